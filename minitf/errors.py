@@ -1,0 +1,8 @@
+"""The one kind of error that is a user's to mend."""
+
+
+class UserError(ValueError):
+    """Something the user gave cannot be used; the message is one clear sentence that says what to do.
+
+    The command lines print it as `error: …` and exit with status 2, without a traceback.
+    """
