@@ -1,0 +1,8 @@
+"""A tiny reverse-mode automatic differentiation engine over NumPy and CuPy arrays."""
+
+from autograd.tensor import Tensor  # isort: skip  (first: it draws in the engine and the ops in the order they need)
+from autograd.engine import Op, apply, enable_grad, grad, is_grad_enabled, no_grad
+from autograd.ops import *  # noqa: F403
+from autograd.ops import __all__ as _ops
+
+__all__ = ["Op", "Tensor", "apply", "enable_grad", "grad", "is_grad_enabled", "no_grad", *_ops]

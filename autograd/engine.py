@@ -1,0 +1,461 @@
+"""Reverse-mode differentiation: run an op forward and remember it, then walk the memory backward.
+
+An `Op` instance is the node of the graph.  `apply` runs its forward pass on raw arrays and wraps the results in
+Tensors; `run_backward` visits the nodes from the newest to the oldest and hands each the gradient of its outputs.
+
+What holds throughout:
+
+- Edges lead from a node to older nodes and to leaf Tensors, never to intermediate Tensors.  Nothing forms a cycle,
+  so reference counting frees a graph the moment its last Tensor goes, and `run_backward` frees what each node saved
+  as it passes.
+- Creation order is a topological order: an op can only use what existed before it.  Sorting by it needs no
+  recursion, so a chain of any length is fine.
+- A gradient that arrives is borrowed unless it is known to be fresh; the first sum allocates, later sums go in place.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import sys
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, ClassVar
+
+from autograd.backend import Backend, as_operand, backend_of
+from autograd.tensor import Tensor
+
+Array = Any  # numpy.ndarray or cupy.ndarray
+Edge = tuple["Op | Tensor", int]  # a node and which of its outputs, or a leaf and 0
+
+_order = itertools.count()
+_HERE = os.path.dirname(os.path.abspath(__file__))
+
+
+class _ThreadState(threading.local):
+    """What a `with` block changes, for the thread that entered it alone."""
+
+    recording = True
+    watcher: Watcher | None = None
+
+
+_state = _ThreadState()
+
+
+class Watcher:
+    """Sees every op go by; the base of anomaly detection and of the profiler.  Does nothing by itself."""
+
+    def before_forward(self, op: Op, arrays: Sequence[Array]) -> None:
+        """`op` is about to compute its outputs from `arrays`."""
+
+    def after_forward(self, op: Op, outputs: Sequence[Array]) -> None:
+        """`op` has computed `outputs`; what it saved is in `op.saved_arrays`."""
+
+    def before_backward(self, op: Op, g_outputs: Sequence[Array]) -> None:
+        """`op` is about to turn `g_outputs` into the gradients of its inputs."""
+
+    def after_backward(self, op: Op, g_inputs: Sequence[Array | None]) -> None:
+        """`op` has computed `g_inputs`, checked and summed over broadcast axes."""
+
+
+# ---- Nodes -------------------------------------------------------------------------------------------------------
+
+
+class Op:
+    """One differentiable operation; its instance is the node that remembers one call of it.
+
+    A subclass writes `forward(self, *arrays, **parameters)`, which returns an array or a tuple of arrays, and
+    `backward(self, *g_outputs)`, which returns one gradient an input (`None` where none is needed; a single input
+    needs no tuple).  Both see raw arrays.  What `backward` needs later, `forward` names once: `self.save(...)`.
+    """
+
+    broadcasts: ClassVar[bool] = False
+    """True if the inputs are broadcast against each other: the engine then sums each gradient to its input's shape."""
+
+    registry: ClassVar[dict[str, type[Op]]] = {}
+    """Every op class by name, so that tools can check that none is forgotten."""
+
+    backend: Backend
+    needs_gradient: tuple[bool, ...]  # one flag an input: lets `backward` skip products that nobody wants
+    edges: tuple[Edge | None, ...] = ()
+    input_specs: tuple[tuple[tuple[int, ...], Any] | None, ...] = ()  # (shape, dtype) of each input to differentiate
+    output_specs: tuple[tuple[tuple[int, ...], Any], ...] = ()
+    order: int = -1
+    where: tuple[str, int] = ("", 0)  # file and line outside this package that made the op
+    hooks: dict[int, list[Callable]] | None = None  # by output index
+    freed = False
+    _saved: tuple[Any, ...] = ()
+    _versions: tuple[tuple[list[int], int], ...] = ()
+
+    def __init_subclass__(cls, **kwargs):
+        super().__init_subclass__(**kwargs)
+        if cls.__module__.startswith("autograd.ops"):
+            Op.registry[cls.__name__] = cls
+
+    @property
+    def xp(self):
+        """The array module (numpy or cupy) of the arrays at hand."""
+        return self.backend.xp
+
+    def save(self, *arrays: Any) -> None:
+        """Keep what the backward pass needs; the only memory that a node holds."""
+        self._saved = arrays
+
+    @property
+    def saved_arrays(self) -> tuple[Any, ...]:
+        """What `save` kept, without the check for later changes; for tools that look at the graph."""
+        return self._saved
+
+    @property
+    def saved(self) -> tuple[Any, ...]:
+        """What `save` kept.
+
+        Raises: RuntimeError if one of these arrays has been changed in place through a Tensor since.
+        """
+        for version, seen in self._versions:
+            if version[0] != seen:
+                raise RuntimeError(
+                    f"{self} needs for its backward pass an array that was changed in place {version[0] - seen} time(s) "
+                    "after the op used it; change a copy instead, or make the change after backward()"
+                )
+        return self._saved
+
+    def forward(self, *arrays: Array, **parameters: Any) -> Any:
+        raise NotImplementedError(f"{type(self).__name__}.forward")
+
+    def backward(self, *g_outputs: Array) -> Any:
+        raise NotImplementedError(f"{type(self).__name__}.backward")
+
+    def __str__(self) -> str:
+        return f"{type(self).__name__} (made at {self.where[0]}:{self.where[1]})"
+
+
+def apply(op_class: type[Op], *inputs: Any, **parameters: Any) -> Any:
+    """Run an op on Tensors, arrays and Python scalars; return its output as a Tensor, or several as a tuple.
+
+    Only Tensors are differentiated.  Python scalars stay Python scalars, so they never change a dtype.
+    """
+    op = op_class()
+    arrays = [x.data if isinstance(x, Tensor) else as_operand(x) for x in inputs]
+    op.backend = backend_of(arrays)
+    recording = _state.recording
+    op.needs_gradient = tuple([recording and isinstance(x, Tensor) and x.requires_grad for x in inputs])
+    recording = any(op.needs_gradient)
+    watcher = _state.watcher
+    if recording or watcher is not None:
+        op.where = _caller()
+    if watcher is not None:
+        watcher.before_forward(op, arrays)
+    result = op.forward(*arrays, **parameters)
+    several = isinstance(result, tuple)
+    # NumPy's reductions and its arithmetic on 0-d arrays return scalars: turn them into arrays here, once for all ops
+    outputs = [op.backend.asarray(a) for a in (result if several else (result,))]
+    if watcher is not None:
+        watcher.after_forward(op, outputs)
+
+    tensors = tuple(Tensor(a) for a in outputs)
+    _share_versions(inputs, tensors)
+    if recording:
+        op.order = next(_order)
+        op.edges = tuple([_edge(x) if needed else None for x, needed in zip(inputs, op.needs_gradient, strict=True)])
+        op.input_specs = tuple(
+            [(a.shape, a.dtype) if needed else None for a, needed in zip(arrays, op.needs_gradient, strict=True)]
+        )
+        op.output_specs = tuple([(a.shape, a.dtype) for a in outputs])
+        op._versions = _versions_of_saved(op, inputs, tensors)
+        for index, tensor in enumerate(tensors):
+            if tensor.data.dtype.kind == "f":
+                tensor.requires_grad, tensor.op, tensor.index = True, op, index
+    return tensors if several else tensors[0]
+
+
+def _edge(x: Tensor) -> Edge:
+    return (x, 0) if x.op is None else (x.op, x.index)
+
+
+def _caller() -> tuple[str, int]:
+    """File and line of the nearest stack frame outside this package: where the user's code made the op."""
+    frame = sys._getframe(2)
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_HERE):
+        frame = frame.f_back
+    return frame.f_code.co_filename, frame.f_lineno
+
+
+def _owner(array: Array) -> Array:
+    """The array whose memory `array` looks into."""
+    while getattr(array, "base", None) is not None:
+        array = array.base
+    return array
+
+
+def _share_versions(inputs: Sequence[Any], outputs: Sequence[Tensor]) -> None:
+    """An output that is a view of an input counts changes together with it."""
+    for output in outputs:
+        owner = _owner(output.data)
+        if owner is not output.data or any(isinstance(x, Tensor) and x.data is owner for x in inputs):
+            for x in inputs:
+                if isinstance(x, Tensor) and _owner(x.data) is owner:
+                    output.version = x.version
+
+
+def _versions_of_saved(op: Op, inputs: Sequence[Any], outputs: Sequence[Tensor]) -> tuple[tuple[list[int], int], ...]:
+    """The change counters, with their present values, of the Tensors whose memory the op saved."""
+    owners = [_owner(a) for a in op.saved_arrays if hasattr(a, "base")]
+    tensors = [x for x in (*inputs, *outputs) if isinstance(x, Tensor)]
+    return tuple([(t.version, t.version[0]) for t in tensors if any(_owner(t.data) is owner for owner in owners)])
+
+
+# ---- The backward pass -------------------------------------------------------------------------------------------
+
+
+class _Sum:
+    """The gradients that have arrived at one array so far, added up."""
+
+    __slots__ = ("owned", "value")
+
+    def __init__(self) -> None:
+        self.value: Array | None = None
+        self.owned = False  # may `value` be changed in place?
+
+    def add(self, g: Array, owned: bool) -> None:
+        if self.value is None:
+            self.value, self.owned = g, owned
+        elif self.owned:
+            self.value += g
+        else:
+            self.value, self.owned = self.value + g, True
+
+
+def run_backward(
+    outputs: Sequence[Tensor],
+    gradients: Sequence[Array],
+    *,
+    retain_graph: bool = False,
+    wanted: Sequence[Tensor] | None = None,
+) -> list[Array | None]:
+    """Send `gradients` of `outputs` back through the graph.
+
+    Without `wanted`, gradients are added to the `grad` of every leaf reached; with it, the gradients of those
+    Tensors are returned instead and no `grad` is touched.
+    """
+    nodes, uses = _reachable(outputs)
+    sums: dict[tuple[int, int], _Sum] = {}  # by (id of node or leaf, output index)
+    captured: dict[tuple[int, int], Array] = {}
+    capture = None if wanted is None else {(id(target), index) for target, index in map(_edge, wanted)}
+
+    def arrive(edge: Edge, g: Array, owned: bool) -> None:
+        target, index = edge
+        total = sums.setdefault((id(target), index), _Sum())
+        total.add(g, owned)
+        if isinstance(target, Tensor):
+            uses[id(target)] -= 1
+            if not uses[id(target)]:  # complete: no later node can add to this leaf
+                del sums[id(target), 0]
+                _finish_leaf(target, total, capture, captured)
+
+    for output, g in zip(outputs, gradients, strict=True):
+        arrive(_edge(output), g, owned=False)
+    for node in nodes:
+        arrived = [sums.pop((id(node), index), None) for index in range(len(node.output_specs))]
+        g_outputs = [_complete_gradient(node, index, total) for index, total in enumerate(arrived)]
+        if capture:
+            for index, g in enumerate(g_outputs):
+                if (id(node), index) in capture:
+                    captured[id(node), index] = g
+        g_inputs = _node_backward(node, g_outputs)
+        for position, (edge, g) in enumerate(zip(node.edges, g_inputs, strict=True)):
+            if edge is not None:
+                if g is None:
+                    shape, dtype = node.input_specs[position]  # type: ignore[misc]
+                    g = node.xp.zeros(shape, dtype)
+                arrive(edge, g, owned=_is_fresh(g, g_outputs, g_inputs, node.saved_arrays))
+        if not retain_graph:
+            node._saved, node._versions, node.freed = (), (), True
+    return [captured.get((id(t), i)) for t, i in map(_edge, wanted or ())]
+
+
+def _reachable(outputs: Sequence[Tensor]) -> tuple[list[Op], dict[int, int]]:
+    """All nodes behind `outputs`, newest first, and how many gradients each leaf will receive."""
+    seen: dict[int, Op] = {}
+    uses: dict[int, int] = {}
+    stack: list[Op | Tensor] = [_edge(output)[0] for output in outputs]
+    while stack:
+        target = stack.pop()
+        if isinstance(target, Tensor):
+            uses[id(target)] = uses.get(id(target), 0) + 1
+        elif id(target) not in seen:
+            if target.freed:
+                raise RuntimeError(
+                    f"backward() came a second time to {target}, whose saved arrays were freed by the first; "
+                    "call the first backward(retain_graph=True), or run the forward pass again"
+                )
+            seen[id(target)] = target
+            stack.extend([edge[0] for edge in target.edges if edge is not None])
+    return sorted(seen.values(), key=lambda node: node.order, reverse=True), uses
+
+
+def _complete_gradient(node: Op, index: int, total: _Sum | None) -> Array:
+    """The whole gradient of one output: zeros if nobody used it, after its hooks."""
+    shape, dtype = node.output_specs[index]
+    g = node.xp.zeros(shape, dtype) if total is None or total.value is None else total.value
+    return _run_hooks(node.hooks[index], g) if node.hooks and index in node.hooks else g
+
+
+def _run_hooks(hooks: list[Callable], g: Array) -> Array:
+    for hook in list(hooks):
+        replaced = hook(Tensor(g))
+        if replaced is not None:
+            new = replaced.data if isinstance(replaced, Tensor) else replaced
+            if new.shape != g.shape:
+                raise ValueError(f"a gradient hook returned shape {new.shape} for a gradient of shape {g.shape}")
+            g = new
+    return g
+
+
+def _node_backward(node: Op, g_outputs: list[Array]) -> list[Array | None]:
+    """Call a node's backward pass and hold each gradient against its input: broadcast axes, shape, dtype."""
+    watcher = _state.watcher
+    if watcher is not None:
+        watcher.before_backward(node, g_outputs)
+    result = node.backward(*g_outputs)
+    g_inputs = list(result) if isinstance(result, tuple) else [result]
+    if len(g_inputs) != len(node.edges):
+        raise RuntimeError(f"{node}: backward returned {len(g_inputs)} gradients for {len(node.edges)} inputs")
+    for i, (g, spec) in enumerate(zip(g_inputs, node.input_specs, strict=True)):
+        if g is None or spec is None:
+            g_inputs[i] = None
+            continue
+        shape, dtype = spec
+        if not hasattr(g, "shape"):
+            g = node.backend.asarray(g)
+        if node.broadcasts:
+            g = unbroadcast(g, shape)
+        if g.shape != shape:
+            raise RuntimeError(f"{node}: backward returned a gradient of shape {g.shape} for input {i} of shape {shape}")
+        g_inputs[i] = g if g.dtype == dtype else g.astype(dtype)
+    if watcher is not None:
+        watcher.after_backward(node, g_inputs)
+    return g_inputs
+
+
+def unbroadcast(g: Array, shape: tuple[int, ...]) -> Array:
+    """Sum `g` over the axes along which an array of `shape` was repeated: the transpose of broadcasting."""
+    if g.shape == shape:
+        return g
+    lead = g.ndim - len(shape)
+    repeated = [lead + i for i, n in enumerate(shape) if n == 1 and g.shape[lead + i] != 1]
+    return g.sum(axis=(*range(lead), *repeated), keepdims=True).reshape(shape)
+
+
+def _is_fresh(
+    g: Array, g_outputs: Sequence[Array], g_inputs: Sequence[Array | None], saved: Sequence[Array]
+) -> bool:
+    """May the engine write into `g`?  Not if it is a view, an incoming gradient, saved, or serves two inputs."""
+    if getattr(g, "base", None) is not None or any(g is other for other in (*g_outputs, *saved)):
+        return False
+    return sum(g is other for other in g_inputs) == 1
+
+
+def _finish_leaf(leaf: Tensor, total: _Sum, capture: set | None, captured: dict) -> None:
+    """All gradients of a leaf are in: run its hooks, then capture the sum or add it to `leaf.grad`."""
+    g = total.value
+    owned = total.owned
+    if leaf.hooks:
+        hooked = _run_hooks(leaf.hooks, g)
+        owned, g = owned and hooked is g, hooked
+    if capture is not None:
+        if (id(leaf), 0) in capture:
+            captured[id(leaf), 0] = g if owned else g.copy()
+    elif leaf.grad is None:
+        leaf.grad = Tensor(g if owned else g.copy())
+    else:
+        leaf.grad.data[...] += g
+        leaf.grad.version[0] += 1
+
+
+def grad(
+    outputs: Tensor | Sequence[Tensor],
+    inputs: Tensor | Sequence[Tensor],
+    grad_outputs: Any = None,
+    *,
+    retain_graph: bool = False,
+    allow_unused: bool = False,
+) -> tuple[Tensor | None, ...]:
+    """Gradients of `outputs` with respect to `inputs`, returned and not accumulated.
+
+    `inputs` may be leaves or intermediate Tensors.  `grad_outputs` has one array an output (default: 1 for an
+    output of one element).
+
+    Raises: RuntimeError if an input does not take part and `allow_unused` is false (with it, its gradient is None).
+    """
+    outputs = [outputs] if isinstance(outputs, Tensor) else list(outputs)
+    inputs = [inputs] if isinstance(inputs, Tensor) else list(inputs)
+    given = [None] * len(outputs) if grad_outputs is None else grad_outputs
+    if isinstance(given, Tensor) or hasattr(given, "shape"):
+        given = [given]
+    if len(given) != len(outputs):
+        raise ValueError(f"grad_outputs has {len(given)} arrays for {len(outputs)} outputs; give one each")
+    for position, x in enumerate(inputs):
+        if not x.requires_grad:
+            raise RuntimeError(f"input {position} of grad() does not require a gradient; set requires_grad=True on it")
+    starts = [starting_gradient(y, g) for y, g in zip(outputs, given, strict=True)]
+    results = run_backward(outputs, starts, retain_graph=retain_graph, wanted=inputs)
+    if not allow_unused and any(g is None for g in results):
+        unused = [i for i, g in enumerate(results) if g is None]
+        raise RuntimeError(f"input(s) {unused} of grad() did not take part in the outputs; pass allow_unused=True")
+    return tuple([None if g is None else Tensor(g) for g in results])
+
+
+def starting_gradient(output: Tensor, gradient: Any) -> Array:
+    """The gradient to start from at `output`: ones for a single element, else `gradient`, checked.
+
+    Raises: RuntimeError if `output` has no graph or needs a gradient and got none; ValueError on a wrong shape.
+    """
+    if not output.requires_grad:
+        raise RuntimeError("backward() on a Tensor that no input with requires_grad=True led to: nothing to do")
+    xp = backend_of([output.data]).xp
+    if gradient is None:
+        if output.size != 1:
+            raise RuntimeError(
+                f"backward() without a gradient needs a single element, this Tensor has shape {output.shape}; "
+                "reduce it (for example .sum()) or pass gradient="
+            )
+        return xp.ones(output.shape, output.dtype)
+    g = xp.asarray(gradient.data if isinstance(gradient, Tensor) else gradient, dtype=output.dtype)
+    if g.shape != output.shape:
+        raise ValueError(f"gradient has shape {g.shape}, the Tensor has shape {output.shape}; they must be equal")
+    return g
+
+
+# ---- Modes -------------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def _set_state(name: str, value: Any) -> Iterator[Any]:
+    before = getattr(_state, name)
+    setattr(_state, name, value)
+    try:
+        yield value
+    finally:
+        setattr(_state, name, before)
+
+
+def no_grad():
+    """Context manager (and decorator): ops inside are not recorded and save nothing."""
+    return _set_state("recording", False)
+
+
+def enable_grad():
+    """Context manager (and decorator): record again inside a `no_grad` block."""
+    return _set_state("recording", True)
+
+
+def is_grad_enabled() -> bool:
+    """Are ops recorded at this point of this thread?"""
+    return _state.recording
+
+
+def watch(watcher: Watcher):
+    """Context manager: `watcher` sees every op of this thread inside the block."""
+    return _set_state("watcher", watcher)

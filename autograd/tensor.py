@@ -1,0 +1,323 @@
+"""Tensor: an array, its gradient, and where it came from.  No mathematics here: the operators call `autograd.ops`."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from autograd.engine import Op
+
+
+class Tensor:
+    """An array that can be differentiated.
+
+    `data` is a NumPy or CuPy array (lists and scalars become NumPy arrays, an array is not copied).  A Tensor made by
+    the user with `requires_grad=True` is a leaf: `backward()` on a result adds to its `grad`, a Tensor of the same
+    shape and dtype.
+
+    Raises: TypeError for requires_grad=True on data that is not floating point.
+    """
+
+    __slots__ = ("__weakref__", "_requires_grad", "data", "grad", "hooks", "index", "op", "version")
+    __array_ufunc__ = None  # `ndarray * Tensor` comes to Tensor.__rmul__ instead of looping over elements
+
+    def __init__(self, data: Any, requires_grad: bool = False, dtype: Any = None):
+        if isinstance(data, Tensor):
+            data = data.data
+        if not hasattr(data, "__array_priority__") or isinstance(data, np.generic) or dtype is not None:
+            xp = np if not hasattr(data, "__cuda_array_interface__") else _array_module(data)
+            data = xp.asarray(data, dtype=dtype)
+        self.data = data
+        self.grad: Tensor | None = None
+        self.op: Op | None = None  # the node that made this Tensor; None for a leaf
+        self.index = 0  # which output of `op`
+        self.version = [0]  # counts in-place changes, shared by all views of one memory
+        self.hooks: list[Callable] | None = None
+        self.requires_grad = requires_grad
+
+    # ---- What it is ----
+
+    @property
+    def requires_grad(self) -> bool:
+        """Does a gradient flow to this Tensor?"""
+        return self._requires_grad
+
+    @requires_grad.setter
+    def requires_grad(self, value: bool) -> None:
+        if value and self.data.dtype.kind != "f":
+            raise TypeError(
+                f"only floating-point Tensors can require a gradient, this one is {self.data.dtype}; "
+                "convert it first, for example Tensor(x, dtype='float32')"
+            )
+        self._requires_grad = bool(value)
+
+    @property
+    def is_leaf(self) -> bool:
+        """Was this Tensor made by the user and not by an op?"""
+        return self.op is None
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.data.shape
+
+    @property
+    def ndim(self) -> int:
+        return self.data.ndim
+
+    @property
+    def size(self) -> int:
+        return self.data.size
+
+    @property
+    def dtype(self):
+        return self.data.dtype
+
+    def __len__(self) -> int:
+        return len(self.data)
+
+    def __repr__(self) -> str:
+        text = repr(self.data)
+        inner = text[text.find("(") + 1 : text.rfind(")")] if "(" in text else text
+        made = f", op={type(self.op).__name__}" if self.op is not None else ""
+        return f"Tensor({inner}{made}{', requires_grad=True' if self.requires_grad and self.op is None else ''})"
+
+    # ---- Out of the graph ----
+
+    def numpy(self) -> np.ndarray:
+        """The data as a NumPy array: the same memory on the CPU, a copy from a GPU."""
+        return self.data if isinstance(self.data, np.ndarray) else self.data.get()
+
+    def __array__(self, dtype=None, copy=None) -> np.ndarray:
+        return np.array(self.numpy(), dtype=dtype, copy=copy)
+
+    def item(self) -> Any:
+        """The only element as a Python number."""
+        return self.data.item()
+
+    def tolist(self) -> Any:
+        return self.data.tolist()
+
+    def detach(self) -> Tensor:
+        """The same data, cut off from the graph; in-place changes are still seen by ops that saved it."""
+        result = Tensor(self.data)
+        result.version = self.version
+        return result
+
+    def __float__(self) -> float:
+        return float(self.data)
+
+    def __int__(self) -> int:
+        return int(self.data)
+
+    def __bool__(self) -> bool:
+        return bool(self.data)
+
+    def __iter__(self) -> Iterator[Tensor]:
+        if self.ndim == 0:
+            raise TypeError("cannot iterate over a 0-d Tensor")
+        return (self[i] for i in range(len(self)))
+
+    # ---- Gradients ----
+
+    def backward(self, gradient: Any = None, *, retain_graph: bool = False) -> None:
+        """Add d(self)/d(leaf), weighted by `gradient`, to the `grad` of every leaf behind this Tensor.
+
+        `gradient` has this Tensor's shape and may be left out for a single element.  The graph is freed on the way
+        unless `retain_graph`.
+
+        Raises: RuntimeError on a graph already freed, on a missing gradient, or where a saved array was changed;
+        ValueError on a gradient of the wrong shape.
+        """
+        engine.run_backward([self], [engine.starting_gradient(self, gradient)], retain_graph=retain_graph)
+
+    def zero_grad(self) -> None:
+        """Forget the gradient."""
+        self.grad = None
+
+    def register_hook(self, hook: Callable[[Tensor], Tensor | None]) -> Callable[[], None]:
+        """Call `hook(gradient)` once the whole gradient of this Tensor is known; what it returns replaces it.
+
+        Returns a function that removes the hook.
+        """
+        if not self.requires_grad:
+            raise RuntimeError("register_hook on a Tensor that does not require a gradient would never be called")
+        if self.op is None:
+            hooks = self.hooks = self.hooks if self.hooks is not None else []
+        else:
+            self.op.hooks = self.op.hooks if self.op.hooks is not None else {}
+            hooks = self.op.hooks.setdefault(self.index, [])
+        hooks.append(hook)
+        return lambda: hooks.remove(hook)
+
+    def retain_grad(self) -> None:
+        """Keep the gradient of an intermediate Tensor in its `grad` too."""
+        if self.op is None:
+            return
+        me = weakref.ref(self)  # the node must not hold its own output: that would be a cycle
+
+        def keep(gradient: Tensor) -> None:
+            tensor = me()
+            if tensor is not None:
+                total = gradient.data if tensor.grad is None else tensor.grad.data + gradient.data
+                tensor.grad = Tensor(total.copy())
+
+        self.register_hook(keep)
+
+    # ---- In-place changes: counted, so that a backward pass that still needs the old values can tell ----
+
+    def _change_in_place(self, what: str) -> None:
+        if self.requires_grad and engine.is_grad_enabled():
+            raise RuntimeError(
+                f"{what} would change in place a Tensor that requires a gradient; "
+                "write x = x + y instead, or change it under no_grad()"
+            )
+        self.version[0] += 1
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        self._change_in_place("x[...] = y")
+        index = tuple(_raw(i) for i in index) if isinstance(index, tuple) else _raw(index)
+        self.data[index] = _raw(value)
+
+    def __iadd__(self, other: Any) -> Tensor:
+        self._change_in_place("x += y")
+        self.data[...] += _raw(other)
+        return self
+
+    def __isub__(self, other: Any) -> Tensor:
+        self._change_in_place("x -= y")
+        self.data[...] -= _raw(other)
+        return self
+
+    def __imul__(self, other: Any) -> Tensor:
+        self._change_in_place("x *= y")
+        self.data[...] *= _raw(other)
+        return self
+
+    def __itruediv__(self, other: Any) -> Tensor:
+        self._change_in_place("x /= y")
+        self.data[...] /= _raw(other)
+        return self
+
+    # ---- Operators ----
+
+    def __add__(self, other: Any) -> Tensor:
+        return ops.add(self, other)
+
+    def __radd__(self, other: Any) -> Tensor:
+        return ops.add(other, self)
+
+    def __sub__(self, other: Any) -> Tensor:
+        return ops.subtract(self, other)
+
+    def __rsub__(self, other: Any) -> Tensor:
+        return ops.subtract(other, self)
+
+    def __mul__(self, other: Any) -> Tensor:
+        return ops.multiply(self, other)
+
+    def __rmul__(self, other: Any) -> Tensor:
+        return ops.multiply(other, self)
+
+    def __truediv__(self, other: Any) -> Tensor:
+        return ops.divide(self, other)
+
+    def __rtruediv__(self, other: Any) -> Tensor:
+        return ops.divide(other, self)
+
+    def __pow__(self, other: Any) -> Tensor:
+        return ops.power(self, other)
+
+    def __rpow__(self, other: Any) -> Tensor:
+        return ops.power(other, self)
+
+    def __matmul__(self, other: Any) -> Tensor:
+        return ops.matmul(self, other)
+
+    def __rmatmul__(self, other: Any) -> Tensor:
+        return ops.matmul(other, self)
+
+    def __neg__(self) -> Tensor:
+        return ops.negative(self)
+
+    def __abs__(self) -> Tensor:
+        return ops.abs(self)
+
+    def __getitem__(self, index: Any) -> Tensor:
+        return ops.getitem(self, index)
+
+    # Comparisons are piecewise constant: they give plain boolean Tensors
+
+    __hash__ = object.__hash__
+
+    def __eq__(self, other: Any) -> Tensor:  # type: ignore[override]
+        return Tensor(self.data == _raw(other))
+
+    def __ne__(self, other: Any) -> Tensor:  # type: ignore[override]
+        return Tensor(self.data != _raw(other))
+
+    def __lt__(self, other: Any) -> Tensor:
+        return Tensor(self.data < _raw(other))
+
+    def __le__(self, other: Any) -> Tensor:
+        return Tensor(self.data <= _raw(other))
+
+    def __gt__(self, other: Any) -> Tensor:
+        return Tensor(self.data > _raw(other))
+
+    def __ge__(self, other: Any) -> Tensor:
+        return Tensor(self.data >= _raw(other))
+
+    # ---- Methods that NumPy's arrays have too ----
+
+    @property
+    def T(self) -> Tensor:  # noqa: N802
+        """All axes reversed."""
+        return ops.transpose(self)
+
+    def reshape(self, *shape: Any) -> Tensor:
+        return ops.reshape(self, shape[0] if len(shape) == 1 and not isinstance(shape[0], int) else shape)
+
+    def transpose(self, *axes: Any) -> Tensor:
+        if len(axes) == 1 and not isinstance(axes[0], int):
+            axes = axes[0]
+        return ops.transpose(self, axes or None)
+
+    def swapaxes(self, axis1: int, axis2: int) -> Tensor:
+        return ops.swapaxes(self, axis1, axis2)
+
+    def squeeze(self, axis: Any = None) -> Tensor:
+        return ops.squeeze(self, axis)
+
+    def astype(self, dtype: Any) -> Tensor:
+        return ops.astype(self, dtype)
+
+    def sum(self, axis: Any = None, keepdims: bool = False) -> Tensor:
+        return ops.sum(self, axis=axis, keepdims=keepdims)
+
+    def mean(self, axis: Any = None, keepdims: bool = False) -> Tensor:
+        return ops.mean(self, axis=axis, keepdims=keepdims)
+
+    def var(self, axis: Any = None, ddof: int = 0, keepdims: bool = False) -> Tensor:
+        return ops.var(self, axis=axis, ddof=ddof, keepdims=keepdims)
+
+    def max(self, axis: Any = None, keepdims: bool = False) -> Tensor:
+        return ops.max(self, axis=axis, keepdims=keepdims)
+
+    def min(self, axis: Any = None, keepdims: bool = False) -> Tensor:
+        return ops.min(self, axis=axis, keepdims=keepdims)
+
+
+def _raw(x: Any) -> Any:
+    return x.data if isinstance(x, Tensor) else x
+
+
+def _array_module(array: Any):
+    return engine.backend_of([array]).xp
+
+
+# The operators need the ops, and the ops need Tensor: by now it exists
+from autograd import engine, ops  # noqa: E402
