@@ -1,7 +1,12 @@
-"""Every fused kernel in plain array code: runs on NumPy and on CuPy, and defines what is right."""
+"""Every fused kernel in plain array code: runs on NumPy and on CuPy, and defines what is right.
+
+Kernels see 2-D arrays (rows × columns) where the op treats every row alike; the ops do the reshaping.  A kernel whose
+name ends in an underscore overwrites its first argument.
+"""
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -17,3 +22,134 @@ class Backend:
     def asarray(self, a: Any) -> Array:
         """`a` as an array of this backend: 0-d arrays from scalars, arrays as they are."""
         return self.xp.asarray(a)
+
+    # ---- Dropout ----
+
+    def dropout(self, x: Array, keep: Array, scale: float) -> Array:
+        """x · scale where `keep`, else 0.  Shapes: x [...], keep bool [...] -> [...]"""
+        return x * keep * scale
+
+    # ---- Layer normalisation ----
+
+    def layer_norm(self, x: Array, weight: Array, bias: Array, eps: float) -> tuple[Array, Array, Array]:
+        """y = (x - mean) / sqrt(variance + eps) · weight + bias, row by row.
+
+        Shapes: x [N, D], weight [D], bias [D] -> y [N, D], x̂ [N, D] (normalised x), 1/σ [N, 1]
+        """
+        xp = self.xp
+        centred = x - x.mean(axis=1, keepdims=True)
+        inverse_std = 1 / xp.sqrt((centred * centred).mean(axis=1, keepdims=True) + eps)
+        normalised = centred * inverse_std
+        return normalised * weight + bias, normalised, inverse_std
+
+    def layer_norm_backward(
+        self, g_y: Array, normalised: Array, inverse_std: Array, weight: Array
+    ) -> tuple[Array, Array, Array]:
+        """Shapes: g_y [N, D], x̂ [N, D], 1/σ [N, 1], weight [D] -> g_x [N, D], g_weight [D], g_bias [D]"""
+        g_normalised = g_y * weight
+        along_x = (g_normalised * normalised).mean(axis=1, keepdims=True)
+        g_x = (g_normalised - g_normalised.mean(axis=1, keepdims=True) - normalised * along_x) * inverse_std
+        return g_x, (g_y * normalised).sum(axis=0), g_y.sum(axis=0)
+
+    # ---- Embedding ----
+
+    def embedding_backward(self, g_y: Array, indices: Array, rows: int) -> Array:
+        """Sum the gradients of equal indices: a sorted segment sum, in a fixed order, so it is deterministic.
+
+        Shapes: g_y [N, D], indices [N] -> [rows, D]
+        """
+        xp = self.xp
+        g_weight = xp.zeros((rows, g_y.shape[1]), g_y.dtype)
+        if len(indices):
+            order = xp.argsort(indices, kind="stable")
+            ordered = indices[order]
+            starts = xp.flatnonzero(xp.concatenate([xp.ones(1, bool), ordered[1:] != ordered[:-1]]))
+            g_weight[ordered[starts]] = xp.add.reduceat(g_y[order], starts, axis=0)
+        return g_weight
+
+    # ---- Attention ----
+
+    def masked_softmax_(self, scores: Array, mask: Array | None) -> Array:
+        """Turn scores into probabilities along the last axis, 0 where `mask` is False; all-masked rows become 0.
+
+        Shapes: scores [..., T, S] (overwritten), mask bool broadcastable to it -> [..., T, S]
+        """
+        xp = self.xp
+        if scores.shape[-1] == 0:
+            return scores
+        if mask is not None:
+            xp.copyto(scores, -math.inf, where=~mask)
+        top = scores.max(axis=-1, keepdims=True)
+        if mask is not None:
+            top = xp.where(xp.isneginf(top), 0, top)  # -inf - (-inf) would be NaN
+        scores -= top
+        xp.exp(scores, out=scores)
+        total = scores.sum(axis=-1, keepdims=True)
+        if mask is not None:
+            total += total == 0
+        scores /= total
+        return scores
+
+    def softmax_backward_(self, g_p: Array, p: Array) -> Array:
+        """g_scores = p · (g_p - Σ g_p · p), along the last axis.  Shapes: g_p [..., S] (overwritten), p [..., S]"""
+        g_p -= (g_p * p).sum(axis=-1, keepdims=True)
+        g_p *= p
+        return g_p
+
+    # ---- Cross-entropy ----
+
+    def cross_entropy(self, logits: Array, targets: Array, label_smoothing: float) -> tuple[Array, Array, Array]:
+        """Row losses against (1 - ε) · one-hot + ε / V (section 5.4).
+
+        Shapes: logits [N, V], targets [N] -> loss [N], negative log-likelihood [N], log Σ exp(logits) [N]
+        """
+        xp = self.xp
+        top = logits.max(axis=1)
+        log_total = top + xp.log(xp.exp(logits - top[:, None]).sum(axis=1))
+        nll = log_total - logits[xp.arange(len(targets)), targets]
+        loss = nll
+        if label_smoothing:
+            loss = (1 - label_smoothing) * nll + label_smoothing * (log_total - logits.mean(axis=1))
+        return loss, nll, log_total
+
+    def cross_entropy_backward(
+        self, logits: Array, targets: Array, log_total: Array, g_loss: Array, label_smoothing: float, out: Array
+    ) -> Array:
+        """g_logits = g_loss · (softmax(logits) - (1 - ε) · one-hot - ε / V).
+
+        Shapes: logits [N, V], targets [N], log_total [N], g_loss [N] -> out [N, V] (may be `logits` itself)
+        """
+        xp = self.xp
+        xp.subtract(logits, log_total[:, None], out=out)
+        xp.exp(out, out=out)
+        if label_smoothing:
+            out -= label_smoothing / logits.shape[1]
+        out[xp.arange(len(targets)), targets] -= 1 - label_smoothing
+        out *= g_loss[:, None]
+        return out
+
+    # ---- Optimizer ----
+
+    def adam_(
+        self,
+        parameter: Array,
+        gradient: Array,
+        m: Array,
+        v: Array,
+        *,
+        step_size: float,
+        beta1: float,
+        beta2: float,
+        eps: float,
+        gradient_scale: float,
+    ) -> None:
+        """One Adam update in place (Kingma & Ba 2015, Algorithm 1), bias corrections folded into `step_size` and `eps`.
+
+        m ← β₁ m + (1 - β₁) g;  v ← β₂ v + (1 - β₂) g²;  parameter ← parameter - step_size · m / (√v + eps)
+
+        Shapes: all [...], of one shape
+        """
+        g = gradient * gradient_scale
+        m += (1 - beta1) * (g - m)
+        v += (1 - beta2) * (g * g - v)
+        parameter -= step_size * m / (self.xp.sqrt(v) + eps)

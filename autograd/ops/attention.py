@@ -1,0 +1,116 @@
+"""Scaled dot-product attention as one op (section 3.2.1, equation 1)."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from autograd import random
+from autograd.backend import backend_of
+from autograd.engine import Op, apply
+from autograd.tensor import Tensor
+
+
+class ScaledDotProductAttention(Op):
+    """y = dropout(softmax(scale · q kᵀ + mask)) v
+
+    Shapes: q [..., T, K], k [..., S, K], v [..., S, M]; mask bool [..., T, S] -> y [..., T, M]
+    Saves:  q, k, v, the probabilities [..., T, S] and the dropout mask; the scores are overwritten
+    """
+
+    broadcasts = True  # over the leading axes
+
+    def forward(self, q, k, v, *, mask, dropout, scale):
+        xp = self.xp
+        scores = xp.matmul(q, k.swapaxes(-1, -2))  # [..., T, K] @ [..., K, S] -> [..., T, S]
+        scores *= scale
+        p = self.backend.masked_softmax_(scores, mask)
+        keep, self.keep_scale, dropped = None, 1.0, p
+        if dropout:
+            keep, self.keep_scale = random.keep_mask(p.shape, dropout)
+            keep = self.backend.asarray(keep)
+            dropped = self.backend.dropout(p, keep, self.keep_scale)
+        self.scale = scale
+        self.save(q, k, v, p, keep)
+        return xp.matmul(dropped, v, out=heads_last_empty(xp, (*p.shape[:-1], v.shape[-1]), p.dtype))
+
+    def backward(self, g_y):
+        q, k, v, p, keep = self.saved
+        xp = self.xp
+        leading = p.shape[:-2]
+        t, s = p.shape[-2:]
+        dropped = p if keep is None else self.backend.dropout(p, keep, self.keep_scale)
+        g_v = xp.matmul(  # [..., S, T] @ [..., T, M] -> [..., S, M]
+            dropped.swapaxes(-1, -2), g_y, out=heads_last_empty(xp, (*leading, s, v.shape[-1]), p.dtype)
+        )
+        g_p = xp.matmul(g_y, v.swapaxes(-1, -2))  # [..., T, M] @ [..., M, S] -> [..., T, S]
+        if keep is not None:
+            g_p = self.backend.dropout(g_p, keep, self.keep_scale)
+        g_scores = self.backend.softmax_backward_(g_p, p)
+        g_scores *= self.scale
+        g_q = xp.matmul(g_scores, k, out=heads_last_empty(xp, (*leading, t, q.shape[-1]), p.dtype))
+        g_k = xp.matmul(  # [..., S, T] @ [..., T, K] -> [..., S, K]
+            g_scores.swapaxes(-1, -2), q, out=heads_last_empty(xp, (*leading, s, k.shape[-1]), p.dtype)
+        )
+        return g_q, g_k, g_v
+
+
+def heads_last_empty(xp: Any, shape: tuple[int, ...], dtype: Any) -> Any:
+    """An empty [..., H, T, K] array that lies in memory as [..., T, H, K].
+
+    The products write into it at full speed, and joining the heads, transpose and reshape to [..., T, H · K], then
+    copies nothing.
+    """
+    if len(shape) < 3:
+        return xp.empty(shape, dtype)
+    *leading, h, t, k = shape
+    return xp.empty((*leading, t, h, k), dtype).swapaxes(-2, -3)
+
+
+def scaled_dot_product_attention(
+    query: Any,
+    key: Any,
+    value: Any,
+    mask: Any = None,
+    *,
+    is_causal: bool = False,
+    dropout: float = 0.0,
+    scale: float | None = None,
+) -> Tensor:
+    """softmax(scale · query keyᵀ) value, over the keys that `mask` allows.
+
+    `mask` is boolean, True means *may attend*; `is_causal` allows key j for query i where j ≤ i, and may be combined
+    with a mask.  A query that may attend to nothing gives zeros, with zero gradients.  `scale` is 1/√K by default;
+    `dropout` drops attention weights.
+
+    Shapes: query [..., T, K], key [..., S, K], value [..., S, M], mask bool broadcastable to [..., T, S] -> [..., T, M]
+    Raises: TypeError for a mask that is not boolean, ValueError for shapes that do not fit.
+    Source: section 3.2.1, equation 1
+    """
+    query, key, value = [x if isinstance(x, Tensor) else Tensor(x) for x in (query, key, value)]
+    if min(query.ndim, key.ndim, value.ndim) < 2:
+        raise ValueError("query, key and value need at least two axes: positions and features")
+    if query.shape[-1] != key.shape[-1]:
+        raise ValueError(f"query has {query.shape[-1]} features, key has {key.shape[-1]}; they must be equal")
+    if key.shape[-2] != value.shape[-2]:
+        raise ValueError(f"key has {key.shape[-2]} positions, value has {value.shape[-2]}; they must be equal")
+    allowed = _allowed(query, key, mask, is_causal)
+    if scale is None:
+        scale = 1 / math.sqrt(query.shape[-1]) if query.shape[-1] else 1.0
+    return apply(
+        ScaledDotProductAttention, query, key, value, mask=allowed, dropout=dropout, scale=float(scale)
+    )
+
+
+def _allowed(query: Tensor, key: Tensor, mask: Any, is_causal: bool) -> Any:
+    """The mask as an array, with the causal triangle in it.  Shapes: -> bool broadcastable to [..., T, S], or None"""
+    xp = backend_of([query.data]).xp
+    mask = mask.data if isinstance(mask, Tensor) else mask
+    if mask is not None:
+        mask = xp.asarray(mask)
+        if mask.dtype != bool:
+            raise TypeError(f"mask must be boolean (True = may attend), found {mask.dtype}; use mask != 0 or mask == 0")
+    if is_causal:
+        causal = xp.tri(query.shape[-2], key.shape[-2], dtype=bool)
+        mask = causal if mask is None else mask & causal
+    return mask

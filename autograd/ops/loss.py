@@ -1,0 +1,89 @@
+"""The training objective."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from autograd.engine import Op, apply
+from autograd.ops.nn import check_indices
+from autograd.tensor import Tensor
+
+
+class CrossEntropy(Op):
+    """loss = -Σ_k q_k log softmax(logits)_k, with q = (1 - ε) · one-hot + ε / V
+
+    Shapes: logits [N, V]; targets int [N], counted bool [N] -> loss [] or [N], negative log-likelihood likewise
+    Saves:  logits, log Σ exp(logits) and the targets; the probabilities are computed again
+    """
+
+    def forward(self, logits, *, targets, counted, label_smoothing, reduction, overwrite_logits):
+        xp = self.xp
+        targets = xp.where(counted, targets, 0)  # ignored rows look up some column; their loss is set to 0
+        loss, nll, log_total = self.backend.cross_entropy(logits, targets, label_smoothing)
+        loss, nll = xp.where(counted, loss, 0), xp.where(counted, nll, 0)
+        self.save(logits, log_total, targets, counted)
+        self.label_smoothing, self.reduction, self.overwrite_logits = label_smoothing, reduction, overwrite_logits
+        if reduction == "none":
+            return loss, nll
+        # a mean over no target at all is 0, with gradient 0: there is nothing to learn, and nothing is wrong
+        self.divisor = max(int(counted.sum()), 1) if reduction == "mean" else 1
+        return loss.sum() / self.divisor, nll.sum() / self.divisor
+
+    def backward(self, g_loss, _g_nll):
+        logits, log_total, targets, counted = self.saved
+        g_rows = g_loss if self.reduction == "none" else g_loss / self.divisor
+        g_rows = self.xp.where(counted, g_rows, 0).astype(logits.dtype)  # [N]
+        out = logits if self.overwrite_logits else self.xp.empty_like(logits)
+        for version, _ in self._versions if self.overwrite_logits else ():
+            version[0] += 1  # whoever else still needs the logits is told
+        return self.backend.cross_entropy_backward(logits, targets, log_total, g_rows, self.label_smoothing, out)
+
+
+def cross_entropy(
+    logits: Any,
+    targets: Any,
+    *,
+    label_smoothing: float = 0.0,
+    ignore_index: int = -100,
+    reduction: str = "mean",
+    with_nll: bool = False,
+    overwrite_logits: bool = False,
+) -> Any:
+    """Cross-entropy of integer targets under softmax(logits), with label smoothing (section 5.4).
+
+    The target distribution gives 1 - ε to the target and spreads ε over all V classes, the target included
+    (Szegedy et al. 2016, which the paper cites; also PyTorch's meaning).  Rows whose target is `ignore_index` count
+    for nothing; a "mean" over no row at all is 0.
+
+    With `with_nll`, returns (loss, nll): nll is the un-smoothed negative log-likelihood, from which perplexity is
+    computed; it carries no gradient.  `overwrite_logits` lets the backward pass put the gradient where the logits
+    are, which saves the largest array of a training step; another op that needs the logits then raises an error.
+
+    Shapes: logits [..., V], targets int [...] -> [] ("mean", "sum") or [...] ("none")
+    Raises: ValueError for shapes that do not match, an unknown reduction or ε outside [0, 1]; IndexError for a target
+    outside 0 … V - 1.
+    """
+    targets = targets.data if isinstance(targets, Tensor) else targets
+    logits = logits if isinstance(logits, Tensor) else Tensor(logits)
+    *leading, classes = logits.shape
+    if targets.shape != tuple(leading):
+        raise ValueError(f"targets of shape {targets.shape} do not match logits of shape {logits.shape}")
+    if reduction not in ("mean", "sum", "none"):
+        raise ValueError(f"reduction={reduction!r} is not one of 'mean', 'sum', 'none'")
+    if not 0 <= label_smoothing <= 1:
+        raise ValueError(f"label_smoothing={label_smoothing} is outside [0, 1]")
+    targets = targets.reshape(-1)
+    counted = targets != ignore_index
+    check_indices(targets[counted], classes, "cross_entropy target")
+    loss, nll = apply(
+        CrossEntropy,
+        logits.reshape(-1, classes) if logits.ndim != 2 else logits,
+        targets=targets,
+        counted=counted,
+        label_smoothing=float(label_smoothing),
+        reduction=reduction,
+        overwrite_logits=overwrite_logits,
+    )
+    if reduction == "none" and len(leading) != 1:
+        loss, nll = loss.reshape(tuple(leading)), nll.reshape(tuple(leading))
+    return (loss, nll.detach()) if with_nll else loss

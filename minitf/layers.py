@@ -1,0 +1,171 @@
+"""The building blocks: Module, Linear, Embedding, LayerNorm, Dropout, FeedForward (sections 3.3, 3.4, 5.4)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+import autograd as ag
+from autograd import Tensor
+
+
+class Parameter(Tensor):
+    """A Tensor that the optimizer changes."""
+
+    __slots__ = ()
+
+    def __init__(self, data: Any):
+        super().__init__(data, requires_grad=True)
+
+
+class Module:
+    """A part of a network: whatever parameters and modules are its attributes, or in lists that are, belong to it."""
+
+    training = True
+
+    def children(self) -> Iterator[tuple[str, Module]]:
+        """The modules directly below, with their names, in the order in which they were assigned."""
+        for name, value in vars(self).items():
+            if isinstance(value, Module):
+                yield name, value
+            elif isinstance(value, list):
+                yield from ((f"{name}.{i}", child) for i, child in enumerate(value) if isinstance(child, Module))
+
+    def named_parameters(self) -> dict[str, Parameter]:
+        """Every parameter under its dotted name, in a fixed order; a shared one once, under its first name."""
+        named: dict[str, Parameter] = {}
+        self._collect("", named, set())
+        return named
+
+    def _collect(self, prefix: str, named: dict[str, Parameter], seen: set[int]) -> None:
+        for name, value in vars(self).items():
+            if isinstance(value, Parameter) and id(value) not in seen:
+                seen.add(id(value))
+                named[prefix + name] = value
+        for name, child in self.children():
+            child._collect(f"{prefix}{name}.", named, seen)
+
+    def parameters(self) -> list[Parameter]:
+        return list(self.named_parameters().values())
+
+    def parameter_count(self) -> int:
+        """How many numbers are learned."""
+        return sum(p.size for p in self.parameters())
+
+    def train(self, training: bool = True) -> Module:
+        """Switch dropout on (or off) in this module and all below."""
+        self.training = training
+        for _, child in self.children():
+            child.train(training)
+        return self
+
+    def eval(self) -> Module:
+        """Switch dropout off in this module and all below."""
+        return self.train(False)
+
+    def load_parameters(self, arrays: dict[str, np.ndarray]) -> None:
+        """Copy `arrays` into the parameters of the same names.
+
+        Raises: ValueError where names or shapes differ, naming the first few.
+        """
+        named = self.named_parameters()
+        missing, unknown = sorted(named.keys() - arrays.keys()), sorted(arrays.keys() - named.keys())
+        if missing or unknown:
+            raise ValueError(
+                f"the weights do not fit the model: missing {missing[:3] or 'none'}, unknown {unknown[:3] or 'none'}"
+            )
+        for name, parameter in named.items():
+            if parameter.shape != arrays[name].shape:
+                raise ValueError(f"{name} has shape {arrays[name].shape}, the model expects {parameter.shape}")
+        for name, parameter in named.items():
+            parameter.data[...] = arrays[name]
+            parameter.version[0] += 1
+
+
+class Initializer:
+    """Draws the starting values of parameters, all from one stream: the seed and the architecture decide them."""
+
+    def __init__(self, seed: int, dtype: Any = np.float32):
+        self.rng = np.random.Generator(np.random.PCG64(seed))
+        self.dtype = np.dtype(dtype)
+
+    def glorot_uniform(self, n_out: int, n_in: int) -> Parameter:
+        """Uniform in ±√(6 / (n_in + n_out)) (Glorot & Bengio 2010).  Shapes: -> [n_out, n_in]"""
+        bound = math.sqrt(6 / (n_in + n_out))
+        return Parameter(self.rng.uniform(-bound, bound, (n_out, n_in)).astype(self.dtype))
+
+    def normal(self, rows: int, width: int) -> Parameter:
+        """Normal with standard deviation 1/√width: times √d_model, embeddings start with unit variance."""
+        return Parameter((self.rng.standard_normal((rows, width)) * width**-0.5).astype(self.dtype))
+
+    def zeros(self, size: int) -> Parameter:
+        return Parameter(np.zeros(size, self.dtype))
+
+    def ones(self, size: int) -> Parameter:
+        return Parameter(np.ones(size, self.dtype))
+
+
+class Linear(Module):
+    """y = x Wᵀ + b.  Shapes: x [..., n_in] -> [..., n_out]"""
+
+    def __init__(self, n_in: int, n_out: int, init: Initializer):
+        self.weight = init.glorot_uniform(n_out, n_in)
+        self.bias = init.zeros(n_out)
+
+    def __call__(self, x: Tensor) -> Tensor:
+        return ag.linear(x, self.weight, self.bias)
+
+
+class Embedding(Module):
+    """y = √d_model · weight[ids] (section 3.4).  Shapes: ids int [B, T] -> [B, T, D]"""
+
+    def __init__(self, vocab_size: int, d_model: int, init: Initializer):
+        self.weight = init.normal(vocab_size, d_model)
+        self.scale = math.sqrt(d_model)
+
+    def __call__(self, ids: Any) -> Tensor:
+        return ag.embedding(ids, self.weight, scale=self.scale)
+
+
+class LayerNorm(Module):
+    """Layer normalisation of the last axis (section 3.1).  Shapes: x [..., D] -> [..., D]"""
+
+    def __init__(self, d_model: int, eps: float, init: Initializer):
+        self.weight = init.ones(d_model)
+        self.bias = init.zeros(d_model)
+        self.eps = eps
+
+    def __call__(self, x: Tensor) -> Tensor:
+        return ag.layer_norm(x, self.weight, self.bias, eps=self.eps)
+
+
+class Dropout(Module):
+    """Zero elements with probability p while training (section 5.4)."""
+
+    def __init__(self, p: float):
+        self.p = p
+
+    def __call__(self, x: Tensor) -> Tensor:
+        return ag.dropout(x, self.p, self.training)
+
+
+ACTIVATIONS = {"relu": ag.relu, "gelu": ag.gelu, "silu": ag.silu}
+
+
+class FeedForward(Module):
+    """activation(x W₁ + b₁) W₂ + b₂, at every position alike (section 3.3, equation 2).
+
+    Shapes: x [..., D] -> [..., D], through [..., F]
+    """
+
+    def __init__(self, d_model: int, d_ff: int, activation: str, dropout: float, init: Initializer):
+        self.up = Linear(d_model, d_ff, init)
+        self.activation = ACTIVATIONS[activation]
+        self.dropout = Dropout(dropout)
+        self.down = Linear(d_ff, d_model, init)
+
+    def __call__(self, x: Tensor) -> Tensor:
+        return self.down(self.dropout(self.activation(self.up(x))))
