@@ -1,0 +1,210 @@
+"""Lines of text, read and written exactly.
+
+A line is what `\\n` ends, and nothing else is: U+2028, U+0085, form feeds and a lone `\\r` are characters of a
+sentence. Python's text files and `str.splitlines` cut there as well, which shifts one side of a corpus against the
+other and mistrains silently. Here files are read as bytes, cut at `\\n`, and decoded line by line.
+"""
+
+import contextlib
+import gzip
+import io
+import itertools
+import os
+import secrets
+import stat
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, Any, BinaryIO
+
+from minitf.errors import UserError
+
+PathLike = str | os.PathLike[str]
+
+ERROR_MODES = ("strict", "replace")
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+BUFFER_BYTES = 1 << 16
+
+
+def lines_of(stream: BinaryIO, name: str, errors: str = "strict") -> Iterator[str]:
+    """Each line of a binary stream, without its `\\n` or `\\r\\n`, as soon as it has arrived.
+
+    A byte order mark at the start is dropped, a last line without `\\n` counts, an empty stream has no line. Every
+    other character passes as it is, NUL included. Memory: one line.
+
+    Raises: UserError for bytes that are not UTF-8, unless errors="replace" reads them as U+FFFD.
+    """
+    if errors not in ERROR_MODES:
+        raise UserError(f"errors={errors!r} is unknown; choose one of {', '.join(ERROR_MODES)}")
+    offset = 0  # of the line's first byte in the stream
+    for number, raw in enumerate(stream, start=1):
+        skipped = len(BYTE_ORDER_MARK) if number == 1 and raw.startswith(BYTE_ORDER_MARK) else 0
+        if skipped == len(raw):  # nothing but the mark: still an empty file
+            return
+        try:
+            yield _without_line_end(raw[skipped:]).decode("utf-8", errors)
+        except UnicodeDecodeError as error:
+            raise UserError(_not_utf8(name, number, raw, skipped + error.start, offset)) from None
+        offset += len(raw)
+
+
+def read_lines(path: PathLike, errors: str = "strict") -> Iterator[str]:
+    """The lines of a file, decompressed first where its name ends in `.gz`; cut and decoded as `lines_of` does.
+
+    Raises: UserError when the file cannot be opened, read or decompressed, or is not UTF-8.
+    """
+    try:
+        with _opened(Path(path)) as stream:
+            yield from lines_of(stream, os.fspath(path), errors)
+    except (OSError, EOFError, zlib.error) as error:
+        raise UserError(f"cannot read {os.fspath(path)}: {_reading_reason(error)}") from error
+
+
+def read_pairs(source_path: PathLike, target_path: PathLike, errors: str = "strict") -> Iterator[tuple[str, str]]:
+    """Line i of the source with line i of the target, for every i. Memory: one pair.
+
+    Raises: UserError as `read_lines` does; when a file has no line; and, after the last common line, when one file has
+    more lines than the other. Both are then read to their end, so that the message names both counts.
+    """
+    source_count = target_count = 0
+    for source, target in itertools.zip_longest(read_lines(source_path, errors), read_lines(target_path, errors)):
+        source_count += source is not None
+        target_count += target is not None
+        if source is not None and target is not None:
+            yield source, target
+    for path, count in ((source_path, source_count), (target_path, target_count)):
+        if count == 0:
+            raise UserError(f"{os.fspath(path)} is empty; a corpus needs at least one line on each side")
+    if source_count != target_count:
+        raise UserError(
+            f"{os.fspath(source_path)} has {source_count:,} lines but {os.fspath(target_path)} has {target_count:,}; "
+            "line i of one must be the translation of line i of the other, so the counts must be equal"
+        )
+
+
+@contextlib.contextmanager
+def write_atomically(path: PathLike, *, binary: bool = False) -> Iterator[IO[Any]]:
+    """A file to write to, which takes the name `path` only once it is complete and safe on disk.
+
+    The text is UTF-8, and `\\n` is written as it is. A failure in the `with` block or in writing leaves whatever stood
+    at `path` untouched and no other file behind. Steps: a new file in the same folder (a rename is atomic only within
+    one file system), flush, fsync, rename, fsync of the folder (without which a power failure can undo the rename).
+    A device or pipe such as `/dev/stdout` cannot be renamed onto; it is written to directly.
+
+    Raises: UserError when the folder is missing or closed to us, the disk is full, or `path` is a folder.
+    """
+    target = Path(os.path.realpath(path))  # behind a link, the file itself is what must be replaced
+    if target.exists() and not target.is_file() and not target.is_dir():
+        with _open_for_writing(target, path, binary) as file:
+            yield file
+        return
+    if target.is_dir():
+        raise UserError(f"cannot write {os.fspath(path)}: it is a folder; give the name of a file")
+    # 50 characters of at most 4 bytes: a name may have 255 bytes
+    temporary = target.with_name(f".{target.name[:50]}.{secrets.token_hex(4)}.partial")
+    file = _open_for_writing(temporary, path, binary)
+    try:
+        yield file
+        with _writing(path):
+            file.flush()
+            if target.exists():
+                os.chmod(temporary, stat.S_IMODE(target.stat().st_mode))
+            os.fsync(file.fileno())
+            file.close()
+            os.replace(temporary, target)
+    except BaseException:
+        with contextlib.suppress(OSError, UserError):  # the first failure is the one to report
+            file.close()
+        temporary.unlink(missing_ok=True)
+        raise
+    with _writing(path):
+        _sync_folder(target.parent)
+
+
+@contextlib.contextmanager
+def _opened(path: Path) -> Iterator[BinaryIO]:
+    """The bytes of a file, decompressed where its name ends in `.gz`."""
+    with open(path, "rb", buffering=BUFFER_BYTES) as stored:
+        if path.suffix != ".gz":
+            yield stored
+            return
+        # GzipFile.readline is Python code; a C buffer in front of it halves the time of a pass.
+        with gzip.GzipFile(fileobj=stored) as unzipped, io.BufferedReader(unzipped, BUFFER_BYTES) as stream:
+            yield stream
+
+
+def _without_line_end(raw: bytes) -> bytes:
+    if raw.endswith(b"\r\n"):
+        return raw[:-2]
+    return raw[:-1] if raw.endswith(b"\n") else raw
+
+
+def _not_utf8(name: str, number: int, raw: bytes, position: int, offset: int) -> str:
+    """The message for a byte that is not UTF-8; line and byte are counted from 1."""
+    advice = "convert the file to UTF-8, or read each such byte as U+FFFD with --errors replace"
+    if number == 1 and raw.startswith(b"\x1f\x8b"):
+        advice = "it looks compressed: give it a name that ends in .gz"
+    elif number == 1 and raw.startswith((b"\xff\xfe", b"\xfe\xff")):
+        advice = "it looks like UTF-16: convert it to UTF-8"
+    return (
+        f"{name}, line {number:,}: byte {position + 1:,} of the line (byte {offset + position + 1:,} of the input) is "
+        f"0x{raw[position]:02x}, which is not valid UTF-8 there; {advice}"
+    )
+
+
+def _reading_reason(error: Exception) -> str:
+    match error:
+        case FileNotFoundError():
+            return "no such file; check the path"
+        case IsADirectoryError():
+            return "it is a folder; give a file with one sentence a line"
+        case PermissionError():
+            return "permission denied; make the file readable"
+        case gzip.BadGzipFile() | zlib.error():
+            return f"it is not valid gzip data ({error}); compress it again, or drop .gz from its name"
+        case EOFError():
+            return "its gzip data ends too early; copy or download it again"
+        case OSError(strerror=str(reason)):
+            return reason
+    return str(error)
+
+
+class _ReportingFile(io.FileIO):
+    """A file whose failed writes name it, however deep in buffers they happen (and no other OSError does)."""
+
+    def __init__(self, path: Path, shown: PathLike):
+        with _writing(shown):
+            super().__init__(path, "w")
+        self.shown = shown
+
+    def write(self, data: Any) -> int:
+        with _writing(self.shown):
+            return super().write(data)
+
+
+def _open_for_writing(path: Path, shown: PathLike, binary: bool) -> IO[Any]:
+    buffered = io.BufferedWriter(_ReportingFile(path, shown), BUFFER_BYTES)
+    return buffered if binary else io.TextIOWrapper(buffered, encoding="utf-8", newline="\n")
+
+
+@contextlib.contextmanager
+def _writing(path: PathLike) -> Iterator[None]:
+    """Turns the system's refusal to write into a sentence."""
+    try:
+        yield
+    except FileNotFoundError as error:
+        raise UserError(f"cannot write {os.fspath(path)}: its folder does not exist; create it first") from error
+    except OSError as error:
+        raise UserError(
+            f"cannot write {os.fspath(path)}: {error.strerror or error}; choose a place that is writable and has room"
+        ) from error
+
+
+def _sync_folder(folder: Path) -> None:
+    if not hasattr(os, "O_DIRECTORY"):  # Windows has no handle on a folder to sync
+        return
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
