@@ -1,4 +1,4 @@
-"""Ops that treat every element alike, the easiest first."""
+"""Ops that treat every element alike: arithmetic, powers and logarithms, choosing between values."""
 
 from __future__ import annotations
 
@@ -30,6 +30,27 @@ def add(a: Any, b: Any) -> Tensor:
     return apply(Add, a, b)
 
 
+class Subtract(Op):
+    """y = a - b
+
+    Shapes: a [...], b [...] -> y [broadcast]
+    """
+
+    broadcasts = True
+
+    def forward(self, a, b):
+        return a - b
+
+    def backward(self, g_y):
+        needs_b = self.needs_gradient[1]
+        return g_y, -g_y if needs_b else None
+
+
+def subtract(a: Any, b: Any) -> Tensor:
+    """a - b, element by element, with broadcasting."""
+    return apply(Subtract, a, b)
+
+
 class Multiply(Op):
     """y = a · b
 
@@ -55,25 +76,127 @@ def multiply(a: Any, b: Any) -> Tensor:
     return apply(Multiply, a, b)
 
 
-# ---- Functions of one array ----
+class Divide(Op):
+    """y = a / b
+
+    Shapes: a [...], b [...] -> y [broadcast]
+    Saves:  b, and y where b needs a gradient (dy/db = -y / b, so a need not be kept)
+    """
+
+    broadcasts = True
+
+    def forward(self, a, b):
+        y = a / b
+        self.save(b, y if self.needs_gradient[1] else None)
+        return y
+
+    def backward(self, g_y):
+        b, y = self.saved
+        needs_a, needs_b = self.needs_gradient
+        g_a = g_y / b
+        return g_a if needs_a else None, -g_a * y if needs_b else None
 
 
-class Tanh(Op):
-    """y = tanh(x)
+def divide(a: Any, b: Any) -> Tensor:
+    """a / b, element by element, with broadcasting."""
+    return apply(Divide, a, b)
 
-    Saves:  y (dy/dx = 1 - y², so x need not be kept)
+
+class Negative(Op):
+    """y = -x"""
+
+    def forward(self, x):
+        return self.xp.negative(x)
+
+    def backward(self, g_y):
+        return -g_y
+
+
+def negative(x: Any) -> Tensor:
+    """-x, element by element."""
+    return apply(Negative, x)
+
+
+# ---- Powers, exponentials, logarithms ----
+
+
+class Square(Op):
+    """y = x²
+
+    Saves:  x
     """
 
     def forward(self, x):
-        y = self.xp.tanh(x)
+        self.save(x)
+        return self.xp.square(x)
+
+    def backward(self, g_y):
+        (x,) = self.saved
+        return g_y * 2 * x
+
+
+def square(x: Any) -> Tensor:
+    """x², element by element."""
+    return apply(Square, x)
+
+
+class Exp(Op):
+    """y = eˣ
+
+    Saves:  y (dy/dx = y)
+    """
+
+    def forward(self, x):
+        y = self.xp.exp(x)
         self.save(y)
         return y
 
     def backward(self, g_y):
         (y,) = self.saved
-        return g_y * (1 - y * y)
+        return g_y * y
 
 
-def tanh(x: Any) -> Tensor:
-    """tanh(x), element by element."""
-    return apply(Tanh, x)
+def exp(x: Any) -> Tensor:
+    """eˣ, element by element."""
+    return apply(Exp, x)
+
+
+class Log(Op):
+    """y = ln x
+
+    Saves:  x
+    """
+
+    def forward(self, x):
+        self.save(x)
+        return self.xp.log(x)
+
+    def backward(self, g_y):
+        (x,) = self.saved
+        return g_y / x
+
+
+def log(x: Any) -> Tensor:
+    """ln x, element by element: -inf at 0 and NaN below, with NumPy's warning."""
+    return apply(Log, x)
+
+
+class Sqrt(Op):
+    """y = √x
+
+    Saves:  y (dy/dx = 1 / 2y)
+    """
+
+    def forward(self, x):
+        y = self.xp.sqrt(x)
+        self.save(y)
+        return y
+
+    def backward(self, g_y):
+        (y,) = self.saved
+        return g_y / (2 * y)
+
+
+def sqrt(x: Any) -> Tensor:
+    """√x, element by element; its gradient at 0 is infinite."""
+    return apply(Sqrt, x)
