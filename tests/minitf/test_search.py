@@ -5,8 +5,8 @@ import math
 
 import numpy as np
 import pytest
-from minitf.data.vocabulary import BOS, EOS, PAD, UNK
 
+from minitf.data.vocabulary import BOS, EOS, PAD, UNK
 from minitf.errors import UserError
 from minitf.search import BeamSearchConfig, Hypothesis, beam_search, greedy_search, length_penalty, top_tokens
 
@@ -114,6 +114,38 @@ def test_a_beam_as_wide_as_the_space_finds_what_enumeration_finds(alpha, allow_u
             np.testing.assert_allclose(found, [(score, total) for score, _, total in expected], rtol=1e-12)
 
 
+def plain_beam_search(model, source, config, max_length):
+    """The algorithm for one sentence in plain loops: no arrays, no early stop. Returns (score, tokens), best first."""
+    alive, finished = [(0.0, (), int(model.start_decoding(source[None]).rows[0]))], []
+    for length in range(1, max_length + 1):
+        candidates = []
+        for n, (total, tokens, rows) in enumerate(alive):
+            rows = model.mix(rows, tokens[-1] if tokens else BOS)
+            log_probabilities = log_softmax(model.logits[rows])
+            for token in range(EOS, len(log_probabilities)):
+                candidates.append((-total - log_probabilities[token], n, token, tokens, rows))
+        candidates = sorted(candidates)[: 2 * config.beam]
+        penalty = ((5 + length) / 6) ** config.alpha
+        finished += [(-cost / penalty, tokens) for cost, _, token, tokens, _ in candidates if token == EOS]
+        alive = [(-cost, (*tokens, token), rows) for cost, _, token, tokens, rows in candidates if token != EOS]
+        alive = alive[: config.beam]
+    return sorted(finished, key=lambda each: -each[0]) or [(total / penalty, tokens) for total, tokens, _ in alive]
+
+
+@pytest.mark.parametrize("beam", [2, 3, 4])
+def test_a_narrow_beam_equals_the_algorithm_in_plain_loops(beam):
+    rng = np.random.default_rng(beam)
+    for seed in range(80):
+        model = RandomModel(seed, vocabulary=int(rng.integers(5, 14)), end_bias=rng.uniform(-2, 2))
+        source = sources(rng, 3)
+        config = BeamSearchConfig(beam=beam, n_best=beam, alpha=rng.uniform(0, 1.5), max_extra_length=4)
+        for row, hypotheses in zip(source, beam_search(model, source, config), strict=True):
+            expected = plain_beam_search(model, row, config, int(np.sum(row > EOS)) + 4)[:beam]
+            assert [hypothesis.tokens for hypothesis in hypotheses] == [tokens for _, tokens in expected]
+            scores = [hypothesis.score for hypothesis in hypotheses]
+            np.testing.assert_allclose(scores, [score for score, _ in expected], rtol=1e-12)
+
+
 @pytest.mark.parametrize("n_best", [1, 2, 4])
 def test_stopping_early_never_changes_the_result(n_best):
     rng = np.random.default_rng(n_best)
@@ -170,8 +202,10 @@ def test_a_sentence_alone_is_searched_as_in_a_batch(search):
         source = sources(rng, 7)
         config = BeamSearchConfig(beam=3, alpha=0.6, max_extra_length=8, n_best=2)
         together = search(model, source, config)
+        rows_together, model.rows_seen = sum(model.rows_seen), []
         alone = [search(model, row[None, : np.sum(row != PAD)], config)[0] for row in source]
         assert together == alone
+        assert rows_together == sum(model.rows_seen)  # nor does anyone wait for the others
         order = rng.permutation(len(source))
         shuffled = search(model, source[order], config)
         assert [shuffled[i] for i in np.argsort(order)] == together
