@@ -23,6 +23,21 @@ class Backend:
         """`a` as an array of this backend: 0-d arrays from scalars, arrays as they are."""
         return self.xp.asarray(a)
 
+    # ---- Choosing and adding up elements ----
+
+    def keep_where(self, x: Array, keep: Array) -> Array:
+        """x where `keep`, else 0, also where x is infinite or NaN.  Shapes: x [...], keep bool broadcastable to it"""
+        return self.xp.where(keep, x, 0)
+
+    def add_at(self, positions: Array, values: Array, size: int) -> Array:
+        """Zeros [size] with values[i] added at positions[i] ≥ 0 for each i, in this order.
+
+        Shapes: positions int [N], values [N] -> [size]
+        """
+        total = self.xp.zeros(size, values.dtype)
+        self.xp.add.at(total, positions, values)
+        return total
+
     # ---- Dropout ----
 
     def dropout(self, x: Array, keep: Array, scale: float) -> Array:
