@@ -152,9 +152,6 @@ class Dropout(Module):
         return ag.dropout(x, self.p, self.training)
 
 
-ACTIVATIONS = {"relu": ag.relu, "gelu": ag.gelu, "silu": ag.silu}
-
-
 class FeedForward(Module):
     """activation(x W₁ + b₁) W₂ + b₂, at every position alike (section 3.3, equation 2).
 
@@ -163,7 +160,7 @@ class FeedForward(Module):
 
     def __init__(self, d_model: int, d_ff: int, activation: str, dropout: float, init: Initializer):
         self.up = Linear(d_model, d_ff, init)
-        self.activation = ACTIVATIONS[activation]
+        self.activation = getattr(ag, activation)  # "relu", "gelu" and "silu" name ops
         self.dropout = Dropout(dropout)
         self.down = Linear(d_ff, d_model, init)
 

@@ -84,7 +84,7 @@ class Residual(Module):
 
 def _attention(config: TransformerConfig, init: Initializer) -> MultiHeadAttention:
     return MultiHeadAttention(
-        config.d_model, config.heads, config.key_width, config.value_width, config.attention_dropout, init
+        config.d_model, config.heads, config.head_d_k, config.head_d_v, config.attention_dropout, init
     )
 
 
@@ -203,7 +203,6 @@ class Transformer(Module):
         self.source_embedding = Embedding(config.vocab_size, config.d_model, init)
         if config.share_embeddings:
             self.target_embedding = self.source_embedding
-            self.projection: Parameter = self.source_embedding.weight
         else:
             self.target_embedding = Embedding(config.vocab_size, config.d_model, init)
             self.projection = init.glorot_uniform(config.vocab_size, config.d_model)
@@ -215,7 +214,12 @@ class Transformer(Module):
 
     def __call__(self, source: Array, target: Array) -> Tensor:
         """Logits of each next token.  Shapes: source int [B, S], target int [B, T] -> [B, T, V]"""
-        return ag.linear(self.decode(target, self.encode(source), padding_mask(source)), self.projection)
+        return ag.linear(self.decode(target, self.encode(source), padding_mask(source)), self.output_matrix)
+
+    @property
+    def output_matrix(self) -> Parameter:
+        """The weights of the output projection.  Shapes: -> [V, D]"""
+        return self.source_embedding.weight if self.config.share_embeddings else self.projection
 
     def encode(self, source: Array) -> Tensor:
         """Shapes: source int [B, S], padded with PAD -> memory [B, S, D]"""
@@ -250,7 +254,7 @@ class Transformer(Module):
             x = self.target_positions(self.target_embedding(tokens[:, None]), start=state.length)  # [N, 1, D]
             x = self.decoder.step(self.dropout(x), state)
             state.length += 1
-            return ag.linear(x.reshape(x.shape[0], x.shape[2]), self.projection).data
+            return ag.linear(x.reshape(x.shape[0], x.shape[2]), self.output_matrix).data
 
 
 class LayerCache:

@@ -1,18 +1,25 @@
 """Every op as a function of Tensors: one class an op, forward beside backward."""
 
 from autograd.ops.activations import relu, tanh
+from autograd.ops.attention import scaled_dot_product_attention
 from autograd.ops.elementwise import add, divide, exp, log, multiply, negative, sqrt, square, subtract
 from autograd.ops.index import getitem, take
+from autograd.ops.loss import cross_entropy
 from autograd.ops.matmul import linear, matmul
+from autograd.ops.nn import dropout, embedding, layer_norm
 from autograd.ops.reduce import mean, softmax, sum
 from autograd.ops.shape import concatenate, reshape, swapaxes, transpose
 
 __all__ = [
     "add",
     "concatenate",
+    "cross_entropy",
     "divide",
+    "dropout",
+    "embedding",
     "exp",
     "getitem",
+    "layer_norm",
     "linear",
     "log",
     "matmul",
@@ -21,6 +28,7 @@ __all__ = [
     "negative",
     "relu",
     "reshape",
+    "scaled_dot_product_attention",
     "softmax",
     "sqrt",
     "square",
