@@ -24,6 +24,9 @@ from minitf.errors import UserError
 
 Array = NDArray[Any]
 
+BLOCK_ELEMENTS = 2**18
+"""Logits looked at together: a megabyte stays in a processor's cache through the passes over it."""
+
 
 class DecodingState(Protocol):
     """What a model remembers of the hypotheses so far, one row each."""
@@ -176,12 +179,11 @@ def greedy_search(model: Decoder, source: Array, config: BeamSearchConfig | None
     while len(alive):
         position += 1
         logits = model.decode_step(newest, state)  # [R, V]
-        producible = _producible(logits, config)
-        newest = producible.argmax(axis=1)  # [R], the lowest id among equals
-        gained = producible.max(axis=1).astype(np.float64) - _log_normaliser(logits, position, alive)
+        best, gained = _most_probable(logits, 1, config, position, alive)  # [R, 1] each
+        newest = best[:, 0]
         if np.isneginf(gained).any():
             raise _dead_end(alive[gained.argmin()], position)
-        log_probability[alive] += gained
+        log_probability[alive] += gained[:, 0]
         for sentence, token in zip(alive, newest.tolist(), strict=True):
             tokens[sentence].append(token)
         going_on = np.flatnonzero((newest != EOS) & (position < max_length[alive]))
@@ -226,8 +228,33 @@ def _max_lengths(source: Array, config: BeamSearchConfig) -> Array:
     return limits if config.max_length is None else np.minimum(limits, config.max_length)
 
 
+def _most_probable(
+    logits: Array, count: int, config: BeamSearchConfig, position: int, sentences: Array
+) -> tuple[Array, Array]:
+    """The `count` most probable tokens of each row that may be produced, best first, and their log-probabilities.
+
+    The probabilities are those of the whole vocabulary: what may not be produced keeps its share. `sentences` names
+    the rows in error messages.
+
+    Shapes: logits [R, V] -> token [R, C], log-probability [R, C] float64
+    """
+    V = logits.shape[1]
+    never = np.zeros(V, dtype=bool)
+    never[[PAD, BOS] if config.allow_unknown else [PAD, BOS, UNK]] = True
+    tokens, log_probabilities = [], []
+    rows_at_once = max(1, BLOCK_ELEMENTS // V)
+    for start in range(0, len(logits), rows_at_once):
+        block = logits[start : start + rows_at_once]
+        log_normaliser = _log_normaliser(block, position, sentences[start:])  # [R]
+        producible = np.where(never, np.array(-np.inf, dtype=block.dtype), block)  # [R, V]
+        tokens.append(top_tokens(producible, count))  # [R, C]
+        best = np.take_along_axis(producible, tokens[-1], axis=1).astype(np.float64)  # [R, C]
+        log_probabilities.append(best - log_normaliser[:, None])
+    return np.concatenate(tokens), np.concatenate(log_probabilities)
+
+
 def _log_normaliser(logits: Array, position: int, sentences: Array) -> Array:
-    """log Σ_v exp(logits[:, v]), so that log P(v) = logits[:, v] - this; `sentences` names the rows. [R, V] -> [R]
+    """log Σ_v exp(logits[:, v]), so that log P(v) = logits[:, v] - this. [R, V] -> [R] float64
 
     It is never below the largest logit, also in floating point, so no log-probability is above 0: the stop rule
     rests on that.
@@ -239,15 +266,9 @@ def _log_normaliser(logits: Array, position: int, sentences: Array) -> Array:
             f"the model gives logits of {peak[broken[0], 0]} at output position {position} of sentence "
             f"{sentences[broken[0]]}; its weights have diverged: use an earlier checkpoint"
         )
-    total = np.exp(logits - peak).sum(axis=1, dtype=np.float64)
+    shifted = logits - peak
+    total = np.exp(shifted, out=shifted).sum(axis=1, dtype=np.float64)
     return peak[:, 0].astype(np.float64) + np.log(total)
-
-
-def _producible(logits: Array, config: BeamSearchConfig) -> Array:
-    """The logits with -inf at tokens that are never produced. Probabilities stay those of the whole vocabulary."""
-    never = np.zeros(logits.shape[1], dtype=bool)
-    never[[PAD, BOS] if config.allow_unknown else [PAD, BOS, UNK]] = True
-    return np.where(never, np.array(-np.inf, dtype=logits.dtype), logits)
 
 
 def top_tokens(logits: Array, count: int) -> Array:
@@ -271,12 +292,10 @@ def _best_candidates(logits: Array, beams: Beams, config: BeamSearchConfig, posi
     first, by its raw logits, and only N × C of the N × V log-probabilities are ever computed.
     """
     B, N = beams.log_probability.shape
-    log_normaliser = _log_normaliser(logits, position, np.repeat(beams.sentence, N))  # [B × N]
-    producible = _producible(logits, config)  # [B × N, V]
-    token = top_tokens(producible, config.candidates)  # [B × N, C]
+    sentences = np.repeat(beams.sentence, N)  # [B × N]
+    token, gained = _most_probable(logits, config.candidates, config, position, sentences)  # [B × N, C] each
     C = token.shape[1]
-    chosen = np.take_along_axis(producible, token, axis=1).astype(np.float64)  # [B × N, C]
-    total = beams.log_probability.reshape(B * N, 1) + (chosen - log_normaliser[:, None])  # [B × N, C]
+    total = beams.log_probability.reshape(B * N, 1) + gained  # [B × N, C]
 
     beam = np.broadcast_to(np.repeat(np.arange(N), C), (B, N * C))  # [B, N × C]
     token, total = token.reshape(B, N * C), total.reshape(B, N * C)

@@ -404,3 +404,13 @@ def test_an_empty_batch_has_no_results_and_an_empty_sentence_is_no_source(search
 def test_impossible_settings_are_refused(setting, message):
     with pytest.raises(UserError, match=message):
         BeamSearchConfig(**setting)
+
+
+@pytest.mark.parametrize("search", [beam_search, greedy_search])
+def test_rows_looked_at_together_do_not_matter(search, monkeypatch):
+    rng = np.random.default_rng(12)
+    model = RandomModel(12, vocabulary=9, dtype=np.float32)
+    source = sources(rng, 6)
+    together = search(model, source)
+    monkeypatch.setattr("minitf.search.BLOCK_ELEMENTS", 20)  # two rows
+    assert search(model, source) == together
