@@ -1,0 +1,367 @@
+"""Everything that can be chosen: frozen dataclasses, the paper's presets, and the file a run keeps them in.
+
+A field says its meaning, unit and source once, in `option`; the command line, its help and all checks follow from
+that. The defaults of `TransformerConfig`, `OptimizerConfig` and `RunConfig` are the paper's base model and training.
+A preset is a complete `RunConfig` made by `dataclasses.replace`.
+"""
+
+# ruff: noqa: RUF009 (`option` makes a dataclass field: it is called once a class, as `dataclasses.field` is)
+
+import json
+import re
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+from minitf.errors import UserError
+from minitf.files import atomic_write, os_errors_explained, parse_json
+from minitf.options import REQUIRED, check_fields, default_of, from_plain, option, to_plain
+
+Config = TypeVar("Config")
+PathPair = tuple[Path, Path]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TransformerConfig:
+    """The architecture of section 3. The defaults are the base model."""
+
+    vocab_size: int = option(0, "rows of the embedding; 0: as many as the vocabulary", at_least=0, hidden=True)
+    layers: int = option(6, "layers of the encoder, and as many of the decoder", source="Table 3, N", at_least=1)
+    d_model: int = option(512, "width of embeddings and of every sub-layer's output", source="3.1", at_least=1)
+    heads: int = option(8, "attention heads", source="3.2.2, h", at_least=1)
+    d_ff: int = option(2048, "inner width of the feed-forward networks", source="3.3", at_least=1)
+    d_k: int | None = option(
+        None, "width of queries and keys in a head; none: d_model / heads", source="3.2.2", at_least=1
+    )
+    d_v: int | None = option(None, "width of values in a head; none: d_model / heads", source="3.2.2", at_least=1)
+    dropout: float = option(
+        0.1, "dropout of sub-layer outputs and of embedding sums", unit="probability", source="5.4", at_least=0, below=1
+    )
+    attention_dropout: float = option(
+        0.0, "dropout of attention weights; the paper names none", unit="probability", at_least=0, below=1
+    )
+    activation_dropout: float = option(
+        0.0, "dropout inside the feed-forward networks; the paper names none", unit="probability", at_least=0, below=1
+    )
+    activation: Literal["relu", "gelu", "silu"] = option(
+        "relu", "non-linearity of the feed-forward networks", source="3.3"
+    )
+    norm: Literal["post", "pre"] = option(
+        "post",
+        "post: LayerNorm(x + f(x)), the paper's; pre: x + f(LayerNorm(x)), steadier in deep models",
+        source="3.1",
+    )
+    norm_epsilon: float = option(
+        1e-6,
+        "added to the variance in layer normalisation; the paper names none, its first public code has 1e-6",
+        above=0,
+    )
+    positions: Literal["sinusoidal", "sinusoidal-concatenated", "learned"] = option(
+        "sinusoidal",
+        "sinusoidal: sin and cos in turn, the paper's; sinusoidal-concatenated: all sin, then all cos, as in its first "
+        "public code; learned: a table, Table 3 row E",
+        source="3.5",
+    )
+    max_positions: int = option(
+        1024,
+        "rows of the learned position table, so the longest sentence; sinusoids have no end",
+        unit="tokens",
+        at_least=1,
+    )
+    share_embeddings: bool = option(
+        True, "one matrix for source embedding, target embedding and output projection", source="3.4"
+    )
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+        if None in (self.d_k, self.d_v) and self.d_model % self.heads:
+            raise UserError(
+                f"d_model={self.d_model} is not divisible by heads={self.heads}; choose a multiple of {self.heads}"
+            )
+        if self.positions != "learned" and self.d_model % 2:
+            raise UserError(
+                f"d_model={self.d_model} is odd, but positions={self.positions} pairs sines with cosines; "
+                "choose an even d_model or learned positions"
+            )
+        if self.positions == "sinusoidal-concatenated" and self.d_model < 4:
+            raise UserError(f"d_model={self.d_model} is too small for positions={self.positions}; choose 4 or more")
+
+    @property
+    def head_d_k(self) -> int:
+        """Width of queries and keys in a head: d_k, or d_model / heads."""
+        return self.d_model // self.heads if self.d_k is None else self.d_k
+
+    @property
+    def head_d_v(self) -> int:
+        """Width of values in a head: d_v, or d_model / heads, whatever d_k: Table 3 row B shrinks d_k alone."""
+        return self.d_model // self.heads if self.d_v is None else self.d_v
+
+
+@dataclass(frozen=True, kw_only=True)
+class OptimizerConfig:
+    """Adam, its learning rate and the loss it sees. The defaults are those of sections 5.3 and 5.4."""
+
+    beta1: float = option(0.9, "Adam's decay of the mean gradient", source="5.3", at_least=0, below=1)
+    beta2: float = option(0.98, "Adam's decay of the mean squared gradient", source="5.3", at_least=0, below=1)
+    epsilon: float = option(1e-9, "added to Adam's denominator", source="5.3", above=0)
+    warmup_steps: int = option(
+        4000,
+        "updates over which the learning rate rises; it then falls as 1/sqrt(step)",
+        unit="updates",
+        source="5.3",
+        at_least=1,
+    )
+    learning_rate_scale: float = option(1.0, "factor on the learning rate of equation 3", source="5.3", above=0)
+    peak_learning_rate: float | None = option(
+        None, "learning rate at the end of the warm-up; none: what equation 3 gives, 1/sqrt(d_model * warmup)", above=0
+    )
+    clip_norm: float | None = option(
+        None, "longest gradient, as the norm over all parameters; none: any, as in the paper", above=0
+    )
+    label_smoothing: float = option(
+        0.1, "probability moved from the right token to all others", source="5.4", at_least=0, below=1
+    )
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+        if self.peak_learning_rate is not None and self.learning_rate_scale != 1:
+            raise UserError(
+                f"learning_rate_scale={self.learning_rate_scale} scales equation 3, which "
+                f"peak_learning_rate={self.peak_learning_rate} replaces; choose one of the two"
+            )
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunConfig:
+    """One training run: data, vocabulary, model, optimizer, and when to stop, save and look."""
+
+    preset: str = option("base", "where the other values start from", section="Run")
+    output: Path = option(Path("runs/base"), "folder of the run; it must hold no run yet")
+    seed: int = option(0, "start of every random number", at_least=0, below=2**63)
+    dtype: Literal["float32", "float64"] = option("float32", "numbers of parameters and activations")
+    device: str = option("cpu", "where to compute")
+    threads: int | None = option(None, "threads of matrix products; none: one a core", at_least=1, may_change=True)
+
+    train: PathPair | None = option(
+        None,
+        "source and target text to learn from, line by line; none: the built-in corpus of English and German phrases",
+        section="Data",
+    )
+    valid: PathPair | None = option(
+        None, "source and target text to watch the loss on; the built-in corpus has its own"
+    )
+    test: PathPair | None = option(None, "source and target text to score at the end; the built-in corpus has its own")
+    errors: Literal["strict", "replace"] = option(
+        "strict", "bytes that are not UTF-8: strict stops and names the line, replace puts U+FFFD"
+    )
+    vocabulary: Path | None = option(None, "a SentencePiece model to use; none: one is learned from the training text")
+    vocab_size: int = option(
+        37_000, "size of the vocabulary to learn, shared by both languages", unit="tokens", source="5.1", at_least=5
+    )
+    max_length: int = option(
+        256, "longer pairs are left out of training; counts the end token", unit="tokens a side", at_least=2
+    )
+    max_tokens_per_batch: int = option(
+        25_000, "most that is computed at once, padding included", unit="tokens a side", source="5.1", at_least=1
+    )
+    accumulate: int = option(
+        1,
+        "batches whose gradients are added up for one update: larger updates in the same memory",
+        unit="batches",
+        at_least=1,
+    )
+
+    max_steps: int = option(
+        100_000, "updates to train for", unit="updates", source="5.2", section="Training", at_least=1, may_change=True
+    )
+    max_minutes: float | None = option(
+        None, "time to train for; none: until the steps are done", unit="minutes", above=0, may_change=True
+    )
+    patience: int | None = option(
+        None,
+        "stop when the validation loss has not fallen this often; none: never",
+        unit="validations",
+        at_least=1,
+        may_change=True,
+    )
+    valid_every: int = option(1_500, "updates between validations", unit="updates", at_least=1, may_change=True)
+    log_every: int = option(100, "updates between lines of the log", unit="updates", at_least=1, may_change=True)
+    save_every: int = option(
+        1_500,
+        "updates between checkpoints; the paper's 10 minutes are 1,500 steps of 0.4 s (big: 600 of 1.0 s)",
+        unit="updates",
+        source="6.1",
+        at_least=1,
+        may_change=True,
+    )
+    keep_checkpoints: int = option(
+        5, "checkpoints kept; older ones are deleted", unit="checkpoints", at_least=1, may_change=True
+    )
+    average_checkpoints: int = option(
+        5,
+        "last checkpoints whose mean translates",
+        unit="checkpoints",
+        source="6.1",
+        at_least=1,
+        may_change=True,
+        section="Translation of the test text, and what translate.py starts from",
+    )
+    beam: int = option(
+        4, "width of beam search; 1 is greedy", unit="hypotheses", source="6.1", at_least=1, may_change=True
+    )
+    alpha: float = option(0.6, "exponent of the length penalty", source="6.1", at_least=0, may_change=True)
+    max_extra_length: int = option(
+        50, "longest output: tokens of the input plus this", unit="tokens", source="6.1", at_least=1, may_change=True
+    )
+
+    model: TransformerConfig = default_of(TransformerConfig)
+    optimizer: OptimizerConfig = default_of(OptimizerConfig)
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+        if not re.fullmatch(r"cpu|cuda(:\d+)?", self.device):
+            raise UserError(f"device={self.device!r} is no device; choose cpu, or cuda:0 for the first GPU")
+        if self.max_tokens_per_batch < self.max_length:
+            raise UserError(
+                f"max_tokens_per_batch={self.max_tokens_per_batch} cannot hold a sentence of "
+                f"max_length={self.max_length} tokens; choose {self.max_length} or more, or a smaller max_length"
+            )
+        if self.model.positions == "learned" and self.max_length > self.model.max_positions:
+            raise UserError(
+                f"max_length={self.max_length} is longer than the max_positions={self.model.max_positions} of learned "
+                f"positions; choose max_positions of {self.max_length} or more, or a smaller max_length"
+            )
+        if self.average_checkpoints > self.keep_checkpoints:
+            raise UserError(
+                f"average_checkpoints={self.average_checkpoints} are more than the keep_checkpoints="
+                f"{self.keep_checkpoints} that are kept; choose keep_checkpoints of {self.average_checkpoints} or more"
+            )
+        self._check_texts()
+
+    def _check_texts(self) -> None:
+        if self.train is None and (self.valid or self.test):
+            given = "valid" if self.valid else "test"
+            raise UserError(f"{given} is given without train; the built-in corpus brings its own: give train, too")
+        if self.patience is not None and self.train is not None and self.valid is None:
+            raise UserError(f"patience={self.patience} watches the validation loss; give valid, or patience none")
+
+
+@dataclass(frozen=True, kw_only=True)
+class TranslateConfig:
+    """One translation. What is none comes from the run (`for_run`)."""
+
+    run: Path = option(REQUIRED, "folder of a training run", positional=True)
+    input: Path | None = option(None, "text to translate, a sentence a line; none: standard input", section="Text")
+    output: Path | None = option(None, "file for the translations, a line for each line; none: standard output")
+    reference: Path | None = option(None, "right translations, to print the BLEU score")
+    errors: Literal["strict", "replace"] = option(
+        "strict", "bytes that are not UTF-8: strict stops and names the line, replace puts U+FFFD"
+    )
+    beam: int | None = option(
+        None, "width of beam search; 1 is greedy; none: the run's", unit="hypotheses", section="Search", at_least=1
+    )
+    alpha: float | None = option(None, "exponent of the length penalty; none: the run's", at_least=0)
+    max_extra_length: int | None = option(
+        None, "longest output: tokens of the input plus this; none: the run's", unit="tokens", at_least=1
+    )
+    average: int | None = option(
+        None,
+        "last checkpoints whose mean translates; none: as many as the run says",
+        unit="checkpoints",
+        section="Model",
+        at_least=1,
+    )
+    checkpoint: int | None = option(None, "translate with the one checkpoint of this step", unit="step", at_least=0)
+    max_tokens_per_batch: int = option(
+        4_096, "most input tokens computed at once, padding included", unit="tokens", section="Computer", at_least=1
+    )
+    threads: int | None = option(None, "threads of matrix products; none: one a core", at_least=1)
+    quiet: bool = option(False, "print translations and errors only")
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+        if self.average is not None and self.checkpoint is not None:
+            raise UserError(
+                f"average={self.average} and checkpoint={self.checkpoint} exclude each other; choose one of the two"
+            )
+
+    def for_run(self, run: RunConfig) -> "TranslateConfig":
+        """This configuration with the run's beam, alpha, max_extra_length and average where none was chosen."""
+        return replace(
+            self,
+            beam=run.beam if self.beam is None else self.beam,
+            alpha=run.alpha if self.alpha is None else self.alpha,
+            max_extra_length=run.max_extra_length if self.max_extra_length is None else self.max_extra_length,
+            average=run.average_checkpoints if self.average is None and self.checkpoint is None else self.average,
+        )
+
+
+# ---- Presets ----
+
+_base = RunConfig()
+
+_big = replace(  # Table 3, last row; 6.1 for the checkpoints
+    _base,
+    preset="big",
+    output=Path("runs/big"),
+    max_steps=300_000,
+    save_every=600,
+    valid_every=600,
+    keep_checkpoints=20,
+    average_checkpoints=20,
+    model=replace(_base.model, d_model=1024, d_ff=4096, heads=16, dropout=0.3),
+)
+
+_small = replace(  # a real corpus of some 10,000 to 100,000 pairs on a laptop
+    _base,
+    preset="small",
+    output=Path("runs/small"),
+    vocab_size=8_000,
+    max_tokens_per_batch=4_096,
+    max_steps=20_000,
+    valid_every=500,
+    log_every=50,
+    save_every=500,
+    model=replace(_base.model, layers=3, d_model=256, d_ff=1024, heads=4),
+    optimizer=replace(_base.optimizer, warmup_steps=2_000),
+)
+
+_tiny = replace(  # the built-in corpus on a laptop, in minutes
+    _small,
+    preset="tiny",
+    output=Path("runs/tiny"),
+    vocab_size=1_000,
+    max_tokens_per_batch=2_048,
+    max_steps=2_000,
+    valid_every=200,
+    log_every=20,
+    save_every=200,
+    model=replace(_small.model, d_model=128, d_ff=512),
+    optimizer=replace(_base.optimizer, warmup_steps=400),
+)
+
+PRESETS: dict[str, RunConfig] = {preset.preset: preset for preset in (_tiny, _small, _base, _big)}
+DEFAULT_PRESET = "tiny"
+
+
+# ---- Files ----
+
+
+def save_config(path: Path, config: Any) -> None:
+    """Write a configuration as JSON, whole or not at all."""
+    text = json.dumps(to_plain(config), indent=2) + "\n"
+    with os_errors_explained(f"write {path}"), atomic_write(path) as file:
+        file.write(text.encode())
+
+
+def load_config(path: Path, config_class: type[Config] = RunConfig) -> Config:  # type: ignore[assignment]
+    """The configuration that `save_config` wrote.
+
+    Raises: UserError for a file that cannot be read, is not JSON, has an unknown key or a value that cannot be.
+    """
+    with os_errors_explained(f"read {path}"):
+        content = path.read_bytes()
+    try:
+        return from_plain(config_class, parse_json(content))
+    except ValueError as error:
+        raise UserError(f"{path}: {error}") from error
