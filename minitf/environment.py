@@ -1,0 +1,43 @@
+"""What computes: versions that a run records, because bits may differ between them."""
+
+import importlib.metadata
+import os
+import platform
+import tomllib
+from pathlib import Path
+
+
+def environment_facts() -> dict[str, str]:
+    """Versions of this project, Python, NumPy, its matrix library, the system and the processor."""
+    import numpy as np  # here, so that `--help` need not wait for it
+
+    blas = np.show_config(mode="dicts").get("Build Dependencies", {}).get("blas", {})
+    return {
+        "minitf": project_version(),
+        "python": f"{platform.python_implementation()} {platform.python_version()}",
+        "numpy": np.__version__,
+        "blas": f"{blas.get('name', 'unknown')} {blas.get('version', 'unknown')}",
+        "platform": platform.platform(),
+        "machine": platform.machine(),
+        "cores": str(os.cpu_count()),
+    }
+
+
+def project_version() -> str:
+    """The version of this project: as it stands beside the sources, else as it was installed."""
+    pyproject = Path(__file__).parent.parent / "pyproject.toml"
+    if pyproject.is_file():
+        project = tomllib.loads(pyproject.read_text(encoding="utf-8")).get("project", {})
+        if project.get("name") == "minitf":
+            return str(project["version"])
+    return importlib.metadata.version("minitf")
+
+
+def changes(before: dict[str, str], now: dict[str, str]) -> list[str]:
+    """The facts that differ, a sentence each: `numpy was 2.3.1 and is 2.4.6`."""
+    names = [*before, *(name for name in now if name not in before)]
+    return [
+        f"{name} was {before.get(name, 'not recorded')} and is {now.get(name, 'not recorded')}"
+        for name in names
+        if before.get(name) != now.get(name)
+    ]

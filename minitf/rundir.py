@@ -1,0 +1,304 @@
+"""The folder of a run: where its files are, who may write them, and its log.
+
+    config.json          the resolved configuration
+    environment.json     versions of what the run was started with
+    vocabulary.model     the SentencePiece model
+    data/                token ids, prepared from the texts
+    checkpoints/         step-00001000.safetensors, …
+    log.jsonl            one JSON object a line
+    lock                 held by the process that trains
+
+Reading needs no lock: every file is whole at any time, but for the last line of the log, which may be under way.
+"""
+
+import fcntl
+import json
+import math
+import os
+import shutil
+import socket
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from minitf.config import RunConfig, load_config, save_config
+from minitf.environment import changes, environment_facts
+from minitf.errors import UserError
+from minitf.files import atomic_write, os_errors_explained, parse_json
+
+CONFIG_NAME = "config.json"
+ENVIRONMENT_NAME = "environment.json"
+VOCABULARY_NAME = "vocabulary.model"
+DATA_NAME = "data"
+CHECKPOINTS_NAME = "checkpoints"
+LOG_NAME = "log.jsonl"
+LOCK_NAME = "lock"
+CONTENT_NAMES = (CONFIG_NAME, ENVIRONMENT_NAME, VOCABULARY_NAME, DATA_NAME, CHECKPOINTS_NAME, LOG_NAME)
+
+
+class RunDirectory:
+    """The folder of one run, from `create`, `resume` (both hold its lock until `close`) or `open` (reads only)."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = Path(path)
+        self._lock: int | None = None
+
+    @classmethod
+    def create(cls, path: Path, config: RunConfig) -> Self:
+        """Make the folder of a new run and lock it.
+
+        A run that never came to train, because its preparation failed, is replaced.
+
+        Raises: UserError where a run or parts of one are already, or another process is at work.
+        """
+        run = cls(path)
+        with os_errors_explained(f"create the folder {path}"):
+            run.path.mkdir(parents=True, exist_ok=True)
+        run._acquire()
+        try:
+            run._refuse_content()
+            run._write_environment()
+            save_config(run.config_path, config)  # last: a folder with a configuration is a run
+        except BaseException:
+            run.close()
+            raise
+        return run
+
+    @classmethod
+    def resume(cls, path: Path, config: RunConfig) -> Self:
+        """Lock the folder of a run to go on with it; `config` is its own with what may change.
+
+        Raises: UserError where no run is, or another process is at work.
+        """
+        run = cls.open(path)
+        run._acquire()
+        try:
+            save_config(run.config_path, config)
+        except BaseException:
+            run.close()
+            raise
+        return run
+
+    @classmethod
+    def open(cls, path: Path) -> Self:
+        """The folder of a run, to read; it may be training.
+
+        Raises: UserError where no run is.
+        """
+        run = cls(path)
+        if not run.path.is_dir():
+            raise UserError(f"{path} is no folder; give the folder of a training run, such as runs/tiny")
+        if not run.config_path.is_file():
+            raise UserError(f"{path} holds no run: {CONFIG_NAME} is missing; give the folder of a training run")
+        return run
+
+    # ---- Places ----
+
+    @property
+    def config_path(self) -> Path:
+        return self.path / CONFIG_NAME
+
+    @property
+    def environment_path(self) -> Path:
+        return self.path / ENVIRONMENT_NAME
+
+    @property
+    def vocabulary_path(self) -> Path:
+        return self.path / VOCABULARY_NAME
+
+    @property
+    def data_path(self) -> Path:
+        return self.path / DATA_NAME
+
+    @property
+    def checkpoints_path(self) -> Path:
+        return self.path / CHECKPOINTS_NAME
+
+    @property
+    def log_path(self) -> Path:
+        return self.path / LOG_NAME
+
+    # ---- Content ----
+
+    def config(self) -> RunConfig:
+        """The run's configuration."""
+        return load_config(self.config_path)
+
+    def environment_changes(self) -> list[str]:
+        """What differs from the environment the run was started in, a sentence each; its bits may differ then."""
+        with os_errors_explained(f"read {self.environment_path}"):
+            content = self.environment_path.read_bytes()
+        try:
+            before = parse_json(content)
+            if not isinstance(before, dict):
+                raise ValueError("it is not an object of names and values")
+        except ValueError as error:
+            raise UserError(f"{self.environment_path}: {error}") from error
+        return changes(before, environment_facts())
+
+    def _write_environment(self) -> None:
+        text = json.dumps(environment_facts(), indent=2) + "\n"
+        with os_errors_explained(f"write {self.environment_path}"), atomic_write(self.environment_path) as file:
+            file.write(text.encode())
+
+    def _refuse_content(self) -> None:
+        found = [name for name in CONTENT_NAMES if (self.path / name).exists()]
+        if CONFIG_NAME in found and not {LOG_NAME, CHECKPOINTS_NAME} & set(found):
+            self._clear_preparation()
+        elif CONFIG_NAME in found:
+            raise UserError(
+                f"{self.path} already holds a run; go on with --resume {self.path}, or give another --output"
+            )
+        elif found:
+            raise UserError(f"{self.path} already holds {', '.join(found)}; empty it, or give another --output")
+
+    def _clear_preparation(self) -> None:
+        with os_errors_explained(f"clear {self.path}"):
+            if self.data_path.exists():
+                shutil.rmtree(self.data_path)
+            for path in (self.vocabulary_path, self.environment_path, self.config_path):  # the last makes it a run
+                path.unlink(missing_ok=True)
+
+    # ---- Lock ----
+
+    def _acquire(self) -> None:
+        """Hold the run's lock. The kernel drops it when this process ends, however it ends: no lock goes stale."""
+        place = self.path / LOCK_NAME
+        with os_errors_explained(f"lock {self.path}"):
+            descriptor = os.open(place, os.O_RDWR | os.O_CREAT, 0o666)
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                os.ftruncate(descriptor, 0)
+                os.pwrite(descriptor, f"process {os.getpid()} on {socket.gethostname()}\n".encode(), 0)
+            except BlockingIOError:
+                holder = os.pread(descriptor, 200, 0).decode(errors="replace").strip() or "another process"
+                os.close(descriptor)
+                raise UserError(
+                    f"{self.path} is in use by {holder}; wait until it has ended, or give another --output"
+                ) from None
+            except BaseException:
+                os.close(descriptor)
+                raise
+        self._lock = descriptor
+
+    def close(self) -> None:
+        """Give the lock back. Its file stays: deleting it would let two processes lock two files of one name."""
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class RunLog:
+    """A file of JSON lines to append to. A line is there whole or not at all: opening cuts off half a last line."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = Path(path)
+        with os_errors_explained(f"open {path}"):
+            self._file: int | None = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o666)
+            self._cut(self._end_of_whole_lines(os.fstat(self._descriptor).st_size))
+
+    @property
+    def offset(self) -> int:
+        """Bytes written: what a checkpoint remembers, for `truncate_to`."""
+        return os.fstat(self._descriptor).st_size
+
+    def append(self, record: dict[str, Any]) -> None:
+        """Write one line. Numbers that JSON lacks become the strings "nan", "inf" and "-inf", which float() reads."""
+        line = json.dumps(_without_non_finite(record), ensure_ascii=False, allow_nan=False).encode() + b"\n"
+        start = self.offset
+        with os_errors_explained(f"write {self.path}"):
+            try:
+                written = 0
+                while written < len(line):
+                    written += os.write(self._descriptor, line[written:])
+            except BaseException:
+                self._cut(start)
+                raise
+
+    def sync(self) -> None:
+        """Make all lines durable; before a checkpoint that remembers `offset`."""
+        with os_errors_explained(f"write {self.path}"):
+            os.fsync(self._descriptor)
+
+    def truncate_to(self, offset: int, warn: Callable[[str], None]) -> None:
+        """Drop the lines after `offset`, which a resumed run will write again. A log that is shorter is left alone."""
+        size = self.offset
+        if size < offset:
+            warn(f"{self.path} has {size} bytes, but had {offset} at the checkpoint: some of its lines are lost")
+        elif self._end_of_whole_lines(offset) != offset:
+            raise UserError(f"{self.path} has no end of line at byte {offset}: it was edited; move it away to go on")
+        else:
+            with os_errors_explained(f"write {self.path}"):
+                self._cut(offset)
+
+    def close(self) -> None:
+        """Close the file."""
+        if self._file is not None:
+            os.close(self._file)
+            self._file = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    @property
+    def _descriptor(self) -> int:
+        if self._file is None:
+            raise ValueError(f"the log {self.path} is closed")
+        return self._file
+
+    def _cut(self, offset: int) -> None:
+        os.ftruncate(self._descriptor, offset)
+
+    def _end_of_whole_lines(self, end: int) -> int:
+        """The last place up to `end` where a line ends, or 0."""
+        block = 1 << 16
+        while end > 0:
+            start = max(0, end - block)
+            newline = os.pread(self._descriptor, end - start, start).rfind(b"\n")
+            if newline >= 0:
+                return start + newline + 1
+            end = start
+        return 0
+
+
+def read_log(path: Path) -> list[dict[str, Any]]:
+    """The records of a log, without a last line that is still being written.
+
+    Raises: UserError for a file that cannot be read and for a line that is no JSON object, with its number.
+    """
+    with os_errors_explained(f"read {path}"):
+        lines = Path(path).read_bytes().split(b"\n")[:-1]
+    records = []
+    for number, line in enumerate(lines, start=1):
+        try:
+            record = parse_json(line)
+            if not isinstance(record, dict):
+                raise ValueError("it is not an object of names and values")
+        except ValueError as error:
+            raise UserError(f"{path}, line {number}: {error}") from error
+        records.append(record)
+    return records
+
+
+def _without_non_finite(value: Any) -> Any:
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(float(value))
+    if isinstance(value, dict):
+        return {key: _without_non_finite(part) for key, part in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_without_non_finite(part) for part in value]
+    return value
