@@ -13,13 +13,14 @@ import os
 import secrets
 import stat
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import IO, Any, BinaryIO
+from typing import IO, Any, BinaryIO, TypeVar
 
 from minitf.errors import UserError
 
 PathLike = str | os.PathLike[str]
+T = TypeVar("T")
 
 ERROR_MODES = ("strict", "replace")
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
@@ -80,6 +81,25 @@ def read_pairs(source_path: PathLike, target_path: PathLike, errors: str = "stri
             f"{os.fspath(source_path)} has {source_count:,} lines but {os.fspath(target_path)} has {target_count:,}; "
             "line i of one must be the translation of line i of the other, so the counts must be equal"
         )
+
+
+def in_chunks(
+    items: Iterable[T], characters: Callable[[T], int], *, max_items: int, max_characters: int
+) -> Iterator[list[T]]:
+    """Successive lists of items, so that work by the list needs the memory of one list, long lines or not.
+
+    A list ends at `max_items` items, or with the item that takes it to `max_characters`.
+    """
+    chunk: list[T] = []
+    held = 0
+    for item in items:
+        chunk.append(item)
+        held += characters(item)
+        if len(chunk) >= max_items or held >= max_characters:
+            yield chunk
+            chunk, held = [], 0
+    if chunk:
+        yield chunk
 
 
 @contextlib.contextmanager

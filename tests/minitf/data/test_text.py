@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from minitf.data import text
-from minitf.data.text import lines_of, read_lines, read_pairs, write_atomically
+from minitf.data.text import in_chunks, lines_of, read_lines, read_pairs, write_atomically
 from minitf.errors import UserError
 
 # Everything that some other notion of a line would cut at, or that a careless reader would drop.
@@ -219,6 +219,16 @@ def test_a_side_that_cannot_be_read_is_named(tmp_path):
 def test_pairs_pass_the_errors_mode_on(tmp_path):
     good, bad = write(tmp_path / "good", "x\n"), write(tmp_path / "bad", b"\xff\n")
     assert list(read_pairs(good, bad, "replace")) == [("x", "\ufffd")]
+
+
+@given(st.lists(st.text(max_size=9)), st.integers(1, 5), st.integers(1, 20))
+def test_chunks_hold_everything_in_order_and_no_more_than_asked(items, max_items, max_characters):
+    chunks = list(in_chunks(items, len, max_items=max_items, max_characters=max_characters))
+    assert [item for chunk in chunks for item in chunk] == items
+    assert all(1 <= len(chunk) <= max_items for chunk in chunks)
+    assert all(sum(map(len, chunk[:-1])) < max_characters for chunk in chunks)
+    full = [len(chunk) == max_items or sum(map(len, chunk)) >= max_characters for chunk in chunks]
+    assert all(full[:-1])
 
 
 # ---- writing -------------------------------------------------------------------------------------

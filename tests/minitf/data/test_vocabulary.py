@@ -1,0 +1,305 @@
+"""Any text goes to ids and back; training is exact and repeatable; sizes that cannot be are explained."""
+
+import hashlib
+import io
+import itertools
+import random
+import unicodedata
+from collections import Counter
+
+import numpy as np
+import pytest
+import sentencepiece
+from hypothesis import given
+from hypothesis import strategies as st
+
+from minitf.data.text import read_lines
+from minitf.data.vocabulary import BOS, EOS, PAD, UNK, Vocabulary, count_words, normalise
+from minitf.errors import UserError
+
+ENGLISH = [
+    "The cat sleeps.",
+    "A dog barks at the moon.",
+    "Two cats and a dog play in the garden.",
+    "The moon is bright.",
+]
+GERMAN = ["Die Katze schläft.", "Ein Hund bellt den Mond an.", "Zwei Katzen und ein Hund spielen.", "Größe, Übung, Öl!"]
+CORPUS = (ENGLISH + GERMAN) * 5
+FIRST_LEARNED = 4 + 256  # after the special tokens and the bytes
+
+TEXTS = st.text(
+    st.one_of(st.sampled_from("\n\r\t\0\x85\u2028 ▁▅⁇\u00a0\u0301e\ufeff😀א"), st.characters(codec="utf-8"))
+)
+
+
+def train(tmp_path, lines=CORPUS, vocab_size=330, name="model", **options) -> Vocabulary:
+    return Vocabulary.train(lines, vocab_size, tmp_path / name, **options)
+
+
+@pytest.fixture(scope="module")
+def vocabulary(tmp_path_factory) -> Vocabulary:
+    return train(tmp_path_factory.mktemp("vocabulary"))
+
+
+# ---- text to ids and back ------------------------------------------------------------------------
+
+
+def test_special_tokens_have_their_ids(vocabulary):
+    assert (PAD, UNK, BOS, EOS) == (0, 1, 2, 3)
+    assert vocabulary.pieces([PAD, UNK, BOS, EOS]) == ["<pad>", "<unk>", "<s>", "</s>"]
+    assert len(vocabulary) == 330
+
+
+@given(TEXTS)
+def test_any_text_round_trips(vocabulary, line):
+    (ids,) = vocabulary.encode([line])
+    assert vocabulary.decode([ids]) == [normalise(line)]
+    assert min(ids, default=4) > EOS  # neither UNK nor a special token ever stands for text
+
+
+@given(TEXTS)
+def test_normalising_changes_nothing_but_composition_and_white_space(line):
+    line = line.replace("▁", " ")
+    assert normalise(line).split(" ") == (unicodedata.normalize("NFC", line).split() or [""])
+    assert normalise(normalise(line)) == normalise(line)
+
+
+def test_what_a_reference_can_hold_is_kept():
+    for line in ("Größe … m² ½ ﬁ ＡＢ ‘x’ „y“ İı ß ẞ", "a\u200bb\u00adc", "🏳️‍🌈 👩‍👩‍👧"):
+        assert normalise(line) == line
+    assert normalise("e\u0301\t10\u00a0000\u2028\r\n") == "é 10 000"
+
+
+@given(st.lists(st.lists(st.integers(0, 329))))
+def test_any_ids_decode_to_one_line_each(vocabulary, sentences):
+    lines = vocabulary.decode(sentences)
+    assert len(lines) == len(sentences)
+    assert all(len(line.splitlines()) <= 1 for line in lines)
+
+
+def test_bytes_that_spell_a_line_end_do_not_end_the_line(vocabulary):
+    ids = [4 + ord(character) for character in "a\nb\rc"]
+    assert vocabulary.pieces(ids)[1] == "<0x0A>"
+    assert vocabulary.decode([ids]) == ["a b c"]
+
+
+def test_what_cannot_be_spelled_is_seen_not_dropped(vocabulary):
+    assert vocabulary.decode([[4 + 0xFF]]) == ["\ufffd"]
+    assert vocabulary.decode([[UNK]]) == ["⁇"]
+    (ids,) = vocabulary.encode(["The cat"])
+    assert vocabulary.decode([[BOS, *ids, EOS, PAD, PAD]]) == ["The cat"]
+
+
+@pytest.mark.parametrize("line", ["<s> </s> <pad> <unk>", "<0x41>", "</s>"])
+def test_text_that_looks_like_a_token_is_text(vocabulary, line):
+    (ids,) = vocabulary.encode([line])
+    assert min(ids) > EOS
+    assert vocabulary.decode([ids]) == [line]
+
+
+def test_empty_lines_have_no_ids(vocabulary):
+    assert vocabulary.encode(["", " \t\u00a0\u2028", "x"])[:2] == [[], []]
+    assert vocabulary.encode([]) == []
+    assert vocabulary.decode([]) == []
+    assert vocabulary.decode([[], []]) == ["", ""]
+    assert vocabulary.pieces([]) == []
+
+
+def test_ids_may_be_arrays(vocabulary):
+    (ids,) = vocabulary.encode(["The cat"])
+    for dtype in (np.uint16, np.int32, np.int64):
+        assert vocabulary.decode([np.array(ids, dtype), np.array([], dtype)]) == ["The cat", ""]
+    assert vocabulary.pieces(np.array(ids)) == vocabulary.pieces(ids)
+    assert "".join(vocabulary.pieces(ids)).replace("▁", " ") == " The cat"
+
+
+@pytest.mark.parametrize("wrong", [-1, 330, 10**12])
+def test_ids_of_another_vocabulary_are_refused(vocabulary, wrong):
+    for use in (vocabulary.pieces, lambda ids: vocabulary.decode([ids])):
+        with pytest.raises(UserError, match=f"token id {wrong} is outside the vocabulary of 330 pieces"):
+            use([5, wrong])
+
+
+def test_half_a_surrogate_pair_is_refused(vocabulary):
+    with pytest.raises(UserError, match=r"character 3 of .* is half a surrogate pair"):
+        vocabulary.encode(["good", "ab\ud800"])
+
+
+@pytest.mark.parametrize(
+    "line", ["a" * 1_000_000, "The cat " * 125_000, "😀" * 250_000], ids=["word", "words", "bytes"]
+)
+def test_a_line_of_a_megabyte(vocabulary, line):
+    (ids,) = vocabulary.encode([line])
+    assert vocabulary.decode([ids]) == [line.strip()]
+
+
+def test_many_lines_are_encoded_in_their_order(vocabulary):
+    lines = [f"{i} cats and {i * i} dogs" for i in range(5000)]
+    assert vocabulary.decode(vocabulary.encode(lines)) == lines
+
+
+# ---- training ------------------------------------------------------------------------------------
+
+
+def test_the_same_lines_give_the_same_file(tmp_path):
+    first, second = train(tmp_path, name="a"), train(tmp_path, iter(CORPUS), name="b")
+    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes() == first.model
+    assert first.fingerprint() == second.fingerprint() == hashlib.sha256(first.model).hexdigest()
+    assert train(tmp_path, vocab_size=331, name="c").fingerprint() != first.fingerprint()
+
+
+def test_counted_words_give_the_pieces_that_whole_lines_give(tmp_path):
+    """The oracle is sentencepiece on the sentences themselves."""
+    random.seed(0)
+    words = ["".join(random.choices("abcdeÄö", k=random.randint(1, 9))) for _ in range(300)]
+    lines = [" ".join(random.choices(words, weights=range(1, 301), k=12)) for _ in range(400)]
+    model = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(lines), model_writer=model, model_type="bpe", vocab_size=600, byte_fallback=True,
+        character_coverage=1.0, pad_id=0, unk_id=1, bos_id=2, eos_id=3, minloglevel=2,
+        normalization_rule_name="identity",
+    )  # fmt: skip
+    plain = sentencepiece.SentencePieceProcessor(model_proto=model.getvalue())
+    ours = train(tmp_path, lines, 600)
+    assert ours.pieces(range(600)) == [plain.id_to_piece(i) for i in range(600)]
+    assert ours.encode(lines) == plain.encode(lines)
+
+
+def test_both_languages_share_pieces(vocabulary):
+    learned = vocabulary.pieces(range(FIRST_LEARNED, len(vocabulary)))
+    assert len(set(learned)) == len(learned)
+    assert "ö" in learned  # German alone
+    assert "▁b" in learned  # "barks", "bellt"
+
+
+def test_words_are_counted_over_all_lines_in_bounded_memory():
+    lines = ["der Hund", "der\u00a0Mond\n", "", "de\u0301r"]
+    assert count_words(lines) == Counter({"der": 2, "Hund": 1, "Mond": 1, "dér": 1})
+    many = (f"often {i} seldom{i % 50}" + " late" * (i >= 60_000) for i in range(100_000))
+    counts = count_words(many, max_distinct_words=12_000)
+    assert len(counts) <= 12_000
+    assert (counts["often"], counts["late"]) == (100_000, 40_000)
+    assert all(counts[f"seldom{i}"] == 2000 for i in range(50))
+
+
+def test_letting_rare_words_go_keeps_the_pieces(tmp_path):
+    noise = random.Random(1)
+    lines = CORPUS * 200 + ["".join(noise.choices("aehnst", k=12)) for _ in range(20_000)]
+    exact, bounded = train(tmp_path, lines, 300), train(tmp_path, lines, 300, max_distinct_words=5000)
+    assert len(set(exact.pieces(range(300))) & set(bounded.pieces(range(300)))) >= 297
+
+
+def test_rare_characters_are_spelled_in_bytes(tmp_path):
+    lines = [*CORPUS * 500, "ж"]
+    assert "ж" not in train(tmp_path, lines).pieces(range(330))
+    whole = train(tmp_path, lines, coverage=1.0)
+    assert "ж" in whole.pieces(range(330))
+
+
+def test_without_byte_pieces_the_unknown_shows(tmp_path):
+    vocabulary = train(tmp_path, vocab_size=80, byte_fallback=False)
+    assert not any(piece.startswith("<0x") for piece in vocabulary.pieces(range(80)))
+    (ids,) = vocabulary.encode(["cat 😀"])
+    assert UNK in ids
+    assert vocabulary.decode([ids]) == ["cat ⁇"]
+
+
+@pytest.mark.parametrize(
+    "awkward",
+    ["</s> <s> <unk> <pad>", "<0x41>", "▅", "▁", "\0\x01", "⁇", "ab" * 70_000, "😀" * 5000],
+    ids=["special", "byte", "block", "mark", "control", "unknown", "long", "wide"],
+)
+def test_awkward_lines_neither_stop_nor_bend_training(tmp_path, awkward):
+    vocabulary = train(tmp_path, [*CORPUS, awkward, "wörd"], 330)
+    assert vocabulary.decode(vocabulary.encode(CORPUS)) == CORPUS
+    assert vocabulary.decode(vocabulary.encode([awkward])) == [normalise(awkward)]
+    assert vocabulary.pieces([PAD, UNK, BOS, EOS]) == ["<pad>", "<unk>", "<s>", "</s>"]
+
+
+def test_a_word_beside_a_character_that_sentencepiece_reserves_still_counts(tmp_path):
+    assert "▁zyx" in train(tmp_path, [*CORPUS, *["zyx▅"] * 100]).pieces(range(330))
+
+
+@pytest.mark.parametrize("word", ["a" * 1500 + "zyx" * 100, "😀" * 1500])
+def test_no_part_of_a_long_word_is_passed_over(tmp_path, word):
+    assert {"zyx", "😀"} & set(train(tmp_path, [*CORPUS, word], coverage=1.0).pieces(range(330)))
+
+
+def test_training_prints_nothing(tmp_path, capfd):
+    train(tmp_path)
+    with pytest.raises(UserError):
+        train(tmp_path, vocab_size=5)
+    assert capfd.readouterr() == ("", "")
+
+
+def test_sizes_that_cannot_be_are_explained_with_the_nearest_that_can(tmp_path):
+    characters = len(set("".join(CORPUS)) - {" "}) + 1  # the space is the piece "▁"
+    least = FIRST_LEARNED + characters
+    with pytest.raises(UserError, match=rf"vocab_size=261 is too small: .* alone need {least}; choose at least that"):
+        train(tmp_path, vocab_size=261)
+    assert len(train(tmp_path, vocab_size=least)) == least
+    with pytest.raises(UserError, match=r"vocab_size=8,000 is too large .* allow at most \d+ pieces") as raised:
+        train(tmp_path, vocab_size=8000)
+    most = int(str(raised.value).split("at most ")[1].split()[0])
+    assert len(train(tmp_path, vocab_size=most)) == most
+    with pytest.raises(UserError, match=f"at most {most} pieces"):
+        train(tmp_path, vocab_size=most + 1)
+
+
+@pytest.mark.parametrize("vocab_size", [-1, 0, 4, 2**31])
+def test_absurd_sizes(tmp_path, vocab_size):
+    with pytest.raises(UserError, match=f"vocab_size={vocab_size} is impossible"):
+        train(tmp_path, vocab_size=vocab_size)
+
+
+@pytest.mark.parametrize("coverage", [0.5, 1.5, float("nan")])
+def test_absurd_coverage(tmp_path, coverage):
+    with pytest.raises(UserError, match=f"coverage={coverage} is not a share"):
+        train(tmp_path, coverage=coverage)
+
+
+@pytest.mark.parametrize("lines", [[], ["", " \u2028"]])
+def test_no_text(tmp_path, lines):
+    with pytest.raises(UserError, match="the corpus has no words"):
+        train(tmp_path, lines)
+
+
+def test_a_failed_training_leaves_no_file(tmp_path):
+    (tmp_path / "bad").write_bytes(b"good\n\xff\n")
+    with pytest.raises(UserError, match="bad, line 2"):
+        train(tmp_path, itertools.chain(CORPUS, read_lines(tmp_path / "bad")))
+    with pytest.raises(UserError, match="too large"):
+        train(tmp_path, vocab_size=8000)
+    assert [path.name for path in tmp_path.iterdir()] == ["bad"]
+
+
+# ---- files ---------------------------------------------------------------------------------------
+
+
+def test_a_loaded_vocabulary_is_the_trained_one(tmp_path, vocabulary):
+    vocabulary.save(tmp_path / "copy")
+    loaded = Vocabulary.load(tmp_path / "copy")
+    assert loaded.encode(CORPUS) == vocabulary.encode(CORPUS)
+    assert loaded.fingerprint() == vocabulary.fingerprint()
+
+
+def test_files_that_cannot_be_used(tmp_path, capfd):
+    with pytest.raises(UserError, match=r"cannot read the vocabulary .*missing: No such file"):
+        Vocabulary.load(tmp_path / "missing")
+    with pytest.raises(UserError, match=r"cannot read the vocabulary .*: Is a directory"):
+        Vocabulary.load(tmp_path)
+    for data in (b"", b"just some text\n" * 10, bytes(1000)):
+        (tmp_path / "other").write_bytes(data)
+        with pytest.raises(UserError, match="other is not a sentencepiece model"):
+            Vocabulary.load(tmp_path / "other")
+    assert capfd.readouterr() == ("", "")
+
+
+def test_a_model_with_other_special_ids_is_refused(tmp_path):
+    model = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(CORPUS), model_writer=model, vocab_size=60, model_type="bpe", minloglevel=2
+    )
+    (tmp_path / "other").write_bytes(model.getvalue())
+    with pytest.raises(UserError, match=r"other has .* PAD, UNK, BOS, EOS = -1, 0, 1, 2 where 0, 1, 2, 3 are needed"):
+        Vocabulary.load(tmp_path / "other")
