@@ -79,7 +79,10 @@ class Residual(Module):
         """Shapes: x [B, T, D] -> [B, T, D]"""
         if self.norm_first:
             return x + self.dropout(sublayer(self.norm(x)))
-        return self.norm(x + self.dropout(sublayer(x)))
+        return ag.dropout_add_layer_norm(
+            sublayer(x), x, self.norm.weight, self.norm.bias,
+            p=self.dropout.p, eps=self.norm.eps, training=self.training,
+        )  # fmt: skip
 
 
 def _attention(config: TransformerConfig, init: Initializer) -> MultiHeadAttention:

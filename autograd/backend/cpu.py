@@ -93,6 +93,30 @@ class CpuBackend(Backend):
         self._spread(work, len(x), x[0].nbytes)
         return y, normalised, inverse_std
 
+    def dropout_add_layer_norm(
+        self, x: Array, residual: Array, keep: Array | None, scale: float, weight: Array, bias: Array, eps: float
+    ) -> tuple[Array, Array, Array]:
+        dtype = np.result_type(x, residual, weight, bias)
+        if dtype == np.float16 or x.dtype != dtype or not x.size:
+            return super().dropout_add_layer_norm(x, residual, keep, scale, weight, bias, eps)
+        y, normalised = np.empty(x.shape, dtype), np.empty(x.shape, dtype)
+        inverse_std = np.empty((len(x), 1), dtype)
+
+        def work(s: slice) -> None:
+            total = y[s]  # the place of the result serves as scratch
+            if keep is None:
+                np.add(x[s], residual[s], out=total)
+            else:
+                np.multiply(keep[s], dtype.type(scale), out=total)
+                total *= x[s]
+                total += residual[s]
+            self._normalise_block(total, normalised[s], inverse_std[s], eps)
+            np.multiply(normalised[s], weight, out=total)
+            total += bias
+
+        self._spread(work, len(x), x[0].nbytes)
+        return y, normalised, inverse_std
+
     @staticmethod
     def _normalise_block(x: Array, normalised: Array, inverse_std: Array, eps: float) -> None:
         width = x.shape[1]

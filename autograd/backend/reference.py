@@ -57,6 +57,16 @@ class Backend:
         normalised = centred * inverse_std
         return normalised * weight + bias, normalised, inverse_std
 
+    def dropout_add_layer_norm(
+        self, x: Array, residual: Array, keep: Array | None, scale: float, weight: Array, bias: Array, eps: float
+    ) -> tuple[Array, Array, Array]:
+        """layer_norm(residual + dropout(x)).
+
+        Shapes: x [N, D], residual [N, D], keep bool [N, D] or None -> as layer_norm
+        """
+        dropped = x if keep is None else self.dropout(x, keep, scale)
+        return self.layer_norm(residual + dropped, weight, bias, eps)
+
     def layer_norm_backward(
         self, g_y: Array, normalised: Array, inverse_std: Array, weight: Array
     ) -> tuple[Array, Array, Array]:

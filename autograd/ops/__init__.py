@@ -6,7 +6,7 @@ from autograd.ops.elementwise import add, divide, exp, log, multiply, negative, 
 from autograd.ops.index import getitem, take
 from autograd.ops.loss import cross_entropy
 from autograd.ops.matmul import linear, matmul
-from autograd.ops.nn import dropout, embedding, layer_norm
+from autograd.ops.nn import dropout, dropout_add_layer_norm, embedding, layer_norm
 from autograd.ops.reduce import mean, softmax, sum
 from autograd.ops.shape import concatenate, reshape, swapaxes, transpose
 
@@ -16,6 +16,7 @@ __all__ = [
     "cross_entropy",
     "divide",
     "dropout",
+    "dropout_add_layer_norm",
     "embedding",
     "exp",
     "getitem",

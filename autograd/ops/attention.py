@@ -97,9 +97,7 @@ def scaled_dot_product_attention(
     allowed = _allowed(query, key, mask, is_causal)
     if scale is None:
         scale = 1 / math.sqrt(query.shape[-1]) if query.shape[-1] else 1.0
-    return apply(
-        ScaledDotProductAttention, query, key, value, mask=allowed, dropout=dropout, scale=float(scale)
-    )
+    return apply(ScaledDotProductAttention, query, key, value, mask=allowed, dropout=dropout, scale=float(scale))
 
 
 def _allowed(query: Tensor, key: Tensor, mask: Any, is_causal: bool) -> Any:

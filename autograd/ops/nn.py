@@ -111,8 +111,54 @@ def layer_norm(x: Any, weight: Any, bias: Any, *, eps: float = 1e-6) -> Tensor:
     Raises: ValueError where weight or bias does not have the size of the last axis.
     Source: Ba et al. 2016; section 3.1
     """
+    _check_width(x, weight, bias)
+    return apply(LayerNorm, x, weight, bias, eps=eps)
+
+
+class DropoutAddLayerNorm(Op):
+    """y = layer_norm(residual + x · keep / P(keep)): what stands around every sub-layer, in one pass over memory
+
+    Shapes: x [..., D], residual [..., D], weight [D], bias [D] -> y [..., D]
+    Saves:  keep (one byte an element), x̂ and 1/σ of the sum; neither the sum nor the dropped x
+    """
+
+    def forward(self, x, residual, weight, bias, *, p, eps):
+        width = x.shape[-1]
+        keep, self.scale = None, 1.0
+        if p:
+            keep, self.scale = random.keep_mask(x.shape, p)
+            keep = self.backend.asarray(keep).reshape(-1, width)
+        y, normalised, inverse_std = self.backend.dropout_add_layer_norm(
+            x.reshape(-1, width), residual.reshape(-1, width), keep, self.scale, weight, bias, eps
+        )
+        self.save(keep, normalised, inverse_std, weight)
+        return y.reshape(x.shape)
+
+    def backward(self, g_y):
+        keep, normalised, inverse_std, weight = self.saved
+        g_rows = g_y.reshape(normalised.shape)  # [N, D]
+        g_sum, g_weight, g_bias = self.backend.layer_norm_backward(g_rows, normalised, inverse_std, weight)
+        g_x = g_sum if keep is None else self.backend.dropout(g_sum, keep, self.scale)
+        return g_x.reshape(g_y.shape), g_sum.reshape(g_y.shape), g_weight, g_bias
+
+
+def dropout_add_layer_norm(
+    x: Any, residual: Any, weight: Any, bias: Any, *, p: float = 0.0, eps: float = 1e-6, training: bool = True
+) -> Tensor:
+    """layer_norm(residual + dropout(x, p)) as one op: the residual connection of section 3.1 with 5.4's dropout.
+
+    Shapes: x [..., D], residual [..., D], weight [D], bias [D] -> [..., D]
+    Raises: ValueError where shapes do not fit or p is outside [0, 1).
+    """
+    random.threshold(p)
+    if x.shape != residual.shape:
+        raise ValueError(f"x has shape {x.shape}, residual has shape {residual.shape}; they must be equal")
+    _check_width(x, weight, bias)
+    return apply(DropoutAddLayerNorm, x, residual, weight, bias, p=p if training else 0.0, eps=eps)
+
+
+def _check_width(x: Any, weight: Any, bias: Any) -> None:
     width = x.shape[-1:]
     for name, parameter in (("weight", weight), ("bias", bias)):
         if parameter.shape != width:
-            raise ValueError(f"layer_norm {name} has shape {parameter.shape}, the last axis of x asks for {width}")
-    return apply(LayerNorm, x, weight, bias, eps=eps)
+            raise ValueError(f"layer norm's {name} has shape {parameter.shape}, the last axis of x asks for {width}")

@@ -1,0 +1,69 @@
+"""What a person watches: one line on a terminal, plain lines elsewhere."""
+
+from __future__ import annotations
+
+import sys
+from types import TracebackType
+from typing import Any
+
+
+class Progress:
+    """A bar over the steps of a run on standard error; `say` prints a line above it.
+
+    Where standard error is no terminal, the bar is left out and `update` prints a line for every record.
+    """
+
+    def __init__(self, total: int, start: int):
+        from tqdm import tqdm
+
+        self._on_terminal = sys.stderr.isatty()
+        self._bar: Any = tqdm(
+            total=total,
+            initial=start,
+            unit="step",
+            dynamic_ncols=True,
+            disable=not self._on_terminal,
+            bar_format="{percentage:3.0f}% |{bar:20}| {n_fmt}/{total_fmt} {postfix}",
+        )
+
+    def say(self, text: str) -> None:
+        """Print a line without disturbing the bar."""
+        self._bar.write(text, file=sys.stderr)
+        sys.stderr.flush()
+
+    def step(self) -> None:
+        """One step is done."""
+        self._bar.update(1)
+
+    def update(self, record: dict[str, Any], remaining_s: float) -> None:
+        """Show the figures of a log record and the time left."""
+        text = (
+            f"loss {record['loss']:.3f}  ppl {record['perplexity']:.2f}  "
+            f"{record['target_tokens_per_s']:,.0f} tokens/s  lr {record['learning_rate']:.2e}  {clock(remaining_s)} left"
+        )
+        if "valid_loss" in record:
+            self.say(
+                f"step {record['step']:,}: validation loss {record['valid_loss']:.4f}, "
+                f"perplexity {record['valid_perplexity']:.3f}"
+            )
+        if self._on_terminal:
+            self._bar.set_postfix_str(text)
+        else:
+            self.say(f"step {record['step']:,}  {text}")
+
+    def __enter__(self) -> Progress:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._bar.close()
+
+
+def clock(seconds: float) -> str:
+    """75.2 -> "1:15"; hours where there are any; "?" for a time that nobody knows yet."""
+    if seconds == float("inf"):
+        return "?"
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"

@@ -1,0 +1,1 @@
+"""What a run shows of itself: scores, curves, attention pictures."""
