@@ -1,42 +1,91 @@
 """Every op as a function of Tensors: one class an op, forward beside backward."""
 
-from autograd.ops.activations import relu, tanh
+from autograd.ops.activations import gelu, relu, sigmoid, silu, tanh
 from autograd.ops.attention import scaled_dot_product_attention
-from autograd.ops.elementwise import add, divide, exp, log, multiply, negative, sqrt, square, subtract
+from autograd.ops.choose import abs, clip, masked_fill, maximum, minimum, where
+from autograd.ops.elementwise import (
+    add,
+    astype,
+    divide,
+    exp,
+    log,
+    multiply,
+    negative,
+    power,
+    reciprocal,
+    sqrt,
+    square,
+    subtract,
+)
 from autograd.ops.index import getitem, take
 from autograd.ops.loss import cross_entropy
-from autograd.ops.matmul import linear, matmul
+from autograd.ops.matmul import einsum, linear, matmul
 from autograd.ops.nn import dropout, dropout_add_layer_norm, embedding, layer_norm
-from autograd.ops.reduce import mean, softmax, sum
-from autograd.ops.shape import concatenate, reshape, swapaxes, transpose
+from autograd.ops.reduce import log_softmax, logsumexp, max, mean, min, softmax, sum, var
+from autograd.ops.shape import (
+    broadcast_to,
+    concatenate,
+    expand_dims,
+    pad,
+    reshape,
+    split,
+    squeeze,
+    stack,
+    swapaxes,
+    transpose,
+)
 
 __all__ = [
+    "abs",
     "add",
+    "astype",
+    "broadcast_to",
+    "clip",
     "concatenate",
     "cross_entropy",
     "divide",
     "dropout",
     "dropout_add_layer_norm",
+    "einsum",
     "embedding",
     "exp",
+    "expand_dims",
+    "gelu",
     "getitem",
     "layer_norm",
     "linear",
     "log",
+    "log_softmax",
+    "logsumexp",
+    "masked_fill",
     "matmul",
+    "max",
+    "maximum",
     "mean",
+    "min",
+    "minimum",
     "multiply",
     "negative",
+    "pad",
+    "power",
+    "reciprocal",
     "relu",
     "reshape",
     "scaled_dot_product_attention",
+    "sigmoid",
+    "silu",
     "softmax",
+    "split",
     "sqrt",
     "square",
+    "squeeze",
+    "stack",
     "subtract",
     "sum",
     "swapaxes",
     "take",
     "tanh",
     "transpose",
+    "var",
+    "where",
 ]

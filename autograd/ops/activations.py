@@ -2,10 +2,33 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
+from autograd.backend.special import normal_distribution
 from autograd.engine import Op, apply
 from autograd.tensor import Tensor
+
+
+class Relu(Op):
+    """y = max(x, 0)
+
+    Saves:  y (x > 0 exactly where y > 0; the layer that follows keeps y anyway)
+    """
+
+    def forward(self, x):
+        y = self.xp.maximum(x, 0)
+        self.save(y)
+        return y
+
+    def backward(self, g_y):
+        (y,) = self.saved
+        return self.backend.keep_where(g_y, y > 0)
+
+
+def relu(x: Any) -> Tensor:
+    """max(x, 0), element by element; the gradient at 0 is 0."""
+    return apply(Relu, x)
 
 
 class Tanh(Op):
@@ -29,23 +52,116 @@ def tanh(x: Any) -> Tensor:
     return apply(Tanh, x)
 
 
-class Relu(Op):
-    """y = max(x, 0)
+def _sigmoid(xp: Any, x: Any) -> Any:
+    """1 / (1 + exp(-x)) from exp(-|x|), which cannot overflow."""
+    small = xp.exp(-xp.abs(x))
+    return xp.maximum(small, xp.greater_equal(x, 0)) / (1 + small)  # the numerator is 1 for x ≥ 0, else small
 
-    Saves:  y (x > 0 exactly where y > 0; the layer that follows keeps y anyway)
+
+class Sigmoid(Op):
+    """y = 1 / (1 + exp(-x))
+
+    Saves:  y (dy/dx = y · (1 - y))
     """
 
     def forward(self, x):
-        y = self.xp.maximum(x, 0)
+        y = _sigmoid(self.xp, x)
         self.save(y)
         return y
 
     def backward(self, g_y):
         (y,) = self.saved
-        # not g_y * (y > 0): an infinite gradient times 0 would be NaN
-        return self.xp.where(y <= 0, 0, g_y)
+        return g_y * y * (1 - y)
 
 
-def relu(x: Any) -> Tensor:
-    """max(x, 0), element by element; the gradient at 0 is 0."""
-    return apply(Relu, x)
+def sigmoid(x: Any) -> Tensor:
+    """1 / (1 + exp(-x)), element by element, for any x without overflow."""
+    return apply(Sigmoid, x)
+
+
+# ---- x times a smooth step from 0 to 1 ----
+#
+# Each keeps its derivative, computed on the way: one array as x would be, x is free to go, and the step need not be
+# computed again.  `inside` is x kept where the step is neither 0 nor 1, so that infinite x give no ∞ · 0.
+
+
+class Silu(Op):
+    """y = x · σ(x), with σ the sigmoid
+
+    Saves:  dy/dx = σ · (1 + x · (1 - σ))
+    """
+
+    def forward(self, x):
+        xp = self.xp
+        step = _sigmoid(xp, x)
+        if self.needs_gradient[0]:
+            inside = xp.clip(x, -1000, 1000)
+            self.save(step * (1 + inside * (1 - step)))
+        return xp.maximum(x, -1000) * step
+
+    def backward(self, g_y):
+        (slope,) = self.saved
+        return g_y * slope
+
+
+def silu(x: Any) -> Tensor:
+    """x · sigmoid(x), element by element; also called swish."""
+    return apply(Silu, x)
+
+
+class Gelu(Op):
+    """y = x · Φ(x), with Φ the distribution function of the normal distribution
+
+    Saves:  dy/dx = Φ + x · φ, with φ the density
+    """
+
+    def forward(self, x):
+        xp = self.xp
+        x = xp.asarray(x)
+        wide = x if x.dtype in (xp.float32, xp.float64) else x.astype(xp.result_type(x, xp.float32))
+        density, step = normal_distribution(xp, wide)
+        dtype = x.dtype if x.dtype.kind == "f" else wide.dtype
+        if self.needs_gradient[0]:
+            density *= xp.clip(wide, -40, 40)
+            density += step
+            self.save(density.astype(dtype, copy=False))
+        step *= xp.maximum(wide, -40)
+        return step.astype(dtype, copy=False)
+
+    def backward(self, g_y):
+        (slope,) = self.saved
+        return g_y * slope
+
+
+class GeluTanh(Op):
+    """y = x · (1 + tanh(√(2/π) · (x + 0.044715 x³))) / 2
+
+    Saves:  dy/dx
+    """
+
+    def forward(self, x):
+        xp = self.xp
+        inside = xp.clip(x, -30, 30)  # with its cube, also within what float16 can hold
+        square = inside * inside
+        factor = math.sqrt(2 / math.pi)
+        tanh = xp.tanh(factor * inside * (1 + 0.044715 * square))
+        step = 0.5 * (1 + tanh)
+        if self.needs_gradient[0]:
+            slope = factor * (1 + 3 * 0.044715 * square)  # of the argument of tanh
+            self.save(step + 0.5 * inside * (1 - tanh * tanh) * slope)
+        return xp.maximum(x, -30) * step
+
+    def backward(self, g_y):
+        (slope,) = self.saved
+        return g_y * slope
+
+
+def gelu(x: Any, approximate: str = "none") -> Tensor:
+    """x · Φ(x), element by element; approximate="tanh" for the formula with tanh, within 5e-4 of it.
+
+    Raises: ValueError for an unknown approximation
+    Source: Hendrycks and Gimpel 2016, "Gaussian error linear units (GELUs)"
+    """
+    if approximate not in ("none", "tanh"):
+        raise ValueError(f"gelu approximate={approximate!r} is not one of 'none', 'tanh'")
+    return apply(Gelu if approximate == "none" else GeluTanh, x)

@@ -1,4 +1,4 @@
-"""Ops that treat every element alike: arithmetic, powers and logarithms, choosing between values."""
+"""Ops that treat every element alike: arithmetic, powers, exponentials and logarithms."""
 
 from __future__ import annotations
 
@@ -200,3 +200,93 @@ class Sqrt(Op):
 def sqrt(x: Any) -> Tensor:
     """√x, element by element; its gradient at 0 is infinite."""
     return apply(Sqrt, x)
+
+
+class Reciprocal(Op):
+    """y = 1 / x
+
+    Saves:  y (dy/dx = -y²)
+    """
+
+    def forward(self, x):
+        y = 1 / x
+        self.save(y)
+        return y
+
+    def backward(self, g_y):
+        (y,) = self.saved
+        return -g_y * y * y
+
+
+def reciprocal(x: Any) -> Tensor:
+    """1 / x, element by element."""
+    return apply(Reciprocal, x)
+
+
+class Power(Op):
+    """y = aᵇ
+
+    Shapes: a [...], b [...] -> y [broadcast]
+    Saves:  a and b, and y where b needs a gradient (dy/da = b · aᵇ⁻¹, dy/db = y · ln a)
+    """
+
+    broadcasts = True
+
+    def forward(self, a, b):
+        y = a**b
+        self.save(a, b, y if self.needs_gradient[1] else None)
+        return y
+
+    def backward(self, g_y):
+        a, b, y = self.saved
+        needs_a, needs_b = self.needs_gradient
+        return self._g_base(g_y, a, b) if needs_a else None, self._g_exponent(g_y, a, b, y) if needs_b else None
+
+    def _g_base(self, g_y, a, b):
+        if isinstance(b, (int, float)):
+            return g_y * (b * a ** (b - 1)) if b != 0 else self.xp.zeros_like(g_y)
+        # a⁰ is 1 everywhere, so its derivative is 0, also at a = 0 where the formula says 0 · ∞
+        return self.backend.keep_where(g_y * (b * a ** (b - 1)), b != 0)
+
+    def _g_exponent(self, g_y, a, b, y):
+        xp = self.xp
+        a = xp.asarray(a, dtype=y.dtype)
+        slope = y * xp.log(a)
+        # 0ᵇ is 0 for all b > 0, so its derivative is 0, where the formula says 0 · ∞; at b = 0 it jumps: 0 as well
+        return self.backend.keep_where(g_y * slope, (a != 0) | (b < 0))
+
+
+def power(a: Any, b: Any) -> Tensor:
+    """aᵇ, element by element, with broadcasting; differentiable in both.
+
+    Where the formulas have no value: a⁰ has slope 0 in a, also at a = 0; 0ᵇ has slope 0 in b for b ≥ 0.  A negative a
+    is fine with an integral constant b; a b that needs a gradient gets NaN there, as aᵇ is not real around it.
+    """
+    if isinstance(b, (int, float)) and b in _CHEAP and _is_floating(a):
+        return _CHEAP[b](a)
+    return apply(Power, a, b)
+
+
+_CHEAP = {2: square, 0.5: sqrt, -1: reciprocal}  # exponents with a shorter way than the general one
+
+
+def _is_floating(a: Any) -> bool:
+    return hasattr(a, "dtype") and a.dtype.kind == "f"
+
+
+# ---- Other precision ----
+
+
+class AsType(Op):
+    """y = x in another dtype; the engine gives each gradient its input's dtype back"""
+
+    def forward(self, x, *, dtype):
+        return self.xp.asarray(x).astype(dtype, copy=False)
+
+    def backward(self, g_y):
+        return g_y
+
+
+def astype(x: Any, dtype: Any) -> Tensor:
+    """x as `dtype`; not copied where it is that already.  To an integer dtype, no gradient flows."""
+    return apply(AsType, x, dtype=dtype)

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import math
+import string
+from collections.abc import Sequence
 from typing import Any
+
+import numpy as np
 
 from autograd.engine import Op, apply, unbroadcast
 from autograd.tensor import Tensor
@@ -14,17 +19,14 @@ def _product(xp: Any, a: Any, b: Any) -> Any:
     Shapes: a [..., M, K], b [..., K, N] -> [..., M, N]
     """
     if b.ndim == 2 and a.ndim > 2:
-        rows = xp.matmul(a.reshape(-1, a.shape[-1]) if a.size else a.reshape(_flat(a)), b)
+        rows = xp.matmul(a.reshape(_flat(a)), b)  # [rows, K] @ [K, N]
         return rows.reshape(*a.shape[:-1], b.shape[-1])
     return xp.matmul(a, b)
 
 
 def _flat(a: Any) -> tuple[int, int]:
     """The shape of all rows of `a` as one matrix; spelled out, as -1 cannot be inferred for zero-size arrays."""
-    count = 1
-    for n in a.shape[:-1]:
-        count *= n
-    return count, a.shape[-1]
+    return math.prod(a.shape[:-1]), a.shape[-1]
 
 
 class Matmul(Op):
@@ -115,3 +117,92 @@ def linear(x: Any, weight: Any, bias: Any = None) -> Tensor:
     if bias is None:
         return apply(Linear, x, weight)
     return apply(Linear, x, weight, bias)
+
+
+# ---- Einstein's summation ----
+
+
+class Einsum(Op):
+    """y[output] = Σ over all other labels of the product of the inputs
+
+    Each gradient is an Einstein sum too: of g_y and the other inputs, onto the labels of this one.
+
+    Saves:  each input only where another one needs a gradient
+    """
+
+    broadcasts = True  # a label may have size 1 in one input and n in another
+
+    def forward(self, *arrays, inputs, output):
+        self.inputs, self.output = inputs, output
+        self.shapes = [a.shape for a in arrays]
+        wanted = [i for i, needed in enumerate(self.needs_gradient) if needed]
+        self.save(*[a if any(i != j for i in wanted) else None for j, a in enumerate(arrays)])
+        return _contract(self.xp, inputs, output, arrays)
+
+    def backward(self, g_y):
+        arrays = self.saved
+        return tuple([self._g_input(g_y, arrays, i) if n else None for i, n in enumerate(self.needs_gradient)])
+
+    def _g_input(self, g_y, arrays, i):
+        xp = self.xp
+        others = [j for j in range(len(arrays)) if j != i]
+        labels = "".join(dict.fromkeys(self.inputs[i]))  # each once: "ii" asks for the gradient of a diagonal
+        known = set(self.output).union(*[self.inputs[j] for j in others])
+        reached = "".join([label for label in labels if label in known])
+        g = _contract(
+            xp, (self.output, *[self.inputs[j] for j in others]), reached, (g_y, *[arrays[j] for j in others])
+        )
+        # what was summed over in this input alone has the same gradient all along
+        g = xp.expand_dims(g, [axis for axis, label in enumerate(labels) if label not in known])
+        sizes = dict(zip(self.inputs[i], self.shapes[i], strict=True))
+        g = xp.broadcast_to(g, [sizes[label] if n == 1 else n for label, n in zip(labels, g.shape, strict=True)])
+        if len(labels) == len(self.inputs[i]):
+            return g
+        g_x = xp.zeros(self.shapes[i], g_y.dtype)
+        xp.einsum(f"{self.inputs[i]}->{labels}", g_x)[...] = unbroadcast(g, tuple([sizes[label] for label in labels]))
+        return g_x
+
+
+def _contract(xp: Any, inputs: Sequence[str], output: str, arrays: Sequence[Any]) -> Any:
+    """numpy.einsum; two arrays or more as matrix products where that is what they are."""
+    return xp.einsum(f"{','.join(inputs)}->{output}", *arrays, optimize=len(arrays) > 1)
+
+
+def einsum(subscripts: str, *operands: Any) -> Tensor:
+    """Sum of products over labelled axes: `einsum("bqd,bkd->bqk", q, k)`.
+
+    All of NumPy's subscripts: without `->` the output has the labels that occur once, in alphabetical order; `...`
+    stands for broadcast axes; a label twice in one operand takes its diagonal.
+
+    Raises: TypeError for NumPy's other form (arrays and lists of numbers in turn); ValueError for subscripts that do
+    not fit the operands
+    """
+    if not isinstance(subscripts, str):
+        raise TypeError(f"einsum needs its subscripts as one string first, found {type(subscripts).__name__}")
+    inputs, output = _parse_subscripts(subscripts, [len(np.shape(x)) for x in operands])
+    return apply(Einsum, *operands, inputs=inputs, output=output)
+
+
+def _parse_subscripts(subscripts: str, ndims: Sequence[int]) -> tuple[tuple[str, ...], str]:
+    """The labels of each input and of the output, one letter an axis; `...` becomes letters not used otherwise."""
+    left, arrow, output = subscripts.replace(" ", "").partition("->")
+    terms = left.split(",")
+    if len(terms) != len(ndims):
+        raise ValueError(f"einsum {subscripts!r} names {len(terms)} operands, {len(ndims)} were given")
+    unused = [letter for letter in string.ascii_letters if letter not in subscripts]
+    widths = [
+        ndim - len(term.replace("...", "")) if "..." in term else 0 for term, ndim in zip(terms, ndims, strict=True)
+    ]
+    shared = "".join(unused[: max(widths)])  # the broadcast axes, aligned at the right
+    inputs = []
+    for term, ndim, width in zip(terms, ndims, widths, strict=True):
+        labels = term.replace("...", shared[len(shared) - width :], 1) if width >= 0 else term
+        if len(labels) != ndim or not all(label in string.ascii_letters for label in labels):
+            raise ValueError(f"einsum {subscripts!r}: {term!r} does not describe an operand of {ndim} axes")
+        inputs.append(labels)
+    if arrow:
+        output = output.replace("...", shared, 1)
+    else:
+        every = "".join(inputs)
+        output = shared + "".join([x for x in sorted(set(every)) if every.count(x) == 1 and x not in shared])
+    return tuple(inputs), output

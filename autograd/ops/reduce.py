@@ -26,6 +26,12 @@ def _reduced_count(shape: tuple[int, ...], kept: tuple[int, ...]) -> int:
     return count
 
 
+def _as_floating(xp: Any, x: Any) -> Any:
+    """x as a floating-point array; integers and booleans as float64, as NumPy divides them."""
+    x = xp.asarray(x)
+    return x if x.dtype.kind == "f" else x.astype(xp.float64)
+
+
 # ---- Sums ----
 
 
@@ -37,12 +43,11 @@ class Sum(Op):
 
     def forward(self, x, *, axis, keepdims):
         x = self.xp.asarray(x)
-        self.kept = _kept_shape(x.shape, axis)
+        self.shape, self.kept = x.shape, _kept_shape(x.shape, axis)
         return x.sum(axis=axis, keepdims=keepdims)
 
     def backward(self, g_y):
-        shape, _ = self.input_specs[0]
-        return self.xp.broadcast_to(g_y.reshape(self.kept), shape)  # a view: nothing is written
+        return self.xp.broadcast_to(g_y.reshape(self.kept), self.shape)  # a view: nothing is written
 
 
 def sum(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
@@ -58,13 +63,12 @@ class Mean(Op):
 
     def forward(self, x, *, axis, keepdims):
         x = self.xp.asarray(x)
-        self.kept = _kept_shape(x.shape, axis)
+        self.shape, self.kept = x.shape, _kept_shape(x.shape, axis)
         return x.mean(axis=axis, keepdims=keepdims)
 
     def backward(self, g_y):
-        shape, _ = self.input_specs[0]
-        count = _reduced_count(shape, self.kept) or 1  # of nothing, the gradient has no elements
-        return self.xp.broadcast_to((g_y / count).reshape(self.kept), shape)
+        count = _reduced_count(self.shape, self.kept) or 1  # of nothing, the gradient has no elements
+        return self.xp.broadcast_to((g_y / count).reshape(self.kept), self.shape)
 
 
 def mean(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
@@ -72,18 +76,145 @@ def mean(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
     return apply(Mean, x, axis=axis, keepdims=keepdims)
 
 
-# ---- The softmax family ----
+class Var(Op):
+    """y = Σ (x - mean)² / (n - ddof) over `axis`
+
+    Shapes: x [...] -> y [... without the axes, or 1 in their place]
+    Saves:  x and its mean; the centred x would be an array more
+    """
+
+    def forward(self, x, *, axis, ddof, keepdims):
+        x = self.xp.asarray(x)
+        x_mean = x.mean(axis=axis, keepdims=True)
+        self.kept = x_mean.shape
+        count = _reduced_count(x.shape, self.kept) - ddof
+        self.divisor = count if count > 0 else 0
+        self.save(x, x_mean)
+        centred = x - x_mean
+        return (centred * centred).sum(axis=axis, keepdims=keepdims) / self.divisor
+
+    def backward(self, g_y):
+        x, x_mean = self.saved
+        return (x - x_mean) * (g_y * 2 / self.divisor).reshape(self.kept)
 
 
-def _stable(xp: Any, x: Any, axis: Axis) -> Any:
-    """x minus its maximum along `axis` (minus 0 where all is -inf): exp of it neither overflows nor is all 0."""
-    x = xp.asarray(x)
-    if x.dtype.kind != "f":
-        x = x.astype(xp.float64)
+def var(x: Any, axis: Axis = None, ddof: float = 0, keepdims: bool = False) -> Tensor:
+    """The variance over `axis`: the mean squared distance from the mean, with n - ddof for n.
+
+    `ddof` is what PyTorch calls `correction`, and its default there is 1.
+    """
+    return apply(Var, x, axis=axis, ddof=ddof, keepdims=keepdims)
+
+
+# ---- Extrema ----
+
+
+class Max(Op):
+    """y = max x over `axis`; equal maxima share the gradient evenly
+
+    Shapes: x [...] -> y [... without the axes, or 1 in their place]
+    Saves:  x and y
+    """
+
+    def forward(self, x, *, axis, keepdims):
+        y = self.xp.asarray(x).max(axis=axis, keepdims=keepdims)
+        self.axis = axis
+        self.save(x, y)
+        return y
+
+    def backward(self, g_y):
+        return _to_extrema(self, self.axis, g_y)
+
+
+def max(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
+    """The largest element over `axis` (an int, a tuple, or None for all axes).
+
+    Elements that are equally large share the gradient evenly, as in PyTorch's amax.
+    """
+    return apply(Max, x, axis=axis, keepdims=keepdims)
+
+
+class Min(Op):
+    """y = min x over `axis`; equal minima share the gradient evenly
+
+    Shapes: x [...] -> y [... without the axes, or 1 in their place]
+    Saves:  x and y
+    """
+
+    def forward(self, x, *, axis, keepdims):
+        y = self.xp.asarray(x).min(axis=axis, keepdims=keepdims)
+        self.axis = axis
+        self.save(x, y)
+        return y
+
+    def backward(self, g_y):
+        return _to_extrema(self, self.axis, g_y)
+
+
+def min(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
+    """The smallest element over `axis` (an int, a tuple, or None for all axes).
+
+    Elements that are equally small share the gradient evenly, as in PyTorch's amin.
+    """
+    return apply(Min, x, axis=axis, keepdims=keepdims)
+
+
+def _to_extrema(op: Op, axis: Axis, g_y: Any) -> Any:
+    """The gradient to the elements that equal the result (to the NaNs where it is NaN), in equal shares."""
+    x, y = op.saved
+    kept = _kept_shape(x.shape, axis)
+    y = y.reshape(kept)
+    chosen = (x == y) | ((x != x) & (y != y))
+    count = chosen.sum(axis=axis, keepdims=True).astype(g_y.dtype)
+    return op.backend.keep_where(g_y.reshape(kept) / count, chosen)
+
+
+# ---- The softmax family: logsumexp, and exp(x) or x normalised by it ----
+#
+# A row of nothing but -inf is a choice among impossible things.  It weighs nothing: its logsumexp is -inf, its softmax
+# 0 everywhere, its log_softmax -inf, and no gradient becomes NaN.
+
+
+def _peak(xp: Any, x: Any, axis: Axis) -> Any:
+    """max x along `axis`, with the axis kept, and 0 where it is not finite: exp(x - peak) does not overflow."""
     if x.size == 0:
-        return x.copy()
-    top = x.max(axis=axis, keepdims=True)
-    return x - xp.where(top == -xp.inf, 0, top)
+        return xp.zeros(_kept_shape(x.shape, axis), x.dtype)
+    peak = x.max(axis=axis, keepdims=True)
+    return xp.where(xp.isfinite(peak), peak, 0)
+
+
+def _log(xp: Any, x: Any) -> Any:
+    """ln x for x ≥ 0, -inf at 0 without a warning."""
+    return xp.where(x == 0, -xp.inf, xp.log(xp.where(x == 0, 1, x)))
+
+
+class LogSumExp(Op):
+    """y = ln Σ exp(x) over `axis`
+
+    Shapes: x [...] -> y [... without the axes, or 1 in their place]
+    Saves:  x and y (dy/dx = exp(x - y))
+    """
+
+    def forward(self, x, *, axis, keepdims):
+        xp = self.xp
+        x = _as_floating(xp, x)
+        peak = _peak(xp, x, axis)
+        y = peak + _log(xp, xp.exp(x - peak).sum(axis=axis, keepdims=True))
+        self.save(x, y)
+        return y if keepdims else y.squeeze(axis)
+
+    def backward(self, g_y):
+        x, y = self.saved
+        weights = self.xp.exp(x - self.xp.where(y == -self.xp.inf, 0, y))
+        return weights * g_y.reshape(y.shape)
+
+
+def logsumexp(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
+    """ln Σ exp(x) over `axis` (an int, a tuple, or None for all axes), without overflow.
+
+    The result is -inf where all x are -inf or there are none; the gradient is 0 there.
+    """
+    return apply(LogSumExp, x, axis=axis, keepdims=keepdims)
 
 
 class Softmax(Op):
@@ -95,10 +226,11 @@ class Softmax(Op):
 
     def forward(self, x, *, axis):
         xp = self.xp
+        x = _as_floating(xp, x)
         self.axis = axis
-        y = xp.exp(_stable(xp, x, axis))
+        y = xp.exp(x - _peak(xp, x, axis))
         total = y.sum(axis=axis, keepdims=True)
-        y = y / xp.where(total == 0, 1, total)
+        y /= xp.where(total == 0, 1, total)
         self.save(y)
         return y
 
@@ -116,3 +248,33 @@ def softmax(x: Any, axis: Axis = -1) -> Tensor:
     (PyTorch's softmax gives NaN there, its scaled_dot_product_attention 0).
     """
     return apply(Softmax, x, axis=axis)
+
+
+class LogSoftmax(Op):
+    """y = x - ln Σ exp(x) along `axis`
+
+    Shapes: x [...] -> y [...]
+    Saves:  y (g_x = g_y - exp(y) · Σ g_y)
+    """
+
+    def forward(self, x, *, axis):
+        xp = self.xp
+        x = _as_floating(xp, x)
+        self.axis = axis
+        y = x - _peak(xp, x, axis)
+        total = xp.exp(y).sum(axis=axis, keepdims=True)
+        y = y - xp.log(xp.where(total == 0, 1, total))
+        self.save(y)
+        return y
+
+    def backward(self, g_y):
+        (y,) = self.saved
+        return g_y - self.xp.exp(y) * g_y.sum(axis=self.axis, keepdims=True)
+
+
+def log_softmax(x: Any, axis: Axis = -1) -> Tensor:
+    """x - ln Σ exp(x) along `axis`: the logarithm of the softmax, more exact than log(softmax(x)).
+
+    Where every x along the axis is -inf, the result is -inf, not NaN.
+    """
+    return apply(LogSoftmax, x, axis=axis)

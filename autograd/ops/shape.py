@@ -6,6 +6,8 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from autograd.engine import Op, apply
 from autograd.tensor import Tensor
 
@@ -16,10 +18,11 @@ class Reshape(Op):
     """y has the elements of x in the same order, in another shape."""
 
     def forward(self, x, *, shape):
-        return self.xp.reshape(x, shape)
+        self.shape = x.shape
+        return x.reshape(shape)
 
     def backward(self, g_y):
-        return g_y.reshape(self.input_specs[0][0])
+        return g_y.reshape(self.shape)
 
 
 def reshape(x: Any, shape: int | Sequence[int]) -> Tensor:
@@ -64,6 +67,58 @@ def swapaxes(x: Any, axis1: int, axis2: int) -> Tensor:
     return apply(SwapAxes, x, axis1=axis1, axis2=axis2)
 
 
+class ExpandDims(Op):
+    """y = x with axes of size 1 put in."""
+
+    def forward(self, x, *, axis):
+        self.shape = x.shape
+        return self.xp.expand_dims(x, axis)
+
+    def backward(self, g_y):
+        return g_y.reshape(self.shape)
+
+
+def expand_dims(x: Any, axis: int | tuple[int, ...]) -> Tensor:
+    """x with new axes of size 1, which stand at `axis` in the result."""
+    return apply(ExpandDims, x, axis=axis)
+
+
+class Squeeze(Op):
+    """y = x without axes of size 1."""
+
+    def forward(self, x, *, axis):
+        self.shape = x.shape
+        return self.xp.squeeze(x, axis)
+
+    def backward(self, g_y):
+        return g_y.reshape(self.shape)
+
+
+def squeeze(x: Any, axis: int | tuple[int, ...] | None = None) -> Tensor:
+    """x without the axes at `axis`, which must have size 1, or without all axes of size 1."""
+    return apply(Squeeze, x, axis=axis)
+
+
+class BroadcastTo(Op):
+    """y = x repeated along its axes of size 1, and along new axes in front: a view
+
+    Shapes: x [...] -> y [shape]
+    """
+
+    broadcasts = True  # the engine sums over the repetitions
+
+    def forward(self, x, *, shape):
+        return self.xp.broadcast_to(x, shape)
+
+    def backward(self, g_y):
+        return g_y
+
+
+def broadcast_to(x: Any, shape: int | Sequence[int]) -> Tensor:
+    """x repeated to `shape` by NumPy's broadcasting rules, without copying; the result is read-only."""
+    return apply(BroadcastTo, x, shape=shape)
+
+
 # ---- Putting together and taking apart ----
 
 
@@ -75,7 +130,7 @@ class Concatenate(Op):
 
     def forward(self, *arrays, axis):
         self.axis = axis
-        self.shapes = [a.shape for a in arrays]
+        self.shapes = [self.xp.shape(a) for a in arrays]
         return self.xp.concatenate(arrays, axis=axis)
 
     def backward(self, g_y):
@@ -92,6 +147,86 @@ class Concatenate(Op):
 def concatenate(arrays: Sequence[Any], axis: int | None = 0) -> Tensor:
     """Join arrays along an axis that they have; with axis=None, flatten them first."""
     return apply(Concatenate, *arrays, axis=axis)
+
+
+class Stack(Op):
+    """y = the inputs side by side along a new axis
+
+    Shapes: x_i [...], n of them -> y [..., n, ...]
+    """
+
+    def forward(self, *arrays, axis):
+        self.axis = axis
+        return self.xp.stack(arrays, axis=axis)
+
+    def backward(self, g_y):
+        needed = self.needs_gradient
+        return tuple([g_y[_along(g_y.ndim, self.axis, i)] if needed[i] else None for i in range(len(needed))])
+
+
+def stack(arrays: Sequence[Any], axis: int = 0) -> Tensor:
+    """Join arrays of one shape along a new axis, which stands at `axis` in the result."""
+    return apply(Stack, *arrays, axis=axis)
+
+
+class Split(Op):
+    """y_i = the i-th piece of x along `axis`: views
+
+    Shapes: x [..., n, ...] -> y_i [..., n_i, ...]
+    """
+
+    def forward(self, x, *, indices_or_sections, axis):
+        pieces = self.xp.split(x, indices_or_sections, axis)
+        self.shape, self.axis = x.shape, axis
+        self.indices_or_sections = indices_or_sections
+        return tuple(pieces)
+
+    def backward(self, *g_pieces):
+        g_x = self.xp.zeros(self.shape, g_pieces[0].dtype)
+        pieces = self.xp.split(g_x, self.indices_or_sections, self.axis)
+        for piece, g in zip(pieces, g_pieces, strict=True):
+            piece += g  # views of g_x; NumPy lets unordered indices name an element twice, so add
+        return g_x
+
+
+def split(x: Any, indices_or_sections: int | Sequence[int], axis: int = 0) -> tuple[Tensor, ...]:
+    """Cut x along `axis` into so many equal sections, or before each of the indices.
+
+    Raises: ValueError where the axis does not divide into that many equal sections
+    """
+    return apply(Split, x, indices_or_sections=indices_or_sections, axis=axis)
+
+
+class Pad(Op):
+    """y = x with `value` around it
+
+    Shapes: x [..., n, ...] -> y [..., before + n + after, ...]
+    """
+
+    def forward(self, x, *, pad_width, value):
+        self.inside = tuple([slice(before, before + n) for (before, _), n in zip(pad_width, x.shape, strict=True)])
+        return self.xp.pad(x, pad_width, constant_values=value)
+
+    def backward(self, g_y):
+        return g_y[self.inside]
+
+
+def pad(x: Any, pad_width: Any, constant_values: float = 0) -> Tensor:
+    """x with `constant_values` around it.
+
+    `pad_width` is what NumPy takes: n for n on every side, (before, after) for every axis, or one such pair an axis.
+
+    Raises: ValueError for a pad_width of another form, or a negative one
+    """
+    ndim = len(x.shape)
+    message = f"pad_width={pad_width!r} is neither n, (before, after) nor {ndim} such pairs, of integers ≥ 0"
+    try:
+        pairs = np.broadcast_to(np.asarray(pad_width), (ndim, 2))
+    except ValueError as error:
+        raise ValueError(message) from error
+    if pairs.dtype.kind not in "iu" or (pairs < 0).any():
+        raise ValueError(message)
+    return apply(Pad, x, pad_width=pairs.tolist(), value=constant_values)
 
 
 def _along(ndim: int, axis: int, part: Any) -> tuple[Any, ...]:

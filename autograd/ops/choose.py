@@ -1,0 +1,222 @@
+"""Ops that choose, element by element, between values: the gradient goes where the value came from."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from autograd.engine import Op, apply
+from autograd.tensor import Tensor
+
+
+class Abs(Op):
+    """y = |x|
+
+    Saves:  x
+    """
+
+    def forward(self, x):
+        self.save(x)
+        return self.xp.abs(x)
+
+    def backward(self, g_y):
+        (x,) = self.saved
+        return g_y * self.xp.sign(x)
+
+
+def abs(x: Any) -> Tensor:
+    """|x|, element by element; the gradient at 0 is 0."""
+    return apply(Abs, x)
+
+
+# ---- The larger, the smaller, the bounded ----
+
+
+class Maximum(Op):
+    """y = max(a, b); where they are equal, half the gradient goes to each
+
+    Shapes: a [...], b [...] -> y [broadcast]
+    Saves:  two masks, one byte an element each: where y is a, where y is b
+    """
+
+    broadcasts = True
+
+    def forward(self, a, b):
+        y = self.xp.maximum(a, b)
+        if any(self.needs_gradient):
+            self.save(*_chosen(a, b, y))
+        return y
+
+    def backward(self, g_y):
+        return _to_chosen(self, g_y)
+
+
+def maximum(a: Any, b: Any) -> Tensor:
+    """The larger of a and b, element by element, with broadcasting; NaN where one of them is NaN.
+
+    Where a = b, half the gradient goes to each, as in PyTorch and JAX.
+    """
+    return apply(Maximum, a, b)
+
+
+class Minimum(Op):
+    """y = min(a, b); where they are equal, half the gradient goes to each
+
+    Shapes: a [...], b [...] -> y [broadcast]
+    Saves:  two masks, one byte an element each: where y is a, where y is b
+    """
+
+    broadcasts = True
+
+    def forward(self, a, b):
+        y = self.xp.minimum(a, b)
+        if any(self.needs_gradient):
+            self.save(*_chosen(a, b, y))
+        return y
+
+    def backward(self, g_y):
+        return _to_chosen(self, g_y)
+
+
+def minimum(a: Any, b: Any) -> Tensor:
+    """The smaller of a and b, element by element, with broadcasting; NaN where one of them is NaN.
+
+    Where a = b, half the gradient goes to each, as in PyTorch and JAX.
+    """
+    return apply(Minimum, a, b)
+
+
+def _chosen(a: Any, b: Any, y: Any) -> tuple[Any, Any]:
+    """Where y came from a, and where from b: from both where they are equal or one is NaN."""
+    nan = y != y
+    return (y == a) | nan, (y == b) | nan
+
+
+def _to_chosen(op: Op, g_y: Any) -> tuple[Any, Any]:
+    """The gradient where each of the two was chosen, half of it where both were."""
+    from_a, from_b = op.saved
+    share = g_y * 0.5 * op.xp.subtract(2, from_a & from_b, dtype=op.xp.int8)  # int8 changes no floating dtype
+    needs_a, needs_b = op.needs_gradient
+    return (
+        op.backend.keep_where(share, from_a) if needs_a else None,
+        op.backend.keep_where(share, from_b) if needs_b else None,
+    )
+
+
+class Clip(Op):
+    """y = min(max(x, low), high); either bound may be None
+
+    Shapes: x [...], low [...], high [...] -> y [broadcast]
+    Saves:  masks, one byte an element, for the inputs that need a gradient: where y is x, the bound below, above
+    """
+
+    broadcasts = True
+
+    def forward(self, x, low, high):
+        xp = self.xp
+        y = xp.clip(x, low, high)
+        if any(self.needs_gradient):
+            self.save(*self._replaced(x, low, high))
+        return y
+
+    def _replaced(self, x, low, high):
+        xp = self.xp
+        needs_x, needs_low, needs_high = self.needs_gradient
+        too_low = False if low is None else xp.less(x, low)
+        too_high = False if high is None else xp.greater(x, high)
+        crossed = False if low is None or high is None else xp.greater(low, high)  # then y is high everywhere
+        return (
+            xp.logical_not(too_low | too_high) if needs_x else None,
+            too_low & xp.logical_not(crossed) if needs_low else None,
+            too_high | crossed if needs_high else None,
+        )
+
+    def backward(self, g_y):
+        return tuple([None if mask is None else self.backend.keep_where(g_y, mask) for mask in self.saved])
+
+
+def clip(x: Any, min: Any = None, max: Any = None) -> Tensor:
+    """x, but no smaller than `min` and no larger than `max`, element by element, with broadcasting.
+
+    The gradient is 1 inside, also at the bounds themselves, and 0 outside; the bounds may be Tensors too, and get the
+    gradient of the elements that they replaced.
+
+    Raises: ValueError where both bounds are None
+    """
+    if min is None and max is None:
+        raise ValueError("clip needs a bound: give min, max or both")
+    return apply(Clip, x, min, max)
+
+
+# ---- By a mask ----
+
+
+class Where(Op):
+    """y = a where condition, else b
+
+    Shapes: condition [...], a [...], b [...] -> y [broadcast]
+    Saves:  condition
+    """
+
+    broadcasts = True
+
+    def forward(self, condition, a, b):
+        condition = self.xp.asarray(condition).astype(bool, copy=False)
+        self.save(condition)
+        return self.xp.where(condition, a, b)
+
+    def backward(self, g_y):
+        (condition,) = self.saved
+        _, needs_a, needs_b = self.needs_gradient
+        return (
+            None,
+            self.backend.keep_where(g_y, condition) if needs_a else None,
+            self.backend.keep_where(g_y, ~condition) if needs_b else None,
+        )
+
+
+def where(condition: Any, a: Any, b: Any) -> Tensor:
+    """a where `condition` is true, else b, element by element, with broadcasting.
+
+    The gradient of the side that was not chosen is 0, even if the gradient that arrives is infinite.  But what
+    produced that side still runs: in `where(x > 0, log(x), 0)` the 0 meets 1/x at x = 0 and becomes NaN; choose before
+    the logarithm, `log(where(x > 0, x, 1))`.
+    """
+    return apply(Where, condition, a, b)
+
+
+class MaskedFill(Op):
+    """y = value where mask, else x
+
+    Shapes: x [...], mask bool [...], value [] -> y [broadcast]
+    Saves:  mask
+    """
+
+    broadcasts = True
+
+    def forward(self, x, mask, value):
+        self.save(mask)
+        return self.xp.where(mask, value, x)
+
+    def backward(self, g_y):
+        (mask,) = self.saved
+        needs_x, _, needs_value = self.needs_gradient
+        return (
+            self.backend.keep_where(g_y, ~mask) if needs_x else None,
+            None,
+            self.backend.keep_where(g_y, mask) if needs_value else None,
+        )
+
+
+def masked_fill(x: Any, mask: Any, value: Any) -> Tensor:
+    """x with `value` where `mask` is True, with broadcasting (mind the sense: attention masks are True to *keep*).
+
+    Raises: TypeError for a mask that is not boolean; ValueError for a value of more than one element
+    """
+    mask = mask if hasattr(mask, "dtype") else np.asarray(mask)
+    if mask.dtype.kind != "b":
+        raise TypeError(f"masked_fill needs a boolean mask, found {mask.dtype}; write mask != 0 or mask == 0")
+    if getattr(value, "ndim", 0) != 0:
+        raise ValueError(f"masked_fill fills with one value, found shape {value.shape}; use where(mask, value, x)")
+    return apply(MaskedFill, x, mask, value)
