@@ -260,9 +260,9 @@ def run_backward(
         arrived = [sums.pop((id(node), index), None) for index in range(len(node.output_specs))]
         g_outputs = [_complete_gradient(node, index, total) for index, total in enumerate(arrived)]
         if capture:
-            for index, g in enumerate(g_outputs):
-                if (id(node), index) in capture:
-                    captured[id(node), index] = g
+            for index, (total, g) in enumerate(zip(arrived, g_outputs, strict=True)):
+                if (id(node), index) in capture:  # a borrowed array belongs to others, perhaps to the caller
+                    captured[id(node), index] = g if total and total.owned and g is total.value else g.copy()
         g_inputs = _node_backward(node, g_outputs)
         for position, (edge, g) in enumerate(zip(node.edges, g_inputs, strict=True)):
             if edge is not None:
