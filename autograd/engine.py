@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, ClassVar
 
-from autograd.backend import Backend, as_operand, backend_of
+from autograd.backend import Backend, as_operand, backend_of, silent
 from autograd.tensor import Tensor
 
 Array = Any  # numpy.ndarray or cupy.ndarray
@@ -227,6 +227,7 @@ class _Sum:
             self.value, self.owned = self.value + g, True
 
 
+@silent()
 def run_backward(
     outputs: Sequence[Tensor],
     gradients: Sequence[Array],
@@ -238,6 +239,9 @@ def run_backward(
 
     Without `wanted`, gradients are added to the `grad` of every leaf reached; with it, the gradients of those
     Tensors are returned instead and no `grad` is touched.
+
+    Division by zero, overflow and invalid operations give ∞ and NaN without NumPy's warnings (the slope of sqrt at 0
+    *is* infinite): a warning from in here could not say which op is to blame, a `Watcher` can.
     """
     nodes, uses = _reachable(outputs)
     sums: dict[tuple[int, int], _Sum] = {}  # by (id of node or leaf, output index)
@@ -332,7 +336,9 @@ def _node_backward(node: Op, g_outputs: list[Array]) -> list[Array | None]:
         if node.broadcasts:
             g = unbroadcast(g, shape)
         if g.shape != shape:
-            raise RuntimeError(f"{node}: backward returned a gradient of shape {g.shape} for input {i} of shape {shape}")
+            raise RuntimeError(
+                f"{node}: backward returned a gradient of shape {g.shape} for input {i} of shape {shape}"
+            )
         g_inputs[i] = g if g.dtype == dtype else g.astype(dtype)
     if watcher is not None:
         watcher.after_backward(node, g_inputs)
@@ -348,9 +354,7 @@ def unbroadcast(g: Array, shape: tuple[int, ...]) -> Array:
     return g.sum(axis=(*range(lead), *repeated), keepdims=True).reshape(shape)
 
 
-def _is_fresh(
-    g: Array, g_outputs: Sequence[Array], g_inputs: Sequence[Array | None], saved: Sequence[Array]
-) -> bool:
+def _is_fresh(g: Array, g_outputs: Sequence[Array], g_inputs: Sequence[Array | None], saved: Sequence[Array]) -> bool:
     """May the engine write into `g`?  Not if it is a view, an incoming gradient, saved, or serves two inputs."""
     if getattr(g, "base", None) is not None or any(g is other for other in (*g_outputs, *saved)):
         return False

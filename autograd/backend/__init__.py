@@ -14,7 +14,7 @@ import numpy as np
 from autograd.backend.cpu import CpuBackend
 from autograd.backend.reference import Backend
 
-__all__ = ["Backend", "CpuBackend", "as_operand", "backend_of", "get_backend"]
+__all__ = ["Backend", "CpuBackend", "as_operand", "backend_of", "get_backend", "silent"]
 
 CPU = CpuBackend()
 
@@ -43,3 +43,8 @@ def as_operand(x: Any) -> Any:
     if isinstance(x, np.generic):
         return x.item()
     return np.asarray(x) if isinstance(x, (list, tuple)) else x
+
+
+def silent() -> np.errstate:
+    """Context manager and decorator: NumPy computes with ∞ and NaN without warnings.  CuPy never warns."""
+    return np.errstate(all="ignore")
