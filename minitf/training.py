@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 
 import autograd as ag
+from autograd.backend import CPU
+from autograd.backend.cpu import keep_freed_memory
 from minitf.checkpoint import CheckpointStore
 from minitf.config import RunConfig
 from minitf.data.batches import Batch, Batches
@@ -136,7 +138,7 @@ def open_run(config: RunConfig, resume: Path | None, say: Say) -> Iterator[Run]:
 
     Raises: UserError for texts, vocabularies and folders that cannot be used.
     """
-    use_threads(config.threads)
+    set_up_computer(config.threads)
     if resume is None and config.train is not None:
         check_texts(config)  # before the folder of the run exists
     with ExitStack() as stack:
@@ -170,12 +172,11 @@ def open_run(config: RunConfig, resume: Path | None, say: Say) -> Iterator[Run]:
         yield run
 
 
-def use_threads(threads: int | None) -> None:
-    """Spread kernels and matrix products over `threads` threads; None leaves both at one a core."""
+def set_up_computer(threads: int | None) -> None:
+    """Spread kernels and matrix products over `threads` threads (None: one a core), and keep freed memory."""
+    keep_freed_memory()
     if threads is not None:
         from threadpoolctl import threadpool_limits
-
-        from autograd.backend import CPU
 
         CPU.set_threads(threads)
         threadpool_limits(threads)

@@ -7,6 +7,7 @@ call, so blocks run on all cores.
 
 from __future__ import annotations
 
+import ctypes
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -25,6 +26,21 @@ SERIAL_BYTES = 512 * 1024  # below this, waking another thread costs more than i
 def available_cores() -> int:
     """The processor cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def keep_freed_memory() -> bool:
+    """Ask the C library to keep what is freed instead of giving it back to the system; returns whether it could.
+
+    A training step frees and takes the same arrays again and again.  Memory fresh from the system costs a page fault
+    every 4 KiB, more than the arithmetic on it.  Affects the whole process, so only programs call it, never an import.
+    """
+    try:
+        libc = ctypes.CDLL("libc.so.6")
+    except OSError:  # not the GNU C library: its allocator is left as it is
+        return False
+    m_trim_threshold, m_top_pad, m_mmap_threshold = -1, -2, -3
+    settings = ((m_mmap_threshold, 1 << 30), (m_trim_threshold, 2**31 - 1), (m_top_pad, 64 << 20))
+    return all([libc.mallopt(name, value) == 1 for name, value in settings])
 
 
 class CpuBackend(Backend):
@@ -60,6 +76,23 @@ class CpuBackend(Backend):
         run(starts[:share])
         for other in others:
             other.result()
+
+    # ---- Choosing elements ----
+
+    def keep_where(self, x: Array, keep: Array) -> Array:
+        if x.dtype != np.float32 or keep.shape != x.shape or not (x.flags.c_contiguous and keep.flags.c_contiguous):
+            return super().keep_where(x, keep)
+        # NumPy's `where` takes 2.3 ns an element, the bits of x AND (all ones or zeros) 0.6 ns
+        y = np.empty(x.shape, x.dtype)
+        x_bits, y_bits = x.reshape(-1).view(np.int32), y.reshape(-1).view(np.int32)
+        keep_flat = keep.reshape(-1)
+
+        def work(s: slice) -> None:
+            np.negative(keep_flat[s], out=y_bits[s], dtype=np.int32, casting="unsafe")
+            y_bits[s] &= x_bits[s]
+
+        self._spread(work, x.size, x.itemsize)
+        return y
 
     # ---- Dropout ----
 
@@ -154,10 +187,25 @@ class CpuBackend(Backend):
     def masked_softmax_(self, scores: Array, mask: Array | None) -> Array:
         if scores.ndim < 3 or scores.dtype == np.float16 or not scores.size:
             return super().masked_softmax_(scores, mask)
-        mask = None if mask is None else np.broadcast_to(mask, scores.shape)
+        bias = None
+        if mask is not None:
+            # Adding 0 or -inf costs a tenth of NumPy's masked copy, and is made for the mask's own, small shape
+            bias = np.where(mask, scores.dtype.type(0), scores.dtype.type(-np.inf))
+            bias = np.broadcast_to(bias, scores.shape)
 
         def work(s: slice) -> None:
-            Backend.masked_softmax_(self, scores[s], None if mask is None else mask[s])
+            block = scores[s]
+            if bias is not None:
+                block += bias[s]
+            top = block.max(axis=-1, keepdims=True)
+            if bias is not None:
+                np.copyto(top, 0, where=np.isneginf(top))  # -inf - (-inf) would be NaN
+            block -= top
+            np.exp(block, out=block)
+            total = block.sum(axis=-1, keepdims=True)
+            if bias is not None:
+                total += total == 0
+            block *= 1 / total
 
         self._spread(work, len(scores), scores[0].nbytes)
         return scores
@@ -176,27 +224,53 @@ class CpuBackend(Backend):
 
     # ---- Cross-entropy ----
 
-    def cross_entropy(self, logits: Array, targets: Array, label_smoothing: float) -> tuple[Array, Array, Array]:
+    def cross_entropy(self, logits: Array, targets: Array, label_smoothing: float) -> tuple[Array, Array]:
         if logits.dtype == np.float16 or not logits.size:
             return super().cross_entropy(logits, targets, label_smoothing)
-        loss, nll, log_total = (np.empty(len(logits), logits.dtype) for _ in range(3))
+        loss, nll = np.empty(len(logits), logits.dtype), np.empty(len(logits), logits.dtype)
 
         def work(s: slice) -> None:
-            loss[s], nll[s], log_total[s] = Backend.cross_entropy(self, logits[s], targets[s], label_smoothing)
+            loss[s], nll[s] = Backend.cross_entropy(self, logits[s], targets[s], label_smoothing)
 
         self._spread(work, len(logits), logits[0].nbytes)
-        return loss, nll, log_total
+        return loss, nll
 
-    def cross_entropy_backward(
-        self, logits: Array, targets: Array, log_total: Array, g_loss: Array, label_smoothing: float, out: Array
-    ) -> Array:
+    def cross_entropy_(self, logits: Array, targets: Array, label_smoothing: float) -> tuple[Array, Array]:
+        if logits.dtype == np.float16 or not logits.size:
+            return super().cross_entropy_(logits, targets, label_smoothing)
+        classes = logits.shape[1]
+        loss, nll = np.empty(len(logits), logits.dtype), np.empty(len(logits), logits.dtype)
+
         def work(s: slice) -> None:
-            Backend.cross_entropy_backward(
-                self, logits[s], targets[s], log_total[s], g_loss[s], label_smoothing, out[s]
-            )
+            x, target = logits[s], targets[s]
+            row = np.arange(len(x))
+            x -= x.max(axis=1, keepdims=True)
+            at_target = x[row, target]
+            mean = x.mean(axis=1) if label_smoothing else 0
+            np.exp(x, out=x)
+            total = x.sum(axis=1)
+            log_total = np.log(total)
+            nll[s] = log_total - at_target
+            loss[s] = (1 - label_smoothing) * nll[s] + label_smoothing * (log_total - mean)
+            x *= (1 / total)[:, None]
+            if label_smoothing:
+                x -= label_smoothing / classes
+            x[row, target] -= 1 - label_smoothing
 
-        self._spread(work, len(logits), logits.shape[1] * logits.itemsize)
-        return out
+        self._spread(work, len(logits), logits[0].nbytes)
+        return loss, nll
+
+    def scale_rows_(self, rows: Array, factors: Array) -> Array:
+        changed = np.flatnonzero(factors != 1)  # for a summed loss, only the rows of padding
+        if 2 * len(changed) < len(rows):
+            rows[changed] *= factors[changed, None]
+            return rows
+
+        def work(s: slice) -> None:
+            rows[s] *= factors[s, None]
+
+        self._spread(work, len(rows), rows.shape[1] * rows.itemsize)
+        return rows
 
     # ---- Optimizer ----
 

@@ -123,35 +123,39 @@ class Backend:
 
     # ---- Cross-entropy ----
 
-    def cross_entropy(self, logits: Array, targets: Array, label_smoothing: float) -> tuple[Array, Array, Array]:
-        """Row losses against (1 - ε) · one-hot + ε / V (section 5.4).
+    def cross_entropy(self, logits: Array, targets: Array, label_smoothing: float) -> tuple[Array, Array]:
+        """Row losses against (1 - ε) · one-hot + ε / V (section 5.4), and row negative log-likelihoods.
 
-        Shapes: logits [N, V], targets [N] -> loss [N], negative log-likelihood [N], log Σ exp(logits) [N]
+        Shapes: logits [N, V], targets [N] -> loss [N], nll [N]
         """
         xp = self.xp
         top = logits.max(axis=1)
         log_total = top + xp.log(xp.exp(logits - top[:, None]).sum(axis=1))
         nll = log_total - logits[xp.arange(len(targets)), targets]
-        loss = nll
-        if label_smoothing:
-            loss = (1 - label_smoothing) * nll + label_smoothing * (log_total - logits.mean(axis=1))
-        return loss, nll, log_total
+        if not label_smoothing:
+            return nll, nll
+        return (1 - label_smoothing) * nll + label_smoothing * (log_total - logits.mean(axis=1)), nll
 
-    def cross_entropy_backward(
-        self, logits: Array, targets: Array, log_total: Array, g_loss: Array, label_smoothing: float, out: Array
-    ) -> Array:
-        """g_logits = g_loss · (softmax(logits) - (1 - ε) · one-hot - ε / V).
+    def cross_entropy_(self, logits: Array, targets: Array, label_smoothing: float) -> tuple[Array, Array]:
+        """`cross_entropy`, and the logits become the gradient of each row's loss: softmax - (1 - ε) · one-hot - ε / V.
 
-        Shapes: logits [N, V], targets [N], log_total [N], g_loss [N] -> out [N, V] (may be `logits` itself)
+        Forward and backward want the same exponentials of the largest array there is; so they are computed once.
+
+        Shapes: logits [N, V] (overwritten), targets [N] -> loss [N], nll [N]
         """
         xp = self.xp
-        xp.subtract(logits, log_total[:, None], out=out)
-        xp.exp(out, out=out)
-        if label_smoothing:
-            out -= label_smoothing / logits.shape[1]
-        out[xp.arange(len(targets)), targets] -= 1 - label_smoothing
-        out *= g_loss[:, None]
-        return out
+        loss, nll = self.cross_entropy(logits, targets, label_smoothing)
+        logits -= logits.max(axis=1, keepdims=True)
+        xp.exp(logits, out=logits)
+        logits /= logits.sum(axis=1, keepdims=True)
+        logits -= label_smoothing / logits.shape[1]
+        logits[xp.arange(len(targets)), targets] -= 1 - label_smoothing
+        return loss, nll
+
+    def scale_rows_(self, rows: Array, factors: Array) -> Array:
+        """rows[n] *= factors[n].  Shapes: rows [N, V] (overwritten), factors [N]"""
+        rows *= factors[:, None]
+        return rows
 
     # ---- Optimizer ----
 

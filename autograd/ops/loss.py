@@ -13,16 +13,20 @@ class CrossEntropy(Op):
     """loss = -Σ_k q_k log softmax(logits)_k, with q = (1 - ε) · one-hot + ε / V
 
     Shapes: logits [N, V]; targets int [N], counted bool [N] -> loss [] or [N], negative log-likelihood likewise
-    Saves:  logits, log Σ exp(logits) and the targets; the probabilities are computed again
+    Saves:  d loss / d logits, computed with the loss: both need the same exponentials
     """
 
     def forward(self, logits, *, targets, counted, label_smoothing, reduction, overwrite_logits):
         xp = self.xp
         targets = xp.where(counted, targets, 0)  # ignored rows look up some column; their loss is set to 0
-        loss, nll, log_total = self.backend.cross_entropy(logits, targets, label_smoothing)
+        if self.needs_gradient[0]:
+            g_logits = logits if overwrite_logits else logits.copy()
+            loss, nll = self.backend.cross_entropy_(g_logits, targets, label_smoothing)
+            self.save(g_logits, counted)
+        else:
+            loss, nll = self.backend.cross_entropy(logits, targets, label_smoothing)
         loss, nll = xp.where(counted, loss, 0), xp.where(counted, nll, 0)
-        self.save(logits, log_total, targets, counted)
-        self.label_smoothing, self.reduction, self.overwrite_logits = label_smoothing, reduction, overwrite_logits
+        self.reduction, self.overwrite_logits = reduction, overwrite_logits
         if reduction == "none":
             return loss, nll
         # a mean over no target at all is 0, with gradient 0: there is nothing to learn, and nothing is wrong
@@ -30,13 +34,14 @@ class CrossEntropy(Op):
         return loss.sum() / self.divisor, nll.sum() / self.divisor
 
     def backward(self, g_loss, _g_nll):
-        logits, log_total, targets, counted = self.saved
+        g_logits, counted = self.saved
         g_rows = g_loss if self.reduction == "none" else g_loss / self.divisor
-        g_rows = self.xp.where(counted, g_rows, 0).astype(logits.dtype)  # [N]
-        out = logits if self.overwrite_logits else self.xp.empty_like(logits)
-        for version, _ in self._versions if self.overwrite_logits else ():
-            version[0] += 1  # whoever else still needs the logits is told
-        return self.backend.cross_entropy_backward(logits, targets, log_total, g_rows, self.label_smoothing, out)
+        g_rows = self.xp.where(counted, g_rows, 0).astype(g_logits.dtype)  # [N]
+        if not self.overwrite_logits:
+            return g_logits * g_rows[:, None]
+        for version, _ in self._versions:
+            version[0] += 1  # a second backward pass would scale twice: it is told instead
+        return self.backend.scale_rows_(g_logits, g_rows)
 
 
 def cross_entropy(
@@ -56,8 +61,8 @@ def cross_entropy(
     for nothing; a "mean" over no row at all is 0.
 
     With `with_nll`, returns (loss, nll): nll is the un-smoothed negative log-likelihood, from which perplexity is
-    computed; it carries no gradient.  `overwrite_logits` lets the backward pass put the gradient where the logits
-    are, which saves the largest array of a training step; another op that needs the logits then raises an error.
+    computed; it carries no gradient.  `overwrite_logits` puts the gradient where the logits are, which saves the
+    largest array of a training step: their values are gone then, and an op that saved them raises an error.
 
     Shapes: logits [..., V], targets int [...] -> [] ("mean", "sum") or [...] ("none")
     Raises: ValueError for shapes that do not match, an unknown reduction or ε outside [0, 1]; IndexError for a target
@@ -75,6 +80,8 @@ def cross_entropy(
     targets = targets.reshape(-1)
     counted = targets != ignore_index
     check_indices(targets[counted], classes, "cross_entropy target")
+    if overwrite_logits:
+        logits.version[0] += 1
     loss, nll = apply(
         CrossEntropy,
         logits.reshape(-1, classes) if logits.ndim != 2 else logits,

@@ -1,0 +1,89 @@
+"""Our side of every speed comparison: one training step (forward, backward, Adam) at a fixed batch of full rows.
+
+    python benchmarks/train_step.py --config base --batch 64 --length 32
+
+Prints one JSON line: median seconds of a step, target tokens per second, peak memory in MiB.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import resource
+import statistics
+import sys
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # also without an installation
+
+import numpy as np
+
+import autograd as ag
+from autograd import random
+from autograd.backend.cpu import keep_freed_memory
+from minitf.config import OptimizerConfig, TransformerConfig
+from minitf.data.vocabulary import PAD
+from minitf.optim import Adam
+from minitf.transformer import Transformer
+
+CONFIGS = {
+    "base": {"layers": 6, "d_model": 512, "d_ff": 2048, "heads": 8, "dropout": 0.1, "vocab_size": 37000},
+    "big": {"layers": 6, "d_model": 1024, "d_ff": 4096, "heads": 16, "dropout": 0.3, "vocab_size": 37000},
+    "small": {"layers": 3, "d_model": 256, "d_ff": 1024, "heads": 4, "dropout": 0.1, "vocab_size": 8000},
+    "multi30k-tiny": {"layers": 4, "d_model": 128, "d_ff": 256, "heads": 4, "dropout": 0.3, "vocab_size": 9712},
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--config", default="base", choices=CONFIGS)
+    parser.add_argument("--batch", type=int, default=64, help="sentences")
+    parser.add_argument("--length", type=int, default=32, help="tokens a sentence, source and target alike")
+    parser.add_argument("--runs", type=int, default=5)
+    parser.add_argument("--warmup", type=int, default=2)
+    args = parser.parse_args()
+
+    keep_freed_memory()  # as train.py does
+    config = TransformerConfig(**CONFIGS[args.config])
+    model = Transformer(config)
+    optimizer = Adam(model.named_parameters(), OptimizerConfig())
+    rng = np.random.default_rng(0)
+    source = rng.integers(4, config.vocab_size, (args.batch, args.length))
+    target = rng.integers(4, config.vocab_size, (args.batch, args.length + 1))
+
+    def step(number: int) -> None:
+        random.begin_step(number)
+        optimizer.zero_grad()
+        logits = model(source, target[:, :-1])
+        loss = ag.cross_entropy(
+            logits, target[:, 1:], label_smoothing=0.1, ignore_index=PAD, reduction="sum", overwrite_logits=True
+        )
+        del logits
+        loss.backward()
+        optimizer.step(1e-4, 1 / target[:, 1:].size)
+
+    seconds = []
+    for number in range(args.warmup + args.runs):
+        start = time.perf_counter()
+        step(number)
+        if number >= args.warmup:
+            seconds.append(time.perf_counter() - start)
+    median = statistics.median(seconds)
+    print(
+        json.dumps(
+            {
+                "peer": "minitf",
+                "mode": "train",
+                "config": args.config,
+                "seconds": round(median, 5),
+                "tokens_per_second": round(args.batch * args.length / median, 1),
+                "peak_mib": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024),
+                "parameters": model.parameter_count(),
+            }
+        )
+    )
+
+
+if __name__ == "__main__":
+    main()
