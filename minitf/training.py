@@ -10,12 +10,10 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 import autograd as ag
 from autograd.backend import CPU
 from autograd.backend.cpu import keep_freed_memory
-from minitf.checkpoint import CheckpointStore
+from minitf.checkpoint import CheckpointStore, with_prefix, without_prefix
 from minitf.config import RunConfig
 from minitf.data.batches import Batch, Batches
 from minitf.data.prepared import PreparedCorpus, prepare
@@ -78,7 +76,7 @@ class TrainState:
 
     step: int = 0  # updates done
     target_tokens: int = 0  # real target tokens learned from, end tokens included
-    data: dict[str, int] = field(default_factory=dict)  # place in the data, as Batches.state() gives it
+    data: dict[str, Any] = field(default_factory=dict)  # place in the data, as Batches.state() gives it
     best_loss: float = math.inf  # lowest validation loss so far, nats a token
     validations_since_best: int = 0
     elapsed_s: float = 0.0  # time spent in the loop, over all its resumptions
@@ -211,7 +209,9 @@ def load_or_train_vocabulary(config: RunConfig, directory: RunDirectory, texts: 
     if directory.vocabulary_path.exists():
         return Vocabulary.load(directory.vocabulary_path)
     if config.vocabulary is not None:
-        return Vocabulary.load(config.vocabulary).copy_to(directory.vocabulary_path)
+        given = Vocabulary.load(config.vocabulary)
+        given.save(directory.vocabulary_path)
+        return given
     say(f"learning a joint vocabulary of {config.vocab_size:,} subwords")
     lines = (line for path in texts.train for line in read_lines(path, errors=config.errors))
     return Vocabulary.train(lines, config.vocab_size, directory.vocabulary_path)
@@ -302,8 +302,8 @@ def save(run: Run) -> Path:
     run.log.sync()
     run.state.log_offset = run.log.offset
     run.state.data = run.train.state()
-    arrays: dict[str, np.ndarray] = {MODEL + name: p.data for name, p in run.model.named_parameters().items()}
-    arrays |= {OPTIMIZER + name: a for name, a in run.optimizer.state_arrays().items()}
+    arrays = with_prefix(MODEL, {name: p.numpy() for name, p in run.model.named_parameters().items()})
+    arrays |= with_prefix(OPTIMIZER, run.optimizer.state_arrays())
     return run.checkpoints.save(run.state.step, arrays, run.state.to_plain())
 
 
@@ -317,17 +317,13 @@ def restore(run: Run, say: Say) -> None:
     arrays, plain = found
     try:
         run.state = TrainState.from_plain(plain)
-        run.model.load_parameters(_without_prefix(arrays, MODEL))
-        run.optimizer.load_state(run.state.step, _without_prefix(arrays, OPTIMIZER))
+        run.model.load_parameters(without_prefix(MODEL, arrays))
+        run.optimizer.load_state(run.state.step, without_prefix(OPTIMIZER, arrays))
         run.train.restore(run.state.data)
     except ValueError as error:
         raise UserError(f"the last checkpoint of {run.directory.path} does not fit this run: {error}") from error
     run.log.truncate_to(run.state.log_offset, lambda message: say(f"warning: {message}"))
     say(f"resumed after step {run.state.step:,}")
-
-
-def _without_prefix(arrays: dict[str, Any], prefix: str) -> dict[str, Any]:
-    return {name.removeprefix(prefix): a for name, a in arrays.items() if name.startswith(prefix)}
 
 
 # ---- The clock ---------------------------------------------------------------------------------------------------
