@@ -1,0 +1,56 @@
+"""`python -m minitf.data.phrases FOLDER`: write the default corpus and show some of it."""
+
+from __future__ import annotations
+
+import argparse
+import inspect
+import sys
+
+from minitf.data.phrases.corpus import generate_corpus, write_corpus
+from minitf.data.phrases.draw import Draw
+from minitf.data.phrases.templates import KINDS, random_pair
+from minitf.errors import UserError
+
+SHOWN_PER_KIND = 3
+
+
+def main(arguments: list[str] | None = None) -> int:
+    options = vars(parser().parse_args(arguments))
+    folder = options.pop("folder")
+    try:
+        corpus = generate_corpus(**options)
+        write_corpus(folder, corpus)
+    except UserError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    print(f"{folder}: {len(corpus.train)} training, {len(corpus.valid)} validation, {len(corpus.test)} test pairs")
+    draw = Draw(options["seed"])
+    for kind in KINDS:
+        print(f"\n{kind.name} ({kind.share} %)")
+        for _ in range(SHOWN_PER_KIND):
+            print("  {}  →  {}".format(*random_pair(kind, draw)))
+    return 0
+
+
+def parser() -> argparse.ArgumentParser:
+    """One option for each argument of `generate_corpus`, with its default."""
+    parser = argparse.ArgumentParser(
+        prog="python -m minitf.data.phrases",
+        description="Write the default corpus (English → German numbers, dates, clock times, prices) to a folder.",
+        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+    )
+    parser.add_argument("folder", help="gets train.en, train.de, valid.en, …; files of these names are replaced")
+    helps = {
+        "seed": "another seed, another corpus",
+        "train_pairs": "how many pairs to learn from",
+        "valid_pairs": "how many held-out pairs to watch while learning",
+        "test_pairs": "how many held-out pairs for the final score",
+    }
+    for name, parameter in inspect.signature(generate_corpus).parameters.items():
+        option = "--" + name.replace("_", "-")
+        parser.add_argument(option, type=int, default=parameter.default, metavar="N", help=helps[name])
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())
