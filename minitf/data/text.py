@@ -58,7 +58,7 @@ def read_lines(path: PathLike, errors: str = "strict") -> Iterator[str]:
         with _opened(Path(path)) as stream:
             yield from lines_of(stream, os.fspath(path), errors)
     except (OSError, EOFError, zlib.error) as error:
-        raise UserError(f"cannot read {os.fspath(path)}: {_reading_reason(error)}") from error
+        raise unreadable(path, error) from error
 
 
 def read_pairs(source_path: PathLike, target_path: PathLike, errors: str = "strict") -> Iterator[tuple[str, str]]:
@@ -81,6 +81,11 @@ def read_pairs(source_path: PathLike, target_path: PathLike, errors: str = "stri
             f"{os.fspath(source_path)} has {source_count:,} lines but {os.fspath(target_path)} has {target_count:,}; "
             "line i of one must be the translation of line i of the other, so the counts must be equal"
         )
+
+
+def unreadable(path: PathLike, error: Exception) -> UserError:
+    """The error to raise for a file that could not be opened, read or decompressed."""
+    return UserError(f"cannot read {os.fspath(path)}: {_reason(error)}")
 
 
 def in_chunks(
@@ -172,12 +177,12 @@ def _not_utf8(name: str, number: int, raw: bytes, position: int, offset: int) ->
     )
 
 
-def _reading_reason(error: Exception) -> str:
+def _reason(error: Exception) -> str:
     match error:
         case FileNotFoundError():
             return "no such file; check the path"
         case IsADirectoryError():
-            return "it is a folder; give a file with one sentence a line"
+            return "it is a folder; give a file"
         case PermissionError():
             return "permission denied; make the file readable"
         case gzip.BadGzipFile() | zlib.error():

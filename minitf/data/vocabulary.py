@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from minitf.data.text import PathLike, in_chunks, write_atomically
+from minitf.data.text import PathLike, in_chunks, unreadable, write_atomically
 from minitf.errors import UserError
 
 PAD, UNK, BOS, EOS = 0, 1, 2, 3
@@ -74,7 +74,7 @@ class Vocabulary:
         try:
             model = Path(path).read_bytes()
         except OSError as error:
-            raise UserError(f"cannot read the vocabulary {path}: {error.strerror or error}; check the path") from error
+            raise unreadable(path, error) from error
         return cls(model, str(path))
 
     @classmethod

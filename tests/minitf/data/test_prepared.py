@@ -1,0 +1,374 @@
+"""What is prepared is what the vocabulary gives, is made once, and is never half of anything."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from minitf.data import prepared
+from minitf.data.prepared import PreparedCorpus, prepare
+from minitf.data.vocabulary import Vocabulary
+from minitf.errors import UserError
+
+SOURCES = ["a b c", "", "d", "a a a a a a a", "e f", "b", "\u2028", "c\u2028c", "a a a a a a"]
+TARGETS = ["A B", "A", "D D D", "A", "A B C D E F G", " ", "", "C", ""]
+
+
+class Letters:
+    """Stands in for a vocabulary: one id a word, 10 for "a"; counts what it is asked."""
+
+    def __init__(self, size=100, name="letters"):
+        self.size, self.name, self.asked = size, name, []
+
+    def __len__(self):
+        return self.size
+
+    def fingerprint(self):
+        return self.name
+
+    def encode(self, lines):
+        self.asked.append(len(lines))
+        return [[10 + ord(word[0].lower()) - ord("a") for word in line.split()] for line in lines]
+
+
+class Room:
+    """A corpus and a folder to prepare it in."""
+
+    def __init__(self, path: Path):
+        self.path, self.folder = path, path / "prepared"
+        self.source, self.target = path / "train.en", path / "train.de"
+        self.write(SOURCES, TARGETS)
+
+    def write(self, sources, targets):
+        self.source.write_text("".join(line + "\n" for line in sources))
+        self.target.write_text("".join(line + "\n" for line in targets))
+
+    def prepare(self, vocabulary=None, **options) -> PreparedCorpus:
+        return prepare(self.source, self.target, vocabulary or Letters(), self.folder, **{"max_length": 5, **options})
+
+    def files(self):
+        return sorted(path.name for path in self.folder.iterdir())
+
+
+@pytest.fixture
+def room(tmp_path) -> Room:
+    return Room(tmp_path)
+
+
+def content(corpus: PreparedCorpus) -> list[tuple[list[int], list[int]]]:
+    return [(corpus.source(i).tolist(), corpus.target(i).tolist()) for i in range(len(corpus))]
+
+
+# ---- what is stored ------------------------------------------------------------------------------
+
+
+def test_pairs_are_stored_or_counted(room):
+    corpus = room.prepare()
+    assert content(corpus) == [([10, 11, 12], [10, 11]), ([13], [13, 13, 13]), ([12, 12], [12])]
+    assert (len(corpus), corpus.dropped_empty, corpus.dropped_long) == (3, 4, 2)
+    assert corpus.source_lengths.tolist() == [3, 1, 2]
+    assert corpus.target_lengths.tolist() == [2, 3, 1]
+    assert corpus.source_lengths.dtype == corpus.target_lengths.dtype == np.int32
+
+
+@pytest.mark.parametrize(("max_length", "pairs"), [(8, 5), (7, 3), (4, 3), (3, 1)])
+def test_max_length_counts_the_end_token(room, max_length, pairs):
+    corpus = room.prepare(max_length=max_length)
+    assert len(corpus) == pairs
+    assert len(corpus) + corpus.dropped_empty + corpus.dropped_long == len(SOURCES)
+    assert max(corpus.source_lengths.max(), corpus.target_lengths.max()) + 1 <= max_length
+
+
+def test_ids_are_those_of_the_vocabulary(room, tmp_path):
+    words = [f"{a}{b}" for a in "abcdefghij" for b in "xyzäöü"]
+    sources = [" ".join(words[i % 60 : i % 60 + 1 + i % 7]) for i in range(500)]
+    targets = [line.upper() for line in reversed(sources)]
+    room.write(sources, targets)
+    vocabulary = Vocabulary.train([*sources, *targets], 320, tmp_path / "model")
+    corpus = room.prepare(vocabulary, max_length=100)
+    pairs = zip(vocabulary.encode(sources), vocabulary.encode(targets), strict=True)
+    assert content(corpus) == list(pairs)
+
+
+def test_chunks_join_without_a_seam(room, monkeypatch):
+    whole = content(room.prepare())
+    for size in (1, 2, 3):
+        monkeypatch.setattr(prepared, "PAIRS_AT_A_TIME", size)
+        shutil.rmtree(room.folder)
+        vocabulary = Letters()
+        assert content(room.prepare(vocabulary)) == whole
+        assert max(vocabulary.asked) == size
+        assert sum(vocabulary.asked) == 2 * len(SOURCES)
+
+
+def test_long_lines_make_short_chunks(room, monkeypatch):
+    monkeypatch.setattr(prepared, "CHARACTERS_AT_A_TIME", 1000)
+    room.write(["a " * 600] * 6, ["a"] * 6)
+    vocabulary = Letters()
+    room.prepare(vocabulary, max_length=1000)
+    assert vocabulary.asked == [1] * 12
+
+
+@pytest.mark.parametrize(("size", "dtype"), [(2**16, "uint16"), (2**16 + 1, "int32")])
+def test_the_smallest_type_that_holds_every_id(room, size, dtype):
+    vocabulary = Letters(size)
+    vocabulary.encode = lambda lines: [[size - 1, 4] for _ in lines]
+    corpus = room.prepare(vocabulary)
+    assert corpus.source_ids.dtype == corpus.target_ids.dtype == dtype
+    assert corpus.source(0).tolist() == [size - 1, 4]
+
+
+def test_ids_are_mapped_not_loaded_and_cannot_be_written(room):
+    corpus = room.prepare()
+    assert isinstance(corpus.source_ids.base, np.memmap)
+    assert isinstance(corpus.target_offsets.base, np.memmap)
+    with pytest.raises(ValueError, match="read-only"):
+        corpus.source(0)[0] = 1
+
+
+def test_a_gather_is_the_sentences_in_the_order_asked(room):
+    corpus = room.prepare()
+    ids, lengths = corpus.targets(np.array([2, 0, 1, 0]))
+    assert ids.tolist() == [12, 10, 11, 13, 13, 13, 10, 11]
+    assert lengths.tolist() == [1, 2, 3, 2]
+    ids, lengths = corpus.sources(np.array([1]))
+    assert (ids.tolist(), lengths.tolist()) == ([13], [1])
+
+
+@pytest.mark.parametrize("index", [-1, 3])
+def test_no_pair_outside_the_corpus(room, index):
+    corpus = room.prepare()
+    for side in (corpus.source, corpus.target):
+        with pytest.raises(IndexError, match=f"pair {index} of a corpus of 3"):
+            side(index)
+
+
+def test_pairs_in_memory():
+    corpus = PreparedCorpus.from_ids([[5, 6], [7]], [[8], [9, 9, 9]])
+    assert content(corpus) == [([5, 6], [8]), ([7], [9, 9, 9])]
+    assert corpus.fingerprint == PreparedCorpus.from_ids([[5, 6], [7]], [[8], [9, 9, 9]]).fingerprint
+    assert corpus.fingerprint != PreparedCorpus.from_ids([[5], [6, 7]], [[8], [9, 9, 9]]).fingerprint
+    with pytest.raises(UserError, match="2 sources do not pair with 1 targets"):
+        PreparedCorpus.from_ids([[5], [6]], [[7]])
+
+
+def test_progress_reaches_the_number_of_lines(room, monkeypatch):
+    monkeypatch.setattr(prepared, "PAIRS_AT_A_TIME", 3)
+    seen = []
+    room.prepare(progress=seen.append)
+    assert seen == [3, 6, 9]
+
+
+# ---- made once, made again -----------------------------------------------------------------------
+
+
+def test_a_current_preparation_is_used_again(room):
+    first = room.prepare()
+    for path in (room.source, room.target):
+        shutil.copy(path, path.with_suffix(".copy"))  # other time stamps
+        os.replace(path.with_suffix(".copy"), path)
+    vocabulary = Letters()
+    again = room.prepare(vocabulary)
+    assert vocabulary.asked == []
+    assert content(again) == content(first) == content(PreparedCorpus.load(room.folder))
+    assert again.fingerprint == first.fingerprint == PreparedCorpus.load(room.folder).fingerprint
+    assert (again.dropped_empty, again.dropped_long) == (4, 2)
+
+
+def edit_in_place(path: Path):
+    status = path.stat()
+    path.write_bytes(path.read_bytes().replace(b"d", b"f").replace(b"D", b"F"))
+    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))  # same size, same time
+    assert path.stat().st_size == status.st_size
+
+
+@pytest.mark.parametrize(
+    ("change", "options"),
+    [
+        (lambda room: edit_in_place(room.source), {}),
+        (lambda room: edit_in_place(room.target), {}),
+        (lambda room: None, {"max_length": 6}),
+        (lambda room: None, {"errors": "replace"}),
+        (lambda room: None, {"vocabulary": Letters(name="other")}),
+    ],
+    ids=["source", "target", "max_length", "errors", "vocabulary"],
+)
+def test_whatever_the_ids_depend_on_makes_it_stale(room, change, options):
+    first = room.prepare()
+    before, old_files = content(first), room.files()
+    change(room)
+    vocabulary = options.pop("vocabulary", Letters())
+    second = room.prepare(vocabulary, **options)
+    assert vocabulary.asked
+    assert second.fingerprint != first.fingerprint
+    assert content(first) == before  # a run that still has the old files open keeps them
+    assert len(room.files()) == len(old_files)  # and the folder does not
+
+
+@pytest.mark.parametrize("part", ["source ids", "source offsets", "target ids", "target offsets"])
+@pytest.mark.parametrize("harm", ["cut", "removed"])
+def test_a_broken_preparation_is_noticed_and_remade(room, part, harm):
+    whole = content(room.prepare())
+    side, kind = part.split()
+    (path,) = room.folder.glob(f"{side}-*.{kind}")
+    if harm == "cut":
+        os.truncate(path, path.stat().st_size - 1)
+    else:
+        path.unlink()
+    with pytest.raises(UserError, match=path.name):
+        PreparedCorpus.load(room.folder)
+    assert content(room.prepare()) == whole
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"format": 1}', '{"format": 99}', "\ufeff"])
+def test_a_broken_description_is_noticed_and_remade(room, text):
+    whole = content(room.prepare())
+    (room.folder / "prepared.json").write_text(text)
+    with pytest.raises(UserError, match=r"prepared\.json .*prepare the corpus again"):
+        PreparedCorpus.load(room.folder)
+    assert content(room.prepare()) == whole
+
+
+def test_another_format_is_remade(room):
+    room.prepare()
+    path = room.folder / "prepared.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "format": 0}))
+    with pytest.raises(UserError, match="does not describe a corpus of format 1"):
+        PreparedCorpus.load(room.folder)
+
+
+def test_a_folder_without_a_preparation(room):
+    with pytest.raises(UserError, match=r"holds no prepared corpus \(prepared\.json is missing\)"):
+        PreparedCorpus.load(room.path)
+
+
+def test_a_failure_midway_leaves_the_earlier_preparation(room, monkeypatch):
+    monkeypatch.setattr(prepared, "PAIRS_AT_A_TIME", 2)
+    before = content(room.prepare())
+    files = room.files()
+    with room.target.open("ab") as file:
+        file.write(b"\xff\n")
+    with room.source.open("ab") as file:
+        file.write(b"x\n")
+    with pytest.raises(UserError, match=r"train\.de, line 10"):
+        room.prepare()
+    assert room.files() == files
+    assert content(PreparedCorpus.load(room.folder)) == before
+
+
+def test_a_killed_process_leaves_nothing_that_counts(room):
+    code = """
+import os, signal, sys
+from minitf.data import prepared
+prepared.PAIRS_AT_A_TIME = 2
+class Dying:
+    calls = 0
+    def __len__(self): return 100
+    def fingerprint(self): return "letters"
+    def encode(self, lines):
+        Dying.calls += 1
+        if Dying.calls == 5:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return [[10] for _ in lines]
+prepared.prepare(sys.argv[1], sys.argv[2], Dying(), sys.argv[3], max_length=5)
+"""
+    done = subprocess.run([sys.executable, "-c", code, room.source, room.target, room.folder], check=False)
+    assert done.returncode == -signal.SIGKILL
+    assert any(name.endswith(".partial") for name in room.files())
+    with pytest.raises(UserError, match="holds no prepared corpus"):
+        PreparedCorpus.load(room.folder)
+    (room.folder / "notes.partial").touch()  # not ours
+    assert len(room.prepare()) == 3
+    assert [name for name in room.files() if name.endswith(".partial")] == ["notes.partial"]
+
+
+def test_of_several_at_once_one_prepares_and_the_others_wait(room):
+    class Slow(Letters):
+        def encode(self, lines):
+            time.sleep(0.1)
+            return super().encode(lines)
+
+    vocabularies, results = [Slow() for _ in range(4)], []
+    threads = [threading.Thread(target=lambda v=v: results.append(content(room.prepare(v)))) for v in vocabularies]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(results) == 4
+    assert all(result == results[0] for result in results)
+    assert sum(bool(vocabulary.asked) for vocabulary in vocabularies) == 1
+
+
+# ---- bad input -----------------------------------------------------------------------------------
+
+
+def test_files_that_do_not_pair(room):
+    room.write(SOURCES, TARGETS[:-1])
+    with pytest.raises(UserError, match=r"train\.en has 9 lines but .*train\.de has 8"):
+        room.prepare()
+    assert room.files() == ["prepare.lock"]
+
+
+def test_nothing_left_to_train_on(room):
+    with pytest.raises(UserError, match=r"no pair is left .*: 4 have an empty side and 5 have more than max_length=2"):
+        room.prepare(max_length=2)
+    assert room.files() == ["prepare.lock"]
+
+
+def test_bytes_that_are_not_utf8(room):
+    room.source.write_bytes(b"a\xffb\n" + b"c\n" * (len(SOURCES) - 1))
+    with pytest.raises(UserError, match=r"train\.en, line 1: byte 2"):
+        room.prepare()
+    vocabulary = Letters()
+    vocabulary.encode = lambda lines: [[4 + line.count("\ufffd")] for line in lines]
+    assert content(room.prepare(vocabulary, errors="replace"))[0] == ([5], [4])
+
+
+def test_unusable_arguments(room):
+    with pytest.raises(UserError, match="max_length=1 leaves no room"):
+        room.prepare(max_length=1)
+    room.folder.write_text("a file")
+    with pytest.raises(UserError, match=r"cannot prepare a corpus in .*prepared: File exists"):
+        room.prepare()
+    room.target.unlink()
+    with pytest.raises(UserError, match=r"cannot read .*train\.de: no such file"):
+        room.prepare()
+    room.target.mkdir()
+    with pytest.raises(UserError, match=r"cannot read .*train\.de: it is a folder"):
+        room.prepare()
+    room.target.rmdir()
+    os.mkfifo(room.target)
+    with pytest.raises(UserError, match=r"train\.de is a pipe or device"):
+        room.prepare()
+
+
+# ---- at scale ------------------------------------------------------------------------------------
+
+MEASURE = """
+import itertools, resource, sys
+from minitf.data.prepared import prepare
+from minitf.data.text import read_lines
+from minitf.data.vocabulary import Vocabulary
+source, target, folder = sys.argv[1:]
+lines = itertools.chain(itertools.islice(read_lines(source), 20_000), itertools.islice(read_lines(target), 20_000))
+vocabulary = Vocabulary.train(lines, 8000, folder + "/model")
+corpus = prepare(source, target, vocabulary, folder)
+assert len(corpus) + corpus.dropped_long + corpus.dropped_empty == 409_712, len(corpus)
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif("MINITF_DATA" not in os.environ, reason="MINITF_DATA names no folder of corpora")
+def test_four_hundred_thousand_pairs_in_little_memory(tmp_path):
+    files = [Path(os.environ["MINITF_DATA"]) / "europarl" / f"train.{language}.gz" for language in ("en", "fr")]
+    done = subprocess.run([sys.executable, "-c", MEASURE, *files, tmp_path], capture_output=True, text=True, check=True)
+    assert int(done.stdout) < 200  # MiB; the ids alone take 56, the text 262
