@@ -116,8 +116,8 @@ class Op:
         for version, seen in self._versions:
             if version[0] != seen:
                 raise RuntimeError(
-                    f"{self} needs for its backward pass an array that was changed in place {version[0] - seen} time(s) "
-                    "after the op used it; change a copy instead, or make the change after backward()"
+                    f"{self} needs for its backward pass an array that was changed in place {version[0] - seen} "
+                    "time(s) after the op used it; change a copy instead, or make the change after backward()"
                 )
         return self._saved
 
