@@ -355,10 +355,11 @@ def unbroadcast(g: Array, shape: tuple[int, ...]) -> Array:
 
 
 def _is_fresh(g: Array, g_outputs: Sequence[Array], g_inputs: Sequence[Array | None], saved: Sequence[Array]) -> bool:
-    """May the engine write into `g`?  Not if it is a view, an incoming gradient, saved, or serves two inputs."""
-    if getattr(g, "base", None) is not None or any(g is other for other in (*g_outputs, *saved)):
+    """May the engine write into `g`?  Not if it is a view, or if it or a view of it is also in other hands."""
+    if getattr(g, "base", None) is not None:
         return False
-    return sum(g is other for other in g_inputs) == 1
+    holders = [other for other in (*g_outputs, *g_inputs, *saved) if other is g or getattr(other, "base", None) is g]
+    return len(holders) == 1
 
 
 def _finish_leaf(leaf: Tensor, total: _Sum, capture: set | None, captured: dict) -> None:
@@ -367,7 +368,7 @@ def _finish_leaf(leaf: Tensor, total: _Sum, capture: set | None, captured: dict)
     owned = total.owned
     if leaf.hooks:
         hooked = _run_hooks(leaf.hooks, g)
-        owned, g = owned and hooked is g, hooked
+        owned, g = False, hooked  # a hook may keep what it saw
     if capture is not None:
         if (id(leaf), 0) in capture:
             captured[id(leaf), 0] = g if owned else g.copy()
