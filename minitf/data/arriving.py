@@ -1,0 +1,56 @@
+"""Lines from a pipe or a terminal, together with the knowledge whether the next one is already there."""
+
+from __future__ import annotations
+
+import os
+import select
+from collections import deque
+from collections.abc import Iterator
+
+from minitf.files import os_errors_explained
+
+READ_BYTES = 1 << 16
+
+
+class ArrivingLines:
+    """The raw lines of standard input, each with its `\\n`, in the form that `lines_of` reads.
+
+    Python's own buffered files cannot say whether the next line would have to be waited for; answering a person line by
+    line, and a file by the thousand, needs to know.
+    """
+
+    def __init__(self, descriptor: int):
+        self._descriptor = descriptor
+        self._lines: deque[bytes] = deque()
+        self._begun: list[bytes] = []  # of a line whose end has not arrived
+        self._ended = False
+
+    def __iter__(self) -> Iterator[bytes]:
+        while True:
+            while not (self._lines or self._ended):
+                self._read()
+            if not self._lines:
+                return
+            yield self._lines.popleft()
+
+    def must_wait(self) -> bool:
+        """Would the next line, or the end, have to be waited for? Takes in what has arrived."""
+        while not (self._lines or self._ended):
+            if not select.select([self._descriptor], [], [], 0)[0]:
+                return True
+            self._read()
+        return False
+
+    def _read(self) -> None:
+        with os_errors_explained("read standard input"):
+            data = os.read(self._descriptor, READ_BYTES)
+        *ended, rest = data.split(b"\n")
+        for part in ended:
+            self._lines.append(b"".join([*self._begun, part, b"\n"]))
+            self._begun = []
+        if rest:
+            self._begun.append(rest)
+        if not data:
+            self._ended = True
+            if self._begun:
+                self._lines.append(b"".join(self._begun))

@@ -1,0 +1,163 @@
+#!/usr/bin/env python3
+"""Translate text with a trained run, one line out for each line in.
+
+    python translate.py runs/tiny < input.en > output.de
+    python translate.py runs/tiny --input input.en --output output.de --reference right.de
+
+Standard input is answered as it arrives. An output file appears when it is complete.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO, TextIO, cast
+
+from minitf.cli import parse_translate_args, run_command
+from minitf.errors import UserError
+
+if TYPE_CHECKING:
+    from minitf.config import TranslateConfig
+
+
+def main(argv: Sequence[str]) -> None:
+    """Translate as the command line says."""
+    config = parse_translate_args(argv)
+
+    # after the command line: `--help` and a wrong flag need none of it
+    from minitf.training import set_up_computer
+    from minitf.translator import Translator
+
+    references = read_references(config)
+    line_count = count_lines(config, references)
+    set_up_computer(config.threads)
+    hypotheses = []
+    with open_output(config.output) as write, watch(config, line_count) as (progress, warn):
+        translator = Translator.load(config.run, average=config.average, checkpoint=config.checkpoint, warn=warn)
+        lines, must_wait = open_input(config)
+        for translation in translator.translate_stream(
+            lines,
+            beam=config.beam,
+            alpha=config.alpha,
+            max_extra_length=config.max_extra_length,
+            max_tokens_per_batch=config.max_tokens_per_batch,
+            progress=progress,
+            must_wait=must_wait,
+        ):
+            write(translation)
+            if references is not None:
+                hypotheses.append(translation)
+    if references is not None:
+        # beside the translations, never among them
+        print_scores(hypotheses, references, sys.stderr if config.output is None else sys.stdout)
+
+
+# ---- Input -------------------------------------------------------------------------------------------------------
+
+
+def open_input(config: TranslateConfig) -> tuple[Iterable[str], Callable[[], bool] | None]:
+    """The lines to translate, and for standard input what tells whether the next one has arrived."""
+    from minitf.data.arriving import ArrivingLines
+    from minitf.data.text import lines_of, read_lines
+
+    if config.input is not None:
+        return read_lines(config.input, config.errors), None
+    if sys.stdin is None:
+        raise UserError("standard input is closed; give a text with --input")
+    if sys.stdin.isatty() and not config.quiet:
+        print("one sentence a line; Ctrl-D ends", file=sys.stderr)
+    arriving = ArrivingLines(sys.stdin.fileno())
+    stream = cast(BinaryIO, arriving)  # all that is read of it are its lines
+    return lines_of(stream, "standard input", config.errors), arriving.must_wait
+
+
+def read_references(config: TranslateConfig) -> list[str] | None:
+    """The right translations, if any were given."""
+    from minitf.data.text import read_lines
+
+    return None if config.reference is None else list(read_lines(config.reference, config.errors))
+
+
+def count_lines(config: TranslateConfig, references: list[str] | None) -> int | None:
+    """Lines of the input; None where it can be read only once. A fault in it shows here, before the work begins.
+
+    Raises: UserError where the references are of another number.
+    """
+    from minitf.data.text import read_lines
+
+    if config.input is None or (config.input.exists() and not config.input.is_file()):
+        return None
+    count = sum(1 for _ in read_lines(config.input, config.errors))
+    if references is not None and len(references) != count:
+        raise UserError(
+            f"{config.input} has {count:,} lines but {config.reference} has {len(references):,}; "
+            "give the right translations of this very input, line by line"
+        )
+    return count
+
+
+# ---- Output ------------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def open_output(path: Path | None) -> Iterator[Callable[[str], None]]:
+    """What writes a line: to a file that appears once it is complete, or to standard output at once."""
+    from minitf.data.text import write_atomically
+
+    if path is not None:
+        with write_atomically(path) as file:
+            yield lambda line: print(line, file=file)
+        return
+    if sys.stdout is None:
+        raise UserError("standard output is closed; give a file with --output")
+    descriptor = sys.stdout.fileno()
+
+    def write(line: str) -> None:
+        data = line.encode() + b"\n"  # UTF-8 and "\n", whatever the locale
+        try:
+            while data:
+                data = data[os.write(descriptor, data) :]
+        except BrokenPipeError:  # `| head` has seen enough: no error of ours
+            raise
+        except OSError as error:
+            raise UserError(f"cannot write to standard output: {error.strerror}; make room, or use --output") from error
+
+    yield write
+
+
+@contextmanager
+def watch(
+    config: TranslateConfig, line_count: int | None
+) -> Iterator[tuple[Callable[[int], object] | None, Callable[[str], None]]]:
+    """A bar over the lines, where someone watches and nothing else is written to the terminal; and who warns."""
+
+    def warn(message: str) -> None:
+        if not config.quiet:
+            say(f"warning: {message}")
+
+    if config.quiet or line_count is None or not sys.stderr.isatty() or (config.output is None and sys.stdout.isatty()):
+        say = partial(print, file=sys.stderr, flush=True)
+        yield None, warn
+        return
+    from tqdm import tqdm
+
+    with tqdm(total=line_count, unit="line", dynamic_ncols=True, file=sys.stderr) as bar:
+        say = partial(tqdm.write, file=sys.stderr)  # above the bar
+        yield bar.update, warn
+
+
+def print_scores(hypotheses: list[str], references: list[str], file: TextIO) -> None:
+    """BLEU with its signature, chrF, and exact matches."""
+    from minitf.metrics import bleu, chrf, exact_match
+
+    print(bleu(hypotheses, references), file=file)
+    print(chrf(hypotheses, references), file=file)
+    print(f"exact match {100 * exact_match(hypotheses, references):.1f} % of {len(references):,} lines", file=file)
+
+
+if __name__ == "__main__":
+    sys.exit(run_command(main))
