@@ -1,0 +1,281 @@
+"""Every pair once an epoch, never over budget, the same batches after a restart as without one."""
+
+import itertools
+import json
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from minitf.data.batches import Batch, Batches, collate
+from minitf.data.prepared import PreparedCorpus, prepare
+from minitf.data.text import read_lines
+from minitf.data.vocabulary import BOS, EOS, PAD, Vocabulary
+from minitf.errors import UserError
+
+LENGTHS = st.lists(st.tuples(st.integers(1, 12), st.integers(1, 12)), min_size=1, max_size=60)
+SENTENCES = st.lists(st.lists(st.integers(4, 99), max_size=9), min_size=1, max_size=9)
+
+
+def corpus_of(lengths) -> PreparedCorpus:
+    """Pair i says i in every token, so that no pair can pass for another."""
+    return PreparedCorpus.from_ids(
+        [[4 + i] * source for i, (source, _) in enumerate(lengths)],
+        [[1004 + i] * target for i, (_, target) in enumerate(lengths)],
+    )
+
+
+def typical(pairs=5000, seed=0) -> PreparedCorpus:
+    """Lengths spread as in captions: 14 tokens on average, the sides alike but not equal."""
+    rng = np.random.default_rng(seed)
+    source = np.clip(rng.gamma(10, 1.4, pairs), 3, 50).astype(int)
+    target = np.clip(source * rng.normal(1.03, 0.15, pairs), 2, 50).astype(int)
+    return corpus_of(list(zip(source.tolist(), target.tolist(), strict=True)))
+
+
+def same(a: Batch, b: Batch) -> bool:
+    return all(
+        np.array_equal(getattr(a, name), getattr(b, name)) for name in ("indices", "source", "target_in", "target_out")
+    )
+
+
+def all_same(first, second) -> bool:
+    return all(same(a, b) for a, b in zip(first, second, strict=True))
+
+
+def members(batches) -> list[list[int]]:
+    return [batch.indices.tolist() for batch in batches]
+
+
+# ---- collation -----------------------------------------------------------------------------------
+
+
+def padded_by_hand(sentences, first=(), last=()) -> list[list[int]]:
+    rows = [[*first, *sentence, *last] for sentence in sentences]
+    return [row + [PAD] * (max(map(len, rows)) - len(row)) for row in rows]
+
+
+@given(SENTENCES, st.data())
+def test_padding_is_what_a_loop_would_do(sources, data):
+    targets = data.draw(
+        st.lists(st.lists(st.integers(4, 99), max_size=9), min_size=len(sources), max_size=len(sources))
+    )
+    batch = collate(sources, targets)
+    assert batch.source.tolist() == padded_by_hand(sources, last=[EOS])
+    assert batch.target_in.tolist() == padded_by_hand(targets, first=[BOS])
+    assert batch.target_out.tolist() == padded_by_hand(targets, last=[EOS])
+    assert batch.indices.tolist() == list(range(len(sources)))
+    assert batch.source_tokens == sum(len(sentence) + 1 for sentence in sources)
+    assert batch.target_tokens == sum(len(sentence) + 1 for sentence in targets)
+    assert all(array.dtype == np.int32 for array in (batch.source, batch.target_in, batch.target_out))
+
+
+def test_a_batch_by_hand():
+    batch = collate([[7, 8], [9]], [[5], [6, 7, 8]])
+    assert batch.source.tolist() == [[7, 8, EOS], [9, EOS, PAD]]
+    assert batch.target_in.tolist() == [[BOS, 5, PAD, PAD], [BOS, 6, 7, 8]]
+    assert batch.target_out.tolist() == [[5, EOS, PAD, PAD], [6, 7, 8, EOS]]
+    assert (batch.source_tokens, batch.target_tokens, batch.padded_tokens) == (5, 6, 14)
+    assert batch.fill == 11 / 14
+
+
+@given(SENTENCES)
+def test_a_source_alone_is_padded_as_in_training(sentences):
+    assert np.array_equal(collate(sentences), collate(sentences, sentences).source)
+
+
+def test_arrays_and_lists_collate_alike():
+    lists = [[5, 6], [], [70_000]]
+    arrays = [np.array(ids, dtype) for ids, dtype in zip(lists, (np.uint16, np.int64, np.int32), strict=True)]
+    assert np.array_equal(collate(lists), collate(arrays))
+    assert collate(lists).tolist() == [[5, 6, EOS], [EOS, PAD, PAD], [70_000, EOS, PAD]]
+
+
+def test_what_cannot_be_collated():
+    with pytest.raises(ValueError, match="at least one sentence"):
+        collate([])
+    with pytest.raises(ValueError, match="2 sources do not pair with 1 targets"):
+        collate([[5], [6]], [[7]])
+
+
+# ---- an epoch ------------------------------------------------------------------------------------
+
+
+@given(LENGTHS, st.integers(13, 60), st.integers(0, 5), st.booleans())
+def test_an_epoch_holds_every_pair_once_within_the_budget(lengths, budget, epoch, shuffle):
+    corpus = corpus_of(lengths)
+    batches = Batches(corpus, budget, seed=3, shuffle=shuffle)
+    for epoch_batches in (list(batches.iterate(epoch)), list(batches.one_epoch())):
+        assert len(epoch_batches) == batches.per_epoch
+        assert sorted(itertools.chain(*members(epoch_batches))) == list(range(len(lengths)))
+        for batch in epoch_batches:
+            assert max(batch.source.size, batch.target_in.size, batch.target_out.size) <= budget
+            sources = [corpus.source(i) for i in batch.indices]
+            assert same(batch, collate(sources, [corpus.target(i) for i in batch.indices], batch.indices))
+
+
+@given(LENGTHS, st.integers(13, 60))
+def test_batches_are_as_large_as_the_budget_allows(lengths, budget):
+    in_order = list(Batches(corpus_of(lengths), budget).one_epoch())
+    for batch, following in itertools.pairwise(in_order):
+        width = max(following.source[0].tolist().index(EOS), following.target_out[0].tolist().index(EOS)) + 1
+        assert (len(batch.indices) + 1) * width > budget
+
+
+@pytest.mark.parametrize(("budget", "fill"), [(1024, 0.93), (4096, 0.90)])
+def test_little_of_a_batch_is_padding(budget, fill):
+    corpus = typical()
+    epoch = list(Batches(corpus, budget).iterate(0))
+    tokens = sum(batch.source_tokens + batch.target_tokens for batch in epoch)
+    assert tokens == len(corpus.source_ids) + len(corpus.target_ids) + 2 * len(corpus)
+    assert tokens / sum(batch.padded_tokens for batch in epoch) > fill
+
+
+def test_the_order_depends_on_seed_and_epoch_alone():
+    corpus = typical(1000)
+    first = [members(Batches(corpus, 512, seed=1).iterate(epoch)) for epoch in range(3)]
+    busy = Batches(corpus, 512, seed=1)
+    list(itertools.islice(busy, 7))
+    assert [members(busy.iterate(epoch)) for epoch in (2, 0, 1)] == [first[2], first[0], first[1]]
+    others = [*first[1:], members(Batches(corpus, 512, seed=2).iterate(0))]
+    for other in others:
+        assert other != first[0]
+        assert {frozenset(batch) for batch in other} != {frozenset(batch) for batch in first[0]}  # not just reordered
+
+
+def test_short_and_long_batches_come_mixed():
+    widths = [batch.source.shape[1] for batch in Batches(typical(), 512, seed=1).iterate(0)]
+    assert abs(np.corrcoef(widths, np.arange(len(widths)))[0, 1]) < 0.3
+    ties = [batch.indices.tolist() for batch in Batches(corpus_of([(3, 3)] * 100), 40, seed=1).iterate(0)]
+    assert ties != sorted(ties)
+    assert any(batch != list(range(batch[0], batch[0] + len(batch))) for batch in ties)
+
+
+def test_most_pairs_meet_others_in_the_next_epoch():
+    batches = Batches(typical(), 512)
+    together = [
+        {pair for batch in members(batches.iterate(epoch)) for pair in itertools.combinations(sorted(batch), 2)}
+        for epoch in (0, 1)
+    ]
+    assert len(together[0] & together[1]) < 0.3 * len(together[0])  # half without the jitter
+
+
+def test_without_shuffling_every_epoch_is_the_same():
+    batches = Batches(typical(1000), 512, seed=1, shuffle=False)
+    assert members(batches.iterate(0)) == members(batches.iterate(5)) == members(batches.one_epoch())
+    widths = [max(batch.source.shape[1], batch.target_in.shape[1]) for batch in batches.iterate(0)]
+    assert widths == sorted(widths)
+
+
+def test_the_order_is_the_one_that_earlier_checkpoints_count_in():
+    """A literal, from NumPy 2.0 and 2.4 alike: if it changes, runs no longer resume exactly."""
+    lengths = [(1 + i % 3, 1 + i % 2) for i in range(12)]
+    assert members(Batches(corpus_of(lengths), 12, seed=1).iterate(2)) == [
+        [11],
+        [8, 5, 2],
+        [7, 10, 1, 4],
+        [6, 0, 3, 9],
+    ]
+
+
+# ---- iterating and resuming ----------------------------------------------------------------------
+
+
+def test_iteration_runs_through_epoch_after_epoch():
+    corpus = typical(300)
+    batches = Batches(corpus, 512, seed=1)
+    assert (batches.epoch, batches.position) == (0, 0)
+    n = batches.per_epoch
+    for count, batch in enumerate(itertools.islice(batches, 2 * n + 3), start=1):
+        assert (batches.epoch, batches.position) == divmod(count, n)  # where the next one stands
+        assert same(batch, Batches(corpus, 512, seed=1).batch(*divmod(count - 1, n)))
+
+
+@given(LENGTHS, st.integers(0, 40), st.integers(0, 3), st.booleans())
+def test_resuming_equals_never_having_stopped(lengths, stop, seed, shuffle):
+    corpus = corpus_of(lengths)
+    uninterrupted = Batches(corpus, 20, seed, shuffle=shuffle)
+    expected = list(itertools.islice(uninterrupted, stop + 20))
+    stopped = Batches(corpus, 20, seed, shuffle=shuffle)
+    before = list(itertools.islice(stopped, stop))
+    resumed = Batches(corpus_of(lengths), 20, seed, shuffle=shuffle)
+    resumed.restore(json.loads(json.dumps(stopped.state())))
+    after = list(itertools.islice(resumed, 20))
+    assert all_same(before + after, expected)
+    assert resumed.state() == uninterrupted.state()
+
+
+def test_looking_does_not_move():
+    batches = Batches(typical(300), 512)
+    next(batches)
+    state = batches.state()
+    list(batches.iterate(3, 1)), list(batches.one_epoch()), batches.batch(7, 0)
+    assert batches.state() == state
+    assert all_same(batches.iterate(3, 2), list(batches.iterate(3))[2:])
+
+
+def test_no_batch_outside_an_epoch():
+    batches = Batches(typical(300), 512)
+    for epoch, position in ((0, batches.per_epoch), (0, -1), (-1, 0)):
+        with pytest.raises(IndexError, match=f"batch {position} of epoch {epoch}: an epoch has {batches.per_epoch}"):
+            batches.batch(epoch, position)
+
+
+@pytest.mark.parametrize(
+    ("other", "name"),
+    [
+        (lambda: Batches(typical(301), 512, 1), "corpus"),
+        (lambda: Batches(typical(300), 513, 1), "max_tokens_per_batch"),
+        (lambda: Batches(typical(300), 512, 2), "seed"),
+        (lambda: Batches(typical(300), 512, 1, shuffle=False), "shuffle"),
+    ],
+)
+def test_a_place_in_other_batches_is_refused(other, name):
+    with pytest.raises(UserError, match=f"cannot resume: the checkpoint counts batches of {name}="):
+        other().restore(Batches(typical(300), 512, 1).state())
+
+
+@pytest.mark.parametrize(
+    "harm", [{"position": 10**6}, {"position": -1}, {"epoch": -1}, {"epoch": None}, {"position": 1.0}]
+)
+def test_a_damaged_place_is_refused(harm):
+    batches = Batches(typical(300), 512)
+    with pytest.raises(UserError, match="the checkpoint is damaged"):
+        batches.restore({**batches.state(), **harm})
+    assert (batches.epoch, batches.position) == (0, 0)
+    with pytest.raises(UserError, match="cannot resume"):
+        batches.restore({})
+
+
+def test_arguments_that_cannot_work():
+    corpus = corpus_of([(3, 3), (9, 2), (2, 12)])
+    assert Batches(corpus, 13).per_epoch == 3
+    with pytest.raises(
+        UserError, match=r"max_tokens_per_batch=9 has no room for 2 of 3 pairs, the longest .* 13 tokens"
+    ):
+        Batches(corpus, 9)
+    with pytest.raises(UserError, match="max_tokens_per_batch=0 has no room for 3 of 3"):
+        Batches(corpus, 0)
+    with pytest.raises(UserError, match="seed=-1 is negative"):
+        Batches(corpus, 99, seed=-1)
+    with pytest.raises(UserError, match="the corpus has no pairs"):
+        Batches(corpus_of([]), 99)
+    assert Batches(corpus, 10**12).per_epoch == 1  # nothing is allocated for a budget no corpus fills
+
+
+# ---- real captions -------------------------------------------------------------------------------
+
+
+@pytest.mark.skipif("MINITF_DATA" not in os.environ, reason="MINITF_DATA names no folder of corpora")
+def test_fill_on_multi30k(tmp_path):
+    source, target = (Path(os.environ["MINITF_DATA"]) / "multi30k" / "raw" / f"train.{lang}" for lang in ("en", "de"))
+    lines = itertools.chain(read_lines(source), read_lines(target))
+    corpus = prepare(source, target, Vocabulary.train(lines, 8000, tmp_path / "model"), tmp_path)
+    assert (len(corpus), corpus.dropped_empty, corpus.dropped_long) == (29_000, 0, 0)
+    epoch = list(Batches(corpus, 4096).iterate(0))
+    tokens = sum(batch.source_tokens + batch.target_tokens for batch in epoch)
+    assert tokens / sum(batch.padded_tokens for batch in epoch) > 0.94
+    assert len(epoch) <= 120
