@@ -290,6 +290,8 @@ def test_the_same_values_may_be_given_again(run, monkeypatch):
     assert config.max_steps == 7
     with pytest.raises(UserError, match="--output"):
         parse_train_args(["--resume", str(run), "--output", "old/place"])
+    monkeypatch.chdir(run.parent)
+    assert parse_train_args(["--resume", run.name, "--output", str(run)])[1] == Path(run.name)
 
 
 def test_a_change_is_checked_with_the_rest(run):
