@@ -5,31 +5,28 @@ from __future__ import annotations
 import argparse
 import inspect
 import sys
+from collections.abc import Sequence
 
+from minitf.cli import run_command
 from minitf.data.phrases.corpus import generate_corpus, write_corpus
 from minitf.data.phrases.draw import Draw
 from minitf.data.phrases.templates import KINDS, random_pair
-from minitf.errors import UserError
 
 SHOWN_PER_KIND = 3
 
 
-def main(arguments: list[str] | None = None) -> int:
-    options = vars(parser().parse_args(arguments))
+def main(argv: Sequence[str]) -> None:
+    options = vars(parser().parse_args(argv))
     folder = options.pop("folder")
-    try:
-        corpus = generate_corpus(**options)
-        write_corpus(folder, corpus)
-    except UserError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
+    corpus = generate_corpus(**options)
+    write_corpus(folder, corpus)
     print(f"{folder}: {len(corpus.train)} training, {len(corpus.valid)} validation, {len(corpus.test)} test pairs")
     draw = Draw(options["seed"])
     for kind in KINDS:
         print(f"\n{kind.name} ({kind.share} %)")
         for _ in range(SHOWN_PER_KIND):
-            print("  {}  →  {}".format(*random_pair(kind, draw)))
-    return 0
+            english, german = random_pair(kind, draw)
+            print(f"  {english}  →  {german}")
 
 
 def parser() -> argparse.ArgumentParser:
@@ -37,6 +34,7 @@ def parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m minitf.data.phrases",
         description="Write the default corpus (English → German numbers, dates, clock times, prices) to a folder.",
+        allow_abbrev=False,
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
     parser.add_argument("folder", help="gets train.en, train.de, valid.en, …; files of these names are replaced")
@@ -53,4 +51,4 @@ def parser() -> argparse.ArgumentParser:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_command(main))

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 from minitf.data.phrases.draw import Draw
 from minitf.data.phrases.numerals import Pair
 from minitf.data.phrases.templates import KINDS, Kind, random_pair
+from minitf.data.text import write_atomically
 from minitf.errors import UserError
+from minitf.files import os_errors_explained
 
 # What the demo translates at its end, with the right answers; none of it is ever part of a corpus.
 SAMPLE_PAIRS: tuple[Pair, ...] = (
     ("at a quarter past seven", "um Viertel nach sieben"),
-    ("twenty-one thousand six hundred and seventy-seven", "einundzwanzigtausendsechshundertsiebenundsiebzig"),
+    ("seven thousand six hundred and twenty-one", "siebentausendsechshunderteinundzwanzig"),
     ("a seventeen-year-old girl", "ein siebzehnjähriges Mädchen"),
     (
         "The meeting is on the twenty-first of March at half past seven.",
@@ -36,8 +37,8 @@ SAMPLES: tuple[str, ...] = tuple(english for english, _ in SAMPLE_PAIRS)
 
 # The share of the English phrases that are written as by a careless typist: "the train leaves at noon".
 CARELESS = 0.125
-# How many draws in a row may bring nothing new before the phrases count as used up.
-PATIENCE = 10_000
+# How many draws in a row may bring nothing new before a kind of phrase counts as used up.
+PATIENCE = 1_000
 
 
 @dataclass(frozen=True)
@@ -70,24 +71,27 @@ def generate_corpus(
 
 
 def distinct_pairs(draw: Draw, count: int, kinds: tuple[Kind, ...] = KINDS) -> list[Pair]:
-    """Draw `count` pairs of which no two share their English or their German, and none is a sample."""
+    """Draw `count` pairs of which no two share their English or their German, and none is a sample.
+
+    Each kind keeps its share, however much of it is drawn already, until it is used up; then the others go on.
+    """
     tickets = [kind for kind in kinds for _ in range(kind.share)]
     seen_english = set(SAMPLES)
     seen_german = {german for _, german in SAMPLE_PAIRS}
     pairs: list[Pair] = []
-    in_vain = 0
     while len(pairs) < count:
-        english, german = random_pair(draw.one_of(tickets), draw)
-        if draw.chance(CARELESS):
-            english = careless(english)
-        if english in seen_english or german in seen_german:
-            in_vain += 1
-            if in_vain == PATIENCE:
-                raise UserError(
-                    f"the phrases are used up after {len(pairs)} pairs, but {count} are asked for; ask for fewer"
-                )
+        if not tickets:
+            raise UserError(f"all phrases are used up after {len(pairs):,} of {count:,} pairs; ask for fewer")
+        kind = draw.one_of(tickets)
+        for _ in range(PATIENCE):
+            english, german = random_pair(kind, draw)
+            if draw.chance(CARELESS):
+                english = careless(english)
+            if english not in seen_english and german not in seen_german:
+                break
+        else:
+            tickets = [other for other in tickets if other is not kind]
             continue
-        in_vain = 0
         seen_english.add(english)
         seen_german.add(german)
         pairs.append((english, german))
@@ -102,25 +106,14 @@ def careless(english: str) -> str:
 def write_corpus(folder: str | os.PathLike[str], corpus: Corpus) -> None:
     """Write train.en, train.de, valid.en, …, test.de: UTF-8, one phrase a line, line ends LF.
 
-    Each file is written under a temporary name, flushed to the disk and then renamed, so that no reader ever finds
-    half a file. The folder is made if there is none.
+    The folder is made if there is none. Each file gets its name only once it is complete.
+
+    Raises: UserError if the folder or a file cannot be written.
     """
     folder = Path(folder)
-    try:
+    with os_errors_explained(f"make the folder {folder}"):
         folder.mkdir(parents=True, exist_ok=True)
-        for name, pairs in (("train", corpus.train), ("valid", corpus.valid), ("test", corpus.test)):
-            _write_lines(folder / f"{name}.en", (english for english, _ in pairs))
-            _write_lines(folder / f"{name}.de", (german for _, german in pairs))
-    except OSError as error:
-        raise UserError(
-            f"cannot write the corpus to {folder}: {error.strerror}; choose a folder to write in"
-        ) from error
-
-
-def _write_lines(path: Path, lines: Iterable[str]) -> None:
-    unfinished = path.with_name(path.name + ".tmp")
-    with open(unfinished, "w", encoding="utf-8", newline="\n") as file:
-        file.writelines(line + "\n" for line in lines)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(unfinished, path)
+    for name, pairs in (("train", corpus.train), ("valid", corpus.valid), ("test", corpus.test)):
+        for side, language in enumerate(("en", "de")):
+            with write_atomically(folder / f"{name}.{language}") as file:
+                file.writelines(pair[side] + "\n" for pair in pairs)

@@ -36,6 +36,12 @@ def percent(value: int) -> Phrase:
     return counted(value, PERCENT)
 
 
+def addition(left: int, right: int) -> Phrase:
+    """ "seven plus eight is fifteen", "sieben plus acht ist fünfzehn"."""
+    (one, eins), (two, zwei), (total, summe) = map(cardinal, (left, right, left + right))
+    return unchanging(f"{one} plus {two} is {total}", f"{eins} plus {zwei} ist {summe}")
+
+
 # Ordinals
 
 

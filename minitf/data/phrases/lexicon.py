@@ -110,7 +110,7 @@ LONG_UNITS = (
     (Noun("day", "days", "Tag", "Tage", "m"), 99),
     (Noun("week", "weeks", "Woche", "Wochen", "f"), 52),
     (Noun("month", "months", "Monat", "Monate", "m"), 24),
-    (Noun("year", "years", "Jahr", "Jahre", "n"), 99),
+    (Noun("year", "years", "Jahr", "Jahre", "n"), 50),
 )
 MINUTE, HOUR = SHORT_UNITS[1][0], SHORT_UNITS[2][0]
 WEEK, MONTH, YEAR = LONG_UNITS[1][0], LONG_UNITS[2][0], LONG_UNITS[3][0]

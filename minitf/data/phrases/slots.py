@@ -55,10 +55,8 @@ def decimal(draw: Draw) -> Phrase:
     return say.decimal(draw.of_any_length(0, 99), [*tenths, draw.between(1, 9)])  # The last digit is not zero
 
 
-def sum_of_two(draw: Draw) -> Phrase:
-    left, right = draw.of_any_length(0, 99), draw.of_any_length(1, 99)
-    (one, eins), (two, zwei), (total, summe) = map(say.cardinal, (left, right, left + right))
-    return unchanging(f"{one} plus {two} is {total}", f"{eins} plus {zwei} ist {summe}")
+def addition(draw: Draw) -> Phrase:
+    return say.addition(draw.of_any_length(0, 99), draw.of_any_length(1, 99))
 
 
 def nth(draw: Draw) -> Phrase:
@@ -266,7 +264,7 @@ SLOTS: dict[str, Slot] = {
     "label": label,
     "platform": platform,
     "decimal": decimal,
-    "sum": sum_of_two,
+    "sum": addition,
     "percent": lambda draw: say.percent(how_many(draw, 1, 100)),
     "approximately": word(lexicon.APPROXIMATELY),
     "nth": nth,
