@@ -51,9 +51,9 @@ def main(argv: Sequence[str]) -> None:
             write(translation)
             if references is not None:
                 hypotheses.append(translation)
-    if references is not None:
-        # beside the translations, never among them
-        print_scores(hypotheses, references, sys.stderr if config.output is None else sys.stdout)
+    beside = sys.stderr if config.output is None else sys.stdout  # the translations, never among them
+    if references is not None and beside is not None:
+        print_scores(hypotheses, references, beside)
 
 
 # ---- Input -------------------------------------------------------------------------------------------------------
@@ -134,12 +134,13 @@ def watch(
     config: TranslateConfig, line_count: int | None
 ) -> Iterator[tuple[Callable[[int], object] | None, Callable[[str], None]]]:
     """A bar over the lines, where someone watches and nothing else is written to the terminal; and who warns."""
+    quiet = config.quiet or sys.stderr is None  # print(file=None) would write into the translations
 
     def warn(message: str) -> None:
-        if not config.quiet:
+        if not quiet:
             say(f"warning: {message}")
 
-    if config.quiet or line_count is None or not sys.stderr.isatty() or (config.output is None and sys.stdout.isatty()):
+    if quiet or line_count is None or not sys.stderr.isatty() or (config.output is None and sys.stdout.isatty()):
         say = partial(print, file=sys.stderr, flush=True)
         yield None, warn
         return

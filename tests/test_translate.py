@@ -279,6 +279,15 @@ def test_closed_standard_streams_are_one_sentence(tiny_run):
         assert_one_error(done, f"standard {stream} is closed")
 
 
+def test_without_standard_error_nothing_is_told_among_the_translations(tiny_run, expected, tmp_path):
+    reference = tmp_path / "right.de"
+    reference.write_text("".join(line + "\n" for line in expected), encoding="utf-8")
+    command = [sys.executable, PROGRAM, tiny_run, *SHORT, "--reference", reference]
+    done = subprocess.run(["sh", "-c", '"$0" "$@" 2>&-', *command], input=TEXT, capture_output=True, timeout=PATIENCE_S)
+    assert done.returncode == 0
+    assert done.stdout.decode().split("\n") == [*expected, ""]
+
+
 def test_an_interrupt_ends_quietly_and_leaves_no_file(tiny_run, tmp_path):
     command = [sys.executable, PROGRAM, str(tiny_run), "--output", str(tmp_path / "output.de")]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE) as process:
