@@ -364,7 +364,7 @@ def _is_fresh(g: Array, g_outputs: Sequence[Array], g_inputs: Sequence[Array | N
 
 def _finish_leaf(leaf: Tensor, total: _Sum, capture: set | None, captured: dict) -> None:
     """All gradients of a leaf are in: run its hooks, then capture the sum or add it to `leaf.grad`."""
-    g = total.value
+    g: Array = total.value
     owned = total.owned
     if leaf.hooks:
         hooked = _run_hooks(leaf.hooks, g)
