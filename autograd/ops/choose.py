@@ -196,6 +196,7 @@ class MaskedFill(Op):
     broadcasts = True
 
     def forward(self, x, mask, value):
+        mask = self.xp.asarray(mask)
         self.save(mask)
         return self.xp.where(mask, value, x)
 

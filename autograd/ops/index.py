@@ -53,7 +53,9 @@ def getitem(x: Any, index: Any) -> Tensor:
         if part is None or part is Ellipsis or isinstance(part, (slice, np.integer)) or type(part) is int:
             parts.append(part)
             continue
-        if not hasattr(part, "dtype"):  # a list, a tuple, a bool: an array for NumPy too
+        if not hasattr(part, "dtype") or isinstance(
+            part, np.generic
+        ):  # a list, a tuple, a bool: an array for NumPy too
             part = np.asarray(part) if np.size(part) else np.zeros(np.shape(part), np.intp)
         arrays.append(part)
         parts.append(_HERE)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from autograd.engine import Op, apply
@@ -24,12 +25,6 @@ def _reduced_count(shape: tuple[int, ...], kept: tuple[int, ...]) -> int:
     for n, k in zip(shape, kept, strict=True):
         count *= n if k == 1 else 1
     return count
-
-
-def _as_floating(xp: Any, x: Any) -> Any:
-    """x as a floating-point array; integers and booleans as float64, as NumPy divides them."""
-    x = xp.asarray(x)
-    return x if x.dtype.kind == "f" else x.astype(xp.float64)
 
 
 # ---- Sums ----
@@ -68,7 +63,8 @@ class Mean(Op):
 
     def backward(self, g_y):
         count = _reduced_count(self.shape, self.kept) or 1  # of nothing, the gradient has no elements
-        return self.xp.broadcast_to((g_y / count).reshape(self.kept), self.shape)
+        g_each = g_y * (1 / count)  # not g_y / count: float16 ends at 65504, and the count need not
+        return self.xp.broadcast_to(g_each.reshape(self.kept), self.shape)
 
 
 def mean(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
@@ -87,15 +83,16 @@ class Var(Op):
         x = self.xp.asarray(x)
         x_mean = x.mean(axis=axis, keepdims=True)
         self.kept = x_mean.shape
-        count = _reduced_count(x.shape, self.kept) - ddof
-        self.divisor = count if count > 0 else 0
+        count = _reduced_count(x.shape, self.kept)
+        correction = count / (count - ddof) if count > ddof else math.inf  # n / (n - ddof)
+        self.slope = 2 * correction / (count or 1)
         self.save(x, x_mean)
         centred = x - x_mean
-        return (centred * centred).sum(axis=axis, keepdims=keepdims) / self.divisor
+        return (centred * centred).mean(axis=axis, keepdims=keepdims) * correction
 
     def backward(self, g_y):
         x, x_mean = self.saved
-        return (x - x_mean) * (g_y * 2 / self.divisor).reshape(self.kept)
+        return (x - x_mean) * (g_y * self.slope).reshape(self.kept)
 
 
 def var(x: Any, axis: Axis = None, ddof: float = 0, keepdims: bool = False) -> Tensor:
@@ -165,14 +162,25 @@ def _to_extrema(op: Op, axis: Axis, g_y: Any) -> Any:
     kept = _kept_shape(x.shape, axis)
     y = y.reshape(kept)
     chosen = (x == y) | ((x != x) & (y != y))
-    count = chosen.sum(axis=axis, keepdims=True).astype(g_y.dtype)
-    return op.backend.keep_where(g_y.reshape(kept) / count, chosen)
+    share = 1 / chosen.sum(axis=axis, keepdims=True)
+    return op.backend.keep_where(g_y.reshape(kept) * share.astype(g_y.dtype), chosen)
 
 
 # ---- The softmax family: logsumexp, and exp(x) or x normalised by it ----
 #
 # A row of nothing but -inf is a choice among impossible things.  It weighs nothing: its logsumexp is -inf, its softmax
 # 0 everywhere, its log_softmax -inf, and no gradient becomes NaN.
+
+
+def _wide(xp: Any, x: Any) -> tuple[Any, Any]:
+    """x in a dtype that holds sums of exponentials, and the dtype of the result: float16 is computed in float32.
+
+    Integers give float64, as they do where NumPy divides them.
+    """
+    x = xp.asarray(x)
+    if x.dtype.kind != "f":
+        return x.astype(xp.float64), xp.dtype(xp.float64)
+    return (x.astype(xp.float32) if x.dtype == xp.float16 else x), x.dtype
 
 
 def _peak(xp: Any, x: Any, axis: Axis) -> Any:
@@ -197,11 +205,11 @@ class LogSumExp(Op):
 
     def forward(self, x, *, axis, keepdims):
         xp = self.xp
-        x = _as_floating(xp, x)
-        peak = _peak(xp, x, axis)
-        y = peak + _log(xp, xp.exp(x - peak).sum(axis=axis, keepdims=True))
+        wide, dtype = _wide(xp, x)
+        peak = _peak(xp, wide, axis)
+        y = peak + _log(xp, xp.exp(wide - peak).sum(axis=axis, keepdims=True))
         self.save(x, y)
-        return y if keepdims else y.squeeze(axis)
+        return (y if keepdims else y.squeeze(axis)).astype(dtype, copy=False)
 
     def backward(self, g_y):
         x, y = self.saved
@@ -226,11 +234,12 @@ class Softmax(Op):
 
     def forward(self, x, *, axis):
         xp = self.xp
-        x = _as_floating(xp, x)
+        wide, dtype = _wide(xp, x)
         self.axis = axis
-        y = xp.exp(x - _peak(xp, x, axis))
+        y = xp.exp(wide - _peak(xp, wide, axis))
         total = y.sum(axis=axis, keepdims=True)
         y /= xp.where(total == 0, 1, total)
+        y = y.astype(dtype, copy=False)
         self.save(y)
         return y
 
@@ -259,11 +268,12 @@ class LogSoftmax(Op):
 
     def forward(self, x, *, axis):
         xp = self.xp
-        x = _as_floating(xp, x)
+        wide, dtype = _wide(xp, x)
         self.axis = axis
-        y = x - _peak(xp, x, axis)
+        y = wide - _peak(xp, wide, axis)
         total = xp.exp(y).sum(axis=axis, keepdims=True)
-        y = y - xp.log(xp.where(total == 0, 1, total))
+        y -= xp.log(xp.where(total == 0, 1, total))
+        y = y.astype(dtype, copy=False)
         self.save(y)
         return y
 

@@ -204,8 +204,10 @@ class Pad(Op):
     """
 
     def forward(self, x, *, pad_width, value):
-        self.inside = tuple([slice(before, before + n) for (before, _), n in zip(pad_width, x.shape, strict=True)])
-        return self.xp.pad(x, pad_width, constant_values=value)
+        self.inside = tuple(
+            [slice(before, before + n) for (before, _), n in zip(pad_width.tolist(), x.shape, strict=True)]
+        )
+        return self.xp.pad(x, pad_width if x.shape else 0, constant_values=value)  # 0-d: no sides
 
     def backward(self, g_y):
         return g_y[self.inside]
@@ -226,7 +228,7 @@ def pad(x: Any, pad_width: Any, constant_values: float = 0) -> Tensor:
         raise ValueError(message) from error
     if pairs.dtype.kind not in "iu" or (pairs < 0).any():
         raise ValueError(message)
-    return apply(Pad, x, pad_width=pairs.tolist(), value=constant_values)
+    return apply(Pad, x, pad_width=pairs.astype(np.intp), value=constant_values)
 
 
 def _along(ndim: int, axis: int, part: Any) -> tuple[Any, ...]:
