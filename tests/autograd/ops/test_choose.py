@@ -1,0 +1,211 @@
+"""Magnitudes, maxima of two, bounds, masks: where the gradient goes, and at ties."""
+
+import numpy as np
+import pytest
+from numeric import away_from, check_gradients
+
+import autograd as ag
+from autograd import Tensor
+
+BROADCASTS = [
+    ((), ()),
+    ((3,), ()),
+    ((), (2, 3)),
+    ((2, 3), (2, 3)),
+    ((2, 3), (3,)),
+    ((2, 1), (1, 3)),
+    ((2, 1, 3), (4, 1)),
+    ((0, 3), (3,)),
+]
+
+
+def normal(shape, seed=0):
+    return np.random.default_rng(seed).standard_normal(shape)
+
+
+def leaf(values, dtype=np.float64):
+    return Tensor(np.array(values, dtype=dtype), requires_grad=True)
+
+
+def mask_of(shape, seed=3):
+    return np.random.default_rng(seed).random(shape) < 0.5
+
+
+# ---- Magnitude ----
+
+
+@pytest.mark.parametrize("shape", [(), (5,), (2, 3), (0, 2)])
+def test_abs(shape):
+    x = away_from([0], shape)
+    np.testing.assert_array_equal(ag.abs(x).data, np.abs(x))
+    check_gradients(ag.abs, x)
+
+
+def test_abs_has_no_slope_at_zero():
+    x = leaf([0.0, -0.0])
+    ag.abs(x).backward(np.ones(2))
+    np.testing.assert_array_equal(x.grad.data, [0, 0])
+
+
+# ---- The larger and the smaller ----
+
+
+@pytest.mark.parametrize(("shape_a", "shape_b"), BROADCASTS)
+@pytest.mark.parametrize(("function", "reference"), [(ag.maximum, np.maximum), (ag.minimum, np.minimum)])
+def test_extremum_of_two(function, reference, shape_a, shape_b):
+    a, b = normal(shape_a), normal(shape_b, seed=1)
+    np.testing.assert_array_equal(function(a, b).data, reference(a, b))
+    check_gradients(function, a, b)
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+@pytest.mark.parametrize("function", [ag.maximum, ag.minimum])
+def test_ties_share_the_gradient(function, dtype):
+    a, b = leaf([1.0, 2.0, 3.0], dtype), leaf([1.0, 3.0, 3.0], dtype)
+    function(a, b).backward(np.array([4.0, 5.0, np.inf]))
+    chosen = [5, 0] if function is ag.minimum else [0, 5]
+    np.testing.assert_array_equal(a.grad.data, np.array([2, chosen[0], np.inf], dtype))
+    np.testing.assert_array_equal(b.grad.data, np.array([2, chosen[1], np.inf], dtype))
+
+
+def test_extremum_with_a_scalar():
+    x = leaf([-1.0, 0.0, 1.0], np.float32)
+    y = ag.maximum(0.0, x)
+    assert y.dtype == np.float32
+    y.sum().backward()
+    np.testing.assert_array_equal(x.grad.data, [0, 0.5, 1])
+
+
+def test_a_maximum_with_itself_gets_the_whole_gradient():
+    x = leaf([1.0, -2.0])
+    ag.maximum(x, x).backward(np.array([3.0, 4.0]))
+    np.testing.assert_array_equal(x.grad.data, [3, 4])
+
+
+def test_nan_wins():
+    a, b = leaf([np.nan, 1.0]), leaf([1.0, np.nan])
+    y = ag.maximum(a, b)
+    assert np.isnan(y.data).all()
+    y.backward(np.ones(2))
+    np.testing.assert_array_equal(a.grad.data + b.grad.data, [1, 1])
+
+
+def test_large_gradients_are_not_doubled_on_the_way():
+    x = leaf([1.0], np.float16)
+    ag.maximum(x, 0).backward(np.array([60000.0]))
+    assert x.grad.item() == np.float16(60000)
+
+
+# ---- Bounds ----
+
+
+@pytest.mark.parametrize(
+    "bounds",
+    [(-0.5, 0.5), (None, 0.3), (-0.3, None), (np.array([-1.0, 0.0, 0.2]), 0.6), (0.5, -0.5)],
+    ids=["both", "upper", "lower", "array", "crossed"],
+)
+@pytest.mark.parametrize("shape", [(3,), (4, 3), (0, 3)])
+def test_clip(bounds, shape):
+    low, high = bounds
+    x = away_from([-1, -0.5, -0.3, 0, 0.2, 0.3, 0.5, 0.6], shape, distance=0.01)
+    np.testing.assert_array_equal(ag.clip(Tensor(x), low, high).data, np.clip(x, low, high))
+    check_gradients(lambda x: ag.clip(x, min=low, max=high), x)
+
+
+@pytest.mark.parametrize(("shape_low", "shape_high"), [((), ()), ((3,), (3,)), ((4, 1), (3,)), ((2, 1, 1), (1, 3))])
+def test_clip_by_tensors(shape_low, shape_high):
+    check_gradients(ag.clip, normal((4, 3)), normal(shape_low, seed=1) - 0.5, normal(shape_high, seed=2) + 0.5)
+
+
+def test_clip_passes_the_gradient_at_the_bounds():
+    x = leaf([-2.0, -1.0, 0.0, 1.0, 2.0, np.nan])
+    ag.clip(x, -1, 1).backward(np.full(6, np.inf))
+    np.testing.assert_array_equal(x.grad.data, [0, np.inf, np.inf, np.inf, 0, np.inf])
+
+
+def test_clip_with_crossed_bounds_is_the_upper_one():
+    x, low, high = leaf([-2.0, 0.0, 2.0]), leaf(1.0), leaf(-1.0)
+    y = ag.clip(x, low, high)
+    np.testing.assert_array_equal(y.data, [-1, -1, -1])
+    y.sum().backward()
+    assert (x.grad.tolist(), low.grad.item(), high.grad.item()) == ([0, 0, 0], 0, 3)
+
+
+def test_clip_saves_a_byte_an_element():
+    (mask, *others) = ag.clip(leaf([1.0, 2.0]), 0, 1).op.saved_arrays
+    assert mask.dtype == bool
+    assert others == [None, None]
+
+
+def test_clip_without_bounds_is_an_error():
+    with pytest.raises(ValueError, match="give min, max or both"):
+        ag.clip(Tensor([1.0]))
+
+
+# ---- Masks ----
+
+
+@pytest.mark.parametrize(("shape_a", "shape_b"), BROADCASTS)
+@pytest.mark.parametrize("shape_condition", [(), (3,), (1, 3)])
+def test_where(shape_condition, shape_a, shape_b):
+    condition = mask_of(shape_condition)
+    a, b = normal(shape_a), normal(shape_b, seed=1)
+    np.testing.assert_array_equal(ag.where(condition, a, b).data, np.where(condition, a, b))
+    check_gradients(lambda a, b: ag.where(condition, a, b), a, b)
+
+
+def test_where_takes_tensors_numbers_and_scalars():
+    x = leaf([1.0, 2.0, 3.0], np.float32)
+    y = ag.where(x > 1.5, x, -1.0)
+    assert y.dtype == np.float32
+    assert y.tolist() == [-1, 2, 3]
+    y.sum().backward()
+    assert x.grad.tolist() == [0, 1, 1]
+    assert ag.where([0, 2, 0], 1.0, Tensor(np.zeros(3))).tolist() == [0, 1, 0]
+
+
+def test_where_stops_an_infinite_gradient():
+    a, b = leaf([1.0, 2.0]), leaf([3.0, 4.0])
+    ag.where(np.array([True, False]), a, b).backward(np.array([np.inf, np.nan]))
+    np.testing.assert_array_equal(a.grad.data, [np.inf, 0])
+    np.testing.assert_array_equal(b.grad.data, [0, np.nan])
+
+
+def test_where_before_the_logarithm_is_finite():
+    """The two patterns of the docstring."""
+    x = leaf([0.0, 2.0])
+    safe = ag.where(x > 0, x, 1.0)
+    ag.where(x > 0, ag.log(safe), 0.0).sum().backward()
+    np.testing.assert_array_equal(x.grad.data, [0, 0.5])
+    x = leaf([0.0, 2.0])
+    with pytest.warns(RuntimeWarning, match="divide by zero"):
+        y = ag.where(x > 0, ag.log(x), 0.0)
+    y.sum().backward()
+    np.testing.assert_array_equal(x.grad.data, [np.nan, 0.5])
+
+
+@pytest.mark.parametrize(
+    ("shape", "shape_mask"), [((3,), (3,)), ((2, 3), (3,)), ((2, 3), (2, 1)), ((3,), (2, 1)), ((), ())]
+)
+def test_masked_fill(shape, shape_mask):
+    x, mask = normal(shape), mask_of(shape_mask)
+    np.testing.assert_array_equal(ag.masked_fill(x, mask, 7.0).data, np.where(mask, 7.0, x))
+    check_gradients(lambda x: ag.masked_fill(x, mask, 7.0), x)
+    check_gradients(lambda x, value: ag.masked_fill(x, mask, value), x, 0.5)
+
+
+def test_masked_fill_with_minus_infinity_keeps_the_dtype():
+    x = leaf([1.0, 2.0], np.float16)
+    y = ag.masked_fill(x, Tensor(np.array([True, False])), -np.inf)
+    assert y.dtype == np.float16
+    ag.softmax(y).backward(np.array([1.0, 2.0]))
+    np.testing.assert_array_equal(x.grad.data, [0, 0])
+
+
+def test_masked_fill_errors():
+    with pytest.raises(TypeError, match="boolean mask, found int64"):
+        ag.masked_fill(Tensor([1.0]), np.array([1]), 0)
+    with pytest.raises(TypeError, match="boolean mask, found int64"):
+        ag.masked_fill(Tensor([1.0]), [1], 0)
+    with pytest.raises(ValueError, match=r"one value, found shape \(2,\)"):
+        ag.masked_fill(Tensor([1.0, 2.0]), [True, False], np.zeros(2))

@@ -1,0 +1,264 @@
+"""Arithmetic, powers, exponentials, logarithms, precision."""
+
+import math
+
+import numpy as np
+import pytest
+from numeric import away_from, check_gradients
+
+import autograd as ag
+from autograd import Tensor
+
+BROADCASTS = [
+    ((), ()),
+    ((3,), ()),
+    ((), (2, 3)),
+    ((2, 3), (2, 3)),
+    ((2, 3), (3,)),
+    ((3,), (2, 3)),
+    ((2, 1), (1, 3)),
+    ((2, 1, 3), (4, 1)),
+    ((1,), (2, 2)),
+    ((1, 1), (3,)),
+    ((0, 3), (3,)),
+    ((1, 3), (0, 1)),
+]
+
+
+def positive(shape, seed=0):
+    return np.random.default_rng(seed).uniform(0.5, 2.0, shape)
+
+
+def normal(shape, seed=0):
+    return np.random.default_rng(seed).standard_normal(shape)
+
+
+def leaf(values, dtype=np.float64):
+    return Tensor(np.array(values, dtype=dtype), requires_grad=True)
+
+
+# ---- Two arrays ----
+
+
+@pytest.mark.parametrize(("shape_a", "shape_b"), BROADCASTS)
+@pytest.mark.parametrize(
+    ("function", "reference"),
+    [
+        (ag.add, np.add),
+        (ag.subtract, np.subtract),
+        (ag.multiply, np.multiply),
+        (ag.divide, np.divide),
+        (ag.power, np.power),
+    ],
+)
+def test_two_arrays(function, reference, shape_a, shape_b):
+    a, b = positive(shape_a), positive(shape_b, seed=1)
+    np.testing.assert_array_equal(function(a, b).data, reference(a, b))
+    check_gradients(function, a, b)
+
+
+@pytest.mark.parametrize("function", [ag.add, ag.subtract, ag.multiply, ag.divide, ag.power])
+@pytest.mark.parametrize("side", [0, 1])
+def test_only_one_side_is_differentiated(function, side):
+    other = positive((2, 3))
+
+    def one_sided(x):
+        return function(x, other) if side == 0 else function(other, x)
+
+    check_gradients(one_sided, positive((3,), seed=1))
+    check_gradients(lambda x: function(x, 1.5) if side == 0 else function(1.5, x), positive((3,), seed=1))
+
+
+def test_only_what_the_gradient_needs_is_saved():
+    a, b = Tensor(positive(3), requires_grad=True), Tensor(positive(3))
+
+    def saved(y):
+        return ["a" if s is a.data else "b" if s is b.data else s for s in y.op.saved_arrays]
+
+    assert saved(a + b) == []
+    assert saved(a * b) == [None, "b"]
+    assert saved(b * a) == ["b", None]
+    assert saved(a / b) == ["b", None]
+    assert saved(a**b) == ["a", "b", None]
+    y = b / a
+    assert saved(y)[0] == "a"
+    assert saved(y)[1] is y.data  # and b itself is free to go
+
+
+def test_operators():
+    a, b = positive((2, 3)), positive(3, seed=1)
+    x, y = Tensor(a), Tensor(b)
+    for ours, numpys in [
+        (x + y, a + b),
+        (x - y, a - b),
+        (x * y, a * b),
+        (x / y, a / b),
+        (x**y, a**b),
+        (-x, -a),
+        (abs(-x), a),
+        (1 + x, 1 + a),
+        (1 - x, 1 - a),
+        (3 * x, 3 * a),
+        (1 / x, 1 / a),
+        (2**x, 2**a),
+        (x @ y, a @ b),
+        (a @ y, a @ b),
+    ]:
+        np.testing.assert_array_equal(ours.data, numpys)
+
+
+# ---- One array ----
+
+
+@pytest.mark.parametrize("shape", [(), (1,), (3,), (2, 3), (0,), (2, 0, 3)])
+@pytest.mark.parametrize(
+    ("function", "reference"),
+    [
+        (ag.negative, np.negative),
+        (ag.square, np.square),
+        (ag.exp, np.exp),
+        (ag.log, np.log),
+        (ag.sqrt, np.sqrt),
+        (ag.reciprocal, np.reciprocal),
+        (lambda x: x**3, lambda x: x**3),
+        (lambda x: x**2, np.square),
+        (lambda x: x**0.5, np.sqrt),
+        (lambda x: x**-1, np.reciprocal),
+        (lambda x: x**-2.5, lambda x: x**-2.5),
+        (lambda x: x**1, lambda x: x),
+        (lambda x: 2**x, lambda x: 2**x),
+    ],
+)
+def test_one_array(function, reference, shape):
+    x = positive(shape)
+    np.testing.assert_allclose(function(Tensor(x)).data, reference(x), rtol=1e-15)
+    check_gradients(function, x)
+
+
+@pytest.mark.parametrize("function", [ag.negative, ag.square, ag.exp, ag.reciprocal, lambda x: x**3, lambda x: x**2])
+def test_negative_arguments(function):
+    check_gradients(function, -positive((2, 3)))
+
+
+def test_log_of_zero_keeps_numpys_warning():
+    with pytest.warns(RuntimeWarning, match="divide by zero"):
+        assert ag.log(Tensor([0.0])).item() == -np.inf
+
+
+def test_infinite_slopes_are_infinite():
+    x = leaf([0.0])
+    ag.sqrt(x).backward()
+    assert x.grad.item() == np.inf
+
+
+# ---- Powers at the edges ----
+
+
+def power_gradients(a, b):
+    a, b = leaf(a), leaf(b)
+    y = ag.power(a, b)
+    y.backward(np.ones(y.shape))
+    return y.data, a.grad.data, b.grad.data
+
+
+def test_zeroth_power_has_no_slope_even_at_zero():
+    y, g_a, g_b = power_gradients([0.0, 2.0], [0.0, 0.0])
+    np.testing.assert_array_equal(y, [1, 1])
+    np.testing.assert_array_equal(g_a, [0, 0])
+    np.testing.assert_allclose(g_b, [0, math.log(2)])
+    x = leaf([0.0, 2.0])
+    (x**0).sum().backward()
+    np.testing.assert_array_equal(x.grad.data, [0, 0])
+
+
+def test_powers_of_zero():
+    y, g_a, g_b = power_gradients([0.0, 0.0, 0.0, 0.0], [0.5, 1.0, 2.0, 3.0])
+    np.testing.assert_array_equal(y, [0, 0, 0, 0])
+    np.testing.assert_array_equal(g_a, [np.inf, 1, 0, 0])
+    np.testing.assert_array_equal(g_b, [0, 0, 0, 0])
+
+
+def test_negative_powers_of_zero():
+    with pytest.warns(RuntimeWarning, match="divide by zero"):
+        y, g_a, g_b = power_gradients([0.0], [-1.0])
+    np.testing.assert_array_equal([y, g_a, g_b], [[np.inf], [-np.inf], [-np.inf]])
+
+
+def test_zero_to_a_tensor():
+    b = leaf([0.0, 1.0, 2.0])
+    y = 0.0**b
+    y.sum().backward()
+    np.testing.assert_array_equal(y.data, [1, 0, 0])
+    np.testing.assert_array_equal(b.grad.data, [0, 0, 0])
+
+
+def test_negative_base_with_a_constant_integral_exponent():
+    for exponent in (2, 3, -1, -2, 3.0, np.array([2, 3]), np.array([2.0, -3.0])):
+        check_gradients(lambda a, b=exponent: ag.power(a, b), [-1.5, -0.5])
+
+
+def test_negative_base_with_a_differentiable_exponent_is_nan_in_the_exponent():
+    _, g_a, g_b = power_gradients([-2.0], [3.0])
+    np.testing.assert_allclose(g_a, [12.0])
+    assert np.isnan(g_b).all()
+
+
+def test_common_exponents_take_the_short_way():
+    x = leaf([1.0, 4.0])
+    assert [type((x**n).op).__name__ for n in (2, 2.0, 0.5, -1, 3)] == [
+        "Square",
+        "Square",
+        "Sqrt",
+        "Reciprocal",
+        "Power",
+    ]
+    assert (Tensor(np.array([1, 2])) ** 2).dtype == np.int64
+    assert (Tensor(np.array([1, 4])) ** 0.5).dtype == np.float64
+
+
+def test_power_of_an_integer_base():
+    b = leaf([1.0, 2.0], np.float32)
+    y = 2**b
+    assert y.dtype == np.float32
+    y.sum().backward()
+    np.testing.assert_allclose(b.grad.data, np.array([2, 4]) * math.log(2), rtol=1e-6)
+
+
+# ---- Mixed dtypes ----
+
+
+def test_python_scalars_do_not_change_the_dtype():
+    for dtype in (np.float16, np.float32):
+        x = leaf([1.0, 2.0], dtype)
+        for y in (x + 1, x * math.pi, 2.0 / x, x - np.float64(2), np.float64(2) * x, x ** np.float64(1.7), 2.0**x):
+            assert y.dtype == dtype
+
+
+def test_numpys_promotion():
+    a = leaf([1.0, 2.0], np.float32)
+    assert (a + np.ones(2, np.float64)).dtype == np.float64
+    assert (a + np.ones(2, np.float16)).dtype == np.float32
+    assert (a * np.ones(2, np.int64)).dtype == np.float64
+    assert (a * np.ones(2, np.int8)).dtype == np.float32
+    assert (a + np.array(1.0)).dtype == np.float64  # a 0-d array is an array
+
+
+def test_astype():
+    x = leaf([1.5, -2.5], np.float32)
+    y = x.astype(np.float64)
+    assert y.dtype == np.float64
+    y.backward(np.array([1.0, 1e-3]))
+    assert x.grad.dtype == np.float32
+    np.testing.assert_array_equal(x.grad.data, np.array([1.0, 1e-3], np.float32))
+    assert ag.astype(x, "float32").data is x.data
+    assert not x.astype(int).requires_grad
+    check_gradients(lambda x: x.astype(np.float64), away_from([0], (2, 3)))
+
+
+def test_products_of_many_axes_sum_in_the_wider_dtype():
+    """The gradient of a float16 scale sums 4096 small products; in float16 steps, most would vanish."""
+    scale = leaf(1.0, np.float16)
+    x = np.full((4096,), 1.0, np.float32)
+    (scale * x).sum().backward()
+    assert scale.grad.dtype == np.float16
+    assert scale.grad.item() == 4096

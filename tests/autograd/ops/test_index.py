@@ -1,0 +1,230 @@
+"""Indexing in all of NumPy's ways; gradients add up where positions repeat."""
+
+import numpy as np
+import pytest
+from numeric import check_gradients
+
+import autograd as ag
+from autograd import Tensor
+from autograd.backend import Backend, CpuBackend
+
+
+def normal(shape, seed=0):
+    return np.random.default_rng(seed).standard_normal(shape)
+
+
+X = normal((3, 4, 2))
+MASK = np.array([True, False, True])
+
+INDICES = [
+    0,
+    -1,
+    np.int64(2),
+    slice(None),
+    slice(1, None),
+    slice(None, None, -1),
+    slice(2, 0, -2),
+    slice(5, 9),
+    (),
+    None,
+    Ellipsis,
+    (None, 1),
+    (slice(None), 2),
+    (1, 2, 0),
+    (Ellipsis, 0),
+    (0, Ellipsis, None),
+    (slice(0, 2), None, slice(None, None, 2), -1),
+    [0, 2],
+    [0, 0, -1, 2, 0],
+    [],
+    ([0, 1],),
+    ((0, 0), (1, 1)),
+    np.array(1),
+    np.array([1, 1]),
+    np.array([[0, 2], [2, -3]]),
+    np.array([2, 0, 2], np.uint8),
+    np.array([-1, 0], np.int8),
+    (slice(None), [1, 1, 0]),
+    ([0, 0, 2], [1, 1, 3]),
+    ([0, 0, 2], slice(None), [1, 1, 0]),
+    (np.array([[0], [2]]), np.array([1, 1, 3])),
+    (slice(1, None), [0, 0], None, 1),
+    ([1, 1], 0),
+    (None, [1, 1]),
+    (Ellipsis, [1, 1, 0]),
+    MASK,
+    MASK.tolist(),
+    ~(MASK | True),
+    (MASK, 1),
+    (MASK, slice(1, 3)),
+    (MASK, [0, 0]),
+    X > 0,
+    (X > 0).tolist(),
+    (slice(None), np.array([True, False, False, True])),
+    (slice(None), X[0] > 0),
+    True,
+    False,
+    np.bool_(True),
+    (True, 1),
+]
+
+
+@pytest.mark.parametrize("index", INDICES, ids=[f"{i}" for i in range(len(INDICES))])
+def test_getitem(index):
+    y = Tensor(X)[index]
+    expected = X[index]
+    assert y.shape == expected.shape
+    np.testing.assert_array_equal(y.data, expected)
+    check_gradients(lambda x: x[index], X)
+
+
+@pytest.mark.parametrize(
+    "index", [0, -1, slice(1, 3), [0, 0, 1], np.array([[1, 1], [2, 3]]), np.array([True] * 2 + [False] * 2)]
+)
+def test_getitem_of_one_axis(index):
+    x = normal(4)
+    np.testing.assert_array_equal(Tensor(x)[index].data, x[index])
+    check_gradients(lambda x: x[index], x)
+
+
+@pytest.mark.parametrize("index", [(), None, Ellipsis, True, (None, Ellipsis)])
+def test_getitem_of_no_axis(index):
+    x = np.array(2.5)
+    np.testing.assert_array_equal(Tensor(x)[index].data, x[index])
+    check_gradients(lambda x: x[index], x)
+
+
+def test_getitem_by_tensors():
+    rows, columns = Tensor(np.array([0, 0, 2])), Tensor(np.array(1))
+    np.testing.assert_array_equal(Tensor(X)[rows].data, X[[0, 0, 2]])
+    np.testing.assert_array_equal(Tensor(X)[rows, columns].data, X[[0, 0, 2], 1])
+    np.testing.assert_array_equal(Tensor(X)[Tensor(X) > 0].data, X[X > 0])
+    for index in (rows, (rows, columns), (slice(None), columns), Tensor(MASK), (rows, np.array([1, 1, 0]))):
+        check_gradients(lambda x, index=index: x[index], X)
+
+
+def test_getitem_of_zero_size_arrays():
+    for index in (slice(None), [], np.zeros((0, 2), int), slice(0, 0), None):
+        check_gradients(lambda x, index=index: x[index], np.zeros((0, 3)))
+    check_gradients(lambda x: x[[0, 1, 1]], np.zeros((2, 0)))
+    check_gradients(lambda x: x[:, [], 0], np.zeros((2, 3, 1)))
+
+
+def test_indices_out_of_range_are_numpys_error():
+    for index in (3, -4, [0, 3], (0, 4), (slice(None), slice(None), 0, 0)):
+        with pytest.raises(IndexError):
+            Tensor(X)[index]
+    with pytest.raises(IndexError):
+        Tensor(X)[np.array([0.5])]
+    with pytest.raises(IndexError):
+        Tensor(X)[Tensor(np.array([1.0]), requires_grad=True)]
+    with pytest.raises(IndexError):
+        Tensor(X)["a"]
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+def test_repeated_indices_add_up_in_every_dtype(dtype):
+    x = Tensor(np.zeros((4, 2), dtype), requires_grad=True)
+    index = np.array([3, 0, 3, 3])
+    x[index].backward(np.arange(8.0).reshape(4, 2))
+    expected = np.zeros((4, 2))
+    np.add.at(expected, index, np.arange(8.0).reshape(4, 2))
+    np.testing.assert_array_equal(x.grad.data, expected)
+    assert x.grad.dtype == dtype
+    x.zero_grad()
+    x[index, [1, 0, 1, 1]].backward(np.arange(4.0))
+    np.testing.assert_array_equal(x.grad.data, [[1, 0], [0, 0], [0, 0], [0, 5]])
+
+
+def test_iteration_and_unpacking():
+    x = Tensor(normal((2, 3)), requires_grad=True)
+    a, b = x
+    (a * 2 + b * 3).sum().backward()
+    np.testing.assert_array_equal(x.grad.data, [[2] * 3, [3] * 3])
+    with pytest.raises(TypeError, match="0-d"):
+        iter(Tensor(1.0))
+
+
+def test_indexing_saves_nothing_of_x():
+    x = Tensor(X, requires_grad=True)
+    assert x[1:].op.saved_arrays == ()
+    (saved,) = x[np.array([0, 1])].op.saved_arrays
+    assert saved.dtype == int
+
+
+# ---- take ----
+
+
+@pytest.mark.parametrize("axis", [None, 0, 1, 2, -1, -2])
+@pytest.mark.parametrize(
+    "indices",
+    [
+        0,
+        -1,
+        [0, 1],
+        [1, 1, 0, -1, 1],
+        [[0, 1], [1, -2]],
+        np.array(1),
+        np.array([], int),
+        np.array([1, 1], np.uint8),
+        np.array([-1], np.int16),
+    ],
+    ids=str,
+)
+def test_take(indices, axis):
+    expected = np.take(X, indices, axis=axis)
+    y = ag.take(Tensor(X), indices, axis=axis)
+    assert y.shape == expected.shape
+    np.testing.assert_array_equal(y.data, expected)
+    np.testing.assert_array_equal(ag.take(Tensor(X), Tensor(np.asarray(indices)), axis).data, expected)
+    check_gradients(lambda x: ag.take(x, indices, axis), X)
+
+
+def test_take_of_zero_size_arrays():
+    check_gradients(lambda x: ag.take(x, [], 0) if x.size else ag.take(x, np.zeros(0, int), 0), np.zeros((0, 3)))
+    check_gradients(lambda x: ag.take(x, [0, 0], 0), np.zeros((2, 0)))
+
+
+def test_take_errors_are_numpys():
+    with pytest.raises(IndexError):
+        ag.take(Tensor(X), 3, axis=0)
+    with pytest.raises(np.exceptions.AxisError):
+        ag.take(Tensor(X), 0, axis=3)
+    with pytest.raises(TypeError):
+        ag.take(Tensor(X), [0.5], axis=0)
+
+
+# ---- The kernels below ----
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+@pytest.mark.parametrize("backend", [Backend(), CpuBackend(1), CpuBackend(2)], ids=["reference", "cpu", "cpu 2"])
+@pytest.mark.parametrize("width", [1, 7, 512])
+def test_adding_up_rows(backend, width, dtype):
+    rng = np.random.default_rng(0)
+    indices = rng.integers(0, 50, 400).astype(rng.choice(["uint8", "int32", "int64"]))
+    g = rng.integers(-8, 8, (400, width)).astype(dtype)  # small integers: exact in any order
+    expected = np.zeros((60, width))
+    np.add.at(expected, indices, g)
+    result = backend.embedding_backward(g, indices, 60)
+    assert result.dtype == dtype
+    np.testing.assert_array_equal(result, expected)
+    np.testing.assert_array_equal(backend.embedding_backward(g[::-1][:, ::-1], indices[::-1], 60), expected[:, ::-1])
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+@pytest.mark.parametrize("backend", [Backend(), CpuBackend(1), CpuBackend(2)], ids=["reference", "cpu", "cpu 2"])
+@pytest.mark.parametrize("shape", [(), (1,), (3, 5), (0, 2), (400, 1000)])
+def test_keeping_elements(backend, shape, dtype):
+    rng = np.random.default_rng(0)
+    x = np.asarray(rng.standard_normal(shape)).astype(dtype)
+    keep = np.asarray(rng.random(shape) < 0.5)
+    bad = x.copy()
+    bad[~keep] = np.nan
+    result = backend.keep_where(bad, keep)
+    np.testing.assert_array_equal(result, x * keep)
+    assert result.dtype == dtype
+    if x.ndim == 2:
+        np.testing.assert_array_equal(backend.keep_where(bad.T, keep.T), (x * keep).T)
+        first = keep[:1] if shape[0] else np.ones((1, shape[1]), bool)
+        np.testing.assert_array_equal(backend.keep_where(x, first), x * first)

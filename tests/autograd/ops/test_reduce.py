@@ -1,0 +1,297 @@
+"""Sums, means, variances, extrema, and the softmax family."""
+
+import math
+
+import numpy as np
+import pytest
+from numeric import check_gradients
+
+import autograd as ag
+from autograd import Tensor
+
+# shape and axis
+REDUCTIONS = [
+    ((), None),
+    ((), -1),
+    ((), ()),
+    ((4,), None),
+    ((4,), 0),
+    ((1,), 0),
+    ((2, 3), None),
+    ((2, 3), 0),
+    ((2, 3), -1),
+    ((2, 3), (0, 1)),
+    ((2, 3), ()),
+    ((2, 3, 4), (0, -1)),
+    ((2, 3, 4), (-1, 0)),
+    ((2, 3, 4), (1,)),
+    ((2, 1, 4), 1),
+    ((2, 1, 4), (1, 2)),
+]
+
+
+def normal(shape, seed=0):
+    return np.random.default_rng(seed).standard_normal(shape)
+
+
+def leaf(values, dtype=np.float64):
+    return Tensor(np.array(values, dtype=dtype), requires_grad=True)
+
+
+def logsumexp(x, axis=None, keepdims=False):
+    return np.log(np.exp(x).sum(axis=axis, keepdims=keepdims))
+
+
+@pytest.mark.parametrize("keepdims", [False, True])
+@pytest.mark.parametrize(("shape", "axis"), REDUCTIONS)
+@pytest.mark.parametrize(
+    ("function", "reference"),
+    [
+        (ag.sum, np.sum),
+        (ag.mean, np.mean),
+        (ag.var, np.var),
+        (ag.max, np.max),
+        (ag.min, np.min),
+        (ag.logsumexp, logsumexp),
+    ],
+)
+def test_reductions(function, reference, shape, axis, keepdims):
+    x = normal(shape)
+    if shape == () and axis == -1 and reference in (np.mean, np.var):
+        with pytest.raises(np.exceptions.AxisError):  # NumPy's sum and max allow this axis, its mean does not
+            function(x, axis=axis)
+        return
+    y = function(Tensor(x), axis=axis, keepdims=keepdims)
+    expected = reference(x, axis=axis, keepdims=keepdims)
+    assert y.shape == np.shape(expected)
+    np.testing.assert_allclose(y.data, expected, rtol=1e-13, atol=1e-15)
+    check_gradients(lambda x: function(x, axis, keepdims=keepdims), x)
+
+
+@pytest.mark.parametrize("name", ["sum", "mean", "var", "max", "min"])
+def test_methods(name):
+    x = Tensor(normal((2, 3)))
+    np.testing.assert_array_equal(
+        getattr(x, name)(axis=1, keepdims=True).data, getattr(ag, name)(x, 1, keepdims=True).data
+    )
+
+
+@pytest.mark.parametrize("function", [ag.sum, ag.mean, ag.max, ag.min, ag.logsumexp, ag.var, ag.softmax])
+@pytest.mark.parametrize("axis", [2, -3, (0, 5)])
+def test_an_axis_that_does_not_exist(function, axis):
+    with pytest.raises(np.exceptions.AxisError):
+        function(leaf(np.ones((2, 3))), axis=axis)
+
+
+# ---- Zero-size arrays ----
+
+
+@pytest.mark.parametrize("axis", [None, 0, 1, (0, 1)])
+def test_sum_of_nothing(axis):
+    y = ag.sum(leaf(np.ones((0, 3))), axis=axis)
+    np.testing.assert_array_equal(y.data, np.ones((0, 3)).sum(axis=axis))
+    check_gradients(lambda x: ag.sum(x, axis), np.ones((0, 3)))
+
+
+@pytest.mark.parametrize("function", [ag.mean, ag.var, ag.max, ag.min, ag.logsumexp, ag.softmax, ag.log_softmax])
+def test_zero_rows(function):
+    check_gradients(lambda x: function(x, axis=1), np.ones((0, 3)))
+    check_gradients(lambda x: function(x, axis=-1), np.ones((2, 0, 3)))
+
+
+@pytest.mark.filterwarnings("ignore:Mean of empty slice", "ignore:invalid value")
+@pytest.mark.parametrize("function", [ag.mean, ag.var])
+def test_mean_of_nothing_is_nan_as_in_numpy(function):
+    x = leaf(np.ones((0, 3)))
+    y = function(x, axis=0)
+    assert np.isnan(y.data).all()
+    y.backward(np.ones(3))
+    assert x.grad.shape == (0, 3)
+
+
+def test_extrema_of_nothing_are_numpys_error():
+    for function in (ag.max, ag.min):
+        with pytest.raises(ValueError, match="zero-size array"):
+            function(leaf(np.ones((0, 3))), axis=0)
+
+
+def test_softmax_family_over_nothing():
+    x = leaf(np.ones((2, 0)))
+    assert ag.softmax(x).shape == ag.log_softmax(x).shape == (2, 0)
+    y = ag.logsumexp(x, axis=1)
+    np.testing.assert_array_equal(y.data, [-np.inf, -np.inf])
+    y.backward(np.ones(2))
+    assert x.grad.shape == (2, 0)
+
+
+# ---- Means and variances ----
+
+
+def test_mean_of_integers():
+    assert ag.mean(np.array([1, 2])).item() == 1.5
+    assert ag.var(np.array([1, 2])).item() == 0.25
+
+
+@pytest.mark.parametrize("ddof", [0, 1, 2, 0.5])
+@pytest.mark.parametrize("axis", [None, 1, (0, 2)])
+def test_var_ddof(ddof, axis):
+    x = normal((3, 4, 2))
+    np.testing.assert_allclose(ag.var(x, axis, ddof=ddof).data, np.var(x, axis=axis, ddof=ddof), rtol=1e-13)
+    check_gradients(lambda x: ag.var(x, axis, ddof=ddof), x)
+
+
+def test_var_of_large_numbers():
+    """Two passes: E[x²] - E[x]² would lose everything here."""
+    x = normal(1000) + 1e9
+    np.testing.assert_allclose(ag.var(Tensor(x)).data, np.var(x), rtol=1e-12)
+
+
+def test_var_without_degrees_of_freedom():
+    x = leaf([3.0])
+    with pytest.warns(RuntimeWarning, match="invalid value"):
+        y = ag.var(x, ddof=1)
+    assert np.isnan(y.data)
+    y.backward()
+    assert np.isnan(x.grad.data).all()
+
+
+def test_mean_in_float16_counts_beyond_float16():
+    x = Tensor(np.ones(100_000, np.float16), requires_grad=True)
+    y = ag.mean(x)
+    assert y.item() == 1
+    y.backward()
+    np.testing.assert_array_equal(x.grad.data, np.float16(1e-5))
+
+
+# ---- Extrema ----
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+@pytest.mark.parametrize("sign", [1, -1])
+def test_ties_share_the_gradient_evenly(sign, dtype):
+    function = ag.max if sign == 1 else ag.min
+    x = leaf(sign * np.array([[1.0, 3.0, 3.0], [2.0, 2.0, 2.0]]), dtype)
+    function(x, axis=1).backward(np.array([4.0, 6.0]))
+    np.testing.assert_array_equal(x.grad.data, [[0, 2, 2], [2, 2, 2]])
+    assert x.grad.dtype == dtype
+    x = leaf(sign * np.array([[1.0, 3.0, 3.0], [2.0, 3.0, 2.0]]), dtype)
+    function(x).backward()
+    np.testing.assert_allclose(x.grad.data, np.array([[0, 1, 1], [0, 1, 0]]) / 3, rtol=1e-3)
+
+
+def test_extremum_of_nan_sends_the_gradient_to_the_nans():
+    x = leaf([[1.0, np.nan, np.nan], [1.0, 2.0, 0.0]])
+    y = ag.max(x, axis=1)
+    np.testing.assert_array_equal(y.data, [np.nan, 2])
+    y.backward(np.array([4.0, 6.0]))
+    np.testing.assert_array_equal(x.grad.data, [[0, 2, 2], [0, 6, 0]])
+
+
+def test_extrema_at_infinity():
+    x = leaf([-np.inf, -np.inf])
+    y = ag.max(x)
+    y.backward()
+    np.testing.assert_array_equal(x.grad.data, [0.5, 0.5])
+
+
+def test_extrema_of_integers():
+    assert ag.max(np.array([[1, 5], [3, 2]]), axis=0).tolist() == [3, 5]
+
+
+# ---- The softmax family ----
+
+
+@pytest.mark.parametrize("function", [ag.softmax, ag.log_softmax])
+@pytest.mark.parametrize(
+    ("shape", "axis"),
+    [((), -1), ((4,), 0), ((2, 3), -1), ((2, 3), 0), ((2, 3, 4), 1), ((2, 3, 4), (0, 2)), ((2, 3), None)],
+)
+def test_softmax(function, shape, axis):
+    x = normal(shape)
+    y = np.exp(x) / np.exp(x).sum(axis=axis, keepdims=True)
+    expected = y if function is ag.softmax else np.log(y)
+    np.testing.assert_allclose(function(Tensor(x), axis=axis).data, expected, rtol=1e-13, atol=1e-15)
+    check_gradients(lambda x: function(x, axis=axis), x)
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+def test_softmax_family_does_not_overflow(dtype):
+    x = leaf([[60000.0, 60000.0, -60000.0]], dtype)
+    np.testing.assert_array_equal(ag.softmax(x).data, np.array([[0.5, 0.5, 0]]))
+    np.testing.assert_allclose(ag.logsumexp(x).data, 60000 + math.log(2), rtol=1e-3)
+    np.testing.assert_allclose(ag.log_softmax(x * 0.5).data, [[-math.log(2), -math.log(2), -60000]], rtol=1e-3)
+
+
+def test_softmax_family_of_many_in_float16():
+    """100,000 terms of 1 are more than float16 can hold."""
+    x = Tensor(np.zeros(100_000, np.float16))
+    np.testing.assert_array_equal(ag.softmax(x).data, np.float16(1e-5))
+    assert ag.logsumexp(x).data == np.float16(math.log(1e5))
+    np.testing.assert_array_equal(ag.log_softmax(x).data, np.float16(-math.log(1e5)))
+
+
+def test_variance_and_maximum_of_many_in_float16():
+    x = Tensor(np.tile(np.array([-1, 1], np.float16), 50_000), requires_grad=True)
+    y = ag.var(x)
+    assert y.item() == 1
+    y.backward()
+    np.testing.assert_allclose(x.grad.data, x.data * np.float16(2e-5), rtol=5e-3)
+    x.zero_grad()
+    ag.max(x).backward(np.array(2.0))
+    np.testing.assert_allclose(x.grad.data, np.where(x.data > 0, np.float16(4e-5), 0), rtol=5e-3)
+
+
+def test_softmax_family_with_masked_elements():
+    """One -inf among finite numbers: weight 0, and the others as if it were not there."""
+    x = leaf([[1.0, -np.inf, 2.0]])
+    weights = np.exp([1.0, 2.0]) / np.exp([1.0, 2.0]).sum()
+    np.testing.assert_allclose(ag.softmax(x).data, [[weights[0], 0, weights[1]]], rtol=1e-15)
+    cotangent = np.array([[0.5, -1.0, 2.0]])
+    ag.softmax(x).backward(cotangent)
+    inner = weights @ [0.5, 2.0]
+    np.testing.assert_allclose(x.grad.data, [[weights[0] * (0.5 - inner), 0, weights[1] * (2.0 - inner)]], rtol=1e-14)
+    x.zero_grad()
+    ag.logsumexp(x, axis=1).sum().backward()
+    np.testing.assert_allclose(x.grad.data, [[weights[0], 0, weights[1]]], rtol=1e-14)
+    x.zero_grad()
+    ag.log_softmax(x)[0, ::2].sum().backward()
+    np.testing.assert_allclose(x.grad.data, [[1 - 2 * weights[0], 0, 1 - 2 * weights[1]]], rtol=1e-14)
+
+
+def test_rows_of_nothing_but_minus_infinity():
+    x = leaf([[-np.inf, -np.inf], [0.0, 0.0]])
+    y = ag.softmax(x)
+    np.testing.assert_array_equal(y.data, [[0, 0], [0.5, 0.5]])
+    y.backward(np.array([[1.0, 2.0], [1.0, 2.0]]))
+    np.testing.assert_array_equal(x.grad.data, [[0, 0], [-0.25, 0.25]])
+
+    x.zero_grad()
+    y = ag.logsumexp(x, axis=-1)
+    np.testing.assert_array_equal(y.data, [-np.inf, math.log(2)])
+    y.backward(np.array([3.0, 4.0]))
+    np.testing.assert_array_equal(x.grad.data, [[0, 0], [2, 2]])
+
+    x.zero_grad()
+    y = ag.log_softmax(x)
+    np.testing.assert_allclose(y.data, [[-np.inf, -np.inf], [-math.log(2), -math.log(2)]])
+    y.backward(np.array([[1.0, 2.0], [1.0, 2.0]]))
+    assert np.isfinite(x.grad.data).all()
+
+
+def test_logsumexp_of_plus_infinity():
+    np.testing.assert_array_equal(ag.logsumexp(Tensor([np.inf, 1.0])).data, np.inf)
+    assert np.isnan(ag.logsumexp(Tensor([np.nan, 1.0])).data)
+
+
+def test_softmax_family_of_integers_is_float64():
+    x = np.array([1, 2, 3])
+    for function in (ag.softmax, ag.log_softmax, ag.logsumexp):
+        y = function(x)
+        assert y.dtype == np.float64
+        np.testing.assert_array_equal(y.data, function(x.astype(float)).data)
+
+
+def test_softmax_sums_to_one_in_every_dtype():
+    for dtype, tolerance in ((np.float16, 2e-3), (np.float32, 1e-6), (np.float64, 1e-15)):
+        x = Tensor((10 * normal((5, 100))).astype(dtype))
+        np.testing.assert_allclose(ag.softmax(x).data.sum(axis=1, dtype=np.float64), 1, rtol=tolerance)
