@@ -381,14 +381,18 @@ def test_an_error_of_the_program_is_not_hidden():
         run_command(main, [])
 
 
-def test_a_reader_that_leaves_is_no_traceback():
+@pytest.mark.parametrize("lines", [1, 100_000])  # found when the buffer is emptied at the end, or before
+def test_a_reader_that_leaves_is_no_traceback(lines):
     program = (
-        "import sys\nfrom minitf.cli import run_command\nsys.exit(run_command(lambda argv: print('x\\n' * 100_000)))"
+        f"import sys\nfrom minitf.cli import run_command\nsys.exit(run_command(lambda argv: print('x\\n' * {lines})))"
     )
     read, write = os.pipe()
     os.close(read)
     try:
-        ended = subprocess.run([sys.executable, "-c", program], stdout=write, stderr=subprocess.PIPE, check=False)
+        environment = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+        ended = subprocess.run(
+            [sys.executable, "-c", program], stdout=write, stderr=subprocess.PIPE, env=environment, check=False
+        )
     finally:
         os.close(write)
     assert (ended.returncode, ended.stderr) == (141, b"")
