@@ -153,20 +153,20 @@ MEASURED = (
     (Noun("cup", "cups", "Tasse", "Tassen", "f"), (("coffee", "Kaffee"), ("tea", "Tee"))),
     (Noun("piece", "pieces", "Stück", "Stück", "n", unit=True), (("cake", "Kuchen"), ("cheese", "Käse"))),
 )
+GUEST = Noun("guest", "guests", "Gast", "Gäste", "m")
 PEOPLE = (
     Noun("person", "people", "Person", "Personen", "f"),
     Noun("child", "children", "Kind", "Kinder", "n"),
-    Noun("guest", "guests", "Gast", "Gäste", "m"),
+    GUEST,
     Noun("friend", "friends", "Freund", "Freunde", "m"),
 )
-INHABITANT = Noun("person", "people", "Mensch", "Menschen", "m", weak=True)
 # Nouns whose place in an order matters.
 RANKED = (
     Noun("door", "doors", "Tür", "Türen", "f"),
     Noun("lesson", "lessons", "Lektion", "Lektionen", "f"),
     Noun("picture", "pictures", "Bild", "Bilder", "n"),
     Noun("letter", "letters", "Brief", "Briefe", "m"),
-    Noun("guest", "guests", "Gast", "Gäste", "m"),
+    GUEST,
     Noun("child", "children", "Kind", "Kinder", "n"),
     Noun("game", "games", "Spiel", "Spiele", "n"),
     Noun("attempt", "attempts", "Versuch", "Versuche", "m"),

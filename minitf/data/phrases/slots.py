@@ -186,8 +186,8 @@ def people(draw: Draw) -> Phrase:
     return counted(how_many(draw, 1, 99), draw.one_of(lexicon.PEOPLE))
 
 
-def crowd(draw: Draw) -> Phrase:
-    return counted(how_many(draw, 2, 9_999), lexicon.INHABITANT)
+def many_guests(draw: Draw) -> Phrase:
+    return counted(how_many(draw, 2, 9_999), lexicon.GUEST)
 
 
 # Durations and ages
@@ -298,7 +298,7 @@ SLOTS: dict[str, Slot] = {
     "several_things": several_things,
     "groceries": groceries,
     "people": people,
-    "crowd": crowd,
+    "many_guests": many_guests,
     "duration": duration,
     "short_duration": short_duration,
     "several": several,

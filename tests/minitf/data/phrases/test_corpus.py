@@ -87,6 +87,13 @@ def test_held_out_pairs_are_a_fair_sample(default, kind_of):
             assert abs(counts[name] - len(pairs) * share) < 4 * deviation, name
 
 
+def test_held_out_pairs_are_not_simply_the_first_drawn():
+    """What is drawn late is rarer, for the common phrases of a kind are drawn already."""
+    small, drawn = generate_corpus(**SMALL), distinct_pairs(Draw(2017), 350)
+    assert sorted(small.train + small.valid + small.test) == sorted(drawn)
+    assert len(set(small.valid + small.test) & set(drawn[:50])) < 20
+
+
 def test_every_kind_has_about_the_share_it_is_given(default, kind_of):
     counts = Counter(kind_of[german] for _, german in default.train)
     assert sum(kind.share for kind in KINDS) == 100
@@ -98,7 +105,7 @@ def test_held_out_words_can_be_learned(default):
     """New combinations, but no English word, and no letter of German, that training never shows."""
 
     def words(pairs):
-        return {word for english, _ in pairs for word in re.findall(r"[\w']+", english)}
+        return {word for english, _ in pairs for word in re.findall(r"[\w']+", english.lower())}
 
     assert words(default.valid + default.test) <= words(default.train)
     assert len(words(default.train)) > 200
