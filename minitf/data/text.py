@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import IO, Any, BinaryIO, TypeVar
 
 from minitf.errors import UserError
+from minitf.files import os_errors_explained, sync_folder
 
 PathLike = str | os.PathLike[str]
 T = TypeVar("T")
@@ -125,6 +126,8 @@ def write_atomically(path: PathLike, *, binary: bool = False) -> Iterator[IO[Any
         return
     if target.is_dir():
         raise UserError(f"cannot write {os.fspath(path)}: it is a folder; give the name of a file")
+    if not target.parent.is_dir():
+        raise UserError(f"cannot write {os.fspath(path)}: there is no folder {target.parent}; create it first")
     # 50 characters of at most 4 bytes: a name may have 255 bytes
     temporary = target.with_name(f".{target.name[:50]}.{secrets.token_hex(4)}.partial")
     file = _open_for_writing(temporary, path, binary)
@@ -143,7 +146,7 @@ def write_atomically(path: PathLike, *, binary: bool = False) -> Iterator[IO[Any
         temporary.unlink(missing_ok=True)
         raise
     with _writing(path):
-        _sync_folder(target.parent)
+        sync_folder(target.parent)
 
 
 @contextlib.contextmanager
@@ -212,24 +215,5 @@ def _open_for_writing(path: Path, shown: PathLike, binary: bool) -> IO[Any]:
     return buffered if binary else io.TextIOWrapper(buffered, encoding="utf-8", newline="\n")
 
 
-@contextlib.contextmanager
-def _writing(path: PathLike) -> Iterator[None]:
-    """Turns the system's refusal to write into a sentence."""
-    try:
-        yield
-    except FileNotFoundError as error:
-        raise UserError(f"cannot write {os.fspath(path)}: its folder does not exist; create it first") from error
-    except OSError as error:
-        raise UserError(
-            f"cannot write {os.fspath(path)}: {error.strerror or error}; choose a place that is writable and has room"
-        ) from error
-
-
-def _sync_folder(folder: Path) -> None:
-    if not hasattr(os, "O_DIRECTORY"):  # Windows has no handle on a folder to sync
-        return
-    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+def _writing(path: PathLike) -> contextlib.AbstractContextManager[None]:
+    return os_errors_explained(f"write {os.fspath(path)}")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from minitf.data.batches import Batch, Batches, collate
@@ -58,6 +58,7 @@ def padded_by_hand(sentences, first=(), last=()) -> list[list[int]]:
     return [row + [PAD] * (max(map(len, rows)) - len(row)) for row in rows]
 
 
+@settings(deadline=None)  # the machine may be busy
 @given(SENTENCES, st.data())
 def test_padding_is_what_a_loop_would_do(sources, data):
     targets = data.draw(
@@ -82,6 +83,7 @@ def test_a_batch_by_hand():
     assert batch.fill == 11 / 14
 
 
+@settings(deadline=None)  # the machine may be busy
 @given(SENTENCES)
 def test_a_source_alone_is_padded_as_in_training(sentences):
     assert np.array_equal(collate(sentences), collate(sentences, sentences).source)
@@ -104,6 +106,7 @@ def test_what_cannot_be_collated():
 # ---- an epoch ------------------------------------------------------------------------------------
 
 
+@settings(deadline=None)  # the machine may be busy
 @given(LENGTHS, st.integers(13, 60), st.integers(0, 5), st.booleans())
 def test_an_epoch_holds_every_pair_once_within_the_budget(lengths, budget, epoch, shuffle):
     corpus = corpus_of(lengths)
@@ -117,6 +120,7 @@ def test_an_epoch_holds_every_pair_once_within_the_budget(lengths, budget, epoch
             assert same(batch, collate(sources, [corpus.target(i) for i in batch.indices], batch.indices))
 
 
+@settings(deadline=None)  # the machine may be busy
 @given(LENGTHS, st.integers(13, 60))
 def test_batches_are_as_large_as_the_budget_allows(lengths, budget):
     in_order = list(Batches(corpus_of(lengths), budget).one_epoch())
@@ -194,6 +198,7 @@ def test_iteration_runs_through_epoch_after_epoch():
         assert same(batch, Batches(corpus, 512, seed=1).batch(*divmod(count - 1, n)))
 
 
+@settings(deadline=None)  # the machine may be busy
 @given(LENGTHS, st.integers(0, 40), st.integers(0, 3), st.booleans())
 def test_resuming_equals_never_having_stopped(lengths, stop, seed, shuffle):
     corpus = corpus_of(lengths)

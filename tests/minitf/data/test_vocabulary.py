@@ -10,7 +10,7 @@ from collections import Counter
 import numpy as np
 import pytest
 import sentencepiece
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from minitf.data.text import read_lines
@@ -50,6 +50,7 @@ def test_special_tokens_have_their_ids(vocabulary):
     assert len(vocabulary) == 330
 
 
+@settings(deadline=None)  # the machine may be busy
 @given(TEXTS)
 def test_any_text_round_trips(vocabulary, line):
     (ids,) = vocabulary.encode([line])
@@ -57,6 +58,7 @@ def test_any_text_round_trips(vocabulary, line):
     assert min(ids, default=4) > EOS  # neither UNK nor a special token ever stands for text
 
 
+@settings(deadline=None)  # the machine may be busy
 @given(TEXTS)
 def test_normalising_changes_nothing_but_composition_and_white_space(line):
     line = line.replace("▁", " ")
@@ -70,6 +72,7 @@ def test_what_a_reference_can_hold_is_kept():
     assert normalise("e\u0301\t10\u00a0000\u2028\r\n") == "é 10 000"
 
 
+@settings(deadline=None)  # the machine may be busy
 @given(st.lists(st.lists(st.integers(0, 329))))
 def test_any_ids_decode_to_one_line_each(vocabulary, sentences):
     lines = vocabulary.decode(sentences)
