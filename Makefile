@@ -1,0 +1,52 @@
+# Everything runs in a virtual environment of its own, .venv; nothing needs root.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+DEMO := runs/demo
+
+.PHONY: help demo test prove lint clean
+
+help:
+	@echo "make demo    train on the built-in corpus, score it, translate a few sentences (5 minutes on 2 cores)"
+	@echo "make test    run the test suite"
+	@echo "make prove   the slow proofs as well"
+	@echo "make lint    ruff and mypy"
+	@echo "make clean   delete the virtual environment (runs are kept)"
+
+$(BIN)/python:
+	$(PYTHON) -m venv $(VENV)
+
+# A stamp for each extra, remade when the project's requirements change
+$(VENV)/.installed: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --editable .
+	@touch $@
+
+$(VENV)/.installed-test: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --editable '.[test]'
+	@touch $@
+
+$(VENV)/.installed-dev: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --editable '.[test,dev]'
+	@touch $@
+
+demo: $(VENV)/.installed
+	@if [ -e $(DEMO)/config.json ]; then \
+	    echo "$(DEMO) holds a run already: resuming it (delete $(DEMO) to start again)"; \
+	    $(BIN)/python train.py --resume $(DEMO); \
+	else \
+	    $(BIN)/python train.py --output $(DEMO); \
+	fi
+
+test: $(VENV)/.installed-test
+	$(BIN)/python -m pytest -m "not slow"
+
+prove: $(VENV)/.installed-test
+	$(BIN)/python -m pytest
+
+lint: $(VENV)/.installed-dev
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+
+clean:
+	rm -rf $(VENV)
