@@ -66,7 +66,15 @@ def test_case_and_tokenization_do_what_they_say():
     assert bleu(joined, split, tokenize="none").score < 100
 
 
-def test_every_offered_tokenizer_works_here(caplog):
+def test_tokenized_text_is_suspicious_unless_it_is_declared(caplog):
+    lines = ["one two three four , five ."] * 150
+    bleu(lines, lines, tokenize="none")
+    assert caplog.records == []
+    bleu(lines, lines)
+    assert "tokenized period" in caplog.text
+
+
+def test_every_offered_tokenizer_works_here():
     for tokenize in TOKENIZERS:
         assert bleu(["one two three four , five ."] * 3, ["one two three four , five ."] * 3, tokenize=tokenize).score
     with pytest.raises(UserError, match="tokenize='14a' is not known; choose one of 13a"):

@@ -3,6 +3,7 @@
 import itertools
 import re
 import threading
+import time
 from dataclasses import replace
 
 import numpy as np
@@ -364,6 +365,27 @@ def test_threads_may_share_a_translator(tiny_run):
     for thread in threads:
         thread.join()
     assert all(result == expected for name in range(4) for result in results[name])
+
+
+def test_the_model_serves_one_thread_at_a_time(tiny_vocabulary):
+    class Model(CopyModel):
+        inside = 0
+        met = False
+
+        def decode_step(self, tokens, state):
+            Model.inside += 1
+            time.sleep(0.01)
+            Model.met |= Model.inside > 1
+            Model.inside -= 1
+            return super().decode_step(tokens, state)
+
+    translator = Translator(Model(len(tiny_vocabulary)), tiny_vocabulary)
+    threads = [threading.Thread(target=translator.translate, args=(["the cat"],)) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not Model.met
 
 
 def weights_of(run, step):
