@@ -76,8 +76,8 @@ def distinct_pairs(draw: Draw, count: int, kinds: tuple[Kind, ...] = KINDS) -> l
     Each kind keeps its share, however much of it is drawn already, until it is used up; then the others go on.
     """
     tickets = [kind for kind in kinds for _ in range(kind.share)]
-    seen_english = set(SAMPLES)
-    seen_german = {german for _, german in SAMPLE_PAIRS}
+    # One English has one German, so where no German comes twice, no English does either.
+    seen = {german for _, german in SAMPLE_PAIRS}
     pairs: list[Pair] = []
     while len(pairs) < count:
         if not tickets:
@@ -85,16 +85,13 @@ def distinct_pairs(draw: Draw, count: int, kinds: tuple[Kind, ...] = KINDS) -> l
         kind = draw.one_of(tickets)
         for _ in range(PATIENCE):
             english, german = random_pair(kind, draw)
-            if draw.chance(CARELESS):
-                english = careless(english)
-            if english not in seen_english and german not in seen_german:
+            if german not in seen:
                 break
         else:
             tickets = [other for other in tickets if other is not kind]
             continue
-        seen_english.add(english)
-        seen_german.add(german)
-        pairs.append((english, german))
+        seen.add(german)
+        pairs.append((careless(english) if draw.chance(CARELESS) else english, german))
     return pairs
 
 

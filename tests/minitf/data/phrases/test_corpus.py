@@ -70,7 +70,6 @@ def test_samples_would_be_drawn_if_nothing_forbade_it(monkeypatch):
     """Else the test above proves nothing."""
     kind = Kind("hours", 1, (("at {clock}", "um {clock}"),))
     assert SAMPLE_PAIRS[0] not in distinct_pairs(Draw(0), 140, (kind,))
-    monkeypatch.setattr(corpus, "SAMPLES", ())
     monkeypatch.setattr(corpus, "SAMPLE_PAIRS", ())
     drawn = [(careless(english), german) for english, german in distinct_pairs(Draw(0), 140, (kind,))]
     assert SAMPLE_PAIRS[0] in drawn
@@ -98,7 +97,7 @@ def test_every_kind_has_about_the_share_it_is_given(default, kind_of):
     counts = Counter(kind_of[german] for _, german in default.train)
     assert sum(kind.share for kind in KINDS) == 100
     for kind in KINDS:
-        assert counts[kind.name] / 30_000 == pytest.approx(kind.share / 100, rel=0.06), kind.name
+        assert counts[kind.name] / 30_000 == pytest.approx(kind.share / 100, rel=0.08), kind.name
 
 
 def test_held_out_words_can_be_learned(default):
