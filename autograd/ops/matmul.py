@@ -13,20 +13,14 @@ from autograd.engine import Op, apply, unbroadcast
 from autograd.tensor import Tensor
 
 
-def _product(xp: Any, a: Any, b: Any) -> Any:
-    """a @ b for arrays of two axes or more; a batch times one matrix is one product, not one a batch element.
-
-    Shapes: a [..., M, K], b [..., K, N] -> [..., M, N]
-    """
-    if b.ndim == 2 and a.ndim > 2:
-        rows = xp.matmul(a.reshape(_flat(a)), b)  # [rows, K] @ [K, N]
-        return rows.reshape(*a.shape[:-1], b.shape[-1])
-    return xp.matmul(a, b)
-
-
 def _flat(a: Any) -> tuple[int, int]:
     """The shape of all rows of `a` as one matrix; spelled out, as -1 cannot be inferred for zero-size arrays."""
     return math.prod(a.shape[:-1]), a.shape[-1]
+
+
+def _for_blas(xp: Any, a: Any) -> Any:
+    """`a` in memory of its own if it repeats elements (the gradient of a sum does): BLAS cannot read that."""
+    return xp.ascontiguousarray(a) if 0 in a.strides else a
 
 
 class Matmul(Op):
@@ -42,42 +36,55 @@ class Matmul(Op):
         needs_a, needs_b = self.needs_gradient
         self.save(a if needs_b else None, b if needs_a else None)
         self.shapes = a.shape, b.shape
-        if a.ndim < 2 or b.ndim != 2:
-            return xp.matmul(a, b)
-        return _product(xp, a, b)
+        if a.ndim > 2 and 0 < b.ndim <= 2:  # one matrix meets a batch: one large product, not one a batch element
+            return xp.matmul(a.reshape(_flat(a)), b).reshape(*a.shape[:-1], *b.shape[1:])
+        return xp.matmul(a, b)
 
     def backward(self, g_y):
-        xp = self.xp
         a, b = self.saved
         needs_a, needs_b = self.needs_gradient
         a_shape, b_shape = self.shapes
+        if len(a_shape) == 1:
+            g_y = g_y[..., None, :] if len(b_shape) > 1 else g_y[None]
         if len(b_shape) == 1:
             g_y = g_y[..., None]
-        if len(a_shape) == 1:
-            g_y = g_y[..., None, :]
+        g_y = _for_blas(self.xp, g_y)  # [..., M, N]
         g_a = g_b = None
         if needs_a:
-            columns = b[:, None] if len(b_shape) == 1 else b
-            g_a = unbroadcast(_product(xp, g_y, columns.swapaxes(-1, -2)), _as_matrix(a_shape, 0)).reshape(a_shape)
+            g_a = self._g_a(g_y, b[:, None] if b.ndim == 1 else b, a_shape)
         if needs_b:
-            rows = a[None, :] if len(a_shape) == 1 else a
-            if len(b_shape) <= 2 and rows.ndim > 2:  # one matrix met the whole batch: its gradient is one product
-                g_b = rows.reshape(_flat(rows)).T @ g_y.reshape(_flat(g_y))
-            else:
-                g_b = unbroadcast(xp.matmul(rows.swapaxes(-1, -2), g_y), _as_matrix(b_shape, 1))
-            g_b = g_b.reshape(b_shape)
+            g_b = self._g_b(g_y, a[None] if a.ndim == 1 else a, b_shape)
         return g_a, g_b
 
+    def _g_a(self, g_y, b, shape):
+        """Σ over the batch axes that a lacks of g_y bᵀ.  Shapes: g_y [..., M, N], b [..., K, N] -> shape"""
+        xp = self.xp
+        if b.ndim == 2:
+            return xp.matmul(g_y.reshape(_flat(g_y)), b.T).reshape(shape)
+        if len(shape) <= 2:  # a had no batch: its gradient is one product over batch and columns together
+            g_rows = _rows_first(xp, g_y)  # [M, ... N]
+            b_rows = _rows_first(xp, b)  # [K, ... N]
+            return (g_rows @ b_rows.T).reshape(shape)
+        return unbroadcast(xp.matmul(g_y, b.swapaxes(-1, -2)), shape)
 
-def _as_matrix(shape: tuple[int, ...], vector_axis: int) -> tuple[int, ...]:
-    """The shape with which a factor takes part: a vector on the left is a row (0), on the right a column (1)."""
-    if len(shape) > 1:
-        return shape
-    return (1, *shape) if vector_axis == 0 else (*shape, 1)
+    def _g_b(self, g_y, a, shape):
+        """Σ over the batch axes that b lacks of aᵀ g_y.  Shapes: g_y [..., M, N], a [..., M, K] -> shape"""
+        if len(shape) <= 2:  # likewise: one product over batch and rows together
+            return (a.reshape(_flat(a)).T @ g_y.reshape(_flat(g_y))).reshape(shape)
+        return unbroadcast(self.xp.matmul(a.swapaxes(-1, -2), g_y), shape)
+
+
+def _rows_first(xp: Any, a: Any) -> Any:
+    """All matrices of a batch side by side.  Shapes: a [..., M, N] -> [M, ... · N]"""
+    rows = a.shape[-2]
+    return xp.moveaxis(a, -2, 0).reshape(rows, math.prod(a.shape[:-2]) * a.shape[-1])
 
 
 def matmul(a: Any, b: Any) -> Tensor:
-    """a @ b: the matrix product over the last two axes, batch axes broadcast; vectors as NumPy takes them."""
+    """a @ b: the matrix product over the last two axes, batch axes broadcast; vectors as NumPy takes them.
+
+    Raises: ValueError for shapes that do not fit, and for 0-d operands
+    """
     return apply(Matmul, a, b)
 
 
@@ -89,34 +96,45 @@ class Linear(Op):
     """
 
     def forward(self, x, weight, bias=None):
-        xp = self.xp
-        x = xp.asarray(x)
+        _check_linear_shapes(x.shape, weight.shape, None if bias is None else bias.shape)
         needs_x, needs_weight = self.needs_gradient[:2]
         self.save(x if needs_weight else None, weight if needs_x else None)
         y = x.reshape(_flat(x)) @ weight.T  # [rows, in] @ [in, out]
-        if bias is not None:
-            y = y.__iadd__(bias) if xp.result_type(y, bias) == y.dtype else y + bias
+        if bias is not None and self.xp.result_type(y, bias) == y.dtype:
+            y += bias
+        elif bias is not None:
+            y = y + bias
         return y.reshape(*x.shape[:-1], weight.shape[0])
 
     def backward(self, g_y):
         x, weight = self.saved
         needs_x, needs_weight = self.needs_gradient[:2]
-        g_rows = g_y.reshape(_flat(g_y))  # [rows, out]
+        g_rows = _for_blas(self.xp, g_y.reshape(_flat(g_y)))  # [rows, out]
         g_x = (g_rows @ weight).reshape(*g_y.shape[:-1], weight.shape[1]) if needs_x else None
-        g_weight = g_rows.T @ x.reshape(_flat(x)) if needs_weight else None
+        g_weight = g_rows.T @ x.reshape(_flat(x)) if needs_weight else None  # [out, rows] @ [rows, in]
         if len(self.needs_gradient) == 2:
             return g_x, g_weight
         return g_x, g_weight, g_rows.sum(axis=0) if self.needs_gradient[2] else None
+
+
+def _check_linear_shapes(x: tuple[int, ...], weight: tuple[int, ...], bias: tuple[int, ...] | None) -> None:
+    if len(weight) != 2:
+        raise ValueError(f"linear needs a weight of two axes, [out, in]; found shape {weight}")
+    if not x or x[-1] != weight[1]:
+        raise ValueError(
+            f"linear: x of shape {x} does not end in the {weight[1]} inputs of the weight [out, in] {weight}"
+        )
+    if bias is not None and bias != weight[:1]:
+        raise ValueError(f"linear: bias has shape {bias}, the weight [out, in] {weight} asks for {weight[:1]}")
 
 
 def linear(x: Any, weight: Any, bias: Any = None) -> Tensor:
     """x Wᵀ + b as one op: a fully connected layer, with the weight stored [out, in] as PyTorch does.
 
     Shapes: x [..., in], weight [out, in], bias [out] -> [..., out]
+    Raises: ValueError for shapes that do not fit
     """
-    if bias is None:
-        return apply(Linear, x, weight)
-    return apply(Linear, x, weight, bias)
+    return apply(Linear, x, weight) if bias is None else apply(Linear, x, weight, bias)
 
 
 # ---- Einstein's summation ----
@@ -172,14 +190,17 @@ def einsum(subscripts: str, *operands: Any) -> Tensor:
     """Sum of products over labelled axes: `einsum("bqd,bkd->bqk", q, k)`.
 
     All of NumPy's subscripts: without `->` the output has the labels that occur once, in alphabetical order; `...`
-    stands for broadcast axes; a label twice in one operand takes its diagonal.
+    stands for broadcast axes (left out of the output, they are summed over, as in PyTorch); a label twice in one
+    operand takes its diagonal.
 
     Raises: TypeError for NumPy's other form (arrays and lists of numbers in turn); ValueError for subscripts that do
     not fit the operands
     """
     if not isinstance(subscripts, str):
         raise TypeError(f"einsum needs its subscripts as one string first, found {type(subscripts).__name__}")
-    inputs, output = _parse_subscripts(subscripts, [len(np.shape(x)) for x in operands])
+    shapes = [np.shape(x) for x in operands]
+    inputs, output = _parse_subscripts(subscripts, [len(shape) for shape in shapes])
+    _check_sizes(subscripts, inputs, shapes)
     return apply(Einsum, *operands, inputs=inputs, output=output)
 
 
@@ -189,10 +210,10 @@ def _parse_subscripts(subscripts: str, ndims: Sequence[int]) -> tuple[tuple[str,
     terms = left.split(",")
     if len(terms) != len(ndims):
         raise ValueError(f"einsum {subscripts!r} names {len(terms)} operands, {len(ndims)} were given")
-    unused = [letter for letter in string.ascii_letters if letter not in subscripts]
-    widths = [
-        ndim - len(term.replace("...", "")) if "..." in term else 0 for term, ndim in zip(terms, ndims, strict=True)
+    widths = [  # how many axes `...` stands for
+        ndim - len(term.replace("...", "", 1)) if "..." in term else 0 for term, ndim in zip(terms, ndims, strict=True)
     ]
+    unused = [letter for letter in string.ascii_letters if letter not in subscripts]
     shared = "".join(unused[: max(widths)])  # the broadcast axes, aligned at the right
     inputs = []
     for term, ndim, width in zip(terms, ndims, widths, strict=True):
@@ -200,9 +221,23 @@ def _parse_subscripts(subscripts: str, ndims: Sequence[int]) -> tuple[tuple[str,
         if len(labels) != ndim or not all(label in string.ascii_letters for label in labels):
             raise ValueError(f"einsum {subscripts!r}: {term!r} does not describe an operand of {ndim} axes")
         inputs.append(labels)
-    if arrow:
-        output = output.replace("...", shared, 1)
-    else:
-        every = "".join(inputs)
-        output = shared + "".join([x for x in sorted(set(every)) if every.count(x) == 1 and x not in shared])
-    return tuple(inputs), output
+    every = "".join(inputs)
+    if not arrow:
+        return tuple(inputs), shared + "".join(x for x in sorted(set(every)) if every.count(x) == 1 and x not in shared)
+    labels = output.replace("...", shared, 1)
+    if len(set(labels)) != len(labels) or not set(labels) <= set(every):
+        raise ValueError(
+            f"einsum {subscripts!r}: each label of the output {output!r} must be one of an input, and once"
+        )
+    return tuple(inputs), labels
+
+
+def _check_sizes(subscripts: str, inputs: Sequence[str], shapes: Sequence[tuple[int, ...]]) -> None:
+    """Raises: ValueError where a label has two sizes, neither of them 1"""
+    sizes: dict[str, int] = {}
+    for label, n in zip("".join(inputs), sum(shapes, ()), strict=True):
+        if sizes.setdefault(label, n) == 1:
+            sizes[label] = n
+        if n not in (1, sizes[label]):
+            name = label if label in subscripts else "..."
+            raise ValueError(f"einsum {subscripts!r}: label {name!r} has size {sizes[label]} and size {n}")

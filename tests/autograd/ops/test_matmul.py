@@ -1,0 +1,351 @@
+"""Matrix products in all of NumPy's forms, the fully connected layer, Einstein's summation."""
+
+import numpy as np
+import pytest
+from numeric import check_gradients
+
+import autograd as ag
+from autograd import Tensor
+
+
+def normal(shape, seed=0):
+    return np.random.default_rng(seed).standard_normal(shape)
+
+
+def leaf(shape, seed=0, dtype=np.float64):
+    return Tensor(normal(shape, seed).astype(dtype), requires_grad=True)
+
+
+# ---- matmul ----
+
+PRODUCTS = [
+    ((3,), (3,)),
+    ((3,), (3, 2)),
+    ((2, 3), (3,)),
+    ((2, 3), (3, 4)),
+    ((3,), (2, 3, 4)),
+    ((3,), (5, 2, 3, 4)),
+    ((2, 4, 3), (3,)),
+    ((5, 2, 4, 3), (3,)),
+    ((2, 4, 3), (3, 2)),
+    ((5, 2, 4, 3), (3, 2)),
+    ((4, 3), (2, 3, 2)),
+    ((4, 3), (5, 2, 3, 2)),
+    ((2, 4, 3), (2, 3, 2)),
+    ((2, 1, 4, 3), (5, 3, 2)),
+    ((1, 4, 3), (5, 3, 2)),
+    ((5, 4, 3), (1, 3, 2)),
+    ((1, 4, 3), (3, 2)),
+    ((1, 1), (1, 1)),
+    # nothing to multiply, nothing to add up
+    ((0,), (0,)),
+    ((0, 3), (3, 2)),
+    ((2, 0), (0, 3)),
+    ((2, 3), (3, 0)),
+    ((2, 0, 3), (3, 2)),
+    ((0, 2, 3), (3, 2)),
+    ((0, 2, 3), (3,)),
+    ((2, 4, 0), (0, 2)),
+    ((4, 3), (0, 3, 2)),
+    ((4, 0), (2, 0, 3)),
+    ((0, 4, 3), (0, 3, 2)),
+    ((1, 4, 3), (0, 3, 2)),
+]
+
+
+@pytest.mark.parametrize(("shape_a", "shape_b"), PRODUCTS)
+def test_matmul(shape_a, shape_b):
+    a, b = normal(shape_a), normal(shape_b, seed=1)
+    y = ag.matmul(a, b)
+    expected = np.matmul(a, b)
+    assert y.shape == expected.shape
+    np.testing.assert_allclose(y.data, expected, rtol=1e-13, atol=1e-14)
+    check_gradients(ag.matmul, a, b)
+    check_gradients(lambda a: ag.matmul(a, b), a)
+    check_gradients(lambda b: ag.matmul(a, b), b)
+
+
+@pytest.mark.parametrize(("shape_a", "shape_b"), PRODUCTS)
+def test_matmul_after_a_sum(shape_a, shape_b):
+    """The gradient of a sum repeats one element in memory."""
+    a, b = leaf(shape_a), leaf(shape_b, seed=1)
+    ag.matmul(a, b).sum().backward()
+    grads = a.grad.data.copy(), b.grad.data.copy()
+    a.zero_grad(), b.zero_grad()
+    y = ag.matmul(a, b)
+    y.backward(np.ones(y.shape))
+    for one, other in zip(grads, (a.grad.data, b.grad.data), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-13, atol=1e-14)
+
+
+@pytest.mark.parametrize(
+    ("shape_a", "shape_b"),
+    [
+        ((), (3,)),
+        ((2, 3), ()),
+        ((2, 3), (2, 3)),
+        ((3,), (2,)),
+        ((2, 3, 4), ()),
+        ((2, 3, 4), (3,)),
+        ((2, 3, 4), (3, 4)),
+        ((2, 3, 4), (3, 4, 2)),
+    ],
+)
+def test_matmul_of_what_does_not_fit_is_numpys_error(shape_a, shape_b):
+    with pytest.raises(ValueError, match=r"matmul|operands could not be broadcast"):
+        ag.matmul(leaf(shape_a), leaf(shape_b))
+
+
+def test_matmul_of_views():
+    """Transposed, strided, reversed and read-only factors."""
+    a, b = normal((2, 4, 6)), normal((6, 4))
+    a.flags.writeable = b.flags.writeable = False
+    for function in (
+        lambda a, b: ag.matmul(a.swapaxes(1, 2), b.T),
+        lambda a, b: a[:, ::2, ::-1] @ b,
+        lambda a, b: a[:, :, ::2] @ b[1::2, ::-1],
+        lambda a, b: a.transpose(1, 0, 2) @ b @ b.T,
+        lambda a, b: ag.broadcast_to(a[:, :1], (2, 5, 6)) @ b,
+    ):
+        check_gradients(function, a, b)
+
+
+def test_a_batch_times_one_matrix_is_one_product(monkeypatch):
+    """Neither the result nor the gradient of the matrix is computed per batch element."""
+    ranks = []
+    matmul = np.matmul
+    monkeypatch.setattr(np, "matmul", lambda a, b: ranks.append((a.ndim, b.ndim)) or matmul(a, b))
+    a, b = leaf((5, 2, 4, 3)), leaf((3, 2))
+    y = ag.matmul(a, b)
+    y.backward(np.ones(y.shape))
+    assert ranks
+    assert all(rank == (2, 2) for rank in ranks)
+
+
+def test_matmul_saves_only_what_it_needs():
+    a, b = leaf((2, 3)), Tensor(normal((3, 2)))
+    assert [s is not None for s in (a @ b).op.saved_arrays] == [False, True]
+    assert [s is not None for s in (b @ a).op.saved_arrays] == [True, False]
+
+
+def test_matmul_of_integers():
+    a, x = np.array([[1, 2], [3, 4]]), leaf((2,))
+    np.testing.assert_array_equal(ag.matmul(a, a).data, a @ a)
+    check_gradients(lambda x: a @ x, x.data)
+
+
+# ---- linear ----
+
+
+def composed_linear(x, weight, bias=None):
+    y = ag.matmul(x, weight.T)
+    return y if bias is None else y + bias
+
+
+@pytest.mark.parametrize("shape", [(3,), (4, 3), (2, 4, 3), (2, 1, 4, 3), (0, 3), (2, 0, 3)])
+@pytest.mark.parametrize("outputs", [1, 5, 0])
+@pytest.mark.parametrize("with_bias", [False, True])
+def test_linear(shape, outputs, with_bias):
+    arrays = [normal(shape), normal((outputs, 3), seed=1), *([normal(outputs, seed=2)] if with_bias else [])]
+    check_gradients(ag.linear, *arrays)
+    tensors = [Tensor(a) for a in arrays]
+    np.testing.assert_allclose(ag.linear(*tensors).data, composed_linear(*tensors).data, rtol=1e-13, atol=1e-14)
+
+
+def test_linear_without_inputs():
+    check_gradients(ag.linear, np.zeros((4, 0)), np.zeros((2, 0)), [1.0, 2.0])
+
+
+def test_linear_equals_its_plain_composition():
+    arrays = normal((2, 4, 3)), normal((5, 3), seed=1), normal(5, seed=2)
+    cotangent = normal((2, 4, 5), seed=3)
+    results = []
+    for function in (ag.linear, composed_linear):
+        leaves = [Tensor(a, requires_grad=True) for a in arrays]
+        function(*leaves).backward(cotangent)
+        results.append([t.grad.data for t in leaves])
+    for one, other in zip(*results, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-13, atol=1e-14)
+
+
+@pytest.mark.parametrize("needed", [(1, 0, 0), (0, 1, 0), (0, 0, 1), (1, 0, 1)])
+def test_linear_with_some_gradients(needed):
+    tensors = [
+        Tensor(normal(s, i), requires_grad=bool(n))
+        for i, (s, n) in enumerate(zip([(4, 3), (5, 3), (5,)], needed, strict=True))
+    ]
+    y = ag.linear(*tensors)
+    assert [s is not None for s in y.op.saved_arrays] == [bool(needed[1]), bool(needed[0])]
+    y.sum().backward()
+    assert [t.grad is not None for t in tensors] == [bool(n) for n in needed]
+
+
+def test_linear_of_views():
+    check_gradients(
+        lambda x, w, b: ag.linear(x.swapaxes(0, 1)[::2], w[::-1, 1:], b[::-1]),
+        normal((2, 4, 3)),
+        normal((5, 4)),
+        normal(5),
+    )
+
+
+def test_linear_promotes_dtypes():
+    x, w, b = leaf((2, 3), dtype=np.float32), leaf((4, 3), dtype=np.float32), leaf((4,), dtype=np.float64)
+    y = ag.linear(x, w, b)
+    assert y.dtype == np.float64
+    y.sum().backward()
+    assert [t.grad.dtype for t in (x, w, b)] == [np.float32, np.float32, np.float64]
+    assert ag.linear(x, w, b.astype(np.float16)).dtype == np.float32
+
+
+def test_linear_does_not_write_into_its_arguments():
+    x, w, b = normal((1, 3)), normal((3, 3)), normal(3)
+    copies = [a.copy() for a in (x, w, b)]
+    ag.linear(x, w, b)
+    for array, copy in zip((x, w, b), copies, strict=True):
+        np.testing.assert_array_equal(array, copy)
+
+
+@pytest.mark.parametrize(
+    ("x", "weight", "bias", "message"),
+    [
+        ((2, 3), (3,), None, r"weight of two axes, \[out, in\]; found shape \(3,\)"),
+        ((2, 4), (5, 3), None, r"x of shape \(2, 4\) does not end in the 3 inputs of the weight \[out, in\] \(5, 3\)"),
+        ((), (5, 3), None, r"x of shape \(\) does not end in the 3 inputs"),
+        ((2, 3), (5, 3), (3,), r"bias has shape \(3,\), the weight \[out, in\] \(5, 3\) asks for \(5,\)"),
+        ((2, 3), (5, 3), (1, 5), r"bias has shape \(1, 5\)"),
+    ],
+)
+def test_linear_shape_errors(x, weight, bias, message):
+    with pytest.raises(ValueError, match=message):
+        ag.linear(leaf(x), leaf(weight), None if bias is None else leaf(bias))
+
+
+# ---- einsum ----
+
+SUMS = [
+    ("ij,jk->ik", [(2, 3), (3, 4)]),
+    ("ij,jk", [(2, 3), (3, 4)]),
+    ("ij, jk -> ki", [(2, 3), (3, 4)]),
+    ("bhqd,bhkd->bhqk", [(2, 2, 3, 4), (2, 2, 5, 4)]),
+    ("i,j->ij", [(2,), (3,)]),
+    ("i,j->ji", [(2,), (3,)]),
+    ("i,i", [(3,), (3,)]),
+    ("i,i->i", [(3,), (3,)]),
+    ("ij->ji", [(2, 3)]),
+    ("ba", [(2, 3)]),
+    ("ij->", [(2, 3)]),
+    ("ij->j", [(2, 3)]),
+    ("ij,k->jk", [(2, 3), (4,)]),
+    ("ij,kl->", [(2, 3), (4, 2)]),
+    ("ij,j->i", [(2, 3), (3,)]),
+    ("ij,jk,kl->il", [(2, 3), (3, 4), (4, 2)]),
+    ("ij,jk,ki->", [(2, 3), (3, 4), (4, 2)]),
+    ("a,b,c->cab", [(2,), (3,), (4,)]),
+    # diagonals
+    ("ii->i", [(3, 3)]),
+    ("ii", [(3, 3)]),
+    ("ii->", [(3, 3)]),
+    ("iij->ij", [(3, 3, 2)]),
+    ("iji->j", [(3, 2, 3)]),
+    ("iii->i", [(3, 3, 3)]),
+    ("ii,ij->j", [(3, 3), (3, 2)]),
+    ("ii,jj->ij", [(3, 3), (2, 2)]),
+    ("iij,jk->ik", [(3, 3, 2), (2, 2)]),
+    # ellipsis
+    ("...ij,...jk->...ik", [(5, 2, 3), (2, 1, 3, 4)]),
+    ("...ij,jk->...ik", [(5, 2, 3), (3, 4)]),
+    ("...,...", [(2, 3), (3,)]),
+    ("...,...->...", [(2, 3), ()]),
+    ("i...->...", [(2, 3)]),
+    ("...i->i...", [(2, 3)]),
+    ("...i->...", [(2, 3, 4)]),
+    ("i...i->...i", [(3, 2, 3)]),
+    ("...->", [(2, 3)]),
+    ("...ab", [(2, 3, 4)]),
+    ("b...,a...", [(2, 3), (4, 3)]),
+    # an axis of size 1 against n
+    ("i,i->i", [(1,), (3,)]),
+    ("i,i->", [(1,), (3,)]),
+    ("ij,ij->j", [(2, 1), (1, 3)]),
+    ("ij,ij->", [(2, 1), (1, 3)]),
+    # nothing
+    ("->", [()]),
+    (",->", [(), ()]),
+    (",i->i", [(), (3,)]),
+    ("ij,jk->ik", [(0, 3), (3, 2)]),
+    ("ij,jk->ik", [(2, 0), (0, 2)]),
+    ("i->", [(0,)]),
+    ("...i->...", [(2, 0)]),
+]
+
+
+@pytest.mark.parametrize(("subscripts", "shapes"), SUMS)
+def test_einsum(subscripts, shapes):
+    arrays = [normal(shape, seed=i) for i, shape in enumerate(shapes)]
+    y = ag.einsum(subscripts, *arrays)
+    if subscripts != "...->":  # NumPy refuses to sum over the axes of an ellipsis
+        expected = np.einsum(subscripts, *arrays)
+        assert y.shape == expected.shape
+        np.testing.assert_allclose(y.data, expected, rtol=1e-13, atol=1e-14)
+    check_gradients(lambda *xs: ag.einsum(subscripts, *xs), *arrays)
+    for i in range(len(arrays)):
+
+        def one(x, i=i):
+            return ag.einsum(subscripts, *arrays[:i], x, *arrays[i + 1 :])
+
+        check_gradients(one, arrays[i])
+
+
+def test_einsum_of_one_tensor_several_times():
+    check_gradients(lambda x: ag.einsum("ij,ij->i", x, x), normal((2, 3)))
+    check_gradients(lambda x: ag.einsum("ij,kj,ij->ik", x, x, x), normal((2, 3)))
+
+
+def test_einsum_saves_only_what_it_needs():
+    a, b, c = leaf((2, 3)), Tensor(normal((3, 2))), Tensor(normal((2, 2)))
+    y = ag.einsum("ij,jk,kl->il", a, b, c)
+    assert [s is not None for s in y.op.saved_arrays] == [False, True, True]
+    (saved,) = ag.einsum("ij->j", a).op.saved_arrays
+    assert saved is None
+
+
+def test_einsum_of_a_view_counts_changes():
+    """NumPy answers some sums with a view: a change of it is a change of the input."""
+    x = Tensor(normal((3, 3)))
+    y = Tensor(normal((3, 3)), requires_grad=True) * x
+    diagonal = ag.einsum("ii->i", x)
+    assert np.shares_memory(diagonal.data, x.data)
+    diagonal[0] = 5.0
+    with pytest.raises(RuntimeError, match="changed in place"):
+        y.sum().backward()
+
+
+@pytest.mark.parametrize(
+    ("subscripts", "shapes", "message"),
+    [
+        ("ij,jk->ik", [(2, 3)], "'ij,jk->ik' names 2 operands, 1 were given"),
+        ("ijk->i", [(2, 3)], "'ijk' does not describe an operand of 2 axes"),
+        ("i->i", [(2, 3)], "'i' does not describe an operand of 2 axes"),
+        ("...ijk->i", [(2, 3)], "'...ijk' does not describe an operand of 2 axes"),
+        ("i1->i", [(2, 3)], "'i1' does not describe"),
+        ("i......->i", [(2, 3)], "does not describe"),
+        ("ij->ijk", [(2, 3)], "each label of the output 'ijk'"),
+        ("ij->ii", [(2, 3)], "each label of the output 'ii'"),
+        ("ij->i2", [(2, 3)], "each label of the output 'i2'"),
+        ("ij->i......", [(2, 3)], "each label of the output"),
+        ("ij->i->j", [(2, 3)], "each label of the output 'i->j'"),
+        ("ij,jk->ik", [(2, 3), (4, 2)], "label 'j' has size 3 and size 4"),
+        ("...i,...i", [(1, 2, 3), (4, 5, 3)], "label '...' has size 2 and size 5"),
+        ("ii", [(2, 3)], "label 'i' has size 2 and size 3"),
+    ],
+)
+def test_einsum_errors(subscripts, shapes, message):
+    with pytest.raises(ValueError, match=message.replace(".", r"\.")) as error:
+        ag.einsum(subscripts, *[leaf(shape) for shape in shapes])
+    assert subscripts in str(error.value)
+
+
+def test_einsum_with_lists_of_numbers_is_refused():
+    with pytest.raises(TypeError, match="subscripts as one string first, found Tensor"):
+        ag.einsum(leaf((2, 3)), [0, 1], [1, 0])
