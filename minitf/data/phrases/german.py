@@ -94,12 +94,12 @@ def unchanging(english: str, german: str) -> Phrase:
 
 
 def the(noun: Noun, adjective: Pair | None = None) -> Phrase:
-    """ "the third door", "die dritte Tür"; the adjective's German is its stem: ("third", "dritt")."""
+    """As in "the third door", "die dritte Tür"; the adjective's German is its stem: ("third", "dritt")."""
     return _one(noun, adjective, "the", DEFINITE, ENDING_AFTER_DEFINITE)
 
 
 def a(noun: Noun, adjective: Pair | None = None) -> Phrase:
-    """ "a small house", "ein kleines Haus"."""
+    """As in "a small house", "ein kleines Haus"."""
     next_word = adjective[0] if adjective else noun.english
     # Before a vowel that is heard: "an eight-year-old dog", but "a one-year-old dog" (said "wun").
     article = "an" if next_word[0] in "aeiou" and not next_word.startswith("one") else "a"
@@ -107,7 +107,7 @@ def a(noun: Noun, adjective: Pair | None = None) -> Phrase:
 
 
 def counted(number: int, noun: Noun, adjective: Pair | None = None) -> Phrase:
-    """ "one red car", "ein rotes Auto"; "two red cars", "zwei rote Autos"."""
+    """As in "one red car", "ein rotes Auto"; "two red cars", "zwei rote Autos"."""
     if number == 1:
         return _one(noun, adjective, "one", INDEFINITE, ENDING_AFTER_INDEFINITE)
     number_english, number_german = cardinal(number)
@@ -122,7 +122,7 @@ def counted(number: int, noun: Noun, adjective: Pair | None = None) -> Phrase:
 
 
 def both(first: Phrase, second: Phrase) -> Phrase:
-    """ "one hour and ten minutes", "eine Stunde und zehn Minuten"."""
+    """As in "one hour and ten minutes", "eine Stunde und zehn Minuten"."""
     return Phrase(
         f"{first.english} and {second.english}",
         f"{first.nominative} und {second.nominative}",

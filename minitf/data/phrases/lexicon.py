@@ -5,7 +5,7 @@ from __future__ import annotations
 from minitf.data.phrases.german import Noun
 
 MONTHS = (
-    # English, German, days
+    # English, German, days (no leap day)
     ("January", "Januar", 31),
     ("February", "Februar", 28),
     ("March", "März", 31),

@@ -29,7 +29,7 @@ def word(table: tuple[tuple[str, str], ...]) -> Slot:
 
 
 def definite(table: tuple[Noun, ...]) -> Slot:
-    """ "the train", "der Zug"."""
+    """As in "the train", "der Zug"."""
     return lambda draw: the(draw.one_of(table))
 
 
@@ -88,27 +88,32 @@ def king(draw: Draw) -> Phrase:
 # Dates and times
 
 
+def day_of(draw: Draw, month: int) -> int:
+    return draw.between(1, lexicon.MONTHS[month - 1][2])
+
+
 def date(draw: Draw) -> Phrase:
     month = draw.between(1, 12)
-    return say.date(draw.between(1, lexicon.MONTHS[month - 1][2]), month)
+    return say.date(day_of(draw, month), month)
 
 
 def date_of_year(draw: Draw) -> Phrase:
     month = draw.between(1, 12)
-    return say.date(draw.between(1, lexicon.MONTHS[month - 1][2]), month, draw.between(*RECENT_YEARS))
+    return say.date(day_of(draw, month), month, draw.between(*RECENT_YEARS))
 
 
 def date_range(draw: Draw) -> Phrase:
     first_month = draw.between(1, 11)
     last_month = draw.between(first_month + 1, 12)
-    first_day, last_day = (draw.between(1, lexicon.MONTHS[month - 1][2]) for month in (first_month, last_month))
-    return say.date_range(say.date(first_day, first_month), say.date(last_day, last_month))
+    first = say.date(day_of(draw, first_month), first_month)
+    return say.date_range(first, say.date(day_of(draw, last_month), last_month))
 
 
 def days_of_month(draw: Draw) -> Phrase:
     month = draw.between(1, 12)
-    first = draw.between(1, lexicon.MONTHS[month - 1][2] - 1)
-    return say.days_of_month(first, draw.between(first + 1, lexicon.MONTHS[month - 1][2]), month)
+    days = lexicon.MONTHS[month - 1][2]
+    first = draw.between(1, days - 1)
+    return say.days_of_month(first, draw.between(first + 1, days), month)
 
 
 def year(draw: Draw) -> Phrase:
