@@ -37,14 +37,17 @@ class _ThreadState(threading.local):
     """What a `with` block changes, for the thread that entered it alone."""
 
     recording = True
-    watcher: Watcher | None = None
+    watchers: tuple[Watcher, ...] = ()  # from the outermost `with watch(…)` to the innermost
 
 
 _state = _ThreadState()
 
 
 class Watcher:
-    """Sees every op go by; the base of anomaly detection and of the profiler.  Does nothing by itself."""
+    """Sees every op go by; the base of anomaly detection, the profiler and `checkpoint`.  Does nothing by itself.
+
+    Watchers nest: the outermost is the first to see what is about to happen, and the last to see what has happened.
+    """
 
     def before_forward(self, op: Op, arrays: Sequence[Array]) -> None:
         """`op` is about to compute its outputs from `arrays`."""
@@ -52,11 +55,23 @@ class Watcher:
     def after_forward(self, op: Op, outputs: Sequence[Array]) -> None:
         """`op` has computed `outputs`; what it saved is in `op.saved_arrays`."""
 
+    def after_record(self, op: Op, inputs: Sequence[Any]) -> None:
+        """`op`, called with `inputs`, is a node of the graph now: its outputs require a gradient."""
+
+    def before_backward_pass(self) -> None:
+        """A walk back through a graph begins."""
+
     def before_backward(self, op: Op, g_outputs: Sequence[Array]) -> None:
         """`op` is about to turn `g_outputs` into the gradients of its inputs."""
 
     def after_backward(self, op: Op, g_inputs: Sequence[Array | None]) -> None:
         """`op` has computed `g_inputs`, checked and summed over broadcast axes."""
+
+    def after_leaf(self, leaf: Tensor, gradient: Array) -> None:
+        """All that this pass sends to `leaf` has arrived, and adds up to `gradient`."""
+
+    def after_backward_pass(self) -> None:
+        """The walk is over, or has ended in an error."""
 
 
 # ---- Nodes -------------------------------------------------------------------------------------------------------
@@ -87,6 +102,7 @@ class Op:
     freed = False
     _saved: tuple[Any, ...] = ()
     _versions: tuple[tuple[list[int], int], ...] = ()
+    _refill: Callable[[], None] | None = None  # gets back what `checkpoint` let go of
 
     def __init_subclass__(cls, **kwargs):
         super().__init_subclass__(**kwargs)
@@ -119,6 +135,8 @@ class Op:
                     f"{self} needs for its backward pass an array that was changed in place {version[0] - seen} "
                     "time(s) after the op used it; change a copy instead, or make the change after backward()"
                 )
+        if self._refill is not None:
+            self._refill()
         return self._saved
 
     def forward(self, *arrays: Array, **parameters: Any) -> Any:
@@ -142,17 +160,19 @@ def apply(op_class: type[Op], *inputs: Any, **parameters: Any) -> Any:
     recording = _state.recording
     op.needs_gradient = tuple([recording and isinstance(x, Tensor) and x.requires_grad for x in inputs])
     recording = any(op.needs_gradient)
-    watcher = _state.watcher
-    if recording or watcher is not None:
+    watchers = _state.watchers
+    if recording or watchers:
         op.where = _caller()
-    if watcher is not None:
-        watcher.before_forward(op, arrays)
+    if watchers:
+        for watcher in watchers:
+            watcher.before_forward(op, arrays)
     result = op.forward(*arrays, **parameters)
     several = isinstance(result, tuple)
     # NumPy's reductions and its arithmetic on 0-d arrays return scalars: turn them into arrays here, once for all ops
     outputs = [op.backend.asarray(a) for a in (result if several else (result,))]
-    if watcher is not None:
-        watcher.after_forward(op, outputs)
+    if watchers:
+        for watcher in reversed(watchers):
+            watcher.after_forward(op, outputs)
 
     tensors = tuple(Tensor(a) for a in outputs)
     _share_versions(inputs, tensors)
@@ -167,6 +187,9 @@ def apply(op_class: type[Op], *inputs: Any, **parameters: Any) -> Any:
         for index, tensor in enumerate(tensors):
             if tensor.data.dtype.kind == "f":
                 tensor.requires_grad, tensor.op, tensor.index = True, op, index
+        if watchers:
+            for watcher in reversed(watchers):
+                watcher.after_record(op, inputs)
     return tensors if several else tensors[0]
 
 
@@ -243,6 +266,25 @@ def run_backward(
     Division by zero, overflow and invalid operations give ∞ and NaN without NumPy's warnings (the slope of sqrt at 0
     *is* infinite): a warning from in here could not say which op is to blame, a `Watcher` can.
     """
+    with _pass_seen_by(_state.watchers):
+        return _walk(outputs, gradients, retain_graph, wanted)
+
+
+@contextmanager
+def _pass_seen_by(watchers: Sequence[Watcher]) -> Iterator[None]:
+    for watcher in watchers:
+        watcher.before_backward_pass()
+    try:
+        yield
+    finally:
+        for watcher in reversed(watchers):
+            watcher.after_backward_pass()
+
+
+def _walk(
+    outputs: Sequence[Tensor], gradients: Sequence[Array], retain_graph: bool, wanted: Sequence[Tensor] | None
+) -> list[Array | None]:
+    """Visit the nodes from the newest to the oldest; what `run_backward` says."""
     nodes, uses = _reachable(outputs)
     sums: dict[tuple[int, int], _Sum] = {}  # by (id of node or leaf, output index)
     captured: dict[tuple[int, int], Array] = {}
@@ -275,7 +317,7 @@ def run_backward(
                     g = node.xp.zeros(shape, dtype)
                 arrive(edge, g, owned=_is_fresh(g, g_outputs, g_inputs, node.saved_arrays))
         if not retain_graph:
-            node._saved, node._versions, node.freed = (), (), True
+            node._saved, node._versions, node._refill, node.freed = (), (), None, True
     return [captured.get((id(t), i)) for t, i in map(_edge, wanted or ())]
 
 
@@ -319,9 +361,10 @@ def _run_hooks(hooks: list[Callable], g: Array) -> Array:
 
 def _node_backward(node: Op, g_outputs: list[Array]) -> list[Array | None]:
     """Call a node's backward pass and hold each gradient against its input: broadcast axes, shape, dtype."""
-    watcher = _state.watcher
-    if watcher is not None:
-        watcher.before_backward(node, g_outputs)
+    watchers = _state.watchers
+    if watchers:
+        for watcher in watchers:
+            watcher.before_backward(node, g_outputs)
     result = node.backward(*g_outputs)
     g_inputs = list(result) if isinstance(result, tuple) else [result]
     if len(g_inputs) != len(node.edges):
@@ -340,8 +383,9 @@ def _node_backward(node: Op, g_outputs: list[Array]) -> list[Array | None]:
                 f"{node}: backward returned a gradient of shape {g.shape} for input {i} of shape {shape}"
             )
         g_inputs[i] = g if g.dtype == dtype else g.astype(dtype)
-    if watcher is not None:
-        watcher.after_backward(node, g_inputs)
+    if watchers:
+        for watcher in reversed(watchers):
+            watcher.after_backward(node, g_inputs)
     return g_inputs
 
 
@@ -369,6 +413,8 @@ def _finish_leaf(leaf: Tensor, total: _Sum, capture: set | None, captured: dict)
     if leaf.hooks:
         hooked = _run_hooks(leaf.hooks, g)
         owned, g = False, hooked  # a hook may keep what it saw
+    for watcher in reversed(_state.watchers):
+        watcher.after_leaf(leaf, g)
     if capture is not None:
         if (id(leaf), 0) in capture:
             captured[id(leaf), 0] = g if owned else g.copy()
@@ -461,6 +507,8 @@ def is_grad_enabled() -> bool:
     return _state.recording
 
 
-def watch(watcher: Watcher):
-    """Context manager: `watcher` sees every op of this thread inside the block."""
-    return _set_state("watcher", watcher)
+@contextmanager
+def watch(watcher: Watcher) -> Iterator[Watcher]:
+    """Context manager: `watcher` sees every op of this thread inside the block, besides those that watch already."""
+    with _set_state("watchers", (*_state.watchers, watcher)):
+        yield watcher
