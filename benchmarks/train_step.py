@@ -21,10 +21,10 @@ import numpy as np
 
 import autograd as ag
 from autograd import random
-from autograd.backend.cpu import keep_freed_memory
 from minitf.config import OptimizerConfig, TransformerConfig
 from minitf.data.vocabulary import PAD
 from minitf.optim import Adam
+from minitf.training import set_up_computer
 from minitf.transformer import Transformer
 
 CONFIGS = {
@@ -42,9 +42,10 @@ def main() -> None:
     parser.add_argument("--length", type=int, default=32, help="tokens a sentence, source and target alike")
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--warmup", type=int, default=2)
+    parser.add_argument("--threads", type=int, help="default: one a core")
     args = parser.parse_args()
 
-    keep_freed_memory()  # as train.py does
+    set_up_computer(args.threads)
     config = TransformerConfig(**CONFIGS[args.config])
     model = Transformer(config)
     optimizer = Adam(model.named_parameters(), OptimizerConfig())

@@ -12,7 +12,7 @@ from typing import Any
 
 import autograd as ag
 from autograd.backend import CPU
-from autograd.backend.cpu import keep_freed_memory
+from autograd.backend.cpu import available_cores, keep_freed_memory
 from minitf.checkpoint import CheckpointStore, with_prefix, without_prefix
 from minitf.config import RunConfig
 from minitf.data.batches import Batch, Batches
@@ -171,13 +171,9 @@ def open_run(config: RunConfig, resume: Path | None, say: Say) -> Iterator[Run]:
 
 
 def set_up_computer(threads: int | None) -> None:
-    """Spread kernels and matrix products over `threads` threads (None: one a core), and keep freed memory."""
+    """Spread all work over `threads` threads (None: one a core), and keep freed memory."""
+    CPU.set_threads(threads or available_cores())
     keep_freed_memory()
-    if threads is not None:
-        from threadpoolctl import threadpool_limits
-
-        CPU.set_threads(threads)
-        threadpool_limits(threads)
 
 
 def check_texts(config: RunConfig) -> None:

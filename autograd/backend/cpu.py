@@ -15,12 +15,13 @@ from typing import Any
 
 import numpy as np
 
-from autograd.backend.reference import Backend
+from autograd.backend.reference import Backend, heads_last_empty
 
 Array = Any
 
 BLOCK_BYTES = 128 * 1024  # of one operand: a few of them fit the second-level cache of any recent core
 SERIAL_BYTES = 512 * 1024  # below this, waking another thread costs more than it brings
+SERIAL_PRODUCT = 2_000_000  # multiplications, likewise
 
 
 def available_cores() -> int:
@@ -44,38 +45,91 @@ def keep_freed_memory() -> bool:
 
 
 class CpuBackend(Backend):
-    """NumPy on the host, over `threads` threads (by default all cores)."""
+    """NumPy on the host.
+
+    At first one thread, beside those of the BLAS library: an import changes nothing in the process.  After
+    `set_threads` everything here, the matrix products too, is cut into blocks that all threads share.
+    """
 
     xp = np
 
-    def __init__(self, threads: int | None = None):
-        self.set_threads(threads or available_cores())
+    def __init__(self) -> None:
+        self.threads: int | None = None
+        self._pool: ThreadPoolExecutor | None = None
 
     def set_threads(self, threads: int) -> None:
-        """Spread the kernels here over `threads` threads; the matrix products have their own setting."""
+        """Spread all work over `threads` threads, and hold the BLAS library to one in each.
+
+        A BLAS library splits a product into equal parts and waits for the slowest, spinning: with another process on
+        one of its cores it falls below the speed of one thread.  Blocks that whoever is free takes next do not, and
+        the threads that run them also serve everything that is not a product.
+
+        What a block holds depends on shapes alone, so results do not depend on the number of threads, to the bit.
+        """
+        from threadpoolctl import threadpool_limits
+
+        threadpool_limits(1, user_api="blas")
         self.threads = threads
         self._pool = ThreadPoolExecutor(threads - 1, "autograd") if threads > 1 else None
 
     def _spread(self, work: Callable[[slice], None], rows: int, row_bytes: int) -> None:
-        """Call `work` on slices that cover 0 … rows, each a block that fits the cache, on all threads.
-
-        Which rows a block holds depends on the shape alone, so the result does not depend on the number of threads.
-        """
+        """Call `work` on slices that cover 0 … rows, each a block that fits the cache, on all threads."""
         block = max(1, BLOCK_BYTES // max(row_bytes, 1))
-        starts = range(0, rows, block)
+        self._run_blocks(work, rows, block, worth_waking=rows * row_bytes >= SERIAL_BYTES)
 
-        def run(some: range) -> None:
-            for start in some:
+    def _run_blocks(self, work: Callable[[slice], None], rows: int, block: int, worth_waking: bool = True) -> None:
+        starts = iter(range(0, rows, block))  # shared: each thread takes the next block when it is done with one
+
+        def run() -> None:
+            for start in starts:
                 work(slice(start, min(start + block, rows)))
 
-        if self._pool is None or rows * row_bytes < SERIAL_BYTES or len(starts) < 2:
-            run(starts)
-            return
-        share = -(-len(starts) // self.threads)
-        others = [self._pool.submit(run, starts[i : i + share]) for i in range(share, len(starts), share)]
-        run(starts[:share])
+        others = [] if self._pool is None or not worth_waking or rows <= block else [
+            self._pool.submit(run) for _ in range(self.threads - 1)  # type: ignore[operator]
+        ]  # fmt: skip
+        run()
         for other in others:
             other.result()
+
+    # ---- Products ----
+
+    def product(self, a: Array, b: Array) -> Array:
+        (m, inner), n = a.shape, b.shape[1]
+        if self.threads is None or m * inner * n < SERIAL_PRODUCT:
+            return np.matmul(a, b)
+        if m >= inner:
+            y = np.empty((m, n), np.result_type(a, b))
+            self._run_blocks(lambda s: np.matmul(a[s], b, out=y[s]), m, _part(m))
+            return y
+        # a short and wide times a tall: parts of the inner axis, added up in order.  Splitting the few rows of the
+        # result instead would make every thread rearrange all of b.
+        parts: dict[int, Array] = {}
+
+        def work(s: slice) -> None:
+            parts[s.start] = np.matmul(a[:, s], b[s])
+
+        self._run_blocks(work, inner, _part(inner))
+        first, *others = [parts[start] for start in sorted(parts)]
+        for other in others:
+            first += other
+        return first
+
+    def linear(self, x: Array, weight: Array, bias: Array | None) -> Array:
+        dtype = np.result_type(x, weight)
+        if bias is not None and np.result_type(dtype, bias) != dtype:
+            return super().linear(x, weight, bias)
+        y = np.empty((len(x), len(weight)), dtype)
+
+        def work(s: slice) -> None:
+            np.matmul(x[s], weight.T, out=y[s])
+            if bias is not None:
+                y[s] += bias
+
+        if self.threads is None or x.size * len(weight) < SERIAL_PRODUCT:
+            work(slice(None))
+        else:
+            self._run_blocks(work, len(x), _part(len(x)))
+        return y
 
     # ---- Choosing elements ----
 
@@ -199,28 +253,58 @@ class CpuBackend(Backend):
 
     # ---- Attention ----
 
+    def attention(
+        self, q: Array, k: Array, v: Array, mask: Array | None, keep: Array | None, keep_scale: float, scale: float
+    ) -> tuple[Array, Array]:
+        if self.threads is None or not (q.ndim == 4 and q.shape[:2] == k.shape[:2] == v.shape[:2] and q.size):
+            return super().attention(q, k, v, mask, keep, keep_scale, scale)
+        (b, h, t, _), s, m = q.shape, k.shape[2], v.shape[3]
+        dtype = np.result_type(q, k, v)
+        p, y = np.empty((b, h, t, s), dtype), heads_last_empty(np, (b, h, t, m), dtype)
+        bias = None if mask is None else np.broadcast_to(_mask_bias(mask, dtype), p.shape)
+
+        def work(some: slice) -> None:
+            block = p[some]
+            np.matmul(q[some], k[some].swapaxes(-1, -2), out=block)
+            block *= scale
+            _softmax_block_(block, None if bias is None else bias[some])
+            dropped = block if keep is None else block * np.multiply(keep[some], dtype.type(keep_scale))
+            np.matmul(dropped, v[some], out=y[some])
+
+        self._spread(work, b, h * t * s * dtype.itemsize)
+        return y, p
+
+    def attention_backward(
+        self, g_y: Array, q: Array, k: Array, v: Array, p: Array, keep: Array | None, keep_scale: float, scale: float
+    ) -> tuple[Array, Array, Array]:
+        if self.threads is None or not (q.ndim == 4 and q.shape[:2] == k.shape[:2] == v.shape[:2] and q.size):
+            return super().attention_backward(g_y, q, k, v, p, keep, keep_scale, scale)
+        g_q, g_k, g_v = (heads_last_empty(np, a.shape, p.dtype) for a in (q, k, v))
+
+        def work(some: slice) -> None:
+            block, g = p[some], g_y[some]
+            factor = None if keep is None else np.multiply(keep[some], p.dtype.type(keep_scale))
+            dropped = block if factor is None else block * factor
+            np.matmul(dropped.swapaxes(-1, -2), g, out=g_v[some])
+            g_p = np.matmul(g, v[some].swapaxes(-1, -2))
+            if factor is not None:
+                g_p *= factor
+            g_p -= np.einsum("...s,...s->...", g_p, block)[..., None]
+            g_p *= block
+            g_p *= scale
+            np.matmul(g_p, k[some], out=g_q[some])
+            np.matmul(g_p.swapaxes(-1, -2), q[some], out=g_k[some])
+
+        self._spread(work, len(p), p[0].nbytes)
+        return g_q, g_k, g_v
+
     def masked_softmax_(self, scores: Array, mask: Array | None) -> Array:
         if scores.ndim < 3 or scores.dtype == np.float16 or not scores.size:
             return super().masked_softmax_(scores, mask)
-        bias = None
-        if mask is not None:
-            # Adding 0 or -inf costs a tenth of NumPy's masked copy, and is made for the mask's own, small shape
-            bias = np.where(mask, scores.dtype.type(0), scores.dtype.type(-np.inf))
-            bias = np.broadcast_to(bias, scores.shape)
+        bias = None if mask is None else np.broadcast_to(_mask_bias(mask, scores.dtype), scores.shape)
 
         def work(s: slice) -> None:
-            block = scores[s]
-            if bias is not None:
-                block += bias[s]
-            top = block.max(axis=-1, keepdims=True)
-            if bias is not None:
-                np.copyto(top, 0, where=np.isneginf(top))  # -inf - (-inf) would be NaN
-            block -= top
-            np.exp(block, out=block)
-            total = block.sum(axis=-1, keepdims=True)
-            if bias is not None:
-                total += total == 0
-            block *= 1 / total
+            _softmax_block_(scores[s], None if bias is None else bias[s])
 
         self._spread(work, len(scores), scores[0].nbytes)
         return scores
@@ -326,3 +410,28 @@ class CpuBackend(Backend):
             p_flat[s] -= step
 
         self._spread(work, parameter.size, parameter.itemsize)
+
+
+def _part(rows: int) -> int:
+    """Rows of a product's block: at least two blocks, and large ones, as each rearranges the other factor for itself."""
+    return max(-(-rows // 2), 256) if rows < 2048 else 1024
+
+
+def _mask_bias(mask: Array, dtype: Any) -> Array:
+    """0 where the mask is True, else -inf: adding it costs a tenth of NumPy's masked copy, and it has the mask's shape."""
+    return np.where(mask, dtype.type(0), dtype.type(-np.inf))
+
+
+def _softmax_block_(scores: Array, bias: Array | None) -> None:
+    """`masked_softmax_` of one block, the mask given as a bias."""
+    if bias is not None:
+        scores += bias
+    top = scores.max(axis=-1, keepdims=True)
+    if bias is not None:
+        np.copyto(top, 0, where=np.isneginf(top))  # -inf - (-inf) would be NaN
+    scores -= top
+    np.exp(scores, out=scores)
+    total = scores.sum(axis=-1, keepdims=True)
+    if bias is not None:
+        total += total == 0
+    scores *= 1 / total

@@ -92,7 +92,54 @@ class Backend:
             g_weight[ordered[starts]] = xp.add.reduceat(g_y[order], starts, axis=0)
         return g_weight
 
+    # ---- Products ----
+
+    def product(self, a: Array, b: Array) -> Array:
+        """a b for two matrices.  Shapes: a [M, K], b [K, N] -> [M, N]"""
+        return self.xp.matmul(a, b)
+
+    def linear(self, x: Array, weight: Array, bias: Array | None) -> Array:
+        """x Wᵀ + b.  Shapes: x [N, in], weight [out, in], bias [out] or None -> [N, out]"""
+        y = self.product(x, weight.T)
+        return y if bias is None else y + bias
+
     # ---- Attention ----
+
+    def attention(
+        self, q: Array, k: Array, v: Array, mask: Array | None, keep: Array | None, keep_scale: float, scale: float
+    ) -> tuple[Array, Array]:
+        """y = dropout(p) v with p = softmax(scale · q kᵀ + mask); y lies in memory position by position.
+
+        Shapes: q [..., T, K], k [..., S, K], v [..., S, M], mask and keep bool [..., T, S] or None
+                -> y [..., T, M], p [..., T, S]
+        """
+        xp = self.xp
+        scores = xp.matmul(q, k.swapaxes(-1, -2))  # [..., T, K] @ [..., K, S] -> [..., T, S]
+        scores *= scale
+        p = self.masked_softmax_(scores, mask)
+        dropped = p if keep is None else self.dropout(p, keep, keep_scale)
+        y = heads_last_empty(xp, (*p.shape[:-1], v.shape[-1]), p.dtype)
+        return xp.matmul(dropped, v, out=y), p
+
+    def attention_backward(
+        self, g_y: Array, q: Array, k: Array, v: Array, p: Array, keep: Array | None, keep_scale: float, scale: float
+    ) -> tuple[Array, Array, Array]:
+        """Shapes: g_y [..., T, M], others as in `attention` -> g_q [..., T, K], g_k [..., S, K], g_v [..., S, M]"""
+        xp = self.xp
+        leading, (t, s) = p.shape[:-2], p.shape[-2:]
+        g_q = heads_last_empty(xp, (*leading, t, q.shape[-1]), p.dtype)
+        g_k = heads_last_empty(xp, (*leading, s, k.shape[-1]), p.dtype)
+        g_v = heads_last_empty(xp, (*leading, s, v.shape[-1]), p.dtype)
+        dropped = p if keep is None else self.dropout(p, keep, keep_scale)
+        xp.matmul(dropped.swapaxes(-1, -2), g_y, out=g_v)  # [..., S, T] @ [..., T, M] -> [..., S, M]
+        g_p = xp.matmul(g_y, v.swapaxes(-1, -2))  # [..., T, M] @ [..., M, S] -> [..., T, S]
+        if keep is not None:
+            g_p = self.dropout(g_p, keep, keep_scale)
+        g_scores = self.softmax_backward_(g_p, p)
+        g_scores *= scale
+        xp.matmul(g_scores, k, out=g_q)  # [..., T, S] @ [..., S, K] -> [..., T, K]
+        xp.matmul(g_scores.swapaxes(-1, -2), q, out=g_k)  # [..., S, T] @ [..., T, K] -> [..., S, K]
+        return g_q, g_k, g_v
 
     def masked_softmax_(self, scores: Array, mask: Array | None) -> Array:
         """Turn scores into probabilities along the last axis, 0 where `mask` is False; all-masked rows become 0.
@@ -182,3 +229,15 @@ class Backend:
         m += (1 - beta1) * (g - m)
         v += (1 - beta2) * (g * g - v)
         parameter -= step_size * m / (self.xp.sqrt(v) + eps)
+
+
+def heads_last_empty(xp: Any, shape: tuple[int, ...], dtype: Any) -> Array:
+    """An empty [..., H, T, K] array that lies in memory as [..., T, H, K].
+
+    The products write into it at full speed, and joining the heads, transpose and reshape to [..., T, H · K], then
+    copies nothing.
+    """
+    if len(shape) < 3:
+        return xp.empty(shape, dtype)
+    *leading, h, t, k = shape
+    return xp.empty((*leading, t, h, k), dtype).swapaxes(-2, -3)

@@ -21,50 +21,18 @@ class ScaledDotProductAttention(Op):
     broadcasts = True  # over the leading axes
 
     def forward(self, q, k, v, *, mask, dropout, scale):
-        xp = self.xp
-        scores = xp.matmul(q, k.swapaxes(-1, -2))  # [..., T, K] @ [..., K, S] -> [..., T, S]
-        scores *= scale
-        p = self.backend.masked_softmax_(scores, mask)
-        keep, self.keep_scale, dropped = None, 1.0, p
+        keep, self.keep_scale, self.scale = None, 1.0, scale
         if dropout:
-            keep, self.keep_scale = random.keep_mask(p.shape, dropout)
+            leading = self.xp.broadcast_shapes(q.shape[:-2], k.shape[:-2], v.shape[:-2])
+            keep, self.keep_scale = random.keep_mask((*leading, q.shape[-2], k.shape[-2]), dropout)
             keep = self.backend.asarray(keep)
-            dropped = self.backend.dropout(p, keep, self.keep_scale)
-        self.scale = scale
+        y, p = self.backend.attention(q, k, v, mask, keep, self.keep_scale, scale)
         self.save(q, k, v, p, keep)
-        return xp.matmul(dropped, v, out=heads_last_empty(xp, (*p.shape[:-1], v.shape[-1]), p.dtype))
+        return y
 
     def backward(self, g_y):
         q, k, v, p, keep = self.saved
-        xp = self.xp
-        leading = p.shape[:-2]
-        t, s = p.shape[-2:]
-        dropped = p if keep is None else self.backend.dropout(p, keep, self.keep_scale)
-        g_v = xp.matmul(  # [..., S, T] @ [..., T, M] -> [..., S, M]
-            dropped.swapaxes(-1, -2), g_y, out=heads_last_empty(xp, (*leading, s, v.shape[-1]), p.dtype)
-        )
-        g_p = xp.matmul(g_y, v.swapaxes(-1, -2))  # [..., T, M] @ [..., M, S] -> [..., T, S]
-        if keep is not None:
-            g_p = self.backend.dropout(g_p, keep, self.keep_scale)
-        g_scores = self.backend.softmax_backward_(g_p, p)
-        g_scores *= self.scale
-        g_q = xp.matmul(g_scores, k, out=heads_last_empty(xp, (*leading, t, q.shape[-1]), p.dtype))
-        g_k = xp.matmul(  # [..., S, T] @ [..., T, K] -> [..., S, K]
-            g_scores.swapaxes(-1, -2), q, out=heads_last_empty(xp, (*leading, s, k.shape[-1]), p.dtype)
-        )
-        return g_q, g_k, g_v
-
-
-def heads_last_empty(xp: Any, shape: tuple[int, ...], dtype: Any) -> Any:
-    """An empty [..., H, T, K] array that lies in memory as [..., T, H, K].
-
-    The products write into it at full speed, and joining the heads, transpose and reshape to [..., T, H · K], then
-    copies nothing.
-    """
-    if len(shape) < 3:
-        return xp.empty(shape, dtype)
-    *leading, h, t, k = shape
-    return xp.empty((*leading, t, h, k), dtype).swapaxes(-2, -3)
+        return self.backend.attention_backward(g_y, q, k, v, p, keep, self.keep_scale, self.scale)
 
 
 def scaled_dot_product_attention(

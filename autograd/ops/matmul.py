@@ -99,19 +99,18 @@ class Linear(Op):
         _check_linear_shapes(x.shape, weight.shape, None if bias is None else bias.shape)
         needs_x, needs_weight = self.needs_gradient[:2]
         self.save(x if needs_weight else None, weight if needs_x else None)
-        y = x.reshape(_flat(x)) @ weight.T  # [rows, in] @ [in, out]
-        if bias is not None and self.xp.result_type(y, bias) == y.dtype:
-            y += bias
-        elif bias is not None:
-            y = y + bias
+        y = self.backend.linear(x.reshape(_flat(x)), weight, bias)  # [rows, in] @ [in, out]
         return y.reshape(*x.shape[:-1], weight.shape[0])
 
     def backward(self, g_y):
         x, weight = self.saved
         needs_x, needs_weight = self.needs_gradient[:2]
         g_rows = _for_blas(self.xp, g_y.reshape(_flat(g_y)))  # [rows, out]
-        g_x = (g_rows @ weight).reshape(*g_y.shape[:-1], weight.shape[1]) if needs_x else None
-        g_weight = g_rows.T @ x.reshape(_flat(x)) if needs_weight else None  # [out, rows] @ [rows, in]
+        g_x = g_weight = None
+        if needs_x:
+            g_x = self.backend.product(g_rows, weight).reshape(*g_y.shape[:-1], weight.shape[1])
+        if needs_weight:
+            g_weight = self.backend.product(g_rows.T, x.reshape(_flat(x)))  # [out, rows] @ [rows, in]
         if len(self.needs_gradient) == 2:
             return g_x, g_weight
         return g_x, g_weight, g_rows.sum(axis=0) if self.needs_gradient[2] else None
