@@ -1,0 +1,97 @@
+"""Random shapes, arrays, axes and masks from a NumPy generator, for cases."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+Array = np.ndarray
+Shape = tuple[int, ...]
+Rng = np.random.Generator
+
+GAP = 0.05  # least distance from a kink, between values that are compared, and between bounds
+
+
+def shape(rng: Rng, *, min_ndim: int = 0, max_ndim: int = 3, min_side: int = 1, max_side: int = 4) -> Shape:
+    ndim = rng.integers(min_ndim, max_ndim, endpoint=True)
+    return tuple(rng.integers(min_side, max_side, ndim, endpoint=True).tolist())
+
+
+def shrunk(rng: Rng, full: Shape) -> Shape:
+    """A shape that broadcasts to `full`: some axes of size 1, some leading axes gone."""
+    shape = [1 if rng.random() < 0.4 else n for n in full]
+    return tuple(shape[rng.integers(0, len(full), endpoint=True) :])
+
+
+def broadcastable(rng: Rng, number: int = 2, **limits: int) -> list[Shape]:
+    """Shapes that broadcast against each other."""
+    full = shape(rng, **{"min_ndim": 1, **limits})
+    return [shrunk(rng, full) for _ in range(number)]
+
+
+def relayout(rng: Rng, array: Array) -> Array:
+    """The same numbers in another order in memory: by columns, with gaps, backwards, or as they were; writable."""
+    if rng.random() < 0.5 or not array.ndim or not array.size:
+        return array
+    order = rng.permutation(array.ndim)
+    steps = rng.choice([-2, -1, 1, 2], array.ndim)
+    room = np.full([array.shape[i] * abs(steps[i]) for i in order], np.nan)  # the gaps must never be read
+    view = room.transpose(np.argsort(order))[tuple([slice(None, None, int(step)) for step in steps])]
+    view[...] = array
+    return view
+
+
+def uniform(rng: Rng, shape: Shape, low: float = -2.0, high: float = 2.0) -> Array:
+    return relayout(rng, np.asarray(rng.uniform(low, high, shape)))
+
+
+def away_from(rng: Rng, shape: Shape, points: Sequence[float] = (0.0,), low: float = -2.0, high: float = 2.0) -> Array:
+    """Numbers at least GAP away from `points`, which lie more than 4 GAP apart."""
+    x = np.asarray(rng.uniform(low, high, shape))
+    for point in points:
+        side = np.where(x < point, -1, 1)
+        x = np.where(np.abs(x - point) < GAP, point + side * GAP * (1 + rng.random(shape)), x)
+    return relayout(rng, x)
+
+
+def positive(rng: Rng, shape: Shape, low: float = 0.3, high: float = 3.0) -> Array:
+    return uniform(rng, shape, low, high)
+
+
+def distinct(rng: Rng, *shapes: Shape) -> list[Array]:
+    """Arrays whose numbers, all together, are at least GAP apart."""
+    sizes = [math.prod(shape) for shape in shapes]
+    total = sum(sizes)
+    values = (rng.permutation(total) - total / 2 + rng.uniform(-0.25, 0.25, total)) * 2 * GAP
+    parts = np.split(values, np.cumsum(sizes)[:-1])
+    return [relayout(rng, part.reshape(shape)) for part, shape in zip(parts, shapes, strict=True)]
+
+
+def axis(rng: Rng, ndim: int, *, none: bool = True, several: bool = True) -> int | tuple[int, ...] | None:
+    """None, an axis or a tuple of axes; negative about every second time."""
+    kinds = ["none"] * none + ["one"] * (ndim > 0) + ["several"] * several
+    kind = rng.choice(kinds)
+    if kind == "none":
+        return None
+    if kind == "one":
+        return int(rng.integers(-ndim, ndim))
+    chosen = rng.permutation(ndim)[: rng.integers(0, ndim, endpoint=True)]
+    return tuple([int(a) - ndim * int(rng.integers(2)) for a in chosen])
+
+
+def mask(rng: Rng, shape: Shape, density: float = 0.6) -> Array:
+    return np.asarray(rng.random(shape) < density)
+
+
+def attention_mask(rng: Rng, shape: Shape) -> Array:
+    """A mask over keys (the last axis) in which about every fifth query may attend to nothing."""
+    allowed = np.asarray(rng.random(shape) < 0.6)
+    return allowed & (rng.random((*shape[:-1], 1)) < 0.8)
+
+
+def indices(rng: Rng, shape: Shape, size: int, *, negative: bool = False) -> Array:
+    """Integers below `size`, with repetitions where there are enough of them; in any integer dtype."""
+    dtype = (np.int64, np.int32, np.int16)[rng.integers(3)]
+    return rng.integers(-size if negative else 0, size, shape).astype(dtype)
