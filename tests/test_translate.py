@@ -14,9 +14,11 @@ from pathlib import Path
 
 import pytest
 
+import minitf.translator
 import translate
 from minitf.cli import run_command
 from minitf.metrics import bleu
+from minitf.search import BeamSearchConfig
 from minitf.translator import Translator
 
 PROGRAM = Path(translate.__file__)
@@ -129,7 +131,6 @@ def test_an_input_that_can_be_read_only_once(tiny_run, expected, tmp_path, call)
     [
         ([], {}, {}),
         (["--beam", "1"], {}, {"beam": 1}),
-        (["--alpha", "3"], {}, {"alpha": 3.0}),
         (["--average", "1"], {"average": 1}, {}),
         (["--checkpoint", "2"], {"checkpoint": 2}, {}),
         (["--max-tokens-per-batch", "9", "--threads", "1"], {}, {}),
@@ -142,6 +143,24 @@ def test_flags_do_what_the_library_does(tiny_run, source, call, flags, load, sea
     status, out, _ = call(tiny_run, "--input", source, "--quiet", *SHORT, *flags)
     assert status == 0
     assert out.splitlines() == translator.translate(LINES)
+
+
+def test_search_flags_reach_the_search(make_run, source, call, monkeypatch):
+    seen = []
+    real = minitf.translator.beam_search
+
+    def spy(model, batch, search):
+        seen.append(search)
+        return real(model, batch, search)
+
+    monkeypatch.setattr(minitf.translator, "beam_search", spy)
+    path = make_run(beam=3, alpha=0.8, max_extra_length=4)
+    call(path, "--input", source, "--quiet")
+    call(path, "--input", source, "--quiet", "--beam", "2", "--alpha", "0", "--max-extra-length", "1")
+    assert seen == [
+        BeamSearchConfig(beam=3, alpha=0.8, max_extra_length=4),
+        BeamSearchConfig(beam=2, alpha=0.0, max_extra_length=1),
+    ]
 
 
 def test_scores_stand_beside_the_translations_never_among_them(tiny_run, expected, source, tmp_path, call):
@@ -243,6 +262,7 @@ def test_bytes_that_are_not_utf8_stop_or_are_replaced(tiny_run, tmp_path):
     path.write_bytes(bad)
     output.write_text("what was there before\n")
     assert_one_error(run(tiny_run, "--input", path, "--output", output), "bad.en, line 2")
+    assert run(tiny_run, *SHORT, "--quiet", "--input", path, "--errors", "replace").stdout.count(b"\n") == 3
     assert output.read_text() == "what was there before\n"
     assert sorted(tmp_path.iterdir()) == [path, output]
 

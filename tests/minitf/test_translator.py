@@ -12,10 +12,10 @@ import pytest
 import minitf.translator
 from minitf.checkpoint import CheckpointStore
 from minitf.config import PRESETS
-from minitf.data.vocabulary import EOS, PAD, normalise
+from minitf.data.vocabulary import BOS, EOS, PAD, normalise
 from minitf.errors import UserError
 from minitf.rundir import RunDirectory
-from minitf.search import BeamSearchConfig
+from minitf.search import BeamSearchConfig, beam_search, greedy_search
 from minitf.transformer import Transformer
 from minitf.translator import Translation, Translator, _join, batches_by_length, split_long
 
@@ -339,6 +339,20 @@ def test_a_line_alone_is_translated_as_among_others(tiny_run):
     assert together == [translator.translate([line])[0] for line in ENGLISH]
     assert together == translator.translate(ENGLISH[::-1])[::-1]
     assert together == list(translator.translate_stream(iter(ENGLISH), max_tokens_per_batch=8))
+
+
+@pytest.mark.parametrize("search", [beam_search, lambda *given: [[found] for found in greedy_search(*given)]])
+def test_hypotheses_have_the_probability_that_the_whole_model_gives_them(tiny_run, tiny_vocabulary, search):
+    """Step by step with caches, beams that move and sentences that leave: as in one forward pass over the output."""
+    model = load(tiny_run, dtype="float64").model
+    ids = [[*sentence, EOS] for sentence in tiny_vocabulary.encode(["the cat", "a tree and a house", "der Hund sang"])]
+    source = np.array([sentence + [PAD] * (max(map(len, ids)) - len(sentence)) for sentence in ids])
+    for (best, *_), sentence in zip(search(model, source, BeamSearchConfig(max_extra_length=9)), ids, strict=True):
+        output = [*best.tokens, EOS] if best.finished else list(best.tokens)
+        logits = model(np.array([sentence]), np.array([[BOS, *output[:-1]]])).data[0]  # [T, V]
+        log_probabilities = logits - np.log(np.exp(logits).sum(axis=1, keepdims=True))
+        expected = log_probabilities[np.arange(len(output)), output].sum()
+        assert best.log_probability == pytest.approx(expected, rel=1e-10)
 
 
 def test_the_first_of_the_n_best_is_the_translation(tiny_run):
