@@ -23,6 +23,8 @@ class Tensor:
     """
 
     __slots__ = ("__weakref__", "_requires_grad", "data", "grad", "hooks", "index", "op", "version")
+    data: Any
+    _requires_grad: bool
     __array_ufunc__ = None  # `ndarray * Tensor` comes to Tensor.__rmul__ instead of looping over elements
 
     def __init__(self, data: Any, requires_grad: bool = False, dtype: Any = None):

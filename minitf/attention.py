@@ -43,9 +43,7 @@ class MultiHeadAttention(Module):
     def attend(self, q: Tensor, k: Tensor, v: Tensor, mask: Array | None = None, is_causal: bool = False) -> Tensor:
         """Attention between projected heads.  Shapes: q [B, H, T, K], k [B, H, S, K], v [B, H, S, d_v] -> [B, T, D]"""
         p = self.dropout.p if self.training else 0.0
-        return self.output(
-            join_heads(ag.scaled_dot_product_attention(q, k, v, mask, is_causal=is_causal, dropout=p))
-        )
+        return self.output(join_heads(ag.scaled_dot_product_attention(q, k, v, mask, is_causal=is_causal, dropout=p)))
 
     def split_heads(self, x: Tensor) -> Tensor:
         """Shapes: [B, T, H · K] -> [B, H, T, K], a view"""

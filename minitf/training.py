@@ -217,9 +217,7 @@ def prepare_split(
     name: str, paths: PathPair, vocabulary: Vocabulary, directory: RunDirectory, config: RunConfig, say: Say
 ) -> PreparedCorpus:
     """Token ids of one split, memory-mapped; says how many pairs are left out and why."""
-    corpus = prepare(
-        *paths, vocabulary, directory.data_path / name, max_length=config.max_length, errors=config.errors
-    )
+    corpus = prepare(*paths, vocabulary, directory.data_path / name, max_length=config.max_length, errors=config.errors)
     left_out = []
     if corpus.dropped_empty:
         left_out.append(f"{corpus.dropped_empty:,} with an empty side")

@@ -138,9 +138,7 @@ class DecoderLayer(Module):
 
     def _attend_back(self, y: Tensor, past: SelfAttentionCache) -> Tensor:
         attention = self.self_attention
-        keys, values = past.append(
-            attention.split_heads(attention.key(y)), attention.split_heads(attention.value(y))
-        )
+        keys, values = past.append(attention.split_heads(attention.key(y)), attention.split_heads(attention.value(y)))
         return attention.attend(attention.split_heads(attention.query(y)), keys, values)
 
     def _attend_source(self, y: Tensor, cache: LayerCache, memory_mask: Array) -> Tensor:

@@ -77,16 +77,16 @@ class CpuBackend(Backend):
         block = max(1, BLOCK_BYTES // max(row_bytes, 1))
         self._run_blocks(work, rows, block, worth_waking=rows * row_bytes >= SERIAL_BYTES)
 
-    def _run_blocks(self, work: Callable[[slice], None], rows: int, block: int, worth_waking: bool = True) -> None:
+    def _run_blocks(self, work: Callable[[slice], Any], rows: int, block: int, worth_waking: bool = True) -> None:
         starts = iter(range(0, rows, block))  # shared: each thread takes the next block when it is done with one
 
         def run() -> None:
             for start in starts:
                 work(slice(start, min(start + block, rows)))
 
-        others = [] if self._pool is None or not worth_waking or rows <= block else [
-            self._pool.submit(run) for _ in range(self.threads - 1)  # type: ignore[operator]
-        ]  # fmt: skip
+        others = []
+        if self._pool is not None and self.threads is not None and worth_waking and rows > block:
+            others = [self._pool.submit(run) for _ in range(self.threads - 1)]
         run()
         for other in others:
             other.result()

@@ -25,7 +25,9 @@ def report_held_out(run: Run, say: Say) -> None:
             file.writelines(line + "\n" for line in hypotheses)
         score = bleu(hypotheses, reference)
         exact = exact_match(hypotheses, reference)
-        run.log.append({"step": run.state.step, "bleu": score.score, "exact_match": exact, "signature": score.signature})
+        run.log.append(
+            {"step": run.state.step, "bleu": score.score, "exact_match": exact, "signature": score.signature}
+        )
         say(f"held-out BLEU {score.score:.2f} ({score.signature}), exact match {100 * exact:.1f} %")
     show_samples(run, translator, say)
     say(f"\nthe run is in {folder}; translate with it:")

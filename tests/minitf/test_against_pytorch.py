@@ -47,10 +47,10 @@ class Peer:
         weight, bias = self.p[f"{name}.weight"], self.p[f"{name}.bias"]
         return torch.nn.functional.layer_norm(x, x.shape[-1:], weight, bias, self.config.norm_epsilon)
 
-    def residual(self, name, x, sublayer):
+    def sublayer(self, name, x, function):
         if self.config.norm == "pre":
-            return x + sublayer(self.norm(f"{name}_residual.norm", x))
-        return self.norm(f"{name}_residual.norm", x + sublayer(x))
+            return x + function(name, self.norm(f"{name}_residual.norm", x))
+        return self.norm(f"{name}_residual.norm", x + function(name, x))
 
     def feed_forward(self, name, x):
         f = torch.nn.functional
@@ -81,16 +81,14 @@ class Peer:
         causal = torch.ones(target.shape[1], target.shape[1], dtype=torch.bool).tril()
         x, y = self.embed("source", source), self.embed("target", target)
         for i in range(self.config.layers):
-            name = f"encoder.layers.{i}"
-            x = self.residual(f"{name}.self_attention", x, lambda z: self.attention(f"{name}.self_attention", z, z, seen))
-            x = self.residual(f"{name}.feed_forward", x, lambda z: self.feed_forward(f"{name}.feed_forward", z))
+            x = self.sublayer(f"encoder.layers.{i}.self_attention", x, lambda n, z: self.attention(n, z, z, seen))
+            x = self.sublayer(f"encoder.layers.{i}.feed_forward", x, self.feed_forward)
         if self.config.norm == "pre":
             x = self.norm("encoder.norm", x)
         for i in range(self.config.layers):
-            name = f"decoder.layers.{i}"
-            y = self.residual(f"{name}.self_attention", y, lambda z: self.attention(f"{name}.self_attention", z, z, causal))
-            y = self.residual(f"{name}.cross_attention", y, lambda z: self.attention(f"{name}.cross_attention", z, x, seen))
-            y = self.residual(f"{name}.feed_forward", y, lambda z: self.feed_forward(f"{name}.feed_forward", z))
+            y = self.sublayer(f"decoder.layers.{i}.self_attention", y, lambda n, z: self.attention(n, z, z, causal))
+            y = self.sublayer(f"decoder.layers.{i}.cross_attention", y, lambda n, z: self.attention(n, z, x, seen))
+            y = self.sublayer(f"decoder.layers.{i}.feed_forward", y, self.feed_forward)
         if self.config.norm == "pre":
             y = self.norm("decoder.norm", y)
         shared = self.config.share_embeddings
