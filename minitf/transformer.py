@@ -12,7 +12,7 @@ from autograd import Tensor, no_grad
 from minitf.attention import MultiHeadAttention, SelfAttentionCache, join_heads, padding_mask
 from minitf.config import TransformerConfig
 from minitf.errors import UserError
-from minitf.layers import Dropout, Embedding, FeedForward, Initializer, LayerNorm, Linear, Module, Parameter
+from minitf.layers import Dropout, Embedding, FeedForward, Initializer, LayerNorm, Module, Parameter
 
 Array = Any
 
