@@ -37,10 +37,9 @@ class Progress:
 
     def update(self, record: dict[str, Any], remaining_s: float) -> None:
         """Show the figures of a log record and the time left."""
-        text = (
-            f"loss {record['loss']:.3f}  ppl {record['perplexity']:.2f}  {record['target_tokens_per_s']:,.0f} tokens/s  "
-            f"lr {record['learning_rate']:.2e}  {clock(remaining_s)} left"
-        )
+        speed = f"{record['target_tokens_per_s']:,.0f} tokens/s"
+        loss = f"loss {record['loss']:.3f}  ppl {record['perplexity']:.2f}"
+        text = f"{loss}  {speed}  lr {record['learning_rate']:.2e}  {clock(remaining_s)} left"
         if "valid_loss" in record:
             self.say(
                 f"step {record['step']:,}: validation loss {record['valid_loss']:.4f}, "
