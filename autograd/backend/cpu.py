@@ -428,7 +428,7 @@ def _softmax_block_(scores: Array, bias: Array | None) -> None:
         scores += bias
     top = scores.max(axis=-1, keepdims=True)
     if bias is not None:
-        np.copyto(top, 0, where=np.isneginf(top))  # -inf - (-inf) would be NaN
+        np.copyto(top, 0, where=np.isneginf(top.real))  # -inf - (-inf) would be NaN
     scores -= top
     np.exp(scores, out=scores)
     total = scores.sum(axis=-1, keepdims=True)

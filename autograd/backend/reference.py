@@ -153,7 +153,7 @@ class Backend:
             xp.copyto(scores, -math.inf, where=~mask)
         top = scores.max(axis=-1, keepdims=True)
         if mask is not None:
-            top = xp.where(xp.isneginf(top), 0, top)  # -inf - (-inf) would be NaN
+            top = xp.where(xp.isneginf(top.real), 0, top)  # -inf - (-inf) would be NaN
         scores -= top
         xp.exp(scores, out=scores)
         total = scores.sum(axis=-1, keepdims=True)

@@ -175,10 +175,10 @@ def _to_extrema(op: Op, axis: Axis, g_y: Any) -> Any:
 def _wide(xp: Any, x: Any) -> tuple[Any, Any]:
     """x in a dtype that holds sums of exponentials, and the dtype of the result: float16 is computed in float32.
 
-    Integers give float64, as they do where NumPy divides them.
+    Integers give float64, as they do where NumPy divides them; complex numbers, which gradcheck sends, stay complex.
     """
     x = xp.asarray(x)
-    if x.dtype.kind != "f":
+    if x.dtype.kind not in "fc":
         return x.astype(xp.float64), xp.dtype(xp.float64)
     return (x.astype(xp.float32) if x.dtype == xp.float16 else x), x.dtype
 
