@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -22,27 +23,30 @@ class GetItem(Op):
     """
 
     def forward(self, x, *arrays, index):
-        self.shape = x.shape
-        parts = iter(arrays)
-        index = tuple([next(parts) if part is _HERE else part for part in index])
-        if self.needs_gradient[0]:
-            self.index = index
-            self.save(*arrays)
-        return x[index]
+        self.shape, self.index = x.shape, index
+        self.save(*arrays)
+        return x[_filled_in(index, arrays)]
 
     def backward(self, g_y):
-        return self._g_x(g_y, self.saved), *[None] * len(self.saved)
+        arrays = self.saved
+        return self._g_x(g_y, arrays, _filled_in(self.index, arrays)), *[None] * len(arrays)
 
-    def _g_x(self, g_y, arrays):
+    def _g_x(self, g_y, arrays, index):
         if not arrays or (len(arrays) == 1 and arrays[0].dtype.kind == "b"):  # nothing can be picked twice
             g_x = self.xp.zeros(self.shape, g_y.dtype)
-            g_x[self.index] = g_y
+            g_x[index] = g_y
             return g_x
-        if len(self.index) == 1:
+        if len(index) == 1:
             return add_rows(self.backend, g_y, arrays[0], self.shape)
         size = math.prod(self.shape)
-        positions = self.xp.arange(size).reshape(self.shape)[self.index]  # where each element came from
+        positions = self.xp.arange(size).reshape(self.shape)[index]  # where each element came from
         return self.backend.add_at(positions.reshape(-1), g_y.reshape(-1), size).reshape(self.shape)
+
+
+def _filled_in(index: tuple[Any, ...], arrays: Sequence[Any]) -> tuple[Any, ...]:
+    """The index as NumPy takes it: the arrays at their places."""
+    rest = iter(arrays)
+    return tuple([next(rest) if part is _HERE else part for part in index])
 
 
 def getitem(x: Any, index: Any) -> Tensor:
@@ -53,9 +57,8 @@ def getitem(x: Any, index: Any) -> Tensor:
         if part is None or part is Ellipsis or isinstance(part, (slice, np.integer)) or type(part) is int:
             parts.append(part)
             continue
-        if not hasattr(part, "dtype") or isinstance(
-            part, np.generic
-        ):  # a list, a tuple, a bool: an array for NumPy too
+        # what else NumPy takes for an array: lists, tuples, ranges, booleans
+        if not hasattr(part, "dtype") or isinstance(part, np.generic):
             part = np.asarray(part) if np.size(part) else np.zeros(np.shape(part), np.intp)
         arrays.append(part)
         parts.append(_HERE)

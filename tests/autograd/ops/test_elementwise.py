@@ -214,6 +214,8 @@ def test_common_exponents_take_the_short_way():
     ]
     assert (Tensor(np.array([1, 2])) ** 2).dtype == np.int64
     assert (Tensor(np.array([1, 4])) ** 0.5).dtype == np.float64
+    with pytest.raises(ValueError, match="Integers to negative integer powers"):
+        Tensor(np.array([1, 4])) ** -1
 
 
 def test_power_of_an_integer_base():

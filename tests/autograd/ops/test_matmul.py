@@ -110,16 +110,29 @@ def test_matmul_of_views():
         check_gradients(function, a, b)
 
 
-def test_a_batch_times_one_matrix_is_one_product(monkeypatch):
-    """Neither the result nor the gradient of the matrix is computed per batch element."""
+def ranks_of_products(monkeypatch, a, b):
+    """The numbers of axes of the factors of every call of matmul, forward and then backward."""
     ranks = []
     matmul = np.matmul
     monkeypatch.setattr(np, "matmul", lambda a, b: ranks.append((a.ndim, b.ndim)) or matmul(a, b))
-    a, b = leaf((5, 2, 4, 3)), leaf((3, 2))
     y = ag.matmul(a, b)
+    forward = list(ranks)
+    ranks.clear()
     y.backward(np.ones(y.shape))
-    assert ranks
-    assert all(rank == (2, 2) for rank in ranks)
+    return forward, ranks
+
+
+@pytest.mark.parametrize("shape", [(3, 2), (3,)])
+def test_a_batch_times_one_matrix_is_one_product(monkeypatch, shape):
+    """Neither the result nor the gradient of the matrix is computed per batch element."""
+    forward, backward = ranks_of_products(monkeypatch, leaf((5, 2, 4, 3)), leaf(shape))
+    assert forward == [(2, len(shape))]
+    assert set(backward) <= {(2, 2)}
+
+
+def test_one_matrix_times_a_batch_has_a_gradient_of_one_product(monkeypatch):
+    _, backward = ranks_of_products(monkeypatch, leaf((4, 3)), leaf((5, 2, 3, 6)))
+    assert backward.count((4, 4)) + backward.count((2, 4)) + backward.count((4, 2)) == 1  # that of the batch alone
 
 
 def test_matmul_saves_only_what_it_needs():
