@@ -51,13 +51,13 @@ def set_state(state: tuple[int, int, int]) -> None:
 
 
 def threshold(p: float) -> int:
-    """The 16-bit level below which an element is dropped: P(drop) = threshold / 65536.
+    """The 16-bit level below which an element is dropped: P(drop) = threshold / 65536, never all of them.
 
     Raises: ValueError for a probability outside [0, 1).
     """
     if not 0 <= p < 1:
         raise ValueError(f"dropout probability {p} is outside [0, 1)")
-    return round(p * LEVELS)
+    return min(round(p * LEVELS), LEVELS - 1)  # what is kept is scaled by 1 / P(keep)
 
 
 def keep_mask(shape: tuple[int, ...], p: float) -> tuple[np.ndarray, float]:
