@@ -1,0 +1,235 @@
+"""Masks are a function of (seed, step, site, position): against the generator written out by hand, and in bulk."""
+
+import math
+import threading
+
+import numpy as np
+import pytest
+
+import autograd as ag
+from autograd import Tensor, random
+
+WORD = 2**64 - 1
+
+
+def philox4x64(counter, key):
+    """Ten rounds, as Salmon et al. 2011 write them down, on Python integers."""
+    c0, c1, c2, c3 = counter
+    k0, k1 = key
+    for _ in range(10):
+        product0, product2 = 0xD2E7470EE14C6C93 * c0, 0xCA5A826395121157 * c2
+        c0, c1, c2, c3 = (product2 >> 64) ^ c1 ^ k0, product2 & WORD, (product0 >> 64) ^ c3 ^ k1, product0 & WORD
+        k0, k1 = (k0 + 0x9E3779B97F4A7C15) & WORD, (k1 + 0xBB67AE8584CAA73B) & WORD
+    return [c0, c1, c2, c3]
+
+
+def expected_bits(seed, step, site, size):
+    """Sixteen bits an element, the low ones of a word first; blocks of four words count from 1."""
+    result = []
+    block = 0
+    while len(result) < size:
+        block += 1
+        for word in philox4x64((block, step, 0, 0), (seed, site)):
+            result += [(word >> shift) & 0xFFFF for shift in (0, 16, 32, 48)]
+    return result[:size]
+
+
+@pytest.fixture(autouse=True)
+def stream_of_others():
+    """Leave the stream of this thread as it was found."""
+    before = random.get_state()
+    yield
+    random.set_state(before)
+
+
+# ---- The generator ----
+
+
+@pytest.mark.parametrize(
+    ("counter", "key", "expected"),
+    [
+        ((0,) * 4, (0,) * 2, "16554d9eca36314c db20fe9d672d0fdc d7e772cee186176b 7e68b68aec7ba23b"),
+        ((WORD,) * 4, (WORD,) * 2, "87b092c3013fe90b 438c3c67be8d0224 9cc7d7c69cd777b6 a09caebf594f0ba0"),
+        (
+            (0x243F6A8885A308D3, 0x13198A2E03707344, 0xA4093822299F31D0, 0x082EFA98EC4E6C89),
+            (0x452821E638D01377, 0xBE5466CF34E90C6C),
+            "a528f45403e61d95 38c72dbd566e9788 a5a1610e72fd18b5 57bd43b5e52b7fe6",
+        ),
+    ],
+    ids=["zeros", "ones", "digits of pi"],
+)
+def test_the_oracle_gives_the_published_answers(counter, key, expected):
+    """The known answers of the authors' library for philox4x64 with 10 rounds."""
+    assert [f"{word:016x}" for word in philox4x64(counter, key)] == expected.split()
+
+
+@pytest.mark.parametrize(
+    ("seed", "step", "site"),
+    [(0, 0, 0), (1, 0, 0), (0, 1, 0), (0, 0, 1), (WORD, 12_345_678, 77), (0x452821E638D01377, 2**40 + 3, 2**33)],
+)
+@pytest.mark.parametrize("size", [1, 3, 4, 16, 17, 70])
+def test_bits_are_those_of_the_generator(seed, step, site, size):
+    bits = random.bits(seed, step, site, (size,))
+    assert bits.dtype == np.uint16
+    assert bits.tolist() == expected_bits(seed, step, site, size)
+
+
+def test_bits_do_not_depend_on_the_shape_but_on_the_position():
+    flat = random.bits(5, 6, 7, (120,))
+    np.testing.assert_array_equal(random.bits(5, 6, 7, (2, 3, 20)).reshape(-1), flat)
+    np.testing.assert_array_equal(random.bits(5, 6, 7, (101,)), flat[:101])
+    assert random.bits(5, 6, 7, ()) == flat[0]
+    assert random.bits(5, 6, 7, (3, 0)).shape == (3, 0)
+
+
+# ---- Masks and their numbering ----
+
+
+def test_a_mask_keeps_where_the_bits_reach_the_threshold():
+    random.set_state((9, 4, 2))
+    keep, scale = random.keep_mask((5, 8), 0.25)
+    assert keep.dtype == bool
+    assert keep.tolist() == (np.array(expected_bits(9, 4, 2, 40)).reshape(5, 8) >= 16384).tolist()
+    assert scale == 65536 / 49152
+
+
+def test_the_same_seed_step_site_and_shape_give_the_same_mask():
+    random.manual_seed(3)
+    random.begin_step(11)
+    first = [random.keep_mask((4, 5), 0.5)[0] for _ in range(3)]
+    assert len({mask.tobytes() for mask in first}) == 3  # every site has its own
+    random.begin_step(11)
+    again = [random.keep_mask((4, 5), 0.5)[0] for _ in range(3)]
+    np.testing.assert_array_equal(first, again)
+
+
+def test_a_mask_does_not_depend_on_what_was_drawn_before():
+    random.manual_seed(3)
+    random.begin_step(2)
+    random.keep_mask((7,), 0.1)
+    after_little = random.keep_mask((50,), 0.5)[0]
+    random.begin_step(1)
+    for size in (1, 100, 1000):
+        random.keep_mask((size,), 0.3)
+    random.begin_step(2)
+    random.keep_mask((1000, 3), 0.9)
+    np.testing.assert_array_equal(random.keep_mask((50,), 0.5)[0], after_little)
+
+
+def test_seed_step_and_site_each_change_the_mask():
+    base = random.bits(1, 2, 3, (64,))
+    for other in ((2, 2, 3), (1, 3, 3), (1, 2, 4)):
+        assert (random.bits(*other, (64,)) != base).sum() > 50, other
+
+
+def test_manual_seed_starts_over():
+    random.manual_seed(8)
+    first = random.keep_mask((30,), 0.5)[0]
+    random.begin_step(4)
+    random.keep_mask((30,), 0.5)
+    random.manual_seed(8)
+    assert random.get_state() == (8, 0, 0)
+    np.testing.assert_array_equal(random.keep_mask((30,), 0.5)[0], first)
+    random.manual_seed(WORD)
+    random.keep_mask((3,), 0.5)
+
+
+@pytest.mark.parametrize("seed", [-1, 2**64])
+def test_a_seed_out_of_range_is_refused(seed):
+    with pytest.raises(ValueError, match=rf"seed={seed} is outside 0 … 2\*\*64 - 1"):
+        random.manual_seed(seed)
+
+
+def test_state_is_all_there_is_to_save():
+    random.manual_seed(21)
+    random.begin_step(5)
+    random.keep_mask((3,), 0.5)
+    state = random.get_state()
+    assert state == (21, 5, 1)
+    expected = [random.keep_mask((40,), 0.5)[0] for _ in range(2)]
+    random.manual_seed(0)
+    random.set_state(state)
+    np.testing.assert_array_equal([random.keep_mask((40,), 0.5)[0] for _ in range(2)], expected)
+    assert random.get_state() == (21, 5, 3)
+
+
+def test_every_thread_counts_for_itself():
+    """A translation in another thread neither takes sites from a training step nor sees its seed."""
+    random.set_state((1, 2, 3))
+    seen = {}
+
+    def other():
+        seen["at first"] = random.get_state()
+        random.manual_seed(1)
+        random.begin_step(2)
+        seen["mask"] = random.keep_mask((50,), 0.5)[0]
+        seen["after"] = random.get_state()
+
+    thread = threading.Thread(target=other)
+    thread.start()
+    thread.join()
+    assert seen["at first"] == (0, 0, 0)
+    assert seen["after"] == (1, 2, 1)
+    assert random.get_state() == (1, 2, 3)
+    random.set_state((1, 2, 0))
+    np.testing.assert_array_equal(random.keep_mask((50,), 0.5)[0], seen["mask"])
+
+
+# ---- Probabilities ----
+
+
+@pytest.mark.parametrize("p", [0.1, 0.3, 0.5, 0.9])
+def test_the_share_of_dropped_elements(p):
+    """Within four standard deviations, in all and along each axis; and no two neighbours know of each other."""
+    random.set_state((17, 0, 0))
+    keep, scale = random.keep_mask((400, 500), p)
+    dropped = ~keep
+    assert scale == pytest.approx(1 / (1 - p), rel=1e-4)
+    assert abs(dropped.mean() - p) < 4 * math.sqrt(p * (1 - p) / dropped.size)
+    for axis, n in ((0, 400), (1, 500)):
+        assert np.abs(dropped.mean(axis=axis) - p).max() < 5 * math.sqrt(p * (1 - p) / n)
+    centred = dropped - p
+    for a, b in ((centred[:, 1:], centred[:, :-1]), (centred[1:], centred[:-1]), (centred[:, 4:], centred[:, :-4])):
+        assert abs((a * b).mean()) < 4 * p * (1 - p) / math.sqrt(a.size)
+
+
+def test_the_mean_is_kept():
+    """keep · scale has mean 1 over all 65,536 levels, so also for a p that no 16 bits can express."""
+    for p in (0.1, 1 / 3, 0.77):
+        drop_below = random.threshold(p)
+        _, scale = random.keep_mask((1,), p)
+        assert (random.LEVELS - drop_below) * scale == pytest.approx(random.LEVELS, rel=1e-15)
+        assert abs(drop_below / random.LEVELS - p) <= 0.5 / random.LEVELS
+
+
+def test_a_probability_of_nearly_one_still_keeps_something():
+    """Rounded to 16 bits it would be 1, and what is kept would be scaled by infinity."""
+    random.set_state((0, 0, 0))
+    keep, scale = random.keep_mask((400_000,), 1 - 1e-9)
+    assert scale == 65536
+    assert 0 < keep.sum() < 30
+
+
+def test_a_probability_of_nearly_zero_drops_nothing():
+    keep, scale = random.keep_mask((1000,), 1e-9)
+    assert keep.all()
+    assert scale == 1
+
+
+@pytest.mark.parametrize("p", [-0.1, 1.0, 1.5, math.nan])
+def test_probabilities_outside_the_range_are_refused_without_taking_a_site(p):
+    random.set_state((0, 0, 0))
+    with pytest.raises(ValueError, match=rf"dropout probability {p} is outside \[0, 1\)"):
+        random.keep_mask((3,), p)
+    assert random.get_state() == (0, 0, 0)
+
+
+def test_ops_take_one_site_each_in_the_order_of_the_calls():
+    random.set_state((2, 3, 0))
+    x = Tensor(np.ones((6, 4)))
+    ag.dropout(x, 0.5)
+    ag.dropout(x, 0.0)  # draws nothing
+    ag.dropout(x, 0.5, training=False)
+    second = ag.dropout(x, 0.5).data
+    assert random.get_state() == (2, 3, 2)
+    np.testing.assert_array_equal(second, (random.bits(2, 3, 1, (6, 4)) >= 32768) * 2.0)
