@@ -7,6 +7,7 @@ from numeric import check_gradients
 import autograd as ag
 from autograd import Tensor
 from autograd.backend import Backend, CpuBackend
+from autograd.ops.index import add_rows
 
 
 def normal(shape, seed=0):
@@ -138,6 +139,22 @@ def test_repeated_indices_add_up_in_every_dtype(dtype):
     np.testing.assert_array_equal(x.grad.data, [[1, 0], [0, 0], [0, 0], [0, 5]])
 
 
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int16, np.uint64])
+@pytest.mark.parametrize("shape", [(300,), (300, 2)])
+def test_narrow_indices_into_many_rows(shape, dtype):
+    indices = np.array([100, 1, 100], dtype)
+    check_gradients(lambda x: x[indices], np.zeros(shape))
+    check_gradients(lambda x: ag.take(x, indices, 0), np.zeros(shape))
+
+
+@pytest.mark.parametrize("width", [1, 2])
+def test_the_same_row_from_both_ends(backend, width):
+    g = np.arange(3.0 * width).reshape(3, width)
+    result = add_rows(backend, g, np.array([-1, 4, 0]), (5, width))
+    np.testing.assert_array_equal(result[4], g[0] + g[1])
+    np.testing.assert_array_equal(result[0], g[2])
+
+
 def test_iteration_and_unpacking():
     x = Tensor(normal((2, 3)), requires_grad=True)
     a, b = x
@@ -214,10 +231,11 @@ def backend(request):
 
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+@pytest.mark.parametrize("index_dtype", [np.uint8, np.int32, np.int64])
 @pytest.mark.parametrize("width", [1, 7, 512])
-def test_adding_up_rows(backend, width, dtype):
+def test_adding_up_rows(backend, width, index_dtype, dtype):
     rng = np.random.default_rng(0)
-    indices = rng.integers(0, 50, 400).astype(rng.choice(["uint8", "int32", "int64"]))
+    indices = rng.integers(0, 50, 400).astype(index_dtype)
     g = rng.integers(-8, 8, (400, width)).astype(dtype)  # small integers: exact in any order
     expected = np.zeros((60, width))
     np.add.at(expected, indices, g)
