@@ -413,8 +413,11 @@ class CpuBackend(Backend):
 
 
 def _part(rows: int) -> int:
-    """Rows of a product's block: at least two blocks, and large ones, as each rearranges the other factor anew."""
-    return max(-(-rows // 2), 256) if rows < 2048 else 1024
+    """Rows of a product's block: large, as each rearranges the other factor anew, but enough blocks to share out.
+
+    With two blocks, one thread that starts late holds up the other; with four or more, the other takes over its share.
+    """
+    return min(512, max(128, -(-rows // 4)))
 
 
 def _mask_bias(mask: Array, dtype: Any) -> Array:
