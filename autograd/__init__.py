@@ -5,4 +5,6 @@ from autograd.engine import Op, apply, enable_grad, grad, is_grad_enabled, no_gr
 from autograd.ops import *  # noqa: F403
 from autograd.ops import __all__ as _ops
 
-__all__ = ["Op", "Tensor", "apply", "enable_grad", "grad", "is_grad_enabled", "no_grad", *_ops]
+from autograd.gradcheck import gradcheck  # isort: skip  (last: it is made of the others, and hides its own module)
+
+__all__ = ["Op", "Tensor", "apply", "enable_grad", "grad", "gradcheck", "is_grad_enabled", "no_grad", *_ops]

@@ -10,5 +10,6 @@
 """
 
 from autograd.testing.case import Case, Example, all_cases, cases_for, register
+from autograd.testing.check import Errors, check_case, check_example
 
-__all__ = ["Case", "Example", "all_cases", "cases_for", "register"]
+__all__ = ["Case", "Errors", "Example", "all_cases", "cases_for", "check_case", "check_example", "register"]

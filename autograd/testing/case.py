@@ -37,13 +37,15 @@ class Case:
     op: name of the class in `Op.registry`
     name: what is special about this way of calling it
     draw: from a random generator to an `Example`, the same one from the same state of the generator
-    analytic: does the function accept complex numbers, as gradcheck's mode="complex" asks?
+    analytic: can the function compute with complex numbers, as gradcheck's mode="complex" asks?
+    fast: has it so many inputs that gradients are checked along random directions only?
     """
 
     op: str
     name: str
     draw: Callable[[np.random.Generator], Example]
     analytic: bool = True
+    fast: bool = False
 
     def make(self, rng: np.random.Generator) -> tuple[Function, list[Array]]:
         """A function, and float64 arrays to differentiate it at."""

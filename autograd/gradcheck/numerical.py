@@ -1,0 +1,250 @@
+"""Derivatives without a backward pass: by central differences or by complex steps."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+
+from autograd.engine import Op, Watcher, watch
+from autograd.gradcheck import NondifferentiableError
+from autograd.gradcheck.function import CheckedFunction, copy_with_layout
+
+Array = np.ndarray
+Move = Callable[[float], tuple[float, Array]]  # from a step to the step that was taken, and the values there
+
+
+class Numerical:
+    """A way to differentiate `function` numerically, with its usual step and tolerances."""
+
+    EPS: ClassVar[float]
+    ATOL: ClassVar[float]
+    RTOL: ClassVar[float]
+
+    def __init__(self, function: CheckedFunction, eps: float):
+        self.function, self.eps = function, eps
+        self.middle = function.evaluate()  # [M], the outputs at the point itself
+
+    def jacobian(self, i: int) -> Array:
+        """d output / d input i.  Shapes: -> [M, n_i]"""
+        raise NotImplementedError
+
+    def along(self, i: int, direction: Array, weights: Array) -> float:
+        """d (weights · output) / dt at x_i + t · direction.  Shapes: direction [n_i], weights [M]"""
+        raise NotImplementedError
+
+    def confirm(self, i: int, direction: Array, weights: Array) -> None:
+        """Raises: ValueError where this way is to blame for a difference, and not the gradient."""
+
+
+def narrow_down(direction: Array, badness: Callable[[Array], float]) -> int:
+    """The element of `direction` to blame: halve it again and again, and go on with the half that is worse."""
+    candidates = np.flatnonzero(direction)
+    while len(candidates) > 1:
+        scores, halves = [], np.array_split(candidates, 2)
+        for half in halves:
+            part = np.zeros_like(direction)
+            part[half] = direction[half]
+            scores.append(np.nan_to_num(badness(part), nan=np.inf))
+        candidates = halves[int(np.argmax(scores))]
+    return int(candidates[0])
+
+
+def _weighted(weights: Array, values: Array) -> float:
+    """weights · values, in which an infinite value of weight 0 does not count."""
+    return float((weights * np.where(weights == 0, 0, values)).sum())
+
+
+# ---- Central differences ----
+
+
+class Central(Numerical):
+    """(f(x + eps) - f(x - eps)) / 2 eps: exact up to eps², and up to rounding divided by eps.
+
+    Raises: NondifferentiableError where the slopes to the left and to the right disagree.
+    """
+
+    EPS, ATOL, RTOL = 1e-6, 1e-5, 1e-3  # PyTorch's
+
+    JUMP_ATOL, JUMP_RTOL = 1e-5, 1e-3  # one-sided slopes that differ by more are looked at again,
+    WIDER = 10  # with a step so many times as wide
+
+    def jacobian(self, i: int) -> Array:
+        point = self.function.points[i]
+        columns = np.zeros((point.size, self.middle.size))
+        for place, index in enumerate(np.ndindex(*point.shape)):
+            value = point[index]
+            if np.isfinite(value) and value + self.eps == value:
+                raise ValueError(
+                    f"eps={self.eps} is lost to rounding beside {self.function.input_name(i, place)} = {value}; "
+                    "choose a larger eps or smaller inputs"
+                )
+            columns[place] = self._by_element(i, place)
+        return columns.T
+
+    def _by_element(self, i: int, place: int) -> Array:
+        """d output / d one element of input i.  Shapes: -> [M]"""
+        point = self.function.points[i]
+        index = np.unravel_index(place, point.shape)
+        value = point[index]
+
+        def move(step: float) -> tuple[float, Array]:
+            point[index] = value + step
+            try:
+                return float(point[index] - value), self.function.evaluate()
+            finally:
+                point[index] = value
+
+        slope, kink = self._slope(move, self.middle, abs(self.middle))
+        if kink is not None:
+            raise self._nondifferentiable(i, place, self.function.output_name(kink[0]), *kink[1:])
+        return slope
+
+    def along(self, i: int, direction: Array, weights: Array) -> float:
+        weights = np.where(np.isfinite(self.middle), weights, 0)  # what is infinite all around has slope 0
+        point, start = self.function.points[i], self.function.points[i].copy()
+        middle = np.array([_weighted(weights, self.middle)])
+
+        def along(part: Array) -> Move:
+            def move(step: float) -> tuple[float, Array]:
+                point[...] = start + (step * part).reshape(start.shape)
+                try:
+                    return step, np.array([_weighted(weights, self.function.evaluate())])
+                finally:
+                    point[...] = start
+
+            return move
+
+        def jump(part: Array) -> float:
+            _, left, right = _slopes(along(part), self.eps, middle)
+            return float(abs(right - left)[0])
+
+        slope, kink = self._slope(along(direction), middle, np.array([_weighted(abs(weights), abs(self.middle))]))
+        if kink is not None:
+            raise self._nondifferentiable(i, narrow_down(direction, jump), "a random sum of the outputs", *kink[1:])
+        return float(slope[0])
+
+    def _slope(self, move: Move, middle: Array, scale: Array) -> tuple[Array, tuple[int, float, float] | None]:
+        """The central slope; and where there is none, with the slopes to the left and to the right.
+
+        Where a function is smooth, the one-sided slopes differ by eps · f'', which grows with eps; at a kink, they
+        differ by the same amount for any step.  So where they differ, a wider step tells a kink from a bend.
+        `scale` is the size of the numbers that were rounded.
+        """
+        slope, left, right = _slopes(move, self.eps, middle)
+        with np.errstate(invalid="ignore"):
+            jump = abs(right - left)
+            noise = 100 * np.finfo(float).eps * np.where(np.isfinite(scale), scale, 0) / self.eps
+            steepest = self.JUMP_RTOL * np.maximum(abs(left), abs(right))
+            kink = ~np.isfinite(slope + jump)
+            suspicious = ~kink & (jump > np.maximum(np.maximum(steepest, self.JUMP_ATOL), noise))
+            if suspicious.any():
+                _, wide_left, wide_right = _slopes(move, self.WIDER * self.eps, middle)
+                kink |= suspicious & ~(abs(wide_right - wide_left) > np.sqrt(self.WIDER) * jump)
+        if not kink.any():
+            return slope, None
+        row = int(np.argmax(np.where(kink, np.nan_to_num(jump, nan=np.inf), -1)))
+        return slope, (row, float(left[row]), float(right[row]))
+
+    def _nondifferentiable(self, i: int, place: int, output: str, left: float, right: float) -> NondifferentiableError:
+        value = self.function.points[i][np.unravel_index(place, self.function.points[i].shape)]
+        return NondifferentiableError(
+            f"the function is not differentiable at {self.function.input_name(i, place)} = {value:.6g}, or not within "
+            f"{self.eps:g} of it: the slope of {output} is {left:.6g} to the left and {right:.6g} to the right (a kink "
+            "as of relu or abs at 0, a tie in max, a bound of clip, the edge of a domain); move this input away"
+        )
+
+
+def _slopes(move: Move, step: float, middle: Array) -> tuple[Array, Array, Array]:
+    """The slopes from left to right, on the left and on the right; 0 where nothing changes, though it be infinite."""
+    up, above = move(step)
+    down, below = move(-step)
+    with np.errstate(all="ignore"):
+        return (
+            np.where(above == below, 0, (above - below) / (up - down)),
+            np.where(below == middle, 0, (below - middle) / down),
+            np.where(above == middle, 0, (above - middle) / up),
+        )
+
+
+# ---- Complex steps ----
+
+
+class ComplexStep(Numerical):
+    """Im f(x + i h) / h: exact up to h² and to rounding, for nothing is subtracted.
+
+    Source: W. Squire and G. Trapp, "Using complex variables to estimate derivatives of real functions",
+    SIAM Review 40 (1998), 110-112
+
+    Raises: ValueError where the function does not carry complex numbers through.
+    """
+
+    EPS, ATOL, RTOL = 1e-20, 1e-12, 1e-12
+
+    def __init__(self, function: CheckedFunction, eps: float):
+        super().__init__(function, eps)
+        self.points = [copy_with_layout(point, np.complex128) for point in function.points]
+
+    def jacobian(self, i: int) -> Array:
+        point = self.points[i]
+        columns = np.zeros((point.size, self.middle.size))
+        for place, index in enumerate(np.ndindex(*point.shape)):
+            value = point[index]
+            point[index] = value + 1j * self.eps
+            columns[place] = self._slopes()
+            point[index] = value
+        return columns.T
+
+    def along(self, i: int, direction: Array, weights: Array) -> float:
+        start = self.points[i].copy()
+        self.points[i][...] = start + 1j * self.eps * direction.reshape(start.shape)
+        slope = _weighted(weights, self._slopes())
+        self.points[i][...] = start
+        return slope
+
+    def confirm(self, i: int, direction: Array, weights: Array) -> None:
+        by_difference = Central(self.function, Central.EPS).along(i, direction, weights)
+        by_step = self.along(i, direction, weights)
+        if not abs(by_step - by_difference) <= 1e-6 + 1e-5 * abs(by_difference):
+            raise _unsuitable("its complex steps disagree with its differences, so some op in it is not analytic")
+
+    def _slopes(self) -> Array:
+        seen = _Watch()
+        try:
+            with warnings.catch_warnings(), watch(seen):
+                warnings.simplefilter("error", np.exceptions.ComplexWarning)
+                values = self.function.evaluate(self.points)
+        except (TypeError, np.exceptions.ComplexWarning) as error:
+            raise _unsuitable(f"{seen.op or 'it'} stops with {type(error).__name__}: {error}") from error
+        if not np.iscomplexobj(values):
+            raise _unsuitable("its outputs for complex inputs are real")
+        if not np.allclose(values.real, self.middle, rtol=1e-9, atol=1e-9):
+            raise _unsuitable("its outputs for complex inputs have other real parts than for real ones")
+        return values.imag / self.eps
+
+
+class _Watch(Watcher):
+    """Finds the op that drops imaginary parts, which carry the derivative."""
+
+    op: Op | None = None
+    complex_input = False
+
+    def before_forward(self, op: Op, arrays: Sequence[Any]) -> None:
+        self.op = op
+        self.complex_input = any(getattr(getattr(a, "dtype", None), "kind", "") == "c" for a in arrays)
+
+    def after_forward(self, op: Op, outputs: Sequence[Any]) -> None:
+        if self.complex_input and any(y.dtype.kind == "f" for y in outputs):
+            raise _unsuitable(f"{op} turns complex numbers into real ones")
+
+
+def _unsuitable(what: str) -> ValueError:
+    return ValueError(
+        f"mode='complex' does not suit this function: {what}; use mode='central' (|x| and what is built on it is not "
+        "analytic, and an op may not be written for complex numbers)"
+    )
+
+
+METHODS: dict[str, type[Numerical]] = {"central": Central, "complex": ComplexStep}
