@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from autograd.backend import special
+
 Array = Any
 
 
@@ -43,6 +45,15 @@ class Backend:
     def dropout(self, x: Array, keep: Array, scale: float) -> Array:
         """x · scale where `keep`, else 0.  Shapes: x [...], keep bool [...] -> [...]"""
         return x * keep * scale
+
+    # ---- Activations ----
+
+    def normal_distribution(self, x: Array) -> tuple[Array, Array]:
+        """Density φ(x) and distribution Φ(x) of the normal distribution.
+
+        Shapes: x [...], float32 or float64 -> [...], [...]
+        """
+        return special.normal_distribution(self.xp, x)
 
     # ---- Layer normalisation ----
 

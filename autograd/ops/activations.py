@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from autograd.backend.special import normal_distribution
 from autograd.engine import Op, apply
 from autograd.tensor import Tensor
 
@@ -119,7 +118,7 @@ class Gelu(Op):
         xp = self.xp
         x = xp.asarray(x)
         wide = x if x.dtype in (xp.float32, xp.float64) else x.astype(xp.result_type(x, xp.float32))
-        density, step = normal_distribution(xp, wide)
+        density, step = self.backend.normal_distribution(wide)
         dtype = x.dtype if x.dtype.kind == "f" else wide.dtype
         if self.needs_gradient[0]:
             density *= xp.clip(wide, -40, 40)
