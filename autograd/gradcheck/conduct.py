@@ -24,8 +24,7 @@ def check_conduct(function: CheckedFunction, rng: np.random.Generator) -> tuple[
     Raises: GradcheckError where func or its backward pass breaks a rule.
     """
     before = [_copy(x) for x in function.arguments]
-    outputs = _call_twice(function)
-    _check_unchanged(function, before, "calling the function changes {} in place; let it work on a copy")
+    outputs = _call_twice(function, before)
     values = function.vector(outputs)
     if np.isnan(values).any():
         raise NondifferentiableError("the function is NaN at this point; choose inputs inside its domain")
@@ -51,9 +50,10 @@ def check_conduct(function: CheckedFunction, rng: np.random.Generator) -> tuple[
     return weights, [g.reshape(-1) for g in gradients]
 
 
-def _call_twice(function: CheckedFunction) -> Sequence[Tensor]:
+def _call_twice(function: CheckedFunction, before: Sequence[Array | None]) -> Sequence[Tensor]:
     """Raises: GradcheckError unless two calls agree to the bit, and draw the same random numbers or none."""
     first = function.call()
+    _check_unchanged(function, before, "calling the function changes {} in place; let it work on a copy")
     function.select_outputs(first)
     values, state = function.vector(first), random.get_state()
     second = function.call()

@@ -32,7 +32,8 @@ class CheckedFunction:
         self.func = func
         if isinstance(inputs, Tensor) or hasattr(inputs, "dtype"):
             inputs = [inputs]
-        self.positions = [i for i, x in enumerate(inputs) if _is_differentiated(x)]
+        first = {id(x): i for i, x in reversed(list(enumerate(inputs)))}  # a Tensor passed twice is one input
+        self.positions = [i for i, x in enumerate(inputs) if _is_differentiated(x) and first[id(x)] == i]
         if not self.positions:
             raise ValueError(
                 "no input is to be differentiated: pass a float64 array, or a Tensor with requires_grad=True"

@@ -35,8 +35,12 @@ class Numerical:
         """d (weights · output) / dt at x_i + t · direction.  Shapes: direction [n_i], weights [M]"""
         raise NotImplementedError
 
-    def confirm(self, i: int, direction: Array, weights: Array) -> None:
-        """Raises: ValueError where this way is to blame for a difference, and not the gradient."""
+    def confirm(self, i: int, direction: Array, weights: Array, agrees: bool) -> None:
+        """Look at a result in another way, given whether the gradient agrees with it.
+
+        Raises: NondifferentiableError or ValueError where the result cannot be trusted.
+        """
+        raise NotImplementedError
 
 
 def narrow_down(direction: Array, badness: Callable[[Array], float]) -> int:
@@ -93,7 +97,9 @@ class Central(Numerical):
         def move(step: float) -> tuple[float, Array]:
             point[index] = value + step
             try:
-                return float(point[index] - value), self.function.evaluate()
+                with np.errstate(invalid="ignore"):  # ∞ does not move
+                    moved = float(point[index] - value)
+                return moved, self.function.evaluate()
             finally:
                 point[index] = value
 
@@ -103,11 +109,39 @@ class Central(Numerical):
         return slope
 
     def along(self, i: int, direction: Array, weights: Array) -> float:
+        weights, middle, move_along = self._along(i, weights)
+        scale = np.array([_weighted(abs(weights), abs(self.middle))])
+        slope, kink = self._slope(move_along(direction), middle, scale)
+        if kink is not None:
+
+            def jump(part: Array) -> float:
+                _, left, right = _slopes(move_along(part), self.eps, middle)
+                return float(abs(right - left)[0])
+
+            raise self._nondifferentiable(i, narrow_down(direction, jump), "a random sum of the outputs", *kink[1:])
+        return float(slope[0])
+
+    def confirm(self, i: int, direction: Array, weights: Array, agrees: bool) -> None:
+        """A jump is as steep as the step is small: look for one where a gradient is not as steep."""
+        if agrees:
+            return
+        _, middle, move_along = self._along(i, weights)
+
+        def steeper(part: Array) -> tuple[float, float]:
+            slope, wide = (_slopes(move_along(part), step, middle)[0] for step in (self.eps, self.WIDER * self.eps))
+            return abs(slope - wide)[0], abs(slope[0])
+
+        change, slope = steeper(direction)
+        if change > 0.5 * slope + self.JUMP_ATOL:
+            place = narrow_down(direction, lambda part: steeper(part)[0])
+            raise self._nondifferentiable(i, place, "a random sum of the outputs", slope, slope)
+
+    def _along(self, i: int, weights: Array) -> tuple[Array, Array, Callable[[Array], Move]]:
+        """The weights of finite outputs, their sum at the point itself, and how it changes along directions."""
         weights = np.where(np.isfinite(self.middle), weights, 0)  # what is infinite all around has slope 0
         point, start = self.function.points[i], self.function.points[i].copy()
-        middle = np.array([_weighted(weights, self.middle)])
 
-        def along(part: Array) -> Move:
+        def move_along(part: Array) -> Move:
             def move(step: float) -> tuple[float, Array]:
                 point[...] = start + (step * part).reshape(start.shape)
                 try:
@@ -117,14 +151,7 @@ class Central(Numerical):
 
             return move
 
-        def jump(part: Array) -> float:
-            _, left, right = _slopes(along(part), self.eps, middle)
-            return float(abs(right - left)[0])
-
-        slope, kink = self._slope(along(direction), middle, np.array([_weighted(abs(weights), abs(self.middle))]))
-        if kink is not None:
-            raise self._nondifferentiable(i, narrow_down(direction, jump), "a random sum of the outputs", *kink[1:])
-        return float(slope[0])
+        return weights, np.array([_weighted(weights, self.middle)]), move_along
 
     def _slope(self, move: Move, middle: Array, scale: Array) -> tuple[Array, tuple[int, float, float] | None]:
         """The central slope; and where there is none, with the slopes to the left and to the right.
@@ -204,11 +231,12 @@ class ComplexStep(Numerical):
         self.points[i][...] = start
         return slope
 
-    def confirm(self, i: int, direction: Array, weights: Array) -> None:
+    def confirm(self, i: int, direction: Array, weights: Array, agrees: bool) -> None:
+        """A function may carry complex numbers through and yet not be analytic: compare with a difference, always."""
         by_difference = Central(self.function, Central.EPS).along(i, direction, weights)
         by_step = self.along(i, direction, weights)
-        if not abs(by_step - by_difference) <= 1e-6 + 1e-5 * abs(by_difference):
-            raise _unsuitable("its complex steps disagree with its differences, so some op in it is not analytic")
+        if not abs(by_step - by_difference) <= Central.ATOL + Central.RTOL * abs(by_difference):
+            raise _unsuitable("its complex steps disagree with its differences, so something in it is not analytic")
 
     def _slopes(self) -> Array:
         seen = _Watch()
