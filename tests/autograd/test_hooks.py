@@ -1,0 +1,195 @@
+"""Hooks and retained gradients, and gradients returned by grad()."""
+
+import numpy as np
+import pytest
+from helpers import leaf
+
+import autograd as ag
+from autograd import Tensor
+
+# ---- Hooks ----
+
+
+def test_hook_of_a_leaf_sees_the_whole_gradient_once():
+    x = leaf(1.0, 2.0)
+    seen = []
+    x.register_hook(lambda g: seen.append(g.data.copy()))
+    (x * 2 + x * 3 + x).sum().backward()
+    assert len(seen) == 1
+    np.testing.assert_array_equal(seen[0], [6.0, 6.0])
+    np.testing.assert_array_equal(x.grad.data, [6.0, 6.0])
+
+
+def test_hook_of_an_intermediate_sees_the_whole_gradient_once():
+    x = leaf(1.0, 2.0)
+    middle = x * 2
+    seen = []
+    middle.register_hook(lambda g: seen.append(g.data.copy()))
+    (middle * 3 + middle * middle).sum().backward()
+    assert len(seen) == 1
+    np.testing.assert_array_equal(seen[0], [3 + 4.0, 3 + 8.0])
+
+
+def test_hook_replaces_the_gradient():
+    x = leaf(1.0)
+    middle = x * 2
+    middle.register_hook(lambda g: g * 10.0)
+    x.register_hook(lambda g: g.data + 1)
+    (middle * 3).backward()
+    assert x.grad.item() == 3 * 10 * 2 + 1
+
+
+def test_hooks_run_in_order_and_can_be_removed():
+    x = leaf(1.0)
+    x.register_hook(lambda g: g + 1.0)
+    remove = x.register_hook(lambda g: g * 10.0)
+    (x * 1).backward()
+    assert x.grad.item() == 20.0
+    remove()
+    x.zero_grad()
+    (x * 1).backward()
+    assert x.grad.item() == 2.0
+
+
+def test_hook_must_keep_the_shape():
+    x = leaf(1.0, 2.0)
+    x.register_hook(lambda g: g[:1])
+    with pytest.raises(ValueError, match=r"hook returned shape \(1,\) for a gradient of shape \(2,\)"):
+        (x * 1).sum().backward()
+
+
+def test_hook_on_what_gets_no_gradient_is_an_error():
+    with pytest.raises(RuntimeError, match="never be called"):
+        Tensor([1.0]).register_hook(lambda g: None)
+
+
+def test_hook_of_one_output_of_several():
+    x = leaf(1.0, 2.0, 3.0)
+    a, b = ag.split(x, [1])
+    seen = {}
+    a.register_hook(lambda g: seen.setdefault("a", g.data.copy()))
+    b.register_hook(lambda g: seen.setdefault("b", g.data.copy()))
+    (b * 2).sum().backward()
+    assert seen["a"].tolist() == [0]
+    assert seen["b"].tolist() == [2, 2]
+    assert x.grad.tolist() == [0, 2, 2]
+
+
+def test_leaf_gradient_is_not_spoiled_by_a_hook_that_keeps_it():
+    x = leaf(1.0)
+    kept = []
+    x.register_hook(lambda g: kept.append(g) or g * 2.0)
+    (x * 3).backward()
+    assert kept[0].item() == 3.0
+    assert x.grad.item() == 6.0
+
+
+def test_what_a_hook_keeps_does_not_change_with_a_later_backward():
+    x = leaf(1.0)
+    kept = []
+    x.register_hook(lambda g: kept.append(g))
+    (x * 3 + x * 1).backward()
+    (x * 5).backward()
+    assert [g.item() for g in kept] == [4.0, 5.0]
+    assert x.grad.item() == 9.0
+
+
+def test_retain_grad_keeps_the_gradient_of_an_intermediate():
+    x = leaf(1.0, 2.0)
+    middle = x * 2
+    other = x * 5
+    middle.retain_grad()
+    (middle * middle + other).sum().backward()
+    np.testing.assert_array_equal(middle.grad.data, [4.0, 8.0])
+    assert other.grad is None
+
+
+def test_retain_grad_adds_up_over_two_passes():
+    x = leaf(1.0)
+    middle = x * 2
+    middle.retain_grad()
+    y = middle * 3
+    y.backward(retain_graph=True)
+    y.backward()
+    assert middle.grad.item() == 6.0
+
+
+# ---- grad() ----
+
+
+def test_grad_returns_and_does_not_accumulate():
+    x, w = leaf(2.0), leaf(3.0)
+    g_x, g_w = ag.grad(x * w * w, [x, w])
+    assert (g_x.item(), g_w.item()) == (9.0, 12.0)
+    assert x.grad is None
+    assert w.grad is None
+
+
+def test_grad_of_intermediates():
+    x = leaf(2.0)
+    middle = ag.exp(x)
+    y = middle * middle + x
+    g_middle, g_x = ag.grad(y, [middle, x])
+    np.testing.assert_allclose(g_middle.data, 2 * np.exp([2.0]))
+    np.testing.assert_allclose(g_x.data, 2 * np.exp([4.0]) + 1)
+    assert middle.grad is None
+
+
+def test_grad_of_an_output_itself():
+    x = leaf(2.0, 3.0)
+    y = x * 2
+    g = np.array([5.0, 6.0])
+    (g_y,) = ag.grad(y, y, grad_outputs=g)
+    assert g_y.tolist() == [5, 6]
+    assert not np.shares_memory(g_y.data, g)
+
+
+def test_grads_of_intermediates_do_not_share_memory():
+    x = leaf(1.0, 2.0)
+    a, b = x * 2, x * 3
+    y = a + b
+    gradients = ag.grad(y.sum(), [y, a, b, x])
+    for i, g in enumerate(gradients):
+        assert g.data.flags.writeable
+        for h in gradients[:i]:
+            assert not np.shares_memory(g.data, h.data)
+    assert [g.tolist() for g in gradients] == [[1, 1], [1, 1], [1, 1], [5, 5]]
+
+
+def test_grad_of_unused_inputs():
+    x, unused = leaf(2.0), leaf(3.0)
+    with pytest.raises(RuntimeError, match=r"\[1\].*allow_unused"):
+        ag.grad(x * 2, [x, unused])
+    g_x, g_unused = ag.grad(x * 2, [x, unused], allow_unused=True)
+    assert g_x.item() == 2.0
+    assert g_unused is None
+
+
+def test_grad_of_several_outputs():
+    x = leaf(1.0, 2.0)
+    y, z = x * x, ag.exp(x)
+    (g,) = ag.grad([y, z], x, grad_outputs=[np.array([1.0, 2.0]), np.array([3.0, 4.0])])
+    np.testing.assert_allclose(g.data, [2 + 3 * np.e, 8 + 4 * np.exp(2)])
+
+
+def test_grad_errors():
+    x = leaf(1.0, 2.0)
+    with pytest.raises(ValueError, match="2 arrays for 1 outputs"):
+        ag.grad(x * 2, x, grad_outputs=[np.ones(2), np.ones(2)])
+    with pytest.raises(RuntimeError, match="input 1 of grad"):
+        ag.grad((x * 2).sum(), [x, Tensor([1.0])])
+
+
+def test_grad_twice_needs_retain_graph():
+    x = leaf(2.0)
+    y = x * x
+    assert ag.grad(y, x, retain_graph=True)[0].item() == 4.0
+    assert ag.grad(y, x)[0].item() == 4.0
+    with pytest.raises(RuntimeError, match="second time"):
+        ag.grad(y, x)
+
+
+def test_grad_leaves_hooks_of_wanted_leaves_in_charge():
+    x = leaf(2.0)
+    x.register_hook(lambda g: g * 10.0)
+    assert ag.grad(x * 3, x)[0].item() == 30.0

@@ -1,0 +1,336 @@
+"""What a graph keeps and frees, when; who may write into an array; what notices that it was changed."""
+
+import weakref
+
+import numpy as np
+import pytest
+from helpers import leaf, random_leaf, without_garbage_collector
+from numeric import check_gradients
+
+import autograd as ag
+from autograd import Op, Tensor, apply
+
+# ---- Freeing by reference counting alone ----
+
+
+def ops_behind(tensor):
+    found, stack = [], [tensor.op]
+    while stack:
+        op = stack.pop()
+        if isinstance(op, Op) and op not in found:
+            found.append(op)
+            stack.extend(edge[0] for edge in op.edges if edge is not None)
+    return found
+
+
+def build_graph():
+    x, w = random_leaf(3, 4), random_leaf(4, 4, seed=1)
+    a = ag.relu(ag.linear(x, w))
+    b, c = ag.split(ag.softmax(a) + a * a, 2, axis=1)
+    d = ag.concatenate([b, c, b * c], axis=1)[:, [0, 0, 2]]
+    y = ag.logsumexp(ag.max(d, axis=0)) + ag.var(d) + ag.einsum("ij,ij->", d, d) + ag.mean(ag.gelu(d))
+    return (x, w), (a, b, c, d), y
+
+
+@pytest.mark.parametrize("run", [False, True], ids=["unused", "after backward"])
+def test_graph_dies_with_its_last_tensor(run):
+    with without_garbage_collector():
+        leaves, middle, y = build_graph()
+        ops = [weakref.ref(op) for op in ops_behind(y)]
+        assert len(ops) > 10
+        tensors = [weakref.ref(t) for t in (*middle, y)]
+        arrays = [weakref.ref(t.data) for t in (*middle, y) if t.data.base is None]
+        if run:
+            y.backward()
+        del middle, y
+        assert all(r() is None for r in ops)
+        assert all(r() is None for r in tensors)
+        assert all(r() is None for r in arrays)
+        assert all(t.op is None for t in leaves)
+
+
+def test_intermediate_tensors_are_not_kept_alive_by_the_graph():
+    with without_garbage_collector():
+        x = leaf(1.0, 2.0)
+        middle = x + 1.0
+        array = weakref.ref(middle.data)
+        tensor = weakref.ref(middle)
+        y = middle + 1.0  # Add saves nothing
+        del middle
+        assert tensor() is None
+        assert array() is None
+        y.backward(np.ones(2))
+        assert x.grad.tolist() == [1, 1]
+
+
+def test_hooks_and_retain_grad_make_no_cycle():
+    with without_garbage_collector():
+        x = leaf(1.0)
+        middle = x * 2
+        middle.retain_grad()
+        middle.register_hook(lambda g: None)
+        y = middle * 3
+        refs = [weakref.ref(middle), weakref.ref(middle.op), weakref.ref(y.op)]
+        y.backward()
+        del middle, y
+        assert [r() for r in refs] == [None] * 3
+
+
+def test_backward_frees_saved_arrays_while_the_result_lives():
+    x = leaf(1.0, 2.0)
+    with without_garbage_collector():
+        middle = ag.exp(x)
+        saved = weakref.ref(middle.data)
+        y = (middle * middle).sum()
+        del middle
+        assert saved() is not None
+        y.backward()
+        assert saved() is None
+
+
+def test_errors_leave_no_graph_behind():
+    with without_garbage_collector():
+        x = leaf(1.0)
+        y = ag.exp(x)
+        op = weakref.ref(y.op)
+        with pytest.raises(ValueError, match="shape"):
+            y.backward(np.ones(3))
+        del y
+        assert op() is None
+
+
+# ---- Twice ----
+
+
+def test_second_backward_is_an_error_that_names_the_op():
+    x = leaf(2.0)
+    y = x * x
+    y.backward()
+    with pytest.raises(
+        RuntimeError, match=r"second time to Multiply \(made at .*test_memory\.py:\d+\).*retain_graph=True"
+    ):
+        y.backward()
+    assert x.grad.item() == 4.0
+
+
+def test_second_backward_through_a_shared_part_is_an_error():
+    x = leaf(2.0)
+    shared = ag.exp(x)
+    one, two = shared * 2, shared * 3
+    one.backward()
+    with pytest.raises(RuntimeError, match="second time to Exp"):
+        two.backward()
+
+
+def test_retain_graph_allows_a_second_backward():
+    x = leaf(2.0)
+    y = x * x
+    y.backward(retain_graph=True)
+    y.backward()
+    assert x.grad.item() == 8.0
+
+
+def test_gradients_of_two_backward_passes_add_up():
+    x = leaf(1.0, 2.0)
+    first = x.grad
+    assert first is None
+    (x * 3).sum().backward()
+    grad = x.grad
+    (x * x).sum().backward()
+    np.testing.assert_array_equal(x.grad.data, [5.0, 7.0])
+    assert x.grad is grad  # added in place
+    x.zero_grad()
+    assert x.grad is None
+
+
+# ---- Changes in place ----
+
+
+def test_in_place_change_of_a_saved_array_is_an_error():
+    x, w = leaf(1.0, 2.0), Tensor(np.array([3.0, 4.0]))
+    y = x * w
+    w += 1.0
+    with pytest.raises(RuntimeError, match=r"Multiply \(made at .*test_memory\.py:\d+\).*changed in place 1 time"):
+        y.sum().backward()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda w: w.__setitem__(0, 9.0),
+        lambda w: w.reshape(2, 1).__setitem__(0, 9.0),
+        lambda w: w[1:].__iadd__(1.0),
+        lambda w: w.T.__imul__(2.0),
+        lambda w: w.detach().__isub__(1.0),
+        lambda w: ag.split(w, 2)[1].__itruediv__(2.0),
+        lambda w: ag.expand_dims(w.detach()[::-1], 0).__setitem__((0, 1), 9.0),
+        lambda w: ag.astype(w, np.float64).__iadd__(1.0),
+    ],
+    ids=["itself", "reshape", "slice", "transpose", "detach", "split", "view of a view", "astype"],
+)
+def test_in_place_change_through_a_view_is_noticed(change):
+    x, w = leaf(1.0, 2.0), Tensor(np.array([3.0, 4.0]))
+    y = x * w
+    before = w.data.copy()
+    with ag.no_grad():
+        change(w)
+    assert not np.array_equal(before, w.data)
+    with pytest.raises(RuntimeError, match="changed in place"):
+        y.sum().backward()
+
+
+def test_in_place_change_of_a_saved_output_is_noticed():
+    x = leaf(1.0, 2.0)
+    y = ag.exp(x)
+    with ag.no_grad():
+        y[0] = 5.0
+    with pytest.raises(RuntimeError, match=r"Exp .*changed in place"):
+        y.sum().backward()
+
+
+def test_in_place_change_through_an_output_that_is_a_view_of_a_leaf():
+    x = leaf(1.0, 2.0)
+    y = x * x
+    with ag.no_grad():
+        x.reshape(2, 1)[0] = 5.0
+    with pytest.raises(RuntimeError, match="changed in place"):
+        y.sum().backward()
+
+
+def test_in_place_change_of_an_index_is_noticed():
+    x, index = leaf(1.0, 2.0, 3.0), Tensor(np.array([0, 2]))
+    y = x[index] * 1.0
+    index[0] = 1
+    with pytest.raises(RuntimeError, match=r"GetItem .*changed in place"):
+        y.sum().backward()
+
+
+def test_in_place_change_of_what_nobody_saved_is_fine():
+    x, w = leaf(1.0, 2.0), Tensor(np.array([3.0, 4.0]))
+    y = x + w
+    w += 1.0
+    y.sum().backward()
+    assert x.grad.tolist() == [1, 1]
+
+
+def test_in_place_change_of_a_copy_is_fine():
+    x, w = leaf(1.0, 2.0), Tensor(np.array([3.0, 4.0]))
+    y = x * w
+    copied = w[[0, 1]]  # integer arrays copy
+    copied += 1.0
+    y.sum().backward()
+    assert x.grad.tolist() == [3, 4]
+
+
+def test_in_place_change_after_backward_is_fine():
+    x = leaf(1.0, 2.0)
+    (x * x).sum().backward()
+    with ag.no_grad():
+        x -= 0.1 * x.grad
+    (x * x).sum().backward()
+    np.testing.assert_allclose(x.grad.data, [2 + 1.6, 4 + 3.2])
+
+
+@pytest.mark.parametrize("change", ["__iadd__", "__isub__", "__imul__", "__itruediv__"])
+def test_in_place_change_of_a_tensor_that_requires_a_gradient_is_an_error(change):
+    x = leaf(1.0)
+    with pytest.raises(RuntimeError, match="no_grad"):
+        getattr(x, change)(2.0)
+    with pytest.raises(RuntimeError, match="no_grad"):
+        x[0] = 2.0
+    assert x.tolist() == [1.0]
+
+
+# ---- Borrowed gradients ----
+
+
+def test_two_leaves_of_a_sum_do_not_share_their_gradient():
+    a, b = leaf(1.0, 2.0), leaf(3.0, 4.0)
+    g = np.array([1.0, 1.0])
+    (a + b).backward(g)
+    assert not np.shares_memory(a.grad.data, b.grad.data)
+    assert not np.shares_memory(a.grad.data, g)
+    a.grad += 5.0
+    assert b.grad.tolist() == [1, 1]
+    assert g.tolist() == [1, 1]
+
+
+def test_leaf_gradients_are_writable_arrays_of_their_own():
+    a, b = random_leaf(2, 3), random_leaf(2, 3)
+    (ag.sum(a) + ag.broadcast_to(b, (4, 2, 3)).reshape(-1).mean()).backward()
+    for t in (a, b):
+        assert t.grad.data.flags.writeable
+        assert t.grad.data.flags.c_contiguous
+        t.grad += 1.0
+
+
+def random_programs():
+    """Graphs that pass on gradients in every way: as they are, as views, twice, replaced."""
+    ops = [
+        lambda v, w: v + w,
+        lambda v, w: v - w,
+        lambda v, w: v * w,
+        lambda v, w: ag.maximum(v, w),
+        lambda v, w: v.T.T + w,
+        lambda v, w: v.reshape(-1).reshape(v.shape) + v,
+        lambda v, w: ag.concatenate([v, w])[: len(v)] + ag.stack([v, w])[1],
+        lambda v, w: ag.astype(v, np.float64) + ag.broadcast_to(w, w.shape),
+        lambda v, w: ag.split(v, 1)[0] + w.swapaxes(0, 1).swapaxes(0, 1),
+        lambda v, w: ag.squeeze(ag.expand_dims(v, 0), 0) - v.mean(),
+        lambda v, w: ag.where(True, v, w) + ag.negative(w),
+    ]
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        choice = [(ops[rng.integers(len(ops))], rng.integers(100), rng.integers(100)) for _ in range(12)]
+        yield choice
+
+
+def run_program(program, arrays):
+    leaves = [Tensor(a.copy(), requires_grad=True) for a in arrays]
+    values = list(leaves)
+    for op, i, j in program:
+        values.append(op(values[i % len(values)], values[j % len(values)]))
+    total = values[-1] + sum(values[len(leaves) :])
+    cotangent = np.random.default_rng(5).standard_normal(total.shape)
+    kept = cotangent.copy()
+    total.backward(cotangent)
+    np.testing.assert_array_equal(cotangent, kept)
+    return [np.zeros_like(a) if t.grad is None else t.grad.data for t, a in zip(leaves, arrays, strict=True)]
+
+
+def test_borrowed_gradients_are_never_overwritten(monkeypatch):
+    """The same gradients, bit for bit, as with an engine that copies each gradient before it adds to it."""
+    arrays = [np.random.default_rng(seed).standard_normal((3, 3)) for seed in range(3)]
+    programs = list(random_programs())
+    sparing = [run_program(program, arrays) for program in programs]
+    monkeypatch.setattr("autograd.engine._is_fresh", lambda *args: False)
+    copying = [run_program(program, arrays) for program in programs]
+    for one, other in zip(sparing, copying, strict=True):
+        for g, h in zip(one, other, strict=True):
+            np.testing.assert_array_equal(g, h)
+
+
+@pytest.mark.parametrize("swap", [False, True])
+def test_a_gradient_and_its_view_given_to_two_inputs_stay_apart(swap):
+    """x receives another gradient later: the sum must not be written into what w was given."""
+
+    class PlusTransposed(Op):
+        def forward(self, a, b):
+            return a + b.T
+
+        def backward(self, g_y):
+            g = g_y * 1.0
+            return g, g.T
+
+    def function(a, b):
+        rest = a * 3 + b * 5  # older, so that its gradients arrive later
+        a, b = (b, a) if swap else (a, b)
+        return rest + apply(PlusTransposed, a, b) * 2
+
+    x, w = random_leaf(2, 2), random_leaf(2, 2, seed=1)
+    a, b = x * 1.0, w * 1.0
+    function(a, b).backward(np.ones((2, 2)))
+    np.testing.assert_array_equal(x.grad.data, np.full((2, 2), 5.0))
+    np.testing.assert_array_equal(w.grad.data, np.full((2, 2), 7.0))
+    assert not np.shares_memory(x.grad.data, w.grad.data)
+    check_gradients(function, x.data, w.data)
