@@ -10,7 +10,7 @@ from __future__ import annotations
 import ctypes
 import os
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from typing import Any
 
 import numpy as np
@@ -65,7 +65,11 @@ class CpuBackend(Backend):
         the threads that run them also serve everything that is not a product.
 
         What a block holds depends on shapes alone, so results do not depend on the number of threads, to the bit.
+
+        Raises: ValueError for less than one thread.
         """
+        if threads < 1:
+            raise ValueError(f"threads={threads} could compute nothing; choose 1 or more")
         from threadpoolctl import threadpool_limits
 
         threadpool_limits(1, user_api="blas")
@@ -87,7 +91,10 @@ class CpuBackend(Backend):
         others = []
         if self._pool is not None and self.threads is not None and worth_waking and rows > block:
             others = [self._pool.submit(run) for _ in range(self.threads - 1)]
-        run()
+        try:
+            run()
+        finally:
+            wait(others)  # an error (or Ctrl-C) here must not leave them writing into arrays
         for other in others:
             other.result()
 
@@ -151,9 +158,9 @@ class CpuBackend(Backend):
     # ---- Dropout ----
 
     def dropout(self, x: Array, keep: Array, scale: float) -> Array:
-        y = np.empty(x.shape, x.dtype)
-        if not (x.flags.c_contiguous and x.ndim):
+        if not (x.flags.c_contiguous and x.ndim) or x.dtype.kind in "iub":
             return super().dropout(x, keep, scale)
+        y = np.empty(x.shape, x.dtype)
         x_flat, keep_flat, y_flat = x.reshape(-1), keep.reshape(-1), y.reshape(-1)
 
         def work(s: slice) -> None:
@@ -178,7 +185,7 @@ class CpuBackend(Backend):
     # ---- Layer normalisation ----
 
     def layer_norm(self, x: Array, weight: Array, bias: Array, eps: float) -> tuple[Array, Array, Array]:
-        if x.dtype == np.float16 or not x.size:
+        if _computes_wider(x.dtype) or not x.size:
             return super().layer_norm(x, weight, bias, eps)
         y = np.empty(x.shape, np.result_type(x, weight, bias))
         normalised = np.empty(x.shape, x.dtype)
@@ -196,7 +203,7 @@ class CpuBackend(Backend):
         self, x: Array, residual: Array, keep: Array | None, scale: float, weight: Array, bias: Array, eps: float
     ) -> tuple[Array, Array, Array]:
         dtype = np.result_type(x, residual, weight, bias)
-        if dtype == np.float16 or x.dtype != dtype or not x.size:
+        if _computes_wider(dtype) or x.dtype != dtype or not x.size:
             return super().dropout_add_layer_norm(x, residual, keep, scale, weight, bias, eps)
         y, normalised = np.empty(x.shape, dtype), np.empty(x.shape, dtype)
         inverse_std = np.empty((len(x), 1), dtype)
@@ -268,7 +275,7 @@ class CpuBackend(Backend):
     def attention(
         self, q: Array, k: Array, v: Array, mask: Array | None, keep: Array | None, keep_scale: float, scale: float
     ) -> tuple[Array, Array]:
-        if self.threads is None or not (q.ndim == 4 and q.shape[:2] == k.shape[:2] == v.shape[:2] and q.size):
+        if self.threads is None or not _are_heads(q, k, v):
             return super().attention(q, k, v, mask, keep, keep_scale, scale)
         (b, h, t, _), s, m = q.shape, k.shape[2], v.shape[3]
         dtype = np.result_type(q, k, v)
@@ -289,7 +296,7 @@ class CpuBackend(Backend):
     def attention_backward(
         self, g_y: Array, q: Array, k: Array, v: Array, p: Array, keep: Array | None, keep_scale: float, scale: float
     ) -> tuple[Array, Array, Array]:
-        if self.threads is None or not (q.ndim == 4 and q.shape[:2] == k.shape[:2] == v.shape[:2] and q.size):
+        if self.threads is None or not _are_heads(q, k, v):
             return super().attention_backward(g_y, q, k, v, p, keep, keep_scale, scale)
         g_q, g_k, g_v = (heads_last_empty(np, a.shape, p.dtype) for a in (q, k, v))
 
@@ -336,7 +343,7 @@ class CpuBackend(Backend):
     # ---- Cross-entropy ----
 
     def cross_entropy(self, logits: Array, targets: Array, label_smoothing: float) -> tuple[Array, Array]:
-        if logits.dtype == np.float16 or not logits.size:
+        if _computes_wider(logits.dtype) or not logits.size:
             return super().cross_entropy(logits, targets, label_smoothing)
         loss, nll = np.empty(len(logits), logits.dtype), np.empty(len(logits), logits.dtype)
 
@@ -430,6 +437,16 @@ def _part(rows: int) -> int:
     With two blocks, one thread that starts late holds up the other; with four or more, the other takes over its share.
     """
     return min(512, max(128, -(-rows // 4)))
+
+
+def _computes_wider(dtype: Any) -> bool:
+    """Do NumPy's formulas leave this dtype on the way: half precision, integers and booleans?"""
+    return dtype == np.float16 or dtype.kind in "iub"
+
+
+def _are_heads(q: Array, k: Array, v: Array) -> bool:
+    """Are these [B, H, T, K], [B, H, S, K] and [B, H, S, M], with something in each?"""
+    return q.ndim == k.ndim == v.ndim == 4 and q.shape[:2] == k.shape[:2] == v.shape[:2] and min(q.size, k.size) > 0
 
 
 def _mask_bias(mask: Array, dtype: Any) -> Array:
