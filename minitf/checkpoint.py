@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from minitf.files import os_errors_explained, sync_folder
+from minitf.files import os_errors_explained, remove_leftovers, sync_folder
 from minitf.tensorfile import (
     Array,
     CheckpointError,
@@ -118,8 +118,7 @@ class CheckpointStore:
             raise ValueError(f"keep={keep} would delete every checkpoint")
         with os_errors_explained(f"prepare {folder}", CheckpointError):
             self.folder.mkdir(parents=True, exist_ok=True)
-            for left in self.folder.glob(".step-*.tmp"):
-                left.unlink()
+            remove_leftovers(self.folder, "step-")
 
     def path(self, step: int) -> Path:
         """Where the checkpoint of a step is."""

@@ -351,7 +351,7 @@ DEFAULT_PRESET = "tiny"
 def save_config(path: Path, config: Any) -> None:
     """Write a configuration as JSON, whole or not at all."""
     text = json.dumps(to_plain(config), indent=2) + "\n"
-    with os_errors_explained(f"write {path}"), atomic_write(path) as file:
+    with atomic_write(path) as file:
         file.write(text.encode())
 
 

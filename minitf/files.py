@@ -1,14 +1,19 @@
 """Files that are whole or absent, JSON without surprises, and operating-system errors in plain words."""
 
 import errno
+import io
 import json
 import os
+import re
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from minitf.errors import UserError
+
+BUFFER_BYTES = 1 << 16
 
 ADVICE = {
     errno.ENOSPC: "free some space or choose another folder",
@@ -33,27 +38,73 @@ def os_errors_explained(action: str, kind: type[UserError] = UserError) -> Itera
         raise kind(f"cannot {action}: {error.strerror or error}" + (f"; {advice}" if advice else "")) from error
 
 
+class ReportingFile(io.FileIO):
+    """A file to write to whose failures are told as `kind`, however deep in buffers they happen, and no others are."""
+
+    def __init__(self, path: Path, action: str, kind: type[UserError] = UserError, *, new: bool = True):
+        self._action, self._kind = action, kind
+        with os_errors_explained(action, kind):
+            flags = os.O_WRONLY | os.O_CLOEXEC | (os.O_CREAT | os.O_EXCL if new else 0)
+            super().__init__(os.open(path, flags, 0o666), "w")
+
+    def write(self, data: Any) -> int:
+        with os_errors_explained(self._action, self._kind):
+            return super().write(data)
+
+
 @contextmanager
-def atomic_write(path: Path) -> Iterator[BinaryIO]:
+def atomic_write(path: Path, action: str = "", kind: type[UserError] = UserError) -> Iterator[BinaryIO]:
     """A file that appears at `path` complete and durable, or not at all; what stood there before stays until then.
 
-    Bytes go to a temporary file in the same folder, are flushed to the disk, and the file is renamed. The folder is
-    flushed too: without that, a power failure may forget the rename although the bytes are safe.
+    Bytes go to a temporary file in the same folder (a rename is atomic only within a file system), are flushed to the
+    disk, and the file is renamed. The folder is flushed too: without that, a power failure may forget the rename
+    although the bytes are safe. The mode of a file that was there stays.
 
-    Raises: OSError, after removing the temporary file. A killed process leaves it behind, as `.<name>.<pid>.tmp`.
+    action: what it is that fails where the system refuses; default: `write <path>`
+
+    Raises: `kind`, after removing the temporary file. A killed process leaves it behind; `remove_leftovers` finds it.
     """
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    action = action or f"write {path}"
+    # 50 characters of at most 4 bytes: a name may have 255 bytes
+    temporary = path.with_name(f".{path.name[:50]}.{os.urandom(4).hex()}.partial")
+    file = io.BufferedWriter(ReportingFile(temporary, action, kind), BUFFER_BYTES)
     try:
-        with open(temporary, "wb") as file:
-            yield file
-            file.flush()
+        yield file
+        file.flush()
+        with os_errors_explained(action, kind):
+            if path.exists():
+                os.fchmod(file.fileno(), stat.S_IMODE(path.stat().st_mode))
             os.fsync(file.fileno())
-        os.replace(temporary, path)
+            file.close()
+            os.replace(temporary, path)
     except BaseException:  # an interrupt must not leave half a file either
-        with suppress(OSError):  # the error that brought us here is the one to report
-            temporary.unlink()
+        with suppress(OSError, UserError):  # the error that brought us here is the one to report
+            file.close()
+        with suppress(OSError):
+            temporary.unlink(missing_ok=True)
         raise
-    sync_folder(path.parent)
+    with os_errors_explained(action, kind):
+        sync_folder(path.parent)
+
+
+@contextmanager
+def open_device(path: Path, action: str) -> Iterator[BinaryIO]:
+    """A device or pipe to write to.  Raises: UserError where the system refuses."""
+    with io.BufferedWriter(ReportingFile(path, action, new=False), BUFFER_BYTES) as file:
+        yield file
+
+
+LEFTOVER = re.compile(r"\.(.+)\.[0-9a-f]{8}\.partial", re.DOTALL)
+
+
+def remove_leftovers(folder: Path, names: str = ".*") -> None:
+    """Delete what killed processes left of files that `atomic_write` was to make in `folder`; none may be at work.
+
+    names: a regular expression for the beginning of the files' names
+    """
+    for name in os.listdir(folder):
+        if (match := LEFTOVER.fullmatch(name)) and re.match(names, match[1]):
+            (folder / name).unlink(missing_ok=True)
 
 
 def sync_folder(folder: Path) -> None:

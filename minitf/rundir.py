@@ -139,7 +139,7 @@ class RunDirectory:
 
     def _write_environment(self) -> None:
         text = json.dumps(environment_facts(), indent=2) + "\n"
-        with os_errors_explained(f"write {self.environment_path}"), atomic_write(self.environment_path) as file:
+        with atomic_write(self.environment_path) as file:
             file.write(text.encode())
 
     def _refuse_content(self) -> None:

@@ -98,7 +98,7 @@ def save(path: Path, arrays: Mapping[str, Array], state: Mapping[str, Any]) -> N
     text = _state_text(state)
     mebibytes = math.ceil(sum(array.nbytes for array in arrays.values()) / 2**20)
     action = f"write the checkpoint {path} ({mebibytes} MiB)"
-    with os_errors_explained(action, CheckpointError), atomic_write(path) as file:
+    with atomic_write(path, action, CheckpointError) as file:
         file.write(_header(entries, [BLANK] * len(entries), text))
         digests = [_write_tensor(file, arrays[entry.name]) for entry in entries]
         file.seek(0)

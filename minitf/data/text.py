@@ -10,22 +10,19 @@ import gzip
 import io
 import itertools
 import os
-import secrets
-import stat
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import IO, Any, BinaryIO, TypeVar
 
 from minitf.errors import UserError
-from minitf.files import os_errors_explained, sync_folder
+from minitf.files import BUFFER_BYTES, atomic_write, open_device
 
 PathLike = str | os.PathLike[str]
 T = TypeVar("T")
 
 ERROR_MODES = ("strict", "replace")
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-BUFFER_BYTES = 1 << 16
 
 
 def lines_of(stream: BinaryIO, name: str, errors: str = "strict") -> Iterator[str]:
@@ -113,40 +110,25 @@ def write_atomically(path: PathLike, *, binary: bool = False) -> Iterator[IO[Any
     """A file to write to, which takes the name `path` only once it is complete and safe on disk.
 
     The text is UTF-8, and `\\n` is written as it is. A failure in the `with` block or in writing leaves whatever stood
-    at `path` untouched and no other file behind. Steps: a new file in the same folder (a rename is atomic only within
-    one file system), flush, fsync, rename, fsync of the folder (without which a power failure can undo the rename).
-    A device or pipe such as `/dev/stdout` cannot be renamed onto; it is written to directly.
+    at `path` untouched and no other file behind. A device or pipe such as `/dev/stdout`
+    cannot be renamed onto; it is written to directly.
 
     Raises: UserError when the folder is missing or closed to us, the disk is full, or `path` is a folder.
     """
     target = Path(os.path.realpath(path))  # behind a link, the file itself is what must be replaced
-    if target.exists() and not target.is_file() and not target.is_dir():
-        with _open_for_writing(target, path, binary) as file:
-            yield file
-        return
+    action = f"write {os.fspath(path)}"
     if target.is_dir():
-        raise UserError(f"cannot write {os.fspath(path)}: it is a folder; give the name of a file")
+        raise UserError(f"cannot {action}: it is a folder; give the name of a file")
     if not target.parent.is_dir():
-        raise UserError(f"cannot write {os.fspath(path)}: there is no folder {target.parent}; create it first")
-    # 50 characters of at most 4 bytes: a name may have 255 bytes
-    temporary = target.with_name(f".{target.name[:50]}.{secrets.token_hex(4)}.partial")
-    file = _open_for_writing(temporary, path, binary)
-    try:
-        yield file
-        with _writing(path):
-            file.flush()
-            if target.exists():
-                os.chmod(temporary, stat.S_IMODE(target.stat().st_mode))
-            os.fsync(file.fileno())
-            file.close()
-            os.replace(temporary, target)
-    except BaseException:
-        with contextlib.suppress(OSError, UserError):  # the first failure is the one to report
-            file.close()
-        temporary.unlink(missing_ok=True)
-        raise
-    with _writing(path):
-        sync_folder(target.parent)
+        raise UserError(f"cannot {action}: there is no folder {target.parent}; create it first")
+    is_device = target.exists() and not target.is_file()
+    with open_device(target, action) if is_device else atomic_write(target, action) as file:
+        if binary:
+            yield file
+        else:
+            text = io.TextIOWrapper(file, encoding="utf-8", newline="\n")
+            yield text
+            text.flush()
 
 
 @contextlib.contextmanager
@@ -195,25 +177,3 @@ def _reason(error: Exception) -> str:
         case OSError(strerror=str(reason)):
             return reason
     return str(error)
-
-
-class _ReportingFile(io.FileIO):
-    """A file whose failed writes name it, however deep in buffers they happen (and no other OSError does)."""
-
-    def __init__(self, path: Path, shown: PathLike):
-        with _writing(shown):
-            super().__init__(path, "w")
-        self.shown = shown
-
-    def write(self, data: Any) -> int:
-        with _writing(self.shown):
-            return super().write(data)
-
-
-def _open_for_writing(path: Path, shown: PathLike, binary: bool) -> IO[Any]:
-    buffered = io.BufferedWriter(_ReportingFile(path, shown), BUFFER_BYTES)
-    return buffered if binary else io.TextIOWrapper(buffered, encoding="utf-8", newline="\n")
-
-
-def _writing(path: PathLike) -> contextlib.AbstractContextManager[None]:
-    return os_errors_explained(f"write {os.fspath(path)}")

@@ -105,7 +105,7 @@ def test_a_store_for_reading_changes_nothing(tmp_path):
     assert (reader.steps(), reader.latest(no_warning), reader.last(5)) == ([], None, [])
     assert not folder.exists()
     filled(folder, [1, 2])
-    (folder / ".step-00000003.safetensors.1.tmp").write_text("a process is writing this")
+    (folder / ".step-00000003.safetensors.0123abcd.partial").write_text("a process is writing this")
     flip(reader.path(2))
     before = sorted(os.listdir(folder))
     assert CheckpointStore(folder).latest(lambda message: None)[1] == {"step": 1}

@@ -2,6 +2,7 @@
 
 import errno
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -9,7 +10,7 @@ import sys
 import pytest
 
 from minitf.errors import UserError
-from minitf.files import atomic_write, os_errors_explained, parse_json
+from minitf.files import atomic_write, os_errors_explained, parse_json, remove_leftovers
 
 
 def names(folder):
@@ -51,7 +52,7 @@ def test_a_disk_that_fails_late_leaves_the_old_file(tmp_path, monkeypatch, step)
         raise OSError(errno.EIO, "Input/output error")
 
     monkeypatch.setattr(os, step, fail)
-    with pytest.raises(OSError, match="Input/output"), atomic_write(path) as file:
+    with pytest.raises(UserError, match=r"cannot write .*a: Input/output"), atomic_write(path) as file:
         file.write(b"new")
     assert path.read_bytes() == b"old"
     assert names(tmp_path) == ["a"]
@@ -91,9 +92,48 @@ with atomic_write(pathlib.Path({str(path)!r})) as file:
     ended = subprocess.run([sys.executable, "-c", program], check=False)
     assert ended.returncode == -signal.SIGKILL
     assert path.read_bytes() == b"old"
-    (left,) = set(names(tmp_path)) - {"a"}
-    assert left.startswith(".a.")
-    assert left.endswith(".tmp")
+    assert len(names(tmp_path)) == 2
+    remove_leftovers(tmp_path, "b")
+    assert len(names(tmp_path)) == 2
+    remove_leftovers(tmp_path, "a")
+    assert names(tmp_path) == ["a"]
+
+
+def test_only_leftovers_are_removed(tmp_path):
+    kept = ["a", ".a.partial", "a.12345678.partial", ".12345678.partial", ".a.1234567g.partial"]
+    for name in [*kept, ".a.12345678.partial", ".a b\n.0000ffff.partial"]:
+        (tmp_path / name).touch()
+    remove_leftovers(tmp_path)
+    assert names(tmp_path) == sorted(kept)
+
+
+def test_a_failing_write_deep_in_a_buffer_is_told_by_the_name_of_the_action(tmp_path):
+    class KeepingError(UserError):
+        pass
+
+    def write():
+        with atomic_write(tmp_path / "a", "keep it", KeepingError) as file:
+            file.write(bytes(100_001))
+            file.seek(0)  # empties the buffer
+            pytest.fail("the buffer was not written")
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, hard))
+    try:
+        with pytest.raises(KeepingError, match="cannot keep it: File too large"):
+            write()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert names(tmp_path) == []
+
+
+def test_the_mode_of_the_old_file_stays(tmp_path):
+    path = tmp_path / "a"
+    path.write_bytes(b"old")
+    path.chmod(0o604)
+    with atomic_write(path) as file:
+        file.write(b"new")
+    assert path.stat().st_mode & 0o777 == 0o604
 
 
 @pytest.mark.parametrize(

@@ -380,7 +380,7 @@ def test_no_permission(tmp_path, monkeypatch):
     def refuse(*_):
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr("builtins.open", refuse)
+    monkeypatch.setattr(os, "open", refuse)
     with pytest.raises(CheckpointError, match=r"cannot write the checkpoint .*a \(1 MiB\): Permission denied; check"):
         save(tmp_path / "a", small_arrays(), {})
 
