@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from autograd import random
+from autograd.backend import as_operand
 from autograd.engine import Op, apply
 from autograd.tensor import Tensor
 
@@ -26,7 +27,7 @@ class Embedding(Op):
 
     def backward(self, g_y):
         (indices,) = self.saved
-        g_rows = g_y.reshape(-1, g_y.shape[-1])  # [N, D]
+        g_rows = g_y.reshape(indices.size, g_y.shape[-1])  # [N, D]
         g_weight = self.backend.embedding_backward(g_rows, indices.reshape(-1), self.rows)
         if self.scale != 1:
             g_weight *= self.scale
@@ -40,7 +41,7 @@ def embedding(indices: Any, weight: Tensor, *, scale: float = 1.0) -> Tensor:
     Raises: IndexError for an index outside 0 … V - 1 (a negative one would silently wrap around); TypeError for
     indices that are not integers.
     """
-    indices = indices.data if isinstance(indices, Tensor) else indices
+    indices = indices.data if isinstance(indices, Tensor) else as_operand(indices)
     check_indices(indices, len(weight), "embedding index")
     return apply(Embedding, weight, indices=indices, scale=float(scale))
 
@@ -108,7 +109,7 @@ def layer_norm(x: Any, weight: Any, bias: Any, *, eps: float = 1e-6) -> Tensor:
     """Normalise the last axis to mean 0 and variance 1 (the biased variance, `eps` inside the root), scale, shift.
 
     Shapes: x [..., D], weight [D], bias [D] -> [..., D]
-    Raises: ValueError where weight or bias does not have the size of the last axis.
+    Raises: ValueError where x has no feature, or weight or bias does not have the size of the last axis.
     Source: Ba et al. 2016; section 3.1
     """
     _check_width(x, weight, bias)
@@ -159,6 +160,8 @@ def dropout_add_layer_norm(
 
 def _check_width(x: Any, weight: Any, bias: Any) -> None:
     width = x.shape[-1:]
+    if width in ((), (0,)):
+        raise ValueError(f"layer norm needs a last axis with at least one feature, found x of shape {x.shape}")
     for name, parameter in (("weight", weight), ("bias", bias)):
         if parameter.shape != width:
             raise ValueError(f"layer norm's {name} has shape {parameter.shape}, the last axis of x asks for {width}")
