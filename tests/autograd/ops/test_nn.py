@@ -1,0 +1,306 @@
+"""Embedding, dropout, layer norm and the residual connection against their formulas, and one op against several."""
+
+import math
+
+import numpy as np
+import pytest
+from numeric import check_gradients
+
+import autograd as ag
+from autograd import Tensor, random
+
+
+def normal(shape, seed=0, dtype=np.float64):
+    return np.random.default_rng(seed).standard_normal(shape).astype(dtype)
+
+
+@pytest.fixture(autouse=True)
+def stream_of_others():
+    """Leave this thread's random numbers as they were found."""
+    before = random.get_state()
+    yield
+    random.set_state(before)
+
+
+def with_masks(function, state=(7, 3, 0)):
+    """`function` with the same masks at every call."""
+
+    def repeated(*tensors):
+        random.set_state(state)
+        return function(*tensors)
+
+    return repeated
+
+
+# ---- Embedding ----
+
+
+@pytest.mark.parametrize("indices", [2, [], [0], [1, 1, 4, 1], [[0, 4, 0], [3, 3, 3]]])
+@pytest.mark.parametrize("scale", [1.0, math.sqrt(3)])
+def test_embedding(indices, scale):
+    indices = np.array(indices, dtype=np.int64)
+    weight = normal((5, 3))
+    y = ag.embedding(indices, Tensor(weight), scale=scale)
+    np.testing.assert_array_equal(y.data, weight[indices] * scale)
+    assert y.shape == (*indices.shape, 3)
+    check_gradients(lambda w: ag.embedding(indices, w, scale=scale), weight)
+
+
+def test_gradients_of_equal_indices_add_up():
+    weight = Tensor(normal((4, 2), dtype=np.float32), requires_grad=True)
+    g = normal((3, 2, 2), 1, np.float32)
+    ag.embedding(np.array([[1, 3], [3, 3], [1, 0]]), weight, scale=2.0).backward(g)
+    expected = 2 * np.stack([g[2, 1], g[0, 0] + g[2, 0], 0 * g[0, 0], g[0, 1] + g[1, 0] + g[1, 1]])
+    np.testing.assert_allclose(weight.grad.data, expected, rtol=1e-6)
+    assert weight.grad.dtype == np.float32
+    assert (weight.grad.data[2] == 0).all()
+
+
+def test_embedding_used_twice_and_as_a_projection():
+    indices = np.array([[0, 2, 2]])
+    check_gradients(
+        lambda w: ag.linear(ag.embedding(indices, w, scale=1.5) + ag.embedding(indices[:, ::-1], w), w), normal((4, 3))
+    )
+
+
+def test_embedding_leaves_its_weight_alone():
+    weight = normal((3, 2))
+    kept = weight.copy()
+    for indices in (np.array(1), np.array([1]), np.array([0, 1, 2])):
+        y = ag.embedding(indices, Tensor(weight), scale=3.0)
+        y.data[...] = 0
+    np.testing.assert_array_equal(weight, kept)
+
+
+def test_indices_of_many_kinds():
+    weight = Tensor(normal((300, 2)), requires_grad=True)
+    expected = weight.data[[255, 0]]
+    for indices in (
+        [255, 0],
+        (255, 0),
+        np.array([255, 0], np.uint8),
+        np.array([255, 0], np.int16),
+        np.array([255, 0], np.uint64),
+        Tensor(np.array([255, 0])),
+        np.array([0, 9, 255])[::-2],
+    ):
+        weight.zero_grad()
+        y = ag.embedding(indices, weight)
+        np.testing.assert_array_equal(y.data, expected)
+        y.backward(np.array([[1.0, 2.0], [3.0, 4.0]]))
+        np.testing.assert_array_equal(weight.grad.data[[255, 0]], [[1, 2], [3, 4]])
+        assert weight.grad.data.sum() == 10
+
+
+@pytest.mark.parametrize(("indices", "found"), [([-1], "-1 … -1"), ([0, 5], "0 … 5"), ([[2, -3], [7, 0]], "-3 … 7")])
+def test_indices_out_of_range_are_refused(indices, found):
+    """A negative one would silently wrap around."""
+    with pytest.raises(IndexError, match=f"embedding index must lie in 0 … 4, found {found}"):
+        ag.embedding(np.array(indices), Tensor(normal((5, 2))))
+
+
+@pytest.mark.parametrize("indices", [np.array([0.0]), np.array([True, False]), [0.5]])
+def test_indices_that_are_no_integers_are_refused(indices):
+    with pytest.raises(TypeError, match=r"embedding index must be an integer array, found (float64|bool)"):
+        ag.embedding(indices, Tensor(normal((5, 2))))
+
+
+def test_embedding_of_no_features():
+    check_gradients(lambda w: ag.embedding(np.array([[0, 1]]), w), np.zeros((3, 0)))
+    check_gradients(lambda w: ag.embedding(np.zeros((2, 0), int), w), np.zeros((3, 0)))
+
+
+def test_embedding_keeps_only_its_indices():
+    indices = np.array([0, 1])
+    y = ag.embedding(indices, Tensor(normal((3, 2)), requires_grad=True))
+    assert [a is indices for a in y.op.saved_arrays] == [True]
+
+
+# ---- Dropout ----
+
+
+@pytest.mark.parametrize("shape", [(), (7,), (3, 4), (2, 0), (2, 3, 4)])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_dropout(shape, dtype):
+    x = normal(shape, dtype=dtype)
+    y = with_masks(lambda x: ag.dropout(x, 0.3))(Tensor(x))
+    random.set_state((7, 3, 0))
+    keep, scale = random.keep_mask(shape, 0.3)
+    np.testing.assert_allclose(y.data, np.where(keep, x * scale, 0), rtol=1e-6)
+    assert y.dtype == dtype
+    assert (y.data[~keep] == 0).all()
+
+
+def test_dropout_gradient():
+    check_gradients(with_masks(lambda x: ag.dropout(x, 0.4)), normal((4, 5)))
+    check_gradients(with_masks(lambda x: ag.dropout(ag.dropout(x, 0.4) * x, 0.2)), normal((4, 5)))
+    check_gradients(with_masks(lambda x: ag.dropout(x.T, 0.4)), normal((4, 5)))
+
+
+def test_dropout_keeps_the_mean_and_scales_what_stays():
+    random.set_state((1, 1, 1))
+    y = ag.dropout(Tensor(np.ones(100_000)), 0.2).data
+    assert set(np.unique(y)) == {0, 65536 / (65536 - 13107)}
+    assert abs(y.mean() - 1) < 4 * math.sqrt(0.25 / 100_000)
+
+
+def test_without_dropout_x_itself_comes_back():
+    x = Tensor(normal(3), requires_grad=True)
+    before = random.get_state()
+    assert ag.dropout(x, 0) is x
+    assert ag.dropout(x, 0.5, training=False) is x
+    assert isinstance(ag.dropout(x.data, 0.0), Tensor)
+    assert random.get_state() == before
+
+
+@pytest.mark.parametrize("training", [True, False])
+@pytest.mark.parametrize("p", [1.0, -0.1, math.nan])
+def test_dropout_refuses_what_is_no_probability(p, training):
+    for call in (
+        lambda: ag.dropout(Tensor(normal(3)), p, training),
+        lambda: ag.dropout_add_layer_norm(*[Tensor(normal(3))] * 4, p=p, training=training),
+    ):
+        with pytest.raises(ValueError, match=r"dropout probability .* is outside \[0, 1\)"):
+            call()
+
+
+def test_dropout_keeps_one_byte_an_element():
+    x = Tensor(normal((10, 10)), requires_grad=True)
+    assert [(a.dtype, a.shape) for a in ag.dropout(x).op.saved_arrays] == [(bool, (10, 10))]
+
+
+# ---- Layer norm ----
+
+
+def plain_layer_norm(x, weight, bias, eps=1e-6):
+    """The definition, in NumPy."""
+    mean = x.mean(axis=-1, keepdims=True)
+    variance = ((x - mean) ** 2).mean(axis=-1, keepdims=True)
+    return (x - mean) / np.sqrt(variance + eps) * weight + bias
+
+
+@pytest.mark.parametrize("shape", [(6,), (1, 6), (3, 6), (2, 3, 6), (0, 6), (2, 0, 6), (3, 2)])
+@pytest.mark.parametrize("eps", [1e-6, 0.5])
+def test_layer_norm(shape, eps):
+    x, weight, bias = 2 + 3 * normal(shape), normal(shape[-1], 1), normal(shape[-1], 2)
+    y = ag.layer_norm(Tensor(x), Tensor(weight), Tensor(bias), eps=eps)
+    np.testing.assert_allclose(y.data, plain_layer_norm(x, weight, bias, eps), rtol=1e-12, atol=1e-12)
+    check_gradients(lambda *tensors: ag.layer_norm(*tensors, eps=eps), x, weight, bias, atol=1e-6)
+
+
+def test_layer_norm_of_other_layouts():
+    x, weight, bias = normal((4, 3, 2)), normal(4, 1), normal(4, 2)
+    check_gradients(lambda x, w, b: ag.layer_norm(x.T, w, b), x, weight, bias, atol=1e-6)
+    check_gradients(lambda x, w, b: ag.layer_norm(x, w[::2], b[::-2])[::-1], x, weight, bias, atol=1e-6)
+
+
+def test_layer_norm_of_a_constant_row_is_the_bias():
+    """The variance is 0 there: eps keeps the slope finite."""
+    bias = normal(4, 2)
+    x = Tensor(np.full((2, 4), 5.0), requires_grad=True)
+    y = ag.layer_norm(x, Tensor(np.ones(4)), Tensor(bias))
+    np.testing.assert_array_equal(y.data, [bias, bias])
+    y.backward(normal((2, 4), 3))
+    np.testing.assert_allclose(x.grad.data, (normal((2, 4), 3) - normal((2, 4), 3).mean(1, keepdims=True)) * 1000)
+
+
+def test_layer_norm_of_one_feature_is_the_bias():
+    y = ag.layer_norm(Tensor(normal((3, 1))), Tensor(np.array([2.0])), Tensor(np.array([7.0])))
+    assert y.tolist() == [[7.0]] * 3
+
+
+def test_layer_norm_in_single_precision_far_from_zero():
+    """Mean and variance in one pass, as E[x²] - E[x]², would lose every digit here."""
+    x = 4096 + np.round(1024 * normal((5, 64))) / 256  # exact in single precision
+    ours = ag.layer_norm(
+        Tensor(x.astype(np.float32)), Tensor(np.ones(64, np.float32)), Tensor(np.zeros(64, np.float32))
+    )
+    assert ours.dtype == np.float32
+    np.testing.assert_allclose(ours.data, plain_layer_norm(x, 1, 0), atol=2e-3)
+    np.testing.assert_allclose(ours.data.std(axis=1), 1, rtol=1e-5)
+
+
+def test_layer_norm_refuses_what_does_not_fit():
+    x = Tensor(normal((2, 3)))
+    with pytest.raises(ValueError, match=r"weight has shape \(2,\), the last axis of x asks for \(3,\)"):
+        ag.layer_norm(x, Tensor(normal(2)), Tensor(normal(3)))
+    with pytest.raises(ValueError, match=r"bias has shape \(2, 3\), the last axis of x asks for \(3,\)"):
+        ag.layer_norm(x, Tensor(normal(3)), Tensor(normal((2, 3))))
+    for nothing in (np.array(1.0), np.zeros((2, 0))):
+        w = np.zeros(nothing.shape[-1:])
+        with pytest.raises(
+            ValueError, match=r"layer norm needs a last axis with at least one feature, found x of shape"
+        ):
+            ag.layer_norm(Tensor(nothing), Tensor(w), Tensor(w))
+        with pytest.raises(
+            ValueError, match=r"layer norm needs a last axis with at least one feature, found x of shape"
+        ):
+            ag.dropout_add_layer_norm(Tensor(nothing), Tensor(nothing), Tensor(w), Tensor(w))
+
+
+# ---- The residual connection as one op ----
+
+
+def residual_inputs(dtype=np.float64, shape=(3, 4, 6)):
+    return [normal(shape, 1, dtype), 2 + normal(shape, 2, dtype), *(normal(shape[-1], seed, dtype) for seed in (3, 4))]
+
+
+def composition(p, eps, training):
+    def plain(x, residual, weight, bias):
+        return ag.layer_norm(residual + ag.dropout(x, p, training), weight, bias, eps=eps)
+
+    return plain
+
+
+def fused(p, eps, training):
+    return lambda *tensors: ag.dropout_add_layer_norm(*tensors, p=p, eps=eps, training=training)
+
+
+@pytest.mark.parametrize(("p", "training"), [(0.0, True), (0.3, True), (0.8, True), (0.3, False)])
+@pytest.mark.parametrize("eps", [1e-6, 0.1])
+@pytest.mark.parametrize(("dtype", "tolerance"), [(np.float32, 1e-5), (np.float64, 1e-12)])
+def test_one_op_equals_dropout_and_sum_and_norm(p, training, eps, dtype, tolerance):
+    results = []
+    for make in (fused, composition):
+        leaves = [Tensor(array, requires_grad=True) for array in residual_inputs(dtype)]
+        y = with_masks(make(p, eps, training))(*leaves)
+        y.backward(normal(y.shape, 5, dtype))
+        assert random.get_state() == (7, 3, 1 if p and training else 0)
+        assert {y.dtype, *(leaf.grad.dtype for leaf in leaves)} == {np.dtype(dtype)}
+        results.append([y.data, *(leaf.grad.data for leaf in leaves)])
+    for ours, plain in zip(*results, strict=True):
+        np.testing.assert_allclose(ours, plain, rtol=tolerance, atol=10 * tolerance)
+
+
+@pytest.mark.parametrize("p", [0.0, 0.4])
+def test_gradients_of_the_residual_connection(p):
+    check_gradients(with_masks(fused(p, 1e-6, True)), *residual_inputs(), atol=1e-6)
+    check_gradients(
+        with_masks(lambda x, w, b: ag.dropout_add_layer_norm(x, x, w, b, p=p)),
+        normal((3, 5)), normal(5, 1), normal(5, 2), atol=1e-6,
+    )  # fmt: skip
+    check_gradients(with_masks(fused(p, 1e-6, True)), *residual_inputs(shape=(0, 3)))
+    check_gradients(
+        with_masks(lambda x, *rest: fused(p, 1e-6, True)(x.T, *rest)),
+        normal((6, 2)),
+        *residual_inputs(shape=(2, 6))[1:],
+        atol=1e-6,
+    )
+
+
+def test_the_residual_connection_keeps_neither_x_nor_the_sum():
+    leaves = [Tensor(array, requires_grad=True) for array in residual_inputs(shape=(3, 6))]
+    y = ag.dropout_add_layer_norm(*leaves, p=0.5)
+    keep, normalised, inverse_std, weight = y.op.saved_arrays
+    assert keep.dtype == bool
+    assert (normalised.shape, inverse_std.shape) == ((3, 6), (3, 1))
+    assert weight is leaves[2].data
+    np.testing.assert_allclose(normalised.mean(axis=1), 0, atol=1e-12)
+
+
+def test_the_residual_connection_refuses_shapes_that_differ():
+    x, residual, weight, bias = (Tensor(array) for array in residual_inputs(shape=(2, 3)))
+    with pytest.raises(ValueError, match=r"x has shape \(2, 3\), residual has shape \(1, 3\); they must be equal"):
+        ag.dropout_add_layer_norm(x, residual[:1], weight, bias)
+    with pytest.raises(ValueError, match=r"weight has shape \(2,\), the last axis of x asks for \(3,\)"):
+        ag.dropout_add_layer_norm(x, residual, weight[:2], bias)
