@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
+
 from autograd import random
 from autograd.backend import backend_of
 from autograd.engine import Op, apply
@@ -22,8 +24,12 @@ class ScaledDotProductAttention(Op):
 
     def forward(self, q, k, v, *, mask, dropout, scale):
         keep, self.keep_scale, self.scale = None, 1.0, scale
+        dtype = self.xp.result_type(q, k, v)
+        q, k, v = [a.astype(dtype, copy=False) for a in (q, k, v)]
+        leading = _leading_shape(q, k, v)
+        if leading != _leading_shape(q, k):  # several values to the same weights
+            q = self.xp.broadcast_to(q, (*leading, *q.shape[-2:]))
         if dropout:
-            leading = self.xp.broadcast_shapes(q.shape[:-2], k.shape[:-2], v.shape[:-2])
             keep, self.keep_scale = random.keep_mask((*leading, q.shape[-2], k.shape[-2]), dropout)
             keep = self.backend.asarray(keep)
         y, p = self.backend.attention(q, k, v, mask, keep, self.keep_scale, scale)
@@ -52,7 +58,8 @@ def scaled_dot_product_attention(
     `dropout` drops attention weights.
 
     Shapes: query [..., T, K], key [..., S, K], value [..., S, M], mask bool broadcastable to [..., T, S] -> [..., T, M]
-    Raises: TypeError for a mask that is not boolean, ValueError for shapes that do not fit.
+    Raises: TypeError for a mask that is not boolean, ValueError for shapes that do not fit or for a dropout outside
+    [0, 1).
     Source: section 3.2.1, equation 1
     """
     query, key, value = [x if isinstance(x, Tensor) else Tensor(x) for x in (query, key, value)]
@@ -62,13 +69,24 @@ def scaled_dot_product_attention(
         raise ValueError(f"query has {query.shape[-1]} features, key has {key.shape[-1]}; they must be equal")
     if key.shape[-2] != value.shape[-2]:
         raise ValueError(f"key has {key.shape[-2]} positions, value has {value.shape[-2]}; they must be equal")
-    allowed = _allowed(query, key, mask, is_causal)
+    random.threshold(dropout)
+    scores = *_leading_shape(query, key, value), query.shape[-2], key.shape[-2]
+    allowed = _allowed(query, scores, mask, is_causal)
     if scale is None:
         scale = 1 / math.sqrt(query.shape[-1]) if query.shape[-1] else 1.0
     return apply(ScaledDotProductAttention, query, key, value, mask=allowed, dropout=dropout, scale=float(scale))
 
 
-def _allowed(query: Tensor, key: Tensor, mask: Any, is_causal: bool) -> Any:
+def _leading_shape(*arrays: Any) -> tuple[int, ...]:
+    """The common shape of all axes but the last two."""
+    shapes = [a.shape[:-2] for a in arrays]
+    try:
+        return np.broadcast_shapes(*shapes)
+    except ValueError:
+        raise ValueError(f"the leading axes of query, key and value, {shapes}, do not broadcast together") from None
+
+
+def _allowed(query: Tensor, scores: tuple[int, ...], mask: Any, is_causal: bool) -> Any:
     """The mask as an array, with the causal triangle in it.  Shapes: -> bool broadcastable to [..., T, S], or None"""
     xp = backend_of([query.data]).xp
     mask = mask.data if isinstance(mask, Tensor) else mask
@@ -76,7 +94,15 @@ def _allowed(query: Tensor, key: Tensor, mask: Any, is_causal: bool) -> Any:
         mask = xp.asarray(mask)
         if mask.dtype != bool:
             raise TypeError(f"mask must be boolean (True = may attend), found {mask.dtype}; use mask != 0 or mask == 0")
+        if not _broadcasts_to(mask.shape, scores):
+            raise ValueError(f"a mask of shape {mask.shape} does not broadcast to [..., T, S] = {scores}")
     if is_causal:
-        causal = xp.tri(query.shape[-2], key.shape[-2], dtype=bool)
+        causal = xp.tri(*scores[-2:], dtype=bool)
         mask = causal if mask is None else mask & causal
     return mask
+
+
+def _broadcasts_to(shape: tuple[int, ...], target: tuple[int, ...]) -> bool:
+    return len(shape) <= len(target) and all(
+        n in (1, t) for n, t in zip(reversed(shape), reversed(target), strict=False)
+    )
