@@ -1,0 +1,348 @@
+"""Scaled dot-product attention against its formula: masks, causality, broadcasting, dropout, sight of nothing."""
+
+import math
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+from numeric import check_gradients
+
+import autograd as ag
+from autograd import Tensor, random
+from autograd.backend import CPU, Backend
+
+attention = ag.scaled_dot_product_attention
+
+
+def normal(shape, seed=0, dtype=np.float64):
+    return np.random.default_rng(seed).standard_normal(shape).astype(dtype)
+
+
+def qkv(*leading, t=4, s=5, k=3, m=2, dtype=np.float64):
+    return [normal((*leading, *rest), seed, dtype) for seed, rest in enumerate(((t, k), (s, k), (s, m)))]
+
+
+def plain_attention(q, k, v, allowed=None, keep=1.0, scale=None):
+    """Equation 1 row by row in NumPy; a query that may attend to nothing gives zeros."""
+    scores = q @ np.swapaxes(k, -1, -2) * (1 / math.sqrt(q.shape[-1]) if scale is None else scale)
+    weights = np.exp(scores - scores.max(axis=-1, keepdims=True)) * (1 if allowed is None else allowed)
+    total = weights.sum(axis=-1, keepdims=True)
+    return (weights / np.where(total == 0, 1, total) * keep) @ v
+
+
+@pytest.fixture(autouse=True, params=[None, 3], ids=["", "3 threads"])
+def threads(request, monkeypatch):
+    """The kernel for threads is another one; what it computes is not."""
+    if request.param is not None:
+        monkeypatch.setattr(CPU, "threads", request.param)
+        monkeypatch.setattr(CPU, "_pool", ThreadPoolExecutor(request.param - 1))
+    before = random.get_state()
+    yield request.param
+    random.set_state(before)
+
+
+def close(y, expected, tolerance=1e-12):
+    np.testing.assert_allclose(y.data, expected, rtol=tolerance, atol=tolerance)
+
+
+# ---- Without masks ----
+
+
+@pytest.mark.parametrize("leading", [(), (2,), (2, 3), (1, 2, 3)])
+@pytest.mark.parametrize("scale", [None, 0.3, -2.0])
+def test_equation_1(leading, scale):
+    arrays = qkv(*leading)
+    close(attention(*arrays, scale=scale), plain_attention(*arrays, scale=scale))
+    check_gradients(lambda *tensors: attention(*tensors, scale=scale), *arrays)
+
+
+def test_the_default_scale_is_one_over_the_root_of_the_features():
+    """Section 3.2.1: equal scores of K ones are K / √K."""
+    q, k = np.ones((1, 9)), np.stack([np.ones(9), np.zeros(9)])
+    y = attention(q, k, np.array([[1.0], [0.0]]))
+    close(y, [[1 / (1 + math.exp(-3))]])
+
+
+def test_large_scores_do_not_overflow():
+    y = attention(np.array([[1000.0]]), np.array([[1000.0], [999.0]]), np.array([[1.0], [2.0]]), scale=1.0)
+    close(y, [[1.0]])
+    tiny = attention(np.full((1, 1), -1e4, np.float32), np.full((3, 1), 1e4, np.float32), np.eye(3, dtype=np.float32))
+    close(tiny, np.full((1, 3), 1 / 3), 1e-6)
+
+
+def test_self_attention_adds_up_three_gradients():
+    check_gradients(lambda x: attention(x, x, x), normal((2, 2, 4, 3)))
+    check_gradients(lambda x, w: attention(x @ w, x, x * 2), normal((4, 3)), normal((3, 3), 1))
+
+
+# ---- Who may attend to whom ----
+
+
+def test_true_means_may_attend():
+    q, k, v = qkv(t=1, s=3)
+    mask = np.array([[False, True, False]])
+    close(attention(q, k, v, mask), v[1:2])
+    close(attention(q, k, v, ~mask), plain_attention(q, k[[0, 2]], v[[0, 2]]))
+
+
+@pytest.mark.parametrize(
+    "shape", [(), (5,), (1, 5), (4, 1), (4, 5), (3, 4, 5), (2, 1, 1, 5), (2, 3, 4, 5), (1, 1, 1, 1)]
+)
+def test_masks_broadcast(shape):
+    arrays = qkv(2, 3)
+    mask = np.random.default_rng(len(shape)).random(shape) < 0.6
+    for given in (mask, Tensor(mask), mask.tolist()):
+        close(attention(*arrays, given), plain_attention(*arrays, mask))
+    check_gradients(lambda *tensors: attention(*tensors, mask), *arrays)
+
+
+@pytest.mark.parametrize(("t", "s"), [(4, 4), (4, 6), (6, 4), (1, 3), (3, 1)])
+def test_causal(t, s):
+    """Key j for query i where j ≤ i, both counted from 0, also where there are more of one."""
+    arrays = qkv(2, 2, t=t, s=s)
+    allowed = np.array([[j <= i for j in range(s)] for i in range(t)])
+    close(attention(*arrays, is_causal=True), plain_attention(*arrays, allowed))
+    check_gradients(lambda *tensors: attention(*tensors, is_causal=True), *arrays)
+    first, *_ = attention(*(array[0, 0] for array in arrays), is_causal=True)
+    close(first, arrays[2][0, 0, 0])
+
+
+@pytest.mark.parametrize("shape", [(6,), (4, 6), (2, 1, 1, 6), (2, 2, 4, 6)])
+def test_causal_and_a_mask_must_both_allow(shape):
+    arrays = qkv(2, 2, t=4, s=6)
+    mask = np.random.default_rng(0).random(shape) < 0.5
+    kept = mask.copy()
+    close(attention(*arrays, mask, is_causal=True), plain_attention(*arrays, mask & np.tri(4, 6, dtype=bool)))
+    check_gradients(lambda *tensors: attention(*tensors, mask, is_causal=True), *arrays)
+    np.testing.assert_array_equal(mask, kept)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("dropout", [0.0, 0.5])
+def test_a_query_that_may_attend_to_nothing(dtype, dropout):
+    """Zeros, with gradients of zero, and no NaN on the way."""
+    leaves = [Tensor(array, requires_grad=True) for array in qkv(2, 2, dtype=dtype)]
+    mask = np.ones((2, 1, 4, 5), bool)
+    mask[0, :, 1] = False
+    mask[1] = False
+    y = attention(*leaves, mask, dropout=dropout)
+    y.backward(normal(y.shape, 9, dtype))
+    assert (y.data[0, :, 1] == 0).all()
+    assert (y.data[1] == 0).all()
+    q, k, v = (leaf.grad.data for leaf in leaves)
+    assert (q[0, :, 1] == 0).all()
+    assert all((g[1] == 0).all() for g in (q, k, v))
+    assert all(np.isfinite(g).all() and np.abs(g[0]).max() > 0 for g in (q, k, v))
+
+
+def test_keys_that_nobody_may_attend_to_have_no_gradient():
+    leaves = [Tensor(array, requires_grad=True) for array in qkv(2, 2)]
+    mask = np.array([[[[True, True, False, True, False]]], [[[True, True, True, True, False]]]])
+    attention(*leaves, mask, dropout=0.3).backward(normal((2, 2, 4, 2), 9))
+    for leaf in leaves[1:]:
+        assert (leaf.grad.data[0, :, [2, 4]] == 0).all()
+        assert (leaf.grad.data[1, :, 4] == 0).all()
+        assert (leaf.grad.data[1, :, :4] != 0).all()
+
+
+def test_what_is_masked_has_no_influence():
+    """To the bit: a padded sentence is the same sentence."""
+    q, k, v = qkv(1, 2, s=7)
+    mask = np.arange(7) < 4
+    y = attention(q, k, v, mask).data
+    k[..., 4:, :], v[..., 4:, :] = 1e6, -1e6
+    np.testing.assert_array_equal(attention(q, k, v, mask).data, y)
+
+
+@pytest.mark.parametrize("bad", [np.ones((4, 5)), np.ones((4, 5), np.int64), np.zeros((4, 5), np.float32)])
+def test_masks_that_are_not_boolean_are_refused(bad):
+    """A float mask might be meant to be added, and 1 to mean *may not*."""
+    with pytest.raises(
+        TypeError, match=rf"mask must be boolean \(True = may attend\), found {bad.dtype}; use mask != 0"
+    ):
+        attention(*qkv(2, 2), bad)
+
+
+@pytest.mark.parametrize("shape", [(4, 4), (2, 5), (3, 1, 4, 5), (5, 1, 1, 4, 5), (2, 2, 5, 4)])
+@pytest.mark.parametrize("is_causal", [False, True])
+def test_masks_of_wrong_shapes_are_refused(shape, is_causal):
+    with pytest.raises(
+        ValueError, match=r"a mask of shape \(.*\) does not broadcast to \[..., T, S\] = \(2, 2, 4, 5\)"
+    ):
+        attention(*qkv(2, 2), np.ones(shape, bool), is_causal=is_causal)
+
+
+# ---- Shapes ----
+
+
+@pytest.mark.parametrize(
+    "leading",
+    [
+        ((2, 3), (1, 3), (2, 1)),
+        ((3,), (2, 3), (2, 3)),
+        ((2, 3), (), ()),
+        ((), (), (2,)),
+        ((), (3,), (2, 1)),
+        ((1,), (1,), (2, 3)),
+        ((2, 2), (2,), (2,)),
+        ((2,), (2, 2), (2, 2)),
+    ],
+)
+def test_leading_axes_broadcast(leading):
+    arrays = [
+        normal((*some, *rest), seed)
+        for seed, (some, rest) in enumerate(zip(leading, ((3, 3), (2, 3), (2, 4)), strict=True))
+    ]
+    mask = np.array([[True, True], [True, False], [False, False]])
+    close(attention(*arrays, mask), plain_attention(*arrays, mask))
+    check_gradients(lambda *tensors: attention(*tensors, mask), *arrays)
+    with_dropout = fixed_masks(lambda *tensors: attention(*tensors, mask, dropout=0.4))
+    check_gradients(with_dropout, *arrays)
+
+
+@pytest.mark.parametrize("sizes", [(0, 2, 3, 2), (2, 0, 3, 2), (2, 3, 0, 2), (2, 3, 3, 0), (0, 0, 3, 2)])
+@pytest.mark.parametrize("leading", [(), (2, 2), (0, 2), (2, 0)])
+@pytest.mark.parametrize("masked", [False, True])
+def test_zero_sizes(sizes, leading, masked):
+    """No query: nothing. No key: a query attends to nothing. No feature: to every key alike."""
+    t, s, k, m = sizes
+    arrays = qkv(*leading, t=t, s=s, k=k, m=m)
+    mask = np.ones((t, s), bool) if masked else None
+    y = attention(*arrays, mask, is_causal=masked)
+    assert y.shape == (*leading, t, m)
+    if not s:
+        assert (y.data == 0).all()
+    if not k and not masked:
+        close(y, np.broadcast_to(arrays[2].mean(axis=-2, keepdims=True), y.shape))
+    check_gradients(lambda *tensors: attention(*tensors, mask, is_causal=masked), *arrays)
+
+
+def test_other_memory_layouts():
+    """Heads as a model splits them: views of [B, T, H · K]; and a gradient that arrives as a view."""
+    b, t, h, k = 2, 4, 3, 2
+    packed = normal((3, b, t, h * k))
+
+    def split(x):
+        return x.reshape(b, t, h, k).swapaxes(1, 2)
+
+    close(attention(*(split(x) for x in packed)), plain_attention(*(split(x) for x in packed)))
+    check_gradients(
+        lambda q, k, v: attention(split(q), split(k), split(v), is_causal=True).swapaxes(1, 2).reshape(b, t, -1),
+        *packed,
+    )
+    q, k, v = qkv(2, 2)
+    check_gradients(lambda q, k, v: attention(q.T.swapaxes(-1, -2), k.T.swapaxes(-1, -2), v).T, *qkv())
+    close(attention(q[..., ::-1], k[..., ::-1], v[::-1]), plain_attention(q[..., ::-1], k[..., ::-1], v[::-1]))
+
+
+def test_inputs_stay_as_they_are():
+    arrays = qkv(2, 2)
+    kept = [array.copy() for array in arrays]
+    leaves = [Tensor(array, requires_grad=True) for array in arrays]
+    g = normal((2, 2, 4, 2), 9)
+    attention(*leaves, np.tri(4, 5, dtype=bool), dropout=0.2).backward(g)
+    for array, before in zip((*arrays, g), (*kept, normal((2, 2, 4, 2), 9)), strict=True):
+        np.testing.assert_array_equal(array, before)
+
+
+@pytest.mark.parametrize(
+    ("shapes", "message"),
+    [
+        (((4, 3), (5, 2), (5, 2)), "query has 3 features, key has 2; they must be equal"),
+        (((4, 3), (5, 3), (4, 2)), "key has 5 positions, value has 4; they must be equal"),
+        (((3,), (5, 3), (5, 2)), "query, key and value need at least two axes: positions and features"),
+        (((2, 4, 3), (3, 5, 3), (5, 2)), r"the leading axes of query, key and value, .*, do not broadcast together"),
+    ],
+)
+def test_shapes_that_do_not_fit_are_refused(shapes, message):
+    with pytest.raises(ValueError, match=message):
+        attention(*(normal(shape) for shape in shapes))
+
+
+# ---- Dtypes ----
+
+
+def test_single_precision_stays():
+    leaves = [Tensor(array, requires_grad=True) for array in qkv(2, 2, dtype=np.float32)]
+    y = attention(*leaves, np.tri(4, 5, dtype=bool), dropout=0.3, scale=np.float64(0.5))
+    y.backward(np.ones(y.shape))
+    assert {y.dtype, *(leaf.grad.dtype for leaf in leaves)} == {np.dtype(np.float32)}
+
+
+@pytest.mark.parametrize("wide", [0, 1, 2])
+def test_mixed_precision_computes_in_the_wider(wide):
+    arrays = [a if i == wide else a.astype(np.float32) for i, a in enumerate(qkv(2, 2))]
+    leaves = [Tensor(array, requires_grad=True) for array in arrays]
+    y = attention(*leaves)
+    assert y.dtype == np.float64
+    close(y, plain_attention(*(a.astype(np.float64) for a in arrays)))
+    y.backward(normal(y.shape, 9))
+    exact = [Tensor(array.astype(np.float64), requires_grad=True) for array in arrays]
+    attention(*exact).backward(normal(y.shape, 9))
+    for i, (leaf, expected) in enumerate(zip(leaves, exact, strict=True)):
+        assert leaf.grad.dtype == leaf.dtype
+        close(leaf.grad, expected.grad.data, 1e-12 if i == wide else 1e-6)
+
+
+# ---- Dropout of the weights ----
+
+
+def fixed_masks(function):
+    def repeated(*tensors):
+        random.set_state((5, 6, 0))
+        return function(*tensors)
+
+    return repeated
+
+
+@pytest.mark.parametrize("leading", [(), (2, 3)])
+def test_dropout_of_weights(leading):
+    """After the softmax, scaled up, one decision for each weight: the kept ones of a row need not add up to 1."""
+    arrays = qkv(*leading)
+    mask = np.tri(4, 5, 1, dtype=bool)
+    function = fixed_masks(lambda *tensors: attention(*tensors, mask, dropout=0.4))
+    keep, scale = fixed_masks(lambda: random.keep_mask((*leading, 4, 5), 0.4))()
+    close(function(*arrays), plain_attention(*arrays, mask, keep * scale))
+    check_gradients(function, *arrays)
+
+
+def test_dropout_is_another_for_each_broadcast_value():
+    q, k, v = qkv()
+    y = attention(q, k, np.stack([v] * 8), dropout=0.5).data
+    assert len({each.tobytes() for each in y}) == 8
+
+
+def test_no_dropout_draws_nothing():
+    before = random.get_state()
+    attention(*qkv())
+    assert random.get_state() == before
+    attention(*qkv(), dropout=0.1)
+    assert random.get_state()[2] == before[2] + 1
+
+
+@pytest.mark.parametrize("p", [1.0, -0.5, math.nan])
+def test_dropout_refuses_what_is_no_probability(p):
+    with pytest.raises(ValueError, match=r"dropout probability .* is outside \[0, 1\)"):
+        attention(*qkv(), dropout=p)
+
+
+# ---- Memory ----
+
+
+def test_what_is_kept_for_the_backward_pass():
+    leaves = [Tensor(array, requires_grad=True) for array in qkv(2, 2)]
+    q, k, v, p, keep = attention(*leaves, dropout=0.1).op.saved_arrays
+    assert [a is leaf.data for a, leaf in zip((q, k, v), leaves, strict=True)] == [True] * 3
+    assert (p.shape, keep.shape, keep.dtype) == ((2, 2, 4, 5), (2, 2, 4, 5), bool)
+    np.testing.assert_allclose(p.sum(axis=-1), 1, rtol=1e-12)
+
+
+def test_the_plain_definition_sees_the_same(threads):
+    """The kernel of every backend: this one's against reference.py, at a size that is spread over threads."""
+    q, k, v = qkv(6, 4, t=70, s=90, k=8, m=8, dtype=np.float32)
+    mask = (np.arange(90) < np.array([[90], [50], [1], [0], [89], [90]]))[:, None, None, :]
+    keep = np.random.default_rng(0).random((6, 4, 70, 90)) < 0.9
+    ours = CPU.attention(q, k, v, mask, keep, 1 / 0.9, 0.35)
+    plain = Backend().attention(q, k, v, mask, keep, 1 / 0.9, 0.35)
+    for one, other in zip(ours, plain, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
