@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from autograd.backend import as_operand
 from autograd.engine import Op, apply
 from autograd.ops.nn import check_indices
 from autograd.tensor import Tensor
@@ -66,10 +67,12 @@ def cross_entropy(
 
     Shapes: logits [..., V], targets int [...] -> [] ("mean", "sum") or [...] ("none")
     Raises: ValueError for shapes that do not match, an unknown reduction or ε outside [0, 1]; IndexError for a target
-    outside 0 … V - 1.
+    outside 0 … V - 1, TypeError for targets that are not integers.
     """
-    targets = targets.data if isinstance(targets, Tensor) else targets
+    targets = targets.data if isinstance(targets, Tensor) else as_operand(targets)
     logits = logits if isinstance(logits, Tensor) else Tensor(logits)
+    if not logits.ndim:
+        raise ValueError("logits need a last axis, the classes; found a single number")
     *leading, classes = logits.shape
     if targets.shape != tuple(leading):
         raise ValueError(f"targets of shape {targets.shape} do not match logits of shape {logits.shape}")
