@@ -1,0 +1,328 @@
+"""Cross-entropy against its definition: smoothing, ignored targets, reductions, and logits that are overwritten."""
+
+import math
+
+import numpy as np
+import pytest
+from numeric import check_gradients
+
+import autograd as ag
+from autograd import Tensor
+
+cross_entropy = ag.cross_entropy
+EVERY_REDUCTION = pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
+
+
+def normal(shape, seed=0, dtype=np.float64):
+    return np.random.default_rng(seed).standard_normal(shape).astype(dtype)
+
+
+def plain(logits, targets, smoothing=0.0, ignore=-100, reduction="mean"):
+    """-Σ_k q_k log p_k, term by term, with q = (1 - ε) · one-hot + ε / V; and its gradient p - q, times the factor."""
+    V = logits.shape[-1]
+    losses = np.zeros(targets.shape)
+    g_logits = np.zeros(logits.shape)
+    for place in np.ndindex(targets.shape):
+        if targets[place] == ignore:
+            continue
+        exponentials = [math.exp(x) for x in logits[place]]
+        p = [e / sum(exponentials) for e in exponentials]
+        q = [(1 - smoothing) * (k == targets[place]) + smoothing / V for k in range(V)]
+        losses[place] = -sum(q_k * math.log(p_k) for q_k, p_k in zip(q, p, strict=True))
+        g_logits[place] = [p_k - q_k for q_k, p_k in zip(q, p, strict=True)]
+    counted = max(int((targets != ignore).sum()), 1)
+    if reduction == "none":
+        return losses, g_logits
+    return losses.sum() / (counted if reduction == "mean" else 1), g_logits / (counted if reduction == "mean" else 1)
+
+
+def close(y, expected, tolerance=1e-12):
+    np.testing.assert_allclose(y.data, expected, rtol=tolerance, atol=tolerance)
+
+
+# ---- Values and gradients ----
+
+
+@EVERY_REDUCTION
+@pytest.mark.parametrize("smoothing", [0.0, 0.1, 1.0])
+@pytest.mark.parametrize("shape", [(5,), (1, 5), (6, 5), (2, 3, 5), (4, 1), (2, 0, 5)])
+def test_the_definition(shape, smoothing, reduction):
+    logits = 2 * normal(shape)
+    targets = np.random.default_rng(1).integers(0, shape[-1], shape[:-1])
+    if targets.size > 3:
+        targets.reshape(-1)[1:3] = -100
+    expected, g_logits = plain(logits, targets, smoothing, reduction=reduction)
+    leaf = Tensor(logits, requires_grad=True)
+    loss = cross_entropy(leaf, targets, label_smoothing=smoothing, reduction=reduction)
+    assert loss.shape == np.shape(expected)
+    close(loss, expected)
+    g = normal(loss.shape, 2)
+    loss.backward(g)
+    close(leaf.grad, g_logits * (g[..., None] if reduction == "none" else g))
+    close(cross_entropy(logits, Tensor(targets), label_smoothing=smoothing, reduction=reduction), expected)  # no graph
+    check_gradients(lambda x: cross_entropy(x, targets, label_smoothing=smoothing, reduction=reduction), logits)
+
+
+def test_label_smoothing_by_hand():
+    """Two of three classes are impossible but for the smoothing: ε / V = 0.1 each, so p = q costs the entropy of q."""
+    q = np.array([0.8, 0.1, 0.1])
+    leaf = Tensor(np.log(q)[None], requires_grad=True)
+    loss = cross_entropy(leaf, np.array([0]), label_smoothing=0.3)
+    assert loss.item() == pytest.approx(-(0.8 * math.log(0.8) + 0.2 * math.log(0.1)))
+    loss.backward()
+    close(leaf.grad, np.zeros((1, 3)), 1e-15)  # the least that there is
+
+
+def test_equal_logits_cost_log_v():
+    for smoothing in (0.0, 0.1):
+        assert cross_entropy(np.zeros((4, 7)), np.arange(4), label_smoothing=smoothing).item() == pytest.approx(
+            math.log(7)
+        )
+
+
+def test_a_constant_added_to_a_row_changes_nothing():
+    logits, targets = normal((3, 5)), np.array([0, 4, 2])
+    close(cross_entropy(logits + np.array([[0], [700], [-700]]), targets), cross_entropy(logits, targets).data)
+
+
+def test_large_logits_do_not_overflow():
+    leaf = Tensor(np.array([[1e4, -1e4, 0.0]], np.float32), requires_grad=True)
+    loss = cross_entropy(leaf, np.array([1]))
+    assert loss.item() == 2e4
+    loss.backward()
+    assert leaf.grad.tolist() == [[1, -1, 0]]
+
+
+def test_an_impossible_class():
+    """A logit of minus infinity is a probability of zero: free where it is no target, infinitely wrong where it is."""
+    logits = np.array([[0.0, -math.inf, 0.0], [0.0, -math.inf, 0.0]])
+    leaf = Tensor(logits, requires_grad=True)
+    losses = cross_entropy(leaf, np.array([0, 1]), reduction="none")
+    assert losses.tolist() == [pytest.approx(math.log(2)), math.inf]
+    losses.backward(np.array([1.0, 0.0]))
+    assert leaf.grad.data[0].tolist() == [-0.5, 0, 0.5]
+
+
+@EVERY_REDUCTION
+def test_single_precision_stays(reduction):
+    leaf = Tensor(normal((6, 5), dtype=np.float32), requires_grad=True)
+    loss, nll = cross_entropy(leaf, np.arange(6) % 5, label_smoothing=0.1, reduction=reduction, with_nll=True)
+    loss.backward(np.ones(loss.shape))
+    assert {loss.dtype, nll.dtype, leaf.grad.dtype} == {np.dtype(np.float32)}
+    close(loss, plain(leaf.data.astype(np.float64), np.arange(6) % 5, 0.1, reduction=reduction)[0], 1e-6)
+
+
+def test_integer_logits_are_not_cut_off():
+    loss = cross_entropy([[1, 2, 3]], np.array([0]))
+    close(loss, plain(np.array([[1.0, 2.0, 3.0]]), np.array([0]))[0])
+
+
+def test_other_memory_layouts():
+    logits, targets = normal((5, 4, 3)), np.random.default_rng(1).integers(0, 5, (3, 4))
+    check_gradients(lambda x: cross_entropy(x.T, targets, label_smoothing=0.1, reduction="none").T, logits)
+    check_gradients(
+        lambda x: cross_entropy(x[::2, ::-1], targets[::2, ::-1].T[:2, :2], reduction="none"), normal((3, 2, 5))
+    )
+    check_gradients(lambda x: cross_entropy((x * 1).T, targets, reduction="sum", overwrite_logits=True), logits)
+
+
+# ---- Ignored targets ----
+
+
+@EVERY_REDUCTION
+@pytest.mark.parametrize("ignore", [-100, 0, 3, -1])
+@pytest.mark.parametrize("overwrite", [False, True])
+def test_ignored_rows_count_for_nothing(reduction, ignore, overwrite):
+    """Neither in the loss nor in the gradient nor in the number that a mean divides by, whatever stands in them."""
+    logits = normal((6, 5))
+    logits[[1, 4]] = [[1e30], [-1e30]]
+    targets = np.array([1, ignore, 2, 4, ignore, 1])
+    rest = [0, 2, 3, 5]
+    settings = {"label_smoothing": 0.1, "reduction": reduction, "ignore_index": ignore, "with_nll": True}
+    leaf = Tensor(logits.copy(), requires_grad=True)
+    loss, nll = cross_entropy(leaf, targets, **settings, overwrite_logits=overwrite)
+    alone = Tensor(logits[rest], requires_grad=True)
+    expected, expected_nll = cross_entropy(alone, targets[rest], **settings)
+    if reduction == "none":
+        assert loss.data[[1, 4]].tolist() == nll.data[[1, 4]].tolist() == [0, 0]
+        close(loss[rest], expected.data)
+        close(nll[rest], expected_nll.data)
+        loss.backward(np.ones(6))
+        expected.backward(np.ones(4))
+    else:
+        close(loss, expected.data)
+        close(nll, expected_nll.data)
+        loss.backward()
+        expected.backward()
+    assert (leaf.grad.data[[1, 4]] == 0).all()
+    close(leaf.grad[rest], alone.grad.data)
+
+
+@EVERY_REDUCTION
+@pytest.mark.parametrize("rows", [0, 3])
+@pytest.mark.parametrize("overwrite", [False, True])
+def test_all_targets_ignored(reduction, rows, overwrite):
+    """There is nothing to learn, and nothing is wrong: 0, with a gradient of 0."""
+    leaf = Tensor(normal((rows, 4)), requires_grad=True)
+    loss, nll = cross_entropy(
+        leaf, np.full(rows, 7), ignore_index=7, label_smoothing=0.1, reduction=reduction, with_nll=True,
+        overwrite_logits=overwrite,
+    )  # fmt: skip
+    assert (loss.data == 0).all()
+    assert (nll.data == 0).all()
+    loss.backward(np.ones(loss.shape))
+    assert (leaf.grad.data == 0).all()
+    assert leaf.grad.shape == (rows, 4)
+
+
+# ---- The un-smoothed loss beside the smoothed one ----
+
+
+@EVERY_REDUCTION
+def test_with_nll(reduction):
+    """Perplexity is of the un-smoothed loss, and no gradient flows from it."""
+    logits = normal((2, 3, 5))
+    targets = np.array([[0, 1, -100], [4, 4, 2]])
+    leaf = Tensor(logits, requires_grad=True)
+    loss, nll = cross_entropy(leaf, targets, label_smoothing=0.2, reduction=reduction, with_nll=True)
+    close(loss, plain(logits, targets, 0.2, reduction=reduction)[0])
+    close(nll, plain(logits, targets, reduction=reduction)[0])
+    assert not nll.requires_grad
+    with ag.no_grad():
+        again, nll_again = cross_entropy(leaf, targets, label_smoothing=0.2, reduction=reduction, with_nll=True)
+    close(again, loss.data)
+    close(nll_again, nll.data)
+    loss.backward(np.ones(loss.shape))
+    close(leaf.grad, plain(logits, targets, 0.2, reduction=reduction)[1])
+
+
+# ---- Logits that become their gradient ----
+
+
+@EVERY_REDUCTION
+@pytest.mark.parametrize("shape", [(6, 5), (2, 3, 5)])
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+def test_overwriting_gives_the_same(reduction, shape, smoothing):
+    weight = normal((5, 4), 1)
+    targets = np.random.default_rng(1).integers(0, 5, shape[:-1])
+    targets[-1:] = -100
+    results = []
+    for overwrite in (False, True):
+        leaves = [Tensor(normal((*shape[:-1], 4)), requires_grad=True), Tensor(weight, requires_grad=True)]
+        logits = ag.linear(*leaves)
+        loss = cross_entropy(
+            logits, targets, label_smoothing=smoothing, reduction=reduction, overwrite_logits=overwrite
+        )
+        loss.backward(normal(loss.shape, 2))
+        results.append([loss.data, *(leaf.grad.data for leaf in leaves)])
+    for one, other in zip(*results, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-13, atol=1e-15)
+
+
+def test_overwriting_takes_no_second_array():
+    logits = ag.multiply(Tensor(normal((6, 5)), requires_grad=True), 1)
+    (g_logits, _) = cross_entropy(logits, np.zeros(6, int), overwrite_logits=True).op.saved_arrays
+    assert g_logits is logits.data
+    logits = ag.multiply(Tensor(normal((6, 5)), requires_grad=True), 1)
+    kept = logits.data.copy()
+    loss = cross_entropy(logits, np.zeros(6, int))
+    loss.backward()
+    np.testing.assert_array_equal(logits.data, kept)
+
+
+def test_overwriting_without_a_graph_changes_nothing():
+    logits = normal((6, 5))
+    kept = logits.copy()
+    cross_entropy(Tensor(logits), np.zeros(6, int), overwrite_logits=True)
+    with ag.no_grad():
+        cross_entropy(Tensor(logits, requires_grad=True), np.zeros(6, int), overwrite_logits=True)
+    np.testing.assert_array_equal(logits, kept)
+
+
+@pytest.mark.parametrize("shape", [(6, 5), (2, 3, 5)])
+def test_an_op_that_saved_the_logits_tells(shape):
+    x = Tensor(normal(shape), requires_grad=True)
+    logits = ag.tanh(x)  # saves its result
+    loss = cross_entropy(logits, np.zeros(shape[:-1], int), overwrite_logits=True)
+    with pytest.raises(RuntimeError, match=r"Tanh .* needs for its backward pass an array that was changed in place"):
+        loss.backward()
+
+
+@pytest.mark.parametrize("shape", [(6, 5), (2, 3, 5)])
+def test_logits_cannot_be_overwritten_twice(shape):
+    """The second loss would be one of the gradients of the first."""
+    logits = Tensor(normal(shape), requires_grad=True) * 1
+    targets = np.zeros(shape[:-1], int)
+    first = cross_entropy(logits, targets, overwrite_logits=True)
+    second = cross_entropy(logits, targets, overwrite_logits=True)
+    with pytest.raises(RuntimeError, match=r"CrossEntropy .* changed in place"):
+        (first + second).backward()
+
+
+@pytest.mark.parametrize("reduction", ["mean", "none"])
+def test_a_second_backward_pass_over_overwritten_logits_is_told(reduction):
+    """It would scale the gradient twice."""
+    logits = Tensor(normal((6, 5)), requires_grad=True) * 1
+    loss = cross_entropy(logits, np.zeros(6, int), reduction=reduction, overwrite_logits=True)
+    loss.backward(np.full(loss.shape, 2.0), retain_graph=True)
+    with pytest.raises(RuntimeError, match=r"CrossEntropy .* changed in place"):
+        loss.backward(np.full(loss.shape, 2.0))
+
+
+def test_without_overwriting_a_second_backward_pass_is_the_first():
+    leaf = Tensor(normal((6, 5)), requires_grad=True)
+    loss = cross_entropy(leaf, np.zeros(6, int), label_smoothing=0.1)
+    loss.backward(2.0, retain_graph=True)
+    first = leaf.grad.data.copy()
+    leaf.zero_grad()
+    loss.backward(2.0)
+    np.testing.assert_array_equal(leaf.grad.data, first)
+
+
+# ---- What is refused ----
+
+
+@pytest.mark.parametrize(
+    ("targets", "error", "message"),
+    [
+        ([0, 5], IndexError, "cross_entropy target must lie in 0 … 4, found 0 … 5"),
+        ([-1, 2], IndexError, "cross_entropy target must lie in 0 … 4, found -1 … 2"),
+        ([0.0, 1.0], TypeError, "cross_entropy target must be an integer array, found float64"),
+        ([True, False], TypeError, "cross_entropy target must be an integer array, found bool"),
+        ([0], ValueError, r"targets of shape \(1,\) do not match logits of shape \(2, 5\)"),
+        ([[0], [1]], ValueError, r"targets of shape \(2, 1\) do not match logits of shape \(2, 5\)"),
+        ([0, 1, 2], ValueError, r"targets of shape \(3,\) do not match logits of shape \(2, 5\)"),
+    ],
+)
+def test_targets_that_do_not_fit_are_refused(targets, error, message):
+    for given in (np.array(targets), targets):
+        with pytest.raises(error, match=message):
+            cross_entropy(Tensor(normal((2, 5)), requires_grad=True), given)
+
+
+def test_settings_that_cannot_be_are_refused():
+    logits, targets = Tensor(normal((2, 5))), np.array([0, 1])
+    with pytest.raises(ValueError, match="reduction='average' is not one of 'mean', 'sum', 'none'"):
+        cross_entropy(logits, targets, reduction="average")
+    for smoothing in (-0.1, 1.5, math.nan):
+        with pytest.raises(ValueError, match=rf"label_smoothing={smoothing} is outside \[0, 1\]"):
+            cross_entropy(logits, targets, label_smoothing=smoothing)
+    with pytest.raises(ValueError, match="logits need a last axis, the classes; found a single number"):
+        cross_entropy(Tensor(np.array(1.0)), np.array(0))
+
+
+def test_a_refused_call_leaves_the_logits_usable():
+    x = Tensor(normal((2, 5)), requires_grad=True)
+    logits = ag.tanh(x)
+    with pytest.raises(IndexError):
+        cross_entropy(logits, np.array([0, 9]), overwrite_logits=True)
+    cross_entropy(logits, np.array([0, 1])).backward()
+    assert np.abs(x.grad.data).max() > 0
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.int16, np.int32, np.uint64])
+def test_targets_of_any_integer_dtype(dtype):
+    logits = normal((3, 5))
+    expected = plain(logits, np.array([4, 0, 3]), ignore=0)[0]
+    close(cross_entropy(logits, np.array([4, 0, 3], dtype), ignore_index=0), expected)
+    close(cross_entropy(logits, np.array([4, 1, 3], dtype)), plain(logits, np.array([4, 1, 3]))[0])
