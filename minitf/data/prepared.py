@@ -27,11 +27,13 @@ import numpy as np
 from minitf.data.text import PathLike, in_chunks, read_pairs, unreadable, write_atomically
 from minitf.data.vocabulary import Vocabulary
 from minitf.errors import UserError
+from minitf.files import parse_json
 
-FORMAT = 1  # raise it when the same text would give other ids or other files
+FORMAT = 2  # raise it when the same text would give other ids or other files
 DESCRIPTION = "prepared.json"
 COUNTS = ("pairs", "dropped_empty", "dropped_long", "source_tokens", "target_tokens")
-FIELDS = {"format": int, "key": str, "dtype": str, **dict.fromkeys(COUNTS, int)}  # what loading relies on
+FIELDS = {"format": int, "key": str, "dtype": str, "sha256": dict, **dict.fromkeys(COUNTS, int)}  # loading needs these
+ID_TYPES = ("<u2", "<i4")
 PAIRS_AT_A_TIME, CHARACTERS_AT_A_TIME = 20_000, 2_000_000
 OFFSET_TYPE = "<i8"
 
@@ -50,11 +52,14 @@ class PreparedCorpus:
 
     @classmethod
     def load(cls, folder: PathLike) -> "PreparedCorpus":
-        """Maps what `prepare` wrote. Raises: UserError when the folder holds no whole preparation."""
+        """Maps what `prepare` wrote, once all its bytes have been checked: reading them takes a second for a gigabyte.
+
+        Raises: UserError when the folder holds no whole preparation.
+        """
         folder = Path(folder)
         about = _read_description(folder)
         source_ids, source_offsets, target_ids, target_offsets = (
-            _map(folder / name, dtype, count) for name, dtype, count in _files(about)
+            _map(folder / name, dtype, count, about["sha256"].get(name)) for name, dtype, count in _files(about)
         )
         return cls(
             source_ids,
@@ -145,8 +150,9 @@ def prepare(
     with _alone(folder):
         if (corpus := _load_if_current(folder, key)) is not None:
             return corpus  # another process has prepared it meanwhile
-        about: dict[str, Any] = {**wanted, "key": key, "dtype": "<u2" if len(vocabulary) <= 2**16 else "<i4"}
+        about: dict[str, Any] = {**wanted, "key": key, "dtype": ID_TYPES[len(vocabulary) > 2**16]}
         about |= _write_ids(folder, about, vocabulary, read_pairs(source_path, target_path, errors), progress)
+        about["sha256"] = {name: _content(folder / name)["sha256"] for name in _names(about)}
         with write_atomically(folder / DESCRIPTION) as file:
             json.dump(about, file, indent=2)
             file.write("\n")
@@ -261,7 +267,7 @@ def _files(about: dict[str, Any]) -> list[tuple[str, str, int]]:
 def _read_description(folder: Path) -> dict[str, Any]:
     path = folder / DESCRIPTION
     try:
-        about = json.loads(path.read_bytes())
+        about = parse_json(path.read_bytes())
     except FileNotFoundError:
         raise UserError(f"{folder} holds no prepared corpus ({DESCRIPTION} is missing); prepare it first") from None
     except OSError as error:
@@ -269,16 +275,18 @@ def _read_description(folder: Path) -> dict[str, Any]:
     except ValueError as error:
         raise UserError(f"{path} is damaged ({error}); prepare the corpus again") from error
     whole = isinstance(about, dict) and all(isinstance(about.get(name), kind) for name, kind in FIELDS.items())
-    if not whole or about["format"] != FORMAT:
+    if not whole or about["format"] != FORMAT or about["dtype"] not in ID_TYPES or min(map(about.get, COUNTS)) < 0:
         raise UserError(f"{path} does not describe a corpus of format {FORMAT}; prepare the corpus again")
     return about
 
 
-def _map(path: Path, dtype: str, count: int) -> np.ndarray:
+def _map(path: Path, dtype: str, count: int, sha256: str | None) -> np.ndarray:
     try:
         found, expected = path.stat().st_size, count * np.dtype(dtype).itemsize
         if found != expected:
             raise UserError(f"{path} has {found:,} bytes where {expected:,} are expected; prepare the corpus again")
+        if not count or _content(path)["sha256"] != sha256:
+            raise UserError(f"the bytes of {path} have changed since they were written; prepare the corpus again")
         return np.asarray(np.memmap(path, dtype, mode="r", shape=(count,)))  # asarray: slices of a memmap are slow
     except OSError as error:
         raise unreadable(path, error) from error

@@ -241,8 +241,48 @@ def test_another_format_is_remade(room):
     room.prepare()
     path = room.folder / "prepared.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), "format": 0}))
-    with pytest.raises(UserError, match="does not describe a corpus of format 1"):
+    with pytest.raises(UserError, match="does not describe a corpus of format 2"):
         PreparedCorpus.load(room.folder)
+
+
+@pytest.mark.parametrize("part", ["source", "target"])
+@pytest.mark.parametrize("kind", ["ids", "offsets"])
+def test_a_flipped_bit_is_found_and_remade(room, part, kind):
+    expected = content(room.prepare())
+    (path,) = room.folder.glob(f"{part}-*.{kind}")
+    data = bytearray(path.read_bytes())
+    data[-1] ^= 1
+    path.write_bytes(data)
+    with pytest.raises(UserError, match=rf"{part}-.*{kind} have changed since they were written"):
+        PreparedCorpus.load(room.folder)
+    assert content(room.prepare()) == expected
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"dtype": "O"},
+        {"dtype": "<f4"},
+        {"pairs": -1},
+        {"source_tokens": -5},
+        {"pairs": None},
+        {"sha256": []},
+        {"sha256": {}},
+        {"source_tokens": 0},
+        {"key": ""},
+        {"format": 1.5},
+    ],
+)
+def test_a_description_that_cannot_be_is_refused_and_remade(room, wrong):
+    expected = content(room.prepare())
+    path = room.folder / "prepared.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), **wrong}))
+    with pytest.raises(UserError, match="prepare the corpus again|cannot read"):
+        PreparedCorpus.load(room.folder)
+    path.write_text("[" * 100_000)
+    with pytest.raises(UserError, match="is damaged"):
+        PreparedCorpus.load(room.folder)
+    assert content(room.prepare()) == expected
 
 
 def test_a_folder_without_a_preparation(room):
