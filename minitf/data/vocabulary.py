@@ -10,9 +10,10 @@ a raw corpus would make pieces of its own.
 import hashlib
 import io
 import re
+import threading
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -172,9 +173,11 @@ def _train(words: Counter[str], vocab_size: int, coverage: float, byte_fallback:
     from sentencepiece import SentencePieceTrainer
 
     model = io.BytesIO()
-    try:
+    stopped = threading.Event()
+
+    def work() -> None:
         SentencePieceTrainer.train(
-            sentence_iterator=_training_lines(words),
+            sentence_iterator=_until(stopped, _training_lines(words)),
             input_format="tsv",  # word, tab, count
             model_writer=model,
             model_type="bpe",
@@ -188,9 +191,45 @@ def _train(words: Counter[str], vocab_size: int, coverage: float, byte_fallback:
             eos_id=EOS,
             minloglevel=2,  # errors only; they are raised below
         )
+
+    try:
+        _interruptibly(work, stopped)
     except RuntimeError as error:
         raise UserError(_training_advice(str(error), vocab_size)) from error
     return model.getvalue()
+
+
+def _interruptibly(work: Callable[[], None], stopped: threading.Event) -> None:
+    """Call `work` in a thread of its own, so that an interrupt is answered at once.
+
+    sentencepiece runs for minutes without looking at signals; and one that arrives while it reads from Python, it
+    would report as a fault of the text.
+    """
+    failures: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            work()
+        except BaseException as error:
+            failures.append(error)
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    try:
+        thread.join()
+    except BaseException:
+        stopped.set()
+        thread.join(timeout=1)  # a thread that is called back into an interpreter about to end would abort the process
+        raise
+    if failures:
+        raise failures[0]
+
+
+def _until(stopped: threading.Event, lines: Iterable[str]) -> Iterator[str]:
+    for line in lines:
+        if stopped.is_set():
+            raise InterruptedError("the training of the vocabulary was interrupted")
+        yield line
 
 
 def _training_lines(words: Counter[str]) -> Iterable[str]:
