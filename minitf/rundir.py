@@ -6,6 +6,7 @@
     data/                token ids, prepared from the texts
     checkpoints/         step-00001000.safetensors, …
     log.jsonl            one JSON object a line
+    test.hypotheses      translations of the test text, once training is done
     lock                 held by the process that trains
 
 Reading needs no lock: every file is whole at any time, but for the last line of the log, which may be under way.
@@ -15,6 +16,7 @@ import fcntl
 import json
 import math
 import os
+import re
 import shutil
 import socket
 from collections.abc import Callable
@@ -25,7 +27,7 @@ from typing import Any, Self
 from minitf.config import RunConfig, load_config, save_config
 from minitf.environment import changes, environment_facts
 from minitf.errors import UserError
-from minitf.files import atomic_write, os_errors_explained, parse_json
+from minitf.files import atomic_write, os_errors_explained, parse_json, remove_leftovers
 
 CONFIG_NAME = "config.json"
 ENVIRONMENT_NAME = "environment.json"
@@ -34,6 +36,7 @@ DATA_NAME = "data"
 CHECKPOINTS_NAME = "checkpoints"
 LOG_NAME = "log.jsonl"
 LOCK_NAME = "lock"
+HYPOTHESES_NAME = "test.hypotheses"
 CONTENT_NAMES = (CONFIG_NAME, ENVIRONMENT_NAME, VOCABULARY_NAME, DATA_NAME, CHECKPOINTS_NAME, LOG_NAME)
 
 
@@ -48,7 +51,7 @@ class RunDirectory:
     def create(cls, path: Path, config: RunConfig) -> Self:
         """Make the folder of a new run and lock it.
 
-        A run that never came to train, because its preparation failed, is replaced.
+        A run that never came to learn anything, because it failed or was killed before, is replaced.
 
         Raises: UserError where a run or parts of one are already, or another process is at work.
         """
@@ -58,6 +61,7 @@ class RunDirectory:
         run._acquire()
         try:
             run._refuse_content()
+            run._remove_leftovers()
             run._write_environment()
             save_config(run.config_path, config)  # last: a folder with a configuration is a run
         except BaseException:
@@ -74,6 +78,7 @@ class RunDirectory:
         run = cls.open(path)
         run._acquire()
         try:
+            run._remove_leftovers()
             save_config(run.config_path, config)
         except BaseException:
             run.close()
@@ -125,8 +130,14 @@ class RunDirectory:
         """The run's configuration."""
         return load_config(self.config_path)
 
+    @property
+    def hypotheses_path(self) -> Path:
+        return self.path / HYPOTHESES_NAME
+
     def environment_changes(self) -> list[str]:
         """What differs from the environment the run was started in, a sentence each; its bits may differ then."""
+        if not self.environment_path.exists():
+            return [f"{ENVIRONMENT_NAME} has gone"]
         with os_errors_explained(f"read {self.environment_path}"):
             content = self.environment_path.read_bytes()
         try:
@@ -142,22 +153,46 @@ class RunDirectory:
         with atomic_write(self.environment_path) as file:
             file.write(text.encode())
 
+    def _remove_leftovers(self) -> None:
+        """Delete what killed processes left half-written; only for the holder of the lock."""
+        with os_errors_explained(f"clean {self.path}"):
+            remove_leftovers(self.path, "|".join(map(re.escape, (*CONTENT_NAMES, HYPOTHESES_NAME))))
+
     def _refuse_content(self) -> None:
+        """Make room for a new run, unless there is one that has learned something, or what is not a run's at all."""
         found = [name for name in CONTENT_NAMES if (self.path / name).exists()]
-        if CONFIG_NAME in found and not {LOG_NAME, CHECKPOINTS_NAME} & set(found):
-            self._clear_preparation()
-        elif CONFIG_NAME in found:
+        if not found:
+            return
+        if not self._is_ours() or (CONFIG_NAME not in found and found != [ENVIRONMENT_NAME]):
+            raise UserError(f"{self.path} already holds {', '.join(found)}; empty it, or give another --output")
+        if self._has_learned():
             raise UserError(
                 f"{self.path} already holds a run; go on with --resume {self.path}, or give another --output"
             )
-        elif found:
-            raise UserError(f"{self.path} already holds {', '.join(found)}; empty it, or give another --output")
+        self._clear()
 
-    def _clear_preparation(self) -> None:
+    def _is_ours(self) -> bool:
+        """Whether a run was created here, or had been begun to be, and not just something with files of these names."""
+        try:
+            if self.config_path.exists():
+                self.config()
+            return "minitf" in parse_json(self.environment_path.read_bytes())
+        except (OSError, ValueError, TypeError):
+            return False
+
+    def _has_learned(self) -> bool:
+        """Whether there is a line of a log, or anything in the folder for checkpoints."""
+        with os_errors_explained(f"look into {self.path}"):
+            has_log = self.log_path.exists() and self.log_path.stat().st_size > 0
+            return has_log or (self.checkpoints_path.exists() and any(self.checkpoints_path.iterdir()))
+
+    def _clear(self) -> None:
         with os_errors_explained(f"clear {self.path}"):
-            if self.data_path.exists():
-                shutil.rmtree(self.data_path)
-            for path in (self.vocabulary_path, self.environment_path, self.config_path):  # the last makes it a run
+            for folder in (self.data_path, self.checkpoints_path):
+                if folder.exists():
+                    shutil.rmtree(folder)
+            # in this order, so that what a killed process leaves of it is cleared by the next one
+            for path in (self.log_path, self.vocabulary_path, self.config_path, self.environment_path):
                 path.unlink(missing_ok=True)
 
     # ---- Lock ----

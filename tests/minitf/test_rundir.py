@@ -45,26 +45,85 @@ def test_the_places_of_its_files(tmp_path):
     ]
 
 
-@pytest.mark.parametrize("started", ["log.jsonl", "checkpoints"])
-def test_a_folder_with_a_run_is_refused(tmp_path, started):
+@pytest.mark.parametrize("learned", ["log.jsonl", "checkpoints/step-00000001.safetensors", "checkpoints/x.damaged"])
+def test_a_folder_with_a_run_is_refused(tmp_path, learned):
     RunDirectory.create(tmp_path, CONFIG).close()
-    (tmp_path / started).mkdir()
+    (tmp_path / learned).parent.mkdir(exist_ok=True)
+    (tmp_path / learned).write_text("x")
     message = f"^{tmp_path} already holds a run; go on with --resume {tmp_path}, or give another --output$"
     with pytest.raises(UserError, match=message):
         RunDirectory.create(tmp_path, LATER)
     assert load_config(tmp_path / "config.json") == CONFIG
+    assert (tmp_path / learned).exists()
     RunDirectory.resume(tmp_path, CONFIG).close()  # the refusal left no lock
 
 
-def test_a_run_that_never_came_to_train_is_replaced(tmp_path):
+def test_a_run_that_never_came_to_learn_is_replaced(tmp_path):
     """A wrong text or vocabulary ends a run in its preparation; the next try must not be sent elsewhere."""
     with RunDirectory.create(tmp_path, CONFIG) as run:
         run.vocabulary_path.write_text("of the first try")
         (run.data_path / "train").mkdir(parents=True)
+        run.checkpoints_path.mkdir()
+        run.log_path.write_text("")
         (tmp_path / "notes.txt").write_text("mine")
+        (tmp_path / ".config.json.01234567.partial").write_text("of a killed process")
     with RunDirectory.create(tmp_path, LATER) as run:
         assert run.config() == LATER
     assert sorted(os.listdir(tmp_path)) == ["config.json", "environment.json", "lock", "notes.txt"]
+
+
+@pytest.mark.parametrize("deadly", range(1, 10))
+def test_a_creation_killed_at_any_rename_or_removal_can_be_repeated(tmp_path, deadly):
+    with RunDirectory.create(tmp_path, CONFIG) as run:
+        run.vocabulary_path.write_text("of the first try")
+        (run.data_path / "train").mkdir(parents=True)
+    program = f"""
+import os, signal
+from pathlib import Path
+from minitf.config import RunConfig
+from minitf.rundir import RunDirectory
+count = 0
+def dying(act):
+    def counted(*arguments, **options):
+        global count
+        count += 1
+        if count == {deadly}:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return act(*arguments, **options)
+    return counted
+for name in ("replace", "unlink", "rmdir"):
+    setattr(os, name, dying(getattr(os, name)))
+RunDirectory.create(Path({str(tmp_path)!r}), RunConfig())
+"""
+    ended = subprocess.run([sys.executable, "-c", program], check=False)
+    assert ended.returncode in (-signal.SIGKILL, 0)
+    assert (ended.returncode == 0) == (deadly == 9)  # all of them have been tried
+    with RunDirectory.create(tmp_path, LATER) as run:
+        assert run.config() == LATER
+    assert sorted(os.listdir(tmp_path)) == ["config.json", "environment.json", "lock"]
+
+
+@pytest.mark.parametrize("own", ["{}", "[]", '{"minitf": "0.1.0"}', "not JSON"])
+def test_files_of_someone_else_are_not_cleared_away(tmp_path, own):
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "mine.txt").write_text("mine")
+    for name in ("config.json", "environment.json"):
+        (tmp_path / name).write_text(own)
+        with pytest.raises(UserError, match=r"already holds .*; empty it, or give another --output$"):
+            RunDirectory.create(tmp_path, CONFIG)
+    (tmp_path / "environment.json").write_text("{}")
+    (tmp_path / "config.json").write_text("{}")
+    with pytest.raises(UserError, match=r"already holds .*; empty it, or give another --output$"):
+        RunDirectory.create(tmp_path, CONFIG)
+    assert (tmp_path / "data" / "mine.txt").read_text() == "mine"
+
+
+def test_what_a_killed_process_left_is_removed(tmp_path):
+    RunDirectory.create(tmp_path, CONFIG).close()
+    for name in (".config.json.01234567.partial", ".test.hypotheses.89abcdef.partial", ".notes.txt.01234567.partial"):
+        (tmp_path / name).write_text("half")
+    RunDirectory.resume(tmp_path, CONFIG).close()
+    assert sorted(os.listdir(tmp_path)) == [".notes.txt.01234567.partial", "config.json", "environment.json", "lock"]
 
 
 def test_parts_of_a_run_are_refused(tmp_path):
@@ -338,3 +397,5 @@ def test_changes_are_told(tmp_path):
         run.environment_path.write_text("[]")
         with pytest.raises(UserError, match=r"environment\.json: it is not an object"):
             run.environment_changes()
+        run.environment_path.unlink()
+        assert run.environment_changes() == ["environment.json has gone"]
