@@ -7,13 +7,14 @@ The loop, before the details:
         schedule     the learning rate of this update (equation 3)
         accumulate   sum the loss and its gradients over the batches of one update
         step         Adam, with the gradient divided by the target tokens of the whole update
-        validate and save, every so often
         log          one JSON line, and the progress bar
+        validate and save, every so often
+
+A run that is killed at any instant and resumed ends with the same bits as one that is not.
 """
 
 from __future__ import annotations
 
-import math
 import sys
 from collections.abc import Sequence
 
@@ -25,21 +26,20 @@ def main(argv: Sequence[str]) -> int:
     config, resume = parse_train_args(argv)
 
     # after the command line: `--help` and a wrong flag need none of it
-    from minitf.progress import Progress
+    from minitf.progress import Progress, say
     from minitf.report.held_out import report_held_out
     from minitf.signals import StopRequest
     from minitf.training import open_run
-
-    def say(text: str) -> None:
-        print(text, file=sys.stderr, flush=True)
 
     with open_run(config, resume, say) as run:
         say(
             f"model: {run.model.parameter_count():,} parameters, vocabulary of {len(run.vocabulary):,}; "
             f"run: {run.directory.path}"
         )
-        with Progress(run.config.max_steps, run.state.step) as progress, StopRequest(progress.say) as stop:
+        with Progress(run.config.max_steps, run.state.step) as progress, StopRequest() as stop:
             train(run, progress, stop)
+        if run.state.skipped_updates:
+            say(f"{run.state.skipped_updates:,} updates were left out: their loss or gradient was not a number")
         if stop:
             say(f"stopped after step {run.state.step:,}; go on with: python train.py --resume {run.directory.path}")
             return stop.exit_status
@@ -53,16 +53,19 @@ def train(run, progress, stop) -> None:
     from autograd import random
     from minitf.data.vocabulary import PAD
     from minitf.optim import global_norm, learning_rate
-    from minitf.training import Clock, diverged, log_record, out_of_patience, save, validate
+    from minitf.state import Interval
+    from minitf.training import Clock, conclude, finished, leave_out, log_interval, owes_validation, save, validate
 
     config, model, optimizer, state = run.config, run.model, run.optimizer, run.state
     clock = Clock(run)
-    saved_step = state.step or None
-    batches = iter(run.train)
+    saved_step = state.step
     random.manual_seed(config.seed)
     model.train()
+    if owes_validation(run):  # the run was stopped between a step and the end of its validation
+        validate(run, stop, progress.say)
+        save(run)
 
-    while not (stop or state.step >= config.max_steps or clock.is_up or out_of_patience(run)):
+    while not (stop or finished(run, clock)):
         # ---- 1. schedule ----
         step = state.step + 1
         rate = learning_rate(step, config.model.d_model, config.optimizer)
@@ -70,9 +73,9 @@ def train(run, progress, stop) -> None:
 
         # ---- 2. accumulate ----
         optimizer.zero_grad()
-        target_tokens, loss_sum = 0, 0.0
-        for _ in range(config.accumulate):
-            batch = next(batches)
+        update = Interval()
+        batches = [next(run.train) for _ in range(config.accumulate)]
+        for batch in batches:
             logits = model(batch.source, batch.target_in)  # [B, T, V]
             loss, nll = ag.cross_entropy(
                 logits,
@@ -85,36 +88,35 @@ def train(run, progress, stop) -> None:
             )
             loss.backward()
             del logits
-            target_tokens += batch.target_tokens
-            loss_sum += loss.item()
-            state.interval.add(batch, loss.item(), nll.item())
+            update.add(batch, loss.item(), nll.item())
 
         # ---- 3. step ----
-        norm = global_norm(model.parameters()) / target_tokens
-        if not (math.isfinite(loss_sum) and math.isfinite(norm)):
-            raise diverged(step, loss_sum / target_tokens, norm, saved_step)
-        clip = config.optimizer.clip_norm
-        optimizer.step(rate, (1.0 if clip is None or norm <= clip else clip / norm) / target_tokens)
+        update.gradient_norm = norm = global_norm(model.parameters()) / update.target_tokens
+        if update.is_finite:
+            clip = config.optimizer.clip_norm
+            optimizer.step(rate, (1.0 if clip is None or norm <= clip else clip / norm) / update.target_tokens)
+            state.count(update)
+        else:
+            leave_out(run, step, update, batches, progress.say)
         state.step = step
-        state.target_tokens += target_tokens
         progress.step()
 
-        # ---- 4. validate and save ----
-        last = bool(stop) or step == config.max_steps or clock.is_up
-        valid_loss = validate(run) if last or step % config.valid_every == 0 else None
+        # ---- 4. log ----
         state.elapsed_s = clock.elapsed_s
+        if step == 1 or step % config.log_every == 0:
+            progress.update(log_interval(run), clock.remaining_s(step, config.max_steps))
 
-        # ---- 5. log ----
-        if valid_loss is not None or step == 1 or step % config.log_every == 0:
-            record = log_record(run, rate, norm, valid_loss)
-            run.log.append(record)
-            progress.update(record, clock.remaining_s(step, config.max_steps))
-        if last or step % config.save_every == 0:  # after the step's line, which the checkpoint then covers
+        # ---- 5. validate and save ----
+        if owes_validation(run):
+            validate(run, stop, progress.say)
+        if step % config.save_every == 0:  # after the lines of the log, which the checkpoint then covers
             save(run)
             saved_step = step
 
-    if state.step and saved_step != state.step:
-        save(run)  # the loop ended between a step and the next: on a signal, or out of patience
+    if saved_step != state.step:
+        save(run)
+    if not stop:
+        conclude(run, stop, progress.say)
 
 
 if __name__ == "__main__":

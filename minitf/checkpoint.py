@@ -136,6 +136,9 @@ class CheckpointStore:
     def save(self, step: int, arrays: Mapping[str, Array], state: Mapping[str, Any]) -> Path:
         """Write the checkpoint of a step, and only when it is safe delete all but the last `keep`.
 
+        A state in which `on_schedule` is False is of a run that was stopped there: once there is a newer checkpoint, it
+        goes and is not counted, so that a resumed run keeps the same ones as a run that was never stopped.
+
         Raises: as `save`; all older checkpoints are there then.
         """
         if self.keep is None:
@@ -144,9 +147,22 @@ class CheckpointStore:
             raise ValueError(f"step={step} is negative")
         save(self.path(step), arrays, state)
         with os_errors_explained(f"delete old checkpoints in {self.folder}", CheckpointError):
-            for old in self.steps()[: -self.keep]:
+            for old in self._superseded(self.keep):
                 self.path(old).unlink()
         return self.path(step)
+
+    def _superseded(self, keep: int) -> list[int]:
+        """What goes now that the newest is safe: all but the last `keep`, and those that were saved in passing."""
+        *older, newest = self.steps()
+        passing = [step for step in older if self._is_passing(step)]
+        lasting = [step for step in older if step not in passing]
+        return passing + [*lasting, newest][:-keep]
+
+    def _is_passing(self, step: int) -> bool:
+        try:
+            return read_state(self.path(step)).get("on_schedule") is False
+        except DamagedCheckpointError:
+            return False
 
     def load(self, step: int, prefix: str = "") -> tuple[dict[str, Array], dict[str, Any]]:
         """The checkpoint of a step.

@@ -15,7 +15,9 @@ from typing import Any, Literal, NoReturn, get_args, get_origin
 from minitf.config import DEFAULT_PRESET, PRESETS, RunConfig, TranslateConfig, load_config
 from minitf.errors import UserError
 from minitf.options import description, nearest, shown, without_none
+from minitf.progress import say
 from minitf.rundir import CONFIG_NAME
+from minitf.signals import TerminationInterrupt, exit_status, interrupting
 
 SECTIONS = {"model": "Model", "optimizer": "Optimizer"}
 PATHS_OF_INPUTS = ("train", "valid", "test", "vocabulary")
@@ -100,21 +102,40 @@ def parse_translate_args(argv: Sequence[str]) -> TranslateConfig:
 def run_command(main: Callable[[Sequence[str]], int | None], argv: Sequence[str] | None = None) -> int:
     """Run a command line and give its exit status.
 
-    2 after `error: …` for a UserError, 130 when interrupted, 141 when the reader of its output has gone (`| head`).
+    After `error: …` for a UserError, its own, which is 2 for nearly all; 130, 143 or 129 when stopped by SIGINT,
+    SIGTERM or SIGHUP; 141 when the reader of its output has gone (`| head`).
     """
+    _occupy_standard_descriptors()
     try:
-        status = main(sys.argv[1:] if argv is None else argv)
-        sys.stdout.flush()  # here, where a failure can still be told
+        with interrupting():
+            status = main(sys.argv[1:] if argv is None else argv)
+            if sys.stdout is not None:
+                sys.stdout.flush()  # here, where a failure can still be told
     except UserError as error:
-        print(f"error: {error}", file=sys.stderr)
+        say(f"error: {error}")
+        return error.exit_status
+    except MemoryError as error:
+        say(f"error: not enough memory ({error}); choose a smaller --max-tokens-per-batch or a smaller model")
         return 2
-    except KeyboardInterrupt:
-        print("interrupted", file=sys.stderr)
-        return 130
+    except KeyboardInterrupt as interrupt:
+        say("terminated" if isinstance(interrupt, TerminationInterrupt) else "interrupted")
+        return exit_status(interrupt)
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # else Python complains again as it ends
         return 141
     return status or 0
+
+
+def _occupy_standard_descriptors() -> None:
+    """Take the places of standard streams that were closed before we began (`2>&-`).
+
+    The next file opened would get their numbers, and whatever a library writes to "standard error" would end up in it.
+    """
+    for descriptor in range(3):
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # the lowest free number, which is this one
 
 
 def changeable() -> list[str]:

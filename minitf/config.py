@@ -175,13 +175,23 @@ class RunConfig:
         100_000, "updates to train for", unit="updates", source="5.2", section="Training", at_least=1, may_change=True
     )
     max_minutes: float | None = option(
-        None, "time to train for; none: until the steps are done", unit="minutes", above=0, may_change=True
+        None,
+        "time to train for, counted over all resumptions; none: until the steps are done",
+        unit="minutes",
+        above=0,
+        may_change=True,
     )
     patience: int | None = option(
         None,
         "stop when the validation loss has not fallen this often; none: never",
         unit="validations",
         at_least=1,
+        may_change=True,
+    )
+    on_divergence: Literal["stop", "skip"] = option(
+        "stop",
+        "an update whose loss or gradient is not a number: stop ends the run there, skip leaves the update out and "
+        "counts it",
         may_change=True,
     )
     valid_every: int = option(1_500, "updates between validations", unit="updates", at_least=1, may_change=True)

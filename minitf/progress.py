@@ -1,10 +1,23 @@
-"""What a person watches: one line on a terminal, plain lines elsewhere."""
+"""What a person watches: one line on a terminal, plain lines elsewhere. No one has to: training goes on unwatched."""
 
 from __future__ import annotations
 
+import os
 import sys
+from contextlib import suppress
 from types import TracebackType
 from typing import Any
+
+
+def say(text: str) -> None:
+    """Print a line on standard error. Where that is closed, or its reader has gone, nobody hears it."""
+    if sys.stderr is None:  # closed from the start; print(file=None) would write to standard output
+        return
+    try:
+        print(text, file=sys.stderr, flush=True)
+    except (OSError, ValueError):
+        with suppress(OSError, ValueError):  # what is left in the buffer must not fail again when the process ends
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
 
 
 class Progress:
@@ -16,7 +29,7 @@ class Progress:
     def __init__(self, total: int, start: int):
         from tqdm import tqdm
 
-        self._on_terminal = sys.stderr.isatty()
+        self._on_terminal = sys.stderr is not None and sys.stderr.isatty()
         self._bar: Any = tqdm(
             total=total,
             initial=start,
@@ -28,8 +41,11 @@ class Progress:
 
     def say(self, text: str) -> None:
         """Print a line without disturbing the bar."""
-        self._bar.write(text, file=sys.stderr)
-        sys.stderr.flush()
+        if not self._on_terminal:
+            say(text)
+            return
+        with self._bar.external_write_mode(file=sys.stderr):
+            say(text)
 
     def step(self) -> None:
         """One step is done."""
@@ -37,18 +53,14 @@ class Progress:
 
     def update(self, record: dict[str, Any], remaining_s: float) -> None:
         """Show the figures of a log record and the time left."""
-        speed = f"{record['target_tokens_per_s']:,.0f} tokens/s"
-        loss = f"loss {record['loss']:.3f}  ppl {record['perplexity']:.2f}"
-        text = f"{loss}  {speed}  lr {record['learning_rate']:.2e}  {clock(remaining_s)} left"
-        if "valid_loss" in record:
-            self.say(
-                f"step {record['step']:,}: validation loss {record['valid_loss']:.4f}, "
-                f"perplexity {record['valid_perplexity']:.3f}"
-            )
+        text = (
+            f"loss {record['loss']:.3f}  ppl {record['perplexity']:.2f}  "
+            f"{record['target_tokens_per_s']:,.0f} tokens/s  lr {record['learning_rate']:.2e}  {clock(remaining_s)} left"
+        )
         if self._on_terminal:
             self._bar.set_postfix_str(text)
         else:
-            self.say(f"step {record['step']:,}  {text}")
+            say(f"step {record['step']:,}  {text}")
 
     def __enter__(self) -> Progress:
         return self

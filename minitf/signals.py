@@ -1,43 +1,93 @@
-"""Stopping when asked: Ctrl-C and SIGTERM let the step finish, so that the run can save and end."""
+"""Stopping when asked: SIGINT is Ctrl-C, SIGTERM comes from `kill` and batch systems, SIGHUP when a terminal closes."""
 
 from __future__ import annotations
 
+import os
 import signal
-from collections.abc import Callable
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from types import FrameType, TracebackType
 from typing import Any
 
-SIGNALS = (signal.SIGINT, signal.SIGTERM)
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+Handler = Callable[[int, FrameType | None], None]
+
+
+class TerminationInterrupt(KeyboardInterrupt):
+    """SIGTERM or SIGHUP; Ctrl-C is a plain KeyboardInterrupt, and what tidies up after one does so after the other."""
+
+    def __init__(self, number: int):
+        super().__init__(signal.Signals(number).name)
+        self.number = number
+
+
+def exit_status(interrupt: KeyboardInterrupt) -> int:
+    """128 + the signal's number, as a shell reports a process that a signal has ended: 130, 143 or 129."""
+    return 128 + (interrupt.number if isinstance(interrupt, TerminationInterrupt) else signal.SIGINT)
+
+
+@contextmanager
+def interrupting() -> Iterator[None]:
+    """Inside its `with` block, all three signals raise a KeyboardInterrupt, so that half-written files are removed."""
+    previous = _handle(_interrupt)
+    try:
+        yield
+    finally:
+        _restore(previous)
 
 
 class StopRequest:
-    """Inside its `with` block, the first signal only sets `received`; the second one stops at once."""
+    """Inside its `with` block, the first signal only sets `received`; the second one interrupts at once."""
 
-    def __init__(self, say: Callable[[str], None]):
+    def __init__(self) -> None:
         self.received: signal.Signals | None = None
-        self._say = say
         self._previous: dict[signal.Signals, Any] = {}
 
     def __enter__(self) -> StopRequest:
-        self._previous = {each: signal.signal(each, self._on_signal) for each in SIGNALS}
+        self._previous = _handle(self._on_signal)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        for each, previous in self._previous.items():
-            signal.signal(each, previous)
+        _restore(self._previous)
 
     def __bool__(self) -> bool:
         return self.received is not None
 
     @property
     def exit_status(self) -> int:
-        """128 + the signal's number, as a shell reports it; 0 if none came."""
+        """128 + the signal's number; 0 if none came."""
         return 0 if self.received is None else 128 + self.received
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
         if self.received is not None:
-            raise SystemExit(128 + number)
+            _interrupt(number, frame)
         self.received = signal.Signals(number)
-        self._say(f"{self.received.name}: finishing this step and saving; once more to stop at once")
+        _write(f"\n{self.received.name}: finishing this step and saving; once more to stop at once\n")
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    raise KeyboardInterrupt if number == signal.SIGINT else TerminationInterrupt(number)
+
+
+def _handle(handler: Handler) -> dict[signal.Signals, Any]:
+    """Install a handler; gives what was there. What our parent ignores, as `nohup` and `&` do, stays ignored."""
+    if threading.current_thread() is not threading.main_thread():
+        return {}  # only the main thread may, and only it is interrupted
+    handled = [each for each in SIGNALS if signal.getsignal(each) != signal.SIG_IGN]
+    return {each: signal.signal(each, handler) for each in handled}
+
+
+def _restore(previous: dict[signal.Signals, Any]) -> None:
+    for each, handler in previous.items():
+        signal.signal(each, handler)
+
+
+def _write(text: str) -> None:
+    """Print from a handler: it may have interrupted a `print`, inside which Python's buffered files refuse another."""
+    if sys.stderr is not None:
+        with suppress(OSError, ValueError):  # closed, or its reader has gone
+            os.write(sys.stderr.fileno(), text.encode())

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 import autograd as ag
-from autograd.backend import CPU
+from autograd.backend import CpuBackend, get_backend
 from autograd.backend.cpu import available_cores, keep_freed_memory
 from minitf.checkpoint import CheckpointStore, with_prefix, without_prefix
 from minitf.config import RunConfig
@@ -20,81 +22,19 @@ from minitf.data.prepared import PreparedCorpus, prepare
 from minitf.data.text import read_lines, read_pairs
 from minitf.data.vocabulary import PAD, Vocabulary
 from minitf.errors import UserError
-from minitf.optim import Adam
+from minitf.files import remove_leftovers
+from minitf.optim import Adam, learning_rate
 from minitf.rundir import RunDirectory, RunLog
+from minitf.signals import StopRequest
+from minitf.state import Interval, TrainState, perplexity
 from minitf.transformer import Transformer
 
 Say = Callable[[str], None]
 PathPair = tuple[Path, Path]
 
-
-@dataclass
-class Interval:
-    """Sums over the updates since the last line of the log."""
-
-    loss: float = 0.0  # smoothed loss, nats
-    nll: float = 0.0  # negative log-likelihood, nats
-    source_tokens: int = 0  # real ones, end tokens included, as in the next line
-    target_tokens: int = 0
-    slots: int = 0  # real and padded, both sides
-    start_s: float = 0.0  # the run's clock when the interval began
-
-    def add(self, batch: Batch, loss: float, nll: float) -> None:
-        """Count one batch and its summed losses."""
-        self.loss += loss
-        self.nll += nll
-        self.source_tokens += batch.source_tokens
-        self.target_tokens += batch.target_tokens
-        self.slots += batch.source.size + batch.target_out.size
-
-    def record(self, elapsed_s: float) -> dict[str, Any]:
-        """Means over the interval, for the log."""
-        tokens = self.source_tokens + self.target_tokens
-        return {
-            "loss": self.loss / self.target_tokens,
-            "perplexity": perplexity(self.nll / self.target_tokens),
-            "source_tokens": self.source_tokens,
-            "target_tokens": self.target_tokens,
-            "padded_tokens": self.slots - tokens,
-            "fill": tokens / self.slots,
-            "target_tokens_per_s": self.target_tokens / max(elapsed_s - self.start_s, 1e-9),
-            "elapsed_s": elapsed_s,
-        }
-
-
-def perplexity(nll_per_token: float) -> float:
-    """exp(nats a token); a loss too large for that gives infinity."""
-    return math.exp(nll_per_token) if nll_per_token < 700 else math.inf
-
-
-@dataclass
-class TrainState:
-    """Everything that a resumed run needs besides the weights and Adam's moments.
-
-    The random numbers of a step are a function of (seed, step), so `step` is their state, too.
-    """
-
-    step: int = 0  # updates done
-    target_tokens: int = 0  # real target tokens learned from, end tokens included
-    data: dict[str, Any] = field(default_factory=dict)  # place in the data, as Batches.state() gives it
-    best_loss: float = math.inf  # lowest validation loss so far, nats a token
-    validations_since_best: int = 0
-    elapsed_s: float = 0.0  # time spent in the loop, over all its resumptions
-    log_offset: int = 0  # bytes of the log at this point
-    interval: Interval = field(default_factory=Interval)
-
-    def to_plain(self) -> dict[str, Any]:
-        """As JSON values; the infinite best loss of a run not validated yet becomes None."""
-        return {**asdict(self), "best_loss": self.best_loss if math.isfinite(self.best_loss) else None}
-
-    @classmethod
-    def from_plain(cls, plain: dict[str, Any]) -> TrainState:
-        """What `to_plain` gave.  Raises: UserError where a field is missing or unknown."""
-        names = {each.name for each in fields(cls)}
-        if plain.keys() != names:
-            raise UserError(f"the training state does not fit this version: {sorted(plain.keys() ^ names)} differ")
-        best_loss = math.inf if plain["best_loss"] is None else plain["best_loss"]
-        return cls(**{**plain, "best_loss": best_loss, "interval": Interval(**plain["interval"])})
+MAX_SKIPPED_IN_A_ROW = 10
+"""Updates without a gradient, one after the other, from which a model does not come back: the next ones see the same
+weights."""
 
 
 @dataclass
@@ -124,7 +64,9 @@ class Run:
 
 
 class TrainingError(UserError):
-    """Training cannot go on by itself: the loss or a gradient is not a number."""
+    """Training cannot go on by itself: the loss, a gradient or a weight is not a number."""
+
+    exit_status = 1  # nothing was wrong with the command
 
 
 # ---- Start and resume --------------------------------------------------------------------------------------------
@@ -136,7 +78,7 @@ def open_run(config: RunConfig, resume: Path | None, say: Say) -> Iterator[Run]:
 
     Raises: UserError for texts, vocabularies and folders that cannot be used.
     """
-    set_up_computer(config.threads)
+    set_up_computer(config.threads, config.device)
     if resume is None and config.train is not None:
         check_texts(config)  # before the folder of the run exists
     with ExitStack() as stack:
@@ -161,7 +103,7 @@ def open_run(config: RunConfig, resume: Path | None, say: Say) -> Iterator[Run]:
             valid=Batches(valid, config.max_tokens_per_batch, seed=config.seed, shuffle=False) if valid else None,
             model=model,
             optimizer=Adam(model.named_parameters(), config.optimizer),
-            state=TrainState(),
+            state=TrainState(vocabulary=vocabulary.fingerprint(), valid_corpus=valid.fingerprint if valid else ""),
             checkpoints=CheckpointStore(directory.checkpoints_path, keep=config.keep_checkpoints),
             log=stack.enter_context(RunLog(directory.log_path)),
         )
@@ -170,9 +112,17 @@ def open_run(config: RunConfig, resume: Path | None, say: Say) -> Iterator[Run]:
         yield run
 
 
-def set_up_computer(threads: int | None) -> None:
-    """Spread all work over `threads` threads (None: one a core), and keep freed memory."""
-    CPU.set_threads(threads or available_cores())
+def set_up_computer(threads: int | None, device: str = "cpu") -> None:
+    """Spread all work over `threads` threads (None: one a core), and keep freed memory.
+
+    Raises: UserError for a device that this installation cannot use.
+    """
+    try:
+        backend = get_backend(device)
+    except ValueError as error:
+        raise UserError(f"{error}; choose --device cpu") from None
+    if isinstance(backend, CpuBackend):
+        backend.set_threads(threads or available_cores())
     keep_freed_memory()
 
 
@@ -196,6 +146,8 @@ def find_texts(config: RunConfig, directory: RunDirectory) -> Texts:
     if not all(path.exists() for pair in pairs.values() for path in pair):
         from minitf.data.phrases import generate_corpus, write_corpus
 
+        if folder.exists():
+            remove_leftovers(folder)
         write_corpus(folder, generate_corpus())
     return Texts(pairs["train"], pairs["valid"], pairs["test"])
 
@@ -232,33 +184,60 @@ def prepare_split(
 # ---- Validate ----------------------------------------------------------------------------------------------------
 
 
-def mean_nll(model: Transformer, batches: Batches) -> float:
+def mean_nll(model: Transformer, batches: Batches, stop: StopRequest | None = None) -> float | None:
     """Negative log-likelihood of the targets, in nats a token, without dropout and label smoothing.
 
-    Perplexity is its exponential.
+    Perplexity is its exponential. None when `stop` is requested before the end.
     """
     total, tokens = 0.0, 0
     model.eval()
     with ag.no_grad():
         for batch in batches.one_epoch():
+            if stop:
+                break
             logits = model(batch.source, batch.target_in)
             total += ag.cross_entropy(logits, batch.target_out, ignore_index=PAD, reduction="sum").item()
             tokens += batch.target_tokens
     model.train()
-    return total / tokens
+    return None if stop else total / tokens
 
 
-def validate(run: Run) -> float | None:
-    """The validation loss, kept in the run's state; None without validation text."""
-    if run.valid is None:
-        return None
+def validate(run: Run, stop: StopRequest, say: Say) -> None:
+    """Measure the validation loss of this step, unless that has been done; a line of the log.
+
+    Stopped in the midst of it, the run owes it: the step's checkpoint says that it was not validated, and when the run
+    goes on from there, this comes first.
+    """
+    state = run.state
+    if run.valid is None or state.validated_step == state.step:
+        return
     start = time.perf_counter()
-    loss = mean_nll(run.model, run.valid)
-    run.state.interval.start_s += time.perf_counter() - start  # tokens a second are those of training
-    improved = loss < run.state.best_loss
-    run.state.validations_since_best = 0 if improved else run.state.validations_since_best + 1
-    run.state.best_loss = min(loss, run.state.best_loss)
-    return loss
+    loss = mean_nll(run.model, run.valid, stop)
+    spent_s = time.perf_counter() - start
+    state.elapsed_s += spent_s
+    state.interval.start_s += spent_s  # tokens a second are those of training
+    if loss is None:
+        return
+    improved = math.isfinite(loss) and (state.best_loss is None or loss < state.best_loss)
+    state.validations_since_best = 0 if improved else state.validations_since_best + 1
+    state.best_loss = loss if improved else state.best_loss
+    state.validated_step = state.step
+    run.log.append(
+        {
+            "step": state.step,
+            "epoch": run.train.epoch,
+            "valid_loss": loss,
+            "valid_perplexity": perplexity(loss) if math.isfinite(loss) else loss,
+            "elapsed_s": state.elapsed_s,
+        }
+    )
+    say(f"step {state.step:,}: validation loss {loss:.4f}, perplexity {perplexity(loss):.3f}")
+
+
+def owes_validation(run: Run) -> bool:
+    """Is this a step to validate, and has it not been done?"""
+    state = run.state
+    return run.valid is not None and state.validated_step < state.step and state.step % run.config.valid_every == 0
 
 
 def out_of_patience(run: Run) -> bool:
@@ -266,23 +245,63 @@ def out_of_patience(run: Run) -> bool:
     return run.config.patience is not None and run.state.validations_since_best >= run.config.patience
 
 
-def log_record(run: Run, rate: float, gradient_norm: float, valid_loss: float | None) -> dict[str, Any]:
-    """One line of the log, after which a new interval begins."""
+# ---- Log ---------------------------------------------------------------------------------------------------------
+
+
+def log_interval(run: Run) -> dict[str, Any]:
+    """Write a line of the log, and give it; a new interval begins."""
     state = run.state
+    rate = learning_rate(state.step, run.config.model.d_model, run.config.optimizer)
     record = {"step": state.step, "epoch": run.train.epoch, **state.interval.record(state.elapsed_s)}
-    record |= {"learning_rate": rate, "gradient_norm": gradient_norm}
-    if valid_loss is not None:
-        record |= {"valid_loss": valid_loss, "valid_perplexity": perplexity(valid_loss)}
+    record |= {"learning_rate": rate, "skipped_updates": state.skipped_updates}
+    run.log.append(record)
     state.interval = Interval(start_s=state.elapsed_s)
     return record
 
 
-def diverged(step: int, loss: float, gradient_norm: float, saved_step: int | None) -> TrainingError:
-    """The error that ends a run whose numbers are no longer numbers."""
-    last = f"the last good checkpoint is of step {saved_step}" if saved_step else "there is no checkpoint yet"
-    return TrainingError(
-        f"training diverged at step {step}: loss {loss}, gradient norm {gradient_norm}; {last}; "
-        "try a smaller --optimizer.learning-rate-scale, more --optimizer.warmup-steps, or --optimizer.clip-norm 1"
+def conclude(run: Run, stop: StopRequest, say: Say) -> None:
+    """The log's last lines: what came since the last ones, and the validation loss of the last step.
+
+    They are off the schedule and follow the last checkpoint, which does not cover them: a run that goes on from there,
+    because it may take more steps, drops them, and its log is that of a run that never ended here.
+    """
+    if run.state.interval.slots:
+        log_interval(run)
+    validate(run, stop, say)
+
+
+# ---- Divergence --------------------------------------------------------------------------------------------------
+
+
+def leave_out(run: Run, step: int, update: Interval, batches: Sequence[Batch], say: Say) -> None:
+    """Count an update whose loss or gradient is not a number.
+
+    Raises: TrainingError unless the run is to skip such updates, and after too many in a row.
+    """
+    state = run.state
+    found = f"step {step:,} has loss {update.loss / update.target_tokens:.4g}, gradient norm {update.gradient_norm:.4g}"
+    if run.config.on_divergence == "stop":
+        raise TrainingError(f"training diverged: {found}{origin(run, step, batches)}; {advice(run)}")
+    if state.skipped_in_a_row >= MAX_SKIPPED_IN_A_ROW:
+        raise TrainingError(f"training diverged: {found}, as had {state.skipped_in_a_row} steps before; {advice(run)}")
+    state.skipped_updates += 1
+    state.skipped_in_a_row += 1
+    say(f"{found}: left out (the {state.skipped_updates:,}. in all)")
+
+
+def origin(run: Run, step: int, batches: Sequence[Batch]) -> str:
+    """Which op first gave no number, found by computing the update again and looking at every result."""
+    return ""
+
+
+def advice(run: Run) -> str:
+    """What to do about a run that has diverged, and what there is of it."""
+    folder, steps = run.directory.path, run.checkpoints.steps()
+    last = f"the last good checkpoint is {run.checkpoints.path(steps[-1])}" if steps else "there is no checkpoint yet"
+    skip = f"leave such updates out (--resume {folder} --on-divergence skip), or "
+    return (
+        f"{last}; {skip if run.config.on_divergence == 'stop' else ''}start again with a smaller "
+        "--optimizer.learning-rate-scale, more --optimizer.warmup-steps, or --optimizer.clip-norm 1"
     )
 
 
@@ -291,14 +310,23 @@ def diverged(step: int, loss: float, gradient_norm: float, saved_step: int | Non
 MODEL, OPTIMIZER = "model.", "optimizer."
 
 
-def save(run: Run) -> Path:
-    """Write a checkpoint: weights, Adam's moments and the training state, whole or not at all."""
+def save(run: Run) -> None:
+    """Write a checkpoint: weights, Adam's moments and the training state, whole or not at all.
+
+    Raises: CheckpointError where the system refuses; TrainingError, before a byte is written, where there are weights
+    or moments that are not numbers. The checkpoints that are there stay in both cases.
+    """
+    arrays = with_prefix(MODEL, {name: p.numpy() for name, p in run.model.named_parameters().items()})
+    arrays |= with_prefix(OPTIMIZER, run.optimizer.state_arrays())
+    for name, array in arrays.items():
+        if not np.isfinite(array).all():
+            found = f"after step {run.state.step:,}, {name} is not finite"
+            raise TrainingError(f"training diverged: {found}; {advice(run)}")
     run.log.sync()
     run.state.log_offset = run.log.offset
     run.state.data = run.train.state()
-    arrays = with_prefix(MODEL, {name: p.numpy() for name, p in run.model.named_parameters().items()})
-    arrays |= with_prefix(OPTIMIZER, run.optimizer.state_arrays())
-    return run.checkpoints.save(run.state.step, arrays, run.state.to_plain())
+    run.state.on_schedule = run.state.step % run.config.save_every == 0
+    run.checkpoints.save(run.state.step, arrays, run.state.to_plain())
 
 
 def restore(run: Run, say: Say) -> None:
@@ -310,17 +338,33 @@ def restore(run: Run, say: Say) -> None:
         return
     arrays, plain = found
     try:
-        run.state = TrainState.from_plain(plain)
+        state = TrainState.from_plain(plain)
+        check_belongings(run, state)
         run.model.load_parameters(without_prefix(MODEL, arrays))
-        run.optimizer.load_state(run.state.step, without_prefix(OPTIMIZER, arrays))
-        run.train.restore(run.state.data)
+        run.optimizer.load_state(state.step - state.skipped_updates, without_prefix(OPTIMIZER, arrays))
+        run.train.restore(state.data)
     except ValueError as error:
         raise UserError(f"the last checkpoint of {run.directory.path} does not fit this run: {error}") from error
-    run.log.truncate_to(run.state.log_offset, lambda message: say(f"warning: {message}"))
-    say(f"resumed after step {run.state.step:,}")
+    run.state = state
+    run.log.truncate_to(state.log_offset, lambda message: say(f"warning: {message}"))
+    say(f"resumed after step {state.step:,}")
 
 
-# ---- The clock ---------------------------------------------------------------------------------------------------
+def check_belongings(run: Run, state: TrainState) -> None:
+    """Refuse another vocabulary or validation text: numbers would go on to be computed, but mean something else."""
+    if state.vocabulary != run.state.vocabulary:
+        raise UserError(f"{run.directory.vocabulary_path} has changed; put back the vocabulary it was trained with")
+    if state.valid_corpus != run.state.valid_corpus:
+        raise UserError(f"the validation text {run.texts.valid and run.texts.valid[0]} has changed; put it back")
+
+
+# ---- The end -----------------------------------------------------------------------------------------------------
+
+
+def finished(run: Run, clock: Clock) -> bool:
+    """Is there nothing left to do? At least one update is made, however short the time."""
+    step = run.state.step
+    return step >= run.config.max_steps or out_of_patience(run) or (step > 0 and clock.is_up)
 
 
 class Clock:

@@ -21,7 +21,7 @@ def report_held_out(run: Run, say: Say) -> None:
         source, reference = (list(read_lines(path, errors=run.config.errors)) for path in run.texts.test)
         say(f"translating {len(source):,} held-out lines (beam {run.config.beam}, α {run.config.alpha})")
         hypotheses = translator.translate(source)
-        with write_atomically(folder / "test.hypotheses") as file:
+        with write_atomically(run.directory.hypotheses_path) as file:
             file.writelines(line + "\n" for line in hypotheses)
         score = bleu(hypotheses, reference)
         exact = exact_match(hypotheses, reference)

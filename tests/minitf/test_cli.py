@@ -260,7 +260,8 @@ def test_a_resumed_run_keeps_its_values_and_knows_where_it_is(run):
 def test_what_may_change():
     assert changeable() == [
         "--threads",
-        *("--max-steps", "--max-minutes", "--patience", "--valid-every", "--log-every", "--save-every"),
+        *("--max-steps", "--max-minutes", "--patience", "--on-divergence", "--valid-every", "--log-every"),
+        "--save-every",
         *("--keep-checkpoints", "--average-checkpoints", "--beam", "--alpha", "--max-extra-length"),
     ]
 
