@@ -77,9 +77,13 @@ class Comparison:
     # ---- Along random directions ----
 
     def _direction(self, i: int) -> Array:
-        """Random numbers, 0 where the input is infinite and cannot be moved.  Shapes: -> [n_i]"""
+        """Random numbers, 0 where the input is infinite and cannot be moved.  Shapes: -> [n_i], of length 1
+
+        Of length 1, a derivative along it is about as large as those by single elements, and so are its errors.
+        """
         point = self.function.points[i].reshape(-1)
-        return np.where(np.isfinite(point), self.rng.standard_normal(point.shape), 0)
+        direction = np.where(np.isfinite(point), self.rng.standard_normal(point.shape), 0)
+        return direction / (np.linalg.norm(direction) or 1)
 
     def along_directions(self) -> float:
         """Compare one number an input; return the worst error.
