@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -28,11 +28,9 @@ class Module:
 
     def children(self) -> Iterator[tuple[str, Module]]:
         """The modules directly below, with their names, in the order in which they were assigned."""
-        for name, value in vars(self).items():
+        for name, value in _with_items(vars(self).items()):
             if isinstance(value, Module):
                 yield name, value
-            elif isinstance(value, list):
-                yield from ((f"{name}.{i}", child) for i, child in enumerate(value) if isinstance(child, Module))
 
     def named_parameters(self) -> dict[str, Parameter]:
         """Every parameter under its dotted name, in a fixed order; a shared one once, under its first name."""
@@ -41,7 +39,7 @@ class Module:
         return named
 
     def _collect(self, prefix: str, named: dict[str, Parameter], seen: set[int]) -> None:
-        for name, value in vars(self).items():
+        for name, value in _with_items(vars(self).items()):
             if isinstance(value, Parameter) and id(value) not in seen:
                 seen.add(id(value))
                 named[prefix + name] = value
@@ -83,6 +81,15 @@ class Module:
         for name, parameter in named.items():
             parameter.data[...] = arrays[name]
             parameter.version[0] += 1
+
+
+def _with_items(attributes: Iterable[tuple[str, Any]]) -> Iterator[tuple[str, Any]]:
+    """Attributes with their names, and in the place of each list its items: "layers.0", "layers.1", …"""
+    for name, value in attributes:
+        if isinstance(value, list):
+            yield from ((f"{name}.{i}", item) for i, item in enumerate(value))
+        else:
+            yield name, value
 
 
 class Initializer:
