@@ -1,10 +1,30 @@
 """A tiny reverse-mode automatic differentiation engine over NumPy and CuPy arrays."""
 
+from importlib import import_module
+
 from autograd.tensor import Tensor  # isort: skip  (first: it draws in the engine and the ops in the order they need)
+from autograd.checkpointing import checkpoint
 from autograd.engine import Op, apply, enable_grad, grad, is_grad_enabled, no_grad
 from autograd.ops import *  # noqa: F403
 from autograd.ops import __all__ as _ops
 
 from autograd.gradcheck import gradcheck  # isort: skip  (last: it is made of the others, and hides its own module)
 
-__all__ = ["Op", "Tensor", "apply", "enable_grad", "grad", "gradcheck", "is_grad_enabled", "no_grad", *_ops]
+__all__ = [
+    "Op",
+    "Tensor",
+    "apply",
+    "checkpoint",
+    "enable_grad",
+    "grad",
+    "gradcheck",
+    "is_grad_enabled",
+    "no_grad",
+    *_ops,
+]
+
+
+def __getattr__(name):
+    if name == "inspect":  # only who looks inside pays for the import
+        return import_module("autograd.inspect")
+    raise AttributeError(f"module 'autograd' has no attribute {name!r}")

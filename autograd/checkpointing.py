@@ -1,0 +1,206 @@
+"""checkpoint(fn, *args): less memory for more time, by computing a part of the forward pass twice.
+
+The first call of `fn` builds the same graph as a plain call, but its nodes let go of the arrays they saved.  When the
+backward pass comes to the first of these nodes, `fn` runs again, with the random state of the first call, and each
+node gets back what its twin in the second run saved.  The edges are those of the plain call, so gradients reach
+parameters and Tensors that `fn` only closes over, hooks run once, and every sum is taken in the same order: the
+gradients are the same to the last bit.
+
+Tried and rejected: one op that runs a backward pass of its own inside its backward.  It adds up the gradients of
+parameters in another order, runs their hooks twice, and `grad()` cannot ask for them.
+
+Source: Chen et al. 2016, "Training deep nets with sublinear memory cost"
+"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from autograd import random
+from autograd.engine import Op, Watcher, enable_grad, is_grad_enabled, watch
+from autograd.tensor import Tensor
+
+Call = tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]
+
+
+def checkpoint(fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """fn(*args, **kwargs), keeping nothing for the backward pass but the arguments and the random state.
+
+    `fn` runs again during the backward pass, so it must do the same again: all randomness from `autograd.random`, no
+    change of what lives outside.  Calls may be nested; inside, only the inner call's arguments are computed again.
+    Under `no_grad` this is a plain call.
+
+    Raises: RuntimeError, from the backward pass, if `fn` does something else the second time or if an array that it
+    reads was changed in place in between.
+    """
+    if not is_grad_enabled():
+        return fn(*args, **kwargs)
+    segment = _Segment((fn, args, kwargs))
+    with segment.recording():
+        return fn(*args, **kwargs)
+
+
+class _Innermost(threading.local):
+    """The call that this thread is in, or None: of nested calls, only the innermost looks after the ops."""
+
+    call: _Segment | _SecondRun | None = None
+
+
+_innermost = _Innermost()
+
+
+@contextmanager
+def _enter(call: _Segment | _SecondRun) -> Iterator[None]:
+    outer, _innermost.call = _innermost.call, call
+    try:
+        with watch(call):
+            yield
+    finally:
+        _innermost.call = outer
+
+
+class _Segment(Watcher):
+    """One call of `checkpoint`: the nodes that it made, and how to make their arrays again.
+
+    Nodes lead to their segment, the segment has weak references to its nodes: no cycle.
+    """
+
+    def __init__(self, call: Call):
+        fn, args, kwargs = call
+        self.call: Call | None = (fn, tuple([_cut_off(x) for x in args]), {k: _cut_off(x) for k, x in kwargs.items()})
+        self.random_state = random.get_state()
+        self.parts: list[_Part] = []
+        self.parent: _Segment | None = None
+        self.is_recording = False
+        self.versions: dict[int, tuple[list[int], int]] = {}  # change counters of what `fn` reads, as first seen
+        self._note_versions([*args, *kwargs.values()])
+
+    # ---- The first run ----
+
+    @contextmanager
+    def recording(self) -> Iterator[None]:
+        """Nodes made inside let go of what they saved."""
+        outer = _innermost.call
+        if outer is not None:
+            outer.add_segment(self)
+        self.is_recording = True
+        try:
+            with _enter(self):
+                yield
+        finally:
+            self.is_recording = False
+
+    def after_record(self, op: Op, inputs: Sequence[Any]) -> None:
+        if _innermost.call is self:
+            self._note_versions([x for x in inputs if isinstance(x, Tensor) and x.op is None])
+            self.parts.append(_Part(op, op.saved_arrays))
+            if op.saved_arrays:
+                op._saved, op._refill = (), self.refill
+
+    def add_segment(self, inner: _Segment) -> None:
+        """A call inside this one: its arguments are this one's to compute again, so it keeps not even those."""
+        inner.parent, inner.call = self, None
+        self.parts.append(_Part(inner, ()))
+
+    def _note_versions(self, tensors: Sequence[Any]) -> None:
+        for x in tensors:
+            if isinstance(x, Tensor):
+                self.versions.setdefault(id(x.version), (x.version, x.version[0]))
+
+    # ---- The second run ----
+
+    def refill(self) -> None:
+        """Run `fn` again and give every node what it had saved."""
+        if self.is_recording:
+            raise RuntimeError("backward() was called inside a function given to checkpoint(); call it outside")
+        if self.call is None and self.parent is not None:
+            self.parent.refill()
+        if self.call is None:
+            raise RuntimeError("checkpoint: the outer function did not call checkpoint() again when it ran again")
+        for version, seen in self.versions.values():
+            if version[0] != seen:
+                raise RuntimeError(
+                    f"checkpoint: a Tensor that the function reads was changed in place {version[0] - seen} time(s) "
+                    "before the backward pass; change a copy instead, or make the change after backward()"
+                )
+        fn, args, kwargs = self.call
+        outer_state = random.get_state()
+        random.set_state(self.random_state)
+        second = _SecondRun(self.parts)
+        try:
+            with enable_grad(), _enter(second):
+                fn(*args, **kwargs)
+        finally:
+            random.set_state(outer_state)
+        second.check_complete()
+        self.call, self.parts = None, []
+
+
+class _SecondRun(Watcher):
+    """Gives what each op saves in the second run to the node of the first run that stands at the same place."""
+
+    def __init__(self, parts: list[_Part]):
+        self.parts = parts
+        self.done = 0
+
+    def after_record(self, op: Op, inputs: Sequence[Any]) -> None:
+        if _innermost.call is self:
+            node = self._next(type(op).__name__, op.saved_arrays, op)
+            if isinstance(node, Op) and not node.freed:
+                node._saved, node._refill = op.saved_arrays, None
+
+    def add_segment(self, inner: _Segment) -> None:
+        """The arguments of a call inside are known again."""
+        first = self._next(type(inner).__name__, (), "checkpoint()")
+        if isinstance(first, _Segment):
+            first.call = inner.call
+
+    def _next(self, kind: str, saved: Sequence[Any], what: Any) -> Op | _Segment | None:
+        """The counterpart in the first run, None if it is gone."""
+        if self.done == len(self.parts):
+            raise RuntimeError(f"checkpoint: the function did more when it ran again: {what}")
+        part = self.parts[self.done]
+        self.done += 1
+        if (part.kind, part.saved) != (kind, _outlines(saved)):
+            raise RuntimeError(
+                f"checkpoint: the function did something else when it ran again: {what} stands where {part} was; it "
+                "must not depend on what has changed since (a training flag, a counter, another source of randomness)"
+            )
+        return part.get()
+
+    def check_complete(self) -> None:
+        """Raises: RuntimeError if the second run ended early."""
+        if self.done < len(self.parts):
+            raise RuntimeError(
+                f"checkpoint: the function did less when it ran again: {self.parts[self.done]} is missing"
+            )
+
+
+class _Part:
+    """What stands at one place of the first run: a node or an inner segment, and what must come again."""
+
+    def __init__(self, made: Op | _Segment, saved: Sequence[Any]):
+        self.get: Callable[[], Op | _Segment | None] = weakref.ref(made)
+        self.kind = type(made).__name__
+        self.saved = _outlines(saved)
+
+    def __str__(self) -> str:
+        return "checkpoint()" if self.kind == _Segment.__name__ else f"{self.kind} saving {self.saved}"
+
+
+def _outlines(saved: Sequence[Any]) -> list[Any]:
+    """Shape and dtype of arrays, the type of anything else: to tell one op's memory from another's."""
+    return [(a.shape, str(a.dtype)) if hasattr(a, "dtype") else type(a).__name__ for a in saved]
+
+
+def _cut_off(x: Any) -> Any:
+    """A Tensor without the graph behind it, to run on again; anything else as it is."""
+    if not isinstance(x, Tensor):
+        return x
+    leaf = x.detach()
+    leaf.requires_grad = x.requires_grad
+    return leaf
