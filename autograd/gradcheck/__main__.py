@@ -37,19 +37,19 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         "computes with complex numbers, and against its plain composition where it has one.",
     )
     parser.add_argument("--ops", nargs="+", metavar="NAME", help="check these only, by class name (default: all)")
-    parser.add_argument(
-        "--examples", type=_positive, default=3, metavar="N", help="random examples a case (default: 3)"
-    )
-    parser.add_argument("--seed", type=_natural, default=0, metavar="N", help="of the random numbers (default: 0)")
+    parser.add_argument("--examples", type=positive, default=3, metavar="N", help="random examples a case (default: 3)")
+    parser.add_argument("--seed", type=natural, default=0, metavar="N", help="of the random numbers (default: 0)")
     parser.add_argument("--device", default="cpu", help="where to compute (default: cpu)")
     return parser.parse_args(arguments)
 
 
-def _positive(text: str) -> int:
+def positive(text: str) -> int:
+    """A number on the command line, at least 1."""
     return _at_least(1, text)
 
 
-def _natural(text: str) -> int:
+def natural(text: str) -> int:
+    """A number on the command line, at least 0."""
     return _at_least(0, text)
 
 

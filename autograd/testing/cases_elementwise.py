@@ -37,7 +37,7 @@ UNARY: dict[str, tuple[Callable, Draw, Callable | None]] = {
     "GeluTanh": (lambda x: ag.gelu(x, approximate="tanh"), draw.uniform, _gelu_tanh),
     "Log": (ag.log, draw.positive, None),
     "Negative": (ag.negative, draw.uniform, None),
-    "Reciprocal": (ag.reciprocal, lambda rng, shape: draw.away_from(rng, shape, low=-3, high=3) * 6, None),
+    "Reciprocal": (ag.reciprocal, lambda rng, shape: draw.away_from(rng, shape, low=-9, high=9, gap=0.3), None),
     "Relu": (ag.relu, draw.away_from, None),
     "Sigmoid": (ag.sigmoid, draw.uniform, _sigmoid),
     "Silu": (ag.silu, draw.uniform, lambda x: x * _sigmoid(x)),
@@ -118,7 +118,7 @@ def _sides(rng: draw.Rng, shapes: list[draw.Shape]) -> list[np.ndarray]:
 
 def _divisible(rng: draw.Rng, shapes: list[draw.Shape]) -> list[np.ndarray]:
     a, b = shapes
-    return [draw.uniform(rng, a), draw.away_from(rng, b) * 5]
+    return [draw.uniform(rng, a), draw.away_from(rng, b, low=-9, high=9, gap=0.3)]
 
 
 def _powers(rng: draw.Rng, shapes: list[draw.Shape]) -> list[np.ndarray]:
@@ -194,14 +194,14 @@ def _(rng):
 @register("Power", "whole exponent, any base")
 def _(rng):
     exponent = int(rng.choice([-3, -2, 0, 1, 3, 4]))
-    return Example(lambda x: ag.power(x, exponent), [draw.away_from(rng, draw.shape(rng)) * 4])
+    return Example(lambda x: ag.power(x, exponent), [draw.away_from(rng, draw.shape(rng), low=-3, high=3, gap=0.3)])
 
 
 @register("Power", "whole exponents in an array, any base")
 def _(rng):
     base, exponent = draw.broadcastable(rng)
     exponents = rng.choice([-2.0, 0.0, 1.0, 3.0], exponent)
-    return Example(lambda x: ag.power(x, exponents), [draw.away_from(rng, base) * 4])
+    return Example(lambda x: ag.power(x, exponents), [draw.away_from(rng, base, low=-3, high=3, gap=0.3)])
 
 
 # ---- Bounds and masks ----

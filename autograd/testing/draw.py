@@ -33,10 +33,11 @@ def broadcastable(rng: Rng, number: int = 2, **limits: int) -> list[Shape]:
 
 def relayout(rng: Rng, array: Array) -> Array:
     """The same numbers in another order in memory: by columns, with gaps, backwards, or as they were; writable."""
-    if rng.random() < 0.5 or not array.ndim or not array.size:
+    kind = rng.random()
+    if kind < 0.4 or not array.ndim or not array.size:
         return array
     order = rng.permutation(array.ndim)
-    steps = rng.choice([-2, -1, 1, 2], array.ndim)
+    steps = rng.choice([-2, -1, 1, 2], array.ndim) if kind < 0.8 else np.ones(array.ndim, int)
     room = np.full([array.shape[i] * abs(steps[i]) for i in order], np.nan)  # the gaps must never be read
     view = room.transpose(np.argsort(order))[tuple([slice(None, None, int(step)) for step in steps])]
     view[...] = array
@@ -47,12 +48,14 @@ def uniform(rng: Rng, shape: Shape, low: float = -2.0, high: float = 2.0) -> Arr
     return relayout(rng, np.asarray(rng.uniform(low, high, shape)))
 
 
-def away_from(rng: Rng, shape: Shape, points: Sequence[float] = (0.0,), low: float = -2.0, high: float = 2.0) -> Array:
-    """Numbers at least GAP away from `points`, which lie more than 4 GAP apart."""
+def away_from(
+    rng: Rng, shape: Shape, points: Sequence[float] = (0.0,), low: float = -2.0, high: float = 2.0, gap: float = GAP
+) -> Array:
+    """Numbers at least `gap` away from `points`, which lie more than 4 gaps apart."""
     x = np.asarray(rng.uniform(low, high, shape))
     for point in points:
         side = np.where(x < point, -1, 1)
-        x = np.where(np.abs(x - point) < GAP, point + side * GAP * (1 + rng.random(shape)), x)
+        x = np.where(np.abs(x - point) < gap, point + side * gap * (1 + rng.random(shape)), x)
     return relayout(rng, x)
 
 

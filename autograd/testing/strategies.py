@@ -1,0 +1,151 @@
+"""Hypothesis strategies for inputs of ops: shapes, axes, arrays in any memory layout, masks, indices.
+
+    @given(arrays(shapes(min_ndim=1), away_from=(0,)))
+    def test_my_op(x):
+        gradcheck(my_op, x)
+
+Hypothesis chooses shapes, layouts and a seed, and makes them as simple as it can where a test fails; the numbers come
+from NumPy's generator with that seed, which is some hundred times as fast.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from autograd.testing import draw
+from autograd.testing.case import Case, cases_for
+
+try:
+    from hypothesis import strategies as st
+    from hypothesis.extra.numpy import mutually_broadcastable_shapes
+except ImportError as error:
+    raise ImportError("autograd.testing.strategies needs Hypothesis: pip install hypothesis") from error
+
+Array = np.ndarray
+Shape = tuple[int, ...]
+Shapes = Shape | st.SearchStrategy[Shape]
+
+
+def shapes(
+    min_ndim: int = 0, max_ndim: int = 3, min_side: int = 0, max_side: int = 4
+) -> st.SearchStrategy[tuple[int, ...]]:
+    """Shapes, by default with empty ones and () among them."""
+    return st.lists(st.integers(min_side, max_side), min_size=min_ndim, max_size=max_ndim).map(tuple)
+
+
+def broadcastable_shapes(number: int = 2, max_ndim: int = 3, min_side: int = 0) -> st.SearchStrategy[tuple[Shape, ...]]:
+    """So many shapes that NumPy broadcasts against each other."""
+    drawn = mutually_broadcastable_shapes(num_shapes=number, max_dims=max_ndim, min_side=min_side, max_side=4)
+    return drawn.map(lambda result: tuple(result.input_shapes))
+
+
+@st.composite
+def axes(draw_from: st.DrawFn, ndim: int, *, none: bool = True, several: bool = True) -> Any:
+    """What `axis` may be for so many axes: None, an axis, or a tuple of axes, each maybe counted from the end.
+
+    With ndim = 0, there is no axis to name: None or ().
+    """
+    kinds: list[st.SearchStrategy[Any]] = [st.none()] if none else []
+    if ndim:
+        kinds.append(st.integers(-ndim, ndim - 1))
+    if several:
+        chosen = st.lists(st.integers(0, max(ndim - 1, 0)), unique=True, max_size=ndim)
+        signs = st.lists(st.booleans(), min_size=ndim, max_size=ndim)
+        kinds.append(
+            st.tuples(chosen, signs).map(lambda both: tuple([a - ndim * sign for a, sign in zip(*both, strict=False)]))
+        )
+    return draw_from(st.one_of(kinds))
+
+
+def rngs() -> st.SearchStrategy[np.random.Generator]:
+    """NumPy generators; a failing test prints their seed."""
+    return st.integers(0, 2**32 - 1).map(_SeededGenerator)
+
+
+class _SeededGenerator(np.random.Generator):
+    """A generator that tells its seed."""
+
+    def __init__(self, seed: int):
+        super().__init__(np.random.PCG64(seed))
+        self.seed = seed
+
+    def __repr__(self) -> str:
+        return f"np.random.default_rng({self.seed})"
+
+
+@st.composite
+def arrays(
+    draw_from: st.DrawFn,
+    shape: Shapes | None = None,
+    *,
+    low: float = -2.0,
+    high: float = 2.0,
+    away_from: Sequence[float] = (),
+    distinct: bool = False,
+    any_layout: bool = True,
+) -> Array:
+    """float64 arrays of numbers between `low` and `high`, in any memory layout.
+
+    away_from: points, kinks of the function, from which all numbers keep a distance of 0.05
+    distinct: numbers at least 0.05 apart, around 0, whatever `low` and `high`; where a function compares its inputs
+    """
+    shape = draw_from(shapes()) if shape is None else shape if isinstance(shape, tuple) else draw_from(shape)
+    rng = draw_from(rngs())
+    if distinct:
+        x = draw.distinct(rng, shape)[0]
+    else:
+        x = draw.away_from(rng, shape, away_from, low, high)
+    x = np.array(x, order="C")
+    return draw_from(layouts(x)) if any_layout else x
+
+
+@st.composite
+def layouts(draw_from: st.DrawFn, array: Array) -> Array:
+    """The same numbers in another place: by columns, backwards, with gaps, inside a larger array, read-only."""
+    if not draw_from(st.booleans()):
+        return array
+    order = draw_from(st.permutations(range(array.ndim)))
+    steps = [draw_from(st.sampled_from([1, 2, -1, -2])) for _ in range(array.ndim)]
+    margin = draw_from(st.integers(0, 1))
+    sizes = [array.shape[i] * abs(steps[i]) for i in order]
+    room = np.full([n + 2 * margin for n in sizes], np.nan if array.dtype.kind in "fc" else 0, array.dtype)
+    inside: tuple[Any, ...] = (*[slice(margin, margin + n) for n in sizes], ...)  # with ..., () gives an array, too
+    picked: tuple[Any, ...] = (*[slice(None, None, step) for step in steps], ...)
+    view = room[inside].transpose(np.argsort(order).astype(int))[picked]
+    view[...] = array
+    view.flags.writeable = draw_from(st.booleans())
+    return view
+
+
+@st.composite
+def masks(draw_from: st.DrawFn, shape: Shapes, *, blocked_rows: bool = True) -> Array:
+    """Boolean masks, True where attention is allowed; with `blocked_rows`, some rows of the last axis allow nothing."""
+    shape = shape if isinstance(shape, tuple) else draw_from(shape)
+    rng, density = draw_from(rngs()), draw_from(st.sampled_from([0.0, 0.3, 0.7, 1.0]))
+    mask = np.asarray(rng.random(shape) < density)
+    if blocked_rows and shape:
+        mask = mask & (rng.random((*shape[:-1], 1)) < 0.7)
+    elif shape and mask.size:
+        mask[..., 0] |= ~mask.any(axis=-1)
+    return mask
+
+
+@st.composite
+def indices(draw_from: st.DrawFn, size: int, shape: Shapes | None = None, *, negative: bool = False) -> Array:
+    """Integer arrays below `size`, which repeat themselves where they are longer than that; of any integer type.
+
+    For size = 0, there is no index: the arrays are empty.
+    """
+    shape = draw_from(shapes()) if shape is None else shape if isinstance(shape, tuple) else draw_from(shape)
+    if not size:
+        shape = (0,)
+    dtype = draw_from(st.sampled_from(["int8", "int16", "int32", "int64"] + ["uint8", "uint32"] * (not negative)))
+    return draw_from(rngs()).integers(-size if negative else 0, max(size, 1), shape).astype(dtype)
+
+
+def cases(op: str) -> st.SearchStrategy[Case]:
+    """The cases of an op of this package."""
+    return st.sampled_from(cases_for(op))

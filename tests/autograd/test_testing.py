@@ -1,0 +1,305 @@
+"""The tools for testing ops: their cases reach every op, their arrays are what they promise."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from hypothesis import find, given, settings
+from hypothesis import strategies as st
+from hypothesis.errors import NoSuchExample
+
+import autograd as ag
+from autograd import Op, Tensor, apply
+from autograd.gradcheck import GradcheckError
+from autograd.testing import Case, Errors, Example, all_cases, cases_for, check_case, check_example, draw, register
+from autograd.testing import case as case_module
+from autograd.testing import strategies as ags
+from autograd.testing.check import Row, check_cases, summary
+
+FEW = settings(max_examples=50, derandomize=True, deadline=None)
+
+# ---- Cases ----
+
+
+def test_every_op_has_cases():
+    assert [name for name in Op.registry if not cases_for(name)] == []
+
+
+def test_cases_run_the_op_they_name():
+    """A case whose function avoids its op would prove nothing about it."""
+    for case in all_cases():
+        function, arrays = case.make(np.random.default_rng(0))
+        outputs = function(*[Tensor(a, requires_grad=True) for a in arrays])
+        stack = [y.op for y in (outputs if isinstance(outputs, tuple) else (outputs,))]
+        seen = set()
+        while stack:
+            node = stack.pop()
+            seen.add(type(node).__name__)
+            stack += [edge[0] for edge in getattr(node, "edges", ()) if edge is not None and isinstance(edge[0], Op)]
+        assert case.op in seen, str(case)
+
+
+def test_cases_have_names_of_their_own():
+    names = [str(case) for case in all_cases()]
+    assert len(set(names)) == len(names)
+
+
+def test_make_is_repeatable_and_gives_float64():
+    for case in all_cases():
+        (_, first), (_, again) = (case.make(np.random.default_rng(3)) for _ in range(2))
+        assert first, str(case)
+        for a, b in zip(first, again, strict=True):
+            assert isinstance(a, np.ndarray)
+            assert a.dtype == np.float64
+            assert a.flags.writeable
+            np.testing.assert_array_equal(a, b)
+            assert a.strides == b.strides
+
+
+def test_different_generators_give_different_examples():
+    for case in all_cases():
+        arrays = [case.make(np.random.default_rng(seed))[1] for seed in range(10)]
+        if arrays[0][0].size:
+            assert any(x[0].shape != arrays[0][0].shape or (x[0] != arrays[0][0]).any() for x in arrays), str(case)
+
+
+def test_some_arrays_are_not_contiguous():
+    some = [case.make(np.random.default_rng(seed))[1][0] for case in cases_for("Linear") for seed in range(20)]
+    assert any(not x.flags.c_contiguous and not x.flags.f_contiguous for x in some)
+    assert any(x.flags.f_contiguous and not x.flags.c_contiguous for x in some)
+    assert any(min(x.strides) < 0 for x in some if x.size)
+
+
+def test_unknown_ops():
+    with pytest.raises(ValueError, match=r"there is no op 'relu'; did you mean Relu"):
+        cases_for("relu")
+    with pytest.raises(ValueError, match=r"no op 'Xyzzy'; choose from Abs, Add"):
+        cases_for("Xyzzy")
+
+
+def test_register(monkeypatch):
+    monkeypatch.setattr(case_module, "_cases", {})
+
+    @register("Mine", "plain")
+    def mine(rng):
+        return Example(ag.tanh, [rng.standard_normal(3)])
+
+    (case,) = cases_for("Mine")
+    assert case == Case("Mine", "plain", mine)
+    assert check_case(case, np.random.default_rng(0)).central < 1e-9
+    with pytest.raises(ValueError, match="op Mine has a case named 'plain' already"):
+        register("Mine", "plain")(mine)
+
+
+# ---- Checks ----
+
+
+def broken(forward, backward):
+    def run(self, x):
+        self.save(x)
+        return forward(x)
+
+    return lambda x: apply(type("Broken", (Op,), {"forward": run, "backward": backward}), x)
+
+
+X = np.random.default_rng(0).standard_normal((2, 3))
+
+
+def test_check_example_uses_all_three_sources():
+    right = check_example(Example(ag.tanh, [X], lambda x: 1 - 2 / (ag.exp(2 * x) + 1)))
+    assert 0 < right.central < 1e-8
+    assert right.complex_step < 1e-14
+    assert right.plain < 1e-14
+    assert check_example(Example(ag.tanh, [X]), analytic=False)[1:] == (None, None)
+
+
+def test_check_example_rejects_small_errors():
+    def off(by):
+        return broken(np.sin, lambda self, g: g * np.cos(self.saved[0]) * (1 + by))
+
+    with pytest.raises(GradcheckError, match="numerical"):
+        check_example(Example(off(1e-5), [X]), analytic=False)
+    check_example(Example(off(1e-9), [X]), analytic=False)  # less than differences can see
+    with pytest.raises(GradcheckError, match="numerical"):
+        check_example(Example(off(1e-9), [X]))
+
+
+@pytest.mark.parametrize(
+    "plain",
+    [
+        lambda x: ag.tanh(x) * (1 + 1e-10),
+        lambda x: ag.tanh(x)[:1],
+        lambda x: ag.tanh(x) + (x - x.detach()) * 1e-9,
+        lambda x: (ag.tanh(x), x),
+    ],
+    ids=["value", "shape", "gradient", "number of outputs"],
+)
+def test_check_example_rejects_another_function(plain):
+    with pytest.raises(GradcheckError, match="plain composition"):
+        check_example(Example(ag.tanh, [X], plain))
+
+
+def test_a_plain_composition_may_have_values_only():
+    assert check_example(Example(ag.tanh, [X], lambda x: Tensor(np.tanh(x.data)))).plain == 0
+
+
+def test_rows_and_summary():
+    def case(name, backward):
+        return Case("Sine", name, lambda rng: Example(broken(np.sin, backward), [rng.standard_normal(2)]))
+
+    good = case("good", lambda self, g: g * np.cos(self.saved[0]))
+    bad = case("bad", lambda self, g: g)
+    stops = case("stops", lambda self, g: g.no_such_thing)
+    row = check_cases("Sine", [good], 3)
+    assert (row.cases, row.examples, row.failures) == (1, 3, [])
+    assert summary([row], "ops").startswith("1 ops, 1 cases, 3 examples; worst error ")
+    row = check_cases("Sine", [bad, stops, good], 2)
+    assert (row.cases, row.examples) == (3, 2)
+    assert [failure.split(":")[1] for failure in row.failures] == [" bad (example 0)", " stops (example 0)"]
+    assert "AttributeError" in row.failures[1]
+    assert str(row).endswith("FAILED")
+    assert summary([row, Row("Other", 1)], "ops") == "FAILED: 1 of 2 ops: Sine"
+    assert check_cases("Forgotten", [], 2).failures == ["Forgotten has no case; write one in autograd/testing"]
+
+
+def test_errors_merge_to_the_worse():
+    assert Errors(1e-9, None, None).merge(Errors(1e-8, 1e-16, None)) == Errors(1e-8, 1e-16, None)
+
+
+# ---- Strategies: each property holds, and each kind of value is found ----
+
+
+def finds(strategy, condition, examples=2000):
+    try:
+        find(strategy, condition, settings=settings(max_examples=examples, derandomize=True, database=None))
+    except NoSuchExample:
+        return False
+    return True
+
+
+def never(strategy, condition):
+    return not finds(strategy, condition, examples=100)
+
+
+def test_shapes():
+    assert finds(ags.shapes(), lambda s: s == ())
+    assert finds(ags.shapes(), lambda s: len(s) == 3 and 0 in s)
+    assert never(
+        ags.shapes(min_ndim=1, min_side=1, max_side=2, max_ndim=2), lambda s: not s or {*s} - {1, 2} or len(s) > 2
+    )
+
+
+@FEW
+@given(ags.broadcastable_shapes(3))
+def test_broadcastable_shapes(shapes):
+    assert len(shapes) == 3
+    np.broadcast_shapes(*shapes)
+
+
+def test_broadcastable_shapes_differ():
+    assert finds(ags.broadcastable_shapes(), lambda s: len(s[0]) != len(s[1]) and 1 in s[1] and max(s[1]) > 1)
+    assert finds(ags.broadcastable_shapes(), lambda s: 0 in s[0] and 1 in s[1])
+
+
+@FEW
+@given(st.data(), ags.shapes())
+def test_axes(data, shape):
+    axis = data.draw(ags.axes(len(shape)))
+    np.zeros(shape).sum(axis=axis)  # NumPy accepts it
+
+
+def test_kinds_of_axes():
+    assert finds(ags.axes(3), lambda a: a is None)
+    assert finds(ags.axes(3), lambda a: a == -2)
+    assert finds(ags.axes(3), lambda a: isinstance(a, tuple) and len(a) == 2 and a[0] > 0 > a[1])
+    assert finds(ags.axes(3), lambda a: a == ())
+    assert never(ags.axes(3, none=False, several=False), lambda a: not isinstance(a, int))
+    assert finds(ags.axes(0), lambda a: a == ())
+
+
+@FEW
+@given(ags.arrays(away_from=(0, 1), low=-1, high=3))
+def test_arrays_away_from_points(x):
+    assert x.dtype == np.float64
+    assert (abs(x) >= draw.GAP).all()
+    assert (abs(x - 1) >= draw.GAP).all()
+    assert ((x >= -1 - draw.GAP) & (x <= 3 + draw.GAP)).all()
+
+
+@FEW
+@given(ags.arrays(ags.shapes(min_side=1), distinct=True))
+def test_distinct_arrays(x):
+    assert (np.diff(np.sort(x.reshape(-1))) >= draw.GAP * 0.999).all()
+
+
+def test_layouts():
+    x = np.arange(6.0).reshape(2, 3)
+    for wanted in (
+        lambda a: not a.flags.writeable,
+        lambda a: a.flags.f_contiguous and not a.flags.c_contiguous,
+        lambda a: a.strides[1] < 0 < a.strides[0],
+        lambda a: abs(a.strides[1]) == 16,
+        lambda a: a.flags.c_contiguous and a.flags.writeable,
+    ):
+        assert finds(ags.layouts(x), wanted)
+    assert never(ags.layouts(x), lambda a: (a != x).any() or a.shape != x.shape)
+    assert never(ags.layouts(x.astype(np.int16)), lambda a: (a != x).any() or a.dtype != np.int16)
+    assert finds(ags.arrays((2, 3)), lambda a: not a.flags.writeable)
+    assert never(ags.arrays((2, 3), any_layout=False), lambda a: not a.flags.c_contiguous or not a.flags.writeable)
+
+
+def test_masks():
+    assert finds(ags.masks((3, 4)), lambda m: not m[1].any() and m[0].any())
+    assert never(ags.masks((3, 4)), lambda m: m.dtype != bool or m.shape != (3, 4))
+    assert never(ags.masks((3, 4), blocked_rows=False), lambda m: not m.any(axis=-1).all())
+    assert finds(ags.masks((3, 4), blocked_rows=False), lambda m: not m.all())
+
+
+def test_indices():
+    assert finds(ags.indices(3), lambda i: i.size > 1 and len(np.unique(i)) < i.size)
+    assert finds(ags.indices(3, negative=True), lambda i: (i < 0).any())
+    assert finds(ags.indices(3), lambda i: i.dtype.kind == "u")
+    assert never(ags.indices(3), lambda i: ((i < 0) | (i > 2)).any() or i.dtype.kind not in "iu")
+    assert never(ags.indices(3, negative=True), lambda i: ((i < -3) | (i > 2)).any())
+    assert never(ags.indices(0), lambda i: i.size > 0)
+
+
+@FEW
+@given(ags.rngs())
+def test_rngs_tell_their_seed(rng):
+    again = eval(repr(rng))
+    assert rng.standard_normal() == again.standard_normal()
+
+
+def test_cases_of_an_op():
+    assert finds(ags.cases("Matmul"), lambda case: case.name == "vectors")
+
+
+@FEW
+@given(st.data(), ags.rngs())
+def test_shrunk_and_relayout(data, rng):
+    shape = draw.shape(rng)
+    assert np.broadcast_shapes(draw.shrunk(rng, shape), shape) == shape
+    x = np.asarray(rng.standard_normal(shape))
+    np.testing.assert_array_equal(draw.relayout(rng, x), x)
+
+
+# ---- Without Hypothesis ----
+
+
+def test_only_strategies_need_hypothesis():
+    code = """
+import sys
+sys.modules["hypothesis"] = None
+from autograd.testing import all_cases
+from autograd.gradcheck.__main__ import main
+assert main(["--ops", "Add", "--examples", "1"]) == 0
+try:
+    import autograd.testing.strategies
+except ImportError as error:
+    assert str(error) == "autograd.testing.strategies needs Hypothesis: pip install hypothesis", error
+else:
+    raise AssertionError("no error")
+"""
+    subprocess.run([sys.executable, "-W", "error", "-c", code], check=True, capture_output=True)
