@@ -70,14 +70,13 @@ class _Segment(Watcher):
     """
 
     def __init__(self, call: Call):
-        fn, args, kwargs = call
-        self.call: Call | None = (fn, tuple([_cut_off(x) for x in args]), {k: _cut_off(x) for k, x in kwargs.items()})
+        self.call: Call | None = call
         self.random_state = random.get_state()
         self.parts: list[_Part] = []
         self.parent: _Segment | None = None
         self.is_recording = False
         self.versions: dict[int, tuple[list[int], int]] = {}  # change counters of what `fn` reads, as first seen
-        self._note_versions([*args, *kwargs.values()])
+        self._note_versions([*call[1], *call[2].values()])
 
     # ---- The first run ----
 
@@ -195,12 +194,3 @@ class _Part:
 def _outlines(saved: Sequence[Any]) -> list[Any]:
     """Shape and dtype of arrays, the type of anything else: to tell one op's memory from another's."""
     return [(a.shape, str(a.dtype)) if hasattr(a, "dtype") else type(a).__name__ for a in saved]
-
-
-def _cut_off(x: Any) -> Any:
-    """A Tensor without the graph behind it, to run on again; anything else as it is."""
-    if not isinstance(x, Tensor):
-        return x
-    leaf = x.detach()
-    leaf.requires_grad = x.requires_grad
-    return leaf
