@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from autograd.testing import Errors
 from minitf.checkpoint import CheckpointStore, with_prefix
 from minitf.config import PRESETS, RunConfig
 from minitf.data.vocabulary import Vocabulary
@@ -55,3 +56,36 @@ def make_run(tmp_path_factory: pytest.TempPathFactory, tiny_vocabulary: Vocabula
 def tiny_run(make_run: MakeRun) -> Path:
     """One such run, for tests that only read it."""
     return make_run()
+
+
+class Proof:
+    """How many examples of gradients were checked in this run, and the worst error of all."""
+
+    def __init__(self) -> None:
+        self.names: dict[str, set[str]] = {}
+        self.examples = 0
+        self.errors = Errors()
+
+    def add(self, kind: str, name: str, errors: Errors) -> None:
+        self.names.setdefault(kind, set()).add(name)
+        self.examples += 1
+        self.errors = self.errors.merge(errors)
+
+    def __str__(self) -> str:
+        counts = ", ".join(f"{len(names)} {kind}" for kind, names in sorted(self.names.items()))
+        sources = zip(("differences", "complex steps", "plain compositions"), self.errors, strict=True)
+        worst = ", ".join(f"{error:.0e} from {source}" for source, error in sources if error is not None)
+        return f"gradients: {counts}, {self.examples:,} examples; worst error {worst}"
+
+
+_proof = Proof()
+
+
+@pytest.fixture(scope="session")
+def proof() -> Proof:
+    return _proof
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    if _proof.examples:
+        terminalreporter.write_line(str(_proof))
