@@ -30,7 +30,7 @@ Array = Any  # numpy.ndarray or cupy.ndarray
 Edge = tuple["Op | Tensor", int]  # a node and which of its outputs, or a leaf and 0
 
 _order = itertools.count()
-_HERE = os.path.dirname(os.path.abspath(__file__))
+_HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 
 
 class _ThreadState(threading.local):
@@ -205,7 +205,7 @@ def _caller() -> tuple[str, int]:
     return frame.f_code.co_filename, frame.f_lineno
 
 
-def _owner(array: Array) -> Array:
+def owner_of(array: Array) -> Array:
     """The array whose memory `array` looks into."""
     while getattr(array, "base", None) is not None:
         array = array.base
@@ -215,18 +215,18 @@ def _owner(array: Array) -> Array:
 def _share_versions(inputs: Sequence[Any], outputs: Sequence[Tensor]) -> None:
     """An output that is a view of an input counts changes together with it."""
     for output in outputs:
-        owner = _owner(output.data)
+        owner = owner_of(output.data)
         if owner is not output.data or any(isinstance(x, Tensor) and x.data is owner for x in inputs):
             for x in inputs:
-                if isinstance(x, Tensor) and _owner(x.data) is owner:
+                if isinstance(x, Tensor) and owner_of(x.data) is owner:
                     output.version = x.version
 
 
 def _versions_of_saved(op: Op, inputs: Sequence[Any], outputs: Sequence[Tensor]) -> tuple[tuple[list[int], int], ...]:
     """The change counters, with their present values, of the Tensors whose memory the op saved."""
-    owners = [_owner(a) for a in op.saved_arrays if hasattr(a, "base")]
+    owners = [owner_of(a) for a in op.saved_arrays if hasattr(a, "base")]
     tensors = [x for x in (*inputs, *outputs) if isinstance(x, Tensor)]
-    return tuple([(t.version, t.version[0]) for t in tensors if any(_owner(t.data) is owner for owner in owners)])
+    return tuple([(t.version, t.version[0]) for t in tensors if any(owner_of(t.data) is owner for owner in owners)])
 
 
 # ---- The backward pass -------------------------------------------------------------------------------------------
