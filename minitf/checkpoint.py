@@ -146,17 +146,17 @@ class CheckpointStore:
         if step < 0:
             raise ValueError(f"step={step} is negative")
         save(self.path(step), arrays, state)
-        with os_errors_explained(f"delete old checkpoints in {self.folder}", CheckpointError):
-            for old in self._superseded(self.keep):
-                self.path(old).unlink()
+        self._delete_superseded(self.keep)
         return self.path(step)
 
-    def _superseded(self, keep: int) -> list[int]:
-        """What goes now that the newest is safe: all but the last `keep`, and those that were saved in passing."""
-        *older, newest = self.steps()
-        passing = [step for step in older if self._is_passing(step)]
-        lasting = [step for step in older if step not in passing]
-        return passing + [*lasting, newest][:-keep]
+    def _delete_superseded(self, keep: int) -> None:
+        """Delete all but the last `keep`, and those that were saved in passing; the newest is safe by now."""
+        with os_errors_explained(f"delete old checkpoints in {self.folder}", CheckpointError):
+            *older, newest = self.steps()
+            passing = [step for step in older if self._is_passing(step)]
+            lasting = [step for step in older if step not in passing]
+            for step in [*passing, *[*lasting, newest][:-keep]]:
+                self.path(step).unlink()
 
     def _is_passing(self, step: int) -> bool:
         try:
@@ -195,6 +195,7 @@ class CheckpointStore:
             else:
                 if self.keep is not None:
                     self._set_aside([each for each in steps if each > step])
+                    self._delete_superseded(self.keep)  # as the process that saved it may not have come to
                 return found
         if steps:
             raise CheckpointError(f"none of the {len(steps)} checkpoints in {self.folder} is whole; start another run")

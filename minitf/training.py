@@ -22,7 +22,7 @@ from minitf.data.prepared import PreparedCorpus, prepare
 from minitf.data.text import read_lines, read_pairs
 from minitf.data.vocabulary import PAD, Vocabulary
 from minitf.errors import UserError
-from minitf.files import remove_leftovers
+from minitf.files import os_errors_explained, remove_leftovers
 from minitf.optim import Adam, learning_rate
 from minitf.rundir import RunDirectory, RunLog
 from minitf.signals import StopRequest
@@ -147,7 +147,8 @@ def find_texts(config: RunConfig, directory: RunDirectory) -> Texts:
         from minitf.data.phrases import generate_corpus, write_corpus
 
         if folder.exists():
-            remove_leftovers(folder)
+            with os_errors_explained(f"clean {folder}"):
+                remove_leftovers(folder)
         write_corpus(folder, generate_corpus())
     return Texts(pairs["train"], pairs["valid"], pairs["test"])
 

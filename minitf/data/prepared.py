@@ -27,7 +27,7 @@ import numpy as np
 from minitf.data.text import PathLike, in_chunks, read_pairs, unreadable, write_atomically
 from minitf.data.vocabulary import Vocabulary
 from minitf.errors import UserError
-from minitf.files import parse_json
+from minitf.files import os_errors_explained, parse_json
 
 FORMAT = 2  # raise it when the same text would give other ids or other files
 DESCRIPTION = "prepared.json"
@@ -322,6 +322,7 @@ def _remove_leftovers(folder: Path, about: dict[str, Any]) -> None:
     """Deletes earlier preparations, and what a killed process left; mapped files live on until they are let go."""
     current = set(_names(about))
     ours = re.compile(r"(source|target)-[0-9a-f]{16}\.(ids|offsets)|\.((source|target)-|prepared\.json).*\.partial")
-    for path in folder.iterdir():
-        if ours.fullmatch(path.name) and path.name not in current:
-            path.unlink()
+    with os_errors_explained(f"clean {folder}"):
+        for path in folder.iterdir():
+            if ours.fullmatch(path.name) and path.name not in current:
+                path.unlink()

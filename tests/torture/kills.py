@@ -1,0 +1,307 @@
+"""Processes that die or fail at every instant that matters, and what comes of the runs that they were at."""
+
+from __future__ import annotations
+
+import errno
+import io
+import itertools
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, redirect_stderr, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import train
+from minitf.files import ReportingFile, os_errors_explained
+from tests.torture.runs import Child, call, differences, fingerprint, start_or_resume
+
+OPERATIONS = ("open", "write", "fsync", "fchmod", "replace", "unlink", "ftruncate", "mkdir", "rmdir")
+"""How a run changes what is on the disk, of the module os."""
+
+Deed = Callable[[Callable[..., Any], Sequence[Any]], Any]
+
+
+class LostError(AssertionError):
+    """A run came to another end than it should have."""
+
+
+@dataclass
+class Tally:
+    """How often a fault was tried and survived."""
+
+    name: str
+    tried: int = 0
+    survived: int = 0
+    seconds: float = 0.0
+    lost: list[str] = field(default_factory=list)
+
+    @contextmanager
+    def trial(self, what: str) -> Iterator[None]:
+        """Count what happens inside; a failure is told, and the next trial goes on."""
+        self.tried += 1
+        start = time.perf_counter()
+        try:
+            yield
+        except AssertionError as error:
+            self.lost.append(f"{self.name}, {what}: {error}")
+        else:
+            self.survived += 1
+        finally:
+            self.seconds += time.perf_counter() - start
+
+
+@dataclass
+class Ground:
+    """Where runs are made, and what they must come to."""
+
+    folder: Path
+    flags: list[str]
+    expected: dict[str, str] = field(default_factory=dict)
+    duration_s: float = 0.0  # of a run that nothing happens to, in a fork
+    said: str = ""  # by the last process, on standard output and standard error
+    made: int = 0
+
+    def new(self) -> Path:
+        """A place for a run."""
+        self.made += 1
+        return self.folder / f"run-{self.made}"
+
+    def child(self, work: Callable[[], int], timeout_s: float | None = None) -> int:
+        """The exit status of a process that does `work`, killed after a time."""
+        child = Child(work)
+        status = child.wait(timeout_s)
+        if status is None:
+            os.kill(child.pid, signal.SIGKILL)
+            status = child.wait()
+        self.said = child.said()
+        check("Traceback" not in self.said, f"a traceback: {self.said[-2000:]}")
+        assert status is not None
+        return status
+
+    def make_reference(self) -> None:
+        """The run that nothing happens to; a second one, to measure, once all modules are imported."""
+        for _ in range(2):
+            run = self.new()
+            start = time.perf_counter()
+            with redirect_stderr(io.StringIO()) as said:
+                status = call(start_or_resume(run, self.flags))
+            self.duration_s = time.perf_counter() - start
+            check(status == 0, f"the reference run ended with {status}: {said.getvalue()}")
+            found = differences(fingerprint(run), self.expected or fingerprint(run))
+            check(not found, f"two runs differ in {', '.join(found)}")
+            self.expected = fingerprint(run)
+            shutil.rmtree(run)
+
+    def finish(self, run: Path, *changes: str) -> None:
+        """Let a run go on to its end and compare.  Raises: LostError"""
+        status = self.child(lambda: call(start_or_resume(run, self.flags, *changes)))
+        check(status == 0, f"going on ended with {status}: {self.said[-2000:]}")
+        self.compare(run)
+
+    def compare(self, run: Path) -> None:
+        """Raises: LostError unless the run came to what it must; else its folder is deleted."""
+        found = differences(fingerprint(run), self.expected)
+        check(not found, f"{run} differs in {', '.join(found[:5])}")
+        left = list(run.rglob(".*.partial"))
+        check(not left, f"leftovers remain: {left}")
+        shutil.rmtree(run)
+
+
+def check(condition: bool, message: str) -> None:
+    if not condition:
+        raise LostError(message)
+
+
+# ---- At every operation ------------------------------------------------------------------------------------------
+
+
+def interfere(at: int, deed: Deed, for_good: bool = False) -> Iterator[int]:
+    """Do `deed` in place of this process's operation number `at` on files, counted from 1, or of all from there on.
+
+    Gives an iterator whose next value is the number of the next operation.
+    """
+    numbers = itertools.count(1)
+
+    def wrapped(function: Callable[..., Any]) -> Callable[..., Any]:
+        def act(*arguments: Any, **options: Any) -> Any:
+            number = next(numbers)
+            if number == at or (for_good and number > at):
+                return deed(function, arguments)
+            return function(*arguments, **options)
+
+        act.__name__ = function.__name__
+        return act
+
+    for name in OPERATIONS:
+        setattr(os, name, wrapped(getattr(os, name)))
+    raw_write = wrapped(io.FileIO.write)
+
+    def write(file: Any, data: Any) -> int:
+        with os_errors_explained(file._action, file._kind):
+            return raw_write(file, data)
+
+    ReportingFile.write = write  # type: ignore[method-assign]
+    return numbers
+
+
+def count_operations(ground: Ground) -> int:
+    """How many operations on files a whole run takes."""
+    run = ground.new()
+    place = ground.folder / "operations"
+
+    def work() -> int:
+        numbers = interfere(0, die)
+        status = call(start_or_resume(run, ground.flags))
+        place.write_text(str(next(numbers) - 1))
+        return status
+
+    check(ground.child(work) == 0, f"counting operations failed: {ground.said}")
+    ground.compare(run)
+    return int(place.read_text())
+
+
+def die(function: Callable[..., Any], arguments: Sequence[Any]) -> None:
+    """SIGKILL, before the operation."""
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def die_halfway(function: Callable[..., Any], arguments: Sequence[Any]) -> None:
+    """SIGKILL; of what is to be written, the first half still is."""
+    if function.__name__ == "write":
+        *before, data = arguments
+        function(*before, bytes(data)[: len(data) // 2])
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def kill_at(ground: Ground, tally: Tally, number: int, deed: Deed = die) -> None:
+    """A run killed at one operation, and resumed."""
+
+    def work() -> int:
+        interfere(number, deed)
+        return call(start_or_resume(run, ground.flags))
+
+    run = ground.new()
+    with tally.trial(f"operation {number}"):
+        status = ground.child(work)
+        check(status == -signal.SIGKILL, f"it ended with {status} before it was killed: {ground.said}")
+        ground.finish(run)
+
+
+FAILURES = (errno.ENOSPC, errno.EIO, errno.EROFS, errno.EACCES, errno.EDQUOT)
+
+
+def fail_at(ground: Ground, tally: Tally, number: int, failure: int, for_good: bool) -> None:
+    """A run for which one operation fails, or all from then on; what was written stays good, and the run goes on."""
+
+    def fail(function: Callable[..., Any], arguments: Sequence[Any]) -> None:
+        raise OSError(failure, os.strerror(failure))
+
+    def work() -> int:
+        interfere(number, fail, for_good)
+        return call(start_or_resume(run, ground.flags))
+
+    run = ground.new()
+    with tally.trial(f"operation {number}, {errno.errorcode[failure]}{', for good' if for_good else ''}"):
+        status = ground.child(work)
+        check_one_error(ground, status, os.strerror(failure))
+        ground.finish(run)
+
+
+def check_one_error(ground: Ground, status: int, *words: str) -> None:
+    """Exit status 2, and one sentence that says what was wrong, the last one."""
+    lines = ground.said.splitlines()
+    errors = [line for line in lines if line.startswith("error: ")]
+    check(status == 2, f"it ended with {status}: {ground.said}")
+    check(len(errors) == 1 and lines[-1] == errors[0], f"not one sentence at the end: {ground.said}")
+    for word in words:
+        check(word in errors[0], f"{word!r} is not in {errors[0]!r}")
+
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+def stop_at(ground: Ground, tally: Tally, number: int, first: signal.Signals, second_after: int | None = None) -> None:
+    """A run that is asked to stop at one operation, and perhaps again, at once, some operations later."""
+
+    def ask(function: Callable[..., Any], arguments: Sequence[Any]) -> Any:
+        os.kill(os.getpid(), first)
+        if second_after is not None:
+            interfere(second_after, hurry)
+        return function(*arguments)
+
+    def hurry(function: Callable[..., Any], arguments: Sequence[Any]) -> Any:
+        os.kill(os.getpid(), signal.SIGTERM)
+        return function(*arguments)
+
+    def work() -> int:
+        interfere(number, ask)
+        return call(start_or_resume(run, ground.flags))
+
+    run = ground.new()
+    with tally.trial(f"operation {number}, {first.name}, {second_after}"):
+        status = ground.child(work)
+        allowed = {128 + first, 128 + signal.SIGTERM} if second_after else {128 + first}
+        check(status in allowed, f"it ended with {status}: {ground.said}")
+        check(
+            "stopped after step" in ground.said or "interrupted" in ground.said or "terminated" in ground.said, "mute"
+        )
+        ground.finish(run)
+
+
+# ---- At random instants ------------------------------------------------------------------------------------------
+
+
+def kill_at_random(ground: Ground, tally: Tally, kills: int, draw: random.Random, command: bool) -> None:
+    """Runs that are killed and resumed again and again until they are done, and new ones until `kills` have been made.
+
+    command: through the command line as a person types it; else in forks, which spend all their time at work
+    """
+    start_s = measure_start(ground) if command else 0.0
+    while tally.tried < kills:
+        run = ground.new()
+        with tally.trial(f"kills from the {tally.tried + 1}. on"):
+            deaths = 0
+            while True:
+                threads = ["--threads", str(draw.choice([1, 1, 2]))]
+                status = killed_after(ground, run, threads, start_s + draw.random() * ground.duration_s, command)
+                if status == 0:
+                    break
+                check(status == -signal.SIGKILL, f"it ended with {status}: {ground.said}")
+                deaths += 1
+            ground.compare(run)
+        tally.tried += deaths - 1
+        tally.survived += deaths - 1
+
+
+def measure_start(ground: Ground) -> float:
+    """How long the command takes until it begins to work."""
+    start = time.perf_counter()
+    subprocess.run([sys.executable, "-c", "import train, minitf.training"], cwd=program().parent, check=True)
+    return time.perf_counter() - start
+
+
+def program() -> Path:
+    return Path(train.__file__).absolute()
+
+
+def killed_after(ground: Ground, run: Path, changes: Sequence[str], delay_s: float, command: bool) -> int:
+    """Start or resume a run, and kill it after a time, unless it has ended before; gives its status."""
+    argv = start_or_resume(run, ground.flags, *changes)
+    if not command:
+        return ground.child(lambda: call(argv), delay_s)
+    words = [sys.executable, "-W", "error", str(program()), *argv]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as process:
+        assert process.stdout is not None
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(delay_s)
+        process.kill()
+        ground.said = process.stdout.read().decode(errors="replace")
+    check("Traceback" not in ground.said, f"a traceback: {ground.said}")
+    return process.returncode

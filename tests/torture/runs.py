@@ -1,0 +1,150 @@
+"""A run so small that it takes a moment, in which everything happens that happens in a large one; and its fingerprint.
+
+Dropout is on, two batches make an update, epochs end in the midst of everything, and logging, validating and saving
+fall on different steps.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import random
+import signal
+import sys
+import time
+import traceback
+import warnings
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, NoReturn
+
+import train
+from minitf import checkpoint
+from minitf.cli import run_command
+from minitf.rundir import CONFIG_NAME, HYPOTHESES_NAME, LOG_NAME, VOCABULARY_NAME, read_log
+from minitf.state import CLOCK_FIELDS, CLOCK_KEYS
+
+ENGLISH = ["the", "a", "cat", "dog", "house", "tree", "sees", "likes", "big", "small", "red", "blue"]
+GERMAN = ["der", "ein", "Katze", "Hund", "Haus", "Baum", "sieht", "mag", "groß", "klein", "rot", "blau"]
+PAIRS = {"train": 60, "valid": 12, "test": 4}
+FLAGS = [
+    *("--threads", "1", "--vocab-size", "320", "--max-length", "32", "--max-tokens-per-batch", "64"),
+    *("--accumulate", "2", "--optimizer.warmup-steps", "20"),
+    *("--model.layers", "1", "--model.d-model", "16", "--model.d-ff", "32", "--model.heads", "2"),
+    *("--max-steps", "13", "--log-every", "3", "--valid-every", "4", "--save-every", "2"),
+    *("--keep-checkpoints", "3", "--average-checkpoints", "2", "--beam", "2", "--max-extra-length", "2"),
+]
+
+
+def write_corpus(folder: Path) -> list[str]:
+    """Train, valid and test texts; gives the flags that name them."""
+    draw = random.Random(0)
+    flags = []
+    for split, pairs in PAIRS.items():
+        rows = [[draw.randrange(len(ENGLISH)) for _ in range(draw.randint(2, 9))] for _ in range(pairs)]
+        for suffix, words in (("en", ENGLISH), ("de", GERMAN)):
+            text = "".join(" ".join(words[i] for i in row) + "\n" for row in rows)
+            (folder / f"{split}.{suffix}").write_text(text, encoding="utf-8")
+        flags += [f"--{split}", str(folder / f"{split}.en"), str(folder / f"{split}.de")]
+    return flags
+
+
+# ---- Running -----------------------------------------------------------------------------------------------------
+
+
+def start_or_resume(folder: Path, flags: Sequence[str], *changes: str) -> list[str]:
+    """What someone types who wants the run done, whatever happened before."""
+    if (folder / CONFIG_NAME).exists():
+        return ["--resume", str(folder), *changes]
+    return [*flags, "--output", str(folder), *changes]
+
+
+def call(argv: Sequence[str]) -> int:
+    """train.py in this process; gives its exit status."""
+    return run_command(train.main, list(argv))
+
+
+class Child:
+    """A process that does `work` and ends with its result.
+
+    A fork begins where this process stands: importing NumPy, which takes most of a short run's time, is done.
+    """
+
+    def __init__(self, work: Callable[[], int]):
+        sys.stdout.flush()
+        sys.stderr.flush()
+        self._output, theirs = os.pipe()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # of threads: those of BLAS know about forks
+            self.pid = os.fork()
+        if not self.pid:
+            _live(work, theirs)
+        os.close(theirs)
+
+    def wait(self, timeout_s: float | None = None) -> int | None:
+        """The exit status, negative if a signal ended it; None if it is still at work after that time."""
+        if timeout_s is None:
+            return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+        end = time.monotonic() + timeout_s
+        while True:
+            found, status = os.waitpid(self.pid, os.WNOHANG)
+            if found:
+                return os.waitstatus_to_exitcode(status)
+            if time.monotonic() >= end:
+                return None
+            time.sleep(0.0005)
+
+    def said(self) -> str:
+        """What it printed, once it has ended; it must be less than a pipe holds, 64 KiB."""
+        with open(self._output, "rb") as output:
+            return output.read().decode(errors="replace")
+
+
+def _live(work: Callable[[], int], output: int) -> NoReturn:
+    status = 70
+    try:
+        os.dup2(output, 1)
+        os.dup2(output, 2)
+        sys.stdout, sys.stderr = (open(number, "w", buffering=1, closefd=False) for number in (1, 2))  # noqa: SIM115
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        for each in (signal.SIGTERM, signal.SIGHUP):
+            signal.signal(each, signal.SIG_DFL)
+        status = work()
+        sys.stdout.flush()
+        sys.stderr.flush()
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        os._exit(status)
+
+
+# ---- Fingerprint -------------------------------------------------------------------------------------------------
+
+
+def fingerprint(folder: Path) -> dict[str, str]:
+    """SHA-256 of all that a run leaves, its clock apart: a line for each part, so that a difference has a name."""
+    parts: dict[str, Any] = {}
+    for path in sorted((folder / "checkpoints").glob("step-*.safetensors")):
+        arrays, state = checkpoint.load(path)
+        for name in CLOCK_FIELDS:
+            *parents, last = name.split(".")
+            place = state
+            for parent in parents:
+                place = place[parent]
+            del place[last]
+        for name, array in arrays.items():
+            parts[f"{path.name} {name}"] = (str(array.dtype), array.shape, array.tobytes().hex())
+        parts[f"{path.name} state"] = state
+    records = [
+        {key: value for key, value in record.items() if key not in CLOCK_KEYS} for record in read_log(folder / LOG_NAME)
+    ]
+    parts[LOG_NAME] = records
+    for name in (HYPOTHESES_NAME, VOCABULARY_NAME):
+        parts[name] = (folder / name).read_bytes().hex() if (folder / name).exists() else None
+    return {name: hashlib.sha256(json.dumps(part).encode()).hexdigest() for name, part in parts.items()}
+
+
+def differences(one: dict[str, str], other: dict[str, str]) -> list[str]:
+    """The parts that differ, or that only one of the two runs has."""
+    return sorted(name for name in one.keys() | other.keys() if one.get(name) != other.get(name))
