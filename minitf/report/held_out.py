@@ -16,7 +16,7 @@ def report_held_out(run: Run, say: Say) -> None:
     The translations are kept in the run's folder as test.hypotheses, the scores as a line of the log.
     """
     folder = run.directory.path
-    translator = Translator.load(folder)
+    translator = Translator.load(folder, warn=lambda message: say(f"warning: {message}"))
     if run.texts.test is not None:
         source, reference = (list(read_lines(path, errors=run.config.errors)) for path in run.texts.test)
         say(f"translating {len(source):,} held-out lines (beam {run.config.beam}, α {run.config.alpha})")

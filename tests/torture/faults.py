@@ -1,0 +1,381 @@
+"""Damaged files, full and read-only disks, lost readers: what a run makes of them."""
+
+from __future__ import annotations
+
+import os
+import random
+import resource
+import shutil
+import struct
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from minitf import checkpoint
+from minitf.rundir import CONFIG_NAME, ENVIRONMENT_NAME, LOG_NAME, VOCABULARY_NAME
+from minitf.tensorfile import DamagedCheckpointError, Reader, verify
+from tests.torture.kills import Ground, Tally, check, check_one_error, program
+from tests.torture.runs import Child, call, start_or_resume
+
+HALFWAY = 9  # steps; the last checkpoint is off the schedule then
+NOBODY = 65534
+
+Harm = Callable[[Path], None]
+
+
+def make_halfway(ground: Ground) -> Path:
+    """A run that stopped before its end, to be copied and harmed."""
+    run = ground.folder / "halfway"
+    status = ground.child(lambda: call([*ground.flags, "--output", str(run), "--max-steps", str(HALFWAY)]))
+    check(status == 0, f"the run to be harmed ended with {status}: {ground.said}")
+    return run
+
+
+def copy_of(ground: Ground, run: Path) -> Path:
+    copy = ground.new()
+    shutil.copytree(run, copy)
+    return copy
+
+
+def last_steps(ground: Ground) -> list[str]:
+    """The flags that take a copy of the halfway run to where the reference ended."""
+    return ["--max-steps", ground.flags[ground.flags.index("--max-steps") + 1]]
+
+
+def finish(ground: Ground, run: Path, *words: str) -> None:
+    """Resume, expect to be told of the fault in these words, and compare with the reference."""
+    for path in run.rglob("*.damaged"):
+        path.unlink()
+    status = ground.child(lambda: call(["--resume", str(run), *last_steps(ground)]))
+    check(status == 0, f"it ended with {status}: {ground.said}")
+    for word in words:
+        check(word in ground.said, f"{word!r} was not told: {ground.said}")
+    ground.compare(run)
+
+
+# ---- Damaged checkpoints -----------------------------------------------------------------------------------------
+
+
+def checkpoints_of(run: Path) -> list[Path]:
+    return sorted((run / "checkpoints").glob("step-*.safetensors"))
+
+
+def regions(path: Path) -> Iterator[tuple[str, int, int]]:
+    """(what, first byte, byte behind the last) of all that a checkpoint consists of."""
+    data = path.read_bytes()
+    (length,) = struct.unpack("<Q", data[:8])
+    yield "length of the header", 0, 8
+    yield "header", 8, 8 + length
+    with Reader(path) as reader:
+        for entry in reader.entries.values():
+            yield entry.name, 8 + length + entry.begin, 8 + length + entry.end
+
+
+def flip(path: Path, position: int, bit: int) -> None:
+    """Turn one bit."""
+    with open(path, "r+b") as file:
+        file.seek(position)
+        (byte,) = file.read(1)
+        file.seek(position)
+        file.write(bytes([byte ^ 1 << bit]))
+
+
+def is_damaged(path: Path) -> bool:
+    try:
+        verify(path)
+    except DamagedCheckpointError:
+        return True
+    return False
+
+
+def flips_are_found(ground: Ground, tally: Tally, halfway: Path, draw: random.Random, share: float) -> None:
+    """A flipped bit is found wherever it is: in (a share of) every byte of the header, and in every tensor."""
+    path = ground.folder / "flipped.safetensors"
+    shutil.copy(checkpoints_of(halfway)[-1], path)
+    for what, begin, end in regions(path):
+        is_head = what in ("length of the header", "header")
+        positions = range(begin, end) if is_head else sorted({begin, end - 1, draw.randrange(begin, end)})
+        for position in positions:
+            if is_head and draw.random() >= share:
+                continue
+            bit = draw.randrange(8)
+            with tally.trial(f"bit {bit} of byte {position}, in {what}"):
+                flip(path, position, bit)
+                check(is_damaged(path), "not found")
+                flip(path, position, bit)
+    check(not is_damaged(path), "the file itself is damaged")
+
+
+def lengths(path: Path) -> list[int]:
+    """Of a file that was cut: nothing left, within each part, and at each seam."""
+    places = {0, 1}
+    for _, begin, end in regions(path):
+        places |= {begin, begin + 1, (begin + end) // 2, end - 1}
+    return sorted(places - {path.stat().st_size})
+
+
+def cuts_are_found(ground: Ground, tally: Tally, halfway: Path) -> None:
+    """A file that was cut, or has grown, is found at every class of length."""
+    whole = checkpoints_of(halfway)[-1].read_bytes()
+    path = ground.folder / "cut.safetensors"
+    path.write_bytes(whole)
+    for length in lengths(path):
+        with tally.trial(f"cut to {length} bytes"):
+            path.write_bytes(whole[:length])
+            check(is_damaged(path), "not found")
+    for more in (1, 8, 4096):
+        with tally.trial(f"{more} bytes more"):
+            path.write_bytes(whole + bytes(more))
+            check(is_damaged(path), "not found")
+
+
+def damaged_is_survived(ground: Ground, tally: Tally, halfway: Path, draw: random.Random, trials: int) -> None:
+    """The newest checkpoint, or the two newest, flipped or cut: told, and the run goes on from the last good one."""
+    for trial in range(trials):
+        run = copy_of(ground, halfway)
+        harmed = checkpoints_of(run)[-1 - trial % 2 :]
+        with tally.trial(f"{len(harmed)} of them, trial {trial}"):
+            for path in harmed:
+                size = path.stat().st_size
+                if draw.random() < 0.5:
+                    flip(path, draw.randrange(size), draw.randrange(8))
+                else:
+                    os.truncate(path, draw.choice([0, draw.randrange(size)]))
+            told = [f"warning: the checkpoint {path} is damaged" for path in harmed]
+            status = ground.child(lambda run=run: call(["--resume", str(run), *last_steps(ground)]))
+            check(status == 0, f"it ended with {status}: {ground.said}")
+            check(all(each in ground.said for each in told), f"not told: {ground.said}")
+            finish(ground, run)
+
+
+def all_damaged_is_told(ground: Ground, tally: Tally, halfway: Path) -> None:
+    """Without a good checkpoint there is nothing to go on from; nothing is deleted."""
+    run = copy_of(ground, halfway)
+    with tally.trial("all"):
+        for path in checkpoints_of(run):
+            flip(path, 100, 0)
+        before = [path.name for path in checkpoints_of(run)]
+        check_one_error(ground, ground.child(lambda: call(["--resume", str(run)])), "none of the", "is whole")
+        check([path.name for path in checkpoints_of(run)] == before, "a checkpoint is gone")
+        for path in checkpoints_of(run):
+            flip(path, 100, 0)
+        finish(ground, run)
+
+
+# ---- Other damaged files -----------------------------------------------------------------------------------------
+
+
+def append(path: Path, data: bytes) -> None:
+    with open(path, "ab") as file:
+        file.write(data)
+
+
+def harms(draw: random.Random) -> list[tuple[str, Harm, str]]:
+    """(what, how, what must be told): a run with this harm goes on to the same end."""
+
+    def flip_one(pattern: str) -> Harm:
+        def harm(run: Path) -> None:
+            path = draw.choice(sorted(run.glob(pattern)))
+            flip(path, draw.randrange(path.stat().st_size), draw.randrange(8))
+
+        return harm
+
+    def remove(pattern: str) -> Harm:
+        return lambda run: draw.choice(sorted(run.glob(pattern))).unlink()
+
+    return [
+        ("half a line at the end of the log", lambda run: append(run / LOG_NAME, b'{"step": 1'), ""),
+        ("lines of the log that no checkpoint knows", lambda run: append(run / LOG_NAME, b'{"step": 99}\n' * 9), ""),
+        ("prepared ids, a bit", flip_one("data/*/*.ids"), ""),
+        ("prepared offsets, a bit", flip_one("data/*/*.offsets"), ""),
+        ("description of prepared ids, a bit", flip_one("data/*/prepared.json"), ""),
+        ("prepared ids gone", remove("data/*/*.ids"), ""),
+        ("prepared data gone", lambda run: shutil.rmtree(run / "data"), ""),
+        ("vocabulary gone", remove(VOCABULARY_NAME), "learning a joint vocabulary"),
+        ("record of versions gone", remove(ENVIRONMENT_NAME), "note: environment.json has gone"),
+        ("translations gone", remove("test.hypotheses"), ""),
+        (
+            "half a checkpoint",
+            lambda run: append(run / "checkpoints/.step-00000010.safetensors.00000000.partial", b"x"),
+            "",
+        ),
+        ("half a vocabulary", lambda run: append(run / ".vocabulary.model.00000000.partial", b"x"), ""),
+    ]
+
+
+def other_damage_is_survived(ground: Ground, tally: Tally, halfway: Path, draw: random.Random) -> None:
+    for what, harm, told in harms(draw):
+        run = copy_of(ground, halfway)
+        with tally.trial(what):
+            harm(run)
+            finish(ground, run, told)
+
+
+def what_cannot_be_mended_is_told(ground: Ground, tally: Tally, halfway: Path, draw: random.Random) -> None:
+    """A file that nothing can replace is named, and when it is put back the run goes on."""
+    other = {VOCABULARY_NAME: b"no model", CONFIG_NAME: b"{", ENVIRONMENT_NAME: b"[]"}
+    for name, wrong in other.items():
+        for content in (wrong, b"", bytes(draw.randrange(256) for _ in range(200))):
+            run = copy_of(ground, halfway)
+            with tally.trial(f"{name}: {content[:9]!r}"):
+                right = (run / name).read_bytes()
+                (run / name).write_bytes(content)
+                check_one_error(ground, ground.child(lambda run=run: call(["--resume", str(run)])), name)
+                (run / name).write_bytes(right)
+                finish(ground, run)
+
+
+# ---- Disks -------------------------------------------------------------------------------------------------------
+
+
+def full_disk_by_limit(ground: Ground, tally: Tally, draw: random.Random, trials: int, largest: int) -> None:
+    """Files that may not grow beyond a random size, as on a full disk; then they may."""
+    for _ in range(trials):
+        run = ground.new()
+        limit = int(largest ** draw.random())
+
+        def work(run: Path = run, limit: int = limit) -> int:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (limit, resource.RLIM_INFINITY))
+            return call(start_or_resume(run, ground.flags))
+
+        with tally.trial(f"files of at most {limit} bytes"):
+            check_one_error(ground, ground.child(work), "File too large")
+            ground.finish(run)
+
+
+@contextmanager
+def small_disk(ground: Ground, size: int) -> Iterator[Path | None]:
+    """A file system in memory of so many bytes; None where we may not make one."""
+    place = ground.folder / "disk"
+    place.mkdir(exist_ok=True)
+    made = subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "minitf-test", place], capture_output=True)
+    if made.returncode:
+        yield None
+        return
+    try:
+        yield place
+    finally:
+        subprocess.run(["umount", place], check=True)
+
+
+def full_disk(ground: Ground, tally: Tally, draw: random.Random, trials: int, largest: int) -> None:
+    """A disk that fills up on the way; then there is room."""
+    for _ in range(trials):
+        size = draw.randrange(40_000, largest)
+        with small_disk(ground, size) as disk:
+            if disk is None:
+                return
+            with tally.trial(f"a disk of {size} bytes"):
+                run = disk / "run"
+                status = ground.child(lambda run=run: call(start_or_resume(run, ground.flags)))
+                check_one_error(ground, status, "No space left")
+                subprocess.run(["mount", "-o", "remount,size=64m", disk], check=True)
+                ground.finish(run)
+
+
+def read_only_disk(ground: Ground, tally: Tally, halfway: Path) -> None:
+    """A disk that can only be read, for a new run and for one that goes on; then it can be written to."""
+    with small_disk(ground, 64_000_000) as disk:
+        if disk is None:
+            return
+        run = disk / "run"
+        shutil.copytree(halfway, run)
+        subprocess.run(["mount", "-o", "remount,ro", disk], check=True)
+        for argv in (["--resume", str(run)], [*ground.flags, "--output", str(disk / "new")]):
+            with tally.trial(argv[0]):
+                check_one_error(ground, ground.child(lambda argv=argv: call(argv)), "Read-only file system")
+        subprocess.run(["mount", "-o", "remount,rw", disk], check=True)
+        with tally.trial("writable again"):
+            finish(ground, run)
+
+
+def no_permission(ground: Ground, tally: Tally, halfway: Path) -> None:
+    """A folder of the run that may not be written to; the one above all may be root, whom no permission stops."""
+    for name in ("", "checkpoints", "data/train", "log.jsonl", "config.json"):
+        run = copy_of(ground, halfway)
+        if name == "data/train":
+            (run / name / "prepared.json").unlink()
+        with tally.trial(name or "the folder of the run"):
+            modes = set_modes(run, name)
+
+            def work(run: Path = run) -> int:
+                if os.getuid() == 0:
+                    os.setgid(NOBODY)
+                    os.setuid(NOBODY)
+                return call(["--resume", str(run), *last_steps(ground)])
+
+            if name == "config.json":  # it is replaced, not written to
+                check(ground.child(work) == 0, ground.said)
+            else:
+                check_one_error(ground, ground.child(work), "Permission denied")
+            for path, mode in modes.items():
+                if path.exists():  # old checkpoints go
+                    path.chmod(mode)
+            finish(ground, run)
+
+
+def set_modes(run: Path, closed: str) -> dict[Path, int]:
+    """Give a run to a user without rights, except for writing to one of its parts; gives the modes to restore."""
+    paths = [run, *run.rglob("*")]
+    modes = {path: path.stat().st_mode for path in paths}
+    for path in paths:
+        if os.getuid() == 0:
+            os.chown(path, NOBODY, NOBODY)
+        path.chmod(0o755 if path.is_dir() else 0o644)
+    (run / closed).chmod(0o555 if (run / closed).is_dir() else 0o444)
+    return modes
+
+
+# ---- Others ------------------------------------------------------------------------------------------------------
+
+
+def two_runs_on_one_folder(ground: Ground, tally: Tally, halfway: Path) -> None:
+    """The second is refused while the first is at work, and changes nothing."""
+    run = copy_of(ground, halfway)
+    ready, begun = os.pipe()
+
+    def hold() -> int:
+        from minitf.rundir import RunDirectory
+
+        with RunDirectory.resume(run, RunDirectory.open(run).config()):
+            os.write(begun, b"x")
+            os.read(go_on, 1)
+        return 0
+
+    go_on, release = os.pipe()
+    first = Child(hold)
+    os.read(ready, 1)
+    try:
+        for argv in (["--resume", str(run)], [*ground.flags, "--output", str(run)]):
+            with tally.trial(argv[0]):
+                check_one_error(ground, ground.child(lambda argv=argv: call(argv)), "is in use by process")
+    finally:
+        os.write(release, b"x")
+        first.wait()
+        first.said()
+        for each in (ready, begun, go_on, release):
+            os.close(each)
+    with tally.trial("afterwards"):
+        finish(ground, run)
+
+
+def nobody_listens(ground: Ground, tally: Tally) -> None:
+    """Standard streams closed from the start, or a reader that leaves: training goes on to the same end."""
+    command = " ".join([f"'{sys.executable}' -W error '{program()}'", *(f"'{flag}'" for flag in ground.flags)])
+    endings = ["<&- >&- 2>&-", "2>&-", ">&-", "2>&1 | true", "2>/dev/full"]
+    for ending in endings:
+        run = ground.new()
+        with tally.trial(ending):
+            script = f"{command} --output '{run}' {ending}"
+            done = subprocess.run(["bash", "-o", "pipefail", "-c", script], capture_output=True, check=False)
+            ground.said = done.stderr.decode(errors="replace") + done.stdout.decode(errors="replace")
+            check(done.returncode == 0, f"it ended with {done.returncode}: {ground.said}")
+            check("Traceback" not in ground.said and "Exception" not in ground.said, ground.said)
+            ground.compare(run)
+
+
+def checkpoint_bytes(halfway: Path) -> int:
+    """Size of a checkpoint, the largest file of a run."""
+    return checkpoint.CheckpointStore(halfway / "checkpoints").path(HALFWAY).stat().st_size
