@@ -279,9 +279,12 @@ class DecodingState:
     def reorder(self, rows: np.ndarray) -> None:
         """Row i becomes what row rows[i] was: beams move, multiply and go; sentences without rows are dropped.
 
-        Raises: ValueError unless the rows of a sentence stay together, the same number for each sentence.
+        Raises: IndexError for a row that is not there; ValueError unless the rows of a sentence stay together, the same
+        number for each sentence.
         """
         rows = np.asarray(rows)
+        if len(rows) and (rows.min() < 0 or rows.max() >= len(self.sentence)):
+            raise IndexError(f"rows must lie in 0 … {len(self.sentence) - 1}, found {rows.min()} … {rows.max()}")
         sentence = self.sentence[rows]
         starts = np.flatnonzero(np.concatenate([[True], sentence[1:] != sentence[:-1]])) if len(rows) else rows
         kept = sentence[starts]
