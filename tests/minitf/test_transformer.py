@@ -319,6 +319,13 @@ def test_the_shared_matrix_receives_three_gradients():
     assert shared.output_matrix is shared.source_embedding.weight is shared.target_embedding.weight
 
 
+@pytest.mark.parametrize("activation", ["relu", "gelu", "silu"])
+def test_every_layer_has_the_activation_asked_for(activation):
+    model = model_with(activation=activation)
+    layers = [*model.encoder.layers, *model.decoder.layers]
+    assert [layer.feed_forward.activation for layer in layers] == [getattr(ag, activation)] * 4
+
+
 # ---- Residual connections and dropout (sections 3.1, 5.4) ----
 
 
