@@ -76,50 +76,45 @@ class Central(Numerical):
     WIDER = 10  # with a step so many times as wide
 
     def jacobian(self, i: int) -> Array:
-        point = self.function.points[i]
-        columns = np.zeros((point.size, self.middle.size))
-        for place, index in enumerate(np.ndindex(*point.shape)):
-            value = point[index]
-            if np.isfinite(value) and value + self.eps == value:
-                raise ValueError(
-                    f"eps={self.eps} is lost to rounding beside {self.function.input_name(i, place)} = {value}; "
-                    "choose a larger eps or smaller inputs"
-                )
-            columns[place] = self._by_element(i, place)
-        return columns.T
+        moves = [self._by_element(i, place) for place in range(self.function.points[i].size)]
+        slopes, kink = self.slopes(moves, self.middle, abs(self.middle))
+        if kink is not None:
+            place, row, *sides = kink
+            raise self._nondifferentiable(i, place, self.function.output_name(row), *sides)
+        return slopes.T
 
-    def _by_element(self, i: int, place: int) -> Array:
-        """d output / d one element of input i.  Shapes: -> [M]"""
+    def _by_element(self, i: int, place: int) -> Move:
         point = self.function.points[i]
         index = np.unravel_index(place, point.shape)
         value = point[index]
+        if np.isfinite(value) and value + self.eps == value:
+            raise ValueError(
+                f"eps={self.eps} is lost to rounding beside {self.function.input_name(i, place)} = {value}; "
+                "choose a larger eps or smaller inputs"
+            )
 
         def move(step: float) -> tuple[float, Array]:
             point[index] = value + step
+            moved = point[index] - value if np.isfinite(value) else 0.0  # ∞ does not move
             try:
-                with np.errstate(invalid="ignore"):  # ∞ does not move
-                    moved = float(point[index] - value)
                 return moved, self.function.evaluate()
             finally:
                 point[index] = value
 
-        slope, kink = self.slope(move, self.middle, abs(self.middle))
-        if kink is not None:
-            raise self._nondifferentiable(i, place, self.function.output_name(kink[0]), *kink[1:])
-        return slope
+        return move
 
     def along(self, i: int, direction: Array, weights: Array) -> float:
         weights, middle, move_along = self._along(i, weights)
         scale = np.array([_weighted(abs(weights), abs(self.middle))])
-        slope, kink = self.slope(move_along(direction), middle, scale)
+        slopes, kink = self.slopes([move_along(direction)], middle, scale)
         if kink is not None:
 
             def jump(part: Array) -> float:
-                _, left, right = _slopes(move_along(part), self.eps, middle)
-                return float(abs(right - left)[0])
+                _, left, right = _slopes([move_along(part)], self.eps, middle)
+                return float(abs(right - left).item())
 
-            raise self._nondifferentiable(i, narrow_down(direction, jump), "a random sum of the outputs", *kink[1:])
-        return float(slope[0])
+            raise self._nondifferentiable(i, narrow_down(direction, jump), "a random sum of the outputs", *kink[2:])
+        return float(slopes.item())
 
     def confirm(self, i: int, direction: Array, weights: Array, agrees: bool) -> None:
         """A jump is as steep as the step is small: look for one where a gradient is not as steep."""
@@ -127,13 +122,14 @@ class Central(Numerical):
             return
         _, middle, move_along = self._along(i, weights)
 
-        def steeper(part: Array) -> tuple[float, float]:
-            slope, wide = (_slopes(move_along(part), step, middle)[0] for step in (self.eps, self.WIDER * self.eps))
-            return abs(slope - wide)[0], abs(slope[0])
+        def steepness(part: Array) -> tuple[float, float]:
+            """How steep it is, and how much less so in a wider step."""
+            slope, wide = (_slopes([move_along(part)], h, middle)[0].item() for h in (self.eps, self.WIDER * self.eps))
+            return abs(slope), abs(slope - wide)
 
-        change, slope = steeper(direction)
+        slope, change = steepness(direction)
         if change > 0.5 * slope + self.JUMP_ATOL:
-            place = narrow_down(direction, lambda part: steeper(part)[0])
+            place = narrow_down(direction, lambda part: steepness(part)[1])
             raise self._nondifferentiable(i, place, "a random sum of the outputs", slope, slope)
 
     def _along(self, i: int, weights: Array) -> tuple[Array, Array, Callable[[Array], Move]]:
@@ -153,27 +149,31 @@ class Central(Numerical):
 
         return weights, np.array([_weighted(weights, self.middle)]), move_along
 
-    def slope(self, move: Move, middle: Array, scale: Array) -> tuple[Array, tuple[int, float, float] | None]:
-        """The central slope; and where there is none, with the slopes to the left and to the right.
+    def slopes(
+        self, moves: Sequence[Move], middle: Array, scale: Array
+    ) -> tuple[Array, tuple[int, int, float, float] | None]:
+        """The central slope of each output under each move, and where there is none: move, output, left, right.
 
         Where a function is smooth, the one-sided slopes differ by eps · f'', which grows with eps; at a kink, they
         differ by the same amount for any step.  So where they differ, a wider step tells a kink from a bend.
-        `scale` is the size of the numbers that were rounded.
+
+        Shapes: middle [M], scale [M], the size of what was rounded -> [len(moves), M]
         """
-        slope, left, right = _slopes(move, self.eps, middle)
+        slope, left, right = _slopes(moves, self.eps, middle)
         with np.errstate(invalid="ignore"):
             jump = abs(right - left)
             noise = 100 * np.finfo(float).eps * np.where(np.isfinite(scale), scale, 0) / self.eps
             steepest = self.JUMP_RTOL * np.maximum(abs(left), abs(right))
             kink = ~np.isfinite(slope + jump)
             suspicious = ~kink & (jump > np.maximum(np.maximum(steepest, self.JUMP_ATOL), noise))
-            if suspicious.any():
-                _, wide_left, wide_right = _slopes(move, self.WIDER * self.eps, middle)
-                kink |= suspicious & ~(abs(wide_right - wide_left) > np.sqrt(self.WIDER) * jump)
+            for n in np.flatnonzero(suspicious.any(axis=1)).tolist():
+                _, wide_left, wide_right = _slopes([moves[n]], self.WIDER * self.eps, middle)
+                kink[n] |= suspicious[n] & ~(abs(wide_right - wide_left)[0] > np.sqrt(self.WIDER) * jump[n])
         if not kink.any():
             return slope, None
-        row = int(np.argmax(np.where(kink, np.nan_to_num(jump, nan=np.inf), -1)))
-        return slope, (row, float(left[row]), float(right[row]))
+        worst = int(np.argmax(np.where(kink, np.nan_to_num(jump, nan=np.inf), -1)))
+        n, row = divmod(worst, middle.size)
+        return slope, (n, row, float(left[n, row]), float(right[n, row]))
 
     def _nondifferentiable(self, i: int, place: int, output: str, left: float, right: float) -> NondifferentiableError:
         value = self.function.points[i][np.unravel_index(place, self.function.points[i].shape)]
@@ -184,10 +184,14 @@ class Central(Numerical):
         )
 
 
-def _slopes(move: Move, step: float, middle: Array) -> tuple[Array, Array, Array]:
-    """The slopes from left to right, on the left and on the right; 0 where nothing changes, though it be infinite."""
-    up, above = move(step)
-    down, below = move(-step)
+def _slopes(moves: Sequence[Move], step: float, middle: Array) -> tuple[Array, Array, Array]:
+    """The slopes over both sides, on the left and on the right; 0 where nothing changes, though it be infinite.
+
+    Shapes: middle [M] -> [len(moves), M], three times
+    """
+    ends = [(*move(step), *move(-step)) for move in moves]
+    up, down = (np.array([end[k] for end in ends]).reshape(-1, 1) for k in (0, 2))
+    above, below = (np.array([end[k] for end in ends]).reshape(len(ends), middle.size) for k in (1, 3))
     with np.errstate(all="ignore"):
         return (
             np.where(above == below, 0, (above - below) / (up - down)),
@@ -222,7 +226,10 @@ class ComplexStep(Numerical):
         for point, direction in zip(self.points, directions, strict=True):
             starts.append(point.copy())
             point += 1j * self.eps * direction
-        by_step = self._slopes()
+        values = self._evaluate()
+        if not np.allclose(values.real, self.middle, rtol=1e-9, atol=1e-9):
+            raise _unsuitable("its outputs for complex inputs have other real parts than for real ones")
+        by_step = values.imag / self.eps
         for point, start in zip(self.points, starts, strict=True):
             point[...] = start
 
@@ -234,8 +241,8 @@ class ComplexStep(Numerical):
                 point[...] = start.real
             return step, values
 
-        by_difference, kink = central.slope(move, central.middle, abs(central.middle))
-        return kink is None and _nearly(by_step, by_difference)
+        by_difference, kink = central.slopes([move], central.middle, abs(central.middle))
+        return kink is None and _nearly(by_step, by_difference[0])
 
     def jacobian(self, i: int) -> Array:
         point = self.points[i]
@@ -243,14 +250,14 @@ class ComplexStep(Numerical):
         for place, index in enumerate(np.ndindex(*point.shape)):
             value = point[index]
             point[index] = value + 1j * self.eps
-            columns[place] = self._slopes()
+            columns[place] = self._evaluate().imag / self.eps
             point[index] = value
         return columns.T
 
     def along(self, i: int, direction: Array, weights: Array) -> float:
         start = self.points[i].copy()
         self.points[i][...] = start + 1j * self.eps * direction.reshape(start.shape)
-        slope = _weighted(weights, self._slopes())
+        slope = _weighted(weights, self._evaluate().imag / self.eps)
         self.points[i][...] = start
         return slope
 
@@ -262,7 +269,8 @@ class ComplexStep(Numerical):
         if not _nearly(self.along(i, direction, weights), by_difference):
             raise _unsuitable("its complex steps disagree with its differences, so something in it is not analytic")
 
-    def _slopes(self) -> Array:
+    def _evaluate(self) -> Array:
+        """The complex outputs at `points`."""
         seen = _Watch()
         try:
             with warnings.catch_warnings(), watch(seen):
@@ -272,9 +280,7 @@ class ComplexStep(Numerical):
             raise _unsuitable(f"{seen.op or 'it'} stops with {type(error).__name__}: {error}") from error
         if not np.iscomplexobj(values):
             raise _unsuitable("its outputs for complex inputs are real")
-        if not np.allclose(values.real, self.middle, rtol=1e-9, atol=1e-9):
-            raise _unsuitable("its outputs for complex inputs have other real parts than for real ones")
-        return values.imag / self.eps
+        return values
 
 
 def _nearly(by_step: Any, by_difference: Any) -> bool:
