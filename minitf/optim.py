@@ -81,12 +81,13 @@ class Adam:
         for name, moment in mine.items():
             if moment.shape != arrays[name].shape:
                 raise ValueError(f"moment {name} has shape {arrays[name].shape}, expected {moment.shape}")
+        for name, moment in mine.items():
             moment[...] = arrays[name]
         self.step_count = step_count
 
 
 def global_norm(parameters: Iterable[Parameter]) -> float:
-    """√(Σ g²) over all gradients, summed in float64."""
+    """√(Σ g²) over all gradients: pieces in the gradient's own precision, their sum in float64."""
     total = 0.0
     for parameter in parameters:
         if parameter.grad is not None:
