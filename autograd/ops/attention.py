@@ -69,7 +69,6 @@ def scaled_dot_product_attention(
         raise ValueError(f"query has {query.shape[-1]} features, key has {key.shape[-1]}; they must be equal")
     if key.shape[-2] != value.shape[-2]:
         raise ValueError(f"key has {key.shape[-2]} positions, value has {value.shape[-2]}; they must be equal")
-    random.threshold(dropout)
     scores = *_leading_shape(query, key, value), query.shape[-2], key.shape[-2]
     allowed = _allowed(query, scores, mask, is_causal)
     if scale is None:
