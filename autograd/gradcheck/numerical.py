@@ -226,10 +226,7 @@ class ComplexStep(Numerical):
         for point, direction in zip(self.points, directions, strict=True):
             starts.append(point.copy())
             point += 1j * self.eps * direction
-        values = self._evaluate()
-        if not np.allclose(values.real, self.middle, rtol=1e-9, atol=1e-9):
-            raise _unsuitable("its outputs for complex inputs have other real parts than for real ones")
-        by_step = values.imag / self.eps
+        by_step = self._evaluate().imag / self.eps
         for point, start in zip(self.points, starts, strict=True):
             point[...] = start
 

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import warnings
 
 import numpy as np
 import pytest
@@ -224,6 +225,14 @@ def test_functions_that_complex_steps_do_not_suit(function, reason, how):
     for check in (gradcheck, gradient_error):
         with pytest.raises(ValueError, match=rf"mode='complex' does not suit this function: .*({reason}).*central"):
             check(function, np.array([0.3, -0.7]), **how)
+
+
+def test_complex_steps_need_no_warnings():
+    """Where the user has switched them off, a cast to real numbers is still found."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with pytest.raises(ValueError, match=r"AsType .* stops with ComplexWarning"):
+            gradcheck(lambda x: ag.astype(x, "float64") * 2, X, mode="complex")
 
 
 def test_a_wrong_gradient_is_not_blamed_on_complex_steps():
