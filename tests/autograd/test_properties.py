@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import autograd as ag
 from autograd import Op, Tensor, random
-from autograd.testing import Example, check_case, check_example
+from autograd.testing import Example, check_case, check_example, draw
 from autograd.testing import strategies as ags
 
 OPS = sorted(Op.registry)
@@ -151,6 +151,36 @@ def test_boolean_masks(data):
     x = data.draw(ags.arrays(shape))
     check_example(Example(lambda x: x[mask], [x]))
     check_example(Example(lambda x: ag.masked_fill(x, mask, 0.5), [x], lambda x: ag.where(mask, 0.5, x)))
+
+
+# ---- Arrays so large that they are computed in blocks ----
+
+LARGE = {
+    "add": (ag.add, [(300, 300), (300, 1)]),
+    "relu": (ag.relu, [(300, 300)]),
+    "gelu": (ag.gelu, [(300, 300)]),
+    "softmax": (ag.softmax, [(300, 300)]),
+    "layer_norm": (ag.layer_norm, [(600, 256), (256,), (256,)]),
+    "linear": (ag.linear, [(700, 120), (110, 120), (110,)]),
+    "embedding": (lambda w: ag.embedding(np.arange(4000) * 7 % 500, w, scale=2.0), [(500, 40)]),
+    "dropout": (lambda x: (random.manual_seed(1), ag.dropout(x, 0.3))[1], [(300, 300)]),
+    "attention": (
+        lambda q, k, v: ag.scaled_dot_product_attention(q, k, v, np.arange(90) < 80, is_causal=True),
+        [(5, 4, 90, 16), (5, 4, 90, 16), (5, 4, 90, 16)],
+    ),
+    "cross_entropy": (
+        lambda x: ag.cross_entropy(x, np.arange(300) % 7, ignore_index=3, label_smoothing=0.1, reduction="none"),
+        [(300, 300)],
+    ),
+    "sum": (lambda x: ag.sum(x * x, 0), [(400, 300)]),
+}
+
+
+@pytest.mark.parametrize(("function", "shapes"), LARGE.values(), ids=LARGE)
+def test_large_arrays(function, shapes):
+    rng = np.random.default_rng(0)
+    arrays = [draw.away_from(rng, shape) for shape in shapes]
+    check_example(Example(function, arrays), analytic=function is not ag.gelu, fast=True)
 
 
 # ---- What must be zero is exactly zero ----
