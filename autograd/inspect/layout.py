@@ -1,0 +1,241 @@
+"""Where the boxes of a graph go: in rows, every edge downward, few crossings, no edge through a box.
+
+The steps are those of Sugiyama, Tagawa and Toda (1981): rows by the longest path, edges over several rows cut into
+steps, an order within each row that crosses few edges, then places along each row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import accumulate, pairwise
+
+Point = tuple[float, float]
+Edge = tuple[int, int]
+
+BOX_GAP = 18.0  # between boxes side by side
+ROW_GAP = 46.0  # between rows, for the edges
+LANE = 10.0  # width of the lane in which an edge passes a row
+ORDER_SWEEPS = 16
+PLACE_SWEEPS = 100
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Top left corners of the boxes; for each edge the corners of its way, from a box's bottom to another's top."""
+
+    width: float
+    height: float
+    corners: list[Point]
+    routes: dict[Edge, list[Point]]
+
+
+@dataclass
+class _Layers:
+    """The graph with every edge from one row to the next: places on the way of a long edge are nodes, too."""
+
+    rows: list[list[int]]
+    above: list[list[int]]  # by node, the nodes of the row above that lead to it, in the order of its inputs
+    below: list[list[int]]
+    widths: list[float]
+    boxes: int  # the nodes from this number on are lanes
+    lanes: dict[tuple[int, int], int]  # (source, row) -> the node where the source's edges pass the row
+
+
+def layout(sizes: Sequence[tuple[float, float]], edges: Sequence[Edge]) -> Layout:
+    """Places for boxes of `sizes` (width, height), numbered so that every edge leads to a higher number."""
+    edges = list(dict.fromkeys(edges))
+    rank = _ranks(len(sizes), edges)
+    layers = _layers(sizes, edges, rank)
+    _order_rows(layers)
+    centres = _places(layers)
+    return _finish(sizes, edges, rank, layers, centres)
+
+
+def _ranks(count: int, edges: Sequence[Edge]) -> list[int]:
+    """The row of each node: below all that lead to it; what nothing leads to stands right above its first use."""
+    rank = [0] * count
+    has_input = [False] * count
+    by_target: list[list[int]] = [[] for _ in range(count)]
+    first_use: list[int | None] = [None] * count
+    for source, target in edges:
+        by_target[target].append(source)
+        has_input[target] = True
+    for node in range(count):
+        rank[node] = max([rank[source] + 1 for source in by_target[node]], default=0)
+    for source, target in edges:
+        use = first_use[source]
+        first_use[source] = rank[target] if use is None else min(use, rank[target])
+    for node in range(count):
+        use = first_use[node]
+        if not has_input[node] and use is not None:
+            rank[node] = use - 1
+    return rank
+
+
+def _layers(sizes: Sequence[tuple[float, float]], edges: Sequence[Edge], rank: Sequence[int]) -> _Layers:
+    """Cut long edges into steps; all edges of one source share its lanes."""
+    widths = [width for width, _ in sizes]
+    rows: list[list[int]] = [[] for _ in range(max(rank, default=-1) + 1)]
+    lanes: dict[tuple[int, int], int] = {}
+    steps: dict[Edge, None] = {}
+    for source, target in edges:
+        last = source
+        for row in range(rank[source] + 1, rank[target]):
+            if (source, row) not in lanes:
+                lanes[source, row] = len(widths)
+                widths.append(LANE)
+            steps[last, lanes[source, row]] = None
+            last = lanes[source, row]
+        steps[last, target] = None
+    above: list[list[int]] = [[] for _ in widths]
+    below: list[list[int]] = [[] for _ in widths]
+    for upper, lower in steps:
+        above[lower].append(upper)
+        below[upper].append(lower)
+    row_of = [*rank, *[row for _, row in lanes]]
+    for node in _depth_first(above, below):
+        rows[row_of[node]].append(node)
+    return _Layers(rows, above, below, widths, len(sizes), lanes)
+
+
+def _depth_first(above: Sequence[Sequence[int]], below: Sequence[Sequence[int]]) -> list[int]:
+    """All nodes, from the results upward, inputs from left to right: a first order in which few edges cross."""
+    seen: dict[int, None] = {}
+    stack = [node for node in reversed(range(len(below))) if not below[node]]
+    while stack:
+        node = stack.pop()
+        if node not in seen:
+            seen[node] = None
+            stack.extend(reversed(above[node]))
+    return list(seen)
+
+
+# ---- The order within each row ----
+
+
+def _order_rows(layers: _Layers) -> None:
+    """Sort each row by the middle of its neighbours' positions, up and down, and keep the order of fewest crossings."""
+    best, fewest = [list(row) for row in layers.rows], _crossings(layers)
+    for sweep in range(ORDER_SWEEPS):
+        downward = sweep % 2 == 0
+        neighbours = layers.above if downward else layers.below
+        rows = layers.rows if downward else layers.rows[::-1]
+        for fixed, moving in pairwise(rows):
+            position = {node: i for i, node in enumerate(fixed)}
+            own = {node: i for i, node in enumerate(moving)}
+            moving.sort(key=lambda node: (_middle([position[n] for n in neighbours[node]], own[node]), own[node]))
+        crossings = _crossings(layers)
+        if crossings < fewest:
+            best, fewest = [list(row) for row in layers.rows], crossings
+    layers.rows[:] = best
+
+
+def _middle(positions: list[int], otherwise: float) -> float:
+    return sum(positions) / len(positions) if positions else otherwise
+
+
+def _crossings(layers: _Layers) -> int:
+    """How many pairs of edges between neighbouring rows cross."""
+    total = 0
+    for upper, lower in pairwise(layers.rows):
+        position = {node: i for i, node in enumerate(lower)}
+        ends: list[int] = []
+        for node in upper:
+            arrivals = sorted(position[n] for n in layers.below[node])
+            total += sum(1 for arrival in arrivals for end in ends if end > arrival)
+            ends.extend(arrivals)
+    return total
+
+
+# ---- Places along the rows ----
+
+
+def _places(layers: _Layers) -> list[float]:
+    """The x of every node's centre: as near to its neighbours' as the order and the widths allow."""
+    centres = [0.0] * len(layers.widths)
+    for row in layers.rows:
+        _place_row(row, [0.0] * len(row), layers, centres)
+    for sweep in range(PLACE_SWEEPS):
+        downward = sweep % 2 == 0
+        both = sweep >= PLACE_SWEEPS // 2
+        for row in layers.rows if downward else layers.rows[::-1]:
+            wishes = []
+            for node in row:
+                near = layers.above[node] if downward else layers.below[node]
+                if both or not near:
+                    near = [*layers.above[node], *layers.below[node]]
+                wishes.append(_wish(node, near, layers, centres))
+            _place_row(row, wishes, layers, centres)
+    return centres
+
+
+def _wish(node: int, near: Sequence[int], layers: _Layers, centres: Sequence[float]) -> float:
+    """Where `node` would like to be: in the middle of its neighbours, nearest to those on the main line."""
+    weights = [_weight(n, layers) for n in near]
+    total = sum([weight * centres[n] for weight, n in zip(weights, near, strict=True)])
+    return total / sum(weights) if near else centres[node]
+
+
+def _weight(node: int, layers: _Layers) -> float:
+    """Boxes with inputs make up the main line; lanes bend and boxes without inputs move so that it stays straight."""
+    is_lane = node >= layers.boxes
+    return 0.1 if is_lane or not layers.above[node] else 1.0
+
+
+def _place_row(row: Sequence[int], wishes: Sequence[float], layers: _Layers, centres: list[float]) -> None:
+    """The places nearest to the wishes (least squares) that keep the order and the gaps: pool adjacent violators."""
+    offsets = [0.0]
+    for left, right in pairwise(row):
+        offsets.append(offsets[-1] + (layers.widths[left] + layers.widths[right]) / 2 + BOX_GAP)
+    groups: list[tuple[float, float, int]] = []  # weighted sum of (wish - offset), weight, count: a group moves as one
+    for node, wish, offset in zip(row, wishes, offsets, strict=True):
+        weight = _weight(node, layers)
+        total, count = weight * (wish - offset), 1
+        while groups and groups[-1][0] / groups[-1][1] > total / weight:
+            total_before, weight_before, count_before = groups.pop()
+            total, weight, count = total + total_before, weight + weight_before, count + count_before
+        groups.append((total, weight, count))
+    shifts = [total / weight for total, weight, count in groups for _ in range(count)]
+    for node, shift, offset in zip(row, shifts, offsets, strict=True):
+        centres[node] = shift + offset
+
+
+def _finish(
+    sizes: Sequence[tuple[float, float]],
+    edges: Sequence[Edge],
+    rank: Sequence[int],
+    layers: _Layers,
+    centres: Sequence[float],
+) -> Layout:
+    """Corners of boxes and ways of edges, moved so that everything begins at 0."""
+    left = min([centres[i] - layers.widths[i] / 2 for i in range(len(centres))], default=0.0)
+    x = [centre - left for centre in centres]
+    heights = [max([sizes[n][1] for n in row if n < len(sizes)], default=0.0) for row in layers.rows]
+    tops = [0.0, *accumulate([height + ROW_GAP for height in heights])]
+    corners = [(x[i] - width / 2, tops[rank[i]]) for i, (width, _) in enumerate(sizes)]
+    entries = _entries(sizes, layers, x)
+    routes = {}
+    for source, target in edges:
+        way = [(x[source], tops[rank[source]] + sizes[source][1])]
+        last = source
+        for row in range(rank[source] + 1, rank[target]):
+            last = layers.lanes[source, row]
+            way += [(x[last], tops[row]), (x[last], tops[row] + heights[row])]
+        bottom = tops[rank[source]] + heights[rank[source]]
+        if way[0][1] < bottom:  # straight down beside higher boxes of the same row
+            way.insert(1, (x[source], bottom))
+        routes[source, target] = [*way, (entries[last, target], tops[rank[target]])]
+    width = max([x[i] + layers.widths[i] / 2 for i in range(len(x))], default=0.0)
+    return Layout(width, max(tops[-1] - ROW_GAP, 0.0), corners, routes)
+
+
+def _entries(sizes: Sequence[tuple[float, float]], layers: _Layers, x: Sequence[float]) -> dict[tuple[int, int], float]:
+    """Where along the top of a box each edge arrives: side by side, in the order of where they come from."""
+    entries = {}
+    for target, (width, _) in enumerate(sizes):
+        arriving = sorted(layers.above[target], key=lambda node: x[node])
+        spacing = min(24.0, (width - 2 * LANE) / max(len(arriving), 1))
+        for i, node in enumerate(arriving):
+            entries[node, target] = x[target] + (i - (len(arriving) - 1) / 2) * spacing
+    return entries
