@@ -49,23 +49,21 @@ def main(argv: Sequence[str]) -> int:
 
 def train(run, progress, stop) -> None:
     """The loop.  Raises: TrainingError where the loss or the gradient is no longer a number."""
-    import autograd as ag
     from autograd import random
-    from minitf.data.vocabulary import PAD
+    from minitf import training
     from minitf.optim import global_norm, learning_rate
     from minitf.state import Interval
-    from minitf.training import Clock, conclude, finished, leave_out, log_interval, owes_validation, save, validate
 
     config, model, optimizer, state = run.config, run.model, run.optimizer, run.state
-    clock = Clock(run)
+    clock = training.Clock(run)
     saved_step = state.step
     random.manual_seed(config.seed)
     model.train()
-    if owes_validation(run):  # the run was stopped between a step and the end of its validation
-        validate(run, stop, progress.say)
-        save(run)
+    if training.owes_validation(run):  # the run was stopped between a step and the end of its validation
+        training.validate(run, stop, progress.say)
+        training.save(run)
 
-    while not (stop or finished(run, clock)):
+    while not (stop or training.finished(run, clock)):
         # ---- 1. schedule ----
         step = state.step + 1
         rate = learning_rate(step, config.model.d_model, config.optimizer)
@@ -76,18 +74,8 @@ def train(run, progress, stop) -> None:
         update = Interval()
         batches = [next(run.train) for _ in range(config.accumulate)]
         for batch in batches:
-            logits = model(batch.source, batch.target_in)  # [B, T, V]
-            loss, nll = ag.cross_entropy(
-                logits,
-                batch.target_out,
-                label_smoothing=config.optimizer.label_smoothing,
-                ignore_index=PAD,
-                reduction="sum",
-                with_nll=True,
-                overwrite_logits=True,
-            )
+            loss, nll = training.batch_loss(model, batch, config.optimizer.label_smoothing)  # sums over the batch
             loss.backward()
-            del logits
             update.add(batch, loss.item(), nll.item())
 
         # ---- 3. step ----
@@ -97,26 +85,26 @@ def train(run, progress, stop) -> None:
             optimizer.step(rate, (1.0 if clip is None or norm <= clip else clip / norm) / update.target_tokens)
             state.count(update)
         else:
-            leave_out(run, step, update, batches, progress.say)
+            training.leave_out(run, step, update, batches, progress.say)
         state.step = step
         progress.step()
 
         # ---- 4. log ----
         state.elapsed_s = clock.elapsed_s
         if step == 1 or step % config.log_every == 0:
-            progress.update(log_interval(run), clock.remaining_s(step, config.max_steps))
+            progress.update(training.log_interval(run), clock.remaining_s(step, config.max_steps))
 
         # ---- 5. validate and save ----
-        if owes_validation(run):
-            validate(run, stop, progress.say)
+        if training.owes_validation(run):
+            training.validate(run, stop, progress.say)
         if step % config.save_every == 0:  # after the lines of the log, which the checkpoint then covers
-            save(run)
+            training.save(run)
             saved_step = step
 
     if saved_step != state.step:
-        save(run)
+        training.save(run)
     if not stop:
-        conclude(run, stop, progress.say)
+        training.conclude(run, stop, progress.say)
 
 
 if __name__ == "__main__":

@@ -54,7 +54,8 @@ class Progress:
     def update(self, record: dict[str, Any], remaining_s: float) -> None:
         """Show the figures of a log record and the time left."""
         text = (
-            f"loss {record['loss']:.3f}  ppl {record['perplexity']:.2f}  {record['target_tokens_per_s']:,.0f} tokens/s  "
+            f"loss {record['loss']:.3f}  ppl {record['perplexity']:.2f}  "
+            f"{record['target_tokens_per_s']:,.0f} tokens/s  "
             f"lr {record['learning_rate']:.2e}  {clock(remaining_s)} left"
         )
         if self._on_terminal:

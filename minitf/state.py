@@ -68,8 +68,8 @@ class Interval:
 
 
 def perplexity(nll_per_token: float) -> float:
-    """exp(nats a token); a loss too large for that gives infinity."""
-    return math.exp(nll_per_token) if nll_per_token < 700 else math.inf
+    """exp(nats a token); a loss too large for that gives infinity, and NaN gives NaN."""
+    return math.inf if nll_per_token > 700 else math.exp(nll_per_token)
 
 
 @dataclass

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
@@ -13,9 +14,10 @@ from typing import Any
 import numpy as np
 
 import autograd as ag
+from autograd import random
 from autograd.backend import CpuBackend, get_backend
 from autograd.backend.cpu import available_cores, keep_freed_memory
-from minitf.checkpoint import CheckpointStore, with_prefix, without_prefix
+from minitf.checkpoint import CheckpointStore, read_state, with_prefix, without_prefix
 from minitf.config import RunConfig
 from minitf.data.batches import Batch, Batches
 from minitf.data.prepared import PreparedCorpus, prepare
@@ -124,6 +126,10 @@ def set_up_computer(threads: int | None, device: str = "cpu") -> None:
     if isinstance(backend, CpuBackend):
         backend.set_threads(threads or available_cores())
     keep_freed_memory()
+    # numbers that grow beyond all bounds are looked for where they matter, and told once and in words
+    warnings.filterwarnings("ignore", category=RuntimeWarning, message=".* encountered in ")
+    # numbers that grow beyond all bounds are looked for where they matter, and told once and in words
+    warnings.filterwarnings("ignore", category=RuntimeWarning, message=".* encountered in ")
 
 
 def check_texts(config: RunConfig) -> None:
@@ -182,6 +188,23 @@ def prepare_split(
     return corpus
 
 
+# ---- Learn -------------------------------------------------------------------------------------------------------
+
+
+def batch_loss(model: Transformer, batch: Batch, label_smoothing: float) -> tuple[ag.Tensor, ag.Tensor]:
+    """(cross-entropy with smoothed labels, negative log-likelihood) of a batch, in nats, summed over its tokens."""
+    logits = model(batch.source, batch.target_in)  # [B, T, V]
+    return ag.cross_entropy(
+        logits,
+        batch.target_out,
+        label_smoothing=label_smoothing,
+        ignore_index=PAD,
+        reduction="sum",
+        with_nll=True,
+        overwrite_logits=True,
+    )
+
+
 # ---- Validate ----------------------------------------------------------------------------------------------------
 
 
@@ -228,7 +251,7 @@ def validate(run: Run, stop: StopRequest, say: Say) -> None:
             "step": state.step,
             "epoch": run.train.epoch,
             "valid_loss": loss,
-            "valid_perplexity": perplexity(loss) if math.isfinite(loss) else loss,
+            "valid_perplexity": perplexity(loss),
             "elapsed_s": state.elapsed_s,
         }
     )
@@ -281,28 +304,45 @@ def leave_out(run: Run, step: int, update: Interval, batches: Sequence[Batch], s
     """
     state = run.state
     found = f"step {step:,} has loss {update.loss / update.target_tokens:.4g}, gradient norm {update.gradient_norm:.4g}"
-    if run.config.on_divergence == "stop":
-        raise TrainingError(f"training diverged: {found}{origin(run, step, batches)}; {advice(run)}")
-    if state.skipped_in_a_row >= MAX_SKIPPED_IN_A_ROW:
-        raise TrainingError(f"training diverged: {found}, as had {state.skipped_in_a_row} steps before; {advice(run)}")
-    state.skipped_updates += 1
-    state.skipped_in_a_row += 1
-    say(f"{found}: left out (the {state.skipped_updates:,}. in all)")
+    if state.skipped_in_a_row == MAX_SKIPPED_IN_A_ROW:
+        found += f", as had {MAX_SKIPPED_IN_A_ROW} steps before"
+    elif run.config.on_divergence == "skip":
+        state.skipped_updates += 1
+        state.skipped_in_a_row += 1
+        say(f"{found}: left out, {state.skipped_updates:,} in all")
+        return
+    raise TrainingError(f"training diverged: {found}: {origin(run, step, batches)}; {advice(run)}")
 
 
 def origin(run: Run, step: int, batches: Sequence[Batch]) -> str:
     """Which op first gave no number, found by computing the update again and looking at every result."""
-    return ""
+    from autograd.inspect.anomaly import AnomalyError, anomaly_mode
+
+    random.begin_step(step)
+    run.optimizer.zero_grad()
+    try:
+        with anomaly_mode():
+            for batch in batches:
+                loss, _ = batch_loss(run.model, batch, run.config.optimizer.label_smoothing)
+                loss.backward()
+    except AnomalyError as error:
+        return str(error)
+    return "each number is finite by itself, but their sum is not"
 
 
 def advice(run: Run) -> str:
     """What to do about a run that has diverged, and what there is of it."""
-    folder, steps = run.directory.path, run.checkpoints.steps()
-    last = f"the last good checkpoint is {run.checkpoints.path(steps[-1])}" if steps else "there is no checkpoint yet"
+    folder = run.directory.path
+    good = [
+        path for path in run.checkpoints.last(run.config.keep_checkpoints) if not read_state(path)["skipped_in_a_row"]
+    ]
+    last = f"the last good checkpoint is {good[-1]}" if good else "there is no good checkpoint"
     skip = f"leave such updates out (--resume {folder} --on-divergence skip), or "
+    given_peak = run.config.optimizer.peak_learning_rate is not None
     return (
         f"{last}; {skip if run.config.on_divergence == 'stop' else ''}start again with a smaller "
-        "--optimizer.learning-rate-scale, more --optimizer.warmup-steps, or --optimizer.clip-norm 1"
+        f"--optimizer.{'peak-learning-rate' if given_peak else 'learning-rate-scale'}, "
+        "more --optimizer.warmup-steps, or --optimizer.clip-norm 1"
     )
 
 

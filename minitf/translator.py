@@ -111,6 +111,7 @@ class Translator:
         vocabulary = Vocabulary.load(run.vocabulary_path)
         warn = warn or _python_warning
         weights, origin = _load_weights(run, config, average, checkpoint, warn)
+        _check_vocabulary(run.vocabulary_path, vocabulary, origin)
         model = _build_model(config, vocabulary, weights, origin, dtype or config.dtype)
         learned = config.model.positions == "learned"
         search = BeamSearchConfig(
@@ -366,6 +367,16 @@ def _load_weights(
     if average is not None and len(steps) < average:
         warn(f"{run.path} has {len(steps)} checkpoints, not {average}: the mean is taken of these")
     return checkpoints.average([store.path(step) for step in steps]), store.path(steps[-1])
+
+
+def _check_vocabulary(path: Path, vocabulary: Vocabulary, origin: Path) -> None:
+    """Refuse a vocabulary of the right size that gives the ids another meaning; not all checkpoints name theirs."""
+    from minitf.checkpoint import read_state
+
+    if read_state(origin).get("vocabulary", vocabulary.fingerprint()) != vocabulary.fingerprint():
+        raise UserError(
+            f"{path} is not the vocabulary that {origin} was trained with; put back the one that training wrote"
+        )
 
 
 def _build_model(

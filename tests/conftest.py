@@ -1,6 +1,6 @@
 """What tests of several rooms need: a complete run directory of a tiny model that has learned nothing."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,6 +12,7 @@ from minitf.config import PRESETS, RunConfig
 from minitf.data.vocabulary import Vocabulary
 from minitf.rundir import RunDirectory
 from minitf.transformer import Transformer
+from tests.torture.kills import Ground, prepared_ground
 
 SENTENCES = [
     "the cat sat on the mat. the dog did not, and the bird sang!",
@@ -50,6 +51,13 @@ def make_run(tmp_path_factory: pytest.TempPathFactory, tiny_vocabulary: Vocabula
         return path
 
     return make
+
+
+@pytest.fixture(scope="session")
+def ground() -> Iterator[Ground]:
+    """A corpus, flags for runs of a moment on it, and what such a run must come to."""
+    with prepared_ground() as made:
+        yield made
 
 
 @pytest.fixture(scope="session")

@@ -11,6 +11,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stderr, suppress
@@ -20,7 +21,7 @@ from typing import Any
 
 import train
 from minitf.files import ReportingFile, os_errors_explained
-from tests.torture.runs import Child, call, differences, fingerprint, start_or_resume
+from tests.torture.runs import FLAGS, Child, call, differences, fingerprint, start_or_resume, write_corpus
 
 OPERATIONS = ("open", "write", "fsync", "fchmod", "replace", "unlink", "ftruncate", "mkdir", "rmdir")
 """How a run changes what is on the disk, of the module os."""
@@ -112,6 +113,17 @@ class Ground:
         left = list(run.rglob(".*.partial"))
         check(not left, f"leftovers remain: {left}")
         shutil.rmtree(run)
+
+
+@contextmanager
+def prepared_ground() -> Iterator[Ground]:
+    """A folder with a corpus and the reference run's fingerprint, open to users without rights."""
+    with tempfile.TemporaryDirectory(prefix="minitf-torture-") as name:
+        folder = Path(name)
+        folder.chmod(0o755)
+        ground = Ground(folder, [*write_corpus(folder), *FLAGS])
+        ground.make_reference()
+        yield ground
 
 
 def check(condition: bool, message: str) -> None:

@@ -30,7 +30,8 @@ GERMAN = ["der", "ein", "Katze", "Hund", "Haus", "Baum", "sieht", "mag", "groß"
 PAIRS = {"train": 60, "valid": 12, "test": 4}
 FLAGS = [
     *("--threads", "1", "--vocab-size", "320", "--max-length", "32", "--max-tokens-per-batch", "64"),
-    *("--accumulate", "2", "--optimizer.warmup-steps", "20"),
+    *("--accumulate", "2", "--optimizer.warmup-steps", "20", "--optimizer.peak-learning-rate", "0.003"),
+    *("--model.dropout", "0.1", "--model.attention-dropout", "0.1", "--model.activation-dropout", "0.1"),
     *("--model.layers", "1", "--model.d-model", "16", "--model.d-ff", "32", "--model.heads", "2"),
     *("--max-steps", "13", "--log-every", "3", "--valid-every", "4", "--save-every", "2"),
     *("--keep-checkpoints", "3", "--average-checkpoints", "2", "--beam", "2", "--max-extra-length", "2"),

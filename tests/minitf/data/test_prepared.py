@@ -277,7 +277,7 @@ def test_a_description_that_cannot_be_is_refused_and_remade(room, wrong):
     expected = content(room.prepare())
     path = room.folder / "prepared.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), **wrong}))
-    with pytest.raises(UserError, match="prepare the corpus again|cannot read"):
+    with pytest.raises(UserError, match=r"prepare the corpus again|cannot read"):
         PreparedCorpus.load(room.folder)
     path.write_text("[" * 100_000)
     with pytest.raises(UserError, match="is damaged"):
