@@ -94,7 +94,8 @@ class _Inspector(Watcher):
             kind = FINITE if g is None else _kind(g)
             if kind != FINITE:
                 # what was saved went in, too; but some backward passes write their result over it
-                into += [_kind(a) for a in op.saved_arrays if owner_of(a) is not owner_of(g)]
+                saved = [a for a in op.saved_arrays if hasattr(a, "dtype") and owner_of(a) is not owner_of(g)]
+                into += [_kind(a) for a in saved]
                 _raise(op, "backward", f"gave {KINDS[kind]} in the gradient of its input {i}", g, into)
 
     def after_leaf(self, leaf: Tensor, gradient: Any) -> None:
