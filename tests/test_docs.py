@@ -1,0 +1,57 @@
+"""Every block of Python in the documentation runs, and prints what the page says it prints."""
+
+import contextlib
+import io
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from autograd import random
+
+ROOT = Path(__file__).parent.parent
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def blocks(page):
+    """(language, text) of every fenced block of a page."""
+    return BLOCK.findall(page.read_text(encoding="utf-8"))
+
+
+def run(page):
+    """Run the page's Python in one namespace; yield (code, what it printed, what the page says it prints or None)."""
+    namespace = {"__name__": "__page__"}
+    found = [*blocks(page), ("", "")]
+    for (language, code), (next_language, following) in zip(found, found[1:], strict=False):
+        if language == "python":
+            printed = io.StringIO()
+            with contextlib.redirect_stdout(printed):
+                exec(compile(code, str(page), "exec"), namespace)
+            yield code, printed.getvalue(), following if next_language == "" and following else None
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_page(page):
+    state = random.get_state()
+    try:
+        with np.errstate():
+            for code, printed, expected in run(page):
+                if expected is not None or printed:
+                    assert printed == expected, f"{page.name}: this prints something else than the page says:\n{code}"
+    finally:
+        random.set_state(state)
+
+
+def test_the_pages_have_code_and_output():
+    checked = {page.name: sum(expected is not None for _, _, expected in run(page)) for page in PAGES}
+    assert checked["README.md"] >= 1
+    assert checked["tour.md"] >= 16
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_somewhere(page):
+    for target in re.findall(r"\]\(([^)#]+)\)", page.read_text(encoding="utf-8")):
+        if not target.startswith("https://"):
+            assert (page.parent / target).exists(), f"{page.name} links to {target}"
