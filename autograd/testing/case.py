@@ -57,7 +57,7 @@ class Case:
 
 
 _cases: dict[str, list[Case]] = {}
-_BUILT_IN = ("cases_elementwise", "cases_shape", "cases_network")
+_BUILT_IN = ("cases_elementwise", "cases_shape", "cases_network", "cases_corners")
 
 
 def register(op: str, name: str, analytic: bool = True) -> Callable[[Callable], Callable]:
