@@ -316,7 +316,7 @@ def leave_out(run: Run, step: int, update: Interval, batches: Sequence[Batch], s
 
 def origin(run: Run, step: int, batches: Sequence[Batch]) -> str:
     """Which op first gave no number, found by computing the update again and looking at every result."""
-    from autograd.inspect.anomaly import AnomalyError, anomaly_mode
+    from autograd.inspect import AnomalyError, anomaly_mode
 
     random.begin_step(step)
     run.optimizer.zero_grad()
