@@ -206,20 +206,22 @@ def _interruptibly(work: Callable[[], None], stopped: threading.Event) -> None:
     would report as a fault of the text.
     """
     failures: list[BaseException] = []
+    done = threading.Event()  # and not `join`, which after an interrupt takes the thread for ended (Python 3.11, 3.12)
 
     def run() -> None:
         try:
             work()
         except BaseException as error:
             failures.append(error)
+        finally:
+            done.set()
 
-    thread = threading.Thread(target=run, daemon=True)
-    thread.start()
     try:
-        thread.join()
+        threading.Thread(target=run, daemon=True).start()
+        done.wait()
     except BaseException:
         stopped.set()
-        thread.join(timeout=1)  # a thread that is called back into an interpreter about to end would abort the process
+        done.wait(timeout=1)  # a thread that comes back into an interpreter about to end would abort the process
         raise
     if failures:
         raise failures[0]

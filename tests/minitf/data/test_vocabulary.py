@@ -4,6 +4,9 @@ import hashlib
 import io
 import itertools
 import random
+import signal
+import subprocess
+import sys
 import unicodedata
 from collections import Counter
 
@@ -306,3 +309,60 @@ def test_a_model_with_other_special_ids_is_refused(tmp_path):
     (tmp_path / "other").write_bytes(model.getvalue())
     with pytest.raises(UserError, match=r"other has .* PAD, UNK, BOS, EOS = -1, 0, 1, 2 where 0, 1, 2, 3 are needed"):
         Vocabulary.load(tmp_path / "other")
+
+
+# ---- interrupts ----------------------------------------------------------------------------------
+
+INTERRUPTED = """
+import os, random, signal, sys, threading, time
+from minitf.cli import run_command
+from minitf.data import vocabulary
+from minitf.data.vocabulary import Vocabulary
+
+draw = random.Random(0)
+words = ["".join(draw.choice("abcdefghijkl") for _ in range(9)) for _ in range(int(sys.argv[2]))]
+training_lines = vocabulary._training_lines
+begun = []
+
+def reading(counts):
+    for number, line in enumerate(training_lines(counts)):
+        if number == 5:
+            begun.append(time.perf_counter())
+            threading.Timer(float(sys.argv[3]), os.kill, (os.getpid(), int(sys.argv[4]))).start()
+            time.sleep(0.05)
+        yield line
+
+vocabulary._training_lines = reading
+status = run_command(lambda argv: Vocabulary.train(words, 1000, argv[0]), [sys.argv[1]])
+print(time.perf_counter() - begun[0])
+sys.exit(status)
+"""
+
+
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(("words", "delay"), [(3_000, 0), (300_000, 1.0)])  # while it reads; while it merges
+def test_an_interrupt_ends_training_at_once(tmp_path, words, delay, number, status):
+    """Neither does sentencepiece take it for a fault of the text, nor does it go on to its end first."""
+    command = [
+        sys.executable,
+        "-W",
+        "error",
+        "-c",
+        INTERRUPTED,
+        tmp_path / "v.model",
+        *map(str, (words, delay, int(number))),
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (status, "interrupted\n" if number == signal.SIGINT else "terminated\n")
+    assert list(tmp_path.iterdir()) == []
+    assert float(done.stdout) < delay + 2.5
+
+
+def test_a_fault_of_the_text_is_still_told(tmp_path):
+    def broken():
+        yield "a b c"
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        Vocabulary.train(broken(), 300, tmp_path / "v.model")
+    assert list(tmp_path.iterdir()) == []
