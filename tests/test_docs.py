@@ -2,6 +2,7 @@
 
 import contextlib
 import io
+import itertools
 import re
 from pathlib import Path
 
@@ -24,7 +25,7 @@ def run(page):
     """Run the page's Python in one namespace; yield (code, what it printed, what the page says it prints or None)."""
     namespace = {"__name__": "__page__"}
     found = [*blocks(page), ("", "")]
-    for (language, code), (next_language, following) in zip(found, found[1:], strict=False):
+    for (language, code), (next_language, following) in itertools.pairwise(found):
         if language == "python":
             printed = io.StringIO()
             with contextlib.redirect_stdout(printed):
