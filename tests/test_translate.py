@@ -308,15 +308,26 @@ def test_without_standard_error_nothing_is_told_among_the_translations(tiny_run,
     assert done.stdout.decode().split("\n") == [*expected, ""]
 
 
-def test_an_interrupt_ends_quietly_and_leaves_no_file(tiny_run, tmp_path):
+@pytest.mark.parametrize(("number", "word", "status"), [(2, b"interrupted\n", 130), (15, b"terminated\n", 143)])
+def test_a_signal_ends_quietly_and_leaves_no_file(tiny_run, tmp_path, number, word, status):
     command = [sys.executable, PROGRAM, str(tiny_run), "--output", str(tmp_path / "output.de")]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         while not list(tmp_path.iterdir()):  # the output has been begun
             assert process.poll() is None
-        process.send_signal(2)
-        assert process.stderr.read() == b"interrupted\n"
-    assert process.returncode == 130
+        process.send_signal(number)
+        assert process.stderr.read() == word
+    assert process.returncode == status
     assert list(tmp_path.iterdir()) == []
+
+
+def test_an_error_without_standard_error_is_not_told_among_the_translations(tiny_run, tmp_path):
+    command = [sys.executable, PROGRAM, tiny_run, *SHORT, "--quiet"]
+    done = subprocess.run(
+        ["sh", "-c", '"$0" "$@" 2>&-', *command], input=b"a\n\xff\n", capture_output=True, timeout=PATIENCE_S
+    )
+    assert done.returncode == 2
+    assert done.stdout.count(b"\n") == 1
+    assert b"error" not in done.stdout
 
 
 # ---- Start -------------------------------------------------------------------------------------------------------

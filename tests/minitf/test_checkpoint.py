@@ -68,6 +68,39 @@ def test_the_last_are_kept_by_number_and_not_by_name_or_time(tmp_path):
     assert store.last(9) == [store.path(step) for step in store.steps()]
 
 
+def saved(store, step, on_schedule):
+    store.save(step, arrays_of(step), {"step": step, "on_schedule": on_schedule})
+    return store.steps()
+
+
+def test_what_was_saved_in_passing_goes_and_is_not_counted(tmp_path):
+    """A run stopped at 27 and 33 keeps, by 40, what a run that was not stopped keeps."""
+    store = CheckpointStore(tmp_path, keep=2)
+    assert saved(store, 10, True) == [10]
+    assert saved(store, 20, True) == [10, 20]
+    assert saved(store, 27, False) == [20, 27]  # it is the newest: it may be all that a stopped run has
+    assert saved(store, 28, False) == [20, 28]
+    assert saved(store, 30, True) == [20, 30]
+    assert saved(store, 33, False) == [30, 33]
+    assert saved(store, 40, True) == [30, 40]
+
+
+def test_damage_to_an_old_one_does_not_stop_the_saving(tmp_path):
+    store = filled(tmp_path, [1, 2], keep=2)
+    flip(store.path(1))
+    assert saved(store, 3, True) == [2, 3]
+
+
+def test_what_a_killed_process_did_not_come_to_delete_goes_on_opening(tmp_path):
+    filled(tmp_path, [1, 2, 3, 4], keep=4)
+    CheckpointStore(tmp_path).latest(no_warning)
+    assert CheckpointStore(tmp_path).steps() == [1, 2, 3, 4]  # a reader deletes nothing
+    store = CheckpointStore(tmp_path, keep=2)
+    assert store.steps() == [1, 2, 3, 4]  # and nothing goes before the newest is known to be good
+    store.latest(no_warning)
+    assert store.steps() == [3, 4]
+
+
 def test_other_files_are_left_alone(tmp_path):
     others = ["notes.txt", "step-1.safetensors", "step-00000001.safetensors.damaged", "xstep-00000001.safetensors"]
     for name in others:
