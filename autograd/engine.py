@@ -55,6 +55,9 @@ class Watcher:
     def after_forward(self, op: Op, outputs: Sequence[Array]) -> None:
         """`op` has computed `outputs`; what it saved is in `op.saved_arrays`."""
 
+    def after_error(self, op: Op) -> None:
+        """The forward pass of `op` has ended in an error, which goes on to the caller."""
+
     def after_record(self, op: Op, inputs: Sequence[Any]) -> None:
         """`op`, called with `inputs`, is a node of the graph now: its outputs require a gradient."""
 
@@ -166,7 +169,12 @@ def apply(op_class: type[Op], *inputs: Any, **parameters: Any) -> Any:
     if watchers:
         for watcher in watchers:
             watcher.before_forward(op, arrays)
-    result = op.forward(*arrays, **parameters)
+    try:
+        result = op.forward(*arrays, **parameters)
+    except BaseException:
+        for watcher in reversed(watchers):
+            watcher.after_error(op)
+        raise
     several = isinstance(result, tuple)
     # NumPy's reductions and its arithmetic on 0-d arrays return scalars: turn them into arrays here, once for all ops
     outputs = [op.backend.asarray(a) for a in (result if several else (result,))]

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from types import MethodType
 from typing import Any, Literal
 
 from autograd.engine import Op, Watcher, watch
@@ -54,7 +55,7 @@ def profile(model: Any = None, **calls: Callable[..., Any]) -> Iterator[Profile]
 def _timed(measured: Profile, name: str, method: Any) -> Iterator[None]:
     """Put a section around a method, on its object alone."""
     owner, attribute = getattr(method, "__self__", None), getattr(method, "__name__", "")
-    if owner is None or not hasattr(owner, "__dict__") or attribute.startswith("__"):
+    if not isinstance(method, MethodType) or not hasattr(owner, "__dict__") or attribute.startswith("__"):
         raise TypeError(
             f"{name}={method!r} is no method of an object that can be wrapped; put the lines that call it into "
             f"`with p.section({name!r}):` instead"
@@ -179,6 +180,11 @@ class Profile(Watcher, ModuleListener):
             ended.details["outputs"] = ", ".join(readable_array(y.shape, y.dtype) for y in outputs)
             self._seen[op] = _Seen(row, backward, {**ended.details, "GFLOP": backward / 1e9})
             ended.details["GFLOP"] = forward / 1e9
+        self._clock.resume()
+
+    def after_error(self, op: Op) -> None:
+        self._clock.pause()
+        self._clock.end(op)
         self._clock.resume()
 
     def after_record(self, op: Op, inputs: Sequence[Any]) -> None:
