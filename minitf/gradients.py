@@ -341,7 +341,8 @@ The tables give the worst error met, |analytic - other| / max(1, |other|), round
 another processor may move one by a step). A field is empty where a source does not apply: what computes with |x| (abs,
 sigmoid, silu, gelu) is not written for complex numbers, and most ops are as plain as can be. Ops and small layers are
 compared derivative by derivative; from EncoderLayer on, along one random direction in each input and each parameter.
-`make prove` compares these derivative by derivative, too, and checks 1,000 examples of each op.
+`make prove` compares all layers and two of the Transformers derivative by derivative, too, and checks 1,000 examples of
+each op.
 
 What must be exactly zero is tested to be exactly zero: the gradient of a prediction by later target tokens, the
 gradients of the loss by padding positions, the gradients of queries that may attend to nothing.

@@ -54,7 +54,8 @@ def _constant_factor(a: Array, n: Array, output_shape: Shape, input_shape: Shape
             causes.append(f"a mean where a sum is meant (1/{size}, {where})")
         if math.isclose(ratio, size, rel_tol=1e-3):
             causes.append(f"a sum where a mean is meant, or a sum taken twice ({size}, {where})")
-    what = f"every value is {ratio:.4g} times the right one"
+    factor = f"1 {ratio - 1:+.0e}" if abs(ratio - 1) < 1e-3 else f"{ratio:.4g}"
+    what = f"every value is {factor} times the right one"
     return f"{what}: {'; or '.join(causes)}" if causes else f"{what}: a constant factor is wrong"
 
 

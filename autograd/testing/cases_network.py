@@ -168,9 +168,9 @@ def _plain_layer_norm(x: Any, weight: Any, bias: Any, eps: float = 1e-6) -> Any:
 
 
 def _spread(rng: draw.Rng, shape: draw.Shape) -> np.ndarray:
-    """Rows with some variance: where it is nearly 0, layer norm is nearly a step."""
-    rows = draw.distinct(rng, (shape[-1],))[0] * 3
-    return draw.relayout(rng, rows + rng.uniform(-0.2, 0.2, shape))
+    """Rows whose numbers are at least 0.4 apart: with nearly no variance, layer norm is nearly a step."""
+    rows = draw.distinct(rng, (shape[-1],))[0] * (0.6 / draw.GAP)
+    return draw.relayout(rng, rows + rng.uniform(-0.1, 0.1, shape))
 
 
 @register("LayerNorm", "any shape")

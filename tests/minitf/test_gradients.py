@@ -246,7 +246,8 @@ def test_the_page_is_up_to_date():
     expected = [
         (name, str(len(cases)), str(len(cases) * examples)) for table in tables for name, cases in table.items()
     ]
-    assert re.findall(r"^\| ([^|]+?) \| (\d+) \| (\d+) \|", text, re.MULTILINE) == expected
+    found = re.findall(r"^\| ([^|]+?) \| (\d+) \| (\d+) \|", text, re.MULTILINE)
+    assert found == expected, "write it anew: python -m minitf.gradients --write docs/gradients.md"
 
 
 def test_the_page_works():
