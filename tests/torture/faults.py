@@ -260,13 +260,17 @@ def small_disk(ground: Ground, size: int) -> Iterator[Path | None]:
         subprocess.run(["umount", place], check=True)
 
 
+def can_mount(ground: Ground) -> bool:
+    with small_disk(ground, 64_000) as disk:
+        return disk is not None
+
+
 def full_disk(ground: Ground, tally: Tally, draw: random.Random, trials: int, largest: int) -> None:
     """A disk that fills up on the way; then there is room."""
     for _ in range(trials):
         size = draw.randrange(40_000, largest)
         with small_disk(ground, size) as disk:
-            if disk is None:
-                return
+            assert disk is not None
             with tally.trial(f"a disk of {size} bytes"):
                 run = disk / "run"
                 status = ground.child(lambda run=run: call(start_or_resume(run, ground.flags)))
@@ -278,8 +282,7 @@ def full_disk(ground: Ground, tally: Tally, draw: random.Random, trials: int, la
 def read_only_disk(ground: Ground, tally: Tally, halfway: Path) -> None:
     """A disk that can only be read, for a new run and for one that goes on; then it can be written to."""
     with small_disk(ground, 64_000_000) as disk:
-        if disk is None:
-            return
+        assert disk is not None
         run = disk / "run"
         shutil.copytree(halfway, run)
         subprocess.run(["mount", "-o", "remount,ro", disk], check=True)

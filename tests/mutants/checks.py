@@ -1,0 +1,220 @@
+"""The checks that a mutant must get past: none of them is made for a mutant, all of them are run by others too.
+
+- the cases of every op (`autograd.testing`), with every way the CPU has to compute, and on the plain kernels;
+- the cases of every layer and of whole models (`minitf.gradients`);
+- the tests.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+import autograd.backend as backends
+from autograd.backend import Backend, CpuBackend, cpu
+from autograd.engine import Op
+from autograd.testing import Case, cases_for
+from autograd.testing.check import check_cases
+from minitf.gradients import LAYERS, MODELS
+from tests.mutants.damage import Mutant
+
+ROOT = Path(__file__).resolve().parents[2]
+EXAMPLES = 3  # a case, and seed 0: what `python -m autograd.gradcheck` takes
+
+
+@dataclass(frozen=True)
+class Finding:
+    """name: of what noticed; error: what it said; again: looks once more, at the same thing only"""
+
+    name: str
+    error: str
+    again: Callable[[], Finding | None]
+
+
+Check = Callable[[], Finding | None]  # what is wrong, None if all is well
+
+
+# ---- Ways to compute ----
+
+
+@contextlib.contextmanager
+def computing_with(how: str) -> Iterator[None]:
+    """Ops compute with kernels of another kind inside the block.
+
+    "alone": as after `import autograd`; "in blocks": as after `set_threads`, in blocks so small that even small
+    arrays are cut; "plainly": by the definitions in reference.py.
+    """
+    changes: list[tuple[object, str, object]] = []
+    if how != "alone":
+        changes.append((backends, "CPU", Backend() if how == "plainly" else _in_blocks()))
+    if how == "in blocks":
+        changes += [(cpu, "BLOCK_BYTES", 64), (cpu, "SERIAL_PRODUCT", 0), (cpu, "_part", lambda rows: 2)]
+    before = [getattr(owner, name) for owner, name, _ in changes]
+    for owner, name, value in changes:
+        setattr(owner, name, value)
+    try:
+        yield
+    finally:
+        for (owner, name, _), value in zip(changes, before, strict=True):
+            setattr(owner, name, value)
+
+
+def _in_blocks() -> CpuBackend:
+    """One thread takes all blocks: which thread takes which has its tests elsewhere."""
+    backend = CpuBackend()
+    backend.threads = 1
+    return backend
+
+
+WAYS = ("alone", "in blocks", "plainly")
+
+
+# ---- Cases ----
+
+
+def case_check(case: Case, how: str = "alone") -> Check:
+    def check() -> Finding | None:
+        with computing_with(how):
+            row = check_cases(str(case), [case], EXAMPLES)
+        if not row.failures:
+            return None
+        error = row.failures[0].partition("): ")[2]
+        return Finding(str(case) + ("" if how == "alone" else f" ({how})"), error, check)
+
+    return check
+
+
+def op_checks(op: str, ways: tuple[str, ...] = WAYS) -> Iterator[Check]:
+    for how in ways:
+        for case in cases_for(op):
+            yield case_check(case, how)
+
+
+def layer_checks(layer: str) -> Iterator[Check]:
+    for case in NETWORKS[layer]:
+        yield case_check(case)
+
+
+NETWORKS = {**LAYERS, "Transformer": [case for cases in MODELS.values() for case in cases]}
+
+
+# ---- Tests ----
+
+
+class _FirstFailure:
+    """A pytest plugin: how many tests ran, and the first that failed, with what it said."""
+
+    def __init__(self) -> None:
+        self.ran = 0
+        self.test = self.error = ""
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        self.ran += report.when == "call"
+        self._note(report)
+
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        self._note(report)
+
+    def _note(self, report: pytest.TestReport | pytest.CollectReport) -> None:
+        if report.failed and not self.test:
+            crash = getattr(report.longrepr, "reprcrash", None)
+            self.test, self.error = report.nodeid, crash.message if crash else str(report.longrepr)
+
+
+def run_tests(path: str, names: str = "") -> Finding | None:
+    """The first failure among the tests of a file (with such names), in this process, where the damage is.
+
+    Raises: RuntimeError where no test ran at all.
+    """
+    seen = _FirstFailure()
+    arguments = [path, "-x", "-k", names, "-m", "not slow", "-p", "no:cacheprovider", f"--rootdir={ROOT}"]
+    with contextlib.chdir(ROOT), contextlib.redirect_stdout(io.StringIO()) as output:
+        pytest.main(arguments, plugins=[seen])
+    if seen.test:
+        return Finding(seen.test.partition("[")[0], seen.error, partial(run_tests, seen.test))
+    if not seen.ran:
+        raise RuntimeError(f"no test ran in {path}:\n{output.getvalue()}")
+    return None
+
+
+def mirrored_tests(module: str) -> Iterator[Check]:
+    """The tests of a module: they mirror the tree, but for some rooms with several files of tests."""
+    package, name = module.rsplit(".", 1)
+    folder = f"tests/{package.replace('.', '/')}"
+    files = [f"{folder}/test_{name}.py", *SEVERAL.get(module, ())]
+    for file in files:
+        if (ROOT / file).exists():
+            yield partial(run_tests, file)
+
+
+SEVERAL = {
+    "autograd.checkpointing": ["tests/autograd/test_checkpointing.py"],
+    "autograd.engine": [f"tests/autograd/test_{name}.py" for name in ("hooks", "memory", "borrowed")],
+    "autograd.tensor": ["tests/autograd/test_hooks.py", "tests/autograd/test_memory.py"],
+    "autograd.backend.reference": ["tests/autograd/backend/test_cpu.py"],
+    "autograd.gradcheck": ["tests/autograd/test_gradcheck_limits.py"],
+    **{
+        f"autograd.gradcheck.{name}": ["tests/autograd/test_gradcheck.py", "tests/autograd/test_gradcheck_limits.py"]
+        for name in ("compare", "conduct", "function", "numerical")
+    },
+    "autograd.testing.check": ["tests/autograd/test_testing.py"],
+}
+
+
+# ---- Which checks a mutant meets ----
+
+
+def checks_for(mutant: Mutant) -> Iterator[Check]:
+    """All checks that concern the place of a mutant, the nearest first.
+
+    An optimizer and a checker have no gradient of their own: they meet tests only.
+    """
+    near = mutant.near or (mutant.name.split(".")[0],)
+    in_a_model = mutant.module.startswith("minitf")
+    for name in near:
+        if name.endswith(".py"):
+            yield partial(run_tests, name)
+        elif name in Op.registry and not in_a_model:
+            yield from op_checks(name, _ways(mutant.module))
+        elif name in NETWORKS:
+            yield from layer_checks(name)
+        elif name == "exact zeros":
+            yield partial(run_tests, *EXACT_ZEROS)
+    if mutant.module in ("minitf.attention", "minitf.transformer") and "exact zeros" not in near:
+        yield partial(run_tests, *EXACT_ZEROS)
+    yield from mirrored_tests(mutant.module)
+    if mutant.module == "minitf.optim" or mutant.module.startswith(("autograd.gradcheck", "autograd.testing")):
+        return
+    for op in sorted(Op.registry):
+        if op not in near:
+            yield from op_checks(op, _ways(mutant.module))
+    for layer in NETWORKS:
+        if layer not in near:
+            yield from layer_checks(layer)
+    if mutant.module.startswith("autograd.ops"):
+        yield partial(run_tests, "tests/autograd/ops/test_every_op.py")
+
+
+EXACT_ZEROS = ("tests/minitf/test_gradients.py", "no_gradient or do_not_meet")  # who may not see whom
+
+
+def _ways(module: str) -> tuple[str, ...]:
+    """In which ways to compute the code of a module takes part."""
+    return {
+        "autograd.backend.cpu": ("alone", "in blocks"),
+        "autograd.backend.reference": ("plainly", "alone", "in blocks"),
+    }.get(module, ("alone",))
+
+
+def every_case() -> Iterator[Check]:
+    """All cases, each with every way to compute that makes a difference."""
+    for op in sorted(Op.registry):
+        yield from op_checks(op)
+    for layer in NETWORKS:
+        yield from layer_checks(layer)

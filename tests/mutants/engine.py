@@ -1,0 +1,98 @@
+"""Damage to the engine: the order of the walk, sums, borrowed arrays, leaves, hooks, what is kept and what is freed."""
+
+from tests.mutants.damage import Mutant
+
+E = "autograd.engine"
+T = "autograd.tensor:Tensor"
+C = "autograd.checkpointing"
+
+# fmt: off
+MUTANTS = [
+    # ---- Sums of gradients, and whose arrays they are ----
+    Mutant(f"{E}:_Sum.add", "a second gradient overwrites the first",
+           "self.value, self.owned = self.value + g, True", "self.value, self.owned = g, owned", near=("Concatenate",)),
+    Mutant(f"{E}:_Sum.add", "a third gradient is lost", "self.value += g", "pass", near=("Multiply",)),
+    Mutant(f"{E}:_Sum.add", "a borrowed gradient is taken for the engine's own",
+           "self.value, self.owned = g, owned", "self.value, self.owned = g, True", near=("Concatenate",)),
+    Mutant(f"{E}:_is_fresh", "every gradient is taken for the engine's own",
+           "return len(holders) == 1", "return True", near=("Add",)),
+    Mutant(f"{E}:_is_fresh", "views are taken for fresh arrays", "return False", "return True", near=("Concatenate",)),
+    Mutant(f"{E}:_is_fresh", "one array given to two inputs is taken for fresh",
+           "(*g_outputs, *g_inputs, *saved)", "(*g_outputs, g, *saved)", near=("tests/autograd/test_memory.py",)),
+    Mutant(f"{E}:_is_fresh", "the array that arrived and is passed on is taken for fresh",
+           "(*g_outputs, *g_inputs, *saved)", "(*g_inputs, *saved)", near=("Add",)),
+    Mutant(f"{E}:_is_fresh", "a saved array returned as a gradient is taken for fresh",
+           "(*g_outputs, *g_inputs, *saved)", "(*g_outputs, *g_inputs)", near=("tests/autograd/test_borrowed.py",)),
+    # ---- The walk ----
+    Mutant(f"{E}:_reachable", "the oldest node first", "reverse=True", "reverse=False", near=("Multiply",)),
+    Mutant(f"{E}:_reachable", "nodes in the order in which they were found",
+           "sorted(seen.values(), key=lambda node: node.order, reverse=True)",
+           "list(seen.values())", near=("Multiply",)),
+    Mutant(f"{E}:_reachable", "a leaf is finished by the first gradient that arrives",
+           "uses[id(target)] = uses.get(id(target), 0) + 1", "uses[id(target)] = 1", near=("Multiply",)),
+    Mutant(f"{E}:_edge", "gradients of all outputs go to the first", "(x.op, x.index)", "(x.op, 0)", near=("Split",)),
+    Mutant(f"{E}:_complete_gradient", "an output that nobody used gets ones",
+           "node.xp.zeros(", "node.xp.ones(", near=("Split",)),
+    Mutant(f"{E}:_walk", "an input whose gradient is None is never finished",
+           "g = node.xp.zeros(shape, dtype)", "continue"),
+    Mutant(f"{E}:apply", "a graph only if the first input needs a gradient",
+           "recording = any(op.needs_gradient)", "recording = op.needs_gradient[:1] == (True,)", near=("Multiply",)),
+    Mutant(f"{E}:apply", "integers carry a gradient",
+           'tensor.data.dtype.kind == "f"', 'tensor.data.dtype.kind in "fi"'),
+    Mutant(f"{E}:starting_gradient", "backward() of a single element starts from 2",
+           "xp.ones(output.shape, output.dtype)", "xp.full(output.shape, 2, output.dtype)"),
+    # ---- Broadcasting, shapes, dtypes ----
+    Mutant(f"{E}:unbroadcast", "mean for sum over broadcast axes", "g.sum(axis", "g.mean(axis", near=("Add",)),
+    Mutant(f"{E}:unbroadcast", "the first for the sum along axes of size 1",
+           "g.sum(axis=(*range(lead), *repeated), keepdims=True)",
+           "g.sum(axis=tuple(range(lead)), keepdims=True)[tuple([slice(n) for n in (1,) * lead + shape])]",
+           near=("Add",)),
+    Mutant(f"{E}:_node_backward", "a gradient keeps a dtype that is not its input's",
+           "g if g.dtype == dtype else g.astype(dtype)", "g"),
+    Mutant(f"{E}:_node_backward", "a gradient of a wrong shape goes on", "if g.shape != shape:", "if False:"),
+    Mutant(f"{E}:_node_backward", "too few gradients go on",
+           "if len(g_inputs) != len(node.edges):", "if len(g_inputs) > len(node.edges):"),
+    # ---- Leaves and results ----
+    Mutant(f"{E}:_finish_leaf", "a second backward pass overwrites the first",
+           "leaf.grad.data[...] += g", "leaf.grad.data[...] = g"),
+    Mutant(f"{E}:_finish_leaf", "a leaf keeps an array that is in other hands",
+           "Tensor(g if owned else g.copy())", "Tensor(g)"),
+    Mutant(f"{E}:_finish_leaf", "grad() returns an array that is in other hands",
+           "captured[id(leaf), 0] = g if owned else g.copy()",
+           "captured[id(leaf), 0] = g", near=("tests/autograd/test_borrowed.py",)),
+    Mutant(f"{E}:_finish_leaf", "grad() adds to the leaves as well",
+           "elif leaf.grad is None:", "if leaf.grad is None:", near=("tests/autograd/test_hooks.py",)),
+    Mutant(f"{E}:_walk", "grad() returns an intermediate gradient that is in other hands",
+           "g if total and total.owned and g is total.value else g.copy()",
+           "g", near=("tests/autograd/test_hooks.py",)),
+    # ---- Hooks ----
+    Mutant(f"{E}:_finish_leaf", "hooks of a leaf run twice", "hooked = _run_hooks(leaf.hooks, g)",
+           "hooked = _run_hooks(leaf.hooks, _run_hooks(leaf.hooks, g))", near=("tests/autograd/test_hooks.py",)),
+    Mutant(f"{E}:_finish_leaf", "what a hook may keep is taken for the engine's own",
+           "owned, g = False, hooked", "g = hooked", near=("tests/autograd/test_hooks.py",)),
+    Mutant(f"{E}:_run_hooks", "what a hook returns is ignored",
+           "g = new", "pass", near=("tests/autograd/test_hooks.py",)),
+    Mutant(f"{E}:_run_hooks", "only the first hook runs",
+           "in list(hooks):", "in list(hooks)[:1]:", near=("tests/autograd/test_hooks.py",)),
+    Mutant(f"{E}:_complete_gradient", "hooks of intermediate Tensors do not run",
+           "_run_hooks(node.hooks[index], g) if node.hooks and index in node.hooks else g",
+           "g", near=("tests/autograd/test_hooks.py",)),
+    Mutant(f"{T}.retain_grad", "a second pass overwrites what was retained",
+           "tensor.grad.data + gradient.data", "gradient.data", near=("tests/autograd/test_hooks.py",)),
+    # ---- What is kept, changed and freed ----
+    Mutant(f"{E}:Op.saved", "a saved array that was changed in place goes unnoticed",
+           "if version[0] != seen:", "if False:", near=("tests/autograd/test_memory.py",)),
+    Mutant(f"{E}:_share_versions", "changes through a view go unnoticed",
+           "output.version = x.version", "pass", near=("tests/autograd/test_memory.py",)),
+    Mutant(f"{T}.detach", "changes of a detached Tensor go unnoticed",
+           "result.version = self.version", "pass", near=("tests/autograd/test_memory.py",)),
+    Mutant(f"{E}:_walk", "freed nodes do not say so",
+           "(), (), None, True", "(), (), None, False", near=("tests/autograd/test_hooks.py",)),
+    Mutant(f"{E}:_walk", "retain_graph is ignored", "if not retain_graph:", "if True:"),
+    Mutant(f"{E}:no_grad", "records all the same", '"recording", False', '"recording", True'),
+    # ---- checkpoint() ----
+    Mutant(f"{C}:_Segment.refill", "dropout masks are drawn anew in the second run",
+           "random.set_state(self.random_state)", "pass"),
+    Mutant(f"{C}:_Segment.refill", "the random state is not put back after the second run",
+           "random.set_state(outer_state)", "pass"),
+]

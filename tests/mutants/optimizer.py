@@ -1,0 +1,42 @@
+"""Damage to the optimizer, which the gradients are for."""
+
+from tests.mutants.damage import Mutant
+
+O = "minitf.optim"  # noqa: E741
+PLAIN = "autograd.backend.reference:Backend.adam_"
+CPU = "autograd.backend.cpu:CpuBackend.adam_"
+TESTS = ("tests/minitf/test_optim.py",)
+
+# fmt: off
+MUTANTS = [
+    Mutant(f"{O}:Adam.step", "no bias correction of m", "1 - self.config.beta1**self.step_count", "1.0"),
+    Mutant(f"{O}:Adam.step", "no bias correction of v", "math.sqrt(1 - self.config.beta2**self.step_count)", "1.0"),
+    Mutant(f"{O}:Adam.step", "bias correction of v without its root",
+           "math.sqrt(1 - self.config.beta2**self.step_count)", "1 - self.config.beta2**self.step_count"),
+    Mutant(f"{O}:Adam.step", "steps count from 2",
+           "self.config.beta1**self.step_count", "self.config.beta1**(self.step_count + 1)"),
+    Mutant(f"{O}:Adam.step", "ε added before the bias correction",
+           "eps=self.config.epsilon * root_correction2", "eps=self.config.epsilon"),
+    Mutant(f"{O}:Adam.step", "β₁ and β₂ exchanged", "beta1=self.config.beta1", "beta1=self.config.beta2"),
+    Mutant(f"{O}:Adam.step", "the moments are exchanged",
+           "self.m[name],\n                self.v[name]", "self.v[name],\n                self.m[name]"),
+    Mutant(f"{O}:Adam.step", "all parameters share the moments of the last",
+           "self.m[name]", "self.m[name] if len(self.m) < 2 else np.zeros_like(parameter.data)"),
+    Mutant(f"{O}:Adam.step", "the scale of the gradient is forgotten",
+           "gradient_scale=gradient_scale", "gradient_scale=1.0"),
+    Mutant(f"{O}:Adam.step", "graphs of the old values do not notice", "parameter.version[0] += 1", "pass"),
+    Mutant(f"{O}:Adam.step", "nothing after a parameter without a gradient is updated", "continue", "break"),
+    Mutant(f"{O}:Adam.zero_grad", "gradients of the last step stay", "parameter.grad = None", "pass"),
+    Mutant(f"{O}:learning_rate", "the larger for the smaller", "min(step**-0.5", "max(step**-0.5"),
+    Mutant(f"{O}:learning_rate", "warm-up with another exponent", "warmup_steps**-1.5", "warmup_steps**-1"),
+    Mutant(f"{O}:global_norm", "the last parameter for the sum over all", "total += ", "total = "),
+    Mutant(f"{O}:global_norm", "no root", "math.sqrt(total)", "total"),
+    Mutant(PLAIN, "ε inside the root", "(self.xp.sqrt(v) + eps)", "self.xp.sqrt(v + eps)"),
+    Mutant(PLAIN, "v of g for v of g²", "g * g - v", "abs(g) - v"),
+    Mutant(CPU, "ε inside the root",
+           "np.sqrt(v_flat[s], out=step)\n            step += eps", "np.sqrt(v_flat[s] + eps, out=step)", near=TESTS),
+    Mutant(CPU, "v of |g| for v of g²", "g *= g", "np.abs(g, out=g)", near=TESTS),
+    Mutant(CPU, "m not updated before it is used", "m_flat[s] += step", "m_flat[s] += 0 * step", near=TESTS),
+    Mutant(CPU, "writes into the gradient",
+           "g = g_flat[s] * gradient_scale", "g = g_flat[s]\n            g *= gradient_scale", near=TESTS),
+]

@@ -1,0 +1,71 @@
+"""Damage, check, restore, check again; and a table of what came of it."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tests.mutants.checks import Finding, checks_for
+from tests.mutants.damage import Mutant, StaleMutantError, damaged
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """caught_by: the name of the first check that noticed; problem: what is wrong with the mutant or the checks"""
+
+    mutant: Mutant
+    caught_by: str = ""
+    error: str = ""
+    problem: str = ""
+
+    @property
+    def is_caught(self) -> bool:
+        return not self.problem
+
+
+def try_out(mutant: Mutant) -> Verdict:
+    """Run checks on the damaged code until one notices, then that check on the code as it is, which must pass."""
+    try:
+        with damaged(mutant), warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # a warning is no check: the damage must be noticed otherwise
+            finding = _first_finding(mutant)
+    except StaleMutantError as stale:
+        return Verdict(mutant, problem=f"STALE: {stale}")
+    if finding is None:
+        return Verdict(mutant, problem="SURVIVES: no check notices")
+    on_whole_code = finding.again()
+    if on_whole_code is None:
+        return Verdict(mutant, finding.name, finding.error)
+    problem = f"UNPROVEN: this check fails on the code as it is too: {shortened(on_whole_code.error)}"
+    return Verdict(mutant, finding.name, finding.error, problem)
+
+
+def _first_finding(mutant: Mutant) -> Finding | None:
+    for check in checks_for(mutant):
+        finding = check()
+        if finding is not None:
+            return finding
+    return None
+
+
+def shortened(error: str, limit: int = 100) -> str:
+    """The telling part of an error on one line, without what differs from machine to machine."""
+    cause = re.search(r"likely cause: (?!none of the usual)(.*)", error)
+    numbers = re.search(r"most that of (.*):\n  analytic +(\S+)\n  numerical +(\S+)", error)
+    text = error.removeprefix("GradcheckError: ")
+    if cause:
+        text = cause.group(1)
+    elif numbers:
+        text = f"{numbers.group(1)} is {float(numbers.group(2)):.4g}, should be {float(numbers.group(3)):.4g}"
+    text = re.sub(r"composition:.*", "composition", text, flags=re.DOTALL)
+    text = re.sub(r"\A(AssertionError: |Failed: )?\s*", "", text)
+    if cause is None and numbers is None:
+        text = text.partition("\n")[0]  # of an assertion, what follows are arrays
+    text = " ".join(re.sub(r"\(made at [^)]*\)", "", text).split())
+    return text if len(text) <= limit else text[: limit - 1].rstrip() + "…"
+
+
+def summary(verdicts: Sequence[Verdict]) -> str:
+    return f"{len(verdicts)} mutants, {sum(v.is_caught for v in verdicts)} caught"

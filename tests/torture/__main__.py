@@ -1,0 +1,180 @@
+"""Torture: kill, starve, damage and feed with rubbish, and compare what comes of it, to the bit.
+
+    make torture
+    python -m tests.torture --kills 1000 --seed 7
+
+Prints a table of the faults tried and survived; exits with 1 if a single one was lost.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from autograd.backend import CPU
+from tests.torture import faults, fuzz, kills
+from tests.torture.faults import make_halfway
+from tests.torture.kills import Ground, Tally, prepared_ground
+from tests.torture.runs import FLAGS
+
+Entry = tuple[str, Callable[[Tally], None]]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.torture", description=__doc__)
+    parser.add_argument("--kills", type=int, default=200, help="SIGKILLs of the real command at random instants")
+    parser.add_argument("--examples", type=int, default=10_000, help="hostile inputs for loaders and translation")
+    parser.add_argument("--share", type=float, default=1.0, help="of everything else, 0 to 1")
+    parser.add_argument("--only", default="", help="faults whose name holds this")
+    parser.add_argument("--seed", type=int, default=random.randrange(1_000_000), help="of everything random")
+    args = parser.parse_args()
+    draw = random.Random(args.seed)
+    print(f"seed {args.seed}", flush=True)
+    start = time.perf_counter()
+    with prepared_ground() as ground:
+        halfway = make_halfway(ground)
+        CPU.set_threads(1)
+        operations = kills.count_operations(ground)
+        plan = [
+            *plan_kills(ground, operations, args.kills, args.share, draw),
+            *plan_faults(ground, halfway, args.share, draw),
+            *plan_fuzz(ground, halfway, args.examples, draw),
+        ]
+        tallies = [carry_out(name, act) for name, act in plan if args.only in name]
+    report(tallies, time.perf_counter() - start)
+    return int(any(tally.lost or tally.survived != tally.tried for tally in tallies))
+
+
+def carry_out(name: str, act: Callable[[Tally], None]) -> Tally:
+    """One line of the table; an error of the trials themselves is a loss, too."""
+    tally = Tally(name)
+    try:
+        act(tally)
+    except AssertionError as error:
+        tally.lost.append(f"{name}: {error}")
+    print(row(tally), flush=True)
+    return tally
+
+
+def plan_kills(ground: Ground, operations: int, count: int, share: float, draw: random.Random) -> list[Entry]:
+    """Processes that die, fail or are asked to stop; `operations` is how often a run turns to the disk."""
+
+    def at_each(trial: Callable[[Tally, int], None]) -> Callable[[Tally], None]:
+        numbers = sorted(draw.sample(range(1, operations + 1), max(1, round(share * operations))))
+        return lambda tally: [trial(tally, number) for number in numbers] and None
+
+    def stop(tally: Tally, number: int) -> None:
+        kills.stop_at(ground, tally, number, draw.choice(kills.SIGNALS), draw.choice([None, None, 1, 2, 5]))
+
+    def fail(tally: Tally, number: int) -> None:
+        kills.fail_at(ground, tally, number, draw.choice(kills.FAILURES), for_good=draw.random() < 0.5)
+
+    forks = max(2, round(share * 200))
+    default = max(1, round(share * 8))
+    return [
+        ("SIGKILL of the command at a random instant", lambda t: kills.kill_at_random(ground, t, count, draw, True)),
+        ("SIGKILL of a fork at a random instant", lambda t: kills.kill_at_random(ground, t, forks, draw, False)),
+        ("SIGKILL before each operation on files", at_each(lambda t, n: kills.kill_at(ground, t, n))),
+        ("SIGKILL halfway in each", at_each(lambda t, n: kills.kill_at(ground, t, n, kills.die_halfway))),
+        ("SIGKILL while the built-in corpus is made", lambda t: default_corpus(ground, t, default, draw)),
+        ("SIGINT, SIGTERM, SIGHUP (some twice) at each", at_each(stop)),
+        ("failure of each operation (no space, I/O error, …)", at_each(fail)),
+    ]
+
+
+def default_corpus(ground: Ground, tally: Tally, trials: int, draw: random.Random) -> None:
+    """Kills while the built-in corpus, its vocabulary and its token ids are written; one step is learned from it."""
+    flags = [*FLAGS, "--vocab-size", "400", "--max-steps", "1", "--max-tokens-per-batch", "512", "--beam", "1"]
+    other = Ground(ground.folder / "default", flags)
+    other.folder.mkdir()
+    other.make_reference()
+    operations = kills.count_operations(other)
+    for number in draw.sample(range(1, operations + 1), trials):
+        kills.kill_at(other, tally, number, draw.choice([kills.die, kills.die_halfway]))
+
+
+def plan_faults(ground: Ground, halfway: Path, share: float, draw: random.Random) -> list[Entry]:
+    """What can happen to files, disks and streams."""
+    size = faults.checkpoint_bytes(halfway)
+    some = max(2, round(share * 20))
+    plan: list[Entry] = [
+        (
+            "a bit flipped in a checkpoint, every byte of its header",
+            lambda t: faults.flips_are_found(ground, t, halfway, draw, share),
+        ),
+        ("a checkpoint cut or longer, every class of length", lambda t: faults.cuts_are_found(ground, t, halfway)),
+        ("newest checkpoints damaged", lambda t: faults.damaged_is_survived(ground, t, halfway, draw, some)),
+        ("all checkpoints damaged", lambda t: faults.all_damaged_is_told(ground, t, halfway)),
+        (
+            "log, token ids, vocabulary … damaged or gone",
+            lambda t: faults.other_damage_is_survived(ground, t, halfway, draw),
+        ),
+        (
+            "what cannot be replaced is damaged",
+            lambda t: faults.what_cannot_be_mended_is_told(ground, t, halfway, draw),
+        ),
+        ("full disk: files may not grow", lambda t: faults.full_disk_by_limit(ground, t, draw, some, size)),
+        ("no permission", lambda t: faults.no_permission(ground, t, halfway)),
+        ("two runs on one folder", lambda t: faults.two_runs_on_one_folder(ground, t, halfway)),
+        ("standard streams closed, full, or without a reader", lambda t: faults.nobody_listens(ground, t)),
+    ]
+    if faults.can_mount(ground):
+        plan += [
+            ("full disk: a small file system", lambda t: faults.full_disk(ground, t, draw, some, 2 * size)),
+            ("read-only file system", lambda t: faults.read_only_disk(ground, t, halfway)),
+        ]
+    else:
+        print("no small and no read-only file system: mounting one takes root", flush=True)
+    return plan
+
+
+def plan_fuzz(ground: Ground, halfway: Path, examples: int, draw: random.Random) -> list[Entry]:
+    """Hostile inputs; each gets its share of the examples."""
+    model = (halfway / "vocabulary.model").read_bytes()
+    folder = ground.folder / "fuzz"
+    folder.mkdir()
+
+    def of(share: float) -> int:
+        return max(5, round(share * examples))
+
+    return [
+        ("fuzz: text files", lambda t: fuzz.text_files(folder, t, of(0.25), draw)),
+        ("fuzz: pairs of files, gzip, streams", lambda t: fuzz.pairs_and_streams(folder, t, of(0.05), draw)),
+        ("fuzz: damaged vocabularies", lambda t: fuzz.vocabularies(folder, t, of(0.1), draw, model)),
+        ("fuzz: text to ids and back", lambda t: fuzz.round_trips(t, of(0.12), draw, model)),
+        ("fuzz: texts to learn a vocabulary from", lambda t: fuzz.learning(folder, t, of(0.01), draw)),
+        ("fuzz: damaged token ids", lambda t: fuzz.prepared(folder, t, of(0.03), draw, model)),
+        ("fuzz: damaged and forged checkpoints", lambda t: fuzz.checkpoints(folder, t, of(0.12), draw)),
+        ("fuzz: configurations", lambda t: fuzz.configurations(folder, t, of(0.12), draw)),
+        ("fuzz: command lines", lambda t: fuzz.command_lines(t, of(0.06), draw)),
+        ("fuzz: logs", lambda t: fuzz.logs(folder, t, of(0.08), draw)),
+        ("fuzz: lines through the translator", lambda t: fuzz.translations(t, of(0.04), draw, halfway)),
+        ("fuzz: files through translate.py, in process", lambda t: fuzz.translate_commands(t, of(0.02), draw, halfway)),
+        ("fuzz: the translate.py command", lambda t: fuzz.real_commands(t, of(0.001), draw, halfway)),
+    ]
+
+
+def row(tally: Tally) -> str:
+    lost = tally.tried - tally.survived
+    return f"{tally.name:55} {tally.tried:7,} {tally.survived:9,} {lost:5,} {tally.seconds:8.1f}"
+
+
+def report(tallies: list[Tally], seconds: float) -> None:
+    total = Tally(
+        "all", sum(t.tried for t in tallies), sum(t.survived for t in tallies), sum(t.seconds for t in tallies)
+    )
+    print(f"\n{'fault':55} {'tried':>7} {'survived':>9} {'lost':>5} {'seconds':>8}")
+    print("\n".join(map(row, [*tallies, total])))
+    print(f"\n{seconds / 60:.1f} minutes on {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}")
+    for tally in tallies:
+        for each in tally.lost:
+            print(f"\nLOST: {each}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

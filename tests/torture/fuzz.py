@@ -1,0 +1,541 @@
+"""Hostile input, by the thousand: every loader and the whole way of a line through translation.
+
+What may come of it: a result, or a UserError. Whatever else is raised, whatever hangs, and every line that is lost is a
+fault, which hypothesis then makes as small as it can.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import os
+import random
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from contextlib import redirect_stderr, suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from hypothesis import HealthCheck, Phase, given, seed, settings
+from hypothesis import strategies as st
+
+import translate
+from minitf import checkpoint
+from minitf.cli import parse_train_args, parse_translate_args, run_command
+from minitf.config import PRESETS, RunConfig, TranslateConfig, load_config, save_config
+from minitf.data.arriving import ArrivingLines
+from minitf.data.prepared import PreparedCorpus, prepare
+from minitf.data.text import lines_of, read_lines, read_pairs
+from minitf.data.vocabulary import Vocabulary, normalise
+from minitf.errors import UserError
+from minitf.rundir import RunLog, read_log
+from minitf.state import TrainState
+from minitf.translator import Translator
+from tests.torture.kills import Tally, check, program
+
+SLOW_S = 20.0
+"""More than any of these inputs takes, by far: what takes longer hangs."""
+
+# ---- What is hostile ---------------------------------------------------------------------------------------------
+
+SPECIAL = [
+    *(
+        "",
+        " ",
+        "\t",
+        "\x00",
+        "\x01",
+        "\x0b",
+        "\x0c",
+        "\r",
+        "\x1c",
+        "\x1d",
+        "\x1e",
+        "\x1f",
+        "\x7f",
+        "\x85",
+        "\xa0",
+        "\xad",
+    ),
+    *("\u2028", "\u2029", "\u200b", "\u200d", "\u200f", "\u202e", "\ufeff", "\ufffd", "\ufffe", "\U0010ffff", "\u3000"),
+    *(
+        "e\u0301",
+        "\u0301",
+        "\u1100\u1161\u11a8",
+        "👩‍👩‍👧‍👦",
+        "🇩🇪",
+        "שלום",
+        "مرحبا",
+        "ﷺ",
+        "Ǆ",
+        "ſ",
+        "ß",
+        "ｆｕｌｌ",
+        "½",
+        "m²",
+    ),
+    *(
+        "<s>",
+        "</s>",
+        "<pad>",
+        "<unk>",
+        "<0x0A>",
+        "<0x00>",
+        "▁",
+        "▁▁",
+        "\u2585",
+        "⁇",
+        "%s",
+        "{}",
+        "../x",
+        "\\n",
+        "'",
+        '"',
+    ),
+    *("the cat", "ein Haus", "a" * 300, "the cat sat " * 60, "." * 50, "1.5", "３"),
+]
+CHARACTERS = st.characters(exclude_categories=["Cs"])
+TEXT = st.lists(st.sampled_from(SPECIAL) | st.text(CHARACTERS, max_size=20), max_size=6).map(" ".join) | st.text(
+    CHARACTERS, max_size=40
+)
+LINE = TEXT.map(lambda text: text.replace("\n", " "))
+NOT_UTF8 = [b"\xff", b"\xc3", b"\xed\xa0\x80", b"\xf5\x80\x80\x80", b"\xc0\xaf", b"\xfe\xff", b"\x80", b"\xf0\x9f\x98"]
+PIECES = st.one_of(
+    LINE.map(str.encode),
+    st.binary(max_size=30),
+    st.sampled_from(NOT_UTF8),
+    st.sampled_from([b"\n", b"\r\n", b"\n\n", b"\r", b"\n\r", b"\xef\xbb\xbf", b"\x1f\x8b"]),
+)
+BYTES = st.lists(PIECES, max_size=12).map(b"".join)
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8) | st.sampled_from(SPECIAL),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4),
+    max_leaves=8,
+)
+
+
+def number_of_lines(data: bytes) -> int:
+    """A line is what `\\n` ends, and a last one that nothing ends; a byte order mark alone is no line."""
+    if data == b"\xef\xbb\xbf":
+        return 0
+    return data.count(b"\n") + (not data.endswith(b"\n") and bool(data))
+
+
+def damaged(whole: bytes) -> st.SearchStrategy[bytes]:
+    """The bytes of a file, changed here and there, cut, or with something between."""
+    place = st.integers(0, len(whole))
+
+    def change(edits: Sequence[tuple[int, int, bytes]]) -> bytes:
+        data = bytearray(whole)
+        for begin, length, new in edits:
+            data[begin : begin + length] = new
+        return bytes(data)
+
+    edit = st.tuples(place, st.integers(0, 8) | st.integers(0, len(whole)), st.binary(max_size=8))
+    return st.lists(edit, max_size=4).map(change)
+
+
+# ---- Trials ------------------------------------------------------------------------------------------------------
+
+
+def survive(tally: Tally, examples: int, draw: random.Random, strategy: Any, trial: Callable[[Any], None]) -> None:
+    """Try examples of a strategy; the smallest that fails is kept."""
+
+    @seed(draw.randrange(2**32))
+    @settings(
+        max_examples=examples,
+        deadline=None,
+        database=None,
+        phases=[Phase.generate, Phase.shrink],
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(strategy)
+    def every(example: Any) -> None:
+        tally.tried += 1
+        start = time.perf_counter()
+        trial(example)
+        took_s = time.perf_counter() - start
+        check(took_s < SLOW_S, f"it took {took_s:.0f} s")
+
+    start = time.perf_counter()
+    try:
+        every()
+    except BaseException as error:
+        if isinstance(error, KeyboardInterrupt):
+            raise
+        notes = " ".join(getattr(error, "__notes__", []))
+        tally.lost.append(f"{tally.name}: {type(error).__name__}: {error} {notes}"[:2000])
+    tally.survived = tally.tried - len(tally.lost)
+    tally.seconds += time.perf_counter() - start
+
+
+def text_files(folder: Path, tally: Tally, examples: int, draw: random.Random) -> None:
+    """As many lines as there are, whatever is in them; or the file and the byte that is at fault."""
+    path = folder / "text"
+
+    def trial(data: bytes) -> None:
+        path.write_bytes(data)
+        replaced = list(read_lines(path, "replace"))
+        check(len(replaced) == number_of_lines(data), f"{len(replaced)} lines")
+        check("\n" not in "".join(replaced), "a line end in a line")
+        try:
+            strict = list(read_lines(path))
+        except UserError as error:
+            check(str(error).startswith(str(path)) and "line " in str(error), f"no place: {error}")
+            try:
+                data.decode()
+            except UnicodeDecodeError as reason:
+                # lines are decoded one by one, so a character cut by a line end is named where the line ends
+                check(data[: reason.start].count(b"\n") + 1 == line_in(str(error)), f"another line: {error}")
+            else:
+                raise
+        else:
+            check(strict == replaced, "strict and replace differ")
+
+    survive(tally, examples, draw, BYTES, trial)
+
+
+def line_in(message: str) -> int:
+    """The number of the line that a message names."""
+    return int(message.partition("line ")[2].partition(":")[0].replace(",", ""))
+
+
+def pairs_and_streams(folder: Path, tally: Tally, examples: int, draw: random.Random) -> None:
+    """Two files side by side, compressed ones, and a stream that arrives in pieces."""
+    source, target, packed = folder / "s", folder / "t", folder / "p.gz"
+
+    def trial(example: tuple[bytes, bytes, int, bytes]) -> None:
+        one, two, cut, junk = example
+        source.write_bytes(one)
+        target.write_bytes(two)
+        counts = number_of_lines(one), number_of_lines(two)
+        try:
+            pairs = list(read_pairs(source, target, "replace"))
+        except UserError:
+            check(counts[0] != counts[1] or 0 in counts, "refused without a reason")
+        else:
+            check(counts == (len(pairs), len(pairs)), f"{len(pairs)} pairs of {counts} lines")
+        packed.write_bytes(gzip.compress(one)[:cut] + junk)
+        try:
+            list(read_lines(packed, "replace"))
+        except UserError as error:
+            check(str(packed) in str(error), f"no name: {error}")
+        check(
+            list(arriving(one, draw)) == list(lines_of(io.BytesIO(one), "it", "replace")), "a stream is read otherwise"
+        )
+
+    survive(tally, examples, draw, st.tuples(BYTES, BYTES, st.integers(0, 200), st.binary(max_size=9)), trial)
+
+
+def arriving(data: bytes, draw: random.Random) -> list[str]:
+    """The lines of standard input, from a pipe that gives the bytes little by little."""
+    reader, writer = os.pipe()
+    lines = ArrivingLines(reader)
+    found = []
+    stream = lines_of(lines, "it", "replace")  # type: ignore[arg-type]
+    for begin in range(0, len(data), size := draw.choice([1, 3, 100])):
+        os.write(writer, data[begin : begin + size])
+        while not lines.must_wait():
+            found.append(next(stream))
+    os.close(writer)
+    found += stream
+    os.close(reader)
+    return found
+
+
+def vocabularies(folder: Path, tally: Tally, examples: int, draw: random.Random, model: bytes) -> None:
+    """Damaged models are refused, or whatever they have become gives a line for each line."""
+
+    def trial(example: tuple[bytes, str]) -> None:
+        data, line = example
+        path = folder / "vocabulary.model"
+        path.write_bytes(data)
+        try:
+            vocabulary = Vocabulary.load(path)
+        except UserError as error:
+            check(str(path) in str(error), f"no name: {error}")
+            return
+        (ids,) = vocabulary.encode([line])
+        (text,) = vocabulary.decode([ids])
+        check("\n" not in text, "a line end in a translation")
+
+    survive(tally, examples, draw, st.tuples(damaged(model) | st.binary(max_size=200), LINE), trial)
+
+
+def round_trips(tally: Tally, examples: int, draw: random.Random, model: bytes) -> None:
+    """Text to ids and back: nothing is lost, whatever characters it is of."""
+    vocabulary = Vocabulary(model)
+
+    def trial(lines: list[str]) -> None:
+        check(vocabulary.decode(vocabulary.encode(lines)) == [normalise(line) for line in lines], "text was changed")
+
+    survive(tally, examples, draw, st.lists(TEXT, max_size=5), trial)
+
+
+def learning(folder: Path, tally: Tally, examples: int, draw: random.Random) -> None:
+    """A vocabulary from any text: it can be learned or it is said why not, and then spells that text."""
+
+    def trial(example: tuple[list[str], int]) -> None:
+        lines, size = example
+        path = folder / "learned.model"
+        path.unlink(missing_ok=True)
+        try:
+            vocabulary = Vocabulary.train(lines, size, path)
+        except UserError:
+            check(not path.exists(), "a model in spite of an error")
+            return
+        check(len(vocabulary) == size, f"{len(vocabulary)} pieces and not {size}")
+        check(vocabulary.decode(vocabulary.encode(lines)) == [normalise(line) for line in lines], "text was changed")
+
+    survive(tally, examples, draw, st.tuples(st.lists(TEXT, max_size=20), st.integers(0, 400)), trial)
+
+
+def prepared(folder: Path, tally: Tally, examples: int, draw: random.Random, model: bytes) -> None:
+    """Damaged token ids are never used: they are refused, and made anew where the text is at hand."""
+    source, target, place = folder / "source", folder / "target", folder / "prepared"
+    source.write_text("the cat\nthe dog sat\n")
+    target.write_text("die Katze\nder Hund sitzt\n")
+    vocabulary = Vocabulary(model)
+    whole = prepare(source, target, vocabulary, place)
+    expected = content(whole)
+    files = {path: path.read_bytes() for path in sorted(place.iterdir()) if path.suffix != ".lock"}
+
+    def trial(example: tuple[Path, bytes]) -> None:
+        path, data = example
+        path.write_bytes(data)
+        try:
+            found = content(PreparedCorpus.load(place))
+        except UserError:
+            pass
+        else:
+            check(found == expected, "other ids")
+        check(content(prepare(source, target, vocabulary, place)) == expected, "made anew, but otherwise")
+
+    one = st.sampled_from(list(files)).flatmap(lambda path: st.tuples(st.just(path), damaged(files[path])))
+    document = json.loads((place / "prepared.json").read_bytes())
+    other = st.dictionaries(st.sampled_from(list(document)), JSON, max_size=3).map(
+        lambda new: (place / "prepared.json", json.dumps({**document, **new}).encode())
+    )
+    survive(tally, examples, draw, one | other, trial)
+
+
+def content(corpus: PreparedCorpus) -> list[list[int]]:
+    return [ids.tolist() for i in range(len(corpus)) for ids in (corpus.source(i), corpus.target(i))]
+
+
+def checkpoints(folder: Path, tally: Tally, examples: int, draw: random.Random) -> None:
+    """A damaged checkpoint gives what was saved or is refused; with any header under a sound sum it is read or refused."""
+    path = folder / "step-00000001.safetensors"
+    arrays = {"model.a": np.arange(6, dtype=np.float32).reshape(2, 3), "optimizer.m.a": np.ones(5), "b": np.array(3)}
+    checkpoint.save(path, arrays, TrainState(step=1).to_plain())
+    whole = path.read_bytes()
+
+    def trial(data: bytes) -> None:
+        path.write_bytes(data)
+        try:
+            found, state = checkpoint.load(path)
+        except checkpoint.CheckpointError as error:
+            check(str(path) in str(error), f"no name: {error}")
+            return
+        if data == whole:
+            check(all((found[name] == array).all() for name, array in arrays.items()), "other numbers")
+        try:
+            TrainState.from_plain(state)
+        except UserError:
+            check(data != whole, "refused as it was saved")
+        with suppress(UserError):
+            checkpoint.average([path], "")
+
+    forged = st.builds(
+        forge,
+        st.just(whole),
+        st.dictionaries(st.text(max_size=9) | st.sampled_from(["model.a", "b", "__metadata__"]), JSON, max_size=3),
+        st.binary(max_size=40),
+    )
+    survive(tally, examples, draw, damaged(whole) | st.binary(max_size=300) | forged, trial)
+
+
+def forge(whole: bytes, changes: dict[str, Any], data: bytes) -> bytes:
+    """A file whose header says what it likes, under a sum that is right."""
+    import hashlib
+
+    (length,) = struct.unpack("<Q", whole[:8])
+    header = json.loads(whole[8 : 8 + length])
+    metadata = header["__metadata__"]
+    header |= changes
+    opening = b'{"__metadata__":{"minitf_checkpoint":"1","sha256":"'
+    if isinstance(header.get("__metadata__"), dict):
+        header["__metadata__"] = {**metadata, "sha256": "0" * 64}
+    try:
+        text = json.dumps(header, separators=(",", ":")).encode()
+    except ValueError:
+        return whole
+    text += b" " * (-len(text) % 8)
+    start = struct.pack("<Q", len(text))
+    digest = hashlib.sha256(start + text).hexdigest().encode()
+    return start + text[: len(opening)] + digest + text[len(opening) + 64 :] + (data or whole[8 + length :])
+
+
+def configurations(folder: Path, tally: Tally, examples: int, draw: random.Random) -> None:
+    """A configuration file of anything gives a configuration that can be saved and read again, or a UserError."""
+    path = folder / "config.json"
+    save_config(path, PRESETS["tiny"])
+    whole = path.read_bytes()
+    document = json.loads(whole)
+    inner = [*document, *document["model"], *document["optimizer"]]
+
+    def trial(example: tuple[bytes, type]) -> None:
+        data, kind = example
+        path.write_bytes(data)
+        try:
+            config = load_config(path, kind)
+        except UserError as error:
+            check(str(path) in str(error), f"no name: {error}")
+            return
+        save_config(path, config)
+        check(load_config(path, kind) == config, "read otherwise than written")
+
+    def nested(new: dict[str, Any]) -> bytes:
+        section = draw.choice([None, "model", "optimizer"])
+        changed = {**document, **new} if section is None else {**document, section: {**document[section], **new}}
+        return json.dumps(changed).encode()
+
+    files = damaged(whole) | BYTES | st.dictionaries(st.sampled_from(inner), JSON, max_size=3).map(nested)
+    survive(tally, examples, draw, st.tuples(files, st.sampled_from([RunConfig, TranslateConfig])), trial)
+
+
+def command_lines(tally: Tally, examples: int, draw: random.Random) -> None:
+    """Any words after train.py and translate.py are a configuration or a UserError."""
+    flags = [
+        "--resume",
+        "--output",
+        "--preset",
+        "--max-steps",
+        "--model.d-model",
+        "--seed",
+        "--train",
+        "--alpha",
+        "--",
+        "-x",
+    ]
+    words = (
+        st.sampled_from(flags)
+        | st.sampled_from(["tiny", "none", "-1", "1e400", "nan", "0", "99999999999999999999"])
+        | TEXT
+    )
+
+    def trial(argv: list[str]) -> None:
+        for parse in (parse_train_args, parse_translate_args):
+            with suppress(UserError):
+                parse(argv)
+
+    survive(tally, examples, draw, st.lists(words, max_size=5), trial)
+
+
+def logs(folder: Path, tally: Tally, examples: int, draw: random.Random) -> None:
+    """A log of anything can be opened, gone on with, cut back to what was there, and read or refused."""
+    path = folder / "log.jsonl"
+
+    def trial(data: bytes) -> None:
+        path.write_bytes(data)
+        with RunLog(path) as log:
+            begin = log.offset
+            log.append({"step": 1})
+            log.append({"step": 2})
+            log.truncate_to(begin, lambda message: check(False, message))
+        whole = data[: data.rfind(b"\n") + 1]
+        check(path.read_bytes() == whole, "whole lines were changed")
+        try:
+            check(len(read_log(path)) == whole.count(b"\n"), "lines are missing")
+        except UserError as error:
+            check(str(path) in str(error), f"no name: {error}")
+
+    lines = st.lists(st.builds(lambda value: json.dumps(value).encode() + b"\n", JSON) | BYTES, max_size=5).map(
+        b"".join
+    )
+    survive(tally, examples, draw, lines, trial)
+
+
+# ---- Translation -------------------------------------------------------------------------------------------------
+
+
+def curt(run: Path) -> Translator:
+    """The translator of a run, limited to few words a line: what it says does not matter here, but for which line."""
+    translator = Translator.load(run, warn=lambda message: None)
+    translator.search = replace(translator.search, beam=2, max_extra_length=1)
+    return translator
+
+
+def translations(tally: Tally, examples: int, draw: random.Random, run: Path) -> None:
+    """N lines in, N lines out, in order: each is the translation of its own line."""
+    translator = curt(run)
+    known: dict[str, str] = {}
+
+    def trial(lines: list[str]) -> None:
+        found = list(translator.translate_stream(lines, must_wait=lambda: draw.random() < 0.3))
+        check(len(found) == len(lines), f"{len(found)} lines for {len(lines)}")
+        for line, translation in zip(lines, found, strict=True):
+            check("\n" not in translation, "a line end in a translation")
+            check(bool(normalise(line)) or not translation, "something for nothing")
+            if len(known) < 50:
+                known.setdefault(line, translator.translate([line])[0])
+            check(known.get(line, translation) == translation, "not the translation of its line")
+
+    survive(tally, examples, draw, st.lists(LINE, max_size=5), trial)
+
+
+def translate_commands(tally: Tally, examples: int, draw: random.Random, run: Path) -> None:
+    """translate.py in this process, from file to file."""
+    with tempfile.TemporaryDirectory() as name:
+        source, output = Path(name) / "in", Path(name) / "out"
+
+        def trial(example: tuple[bytes, str]) -> None:
+            data, errors = example
+            source.write_bytes(data)
+            output.unlink(missing_ok=True)
+            argv = [str(run), "--input", str(source), "--output", str(output), "--errors", errors, *SHORT]
+            with redirect_stderr(io.StringIO()) as said:
+                status = run_command(translate.main, argv)
+            if status == 0:
+                check(number_of_lines(output.read_bytes()) == number_of_lines(data), "lines are lost")
+            else:
+                check(status == 2 and errors == "strict" and not output.exists(), f"{status}: {said.getvalue()}")
+                check(said.getvalue().count("error: ") == 1, said.getvalue())
+
+        survive(tally, examples, draw, st.tuples(BYTES, st.sampled_from(["strict", "replace"])), trial)
+
+
+SHORT = ["--max-extra-length", "1", "--beam", "1", "--threads", "1", "--quiet"]
+
+
+def real_commands(tally: Tally, examples: int, draw: random.Random, run: Path) -> None:
+    """translate.py as a person types it, from pipe to pipe; among the inputs a line of a megabyte."""
+    texts = [b"x" * 1_000_000, b"the cat " * 125_000, "語".encode() * 300_000, b"\x00" * 100_000, b"\xff" * 9 + b"\n"]
+    texts += [" ".join(SPECIAL).replace("\n", " ").encode() + b"\na\n\n\nb"]
+    while len(texts) < examples:
+        texts.append(
+            b"".join(draw.choice([*NOT_UTF8, b"\n", b"\r\n", *(each.encode() for each in SPECIAL)]) for _ in range(99))
+        )
+    for number, data in enumerate(texts[:examples]):
+        with tally.trial(f"input {number}"):
+            words = [
+                sys.executable,
+                "-W",
+                "error",
+                program().with_name("translate.py"),
+                run,
+                *SHORT,
+                "--errors",
+                "replace",
+            ]
+            done = subprocess.run(words, input=data, capture_output=True, timeout=600, check=False)
+            check(done.returncode == 0, done.stderr.decode(errors="replace"))
+            check(number_of_lines(done.stdout) == number_of_lines(data), "lines are lost")
