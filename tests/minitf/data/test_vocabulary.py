@@ -339,6 +339,7 @@ sys.exit(status)
 """
 
 
+@pytest.mark.slow  # it looks at the clock, which a busy machine can upset
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 @pytest.mark.parametrize(("words", "delay"), [(3_000, 0), (300_000, 1.0)])  # while it reads; while it merges
 def test_an_interrupt_ends_training_at_once(tmp_path, words, delay, number, status):
