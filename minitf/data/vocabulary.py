@@ -270,7 +270,8 @@ def _load(model: bytes, name: str) -> Any:
     processor = SentencePieceProcessor()
     try:
         processor.load_from_serialized_proto(model)
-    except RuntimeError as error:
+        processor.id_to_piece(list(range(len(processor))))
+    except (RuntimeError, UnicodeDecodeError) as error:  # the latter for a damaged piece
         raise UserError(f"{name} is not a sentencepiece model; give the file that training wrote") from error
     found = processor.pad_id(), processor.unk_id(), processor.bos_id(), processor.eos_id()
     if found != (PAD, UNK, BOS, EOS):
