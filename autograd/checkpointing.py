@@ -193,4 +193,4 @@ class _Part:
 
 def _outlines(saved: Sequence[Any]) -> list[Any]:
     """Shape and dtype of arrays, the type of anything else: to tell one op's memory from another's."""
-    return [(a.shape, str(a.dtype)) if hasattr(a, "dtype") else type(a).__name__ for a in saved]
+    return [(a.shape, a.dtype) if hasattr(a, "dtype") else type(a).__name__ for a in saved]

@@ -8,9 +8,11 @@ import weakref
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from autograd.engine import Op, Watcher, owner_of, watch
+from autograd.inspect.chart import draw_timeline
 from autograd.inspect.modules import ModuleListener, listen
 from autograd.inspect.text import readable_array, readable_bytes, readable_place, table
 from autograd.tensor import Tensor
@@ -29,8 +31,8 @@ def memory(model: Any = None) -> Iterator[Memory]:
             …a training step…
         print(m)
 
-    What was there before (parameters, moments, data) is not counted, nor is what lives only inside one op's forward or
-    backward pass.  With the `model`, arrays are told apart by layer and gradients by parameter.  While `tracemalloc`
+    What was there before (parameters, moments, data) is not counted, save the ids that an embedding keeps; nor is what
+    lives only inside one op's forward or backward pass.  With the `model`, arrays are told apart by layer and gradients by parameter.  While `tracemalloc`
     is tracing, the peak that it measured stands beside.
 
     Raises: TypeError for a model without `children()`
@@ -175,7 +177,7 @@ class Memory(Watcher, ModuleListener):
         self._during = f"{type(op).__name__} backward ({readable_place(op.where)})"
         layer = self._keepers.get(op, (None, []))[0]
         for g in g_outputs:
-            self._follow(g, f"sum of gradients for {type(op).__name__}", layer, backward=True)
+            self._follow(g, f"gradient for {type(op).__name__}", layer, backward=True)
 
     def after_backward(self, op: Op, g_inputs: Sequence[Any]) -> None:
         layer, kept = self._keepers.get(op, (None, []))
@@ -260,6 +262,13 @@ class Memory(Watcher, ModuleListener):
 
     def __str__(self) -> str:
         return self.table()
+
+    def draw(self, path: str | Path) -> None:
+        """Write the timeline with its peak to `path` as an SVG picture."""
+        peak = self._peak
+        label = f"peak {readable_bytes(self.timeline[peak].live_bytes)}, in {self.timeline[peak].during or 'nothing'}"
+        points = [(moment.ms, moment.live_bytes) for moment in self.timeline]
+        Path(path).write_text(draw_timeline(points, peak, label), encoding="utf-8")
 
 
 def _share(part: int, whole: int) -> tuple[str, str]:
