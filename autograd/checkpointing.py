@@ -72,6 +72,7 @@ class _Segment(Watcher):
     def __init__(self, call: Call):
         self.call: Call | None = call
         self.random_state = random.get_state()
+        self.first_row = random.get_first_row()
         self.parts: list[_Part] = []
         self.parent: _Segment | None = None
         self.is_recording = False
@@ -127,14 +128,16 @@ class _Segment(Watcher):
                     "before the backward pass; change a copy instead, or make the change after backward()"
                 )
         fn, args, kwargs = self.call
-        outer_state = random.get_state()
+        outer_state, outer_row = random.get_state(), random.get_first_row()
         random.set_state(self.random_state)
+        random.set_first_row(self.first_row)
         second = _SecondRun(self.parts)
         try:
             with enable_grad(), _enter(second):
                 fn(*args, **kwargs)
         finally:
             random.set_state(outer_state)
+            random.set_first_row(outer_row)
         second.check_complete()
         self.call, self.parts = None, []
 

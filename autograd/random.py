@@ -4,6 +4,9 @@ The generator is Philox4x64-10 (Salmon et al. 2011, "Parallel Random Numbers: As
 advance, only a key and a counter, so any device can draw the same mask and a resumed run continues with the masks that
 it would have had.  The key is (seed, site); the counter is (block, step, 0, 0), where block counts from 1 in steps of
 four 64-bit words.  Each element takes 16 bits, in little-endian order: probabilities are multiples of 1/65536.
+
+Arrays may be parts of larger ones: some rows (sentences) of a batch, whose others are in other processes.  They draw
+their rows of the mask that the whole batch would have, so that the result does not depend on who computes what.
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ from typing import Any
 import numpy as np
 
 LEVELS = 65536  # 16 bits an element
+SITES_PER_BATCH = 2**32  # more than any graph has
 
 
 class _Stream(threading.local):
@@ -23,6 +27,7 @@ class _Stream(threading.local):
     seed = 0
     step = 0
     site = 0
+    first_row = 0
 
 
 _stream = _Stream()
@@ -33,11 +38,16 @@ def manual_seed(seed: int) -> None:
     if not 0 <= seed < 2**64:
         raise ValueError(f"seed={seed} is outside 0 … 2**64 - 1; choose a non-negative integer")
     set_state((seed, 0, 0))
+    set_first_row(0)
 
 
-def begin_step(step: int) -> None:
-    """Number the draws that follow from site 0 of `step`: what one step draws never depends on another."""
-    _stream.step, _stream.site = step, 0
+def begin_step(step: int, batch: int = 0, first_row: int = 0) -> None:
+    """Number the draws that follow from the first site of a batch of `step`: what one draws never depends on another.
+
+    first_row: where the arrays that follow begin in those of the whole batch, along their first axis
+    """
+    _stream.step, _stream.site = step, batch * SITES_PER_BATCH
+    set_first_row(first_row)
 
 
 def get_state() -> tuple[int, int, int]:
@@ -48,6 +58,18 @@ def get_state() -> tuple[int, int, int]:
 def set_state(state: tuple[int, int, int]) -> None:
     """Continue from what `get_state` returned."""
     _stream.seed, _stream.step, _stream.site = state
+
+
+def get_first_row() -> int:
+    """Which row of the whole batch is the first one at hand; no state of the generator, but a place in its masks."""
+    return _stream.first_row
+
+
+def set_first_row(row: int) -> None:
+    """Draw as if the arrays that follow were rows `row`, `row` + 1, … of larger ones."""
+    if row < 0:
+        raise ValueError(f"first_row={row} is negative; rows count from 0")
+    _stream.first_row = row
 
 
 def threshold(p: float) -> int:
@@ -63,18 +85,23 @@ def threshold(p: float) -> int:
 def keep_mask(shape: tuple[int, ...], p: float) -> tuple[np.ndarray, float]:
     """A mask that drops with probability `p`, and the factor 1 / P(keep) that preserves the mean.
 
-    Every call takes the next site of the present step.
+    Every call takes the next site of the present step, and of its mask the rows from `first_row` on.
 
     Shapes: -> bool `shape`
     """
     drop_below = threshold(p)
     site, _stream.site = _stream.site, _stream.site + 1
-    return bits(_stream.seed, _stream.step, site, shape) >= drop_below, LEVELS / (LEVELS - drop_below)
+    return bits(_stream.seed, _stream.step, site, shape, _stream.first_row) >= drop_below, LEVELS / (LEVELS - drop_below)
 
 
-def bits(seed: int, step: int, site: int, shape: tuple[int, ...]) -> np.ndarray[Any, np.dtype[np.uint16]]:
-    """The 16 random bits of every element.  Shapes: -> uint16 `shape`"""
+def bits(
+    seed: int, step: int, site: int, shape: tuple[int, ...], first_row: int = 0
+) -> np.ndarray[Any, np.dtype[np.uint16]]:
+    """The 16 random bits of every element of rows `first_row`, … of an array.  Shapes: -> uint16 `shape`"""
     size = math.prod(shape)
-    counter = np.array([0, step, 0, 0], np.uint64)
-    words = np.random.Philox(key=np.array([seed, site], np.uint64), counter=counter).random_raw(-(-size // 4))
-    return words.astype("<u8", copy=False).view("<u2")[:size].reshape(shape)
+    start = first_row * math.prod(shape[1:])
+    block, skipped = divmod(start, 16)  # elements a block of four words
+    counter = np.array([block, step, 0, 0], np.uint64)
+    philox = np.random.Philox(key=np.array([seed, site], np.uint64), counter=counter)
+    words = philox.random_raw(-(-(skipped + size) // 4))
+    return words.astype("<u8", copy=False).view("<u2")[skipped : skipped + size].reshape(shape)

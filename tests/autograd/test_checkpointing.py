@@ -257,6 +257,22 @@ def test_the_random_state_is_not_moved_by_the_second_run():
     assert random.get_state() == (1, 8, 0)
 
 
+def test_the_second_run_draws_the_rows_of_the_first():
+    """The graph of rows 5, 6, … of a batch is walked after the rows of another have been computed."""
+    random.manual_seed(1)
+    gradients = []
+    for run in (lambda net, x: net(x), checkpoint):
+        net, x = Net(), random_leaf(4, 8)
+        random.begin_step(7, first_row=5)
+        y = run(net, x)
+        random.begin_step(8, first_row=2)
+        y.backward(np.ones(y.shape))
+        assert random.get_first_row() == 2
+        gradients.append(x.grad.data)
+    random.set_first_row(0)
+    np.testing.assert_array_equal(*gradients)
+
+
 def test_the_random_state_is_put_back_after_an_error():
     calls = []
 

@@ -40,6 +40,7 @@ def stream_of_others():
     before = random.get_state()
     yield
     random.set_state(before)
+    random.set_first_row(0)
 
 
 # ---- The generator ----
@@ -173,6 +174,43 @@ def test_every_thread_counts_for_itself():
     assert random.get_state() == (1, 2, 3)
     random.set_state((1, 2, 0))
     np.testing.assert_array_equal(random.keep_mask((50,), 0.5)[0], seen["mask"])
+
+
+# ---- Parts of a batch ----
+
+
+@pytest.mark.parametrize("shape", [(7, 5), (7, 3, 16), (7,), (7, 2, 3, 1)])
+def test_rows_of_a_batch_draw_their_rows_of_its_mask(shape):
+    """Whoever computes them: rows that begin amidst a block of the generator, too."""
+    random.set_state((4, 5, 6))
+    whole = random.keep_mask(shape, 0.4)[0]
+    for first, stop in ((0, 7), (0, 3), (3, 4), (2, 7), (7, 7)):
+        random.set_state((4, 5, 6))
+        random.set_first_row(first)
+        np.testing.assert_array_equal(random.keep_mask((stop - first, *shape[1:]), 0.4)[0], whole[first:stop])
+
+
+def test_the_batches_of_a_step_have_sites_of_their_own():
+    random.begin_step(3, batch=1)
+    assert random.get_state()[1:] == (3, 2**32)
+    later = random.keep_mask((50,), 0.5)[0]
+    random.begin_step(3)
+    for _ in range(4):
+        random.keep_mask((50,), 0.5)
+    random.begin_step(3, batch=1)  # whatever the batch before has drawn
+    np.testing.assert_array_equal(random.keep_mask((50,), 0.5)[0], later)
+
+
+def test_a_step_and_a_seed_begin_at_the_first_row():
+    random.begin_step(1, first_row=9)
+    assert random.get_first_row() == 9
+    random.begin_step(2)
+    assert random.get_first_row() == 0
+    random.begin_step(1, first_row=9)
+    random.manual_seed(0)
+    assert random.get_first_row() == 0
+    with pytest.raises(ValueError, match="first_row=-1 is negative"):
+        random.begin_step(1, first_row=-1)
 
 
 # ---- Probabilities ----
