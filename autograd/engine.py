@@ -431,6 +431,9 @@ def _finish_leaf(leaf: Tensor, total: _Sum, capture: set | None, captured: dict)
     else:
         leaf.grad.data[...] += g
         leaf.grad.version[0] += 1
+    if capture is None and leaf.grad_hooks:
+        for grad_hook in list(leaf.grad_hooks):
+            grad_hook(leaf)
 
 
 def grad(

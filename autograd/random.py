@@ -91,7 +91,9 @@ def keep_mask(shape: tuple[int, ...], p: float) -> tuple[np.ndarray, float]:
     """
     drop_below = threshold(p)
     site, _stream.site = _stream.site, _stream.site + 1
-    return bits(_stream.seed, _stream.step, site, shape, _stream.first_row) >= drop_below, LEVELS / (LEVELS - drop_below)
+    return bits(_stream.seed, _stream.step, site, shape, _stream.first_row) >= drop_below, LEVELS / (
+        LEVELS - drop_below
+    )
 
 
 def bits(

@@ -22,7 +22,7 @@ class Tensor:
     Raises: TypeError for requires_grad=True on data that is not floating point.
     """
 
-    __slots__ = ("__weakref__", "_requires_grad", "data", "grad", "hooks", "index", "op", "version")
+    __slots__ = ("__weakref__", "_requires_grad", "data", "grad", "grad_hooks", "hooks", "index", "op", "version")
     data: Any
     _requires_grad: bool
     __array_ufunc__ = None  # `ndarray * Tensor` comes to Tensor.__rmul__ instead of looping over elements
@@ -39,6 +39,7 @@ class Tensor:
         self.index = 0  # which output of `op`
         self.version = [0]  # counts in-place changes, shared by all views of one memory
         self.hooks: list[Callable] | None = None
+        self.grad_hooks: list[Callable] | None = None
         self.requires_grad = requires_grad
 
     # ---- What it is ----
@@ -152,6 +153,17 @@ class Tensor:
         else:
             self.op.hooks = self.op.hooks if self.op.hooks is not None else {}
             hooks = self.op.hooks.setdefault(self.index, [])
+        hooks.append(hook)
+        return lambda: hooks.remove(hook)
+
+    def register_post_accumulate_grad_hook(self, hook: Callable[[Tensor], None]) -> Callable[[], None]:
+        """Call `hook(self)` when a backward pass has added all that it sends to this leaf to its `grad`.
+
+        The pass may still be on its way to other leaves.  Returns a function that removes the hook.
+        """
+        if not (self.requires_grad and self.op is None):
+            raise RuntimeError("only a leaf that requires a gradient has one added to its grad; use register_hook")
+        hooks = self.grad_hooks = self.grad_hooks if self.grad_hooks is not None else []
         hooks.append(hook)
         return lambda: hooks.remove(hook)
 

@@ -35,6 +35,7 @@ class Batch:
     source: np.ndarray  # [B, S] int32, source then EOS
     target_in: np.ndarray  # [B, T] int32, BOS then target
     target_out: np.ndarray  # [B, T] int32, target then EOS
+    first_row: int = 0  # which row of a whole batch row 0 is, where this is a part of one
 
     @property
     def source_tokens(self) -> int:
@@ -71,19 +72,28 @@ def collate(
     Shapes: sources B × [s], targets B × [t] -> source [B, S = max s + 1], target_in and target_out [B, T = max t + 1]
     """
     if targets is None:
-        return _padded(*_end_to_end(sources), last=EOS)
+        ids, lengths = _end_to_end(sources)
+        return _padded(ids, lengths, int(lengths.max()), last=EOS)
     if len(sources) != len(targets):
         raise ValueError(f"{len(sources)} sources do not pair with {len(targets)} targets")
     indices = np.arange(len(sources)) if indices is None else indices
     return _paired(indices, _end_to_end(sources), _end_to_end(targets))
 
 
-def _paired(indices: np.ndarray, sources: EndToEnd, targets: EndToEnd) -> Batch:
+def _paired(
+    indices: np.ndarray,
+    sources: EndToEnd,
+    targets: EndToEnd,
+    longest: tuple[int, int] | None = None,
+    first_row: int = 0,
+) -> Batch:
+    source_length, target_length = longest or (int(sources[1].max()), int(targets[1].max()))
     return Batch(
         indices,
-        source=_padded(*sources, last=EOS),
-        target_in=_padded(*targets, first=BOS),
-        target_out=_padded(*targets, last=EOS),
+        source=_padded(*sources, source_length, last=EOS),
+        target_in=_padded(*targets, target_length, first=BOS),
+        target_out=_padded(*targets, target_length, last=EOS),
+        first_row=first_row,
     )
 
 
@@ -94,9 +104,11 @@ def _end_to_end(sentences: Sequence[Ids]) -> EndToEnd:
     return np.concatenate(sentences, dtype=np.int32, casting="unsafe"), lengths
 
 
-def _padded(ids: np.ndarray, lengths: np.ndarray, *, first: int | None = None, last: int | None = None) -> np.ndarray:
+def _padded(
+    ids: np.ndarray, lengths: np.ndarray, longest: int, *, first: int | None = None, last: int | None = None
+) -> np.ndarray:
     """[B, longest + 1] int32: each sentence after `first` or before `last`, then PAD."""
-    rows = np.full((len(lengths), int(lengths.max()) + 1), PAD, np.int32)
+    rows = np.full((len(lengths), longest + 1), PAD, np.int32)
     if first is None:
         body = rows[:, :-1]
     else:
@@ -152,29 +164,44 @@ class Batches:
         return self
 
     def __next__(self) -> Batch:
-        batch = self.batch(self.epoch, self.position)
+        return self.batch(*self.next_place())
+
+    def next_place(self) -> tuple[int, int]:
+        """(epoch, position) of the next batch, which the iteration passes over: for those who want a part of it."""
+        place = self.epoch, self.position
         self.position += 1
         if self.position == self.per_epoch:
             self.epoch, self.position = self.epoch + 1, 0
-        return batch
+        return place
 
     def batch(self, epoch: int, position: int) -> Batch:
         """Batch number `position` of an epoch, both counted from 0; does not move the iteration."""
+        batch = self.part(epoch, position, 0, 1)
+        assert batch is not None  # a whole batch has a row
+        return batch
+
+    def part(self, epoch: int, position: int, part: int, parts: int) -> Batch | None:
+        """One of `parts` nearly equal runs of rows of a batch, as wide as the whole batch; None where it has no row."""
         if epoch < 0 or not 0 <= position < self.per_epoch:
             raise IndexError(
                 f"batch {position} of epoch {epoch}: an epoch has {self.per_epoch} batches, counted from 0"
             )
-        return self._batch(epoch if self.shuffle else None, position)
+        return self._part(epoch if self.shuffle else None, position, part, parts)
 
     def iterate(self, epoch: int, start: int = 0) -> Iterator[Batch]:
         """The batches of one epoch from `start` to its end; does not move the iteration."""
         for position in range(start, self.per_epoch):
             yield self.batch(epoch, position)
 
-    def one_epoch(self) -> Iterator[Batch]:
-        """Every pair once in an order that never changes, short sentences first: for validation."""
-        for position in range(self.per_epoch):
-            yield self._batch(None, position)
+    def one_epoch(self, first: int = 0, stride: int = 1) -> Iterator[Batch]:
+        """Every pair once in an order that never changes, short sentences first: for validation.
+
+        Of its batches, number `first` and every `stride`-th from there.
+        """
+        for position in range(first, self.per_epoch, stride):
+            batch = self._part(None, position, 0, 1)
+            assert batch is not None  # a whole batch has a row
+            yield batch
 
     def state(self) -> dict[str, Any]:
         """Where the next batch stands, and what that position is a position in; plain values, fit for JSON."""
@@ -218,11 +245,16 @@ class Batches:
                 f"pairs, the longest of which takes {longest} tokens a side; raise it, or lower max_length"
             )
 
-    def _batch(self, epoch: int | None, position: int) -> Batch:
+    def _part(self, epoch: int | None, position: int, part: int, parts: int) -> Batch | None:
         pairs, turns = self._order(epoch)
         turn = turns[position]
         indices = pairs[self._bounds[turn] : self._bounds[turn + 1]]
-        return _paired(indices, self.corpus.sources(indices), self.corpus.targets(indices))
+        first, stop = len(indices) * part // parts, len(indices) * (part + 1) // parts
+        if first == stop:
+            return None
+        width = int(self.corpus.source_lengths[indices].max()), int(self.corpus.target_lengths[indices].max())
+        rows = indices[first:stop]
+        return _paired(rows, self.corpus.sources(rows), self.corpus.targets(rows), width, first)
 
     def _order(self, epoch: int | None) -> tuple[np.ndarray, np.ndarray]:
         """(pairs in order of length, batches in order of appearance) of an epoch; None is the order never shuffled."""

@@ -114,6 +114,31 @@ def test_retain_grad_adds_up_over_two_passes():
     assert middle.grad.item() == 6.0
 
 
+def test_post_accumulate_hook_sees_the_leaf_with_its_whole_grad():
+    """The other leaf, nearer to the beginning, has none yet: the pass is still on its way."""
+    x, w = leaf(2.0), leaf(3.0)
+    w.grad = Tensor([1.0])
+    seen = []
+    remove = w.register_post_accumulate_grad_hook(lambda p: seen.append((p is w, p.grad.item(), x.grad)))
+    middle = ag.exp(x)
+    (middle * 0.0 + w * w).sum().backward()
+    assert seen == [(True, 7.0, None)]
+    assert x.grad is not None
+    remove()
+    (w * 1).sum().backward()
+    assert len(seen) == 1
+
+
+def test_post_accumulate_hook_is_for_what_accumulates():
+    x = leaf(2.0)
+    with pytest.raises(RuntimeError, match="only a leaf that requires a gradient"):
+        (x * 2).register_post_accumulate_grad_hook(lambda p: None)
+    with pytest.raises(RuntimeError, match="only a leaf that requires a gradient"):
+        Tensor([1.0]).register_post_accumulate_grad_hook(lambda p: None)
+    x.register_post_accumulate_grad_hook(lambda p: pytest.fail("nothing was added to x.grad"))
+    ag.grad(x * 3, x)
+
+
 # ---- grad() ----
 
 

@@ -284,3 +284,40 @@ def test_fill_on_multi30k(tmp_path):
     tokens = sum(batch.source_tokens + batch.target_tokens for batch in epoch)
     assert tokens / sum(batch.padded_tokens for batch in epoch) > 0.94
     assert len(epoch) <= 120
+
+
+# ---- parts of a batch ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("parts", [1, 2, 3, 7, 40])
+def test_the_parts_of_a_batch_are_its_rows_in_order(parts):
+    """As wide as the whole, so that a position is the same place in both; some are empty where rows are few."""
+    batches = Batches(typical(300), 512, seed=1)
+    for position in range(0, batches.per_epoch, 3):
+        whole = batches.batch(2, position)
+        pieces = [batches.part(2, position, part, parts) for part in range(parts)]
+        found = [piece for piece in pieces if piece is not None]
+        assert len(found) == min(parts, len(whole.indices))
+        sizes = [0 if piece is None else len(piece.indices) for piece in pieces]
+        assert max(sizes) - min(sizes) <= 1
+        assert [piece.first_row for piece in found] == [sum(sizes[:i]) for i in range(parts) if sizes[i]]
+        for name in ("indices", "source", "target_in", "target_out"):
+            np.testing.assert_array_equal(
+                np.concatenate([getattr(piece, name) for piece in found]), getattr(whole, name)
+            )
+        assert sum(piece.target_tokens for piece in found) == whole.target_tokens
+        assert sum(piece.padded_tokens for piece in found) == whole.padded_tokens
+
+
+def test_places_are_those_of_the_batches():
+    batches, others = Batches(typical(100), 128, seed=1), Batches(typical(100), 128, seed=1)
+    for _ in range(2 * batches.per_epoch + 1):
+        assert same(batches.batch(*batches.next_place()), next(others))
+    assert batches.state() == others.state()
+
+
+def test_an_epoch_is_shared_out_by_whole_batches():
+    batches = Batches(typical(300), 256, shuffle=False)
+    shares = [list(batches.one_epoch(first, 3)) for first in range(3)]
+    every = list(batches.one_epoch())
+    assert all_same(every, [shares[i % 3][i // 3] for i in range(len(every))])
