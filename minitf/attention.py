@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 import autograd as ag
 from autograd import Tensor
+from autograd.backend import backend_of
 from minitf.data.vocabulary import PAD
 from minitf.layers import Dropout, Initializer, Linear, Module
 
@@ -24,6 +26,9 @@ class MultiHeadAttention(Module):
 
     The H projections of a kind are one matrix: W^Q and W^K are [H · K, D], W^V is [H · d_v, D].
     """
+
+    record: Callable[[Tensor], object] | None = None
+    """Is given the weights [B, H, T, S] of every call while it is set; see `minitf.attention_weights`."""
 
     def __init__(self, d_model: int, heads: int, d_k: int, d_v: int, dropout: float, init: Initializer):
         self.heads = heads
@@ -43,12 +48,24 @@ class MultiHeadAttention(Module):
     def attend(self, q: Tensor, k: Tensor, v: Tensor, mask: Array | None = None, is_causal: bool = False) -> Tensor:
         """Attention between projected heads.  Shapes: q [B, H, T, K], k [B, H, S, K], v [B, H, S, d_v] -> [B, T, D]"""
         p = self.dropout.p if self.training else 0.0
+        if self.record is not None:
+            self.record(weights_of(q.detach(), k.detach(), mask, is_causal))
         return self.output(join_heads(ag.scaled_dot_product_attention(q, k, v, mask, is_causal=is_causal, dropout=p)))
 
     def split_heads(self, x: Tensor) -> Tensor:
         """Shapes: [B, T, H · K] -> [B, H, T, K], a view"""
         b, t, width = x.shape
         return x.reshape(b, t, self.heads, width // self.heads).swapaxes(1, 2)
+
+
+def weights_of(q: Tensor, k: Tensor, mask: Array | None = None, is_causal: bool = False) -> Tensor:
+    """softmax(q kᵀ / √K): the fused op keeps its weights to itself, but applied to the identity it gives them.
+
+    Shapes: q [B, H, T, K], k [B, H, S, K], mask bool broadcastable to [B, H, T, S] -> [B, H, T, S]
+    """
+    xp = backend_of([k.data]).xp
+    identity = Tensor(xp.eye(k.shape[2], dtype=k.dtype))
+    return ag.scaled_dot_product_attention(q, k, identity, mask, is_causal=is_causal)
 
 
 def join_heads(x: Tensor) -> Tensor:

@@ -25,6 +25,7 @@ from minitf.errors import UserError
 from minitf.search import BeamSearchConfig, Decoder, Hypothesis, beam_search
 
 if TYPE_CHECKING:
+    from minitf.attention_weights import SentenceAttention
     from minitf.config import RunConfig
     from minitf.rundir import RunDirectory
     from minitf.transformer import Transformer
@@ -186,6 +187,44 @@ class Translator:
             for (best,) in self._translate(chunk, search, max_tokens_per_batch, progress, first_line):
                 yield best.text
             first_line += len(chunk)
+
+    def attention(
+        self,
+        source: str,
+        target: str | None = None,
+        *,
+        beam: int | None = None,
+        alpha: float | None = None,
+        max_extra_length: int | None = None,
+    ) -> SentenceAttention:
+        """Where every head of the model looks while it reads `source` and writes `target`, by default its translation.
+
+        beam, alpha, max_extra_length: how the translation is searched for, as in `translate`
+        Raises: UserError for a blank source, and for one so long that it is translated in pieces
+        """
+        (ids,) = self.vocabulary.encode([source])
+        if not ids:
+            raise UserError("the source is blank; give a sentence")
+        if len(ids) > self.max_source_length:
+            raise UserError(
+                f"the source has {len(ids)} subwords, more than the {self.max_source_length} the model knows, and is "
+                "translated in pieces; give one of these"
+            )
+        given = None if target is None else (*self.vocabulary.encode([target])[0], EOS)
+        return self._attention(
+            ids, given, _changed(self.search, beam=beam, alpha=alpha, max_extra_length=max_extra_length)
+        )
+
+    def _attention(self, ids: list[int], target: Sequence[int] | None, search: BeamSearchConfig) -> SentenceAttention:
+        """Of one piece of a line; `target` ends with EOS, None stands for the best translation."""
+        from minitf.attention_weights import sentence_attention
+
+        source = [*ids, EOS]
+        with self._one_at_a_time:
+            if target is None:
+                ((best, *_),) = beam_search(self.model, np.array([source]), search)
+                target = (*best.tokens, EOS) if best.finished else best.tokens
+            return sentence_attention(self.model, self.vocabulary, source, target)
 
     def _translate(
         self,
