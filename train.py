@@ -84,6 +84,8 @@ def train(run, progress, stop) -> None:
             clip = config.optimizer.clip_norm
             optimizer.step(rate, (1.0 if clip is None or norm <= clip else clip / norm) / update.target_tokens)
             state.count(update)
+            if run.moving_average is not None:
+                run.moving_average.update(optimizer.step_count)
         else:
             training.leave_out(run, step, update, batches, progress.say)
         state.step = step
@@ -97,7 +99,7 @@ def train(run, progress, stop) -> None:
         # ---- 5. validate and save ----
         if training.owes_validation(run):
             training.validate(run, stop, progress.say)
-        if step % config.save_every == 0:  # after the lines of the log, which the checkpoint then covers
+        if training.owes_checkpoint(run):  # after the lines of the log, which the checkpoint then covers
             training.save(run)
             saved_step = step
 

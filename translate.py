@@ -37,7 +37,9 @@ def main(argv: Sequence[str]) -> None:
     set_up_computer(config.threads)
     hypotheses = []
     with open_output(config.output) as write, watch(config, line_count) as (progress, warn):
-        translator = Translator.load(config.run, average=config.average, checkpoint=config.checkpoint, warn=warn)
+        translator = Translator.load(
+            config.run, average=config.average, checkpoint=config.checkpoint, weights=config.weights, warn=warn
+        )
         lines, must_wait = open_input(config)
         for translation in translator.translate_stream(
             lines,
@@ -53,7 +55,7 @@ def main(argv: Sequence[str]) -> None:
                 hypotheses.append(translation)
     beside = sys.stderr if config.output is None else sys.stdout  # the translations, never among them
     if references is not None and beside is not None:
-        print_scores(hypotheses, references, beside)
+        print_scores(hypotheses, references, config.bleu_tokenize, beside)
 
 
 # ---- Input -------------------------------------------------------------------------------------------------------
@@ -151,11 +153,11 @@ def watch(
         yield bar.update, warn
 
 
-def print_scores(hypotheses: list[str], references: list[str], file: TextIO) -> None:
+def print_scores(hypotheses: list[str], references: list[str], tokenize: str, file: TextIO) -> None:
     """BLEU with its signature, chrF, and exact matches."""
     from minitf.metrics import bleu, chrf, exact_match
 
-    print(bleu(hypotheses, references), file=file)
+    print(bleu(hypotheses, references, tokenize=tokenize), file=file)
     print(chrf(hypotheses, references), file=file)
     print(f"exact match {100 * exact_match(hypotheses, references):.1f} % of {len(references):,} lines", file=file)
 

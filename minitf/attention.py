@@ -30,12 +30,24 @@ class MultiHeadAttention(Module):
     record: Callable[[Tensor], object] | None = None
     """Is given the weights [B, H, T, S] of every call while it is set; see `minitf.attention_weights`."""
 
-    def __init__(self, d_model: int, heads: int, d_k: int, d_v: int, dropout: float, init: Initializer):
+    def __init__(
+        self,
+        d_model: int,
+        heads: int,
+        d_k: int,
+        d_v: int,
+        dropout: float,
+        init: Initializer,
+        *,
+        bias: bool = True,
+        gain: float = 1.0,
+    ):
+        """gain: factor on the starting values of query, key and value."""
         self.heads = heads
-        self.query = Linear(d_model, heads * d_k, init)
-        self.key = Linear(d_model, heads * d_k, init)
-        self.value = Linear(d_model, heads * d_v, init)
-        self.output = Linear(heads * d_v, d_model, init)
+        self.query = Linear(d_model, heads * d_k, init, bias=bias, gain=gain)
+        self.key = Linear(d_model, heads * d_k, init, bias=bias, gain=gain)
+        self.value = Linear(d_model, heads * d_v, init, bias=bias, gain=gain)
+        self.output = Linear(heads * d_v, d_model, init, bias=bias)
         self.dropout = Dropout(dropout)
 
     def __call__(

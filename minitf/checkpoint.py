@@ -101,13 +101,15 @@ def _mean(readers: Sequence[Reader], name: str) -> Array:
 
 
 class CheckpointStore:
-    """The checkpoints of one run, `step-00001000.safetensors` and so on.
+    """The checkpoints of one run, `step-00001000.safetensors` and so on, and the weights of its best validation,
+    `best-00000900.safetensors`.
 
     With `keep`, for the process that trains (it holds the run's lock): the folder is made, what a killed process left
     half-written is removed, and `save` keeps the last `keep`. Without, for reading only.
     """
 
     PATTERN = re.compile(r"step-(\d{8,})\.safetensors")
+    BEST_PATTERN = re.compile(r"best-(\d{8,})\.safetensors")
 
     def __init__(self, folder: Path, keep: int | None = None) -> None:
         self.folder = Path(folder)
@@ -118,7 +120,7 @@ class CheckpointStore:
             raise ValueError(f"keep={keep} would delete every checkpoint")
         with os_errors_explained(f"prepare {folder}", CheckpointError):
             self.folder.mkdir(parents=True, exist_ok=True)
-            remove_leftovers(self.folder, "step-")
+            remove_leftovers(self.folder, "(step|best)-")
 
     def path(self, step: int) -> Path:
         """Where the checkpoint of a step is."""
@@ -126,12 +128,15 @@ class CheckpointStore:
 
     def steps(self) -> list[int]:
         """The steps that there are files for, oldest first; whether they are whole is not looked at."""
+        return self._steps_in_names(self.PATTERN)
+
+    def _steps_in_names(self, pattern: re.Pattern[str]) -> list[int]:
         with os_errors_explained(f"read {self.folder}", CheckpointError):
             try:
                 names = os.listdir(self.folder)
             except FileNotFoundError:
                 return []  # nothing saved yet
-        return sorted(int(match[1]) for match in map(self.PATTERN.fullmatch, names) if match)
+        return sorted(int(match[1]) for match in map(pattern.fullmatch, names) if match)
 
     def save(self, step: int, arrays: Mapping[str, Array], state: Mapping[str, Any]) -> Path:
         """Write the checkpoint of a step, and only when it is safe delete all but the last `keep`.
@@ -163,6 +168,36 @@ class CheckpointStore:
             return read_state(self.path(step)).get("on_schedule") is False
         except DamagedCheckpointError:
             return False
+
+    # ---- The best one ----
+
+    def best_path(self, step: int) -> Path:
+        """Where the weights are kept if the validation of a step is the best."""
+        return self.folder / f"best-{step:08d}.safetensors"
+
+    def best_step(self) -> int | None:
+        """The step of the best validation whose weights are kept; None where there are none."""
+        return max(self._steps_in_names(self.BEST_PATTERN), default=None)
+
+    def save_best(self, step: int, arrays: Mapping[str, Array], state: Mapping[str, Any]) -> None:
+        """Write the weights of the best validation so far.
+
+        Older ones stay until `forget_best`: a run that is killed before its next checkpoint goes on from the one
+        before, for which they are still the best.
+
+        Raises: as `save`.
+        """
+        save(self.best_path(step), arrays, state)
+
+    def forget_best(self, but: int) -> None:
+        """Delete the weights of all best validations but that of one step: those that were beaten, and those that a
+        resumed run has yet to come to."""
+        with os_errors_explained(f"delete old checkpoints in {self.folder}", CheckpointError):
+            for step in self._steps_in_names(self.BEST_PATTERN):
+                if step != but:
+                    self.best_path(step).unlink()
+
+    # ---- Finding one ----
 
     def load(self, step: int, prefix: str = "") -> tuple[dict[str, Array], dict[str, Any]]:
         """The checkpoint of a step.

@@ -68,6 +68,13 @@ class TransformerConfig:
         unit="tokens",
         at_least=1,
     )
+    first_position: int = option(0, "number of the first position; fairseq counts from 2", unit="positions", at_least=0)
+    attention_bias: bool = option(
+        True, "biases in the projections of attention; the paper names none, its first public code has them"
+    )
+    attention_gain: float = option(
+        1.0, "factor on the starting values of query, key and value projections; fairseq has 0.7071", above=0
+    )
     share_embeddings: bool = option(
         True, "one matrix for source embedding, target embedding and output projection", source="3.4"
     )
@@ -82,6 +89,11 @@ class TransformerConfig:
             raise UserError(
                 f"d_model={self.d_model} is odd, but positions={self.positions} pairs sines with cosines; "
                 "choose an even d_model or learned positions"
+            )
+        if self.positions == "learned" and self.first_position >= self.max_positions:
+            raise UserError(
+                f"first_position={self.first_position} is not among the max_positions={self.max_positions} of learned "
+                f"positions; choose at least {self.first_position + 1} of them"
             )
         if self.positions == "sinusoidal-concatenated" and self.d_model < 4:
             raise UserError(f"d_model={self.d_model} is too small for positions={self.positions}; choose 4 or more")
@@ -183,10 +195,18 @@ class RunConfig:
     )
     patience: int | None = option(
         None,
-        "stop when the validation loss has not fallen this often; none: never",
+        "stop when this many validations in a row have brought nothing better; none: never",
         unit="validations",
         at_least=1,
         may_change=True,
+    )
+    valid_metric: Literal["loss", "bleu"] = option(
+        "loss",
+        "what makes a validation the best so far, for patience and for the checkpoint that is kept as the best; bleu "
+        "translates the validation text each time",
+    )
+    valid_beam: int = option(
+        1, "width of beam search for the BLEU of a validation; 1 is greedy", unit="hypotheses", at_least=1
     )
     on_divergence: Literal["stop", "skip"] = option(
         "stop",
@@ -194,27 +214,44 @@ class RunConfig:
         "counts it",
         may_change=True,
     )
-    valid_every: int = option(1_500, "updates between validations", unit="updates", at_least=1, may_change=True)
+    valid_every: int = option(1_500, "how often to validate, counted in valid_every_unit", at_least=1, may_change=True)
+    valid_every_unit: Literal["updates", "epochs"] = option(
+        "updates", "what valid_every counts; an epoch ends with the update that reaches its end", may_change=True
+    )
     log_every: int = option(100, "updates between lines of the log", unit="updates", at_least=1, may_change=True)
     save_every: int = option(
         1_500,
-        "updates between checkpoints; the paper's 10 minutes are 1,500 steps of 0.4 s (big: 600 of 1.0 s)",
-        unit="updates",
+        "how often to save a checkpoint, counted in save_every_unit; the paper's 10 minutes are 1,500 steps of 0.4 s "
+        "(big: 600 of 1.0 s)",
         source="6.1",
         at_least=1,
+        may_change=True,
+    )
+    save_every_unit: Literal["updates", "epochs", "minutes"] = option(
+        "updates",
+        "what save_every counts; minutes are those of training, over all resumptions, and give other checkpoints on "
+        "a faster machine",
         may_change=True,
     )
     keep_checkpoints: int = option(
         5, "checkpoints kept; older ones are deleted", unit="checkpoints", at_least=1, may_change=True
     )
-    average_checkpoints: int = option(
-        5,
-        "last checkpoints whose mean translates",
-        unit="checkpoints",
-        source="6.1",
-        at_least=1,
+    moving_average: float | None = option(
+        None,
+        "decay of an exponential moving average of the weights, such as 0.9999, which validations then measure; "
+        "none: no such average",
+        above=0,
+        below=1,
+    )
+    weights: Literal["average", "best", "moving-average"] = option(
+        "average",
+        "what translates: average, the mean of the last average_checkpoints; best, the weights of the best validation; "
+        "moving-average, that of the last checkpoint",
         may_change=True,
         section="Translation of the test text, and what translate.py starts from",
+    )
+    average_checkpoints: int = option(
+        5, "last checkpoints whose mean translates", unit="checkpoints", source="6.1", at_least=1, may_change=True
     )
     beam: int = option(
         4, "width of beam search; 1 is greedy", unit="hypotheses", source="6.1", at_least=1, may_change=True
@@ -222,6 +259,11 @@ class RunConfig:
     alpha: float = option(0.6, "exponent of the length penalty", source="6.1", at_least=0, may_change=True)
     max_extra_length: int = option(
         50, "longest output: tokens of the input plus this", unit="tokens", source="6.1", at_least=1, may_change=True
+    )
+    bleu_tokenize: Literal["13a", "intl", "char", "zh", "none"] = option(
+        "13a",
+        "how BLEU splits text, by sacrebleu's names; none: at spaces alone, for text that has been tokenized already",
+        may_change=True,
     )
 
     model: TransformerConfig = default_of(TransformerConfig)
@@ -236,24 +278,31 @@ class RunConfig:
                 f"max_tokens_per_batch={self.max_tokens_per_batch} cannot hold a sentence of "
                 f"max_length={self.max_length} tokens; choose {self.max_length} or more, or a smaller max_length"
             )
-        if self.model.positions == "learned" and self.max_length > self.model.max_positions:
+        needed = self.max_length + self.model.first_position
+        if self.model.positions == "learned" and needed > self.model.max_positions:
             raise UserError(
                 f"max_length={self.max_length} is longer than the max_positions={self.model.max_positions} of learned "
-                f"positions; choose max_positions of {self.max_length} or more, or a smaller max_length"
+                f"positions; choose max_positions of {needed} or more, or a smaller max_length"
             )
         if self.average_checkpoints > self.keep_checkpoints:
             raise UserError(
                 f"average_checkpoints={self.average_checkpoints} are more than the keep_checkpoints="
                 f"{self.keep_checkpoints} that are kept; choose keep_checkpoints of {self.average_checkpoints} or more"
             )
+        if self.weights == "moving-average" and self.moving_average is None:
+            raise UserError("weights=moving-average needs such an average; give moving_average a decay such as 0.9999")
         self._check_texts()
 
     def _check_texts(self) -> None:
         if self.train is None and (self.valid or self.test):
             given = "valid" if self.valid else "test"
             raise UserError(f"{given} is given without train; the built-in corpus brings its own: give train, too")
-        if self.patience is not None and self.train is not None and self.valid is None:
-            raise UserError(f"patience={self.patience} watches the validation loss; give valid, or patience none")
+        if self.train is None or self.valid is not None:
+            return
+        if self.patience is not None:
+            raise UserError(f"patience={self.patience} watches the validations; give valid, or patience none")
+        if self.weights == "best":
+            raise UserError("weights=best takes those of the best validation; give valid, or other weights")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -264,6 +313,10 @@ class TranslateConfig:
     input: Path | None = option(None, "text to translate, a sentence a line; none: standard input", section="Text")
     output: Path | None = option(None, "file for the translations, a line for each line; none: standard output")
     reference: Path | None = option(None, "right translations, to print the BLEU score")
+    bleu_tokenize: Literal["13a", "intl", "char", "zh", "none"] = option(
+        "13a",
+        "how BLEU splits text, by sacrebleu's names; none: at spaces alone, for text that has been tokenized already",
+    )
     errors: Literal["strict", "replace"] = option(
         "strict", "bytes that are not UTF-8: strict stops and names the line, replace puts U+FFFD"
     )
@@ -282,6 +335,11 @@ class TranslateConfig:
         at_least=1,
     )
     checkpoint: int | None = option(None, "translate with the one checkpoint of this step", unit="step", at_least=0)
+    weights: Literal["average", "best", "moving-average"] | None = option(
+        None,
+        "what translates: average, the mean of the last checkpoints; best, the weights of the best validation; "
+        "moving-average, that of the last checkpoint; none: what the run says",
+    )
     max_tokens_per_batch: int = option(
         4_096, "most input tokens computed at once, padding included", unit="tokens", section="Computer", at_least=1
     )
@@ -294,15 +352,25 @@ class TranslateConfig:
             raise UserError(
                 f"average={self.average} and checkpoint={self.checkpoint} exclude each other; choose one of the two"
             )
+        if self.weights in ("best", "moving-average") and (self.average or self.checkpoint) is not None:
+            raise UserError(
+                f"weights={self.weights} is neither an average of checkpoints nor one of them; leave out average and "
+                "checkpoint, or weights"
+            )
 
     def for_run(self, run: RunConfig) -> "TranslateConfig":
-        """This configuration with the run's beam, alpha, max_extra_length and average where none was chosen."""
+        """This configuration with the values of the run where none was chosen."""
+        weights = self.weights
+        if weights is None and self.average is None and self.checkpoint is None:
+            weights = run.weights
+        averages = self.checkpoint is None and weights in (None, "average")
         return replace(
             self,
             beam=run.beam if self.beam is None else self.beam,
             alpha=run.alpha if self.alpha is None else self.alpha,
             max_extra_length=run.max_extra_length if self.max_extra_length is None else self.max_extra_length,
-            average=run.average_checkpoints if self.average is None and self.checkpoint is None else self.average,
+            average=run.average_checkpoints if averages and self.average is None else self.average,
+            weights=weights,
         )
 
 

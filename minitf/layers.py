@@ -99,9 +99,9 @@ class Initializer:
         self.rng = np.random.Generator(np.random.PCG64(seed))
         self.dtype = np.dtype(dtype)
 
-    def glorot_uniform(self, n_out: int, n_in: int) -> Parameter:
-        """Uniform in ±√(6 / (n_in + n_out)) (Glorot & Bengio 2010).  Shapes: -> [n_out, n_in]"""
-        bound = math.sqrt(6 / (n_in + n_out))
+    def glorot_uniform(self, n_out: int, n_in: int, gain: float = 1.0) -> Parameter:
+        """Uniform in ±gain · √(6 / (n_in + n_out)) (Glorot & Bengio 2010).  Shapes: -> [n_out, n_in]"""
+        bound = gain * math.sqrt(6 / (n_in + n_out))
         return Parameter(self.rng.uniform(-bound, bound, (n_out, n_in)).astype(self.dtype))
 
     def normal(self, rows: int, width: int) -> Parameter:
@@ -116,11 +116,11 @@ class Initializer:
 
 
 class Linear(Module):
-    """y = x Wᵀ + b.  Shapes: x [..., n_in] -> [..., n_out]"""
+    """y = x Wᵀ + b, or without b.  Shapes: x [..., n_in] -> [..., n_out]"""
 
-    def __init__(self, n_in: int, n_out: int, init: Initializer):
-        self.weight = init.glorot_uniform(n_out, n_in)
-        self.bias = init.zeros(n_out)
+    def __init__(self, n_in: int, n_out: int, init: Initializer, *, bias: bool = True, gain: float = 1.0):
+        self.weight = init.glorot_uniform(n_out, n_in, gain)
+        self.bias = init.zeros(n_out) if bias else None
 
     def __call__(self, x: Tensor) -> Tensor:
         return ag.linear(x, self.weight, self.bias)

@@ -12,8 +12,8 @@ CLOCK_KEYS = ("elapsed_s", "target_tokens_per_s")
 """What depends on the clock in a line of the log. All else in the log, and every bit of the weights and moments, is the
 same whether or not a run was interrupted."""
 
-CLOCK_FIELDS = ("elapsed_s", "interval.start_s", "log_offset")
-"""The same in a `TrainState`: two times, and the length of a log that holds times."""
+CLOCK_FIELDS = ("elapsed_s", "saved_s", "interval.start_s", "log_offset")
+"""The same in a `TrainState`: three times, and the length of a log that holds times."""
 
 
 @dataclass
@@ -87,8 +87,14 @@ class TrainState:
     valid_corpus: str = ""  # fingerprints: a resumed run must not measure, or mean by a token id, something else
     vocabulary: str = ""
     best_loss: float | None = None  # lowest validation loss so far, nats a token
+    best_bleu: float | None = None  # highest BLEU of a validation so far
+    best_step: int = 0  # of the best validation, by the metric that the run goes by; its weights are kept
     validations_since_best: int = 0
     validated_step: int = 0  # the last one with a validation
+    validated_epoch: int = 0  # epochs that were complete at that step
+    saved_step: int = 0  # the last one with a checkpoint on schedule
+    saved_epoch: int = 0  # epochs that were complete at that step
+    saved_s: float = 0.0  # and `elapsed_s` then
     elapsed_s: float = 0.0  # time spent in the loop, over all its resumptions
     log_offset: int = 0  # bytes of the log at this point
     on_schedule: bool = True  # False: saved because the run stopped here; deleted once there is a newer checkpoint

@@ -6,7 +6,7 @@ import math
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -25,8 +25,11 @@ from minitf.data.text import read_lines, read_pairs
 from minitf.data.vocabulary import PAD, Vocabulary
 from minitf.errors import UserError
 from minitf.files import os_errors_explained, remove_leftovers
+from minitf.moving_average import MovingAverage
 from minitf.optim import Adam, learning_rate
 from minitf.rundir import RunDirectory, RunLog
+from minitf.schedule import checkpoint_is_due, count_checkpoint, count_validation, validation_is_due
+from minitf.selection import is_best, keep_best, validation_bleu
 from minitf.signals import StopRequest
 from minitf.state import Interval, TrainState, perplexity
 from minitf.transformer import Transformer
@@ -63,6 +66,7 @@ class Run:
     state: TrainState
     checkpoints: CheckpointStore
     log: RunLog
+    moving_average: MovingAverage | None = None
 
 
 class TrainingError(UserError):
@@ -109,6 +113,8 @@ def open_run(config: RunConfig, resume: Path | None, say: Say) -> Iterator[Run]:
             checkpoints=CheckpointStore(directory.checkpoints_path, keep=config.keep_checkpoints),
             log=stack.enter_context(RunLog(directory.log_path)),
         )
+        if config.moving_average is not None:
+            run.moving_average = MovingAverage(model.named_parameters(), config.moving_average)
         if resume is not None:
             restore(run, say)
         yield run
@@ -227,8 +233,9 @@ def mean_nll(model: Transformer, batches: Batches, stop: StopRequest | None = No
 
 
 def validate(run: Run, stop: StopRequest, say: Say) -> None:
-    """Measure the validation loss of this step, unless that has been done; a line of the log.
+    """Measure the validation loss of this step, and BLEU if that counts, unless it has been done; a line of the log.
 
+    The weights measured are those of the moving average where there is one; the best so far are kept.
     Stopped in the midst of it, the run owes it: the step's checkpoint says that it was not validated, and when the run
     goes on from there, this comes first.
     """
@@ -236,36 +243,51 @@ def validate(run: Run, stop: StopRequest, say: Say) -> None:
     if run.valid is None or state.validated_step == state.step:
         return
     start = time.perf_counter()
-    loss = mean_nll(run.model, run.valid, stop)
+    measured = measure(run, stop)
     spent_s = time.perf_counter() - start
     state.elapsed_s += spent_s
     state.interval.start_s += spent_s  # tokens a second are those of training
-    if loss is None:
-        return
-    improved = math.isfinite(loss) and (state.best_loss is None or loss < state.best_loss)
-    state.validations_since_best = 0 if improved else state.validations_since_best + 1
-    state.best_loss = loss if improved else state.best_loss
-    state.validated_step = state.step
-    run.log.append(
-        {
-            "step": state.step,
-            "epoch": run.train.epoch,
-            "valid_loss": loss,
-            "valid_perplexity": perplexity(loss),
-            "elapsed_s": state.elapsed_s,
-        }
-    )
-    say(f"step {state.step:,}: validation loss {loss:.4f}, perplexity {perplexity(loss):.3f}")
+    if measured is not None:
+        log_validation(run, *measured, say)
+
+
+def measure(run: Run, stop: StopRequest) -> tuple[float, float | None] | None:
+    """Loss and BLEU, None if it does not count, of a validation, and what follows for the state: is it the best?
+
+    None when `stop` is requested before the end.
+    """
+    metric = run.config.valid_metric
+    with run.moving_average.in_place(run.model) if run.moving_average else nullcontext():
+        loss = mean_nll(run.model, run.valid, stop) if run.valid is not None else None
+        if loss is None:
+            return None
+        score = validation_bleu(run, stop) if metric == "bleu" else None
+        if score is None and metric == "bleu":
+            return None
+        improved = is_best(metric, run.state, loss, score)
+        if improved:
+            keep_best(run, loss, score)
+    count_validation(run.state, run.train.epoch, improved, loss, score)
+    return loss, score
+
+
+def log_validation(run: Run, loss: float, score: float | None, say: Say) -> None:
+    """Write a line of the log about a validation, and say it."""
+    state = run.state
+    record = {"step": state.step, "epoch": run.train.epoch, "valid_loss": loss, "valid_perplexity": perplexity(loss)}
+    record |= {} if score is None else {"valid_bleu": score}
+    run.log.append({**record, "elapsed_s": state.elapsed_s})
+    bleu = "" if score is None else f", BLEU {score:.2f}"
+    say(f"step {state.step:,}: validation loss {loss:.4f}, perplexity {perplexity(loss):.3f}{bleu}")
 
 
 def owes_validation(run: Run) -> bool:
     """Is this a step to validate, and has it not been done?"""
-    state = run.state
-    return run.valid is not None and state.validated_step < state.step and state.step % run.config.valid_every == 0
+    return run.valid is not None and validation_is_due(run.config, run.state, run.train.epoch)
 
 
 def out_of_patience(run: Run) -> bool:
-    """Has the validation loss not fallen for `patience` validations?"""
+    """Has no validation been better than the best for `patience` of them?"""
     return run.config.patience is not None and run.state.validations_since_best >= run.config.patience
 
 
@@ -348,17 +370,19 @@ def advice(run: Run) -> str:
 
 # ---- Save and restore --------------------------------------------------------------------------------------------
 
-MODEL, OPTIMIZER = "model.", "optimizer."
+MODEL, OPTIMIZER, MOVING_AVERAGE = "model.", "optimizer.", "moving_average."
 
 
 def save(run: Run) -> None:
-    """Write a checkpoint: weights, Adam's moments and the training state, whole or not at all.
+    """Write a checkpoint: weights, Adam's moments, the moving average and the training state, whole or not at all.
 
     Raises: CheckpointError where the system refuses; TrainingError, before a byte is written, where there are weights
     or moments that are not numbers. The checkpoints that are there stay in both cases.
     """
     arrays = with_prefix(MODEL, {name: p.numpy() for name, p in run.model.named_parameters().items()})
     arrays |= with_prefix(OPTIMIZER, run.optimizer.state_arrays())
+    if run.moving_average is not None:
+        arrays |= with_prefix(MOVING_AVERAGE, run.moving_average.arrays)
     for name, array in arrays.items():
         if not np.isfinite(array).all():
             found = f"after step {run.state.step:,}, {name} is not finite"
@@ -366,8 +390,14 @@ def save(run: Run) -> None:
     run.log.sync()
     run.state.log_offset = run.log.offset
     run.state.data = run.train.state()
-    run.state.on_schedule = run.state.step % run.config.save_every == 0
+    count_checkpoint(run.config, run.state, run.train.epoch)
     run.checkpoints.save(run.state.step, arrays, run.state.to_plain())
+    run.checkpoints.forget_best(but=run.state.best_step)
+
+
+def owes_checkpoint(run: Run) -> bool:
+    """Is this a step to save a checkpoint at?"""
+    return checkpoint_is_due(run.config, run.state, run.train.epoch)
 
 
 def restore(run: Run, say: Say) -> None:
@@ -375,6 +405,7 @@ def restore(run: Run, say: Say) -> None:
     found = run.checkpoints.latest(warn=lambda message: say(f"warning: {message}"))
     if found is None:
         say("no checkpoint yet: starting from the beginning")
+        run.checkpoints.forget_best(but=0)
         run.log.truncate_to(0, say)
         return
     arrays, plain = found
@@ -383,10 +414,13 @@ def restore(run: Run, say: Say) -> None:
         check_belongings(run, state)
         run.model.load_parameters(without_prefix(MODEL, arrays))
         run.optimizer.load_state(state.step - state.skipped_updates, without_prefix(OPTIMIZER, arrays))
+        if run.moving_average is not None:
+            run.moving_average.load(without_prefix(MOVING_AVERAGE, arrays))
         run.train.restore(state.data)
     except ValueError as error:
         raise UserError(f"the last checkpoint of {run.directory.path} does not fit this run: {error}") from error
     run.state = state
+    run.checkpoints.forget_best(but=state.best_step)
     run.log.truncate_to(state.log_offset, lambda message: say(f"warning: {message}"))
     say(f"resumed after step {state.step:,}")
 

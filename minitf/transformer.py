@@ -43,18 +43,21 @@ class Positions(Module):
         self.kind = config.positions
         self.d_model = config.d_model
         self.dtype = init.dtype
+        self.first = config.first_position
         self.limit = config.max_positions if self.kind == "learned" else None
         self.fixed = np.zeros((0, config.d_model), init.dtype)  # sinusoids known so far
         if self.kind == "learned":
             self.weight = init.normal(config.max_positions, config.d_model)
 
     def __call__(self, x: Tensor, start: int = 0) -> Tensor:
-        """x + positions start, start + 1, …  Shapes: x [B, T, D] -> [B, T, D]"""
+        """x + positions start, start + 1, …, counted from the first.  Shapes: x [B, T, D] -> [B, T, D]"""
+        start += self.first
         stop = start + x.shape[1]
         if self.limit is not None:
             if stop > self.limit:
                 raise UserError(
-                    f"a sequence of {stop} tokens is longer than the {self.limit} learned positions of this model; "
+                    f"a sequence of {stop - self.first} tokens is longer than the {self.limit - self.first} learned "
+                    "positions of this model; "
                     "shorten it, or train with a larger --model.max-positions"
                 )
             return x + self.weight[start:stop]
@@ -87,7 +90,14 @@ class Residual(Module):
 
 def _attention(config: TransformerConfig, init: Initializer) -> MultiHeadAttention:
     return MultiHeadAttention(
-        config.d_model, config.heads, config.head_d_k, config.head_d_v, config.attention_dropout, init
+        config.d_model,
+        config.heads,
+        config.head_d_k,
+        config.head_d_v,
+        config.attention_dropout,
+        init,
+        bias=config.attention_bias,
+        gain=config.attention_gain,
     )
 
 

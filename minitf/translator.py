@@ -26,6 +26,7 @@ from minitf.search import BeamSearchConfig, Decoder, Hypothesis, beam_search
 
 if TYPE_CHECKING:
     from minitf.attention_weights import SentenceAttention
+    from minitf.checkpoint import CheckpointStore
     from minitf.config import RunConfig
     from minitf.rundir import RunDirectory
     from minitf.transformer import Transformer
@@ -94,6 +95,7 @@ class Translator:
         *,
         average: int | None = None,
         checkpoint: int | None = None,
+        weights: str | None = None,
         dtype: Any = None,
         warn: Callable[[str], object] | None = None,
     ) -> Translator:
@@ -101,6 +103,8 @@ class Translator:
 
         average: use the mean of the last so many checkpoints; default: what the run says, or as many as there are
         checkpoint: use the one checkpoint of this step instead
+        weights: "average"; "best", those of the best validation; "moving-average", that of the last checkpoint;
+            default: what the run says
         dtype: compute in these numbers; default: the run's
         Raises: UserError where there is no run, no checkpoint, or its parts do not belong together
         Source: section 6.1 (averaging)
@@ -111,15 +115,17 @@ class Translator:
         config = run.config()
         vocabulary = Vocabulary.load(run.vocabulary_path)
         warn = warn or _python_warning
-        weights, origin = _load_weights(run, config, average, checkpoint, warn)
+        if weights is None:
+            weights = config.weights if average is None and checkpoint is None else "average"
+        arrays, origin = _load_weights(run, config, average, checkpoint, weights, warn)
         _check_vocabulary(run.vocabulary_path, vocabulary, origin)
-        model = _build_model(config, vocabulary, weights, origin, dtype or config.dtype)
+        model = _build_model(config, vocabulary, arrays, origin, dtype or config.dtype)
         learned = config.model.positions == "learned"
         search = BeamSearchConfig(
             beam=config.beam,
             alpha=config.alpha,
             max_extra_length=config.max_extra_length,
-            max_length=config.model.max_positions if learned else None,
+            max_length=config.model.max_positions - config.model.first_position if learned else None,
         )
         # max_length counts the EOS of training sentences
         return cls(model, vocabulary, search=search, max_source_length=config.max_length - 1, warn=warn)
@@ -387,7 +393,12 @@ def _pad(sentences: Sequence[Sequence[int]]) -> np.ndarray:
 
 
 def _load_weights(
-    run: RunDirectory, config: RunConfig, average: int | None, checkpoint: int | None, warn: Callable[[str], object]
+    run: RunDirectory,
+    config: RunConfig,
+    average: int | None,
+    checkpoint: int | None,
+    weights: str,
+    warn: Callable[[str], object],
 ) -> tuple[dict[str, np.ndarray], Path]:
     """The weights to translate with, and the file to name where they do not fit."""
     from minitf import checkpoint as checkpoints
@@ -397,6 +408,10 @@ def _load_weights(
     if average is not None and average < 1:
         raise UserError(f"average={average} takes no checkpoint; choose 1 (the last) or more")
     store = checkpoints.CheckpointStore(run.checkpoints_path)
+    if weights != "average":
+        if (average or checkpoint) is not None:
+            raise UserError(f"weights={weights} excludes average={average} and checkpoint={checkpoint}; choose one")
+        return _load_best(store) if weights == "best" else _load_moving_average(store, config)
     if checkpoint is not None:
         arrays, _ = store.load(checkpoint, "model.")
         return arrays, store.path(checkpoint)
@@ -406,6 +421,24 @@ def _load_weights(
     if average is not None and len(steps) < average:
         warn(f"{run.path} has {len(steps)} checkpoints, not {average}: the mean is taken of these")
     return checkpoints.average([store.path(step) for step in steps]), store.path(steps[-1])
+
+
+def _load_best(store: CheckpointStore) -> tuple[dict[str, np.ndarray], Path]:
+    from minitf import checkpoint as checkpoints
+
+    step = store.best_step()
+    if step is None:
+        raise UserError(f"{store.folder} has no weights of a best validation; train with --valid until the first one")
+    return checkpoints.load(store.best_path(step), "model.")[0], store.best_path(step)
+
+
+def _load_moving_average(store: CheckpointStore, config: RunConfig) -> tuple[dict[str, np.ndarray], Path]:
+    steps = store.steps()
+    if config.moving_average is None:
+        raise UserError(f"the run of {store.folder} keeps no moving average; train one with --moving-average 0.9999")
+    if not steps:
+        raise UserError(f"{store.folder} has no checkpoint yet; train until the first one is saved")
+    return store.load(steps[-1], "moving_average.")[0], store.path(steps[-1])
 
 
 def _check_vocabulary(path: Path, vocabulary: Vocabulary, origin: Path) -> None:

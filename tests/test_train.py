@@ -83,6 +83,8 @@ def test_the_fingerprint_sees_what_it_must(ground, tmp_path):
     assert any("model." in name for name in found)
     assert any("optimizer.m." in name for name in found)
     assert any("optimizer.v." in name for name in found)
+    assert any("moving_average." in name for name in found)
+    assert any(name.startswith("best-0000000") for name in found)
     log = run / "log.jsonl"
     for key in ("loss", "learning_rate", "gradient_norm", "epoch", "valid_loss", "bleu", *CLOCK_KEYS):
         before = log.read_text()
@@ -179,6 +181,7 @@ def test_elapsed_time_goes_on_where_it_was(ground, copy):
 
 def test_patience_ends_a_run_and_more_of_it_goes_on(ground, tmp_path):
     flags = [*ground.flags, "--optimizer.peak-learning-rate", "1", "--valid-every", "1"]  # so high that the loss rises
+    flags += ["--moving-average", "none"]
     whole, parts = tmp_path / "whole", tmp_path / "parts"
     assert call([*flags, "--output", str(whole), "--patience", "3"]) == 0
     assert call([*flags, "--output", str(parts), "--patience", "1"]) == 0
@@ -189,6 +192,153 @@ def test_patience_ends_a_run_and_more_of_it_goes_on(ground, tmp_path):
     assert call(["--resume", str(parts), "--patience", "3"]) == 0
     found = differences(fingerprint(whole), fingerprint(parts))
     assert found == []
+
+
+# ---- Checkpoints by other clocks, the best one, the moving average ------------------------------------------------
+
+PARTS = ("3", "4", "7", "8", "9", "11")
+
+
+def in_parts(flags, run):
+    """The run, ended and resumed at every one of these steps."""
+    for steps in PARTS:
+        name = ["--resume", str(run)] if run.exists() else [*flags, "--output", str(run)]
+        assert call([*name, "--max-steps", steps]) == 0
+    assert call(["--resume", str(run), "--max-steps", "13"]) == 0
+
+
+def test_epochs_are_saved_and_validated_as_they_end(ground, tmp_path):
+    flags = [*ground.flags, "--save-every-unit", "epochs", "--save-every", "1", "--valid-every-unit", "epochs"]
+    flags += ["--valid-every", "2"]
+    whole, parts = tmp_path / "whole", tmp_path / "parts"
+    assert call([*flags, "--output", str(whole)]) == 0
+    in_parts(flags, parts)
+    assert differences(fingerprint(whole), fingerprint(parts)) == []
+    states = [state_of(whole, step) for step in steps_of(whole)]
+    epochs = [state["data"]["epoch"] for state in states if state["on_schedule"]]
+    assert epochs == [*range(epochs[0], epochs[0] + len(epochs))] != []
+    assert all(state["data"]["position"] < 2 for state in states if state["on_schedule"])  # two batches an update
+    validated = [line["epoch"] for line in read_log(whole / "log.jsonl") if "valid_loss" in line]
+    assert [epoch for epoch in validated[:-1] if epoch % 2] == []
+    assert len(validated) == validated[-1] // 2 + 1  # and one at the end
+
+
+def test_minutes_between_checkpoints(ground, tmp_path, monkeypatch):
+    """A clock on which every step takes 25 seconds; the second part of the run counts on from the first."""
+    monkeypatch.setattr(training.Clock, "elapsed_s", property(lambda clock: clock.run_state.step * 25.0))
+    make = training.Clock.__init__
+    monkeypatch.setattr(
+        training.Clock, "__init__", lambda clock, run: (setattr(clock, "run_state", run.state), make(clock, run))[1]
+    )
+    flags = [*ground.flags, "--save-every-unit", "minutes", "--save-every", "1", "--valid-every", "99"]
+    whole, parts = tmp_path / "whole", tmp_path / "parts"
+    assert call([*flags, "--output", str(whole)]) == 0
+    assert steps_of(whole) == [9, 12, 13]
+    assert [state_of(whole, step)["on_schedule"] for step in steps_of(whole)] == [True, True, False]
+    assert call([*flags, "--output", str(parts), "--max-steps", "7"]) == 0
+    assert steps_of(parts) == [3, 6, 7]
+    assert call(["--resume", str(parts), "--max-steps", "13"]) == 0
+    assert steps_of(parts) == steps_of(whole)
+
+
+def best_of(run):
+    return checkpoint.CheckpointStore(run / "checkpoints").best_step()
+
+
+@pytest.mark.parametrize("killed", [False, True])
+def test_the_weights_of_the_best_bleu_are_kept(ground, tmp_path, monkeypatch, killed):
+    """Steps 4, 8 and 12 are validated, and the last. A run that is killed between a validation and the next checkpoint
+    has the weights of a validation that it has yet to come to; they must not be taken for the best if it ends before.
+    """
+    scores = {4: 10.0, 8: 30.0, 12: 20.0, 13: 30.0}
+    monkeypatch.setattr(training, "validation_bleu", lambda run, stop: scores.get(run.state.step, 1.0))
+    flags = [*ground.flags, "--valid-metric", "bleu", "--weights", "best"]
+    whole, parts = tmp_path / "whole", tmp_path / "parts"
+    assert call([*flags, "--output", str(whole)]) == 0
+    assert best_of(whole) == 8
+    bleu = [(line["step"], line["valid_bleu"]) for line in read_log(whole / "log.jsonl") if "valid_bleu" in line]
+    assert bleu == [(4, 10.0), (8, 30.0), (12, 20.0), (13, 30.0)]
+    if not killed:
+        in_parts([*flags, "--save-every", "3"], parts)
+        assert call(["--resume", str(parts), "--save-every", "3"]) == 0
+        assert best_of(parts) == 8
+        return
+    with monkeypatch.context() as patch:
+        log = training.log_validation
+
+        def die(run, *rest):
+            if run.state.step == 8:
+                raise KeyboardInterrupt
+            log(run, *rest)
+
+        patch.setattr(training, "log_validation", die)
+        assert call([*flags, "--output", str(parts), "--save-every", "5"]) == 130
+    assert [path.name for path in sorted((parts / "checkpoints").glob("best-*"))] == [
+        "best-00000004.safetensors",
+        "best-00000008.safetensors",
+    ]
+    assert steps_of(parts) == [5]
+    assert call(["--resume", str(parts), "--max-steps", "5"]) == 0
+    assert best_of(parts) == 4
+    assert call(["--resume", str(parts), "--max-steps", "13"]) == 0
+    assert best_of(parts) == 8
+    kept = [checkpoint.load(checkpoint.CheckpointStore(run / "checkpoints").best_path(8))[0] for run in (whole, parts)]
+    assert all((kept[0][name] == kept[1][name]).all() for name in kept[0])
+
+
+def test_what_is_translated_with(ground, copy, capfd):
+    """Every kind of weights is another model, and `best` and `moving-average` are those that the run's files hold."""
+    from minitf.translator import Translator
+
+    store = checkpoint.CheckpointStore(copy / "checkpoints")
+    expected = {
+        "average": checkpoint.average(store.last(2)),
+        "best": checkpoint.load(store.best_path(store.best_step()), "model.")[0],
+        "moving-average": checkpoint.load(store.path(9), "moving_average.")[0],
+    }
+    for weights, arrays in expected.items():
+        model = Translator.load(copy, weights=weights).model
+        assert all((p.data == arrays[name]).all() for name, p in model.named_parameters().items()), weights
+    names = list(expected["average"])
+    assert any((expected["average"][name] != expected["moving-average"][name]).any() for name in names)
+    (copy / "in.txt").write_text("the cat\n")
+    assert run_command(translate.main, [str(copy), "--input", str(copy / "in.txt"), "--weights", "best"]) == 0
+    for path in store.folder.glob("best-*"):
+        path.unlink()
+    capfd.readouterr()
+    status = run_command(translate.main, [str(copy), "--input", str(copy / "in.txt"), "--weights", "best"])
+    assert_one_error(status, capfd.readouterr().err, "has no weights of a best validation", "--valid")
+
+
+def test_a_validation_measures_the_moving_average(ground, tmp_path):
+    """At a decay next to nothing it is the weights themselves; otherwise the loss is another, the updates are not."""
+    losses = {}
+    for decay in ("none", "1e-12", "0.9"):
+        run = tmp_path / decay
+        assert call([*ground.flags, "--output", str(run), "--max-steps", "4", "--moving-average", decay]) == 0
+        log = read_log(run / "log.jsonl")
+        losses[decay] = (
+            [line["loss"] for line in log if "loss" in line],
+            next(line["valid_loss"] for line in log if "valid_loss" in line),
+        )
+    assert losses["none"] == losses["1e-12"]
+    assert losses["none"][0] == losses["0.9"][0]
+    assert losses["none"][1] != losses["0.9"][1]
+
+
+def test_a_validation_that_translates_is_interrupted_and_made_up_for(ground, tmp_path, monkeypatch, capfd):
+    flags = [*ground.flags, "--valid-metric", "bleu", "--bleu-tokenize", "char"]
+    whole, parts = tmp_path / "whole", tmp_path / "parts"
+    assert call([*flags, "--output", str(whole)]) == 0
+    capfd.readouterr()
+    with monkeypatch.context() as patch:
+        signal_at(patch, "validation_bleu", [signal.SIGTERM], lambda: random.get_state()[1] == 8)
+        assert call([*flags, "--output", str(parts)]) == 143
+    assert "step 8: validation" not in capfd.readouterr().err
+    assert state_of(parts, 8)["validated_step"] == 4
+    assert call(["--resume", str(parts)]) == 0
+    assert "step 8: validation" in capfd.readouterr().err
+    assert differences(fingerprint(whole), fingerprint(parts)) == []
 
 
 def test_without_validation_text(ground, tmp_path):

@@ -23,7 +23,7 @@ def report_held_out(run: Run, say: Say) -> None:
         hypotheses = translator.translate(source)
         with write_atomically(run.directory.hypotheses_path) as file:
             file.writelines(line + "\n" for line in hypotheses)
-        score = bleu(hypotheses, reference)
+        score = bleu(hypotheses, reference, tokenize=run.config.bleu_tokenize)
         exact = exact_match(hypotheses, reference)
         run.log.append(
             {"step": run.state.step, "bleu": score.score, "exact_match": exact, "signature": score.signature}

@@ -23,6 +23,7 @@ OTHER = {  # words for values that differ from the tiny preset's; where not here
     "vocabulary": ["/v.model"],
     "train": ["/a.en", "/a.de"],
     "keep_checkpoints": ["9"],
+    "moving_average": ["0.5"],
     "average_checkpoints": ["2"],
     "max_tokens_per_batch": ["9999"],
     "input": ["in.txt"],
@@ -38,7 +39,8 @@ def other_words(flag):
         return [flag.name, *OTHER[name]]
     default = flag.field.default
     if kind is bool:
-        return [flag.name if not default else flag.name.replace("share", "no-share")]
+        *section, last = flag.name.removeprefix("--").split(".")
+        return [flag.name if not default else "--" + ".".join([*section, f"no-{last}"])]
     if get_origin(kind) is Literal:
         return [flag.name, next(each for each in get_args(kind) if each != default)]
     if get_origin(kind) is tuple:
@@ -260,9 +262,9 @@ def test_a_resumed_run_keeps_its_values_and_knows_where_it_is(run):
 def test_what_may_change():
     assert changeable() == [
         "--threads",
-        *("--max-steps", "--max-minutes", "--patience", "--on-divergence", "--valid-every", "--log-every"),
-        "--save-every",
-        *("--keep-checkpoints", "--average-checkpoints", "--beam", "--alpha", "--max-extra-length"),
+        *("--max-steps", "--max-minutes", "--patience", "--on-divergence", "--valid-every", "--valid-every-unit"),
+        *("--log-every", "--save-every", "--save-every-unit", "--keep-checkpoints", "--weights"),
+        *("--average-checkpoints", "--beam", "--alpha", "--max-extra-length", "--bleu-tokenize"),
     ]
 
 

@@ -100,7 +100,22 @@ def all_fields(config_class):
         ),
         (RunConfig, {"valid": PAIR}, "valid is given without train; the built-in corpus brings its own"),
         (RunConfig, {"test": PAIR}, "test is given without train; the built-in corpus brings its own"),
-        (RunConfig, {"train": PAIR, "patience": 3}, "patience=3 watches the validation loss; give valid"),
+        (RunConfig, {"train": PAIR, "patience": 3}, "patience=3 watches the validations; give valid"),
+        (RunConfig, {"train": PAIR, "weights": "best"}, "weights=best takes those of the best validation; give valid"),
+        (RunConfig, {"weights": "moving-average"}, "weights=moving-average needs such an average; give moving_average"),
+        (RunConfig, {"moving_average": 1.0}, "moving_average=1.0; choose a number > 0 and < 1, or none"),
+        (
+            TransformerConfig,
+            {"positions": "learned", "max_positions": 2, "first_position": 2},
+            "first_position=2 is not among the max_positions=2 of learned positions; choose at least 3 of them",
+        ),
+        (
+            RunConfig,
+            {"max_length": 1024, "model": TransformerConfig(positions="learned", first_position=1)},
+            "max_length=1024 is longer than the max_positions=1024 of learned positions; choose max_positions of 1025",
+        ),
+        (TranslateConfig, {"run": Path("r"), "weights": "best", "average": 5}, "weights=best is neither an average of"),
+        (TranslateConfig, {"run": Path("r"), "weights": "best", "checkpoint": 0}, "weights=best is neither an average"),
         (
             TranslateConfig,
             {"run": Path("r"), "average": 5, "checkpoint": 100},
@@ -196,6 +211,10 @@ def test_translation_takes_from_the_run_what_was_not_chosen():
     chosen = TranslateConfig(run=Path("r"), beam=1, alpha=0.0, max_extra_length=1, average=1)
     assert chosen.for_run(run) == chosen
     assert TranslateConfig(run=Path("r"), checkpoint=100).for_run(run).average is None
+    best = replace(run, weights="best")
+    assert TranslateConfig(run=Path("r")).for_run(best).weights == "best"
+    assert TranslateConfig(run=Path("r"), checkpoint=100).for_run(best).weights is None
+    assert TranslateConfig(run=Path("r"), average=2).for_run(best).weights is None
 
 
 # ---- The file ----

@@ -80,8 +80,14 @@ def full_state():
         valid_corpus="v",
         vocabulary="w",
         best_loss=1.25,
+        best_bleu=30.5,
+        best_step=4,
         validations_since_best=1,
         validated_step=4,
+        validated_epoch=2,
+        saved_step=6,
+        saved_epoch=1,
+        saved_s=0.2,
         elapsed_s=0.1 + 0.2,
         log_offset=123,
         on_schedule=False,
@@ -115,7 +121,7 @@ def broken(**changes):
 @pytest.mark.parametrize(
     ("plain", "message"),
     [
-        ({}, "does not fit this version: best_loss, data, elapsed_s"),
+        ({}, "does not fit this version: best_bleu, best_loss, best_step, data, elapsed_s"),
         (broken(extra=1), "does not fit this version: extra differ"),
         (broken(step=-1), "step=-1 in the training state is negative"),
         (broken(step=1.5), "step=1.5; choose a whole number"),

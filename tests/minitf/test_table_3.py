@@ -69,7 +69,7 @@ def full_size_count(monkeypatch, config):
     """The parameters of a model of full size, without memory for any."""
 
     class Empty(Initializer):
-        def glorot_uniform(self, n_out, n_in):
+        def glorot_uniform(self, n_out, n_in, gain=1.0):
             return Parameter(np.broadcast_to(self.dtype.type(0), (n_out, n_in)))
 
         normal = glorot_uniform

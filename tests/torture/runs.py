@@ -1,7 +1,7 @@
 """A run so small that it takes a moment, in which everything happens that happens in a large one; and its fingerprint.
 
-Dropout is on, two batches make an update, epochs end in the midst of everything, and logging, validating and saving
-fall on different steps.
+Dropout and a moving average are on, two batches make an update, epochs end in the midst of everything, and logging,
+validating and saving fall on different steps.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ FLAGS = [
     *("--model.layers", "1", "--model.d-model", "16", "--model.d-ff", "32", "--model.heads", "2"),
     *("--max-steps", "13", "--log-every", "3", "--valid-every", "4", "--save-every", "2"),
     *("--keep-checkpoints", "3", "--average-checkpoints", "2", "--beam", "2", "--max-extra-length", "2"),
+    *("--moving-average", "0.9"),
 ]
 
 
@@ -126,9 +127,9 @@ def _live(work: Callable[[], int], output: int) -> NoReturn:
 def fingerprint(folder: Path) -> dict[str, str]:
     """SHA-256 of all that a run leaves, its clock apart: a line for each part, so that a difference has a name."""
     parts: dict[str, Any] = {}
-    for path in sorted((folder / "checkpoints").glob("step-*.safetensors")):
+    for path in sorted((folder / "checkpoints").glob("*.safetensors")):
         arrays, state = checkpoint.load(path)
-        for name in CLOCK_FIELDS:
+        for name in CLOCK_FIELDS if path.name.startswith("step-") else ():
             *parents, last = name.split(".")
             place = state
             for parent in parents:
