@@ -10,16 +10,18 @@ from __future__ import annotations
 import ctypes
 import os
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor, wait
 from typing import Any
 
 import numpy as np
 
 from autograd.backend.reference import Backend, heads_last_empty
+from autograd.backend.threads import Workers
 
 Array = Any
 
-BLOCK_BYTES = 128 * 1024  # of one operand: a few of them fit the second-level cache of any recent core
+# Of one operand, at most.  128 KiB would keep all operands in the second-level cache, but each NumPy call takes the
+# interpreter lock back when it ends, and short calls on two threads meet there: cross-entropy took four times as long.
+BLOCK_BYTES = 1024 * 1024
 SERIAL_BYTES = 512 * 1024  # below this, waking another thread costs more than it brings
 SERIAL_PRODUCT = 2_000_000  # multiplications, likewise
 
@@ -56,7 +58,7 @@ class CpuBackend(Backend):
 
     def __init__(self) -> None:
         self.threads: int | None = None
-        self._pool: ThreadPoolExecutor | None = None
+        self._pool: Workers | None = None
 
     def set_threads(self, threads: int) -> None:
         """Spread all work over `threads` threads, and hold the BLAS library to one in each.
@@ -75,11 +77,11 @@ class CpuBackend(Backend):
 
         threadpool_limits(1, user_api="blas")
         self.threads = threads
-        self._pool = ThreadPoolExecutor(threads - 1, "autograd") if threads > 1 else None
+        self._pool = Workers(threads - 1) if threads > 1 else None
 
     def _spread(self, work: Callable[[slice], None], rows: int, row_bytes: int) -> None:
         """Call `work` on slices that cover 0 … rows, each a block that fits the cache, on all threads."""
-        block = max(1, BLOCK_BYTES // max(row_bytes, 1))
+        block = max(1, min(BLOCK_BYTES, rows * row_bytes // 4) // max(row_bytes, 1))
         self._run_blocks(work, rows, block, worth_waking=rows * row_bytes >= SERIAL_BYTES)
 
     def _run_blocks(self, work: Callable[[slice], Any], rows: int, block: int, worth_waking: bool = True) -> None:
@@ -94,10 +96,11 @@ class CpuBackend(Backend):
             others = [self._pool.submit(run) for _ in range(self.threads - 1)]
         try:
             run()
-        finally:
-            wait(others)  # an error (or Ctrl-C) here must not leave them writing into arrays
-        for other in others:
-            other.result()
+        finally:  # an error (or Ctrl-C) here must not leave them writing into arrays
+            errors = [other.exception() for other in others if not other.cancel()]
+        for error in errors:
+            if error is not None:
+                raise error
 
     # ---- Products ----
 
