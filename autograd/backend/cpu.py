@@ -81,10 +81,13 @@ class CpuBackend(Backend):
 
     def _spread(self, work: Callable[[slice], None], rows: int, row_bytes: int) -> None:
         """Call `work` on slices that cover 0 … rows, each a block that fits the cache, on all threads."""
-        block = max(1, min(BLOCK_BYTES, rows * row_bytes // 4) // max(row_bytes, 1))
-        self._run_blocks(work, rows, block, worth_waking=rows * row_bytes >= SERIAL_BYTES)
+        total_bytes = rows * row_bytes
+        worth_waking = total_bytes >= SERIAL_BYTES
+        block_bytes = min(BLOCK_BYTES, total_bytes // 4) if worth_waking else BLOCK_BYTES
+        self._run_blocks(work, rows, max(1, block_bytes // max(row_bytes, 1)), worth_waking)
 
     def _run_blocks(self, work: Callable[[slice], Any], rows: int, block: int, worth_waking: bool = True) -> None:
+        """Call `work` on slices of `block` rows; which thread takes which decides nothing but the time."""
         starts = iter(range(0, rows, block))  # shared: each thread takes the next block when it is done with one
 
         def run() -> None:
@@ -120,10 +123,7 @@ class CpuBackend(Backend):
             parts[s.start] = np.matmul(a[:, s], b[s])
 
         self._run_blocks(work, inner, _part(inner))
-        first, *others = [parts[start] for start in sorted(parts)]
-        for other in others:
-            first += other
-        return first
+        return _in_order(parts)
 
     def linear(self, x: Array, weight: Array, bias: Array | None) -> Array:
         dtype = np.result_type(x, weight)
@@ -147,17 +147,21 @@ class CpuBackend(Backend):
     def keep_where(self, x: Array, keep: Array) -> Array:
         if x.dtype != np.float32 or keep.shape != x.shape or not (x.flags.c_contiguous and keep.flags.c_contiguous):
             return super().keep_where(x, keep)
-        # NumPy's `where` takes 2.3 ns an element, the bits of x AND (all ones or zeros) 0.6 ns
         y = np.empty(x.shape, x.dtype)
-        x_bits, y_bits = x.reshape(-1).view(np.int32), y.reshape(-1).view(np.int32)
-        keep_flat = keep.reshape(-1)
+        x_flat, keep_flat, y_flat = x.reshape(-1), keep.reshape(-1), y.reshape(-1)
+        self._spread(lambda s: _keep_block(x_flat[s], keep_flat[s], out=y_flat[s]), x.size, x.itemsize)
+        return y
+
+    def sum_rows(self, x: Array) -> Array:
+        if x.dtype.kind not in "fc" or x.dtype == np.float16 or not x.size:
+            return super().sum_rows(x)
+        partial: dict[int, Array] = {}
 
         def work(s: slice) -> None:
-            np.negative(keep_flat[s], out=y_bits[s], dtype=np.int32, casting="unsafe")
-            y_bits[s] &= x_bits[s]
+            partial[s.start] = _sum_rows(x[s])
 
-        self._spread(work, x.size, x.itemsize)
-        return y
+        self._spread(work, len(x), x.shape[1] * x.itemsize)
+        return _in_order(partial)
 
     # ---- Dropout ----
 
@@ -175,6 +179,22 @@ class CpuBackend(Backend):
         return y
 
     # ---- Activations ----
+
+    def relu(self, x: Array) -> Array:
+        if not x.flags.c_contiguous:
+            return super().relu(x)
+        y = np.empty(x.shape, x.dtype)
+        x_flat, y_flat = x.reshape(-1), y.reshape(-1)
+        self._spread(lambda s: np.maximum(x_flat[s], 0, out=y_flat[s]), x.size, x.itemsize)
+        return y
+
+    def relu_backward(self, g_y: Array, y: Array) -> Array:
+        if g_y.dtype != np.float32 or not (g_y.flags.c_contiguous and y.flags.c_contiguous):
+            return super().relu_backward(g_y, y)
+        g_x = np.empty(y.shape, g_y.dtype)
+        g_flat, y_flat, out = g_y.reshape(-1), y.reshape(-1), g_x.reshape(-1)
+        self._spread(lambda s: _keep_block(g_flat[s], y_flat[s] > 0, out=out[s]), y.size, y.itemsize)
+        return g_x
 
     def normal_distribution(self, x: Array) -> tuple[Array, Array]:
         density, distribution = np.empty(x.shape, x.dtype), np.empty(x.shape, x.dtype)
@@ -230,7 +250,7 @@ class CpuBackend(Backend):
     @staticmethod
     def _normalise_block(x: Array, normalised: Array, inverse_std: Array, eps: float) -> None:
         width = x.shape[1]
-        np.subtract(x, x.sum(axis=1, keepdims=True) / width, out=normalised)
+        np.subtract(x, _row_means(x), out=normalised)
         variance = np.einsum("nd,nd->n", normalised, normalised)[:, None] / width
         np.sqrt(variance + eps, out=inverse_std)
         np.reciprocal(inverse_std, out=inverse_std)
@@ -241,23 +261,23 @@ class CpuBackend(Backend):
     ) -> tuple[Array, Array, Array]:
         if g_y.dtype == np.float16 or not g_y.size:
             return super().layer_norm_backward(g_y, normalised, inverse_std, weight)
-        width = g_y.shape[1]
         g_x = np.empty(g_y.shape, np.result_type(g_y, weight))
-        partial: dict[int, tuple[Array, Array]] = {}  # sums of each block, by its first row
+        g_weights: dict[int, Array] = {}  # of each block, by its first row
+        g_biases: dict[int, Array] = {}
 
         def work(s: slice) -> None:
             g, x_hat, out = g_y[s], normalised[s], g_x[s]
-            partial[s.start] = np.einsum("nd,nd->d", g, x_hat), g.sum(axis=0)
+            along = g * x_hat
+            g_weights[s.start], g_biases[s.start] = _sum_rows(along), _sum_rows(g)
+            along_x = (along @ weight)[:, None] / width
             np.multiply(g, weight, out=out)
-            along_x = np.einsum("nd,nd->n", out, x_hat)[:, None] / width
-            out -= out.sum(axis=1, keepdims=True) / width
-            out -= x_hat * along_x
+            out -= _row_means(out)
+            out -= np.multiply(x_hat, along_x, out=along)
             out *= inverse_std[s]
 
+        width = g_y.shape[1]
         self._spread(work, len(g_y), g_y[0].nbytes)
-        # add up in the order of the rows: the bits must not depend on which thread was first
-        sums = [partial[start] for start in sorted(partial)]
-        return g_x, sum(s[0] for s in sums), sum(s[1] for s in sums)
+        return g_x, _in_order(g_weights), _in_order(g_biases)
 
     # ---- Embedding ----
 
@@ -433,6 +453,34 @@ class CpuBackend(Backend):
             p_flat[s] -= step
 
         self._spread(work, parameter.size, parameter.itemsize)
+
+
+# NumPy adds up along an axis at 0.1 to 0.4 ns an element; BLAS, multiplying by a vector of ones, at 0.07.
+
+
+def _row_means(x: Array) -> Array:
+    """Shapes: x [N, D] -> [N, 1]"""
+    return (x @ np.full(x.shape[1], 1 / x.shape[1], x.dtype))[:, None]
+
+
+def _sum_rows(x: Array) -> Array:
+    """Shapes: x [N, D] -> [D]"""
+    return np.ones(len(x), x.dtype) @ x
+
+
+def _in_order(partial: dict[int, Array]) -> Array:
+    """The sum of blocks' results, in the order of their rows: the bits must not depend on which thread was first."""
+    first, *others = [partial[start] for start in sorted(partial)]
+    for other in others:
+        first += other
+    return first
+
+
+def _keep_block(x: Array, keep: Array, out: Array) -> None:
+    """x where `keep`, else 0, in float32: NumPy's `where` takes 1.3 ns an element, bits AND all ones or zeros 0.5."""
+    bits = out.view(np.int32)
+    np.negative(keep, out=bits, dtype=np.int32, casting="unsafe")
+    bits &= x.view(np.int32)
 
 
 def _part(rows: int) -> int:

@@ -40,6 +40,10 @@ class Backend:
         self.xp.add.at(total, positions, values)
         return total
 
+    def sum_rows(self, x: Array) -> Array:
+        """Σ over the rows.  Shapes: x [N, D] -> [D]"""
+        return x.sum(axis=0)
+
     # ---- Dropout ----
 
     def dropout(self, x: Array, keep: Array, scale: float) -> Array:
@@ -47,6 +51,14 @@ class Backend:
         return x * keep * scale
 
     # ---- Activations ----
+
+    def relu(self, x: Array) -> Array:
+        """max(x, 0).  Shapes: x [...] -> [...]"""
+        return self.xp.maximum(x, 0)
+
+    def relu_backward(self, g_y: Array, y: Array) -> Array:
+        """g_y where y > 0, else 0.  Shapes: g_y [...], y [...] -> [...]"""
+        return self.keep_where(g_y, y > 0)
 
     def normal_distribution(self, x: Array) -> tuple[Array, Array]:
         """Density φ(x) and distribution Φ(x) of the normal distribution.

@@ -16,13 +16,13 @@ class Relu(Op):
     """
 
     def forward(self, x):
-        y = self.xp.maximum(x, 0)
+        y = self.backend.relu(x)
         self.save(y)
         return y
 
     def backward(self, g_y):
         (y,) = self.saved
-        return self.backend.keep_where(g_y, y > 0)
+        return self.backend.relu_backward(g_y, y)
 
 
 def relu(x: Any) -> Tensor:

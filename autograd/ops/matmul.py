@@ -113,7 +113,7 @@ class Linear(Op):
             g_weight = self.backend.product(g_rows.T, x.reshape(_flat(x)))  # [out, rows] @ [rows, in]
         if len(self.needs_gradient) == 2:
             return g_x, g_weight
-        return g_x, g_weight, g_rows.sum(axis=0) if self.needs_gradient[2] else None
+        return g_x, g_weight, self.backend.sum_rows(g_rows) if self.needs_gradient[2] else None
 
 
 def _check_linear_shapes(x: tuple[int, ...], weight: tuple[int, ...], bias: tuple[int, ...] | None) -> None:

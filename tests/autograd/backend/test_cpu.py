@@ -39,6 +39,26 @@ def keep_where(rng, dtype, *shape):
     yield (x, keep[:1] if len(keep) else keep), {}
 
 
+def sum_rows(rng, dtype, rows, width):
+    yield (normal(rng, (rows, width), dtype),), {}
+    yield (rng.integers(-9, 9, (rows, width)).astype(dtype),), {}
+
+
+def relu(rng, dtype, *shape):
+    x = normal(rng, shape, dtype)
+    yield (x,), {}
+    yield (
+        (np.where(x > 1, [math.nan, math.inf, -math.inf][len(shape) % 3], np.where(x < -1, -0.0, x)).astype(dtype),),
+        {},
+    )
+
+
+def relu_backward(rng, dtype, *shape):
+    y, g_y = np.maximum(normal(rng, shape, dtype), 0), normal(rng, shape, dtype)
+    yield (g_y, y), {}
+    yield (np.where(y > 0.5, g_y, math.nan).astype(dtype), np.where(y > 1, math.inf, y).astype(dtype)), {}
+
+
 def dropout(rng, dtype, *shape):
     yield (normal(rng, shape, dtype), rng.random(shape) < 0.7, 65536 / 45875), {}
 
@@ -137,6 +157,9 @@ KERNELS = {  # name: what it is called with, in small and in large, and for whic
     "dropout": (dropout, [*ROWS, (4,), (2, 3, 4)], [(900, 160), (140_000,)], ()),
     "layer_norm": (layer_norm, ROWS, ROWS_LARGE, ()),
     "dropout_add_layer_norm": (dropout_add_layer_norm, ROWS, ROWS_LARGE, ()),
+    "sum_rows": (sum_rows, ROWS, [(900, 160), (140_000, 1)], ()),
+    "relu": (relu, [*ROWS, (4,), ()], [(900, 160), (140_000,)], ()),
+    "relu_backward": (relu_backward, [*ROWS, (4,), ()], [(900, 160), (140_000,)], ()),
     "layer_norm_backward": (layer_norm_backward, ROWS, ROWS_LARGE, ()),
     "embedding_backward": (embedding_backward, [*ROWS, (4, 0)], ROWS_LARGE, ()),
     "attention": (attention, HEADS, HEADS_LARGE, ()),

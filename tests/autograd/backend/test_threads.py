@@ -1,6 +1,7 @@
 """Threads that share the work, what happens to errors in them, and memory that is kept."""
 
 import ctypes
+import os
 import platform
 import subprocess
 import sys
@@ -15,6 +16,7 @@ import autograd as ag
 from autograd import Tensor, random
 from autograd.backend import CPU, CpuBackend
 from autograd.backend import cpu as cpu_module
+from autograd.backend.threads import Workers
 
 
 def normal(rng, shape):
@@ -185,6 +187,41 @@ def test_threads_end_when_others_replace_them(backend_with):
     backend.set_threads(1)
     mine.join(20)
     assert not mine.is_alive()
+
+
+def test_what_is_cancelled_never_begins():
+    workers, begun, go_on, ran = Workers(1), threading.Event(), threading.Event(), []
+    first = workers.submit(lambda: (begun.set(), go_on.wait(20)))
+    second, third = workers.submit(lambda: ran.append(2)), workers.submit(lambda: ran.append(3))
+    assert begun.wait(20)
+    assert not first.cancel()
+    assert second.cancel()
+    go_on.set()
+    assert third.exception() is None
+    assert first.exception() is None
+    assert ran == [3]
+
+
+def test_an_error_is_kept_for_who_waits():
+    assert isinstance(Workers(1).submit(fail).exception(), ArithmeticError)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_threads_start_anew_after_a_fork():
+    program = """
+import os, signal
+from autograd.backend.threads import Workers
+
+workers = Workers(2)
+assert workers.submit(lambda: None).exception() is None
+child = os.fork()
+if child == 0:
+    signal.alarm(20)  # a task that nobody serves would be waited for forever
+    os._exit(0 if workers.submit(lambda: None).exception() is None else 1)
+assert os.waitpid(child, 0)[1] == 0
+assert workers.submit(lambda: None).exception() is None
+"""
+    subprocess.run([sys.executable, "-W", "ignore::DeprecationWarning", "-c", program], check=True, timeout=60)
 
 
 def test_a_training_step_has_the_same_bits_for_any_number_of_threads():
