@@ -15,12 +15,13 @@ from typing import Any, Literal, NoReturn, get_args, get_origin
 from minitf.config import DEFAULT_PRESET, PRESETS, RunConfig, TranslateConfig, load_config
 from minitf.errors import UserError
 from minitf.options import description, nearest, shown, without_none
+from minitf.presets import NAMED
 from minitf.progress import say
 from minitf.rundir import CONFIG_NAME
 from minitf.signals import TerminationInterrupt, exit_status, interrupting
 
 SECTIONS = {"model": "Model", "optimizer": "Optimizer"}
-PATHS_OF_INPUTS = ("train", "valid", "test", "vocabulary")
+PATHS_OF_INPUTS = ("data_dir", "train", "valid", "test", "vocabulary")
 
 
 @dataclass(frozen=True)
@@ -144,9 +145,12 @@ def changeable() -> list[str]:
 
 
 def _preset(name: str) -> RunConfig:
-    if name not in PRESETS:
-        raise UserError(f"preset={name!r} is unknown{nearest(name, PRESETS)}; choose one of {', '.join(PRESETS)}")
-    return PRESETS[name]
+    if name not in NAMED:
+        few = ", ".join(PRESETS)
+        raise UserError(
+            f"preset={name!r} is unknown{nearest(name, NAMED)}; choose {few}, or one that --list-presets names"
+        )
+    return NAMED[name].config
 
 
 def _changed(config: RunConfig, given: dict[str, Any]) -> RunConfig:
@@ -291,7 +295,7 @@ def _metavar(flag: Flag, kind: Any) -> str:
     if get_origin(kind) is Literal:
         return "{" + ",".join(get_args(kind)) + "}"
     if flag.path == ("preset",):
-        return "{" + ",".join(PRESETS) + "}"
+        return "{" + ",".join(PRESETS) + ",...}"
     return {int: "N", float: "X", Path: "PATH"}.get(kind, flag.path[-1].upper())
 
 

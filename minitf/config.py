@@ -147,22 +147,25 @@ class OptimizerConfig:
 class RunConfig:
     """One training run: data, vocabulary, model, optimizer, and when to stop, save and look."""
 
-    preset: str = option("base", "where the other values start from", section="Run")
+    preset: str = option("base", "where the other values start from; --list-presets names all", section="Run")
     output: Path = option(Path("runs/base"), "folder of the run; it must hold no run yet")
     seed: int = option(0, "start of every random number", at_least=0, below=2**63)
     dtype: Literal["float32", "float64"] = option("float32", "numbers of parameters and activations")
     device: str = option("cpu", "where to compute")
     threads: int | None = option(None, "threads of matrix products; none: one a core", at_least=1, may_change=True)
 
-    train: PathPair | None = option(
+    data: Literal["multi30k", "multi30k-tok", "iwslt14", "wmt14-en-de", "wmt14-en-fr"] | None = option(
         None,
-        "source and target text to learn from, line by line; none: the built-in corpus of English and German phrases",
+        "a public corpus, downloaded from its official place the first time; none: the texts given, else the built-in "
+        "corpus of English and German phrases",
         section="Data",
     )
-    valid: PathPair | None = option(
-        None, "source and target text to watch the loss on; the built-in corpus has its own"
+    data_dir: Path | None = option(
+        None, "folder of the corpus chosen by data, or for it; none: one in the user's cache, ~/.cache/minitf"
     )
-    test: PathPair | None = option(None, "source and target text to score at the end; the built-in corpus has its own")
+    train: PathPair | None = option(None, "source and target text to learn from, line by line")
+    valid: PathPair | None = option(None, "source and target text to watch the loss on; a corpus has its own")
+    test: PathPair | None = option(None, "source and target text to score at the end; a corpus has its own")
     errors: Literal["strict", "replace"] = option(
         "strict", "bytes that are not UTF-8: strict stops and names the line, replace puts U+FFFD"
     )
@@ -294,9 +297,14 @@ class RunConfig:
         self._check_texts()
 
     def _check_texts(self) -> None:
+        if self.data_dir is not None and self.data is None:
+            raise UserError(f"data_dir={self.data_dir} is the folder of a public corpus; give data, too")
         if self.train is None and (self.valid or self.test):
             given = "valid" if self.valid else "test"
-            raise UserError(f"{given} is given without train; the built-in corpus brings its own: give train, too")
+            corpus = "the built-in corpus" if self.data is None else self.data
+            raise UserError(f"{given} is given without train; {corpus} brings its own: give train, too")
+        if self.train is not None and self.data is not None:
+            raise UserError(f"data={self.data} and train are both given; choose one of the two")
         if self.train is None or self.valid is not None:
             return
         if self.patience is not None:

@@ -85,8 +85,9 @@ def open_run(config: RunConfig, resume: Path | None, say: Say) -> Iterator[Run]:
     Raises: UserError for texts, vocabularies and folders that cannot be used.
     """
     set_up_computer(config.threads, config.device)
-    if resume is None and config.train is not None:
-        check_texts(config)  # before the folder of the run exists
+    given = given_texts(config, say)
+    if resume is None and given is not None:
+        check_texts(given, config.errors)  # before the folder of the run exists
     with ExitStack() as stack:
         if resume is None:
             directory = stack.enter_context(RunDirectory.create(config.output, config))
@@ -94,7 +95,7 @@ def open_run(config: RunConfig, resume: Path | None, say: Say) -> Iterator[Run]:
             directory = stack.enter_context(RunDirectory.resume(resume, config))
             for change in directory.environment_changes():
                 say(f"note: {change} since this run began; its bits may differ")
-        texts = find_texts(config, directory)
+        texts = given or built_in_texts(directory)
         vocabulary = load_or_train_vocabulary(config, directory, texts, say)
         config = replace(config, model=replace(config.model, vocab_size=len(vocabulary)))
         train = prepare_split("train", texts.train, vocabulary, directory, config, say)
@@ -138,21 +139,31 @@ def set_up_computer(threads: int | None, device: str = "cpu") -> None:
     warnings.filterwarnings("ignore", category=RuntimeWarning, message=".* encountered in ")
 
 
-def check_texts(config: RunConfig) -> None:
+def given_texts(config: RunConfig, say: Say) -> Texts | None:
+    """The texts that the run names, by themselves or as a public corpus; None where it is to have the built-in one.
+
+    Raises: UserError where a corpus cannot be downloaded, or its files are not those expected.
+    """
+    if config.data is not None:
+        from minitf.data.datasets import find
+
+        return Texts(**find(config.data, config.data_dir, say))
+    return None if config.train is None else Texts(config.train, config.valid, config.test)
+
+
+def check_texts(texts: Texts, errors: str) -> None:
     """Read every text once, so that a fault in any of them is named before anything is written.
 
     Raises: UserError for a text that is missing, empty, not UTF-8, or not aligned with its other side.
     """
-    for pair in (config.train, config.valid, config.test):
+    for pair in (texts.train, texts.valid, texts.test):
         if pair is not None:
-            for _ in read_pairs(*pair, errors=config.errors):
+            for _ in read_pairs(*pair, errors=errors):
                 pass
 
 
-def find_texts(config: RunConfig, directory: RunDirectory) -> Texts:
-    """The texts of the run; the built-in corpus is written into its folder when there are none."""
-    if config.train is not None:
-        return Texts(config.train, config.valid, config.test)
+def built_in_texts(directory: RunDirectory) -> Texts:
+    """The built-in corpus, written into the folder of the run unless it is there."""
     folder = directory.data_path / "phrases"
     pairs = {split: (folder / f"{split}.en", folder / f"{split}.de") for split in ("train", "valid", "test")}
     if not all(path.exists() for pair in pairs.values() for path in pair):

@@ -36,7 +36,7 @@ def report_held_out(run: Run, say: Say) -> None:
 
 def show_samples(run: Run, translator: Translator, say: Say) -> None:
     """A few sentences and their translations."""
-    if run.config.train is None:
+    if run.config.train is None and run.config.data is None:
         from minitf.data.phrases import SAMPLES
 
         samples = list(SAMPLES)

@@ -14,6 +14,7 @@ from minitf.cli import changeable, flags_of, parse_train_args, parse_translate_a
 from minitf.config import PRESETS, RunConfig, TransformerConfig, TranslateConfig, load_config, save_config
 from minitf.errors import UserError
 from minitf.options import shown, without_none
+from minitf.presets import NAMED
 from minitf.rundir import CONFIG_NAME
 
 OTHER = {  # words for values that differ from the tiny preset's; where not here, made from the default
@@ -38,6 +39,8 @@ def other_words(flag):
     if name in OTHER:
         return [flag.name, *OTHER[name]]
     default = flag.field.default
+    if name == "data_dir":
+        return ["--data", "multi30k", flag.name, "/d"]
     if kind is bool:
         *section, last = flag.name.removeprefix("--").split(".")
         return [flag.name if not default else "--" + ".".join([*section, f"no-{last}"])]
@@ -61,16 +64,16 @@ def test_no_flags_are_the_tiny_preset():
     assert parse_train_args([]) == (PRESETS["tiny"], None)
 
 
-@pytest.mark.parametrize("name", PRESETS)
+@pytest.mark.parametrize("name", NAMED)
 def test_presets(name):
-    assert parse_train_args(["--preset", name]) == (PRESETS[name], None)
+    assert parse_train_args(["--preset", name]) == (NAMED[name].config, None)
 
 
 @pytest.mark.parametrize("flag", list(flags_of(RunConfig)), ids=lambda flag: flag.dest)
 def test_every_flag_of_training_sets_its_field_and_no_other(flag):
     words = other_words(flag)
     config, _ = parse_train_args(["--preset", "base", *words] if flag.dest != "preset" else words)
-    expected = {flag.dest} | ({"train"} if "--train" in words else set())
+    expected = {flag.dest} | ({"train"} if "--train" in words else set()) | ({"data"} if "--data" in words else set())
     if flag.dest == "preset":
         assert config == PRESETS["small"]
     else:
@@ -214,7 +217,18 @@ def test_every_row_of_table_3_can_be_chosen_and_has_its_size(row):
         (["--max-steps", "-3"], r"max_steps=-3; choose a whole number >= 1"),
         (["--model.dropout", "nan"], r"dropout=nan; choose a number >= 0 and < 1"),
         (["--model.d-model", "126"], r"d_model=126 is not divisible by heads=4; choose a multiple of 4"),
-        (["--preset", "huge"], r"preset='huge' is unknown; choose one of tiny, small, base, big"),
+        (
+            ["--preset", "huge"],
+            r"preset='huge' is unknown; choose tiny, small, base, big, or one that --list-presets names",
+        ),
+        (["--preset", "table3-a-head-1"], r"preset='table3-a-head-1' is unknown; did you mean table3-a-heads-1"),
+        (
+            ["--data", "wmt14"],
+            r"--data: 'wmt14' is not one of multi30k, multi30k-tok, iwslt14, wmt14-en-de, wmt14-en-fr",
+        ),
+        (["--data", "multi30k", "--train", "a", "b"], r"data=multi30k and train are both given; choose one of the two"),
+        (["--data", "multi30k", "--test", "a", "b"], r"test is given without train; multi30k brings its own"),
+        (["--data-dir", "a"], r"data_dir=.*a is the folder of a public corpus; give data, too"),
         (["--preset", "bgi"], r"preset='bgi' is unknown; did you mean big\?"),
         (["--resume", "absent"], r"absent holds no run to resume: config\.json is missing"),
         (["--model.share-embeddings=maybe"], r"--model\.share-embeddings"),
@@ -275,6 +289,8 @@ def test_every_other_value_must_stay(run, flag):
         words = ["--preset", "tiny"]
     if "--train" in words and flag.dest != "train":
         words = words[3:]
+    if flag.dest == "data_dir":
+        words = words[2:]
     saved, _ = parse_train_args(["--resume", str(run)])
     if flag.name in changeable():
         config, _ = parse_train_args(["--resume", str(run), *words])

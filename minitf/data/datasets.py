@@ -1,0 +1,346 @@
+"""Public corpora by name: where they come from, and which lines of which files are training, validation and test text.
+
+    texts = find("multi30k", None, print)      # downloads into the cache; needs no connection the next time
+    texts = find("multi30k", Path("mine"), print)
+
+A corpus of plain files is read where it lies. Of archives the wanted texts are written once into the folder `texts`
+beside them.
+
+Source: section 5.1 (WMT 2014); Elliott et al. 2016 (Multi30k); Cettolo et al. 2014 (IWSLT)
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import json
+import os
+import re
+import tarfile
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from minitf.data.download import Remote, Say, fetch, sha256_of, verify
+from minitf.data.text import write_atomically
+from minitf.errors import UserError
+from minitf.files import os_errors_explained, parse_json
+
+PathPair = tuple[Path, Path]
+Splits = dict[str, PathPair]  # "train", "valid", "test"
+SPLITS = ("train", "valid", "test")
+FORMAT = 1  # raise it when the same archives would give other texts
+DONE_NAME = "texts.json"
+
+
+@dataclass(frozen=True)
+class Part:
+    """Text in an archive: a member of it for each side."""
+
+    archive: Remote
+    source: tuple[str, ...]  # names it may have
+    target: tuple[str, ...]
+    form: str = "plain"  # or "sgm", "tags"
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """A corpus: plain files of each split and side, or parts of archives that are joined."""
+
+    name: str
+    about: str
+    languages: tuple[str, str]
+    files: dict[str, tuple[Remote, Remote]] | None = None
+    parts: dict[str, tuple[Part, ...]] | None = None
+    valid_every: int | None = None  # every so many pairs of the training text are the validation text
+
+
+# ---- Multi30k ----
+
+MULTI30K = "https://raw.githubusercontent.com/multi30k/dataset/master/data/task1"
+_TOKENIZED_SHA256 = {
+    "train.lc.norm.tok.de": "cb5a23529b65ec2061f1dc446192a9c37382b63cc75f81a0be59d34894b3a505",
+    "val.lc.norm.tok.en": "46573ce391ae227f1c72f873392436a20ef18e0a6d518098cfbd70b77c8572ec",
+    "val.lc.norm.tok.de": "97232bd273eceb7207f689527386a97e4be2616b18ada47576bdaf96c8ae1f00",
+    "test_2016_flickr.lc.norm.tok.en": "5b7f32627cf99eced828311b955dae9800bb52bc8b91cf8b6526829e605b29d2",
+    "test_2016_flickr.lc.norm.tok.de": "c6a33d39d48f9f510de147651316cd9d918e09ad0219df734a2f16b6baccacc4",
+}
+"""Of the files that have had one version only; the English training text has had two."""
+
+
+def _multi30k(source: str, target: str, *, tokenized: bool) -> dict[str, tuple[Remote, Remote]]:
+    stems = {"train": "train", "valid": "val", "test": "test_2016_flickr"}
+
+    def remote(stem: str, language: str) -> Remote:
+        name = f"{stem}.lc.norm.tok.{language}" if tokenized else f"{stem}.{language}.gz"
+        return Remote(f"{MULTI30K}/{'tok' if tokenized else 'raw'}/{name}", _TOKENIZED_SHA256.get(name))
+
+    return {split: (remote(stem, source), remote(stem, target)) for split, stem in stems.items()}
+
+
+# ---- WMT 2014 ----
+
+_STATMT = "https://www.statmt.org"
+_EUROPARL = Remote(f"{_STATMT}/wmt13/training-parallel-europarl-v7.tgz")
+_COMMON_CRAWL = Remote(f"{_STATMT}/wmt13/training-parallel-commoncrawl.tgz")
+_UNITED_NATIONS = Remote(f"{_STATMT}/wmt13/training-parallel-un.tgz")
+_NEWS_COMMENTARY = Remote(f"{_STATMT}/wmt14/training-parallel-nc-v9.tgz")
+_GIGA = Remote(f"{_STATMT}/wmt10/training-giga-fren.tar")
+_DEVELOPMENT = Remote(f"{_STATMT}/wmt14/dev.tgz")
+_TEST = Remote(f"{_STATMT}/wmt14/test-full.tgz")
+
+
+def _both(archive: Remote, stem: str, target: str, ending: str = "") -> Part:
+    return Part(archive, (f"{stem}.en{ending}",), (f"{stem}.{target}{ending}",))
+
+
+def _wmt14(target: str, training: tuple[Part, ...], pair: str) -> dict[str, tuple[Part, ...]]:
+    development = Part(
+        _DEVELOPMENT,
+        ("dev/newstest2013.en", "dev/newstest2013-src.en.sgm"),
+        (f"dev/newstest2013.{target}", f"dev/newstest2013-ref.{target}.sgm"),
+    )
+    stem = f"test-full/newstest2014-{pair}"
+    test = Part(_TEST, (f"{stem}-src.en.sgm",), (f"{stem}-ref.{target}.sgm",), "sgm")
+    return {"train": training, "valid": (development,), "test": (test,)}
+
+
+_WMT14_EN_DE = _wmt14(
+    "de",
+    (
+        _both(_EUROPARL, "training/europarl-v7.de-en", "de"),
+        _both(_COMMON_CRAWL, "commoncrawl.de-en", "de"),
+        _both(_NEWS_COMMENTARY, "training/news-commentary-v9.de-en", "de"),
+    ),
+    "deen",
+)
+_WMT14_EN_FR = _wmt14(
+    "fr",
+    (
+        _both(_EUROPARL, "training/europarl-v7.fr-en", "fr"),
+        _both(_COMMON_CRAWL, "commoncrawl.fr-en", "fr"),
+        _both(_UNITED_NATIONS, "un/undoc.2000.fr-en", "fr"),
+        _both(_NEWS_COMMENTARY, "training/news-commentary-v9.fr-en", "fr"),
+        _both(_GIGA, "giga-fren.release2.fixed", "fr", ".gz"),
+    ),
+    "fren",
+)
+
+# ---- IWSLT 2014 ----
+
+_IWSLT = Remote("https://dl.fbaipublicfiles.com/fairseq/data/iwslt14/de-en.tgz")
+_IWSLT_TESTS = ("TED.dev2010", "TEDX.dev2012", "TED.tst2010", "TED.tst2011", "TED.tst2012")
+_IWSLT14 = {
+    "train": (Part(_IWSLT, ("de-en/train.tags.de-en.de",), ("de-en/train.tags.de-en.en",), "tags"),),
+    "test": tuple(
+        Part(_IWSLT, (f"de-en/IWSLT14.{name}.de-en.de.xml",), (f"de-en/IWSLT14.{name}.de-en.en.xml",), "sgm")
+        for name in _IWSLT_TESTS
+    ),
+}
+
+DATASETS = {
+    each.name: each
+    for each in (
+        Dataset(
+            "multi30k",
+            "29,000 captions of pictures, as written, English to German; test_2016_flickr",
+            ("en", "de"),
+            files=_multi30k("en", "de", tokenized=False),
+        ),
+        Dataset(
+            "multi30k-tok",
+            "the same, lower-cased and tokenized by its authors: what published scores are taken on",
+            ("en", "de"),
+            files=_multi30k("en", "de", tokenized=True),
+        ),
+        Dataset(
+            "wmt14-en-de",
+            "4.5 million pairs, the paper's; newstest2013 and newstest2014",
+            ("en", "de"),
+            parts=_WMT14_EN_DE,
+        ),
+        Dataset(
+            "wmt14-en-fr",
+            "36 to 41 million pairs, the paper's; newstest2013 and newstest2014",
+            ("en", "fr"),
+            parts=_WMT14_EN_FR,
+        ),
+        Dataset(
+            "iwslt14",
+            "talks, German to English; validated on every 23rd pair, tested on dev2010 to tst2012, as is usual",
+            ("de", "en"),
+            parts=_IWSLT14,
+            valid_every=23,
+        ),
+    )
+}
+
+
+def cache_folder() -> Path:
+    """Where downloads are kept: `minitf` in $XDG_CACHE_HOME, by default ~/.cache."""
+    base = os.environ.get("XDG_CACHE_HOME", "")
+    return (Path(base) if os.path.isabs(base) else Path.home() / ".cache") / "minitf"
+
+
+def find(name: str, folder: Path | None, say: Say) -> Splits:
+    """The texts of a corpus, downloaded where they are not in the folder; default: one of its own in the cache.
+
+    Raises: UserError for a name that is not known and for what cannot be downloaded or used.
+    """
+    if name not in DATASETS:
+        raise UserError(f"data={name!r} is not known; choose one of {', '.join(DATASETS)}")
+    dataset = DATASETS[name]
+    folder = cache_folder() / name if folder is None else folder
+    if dataset.files is not None:
+        return {
+            split: (_plain_file(pair[0], folder, say), _plain_file(pair[1], folder, say))
+            for split, pair in dataset.files.items()
+        }
+    return _texts_of_archives(dataset, folder, say)
+
+
+# ---- Plain files -------------------------------------------------------------------------------------------------
+
+
+def _plain_file(remote: Remote, folder: Path, say: Say) -> Path:
+    """The file under the name it is published by or a simpler one, packed or not; else downloaded."""
+    plain = remote.name.removesuffix(".gz")
+    simple = plain.replace(".lc.norm.tok.", ".")
+    for name in dict.fromkeys((remote.name, plain, simple, simple + ".gz")):
+        path = folder / name
+        if path.exists():
+            same_bytes = name.endswith(".gz") == remote.name.endswith(".gz")
+            verify(path, remote.sha256 if same_bytes else None)
+            return path
+    return fetch(remote, folder, say)
+
+
+# ---- Archives ----------------------------------------------------------------------------------------------------
+
+
+def _texts_of_archives(dataset: Dataset, folder: Path, say: Say) -> Splits:
+    """The texts in the folder, made from its archives unless they are there and whole.
+
+    Where they are whole, the archives, which may be many gigabytes, are not needed any more.
+    """
+    parts = dataset.parts or {}
+    source, target = dataset.languages
+    texts = folder / "texts"
+    splits = {split: (texts / f"{split}.{source}", texts / f"{split}.{target}") for split in SPLITS}
+    if _are_whole(texts, splits, dataset):
+        return splits
+    archives = {part.archive for split in parts.values() for part in split}
+    paths = {remote: fetch(remote, folder, say) for remote in sorted(archives, key=lambda each: each.url)}
+    with os_errors_explained(f"create the folder {texts}"):
+        texts.mkdir(exist_ok=True)
+    say(f"reading the texts of {dataset.name} from {len(paths)} archives")
+    for split, chosen in parts.items():
+        _write_split(dataset, split, chosen, paths, splits)
+    names = [path.name for pair in splits.values() for path in pair]
+    about = {"format": FORMAT, "sha256": {name: sha256_of(texts / name) for name in names}}
+    with write_atomically(texts / DONE_NAME) as file:  # last: without it, the rest counts as half-written
+        json.dump(about, file, indent=2)
+    return splits
+
+
+def _are_whole(texts: Path, splits: Splits, dataset: Dataset) -> bool:
+    """Were the texts written to their end, and have they not changed since?
+
+    Raises: UserError for a text that has changed: someone may have meant it.
+    """
+    if not (texts / DONE_NAME).exists():
+        return False
+    try:
+        about = parse_json((texts / DONE_NAME).read_bytes())
+        if about["format"] != FORMAT:
+            return False
+        checksums = about["sha256"]
+        for pair in splits.values():
+            for path in pair:
+                if sha256_of(path) != checksums[path.name]:
+                    raise UserError(
+                        f"{path} has changed since it was made from the archives of {dataset.name}; delete {texts} to "
+                        "make it again, or give your own texts with --train, --valid and --test"
+                    )
+    except (ValueError, KeyError, TypeError) as error:
+        if isinstance(error, UserError):
+            raise
+        return False  # a damaged description: all is made again
+    return True
+
+
+def _write_split(
+    dataset: Dataset, split: str, parts: tuple[Part, ...], paths: dict[Remote, Path], splits: Splits
+) -> None:
+    """Both sides of a split, and of the validation text where that is cut from the training text."""
+    cut = dataset.valid_every if split == "train" else None
+    counts = []
+    for side in (0, 1):
+        with contextlib.ExitStack() as stack:
+            out = stack.enter_context(write_atomically(splits[split][side], binary=True))
+            held_out = stack.enter_context(write_atomically(splits["valid"][side], binary=True)) if cut else None
+            count = 0
+            for part in parts:
+                for line in _lines(part, side, paths[part.archive]):
+                    count += 1
+                    (held_out if held_out is not None and count % cut == 0 else out).write(line + b"\n")  # type: ignore
+            counts.append(count)
+    if counts[0] != counts[1]:
+        raise UserError(
+            f"the {split} text of {dataset.name} has {counts[0]:,} lines on one side but {counts[1]:,} on the other; "
+            "an archive is damaged or not the expected one: delete it to download it again"
+        )
+
+
+def _lines(part: Part, side: int, path: Path) -> Iterator[bytes]:
+    """The sentences of a side, without the archive's own markup."""
+    with _member(path, (part.source, part.target)[side]) as (name, stream):
+        lines: Iterable[bytes] = (line.rstrip(b"\r\n") for line in stream)
+        form = "sgm" if name.endswith((".sgm", ".xml")) else part.form
+        if form == "sgm":
+            lines = (match[1].strip() for line in lines if (match := re.search(rb"<seg[^>]*>(.*)</seg>", line)))
+        elif form == "tags":
+            lines = _without_tags(lines)
+        yield from lines
+
+
+def _without_tags(lines: Iterable[bytes]) -> Iterator[bytes]:
+    """A transcript with its titles and descriptions, which are translated too; its other tags are about the talk."""
+    for line in lines:
+        line = re.sub(rb"</?(title|description)>", b"", line).strip()
+        if not line.startswith((b"<url>", b"<talkid>", b"<keywords>", b"<speaker>", b"<reviewer", b"<translator")):
+            yield line
+
+
+@contextlib.contextmanager
+def _member(path: Path, names: tuple[str, ...]) -> Iterator[tuple[str, Any]]:
+    """The first of the names that the archive has, and its bytes, decompressed where the name ends in `.gz`.
+
+    Nothing is unpacked to disk, so no name in an archive can lead out of a folder.
+    """
+    try:
+        with tarfile.open(path) as archive:
+            name, member = _first_of(names, archive, path)
+            stream = archive.extractfile(member)
+            assert stream is not None  # of a regular file it never is
+            unpacked: Any = gzip.GzipFile(fileobj=stream) if name.endswith(".gz") else stream
+            yield name.removesuffix(".gz"), unpacked
+    except (tarfile.TarError, EOFError, OSError) as error:
+        raise UserError(f"cannot read {path}: {error}; delete it to download it again") from error
+
+
+def _first_of(names: tuple[str, ...], archive: tarfile.TarFile, path: Path) -> tuple[str, tarfile.TarInfo]:
+    found = {}
+    for member in archive:
+        name = member.name.removeprefix("./")
+        if member.isfile() and name in names:
+            found[name] = member
+        if name == names[0]:
+            break  # the rest may be gigabytes
+    for name in names:
+        if name in found:
+            return name, found[name]
+    raise UserError(
+        f"{path} has no {' or '.join(names)}: it is not the expected archive; delete it to download it again"
+    )
