@@ -29,6 +29,7 @@ def main(argv: Sequence[str]) -> None:
     config = parse_translate_args(argv)
 
     # after the command line: `--help` and a wrong flag need none of it
+    from minitf.report.attention_writer import AttentionWriter
     from minitf.training import set_up_computer
     from minitf.translator import Translator
 
@@ -41,6 +42,9 @@ def main(argv: Sequence[str]) -> None:
             config.run, average=config.average, checkpoint=config.checkpoint, weights=config.weights, warn=warn
         )
         lines, must_wait = open_input(config)
+        attention = None if config.attention is None else AttentionWriter(config, translator, warn)
+        if attention is not None:
+            lines = attention.listen(lines)
         for translation in translator.translate_stream(
             lines,
             beam=config.beam,
@@ -53,6 +57,10 @@ def main(argv: Sequence[str]) -> None:
             write(translation)
             if references is not None:
                 hypotheses.append(translation)
+    if attention is not None:  # after the translations, which must not be lost with it
+        written = attention.write()
+        if not config.quiet and sys.stderr is not None:
+            print(written, file=sys.stderr)
     beside = sys.stderr if config.output is None else sys.stdout  # the translations, never among them
     if references is not None and beside is not None:
         print_scores(hypotheses, references, config.bleu_tokenize, beside)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from autograd import Tensor, no_grad
-from minitf.data.vocabulary import BOS, Vocabulary
+from minitf.data.vocabulary import BOS, EOS, Vocabulary
 from minitf.errors import UserError
 
 if TYPE_CHECKING:
@@ -98,6 +98,7 @@ class SentenceAttention:
     log_probabilities: Array  # [T] of each piece of target_out, given those before it; natural logarithm
     source_text: str
     target_text: str
+    finished: bool  # False: cut at the length limit, so target_out does not end with the end token
 
     @property
     def layers(self) -> int:
@@ -129,6 +130,7 @@ def sentence_attention(
         log_probabilities=log_probabilities(weights.logits[0], np.array(target)),
         source_text=vocabulary.decode([source])[0],
         target_text=vocabulary.decode([target])[0],
+        finished=target[-1] == EOS,
     )
 
 

@@ -348,6 +348,24 @@ class TranslateConfig:
         "what translates: average, the mean of the last checkpoints; best, the weights of the best validation; "
         "moving-average, that of the last checkpoint; none: what the run says",
     )
+    attention: Path | None = option(
+        None,
+        "file for what the model looks at: .html for a page to explore, .png, .svg or .pdf for a picture of the first "
+        "line",
+        section="Attention",
+    )
+    attention_lines: int = option(
+        20, "lines on the page, from the first one that is not blank", unit="lines", at_least=1
+    )
+    attention_kind: Literal["encoder", "decoder", "cross"] = option(
+        "cross", "which attention is drawn, or shown first: source to source, target to target, target to source"
+    )
+    attention_layer: int | None = option(
+        None, "which layer is drawn, or shown first; none: all, the last first", unit="counted from 1", at_least=1
+    )
+    attention_head: int | None = option(
+        None, "which head is drawn, or shown first; none: all", unit="counted from 1", at_least=1
+    )
     max_tokens_per_batch: int = option(
         4_096, "most input tokens computed at once, padding included", unit="tokens", section="Computer", at_least=1
     )
@@ -365,6 +383,9 @@ class TranslateConfig:
                 f"weights={self.weights} is neither an average of checkpoints nor one of them; leave out average and "
                 "checkpoint, or weights"
             )
+        if self.attention is None and (self.attention_layer or self.attention_head):
+            given = "attention_layer" if self.attention_layer else "attention_head"
+            raise UserError(f"{given} is given without attention; give the file to write with attention")
 
     def for_run(self, run: RunConfig) -> "TranslateConfig":
         """This configuration with the values of the run where none was chosen."""

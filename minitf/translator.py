@@ -221,6 +221,20 @@ class Translator:
             ids, given, _changed(self.search, beam=beam, alpha=alpha, max_extra_length=max_extra_length)
         )
 
+    def attentions(
+        self,
+        line: str,
+        *,
+        beam: int | None = None,
+        alpha: float | None = None,
+        max_extra_length: int | None = None,
+    ) -> list[SentenceAttention]:
+        """The same for any line, as `translate` takes it: nothing for a blank one, one for each piece of a long one."""
+        search = _changed(self.search, beam=beam, alpha=alpha, max_extra_length=max_extra_length)
+        (ids,) = self.vocabulary.encode([line])
+        pieces = split_long(ids, self.vocabulary.pieces(ids), self.max_source_length) if ids else []
+        return [self._attention(piece, None, search) for piece in pieces]
+
     def _attention(self, ids: list[int], target: Sequence[int] | None, search: BeamSearchConfig) -> SentenceAttention:
         """Of one piece of a line; `target` ends with EOS, None stands for the best translation."""
         from minitf.attention_weights import sentence_attention

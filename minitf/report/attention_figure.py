@@ -1,0 +1,162 @@
+"""Attention as a picture for a paper or a slide, through matplotlib: PNG, SVG or PDF.
+
+save_figure(attention_figure(translator.attention("the cat sat"), layer=2, head=1), "head.png")
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+import warnings
+from collections.abc import Callable
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from minitf.attention_weights import SentenceAttention
+from minitf.errors import UserError
+from minitf.files import atomic_write
+from minitf.report.attention_page import Kind, check_choice
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+SUFFIXES = (".png", ".svg", ".pdf")
+MOST_NAMED = 60  # tokens along an axis; beyond, their names would be too small to read
+FAINT = 0.01  # lines of less weight are left out
+INVISIBLE = {"Cc", "Cf", "Zl", "Zp"}  # control, format and separator characters
+BLUE = "#1f5fae"
+DOTS_PER_INCH = 150
+SPREAD = 0.55  # a small weight must not look like none; the scale beside the picture tells
+Labels = tuple[str, ...]
+
+
+def require_matplotlib() -> None:
+    """Raises: UserError where it is not installed."""
+    if find_spec("matplotlib") is None:
+        raise UserError("pictures of attention need matplotlib; pip install 'minitf[plot]', or write an .html page")
+
+
+def attention_figure(
+    sentence: SentenceAttention, *, kind: Kind = "cross", layer: int | None = None, head: int | None = None
+) -> Figure:
+    """One head: its lines, as in the paper's Figures 3 to 5, beside all its weights. Otherwise a small picture a head.
+
+    layer, head: counted from 1; without a layer, those of all layers
+    Raises: UserError where the model has no such layer or head, and without matplotlib
+    """
+    require_matplotlib()
+    check_choice(sentence.layers, sentence.heads, layer, head)
+    weights = getattr(sentence, kind)  # [L, H, T, S]
+    queries, keys = labels(sentence, kind)
+    layers = range(sentence.layers) if layer is None else [layer - 1]
+    heads = range(sentence.heads) if head is None else [head - 1]
+    if len(layers) == len(heads) == 1:
+        return _one_head(
+            weights[layers[0], heads[0]], queries, keys, f"{kind}, layer {layers[0] + 1}, head {heads[0] + 1}"
+        )
+    return _many_heads(weights, queries, keys, list(layers), list(heads), kind)
+
+
+def labels(sentence: SentenceAttention, kind: Kind) -> tuple[Labels, Labels]:
+    """The tokens that look and those they look at: rows and columns of the weights."""
+    return {
+        "encoder": (sentence.source, sentence.source),
+        "decoder": (sentence.target_out, sentence.target_in),
+        "cross": (sentence.target_out, sentence.source),
+    }[kind]
+
+
+def save_figure(figure: Figure, path: Path, warn: Callable[[str], object]) -> None:
+    """Write the file, whole or not at all, in the format of its suffix; `warn` of characters that the font lacks."""
+    with warnings.catch_warnings(record=True) as caught, atomic_write(path) as file:
+        warnings.simplefilter("always")
+        figure.savefig(file, format=path.suffix[1:].lower(), dpi=DOTS_PER_INCH, bbox_inches="tight")
+    missing = {found[1] for each in caught if (found := re.match(r"Glyph (\d+) ", str(each.message)))}
+    if missing:
+        warn(f"{path} shows boxes for {len(missing)} characters that its font lacks; an .html page shows them")
+    for each in caught:
+        if not str(each.message).startswith("Glyph "):
+            warn(str(each.message))
+
+
+# ---- Drawing -----------------------------------------------------------------------------------------------------
+
+
+def _one_head(weights: np.ndarray, queries: Labels, keys: Labels, title: str) -> Figure:
+    from matplotlib.figure import Figure
+
+    longest = max(len(queries), len(keys))
+    height = max(2.5, 0.24 * min(longest, MOST_NAMED) + 1)
+    figure = Figure(figsize=(4.2 + 0.9 * height, height), layout="constrained")
+    lines, cells = figure.subplots(1, 2, width_ratios=(4.2, max(2.5, 0.9 * height)))
+    _draw_lines(lines, weights, queries, keys)
+    image = _draw_cells(cells, weights, queries, keys)
+    _draw_scale(figure, image, cells)
+    figure.suptitle(title)
+    return figure
+
+
+def _many_heads(
+    weights: np.ndarray, queries: Labels, keys: Labels, layers: list[int], heads: list[int], kind: str
+) -> Figure:
+    from matplotlib.figure import Figure
+
+    side = float(np.clip(0.09 * max(len(queries), len(keys)), 1.5, 4.0))
+    figure = Figure(figsize=(side * len(heads) + 1.5, side * len(layers) + 1.5), layout="constrained")
+    grid = figure.subplots(len(layers), len(heads), squeeze=False)
+    for row, layer in enumerate(layers):
+        for column, head in enumerate(heads):
+            axes = grid[row, column]
+            outer_rows = queries if column == 0 else None
+            image = _draw_cells(axes, weights[layer, head], outer_rows, keys if row == len(layers) - 1 else None)
+            axes.set_title(f"layer {layer + 1}, head {head + 1}", fontsize=8)
+    _draw_scale(figure, image, grid)
+    figure.suptitle(f"{kind} attention")
+    return figure
+
+
+def _draw_cells(axes: Axes, weights: np.ndarray, queries: Labels | None, keys: Labels | None) -> Any:
+    """The weights as colours, rows by columns; the scale is the same in all pictures."""
+    from matplotlib.colors import PowerNorm
+
+    image = axes.imshow(weights, cmap="Blues", norm=PowerNorm(SPREAD, 0, 1), interpolation="nearest", aspect="auto")
+    for axis, names, count in ((axes.yaxis, queries, weights.shape[0]), (axes.xaxis, keys, weights.shape[1])):
+        axis.set_tick_params(length=0)
+        if names is None or count > MOST_NAMED:
+            axis.set_ticks([])
+            continue
+        turn = 90 if axis is axes.xaxis else 0
+        axis.set_ticks(range(count), [shown(name) for name in names], fontsize=7, parse_math=False, rotation=turn)
+    return image
+
+
+def _draw_scale(figure: Figure, image: Any, beside: Any) -> None:
+    bar = figure.colorbar(image, ax=beside, shrink=0.6, ticks=[0, 0.05, 0.2, 0.5, 1])
+    bar.ax.set_yticklabels(["0", "5 %", "20 %", "50 %", "100 %"], fontsize=7)
+
+
+def _draw_lines(axes: Axes, weights: np.ndarray, queries: Labels, keys: Labels) -> None:
+    """Tokens in two columns, and a line for each weight, the stronger the more of it."""
+    from matplotlib.collections import LineCollection
+
+    rows, columns = np.nonzero(weights >= FAINT)
+    strength = weights[rows, columns]
+    ends = np.stack([np.stack([np.zeros(len(rows)), rows], 1), np.stack([np.ones(len(rows)), columns], 1)], 1)
+    axes.add_collection(
+        LineCollection(list(ends), colors=[BLUE] * len(rows), alpha=strength, linewidths=0.4 + 2.2 * strength)
+    )
+    size = 8 if max(len(queries), len(keys)) <= MOST_NAMED else 4
+    for x, names, side in ((-0.04, queries, "right"), (1.04, keys, "left")):
+        for y, name in enumerate(names):
+            axes.text(x, y, shown(name), ha=side, va="center", fontsize=size, parse_math=False)
+    axes.set(xlim=(-0.75, 1.75), ylim=(max(len(queries), len(keys)) - 0.5, -0.5))
+    axes.axis("off")
+
+
+def shown(piece: str) -> str:
+    """A piece, with the number of a character in its place where that has no shape of its own."""
+    return "".join(f"⟨U+{ord(c):04X}⟩" if unicodedata.category(c) in INVISIBLE else c for c in piece)

@@ -1,0 +1,105 @@
+"""Attention to look at: one page with every head of every layer, for some sentences and their translations.
+
+page = attention_page([translator.attention("the cat sat on the mat")], "runs/x")
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import numpy as np
+
+from minitf.attention_weights import SentenceAttention
+from minitf.errors import UserError
+from minitf.report.page import page
+
+Kind = Literal["encoder", "decoder", "cross"]
+
+WHOLE = 65_535
+"""What the integers of a row sum to: two bytes a weight, and a row still sums to exactly one."""
+LONGEST_LABEL = 60  # characters of a sentence in the list to choose from
+
+
+def attention_page(
+    sentences: Sequence[SentenceAttention],
+    name: str,
+    *,
+    kind: Kind = "cross",
+    layer: int | None = None,
+    head: int | None = None,
+    numbers: Sequence[int] | None = None,
+) -> str:
+    """The page as HTML.
+
+    name: of the model, for the title; kind, layer, head: what is shown first, counted from 1; default: the last layer,
+    all its heads; numbers: lines that the sentences come from; default: 1, 2, …
+    Raises: UserError for no sentences, and for a layer or head that the model lacks.
+    """
+    if not sentences:
+        raise UserError("there is no sentence to show the attention of: every line is blank")
+    layers, heads = sentences[0].layers, sentences[0].heads
+    check_choice(layers, heads, layer, head)
+    described = {
+        "model": f"{name} · {layers} layers of {heads} heads",
+        "layers": layers,
+        "heads": heads,
+        "start": {
+            "sentence": 0,
+            "kind": kind,
+            "layer": (layer or layers) - 1,
+            "head": -1 if head is None else head - 1,
+        },
+        "sentences": [
+            _described(sentence, number)
+            for sentence, number in zip(sentences, numbers or range(1, len(sentences) + 1), strict=True)
+        ],
+    }
+    blobs = {f"weights-{i}": pack(sentence) for i, sentence in enumerate(sentences)}
+    return page("attention", f"Attention · {name}", {"page": described}, blobs=blobs)
+
+
+def check_choice(layers: int, heads: int, layer: int | None, head: int | None) -> None:
+    """Refuse a layer or head, counted from 1, that a model does not have."""
+    for what, chosen, count in (("layer", layer, layers), ("head", head, heads)):
+        if chosen is not None and not 1 <= chosen <= count:
+            raise UserError(f"attention_{what}={chosen} is not among the model's {count}; choose 1 to {count}")
+
+
+def _described(sentence: SentenceAttention, number: int) -> dict[str, Any]:
+    text = sentence.source_text
+    short = text if len(text) <= LONGEST_LABEL else text[: LONGEST_LABEL - 1] + "…"
+    end = [len(sentence.target_out) - 1] if sentence.finished else []
+    return {
+        "label": f"{number}: {short}",
+        "source_text": text,
+        "target_text": sentence.target_text,
+        "source": sentence.source,
+        "target_in": sentence.target_in,
+        "target_out": sentence.target_out,
+        "special": {"source": [len(sentence.source) - 1], "target_in": [0], "target_out": end},
+        "log_probabilities": [round(float(p), 5) for p in sentence.log_probabilities],
+    }
+
+
+def pack(sentence: SentenceAttention) -> bytes:
+    """All weights: the high bytes of encoder, decoder and cross, then the low bytes, deflated.
+
+    Most weights are small, so their high bytes are mostly zeros, which deflate well beside each other.
+    """
+    weights = np.concatenate([in_units(each).ravel() for each in (sentence.encoder, sentence.decoder, sentence.cross)])
+    return zlib.compress((weights >> 8).astype(np.uint8).tobytes() + (weights & 255).astype(np.uint8).tobytes())
+
+
+def in_units(weights: np.ndarray) -> np.ndarray:
+    """Rows of weights as integers that sum to exactly `WHOLE`: rounded down, and the largest remainders up.
+
+    Shapes: [..., T, S] -> uint16 [..., T, S]
+    """
+    exact = weights.astype(np.float64)
+    exact *= WHOLE / exact.sum(axis=-1, keepdims=True)
+    units = np.floor(exact)
+    lacking = WHOLE - units.sum(axis=-1, keepdims=True)
+    rank = np.argsort(np.argsort(units - exact, axis=-1, kind="stable"), axis=-1)  # 0: the largest remainder
+    return (units + (rank < lacking)).astype(np.uint16)

@@ -1,0 +1,81 @@
+"""`translate.py --attention FILE`: what the model looked at in the first sentences of a text, as a page or picture."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+from minitf.errors import UserError
+from minitf.report.attention_figure import SUFFIXES, attention_figure, require_matplotlib, save_figure
+from minitf.report.attention_page import attention_page, check_choice
+from minitf.report.page import write_page
+
+if TYPE_CHECKING:
+    from minitf.attention_weights import SentenceAttention
+    from minitf.config import TranslateConfig
+    from minitf.transformer import Transformer
+    from minitf.translator import Translator
+
+PAGE_SUFFIXES = (".html", ".htm")
+
+
+class AttentionWriter:
+    """Keeps the first lines that are not blank while they are translated, then writes what `config` asks for.
+
+    Raises: UserError at once for what cannot be: a file of another kind, a layer or head that the model lacks.
+    """
+
+    def __init__(self, config: TranslateConfig, translator: Translator, warn: Callable[[str], object]):
+        assert config.attention is not None
+        self.config, self.translator, self.warn = config, translator, warn
+        self.path: Path = config.attention
+        self.lines: list[tuple[int, str]] = []  # numbered from 1
+        self.left_out = 0
+        if self._is_picture:
+            require_matplotlib()
+        elif self.path.suffix.lower() not in PAGE_SUFFIXES:
+            known = ", ".join((PAGE_SUFFIXES[0], *SUFFIXES))
+            raise UserError(f"attention={self.path} is no kind of file that can be drawn; choose one of {known}")
+        model = cast("Transformer", translator.model).config
+        check_choice(model.layers, model.heads, config.attention_layer, config.attention_head)
+
+    @property
+    def _is_picture(self) -> bool:
+        return self.path.suffix.lower() in SUFFIXES
+
+    def listen(self, lines: Iterable[str]) -> Iterator[str]:
+        """The lines as they come, those to be drawn kept."""
+        wanted = 1 if self._is_picture else self.config.attention_lines
+        for number, line in enumerate(lines, start=1):
+            if line.strip():
+                if len(self.lines) < wanted:
+                    self.lines.append((number, line))
+                else:
+                    self.left_out += 1
+            yield line
+
+    def write(self) -> str:
+        """Write the file, and give a sentence about it."""
+        config = self.config
+        found = [(number, each) for number, line in self.lines for each in self._attentions(line)]
+        if not found:
+            raise UserError(f"there is no attention to write to {self.path}: every line is blank")
+        numbers, sentences = zip(*found, strict=True)
+        kind, layer, head = config.attention_kind, config.attention_layer, config.attention_head
+        if self._is_picture:
+            save_figure(attention_figure(sentences[0], kind=kind, layer=layer, head=head), self.path, self.warn)
+        else:
+            name = str(config.run)
+            text = attention_page(sentences, name, kind=kind, layer=layer, head=head, numbers=numbers)
+            write_page(self.path, text)
+        count = len(self.lines)
+        all_lines = count + self.left_out
+        of_all = f" of {all_lines:,}" if self.left_out else ""
+        return f"attention of {count}{of_all} {'line' if all_lines == 1 else 'lines'}: {self.path}"
+
+    def _attentions(self, line: str) -> list[SentenceAttention]:
+        config = self.config
+        return self.translator.attentions(
+            line, beam=config.beam, alpha=config.alpha, max_extra_length=config.max_extra_length
+        )

@@ -1,0 +1,588 @@
+"use strict";
+
+// The page's one state; everything drawn is a function of it. Tokens are texts, never markup.
+const page = data("page");
+const KINDS = {
+  encoder: { queries: "source", keys: "source", query: "reads", key: "looks at",
+    meaning: "each source token looks at all source tokens" },
+  decoder: { queries: "target_out", keys: "target_in", query: "writes", key: "looks at what it has written",
+    meaning: "each token to be written looks at those written before it" },
+  cross: { queries: "target_out", keys: "source", query: "writes", key: "looks at the source",
+    meaning: "each token to be written looks at all source tokens" },
+};
+const ALL = -1; // all heads of a layer
+const ROW = 24; // height of a token, as in the style sheet
+const FAINT = 0.01; // lines of less weight are drawn only for a chosen token
+const state = { ...page.start, token: null, kept: false }; // token: { side: "queries" | "keys", index, other }
+const weightsOf = new Map(); // of each sentence seen so far
+let shown = null; // of the chosen head, or the mean of all: its weights, and a picture of them
+const $ = (id) => document.getElementById(id);
+
+// ---- Weights ----------------------------------------------------------------------------------------------------
+
+// The high bytes of all weights, then the low ones, deflated, in base64; the rows of each sum to 65,535.
+async function unpack(sentence) {
+  const packed = Uint8Array.from(atob($(`weights-${sentence}`).textContent), (c) => c.charCodeAt(0));
+  const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("deflate"));
+  const bytes = new Uint8Array(await new Response(stream).arrayBuffer());
+  const count = bytes.length / 2;
+  const all = new Float32Array(count);
+  for (let i = 0; i < count; i++) all[i] = (bytes[i] * 256 + bytes[count + i]) / 65535;
+  const { source, target_out } = page.sentences[sentence];
+  const [s, t, heads] = [source.length, target_out.length, page.layers * page.heads];
+  const ends = [0, heads * s * s, heads * (s * s + t * t), heads * (s * s + t * t + t * s)];
+  return { encoder: all.subarray(ends[0], ends[1]), decoder: all.subarray(ends[1], ends[2]),
+    cross: all.subarray(ends[2], ends[3]) };
+}
+
+function sentence() { return page.sentences[state.sentence]; }
+function queries() { return sentence()[KINDS[state.kind].queries]; }
+function keys() { return sentence()[KINDS[state.kind].keys]; }
+
+// What one head gives: weight(query, key) of the present sentence and kind.
+function weightsIn(layer, head) {
+  const [t, s] = [queries().length, keys().length];
+  const start = (layer * page.heads + head) * t * s;
+  return weightsOf.get(state.sentence)[state.kind].subarray(start, start + t * s);
+}
+function headsShown() { return state.head === ALL ? [...Array(page.heads).keys()] : [state.head]; }
+
+function meanWeights() {
+  const heads = headsShown();
+  const mean = new Float32Array(queries().length * keys().length);
+  for (const head of heads) weightsIn(state.layer, head).forEach((w, i) => { mean[i] += w / heads.length; });
+  return mean;
+}
+
+// ---- Colours ----------------------------------------------------------------------------------------------------
+
+const RAMPS = { // from no weight to all of it
+  light: [[255, 255, 255], [205, 226, 245], [107, 166, 217], [31, 95, 174], [8, 38, 92]],
+  dark: [[29, 32, 38], [37, 66, 104], [56, 125, 186], [140, 205, 235], [252, 246, 200]],
+};
+const SPREAD = 0.55; // a small weight must not look like none; the legend has the same scale
+
+function colour(weight) {
+  const ramp = RAMPS[isDark() ? "dark" : "light"];
+  const place = Math.min(weight, 1) ** SPREAD * (ramp.length - 1);
+  const low = Math.min(Math.floor(place), ramp.length - 2);
+  return ramp[low].map((c, i) => Math.round(c + (ramp[low + 1][i] - c) * (place - low)));
+}
+function headColour(head, alpha = 1) {
+  const hue = 25 + (360 * head) / page.heads;
+  return `oklch(${isDark() ? 76 : 56}% 0.17 ${hue.toFixed(1)} / ${alpha})`;
+}
+function lineColour(head, alpha) {
+  if (state.head === ALL) return headColour(head, alpha);
+  return isDark() ? `rgba(125, 180, 245, ${alpha})` : `rgba(31, 95, 174, ${alpha})`;
+}
+// A canvas does not know the style sheet's names, and a property's own text may still be a choice of light or dark.
+function cssColour(name) {
+  const probe = $("problem");
+  probe.style.color = `var(${name})`;
+  const found = getComputedStyle(probe).color;
+  probe.style.color = "";
+  return found;
+}
+
+// A pixel a weight. A long sentence has a million of them, so their colours are looked up.
+const SHADES = 4096;
+let palette = null;
+
+function mixPalette() {
+  const bytes = new Uint8ClampedArray(4 * (SHADES + 1));
+  for (let i = 0; i <= SHADES; i++) bytes.set([...colour(i / SHADES), 255], 4 * i);
+  palette = new Uint32Array(bytes.buffer);
+}
+function paint(canvas, weights, rows, columns) {
+  canvas.width = columns;
+  canvas.height = rows;
+  const image = new ImageData(columns, rows);
+  const pixels = new Uint32Array(image.data.buffer);
+  for (let i = 0; i < weights.length; i++) pixels[i] = palette[Math.round(weights[i] * SHADES)];
+  canvas.getContext("2d").putImageData(image, 0, 0);
+}
+
+// ---- Texts ------------------------------------------------------------------------------------------------------
+
+function isSpecial(side, index) {
+  const name = KINDS[state.kind][side];
+  return (sentence().special[name] ?? []).includes(index);
+}
+// Control characters have no shape of their own: show their pictures.
+function visible(text) {
+  return text.replace(/[\u0000-\u001f\u007f]/g, (c) => String.fromCodePoint(c === "\u007f" ? 0x2421 : 0x2400 + c.charCodeAt(0)));
+}
+// Nor have marks of direction and of no width, which in a single token are all there is to see: show their numbers.
+function visiblePiece(piece) {
+  return visible(piece).replace(/[\u0080-\u009f\u00ad\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/g, (c) =>
+    `⟨U+${c.charCodeAt(0).toString(16).toUpperCase().padStart(4, "0")}⟩`);
+}
+function percent(weight) {
+  const share = 100 * weight;
+  return share >= 99.95 ? "100 %" : share >= 9.95 ? `${share.toFixed(0)} %` : `${share.toFixed(1)} %`;
+}
+function element(name, className, text) {
+  const made = document.createElement(name);
+  if (className) made.className = className;
+  if (text !== undefined) made.textContent = text;
+  return made;
+}
+function pieceElement(piece) {
+  const made = element("bdi");
+  if (piece.startsWith("▁")) made.append(element("span", "space", "▁"), visiblePiece(piece.slice(1)));
+  else made.textContent = visiblePiece(piece);
+  return made;
+}
+
+// ---- All heads at a glance --------------------------------------------------------------------------------------
+
+function buildHeads() {
+  const table = $("heads");
+  table.style.setProperty("--heads", page.heads);
+  $("lines").style.setProperty("--heads", page.heads);
+  const top = table.insertRow();
+  top.append(element("th"));
+  for (let head = 0; head < page.heads; head++) {
+    const cell = element("th", "", page.heads > 8 ? `${head + 1}` : `Head ${head + 1}`);
+    cell.scope = "col";
+    top.append(cell);
+  }
+  for (let layer = 0; layer < page.layers; layer++) {
+    const row = table.insertRow();
+    const name = element("th");
+    name.scope = "row";
+    name.append(headButton(layer, ALL));
+    row.append(name);
+    for (let head = 0; head < page.heads; head++) row.insertCell().append(headButton(layer, head));
+  }
+  table.addEventListener("keydown", moveAmongHeads);
+}
+
+function headButton(layer, head) {
+  const button = element("button", "", head === ALL ? `Layer ${layer + 1}` : undefined);
+  button.type = "button";
+  button.dataset.layer = layer;
+  button.dataset.head = head;
+  if (head === ALL) button.setAttribute("aria-label", `layer ${layer + 1}, all heads`);
+  else button.append(element("canvas"));
+  button.addEventListener("click", () => { Object.assign(state, { layer, head }); render(); });
+  return button;
+}
+function buttonOf(layer, head) { return $("heads").querySelector(`[data-layer="${layer}"][data-head="${head}"]`); }
+
+function moveAmongHeads(event) {
+  const step = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] }[event.key];
+  if (!step || !event.target.dataset.layer) return;
+  event.preventDefault();
+  buttonOf(+event.target.dataset.layer + step[0], +event.target.dataset.head + step[1])?.focus();
+}
+
+function renderHeads() {
+  for (const button of $("heads").querySelectorAll("button")) {
+    const [layer, head] = [+button.dataset.layer, +button.dataset.head];
+    const pressed = layer === state.layer && head === state.head;
+    button.setAttribute("aria-pressed", pressed);
+    button.tabIndex = pressed ? 0 : -1;
+    if (head === ALL) continue;
+    const weights = weightsIn(layer, head);
+    paint(button.firstChild, weights, queries().length, keys().length);
+    const name = `layer ${layer + 1}, head ${head + 1}: ${habit(weights)}`;
+    button.title = name;
+    button.setAttribute("aria-label", name);
+  }
+  const columns = $("heads").rows[0].cells;
+  for (let head = 0; head < page.heads; head++) {
+    const name = columns[head + 1];
+    name.replaceChildren(name.textContent);
+    if (state.head !== ALL) continue;
+    const swatch = element("span", "swatch");
+    swatch.style.background = headColour(head);
+    name.prepend(swatch);
+  }
+  const scale = Float32Array.from({ length: 256 }, (_, i) => (i / 255) ** (1 / SPREAD));
+  paint($("scale"), scale, 1, 256);
+  for (const tick of document.querySelectorAll(".ticks i")) {
+    tick.style.left = `${100 * (parseFloat(tick.textContent) / 100) ** SPREAD}%`;
+  }
+}
+
+// Where a head's weight mostly goes, as words: heads that look one place back, at themselves, at the end, anywhere.
+function habit(weights) {
+  const [t, s] = [queries().length, keys().length];
+  const shares = new Map();
+  const add = (name, row, column) => {
+    if (column >= 0 && column < s) shares.set(name, (shares.get(name) ?? 0) + weights[row * s + column] / t);
+  };
+  let spread = 0;
+  for (let row = 0; row < t; row++) {
+    let entropy = 0;
+    for (let column = 0; column < s; column++) {
+      const w = weights[row * s + column];
+      if (w > 0) entropy -= w * Math.log(w);
+    }
+    spread += Math.exp(entropy) / t;
+    if (state.kind === "encoder") {
+      add("the token before", row, row - 1);
+      add("the token itself", row, row);
+      add("the token after", row, row + 1);
+    } else if (state.kind === "decoder") {
+      add("the token just written", row, row);
+      add("the one before the last written", row, row - 1);
+      add("the start token", row, 0);
+    }
+    if (state.kind !== "decoder") add("the end token", row, s - 1);
+  }
+  const [best, share] = [...shares].reduce((a, b) => (b[1] > a[1] ? b : a));
+  const wide = `spread over ${spread.toFixed(1)} of ${s} tokens`;
+  return share > 0.4 ? `${percent(share)} to ${best}, ${wide}` : wide;
+}
+
+// ---- Lines ------------------------------------------------------------------------------------------------------
+
+function renderTokens() {
+  for (const side of ["queries", "keys"]) {
+    const list = $(side);
+    list.setAttribute("aria-label", $(side === "queries" ? "query-title" : "key-title").textContent);
+    list.replaceChildren(...(side === "queries" ? queries() : keys()).map((piece, index) => {
+      const item = element("li", isSpecial(side, index) ? "special" : "");
+      item.setAttribute("role", "option");
+      item.dataset.side = side;
+      item.dataset.index = index;
+      item.title = visiblePiece(piece);
+      item.append(pieceElement(piece), element("span", "share"), element("span", "stripes"));
+      return item;
+    }));
+    list.classList.toggle("striped", state.head === ALL);
+  }
+}
+
+function renderChoice() {
+  const { weights } = shown;
+  const s = keys().length;
+  for (const item of document.querySelectorAll(".tokens li")) {
+    const { side } = item.dataset;
+    const index = +item.dataset.index;
+    const chosen = state.token?.side === side && state.token.index === index;
+    item.classList.toggle("chosen", chosen);
+    item.setAttribute("aria-selected", chosen && state.kept);
+    item.tabIndex = chosen || (!state.token && index === 0) ? 0 : -1;
+    const opposite = state.token && state.token.side !== side;
+    const at = (w) => (side === "keys" ? w[state.token.index * s + index] : w[index * s + state.token.index]);
+    const weight = opposite ? at(weights) : 0;
+    const [, share, stripes] = item.children;
+    share.textContent = opposite && weight >= 0.005 ? percent(weight) : "";
+    item.style.background = opposite && state.head !== ALL ? lineColour(state.head, 0.55 * weight) : "";
+    stripes.style.background = opposite && state.head === ALL
+      ? striped(headsShown().map((head) => at(weightsIn(state.layer, head)))) : "";
+  }
+  drawLines();
+  drawCells();
+  renderStatus(weights);
+}
+
+// A stripe for each head, the fuller the more it looks here.
+function striped(weights) {
+  const stops = weights.flatMap((weight, head) => {
+    const tint = headColour(head, weight);
+    return [`${tint} ${(100 * head) / weights.length}%`, `${tint} ${(100 * (head + 1)) / weights.length}%`];
+  });
+  return `linear-gradient(90deg, ${stops.join(", ")})`;
+}
+
+function drawLines() {
+  const [strip, canvas] = [$("strip"), $("threads")];
+  const ratio = devicePixelRatio || 1;
+  const width = canvas.parentElement.clientWidth;
+  const height = Math.min(strip.clientHeight, ROW * Math.max(queries().length, keys().length));
+  canvas.style.height = `${height}px`;
+  canvas.width = Math.round(width * ratio);
+  canvas.height = Math.round(height * ratio);
+  const pen = canvas.getContext("2d");
+  pen.scale(ratio, ratio);
+  pen.lineCap = "round";
+  const middle = (index) => (index + 0.5) * ROW - strip.scrollTop;
+  const heads = headsShown();
+  const apart = Math.min(3, (ROW - 6) / heads.length); // heads run side by side: none hides another
+  for (const [place, head] of heads.entries()) {
+    const weights = weightsIn(state.layer, head);
+    const shift = (place - (heads.length - 1) / 2) * apart;
+    for (let row = 0; row < queries().length; row++) {
+      for (let column = 0; column < keys().length; column++) {
+        const weight = weights[row * keys().length + column];
+        const touched = isTouched(row, column);
+        if (weight < (touched ? 0.001 : FAINT) || (state.token && !touched)) continue;
+        const [from, to] = [middle(row) + shift, middle(column) + shift];
+        if (Math.max(from, to) < 0 || Math.min(from, to) > height) continue;
+        pen.strokeStyle = lineColour(head, Math.min(1, touched ? 0.12 + 0.88 * weight : 0.9 * weight));
+        pen.lineWidth = Math.min(heads.length === 1 ? 5 : apart, touched ? 0.8 + 4.2 * weight : 0.5 + 2 * weight);
+        pen.beginPath();
+        pen.moveTo(3, from);
+        pen.bezierCurveTo(width * 0.4, from, width * 0.6, to, width - 3, to);
+        pen.stroke();
+      }
+    }
+  }
+}
+
+function isTouched(row, column) {
+  const token = state.token;
+  if (!token) return false;
+  if (token.side === "queries") return row === token.index;
+  return column === token.index;
+}
+
+function choose(token, kept) {
+  if (state.kept && !kept) return;
+  Object.assign(state, { token, kept: kept && token !== null });
+  renderChoice();
+}
+
+function tokenAt(target) {
+  const item = target.closest?.(".tokens li");
+  return item ? { side: item.dataset.side, index: +item.dataset.index } : null;
+}
+
+function isChosen(token) {
+  return state.kept && token && state.token.side === token.side && state.token.index === token.index;
+}
+
+function moveAmongTokens(event) {
+  const token = tokenAt(event.target);
+  if (!token) return;
+  if (event.key === "Enter" || event.key === " ") {
+    event.preventDefault();
+    toggle(token);
+    return;
+  }
+  const lists = { queries: queries(), keys: keys() };
+  const moved = {
+    ArrowUp: { ...token, index: token.index - 1 },
+    ArrowDown: { ...token, index: token.index + 1 },
+    Home: { ...token, index: 0 },
+    End: { ...token, index: lists[token.side].length - 1 },
+    ArrowLeft: { side: "queries", index: Math.min(token.index, lists.queries.length - 1) },
+    ArrowRight: { side: "keys", index: Math.min(token.index, lists.keys.length - 1) },
+  }[event.key];
+  if (!moved || moved.index < 0 || moved.index >= lists[moved.side].length) return;
+  event.preventDefault();
+  state.kept = false;
+  $(moved.side).children[moved.index].focus();
+}
+
+function toggle(token) {
+  const off = isChosen(token);
+  state.kept = false;
+  choose(token, !off);
+}
+
+// ---- Every weight -----------------------------------------------------------------------------------------------
+
+const SMALLEST_NAMED = 11; // pixels of a cell beside whose row a name can be read
+const MOST_NAMED = 80; // tokens
+let grid = { size: 1, left: 0, top: 0 };
+
+function shortened(piece) {
+  const characters = [...visiblePiece(piece)];
+  return characters.length > 14 ? `${characters.slice(0, 13).join("")}…` : characters.join("");
+}
+
+function drawCells() {
+  const [t, s] = [queries().length, keys().length];
+  const canvas = $("cells");
+  const pen = canvas.getContext("2d");
+  const widest = (pieces, font) => {
+    pen.font = `${font}px ${family}`;
+    return Math.ceil(Math.max(...pieces.map((piece) => pen.measureText(shortened(piece)).width)));
+  };
+  const family = getComputedStyle(document.body).fontFamily;
+  const slanted = (length) => Math.ceil(length * Math.SQRT1_2); // labels of columns lean to the right
+  const room = canvas.parentElement.clientWidth - 2;
+  const roomForCells = room - widest(queries(), 13) - slanted(widest(keys(), 13)) - 14;
+  const named = s <= MOST_NAMED;
+  const size = named ? Math.max(SMALLEST_NAMED, Math.min(30, Math.floor(roomForCells / s)))
+    : Math.max(3, Math.floor(room / s)); // what does not fit is scrolled to
+  const font = Math.min(13, size);
+  const left = named ? widest(queries(), font) + 8 : 2;
+  const slant = named ? slanted(widest(keys(), font)) : 0;
+  const top = named ? slant + 16 : 2;
+  grid = { size, left, top };
+  const ratio = devicePixelRatio || 1;
+  const [width, height] = [left + s * size + slant + 4, top + t * size + 2];
+  canvas.style.width = `${width}px`;
+  canvas.style.height = `${height}px`;
+  canvas.width = Math.round(width * ratio);
+  canvas.height = Math.round(height * ratio);
+  pen.scale(ratio, ratio);
+  pen.font = `${font}px ${family}`;
+  pen.imageSmoothingEnabled = false;
+  pen.drawImage(shown.picture, left, top, s * size, t * size);
+  pen.lineWidth = 1;
+  if (size >= 12) {
+    pen.strokeStyle = cssColour("--card");
+    pen.beginPath();
+    for (let row = 1; row < t; row++) { pen.moveTo(left, top + row * size - 0.5); pen.lineTo(left + s * size, top + row * size - 0.5); }
+    for (let column = 1; column < s; column++) { pen.moveTo(left + column * size - 0.5, top); pen.lineTo(left + column * size - 0.5, top + t * size); }
+    pen.stroke();
+  }
+  pen.strokeStyle = cssColour("--rule");
+  pen.strokeRect(left - 0.5, top - 0.5, s * size + 1, t * size + 1);
+  if (named) drawNames(pen);
+  outline(pen);
+  canvas.setAttribute("aria-label", `${t} by ${s} weights of ${$("lines-title").textContent}`);
+}
+
+function drawNames(pen) {
+  const { size, left, top } = grid;
+  const [ink, accent] = [cssColour("--ink"), cssColour("--accent")];
+  pen.textBaseline = "middle";
+  pen.textAlign = "right";
+  queries().forEach((piece, row) => {
+    pen.fillStyle = state.token && rowOfChoice() === row ? accent : ink;
+    pen.fillText(shortened(piece), left - 5, top + (row + 0.5) * size);
+  });
+  pen.textAlign = "left";
+  keys().forEach((piece, column) => {
+    pen.fillStyle = state.token && columnOfChoice() === column ? accent : ink;
+    pen.save();
+    pen.translate(left + (column + 0.5) * size, top - 6);
+    pen.rotate(-Math.PI / 4);
+    pen.fillText(shortened(piece), 0, 0);
+    pen.restore();
+  });
+}
+
+function rowOfChoice() { return state.token.side === "queries" ? state.token.index : state.token.other; }
+function columnOfChoice() { return state.token.side === "keys" ? state.token.index : state.token.other; }
+
+function outline(pen) {
+  if (!state.token) return;
+  const { size, left, top } = grid;
+  pen.strokeStyle = cssColour("--accent");
+  pen.lineWidth = 1.5;
+  const [row, column] = [rowOfChoice(), columnOfChoice()];
+  if (state.token.side === "queries") pen.strokeRect(left - 1, top + row * size - 1, keys().length * size + 1, size + 1);
+  else pen.strokeRect(left + column * size - 1, top - 1, size + 1, queries().length * size + 1);
+  if (row !== undefined && column !== undefined) {
+    pen.strokeStyle = cssColour("--warm");
+    pen.lineWidth = 2;
+    pen.strokeRect(left + column * size - 1, top + row * size - 1, size + 1, size + 1);
+  }
+}
+
+function cellAt(event) {
+  const box = $("cells").getBoundingClientRect();
+  const column = Math.floor((event.clientX - box.left - grid.left) / grid.size);
+  const row = Math.floor((event.clientY - box.top - grid.top) / grid.size);
+  if (row < 0 || column < 0 || row >= queries().length || column >= keys().length) return null;
+  return { side: "queries", index: row, other: column };
+}
+
+// ---- What is shown, in words ------------------------------------------------------------------------------------
+
+function quoted(side, index) {
+  const made = element("b");
+  made.append("“", pieceElement((side === "queries" ? queries() : keys())[index]), "”");
+  return made;
+}
+
+function renderStatus(weights) {
+  const status = $("status");
+  const [t, s] = [queries().length, keys().length];
+  if (!state.token) {
+    status.textContent = `${t} tokens look at ${s}. Hover one to see where it looks.`;
+    return;
+  }
+  const { side, index, other } = state.token;
+  const opposite = side === "queries" ? "keys" : "queries";
+  const at = (i) => (side === "queries" ? weights[index * s + i] : weights[i * s + index]);
+  const ranked = [...Array(side === "queries" ? s : t).keys()].sort((a, b) => at(b) - at(a)).slice(0, 5);
+  const parts = ranked.filter((i) => at(i) >= 0.005).flatMap((i, n) =>
+    [n ? ", " : "", quoted(opposite, i), ` ${percent(at(i))}`]);
+  const verb = side === "queries" ? ` ${KINDS[state.kind].key}: ` : " is looked at by: ";
+  const cell = other === undefined ? [] : [" — the cell: ", quoted("keys", other), ` ${percent(at(other))}`];
+  const sure = side === "queries" && state.kind !== "encoder"
+    ? [` (written with probability ${percent(Math.exp(sentence().log_probabilities[index]))})`] : [];
+  const mean = state.head === ALL ? [" — the mean of all heads"] : [];
+  status.replaceChildren(quoted(side, index), ...sure, verb, ...(parts.length ? parts : ["nothing above 0.5 %"]),
+    ...cell, ...mean);
+}
+
+function renderNames() {
+  const kind = KINDS[state.kind];
+  $("meaning").textContent = kind.meaning;
+  $("query-title").textContent = kind.query;
+  $("key-title").textContent = kind.key;
+  $("source-text").textContent = visible(sentence().source_text);
+  $("target-text").textContent = visible(sentence().target_text);
+  const head = state.head === ALL ? "all heads" : `head ${state.head + 1}`;
+  $("lines-title").textContent = `Layer ${state.layer + 1}, ${head}`;
+  $("habit").textContent = state.head === ALL ? "each head in its colour" : habit(weightsIn(state.layer, state.head));
+  $("map-title").textContent = state.head === ALL ? "Every weight, mean of the heads" : "Every weight";
+  $("previous").disabled = state.sentence === 0;
+  $("next").disabled = state.sentence === page.sentences.length - 1;
+  $("sentence").value = state.sentence;
+  document.querySelector(`input[name="kind"][value="${state.kind}"]`).checked = true;
+}
+
+// ---- All together -----------------------------------------------------------------------------------------------
+
+async function render() {
+  const wanted = state.sentence;
+  try {
+    if (!weightsOf.has(wanted)) weightsOf.set(wanted, await unpack(wanted));
+  } catch (error) {
+    $("problem").hidden = false;
+    $("problem").textContent = `The weights cannot be read (${error.message}): this page needs a browser of 2023 or ` +
+      "later, and must be whole.";
+    return;
+  }
+  if (wanted !== state.sentence) return; // another sentence was chosen meanwhile
+  if (state.token && state.token.index >= (state.token.side === "queries" ? queries() : keys()).length) state.token = null;
+  if (state.token) delete state.token.other;
+  state.kept &&= state.token !== null;
+  mixPalette();
+  shown = { weights: meanWeights(), picture: element("canvas") };
+  paint(shown.picture, shown.weights, queries().length, keys().length);
+  renderNames();
+  renderTokens();
+  renderHeads();
+  renderChoice();
+  document.body.dataset.ready = JSON.stringify([state.sentence, state.kind, state.layer, state.head]);
+}
+
+function show(change) {
+  Object.assign(state, { token: null, kept: false }, change);
+  $("strip").scrollTop = 0;
+  return render();
+}
+
+function start() {
+  $("model").textContent = page.model;
+  page.sentences.forEach(({ label }, i) => $("sentence").add(new Option(visible(label), i)));
+  buildHeads();
+  $("sentence").addEventListener("change", () => show({ sentence: +$("sentence").value }));
+  $("previous").addEventListener("click", () => show({ sentence: state.sentence - 1 }));
+  $("next").addEventListener("click", () => show({ sentence: state.sentence + 1 }));
+  $("kind").addEventListener("change", (event) => show({ kind: event.target.value }));
+  const strip = $("strip");
+  strip.addEventListener("pointerover", (event) => choose(tokenAt(event.target), false));
+  strip.addEventListener("pointerleave", () => choose(null, false));
+  strip.addEventListener("focusin", (event) => { if (tokenAt(event.target)) choose(tokenAt(event.target), false); });
+  strip.addEventListener("click", (event) => { if (tokenAt(event.target)) toggle(tokenAt(event.target)); });
+  strip.addEventListener("keydown", moveAmongTokens);
+  strip.addEventListener("scroll", () => requestAnimationFrame(drawLines));
+  const cells = $("cells");
+  cells.addEventListener("pointermove", (event) => choose(cellAt(event), false));
+  cells.addEventListener("pointerleave", () => choose(null, false));
+  cells.addEventListener("click", (event) => { if (cellAt(event)) toggle(cellAt(event)); });
+  document.addEventListener("keydown", (event) => {
+    if (event.key === "Escape") { state.kept = false; choose(null, false); }
+  });
+  document.addEventListener("themechange", () => { if (shown) render(); });
+  addEventListener("resize", () => { if (shown) renderChoice(); });
+  showTheme("auto");
+  return render();
+}
+
+start();

@@ -1,0 +1,28 @@
+"use strict";
+
+// The button that goes from the system's choice of light or dark to the reader's.
+const themes = ["auto", "light", "dark"];
+const themeButton = document.getElementById("theme");
+
+function showTheme(theme) {
+  if (theme === "auto") delete document.documentElement.dataset.theme;
+  else document.documentElement.dataset.theme = theme;
+  themeButton.textContent = `Theme: ${theme}`;
+  document.dispatchEvent(new Event("themechange"));
+}
+
+themeButton.addEventListener("click", () => {
+  const now = document.documentElement.dataset.theme ?? "auto";
+  showTheme(themes[(themes.indexOf(now) + 1) % themes.length]);
+});
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () =>
+  document.dispatchEvent(new Event("themechange")));
+
+function isDark() {
+  const theme = document.documentElement.dataset.theme;
+  return theme ? theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
+}
+
+function data(id) {
+  return JSON.parse(document.getElementById(id).textContent);
+}

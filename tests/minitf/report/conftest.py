@@ -1,0 +1,54 @@
+"""Sentences with made-up attention, and a browser to look at pages with."""
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from minitf.attention_weights import SentenceAttention
+from tests.browser import Browser, browser
+
+LAYERS, HEADS = 3, 4
+
+
+@pytest.fixture(scope="session")
+def chromium() -> Iterator[Browser]:
+    """One browser for all pages: starting it takes longer than looking at one."""
+    with browser() as window:
+        yield window
+
+
+@pytest.fixture
+def screenshots(tmp_path: Path) -> Path:
+    """Where screenshots are kept: the folder that MINITF_SCREENSHOTS names, else the test's own."""
+    return Path(os.environ.get("MINITF_SCREENSHOTS", tmp_path))
+
+
+@pytest.fixture(scope="session")
+def make_attention() -> Callable[..., SentenceAttention]:
+    """make_attention(source pieces, target pieces): random rows, causal ones in the decoder; end tokens are added."""
+
+    def rows(rng: np.random.Generator, t: int, s: int, causal: bool = False) -> np.ndarray:
+        scores = 2 * rng.standard_normal((LAYERS, HEADS, t, s))
+        weights = np.exp(np.where(np.tri(t, s, dtype=bool), scores, -np.inf) if causal else scores)
+        return (weights / weights.sum(-1, keepdims=True)).astype(np.float32)
+
+    def make(source: list[str], target: list[str], finished: bool = True, seed: int = 0) -> SentenceAttention:
+        rng = np.random.default_rng(seed)
+        s, t = len(source) + 1, len(target) + finished
+        return SentenceAttention(
+            source=(*source, "</s>"),
+            target_in=("<s>", *target)[:t],
+            target_out=(*target, *["</s>"] * finished),
+            encoder=rows(rng, s, s),
+            decoder=rows(rng, t, t, causal=True),
+            cross=rows(rng, t, s),
+            log_probabilities=-rng.random(t),
+            source_text="".join(source).replace("▁", " ").strip(),
+            target_text="".join(target).replace("▁", " ").strip(),
+            finished=finished,
+        )
+
+    return make
