@@ -29,7 +29,7 @@ def main(argv: Sequence[str]) -> None:
     config = parse_translate_args(argv)
 
     # after the command line: `--help` and a wrong flag need none of it
-    from minitf.report.attention_writer import AttentionWriter
+    from minitf.report.attention_writer import attention_writer
     from minitf.training import set_up_computer
     from minitf.translator import Translator
 
@@ -42,7 +42,7 @@ def main(argv: Sequence[str]) -> None:
             config.run, average=config.average, checkpoint=config.checkpoint, weights=config.weights, warn=warn
         )
         lines, must_wait = open_input(config)
-        attention = None if config.attention is None else AttentionWriter(config, translator, warn)
+        attention = attention_writer(config, translator, warn)
         if attention is not None:
             lines = attention.listen(lines)
         for translation in translator.translate_stream(

@@ -383,9 +383,6 @@ class TranslateConfig:
                 f"weights={self.weights} is neither an average of checkpoints nor one of them; leave out average and "
                 "checkpoint, or weights"
             )
-        if self.attention is None and (self.attention_layer or self.attention_head):
-            given = "attention_layer" if self.attention_layer else "attention_head"
-            raise UserError(f"{given} is given without attention; give the file to write with attention")
 
     def for_run(self, run: RunConfig) -> "TranslateConfig":
         """This configuration with the values of the run where none was chosen."""

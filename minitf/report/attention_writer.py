@@ -20,16 +20,26 @@ if TYPE_CHECKING:
 PAGE_SUFFIXES = (".html", ".htm")
 
 
-class AttentionWriter:
-    """Keeps the first lines that are not blank while they are translated, then writes what `config` asks for.
+def attention_writer(
+    config: TranslateConfig, translator: Translator, warn: Callable[[str], object]
+) -> AttentionWriter | None:
+    """What writes the file that `config` asks for; None where it asks for none.
 
     Raises: UserError at once for what cannot be: a file of another kind, a layer or head that the model lacks.
     """
+    if config.attention is not None:
+        return AttentionWriter(config, config.attention, translator, warn)
+    if config.attention_layer is not None or config.attention_head is not None:
+        given = "layer" if config.attention_layer is not None else "head"
+        raise UserError(f"attention_{given} is given without attention; give the file to write, too: --attention FILE")
+    return None
 
-    def __init__(self, config: TranslateConfig, translator: Translator, warn: Callable[[str], object]):
-        assert config.attention is not None
-        self.config, self.translator, self.warn = config, translator, warn
-        self.path: Path = config.attention
+
+class AttentionWriter:
+    """Keeps the first lines that are not blank while they are translated, then writes the file."""
+
+    def __init__(self, config: TranslateConfig, path: Path, translator: Translator, warn: Callable[[str], object]):
+        self.config, self.path, self.translator, self.warn = config, path, translator, warn
         self.lines: list[tuple[int, str]] = []  # numbered from 1
         self.left_out = 0
         if self._is_picture:
