@@ -26,27 +26,19 @@ from minitf.data.vocabulary import PAD
 from minitf.optim import Adam
 from minitf.training import set_up_computer
 from minitf.transformer import Transformer
-
-CONFIGS = {
-    "base": {"layers": 6, "d_model": 512, "d_ff": 2048, "heads": 8, "dropout": 0.1, "vocab_size": 37000},
-    "big": {"layers": 6, "d_model": 1024, "d_ff": 4096, "heads": 16, "dropout": 0.3, "vocab_size": 37000},
-    "small": {"layers": 3, "d_model": 256, "d_ff": 1024, "heads": 4, "dropout": 0.1, "vocab_size": 8000},
-    "multi30k-tiny": {"layers": 4, "d_model": 128, "d_ff": 256, "heads": 4, "dropout": 0.3, "vocab_size": 9712},
-}
+from workload import add_arguments, chosen
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--config", default="base", choices=CONFIGS)
-    parser.add_argument("--batch", type=int, default=64, help="sentences")
-    parser.add_argument("--length", type=int, default=32, help="tokens a sentence, source and target alike")
+    add_arguments(parser)
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--warmup", type=int, default=2)
     parser.add_argument("--threads", type=int, help="default: one a core")
     args = parser.parse_args()
 
     set_up_computer(args.threads)
-    config = TransformerConfig(**CONFIGS[args.config])
+    config = TransformerConfig(**chosen(args))
     model = Transformer(config)
     optimizer = Adam(model.named_parameters(), OptimizerConfig())
     rng = np.random.default_rng(0)

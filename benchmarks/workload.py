@@ -1,0 +1,33 @@
+"""What is timed: the models, and batches of full rows, the same for ours and for every peer."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+FIELDS = ("layers", "d_model", "d_ff", "heads", "dropout", "vocab_size")
+CONFIGS = {
+    "base": (6, 512, 2048, 8, 0.1, 37000),
+    "big": (6, 1024, 4096, 16, 0.3, 37000),
+    "small": (3, 256, 1024, 4, 0.1, 8000),
+    "multi30k-tiny": (4, 128, 256, 4, 0.3, 9712),
+}
+BATCHES = {"base": (64, 32), "big": (32, 32), "small": (128, 16), "multi30k-tiny": (256, 16)}  # sentences, tokens each
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """A model by name, any of its sizes by a flag, and the batch."""
+    parser.add_argument("--config", default="base", choices=CONFIGS)
+    for field in FIELDS:
+        flag = "--" + field.replace("_", "-")
+        parser.add_argument(flag, type=float if field == "dropout" else int, help="default: the config's")
+    parser.add_argument("--batch", type=int, help="sentences; default: as many as suit the config")
+    parser.add_argument("--length", type=int, help="tokens a sentence, source and target alike; default: likewise")
+
+
+def chosen(args: argparse.Namespace) -> dict[str, Any]:
+    """The sizes of the model, after filling in `args.batch` and `args.length`."""
+    batch, length = BATCHES[args.config]
+    args.batch, args.length = args.batch or batch, args.length or length
+    given = dict(zip(FIELDS, CONFIGS[args.config], strict=True))
+    return given | {field: getattr(args, field) for field in FIELDS if getattr(args, field) is not None}
