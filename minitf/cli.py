@@ -81,6 +81,9 @@ def parse_train_args(argv: Sequence[str]) -> tuple[RunConfig, Path | None]:
         help="go on with the run in this folder, from its last checkpoint; only values that do not change what is "
         f"learned may be given: {', '.join(changeable())}",
     )
+    parser.group("Run").add_argument(
+        "--list-presets", action=_ListPresets, nargs=0, help="print all presets, with their sizes and costs, and end"
+    )
     given = _given(parser, argv)
     resume = given.pop("resume", None)
     given = {name: _absolute(value) if name in PATHS_OF_INPUTS else value for name, value in given.items()}
@@ -236,6 +239,16 @@ class _Switch(argparse.Action):
 
     def __call__(self, parser: Any, namespace: Any, values: Any, option_string: str | None = None) -> None:
         setattr(namespace, self.dest, option_string == self.option_strings[0])
+
+
+class _ListPresets(argparse.Action):
+    """Print all presets with their sizes and costs, and end."""
+
+    def __call__(self, parser: Any, namespace: Any, values: Any, option_string: str | None = None) -> None:
+        from minitf.report.presets import list_presets
+
+        print(list_presets())
+        parser.exit()
 
 
 class _Version(argparse.Action):
