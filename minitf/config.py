@@ -154,7 +154,7 @@ class RunConfig:
     device: str = option("cpu", "where to compute")
     threads: int | None = option(None, "threads of matrix products; none: one a core", at_least=1, may_change=True)
 
-    data: Literal["multi30k", "multi30k-tok", "iwslt14", "wmt14-en-de", "wmt14-en-fr"] | None = option(
+    data: Literal["multi30k", "multi30k-tok", "wmt14-en-de", "wmt14-en-fr", "iwslt14"] | None = option(
         None,
         "a public corpus, downloaded from its official place the first time; none: the texts given, else the built-in "
         "corpus of English and German phrases",

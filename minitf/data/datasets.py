@@ -327,7 +327,8 @@ def _member(path: Path, names: tuple[str, ...]) -> Iterator[tuple[str, Any]]:
             unpacked: Any = gzip.GzipFile(fileobj=stream) if name.endswith(".gz") else stream
             yield name.removesuffix(".gz"), unpacked
     except (tarfile.TarError, EOFError, OSError) as error:
-        raise UserError(f"cannot read {path}: {error}; delete it to download it again") from error
+        reason = str(error).partition("\n")[0].rstrip(":")  # the rest lists every format that was tried
+        raise UserError(f"cannot read {path}: {reason}; delete it to download it again") from error
 
 
 def _first_of(names: tuple[str, ...], archive: tarfile.TarFile, path: Path) -> tuple[str, tarfile.TarInfo]:

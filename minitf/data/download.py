@@ -126,7 +126,7 @@ def _download(remote: Remote, path: Path, say: Say) -> None:
     found = sha256_of(part)
     if remote.sha256 not in (None, found):
         part.unlink()
-        _validator_path(part).unlink(missing_ok=True)
+        _version_path(part).unlink(missing_ok=True)
         raise UserError(
             f"what {remote.url} gave has SHA-256 {found}, but {remote.sha256} is known: it is another file or was "
             f"damaged on the way; run the command again, or put the right file into {path.parent}"
@@ -137,7 +137,7 @@ def _download(remote: Remote, path: Path, say: Say) -> None:
     with os_errors_explained(f"write {path}"):
         os.replace(part, path)
         sync_folder(path.parent)
-        _validator_path(part).unlink(missing_ok=True)
+        _version_path(part).unlink(missing_ok=True)
 
 
 def _receive(url: str, part: Path, say: Say) -> None:
@@ -147,20 +147,19 @@ def _receive(url: str, part: Path, say: Say) -> None:
     """
     with os_errors_explained(f"write {part}"):
         have = part.stat().st_size if part.exists() else 0
-    validator = _validator_path(part).read_text() if have and _validator_path(part).exists() else ""
+    version = _version_path(part).read_text() if have and _version_path(part).exists() else ""
     request = urllib.request.Request(url, headers={"User-Agent": "minitf"})
-    if have and validator:  # without one, the rest might be of another version of the file
+    if have and version:  # without one, the rest might be of another version of the file
         request.add_header("Range", f"bytes={have}-")
-        request.add_header("If-Range", validator)
+        request.add_header("If-Range", version)
     with _opened(request, url, part) as response:
         start = _start_of(response, have, url)
         total = start + int(response.headers["Content-Length"]) if response.headers["Content-Length"] else None
-        tag = response.headers["ETag"] or ""
-        _remember_validator(part, tag if not tag.startswith("W/") and tag else response.headers["Last-Modified"] or "")
         size = "" if total is None else f" ({total / 1e6:,.1f} MB)"
         say(f"downloading {url}{size}" + (f" from byte {start:,} on" if start else ""))
         with os_errors_explained(f"write {part}"), open(part, "r+b" if start else "wb") as file:
             file.truncate(start)
+            _remember_version(part, response)  # when nothing of another version is there any more
             file.seek(start)
             _copy(response, file, start, total)
             file.flush()
@@ -215,14 +214,16 @@ def _copy(response: Any, file: BinaryIO, start: int, total: int | None) -> None:
         raise _BrokenOffError(f"the connection ended after {place:,} of {total:,} bytes")
 
 
-def _validator_path(part: Path) -> Path:
+def _version_path(part: Path) -> Path:
     return part.with_name(part.name + ".version")
 
 
-def _remember_validator(part: Path, validator: str) -> None:
+def _remember_version(part: Path, response: Any) -> None:
     """What tells the version of the file that the part is of: its ETag, or the time of its last change."""
-    with atomic_write(_validator_path(part)) as file:
-        file.write(validator.encode())
+    tag = response.headers["ETag"] or ""
+    weak = not tag or tag.startswith("W/")  # good enough to say "the same meaning", not "the same bytes"
+    with atomic_write(_version_path(part)) as file:
+        file.write((response.headers["Last-Modified"] or "" if weak else tag).encode())
 
 
 @contextlib.contextmanager

@@ -224,7 +224,7 @@ def test_every_row_of_table_3_can_be_chosen_and_has_its_size(row):
         (["--preset", "table3-a-head-1"], r"preset='table3-a-head-1' is unknown; did you mean table3-a-heads-1"),
         (
             ["--data", "wmt14"],
-            r"--data: 'wmt14' is not one of multi30k, multi30k-tok, iwslt14, wmt14-en-de, wmt14-en-fr",
+            r"--data: 'wmt14' is not one of multi30k, multi30k-tok, wmt14-en-de, wmt14-en-fr, iwslt14",
         ),
         (["--data", "multi30k", "--train", "a", "b"], r"data=multi30k and train are both given; choose one of the two"),
         (["--data", "multi30k", "--test", "a", "b"], r"test is given without train; multi30k brings its own"),

@@ -1,0 +1,181 @@
+"""Downloads from a server on this machine: resumed, checked, cached, and one sentence for all that goes wrong."""
+
+import hashlib
+import json
+import socket
+import threading
+
+import pytest
+
+from minitf.data import download
+from minitf.data.download import Remote, fetch, sha256_of
+from minitf.errors import UserError
+from tests.minitf.data.server import serving
+
+CONTENT = bytes(range(256)) * 5_000  # 1.28 MB
+SHA256 = hashlib.sha256(CONTENT).hexdigest()
+
+
+@pytest.fixture
+def server():
+    with serving() as started:
+        started.files["/a.bin"] = CONTENT
+        yield started
+
+
+@pytest.fixture
+def said():
+    return []
+
+
+def get(server, folder, said, sha256=None, path="/a.bin"):
+    return fetch(Remote(server.url(path), sha256), folder, said.append)
+
+
+def test_a_file_arrives_and_is_kept(server, tmp_path, said):
+    folder = tmp_path / "new" / "folder"
+    path = get(server, folder, said)
+    assert path == folder / "a.bin"
+    assert path.read_bytes() == CONTENT
+    assert json.loads((folder / "checksums.json").read_text()) == {"a.bin": SHA256}
+    assert said == [f"downloading {server.url()} (1.3 MB)"]
+    server.shutdown()
+    assert get(server, folder, said) == path  # without a connection
+    assert len(server.asked) == 1
+    assert not list(folder.glob("*.part*"))
+
+
+def test_redirections_are_followed(server, tmp_path, said):
+    assert get(server, tmp_path, said, path="/moved").read_bytes() == CONTENT
+
+
+@pytest.mark.parametrize("cuts", [[1000], [1, 1, 1], [1_279_999], [700_000, 100_000]])
+def test_what_has_arrived_is_not_asked_for_again(server, tmp_path, said, cuts):
+    server.break_after = list(cuts)
+    path = get(server, tmp_path, said, SHA256)
+    assert path.read_bytes() == CONTENT
+    starts = [sum(cuts[:n]) for n in range(len(cuts) + 1)]
+    assert [wanted for _, wanted in server.asked] == [None, *(f"bytes={start}-" for start in starts[1:])]
+    assert f"the connection ended after {cuts[0]:,} of 1,280,000 bytes; going on from there" in said[1]
+
+
+def test_a_later_command_goes_on_too(server, tmp_path, said):
+    server.break_after = [1000] * download.ATTEMPTS
+    with pytest.raises(
+        UserError, match=r"cannot download http.*: the connection ended after 5,000 of 1,280,000 bytes, "
+    ):
+        get(server, tmp_path, said)
+    assert (tmp_path / "a.bin.part").stat().st_size == 5000
+    assert not (tmp_path / "a.bin").exists()
+    assert get(server, tmp_path, said).read_bytes() == CONTENT
+    assert server.asked[-1] == ("/a.bin", "bytes=5000-")
+    assert said[-1].endswith("(1.3 MB) from byte 5,000 on")
+
+
+def test_a_server_that_knows_no_ranges_sends_all_again(server, tmp_path, said):
+    server.ranges, server.break_after = False, [1000]
+    assert get(server, tmp_path, said, SHA256).read_bytes() == CONTENT
+    assert len(server.asked) == 2
+
+
+def test_a_file_that_changed_meanwhile_is_not_patched_together(server, tmp_path, said):
+    server.break_after = [1000] * download.ATTEMPTS
+    with pytest.raises(UserError):
+        get(server, tmp_path, said)
+    other = CONTENT[::-1]
+    server.files["/a.bin"], server.etag = other, '"v2"'
+    assert get(server, tmp_path, said).read_bytes() == other
+
+
+def test_without_a_version_nothing_is_resumed(server, tmp_path, said):
+    server.etag, server.break_after = "", [1000]
+    assert get(server, tmp_path, said, SHA256).read_bytes() == CONTENT
+    assert [wanted for _, wanted in server.asked] == [None, None]
+
+
+def test_a_part_that_is_longer_than_the_file(server, tmp_path, said):
+    (tmp_path / "a.bin.part").write_bytes(CONTENT + b"more")
+    (tmp_path / "a.bin.part.version").write_text('"v1"')
+    assert get(server, tmp_path, said, SHA256).read_bytes() == CONTENT
+
+
+def test_a_server_that_sends_another_range(server, tmp_path, said):
+    server.break_after, server.wrong_range = [1000], True
+    with pytest.raises(
+        UserError, match="asked for the bytes from 1000 on, the server sends 'bytes 1001-1279999/1280000'"
+    ):
+        get(server, tmp_path, said)
+
+
+def test_a_known_checksum_is_verified(server, tmp_path, said):
+    wrong = SHA256[::-1]
+    with pytest.raises(UserError, match=f"gave has SHA-256 {SHA256}, but {wrong} is known"):
+        get(server, tmp_path, said, wrong)
+    assert list(tmp_path.glob("a.bin*")) == []
+    path = get(server, tmp_path, said, SHA256)
+    path.write_bytes(CONTENT[:-1] + b"x")
+    with pytest.raises(
+        UserError, match=f"{path} has SHA-256 .*, but {SHA256} is known.*delete it to download it again"
+    ):
+        get(server, tmp_path, said, SHA256)
+
+
+def test_an_unknown_checksum_is_recorded_and_verified_afterwards(server, tmp_path, said):
+    path = get(server, tmp_path, said)
+    path.write_bytes(CONTENT[:-1] + b"x")
+    with pytest.raises(UserError, match=f"{path} has SHA-256 .*, but {SHA256} is recorded in .*checksums.json"):
+        get(server, tmp_path, said)
+    path.unlink()
+    assert get(server, tmp_path, said).read_bytes() == CONTENT
+
+
+def test_a_file_put_there_by_hand_is_taken_as_it_is(server, tmp_path, said):
+    (tmp_path / "a.bin").write_bytes(b"mine")
+    assert get(server, tmp_path, said).read_bytes() == b"mine"
+    assert server.asked == []
+    assert [path.name for path in tmp_path.iterdir()] == ["a.bin"]  # a folder of the user's is left as it was
+
+
+@pytest.mark.parametrize("status", [403, 404, 500])
+def test_a_server_that_refuses(server, tmp_path, said, status):
+    server.status = status
+    with pytest.raises(UserError, match=rf"cannot download http://127.*: the server answers {status} .*; .*by hand"):
+        get(server, tmp_path, said)
+
+
+def test_nobody_answers(tmp_path, said):
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        port = unused.getsockname()[1]
+    with pytest.raises(
+        UserError, match=r"cannot download http.*: .*refused; check the connection, or put the file into"
+    ):
+        fetch(Remote(f"http://127.0.0.1:{port}/a.bin"), tmp_path, said.append)
+
+
+def test_a_damaged_record_is_named(server, tmp_path, said):
+    get(server, tmp_path, said)
+    (tmp_path / "checksums.json").write_text("[]")
+    with pytest.raises(UserError, match=r"checksums.json is damaged \(it is no object .*\); delete it"):
+        get(server, tmp_path, said)
+
+
+def test_two_at_once_fetch_it_once(server, tmp_path, said):
+    """Threads stand in for processes: each opens the lock anew."""
+    paths = []
+    threads = [threading.Thread(target=lambda: paths.append(get(server, tmp_path, said))) for _ in range(4)]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join()
+    assert len(paths) == 4
+    assert len(server.asked) == 1
+
+
+def test_names():
+    assert Remote("https://host/path/a%20b.tgz").name == "a b.tgz"
+
+
+def test_checksum(tmp_path):
+    (tmp_path / "x").write_bytes(b"abc")
+    assert sha256_of(tmp_path / "x") == "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
