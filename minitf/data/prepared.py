@@ -16,7 +16,8 @@ import hashlib
 import itertools
 import json
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -177,9 +178,7 @@ def _write_ids(
         )
         for offsets in (source_offsets, target_offsets):
             offsets.write(np.zeros(1, OFFSET_TYPE).tobytes())
-        for chunk in in_chunks(pairs, _characters, max_items=PAIRS_AT_A_TIME, max_characters=CHARACTERS_AT_A_TIME):
-            sources = vocabulary.encode([source for source, _ in chunk])
-            targets = vocabulary.encode([target for _, target in chunk])
+        for sources, targets in _encoded(pairs, vocabulary):
             kept = _kept(sources, targets, about["max_length"], counts)
             for side, ids, offsets, sentences in (
                 ("source_tokens", source_ids, source_offsets, [sources[i] for i in kept]),
@@ -189,7 +188,7 @@ def _write_ids(
                 ends = counts[side] + _offsets(sentences)
                 offsets.write(ends[1:].tobytes())
                 counts[side] = int(ends[-1])
-            read += len(chunk)
+            read += len(sources)
             if progress is not None:
                 progress(read)
         if not counts["pairs"]:
@@ -198,6 +197,27 @@ def _write_ids(
                 f"{counts['dropped_long']:,} have more than max_length={about['max_length']} tokens; raise max_length"
             )
     return counts
+
+
+def _encoded(pairs: Iterable[tuple[str, str]], vocabulary: Vocabulary) -> Iterator[tuple[list[list[int]], ...]]:
+    """The token ids of the sources and targets of one chunk of pairs after the other.
+
+    While sentencepiece, which lets go of the interpreter lock, encodes one chunk, the next is read and the one before
+    is written: it never waits for either.
+    """
+
+    def encode(chunk: list[tuple[str, str]]) -> tuple[list[list[int]], ...]:
+        return tuple(vocabulary.encode(lines) for lines in zip(*chunk, strict=True))
+
+    with ThreadPoolExecutor(1, "encode") as thread:
+        under_way: Future[tuple[list[list[int]], ...]] | None = None
+        for chunk in in_chunks(pairs, _characters, max_items=PAIRS_AT_A_TIME, max_characters=CHARACTERS_AT_A_TIME):
+            following = thread.submit(encode, chunk)
+            if under_way is not None:
+                yield under_way.result()
+            under_way = following
+        if under_way is not None:
+            yield under_way.result()
 
 
 def _kept(sources: list[list[int]], targets: list[list[int]], max_length: int, counts: dict[str, int]) -> np.ndarray:
