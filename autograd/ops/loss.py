@@ -23,6 +23,7 @@ class CrossEntropy(Op):
         if self.needs_gradient[0]:
             g_logits = logits if overwrite_logits else logits.copy()
             loss, nll = self.backend.cross_entropy_(g_logits, targets, label_smoothing)
+            g_logits[~counted] = 0  # here and not by a factor: logits that do not count may be infinite or NaN
             self.save(g_logits, counted)
         else:
             loss, nll = self.backend.cross_entropy(logits, targets, label_smoothing)
@@ -37,7 +38,7 @@ class CrossEntropy(Op):
     def backward(self, g_loss, _g_nll):
         g_logits, counted = self.saved
         g_rows = g_loss if self.reduction == "none" else g_loss / self.divisor
-        g_rows = self.xp.where(counted, g_rows, 0).astype(g_logits.dtype)  # [N]
+        g_rows = self.xp.where(counted, g_rows, 1).astype(g_logits.dtype)  # [N]; rows that do not count are 0 already
         if not self.overwrite_logits:
             return g_logits * g_rows[:, None]
         for version, _ in self._versions:
