@@ -512,6 +512,9 @@ def _softmax_block_(scores: Array, bias: Array | None) -> None:
         scores += bias
     top = scores.max(axis=-1, keepdims=True)
     if bias is not None:
+        if np.isnan(top).any():  # a score that is masked was ∞ or NaN, and so is its sum with -∞
+            np.copyto(scores, -np.inf, where=np.isneginf(bias))
+            top = scores.max(axis=-1, keepdims=True)
         np.copyto(top, 0, where=np.isneginf(top.real))  # -inf - (-inf) would be NaN
     scores -= top
     np.exp(scores, out=scores)

@@ -154,6 +154,19 @@ def test_what_is_masked_has_no_influence():
     np.testing.assert_array_equal(attention(q, k, v, mask).data, y)
 
 
+@pytest.mark.parametrize("wild", [math.inf, -math.inf, math.nan])
+@pytest.mark.parametrize("mask_rows", [1, 4])
+def test_masked_scores_may_be_no_numbers(wild, mask_rows):
+    """As with a key that has overflowed, where it is masked; a sentence of which all is masked is among them."""
+    q, k, v = qkv(3, 2, s=7)
+    mask = np.array([[0, 0, 0, 0, 0, 0, 0], [1, 1, 1, 1, 0, 0, 0], [1, 0, 1, 0, 1, 0, 1]], bool)[:, None, None, :]
+    mask = np.broadcast_to(mask, (3, 1, mask_rows, 7))
+    y = attention(q, k, v, mask).data
+    k[..., 0] = np.where(mask[:, :, 0], k[..., 0], wild)
+    with np.errstate(invalid="ignore"):
+        np.testing.assert_array_equal(attention(q, k, v, mask).data, y)
+
+
 @pytest.mark.parametrize("bad", [np.ones((4, 5)), np.ones((4, 5), np.int64), np.zeros((4, 5), np.float32)])
 def test_masks_that_are_not_boolean_are_refused(bad):
     """A float mask might be meant to be added, and 1 to mean *may not*."""
