@@ -18,6 +18,11 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
+from minitf.signals import uninterrupted, without_traceback
+
+if __name__ == "__main__":
+    without_traceback()  # before anything is imported that takes its time
+
 from minitf.cli import parse_train_args, run_command
 
 
@@ -25,11 +30,11 @@ def main(argv: Sequence[str]) -> int:
     """Train the run that the command line describes; returns the exit status."""
     config, resume = parse_train_args(argv)
 
-    # after the command line: `--help` and a wrong flag need none of it
-    from minitf.progress import Progress, say
-    from minitf.report.held_out import report_held_out
-    from minitf.signals import StopRequest
-    from minitf.training import open_run
+    with uninterrupted():  # after the command line: `--help` and a wrong flag need none of it
+        from minitf.progress import Progress, say
+        from minitf.report.held_out import report_held_out
+        from minitf.signals import StopRequest
+        from minitf.training import open_run
 
     with open_run(config, resume, say) as run:
         say(

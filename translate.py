@@ -17,6 +17,11 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, TextIO, cast
 
+from minitf.signals import uninterrupted, without_traceback
+
+if __name__ == "__main__":
+    without_traceback()  # before anything is imported that takes its time
+
 from minitf.cli import parse_translate_args, run_command
 from minitf.errors import UserError
 
@@ -28,10 +33,10 @@ def main(argv: Sequence[str]) -> None:
     """Translate as the command line says."""
     config = parse_translate_args(argv)
 
-    # after the command line: `--help` and a wrong flag need none of it
-    from minitf.report.attention_writer import attention_writer
-    from minitf.training import set_up_computer
-    from minitf.translator import Translator
+    with uninterrupted():  # after the command line: `--help` and a wrong flag need none of it
+        from minitf.report.attention_writer import attention_writer
+        from minitf.training import set_up_computer
+        from minitf.translator import Translator
 
     references = read_references(config)
     line_count = count_lines(config, references)
@@ -154,8 +159,8 @@ def watch(
         say = partial(print, file=sys.stderr, flush=True)
         yield None, warn
         return
-    from tqdm import tqdm
-
+    with uninterrupted():
+        from tqdm import tqdm
     with tqdm(total=line_count, unit="line", dynamic_ncols=True, file=sys.stderr) as bar:
         say = partial(tqdm.write, file=sys.stderr)  # above the bar
         yield bar.update, warn

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from minitf.errors import UserError
+from minitf.signals import uninterrupted
 
 TOKENIZERS = ("13a", "intl", "char", "zh", "none")
 """sacrebleu's tokenizers that need no further package and no download."""
@@ -64,7 +65,8 @@ def bleu(
     _check_lines(hypotheses, references)
     if tokenize not in TOKENIZERS:
         raise UserError(f"tokenize={tokenize!r} is not known; choose one of {', '.join(TOKENIZERS)}")
-    from sacrebleu.metrics.bleu import BLEU  # heavy to import, and needed only here
+    with uninterrupted():
+        from sacrebleu.metrics.bleu import BLEU  # heavy to import, and needed only here
 
     # force: no warning that lines end in a separate full stop; whoever asks for "none" has tokenized text.
     metric = BLEU(lowercase=lowercase, tokenize=tokenize, force=tokenize == "none")
@@ -85,7 +87,8 @@ def chrf(hypotheses: Sequence[str], references: Sequence[str]) -> ChrfScore:
     Raises: UserError where the numbers of lines differ or there are none
     """
     _check_lines(hypotheses, references)
-    from sacrebleu.metrics.chrf import CHRF
+    with uninterrupted():
+        from sacrebleu.metrics.chrf import CHRF
 
     metric = CHRF()
     result = metric.corpus_score(list(hypotheses), [list(references)])

@@ -8,6 +8,8 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Any
 
+from minitf.signals import uninterrupted
+
 
 def say(text: str) -> None:
     """Print a line on standard error. Where that is closed, or its reader has gone, nobody hears it."""
@@ -27,7 +29,8 @@ class Progress:
     """
 
     def __init__(self, total: int, start: int):
-        from tqdm import tqdm
+        with uninterrupted():
+            from tqdm import tqdm
 
         self._on_terminal = sys.stderr is not None and sys.stderr.isatty()
         self._bar: Any = tqdm(

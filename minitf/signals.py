@@ -28,6 +28,16 @@ def exit_status(interrupt: KeyboardInterrupt) -> int:
     return 128 + (interrupt.number if isinstance(interrupt, TerminationInterrupt) else signal.SIGINT)
 
 
+def without_traceback() -> None:
+    """Let SIGINT end the process at once, as SIGTERM does, until `interrupting` answers both.
+
+    For a program's first line: Python's own handler would print a traceback of what is being imported just then, or
+    being cleared away at the end.
+    """
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # and not ignored, as our parent may want it
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 @contextmanager
 def interrupting() -> Iterator[None]:
     """Inside its `with` block, all three signals raise a KeyboardInterrupt, so that half-written files are removed."""
@@ -36,6 +46,36 @@ def interrupting() -> Iterator[None]:
         yield
     finally:
         _restore(previous)
+
+
+class _Shelter:
+    """Whether an interrupt has to wait, and the one that does."""
+
+    depth = 0
+    waiting: int | None = None
+
+
+_shelter = _Shelter()
+
+
+@contextmanager
+def uninterrupted() -> Iterator[None]:
+    """Inside its `with` block nothing is interrupted; an interrupt that comes meanwhile is raised at the end.
+
+    For what must not be left halfway: a library in C that is being imported prints a traceback of a KeyboardInterrupt
+    and calls it an ImportError; the import system and ctypes call back from places where Python can but print it.
+    """
+    if threading.current_thread() is not threading.main_thread():  # which no signal interrupts
+        yield
+        return
+    _shelter.depth += 1
+    try:
+        yield
+    finally:
+        _shelter.depth -= 1
+        if _shelter.waiting is not None and not _shelter.depth:
+            number, _shelter.waiting = _shelter.waiting, None
+            _interrupt(number, None)
 
 
 class StopRequest:
@@ -70,6 +110,9 @@ class StopRequest:
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:
+    if _shelter.depth:
+        _shelter.waiting = number
+        return
     raise KeyboardInterrupt if number == signal.SIGINT else TerminationInterrupt(number)
 
 

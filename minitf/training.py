@@ -30,7 +30,7 @@ from minitf.optim import Adam, learning_rate
 from minitf.rundir import RunDirectory, RunLog
 from minitf.schedule import checkpoint_is_due, count_checkpoint, count_validation, validation_is_due
 from minitf.selection import is_best, keep_best, validation_bleu
-from minitf.signals import StopRequest
+from minitf.signals import StopRequest, uninterrupted
 from minitf.state import Interval, TrainState, perplexity
 from minitf.transformer import Transformer
 
@@ -131,10 +131,9 @@ def set_up_computer(threads: int | None, device: str = "cpu") -> None:
     except ValueError as error:
         raise UserError(f"{error}; choose --device cpu") from None
     if isinstance(backend, CpuBackend):
-        backend.set_threads(threads or available_cores())
+        with uninterrupted():  # it looks for the BLAS library through ctypes
+            backend.set_threads(threads or available_cores())
     keep_freed_memory()
-    # numbers that grow beyond all bounds are looked for where they matter, and told once and in words
-    warnings.filterwarnings("ignore", category=RuntimeWarning, message=".* encountered in ")
     # numbers that grow beyond all bounds are looked for where they matter, and told once and in words
     warnings.filterwarnings("ignore", category=RuntimeWarning, message=".* encountered in ")
 

@@ -308,8 +308,6 @@ def test_without_standard_error_nothing_is_told_among_the_translations(tiny_run,
     assert done.stdout.decode().split("\n") == [*expected, ""]
 
 
-# slow: on a machine at its limits the signal may come while a library is still being imported, which words it otherwise
-@pytest.mark.slow
 @pytest.mark.parametrize(("number", "word", "status"), [(2, b"interrupted\n", 130), (15, b"terminated\n", 143)])
 def test_a_signal_ends_quietly_and_leaves_no_file(tiny_run, tmp_path, number, word, status):
     command = [sys.executable, PROGRAM, str(tiny_run), "--output", str(tmp_path / "output.de")]

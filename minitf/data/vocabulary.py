@@ -21,6 +21,7 @@ import numpy as np
 
 from minitf.data.text import PathLike, in_chunks, unreadable, write_atomically
 from minitf.errors import UserError
+from minitf.signals import uninterrupted
 
 PAD, UNK, BOS, EOS = 0, 1, 2, 3
 
@@ -170,7 +171,8 @@ def count_words(lines: Iterable[str], max_distinct_words: int = MAX_DISTINCT_WOR
 
 
 def _train(words: Counter[str], vocab_size: int, coverage: float, byte_fallback: bool) -> bytes:
-    from sentencepiece import SentencePieceTrainer
+    with uninterrupted():
+        from sentencepiece import SentencePieceTrainer
 
     model = io.BytesIO()
     stopped = threading.Event()
@@ -265,7 +267,8 @@ def _check_settings(vocab_size: int, coverage: float) -> None:
 
 
 def _load(model: bytes, name: str) -> Any:
-    from sentencepiece import SentencePieceProcessor
+    with uninterrupted():
+        from sentencepiece import SentencePieceProcessor
 
     processor = SentencePieceProcessor()
     try:

@@ -5,11 +5,12 @@ import signal
 import subprocess
 import sys
 import threading
+from contextlib import contextmanager
 
 import pytest
 
 from minitf.cli import run_command
-from minitf.signals import SIGNALS, StopRequest, TerminationInterrupt, exit_status, interrupting
+from minitf.signals import SIGNALS, StopRequest, TerminationInterrupt, exit_status, interrupting, uninterrupted
 
 STATUS = {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGHUP: 129}
 
@@ -82,6 +83,75 @@ def test_contexts_nest():
         assert stop
         with pytest.raises(TerminationInterrupt):
             send(signal.SIGTERM)
+
+
+@pytest.mark.parametrize("number", SIGNALS)
+def test_an_interrupt_waits_for_the_end_of_what_must_not_be_left_halfway(number):
+    done = []
+    with interrupting():
+        with pytest.raises(KeyboardInterrupt) as caught, uninterrupted():
+            send(number)
+            with uninterrupted():
+                send(number)
+            done.append("inside, behind the inner end")
+        assert exit_status(caught.value) == STATUS[number]
+        with uninterrupted():
+            done.append("it was raised once")
+    assert len(done) == 2
+
+
+def test_an_error_that_an_interrupt_meets_gives_way_to_it():
+    with interrupting(), pytest.raises(KeyboardInterrupt), uninterrupted():
+        send(signal.SIGINT)
+        raise ValueError
+
+
+def test_a_request_to_stop_is_taken_at_once_and_only_the_second_waits():
+    with StopRequest() as stop, pytest.raises(KeyboardInterrupt), uninterrupted():
+        send(signal.SIGINT)
+        assert stop
+        send(signal.SIGINT)
+
+
+def test_another_thread_shelters_nobody():
+    """Else the main thread would be interrupted only when that thread is done, and in it."""
+    with interrupting(), uninterrupted_elsewhere(), pytest.raises(KeyboardInterrupt):
+        send(signal.SIGINT)
+
+
+@contextmanager
+def uninterrupted_elsewhere():
+    inside, leave = threading.Event(), threading.Event()
+
+    def work():
+        with uninterrupted():
+            inside.set()
+            leave.wait()
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    inside.wait()
+    try:
+        yield
+    finally:
+        leave.set()
+        thread.join()
+
+
+EARLY = """
+import os, signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler if sys.argv[1] == "heard" else signal.SIG_IGN)
+from minitf.signals import without_traceback
+without_traceback()
+os.kill(os.getpid(), signal.SIGINT)
+print("went on")
+"""
+
+
+def test_before_there_is_anything_to_tidy_up_an_interrupt_ends_the_process_without_words():
+    for what, status, said in (("heard", -signal.SIGINT, b""), ("ignored", 0, b"went on\n")):
+        done = subprocess.run([sys.executable, "-c", EARLY, what], capture_output=True, check=False)
+        assert (done.returncode, done.stdout, done.stderr) == (status, said, b"")
 
 
 @pytest.mark.parametrize("context", [StopRequest, interrupting])

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from functools import cache
 
+from minitf.signals import uninterrupted
+
 Pair = tuple[str, str]  # (English, German)
 
 
@@ -27,7 +29,8 @@ def ordinal(number: int) -> Pair:
 @cache
 def year(number: int) -> Pair:
     """1999 → ("nineteen ninety-nine", "neunzehnhundertneunundneunzig"), for the years 1100 to 2099."""
-    from num2words import num2words
+    with uninterrupted():
+        from num2words import num2words
 
     english = num2words(number, to="year").replace("oh-", "oh ")  # 1905: "nineteen oh five"
     if number >= 2000:
@@ -43,7 +46,8 @@ def prefix(number: int) -> str:
 
 
 def _in_words(number: int, form: str) -> Pair:
-    from num2words import num2words
+    with uninterrupted():
+        from num2words import num2words
 
     english = num2words(number, lang="en", to=form).replace(",", "")  # "one thousand(,) two hundred and ten"
     german = num2words(number, lang="de", to=form).replace("einstausend", "eintausend")  # 101,000, 201,000, …
