@@ -20,7 +20,7 @@ from autograd.backend import CPU
 from tests.torture import faults, fuzz, kills
 from tests.torture.faults import make_halfway
 from tests.torture.kills import Ground, Tally, prepared_ground
-from tests.torture.runs import FLAGS
+from tests.torture.runs import FLAGS, PAIRS
 
 Entry = tuple[str, Callable[[Tally], None]]
 
@@ -47,7 +47,12 @@ def main() -> int:
         ]
         tallies = [carry_out(name, act) for name, act in plan if args.only in name]
     report(tallies, time.perf_counter() - start)
-    return int(any(tally.lost or tally.survived != tally.tried for tally in tallies))
+    return exit_status(tallies)
+
+
+def exit_status(tallies: list[Tally]) -> int:
+    """0 if nothing was lost and everything was tried."""
+    return int(any(tally.lost or not tally.tried or tally.survived != tally.tried for tally in tallies))
 
 
 def carry_out(name: str, act: Callable[[Tally], None]) -> Tally:
@@ -87,6 +92,35 @@ def plan_kills(ground: Ground, operations: int, count: int, share: float, draw: 
     ]
 
 
+def stop_translating(ground: Ground, tally: Tally, halfway: Path, share: float, draw: random.Random) -> None:
+    """Signals while translate.py imports what it needs; its output is there whole or not at all."""
+    source, folder = ground.folder / "test.en", ground.folder / "translated"
+    output = folder / "test.de"
+    argv = [str(halfway), "--input", str(source), "--reference", str(source), "--output", str(output), *fuzz.SHORT]
+
+    def whole_or_absent() -> None:
+        left = {path.name: path.read_bytes().count(b"\n") for path in folder.iterdir()}
+        kills.check(left in ({}, {output.name: PAIRS["test"]}), f"this remains, by lines: {left}")
+
+    def command() -> tuple[list[str], Callable[[], None]]:
+        folder.mkdir(exist_ok=True)
+        output.unlink(missing_ok=True)
+        return argv, whole_or_absent
+
+    kills.stop_at_imports(ground, tally, "translate.py", command, share, draw)
+
+
+def stop_starting(ground: Ground, tally: Tally, share: float, draw: random.Random) -> None:
+    """Signals while train.py imports what it needs, before, amid and after a few steps; and the run goes on."""
+
+    def command() -> tuple[list[str], Callable[[], None]]:
+        run = ground.new()
+        argv = [*ground.flags, "--output", str(run), "--max-steps", "2"]
+        return argv, lambda: ground.finish(run, *faults.last_steps(ground))
+
+    kills.stop_at_imports(ground, tally, "train.py", command, share, draw)
+
+
 def default_corpus(ground: Ground, tally: Tally, trials: int, draw: random.Random) -> None:
     """Kills while the built-in corpus, its vocabulary and its token ids are written; one step is learned from it."""
     flags = [*FLAGS, "--vocab-size", "400", "--max-steps", "1", "--max-tokens-per-batch", "512", "--beam", "1"]
@@ -103,6 +137,11 @@ def plan_faults(ground: Ground, halfway: Path, share: float, draw: random.Random
     size = faults.checkpoint_bytes(halfway)
     some = max(2, round(share * 20))
     plan: list[Entry] = [
+        (
+            "SIGINT or SIGTERM at each import of translate.py",
+            lambda t: stop_translating(ground, t, halfway, share, draw),
+        ),
+        ("SIGINT or SIGTERM at imports of train.py", lambda t: stop_starting(ground, t, share / 5, draw)),
         (
             "a bit flipped in a checkpoint, every byte of its header",
             lambda t: faults.flips_are_found(ground, t, halfway, draw, share),

@@ -9,7 +9,7 @@ import shutil
 import struct
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -213,11 +213,13 @@ def other_damage_is_survived(ground: Ground, tally: Tally, halfway: Path, draw: 
             finish(ground, run, told)
 
 
-def what_cannot_be_mended_is_told(ground: Ground, tally: Tally, halfway: Path, draw: random.Random) -> None:
+def what_cannot_be_mended_is_told(
+    ground: Ground, tally: Tally, halfway: Path, draw: random.Random, trials: int = 3
+) -> None:
     """A file that nothing can replace is named, and when it is put back the run goes on."""
     other = {VOCABULARY_NAME: b"no model", CONFIG_NAME: b"{", ENVIRONMENT_NAME: b"[]"}
     for name, wrong in other.items():
-        for content in (wrong, b"", bytes(draw.randrange(256) for _ in range(200))):
+        for content in (wrong, b"", bytes(draw.randrange(256) for _ in range(200)))[:trials]:
             run = copy_of(ground, halfway)
             with tally.trial(f"{name}: {content[:9]!r}"):
                 right = (run / name).read_bytes()
@@ -294,9 +296,12 @@ def read_only_disk(ground: Ground, tally: Tally, halfway: Path) -> None:
             finish(ground, run)
 
 
-def no_permission(ground: Ground, tally: Tally, halfway: Path) -> None:
+PROTECTED = ("", "checkpoints", "data/train", "log.jsonl", "config.json")
+
+
+def no_permission(ground: Ground, tally: Tally, halfway: Path, names: Sequence[str] = PROTECTED) -> None:
     """A folder of the run that may not be written to; the one above all may be root, whom no permission stops."""
-    for name in ("", "checkpoints", "data/train", "log.jsonl", "config.json"):
+    for name in names:
         run = copy_of(ground, halfway)
         if name == "data/train":
             (run / name / "prepared.json").unlink()
@@ -364,10 +369,12 @@ def two_runs_on_one_folder(ground: Ground, tally: Tally, halfway: Path) -> None:
         finish(ground, run)
 
 
-def nobody_listens(ground: Ground, tally: Tally) -> None:
+ENDINGS = ("<&- >&- 2>&-", "2>&1 | true", "2>&-", ">&-", "2>/dev/full")
+
+
+def nobody_listens(ground: Ground, tally: Tally, endings: Sequence[str] = ENDINGS) -> None:
     """Standard streams closed from the start, or a reader that leaves: training goes on to the same end."""
     command = " ".join([f"'{sys.executable}' -W error '{program()}'", *(f"'{flag}'" for flag in ground.flags)])
-    endings = ["<&- >&- 2>&-", "2>&-", ">&-", "2>&1 | true", "2>/dev/full"]
     for ending in endings:
         run = ground.new()
         with tally.trial(ending):

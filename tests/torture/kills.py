@@ -267,6 +267,78 @@ def stop_at(ground: Ground, tally: Tally, number: int, first: signal.Signals, se
         ground.finish(run)
 
 
+# ---- At every import ---------------------------------------------------------------------------------------------
+
+ASKING = """
+import os, runpy, signal, sys
+
+signal.signal(signal.SIGINT, signal.default_int_handler)  # it is ignored in what a shell runs in the background
+number, at, program = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
+
+class Asking:
+    # sends this process a signal as it begins to import the module with number `at`
+    count = 0
+
+    def find_spec(self, name, path=None, target=None):
+        if self.count or name == "minitf.cli":  # before, Python itself begins
+            self.count += 1
+            if self.count == at:
+                os.kill(os.getpid(), number)
+
+sys.meta_path.insert(0, asking := Asking())
+sys.argv[:] = sys.argv[3:]
+try:
+    runpy.run_path(program, run_name="__main__")
+finally:
+    if not at:
+        print(asking.count, file=sys.stderr)
+"""
+
+
+def ask_at_import(ground: Ground, name: str, argv: Sequence[str], number: int, at: int) -> int:
+    """The exit status of a program that gets a signal at the import number `at`; 0: none, and it counts them."""
+    which = program().with_name(name)
+    words = [sys.executable, "-W", "error", "-c", ASKING, str(int(number)), str(at), str(which), *argv]
+    done = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, timeout=600, check=False)
+    ground.said = done.stderr.decode(errors="replace")
+    return done.returncode
+
+
+def stop_at_imports(
+    ground: Ground,
+    tally: Tally,
+    name: str,
+    command: Callable[[], tuple[Sequence[str], Callable[[], object]]],
+    share: float,
+    draw: random.Random,
+) -> None:
+    """A program that is asked to stop while it imports a library ends quietly, with the status of that signal.
+
+    command: gives the words after the program's name, and what to do once it has been stopped
+    """
+    argv, _ = command()
+    check(ask_at_import(ground, name, argv, 0, 0) == 0, f"counting imports failed: {ground.said}")
+    imports = int(ground.said.splitlines()[-1])
+    for at in sorted(draw.sample(range(1, imports + 1), max(1, round(share * imports)))):
+        number = draw.choice([signal.SIGINT, signal.SIGTERM])
+        argv, then = command()
+        with tally.trial(f"{number.name} at import {at} of {imports}"):
+            check_stopped(ground, ask_at_import(ground, name, argv, number, at), number)
+            then()
+
+
+def check_stopped(ground: Ground, status: int, number: signal.Signals) -> None:
+    """Raises: LostError unless a program ended as one that is asked to stop."""
+    if status == -number:  # before there is anything to tidy up, the signal itself ends it
+        check(not ground.said, f"it said {ground.said}")
+        return
+    check(status == 128 + number, f"it ended with {status}: {ground.said}")
+    last = ground.said.splitlines()[-1:]
+    word = "interrupted" if number == signal.SIGINT else "terminated"
+    check(last == [word] or "stopped after step" in last[0], f"it said {ground.said}")
+    check("Traceback" not in ground.said and "Exception" not in ground.said, f"it said {ground.said}")
+
+
 # ---- At random instants ------------------------------------------------------------------------------------------
 
 

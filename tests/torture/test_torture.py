@@ -1,0 +1,244 @@
+"""`make torture` in a minute: a few of each of its trials, and that it would notice what it looks for."""
+
+import itertools
+import random
+
+import pytest
+
+from autograd.backend import CPU
+from minitf import training
+from minitf.data.batches import Batches
+from minitf.data.text import lines_of
+from minitf.tensorfile import Reader
+from minitf.translator import Translator
+from tests.torture import faults, fuzz, kills
+from tests.torture.__main__ import exit_status, row, stop_starting, stop_translating
+from tests.torture.kills import Tally
+
+SEED = 20
+
+
+@pytest.fixture
+def draw():
+    return random.Random(SEED)
+
+
+@pytest.fixture
+def tally():
+    """Nothing may be lost by the end of a test."""
+    counted = Tally("test")
+    yield counted
+    assert counted.lost == []
+    assert counted.tried == counted.survived > 0
+
+
+@pytest.fixture(autouse=True)
+def same_threads():
+    before = CPU.threads, CPU._pool
+    CPU.set_threads(1)
+    yield
+    CPU.threads, CPU._pool = before
+
+
+@pytest.fixture(scope="module")
+def halfway(ground):
+    return faults.make_halfway(ground)
+
+
+@pytest.fixture(scope="module")
+def operations(ground):
+    return kills.count_operations(ground)
+
+
+@pytest.fixture(scope="module")
+def model(halfway):
+    return (halfway / "vocabulary.model").read_bytes()
+
+
+# ---- Processes ---------------------------------------------------------------------------------------------------
+
+
+def test_random_kills(ground, tally, draw):
+    kills.kill_at_random(ground, tally, 2, draw, command=False)
+
+
+@pytest.mark.slow  # what is killed is the same; only the start of Python comes on top
+def test_random_kills_of_the_command(ground, tally, draw):
+    kills.kill_at_random(ground, tally, 1, draw, command=True)
+
+
+def test_kills_at_operations(ground, tally, draw, operations):
+    for deed in (kills.die, kills.die_halfway, kills.die_halfway):
+        kills.kill_at(ground, tally, draw.randint(1, operations), deed)
+
+
+def test_signals_at_operations(ground, tally, draw, operations):
+    for number, first in zip(draw.sample(range(1, operations + 1), 3), kills.SIGNALS, strict=True):
+        kills.stop_at(ground, tally, number, first, draw.choice([None, 1]))
+
+
+def test_signals_at_imports(ground, tally, draw, halfway):
+    stop_translating(ground, tally, halfway, 0.008, draw)
+    stop_starting(ground, tally, 0.003, draw)
+
+
+def test_failures_of_operations(ground, tally, draw, operations):
+    for number in draw.sample(range(1, operations + 1), 3):
+        kills.fail_at(ground, tally, number, draw.choice(kills.FAILURES), for_good=draw.random() < 0.5)
+
+
+# ---- Files, disks, streams ---------------------------------------------------------------------------------------
+
+
+def test_damaged_checkpoints(ground, tally, draw, halfway):
+    faults.flips_are_found(ground, tally, halfway, draw, share=0.05)
+    faults.cuts_are_found(ground, tally, halfway)
+    faults.damaged_is_survived(ground, tally, halfway, draw, trials=1)
+    faults.all_damaged_is_told(ground, tally, halfway)
+
+
+def test_other_damage(ground, tally, draw, halfway):
+    faults.other_damage_is_survived(ground, tally, halfway, draw)
+    faults.what_cannot_be_mended_is_told(ground, tally, halfway, draw, trials=1)
+
+
+def test_full_and_closed_disks(ground, tally, draw, halfway):
+    faults.full_disk_by_limit(ground, tally, draw, 1, faults.checkpoint_bytes(halfway))
+    faults.no_permission(ground, tally, halfway, ["", "checkpoints"])
+    if faults.can_mount(ground):
+        faults.full_disk(ground, tally, draw, 1, 2 * faults.checkpoint_bytes(halfway))
+        faults.read_only_disk(ground, tally, halfway)
+
+
+def test_two_runs(ground, tally, halfway):
+    faults.two_runs_on_one_folder(ground, tally, halfway)
+
+
+def test_streams(ground, tally):
+    faults.nobody_listens(ground, tally, faults.ENDINGS[:2])
+
+
+# ---- Hostile input -----------------------------------------------------------------------------------------------
+
+
+def test_hostile_texts(tmp_path, tally, draw):
+    fuzz.text_files(tmp_path, tally, 200, draw)
+    fuzz.pairs_and_streams(tmp_path, tally, 30, draw)
+
+
+def test_hostile_vocabularies(tmp_path, tally, draw, model):
+    fuzz.vocabularies(tmp_path, tally, 60, draw, model)
+    fuzz.round_trips(tally, 60, draw, model)
+    fuzz.learning(tmp_path, tally, 8, draw)
+    fuzz.prepared(tmp_path, tally, 20, draw, model)
+
+
+def test_hostile_files_of_a_run(tmp_path, tally, draw):
+    fuzz.checkpoints(tmp_path, tally, 60, draw)
+    fuzz.configurations(tmp_path, tally, 60, draw)
+    fuzz.command_lines(tally, 20, draw)
+    fuzz.logs(tmp_path, tally, 60, draw)
+
+
+def test_hostile_lines_to_translate(tally, draw, halfway):
+    fuzz.translations(tally, 15, draw, halfway)
+    fuzz.translate_commands(tally, 8, draw, halfway)
+
+
+# ---- The torture itself ------------------------------------------------------------------------------------------
+
+
+def lost_of(trial, *arguments):
+    counted = Tally("test")
+    trial(counted, *arguments)
+    assert counted.tried == counted.survived + len(counted.lost)
+    return counted.lost
+
+
+def forgetting(ground, operations):
+    """What is lost by a run that is killed late and resumed, in a program that has been spoilt."""
+    return lost_of(lambda tally: kills.kill_at(ground, tally, operations * 3 // 4))
+
+
+def test_it_notices_forgotten_moments(monkeypatch, ground, operations):
+    monkeypatch.setattr(training.Adam, "load_state", lambda optimizer, steps, arrays: None)
+    (lost,) = forgetting(ground, operations)
+    assert "differs in " in lost
+
+
+def test_it_notices_a_forgotten_place_in_the_data(monkeypatch, ground, operations):
+    monkeypatch.setattr(Batches, "restore", lambda batches, state: None)
+    (lost,) = forgetting(ground, operations)
+    assert "differs in " in lost
+
+
+def test_it_notices_dropout_that_starts_anew(monkeypatch, ground, operations):
+    state, steps = training.random._stream, []
+    monkeypatch.setattr(
+        training.random, "begin_step", lambda step: (steps.append(step), state.__dict__.update(step=len(steps), site=0))
+    )
+    (lost,) = forgetting(ground, operations)
+    assert "differs in " in lost
+
+
+def test_it_notices_a_log_that_is_not_cut(monkeypatch, ground):
+    monkeypatch.setattr(training.RunLog, "truncate_to", lambda log, offset, warn: None)
+    for number in itertools.count(120):  # until a line of the log came after the last checkpoint
+        lost = lost_of(lambda tally, number=number: kills.kill_at(ground, tally, number))
+        if lost:
+            break
+    assert "log.jsonl" in lost[0]
+
+
+def test_it_notices_a_checkpoint_that_is_not_checked(monkeypatch, ground, halfway, draw):
+    monkeypatch.setattr(Reader, "_sum", lambda reader, entry, place: None)
+    lost = lost_of(lambda tally: faults.flips_are_found(ground, tally, halfway, draw, share=0))
+    assert len(lost) > 100
+    assert all("not found" in each for each in lost)
+
+
+def test_it_notices_a_lock_that_does_not_hold(monkeypatch, ground, halfway):
+    monkeypatch.setattr("minitf.rundir.fcntl.flock", lambda descriptor, operation: None)
+    lost = lost_of(lambda tally: faults.two_runs_on_one_folder(ground, tally, halfway))
+    assert any("--resume" in each for each in lost)
+
+
+def test_it_notices_a_traceback(monkeypatch, ground, halfway):
+    def broken(reader):
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(Reader, "_read_header", broken)
+    (lost,) = lost_of(lambda tally: faults.all_damaged_is_told(ground, tally, halfway))
+    assert "ZeroDivisionError" in lost
+
+
+def test_it_notices_a_line_that_is_not_translated(monkeypatch, draw, halfway):
+    stream = Translator.translate_stream
+    monkeypatch.setattr(
+        Translator, "translate_stream", lambda self, lines, **options: filter(None, stream(self, lines, **options))
+    )
+    (lost,) = lost_of(lambda tally: fuzz.translations(tally, 20, draw, halfway))
+    assert "lines for" in lost
+
+
+def test_it_notices_lines_cut_at_the_wrong_places(monkeypatch, tmp_path, draw):
+    def splitting(stream, name, errors):
+        return iter(stream.read().decode("utf-8", "replace").splitlines())
+
+    monkeypatch.setattr("minitf.data.text.lines_of", splitting)
+    (lost,) = lost_of(lambda tally: fuzz.text_files(tmp_path, tally, 200, draw))
+    assert "LostError" in lost
+    monkeypatch.setattr("minitf.data.text.lines_of", lines_of)
+
+
+def test_a_loss_stands_in_the_table():
+    counted = Tally("x")
+    with counted.trial("a"):
+        pass
+    with counted.trial("b"):
+        raise AssertionError("gone")
+    assert counted.lost == ["x, b: gone"]
+    assert row(counted).split()[:4] == ["x", "2", "1", "1"]
+    assert exit_status([Tally("y", tried=3, survived=3), counted]) == 1
+    assert exit_status([Tally("y", tried=3, survived=3)]) == 0
+    assert exit_status([Tally("never tried")]) == 1
