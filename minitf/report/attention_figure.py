@@ -18,11 +18,14 @@ import numpy as np
 from minitf.attention_weights import SentenceAttention
 from minitf.errors import UserError
 from minitf.files import atomic_write
+from minitf.signals import uninterrupted
 from minitf.report.attention_page import Kind, check_choice
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+
+    with uninterrupted():
+        from matplotlib.figure import Figure
 
 SUFFIXES = (".png", ".svg", ".pdf")
 MOST_NAMED = 60  # tokens along an axis; beyond, their names would be too small to read
@@ -87,7 +90,8 @@ def save_figure(figure: Figure, path: Path, warn: Callable[[str], object]) -> No
 
 
 def _one_head(weights: np.ndarray, queries: Labels, keys: Labels, title: str) -> Figure:
-    from matplotlib.figure import Figure
+    with uninterrupted():
+        from matplotlib.figure import Figure
 
     longest = max(len(queries), len(keys))
     height = max(2.5, 0.24 * min(longest, MOST_NAMED) + 1)
@@ -103,7 +107,8 @@ def _one_head(weights: np.ndarray, queries: Labels, keys: Labels, title: str) ->
 def _many_heads(
     weights: np.ndarray, queries: Labels, keys: Labels, layers: list[int], heads: list[int], kind: str
 ) -> Figure:
-    from matplotlib.figure import Figure
+    with uninterrupted():
+        from matplotlib.figure import Figure
 
     side = float(np.clip(0.09 * max(len(queries), len(keys)), 1.5, 4.0))
     figure = Figure(figsize=(side * len(heads) + 1.5, side * len(layers) + 1.5), layout="constrained")

@@ -88,12 +88,17 @@ def test_contexts_nest():
 @pytest.mark.parametrize("number", SIGNALS)
 def test_an_interrupt_waits_for_the_end_of_what_must_not_be_left_halfway(number):
     done = []
-    with interrupting():
-        with pytest.raises(KeyboardInterrupt) as caught, uninterrupted():
+
+    def both():
+        with uninterrupted():
             send(number)
             with uninterrupted():
                 send(number)
             done.append("inside, behind the inner end")
+
+    with interrupting():
+        with pytest.raises(KeyboardInterrupt) as caught:
+            both()
         assert exit_status(caught.value) == STATUS[number]
         with uninterrupted():
             done.append("it was raised once")
@@ -101,16 +106,22 @@ def test_an_interrupt_waits_for_the_end_of_what_must_not_be_left_halfway(number)
 
 
 def test_an_error_that_an_interrupt_meets_gives_way_to_it():
-    with interrupting(), pytest.raises(KeyboardInterrupt), uninterrupted():
-        send(signal.SIGINT)
-        raise ValueError
+    def both():
+        with uninterrupted():
+            send(signal.SIGINT)
+            raise ValueError
+
+    with interrupting(), pytest.raises(KeyboardInterrupt):
+        both()
 
 
 def test_a_request_to_stop_is_taken_at_once_and_only_the_second_waits():
-    with StopRequest() as stop, pytest.raises(KeyboardInterrupt), uninterrupted():
-        send(signal.SIGINT)
-        assert stop
-        send(signal.SIGINT)
+    with StopRequest() as stop:
+        with uninterrupted():
+            send(signal.SIGINT)
+            assert stop
+        with pytest.raises(KeyboardInterrupt), uninterrupted():
+            send(signal.SIGINT)
 
 
 def test_another_thread_shelters_nobody():
