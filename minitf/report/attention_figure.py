@@ -18,8 +18,8 @@ import numpy as np
 from minitf.attention_weights import SentenceAttention
 from minitf.errors import UserError
 from minitf.files import atomic_write
-from minitf.signals import uninterrupted
 from minitf.report.attention_page import Kind, check_choice
+from minitf.signals import uninterrupted
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
