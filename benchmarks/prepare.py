@@ -4,7 +4,8 @@
 
 Text becomes token ids on disk (`minitf.data.prepared`).  Beside it, sentencepiece encodes the same lines, all of them
 in one call per side, from a list in memory: what is left for everything else (reading, unpacking, checking, writing).
-Each is a process of its own, so that the peaks of memory are their own.  Prints one JSON line.
+Each is a process of its own, so that the peaks of memory are their own.  Then one epoch of batches is drawn, as training
+does: target tokens a second, to hold against what a model trains in.  Prints one JSON line.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # also without an installation
 
+from minitf.data.batches import Batches
 from minitf.data.prepared import prepare
 from minitf.data.text import read_pairs
 from minitf.data.vocabulary import Vocabulary
@@ -34,7 +36,18 @@ def ours(folder: Path) -> dict[str, float]:
     vocabulary = Vocabulary.load(folder / "vocabulary.model")
     start = time.perf_counter()
     corpus = prepare(folder / "source", folder / "target", vocabulary, folder / "prepared")
-    return {"seconds": time.perf_counter() - start, "peak_mib": peak_mib(), "pairs": len(corpus)}
+    seconds, peak = time.perf_counter() - start, peak_mib()
+    start, tokens = time.perf_counter(), 0
+    batches = Batches(corpus, max_tokens_per_batch=4096)
+    for _ in range(batches.per_epoch):
+        tokens += next(batches).target_tokens
+    batch_tokens_per_second = round(tokens / (time.perf_counter() - start))
+    return {
+        "seconds": seconds,
+        "peak_mib": peak,
+        "pairs": len(corpus),
+        "batch_target_tokens_per_second": batch_tokens_per_second,
+    }
 
 
 def sentencepiece_alone(folder: Path) -> dict[str, float]:
