@@ -91,9 +91,8 @@ def keep_mask(shape: tuple[int, ...], p: float) -> tuple[np.ndarray, float]:
     """
     drop_below = threshold(p)
     site, _stream.site = _stream.site, _stream.site + 1
-    return bits(_stream.seed, _stream.step, site, shape, _stream.first_row) >= drop_below, LEVELS / (
-        LEVELS - drop_below
-    )
+    keep = bits(_stream.seed, _stream.step, site, shape, _stream.first_row) >= drop_below
+    return keep, LEVELS / (LEVELS - drop_below)
 
 
 def bits(
