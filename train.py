@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 from minitf.signals import uninterrupted, without_traceback
 
@@ -24,31 +25,40 @@ if __name__ == "__main__":
     without_traceback()  # before anything is imported that takes its time
 
 from minitf.cli import parse_train_args, run_command
+from minitf.devices import one_voice
 
 
 def main(argv: Sequence[str]) -> int:
     """Train the run that the command line describes; returns the exit status."""
-    config, resume = parse_train_args(argv)
+    with one_voice():
+        config, resume = parse_train_args(argv)
 
     with uninterrupted():  # after the command line: `--help` and a wrong flag need none of it
-        from minitf.progress import Progress, say
+        from minitf.parallel.join import join, run_as_job
+        from minitf.progress import Progress, Silence, say, silent
         from minitf.report.held_out import report_held_out
         from minitf.signals import StopRequest
         from minitf.training import open_run
 
-    with open_run(config, resume, say) as run:
-        say(
+    status = run_as_job(Path(__file__), argv, config)
+    if status is not None:
+        return status
+    with join(config) as group, open_run(config, resume, say if group.is_first else silent, group) as run:
+        tell = say if group.is_first else silent
+        tell(
             f"model: {run.model.parameter_count():,} parameters, vocabulary of {len(run.vocabulary):,}; "
             f"run: {run.directory.path}"
         )
-        with Progress(run.config.max_steps, run.state.step) as progress, StopRequest() as stop:
+        bar = Progress(run.config.max_steps, run.state.step) if group.is_first else Silence()
+        with bar as progress, StopRequest(shared=group.reduces) as stop:
             train(run, progress, stop)
         if run.state.skipped_updates:
-            say(f"{run.state.skipped_updates:,} updates were left out: their loss or gradient was not a number")
+            tell(f"{run.state.skipped_updates:,} updates were left out: their loss or gradient was not a number")
         if stop:
-            say(f"stopped after step {run.state.step:,}; go on with: python train.py --resume {run.directory.path}")
+            tell(f"stopped after step {run.state.step:,}; go on with: python train.py --resume {run.directory.path}")
             return stop.exit_status
-        report_held_out(run, say)
+        if group.is_first:
+            report_held_out(run, say)
     return 0
 
 
@@ -56,7 +66,8 @@ def train(run, progress, stop) -> None:
     """The loop.  Raises: TrainingError where the loss or the gradient is no longer a number."""
     from autograd import random
     from minitf import training
-    from minitf.optim import global_norm, learning_rate
+    from minitf.optim import learning_rate
+    from minitf.parallel.update import next_batches, sum_update
     from minitf.state import Interval
 
     config, model, optimizer, state = run.config, run.model, run.optimizer, run.state
@@ -72,19 +83,20 @@ def train(run, progress, stop) -> None:
         # ---- 1. schedule ----
         step = state.step + 1
         rate = learning_rate(step, config.model.d_model, config.optimizer)
-        random.begin_step(step)
 
         # ---- 2. accumulate ----
-        optimizer.zero_grad()
         update = Interval()
-        batches = [next(run.train) for _ in range(config.accumulate)]
+        batches = next_batches(run)  # of several processes, each has a share
+        run.gradients.begin(len(batches))
         for batch in batches:
+            random.begin_step(step, batch.number, batch.first_row)
             loss, nll = training.batch_loss(model, batch, config.optimizer.label_smoothing)  # sums over the batch
             loss.backward()
             update.add(batch, loss.item(), nll.item())
 
         # ---- 3. step ----
-        update.gradient_norm = norm = global_norm(model.parameters()) / update.target_tokens
+        update = sum_update(run, step, update, stop, clock)  # of all processes
+        norm = update.gradient_norm
         if update.is_finite:
             clip = config.optimizer.clip_norm
             optimizer.step(rate, (1.0 if clip is None or norm <= clip else clip / norm) / update.target_tokens)

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
+from minitf.devices import parse_devices
 from minitf.errors import UserError
 from minitf.files import atomic_write, os_errors_explained, parse_json
 from minitf.options import REQUIRED, check_fields, default_of, from_plain, option, to_plain
@@ -152,7 +153,29 @@ class RunConfig:
     seed: int = option(0, "start of every random number", at_least=0, below=2**63)
     dtype: Literal["float32", "float64"] = option("float32", "numbers of parameters and activations")
     device: str = option("cpu", "where to compute")
-    threads: int | None = option(None, "threads of matrix products; none: one a core", at_least=1, may_change=True)
+    threads: int | None = option(
+        None,
+        "threads of matrix products, shared out among the processes of a host; none: one a core",
+        at_least=1,
+        may_change=True,
+    )
+    devices: str | None = option(
+        None,
+        "train on several at once, as one: 8 is eight GPUs of this host, cpu:4 four processes on its CPU; none: one "
+        "process, or those of mpiexec",
+        may_change=True,
+    )
+    reduce_dtype: Literal["full", "bfloat16"] = option(
+        "full",
+        "numbers that gradients travel in between processes: full as they are computed, bfloat16 in half the bytes",
+    )
+    rank_timeout: float = option(
+        20.0,
+        "a process of several that stands still for so long, and not to wait for the others, ends the job",
+        unit="seconds",
+        above=0,
+        may_change=True,
+    )
 
     data: Literal["multi30k", "multi30k-tok", "wmt14-en-de", "wmt14-en-fr", "iwslt14"] | None = option(
         None,
@@ -276,6 +299,12 @@ class RunConfig:
         check_fields(self)
         if not re.fullmatch(r"cpu|cuda(:\d+)?", self.device):
             raise UserError(f"device={self.device!r} is no device; choose cpu, or cuda:0 for the first GPU")
+        if self.devices is not None and self.device != "cpu":
+            raise UserError(
+                f"device={self.device!r} and devices={self.devices!r} exclude each other; choose one of the two"
+            )
+        if self.devices is not None:
+            parse_devices(self.devices)
         if self.max_tokens_per_batch < self.max_length:
             raise UserError(
                 f"max_tokens_per_batch={self.max_tokens_per_batch} cannot hold a sentence of "

@@ -22,6 +22,10 @@ def say(text: str) -> None:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
 
 
+def silent(text: str) -> None:
+    """What `say` is to a process that another one speaks for."""
+
+
 class Progress:
     """A bar over the steps of a run on standard error; `say` prints a line above it.
 
@@ -73,6 +77,27 @@ class Progress:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self._bar.close()
+
+
+class Silence(Progress):
+    """The progress of a process that another one speaks for."""
+
+    def __init__(self) -> None:
+        pass
+
+    def say(self, text: str) -> None:
+        pass
+
+    def step(self) -> None:
+        pass
+
+    def update(self, record: dict[str, Any], remaining_s: float) -> None:
+        pass
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        pass
 
 
 def clock(seconds: float) -> str:

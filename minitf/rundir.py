@@ -310,6 +310,21 @@ class RunLog:
         return 0
 
 
+class NoLog:
+    """The log of a process that leaves it to another one to write it."""
+
+    offset = 0
+
+    def append(self, record: dict[str, Any]) -> None:
+        """Nothing."""
+
+    def sync(self) -> None:
+        """Nothing."""
+
+    def truncate_to(self, offset: int, warn: Callable[[str], None]) -> None:
+        """Nothing."""
+
+
 def read_log(path: Path) -> list[dict[str, Any]]:
     """The records of a log, without a last line that is still being written.
 

@@ -6,7 +6,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from types import FrameType, TracebackType
 from typing import Any
@@ -81,8 +81,13 @@ def uninterrupted() -> Iterator[None]:
 class StopRequest:
     """Inside its `with` block, the first signal only sets `received`; the second one interrupts at once."""
 
-    def __init__(self) -> None:
+    def __init__(self, shared: bool = False) -> None:
+        """
+        shared: with other processes; all stop at the same step, at which they have agreed to
+        """
         self.received: signal.Signals | None = None
+        self._shared = shared
+        self._agreed = 0
         self._previous: dict[signal.Signals, Any] = {}
 
     def __enter__(self) -> StopRequest:
@@ -95,12 +100,17 @@ class StopRequest:
         _restore(self._previous)
 
     def __bool__(self) -> bool:
-        return self.received is not None
+        return bool(self._agreed) if self._shared else self.received is not None
+
+    def agree(self, numbers: Iterable[int]) -> None:
+        """Stop for the first signal that any process has received; 0 stands for none."""
+        self._agreed = next(filter(None, [self._agreed, *numbers]), 0)
 
     @property
     def exit_status(self) -> int:
         """128 + the signal's number; 0 if none came."""
-        return 0 if self.received is None else 128 + self.received
+        number = self._agreed if self._shared else self.received
+        return 128 + number if number else 0
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
         if self.received is not None:

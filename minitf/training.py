@@ -7,7 +7,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +27,17 @@ from minitf.errors import UserError
 from minitf.files import os_errors_explained, remove_leftovers
 from minitf.moving_average import MovingAverage
 from minitf.optim import Adam, learning_rate
-from minitf.rundir import RunDirectory, RunLog
+from minitf.parallel.gradients import Gradients, gradients_of
+from minitf.parallel.group import Alone, Group
+from minitf.parallel.update import (
+    first_of,
+    require_same_config,
+    require_same_texts,
+    require_same_weights,
+    share_state,
+    sum_in_order,
+)
+from minitf.rundir import NoLog, RunDirectory, RunLog
 from minitf.schedule import checkpoint_is_due, count_checkpoint, count_validation, validation_is_due
 from minitf.selection import is_best, keep_best, validation_bleu
 from minitf.signals import StopRequest, uninterrupted
@@ -65,8 +75,14 @@ class Run:
     optimizer: Adam
     state: TrainState
     checkpoints: CheckpointStore
-    log: RunLog
+    log: RunLog | NoLog
     moving_average: MovingAverage | None = None
+    group: Group = field(default_factory=Alone)  # the processes that train as one
+    gradients: Gradients = field(init=False)
+
+    def __post_init__(self) -> None:
+        as_bfloat16 = self.config.reduce_dtype == "bfloat16"
+        self.gradients = gradients_of(self.model.named_parameters(), self.group, as_bfloat16=as_bfloat16)
 
 
 class TrainingError(UserError):
@@ -79,27 +95,25 @@ class TrainingError(UserError):
 
 
 @contextmanager
-def open_run(config: RunConfig, resume: Path | None, say: Say) -> Iterator[Run]:
+def open_run(config: RunConfig, resume: Path | None, say: Say, group: Group | None = None) -> Iterator[Run]:
     """Start the run that `config` describes, or go on with the one in the folder `resume`.
+
+    group: the processes that train as one; the first of them makes the run's folder and all that is in it
 
     Raises: UserError for texts, vocabularies and folders that cannot be used.
     """
-    set_up_computer(config.threads, config.device)
-    given = given_texts(config, say)
-    if resume is None and given is not None:
-        check_texts(given, config.errors)  # before the folder of the run exists
+    group = group or Alone(config.device)
+    require_same_config(group, config)
+    set_up_computer(max(1, config.threads // group.local_size) if config.threads else group.cores, group.device)
     with ExitStack() as stack:
-        if resume is None:
-            directory = stack.enter_context(RunDirectory.create(config.output, config))
-        else:
-            directory = stack.enter_context(RunDirectory.resume(resume, config))
-            for change in directory.environment_changes():
-                say(f"note: {change} since this run began; its bits may differ")
-        texts = given or built_in_texts(directory)
-        vocabulary = load_or_train_vocabulary(config, directory, texts, say)
-        config = replace(config, model=replace(config.model, vocab_size=len(vocabulary)))
-        train = prepare_split("train", texts.train, vocabulary, directory, config, say)
-        valid = prepare_split("valid", texts.valid, vocabulary, directory, config, say) if texts.valid else None
+        with group.main_process_first():
+            given = given_texts(config, say)
+            directory = stack.enter_context(open_directory(config, given, resume, say, group))
+            texts = given or built_in_texts(directory)
+            vocabulary = load_or_train_vocabulary(config, directory, texts, say)
+            config = replace(config, model=replace(config.model, vocab_size=len(vocabulary)))
+            train = prepare_split("train", texts.train, vocabulary, directory, config, say)
+            valid = prepare_split("valid", texts.valid, vocabulary, directory, config, say) if texts.valid else None
         model = Transformer(config.model, seed=config.seed, dtype=config.dtype)
         run = Run(
             config=config,
@@ -111,14 +125,38 @@ def open_run(config: RunConfig, resume: Path | None, say: Say) -> Iterator[Run]:
             model=model,
             optimizer=Adam(model.named_parameters(), config.optimizer),
             state=TrainState(vocabulary=vocabulary.fingerprint(), valid_corpus=valid.fingerprint if valid else ""),
-            checkpoints=CheckpointStore(directory.checkpoints_path, keep=config.keep_checkpoints),
-            log=stack.enter_context(RunLog(directory.log_path)),
+            checkpoints=CheckpointStore(
+                directory.checkpoints_path, keep=config.keep_checkpoints if group.is_first else None
+            ),
+            log=stack.enter_context(RunLog(directory.log_path)) if group.is_first else NoLog(),
+            group=group,
         )
+        require_same_texts(run)
         if config.moving_average is not None:
             run.moving_average = MovingAverage(model.named_parameters(), config.moving_average)
-        if resume is not None:
+        if resume is not None and group.is_first:
             restore(run, say)
+        share_state(run)
         yield run
+
+
+def open_directory(
+    config: RunConfig, given: Texts | None, resume: Path | None, say: Say, group: Group
+) -> RunDirectory:
+    """The folder of the run: made or locked by the first process, read by the others."""
+    if not group.is_first:
+        try:
+            return RunDirectory.open(config.output)
+        except UserError as error:
+            raise UserError(f"{error}; every host must see the folder that rank 0 has made") from None
+    if resume is None:
+        if given is not None:
+            check_texts(given, config.errors)  # before the folder of the run exists
+        return RunDirectory.create(config.output, config)
+    directory = RunDirectory.resume(resume, config)
+    for change in directory.environment_changes():
+        say(f"note: {change} since this run began; its bits may differ")
+    return directory
 
 
 def set_up_computer(threads: int | None, device: str = "cpu") -> None:
@@ -224,22 +262,28 @@ def batch_loss(model: Transformer, batch: Batch, label_smoothing: float) -> tupl
 # ---- Validate ----------------------------------------------------------------------------------------------------
 
 
-def mean_nll(model: Transformer, batches: Batches, stop: StopRequest | None = None) -> float | None:
+def mean_nll(
+    model: Transformer, batches: Batches, stop: StopRequest | None = None, group: Group | None = None
+) -> float | None:
     """Negative log-likelihood of the targets, in nats a token, without dropout and label smoothing.
 
     Perplexity is its exponential. None when `stop` is requested before the end.
     """
-    total, tokens = 0.0, 0
+    group = group or Alone()
+    own: list[tuple[float, int]] = []  # of this process's batches: nats, tokens
     model.eval()
     with ag.no_grad():
-        for batch in batches.one_epoch():
+        for batch in batches.one_epoch(group.rank, group.size):
             if stop:
                 break
             logits = model(batch.source, batch.target_in)
-            total += ag.cross_entropy(logits, batch.target_out, ignore_index=PAD, reduction="sum").item()
-            tokens += batch.target_tokens
+            nll = ag.cross_entropy(logits, batch.target_out, ignore_index=PAD, reduction="sum").item()
+            own.append((nll, batch.target_tokens))
     model.train()
-    return None if stop else total / tokens
+    if stop:
+        return None
+    every = sum_in_order(group, own, stop)
+    return sum(nll for nll, _ in every) / sum(tokens for _, tokens in every)
 
 
 def validate(run: Run, stop: StopRequest, say: Say) -> None:
@@ -254,7 +298,7 @@ def validate(run: Run, stop: StopRequest, say: Say) -> None:
         return
     start = time.perf_counter()
     measured = measure(run, stop)
-    spent_s = time.perf_counter() - start
+    spent_s = run.group.share(time.perf_counter() - start)
     state.elapsed_s += spent_s
     state.interval.start_s += spent_s  # tokens a second are those of training
     if measured is not None:
@@ -268,14 +312,15 @@ def measure(run: Run, stop: StopRequest) -> tuple[float, float | None] | None:
     """
     metric = run.config.valid_metric
     with run.moving_average.in_place(run.model) if run.moving_average else nullcontext():
-        loss = mean_nll(run.model, run.valid, stop) if run.valid is not None else None
+        loss = mean_nll(run.model, run.valid, stop, run.group) if run.valid is not None else None
         if loss is None:
             return None
-        score = validation_bleu(run, stop) if metric == "bleu" else None
+        translates = metric == "bleu" and run.group.is_first
+        score = run.group.share(validation_bleu(run, stop) if translates else None)
         if score is None and metric == "bleu":
             return None
         improved = is_best(metric, run.state, loss, score)
-        if improved:
+        if improved and run.group.is_first:
             keep_best(run, loss, score)
     count_validation(run.state, run.train.epoch, improved, loss, score)
     return loss, score
@@ -350,16 +395,17 @@ def origin(run: Run, step: int, batches: Sequence[Batch]) -> str:
     """Which op first gave no number, found by computing the update again and looking at every result."""
     from autograd.inspect import AnomalyError, anomaly_mode
 
-    random.begin_step(step)
+    found = None
     run.optimizer.zero_grad()
     try:
         with anomaly_mode():
             for batch in batches:
+                random.begin_step(step, batch.number, batch.first_row)
                 loss, _ = batch_loss(run.model, batch, run.config.optimizer.label_smoothing)
                 loss.backward()
     except AnomalyError as error:
-        return str(error)
-    return "each number is finite by itself, but their sum is not"
+        found = str(error)
+    return first_of(run.group, found) or "each number is finite by itself, but their sum is not"
 
 
 def advice(run: Run) -> str:
@@ -386,9 +432,15 @@ MODEL, OPTIMIZER, MOVING_AVERAGE = "model.", "optimizer.", "moving_average."
 def save(run: Run) -> None:
     """Write a checkpoint: weights, Adam's moments, the moving average and the training state, whole or not at all.
 
+    The first process writes it, after all have found that they have the same weights.
+
     Raises: CheckpointError where the system refuses; TrainingError, before a byte is written, where there are weights
     or moments that are not numbers. The checkpoints that are there stay in both cases.
     """
+    require_same_weights(run)
+    count_checkpoint(run.config, run.state, run.train.epoch)
+    if not run.group.is_first:
+        return
     arrays = with_prefix(MODEL, {name: p.numpy() for name, p in run.model.named_parameters().items()})
     arrays |= with_prefix(OPTIMIZER, run.optimizer.state_arrays())
     if run.moving_average is not None:
@@ -400,7 +452,6 @@ def save(run: Run) -> None:
     run.log.sync()
     run.state.log_offset = run.log.offset
     run.state.data = run.train.state()
-    count_checkpoint(run.config, run.state, run.train.epoch)
     run.checkpoints.save(run.state.step, arrays, run.state.to_plain())
     run.checkpoints.forget_best(but=run.state.best_step)
 
@@ -459,10 +510,20 @@ class Clock:
         self._before = run.state.elapsed_s
         self._start = time.perf_counter()
         self._limit_s = math.inf if run.config.max_minutes is None else run.config.max_minutes * 60
+        self._told_s = run.state.elapsed_s if run.group.reduces else None
 
     @property
     def elapsed_s(self) -> float:
+        return self.own_s if self._told_s is None else self._told_s
+
+    @property
+    def own_s(self) -> float:
+        """By the clock of this process."""
         return self._before + time.perf_counter() - self._start
+
+    def follow(self, elapsed_s: float) -> None:
+        """Show this, the first process's time, until told again: all must come to the same decisions by it."""
+        self._told_s = elapsed_s
 
     @property
     def is_up(self) -> bool:

@@ -36,6 +36,7 @@ class Batch:
     target_in: np.ndarray  # [B, T] int32, BOS then target
     target_out: np.ndarray  # [B, T] int32, target then EOS
     first_row: int = 0  # which row of a whole batch row 0 is, where this is a part of one
+    number: int = 0  # of the batch in its update
 
     @property
     def source_tokens(self) -> int:

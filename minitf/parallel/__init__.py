@@ -11,12 +11,7 @@ loss is divided by are those of the whole update.
     nccl.py       GPUs, through CuPy and NCCL, with one of the two above beside it
     gradients.py  the flat buffer and its buckets
     shares.py     who computes which rows of which batch
+    update.py     what the processes of a run tell each other
     launch.py     starts the processes of this host and watches over them
     watch.py      signs of life; how a job ends when one dies
 """
-
-from minitf.parallel.group import Group, ParallelError, require_agreement
-from minitf.parallel.join import join, run_as_job
-from minitf.parallel.shares import share_of_update
-
-__all__ = ["Group", "ParallelError", "join", "require_agreement", "run_as_job", "share_of_update"]

@@ -70,7 +70,7 @@ class ReducedGradients(Gradients):
     ):
         super().__init__(named_parameters)
         self.group = group
-        parameters = list(reversed(named_parameters.values()))
+        parameters = list(named_parameters.values())[::-1]
         first = parameters[0].data
         self._xp = backend_of([first]).xp
         self._as_bfloat16 = as_bfloat16
@@ -137,9 +137,7 @@ class ReducedGradients(Gradients):
         self.clock.buckets += 1
 
 
-def gradients_of(
-    named_parameters: Mapping[str, Parameter], group: Group, *, as_bfloat16: bool = False
-) -> Gradients:
+def gradients_of(named_parameters: Mapping[str, Parameter], group: Group, *, as_bfloat16: bool = False) -> Gradients:
     """The gradients of a process of a group, which may have but one."""
     if not group.reduces:
         return Gradients(named_parameters)
@@ -162,7 +160,7 @@ def _buckets(parameters: Sequence[Parameter], bucket_bytes: int) -> list[tuple[l
         run.append(parameter)
         bytes_ += parameter.data.nbytes
         limit = bucket_bytes if buckets else min(FIRST_BUCKET_BYTES, bucket_bytes)
-        if bytes_ >= limit or parameter is parameters[-1] or parameter is parameters[-2]:
+        if bytes_ >= limit or any(parameter is each for each in parameters[-2:]):
             buckets.append((run, slice(start, place.stop)))
             run, start, bytes_ = [], place.stop, 0
     return buckets

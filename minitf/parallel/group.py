@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from typing import Any
 
@@ -27,7 +27,8 @@ class Group:
 
     rank = 0
     size = 1
-    local_size = 1  # processes on this host
+    local_rank = 0  # among the processes on this host
+    local_size = 1
     device = "cpu"  # where this process computes
     cores = 1  # of the processor, that are this process's
     reduces = False  # are gradients summed at all?
@@ -70,6 +71,17 @@ class Group:
     def close(self) -> None:
         """Leave, together."""
 
+    @contextmanager
+    def main_process_first(self) -> Iterator[None]:
+        """Rank 0 passes through the block while the others wait; then they do, and find what it has made."""
+        if not self.is_first:
+            with self.waiting():
+                self.barrier()
+        yield
+        if self.is_first:
+            with self.waiting():
+                self.barrier()
+
 
 class Alone(Group):
     """One process: nothing to send to anyone."""
@@ -92,23 +104,3 @@ def share_of_cores(mine: list[int], of_all: list[list[int]]) -> int:
     A launcher may have bound each process to cores of its own; then nothing is left to divide.
     """
     return max(1, len(mine) // sum(cores == mine for cores in of_all))
-
-
-def require_agreement(group: Group, what: str, mine: Any, advice: str) -> None:
-    """Raises: ParallelError, naming the first rank whose value is not rank 0's."""
-    values = group.all_gather(mine)
-    for rank, value in enumerate(values):
-        if value != values[0]:
-            raise ParallelError(f"rank {rank} disagrees with rank 0: its {what} is {value}, not {values[0]}; {advice}")
-
-
-@contextmanager
-def timed(add: Callable[[float], None]) -> Iterator[None]:
-    """Add the seconds that the block takes."""
-    import time
-
-    start = time.perf_counter()
-    try:
-        yield
-    finally:
-        add(time.perf_counter() - start)

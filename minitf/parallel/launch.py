@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import json
 import os
-import re
 import signal
 import socket
 import subprocess
@@ -28,7 +27,6 @@ WORKER = "MINITF_WORKER"
 """The variable of the environment that tells a process which one of a job it is."""
 
 PATIENCE_S = 0.2  # between two looks at processes that say nothing
-MAX_PROCESSES = 1024
 
 
 @dataclass(frozen=True)
@@ -47,20 +45,6 @@ class Place:
     def descriptors(self) -> list[int]:
         """What the process inherits."""
         return [self.memory, *self.arrive, *self.await_, self.control]
-
-
-def parse_devices(devices: str) -> tuple[str, int]:
-    """`8` -> ("cuda", 8), `cpu:4` -> ("cpu", 4).
-
-    Raises: UserError for anything else.
-    """
-    match = re.fullmatch(r"(cpu:)?(\d{1,4})", devices)
-    if not match or not 1 <= int(match[2]) <= MAX_PROCESSES:
-        raise UserError(
-            f"devices={devices!r} is no number of devices; choose 8 for eight GPUs of this host, or cpu:4 for four "
-            f"processes on its CPU, at most {MAX_PROCESSES}"
-        )
-    return "cpu" if match[1] else "cuda", int(match[2])
 
 
 def place_of_this_process() -> Place | None:
@@ -110,6 +94,7 @@ class Launcher:
             return failure.status
         finally:
             self.kill()
+            self.coordinator.close()
             for each, handler in previous.items():
                 signal.signal(each, handler)
 

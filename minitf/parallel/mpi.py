@@ -21,22 +21,8 @@ from minitf.progress import say
 
 Array = Any
 
-RANK_NAMES = ("PMI_RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK")  # MPICH and its kin, Open MPI, anything with PMIx
-SIZE_NAMES = ("PMI_SIZE", "OMPI_COMM_WORLD_SIZE")
 FIRST_PAUSE_S, LAST_PAUSE_S = 2e-5, 1e-3
 CONNECT_S = 60.0
-
-
-def announced_rank() -> int | None:
-    """Which process of an MPI job this is, as mpiexec says it in the environment; None without one."""
-    ranks = [os.environ[name] for name in RANK_NAMES if os.environ.get(name, "").isdecimal()]
-    return int(ranks[0]) if ranks else None
-
-
-def announced_size() -> int | None:
-    """How many processes mpiexec says that there are."""
-    sizes = [os.environ[name] for name in SIZE_NAMES if os.environ.get(name, "").isdecimal()]
-    return int(sizes[0]) if sizes else None
 
 
 def import_mpi() -> Any:
@@ -80,10 +66,10 @@ class MpiGroup(Group):
         self.hosts = self._host.bcast(self._leaders.size if leads else None)
         self._window: Any = None
         self._rows: list[Array] = []
-        self._pulse = _connect(self._world, timeout_s)
+        self.pulse = _connect(self._world, timeout_s)
 
     def waiting(self) -> Any:
-        return self._pulse.waiting()
+        return self.pulse.waiting()
 
     def barrier(self) -> None:
         self._wait(self._world.Ibarrier())
@@ -146,10 +132,10 @@ class MpiGroup(Group):
         self._wait(leaders.Iallgatherv([total, kind], [mine, (counts, places), kind]))
 
     def close(self) -> None:
-        self._pulse.leave()
+        self.pulse.leave()
         with self.waiting():
             self.barrier()
-        self._pulse.end()
+        self.pulse.end()
         if self._window is not None:
             self._rows = []
             self._window.Unlock_all()

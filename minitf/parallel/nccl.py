@@ -27,12 +27,13 @@ class NcclGroup(Group):
         xp: CuPy, with this process's GPU in use
         Raises: UserError where NCCL is missing or refuses these GPUs.
         """
-        self.rank, self.size, self.local_size = control.rank, control.size, control.local_size
+        self.rank, self.size = control.rank, control.size
+        self.local_rank, self.local_size = control.local_rank, control.local_size
         self.cores, self.device = control.cores, device
         self._control, self._xp = control, xp
         self._nccl = xp.cuda.nccl
         if not self._nccl.available:
-            raise UserError("CuPy finds no NCCL to join GPUs with; pip install nvidia-nccl-cu13, or leave --devices out")
+            raise UserError("CuPy finds no NCCL to join GPUs with; pip install nvidia-nccl-cu13, or train on one GPU")
         with control.waiting():
             self._comm = self._connect()
         self._stream = xp.cuda.Stream(non_blocking=True)

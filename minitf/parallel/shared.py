@@ -39,7 +39,8 @@ class SharedMemoryGroup(Group):
         memory: descriptor of an empty file in memory; arrive, await_: of pipes to write to and to read from, one of
         each a round of the barrier
         """
-        self.rank, self.size, self.local_size = rank, size, size
+        self.rank = self.local_rank = rank
+        self.size = self.local_size = size
         self._memory, self._arrive, self._await, self._pulse = memory, arrive, await_, pulse
         self._bytes = 0
         self._mail = self._map(MAILBOX_BYTES)  # [size, MAILBOX_BYTES]

@@ -217,6 +217,12 @@ class Coordinator:
             return Failure(None, f"all processes have waited for each other for {self.timeout_s:g} seconds: {places}")
         return None
 
+    def close(self) -> None:
+        """Let go of the connections."""
+        self._selector.close()
+        for connection in self.connections.values():
+            connection.close()
+
     def end_job(self) -> None:
         """Tell everyone that it is over, which ends them."""
         for lines in self._lines.values():

@@ -275,7 +275,7 @@ def test_a_resumed_run_keeps_its_values_and_knows_where_it_is(run):
 
 def test_what_may_change():
     assert changeable() == [
-        "--threads",
+        *("--threads", "--devices", "--rank-timeout"),
         *("--max-steps", "--max-minutes", "--patience", "--on-divergence", "--valid-every", "--valid-every-unit"),
         *("--log-every", "--save-every", "--save-every-unit", "--keep-checkpoints", "--weights"),
         *("--average-checkpoints", "--beam", "--alpha", "--max-extra-length", "--bleu-tokenize"),

@@ -224,9 +224,9 @@ def test_the_repetition_draws_the_same_dropout(run, monkeypatch):
 
     monkeypatch.setattr(training.random, "keep_mask", spy)
     training.random.manual_seed(7)
-    batches = [run.train.batch(0, 0), run.train.batch(0, 1)]
-    training.random.begin_step(3)
+    batches = [run.train.batch(0, 0), REPLACE(run.train.part(0, 1, 1, 2), number=1)]  # the second half of the second
     for batch in batches:
+        training.random.begin_step(3, batch.number, batch.first_row)
         training.batch_loss(run.model, batch, 0.1)[0].backward()
     first = len(masks)
     training.origin(run, 3, batches)
