@@ -16,13 +16,14 @@ import numpy as np
 from minitf.errors import UserError
 from minitf.parallel.group import Group, ParallelError
 from minitf.parallel.sums import own_part, sum_rows
-from minitf.parallel.watch import Coordinator, Lines, Pulse, in_words
+from minitf.parallel.watch import Coordinator, Lines, Message, Pulse, in_words
 from minitf.progress import say
 
 Array = Any
 
 FIRST_PAUSE_S, LAST_PAUSE_S = 2e-5, 1e-3
 CONNECT_S = 60.0
+WELCOME = {"welcome": True}
 
 
 def import_mpi() -> Any:
@@ -137,8 +138,8 @@ class MpiGroup(Group):
             self.barrier()
         self.pulse.end()
         if self._window is not None:
-            self._rows = []
             self._window.Unlock_all()
+            self._window.Free()  # what is left to MPI_Finalize may keep it from ever ending
 
     def _host_barrier(self) -> None:
         if self._window is not None:
@@ -174,8 +175,7 @@ def _connect(world: Any, timeout_s: float) -> Pulse:
         )
         watching.start()
     else:
-        ours = _reach(hosts, port, timeout_s=CONNECT_S)
-        Lines(ours).send({"rank": world.rank, "token": token})
+        ours = _reach(hosts, port, {"rank": world.rank, "token": token}, timeout_s=CONNECT_S)
     return Pulse(world.rank, ours)
 
 
@@ -197,13 +197,20 @@ def _addresses() -> list[str]:
     return sorted(found, key=lambda address: address.startswith("127."))
 
 
-def _reach(hosts: list[str], port: int, timeout_s: float) -> socket.socket:
-    """A connection to the first address that answers.  Raises: ParallelError where none does."""
+def _reach(hosts: list[str], port: int, hello: Message, timeout_s: float) -> socket.socket:
+    """A connection to the first address where rank 0 answers.  Raises: ParallelError where none does."""
     end = time.monotonic() + timeout_s
     while time.monotonic() < end:
         for host in hosts:
-            with suppress(OSError):
-                return socket.create_connection((host, port), timeout=2.0)
+            with suppress(OSError, ValueError):
+                connection = socket.create_connection((host, port), timeout=5.0)
+                lines = Lines(connection)
+                lines.send(hello)
+                if lines.receive() == [WELCOME]:
+                    connection.settimeout(None)  # what comes over it comes when someone fails
+                    return connection
+                connection.close()  # someone else's
+        time.sleep(0.2)
     raise ParallelError(
         f"rank 0 cannot be reached at {', '.join(hosts)}, port {port}, within {timeout_s:g} seconds; open the ports "
         "between these hosts"
@@ -215,20 +222,18 @@ def _watch_over(
 ) -> None:
     """In a thread of rank 0: hear everyone, and end the job when someone fails."""
     connections = {0: own}
-    server.settimeout(CONNECT_S)
-    while len(connections) < size:
-        try:
-            connection, _ = server.accept()
-            connection.settimeout(5.0)
-            (hello,) = Lines(connection).receive() or [{}]
-        except (OSError, ValueError):
-            missing = sorted(set(range(size)) - set(connections))
-            say(f"error: rank {missing[0]} ({names[missing[0]]}) does not reach rank 0; open the ports between hosts")
-            os._exit(1)
-        if hello.get("token") == token:
-            connections[hello["rank"]] = connection
-        else:
-            connection.close()  # someone else's
+    end = time.monotonic() + CONNECT_S
+    with server:
+        while len(connections) < size:
+            server.settimeout(max(0.01, end - time.monotonic()))
+            try:
+                connection, _ = server.accept()
+            except TimeoutError:
+                rank = min(set(range(size)) - set(connections))
+                say(f"error: rank {rank} ({names[rank]}) does not reach rank 0; open the ports between these hosts")
+                os._exit(1)
+            if (rank := _greeted(connection, token)) is not None:
+                connections[rank] = connection
     coordinator = Coordinator(connections, timeout_s)
     failure = None
     while failure is None and not coordinator.all_done:
@@ -239,3 +244,17 @@ def _watch_over(
         coordinator.end_job()
         time.sleep(0.5)  # for the others to go by themselves: mpiexec says more about those whom it must end
         os._exit(failure.status)
+    coordinator.close()
+
+
+def _greeted(connection: socket.socket, token: str) -> int | None:
+    """The rank of a process that has connected; None, and the connection is closed, for anyone else."""
+    connection.settimeout(5.0)
+    lines = Lines(connection)
+    with suppress(OSError, ValueError):
+        hello = lines.receive()
+        if hello and hello[0].get("token") == token:
+            lines.send(WELCOME)
+            return int(hello[0]["rank"])
+    connection.close()
+    return None

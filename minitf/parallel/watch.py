@@ -119,6 +119,7 @@ class Pulse:
         told = False
         while (messages := self._lines.receive()) is not None:
             told = told or any("over" in message for message in messages)
+        self._lines.socket.close()
         if self._leaving and not told:
             return
         if not told and self.rank == 1:  # the coordinator lived in rank 0; one of those who are left says so
