@@ -140,9 +140,7 @@ def open_run(config: RunConfig, resume: Path | None, say: Say, group: Group | No
         yield run
 
 
-def open_directory(
-    config: RunConfig, given: Texts | None, resume: Path | None, say: Say, group: Group
-) -> RunDirectory:
+def open_directory(config: RunConfig, given: Texts | None, resume: Path | None, say: Say, group: Group) -> RunDirectory:
     """The folder of the run: made or locked by the first process, read by the others."""
     if not group.is_first:
         try:

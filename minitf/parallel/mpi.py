@@ -229,8 +229,8 @@ def _watch_over(
             try:
                 connection, _ = server.accept()
             except TimeoutError:
-                rank = min(set(range(size)) - set(connections))
-                say(f"error: rank {rank} ({names[rank]}) does not reach rank 0; open the ports between these hosts")
+                missing = min(set(range(size)) - set(connections))
+                say(f"error: rank {missing} ({names[missing]}) does not reach rank 0; open the ports in between")
                 os._exit(1)
             if (rank := _greeted(connection, token)) is not None:
                 connections[rank] = connection
