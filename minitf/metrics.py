@@ -62,7 +62,7 @@ def bleu(
     tokenize: "13a" splits as the WMT scorer does; "none" is for text that has been tokenized already.
     Raises:   UserError where the numbers of lines differ, there are none, or the tokenizer is not known
     """
-    _check_lines(hypotheses, references)
+    check_lines(hypotheses, references)
     if tokenize not in TOKENIZERS:
         raise UserError(f"tokenize={tokenize!r} is not known; choose one of {', '.join(TOKENIZERS)}")
     with uninterrupted():
@@ -86,7 +86,7 @@ def chrf(hypotheses: Sequence[str], references: Sequence[str]) -> ChrfScore:
 
     Raises: UserError where the numbers of lines differ or there are none
     """
-    _check_lines(hypotheses, references)
+    check_lines(hypotheses, references)
     with uninterrupted():
         from sacrebleu.metrics.chrf import CHRF
 
@@ -100,7 +100,7 @@ def exact_match(hypotheses: Sequence[str], references: Sequence[str]) -> float:
 
     Raises: UserError where the numbers of lines differ or there are none
     """
-    _check_lines(hypotheses, references)
+    check_lines(hypotheses, references)
     return sum(map(str.__eq__, hypotheses, references)) / len(references)
 
 
@@ -118,7 +118,8 @@ def perplexity(nll_sum: float, tokens: int) -> float:
         return math.inf
 
 
-def _check_lines(hypotheses: Sequence[str], references: Sequence[str]) -> None:
+def check_lines(hypotheses: Sequence[str], references: Sequence[str]) -> None:
+    """Raises: UserError where the numbers of lines differ or there are none."""
     if isinstance(hypotheses, str) or isinstance(references, str):
         raise TypeError("hypotheses and references are sequences of lines, not single strings")
     if len(hypotheses) != len(references):
