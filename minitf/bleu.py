@@ -119,6 +119,7 @@ def bootstrap_interval(
     Source: Koehn 2004, "Statistical significance tests for machine translation evaluation"
     """
     import numpy as np
+
     with uninterrupted():
         from sacrebleu.metrics.bleu import BLEU
 
@@ -138,6 +139,7 @@ def line_statistics(hypotheses: Sequence[str], references: Sequence[str], lowerc
     Shapes: -> int [lines, 4 + 4 + 1 + 1]
     """
     import numpy as np
+
     with uninterrupted():
         from sacrebleu.metrics.bleu import BLEU
 

@@ -24,7 +24,6 @@ from typing import Any, BinaryIO
 from minitf.errors import UserError
 from minitf.files import atomic_write, os_errors_explained, parse_json, sync_folder
 from minitf.signals import uninterrupted
-from minitf.signals import uninterrupted
 
 CHECKSUMS_NAME = "checksums.json"
 BLOCK_BYTES = 1 << 20
@@ -198,7 +197,6 @@ def _start_of(response: Any, have: int, url: str) -> int:
 
 def _copy(response: Any, file: BinaryIO, start: int, total: int | None) -> None:
     with uninterrupted():
-        with uninterrupted():
         from tqdm import tqdm
 
     with tqdm(total=total, initial=start, unit="B", unit_scale=True, dynamic_ncols=True, disable=None) as bar:
