@@ -23,7 +23,9 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, ClassVar
 
-from autograd.backend import Backend, as_operand, backend_of, silent
+import numpy as np
+
+from autograd.backend import CPU, Backend, as_operand, backend_of, is_floating, silent
 from autograd.tensor import Tensor
 
 Array = Any  # numpy.ndarray or cupy.ndarray
@@ -160,6 +162,8 @@ def apply(op_class: type[Op], *inputs: Any, **parameters: Any) -> Any:
     op = op_class()
     arrays = [x.data if isinstance(x, Tensor) else as_operand(x) for x in inputs]
     op.backend = backend_of(arrays)
+    if op.backend is not CPU:
+        arrays = _on_device(op.backend, inputs, arrays)
     recording = _state.recording
     op.needs_gradient = tuple([recording and isinstance(x, Tensor) and x.requires_grad for x in inputs])
     recording = any(op.needs_gradient)
@@ -193,12 +197,26 @@ def apply(op_class: type[Op], *inputs: Any, **parameters: Any) -> Any:
         op.output_specs = tuple([(a.shape, a.dtype) for a in outputs])
         op._versions = _versions_of_saved(op, inputs, tensors)
         for index, tensor in enumerate(tensors):
-            if tensor.data.dtype.kind == "f":
+            if is_floating(tensor.data.dtype):
                 tensor.requires_grad, tensor.op, tensor.index = True, op, index
         if watchers:
             for watcher in reversed(watchers):
                 watcher.after_record(op, inputs)
     return tensors if several else tensors[0]
+
+
+def _on_device(backend: Backend, inputs: Sequence[Any], arrays: list[Any]) -> list[Any]:
+    """NumPy arrays beside those of a GPU go there too, as constants do.
+
+    Raises: ValueError for one that is to get a gradient, which would come from another device than it is on.
+    """
+    for x, a in zip(inputs, arrays, strict=True):
+        if isinstance(x, Tensor) and x.requires_grad and isinstance(a, np.ndarray):
+            raise ValueError(
+                "a Tensor that requires a gradient is in the memory of the CPU, another one on a GPU; move it first: "
+                "Tensor(backend.asarray(x), requires_grad=True), or model.to(device)"
+            )
+    return [backend.asarray(a) if isinstance(a, np.ndarray) else a for a in arrays]
 
 
 def _edge(x: Tensor) -> Edge:

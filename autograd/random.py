@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 import threading
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -82,17 +83,46 @@ def threshold(p: float) -> int:
     return min(round(p * LEVELS), LEVELS - 1)  # what is kept is scaled by 1 / P(keep)
 
 
-def keep_mask(shape: tuple[int, ...], p: float) -> tuple[np.ndarray, float]:
-    """A mask that drops with probability `p`, and the factor 1 / P(keep) that preserves the mean.
+@dataclass(frozen=True)
+class Mask:
+    """A dropout mask that is not drawn yet: what says which of its elements are kept."""
+
+    seed: int
+    step: int
+    site: int
+    shape: tuple[int, ...]
+    first_row: int
+    drop_below: int
+
+    @property
+    def scale(self) -> float:
+        """1 / P(keep), the factor that preserves the mean."""
+        return LEVELS / (LEVELS - self.drop_below)
+
+    @property
+    def first(self) -> int:
+        """The place of the first element in the whole batch's mask, counted element by element."""
+        return self.first_row * math.prod(self.shape[1:])
+
+    def array(self) -> np.ndarray:
+        """True where an element is kept.  Shapes: -> bool `shape`"""
+        return bits(self.seed, self.step, self.site, self.shape, self.first_row) >= self.drop_below
+
+
+def next_mask(shape: tuple[int, ...], p: float) -> Mask:
+    """A mask that drops with probability `p`.
 
     Every call takes the next site of the present step, and of its mask the rows from `first_row` on.
-
-    Shapes: -> bool `shape`
     """
     drop_below = threshold(p)
     site, _stream.site = _stream.site, _stream.site + 1
-    keep = bits(_stream.seed, _stream.step, site, shape, _stream.first_row) >= drop_below
-    return keep, LEVELS / (LEVELS - drop_below)
+    return Mask(_stream.seed, _stream.step, site, tuple(shape), _stream.first_row, drop_below)
+
+
+def keep_mask(shape: tuple[int, ...], p: float) -> tuple[np.ndarray, float]:
+    """The next mask, drawn, and its factor 1 / P(keep).  Shapes: -> bool `shape`"""
+    mask = next_mask(shape, p)
+    return mask.array(), mask.scale
 
 
 def bits(

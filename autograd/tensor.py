@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from autograd.backend import is_floating
+
 if TYPE_CHECKING:
     from autograd.engine import Op
 
@@ -22,7 +24,9 @@ class Tensor:
     Raises: TypeError for requires_grad=True on data that is not floating point.
     """
 
-    __slots__ = ("__weakref__", "_requires_grad", "data", "grad", "grad_hooks", "hooks", "index", "op", "version")
+    __slots__ = (
+        "__weakref__", "_reduced", "_requires_grad", "data", "grad", "grad_hooks", "hooks", "index", "op", "version",
+    )  # fmt: skip
     data: Any
     _requires_grad: bool
     __array_ufunc__ = None  # `ndarray * Tensor` comes to Tensor.__rmul__ instead of looping over elements
@@ -39,6 +43,7 @@ class Tensor:
         self.index = 0  # which output of `op`
         self.version = [0]  # counts in-place changes, shared by all views of one memory
         self.hooks: list[Callable] | None = None
+        self._reduced: tuple[Any, Any, int] | None = None  # a copy in lower precision, of what data, at what version
         self.grad_hooks: list[Callable] | None = None
         self.requires_grad = requires_grad
 
@@ -51,7 +56,7 @@ class Tensor:
 
     @requires_grad.setter
     def requires_grad(self, value: bool) -> None:
-        if value and self.data.dtype.kind != "f":
+        if value and not is_floating(self.data.dtype):
             raise TypeError(
                 f"only floating-point Tensors can require a gradient, this one is {self.data.dtype}; "
                 "convert it first, for example Tensor(x, dtype='float32')"
@@ -180,6 +185,26 @@ class Tensor:
                 tensor.grad = Tensor(total.copy())
 
         self.register_hook(keep)
+
+    # ---- A copy in lower precision, for products ----
+
+    def reduced_to(self, dtype: Any) -> Any:
+        """The data as `dtype`: a copy that is kept until the data changes."""
+        copy = self.reduced
+        if copy is None or copy.dtype != dtype:
+            self.reduced = copy = self.data.astype(dtype)
+        return copy
+
+    @property
+    def reduced(self) -> Any:
+        """The copy in lower precision if there is one that is up to date, else None; who sets it says that it is."""
+        if self._reduced is None or self._reduced[1] is not self.data or self._reduced[2] != self.version[0]:
+            return None
+        return self._reduced[0]
+
+    @reduced.setter
+    def reduced(self, copy: Any) -> None:
+        self._reduced = copy, self.data, self.version[0]
 
     # ---- In-place changes: counted, so that a backward pass that still needs the old values can tell ----
 

@@ -1,11 +1,13 @@
 """How arrays compute.  Everything that depends on the device lives in this package and nowhere else.
 
 `Backend` (reference.py) defines every fused kernel in plain array code, for NumPy and CuPy alike; `CpuBackend`
-(cpu.py) overrides what pays on a CPU.
+(cpu.py) overrides what pays on a CPU, `CudaBackend` (cuda.py) what pays on a GPU.
 """
 
 from __future__ import annotations
 
+import re
+import sys
 from collections.abc import Iterable
 from typing import Any
 
@@ -14,24 +16,54 @@ import numpy as np
 from autograd.backend.cpu import CpuBackend
 from autograd.backend.reference import Backend
 
-__all__ = ["Backend", "CpuBackend", "as_operand", "backend_of", "get_backend", "silent"]
+__all__ = ["Backend", "CpuBackend", "as_operand", "backend_of", "get_backend", "is_floating", "silent"]
 
 CPU = CpuBackend()
 
 
 def backend_of(arrays: Iterable[Any]) -> Backend:
-    """The backend that owns these arrays; Python scalars belong to any."""
+    """The backend that owns these arrays: a GPU's where one of them is there; Python scalars belong to any."""
+    cupy = sys.modules.get("cupy")  # who has not imported it has no array of it
+    if cupy is not None:
+        for a in arrays:
+            if isinstance(a, cupy.ndarray):
+                from autograd.backend import cuda
+
+                return cuda.backend_on(a.device.id)
     return CPU
 
 
 def get_backend(device: str = "cpu") -> Backend:
-    """The backend of a device name.
+    """The backend of a device name: "cpu", "cuda" (the first GPU) or "cuda:N", which becomes this thread's device.
 
     Raises: ValueError for a device that this installation cannot use.
     """
     if device == "cpu":
         return CPU
-    raise ValueError(f"device {device!r} is not available; this version computes on 'cpu'")
+    match = re.fullmatch(r"cuda(?::(\d+))?", device)
+    if match is None:
+        raise ValueError(f"device {device!r} is not one of 'cpu', 'cuda', 'cuda:0', 'cuda:1', …")
+    try:
+        from autograd.backend import cuda
+    except ImportError as error:
+        raise ValueError(
+            f"device {device!r} needs CuPy, which cannot be imported ({error}); with an NVIDIA GPU and a driver for "
+            "CUDA 13, pip install 'minitf[gpu]'; for CUDA 12, pip install cupy-cuda12x"
+        ) from None
+    try:
+        count = cuda.device_count()
+    except RuntimeError as error:
+        raise ValueError(f"device {device!r} cannot be used: CuPy finds no NVIDIA GPU or no driver ({error})") from None
+    index = int(match[1] or 0)
+    if index >= count:
+        raise ValueError(f"device {device!r} is not there: this computer has {count} GPU(s), counted from cuda:0")
+    cuda.use(index)
+    return cuda.backend_on(index)
+
+
+def is_floating(dtype: Any) -> bool:
+    """Is this a dtype of real numbers that can have gradients?  bfloat16 is one that NumPy does not call its own."""
+    return dtype.kind == "f" or dtype.name == "bfloat16"
 
 
 def as_operand(x: Any) -> Any:

@@ -107,8 +107,10 @@ class CpuBackend(Backend):
 
     # ---- Products ----
 
-    def product(self, a: Array, b: Array) -> Array:
+    def product(self, a: Array, b: Array, dtype: Any = None) -> Array:
         (m, inner), n = a.shape, b.shape[1]
+        if dtype is not None and dtype != np.result_type(a, b):
+            return super().product(a, b, dtype)
         if self.threads is None or m * inner * n < SERIAL_PRODUCT:
             return np.matmul(a, b)
         if m >= inner:
@@ -125,16 +127,18 @@ class CpuBackend(Backend):
         self._run_blocks(work, inner, _part(inner))
         return _in_order(parts)
 
-    def linear(self, x: Array, weight: Array, bias: Array | None) -> Array:
+    def linear(self, x: Array, weight: Array, bias: Array | None, relu: bool = False) -> Array:
         dtype = np.result_type(x, weight)
         if bias is not None and np.result_type(dtype, bias) != dtype:
-            return super().linear(x, weight, bias)
+            return super().linear(x, weight, bias, relu)
         y = np.empty((len(x), len(weight)), dtype)
 
         def work(s: slice) -> None:
             np.matmul(x[s], weight.T, out=y[s])
             if bias is not None:
                 y[s] += bias
+            if relu:
+                np.maximum(y[s], 0, out=y[s])
 
         if self.threads is None or x.size * len(weight) < SERIAL_PRODUCT:
             work(slice(None))
@@ -297,8 +301,8 @@ class CpuBackend(Backend):
     # ---- Attention ----
 
     def attention(
-        self, q: Array, k: Array, v: Array, mask: Array | None, keep: Array | None, keep_scale: float, scale: float
-    ) -> tuple[Array, Array]:
+        self, q: Array, k: Array, v: Array, mask: Array | None, keep: Any, keep_scale: float, scale: float
+    ) -> tuple[Array, tuple[Any, ...]]:
         if self.threads is None or not _are_heads(q, k, v):
             return super().attention(q, k, v, mask, keep, keep_scale, scale)
         (b, h, t, _), s, m = q.shape, k.shape[2], v.shape[3]
@@ -315,13 +319,15 @@ class CpuBackend(Backend):
             np.matmul(dropped, v[some], out=y[some])
 
         self._spread(work, b, h * t * s * dtype.itemsize)
-        return y, p
+        return y, (p,)
 
     def attention_backward(
-        self, g_y: Array, q: Array, k: Array, v: Array, p: Array, keep: Array | None, keep_scale: float, scale: float
-    ) -> tuple[Array, Array, Array]:
+        self, g_y: Array, q: Array, k: Array, v: Array, kept: tuple[Any, ...], keep: Any, keep_scale: float,
+        scale: float,
+    ) -> tuple[Array, Array, Array]:  # fmt: skip
+        (p,) = kept
         if self.threads is None or not _are_heads(q, k, v):
-            return super().attention_backward(g_y, q, k, v, p, keep, keep_scale, scale)
+            return super().attention_backward(g_y, q, k, v, kept, keep, keep_scale, scale)
         g_q, g_k, g_v = (heads_last_empty(np, a.shape, p.dtype) for a in (q, k, v))
 
         def work(some: slice) -> None:

@@ -7,10 +7,12 @@ name ends in an underscore overwrites its first argument.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from autograd import random
 from autograd.backend import special
 
 Array = Any
@@ -24,6 +26,10 @@ class Backend:
     def asarray(self, a: Any) -> Array:
         """`a` as an array of this backend: 0-d arrays from scalars, arrays as they are."""
         return self.xp.asarray(a)
+
+    def to_host(self, a: Array) -> np.ndarray:
+        """`a` as a NumPy array."""
+        return a
 
     # ---- Choosing and adding up elements ----
 
@@ -45,6 +51,10 @@ class Backend:
         return x.sum(axis=0)
 
     # ---- Dropout ----
+
+    def draw(self, mask: random.Mask, shape: tuple[int, ...]) -> Any:
+        """What the kernels here take as `keep`: the mask as a bool array of `shape`, or what they can draw it from."""
+        return self.asarray(mask.array().reshape(shape))
 
     def dropout(self, x: Array, keep: Array, scale: float) -> Array:
         """x · scale where `keep`, else 0.  Shapes: x [...], keep bool [...] -> [...]"""
@@ -99,7 +109,31 @@ class Backend:
         g_x = (g_normalised - g_normalised.mean(axis=1, keepdims=True) - normalised * along_x) * inverse_std
         return g_x, (g_y * normalised).sum(axis=0), g_y.sum(axis=0)
 
+    def dropout_add_layer_norm_backward(
+        self, g_y: Array, normalised: Array, inverse_std: Array, weight: Array, keep: Any, scale: float
+    ) -> tuple[Array, Array, Array, Array]:
+        """Shapes: as layer_norm_backward -> g_x [N, D], g_residual [N, D], g_weight [D], g_bias [D]"""
+        g_sum, g_weight, g_bias = self.layer_norm_backward(g_y, normalised, inverse_std, weight)
+        return g_sum if keep is None else self.dropout(g_sum, keep, scale), g_sum, g_weight, g_bias
+
     # ---- Embedding ----
+
+    def embedding(
+        self, weight: Array, indices: Array, positions: Array | None, scale: float, keep: Any, keep_scale: float,
+        dtype: Any = None,
+    ) -> Array:  # fmt: skip
+        """dropout(scale · weight[indices] + positions), in `dtype` (None: that of the weight).
+
+        Shapes: weight [V, D], indices int [..., T], positions [T, D] or None, keep [..., T, D] or None -> [..., T, D]
+        """
+        y = weight[indices]
+        if scale != 1:
+            y *= scale
+        if positions is not None:
+            y = y + positions
+        if keep is not None:
+            y = self.dropout(y, keep, keep_scale)
+        return y if dtype is None else y.astype(dtype, copy=False)
 
     def embedding_backward(self, g_y: Array, indices: Array, rows: int) -> Array:
         """Sum the gradients of equal indices: a sorted segment sum, in a fixed order, so it is deterministic.
@@ -117,24 +151,29 @@ class Backend:
 
     # ---- Products ----
 
-    def product(self, a: Array, b: Array) -> Array:
-        """a b for two matrices.  Shapes: a [M, K], b [K, N] -> [M, N]"""
-        return self.xp.matmul(a, b)
+    def product(self, a: Array, b: Array, dtype: Any = None) -> Array:
+        """a b for two matrices, in `dtype` (None: theirs).  Shapes: a [M, K], b [K, N] -> [M, N]"""
+        y = self.xp.matmul(a, b)
+        return y if dtype is None else y.astype(dtype, copy=False)
 
-    def linear(self, x: Array, weight: Array, bias: Array | None) -> Array:
-        """x Wᵀ + b.  Shapes: x [N, in], weight [out, in], bias [out] or None -> [N, out]"""
+    def linear(self, x: Array, weight: Array, bias: Array | None, relu: bool = False) -> Array:
+        """x Wᵀ + b, and of that max(·, 0) with `relu`.
+
+        Shapes: x [N, in], weight [out, in], bias [out] or None -> [N, out]
+        """
         y = self.product(x, weight.T)
-        return y if bias is None else y + bias
+        y = y if bias is None else y + bias
+        return self.xp.maximum(y, 0) if relu else y
 
     # ---- Attention ----
 
     def attention(
-        self, q: Array, k: Array, v: Array, mask: Array | None, keep: Array | None, keep_scale: float, scale: float
-    ) -> tuple[Array, Array]:
+        self, q: Array, k: Array, v: Array, mask: Array | None, keep: Any, keep_scale: float, scale: float
+    ) -> tuple[Array, tuple[Any, ...]]:
         """y = dropout(p) v with p = softmax(scale · q kᵀ + mask); y lies in memory position by position.
 
         Shapes: q [..., T, K], k [..., S, K], v [..., S, M], mask and keep bool [..., T, S] or None
-                -> y [..., T, M], p [..., T, S]
+                -> y [..., T, M], and what the backward pass needs besides the inputs: here (p [..., T, S],)
         """
         xp = self.xp
         scores = xp.matmul(q, k.swapaxes(-1, -2))  # [..., T, K] @ [..., K, S] -> [..., T, S]
@@ -142,13 +181,14 @@ class Backend:
         p = self.masked_softmax_(scores, mask)
         dropped = p if keep is None else self.dropout(p, keep, keep_scale)
         y = heads_last_empty(xp, (*p.shape[:-1], v.shape[-1]), p.dtype)
-        return xp.matmul(dropped, v, out=y), p
+        return xp.matmul(dropped, v, out=y), (p,)
 
     def attention_backward(
-        self, g_y: Array, q: Array, k: Array, v: Array, p: Array, keep: Array | None, keep_scale: float, scale: float
-    ) -> tuple[Array, Array, Array]:
+        self, g_y: Array, q: Array, k: Array, v: Array, kept: tuple[Any, ...], keep: Any, keep_scale: float,
+        scale: float,
+    ) -> tuple[Array, Array, Array]:  # fmt: skip
         """Shapes: g_y [..., T, M], others as in `attention` -> g_q [..., T, K], g_k [..., S, K], g_v [..., S, M]"""
-        xp = self.xp
+        xp, (p,) = self.xp, kept
         leading, (t, s) = p.shape[:-2], p.shape[-2:]
         g_q = heads_last_empty(xp, (*leading, t, q.shape[-1]), p.dtype)
         g_k = heads_last_empty(xp, (*leading, s, k.shape[-1]), p.dtype)
@@ -222,9 +262,13 @@ class Backend:
         logits[xp.arange(len(targets)), targets] -= 1 - label_smoothing
         return loss, nll
 
+    def clear_rows_(self, rows: Array, keep: Array) -> None:
+        """Set rows[n] to 0 unless keep[n].  Shapes: rows [N, V] (overwritten), keep bool [N]"""
+        rows[~keep] = 0
+
     def scale_rows_(self, rows: Array, factors: Array) -> Array:
         """rows[n] *= factors[n].  Shapes: rows [N, V] (overwritten), factors [N]"""
-        rows *= factors[:, None]
+        rows *= factors.astype(rows.dtype, copy=False)[:, None]
         return rows
 
     # ---- Optimizer ----
@@ -252,6 +296,35 @@ class Backend:
         m += (1 - beta1) * (g - m)
         v += (1 - beta2) * (g * g - v)
         parameter -= step_size * m / (self.xp.sqrt(v) + eps)
+
+    def adam_all_(self, updates: Sequence[tuple[Array, Array, Array, Array, Array | None]], **settings: float) -> None:
+        """`adam_` for many arrays: (parameter, gradient, m, v, copy), where a copy is the parameter in fewer bits."""
+        for parameter, gradient, m, v, copy in updates:
+            self.adam_(parameter, gradient, m, v, **settings)
+            if copy is not None:
+                copy[...] = parameter
+
+    def squared_norm(self, arrays: Sequence[Array]) -> Any:
+        """Σ x² over all elements: pieces in the arrays' own precision, their sum in float64."""
+        total = 0.0
+        for array in arrays:
+            flat = array.reshape(-1)
+            # a float32 dot product in pieces: exact enough, and without a float64 copy of the array
+            total += math.fsum(float(piece @ piece) for piece in np.array_split(flat, -(-flat.size // 65536) or 1))
+        return total
+
+    # ---- Search ----
+
+    def top_tokens(self, logits: Array, barred: Array, count: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Of each row, the `count` largest logits that are not barred, equal ones by id, and ln Σ exp of the whole row.
+
+        Shapes: logits [R, V], barred bool [V] -> ids int [R, count], values [R, count], [R]; all three on the host
+        """
+        xp = self.xp
+        ids = xp.argsort(-xp.where(barred, -math.inf, logits), axis=1, kind="stable")[:, :count]
+        top = logits.max(axis=1)
+        log_total = top + xp.log(xp.exp(logits - top[:, None]).sum(axis=1))
+        return tuple([self.to_host(a) for a in (ids, xp.take_along_axis(logits, ids, axis=1), log_total)])  # type: ignore[return-value]
 
 
 def heads_last_empty(xp: Any, shape: tuple[int, ...], dtype: Any) -> Array:

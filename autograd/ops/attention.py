@@ -17,7 +17,7 @@ class ScaledDotProductAttention(Op):
     """y = dropout(softmax(scale · q kᵀ + mask)) v
 
     Shapes: q [..., T, K], k [..., S, K], v [..., S, M]; mask bool [..., T, S] -> y [..., T, M]
-    Saves:  q, k, v, the probabilities [..., T, S] and the dropout mask; the scores are overwritten
+    Saves:  q, k, v, the dropout mask, and on a CPU the probabilities [..., T, S]; a GPU computes those again from y
     """
 
     broadcasts = True  # over the leading axes
@@ -30,15 +30,15 @@ class ScaledDotProductAttention(Op):
         if leading != _leading_shape(q, k):  # several values to the same weights
             q = self.xp.broadcast_to(q, (*leading, *q.shape[-2:]))
         if dropout:
-            keep, self.keep_scale = random.keep_mask((*leading, q.shape[-2], k.shape[-2]), dropout)
-            keep = self.backend.asarray(keep)
-        y, p = self.backend.attention(q, k, v, mask, keep, self.keep_scale, scale)
-        self.save(q, k, v, p, keep)
+            weights = random.next_mask((*leading, q.shape[-2], k.shape[-2]), dropout)
+            keep, self.keep_scale = self.backend.draw(weights, weights.shape), weights.scale
+        y, kept = self.backend.attention(q, k, v, mask, keep, self.keep_scale, scale)
+        self.save(q, k, v, keep, *kept)
         return y
 
     def backward(self, g_y):
-        q, k, v, p, keep = self.saved
-        return self.backend.attention_backward(g_y, q, k, v, p, keep, self.keep_scale, self.scale)
+        q, k, v, keep, *kept = self.saved
+        return self.backend.attention_backward(g_y, q, k, v, tuple(kept), keep, self.keep_scale, self.scale)
 
 
 def scaled_dot_product_attention(

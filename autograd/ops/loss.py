@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from autograd.backend import as_operand
+import numpy as np
+
+from autograd.backend import as_operand, backend_of
 from autograd.engine import Op, apply
 from autograd.ops.nn import check_indices
 from autograd.tensor import Tensor
@@ -23,7 +25,9 @@ class CrossEntropy(Op):
         if self.needs_gradient[0]:
             g_logits = logits if overwrite_logits else logits.copy()
             loss, nll = self.backend.cross_entropy_(g_logits, targets, label_smoothing)
-            g_logits[~counted] = 0  # here and not by a factor: logits that do not count may be infinite or NaN
+            self.backend.clear_rows_(
+                g_logits, counted
+            )  # here and not by a factor: logits that do not count may be infinite or NaN
             self.save(g_logits, counted)
         else:
             loss, nll = self.backend.cross_entropy(logits, targets, label_smoothing)
@@ -38,7 +42,7 @@ class CrossEntropy(Op):
     def backward(self, g_loss, _g_nll):
         g_logits, counted = self.saved
         g_rows = g_loss if self.reduction == "none" else g_loss / self.divisor
-        g_rows = self.xp.where(counted, g_rows, 1).astype(g_logits.dtype)  # [N]; rows that do not count are 0 already
+        g_rows = self.xp.where(counted, g_rows, 1)  # [N]; rows that do not count are 0 already
         if not self.overwrite_logits:
             return g_logits * g_rows[:, None]
         for version, _ in self._versions:
@@ -83,7 +87,10 @@ def cross_entropy(
         raise ValueError(f"label_smoothing={label_smoothing} is outside [0, 1]")
     targets = targets.reshape(-1)
     counted = targets != ignore_index
-    check_indices(targets[counted], classes, "cross_entropy target")
+    if isinstance(targets, np.ndarray):  # on a GPU, looking would mean to wait: there, one outside gives NaN
+        check_indices(targets[counted], classes, "cross_entropy target")
+    backend = backend_of([logits.data])
+    targets, counted = backend.asarray(targets), backend.asarray(counted)
     if overwrite_logits:
         logits.version[0] += 1
     loss, nll = apply(

@@ -95,8 +95,9 @@ class Linear(Op):
     Saves:  x and weight, each only where the other one needs a gradient
     """
 
-    def forward(self, x, weight, bias=None):
+    def forward(self, x, weight, bias=None, *, reduced=None):
         _check_linear_shapes(x.shape, weight.shape, None if bias is None else bias.shape)
+        self.dtype, weight = weight.dtype, weight if reduced is None else reduced
         needs_x, needs_weight = self.needs_gradient[:2]
         self.save(x if needs_weight else None, weight if needs_x else None)
         y = self.backend.linear(x.reshape(_flat(x)), weight, bias)  # [rows, in] @ [in, out]
@@ -110,7 +111,7 @@ class Linear(Op):
         if needs_x:
             g_x = self.backend.product(g_rows, weight).reshape(*g_y.shape[:-1], weight.shape[1])
         if needs_weight:
-            g_weight = self.backend.product(g_rows.T, x.reshape(_flat(x)))  # [out, rows] @ [rows, in]
+            g_weight = self.backend.product(g_rows.T, x.reshape(_flat(x)), self.dtype)  # [out, rows] @ [rows, in]
         if len(self.needs_gradient) == 2:
             return g_x, g_weight
         return g_x, g_weight, self.backend.sum_rows(g_rows) if self.needs_gradient[2] else None
@@ -130,10 +131,22 @@ def _check_linear_shapes(x: tuple[int, ...], weight: tuple[int, ...], bias: tupl
 def linear(x: Any, weight: Any, bias: Any = None) -> Tensor:
     """x Wᵀ + b as one op: a fully connected layer, with the weight stored [out, in] as PyTorch does.
 
+    In mixed precision, x is bfloat16 and the weight float32: the product takes its copy in x's precision, and its
+    gradient is float32.
+
     Shapes: x [..., in], weight [out, in], bias [out] -> [..., out]
     Raises: ValueError for shapes that do not fit
     """
-    return apply(Linear, x, weight) if bias is None else apply(Linear, x, weight, bias)
+    inputs = (x, weight) if bias is None else (x, weight, bias)
+    return apply(Linear, *inputs, reduced=_reduced(x, weight))
+
+
+def _reduced(x: Any, weight: Any) -> Any:
+    """The weight in the lower precision of x, None where they have the same."""
+    dtype = getattr(x, "dtype", None)
+    if not isinstance(weight, Tensor) or dtype is None or weight.dtype == dtype or dtype.name != "bfloat16":
+        return None
+    return weight.reduced_to(dtype)
 
 
 # ---- Einstein's summation ----

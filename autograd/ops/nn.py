@@ -2,31 +2,43 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
+import numpy as np
+
 from autograd import random
-from autograd.backend import as_operand
-from autograd.engine import Op, apply
+from autograd.backend import as_operand, backend_of
+from autograd.engine import Op, apply, unbroadcast
 from autograd.tensor import Tensor
 
 
 class Embedding(Op):
-    """y = scale · weight[indices]
+    """y = dropout(scale · weight[indices] + positions)
 
-    Shapes: weight [V, D]; indices int [...] -> y [..., D]
-    Saves:  indices only
+    Shapes: weight [V, D], positions [T, D] or absent; indices int [..., T] -> y [..., T, D]
+    Saves:  indices and the dropout mask
     """
 
-    def forward(self, weight, *, indices, scale):
+    def forward(self, weight, positions=None, *, indices, scale, p, dtype):
         self.rows, self.scale = len(weight), scale
-        self.save(indices)
-        y = weight[indices]
-        if scale != 1:
-            y *= scale
-        return y
+        keep, self.keep_scale = None, 1.0
+        if p:
+            mask = random.next_mask((*indices.shape, weight.shape[1]), p)
+            keep, self.keep_scale = self.backend.draw(mask, mask.shape), mask.scale
+        self.save(indices, keep)
+        return self.backend.embedding(weight, indices, positions, scale, keep, self.keep_scale, dtype)
 
     def backward(self, g_y):
-        (indices,) = self.saved
+        indices, keep = self.saved
+        if keep is not None:
+            g_y = self.backend.dropout(g_y, keep, self.keep_scale)
+        g_weight = self._g_weight(g_y, indices) if self.needs_gradient[0] else None
+        if len(self.needs_gradient) == 1:
+            return g_weight
+        return g_weight, unbroadcast(g_y, g_y.shape[-2:]) if self.needs_gradient[1] else None
+
+    def _g_weight(self, g_y, indices):
         g_rows = g_y.reshape(indices.size, g_y.shape[-1])  # [N, D]
         g_weight = self.backend.embedding_backward(g_rows, indices.reshape(-1), self.rows)
         if self.scale != 1:
@@ -34,23 +46,42 @@ class Embedding(Op):
         return g_weight
 
 
-def embedding(indices: Any, weight: Tensor, *, scale: float = 1.0) -> Tensor:
-    """Rows of `weight`, times `scale` (√d_model in section 3.4).
+def embedding(
+    indices: Any, weight: Tensor, *, scale: float = 1.0, positions: Any = None, p: float = 0.0, dtype: Any = None
+) -> Tensor:
+    """dropout(scale · weight[indices] + positions): what a Transformer does to tokens (sections 3.4, 3.5, 5.4).
 
-    Shapes: indices int [...], weight [V, D] -> [..., D]
+    Without `positions` and `p`, rows of `weight`, times `scale` (√d_model in section 3.4).  `dtype` is that of the
+    result: bfloat16 starts a forward pass in mixed precision.
+
+    Shapes: indices int [..., T], weight [V, D], positions [T, D] -> [..., T, D]
     Raises: IndexError for an index outside 0 … V - 1 (a negative one would silently wrap around); TypeError for
-    indices that are not integers.
+    indices that are not integers; ValueError for positions of another shape, or p outside [0, 1).  Indices that are
+    on a GPU already are not looked at, which would mean to wait: there, an index outside gives NaN.
     """
+    random.threshold(p)
     indices = indices.data if isinstance(indices, Tensor) else as_operand(indices)
     check_indices(indices, len(weight), "embedding index")
-    return apply(Embedding, weight, indices=indices, scale=float(scale))
+    indices = backend_of([weight.data]).asarray(indices)
+    settings = {"indices": indices, "scale": float(scale), "p": p, "dtype": dtype}
+    if positions is None:
+        return apply(Embedding, weight, **settings)
+    if positions.shape != (*indices.shape[-1:], weight.shape[1]):
+        raise ValueError(
+            f"positions of shape {positions.shape} do not fit indices of shape {indices.shape} and {weight.shape[1]} "
+            "columns; they must be [T, D]"
+        )
+    return apply(Embedding, weight, positions, **settings)
 
 
 def check_indices(indices: Any, size: int, what: str) -> None:
-    """Raises: TypeError unless `indices` holds integers, IndexError unless all are in 0 … size - 1."""
+    """Raises: TypeError unless `indices` holds integers, IndexError unless all are in 0 … size - 1.
+
+    On a GPU, their values are not looked at.
+    """
     if indices.dtype.kind not in "iu":
         raise TypeError(f"{what} must be an integer array, found {indices.dtype}")
-    if indices.size and (indices.min() < 0 or indices.max() >= size):
+    if isinstance(indices, np.ndarray) and indices.size and (indices.min() < 0 or indices.max() >= size):
         raise IndexError(f"{what} must lie in 0 … {size - 1}, found {indices.min()} … {indices.max()}")
 
 
@@ -62,8 +93,8 @@ class Dropout(Op):
     """
 
     def forward(self, x, *, p):
-        keep, self.scale = random.keep_mask(x.shape, p)
-        keep = self.backend.asarray(keep)
+        mask = random.next_mask(x.shape, p)
+        keep, self.scale = self.backend.draw(mask, mask.shape), mask.scale
         self.save(keep)
         return self.backend.dropout(x, keep, self.scale)
 
@@ -127,8 +158,8 @@ class DropoutAddLayerNorm(Op):
         width = x.shape[-1]
         keep, self.scale = None, 1.0
         if p:
-            keep, self.scale = random.keep_mask(x.shape, p)
-            keep = self.backend.asarray(keep).reshape(-1, width)
+            mask = random.next_mask(x.shape, p)
+            keep, self.scale = self.backend.draw(mask, (math.prod(x.shape[:-1]), width)), mask.scale
         y, normalised, inverse_std = self.backend.dropout_add_layer_norm(
             x.reshape(-1, width), residual.reshape(-1, width), keep, self.scale, weight, bias, eps
         )
@@ -138,9 +169,10 @@ class DropoutAddLayerNorm(Op):
     def backward(self, g_y):
         keep, normalised, inverse_std, weight = self.saved
         g_rows = g_y.reshape(normalised.shape)  # [N, D]
-        g_sum, g_weight, g_bias = self.backend.layer_norm_backward(g_rows, normalised, inverse_std, weight)
-        g_x = g_sum if keep is None else self.backend.dropout(g_sum, keep, self.scale)
-        return g_x.reshape(g_y.shape), g_sum.reshape(g_y.shape), g_weight, g_bias
+        g_x, g_residual, g_weight, g_bias = self.backend.dropout_add_layer_norm_backward(
+            g_rows, normalised, inverse_std, weight, keep, self.scale
+        )
+        return g_x.reshape(g_y.shape), g_residual.reshape(g_y.shape), g_weight, g_bias
 
 
 def dropout_add_layer_norm(

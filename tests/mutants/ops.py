@@ -154,10 +154,10 @@ MUTANTS = [
     Mutant(f"{N}:LayerNorm.backward", "bias gets the gradient of the weight",
            "g_weight, g_bias\n", "g_weight, g_weight\n"),
     Mutant(f"{N}:DropoutAddLayerNorm.backward", "residual gets the dropped gradient",
-           "g_sum.reshape(g_y.shape), g_weight", "g_x.reshape(g_y.shape), g_weight"),
+           "g_residual.reshape(g_y.shape), g_weight", "g_x.reshape(g_y.shape), g_weight"),
     Mutant(f"{N}:DropoutAddLayerNorm.backward", "no gradient through the residual connection",
-           "g_sum.reshape(g_y.shape), g_weight", "None, g_weight"),
-    Mutant(f"{N}:DropoutAddLayerNorm.backward", "mask ignored", "g_sum if keep is None else", "g_sum if True else"),
+           "g_residual.reshape(g_y.shape), g_weight", "None, g_weight"),
+    Mutant(f"{N}:DropoutAddLayerNorm.backward", "mask ignored", "weight, keep, self.scale", "weight, None, self.scale"),
     Mutant(f"{N}:DropoutAddLayerNorm.backward", "dropout scale forgotten", "keep, self.scale)", "keep, 1.0)"),
     # ---- Attention ----
     Mutant(f"{T}:ScaledDotProductAttention.broadcasts", "keys shared by a batch not summed",
@@ -165,14 +165,15 @@ MUTANTS = [
     Mutant(f"{T}:ScaledDotProductAttention.backward", "scale forgotten",
            "self.keep_scale, self.scale)", "self.keep_scale, 1.0)"),
     Mutant(f"{T}:ScaledDotProductAttention.backward", "dropout forgotten",
-           "p, keep, self.keep_scale", "p, None, self.keep_scale"),
-    Mutant(f"{T}:ScaledDotProductAttention.backward", "mask of dropout drawn anew", "q, k, v, p, keep = self.saved",
-           "q, k, v, p, keep = self.saved\n"
+           "tuple(kept), keep, self.keep_scale", "tuple(kept), None, self.keep_scale"),
+    Mutant(f"{T}:ScaledDotProductAttention.backward", "mask of dropout drawn anew", "q, k, v, keep, *kept = self.saved",
+           "q, k, v, keep, *kept = self.saved\n"
            "        keep = None if keep is None else random.keep_mask(keep.shape, 1 - 1 / self.keep_scale)[0]"),
     Mutant(f"{T}:ScaledDotProductAttention.backward",
            "gradients of keys and values exchanged where they have one shape",
-           "return self.backend.attention_backward(g_y, q, k, v, p, keep, self.keep_scale, self.scale)",
-           "g_q, g_k, g_v = self.backend.attention_backward(g_y, q, k, v, p, keep, self.keep_scale, self.scale)\n"
+           "return self.backend.attention_backward(g_y, q, k, v, tuple(kept), keep, self.keep_scale, self.scale)",
+           "g_q, g_k, g_v = self.backend.attention_backward(\n"
+           "            g_y, q, k, v, tuple(kept), keep, self.keep_scale, self.scale)\n"
            "        return (g_q, g_v, g_k) if g_k.shape == g_v.shape else (g_q, g_k, g_v)"),
     Mutant(f"{T}:_allowed", "causal mask off by one: a position does not see itself",
            "xp.tri(*scores[-2:], dtype=bool)",

@@ -344,7 +344,7 @@ def test_dropout_refuses_what_is_no_probability(p):
 
 def test_what_is_kept_for_the_backward_pass():
     leaves = [Tensor(array, requires_grad=True) for array in qkv(2, 2)]
-    q, k, v, p, keep = attention(*leaves, dropout=0.1).op.saved_arrays
+    q, k, v, keep, p = attention(*leaves, dropout=0.1).op.saved_arrays
     assert [a is leaf.data for a, leaf in zip((q, k, v), leaves, strict=True)] == [True] * 3
     assert (p.shape, keep.shape, keep.dtype) == ((2, 2, 4, 5), (2, 2, 4, 5), bool)
     np.testing.assert_allclose(p.sum(axis=-1), 1, rtol=1e-12)

@@ -1,0 +1,603 @@
+"""CuPy on a GPU: the kernels of reference.py as CUDA kernels and cuBLAS calls.  The only file that imports cupy.
+
+What the kernels have no version for (float16, complex numbers, very wide rows) goes the way of reference.py, in CuPy.
+Nothing here waits for the GPU, except where a number is asked for.
+
+Storage and arithmetic: float64, float32, or bf16 in memory with float32 arithmetic, sums and statistics.  A product of
+two bf16 matrices is summed in float32 on tensor cores; its result is bf16, or float32 where that is asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import cupy
+import numpy as np
+from cupy_backends.cuda.libs import cublas
+
+from autograd import random
+from autograd.backend import kernels
+from autograd.backend.kernels import GROUP, TILE
+from autograd.backend.reference import Backend, heads_last_empty
+
+try:
+    import ml_dtypes
+
+    BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
+except ImportError:  # everything but --precision bf16 does without
+    BFLOAT16 = None
+
+Array = Any
+
+KINDS = {np.dtype(np.float32): "float", np.dtype(np.float64): "double"} | ({BFLOAT16: "bf16"} if BFLOAT16 else {})
+WIDE: dict[str, np.dtype[Any]] = {
+    "bf16": np.dtype(np.float32),
+    "float": np.dtype(np.float32),
+    "double": np.dtype(np.float64),
+}
+CUDA_TYPES = {"bf16": 14, "float": 0, "double": 1}  # cudaDataType
+DROP = np.dtype(
+    [("seed", "u8"), ("step", "u8"), ("site", "u8"), ("first", "u8"), ("scale", "f8"), ("below", "u4"), ("_", "u4")]
+)
+NO_DROP = np.zeros((), DROP)[()]
+_PLACES = ("q", "k", "v", "y", "g_y", "g_q", "g_k", "g_v")
+SHAPE = np.dtype(
+    [(name, "i8", 3) for name in _PLACES]
+    + [("mask", "i8", 4)]
+    + [(name, "i4") for name in ("heads", "t", "s", "k_width", "v_width", "_")]
+)
+
+
+def _lists(wide: np.dtype) -> np.dtype:
+    """The layout of `Lists` in kernels.cu."""
+    names = ("parameter", "gradient", "m", "v", "copy", "block_end", "size")
+    return np.dtype([(name, "i8", kernels.LISTED) for name in names] + [("count", "i8")])
+
+
+class CudaBackend(Backend):
+    """One GPU.  `tf32`: let tensor cores round the factors of float32 products to 10 bits."""
+
+    xp = cupy
+
+    def __init__(self, device: int = 0):
+        self.device = cupy.cuda.Device(device)
+        self.tf32 = False
+        self._functions: dict[str, Any] = {}
+        self._modules: dict[str, Any] = {}
+        self._one = {np.dtype(t): np.ones(1, t) for t in (np.float32, np.float64)}  # factors that cuBLAS reads
+        self._zero = {t: np.zeros(1, t) for t in self._one}
+        self._shared_limit = self.device.attributes["MaxSharedMemoryPerBlockOptin"]
+        self._has_bf16 = int(self.device.compute_capability) >= 80
+
+    def asarray(self, a: Any) -> Array:
+        return a if isinstance(a, cupy.ndarray) else cupy.asarray(a)  # copied without waiting
+
+    def to_host(self, a: Array) -> np.ndarray:
+        return a.get()
+
+    # ---- Launching ----
+
+    def _launch(self, name: str, kind: str, grid: tuple[int, ...], block: tuple[int, ...], *arguments: Any,
+                shared: int = 0) -> None:  # fmt: skip
+        """Start a kernel.  Arguments: arrays, which must be contiguous, NumPy scalars and structures; None is null."""
+        function = self._functions.get(name)
+        if function is None:
+            function = self._functions[name] = self._load(name, kind)
+        if shared > 48 * 1024:
+            function.max_dynamic_shared_size_bytes = shared
+        function(grid, block, tuple([_NULL if a is None else a for a in arguments]), shared_mem=shared)
+
+    def _load(self, name: str, kind: str) -> Any:
+        """All kernels of a type are compiled together, when the first is asked for; CuPy keeps them on disk."""
+        if kind not in self._modules:
+            self._modules[kind] = cupy.RawModule(
+                code=kernels.source(), options=("-std=c++17",), name_expressions=kernels.names(kind)
+            )
+        return self._modules[kind].get_function(name)
+
+    def _each_group(self, name: str, kind: str, groups: int, *arguments: Any) -> None:
+        """A kernel that takes 16 elements a thread."""
+        self._launch(f"{name}<{kind}>", kind, (-(-groups // 256),), (256,), *arguments)
+
+    # ---- Choosing and adding up elements ----
+
+    def keep_where(self, x: Array, keep: Array) -> Array:
+        if x.dtype == BFLOAT16:
+            return cupy.where(keep, x, cupy.zeros((), x.dtype))
+        return super().keep_where(x, keep)
+
+    def relu_backward(self, g_y: Array, y: Array) -> Array:
+        kind = _kind(g_y, y)
+        if kind is None or not g_y.size:
+            return super().relu_backward(g_y, y)
+        g_y, y = _contiguous(g_y), _contiguous(y)
+        g_x = cupy.empty(g_y.shape, g_y.dtype)
+        self._each_group("relu_backward", kind, -(-g_y.size // GROUP), g_y, y, g_x, np.int64(g_y.size))
+        return g_x
+
+    # ---- Dropout ----
+
+    def draw(self, mask: random.Mask, shape: tuple[int, ...]) -> random.Mask:
+        return mask  # kernels draw it again wherever they need it: nothing is kept for the backward pass
+
+    def _drawn(self, keep: Any, shape: tuple[int, ...]) -> Array | None:
+        """The mask as an array, for what goes the way of reference.py."""
+        if not isinstance(keep, random.Mask):
+            return keep
+        drawn = cupy.empty(shape, bool)
+        if drawn.size:
+            blocks = -(-drawn.size // (256 * GROUP))
+            self._launch("keep_mask", "float", (blocks,), (256,), drawn, np.int64(drawn.size), _drop_of(keep))
+        return drawn
+
+    def dropout(self, x: Array, keep: Any, scale: float) -> Array:
+        kind = _kind(x)
+        if kind is None or not isinstance(keep, random.Mask):
+            keep = self._drawn(keep, x.shape)
+            return super().dropout(x, keep, scale)
+        x = _contiguous(x)
+        y = cupy.empty(x.shape, x.dtype)
+        if x.size:
+            self._each_group("dropout", kind, -(-x.size // GROUP), x, y, np.int64(x.size), _drop_of(keep))
+        return y
+
+    # ---- Layer normalisation ----
+
+    def layer_norm(self, x: Array, weight: Array, bias: Array, eps: float) -> tuple[Array, Array, Array]:
+        return self.dropout_add_layer_norm(x, None, None, 1.0, weight, bias, eps)
+
+    def dropout_add_layer_norm(
+        self, x: Array, residual: Array | None, keep: Any, scale: float, weight: Array, bias: Array, eps: float
+    ) -> tuple[Array, Array, Array]:
+        kind = _kind(x) if residual is None else _kind(x, residual)
+        groups = _norm_groups(kind, x.shape[1], weight, bias)
+        if kind is None or groups is None or not x.size or not (keep is None or isinstance(keep, random.Mask)):
+            return self._plain_layer_norm(x, residual, keep, scale, weight, bias, eps)
+        x, (rows, width), wide = _contiguous(x), x.shape, WIDE[kind]
+        y, normalised, inverse_std = (
+            cupy.empty(x.shape, x.dtype),
+            cupy.empty(x.shape, x.dtype),
+            cupy.empty((rows, 1), wide),
+        )
+        self._launch(
+            f"layer_norm<{kind}, {groups}>", kind, (-(-rows // 4),), (32, 4),
+            x, None if residual is None else _contiguous(residual), _contiguous(weight), _contiguous(bias), y,
+            normalised, inverse_std, np.int64(rows), np.int32(width), wide.type(eps), _drop_of(keep),
+        )  # fmt: skip
+        return y, normalised, inverse_std
+
+    def _plain_layer_norm(
+        self, x: Array, residual: Array | None, keep: Any, scale: float, weight: Array, bias: Array, eps: float
+    ) -> tuple[Array, Array, Array]:
+        dtype = x.dtype
+        keep = self._drawn(keep, x.shape)
+        if dtype == BFLOAT16:
+            x, residual = x.astype(np.float32), None if residual is None else residual.astype(np.float32)
+        if residual is not None:
+            x = residual + (x if keep is None else super().dropout(x, keep, scale))
+        y, normalised, inverse_std = super().layer_norm(x, weight, bias, eps)
+        return y.astype(dtype) if dtype == BFLOAT16 else y, normalised, inverse_std
+
+    def layer_norm_backward(
+        self, g_y: Array, normalised: Array, inverse_std: Array, weight: Array
+    ) -> tuple[Array, Array, Array]:
+        _, *gradients = self.dropout_add_layer_norm_backward(g_y, normalised, inverse_std, weight, None, 1.0)
+        return tuple(gradients)
+
+    def dropout_add_layer_norm_backward(
+        self, g_y: Array, normalised: Array, inverse_std: Array, weight: Array, keep: Any, scale: float
+    ) -> tuple[Array, Array, Array, Array]:
+        kind = _kind(g_y, normalised)
+        rows, width = g_y.shape
+        groups = _norm_groups(kind, width, weight, inverse_std)
+        if kind is None or groups is None or not g_y.size or not (keep is None or isinstance(keep, random.Mask)):
+            g_z, g_weight, g_bias = super().layer_norm_backward(g_y, normalised, inverse_std, weight)
+            g_z = g_z.astype(g_y.dtype, copy=False)
+            return g_z if keep is None else self.dropout(g_z, keep, scale), g_z, g_weight, g_bias
+        g_z = cupy.empty(g_y.shape, g_y.dtype)
+        g_x = cupy.empty(g_y.shape, g_y.dtype) if keep is not None and keep.drop_below else g_z
+        warps = 8 if WIDE[kind].itemsize == 4 else 4
+        blocks = min(kernels.NORM_BLOCKS, -(-rows // warps))
+        partial = cupy.empty((blocks, 2 * width), WIDE[kind])
+        self._launch(
+            f"layer_norm_backward<{kind}, {groups}>", kind, (blocks,), (32, warps),
+            _contiguous(g_y), _contiguous(normalised), inverse_std, _contiguous(weight), g_z, g_x, partial,
+            np.int64(rows), np.int32(width), _drop_of(keep), shared=2 * width * WIDE[kind].itemsize,
+        )  # fmt: skip
+        sums = self.sum_rows(partial)
+        return g_x, g_z, sums[:width], sums[width:]
+
+    # ---- Embedding ----
+
+    def embedding(
+        self, weight: Array, indices: Array, positions: Array | None, scale: float, keep: Any, keep_scale: float,
+        dtype: Any = None,
+    ) -> Array:  # fmt: skip
+        dtype = weight.dtype if dtype is None else np.dtype(dtype)
+        kind, width = KINDS.get(dtype), weight.shape[1]
+        if kind is None or weight.dtype != WIDE[kind] or not (keep is None or isinstance(keep, random.Mask)):
+            keep = self._drawn(keep, (*indices.shape, width))
+            return super().embedding(weight, indices, positions, scale, keep, keep_scale, dtype)
+        y = cupy.empty((*indices.shape, width), dtype)
+        if y.size:
+            self._each_group(
+                "embedding", kind, indices.size * -(-width // GROUP), _contiguous(weight), _indices(indices),
+                None if positions is None else _contiguous(positions.astype(WIDE[kind], copy=False)), y,
+                np.int64(indices.size), np.int32(width), np.int32(len(weight)),
+                np.int32(1 if positions is None else len(positions)), WIDE[kind].type(scale), _drop_of(keep),
+            )  # fmt: skip
+        return y
+
+    def embedding_backward(self, g_y: Array, indices: Array, rows: int) -> Array:
+        kind, (count, width) = _kind(g_y), g_y.shape
+        if kind is None:
+            return super().embedding_backward(g_y, indices, rows)
+        g_weight = cupy.zeros((rows, width), WIDE[kind])
+        if count and width:
+            # equal indices side by side, in the order of their rows: no two keys are equal, so any sort gives this
+            keys = cupy.sort(indices.astype(np.int64) * count + cupy.arange(count))
+            chunks = -(-count // kernels.CHUNK)
+            edges = cupy.empty((chunks, 2, width), WIDE[kind])
+            threads = min(256, -(-width // (32 * GROUP)) * 32)
+            self._launch(
+                f"embedding_backward<{kind}>", kind, (chunks,), (threads,),
+                _contiguous(g_y), keys, g_weight, edges, np.int64(count), np.int32(width), np.int32(rows),
+            )  # fmt: skip
+            self._launch(
+                f"embedding_edges<{kernels.WIDE[kind]}>", kind, (chunks,), (min(256, -(-width // 32) * 32),),
+                keys, edges, g_weight, np.int64(count), np.int32(width), np.int32(rows),
+            )  # fmt: skip
+        return g_weight
+
+    # ---- Products ----
+
+    def product(self, a: Array, b: Array, dtype: Any = None) -> Array:
+        kind = _kind(a, b)
+        result = a.dtype if dtype is None else np.dtype(dtype)
+        if kind is None or result not in (a.dtype, WIDE[kind]):
+            return super().product(a, b, dtype)
+        (m, inner), n = a.shape, b.shape[1]
+        y = cupy.empty((m, n), result)
+        if not inner:
+            y.fill(0)
+        elif y.size:
+            self._gemm(kind, a, b, y)
+        return y
+
+    def _gemm(self, kind: str, a: Array, b: Array, y: Array) -> None:
+        """y ← a b.  cuBLAS counts by columns, and read so, the memory of y is yᵀ = bᵀ aᵀ."""
+        (a, a_trans, a_ld), (b, b_trans, b_ld) = _for_blas(a), _for_blas(b)
+        (m, inner), n, wide = a.shape, b.shape[1], WIDE[kind]
+        compute = cublas.CUBLAS_COMPUTE_64F if kind == "double" else cublas.CUBLAS_COMPUTE_32F
+        if kind == "float" and self.tf32:
+            compute = cublas.CUBLAS_COMPUTE_32F_FAST_TF32
+        cublas.gemmEx(
+            cupy.cuda.device.get_cublas_handle(), b_trans, a_trans, n, m, inner,
+            self._one[wide].ctypes.data, b.data.ptr, CUDA_TYPES[kind], b_ld, a.data.ptr, CUDA_TYPES[kind], a_ld,
+            self._zero[wide].ctypes.data, y.data.ptr, CUDA_TYPES[KINDS[y.dtype]], n, compute,
+            cublas.CUBLAS_GEMM_DEFAULT,
+        )  # fmt: skip
+
+    def linear(self, x: Array, weight: Array, bias: Array | None, relu: bool = False) -> Array:
+        kind = _kind(x, weight)
+        if kind is None or not (bias is None or bias.dtype == WIDE[kind]):
+            return super().linear(x, weight, bias, relu)
+        y = self.product(x, weight.T)
+        if y.size and (relu or bias is not None):
+            bias = cupy.zeros(y.shape[1], WIDE[kind]) if bias is None else _contiguous(bias)
+            groups = len(y) * -(-y.shape[1] // GROUP)
+            self._each_group("bias_", kind, groups, y, bias, np.int64(len(y)), np.int32(y.shape[1]), np.bool_(relu))
+        return y
+
+    def sum_rows(self, x: Array) -> Array:
+        kind, rows = _kind(x), len(x)
+        if kind is None or not x.size:
+            return super().sum_rows(x)
+        parts = min(128, -(-rows // 64))
+        total = self._column_sum(kind, _contiguous(x), parts)
+        return (self._column_sum(kernels.WIDE[kind], total, 1) if parts > 1 else total)[0]
+
+    def _column_sum(self, kind: str, x: Array, parts: int) -> Array:
+        rows, width = x.shape
+        partial = cupy.empty((parts, width), WIDE[kind])
+        self._launch(
+            f"column_sum<{kind}>", kind, (-(-width // 32), parts), (32, 8), x, partial, np.int64(rows), np.int32(width)
+        )
+        return partial
+
+    # ---- Attention ----
+
+    def attention(
+        self, q: Array, k: Array, v: Array, mask: Array | None, keep: Any, keep_scale: float, scale: float
+    ) -> tuple[Array, tuple[Any, ...]]:
+        kind, head = self._attention_kernel(q, k, v, keep, backward=False)
+        if kind is None:
+            return self._plain_attention(q, k, v, mask, keep, keep_scale, scale)
+        q, k, v, leading = _as_heads(q, k, v)
+        (b, h, t, _), m = q.shape, v.shape[3]
+        y = heads_last_empty(cupy, (b, h, t, m), q.dtype)
+        log_total = cupy.empty((b * h, t), WIDE[kind])
+        mask, shape = _attention_shape(mask, leading, q=q, k=k, v=v, y=y)
+        self._launch(
+            f"attention<{kind}, {head}>", kind, (b * h, -(-t // TILE)), (128,),
+            q, k, v, mask, y, log_total, shape, WIDE[kind].type(scale), _drop_of(keep),
+            shared=kernels.attention_shared_bytes(kind, head, backward=False),
+        )  # fmt: skip
+        return y.reshape(*leading, t, m) if y.shape[:2] != leading else y, (y, log_total, mask)
+
+    def _plain_attention(
+        self, q: Array, k: Array, v: Array, mask: Array | None, keep: Any, keep_scale: float, scale: float
+    ) -> tuple[Array, tuple[Any, ...]]:
+        leading = np.broadcast_shapes(q.shape[:-2], k.shape[:-2], v.shape[:-2])
+        keep = self._drawn(keep, (*leading, q.shape[-2], k.shape[-2]))
+        if q.dtype == BFLOAT16:
+            q, k, v = (a.astype(np.float32) for a in (q, k, v))
+            y, (p,) = super().attention(q, k, v, mask, keep, keep_scale, scale)
+            return y.astype(BFLOAT16), (p,)
+        return super().attention(q, k, v, mask, keep, keep_scale, scale)
+
+    def attention_backward(
+        self, g_y: Array, q: Array, k: Array, v: Array, kept: tuple[Any, ...], keep: Any, keep_scale: float,
+        scale: float,
+    ) -> tuple[Array, Array, Array]:  # fmt: skip
+        if len(kept) == 1:
+            return self._plain_attention_backward(g_y, q, k, v, kept, keep, keep_scale, scale)
+        y, log_total, mask = kept
+        kind, head = self._attention_kernel(q, k, v, keep, backward=True)
+        assert kind is not None  # as in the forward pass
+        q, k, v, leading = _as_heads(q, k, v)
+        g_y = g_y.reshape(y.shape)
+        if g_y.strides[-1] != g_y.itemsize:
+            g_y = cupy.ascontiguousarray(g_y)
+        (b, h, t, _), s = q.shape, k.shape[2]
+        gradients = [heads_last_empty(cupy, a.shape, a.dtype) for a in (q, k, v)]
+        g_q, g_k, g_v = gradients
+        _, shape = _attention_shape(mask, leading, q=q, k=k, v=v, y=y, g_y=g_y, g_q=g_q, g_k=g_k, g_v=g_v)
+        inputs = (q, k, v, mask, y, g_y, log_total)
+        settings = (shape, WIDE[kind].type(scale), _drop_of(keep))
+        shared = kernels.attention_shared_bytes(kind, head, backward=True)
+        self._launch(
+            f"attention_backward<{kind}, {head}>", kind, (b * h, -(-s // TILE)), (128,),
+            *inputs, *gradients, *settings, shared=shared,
+        )  # fmt: skip
+        if s > TILE:
+            self._launch(
+                f"attention_backward_queries<{kind}, {head}>", kind, (b * h, -(-t // TILE)), (128,),
+                *inputs, g_q, *settings, shared=shared,
+            )  # fmt: skip
+        return tuple([g.reshape(*leading, *g.shape[2:]) if g.shape[:2] != leading else g for g in gradients])
+
+    def _plain_attention_backward(
+        self, g_y: Array, q: Array, k: Array, v: Array, kept: tuple[Any, ...], keep: Any, keep_scale: float,
+        scale: float,
+    ) -> tuple[Array, Array, Array]:  # fmt: skip
+        keep = self._drawn(keep, kept[0].shape)
+        if q.dtype == BFLOAT16:
+            g_y, q, k, v = (a.astype(np.float32) for a in (g_y, q, k, v))
+        return super().attention_backward(g_y, q, k, v, kept, keep, keep_scale, scale)
+
+    def _attention_kernel(self, q: Array, k: Array, v: Array, keep: Any, backward: bool) -> tuple[str | None, int]:
+        """The type and width of the kernel for these arrays, None where there is none."""
+        kind, widest = _kind(q, k, v), max(q.shape[-1], v.shape[-1])
+        if kind is None or widest > kernels.HEADS[-1] or not (keep is None or isinstance(keep, random.Mask)):
+            return None, 0
+        head = next(n for n in kernels.HEADS if widest <= n)
+        # the backward pass needs more shared memory, and must be able to go the way of the forward pass
+        too_large = kernels.attention_shared_bytes(kind, head, backward=True) > self._shared_limit
+        if (kind, head) == ("double", 128) or too_large or (kind == "bf16" and not self._has_bf16):
+            return None, 0
+        odd = q.ndim > 4 or 0 in (*q.shape, *k.shape, *v.shape) or len({*map(np.ndim, (q, k, v))}) > 1
+        return (None, 0) if odd else (kind, head)
+
+    # ---- Cross-entropy ----
+
+    def cross_entropy(self, logits: Array, targets: Array, label_smoothing: float) -> tuple[Array, Array]:
+        return self._cross_entropy(logits, targets, label_smoothing, overwrite=False)
+
+    def cross_entropy_(self, logits: Array, targets: Array, label_smoothing: float) -> tuple[Array, Array]:
+        return self._cross_entropy(logits, targets, label_smoothing, overwrite=True)
+
+    def _cross_entropy(self, logits: Array, targets: Array, smoothing: float, overwrite: bool) -> tuple[Array, Array]:
+        kind, (rows, classes) = _kind(logits), logits.shape
+        if kind is None or not logits.size or (overwrite and not logits.flags.c_contiguous):
+            plain = super().cross_entropy_ if overwrite else super().cross_entropy
+            return plain(logits, targets, smoothing)
+        loss, nll = cupy.empty(rows, WIDE[kind]), cupy.empty(rows, WIDE[kind])
+        self._launch(
+            f"cross_entropy<{kind}>", kind, (rows,), (_threads(classes),), _contiguous(logits), _indices(targets),
+            loss, nll, np.int32(classes), WIDE[kind].type(smoothing), np.bool_(overwrite),
+        )  # fmt: skip
+        return loss, nll
+
+    def clear_rows_(self, rows: Array, keep: Array) -> None:
+        if _kind(rows) is None or not rows.flags.c_contiguous:
+            super().clear_rows_(rows, keep)
+        else:  # a factor of 0 gives 0 even where there is NaN, one of 1 costs nothing
+            self.scale_rows_(rows, keep)
+
+    def scale_rows_(self, rows: Array, factors: Array) -> Array:
+        kind = _kind(rows)
+        if kind is None or not rows.size or not rows.flags.c_contiguous:
+            return super().scale_rows_(rows, factors)
+        factors = _contiguous(factors.astype(WIDE[kind], copy=False))
+        width = rows.shape[1]
+        self._launch(f"scale_rows_<{kind}>", kind, (len(rows),), (_threads(width),), rows, factors, np.int32(width))
+        return rows
+
+    # ---- Optimizer ----
+
+    def adam_all_(self, updates: Sequence[tuple[Array, Array, Array, Array, Array | None]], **settings: float) -> None:
+        rest = []
+        by_type: dict[np.dtype, list[tuple[Any, ...]]] = {}
+        for update in updates:
+            arrays = [a for a in update if a is not None]
+            if _kind(*arrays[:4]) in ("float", "double") and all(a.flags.c_contiguous for a in arrays):
+                by_type.setdefault(arrays[0].dtype, []).append(update)
+            else:
+                rest.append(update)
+        numbers = [settings[name] for name in ("step_size", "beta1", "beta2", "eps", "gradient_scale")]
+        for dtype, some in by_type.items():
+            names = ("parameter", "gradient", "m", "v", "copy")
+            for lists, blocks in _listed(dtype, names, some, 256 * kernels.PER_THREAD):
+                self._launch(
+                    f"adam_<{KINDS[dtype]}>", KINDS[dtype], (blocks,), (256,), lists, *map(dtype.type, numbers), None
+                )
+        super().adam_all_(rest, **settings)
+
+    def squared_norm(self, arrays: Sequence[Array]) -> Any:
+        """As a number on the device: reading it waits for all that comes before."""
+        total = cupy.zeros((), np.float64)
+        for dtype in {a.dtype for a in arrays}:
+            some = [(_contiguous(a),) for a in arrays if a.dtype == dtype and a.size]
+            if KINDS.get(dtype) not in ("float", "double"):
+                total += sum((a.astype(np.float64) ** 2).sum() for (a,) in some)
+                continue
+            for lists, blocks in _listed(dtype, ("gradient",), some, 1 << 16):
+                partial = cupy.empty(blocks, dtype)
+                self._launch(f"squares<{KINDS[dtype]}>", KINDS[dtype], (blocks,), (256,), lists, partial)
+                total += partial.sum(dtype=np.float64)
+        return total
+
+    # ---- Search ----
+
+    def top_tokens(self, logits: Array, barred: Array, count: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        kind, (rows, classes) = _kind(logits), logits.shape
+        if kind is None or not logits.size:
+            return super().top_tokens(logits, barred, count)
+        wide = WIDE[kind]
+        ids, values = cupy.empty((rows, count), np.int32), cupy.empty((rows, count), wide)
+        log_total = cupy.empty(rows, wide)
+        self._launch(
+            f"top_tokens<{kind}>", kind, (rows,), (_threads(classes),), _contiguous(logits), barred, ids, values,
+            log_total, np.int32(classes), np.int32(count),
+        )  # fmt: skip
+        return ids.get(), values.get(), log_total.get()
+
+
+# ---- Arrays as the kernels want them -----------------------------------------------------------------------------
+
+_NULL = np.intp(0)
+
+
+def _kind(*arrays: Array) -> str | None:
+    """The C++ type that all arrays have, None where they differ or there are no kernels for it."""
+    kind = KINDS.get(arrays[0].dtype)
+    return kind if all(a.dtype == arrays[0].dtype for a in arrays) else None
+
+
+def _contiguous(a: Array) -> Array:
+    return a if a.flags.c_contiguous else cupy.ascontiguousarray(a)
+
+
+def _indices(a: Array) -> Array:
+    return _contiguous(a.astype(np.int32, copy=False))
+
+
+def _threads(width: int) -> int:
+    """Threads for a row: a power of two, some 16 elements each."""
+    return min(512, max(32, 1 << max(0, (width // GROUP - 1).bit_length())))
+
+
+def _norm_groups(kind: str | None, width: int, *parameters: Array) -> int | None:
+    """The smallest layer-norm kernel that holds a row; None where there is none for it."""
+    fits = [groups for groups in kernels.NORM_GROUPS if width <= groups * 32 * GROUP]
+    if kind is None or not fits or any(p.dtype != WIDE[kind] for p in parameters):
+        return None
+    return fits[0]
+
+
+def _drop_of(keep: random.Mask | None) -> Any:
+    """A mask as the kernels take it."""
+    if keep is None or not keep.drop_below:
+        return NO_DROP
+    return np.array(
+        (keep.seed, keep.step, keep.site, keep.first, keep.scale, keep.drop_below, 0), DROP
+    )[()]  # fmt: skip
+
+
+def _for_blas(a: Array) -> tuple[Array, int, int]:
+    """A matrix that cuBLAS can read, whether it stands transposed in memory, and the distance of its rows there."""
+    rows, columns = a.shape
+    if a.flags.c_contiguous:
+        return a, cublas.CUBLAS_OP_N, columns
+    if a.flags.f_contiguous:
+        return a, cublas.CUBLAS_OP_T, rows
+    down, along = (stride // a.itemsize for stride in a.strides)
+    if along == 1 and down >= columns:
+        return a, cublas.CUBLAS_OP_N, down
+    if down == 1 and along >= rows:
+        return a, cublas.CUBLAS_OP_T, along
+    return cupy.ascontiguousarray(a), cublas.CUBLAS_OP_N, columns
+
+
+def _as_heads(q: Array, k: Array, v: Array) -> tuple[Array, Array, Array, tuple[int, ...]]:
+    """[B, H, T, K], [B, H, S, K] and [B, H, S, M], whose last axis is dense in memory; and the true leading axes."""
+    leading = np.broadcast_shapes(q.shape[:-2], k.shape[:-2], v.shape[:-2])
+    full = (1,) * (2 - len(leading)) + leading
+
+    def shaped(a: Array) -> Array:
+        if a.strides[-1] != a.itemsize and a.shape[-1] > 1:
+            a = cupy.ascontiguousarray(a)
+        return a if a.shape[:-2] == full else cupy.broadcast_to(a, (*full, *a.shape[-2:]))
+
+    return shaped(q), shaped(k), shaped(v), leading
+
+
+def _attention_shape(mask: Array | None, leading: tuple[int, ...], **arrays: Array) -> tuple[Array | None, Any]:
+    """The mask, and where everything lies."""
+    q, k, v = arrays["q"], arrays["k"], arrays["v"]
+    t, s = q.shape[2], k.shape[2]
+    shape = np.zeros((), SHAPE)
+    for name, a in arrays.items():
+        shape[name] = [stride // a.itemsize for stride in a.strides[:3]]
+    if mask is not None:
+        full = (*q.shape[:2], t, s)
+        shape["mask"] = cupy.broadcast_to(mask.reshape((1,) * (4 - mask.ndim) + mask.shape), full).strides
+    shape["heads"], shape["t"], shape["s"] = q.shape[1], t, s
+    shape["k_width"], shape["v_width"] = q.shape[3], v.shape[3]
+    return mask, shape[()]
+
+
+def _listed(
+    dtype: np.dtype, names: Sequence[str], updates: Sequence[tuple[Array | None, ...]], per_block: int
+) -> list[tuple[Any, int]]:
+    """Arrays as `Lists` of kernels.cu, as many as are needed, and the blocks of each."""
+    filled = []
+    updates = [update for update in updates if update[0] is not None and update[0].size]
+    for start in range(0, len(updates), kernels.LISTED):
+        lists = np.zeros((), _lists(dtype))
+        some = updates[start : start + kernels.LISTED]
+        sizes = [update[0].size for update in some if update[0] is not None]
+        for column, name in enumerate(names):
+            lists[name][: len(some)] = [0 if (a := update[column]) is None else a.data.ptr for update in some]
+        ends = np.cumsum([-(-size // per_block) for size in sizes])
+        lists["block_end"][: len(some)], lists["size"][: len(some)], lists["count"] = ends, sizes, len(some)
+        filled.append((lists[()], int(ends[-1])))
+    return filled
+
+
+# ---- Devices -----------------------------------------------------------------------------------------------------
+
+_backends: dict[int, CudaBackend] = {}
+
+
+def device_count() -> int:
+    """GPUs that can be used.  Raises: RuntimeError with what is missing"""
+    try:
+        return cupy.cuda.runtime.getDeviceCount()
+    except cupy.cuda.runtime.CUDARuntimeError as error:
+        raise RuntimeError(str(error)) from None
+
+
+def use(device: int) -> None:
+    """Make a GPU the current one of this thread: new arrays are made there."""
+    cupy.cuda.Device(device).use()
+
+
+def backend_on(device: int) -> CudaBackend:
+    """The backend of a GPU; every thread that computes on it must have made it its current device."""
+    if device not in _backends:
+        with cupy.cuda.Device(device):
+            _backends[device] = CudaBackend(device)
+    return _backends[device]

@@ -1,0 +1,578 @@
+// The kernels of cuda.py: what is bound by memory, in one pass over it.
+//
+// T is the type in memory: bf16, float or double.  W = Wide<T> is the type of arithmetic, sums and statistics: float,
+// float, double.  Every sum is taken in an order that depends on shapes alone, so two runs give the same bits.
+// reference.py says what each kernel computes; the names there and here are the same.
+//
+// This text needs no header, so it compiles with NVRTC, with nvcc, and for tests with a C++ compiler.
+
+#ifndef DYNAMIC_SHARED
+#define DYNAMIC_SHARED(name) extern __shared__ __align__(16) unsigned char name[]
+#endif
+
+// ---- Numbers -------------------------------------------------------------------------------------------------------
+
+typedef unsigned long long u64;
+typedef long long i64;
+
+struct bf16 {  // the upper half of a float
+    unsigned short bits;
+    bf16() = default;
+    __device__ bf16(float x) {
+#ifdef __CUDA_ARCH__
+        asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(bits) : "f"(x));
+#else
+        unsigned whole = __float_as_uint(x);
+        bits = x != x ? 0x7fff : (whole + 0x7fff + (whole >> 16 & 1)) >> 16;  // to nearest, ties to even
+#endif
+    }
+    __device__ operator float() const { return __uint_as_float(unsigned(bits) << 16); }
+};
+
+template <class T> struct WideOf { typedef float type; };
+template <> struct WideOf<double> { typedef double type; };
+template <class T> using Wide = typename WideOf<T>::type;
+
+template <class W> __device__ inline W infinity() { return W(__uint_as_float(0x7f800000)); }
+template <class W> __device__ inline W not_a_number() { return W(__uint_as_float(0x7fc00000)); }
+
+__device__ inline float exponential(float x) { return expf(x); }
+__device__ inline double exponential(double x) { return exp(x); }
+__device__ inline float logarithm(float x) { return logf(x); }
+__device__ inline double logarithm(double x) { return log(x); }
+__device__ inline float square_root(float x) { return sqrtf(x); }
+__device__ inline double square_root(double x) { return sqrt(x); }
+template <class W> __device__ inline W larger(W a, W b) { return a < b ? b : a; }
+
+template <class W> __device__ inline W warp_sum(W x) {
+    for (int step = 16; step; step /= 2) x += __shfl_xor_sync(0xffffffffu, x, step);
+    return x;
+}
+
+// ---- Sixteen elements at a time: what one call of the random generator serves ---------------------------------------
+
+const int GROUP = 16;
+
+template <class T> struct alignas(16) Group {
+    T at[GROUP];
+};
+
+// The first `count` elements at `from`; the rest is 0.
+template <class T> __device__ inline Group<T> load_group(const T* from, i64 count) {
+    Group<T> group;
+    if (count >= GROUP && (u64)from % 16 == 0) {
+        const int words = sizeof(Group<T>) / 16;
+#pragma unroll
+        for (int i = 0; i < words; i++) ((uint4*)&group)[i] = ((const uint4*)from)[i];
+    } else {
+#pragma unroll
+        for (int i = 0; i < GROUP; i++) group.at[i] = i < count ? from[i] : T(0.0f);
+    }
+    return group;
+}
+
+template <class T> __device__ inline void store_group(T* to, i64 count, const Group<T>& group) {
+    if (count >= GROUP && (u64)to % 16 == 0) {
+        const int words = sizeof(Group<T>) / 16;
+#pragma unroll
+        for (int i = 0; i < words; i++) ((uint4*)to)[i] = ((const uint4*)&group)[i];
+    } else {
+#pragma unroll
+        for (int i = 0; i < GROUP; i++)
+            if (i < count) to[i] = group.at[i];
+    }
+}
+
+// ---- Random numbers (autograd/random.py) -----------------------------------------------------------------------------
+
+struct Drop {  // one dropout mask
+    u64 seed, step, site;
+    u64 first;       // position in the mask of what the kernel takes for position 0
+    double scale;    // 1 / P(keep)
+    unsigned below;  // elements whose 16 random bits are less are dropped; 0: no dropout
+    unsigned unused;
+};
+
+// Philox4x64-10: 256 random bits from the key (seed, site) and the counter (block, step, 0, 0).
+__device__ inline void philox(const Drop& drop, u64 block, u64 (&x)[4]) {
+    u64 key0 = drop.seed, key1 = drop.site;
+    x[0] = block, x[1] = drop.step, x[2] = 0, x[3] = 0;
+    for (int round = 0; round < 10; round++) {
+        const u64 a = 0xD2E7470EE14C6C93ull, b = 0xCA5A826395121157ull;
+        const u64 low0 = a * x[0], high0 = __umul64hi(a, x[0]), low1 = b * x[2], high1 = __umul64hi(b, x[2]);
+        x[0] = high1 ^ x[1] ^ key0, x[1] = low1, x[2] = high0 ^ x[3] ^ key1, x[3] = low0;
+        key0 += 0x9E3779B97F4A7C15ull, key1 += 0xBB67AE8584CAA73Bull;
+    }
+}
+
+// Which elements of a block of 16 are kept, a bit each.
+__device__ inline unsigned keep_block(const Drop& drop, u64 block) {
+    u64 words[4];
+    philox(drop, block + 1, words);
+    unsigned bits = 0;
+#pragma unroll
+    for (int i = 0; i < GROUP; i++) bits |= unsigned((words[i / 4] >> 16 * (i % 4) & 0xffff) >= drop.below) << i;
+    return bits;
+}
+
+// The mask's elements at position … position + 15, a bit each, 1 for those that are kept: parts of two blocks, or one.
+__device__ inline unsigned keep_bits(const Drop& drop, u64 position) {
+    position += drop.first;
+    const u64 block = position / GROUP;
+    const int skipped = position % GROUP;
+    unsigned bits = 0;
+#pragma unroll 1
+    for (int i = 0; i < (skipped ? 2 : 1); i++) bits |= keep_block(drop, block + i) << GROUP * i;
+    return bits >> skipped & 0xffff;
+}
+
+// x · scale where kept, else 0.
+template <class W> __device__ inline W dropped(W x, unsigned bits, int i, const Drop& drop) {
+    return bits >> i & 1 ? x * W(drop.scale) : W(0);
+}
+
+__global__ void keep_mask(bool* keep, i64 size, Drop drop) {
+    const i64 start = (blockIdx.x * i64(blockDim.x) + threadIdx.x) * GROUP;
+    if (start >= size) return;
+    const unsigned bits = keep_bits(drop, start);
+    for (int i = 0; i < GROUP && start + i < size; i++) keep[start + i] = bits >> i & 1;
+}
+
+template <class T> __global__ void dropout(const T* x, T* y, i64 size, Drop drop) {
+    const i64 start = (blockIdx.x * i64(blockDim.x) + threadIdx.x) * GROUP;
+    if (start >= size) return;
+    Group<T> group = load_group(x + start, size - start);
+    const unsigned bits = keep_bits(drop, start);
+#pragma unroll
+    for (int i = 0; i < GROUP; i++) group.at[i] = T(dropped(Wide<T>(group.at[i]), bits, i, drop));
+    store_group(y + start, size - start, group);
+}
+
+// ---- What follows a product: bias and ReLU ---------------------------------------------------------------------------
+
+// y ← y + bias, then max(y, 0) where `relu`.  A thread takes 16 columns of a row.
+template <class T> __global__ void bias_(T* y, const Wide<T>* bias, i64 rows, int width, bool relu) {
+    typedef Wide<T> W;
+    const int groups = (width + GROUP - 1) / GROUP;
+    const i64 job = blockIdx.x * i64(blockDim.x) + threadIdx.x;
+    if (job >= rows * groups) return;
+    const int column = job % groups * GROUP;
+    T* place = y + job / groups * width + column;
+    Group<T> group = load_group(place, width - column);
+    const Group<W> b = load_group(bias + column, width - column);
+#pragma unroll
+    for (int i = 0; i < GROUP; i++) {
+        const W sum = W(group.at[i]) + b.at[i];
+        group.at[i] = T(relu && sum < W(0) ? W(0) : sum);
+    }
+    store_group(place, width - column, group);
+}
+
+// g where y > 0, else 0.
+template <class T> __global__ void relu_backward(const T* g, const T* y, T* out, i64 size) {
+    const i64 start = (blockIdx.x * i64(blockDim.x) + threadIdx.x) * GROUP;
+    if (start >= size) return;
+    Group<T> group = load_group(g + start, size - start);
+    const Group<T> sign = load_group(y + start, size - start);
+#pragma unroll
+    for (int i = 0; i < GROUP; i++)
+        if (!(Wide<T>(sign.at[i]) > Wide<T>(0))) group.at[i] = T(0.0f);
+    store_group(out + start, size - start, group);
+}
+
+// partial[p] = Σ x[r] over rows r = p, p + P, …, for P = gridDim.y.  Block: 32 columns × 8 rows.
+template <class T> __global__ void column_sum(const T* x, Wide<T>* partial, i64 rows, int width) {
+    typedef Wide<T> W;
+    __shared__ W sums[8][32];
+    const int column = blockIdx.x * 32 + threadIdx.x;
+    W sum = 0;
+    if (column < width)
+        for (i64 row = blockIdx.y + i64(gridDim.y) * threadIdx.y; row < rows; row += i64(gridDim.y) * 8)
+            sum += W(x[row * width + column]);
+    sums[threadIdx.y][threadIdx.x] = sum;
+    __syncthreads();
+    if (threadIdx.y == 0 && column < width) {
+        for (int i = 1; i < 8; i++) sum += sums[i][threadIdx.x];
+        partial[i64(blockIdx.y) * width + column] = sum;
+    }
+}
+
+// ---- Layer normalisation ---------------------------------------------------------------------------------------------
+// A warp takes a row, a lane GROUPS groups of 16 of its columns, in registers.  Block: 32 lanes × some warps.
+
+template <int GROUPS> __device__ inline int column_of(int k) { return (k * 32 + threadIdx.x) * GROUP; }
+
+// y = x̂ · weight + bias with x̂ = (z - mean z) / σ and z = residual + dropout(x); residual may be null.
+template <class T, int GROUPS>
+__global__ void layer_norm(const T* x, const T* residual, const Wide<T>* weight, const Wide<T>* bias, T* y,
+                           T* normalised, Wide<T>* inverse_std, i64 rows, int width, Wide<T> eps, Drop drop) {
+    typedef Wide<T> W;
+    const i64 row = blockIdx.x * i64(blockDim.y) + threadIdx.y;
+    if (row >= rows) return;
+    W z[GROUPS][GROUP], sum = 0, squares = 0;
+#pragma unroll
+    for (int k = 0; k < GROUPS; k++) {
+        const int column = column_of<GROUPS>(k), count = width - column;
+        const i64 place = row * width + column;
+        const Group<T> in = load_group(x + place, count);
+        Group<T> beside;
+        if (residual) beside = load_group(residual + place, count);
+        const unsigned bits = drop.below && count > 0 ? keep_bits(drop, place) : 0;
+#pragma unroll
+        for (int i = 0; i < GROUP; i++) {
+            z[k][i] = drop.below ? dropped(W(in.at[i]), bits, i, drop) : W(in.at[i]);
+            if (residual) z[k][i] += W(beside.at[i]);
+            sum += z[k][i];
+        }
+    }
+    const W mean = warp_sum(sum) / width;
+#pragma unroll
+    for (int k = 0; k < GROUPS; k++)
+#pragma unroll
+        for (int i = 0; i < GROUP; i++) {
+            z[k][i] -= mean;
+            if (column_of<GROUPS>(k) + i < width) squares += z[k][i] * z[k][i];
+        }
+    const W inverse = 1 / square_root(warp_sum(squares) / width + eps);
+    if (threadIdx.x == 0) inverse_std[row] = inverse;
+#pragma unroll
+    for (int k = 0; k < GROUPS; k++) {
+        const int column = column_of<GROUPS>(k), count = width - column;
+        if (count <= 0) break;
+        const Group<W> w = load_group(weight + column, count), b = load_group(bias + column, count);
+        Group<T> hat, out;
+#pragma unroll
+        for (int i = 0; i < GROUP; i++) {
+            const W value = z[k][i] * inverse;
+            hat.at[i] = T(value), out.at[i] = T(value * w.at[i] + b.at[i]);
+        }
+        store_group(normalised + row * width + column, count, hat);
+        store_group(y + row * width + column, count, out);
+    }
+}
+
+// The gradient of z, and with dropout that of x, which is otherwise the same.  Block b adds the rows b, b + gridDim.x, …
+// (times the warps) up to partial[b], [2, width]: its share of the gradients of weight and of bias.
+template <class T, int GROUPS>
+__global__ void layer_norm_backward(const T* g_y, const T* normalised, const Wide<T>* inverse_std,
+                                    const Wide<T>* weight, T* g_z, T* g_x, Wide<T>* partial, i64 rows, int width,
+                                    Drop drop) {
+    typedef Wide<T> W;
+    W g_weight[GROUPS][GROUP] = {}, g_bias[GROUPS][GROUP] = {};
+    for (i64 row = blockIdx.x * i64(blockDim.y) + threadIdx.y; row < rows; row += i64(gridDim.x) * blockDim.y) {
+        Group<T> g[GROUPS], hat[GROUPS];
+        W sum = 0, along = 0;
+#pragma unroll
+        for (int k = 0; k < GROUPS; k++) {
+            const int column = column_of<GROUPS>(k), count = width - column;
+            g[k] = load_group(g_y + row * width + column, count);
+            hat[k] = load_group(normalised + row * width + column, count);
+            const Group<W> w = load_group(weight + column, count);
+#pragma unroll
+            for (int i = 0; i < GROUP; i++) {
+                const W g_i = W(g[k].at[i]), hat_i = W(hat[k].at[i]);
+                sum += g_i * w.at[i], along += g_i * w.at[i] * hat_i;
+                g_weight[k][i] += g_i * hat_i, g_bias[k][i] += g_i;
+            }
+        }
+        sum = warp_sum(sum) / width, along = warp_sum(along) / width;
+        const W inverse = inverse_std[row];
+#pragma unroll
+        for (int k = 0; k < GROUPS; k++) {
+            const int column = column_of<GROUPS>(k), count = width - column;
+            if (count <= 0) break;
+            const i64 place = row * width + column;
+            const Group<W> w = load_group(weight + column, count);
+            const unsigned bits = drop.below ? keep_bits(drop, place) : 0;
+            Group<T> out, masked;
+#pragma unroll
+            for (int i = 0; i < GROUP; i++) {
+                const W value = (W(g[k].at[i]) * w.at[i] - sum - W(hat[k].at[i]) * along) * inverse;
+                out.at[i] = T(value);
+                if (drop.below) masked.at[i] = T(dropped(value, bits, i, drop));
+            }
+            store_group(g_z + place, count, out);
+            if (drop.below) store_group(g_x + place, count, masked);
+        }
+    }
+    DYNAMIC_SHARED(memory);
+    W* sums = (W*)memory;  // [2, width]
+    for (int warp = 0; warp < blockDim.y; warp++) {  // one after the other: the order of a sum decides its bits
+        if (threadIdx.y == warp)
+#pragma unroll
+            for (int k = 0; k < GROUPS; k++)
+#pragma unroll
+                for (int i = 0; i < GROUP; i++) {
+                    const int column = column_of<GROUPS>(k) + i;
+                    if (column >= width) continue;
+                    sums[column] = (warp ? sums[column] : W(0)) + g_weight[k][i];
+                    sums[width + column] = (warp ? sums[width + column] : W(0)) + g_bias[k][i];
+                }
+        __syncthreads();
+    }
+    for (int i = threadIdx.y * 32 + threadIdx.x; i < 2 * width; i += 32 * blockDim.y)
+        partial[blockIdx.x * i64(2 * width) + i] = sums[i];
+}
+
+// ---- Embedding -------------------------------------------------------------------------------------------------------
+
+// y = dropout(scale · weight[indices] + positions), positions [period, width] or null; NaN for an index outside.
+template <class T>
+__global__ void embedding(const Wide<T>* weight, const int* indices, const Wide<T>* positions, T* y, i64 rows,
+                          int width, int vocabulary, int period, Wide<T> scale, Drop drop) {
+    typedef Wide<T> W;
+    const int groups = (width + GROUP - 1) / GROUP;
+    const i64 job = blockIdx.x * i64(blockDim.x) + threadIdx.x, row = job / groups;
+    if (row >= rows) return;
+    const int column = job % groups * GROUP, count = width - column, index = indices[row];
+    const bool inside = 0 <= index && index < vocabulary;
+    const Group<W> from = load_group(weight + (inside ? i64(index) : 0) * width + column, count);
+    Group<W> beside;
+    if (positions) beside = load_group(positions + row % period * width + column, count);
+    const unsigned bits = drop.below ? keep_bits(drop, row * width + column) : 0;
+    Group<T> out;
+#pragma unroll
+    for (int i = 0; i < GROUP; i++) {
+        W value = inside ? from.at[i] * scale : not_a_number<W>();
+        if (positions) value += beside.at[i];
+        out.at[i] = T(drop.below ? dropped(value, bits, i, drop) : value);
+    }
+    store_group(y + row * width + column, count, out);
+}
+
+// Σ of the rows of g_y with equal indices.  `keys` are index · rows + row, sorted: equal indices stand
+// together, in the order of the rows.  A block adds up CHUNK of them.  What begins and ends in its chunk goes to
+// g_weight; what may go on beyond its first or last key goes to edges[block], [2, width], for embedding_edges.
+const int CHUNK = 32;
+
+template <class T>
+__global__ void embedding_backward(const T* g_y, const i64* keys, Wide<T>* g_weight, Wide<T>* edges, i64 rows,
+                                   int width, int vocabulary) {
+    typedef Wide<T> W;
+    const i64 begin = i64(blockIdx.x) * CHUNK, end = begin + CHUNK < rows ? begin + CHUNK : rows;
+    const i64 first = keys[begin] / rows, last = keys[end - 1] / rows;
+    for (int column = threadIdx.x * GROUP; column < width; column += blockDim.x * GROUP) {
+        W sum[GROUP] = {};
+        for (i64 at = begin; at < end; at++) {
+            const i64 index = keys[at] / rows;
+            const Group<T> g = load_group(g_y + keys[at] % rows * width + column, width - column);
+#pragma unroll
+            for (int i = 0; i < GROUP; i++) sum[i] += W(g.at[i]);
+            if (at + 1 < end && keys[at + 1] / rows == index) continue;
+            Group<W> out;
+#pragma unroll
+            for (int i = 0; i < GROUP; i++) out.at[i] = sum[i], sum[i] = 0;
+            W* to = g_weight + index * width;
+            if (index == first) to = edges + i64(blockIdx.x) * 2 * width;  // the only one, where first = last
+            else if (index == last) to = edges + (i64(blockIdx.x) * 2 + 1) * width;
+            if (index == first || index == last || (0 <= index && index < vocabulary))
+                store_group(to + column, width - column, out);
+        }
+    }
+}
+
+// Adds up what embedding_backward left at the edges of chunks.  Block b: the sums that begin in chunk b.
+template <class W>
+__global__ void embedding_edges(const i64* keys, const W* edges, W* g_weight, i64 rows, int width, int vocabulary) {
+    const i64 chunk = blockIdx.x, chunks = gridDim.x;
+    for (int side = 0; side < 2; side++) {
+        const i64 first = keys[chunk * CHUNK] / rows;
+        const i64 stop = (chunk + 1) * CHUNK < rows ? (chunk + 1) * CHUNK : rows;
+        const i64 last = keys[stop - 1] / rows, index = side ? last : first;
+        if (side && first == last) return;  // one sum, at side 0
+        if (!side && chunk && keys[chunk * CHUNK - 1] / rows == first) continue;  // it began in an earlier chunk
+        if (index < 0 || index >= vocabulary) continue;
+        for (int column = threadIdx.x; column < width; column += blockDim.x) {
+            W sum = edges[(chunk * 2 + side) * width + column];
+            if (index == last)
+                for (i64 next = chunk + 1; next < chunks && keys[next * CHUNK] / rows == index; next++)
+                    sum += edges[next * 2 * width + column];
+            g_weight[index * width + column] = sum;
+        }
+    }
+}
+
+// ---- Cross-entropy ---------------------------------------------------------------------------------------------------
+
+template <class W> struct Weighed {  // Σ exp(x - top) = total, and Σ x
+    W top, total, sum;
+};
+
+template <class W> __device__ inline Weighed<W> merge(const Weighed<W>& a, const Weighed<W>& b) {
+    const W top = larger(a.top, b.top), base = top == -infinity<W>() ? W(0) : top;  // -∞ - (-∞) would be NaN
+    return {top, a.total * exponential(a.top - base) + b.total * exponential(b.top - base), a.sum + b.sum};
+}
+
+// Row losses against (1 - ε) · one-hot + ε / V, and row negative log-likelihoods; with `overwrite`, the logits become
+// the gradient of each row's loss.  NaN for a target outside.  Block: a row, with a power of two of threads up to 1024.
+template <class T>
+__global__ void cross_entropy(T* logits, const int* targets, Wide<T>* loss, Wide<T>* nll, int classes,
+                              Wide<T> smoothing, bool overwrite) {
+    typedef Wide<T> W;
+    __shared__ Weighed<W> parts[32];
+    T* row = logits + i64(blockIdx.x) * classes;
+    Weighed<W> mine = {-infinity<W>(), 0, 0};
+    for (int start = threadIdx.x * GROUP; start < classes; start += blockDim.x * GROUP) {
+        const Group<T> x = load_group(row + start, classes - start);
+        Weighed<W> group = {-infinity<W>(), 0, 0};
+#pragma unroll
+        for (int i = 0; i < GROUP; i++)
+            if (start + i < classes) group.top = larger(group.top, W(x.at[i])), group.sum += W(x.at[i]);
+        const W base = group.top == -infinity<W>() ? W(0) : group.top;
+#pragma unroll
+        for (int i = 0; i < GROUP; i++)
+            if (start + i < classes) group.total += exponential(W(x.at[i]) - base);
+        mine = merge(mine, group);
+    }
+    for (int step = 16; step; step /= 2)
+        mine = merge(mine, Weighed<W>{__shfl_xor_sync(0xffffffffu, mine.top, step),
+                                      __shfl_xor_sync(0xffffffffu, mine.total, step),
+                                      __shfl_xor_sync(0xffffffffu, mine.sum, step)});
+    if (threadIdx.x % 32 == 0) parts[threadIdx.x / 32] = mine;
+    __syncthreads();
+    Weighed<W> all = parts[0];
+    for (int warp = 1; warp < blockDim.x / 32; warp++) all = merge(all, parts[warp]);
+    const W log_total = all.top + logarithm(all.total);
+    const int target = targets[blockIdx.x];
+    const bool inside = 0 <= target && target < classes;
+    if (threadIdx.x == 0) {
+        const W row_nll = inside ? log_total - W(row[target]) : not_a_number<W>();
+        nll[blockIdx.x] = row_nll;
+        loss[blockIdx.x] = smoothing == 0 ? row_nll : (1 - smoothing) * row_nll + smoothing * (log_total - all.sum / classes);
+    }
+    if (!overwrite) return;
+    __syncthreads();  // the target's logit has been read
+    const W everywhere = smoothing / classes;
+    for (int start = threadIdx.x * GROUP; start < classes; start += blockDim.x * GROUP) {
+        Group<T> x = load_group(row + start, classes - start);
+#pragma unroll
+        for (int i = 0; i < GROUP; i++) {
+            const W wanted = everywhere + (start + i == target ? 1 - smoothing : W(0));
+            x.at[i] = T(exponential(W(x.at[i]) - log_total) - wanted);
+        }
+        store_group(row + start, classes - start, x);
+    }
+}
+
+// rows[n] *= factors[n]; a factor of 1 costs nothing, a factor of 0 gives 0 whatever was there.  Block: a row.
+template <class T> __global__ void scale_rows_(T* rows, const Wide<T>* factors, int width) {
+    typedef Wide<T> W;
+    const W factor = factors[blockIdx.x];
+    if (factor == 1) return;
+    T* row = rows + i64(blockIdx.x) * width;
+    for (int start = threadIdx.x * GROUP; start < width; start += blockDim.x * GROUP) {
+        Group<T> x = load_group(row + start, width - start);
+#pragma unroll
+        for (int i = 0; i < GROUP; i++) x.at[i] = T(factor == 0 ? W(0) : W(x.at[i]) * factor);
+        store_group(row + start, width - start, x);
+    }
+}
+
+// ---- Optimizer -------------------------------------------------------------------------------------------------------
+
+const int PER_THREAD = 4;
+const int LISTED = 64;  // arrays a launch: the list is an argument, and arguments may take 4 KB
+
+template <class W> struct Lists {
+    W* parameter[LISTED];
+    const W* gradient[LISTED];
+    W* m[LISTED];
+    W* v[LISTED];
+    bf16* copy[LISTED];     // the parameter in bf16, or null
+    i64 block_end[LISTED];  // blocks of the arrays up to this one
+    i64 size[LISTED];
+    i64 count;
+};
+
+template <class W> __device__ inline int find_list(const Lists<W>& lists) {
+    int k = 0;
+    while (k + 1 < lists.count && i64(blockIdx.x) >= lists.block_end[k]) k++;
+    return k;
+}
+
+// One Adam update of many arrays.  guard: a number that must be finite, or nothing is changed; may be null.
+template <class W>
+__global__ void adam_(Lists<W> lists, W step_size, W beta1, W beta2, W eps, W gradient_scale, const W* guard) {
+    if (guard && !(*guard - *guard == 0)) return;
+    const int k = find_list(lists);
+    const i64 block = blockIdx.x - (k ? lists.block_end[k - 1] : 0);
+    for (int j = 0; j < PER_THREAD; j++) {
+        const i64 i = (block * PER_THREAD + j) * blockDim.x + threadIdx.x;
+        if (i >= lists.size[k]) return;
+        const W g = lists.gradient[k][i] * gradient_scale;
+        const W m = lists.m[k][i] + (1 - beta1) * (g - lists.m[k][i]);
+        const W v = lists.v[k][i] + (1 - beta2) * (g * g - lists.v[k][i]);
+        const W p = lists.parameter[k][i] - step_size * m / (square_root(v) + eps);
+        lists.m[k][i] = m, lists.v[k][i] = v, lists.parameter[k][i] = p;
+        if (lists.copy[k]) lists.copy[k][i] = bf16(float(p));
+    }
+}
+
+// partial[block] = Σ gradient² over a block's share of many arrays.  Block: 256 threads.
+template <class W> __global__ void squares(Lists<W> lists, W* partial) {
+    __shared__ W sums[8];
+    const int k = find_list(lists);
+    const i64 block = blockIdx.x - (k ? lists.block_end[k - 1] : 0);
+    const i64 blocks = lists.block_end[k] - (k ? lists.block_end[k - 1] : 0);
+    W sum = 0;
+    for (i64 i = block * blockDim.x + threadIdx.x; i < lists.size[k]; i += blocks * blockDim.x)
+        sum += lists.gradient[k][i] * lists.gradient[k][i];
+    sum = warp_sum(sum);
+    if (threadIdx.x % 32 == 0) sums[threadIdx.x / 32] = sum;
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        for (int warp = 1; warp < blockDim.x / 32; warp++) sum += sums[warp];
+        partial[blockIdx.x] = sum;
+    }
+}
+
+// ---- Search ----------------------------------------------------------------------------------------------------------
+
+// The `count` largest logits of each row that are not barred, by value and then by id, and log Σ exp of the whole row.
+// Block: a row, with a power of two of threads up to 1024.
+template <class T>
+__global__ void top_tokens(const T* logits, const bool* barred, int* ids, Wide<T>* values, Wide<T>* log_total,
+                           int classes, int count) {
+    typedef Wide<T> W;
+    __shared__ W best[1024];
+    __shared__ int where[1024];
+    const T* row = logits + i64(blockIdx.x) * classes;
+    const int thread = threadIdx.x;
+    W top = -infinity<W>(), total = 0;
+    for (int i = thread; i < classes; i += blockDim.x) top = larger(top, W(row[i]));
+    best[thread] = top;
+    __syncthreads();
+    for (int i = 0; i < blockDim.x; i++) top = larger(top, best[i]);
+    __syncthreads();
+    for (int i = thread; i < classes; i += blockDim.x) total += exponential(W(row[i]) - top);
+    best[thread] = total;
+    __syncthreads();
+    if (thread == 0) {
+        for (int i = 1; i < blockDim.x; i++) total += best[i];
+        log_total[blockIdx.x] = top + logarithm(total);
+    }
+    W last = infinity<W>();
+    int last_id = -1;
+    for (int n = 0; n < count; n++) {
+        W value = -infinity<W>();
+        int id = classes;
+        for (int i = thread; i < classes; i += blockDim.x) {
+            const W x = barred[i] ? -infinity<W>() : W(row[i]);
+            const bool comes_after = x < last || (x == last && i > last_id);
+            if (comes_after && (x > value || (x == value && i < id))) value = x, id = i;
+        }
+        __syncthreads();
+        best[thread] = value, where[thread] = id;
+        for (int step = blockDim.x / 2; step; step /= 2) {
+            __syncthreads();
+            if (thread >= step) continue;
+            const W other = best[thread + step];
+            const int other_id = where[thread + step];
+            if (other > best[thread] || (other == best[thread] && other_id < where[thread]))
+                best[thread] = other, where[thread] = other_id;
+        }
+        __syncthreads();
+        last = best[0], last_id = where[0];
+        if (thread == 0) values[i64(blockIdx.x) * count + n] = last, ids[i64(blockIdx.x) * count + n] = last_id;
+    }
+}

@@ -1,0 +1,79 @@
+"""The kernels, compiled for the CPU: `Emulator(folder).launch("dropout<float>", …)` does what a GPU would."""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import os
+import shutil
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from autograd.backend import kernels
+
+HERE = Path(__file__).parent
+FLAGS = [
+    "-std=c++17",
+    "-O1",
+    "-shared",
+    "-fPIC",
+    "-U_FORTIFY_SOURCE",
+    "-fno-strict-aliasing",
+    "-ffp-contract=off",
+    "-w",
+]
+"""Without contraction, a product and a sum round twice on every processor, as NumPy's do."""
+
+
+class Emulator:
+    """The kernels of some C++ types in a library of their own, made anew where their text has changed."""
+
+    def __init__(self, folder: Path, kinds: Sequence[str] = tuple(kernels.WIDE)):
+        self.backwards = False  # whether threads take turns from the last to the first: a race then ends otherwise
+        self.launched: list[str] = []
+        self._libraries = {kind: self._compiled(folder, kind) for kind in kinds}
+        self._places = {name: (kind, place) for kind in kinds for place, name in enumerate(kernels.names(kind))}
+
+    @staticmethod
+    def available() -> bool:
+        return shutil.which("g++") is not None
+
+    def _compiled(self, folder: Path, kind: str) -> ctypes.CDLL:
+        launchers = "".join(
+            f'extern "C" const char* launch_{place}(const unsigned* grid, const unsigned* block, size_t shared, '
+            f"int backwards, void** arguments) {{ return emulator::launch({name}, grid, block, shared, backwards, "
+            "arguments); }\n"
+            for place, name in enumerate(kernels.names(kind))
+        )
+        text = f'#include "{HERE / "device.h"}"\n{kernels.source()}\n{launchers}'
+        text_hash = hashlib.sha256((text + (HERE / "device.h").read_text() + str(FLAGS)).encode()).hexdigest()[:16]
+        library = folder / f"kernels-{kind}-{text_hash}.so"
+        if not library.exists():
+            code = folder / f"kernels-{kind}.cpp"
+            code.write_text(text)
+            partial = library.with_suffix(f".{os.getpid()}")
+            subprocess.run(["g++", *FLAGS, "-o", str(partial), str(code)], check=True)
+            partial.replace(library)  # whole or not at all: tests may run side by side
+        return ctypes.CDLL(str(library))
+
+    def launch(
+        self, name: str, grid: Sequence[int], block: Sequence[int], arguments: Sequence[Any], shared: int = 0
+    ) -> None:
+        """Run a kernel.  Arguments: NumPy scalars and structured values as they are, addresses as Python ints.
+
+        Raises: RuntimeError where threads do not meet as they must.
+        """
+        kind, place = self._places[name]
+        self.launched.append(name)
+        values = [np.array(value, np.uint64 if isinstance(value, int) else None) for value in arguments]
+        pointers = (ctypes.c_void_p * len(values))(*[value.ctypes.data for value in values])
+        function = self._libraries[kind][f"launch_{place}"]
+        function.restype = ctypes.c_char_p
+        sizes = [(ctypes.c_uint * 3)(*(*size, 1, 1)[:3]) for size in (grid, block)]
+        fault = function(*sizes, ctypes.c_size_t(shared), int(self.backwards), pointers)
+        if fault:
+            raise RuntimeError(f"{name}: {fault.decode()}")
