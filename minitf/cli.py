@@ -20,8 +20,11 @@ from minitf.progress import say
 from minitf.rundir import CONFIG_NAME
 from minitf.signals import TerminationInterrupt, exit_status, interrupting
 
-SECTIONS = {"model": "Model", "optimizer": "Optimizer"}
-PATHS_OF_INPUTS = ("data_dir", "train", "valid", "test", "vocabulary")
+SECTIONS = {"model": "Model", "optimizer": "Optimizer", "parsing": "Parsing (section 6.3), for --task parsing"}
+PATHS_OF_INPUTS = (
+    *("data_dir", "train", "valid", "test", "vocabulary"),
+    *("parsing.trees", "parsing.valid_trees", "parsing.test_trees"),
+)
 
 
 @dataclass(frozen=True)

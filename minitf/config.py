@@ -145,10 +145,37 @@ class OptimizerConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
+class ParsingConfig:
+    """Which trees a run of task=parsing learns from, and what of them."""
+
+    trees: Path | None = option(
+        None, "treebank to learn from, in brackets; none: the built-in one, drawn from a grammar"
+    )
+    valid_trees: Path | None = option(
+        None, "treebank to watch the loss on; none: a twentieth of the trees, before those that test"
+    )
+    test_trees: Path | None = option(None, "treebank to score at the end; none: the last twentieth of the trees")
+    tags: Literal["pos", "xx"] = option(
+        "pos", "pos: learn the part of speech of each word; xx: one tag for all words, punctuation aside"
+    )
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+        if self.trees is None and (self.valid_trees or self.test_trees):
+            given = "valid_trees" if self.valid_trees else "test_trees"
+            raise UserError(f"{given} is given without trees; the built-in treebank brings its own: give trees, too")
+
+
+@dataclass(frozen=True, kw_only=True)
 class RunConfig:
     """One training run: data, vocabulary, model, optimizer, and when to stop, save and look."""
 
     preset: str = option("base", "where the other values start from; --list-presets names all", section="Run")
+    task: Literal["translation", "parsing"] = option(
+        "translation",
+        "what is learned: translation, of lines into lines; parsing, of sentences into their constituency trees",
+        source="6.3",
+    )
     output: Path = option(Path("runs/base"), "folder of the run; it must hold no run yet")
     seed: int = option(0, "start of every random number", at_least=0, below=2**63)
     dtype: Literal["float32", "float64"] = option("float32", "numbers of parameters and activations")
@@ -294,6 +321,7 @@ class RunConfig:
 
     model: TransformerConfig = default_of(TransformerConfig)
     optimizer: OptimizerConfig = default_of(OptimizerConfig)
+    parsing: ParsingConfig = default_of(ParsingConfig)
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -326,6 +354,12 @@ class RunConfig:
         self._check_texts()
 
     def _check_texts(self) -> None:
+        if self.task == "parsing" and (self.train or self.valid or self.test or self.data):
+            raise UserError("task=parsing learns from trees, not from texts; give parsing.trees instead")
+        if self.task == "parsing" and self.valid_metric == "bleu":
+            raise UserError("valid_metric=bleu scores translations, not trees; choose loss for task=parsing")
+        if self.task == "translation" and self.parsing != ParsingConfig():
+            raise UserError("the values of parsing are for task=parsing; give that, or leave them out")
         if self.data_dir is not None and self.data is None:
             raise UserError(f"data_dir={self.data_dir} is the folder of a public corpus; give data, too")
         if self.train is None and (self.valid or self.test):

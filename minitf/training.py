@@ -37,6 +37,7 @@ from minitf.parallel.update import (
     share_state,
     sum_in_order,
 )
+from minitf.parsing.treebank import check_trees, learn_vocabulary, prepare_texts
 from minitf.rundir import NoLog, RunDirectory, RunLog
 from minitf.schedule import checkpoint_is_due, count_checkpoint, count_validation, validation_is_due
 from minitf.selection import is_best, keep_best, validation_bleu
@@ -109,7 +110,7 @@ def open_run(config: RunConfig, resume: Path | None, say: Say, group: Group | No
         with group.main_process_first():
             given = given_texts(config, say)
             directory = stack.enter_context(open_directory(config, given, resume, say, group))
-            texts = given or built_in_texts(directory)
+            texts = given or made_texts(config, directory)
             vocabulary = load_or_train_vocabulary(config, directory, texts, say)
             config = replace(config, model=replace(config.model, vocab_size=len(vocabulary)))
             train = prepare_split("train", texts.train, vocabulary, directory, config, say)
@@ -150,6 +151,8 @@ def open_directory(config: RunConfig, given: Texts | None, resume: Path | None, 
     if resume is None:
         if given is not None:
             check_texts(given, config.errors)  # before the folder of the run exists
+        if config.task == "parsing":
+            check_trees(config.parsing, config.errors)
         return RunDirectory.create(config.output, config)
     directory = RunDirectory.resume(resume, config)
     for change in directory.environment_changes():
@@ -197,8 +200,10 @@ def check_texts(texts: Texts, errors: str) -> None:
                 pass
 
 
-def built_in_texts(directory: RunDirectory) -> Texts:
-    """The built-in corpus, written into the folder of the run unless it is there."""
+def made_texts(config: RunConfig, directory: RunDirectory) -> Texts:
+    """The lines that trees make, or the built-in corpus, written into the folder of the run unless they are there."""
+    if config.task == "parsing":
+        return Texts(**prepare_texts(config.parsing, config.errors, directory.data_path / "treebank"))
     folder = directory.data_path / "phrases"
     pairs = {split: (folder / f"{split}.en", folder / f"{split}.de") for split in ("train", "valid", "test")}
     if not all(path.exists() for pair in pairs.values() for path in pair):
@@ -219,6 +224,8 @@ def load_or_train_vocabulary(config: RunConfig, directory: RunDirectory, texts: 
         given = Vocabulary.load(config.vocabulary)
         given.save(directory.vocabulary_path)
         return given
+    if config.task == "parsing":
+        return learn_vocabulary(texts.train, config.vocab_size, directory.vocabulary_path, say)
     say(f"learning a joint vocabulary of {config.vocab_size:,} subwords")
     lines = (line for path in texts.train for line in read_lines(path, errors=config.errors))
     return Vocabulary.train(lines, config.vocab_size, directory.vocabulary_path)

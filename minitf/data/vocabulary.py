@@ -89,6 +89,7 @@ class Vocabulary:
         coverage: float = COVERAGE,
         byte_fallback: bool = True,
         max_distinct_words: int = MAX_DISTINCT_WORDS,
+        symbols: Sequence[str] = (),
     ) -> "Vocabulary":
         """Learns byte-pair merges from the lines of both languages, and writes the model to `model_path`.
 
@@ -97,6 +98,8 @@ class Vocabulary:
 
         byte_fallback spells a character without a piece in its UTF-8 bytes: no text is ever lost to UNK, at the price
         of 256 rows of the embedding.
+        symbols are words that are always one piece, whether they are in the lines or not. They get the first ids after
+        the special tokens, in their order, and are part of the `vocab_size`.
 
         Raises: UserError when there is no text, or when `vocab_size` is below what the special tokens, bytes and
         characters need or above what the words of the corpus can be merged into.
@@ -106,7 +109,7 @@ class Vocabulary:
         words = count_words(lines, max_distinct_words)
         if not words:
             raise UserError("the corpus has no words; a vocabulary needs at least one line that is not empty")
-        model = _train(words, vocab_size, coverage, byte_fallback)
+        model = _train(words, vocab_size, coverage, byte_fallback, symbols)
         vocabulary = cls(model)
         vocabulary.save(model_path)
         return vocabulary
@@ -170,7 +173,9 @@ def count_words(lines: Iterable[str], max_distinct_words: int = MAX_DISTINCT_WOR
     return words
 
 
-def _train(words: Counter[str], vocab_size: int, coverage: float, byte_fallback: bool) -> bytes:
+def _train(
+    words: Counter[str], vocab_size: int, coverage: float, byte_fallback: bool, symbols: Sequence[str]
+) -> bytes:
     with uninterrupted():
         from sentencepiece import SentencePieceTrainer
 
@@ -191,6 +196,7 @@ def _train(words: Counter[str], vocab_size: int, coverage: float, byte_fallback:
             unk_id=UNK,
             bos_id=BOS,
             eos_id=EOS,
+            user_defined_symbols=["▁" + symbol for symbol in symbols],  # with the space before it: one piece in all
             minloglevel=2,  # errors only; they are raised below
         )
 

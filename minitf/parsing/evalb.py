@@ -405,7 +405,7 @@ class Report:
         )
 
 
-def evalb(gold_lines: Iterable[str], test_lines: Iterable[str], parameters: Parameters | None = None) -> Report:
+def score_trees(gold_lines: Iterable[str], test_lines: Iterable[str], parameters: Parameters | None = None) -> Report:
     """Score trees, one a line, against the gold ones.
 
     Raises: UserError where there is no line, the numbers of lines differ, or there are too many errors

@@ -15,6 +15,11 @@ def report_held_out(run: Run, say: Say) -> None:
 
     The translations are kept in the run's folder as test.hypotheses, the scores as a line of the log.
     """
+    if run.config.task == "parsing":
+        from minitf.parsing.held_out import report_parsing
+
+        report_parsing(run, say)
+        return
     folder = run.directory.path
     translator = Translator.load(folder, warn=lambda message: say(f"warning: {message}"))
     if run.texts.test is not None:

@@ -10,7 +10,15 @@ import pytest
 
 from minitf.data.text import read_lines
 from minitf.errors import UserError
-from minitf.parsing.evalb import ERROR, SKIPPED, Parameters, evalb, read_bracketing, read_parameters, score_sentence
+from minitf.parsing.evalb import (
+    ERROR,
+    SKIPPED,
+    Parameters,
+    read_bracketing,
+    read_parameters,
+    score_sentence,
+    score_trees,
+)
 
 NONE = Parameters(delete_labels=frozenset(), equal_labels=frozenset())
 
@@ -30,7 +38,7 @@ def test_the_published_sample_figure_by_figure():
     """Letter by letter, but for the line with F1, which EVALB has printed only since the sample was published."""
     folder = Path(os.environ["MINITF_DATA"]) / "treebank" / "evalb"
     parameters = read_parameters(folder / "sample.prm")
-    report = evalb(read_lines(folder / "sample.gld"), read_lines(folder / "sample.tst"), parameters)
+    report = score_trees(read_lines(folder / "sample.gld"), read_lines(folder / "sample.tst"), parameters)
     printed = str(report).split("\n")
     without_f1 = [line for line in printed if not line.startswith("Bracketing FMeasure")]
     assert len(printed) - len(without_f1) == 2
@@ -120,7 +128,7 @@ def test_a_quotation_mark_deleted_on_one_side_only():
 def test_lengths_and_the_second_summary():
     parameters = replace(NONE, cutoff_length=2, delete_labels_for_length=frozenset({"X"}))
     three, two = "(S (N a) (N b) (X c))", "(S (N a) (N b) (N c))"
-    report = evalb([three, two], [three, two], parameters)
+    report = score_trees([three, two], [three, two], parameters)
     assert [row.length for row in report.scores] == [2, 3]
     assert (report.all.sentences, report.short.sentences) == (2, 1)
 
@@ -128,7 +136,7 @@ def test_lengths_and_the_second_summary():
 def test_summary_by_hand():
     gold = ["(S (A (N a)) (B (N b)))", "(S (A (N a)) (B (N b)))", "(S (N a))", "(S (N a))"]
     test = ["(S (A (N a)) (B (M b)))", "(S (C (N a)) (N b))", "", "(S (N z))"]
-    total = evalb(gold, test, NONE).all
+    total = score_trees(gold, test, NONE).all
     assert (total.sentences, total.valid, total.errors, total.skipped) == (4, 2, 1, 1)
     assert (total.matched, total.gold, total.test) == (4, 6, 5)
     assert total.recall == pytest.approx(400 / 6)
@@ -138,25 +146,25 @@ def test_summary_by_hand():
 
 
 def test_nothing_valid_divides_by_nothing():
-    total = evalb(["(S (N a))"], [""], NONE).all
+    total = score_trees(["(S (N a))"], [""], NONE).all
     assert (total.recall, total.precision, total.f1, total.complete_match, total.average_crossing) == (0, 0, 0, 0, 0)
 
 
 def test_different_numbers_of_lines():
     with pytest.raises(UserError, match=re.escape("the gold trees go on after line 1, where the test trees end")):
-        evalb(["(S (N a))"] * 2, ["(S (N a))"])
+        score_trees(["(S (N a))"] * 2, ["(S (N a))"])
     with pytest.raises(UserError, match=re.escape("the test trees go on after line 0")):
-        evalb([], ["(S (N a))"])
+        score_trees([], ["(S (N a))"])
     with pytest.raises(UserError, match="no tree to score"):
-        evalb([], [])
+        score_trees([], [])
 
 
 def test_too_many_errors():
     """EVALB stops when it finds another one after it has told of MAX_ERROR + 1."""
     parameters = replace(NONE, max_errors=2)
-    assert evalb(["(S (N a))"] * 3, ["(S (N b))"] * 3, parameters).all.errors == 3
+    assert score_trees(["(S (N a))"] * 3, ["(S (N b))"] * 3, parameters).all.errors == 3
     with pytest.raises(UserError, match=re.escape("line 4 is error number 4: Words unmatch (a|b)")):
-        evalb(["(S (N a))"] * 4, ["(S (N b))"] * 4, parameters)
+        score_trees(["(S (N a))"] * 4, ["(S (N b))"] * 4, parameters)
 
 
 def test_the_parameter_file(tmp_path):
@@ -212,7 +220,7 @@ def test_recall_of_one_is_precision_of_the_other():
 
     words = [list("abcdefg")[: generator.randint(1, 7)] for _ in range(200)]
     one, other = [grow(each) for each in words], [grow(each) for each in words]
-    there, back = evalb(one, other, NONE).all, evalb(other, one, NONE).all
+    there, back = score_trees(one, other, NONE).all, score_trees(other, one, NONE).all
     assert there.recall == back.precision
     assert there.f1 == back.f1
     assert 0 < there.f1 < 100

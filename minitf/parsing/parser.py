@@ -1,0 +1,101 @@
+"""Parse sentences with a trained run: words in, trees over exactly these words out.
+
+    parser = Parser.load("runs/parsing-tiny")
+    print(parser.parse(["the cat sleeps ."])[0])        # (TOP (S (NP (DT the) (NN cat)) (VP (VBZ sleeps)) (. .)))
+
+The work is a `Translator`'s. What it gives for a sentence is read as the symbols of a tree, and mended where they make
+none; how often is counted in `repaired` and `repairs`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from minitf.data.text import PathLike
+from minitf.errors import UserError
+from minitf.parsing.linearise import Repairs, delinearise
+from minitf.parsing.trees import Tree
+from minitf.translator import Translator
+
+ESCAPES = {"(": "-LRB-", ")": "-RRB-"}
+
+
+class Parser:
+    """A translator from sentences to symbols of trees, and what makes trees of them."""
+
+    def __init__(self, translator: Translator):
+        self.translator = translator
+        self.parsed = 0
+        """Sentences so far."""
+        self.repaired = 0
+        """Those whose output was no tree as it stood."""
+        self.repairs = Repairs()
+        """What had to be mended in them."""
+
+    @classmethod
+    def load(cls, run_directory: PathLike, **options: Any) -> Parser:
+        """The parser of a run; options as for `Translator.load`.
+
+        Raises: UserError where there is no run, no checkpoint, or the run has learned something else
+        """
+        from minitf.rundir import RunDirectory
+
+        if RunDirectory.open(Path(run_directory)).config().task != "parsing":
+            raise UserError(f"{run_directory} has learned to translate, not to parse; train one with --task parsing")
+        return cls(Translator.load(run_directory, **options))
+
+    def parse(self, sentences: Sequence[str | Sequence[str]], **options: Any) -> list[Tree | None]:
+        """The tree of each sentence, given as a line with spaces between its words, or as a list of words.
+
+        None for a sentence without words. Options as for `Translator.translate`.
+        """
+        if isinstance(sentences, str):
+            raise TypeError("sentences is a single string, which would be parsed letter by letter; give a list")
+        words = [words_of(sentence) for sentence in sentences]
+        outputs = self.translator.translate([" ".join(each) for each in words], **options)
+        return [self._tree(each, output) for each, output in zip(words, outputs, strict=True)]
+
+    def translate_stream(self, lines: Iterable[str], **options: Any) -> Iterator[str]:
+        """As `Translator.translate_stream`, from lines of words to lines of brackets; "" for a blank one."""
+        waiting: deque[list[str]] = deque()
+
+        def remember() -> Iterator[str]:
+            for line in lines:
+                waiting.append(words_of(line))
+                yield " ".join(waiting[-1])
+
+        for output in self.translator.translate_stream(remember(), **options):
+            tree = self._tree(waiting.popleft(), output)
+            yield "" if tree is None else str(tree)
+
+    def summary(self) -> str:
+        """`3 of 500 outputs were no trees and were mended: 2 unclosed, 1 missing leaves`"""
+        share = f"{self.repaired:,} of {self.parsed:,} outputs were no trees"
+        return f"{share} and were mended: {self.repairs}" if self.repaired else share
+
+    def _tree(self, words: list[str], output: str) -> Tree | None:
+        if not words:
+            return None
+        tree, repairs = delinearise(output.split(), words)
+        self.parsed += 1
+        self.repaired += bool(repairs)
+        self.repairs.add(repairs)
+        return tree
+
+
+def words_of(sentence: str | Sequence[str]) -> list[str]:
+    """The words of a sentence, brackets in them written -LRB- and -RRB-, as in treebanks."""
+    words = re.split(r"[ \t\n\r\f\v]+", sentence.strip(" \t\n\r\f\v")) if isinstance(sentence, str) else sentence
+    return [re.sub(r"[()]", lambda bracket: ESCAPES[bracket[0]], word) for word in words if word]
+
+
+def load_translator(run_directory: PathLike, **options: Any) -> Translator | Parser:
+    """What the run has learned to be."""
+    from minitf.rundir import RunDirectory
+
+    task = RunDirectory.open(Path(run_directory)).config().task
+    return (Parser if task == "parsing" else Translator).load(run_directory, **options)
