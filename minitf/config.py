@@ -158,6 +158,11 @@ class ParsingConfig:
     tags: Literal["pos", "xx"] = option(
         "pos", "pos: learn the part of speech of each word; xx: one tag for all words, punctuation aside"
     )
+    leaves: Literal["words", "tags"] = option(
+        "words",
+        "words: the output repeats each word before its tag, and aligns itself by that; tags: tags alone, shorter and "
+        "much slower to learn",
+    )
 
     def __post_init__(self) -> None:
         check_fields(self)

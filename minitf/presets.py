@@ -357,5 +357,6 @@ _recipes = [
 ]
 
 NAMED: dict[str, Preset] = {
-    preset.name: preset for preset in (*_everyday, *_table_2, *_table_3, *_divergences, *_toolkits, *_parsing, *_recipes)
+    preset.name: preset
+    for preset in (*_everyday, *_table_2, *_table_3, *_divergences, *_toolkits, *_parsing, *_recipes)
 }

@@ -3,7 +3,7 @@
     parser = Parser.load("runs/parsing-tiny")
     print(parser.parse(["the cat sleeps ."])[0])        # (TOP (S (NP (DT the) (NN cat)) (VP (VBZ sleeps)) (. .)))
 
-The work is a `Translator`'s. What it gives for a sentence is read as the symbols of a tree, and mended where they make
+The work is a `Translator`'s. What it gives for a sentence is read as the tokens of a tree, and mended where they make
 none; how often is counted in `repaired` and `repairs`.
 """
 
@@ -19,16 +19,19 @@ from minitf.data.text import PathLike
 from minitf.errors import UserError
 from minitf.parsing.linearise import Repairs, delinearise
 from minitf.parsing.trees import Tree
+from minitf.parsing.words import as_token
 from minitf.translator import Translator
 
 ESCAPES = {"(": "-LRB-", ")": "-RRB-"}
 
 
 class Parser:
-    """A translator from sentences to symbols of trees, and what makes trees of them."""
+    """A translator from sentences to tokens of trees, and what makes trees of them."""
 
-    def __init__(self, translator: Translator):
+    def __init__(self, translator: Translator, leaves: str = "words"):
+        """From a translator, and what the leaves of its output are; see `linearise`."""
         self.translator = translator
+        self.leaves = leaves
         self.parsed = 0
         """Sentences so far."""
         self.repaired = 0
@@ -44,9 +47,10 @@ class Parser:
         """
         from minitf.rundir import RunDirectory
 
-        if RunDirectory.open(Path(run_directory)).config().task != "parsing":
+        config = RunDirectory.open(Path(run_directory)).config()
+        if config.task != "parsing":
             raise UserError(f"{run_directory} has learned to translate, not to parse; train one with --task parsing")
-        return cls(Translator.load(run_directory, **options))
+        return cls(Translator.load(run_directory, **options), config.parsing.leaves)
 
     def parse(self, sentences: Sequence[str | Sequence[str]], **options: Any) -> list[Tree | None]:
         """The tree of each sentence, given as a line with spaces between its words, or as a list of words.
@@ -56,7 +60,7 @@ class Parser:
         if isinstance(sentences, str):
             raise TypeError("sentences is a single string, which would be parsed letter by letter; give a list")
         words = [words_of(sentence) for sentence in sentences]
-        outputs = self.translator.translate([" ".join(each) for each in words], **options)
+        outputs = self.translator.translate([_source(each) for each in words], **options)
         return [self._tree(each, output) for each, output in zip(words, outputs, strict=True)]
 
     def translate_stream(self, lines: Iterable[str], **options: Any) -> Iterator[str]:
@@ -66,21 +70,21 @@ class Parser:
         def remember() -> Iterator[str]:
             for line in lines:
                 waiting.append(words_of(line))
-                yield " ".join(waiting[-1])
+                yield _source(waiting[-1])
 
         for output in self.translator.translate_stream(remember(), **options):
             tree = self._tree(waiting.popleft(), output)
             yield "" if tree is None else str(tree)
 
     def summary(self) -> str:
-        """`3 of 500 outputs were no trees and were mended: 2 unclosed, 1 missing leaves`"""
+        """`3 of 500 outputs were no trees and were mended: 2 unclosed, 1 missing words`"""
         share = f"{self.repaired:,} of {self.parsed:,} outputs were no trees"
         return f"{share} and were mended: {self.repairs}" if self.repaired else share
 
     def _tree(self, words: list[str], output: str) -> Tree | None:
         if not words:
             return None
-        tree, repairs = delinearise(output.split(), words)
+        tree, repairs = delinearise(output.split(), words, self.leaves)
         self.parsed += 1
         self.repaired += bool(repairs)
         self.repairs.add(repairs)
@@ -91,6 +95,10 @@ def words_of(sentence: str | Sequence[str]) -> list[str]:
     """The words of a sentence, brackets in them written -LRB- and -RRB-, as in treebanks."""
     words = re.split(r"[ \t\n\r\f\v]+", sentence.strip(" \t\n\r\f\v")) if isinstance(sentence, str) else sentence
     return [re.sub(r"[()]", lambda bracket: ESCAPES[bracket[0]], word) for word in words if word]
+
+
+def _source(words: list[str]) -> str:
+    return " ".join(map(as_token, words))
 
 
 def load_translator(run_directory: PathLike, **options: Any) -> Translator | Parser:

@@ -1,8 +1,8 @@
 """The trees of a run as aligned lines of text, so that the machinery of translation learns from them unchanged.
 
-    train.words     the cat sleeps .                              the source
-    train.symbols   (S (NP (DT) (NN) )NP (VP (VBZ) )VP (.) )S     the target
-    train.trees     (TOP (S (NP (DT the) (NN cat)) …))            to score against, and to read
+    train.words     the cat sleeps .                                          the source
+    train.tokens    (S (NP the (DT) cat (NN) )NP (VP sleeps (VBZ) )VP … )S    the target
+    train.trees     (TOP (S (NP (DT the) (NN cat)) …))                        to score against, and to read
 
 and the same for valid and test.
 """
@@ -18,14 +18,15 @@ from minitf.data.text import read_lines, write_atomically
 from minitf.data.vocabulary import Vocabulary
 from minitf.errors import UserError
 from minitf.files import os_errors_explained, remove_leftovers
-from minitf.parsing.linearise import linearise
+from minitf.parsing.linearise import BRACKET, linearise
 from minitf.parsing.trees import Tree, clean, read_trees
+from minitf.parsing.words import as_token
 
 if TYPE_CHECKING:
     from minitf.config import ParsingConfig
 
 SPLITS = ("train", "valid", "test")
-KINDS = ("words", "symbols", "trees")
+KINDS = ("words", "tokens", "trees")
 HELD_OUT = 20
 """Where no held-out trees are given, the last twentieth of the file tests, and the twentieth before it validates:
 neighbours in a treebank are of one article, and a parser shall be tested on articles it does not know."""
@@ -41,28 +42,29 @@ def check_trees(config: ParsingConfig, errors: str) -> None:
 
 
 def prepare_texts(config: ParsingConfig, errors: str, folder: Path) -> dict[str, PathPair]:
-    """(words, symbols) of each split, written into `folder` unless it holds them."""
+    """(words, tokens) of each split, written into `folder` unless it holds them."""
     found = {split: {kind: folder / f"{split}.{kind}" for kind in KINDS} for split in SPLITS}
     if not all(path.exists() for paths in found.values() for path in paths.values()):
         with os_errors_explained(f"make the folder {folder}"):
             folder.mkdir(parents=True, exist_ok=True)
             remove_leftovers(folder)
         for split, trees in _splits(config, errors).items():
-            _write(trees, config.tags, found[split])
-    return {split: (paths["words"], paths["symbols"]) for split, paths in found.items()}
+            _write(trees, config, found[split])
+    return {split: (paths["words"], paths["tokens"]) for split, paths in found.items()}
 
 
 def learn_vocabulary(train: PathPair, vocab_size: int, path: Path, say: Callable[[str], object]) -> Vocabulary:
-    """Subwords of the words, and each symbol as one piece of its own."""
-    words, target = train
-    symbols = symbols_in(target)
-    say(f"learning a vocabulary of {vocab_size:,}: {len(symbols)} symbols of trees, and subwords")
-    return Vocabulary.train(read_lines(words), vocab_size, path, symbols=symbols)
+    """Subwords of the words, and each bracket as one piece of its own."""
+    words, tokens = train
+    brackets = brackets_in(tokens)
+    say(f"learning a vocabulary of {vocab_size:,}: {len(brackets)} brackets and tags, and subwords of the words")
+    return Vocabulary.train(read_lines(words), vocab_size, path, symbols=brackets)
 
 
-def symbols_in(path: Path) -> list[str]:
-    """Every symbol of a text of symbols, in the order of their first occurrence."""
-    return list(dict.fromkeys(symbol for line in read_lines(path) for symbol in line.split()))
+def brackets_in(path: Path) -> list[str]:
+    """Every bracket and tag of a text of tokens, in the order of their first occurrence."""
+    tokens = dict.fromkeys(token for line in read_lines(path) for token in line.split())
+    return [token for token in tokens if BRACKET.fullmatch(token)]
 
 
 def _splits(config: ParsingConfig, errors: str) -> dict[str, Iterable[Tree]]:
@@ -93,13 +95,13 @@ def held_out_count(trees: int) -> int:
     return max(1, trees // HELD_OUT)
 
 
-def _write(trees: Iterable[Tree], tags: str, paths: dict[str, Path]) -> None:
+def _write(trees: Iterable[Tree], config: ParsingConfig, paths: dict[str, Path]) -> None:
     """Write the lines of one split; trees without a word have none."""
     with ExitStack() as stack:
-        words, symbols, brackets = (stack.enter_context(write_atomically(paths[kind])) for kind in KINDS)
+        words, tokens, brackets = (stack.enter_context(write_atomically(paths[kind])) for kind in KINDS)
         for tree in _cleaned(trees):
-            words.write(" ".join(tree.words()) + "\n")
-            symbols.write(" ".join(linearise(tree, tags)) + "\n")
+            words.write(" ".join(map(as_token, tree.words())) + "\n")
+            tokens.write(" ".join(linearise(tree, config.tags, config.leaves)) + "\n")
             brackets.write(f"{tree}\n")
 
 

@@ -1,8 +1,10 @@
-"""Raw English into the words of a treebank: punctuation apart, contractions apart, brackets spelled out."""
+"""Raw English into the words of a treebank, and a word as a token that survives the vocabulary."""
 
 from __future__ import annotations
 
 import re
+
+from minitf.data.vocabulary import normalise
 
 # In this order, each on what the ones before have made of the line
 RULES = tuple(
@@ -33,3 +35,8 @@ def tokenize(line: str) -> list[str]:
     for pattern, replacement in RULES:
         line = pattern.sub(replacement, line)
     return line.split()
+
+
+def as_token(word: str) -> str:
+    """The word as the vocabulary will give it back, without the white space that treebanks have inside some."""
+    return "".join(normalise(word).split()) or "_"

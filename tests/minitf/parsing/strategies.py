@@ -1,4 +1,4 @@
-"""Random trees and random sequences of symbols."""
+"""Random trees and random sequences of tokens."""
 
 from hypothesis import strategies as st
 
@@ -17,7 +17,7 @@ def _grown(children):
 
 NODES = st.recursive(LEAVES, _grown, max_leaves=12)
 TREES = st.builds(Tree, st.just("TOP"), st.lists(NODES, min_size=1, max_size=3).map(tuple))
-SYMBOLS = st.lists(
+TOKENS = st.lists(
     st.one_of(
         LABELS.map("({}".format),
         LABELS.map("){}".format),
