@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""Translate text with a trained run, one line out for each line in.
+"""Translate text with a trained run, one line out for each line in; or parse it, where that is what the run learned.
 
     python translate.py runs/tiny < input.en > output.de
     python translate.py runs/tiny --input input.en --output output.de --reference right.de
+    python translate.py runs/parsing-tiny < sentences.txt > trees.txt
 
 Standard input is answered as it arrives. An output file appears when it is complete.
 """
@@ -34,7 +35,8 @@ def main(argv: Sequence[str]) -> None:
     config = parse_translate_args(argv)
 
     with uninterrupted():  # after the command line: `--help` and a wrong flag need none of it
-        from minitf.report.attention_writer import attention_writer
+        from minitf.parsing.parser import Parser, as_learned
+    from minitf.report.attention_writer import attention_writer
         from minitf.training import set_up_computer
         from minitf.translator import Translator
 
@@ -50,7 +52,8 @@ def main(argv: Sequence[str]) -> None:
         attention = attention_writer(config, translator, warn)
         if attention is not None:
             lines = attention.listen(lines)
-        for translation in translator.translate_stream(
+        speaker = as_learned(config.run, translator)
+        for translation in speaker.translate_stream(
             lines,
             beam=config.beam,
             alpha=config.alpha,
@@ -62,12 +65,16 @@ def main(argv: Sequence[str]) -> None:
             write(translation)
             if references is not None:
                 hypotheses.append(translation)
+        if isinstance(speaker, Parser) and speaker.repaired:
+            warn(speaker.summary())
     if attention is not None:  # after the translations, which must not be lost with it
         written = attention.write()
         if not config.quiet and sys.stderr is not None:
             print(written, file=sys.stderr)
     beside = sys.stderr if config.output is None else sys.stdout  # the translations, never among them
-    if references is not None and beside is not None:
+    if references is not None and beside is not None and isinstance(speaker, Parser):
+        print(speaker.score(references, hypotheses), file=beside)
+    elif references is not None and beside is not None:
         print_scores(hypotheses, references, config.bleu_tokenize, beside)
 
 

@@ -17,8 +17,9 @@ from typing import Any
 
 from minitf.data.text import PathLike
 from minitf.errors import UserError
+from minitf.parsing.evalb import Summary, score_trees
 from minitf.parsing.linearise import Repairs, delinearise
-from minitf.parsing.trees import Tree
+from minitf.parsing.trees import Tree, clean, trees_of
 from minitf.parsing.words import as_token
 from minitf.translator import Translator
 
@@ -76,6 +77,13 @@ class Parser:
             tree = self._tree(waiting.popleft(), output)
             yield "" if tree is None else str(tree)
 
+    def score(self, gold_lines: Sequence[str], parsed_lines: Sequence[str]) -> Summary:
+        """EVALB's figures, by the parameters of COLLINS.prm; traces and function tags of the gold trees do not count.
+
+        Raises: UserError where a line of gold is not one tree
+        """
+        return score_trees([_cleaned(line, number) for number, line in enumerate(gold_lines, 1)], parsed_lines).all
+
     def summary(self) -> str:
         """`3 of 500 outputs were no trees and were mended: 2 unclosed, 1 missing words`"""
         share = f"{self.repaired:,} of {self.parsed:,} outputs were no trees"
@@ -97,13 +105,22 @@ def words_of(sentence: str | Sequence[str]) -> list[str]:
     return [re.sub(r"[()]", lambda bracket: ESCAPES[bracket[0]], word) for word in words if word]
 
 
+def _cleaned(line: str, number: int) -> str:
+    found = [clean(tree) for tree in trees_of([line], f"the right tree {number:,}")]
+    if len(found) != 1 or found[0] is None:
+        raise UserError(
+            f"line {number:,} of the right trees holds {len(found)} trees; give one with words on each line"
+        )
+    return str(found[0])
+
+
 def _source(words: list[str]) -> str:
     return " ".join(map(as_token, words))
 
 
-def load_translator(run_directory: PathLike, **options: Any) -> Translator | Parser:
-    """What the run has learned to be."""
+def as_learned(run_directory: PathLike, translator: Translator) -> Translator | Parser:
+    """The translator of a run, as a parser where that is what the run has learned to be."""
     from minitf.rundir import RunDirectory
 
-    task = RunDirectory.open(Path(run_directory)).config().task
-    return (Parser if task == "parsing" else Translator).load(run_directory, **options)
+    config = RunDirectory.open(Path(run_directory)).config()
+    return Parser(translator, config.parsing.leaves) if config.task == "parsing" else translator
