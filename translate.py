@@ -36,7 +36,7 @@ def main(argv: Sequence[str]) -> None:
 
     with uninterrupted():  # after the command line: `--help` and a wrong flag need none of it
         from minitf.parsing.parser import Parser, as_learned
-    from minitf.report.attention_writer import attention_writer
+        from minitf.report.attention_writer import attention_writer
         from minitf.training import set_up_computer
         from minitf.translator import Translator
 

@@ -14,8 +14,8 @@ from minitf.files import os_errors_explained
 from minitf.parsing.grammar.draw import random_tree
 from minitf.parsing.trees import Tree, clean
 
-MAX_WORDS = 40
-"""Longer sentences are drawn again: the rules have no bound."""
+MAX_WORDS = 14
+"""Longer sentences are drawn again: the rules have no bound, but what is to be learned in minutes must have one."""
 PATIENCE = 10_000
 """Draws in a row without anything new after which there are no more sentences to be had."""
 
