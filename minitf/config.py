@@ -176,11 +176,6 @@ class RunConfig:
     """One training run: data, vocabulary, model, optimizer, and when to stop, save and look."""
 
     preset: str = option("base", "where the other values start from; --list-presets names all", section="Run")
-    task: Literal["translation", "parsing"] = option(
-        "translation",
-        "what is learned: translation, of lines into lines; parsing, of sentences into their constituency trees",
-        source="6.3",
-    )
     output: Path = option(Path("runs/base"), "folder of the run; it must hold no run yet")
     seed: int = option(0, "start of every random number", at_least=0, below=2**63)
     dtype: Literal["float32", "float64"] = option("float32", "numbers of parameters and activations")
@@ -207,6 +202,11 @@ class RunConfig:
         unit="seconds",
         above=0,
         may_change=True,
+    )
+    task: Literal["translation", "parsing"] = option(
+        "translation",
+        "what is learned: translation, of lines into lines; parsing, of sentences into their constituency trees",
+        source="6.3",
     )
 
     data: Literal["multi30k", "multi30k-tok", "wmt14-en-de", "wmt14-en-fr", "iwslt14"] | None = option(

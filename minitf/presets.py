@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from minitf.config import PRESETS as EVERYDAY
-from minitf.config import RunConfig
+from minitf.config import ParsingConfig, RunConfig
 
 
 @dataclass(frozen=True)
@@ -290,6 +290,7 @@ _PARSING = _derived(
     beam=21,
     alpha=0.3,
     max_extra_length=300,
+    parsing=ParsingConfig(leaves="tags"),
 )
 _PARSING_SMALL = replace(
     EVERYDAY["small"],

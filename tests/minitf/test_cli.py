@@ -33,7 +33,10 @@ OTHER = {  # words for values that differ from the tiny preset's; where not here
 
 
 def other_words(flag):
-    """A flag with a valid value that is not its default."""
+    """A flag with a valid value that is not its default, after those it needs."""
+    if flag.path[0] == "parsing":
+        needed = ["--task", "parsing", *(["--parsing.trees", "/t.mrg"] if flag.path[1].endswith("_trees") else [])]
+        return [*needed, flag.name, "/a.mrg" if flag.path[1].endswith("trees") else get_args(flag.field.type)[1]]
     kind, _ = without_none(flag.field.type)
     name = flag.path[-1]
     if name in OTHER:
@@ -73,7 +76,8 @@ def test_presets(name):
 def test_every_flag_of_training_sets_its_field_and_no_other(flag):
     words = other_words(flag)
     config, _ = parse_train_args(["--preset", "base", *words] if flag.dest != "preset" else words)
-    expected = {flag.dest} | ({"train"} if "--train" in words else set()) | ({"data"} if "--data" in words else set())
+    needed = {f"--{name}": name for name in ("train", "data", "task", "parsing.trees")}
+    expected = {flag.dest, *(needed[word] for word in words if word in needed)}
     if flag.dest == "preset":
         assert config == PRESETS["small"]
     else:
@@ -291,6 +295,7 @@ def test_every_other_value_must_stay(run, flag):
         words = words[3:]
     if flag.dest == "data_dir":
         words = words[2:]
+    words = words[words.index(flag.name) :] if flag.path[0] == "parsing" else words
     saved, _ = parse_train_args(["--resume", str(run)])
     if flag.name in changeable():
         config, _ = parse_train_args(["--resume", str(run), *words])
