@@ -173,9 +173,7 @@ def count_words(lines: Iterable[str], max_distinct_words: int = MAX_DISTINCT_WOR
     return words
 
 
-def _train(
-    words: Counter[str], vocab_size: int, coverage: float, byte_fallback: bool, symbols: Sequence[str]
-) -> bytes:
+def _train(words: Counter[str], vocab_size: int, coverage: float, byte_fallback: bool, symbols: Sequence[str]) -> bytes:
     with uninterrupted():
         from sentencepiece import SentencePieceTrainer
 

@@ -6,7 +6,6 @@ import time
 from typing import TYPE_CHECKING
 
 from minitf.data.text import read_lines, write_atomically
-from minitf.parsing.evalb import score_trees
 from minitf.parsing.parser import Parser
 
 if TYPE_CHECKING:
@@ -32,7 +31,7 @@ def report_parsing(run: Run, say: Say) -> None:
     elapsed_s = time.perf_counter() - start
     with write_atomically(run.directory.hypotheses_path) as file:
         file.writelines(f"{tree}\n" for tree in trees)
-    score = score_trees(read_lines(gold), map(str, trees)).all
+    score = parser.score(list(read_lines(gold)), list(map(str, trees)))
     run.log.append(
         {
             "step": run.state.step,

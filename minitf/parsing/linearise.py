@@ -24,6 +24,8 @@ from minitf.parsing.words import as_token
 
 ANY_WORD = "XX"
 """The one tag of every word where the parts of speech are not to be learned, and of a word that has got none."""
+PUNCTUATION = frozenset((",", ":", ".", "``", "''", "-LRB-", "-RRB-"))
+"""Words that are their own tag."""
 LOOK_AHEAD = 4
 """Words that a copy may have skipped: a word that is this far on is taken for itself, one further for a misspelling."""
 
@@ -100,6 +102,11 @@ def delinearise(tokens: Iterable[str], words: Sequence[str], leaves: str = "word
     return builder.finish()
 
 
+def untold_tag(word: str) -> str:
+    """The tag of a word whose tag is not said. EVALB takes a sentence for another one if punctuation is no such."""
+    return word if word in PUNCTUATION else ANY_WORD
+
+
 @dataclass
 class _Open:
     """A constituent that is not closed yet."""
@@ -173,7 +180,7 @@ class _FromTags:
             self.repairs.unclosed += 1
             self.pop()
         children = self.stack[0].children
-        left = [Leaf(ANY_WORD, word) for word in self.words[self.used :]]
+        left = [Leaf(untold_tag(word), word) for word in self.words[self.used :]]
         self.repairs.missing_words += len(left)
         if left and len(children) == 1 and isinstance(children[0], Tree):
             only = children[0]
@@ -208,10 +215,10 @@ class _FromWords(_FromTags):
         if text in following:
             for _ in range(following.index(text)):
                 self.repairs.missing_words += 1
-                self.leaf(ANY_WORD)
+                self.leaf(untold_tag(self.words[self.used]))
         else:
             self.repairs.misspelled += 1
-        self.leaf(ANY_WORD)
+        self.leaf(untold_tag(self.words[self.used]))
         self.awaits_tag = True
 
     def tag(self, tag: str) -> None:

@@ -12,12 +12,13 @@ from __future__ import annotations
 import re
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from minitf.data.text import PathLike
 from minitf.errors import UserError
-from minitf.parsing.evalb import Summary, score_trees
+from minitf.parsing.evalb import Parameters, Summary, score_trees
 from minitf.parsing.linearise import Repairs, delinearise
 from minitf.parsing.trees import Tree, clean, trees_of
 from minitf.parsing.words import as_token
@@ -78,11 +79,14 @@ class Parser:
             yield "" if tree is None else str(tree)
 
     def score(self, gold_lines: Sequence[str], parsed_lines: Sequence[str]) -> Summary:
-        """EVALB's figures, by the parameters of COLLINS.prm; traces and function tags of the gold trees do not count.
+        """EVALB's figures, by the parameters of COLLINS.prm, however many sentences are in error.
+
+        Traces and function tags of the gold trees do not count.
 
         Raises: UserError where a line of gold is not one tree
         """
-        return score_trees([_cleaned(line, number) for number, line in enumerate(gold_lines, 1)], parsed_lines).all
+        gold = [_cleaned(line, number) for number, line in enumerate(gold_lines, 1)]
+        return score_trees(gold, parsed_lines, replace(Parameters(), max_errors=len(gold))).all
 
     def summary(self) -> str:
         """`3 of 500 outputs were no trees and were mended: 2 unclosed, 1 missing words`"""

@@ -68,19 +68,19 @@ def brackets_in(path: Path) -> list[str]:
 
 
 def _splits(config: ParsingConfig, errors: str) -> dict[str, Iterable[Tree]]:
-    """The trees of each split, as they stand in the treebank."""
+    """The trees of each split; cleaned ones where one file is cut into several."""
     if config.trees is None:
         from minitf.parsing.grammar import generate_treebank
 
         made = generate_treebank()
         return {"train": made.train, "valid": made.valid, "test": made.test}
-    trees = list(read_trees(config.trees, errors))
+    trees = list(_cleaned(read_trees(config.trees, errors)))
+    count = held_out_count(len(trees)) if config.valid_trees is None or config.test_trees is None else 0
     splits: dict[str, Iterable[Tree]] = {}
     for split, path in (("test", config.test_trees), ("valid", config.valid_trees)):
         if path is not None:
             splits[split] = read_trees(path, errors)
         else:
-            count = held_out_count(len(trees))
             splits[split] = trees[-count:]
             del trees[-count:]
     return {"train": trees, **splits}

@@ -115,6 +115,7 @@ def test_each_repair_of_tags(tokens, words, expected, repairs):
     ("tokens", "words", "expected", "repairs"),
     [
         ("(S a (NN) b )S", "a b", "(TOP (S (NN a) (XX b)))", Repairs()),
+        ("(S a (NN) )S", "a , b .", "(TOP (S (NN a) (, ,) (XX b) (. .)))", Repairs(missing_words=3)),
         ("(S a (NN) c (VB) )S", "a b c", "(TOP (S (NN a) (XX b) (VB c)))", Repairs(missing_words=1)),
         ("(S a (NN) e (VB) )S", "a b", "(TOP (S (NN a) (VB b)))", Repairs(misspelled=1)),
         ("(S (NP a (NN) )NP (VB) )S", "a b", "(TOP (S (NP (NN a)) (XX b)))", Repairs(stray_tags=1, missing_words=1)),
