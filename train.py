@@ -37,13 +37,18 @@ def main(argv: Sequence[str]) -> int:
         from minitf.parallel.join import join, run_as_job
         from minitf.progress import Progress, Silence, say, silent
         from minitf.report.held_out import report_held_out
+        from minitf.report.run_report import RunReport
         from minitf.signals import StopRequest
         from minitf.training import open_run
 
     status = run_as_job(Path(__file__), argv, config)
     if status is not None:
         return status
-    with join(config) as group, open_run(config, resume, say if group.is_first else silent, group) as run:
+    with (
+        join(config) as group,
+        open_run(config, resume, say if group.is_first else silent, group) as run,
+        RunReport(run) as report,
+    ):
         tell = say if group.is_first else silent
         tell(
             f"model: {run.model.parameter_count():,} parameters, vocabulary of {len(run.vocabulary):,}; "
@@ -51,18 +56,20 @@ def main(argv: Sequence[str]) -> int:
         )
         bar = Progress(run.config.max_steps, run.state.step) if group.is_first else Silence()
         with bar as progress, StopRequest(shared=group.reduces) as stop:
-            train(run, progress, stop)
+            train(run, progress, stop, report)
         if run.state.skipped_updates:
             tell(f"{run.state.skipped_updates:,} updates were left out: their loss or gradient was not a number")
         if stop:
+            report.end("stopped", f"go on with: python train.py --resume {run.directory.path}")
             tell(f"stopped after step {run.state.step:,}; go on with: python train.py --resume {run.directory.path}")
             return stop.exit_status
         if group.is_first:
             report_held_out(run, say)
+        report.end("finished")
     return 0
 
 
-def train(run, progress, stop) -> None:
+def train(run, progress, stop, report) -> None:
     """The loop.  Raises: TrainingError where the loss or the gradient is no longer a number."""
     from autograd import random
     from minitf import training
@@ -112,6 +119,7 @@ def train(run, progress, stop) -> None:
         state.elapsed_s = clock.elapsed_s
         if step == 1 or step % config.log_every == 0:
             progress.update(training.log_interval(run), clock.remaining_s(step, config.max_steps))
+            report.refresh()
 
         # ---- 5. validate and save ----
         if training.owes_validation(run):

@@ -6,6 +6,7 @@
     data/                token ids, prepared from the texts
     checkpoints/         step-00001000.safetensors, …
     log.jsonl            one JSON object a line
+    report.html          curves of the log, for a browser
     test.hypotheses      translations of the test text, once training is done
     lock                 held by the process that trains
 
@@ -37,7 +38,8 @@ CHECKPOINTS_NAME = "checkpoints"
 LOG_NAME = "log.jsonl"
 LOCK_NAME = "lock"
 HYPOTHESES_NAME = "test.hypotheses"
-CONTENT_NAMES = (CONFIG_NAME, ENVIRONMENT_NAME, VOCABULARY_NAME, DATA_NAME, CHECKPOINTS_NAME, LOG_NAME)
+REPORT_NAME = "report.html"
+CONTENT_NAMES = (CONFIG_NAME, ENVIRONMENT_NAME, VOCABULARY_NAME, DATA_NAME, CHECKPOINTS_NAME, LOG_NAME, REPORT_NAME)
 
 
 class RunDirectory:
@@ -131,6 +133,10 @@ class RunDirectory:
         return load_config(self.config_path)
 
     @property
+    def report_path(self) -> Path:
+        return self.path / REPORT_NAME
+
+    @property
     def hypotheses_path(self) -> Path:
         return self.path / HYPOTHESES_NAME
 
@@ -192,7 +198,13 @@ class RunDirectory:
                 if folder.exists():
                     shutil.rmtree(folder)
             # in this order, so that what a killed process leaves of it is cleared by the next one
-            for path in (self.log_path, self.vocabulary_path, self.config_path, self.environment_path):
+            for path in (
+                self.report_path,
+                self.log_path,
+                self.vocabulary_path,
+                self.config_path,
+                self.environment_path,
+            ):
                 path.unlink(missing_ok=True)
 
     # ---- Lock ----

@@ -20,10 +20,17 @@ from minitf.files import atomic_write
 
 
 def page(
-    name: str, title: str, data: Mapping[str, Any], *, head: str = "", blobs: Mapping[str, bytes] | None = None
+    name: str,
+    title: str,
+    data: Mapping[str, Any],
+    *,
+    body: str | None = None,
+    head: str = "",
+    blobs: Mapping[str, bytes] | None = None,
 ) -> str:
     """The page `name` of this package, as HTML.
 
+    body: markup; default: the page's own
     data: by the id under which the script finds it; anything that JSON can hold
     blobs: bytes by id, in base64
     head: more markup for the head
@@ -44,7 +51,7 @@ def page(
         f"<style>{style}</style>",
         "</head>",
         "<body>",
-        _asset(f"{name}.html"),
+        _asset(f"{name}.html") if body is None else body,
         *(f'<script type="application/json" id="{key}">{to_json(value)}</script>' for key, value in data.items()),
         *(
             f'<script type="application/octet-stream" id="{key}">{base64.b64encode(value).decode()}</script>'

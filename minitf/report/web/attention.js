@@ -581,7 +581,7 @@ function start() {
   });
   document.addEventListener("themechange", () => { if (shown) render(); });
   addEventListener("resize", () => { if (shown) renderChoice(); });
-  showTheme("auto");
+  startTheme();
   return render();
 }
 

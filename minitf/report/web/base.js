@@ -4,7 +4,9 @@
 const themes = ["auto", "light", "dark"];
 const themeButton = document.getElementById("theme");
 
+// It stands in the address, behind the #, and so outlives a reload.
 function showTheme(theme) {
+  if (location.hash.slice(1) !== theme) location.replace(`#${theme}`);
   if (theme === "auto") delete document.documentElement.dataset.theme;
   else document.documentElement.dataset.theme = theme;
   themeButton.textContent = `Theme: ${theme}`;
@@ -17,6 +19,11 @@ themeButton.addEventListener("click", () => {
 });
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () =>
   document.dispatchEvent(new Event("themechange")));
+
+function startTheme() {
+  const wanted = location.hash.slice(1);
+  showTheme(themes.includes(wanted) ? wanted : "auto");
+}
 
 function isDark() {
   const theme = document.documentElement.dataset.theme;

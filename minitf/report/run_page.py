@@ -1,0 +1,219 @@
+"""report.html: a training run at a glance, made from its log alone."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, fields, is_dataclass
+from html import escape
+from typing import Any
+
+from minitf.config import RunConfig
+from minitf.options import shown
+from minitf.progress import clock
+from minitf.report.chart import Curve, draw_chart, short
+from minitf.report.page import page
+from minitf.report.series import LogSeries, Series, thinned
+
+REFRESH_S = 10
+"""How often a browser looks for a newer page of a run that is under way."""
+SILENT_S = 120.0
+RUNNING, FINISHED, STOPPED, FAILED = "training", "finished", "stopped", "failed"
+HOVERED_POINTS = 400  # of a curve, for the figures under the pointer
+
+
+@dataclass(frozen=True)
+class Chart:
+    """What one part of the page shows."""
+
+    title: str
+    curves: list[Curve]
+    about: str
+    may_be_log: bool = False
+    from_zero: bool = False
+    missing: str = "nothing logged yet"
+
+
+def run_page(
+    log: LogSeries, config: RunConfig, name: str, status: str, *, note: str = "", parameters: int | None = None
+) -> str:
+    """The page as HTML.
+
+        status: SILENT_S = 120.0
+    RUNNING, FINISHED, STOPPED or FAILED; note: more about it; parameters: of the model, if known
+    """
+    charts = charts_of(log)
+    body = "\n".join(
+        [
+            _header(log, config, name, status, note),
+            f'<div class="tiles">{"".join(tiles(log, parameters))}</div>',
+            '<main class="charts">',
+            *(_card(chart, number) for number, chart in enumerate(charts)),
+            "</main>",
+            _settings(config),
+        ]
+    )
+    reload = f'<noscript><meta http-equiv="refresh" content="{REFRESH_S}"></noscript>' if status == RUNNING else ""
+    data = {
+        "charts": [[_points(curve) for curve in chart.curves] for chart in charts],
+        "times": {"refresh_s": REFRESH_S, "silent_s": _silent_s(log)},
+    }
+    return page("run", f"{name} · training", data, body=body, head=reload)
+
+
+def charts_of(log: LogSeries) -> list[Chart]:
+    """What there is to see, the most telling first."""
+    bleu = [Curve("validation", log["valid_bleu"], "valid"), Curve("test", log["bleu"], "test")]
+    missing = "Measured on the test text when training ends; at every validation with --valid-metric bleu."
+    return [
+        Chart(
+            "Loss",
+            [Curve("training", log["loss"], "train"), Curve("validation", log["valid_loss"], "valid")],
+            "nats a token; labels are smoothed in training only",
+        ),
+        Chart(
+            "Perplexity",
+            [Curve("training", log["perplexity"], "train"), Curve("validation", log["valid_perplexity"], "valid")],
+            "a subword, without label smoothing",
+            may_be_log=True,
+        ),
+        Chart("BLEU", bleu, "higher is better", missing=missing),
+        Chart("Learning rate", [Curve("learning rate", log["learning_rate"], "rate")], "of Adam", from_zero=True),
+        Chart(
+            "Speed",
+            [Curve("target tokens/s", log["target_tokens_per_s"], "speed")],
+            "target tokens a second",
+            from_zero=True,
+        ),
+        Chart(
+            "Gradient norm",
+            [Curve("gradient norm", log["gradient_norm"], "norm")],
+            "of the mean loss of a token",
+            may_be_log=True,
+        ),
+    ]
+
+
+def _silent_s(log: LogSeries) -> float:
+    """After so long without news a run is no longer believed to be under way: several times its usual pause."""
+    elapsed = log["elapsed_s"].values[-20:]
+    pauses = [after - before for before, after in itertools.pairwise(elapsed)]
+    return max(SILENT_S, 5 * max(pauses, default=0.0))
+
+
+# ---- Parts -------------------------------------------------------------------------------------------------------
+
+
+def _header(log: LogSeries, config: RunConfig, name: str, status: str, note: str) -> str:
+    step = int(log.newest.get("step", 0))
+    now = time.time()
+    updated = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(now))
+    done = config.max_steps if status == FINISHED else min(step, config.max_steps)
+    of_all = f"step {step:,} of {config.max_steps:,}"
+    left = f", {remaining}" if status == RUNNING and (remaining := _remaining(log, config)) else ""
+    epoch = f", epoch {int(log.newest['epoch']) + 1}" if "epoch" in log.newest else ""
+    return (
+        f'<header><h1>{escape(name)}</h1><span class="pill {status}" id="status">{status}</span>'
+        f'<span class="soft">{of_all}{epoch}{left}</span>'
+        f'<time class="soft push" id="updated" datetime="{now:.0f}">{updated}</time>'
+        '<button type="button" id="theme" class="no-print">Theme: auto</button></header>'
+        f'<progress max="{config.max_steps}" value="{done}" aria-label="steps done"></progress>'
+        + (f'<p class="note">{escape(note)}</p>' if note else "")
+        + '<p class="problem" id="problem" role="alert" hidden></p>'
+    )
+
+
+def _remaining(log: LogSeries, config: RunConfig) -> str:
+    """The time left by the pace so far, or by the limit of minutes."""
+    step, elapsed_s = log.newest.get("step"), log.newest.get("elapsed_s")
+    if not step or not elapsed_s:
+        return ""
+    left_s = (config.max_steps - step) * elapsed_s / step
+    if config.max_minutes is not None:
+        left_s = min(left_s, config.max_minutes * 60 - elapsed_s)
+    return f"about {clock(max(0.0, left_s))} left"
+
+
+def tiles(log: LogSeries, parameters: int | None) -> Iterator[str]:
+    """The newest figures, large."""
+    newest = log.newest
+    yield _tile("training loss", _newest(log["loss"], 4), "")
+    best, best_step = _best(log["valid_perplexity"], min)
+    if best_step:
+        yield _tile("best validation perplexity", f"{best:.4g}", f"at step {best_step:,.0f}")
+    best, best_step = _best(log["valid_bleu"], max)
+    if best_step:
+        yield _tile("best validation BLEU", f"{best:.2f}", f"at step {best_step:,.0f}")
+    if len(log["bleu"]):
+        yield _tile("test BLEU", f"{log['bleu'].values[-1]:.2f}", str(newest.get("signature", "")).replace("|", " "))
+    yield _tile("target tokens a second", _newest(log["target_tokens_per_s"], 4), "")
+    yield _tile("learning rate", _newest(log["learning_rate"], 3), "")
+    if "elapsed_s" in newest:
+        yield _tile("trained for", clock(newest["elapsed_s"]), _tokens(log))
+    if parameters is not None:
+        yield _tile("parameters", short(parameters), f"{parameters:,}")
+    if newest.get("skipped_updates"):
+        yield _tile("updates left out", f"{newest['skipped_updates']:,}", "loss or gradient was not a number", "bad")
+
+
+def _tile(name: str, value: str, more: str, kind: str = "") -> str:
+    return (
+        f'<div class="tile {kind}"><span>{escape(name)}</span><b>{escape(value)}</b><small>{escape(more)}</small></div>'
+    )
+
+
+def _newest(series: Series, digits: int) -> str:
+    if not len(series):
+        return "–"
+    value = series.values[-1]
+    return f"{value:,.0f}" if value >= 1000 else f"{value:.{digits}g}"
+
+
+def _best(series: Series, choose: Any) -> tuple[float, float]:
+    """(value, step) of the best finite value; (0, 0) where there is none."""
+    finite = [(v, s) for v, s in zip(series.values, series.steps, strict=True) if math.isfinite(v)]
+    return choose(finite, key=lambda pair: pair[0]) if finite else (0.0, 0.0)
+
+
+def _tokens(log: LogSeries) -> str:
+    """How much has been learned from, over all intervals of the log."""
+    return f"{short(sum(log['target_tokens'].values))} target tokens"
+
+
+def _card(chart: Chart, number: int) -> str:
+    picture = draw_chart(chart.curves, chart.title, may_be_log=chart.may_be_log, from_zero=chart.from_zero)
+    present = [curve for curve in chart.curves if len(curve.series)]
+    legend = "".join(f'<span class="key {curve.colour}">{escape(curve.name)}</span>' for curve in present)
+    content = picture or f'<p class="missing">{escape(chart.missing)}</p>'
+    return (
+        f'<section class="card chart" data-chart="{number}" tabindex="0" aria-label="{escape(chart.title)}">'
+        f'<h2>{escape(chart.title)}</h2><span class="soft about">{escape(chart.about)}</span>'
+        f'<span class="legend">{legend if len(chart.curves) > 1 else ""}</span>{content}'
+        '<output class="reading"></output></section>'
+    )
+
+
+def _points(curve: Curve) -> dict[str, Any]:
+    points = thinned(curve.series, HOVERED_POINTS)
+    return {
+        "name": curve.name,
+        "colour": curve.colour,
+        "steps": points.steps,
+        "values": [float(f"{v:.5g}") for v in points.means],
+    }
+
+
+def _settings(config: RunConfig) -> str:
+    rows = "".join(f"<tr><th>{escape(name)}</th><td>{escape(value)}</td></tr>" for name, value in _flat(config, ""))
+    return f'<details class="card"><summary>Settings</summary><table>{rows}</table></details>'
+
+
+def _flat(config: Any, prefix: str) -> Iterator[tuple[str, str]]:
+    for each in fields(config):
+        value = getattr(config, each.name)
+        if is_dataclass(value):
+            yield from _flat(value, f"{prefix}{each.name}.")
+        else:
+            yield f"{prefix}{each.name}", shown(value, quote=False)

@@ -1,0 +1,121 @@
+"""Curves as SVG."""
+
+import itertools
+import math
+import re
+from xml.etree import ElementTree
+
+import pytest
+
+from minitf.report.chart import (
+    BOTTOM,
+    HEIGHT,
+    LEFT,
+    MOST_POINTS,
+    RIGHT,
+    TOP,
+    WIDTH,
+    Curve,
+    Scale,
+    draw_chart,
+    short,
+    ticks,
+)  # fmt: skip
+from minitf.report.series import Series
+
+
+def series(*values, every=1):
+    made = Series()
+    for i, value in enumerate(values, start=1):
+        made.add(i * every, value)
+    return made
+
+
+def points(text):
+    return [tuple(map(float, pair.split(","))) for pair in text.split()]
+
+
+def lines(svg):
+    return [points(each.get("points")) for each in ElementTree.fromstring(svg).iter("polyline")]
+
+
+def test_a_curve_is_where_its_values_are():
+    svg = draw_chart([Curve("a", series(0, 5, 10), "train")], "title", from_zero=True)
+    (line,) = lines(svg)
+    right, floor = WIDTH - RIGHT, HEIGHT - BOTTOM
+    assert [x for x, _ in line] == pytest.approx([LEFT + (right - LEFT) * step / 3 for step in (1, 2, 3)], abs=0.1)
+    top = floor - (floor - TOP) * 10 / 10.5
+    assert [y for _, y in line] == pytest.approx([floor, (floor + top) / 2, top], abs=0.1)
+    assert len(list(ElementTree.fromstring(svg).iter("circle"))) == 3
+
+
+def test_everything_stays_inside(monkeypatch):
+    for values in ([1], [0], [-3, -3], [1e-9, 1e12], [5, math.nan, 7], [1e-300], [-1e300, 1e300], [3] * 5000):
+        for options in ({}, {"may_be_log": True}, {"from_zero": min(v for v in values if v == v) >= 0}):
+            svg = draw_chart([Curve("a", series(*values, every=7), "train")], "title", **options)
+            for line in lines(svg):
+                assert len(line) <= MOST_POINTS
+                for x, y in line:
+                    assert LEFT <= x <= WIDTH - RIGHT
+                    assert TOP - 0.05 <= y <= HEIGHT - BOTTOM + 0.05
+
+
+def test_nothing_to_draw():
+    assert draw_chart([Curve("a", Series(), "train"), Curve("b", series(math.nan), "valid")], "title") == ""
+
+
+def test_a_wide_span_is_logarithmic_where_it_may_be():
+    curves = [Curve("a", series(1, 10, 100, 1000), "train")]
+    (log,) = lines(draw_chart(curves, "title", may_be_log=True))
+    steps = [before[1] - after[1] for before, after in itertools.pairwise(log)]
+    assert steps == pytest.approx([steps[0]] * 3, abs=0.2)
+    (linear,) = lines(draw_chart(curves, "title"))
+    assert linear[1][1] - linear[0][1] != pytest.approx(linear[2][1] - linear[1][1], abs=1)
+
+
+def test_many_points_are_thinned_and_their_spread_shown():
+    values = [1 + (i % 2) for i in range(4 * MOST_POINTS)]
+    svg = draw_chart([Curve("a", series(*values), "train")], "title")
+    root = ElementTree.fromstring(svg)
+    assert len({y for _, y in lines(svg)[0]}) == 1  # the mean is the same everywhere
+    (band,) = root.iter("polygon")
+    heights = {y for _, y in points(band.get("points"))}
+    assert len(heights) == 2
+    assert min(heights) < lines(svg)[0][0][1] < max(heights)
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "expected"),
+    [
+        (0, 10, [0, 2, 4, 6, 8, 10]),
+        (0.3, 1.01, [0.4, 0.6, 0.8, 1.0]),
+        (-1, 1, [-1, -0.5, 0, 0.5, 1]),
+        (0, 2799, [0, 1000, 2000]),
+        (35, 38.6, [35, 36, 37, 38]),
+    ],
+)
+def test_ticks_are_round_numbers_inside(low, high, expected):
+    assert ticks(Scale(low, high, 0, 1)) == pytest.approx(expected)
+
+
+def test_ticks_of_a_logarithmic_scale():
+    assert ticks(Scale(1.5, 120, 0, 1, is_log=True)) == pytest.approx([2, 5, 10, 20, 50, 100])
+    assert ticks(Scale(4.5, 8000, 0, 1, is_log=True)) == pytest.approx([5, 10, 50, 100, 500, 1000, 5000])
+    assert ticks(Scale(1, 1e6, 0, 1, is_log=True)) == pytest.approx([10.0**i for i in range(7)])
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0, "0"), (2.5, "2.5"), (1200, "1,200"), (25_000, "25k"), (1.5e6, "1.5M"), (3e9, "3G"), (0.0005, "5e-4"),
+        (-0.00025, "-2.5e-4"), (0.0015, "0.0015"), (36.7253, "36.73"), (-12_000, "-12k"), (1e15, "1e+15"),
+    ],
+)  # fmt: skip
+def test_short_numbers(value, text):
+    assert short(value) == text
+
+
+def test_names_are_text():
+    svg = draw_chart([Curve("a", series(1, 2), "train")], '<b>"&')
+    assert ElementTree.fromstring(svg).get("aria-label") == '<b>"&'
+    assert not re.search("style=", svg)  # the page's policy forbids it

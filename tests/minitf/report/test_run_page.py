@@ -1,0 +1,194 @@
+"""report.html as text, and in a browser."""
+
+import json
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from minitf.config import PRESETS
+from minitf.report.run_page import FAILED, FINISHED, RUNNING, run_page
+from minitf.report.series import LogSeries
+from tests.minitf.report.test_attention_page import Scripts
+
+CONFIG = replace(PRESETS["tiny"], max_steps=1000)
+
+
+def records(last):
+    """Lines of a log up to a step, as a run writes them."""
+    for step in range(20, last + 1, 20):
+        yield {
+            "step": step, "epoch": step // 300, "loss": 8 * step**-0.2, "perplexity": 3000 / step, "target_tokens": 900,
+            "gradient_norm": 1 + 10 / step, "target_tokens_per_s": 5000.0 + step, "elapsed_s": 2.0 * step,
+            "learning_rate": min(step, 100) / 1e5, "skipped_updates": 0,
+        }  # fmt: skip
+        if step % 100 == 0:
+            valid = {"valid_loss": 7 * step**-0.2, "valid_perplexity": 2500 / step, "valid_bleu": step / 20}
+            yield {"step": step, "epoch": step // 300, **valid, "elapsed_s": 2.0 * step}
+
+
+@pytest.fixture
+def log_of(tmp_path):
+    """What a log with these records reads as."""
+
+    def make(*lines):
+        path = tmp_path / "log.jsonl"
+        path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+        log = LogSeries(path)
+        log.read_on()
+        return log
+
+    return make
+
+
+@pytest.fixture
+def log(log_of):
+    return log_of(*records(600))
+
+
+# ---- The text ----------------------------------------------------------------------------------------------------
+
+
+def test_the_newest_figures_are_there(log):
+    text = run_page(log, CONFIG, "runs/x", RUNNING, parameters=1_516_544)
+    for figure in (
+        "step 600 of 1,000",
+        "epoch 3",
+        "about 13:20 left",
+        "4.167",
+        "at step 600",
+        "30.00",
+        "5,600",
+        "20:00",
+        "1,516,544",
+    ):
+        assert figure in text, figure
+    assert text.count("<polyline") == 8  # loss, perplexity (two each), validation BLEU, rate, speed, gradient norm
+    assert "27k target tokens" in text
+
+
+def test_a_run_under_way_looks_for_news_and_one_that_ended_does_not(log):
+    assert 'http-equiv="refresh"' in run_page(log, CONFIG, "x", RUNNING)
+    for status in (FINISHED, FAILED):
+        text = run_page(log, CONFIG, "x", status, note="because")
+        assert 'http-equiv="refresh"' not in text
+        assert f">{status}</span>" in text
+        assert "because" in text
+
+
+def test_what_is_not_known_yet_is_left_out(log_of):
+    text = run_page(log_of(), CONFIG, "x", RUNNING)
+    assert "step 0 of 1,000" in text
+    assert "<svg" not in text
+    assert text.count("nothing logged yet") == 5
+    assert "--valid-metric bleu" in text
+    first = run_page(log_of(next(records(20))), CONFIG, "x", RUNNING)
+    assert first.count("<svg") == 5
+
+
+def test_figures_that_are_no_numbers(log_of):
+    record = {**next(records(20)), "loss": "nan", "perplexity": "inf", "gradient_norm": "nan", "skipped_updates": 3}
+    text = run_page(log_of(record, {"step": 20, "valid_loss": "nan", "valid_perplexity": "inf"}), CONFIG, "x", FAILED)
+    assert "best validation" not in text
+    assert "updates left out" in text
+    assert ">nan<" in text
+
+
+def test_the_test_score_has_its_signature(log_of):
+    log = log_of(*records(100), {"step": 100, "bleu": 36.7253, "exact_match": 0.1, "signature": "nrefs:1|tok:13a"})
+    text = run_page(log, CONFIG, "x", FINISHED)
+    assert "36.73" in text
+    assert "nrefs:1 tok:13a" in text
+
+
+def test_hostile_names_stay_text(log_of):
+    log = log_of(*records(20), {"step": 20, "bleu": 1, "signature": "<script>1</script>"})
+    hostile = replace(CONFIG, output=Path("<img src=x>"))
+    found = Scripts(run_page(log, hostile, "runs/<script>&'\"", FAILED, note="</p><b>"))
+    harmless = Scripts(run_page(log, CONFIG, "runs/x", FAILED, note="note"))
+    assert found.tags == harmless.tags
+    assert "style=" not in run_page(log, CONFIG, "x", RUNNING)  # the page's policy forbids it
+
+
+# ---- In a browser ------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def opened(chromium, log, tmp_path):
+    path = tmp_path / "report.html"
+    path.write_text(run_page(log, CONFIG, "runs/x", FINISHED), encoding="utf-8")
+    chromium.complaints()
+    chromium.requests()
+    chromium.prefer("light")
+    chromium.open(path, 1400, 1200)
+    yield chromium
+    assert chromium.complaints() == []
+    assert [each for each in chromium.requests() if each not in (path.as_uri(), "data:,")] == []
+
+
+READINGS = "return [...document.querySelectorAll('.reading')].map((each) => each.textContent)"
+
+
+def test_pointing_at_a_curve_reads_all_of_them(opened, screenshots):
+    assert opened.run(READINGS) == [""] * 6
+    light = opened.screenshot(screenshots / "report.png")
+    opened.hover('[data-chart="0"] svg')  # its middle
+    readings = opened.run(READINGS)
+    step, rest = readings[0].removeprefix("step ").split(": ")
+    assert int(step) == pytest.approx(600 * (320 - 58) / (640 - 58 - 12), abs=3)
+    assert rest.startswith(f"training {8 * 280**-0.2:.4g} (step 280), validation ")
+    assert f"training {3000 / 280:.4g} (step 280), validation {2500 / 300:.4g} (step 300)" in readings[1]
+    assert "validation 15 (step 300)" in readings[2]
+    assert "0.001 (step 280)" in readings[3]
+    assert "5,280" in readings[4]
+    assert opened.run("return document.querySelectorAll('.cursor').length") == 6
+    opened.hover("h1")
+    assert opened.run(READINGS) == [""] * 6
+    opened.prefer("dark")
+    assert opened.screenshot(screenshots / "report-dark.png") != light
+
+
+def test_the_keyboard_reads_too(opened):
+    opened.run("document.querySelector('[data-chart=\"1\"]').focus()")
+    opened.press("End")
+    assert opened.run(READINGS)[1] == "step 600: training 5, validation 4.167"
+    opened.press("Left")
+    assert opened.run(READINGS)[1].startswith("step 588: ")
+    opened.press("Tab")
+    assert opened.run(READINGS)[1] == ""
+
+
+def test_the_theme_outlives_a_reload(opened):
+    dark = "getComputedStyle(document.body).backgroundColor === 'rgb(21, 23, 27)'"
+    assert not opened.run(f"return {dark}")
+    opened.click("#theme")
+    opened.click("#theme")
+    opened.wait_for(dark)
+    opened.run("location.reload()")
+    opened.wait_for(f"document.readyState === 'complete' && {dark}")
+    assert opened.run("return document.getElementById('theme').textContent") == "Theme: dark"
+
+
+def test_a_page_of_a_run_under_way_renews_itself(chromium, log_of, tmp_path, monkeypatch):
+    monkeypatch.setattr("minitf.report.run_page.REFRESH_S", 0.2)
+    path = tmp_path / "report.html"
+    path.write_text(run_page(log_of(*records(100)), CONFIG, "x", RUNNING), encoding="utf-8")
+    chromium.open(path)
+    assert "step 100 of" in chromium.run("return document.querySelector('header').textContent")
+    path.write_text(run_page(log_of(*records(200)), CONFIG, "x", FINISHED), encoding="utf-8")
+    chromium.wait_for("document.querySelector('header')?.textContent.includes('step 200 of')")
+    assert chromium.run("return document.getElementById('status').textContent") == "finished"
+
+
+def test_a_run_that_went_silent_is_told(chromium, log, tmp_path, monkeypatch):
+    path = tmp_path / "report.html"
+    for age, status in ((60, "training"), (900, "silent")):
+        then = time.time() - age
+        with monkeypatch.context() as patch:
+            patch.setattr(time, "time", lambda then=then: then)
+            path.write_text(run_page(log, CONFIG, "x", RUNNING), encoding="utf-8")
+        chromium.open(path)
+        chromium.wait_for("document.getElementById('updated').textContent.includes(' ago')")
+        assert chromium.run("return document.getElementById('status').textContent") == status
+        assert chromium.run("return document.getElementById('problem').hidden") == (status == "training")
