@@ -8,6 +8,7 @@ import time
 
 import pytest
 
+from minitf import training
 from minitf.cli import run_command
 from minitf.report import __main__ as program
 from minitf.report import run_report
@@ -62,7 +63,8 @@ def test_a_killed_and_resumed_run_shows_what_the_log_has(ground):
 
 def test_a_run_that_fails_says_why(ground, monkeypatch):
     run = ground.new()
-    monkeypatch.setattr("minitf.optim.global_norm", lambda parameters: float("nan"))
+    real = training.batch_loss
+    monkeypatch.setattr(training, "batch_loss", lambda *given: tuple(each * float("nan") for each in real(*given)))
     assert call([*ground.flags, "--output", str(run)]) == 1
     assert status_of(run) == "failed"
     assert "training diverged: step 1 has loss" in (run / "report.html").read_text(encoding="utf-8")
