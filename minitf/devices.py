@@ -20,7 +20,7 @@ def parse_devices(devices: str) -> tuple[str, int]:
 
     Raises: UserError for anything else.
     """
-    match = re.fullmatch(r"(cpu:)?(\d{1,4})", devices)
+    match = re.fullmatch(r"(cpu:)?([0-9]{1,4})", devices)
     if not match or not 1 <= int(match[2]) <= MAX_PROCESSES:
         raise UserError(
             f"devices={devices!r} is no number of devices; choose 8 for eight GPUs of this host, or cpu:4 for four "

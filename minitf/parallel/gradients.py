@@ -82,6 +82,7 @@ class ReducedGradients(Gradients):
         self._bucket_of = {id(p): number for number, (bucket, _) in enumerate(self.buckets) for p in bucket}
         self._thread = None if group.overlaps_itself else ThreadPoolExecutor(1, "all-reduce")
         self._sent: list[Future[None]] = []
+        self._next = len(self.buckets)  # which is summed next; none, as no update has begun
         self._remaining: dict[int, int] = {}  # backward passes to come, of each parameter
         self._incomplete: list[int] = []  # parameters of each bucket that still wait for one
         for parameter in parameters:

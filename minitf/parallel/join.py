@@ -35,7 +35,9 @@ def run_as_job(program: Path, argv: Sequence[str], config: RunConfig) -> int | N
             f"devices={config.devices!r} starts processes, and mpiexec has started this one already; choose --devices "
             "none, or leave mpiexec out"
         )
-    _, size = parse_devices(config.devices)
+    kind, size = parse_devices(config.devices)
+    if kind == "cuda":
+        _cupy(f"cuda:{size - 1}")
     return launch(program, argv, size, config.rank_timeout)
 
 
@@ -102,16 +104,16 @@ def _on_devices(group: Group, config: RunConfig, launched: bool) -> Group:
             "which gives each its own"
         )
     device = kind if kind != "cuda" else f"cuda:{group.local_rank}"
-    return NcclGroup(group, _cupy(device), device)
+    xp = _cupy(device)
+    xp.cuda.Device(int(device.partition(":")[2])).use()
+    return NcclGroup(group, xp, device)
 
 
 def _cupy(device: str) -> Any:
-    """CuPy, with this device in use.  Raises: UserError where there is none such."""
+    """The CuPy of a GPU.  Raises: UserError where there is no such GPU."""
     from autograd.backend import get_backend
 
     try:
-        xp = get_backend(device).xp
+        return get_backend(device).xp
     except ValueError as error:
         raise UserError(f"{error}; choose fewer --devices, or --devices cpu:N") from None
-    xp.cuda.Device(int(device.partition(":")[2])).use()
-    return xp

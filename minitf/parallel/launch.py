@@ -124,7 +124,8 @@ class Launcher:
 
     def _look(self) -> Failure | None:
         """A process that has gone and not said that it was done; one that a signal has ended first of all."""
-        gone = [rank for rank, worker in self.workers.items() if worker.poll() not in (None, 0)]
+        gone = [rank for rank, worker in self.workers.items() if worker.poll() is not None]
+        gone = [rank for rank in gone if not self.coordinator.is_done(rank)]
         gone.sort(key=lambda rank: self.workers[rank].returncode > 0)
         return self._end_of(gone[0]) if gone else None
 
@@ -139,7 +140,7 @@ class Launcher:
             last = self.coordinator.listen(0.01)
             if last is not None and last.reason != "has died":
                 return last
-        return None if status == 0 and self.coordinator.is_done(rank) else Failure(rank, died(status), max(status, 1))
+        return None if self.coordinator.is_done(rank) else Failure(rank, died(status), max(status, 1))
 
     def _pass_on(self, number: int, frame: FrameType | None) -> None:
         """Rank 0 finishes its step and saves, and the others with it; the third time, everything ends at once."""

@@ -21,6 +21,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 BEAT_S = 0.5
+START_S = 60.0
+"""Python and NumPy may take so long to start, from a slow disk, on a machine with much to do."""
+
 AT_WORK_S = 0.02
 """Seconds of processor time that tell work from a process that only says that it is alive."""
 
@@ -140,6 +143,7 @@ class _Sign:
     cpu_s: float = 0.0
     waits: bool = False
     at: str = "its start"
+    has_spoken: bool = False
     done: bool = False
 
 
@@ -187,6 +191,8 @@ class Coordinator:
     def hear(self, rank: int, message: Message, now: float) -> Failure | None:
         """Take note of a message."""
         sign = self._signs[rank]
+        if not sign.has_spoken:
+            sign.has_spoken, sign.moved_s = True, now
         sign.heard_s = now
         if "failed" in message:
             return Failure(rank, message["failed"], message["status"])
@@ -208,12 +214,14 @@ class Coordinator:
         self._last_look_s = now
         at_work = {rank: sign for rank, sign in self._signs.items() if not sign.done}
         for rank, sign in at_work.items():
-            if now - sign.heard_s > self.timeout_s:
-                return Failure(rank, f"has not been heard of for {self.timeout_s:g} seconds, when it was in {sign.at}")
+            limit_s = self.timeout_s if sign.has_spoken else max(self.timeout_s, START_S)
+            if now - sign.heard_s > limit_s:
+                return Failure(rank, f"has not been heard of for {limit_s:g} seconds, when it was in {sign.at}")
+        at_work = {rank: sign for rank, sign in at_work.items() if sign.has_spoken}
         for rank, sign in at_work.items():
             if not sign.waits and now - sign.moved_s > self.timeout_s:
                 return Failure(rank, f"has stood still for {self.timeout_s:g} seconds in {sign.at}")
-        if at_work and all(now - sign.moved_s > self.timeout_s for sign in at_work.values()):
+        if len(at_work) == len(self._signs) and all(now - sign.moved_s > self.timeout_s for sign in at_work.values()):
             places = ", ".join(f"rank {rank} in {sign.at}" for rank, sign in at_work.items())
             return Failure(None, f"all processes have waited for each other for {self.timeout_s:g} seconds: {places}")
         return None
