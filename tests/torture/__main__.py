@@ -10,13 +10,16 @@ from __future__ import annotations
 
 import argparse
 import os
+import pickle
 import random
 import sys
 import time
+import traceback
 from collections.abc import Callable
 from pathlib import Path
 
 from autograd.backend import CPU
+from autograd.backend.cpu import available_cores
 from tests.torture import faults, fuzz, kills
 from tests.torture.faults import make_halfway
 from tests.torture.kills import Ground, Tally, prepared_ground
@@ -31,6 +34,7 @@ def main() -> int:
     parser.add_argument("--examples", type=int, default=10_000, help="hostile inputs for loaders and translation")
     parser.add_argument("--share", type=float, default=1.0, help="of everything else, 0 to 1")
     parser.add_argument("--only", default="", help="faults whose name holds this")
+    parser.add_argument("--jobs", type=int, default=available_cores(), help="processes that share the work")
     parser.add_argument("--seed", type=int, default=random.randrange(1_000_000), help="of everything random")
     args = parser.parse_args()
     draw = random.Random(args.seed)
@@ -45,7 +49,8 @@ def main() -> int:
             *plan_faults(ground, halfway, args.share, draw),
             *plan_fuzz(ground, halfway, args.examples, draw),
         ]
-        tallies = [carry_out(name, act) for name, act in plan if args.only in name]
+        plan = [(name, act) for name, act in plan if args.only in name]
+        tallies = share_out(plan, args.jobs, ground, lambda name: draw.seed(f"{args.seed} {name}"))
     report(tallies, time.perf_counter() - start)
     return exit_status(tallies)
 
@@ -53,6 +58,42 @@ def main() -> int:
 def exit_status(tallies: list[Tally]) -> int:
     """0 if nothing was lost and everything was tried."""
     return int(any(tally.lost or not tally.tried or tally.survived != tally.tried for tally in tallies))
+
+
+def share_out(plan: list[Entry], jobs: int, ground: Ground, reseed: Callable[[str], None]) -> list[Tally]:
+    """Carry out a plan in several processes, each taking the next entry when it is done with one; in the plan's order.
+
+    reseed: called with the name of an entry, so that what it draws depends on nothing that went before
+    """
+    queue, numbers = os.pipe()
+    os.write(numbers, bytes(range(len(plan))))  # who reads a byte has that entry to himself
+    os.close(numbers)
+
+    def work(worker: int) -> None:
+        ground.made = (worker + 1) * 1_000_000  # so that no two processes make runs of one name
+        while taken := os.read(queue, 1):
+            name, act = plan[taken[0]]
+            reseed(name)
+            (ground.folder / f"tally-{taken[0]}").write_bytes(pickle.dumps(carry_out(name, act)))
+
+    workers = [fork(lambda worker=worker: work(worker)) for worker in range(jobs)]
+    statuses = [os.waitpid(pid, 0)[1] for pid in workers]
+    os.close(queue)
+    kills.check(not any(statuses), f"processes of the torture itself ended with {statuses}")
+    return [pickle.loads((ground.folder / f"tally-{number}").read_bytes()) for number in range(len(plan))]
+
+
+def fork(work: Callable[[], None]) -> int:
+    """The number of a process that does `work`; it ends with 1 after an error that nothing foresees."""
+    sys.stdout.flush()
+    if pid := os.fork():
+        return pid
+    try:
+        work()
+        os._exit(0)
+    except BaseException:
+        traceback.print_exc()
+        os._exit(1)
 
 
 def carry_out(name: str, act: Callable[[Tally], None]) -> Tally:

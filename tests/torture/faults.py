@@ -250,7 +250,7 @@ def full_disk_by_limit(ground: Ground, tally: Tally, draw: random.Random, trials
 @contextmanager
 def small_disk(ground: Ground, size: int) -> Iterator[Path | None]:
     """A file system in memory of so many bytes; None where we may not make one."""
-    place = ground.folder / "disk"
+    place = ground.folder / f"disk-{os.getpid()}"
     place.mkdir(exist_ok=True)
     made = subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "minitf-test", place], capture_output=True)
     if made.returncode:
