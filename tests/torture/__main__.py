@@ -15,6 +15,7 @@ import random
 import sys
 import time
 import traceback
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 
@@ -86,7 +87,10 @@ def share_out(plan: list[Entry], jobs: int, ground: Ground, reseed: Callable[[st
 def fork(work: Callable[[], None]) -> int:
     """The number of a process that does `work`; it ends with 1 after an error that nothing foresees."""
     sys.stdout.flush()
-    if pid := os.fork():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # of threads: those of BLAS know about forks
+        pid = os.fork()
+    if pid:
         return pid
     try:
         work()
