@@ -197,6 +197,20 @@ class CheckpointStore:
                 if step != but:
                     self.best_path(step).unlink()
 
+    def check_best(self, step: int, warn: Callable[[str], None]) -> None:
+        """Tell `warn` if the weights of the best validation are damaged, and rename them to `….damaged`.
+
+        Nothing but a validation that is better still gives such weights again.
+        """
+        path = self.best_path(step)
+        if not path.exists():
+            return
+        try:
+            verify(path)
+        except DamagedCheckpointError as error:
+            warn(f"{error}; there are weights of a best validation again after the next better one")
+            self._set_aside([path])
+
     # ---- Finding one ----
 
     def load(self, step: int, prefix: str = "") -> tuple[dict[str, Array], dict[str, Any]]:
@@ -229,17 +243,16 @@ class CheckpointStore:
                 warn(str(error))
             else:
                 if self.keep is not None:
-                    self._set_aside([each for each in steps if each > step])
+                    self._set_aside([self.path(each) for each in steps if each > step])
                     self._delete_superseded(self.keep)  # as the process that saved it may not have come to
                 return found
         if steps:
             raise CheckpointError(f"none of the {len(steps)} checkpoints in {self.folder} is whole; start another run")
         return None
 
-    def _set_aside(self, steps: Sequence[int]) -> None:
+    def _set_aside(self, paths: Sequence[Path]) -> None:
         with os_errors_explained(f"rename checkpoints in {self.folder}", CheckpointError):
-            for step in steps:
-                path = self.path(step)
+            for path in paths:
                 os.replace(path, path.with_name(path.name + ".damaged"))
-            if steps:
+            if paths:
                 sync_folder(self.folder)

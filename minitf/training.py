@@ -487,6 +487,7 @@ def restore(run: Run, say: Say) -> None:
         raise UserError(f"the last checkpoint of {run.directory.path} does not fit this run: {error}") from error
     run.state = state
     run.checkpoints.forget_best(but=state.best_step)
+    run.checkpoints.check_best(state.best_step, lambda message: say(f"warning: {message}"))
     run.log.truncate_to(state.log_offset, lambda message: say(f"warning: {message}"))
     say(f"resumed after step {state.step:,}")
 

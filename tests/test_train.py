@@ -20,6 +20,7 @@ from minitf.cli import run_command
 from minitf.config import load_config
 from minitf.rundir import read_log
 from minitf.state import CLOCK_KEYS
+from tests.torture.faults import flip
 from tests.torture.runs import call, differences, fingerprint, write_corpus
 
 PROGRAM = Path(train.__file__)
@@ -154,6 +155,17 @@ def test_a_run_can_be_moved_and_needs_nothing_else(ground, copy, tmp_path, monke
     monkeypatch.delenv("OPENBLAS_NUM_THREADS", raising=False)
     assert call(["--resume", "elsewhere", "--max-steps", "13"]) == 0
     same_as_reference(ground, moved)
+
+
+def test_damaged_weights_of_the_best_validation_are_told(ground, copy, capsys):
+    best = checkpoint.CheckpointStore(copy / "checkpoints").best_path(state_of(copy, 9)["best_step"])
+    flip(best, best.stat().st_size - 1, 0)
+    assert call(["--resume", str(copy), "--max-steps", "10"]) == 0
+    assert f"warning: the checkpoint {best} is damaged" in capsys.readouterr().err
+    assert not best.exists()
+    assert best.with_name(best.name + ".damaged").exists()
+    call(["--resume", str(copy)])
+    assert "warning: the checkpoint" not in capsys.readouterr().err
 
 
 # ---- Ends --------------------------------------------------------------------------------------------------------
