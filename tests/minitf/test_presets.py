@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import fields, is_dataclass, replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -312,6 +313,11 @@ def test_the_list_names_every_preset_with_its_figures():
     (recipe,) = [line for line in lines if line.startswith("multi30k-transformer-tiny ")]
     assert "41.02" in recipe
     assert "~" in recipe  # the paper names no time
+
+
+def test_the_documentation_shows_the_list_as_it_is():
+    page = (Path(__file__).parent.parent.parent / "docs" / "reproducing.md").read_text(encoding="utf-8")
+    assert f"```text\n{list_presets()}\n```" in page, "put the output of `python train.py --list-presets` into the page"
 
 
 def test_operations_without_a_time_are_scaled_by_what_is_counted():

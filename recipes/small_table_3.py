@@ -1,0 +1,186 @@
+#!/usr/bin/env python3
+"""Table 3 in small: the paper's variations of a base model, each trained on Multi30k, in one table.
+
+    python recipes/small_table_3.py --output runs/small-table-3
+    python recipes/small_table_3.py --output runs/small-table-3 --rows base a-heads-1 --max-steps 100 --threads 2
+
+The base model has 3 + 3 layers, d_model 128, d_ff 512 and 8 heads: half the layers and a quarter of the widths of the
+paper's. Each row changes it as the paper's row changes the paper's: the same numbers of heads, the same fractions of
+layers and widths. As in section 6.2, figures are taken on the validation text, without averaging checkpoints, with a
+beam of 4 and α = 0.6; but at the best validation, as 29,000 pairs are soon learned by heart.
+
+Rows that are done are not trained again, one that was interrupted goes on; the table is written after each row. Flags
+that are not listed here go to train.py, for every row.
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))  # also without an installation
+
+from minitf.cli import run_command  # noqa: E402
+from minitf.errors import UserError  # noqa: E402
+
+BASE = [
+    *("--preset", "base", "--data", "multi30k-tok", "--bleu-tokenize", "none", "--vocab-size", "5000"),
+    *("--model.layers", "3", "--model.d-model", "128", "--model.d-ff", "512", "--model.heads", "8"),
+    *("--model.dropout", "0.2", "--optimizer.warmup-steps", "1000", "--max-tokens-per-batch", "4096"),
+    *("--max-steps", "2000", "--valid-every", "100", "--save-every", "100", "--keep-checkpoints", "1"),
+    *("--average-checkpoints", "1", "--weights", "best", "--log-every", "50"),
+]
+ROWS: dict[str, list[str]] = {
+    "base": [],
+    "a-heads-1": ["--model.heads", "1"],
+    "a-heads-4": ["--model.heads", "4"],
+    "a-heads-16": ["--model.heads", "16"],
+    "a-heads-32": ["--model.heads", "32"],
+    "b-dk-16": ["--model.d-k", "4", "--model.d-v", "16"],  # a quarter
+    "b-dk-32": ["--model.d-k", "8", "--model.d-v", "16"],  # a half
+    "c-layers-2": ["--model.layers", "1"],  # a third
+    "c-layers-4": ["--model.layers", "2"],  # two thirds
+    "c-layers-8": ["--model.layers", "4"],  # four thirds
+    "c-d-model-256": ["--model.d-model", "64"],
+    "c-d-model-1024": ["--model.d-model", "256"],
+    "c-d-ff-1024": ["--model.d-ff", "256"],
+    "c-d-ff-4096": ["--model.d-ff", "1024"],
+    "d-dropout-0.0": ["--model.dropout", "0"],
+    "d-dropout-0.2": ["--model.dropout", "0.4"],  # twice the base's
+    "d-smoothing-0.0": ["--optimizer.label-smoothing", "0"],
+    "d-smoothing-0.2": ["--optimizer.label-smoothing", "0.2"],
+    "e-learned-positions": ["--model.positions", "learned"],
+    "big": ["--model.d-model", "256", "--model.d-ff", "1024", "--model.heads", "16", "--model.dropout", "0.4"],
+}
+"""By the names of the presets that are the paper's rows; what is changed here."""
+
+
+@dataclass(frozen=True)
+class Result:
+    """A row that is done."""
+
+    name: str
+    changes: str
+    parameters: int
+    steps: int
+    perplexity: float
+    bleu: float
+    minutes: float
+
+
+def main(argv: Sequence[str]) -> int:
+    """Train the rows, print and write the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--output", type=Path, default=Path("runs/small-table-3"), help="folder for the runs")
+    parser.add_argument("--rows", nargs="+", default=list(ROWS), metavar="ROW", help=f"some of: {' '.join(ROWS)}")
+    args, flags = parser.parse_known_args(argv)
+    if unknown := sorted(set(args.rows) - set(ROWS)):
+        raise UserError(f"there is no row {unknown[0]!r}; choose some of {', '.join(ROWS)}")
+    results = []
+    for name in args.rows:
+        train(args.output / name, [*BASE, *ROWS[name], *flags])
+        results.append(measure(name, args.output / name))
+        print(table(results), flush=True)
+        write(args.output / "table.md", table(results))
+    return 0
+
+
+def train(run: Path, flags: list[str]) -> None:
+    """Start the run, or go on with it; nothing happens to one that is done.
+
+    Raises: UserError where training fails, whose own message stands above.
+    """
+    from minitf.rundir import CONFIG_NAME
+
+    if is_done(run):
+        return
+    started = (run / CONFIG_NAME).exists() and any((run / "checkpoints").glob("step-*"))
+    command = ["--resume", str(run)] if started else [*flags, "--output", str(run)]
+    status = call_train(command)
+    if status:
+        raise UserError(f"training {run} ended with status {status}; once its cause is mended, run this again")
+
+
+def call_train(argv: list[str]) -> int:
+    """train.py in a process of its own; its exit status."""
+    return subprocess.run([sys.executable, str(ROOT / "train.py"), *argv], check=False).returncode
+
+
+def is_done(run: Path) -> bool:
+    """Has the run come to the score of its test text, which is the last line of its log?"""
+    from minitf.rundir import LOG_NAME, read_log
+
+    return (run / LOG_NAME).exists() and any("bleu" in record for record in read_log(run / LOG_NAME)[-1:])
+
+
+def measure(name: str, run: Path) -> Result:
+    """Perplexity and BLEU of the validation text at the best validation, by a beam of 4 with α = 0.6."""
+    from minitf.checkpoint import CheckpointStore, load
+    from minitf.data.datasets import find
+    from minitf.data.text import read_lines
+    from minitf.metrics import bleu
+    from minitf.progress import say
+    from minitf.rundir import RunDirectory, read_log
+    from minitf.state import perplexity
+    from minitf.translator import Translator
+
+    directory = RunDirectory.open(run)
+    config = directory.config()
+    store = CheckpointStore(directory.checkpoints_path)
+    step = store.best_step()
+    if step is None:
+        raise UserError(f"{run} has no best validation; delete it to train it again")
+    _, best = load(store.best_path(step))
+    translator = Translator.load(run, weights="best", warn=lambda message: say(f"warning: {message}"))
+    assert config.data is not None
+    sources, references = (list(read_lines(path)) for path in find(config.data, config.data_dir, say)["valid"])
+    score = bleu(translator.translate(sources, beam=4, alpha=0.6), references, tokenize=config.bleu_tokenize).score
+    log = read_log(directory.log_path)
+    model: Any = translator.model
+    return Result(
+        name=name,
+        changes=" ".join(ROWS[name]).replace("--model.", "").replace("--optimizer.", ""),
+        parameters=model.parameter_count(),
+        steps=max(record["step"] for record in log),
+        perplexity=perplexity(best["valid_loss"]),
+        bleu=score,
+        minutes=max(record["elapsed_s"] for record in log if "elapsed_s" in record) / 60,
+    )
+
+
+def table(results: Sequence[Result]) -> str:
+    """Markdown: each row's figures and how they differ from base, beside the paper's differences."""
+    from minitf.presets import NAMED
+
+    lines = [
+        "| row | change | parameters | updates | PPL | BLEU | BLEU - base | the paper's | minutes |",
+        "|---|---|---|---|---|---|---|---|---|",
+    ]
+    base = next((each for each in results if each.name == "base"), None)
+    paper_base = NAMED["table3-base"].published.bleu or 0.0
+    for each in results:
+        paper = (NAMED[f"table3-{each.name}"].published.bleu or 0.0) - paper_base
+        difference = f"{each.bleu - base.bleu:+.2f}" if base else ""
+        lines.append(
+            f"| {each.name} | {each.changes or '-'} | {each.parameters:,} | {each.steps:,} | {each.perplexity:.2f} | "
+            f"{each.bleu:.2f} | {difference} | {paper:+.1f} | {each.minutes:.1f} |"
+        )
+    return "\n".join(lines)
+
+
+def write(path: Path, text: str) -> None:
+    """The table as a file, whole or not at all."""
+    from minitf.data.text import write_atomically
+
+    with write_atomically(path) as file:
+        file.write(text + "\n")
+
+
+if __name__ == "__main__":
+    sys.exit(run_command(main))

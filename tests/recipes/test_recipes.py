@@ -1,0 +1,115 @@
+"""Recipes run, and name presets and options that exist."""
+
+import importlib.util
+import os
+import re
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+import train
+from minitf import training
+from minitf.cli import parse_train_args, run_command
+from minitf.presets import NAMED
+from tests.minitf.data.test_datasets import NAMES
+from tests.torture.runs import FLAGS, write_corpus
+
+RECIPES = Path(__file__).parent.parent.parent / "recipes"
+
+
+def load(name):
+    spec = importlib.util.spec_from_file_location(name, RECIPES / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # where dataclasses look for it
+    spec.loader.exec_module(module)
+    return module
+
+
+small_table_3 = load("small_table_3")
+
+
+@pytest.mark.parametrize("path", sorted(RECIPES.glob("*.sh")), ids=lambda path: path.name)
+def test_a_recipe_is_one_command_for_train(path, tmp_path):
+    """With a Python that prints its arguments in place of training."""
+    stub = tmp_path / "python"
+    stub.write_text('#!/bin/sh\npwd\nfor word in "$@"; do echo "$word"; done\n')
+    stub.chmod(0o755)
+    ended = subprocess.run(
+        ["sh", str(path), "--seed", "7", "--output", "a b"],
+        capture_output=True, text=True, check=True, env={**os.environ, "PYTHON": str(stub)}, cwd=tmp_path,
+    )  # fmt: skip
+    folder, program, *argv = ended.stdout.splitlines()
+    assert (Path(folder) / program).samefile(RECIPES.parent / "train.py")
+    config, _ = parse_train_args(argv)
+    assert (config.preset in NAMED, config.seed, config.output) == (True, 7, Path("a b"))
+    assert config == replace(NAMED[config.preset].config, seed=7, output=Path("a b"))
+
+
+def test_every_row_of_the_small_table_is_a_row_of_the_papers():
+    assert {f"table3-{name}" for name in small_table_3.ROWS} == {name for name in NAMED if name.startswith("table3-")}
+
+
+def scale(config):
+    """What the rows vary, as multiples of the base's."""
+    m = config.model
+    return (
+        m.layers, m.d_model, m.d_ff, m.head_d_k, m.head_d_v, m.dropout, config.optimizer.label_smoothing,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("name", [name for name in small_table_3.ROWS if name != "big"])
+def test_a_row_changes_the_small_base_as_the_papers_changes_its_own(name):
+    small = [parse_train_args([*small_table_3.BASE, *small_table_3.ROWS[row]])[0] for row in ("base", name)]
+    paper = [NAMED[f"table3-{row}"].config for row in ("base", name)]
+    ratios = [[b / a for a, b in zip(*map(scale, pair), strict=True)] for pair in (small, paper)]
+    assert ratios[0] == pytest.approx(ratios[1])
+    assert small[1].model.heads == paper[1].model.heads
+    assert small[1].model.positions == paper[1].model.positions
+
+
+def test_the_small_table_on_a_corpus_of_a_moment(tmp_path, capsys, monkeypatch):
+    """Two rows are trained, interrupted in the midst, gone on with, and not trained again."""
+    write_corpus(tmp_path)
+    data = tmp_path / "data"
+    data.mkdir()
+    for split, stem in NAMES.items():
+        for side in ("en", "de"):
+            (tmp_path / f"{split}.{side}").rename(data / f"{stem}.{side}")
+    calls = []
+
+    def call_train(argv):
+        calls.append(argv)
+        return run_command(train.main, argv)
+
+    monkeypatch.setattr(small_table_3, "call_train", call_train)
+    flags = [*FLAGS, "--data", "multi30k", "--data-dir", str(data), "--max-steps", "4", "--save-every", "2"]
+    command = ["--output", str(tmp_path / "out"), "--rows", "base", "d-smoothing-0.2", *flags]
+    validate = training.validate
+
+    def fail_once(run, stop, say):
+        if len(calls) == 2 and run.state.step == 4:
+            raise KeyboardInterrupt
+        validate(run, stop, say)
+
+    monkeypatch.setattr(training, "validate", fail_once)
+    assert run_command(small_table_3.main, command) == 2
+    assert "d-smoothing-0.2 ended with status 130" in capsys.readouterr().err
+    assert run_command(small_table_3.main, command) == 0
+    assert [call[0] for call in calls] == ["--preset", "--preset", "--resume"]
+    text = (tmp_path / "out" / "table.md").read_text()
+    assert capsys.readouterr().out.endswith(text)
+    rows = [re.split(r" *\| *", line)[1:-1] for line in text.splitlines()[2:]]
+    assert [row[0] for row in rows] == ["base", "d-smoothing-0.2"]
+    assert [row[3] for row in rows] == ["4", "4"]
+    assert rows[1][7] == "-0.1"  # 25.7 - 25.8 in the paper
+    assert all(float(row[4]) > 1 for row in rows)
+    assert run_command(small_table_3.main, command) == 0
+    assert len(calls) == 3
+
+
+def test_a_row_that_is_not_there(capsys):
+    assert run_command(small_table_3.main, ["--rows", "a-heads-2"]) == 2
+    assert "error: there is no row 'a-heads-2'; choose some of base, a-heads-1" in capsys.readouterr().err
