@@ -42,11 +42,17 @@ def main(argv: Sequence[str]) -> None:
 
     references = read_references(config)
     line_count = count_lines(config, references)
-    set_up_computer(config.threads)
+    set_up_computer(config.threads, config.device, config.precision or "float32")
     hypotheses = []
     with open_output(config.output) as write, watch(config, line_count) as (progress, warn):
         translator = Translator.load(
-            config.run, average=config.average, checkpoint=config.checkpoint, weights=config.weights, warn=warn
+            config.run,
+            average=config.average,
+            checkpoint=config.checkpoint,
+            weights=config.weights,
+            device=config.device,
+            precision=config.precision,
+            warn=warn,
         )
         lines, must_wait = open_input(config)
         attention = attention_writer(config, translator, warn)

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
 import autograd as ag
 from autograd import Tensor
 from autograd.backend import backend_of
@@ -95,8 +93,8 @@ class SelfAttentionCache:
 
     def __init__(self) -> None:
         self.length = 0
-        self.keys: np.ndarray | None = None  # [N, H, room, K]
-        self.values: np.ndarray | None = None  # [N, H, room, d_v]
+        self.keys: Array | None = None  # [N, H, room, K]
+        self.values: Array | None = None  # [N, H, room, d_v]
 
     def append(self, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
         """Add one position; return all.  Shapes: k [N, H, 1, K] -> [N, H, length, K], v likewise"""
@@ -111,19 +109,19 @@ class SelfAttentionCache:
         if buffer is not None and self.length < buffer.shape[2]:
             return buffer
         n, h, _, width = new.shape
-        grown = np.empty((n, h, max(16, 2 * self.length), width), new.dtype)
+        grown = backend_of([new]).xp.empty((n, h, max(16, 2 * self.length), width), new.dtype)
         if buffer is not None:
             grown[:, :, : self.length] = buffer
         return grown
 
-    def reorder(self, rows: np.ndarray) -> None:
+    def reorder(self, rows: Array) -> None:
         """Row i becomes what row rows[i] was; only filled positions are copied."""
         if self.keys is not None and self.values is not None:
             self.keys = _take_filled(self.keys, rows, self.length)
             self.values = _take_filled(self.values, rows, self.length)
 
 
-def _take_filled(buffer: np.ndarray, rows: np.ndarray, length: int) -> np.ndarray:
-    taken = np.empty((len(rows), *buffer.shape[1:]), buffer.dtype)
+def _take_filled(buffer: Array, rows: Array, length: int) -> Array:
+    taken = backend_of([buffer]).xp.empty((len(rows), *buffer.shape[1:]), buffer.dtype)
     taken[:, :, :length] = buffer[rows, :, :length]
     return taken

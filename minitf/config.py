@@ -178,8 +178,12 @@ class RunConfig:
     preset: str = option("base", "where the other values start from; --list-presets names all", section="Run")
     output: Path = option(Path("runs/base"), "folder of the run; it must hold no run yet")
     seed: int = option(0, "start of every random number", at_least=0, below=2**63)
-    dtype: Literal["float32", "float64"] = option("float32", "numbers of parameters and activations")
-    device: str = option("cpu", "where to compute")
+    precision: Literal["float32", "float64", "tf32", "bf16"] = option(
+        "float32",
+        "numbers to compute with; on a GPU also tf32: float32, but the factors of products rounded to 10 bits; and "
+        "bf16: activations and products in bfloat16, with sums, statistics, weights and the loss in float32",
+    )
+    device: str = option("cpu", "where to compute: cpu; cuda or cuda:0, the first GPU; cuda:1, the second")
     threads: int | None = option(
         None,
         "threads of matrix products, shared out among the processes of a host; none: one a core",
@@ -330,8 +334,8 @@ class RunConfig:
 
     def __post_init__(self) -> None:
         check_fields(self)
-        if not re.fullmatch(r"cpu|cuda(:\d+)?", self.device):
-            raise UserError(f"device={self.device!r} is no device; choose cpu, or cuda:0 for the first GPU")
+        check_device(self.device)
+        check_precision(self.precision, self.on_gpu)
         if self.devices is not None and self.device != "cpu":
             raise UserError(
                 f"device={self.device!r} and devices={self.devices!r} exclude each other; choose one of the two"
@@ -357,6 +361,16 @@ class RunConfig:
         if self.weights == "moving-average" and self.moving_average is None:
             raise UserError("weights=moving-average needs such an average; give moving_average a decay such as 0.9999")
         self._check_texts()
+
+    @property
+    def dtype(self) -> str:
+        """Numbers of parameters and optimizer: float64 with that precision, float32 with every other."""
+        return "float64" if self.precision == "float64" else "float32"
+
+    @property
+    def on_gpu(self) -> bool:
+        """Whether a GPU, or several, are to compute."""
+        return self.device != "cpu" or (self.devices is not None and parse_devices(self.devices)[0] == "cuda")
 
     def _check_texts(self) -> None:
         if self.task == "parsing" and (self.train or self.valid or self.test or self.data):
@@ -437,11 +451,17 @@ class TranslateConfig:
     max_tokens_per_batch: int = option(
         4_096, "most input tokens computed at once, padding included", unit="tokens", section="Computer", at_least=1
     )
+    device: str = option("cpu", "where to compute: cpu; cuda or cuda:0, the first GPU; cuda:1, the second")
+    precision: Literal["float32", "float64", "tf32", "bf16"] | None = option(
+        None, "numbers to compute with; none: the run's, or float32 where only a GPU has these"
+    )
     threads: int | None = option(None, "threads of matrix products; none: one a core", at_least=1)
     quiet: bool = option(False, "print translations and errors only")
 
     def __post_init__(self) -> None:
         check_fields(self)
+        check_device(self.device)
+        check_precision(self.precision, self.device != "cpu")
         if self.average is not None and self.checkpoint is not None:
             raise UserError(
                 f"average={self.average} and checkpoint={self.checkpoint} exclude each other; choose one of the two"
@@ -466,6 +486,18 @@ class TranslateConfig:
             average=run.average_checkpoints if averages and self.average is None else self.average,
             weights=weights,
         )
+
+
+def check_device(device: str) -> None:
+    """Raises: UserError for a name that no device can have."""
+    if not re.fullmatch(r"cpu|cuda(:\d+)?", device):
+        raise UserError(f"device={device!r} is no device; choose cpu, or cuda:0 for the first GPU")
+
+
+def check_precision(precision: str | None, on_gpu: bool) -> None:
+    """Raises: UserError for what only a GPU computes in."""
+    if precision in ("tf32", "bf16") and not on_gpu:
+        raise UserError(f"precision={precision} is for GPUs; choose --device cuda, or --precision float32")
 
 
 # ---- Presets ----
@@ -535,6 +567,9 @@ def load_config(path: Path, config_class: type[Config] = RunConfig) -> Config:  
     with os_errors_explained(f"read {path}"):
         content = path.read_bytes()
     try:
-        return from_plain(config_class, parse_json(content))
+        plain = parse_json(content)
+        if config_class is RunConfig and isinstance(plain, dict) and "dtype" in plain:
+            plain["precision"] = plain.pop("dtype")  # what it was called before there were others
+        return from_plain(config_class, plain)
     except ValueError as error:
         raise UserError(f"{path}: {error}") from error

@@ -10,6 +10,7 @@ import numpy as np
 
 import autograd as ag
 from autograd import Tensor
+from autograd.backend import Backend, backend_of, get_backend
 
 
 class Parameter(Tensor):
@@ -64,6 +65,22 @@ class Module:
         """Switch dropout off in this module and all below."""
         return self.train(False)
 
+    @property
+    def backend(self) -> Backend:
+        """What computes with the parameters, where they are."""
+        return backend_of([p.data for p in self.parameters()[:1]])
+
+    def to(self, device: str) -> Module:
+        """Move all parameters to a device: "cpu", "cuda", "cuda:1", …; an optimizer is made afterwards.
+
+        Raises: ValueError for a device that this installation cannot use.
+        """
+        backend = get_backend(device)
+        for parameter in self.parameters():
+            parameter.data = backend.asarray(parameter.numpy())
+            parameter.grad = None
+        return self
+
     def load_parameters(self, arrays: dict[str, np.ndarray]) -> None:
         """Copy `arrays` into the parameters of the same names.
 
@@ -79,7 +96,7 @@ class Module:
             if parameter.shape != arrays[name].shape:
                 raise ValueError(f"{name} has shape {arrays[name].shape}, the model expects {parameter.shape}")
         for name, parameter in named.items():
-            parameter.data[...] = arrays[name]
+            parameter.data[...] = backend_of([parameter.data]).asarray(arrays[name])
             parameter.version[0] += 1
 
 

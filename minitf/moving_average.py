@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from autograd.backend import backend_of
 from minitf.layers import Module, Parameter
 
 Array = Any
@@ -50,4 +51,4 @@ class MovingAverage:
             if average.shape != arrays[name].shape:
                 raise ValueError(f"the average of {name} has shape {arrays[name].shape}, expected {average.shape}")
         for name, average in self.arrays.items():
-            average[...] = arrays[name]
+            average[...] = backend_of([average]).asarray(arrays[name])

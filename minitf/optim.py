@@ -6,8 +6,6 @@ import math
 from collections.abc import Iterable
 from typing import Any
 
-import numpy as np
-
 from autograd.backend import backend_of
 from minitf.config import OptimizerConfig
 from minitf.layers import Parameter
@@ -34,8 +32,8 @@ class Adam:
         self.named_parameters = named_parameters
         self.config = config
         self.step_count = 0
-        self.m = {name: np.zeros_like(p.data) for name, p in named_parameters.items()}  # first moments
-        self.v = {name: np.zeros_like(p.data) for name, p in named_parameters.items()}  # second moments
+        self.m = {name: _zeros_like(p.data) for name, p in named_parameters.items()}  # first moments
+        self.v = {name: _zeros_like(p.data) for name, p in named_parameters.items()}  # second moments
 
     def step(self, rate: float, gradient_scale: float = 1.0) -> None:
         """Update every parameter that has a gradient, which is multiplied by `gradient_scale` on the way.
@@ -45,21 +43,26 @@ class Adam:
         self.step_count += 1
         correction1 = 1 - self.config.beta1**self.step_count
         root_correction2 = math.sqrt(1 - self.config.beta2**self.step_count)
-        for name, parameter in self.named_parameters.items():
-            if parameter.grad is None:
-                continue
-            backend_of([parameter.data]).adam_(
-                parameter.data,
-                parameter.grad.data,
-                self.m[name],
-                self.v[name],
-                step_size=rate * root_correction2 / correction1,
-                beta1=self.config.beta1,
-                beta2=self.config.beta2,
-                eps=self.config.epsilon * root_correction2,
-                gradient_scale=gradient_scale,
-            )
+        # a copy in lower precision that products have used is written along with the parameter
+        updates = [
+            (parameter, (parameter.data, parameter.grad.data, self.m[name], self.v[name], parameter.reduced))
+            for name, parameter in self.named_parameters.items()
+            if parameter.grad is not None
+        ]
+        if not updates:
+            return
+        backend_of([updates[0][0].data]).adam_all_(
+            [arrays for _, arrays in updates],
+            step_size=rate * root_correction2 / correction1,
+            beta1=self.config.beta1,
+            beta2=self.config.beta2,
+            eps=self.config.epsilon * root_correction2,
+            gradient_scale=gradient_scale,
+        )
+        for parameter, (*_, copy) in updates:
             parameter.version[0] += 1
+            if copy is not None:
+                parameter.reduced = copy
 
     def zero_grad(self) -> None:
         """Forget all gradients."""
@@ -82,16 +85,15 @@ class Adam:
             if moment.shape != arrays[name].shape:
                 raise ValueError(f"moment {name} has shape {arrays[name].shape}, expected {moment.shape}")
         for name, moment in mine.items():
-            moment[...] = arrays[name]
+            moment[...] = backend_of([moment]).asarray(arrays[name])
         self.step_count = step_count
 
 
 def global_norm(parameters: Iterable[Parameter]) -> float:
     """√(Σ g²) over all gradients: pieces in the gradient's own precision, their sum in float64."""
-    total = 0.0
-    for parameter in parameters:
-        if parameter.grad is not None:
-            g = parameter.grad.data.reshape(-1)
-            # a float32 dot product in pieces: exact enough, and without a float64 copy of the gradient
-            total += math.fsum(float(piece @ piece) for piece in np.array_split(g, -(-g.size // 65536) or 1))
-    return math.sqrt(total)
+    gradients = [p.grad.data for p in parameters if p.grad is not None]
+    return math.sqrt(float(backend_of(gradients).squared_norm(gradients)))
+
+
+def _zeros_like(a: Array) -> Array:
+    return backend_of([a]).xp.zeros(a.shape, a.dtype)

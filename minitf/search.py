@@ -19,6 +19,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from autograd.backend import backend_of
 from minitf.data.vocabulary import BOS, EOS, PAD, UNK
 from minitf.errors import UserError
 
@@ -241,6 +242,8 @@ def _most_probable(
     V = logits.shape[1]
     never = np.zeros(V, dtype=bool)
     never[[PAD, BOS] if config.allow_unknown else [PAD, BOS, UNK]] = True
+    if not isinstance(logits, np.ndarray):  # they are on a GPU, and only the few best come over here
+        return _most_probable_there(logits, count, never, position, sentences)
     tokens, log_probabilities = [], []
     rows_at_once = max(1, BLOCK_ELEMENTS // V)
     for start in range(0, len(logits), rows_at_once):
@@ -253,6 +256,15 @@ def _most_probable(
     return np.concatenate(tokens), np.concatenate(log_probabilities)
 
 
+def _most_probable_there(logits: Any, count: int, never: Array, position: int, sentences: Array) -> tuple[Array, Array]:
+    """The same where the logits are."""
+    backend = backend_of([logits])
+    tokens, best, log_normaliser = backend.top_tokens(logits, backend.asarray(never), min(count, logits.shape[1]))
+    _require_numbers(log_normaliser, position, sentences)
+    log_probabilities = best.astype(np.float64) - log_normaliser.astype(np.float64)[:, None]
+    return tokens.astype(np.int64), np.minimum(log_probabilities, 0)  # not above 0: the stop rule rests on that
+
+
 def _log_normaliser(logits: Array, position: int, sentences: Array) -> Array:
     """log Σ_v exp(logits[:, v]), so that log P(v) = logits[:, v] - this. [R, V] -> [R] float64
 
@@ -260,15 +272,20 @@ def _log_normaliser(logits: Array, position: int, sentences: Array) -> Array:
     rests on that.
     """
     peak = logits.max(axis=1, keepdims=True)  # NaN if any is
-    broken = np.flatnonzero(~np.isfinite(peak[:, 0]))
-    if len(broken):
-        raise UserError(
-            f"the model gives logits of {peak[broken[0], 0]} at output position {position} of sentence "
-            f"{sentences[broken[0]]}; its weights have diverged: use an earlier checkpoint"
-        )
+    _require_numbers(peak[:, 0], position, sentences)
     shifted = logits - peak
     total = np.exp(shifted, out=shifted).sum(axis=1, dtype=np.float64)
     return peak[:, 0].astype(np.float64) + np.log(total)
+
+
+def _require_numbers(peak: Array, position: int, sentences: Array) -> None:
+    """Raises: UserError where the largest logit of a row, or what all of them come to, is no number."""
+    broken = np.flatnonzero(~np.isfinite(peak))
+    if len(broken):
+        raise UserError(
+            f"the model gives logits of {peak[broken[0]]} at output position {position} of sentence "
+            f"{sentences[broken[0]]}; its weights have diverged: use an earlier checkpoint"
+        )
 
 
 def top_tokens(logits: Array, count: int) -> Array:

@@ -15,7 +15,7 @@ import numpy as np
 
 import autograd as ag
 from autograd import random
-from autograd.backend import CpuBackend, get_backend
+from autograd.backend import CpuBackend, backend_of, get_backend
 from autograd.backend.cpu import available_cores, keep_freed_memory
 from minitf.checkpoint import CheckpointStore, read_state, with_prefix, without_prefix
 from minitf.config import RunConfig
@@ -105,7 +105,8 @@ def open_run(config: RunConfig, resume: Path | None, say: Say, group: Group | No
     """
     group = group or Alone(config.device)
     require_same_config(group, config)
-    set_up_computer(max(1, config.threads // group.local_size) if config.threads else group.cores, group.device)
+    threads = max(1, config.threads // group.local_size) if config.threads else group.cores
+    set_up_computer(threads, group.device, config.precision)
     with ExitStack() as stack:
         with group.main_process_first():
             given = given_texts(config, say)
@@ -115,7 +116,8 @@ def open_run(config: RunConfig, resume: Path | None, say: Say, group: Group | No
             config = replace(config, model=replace(config.model, vocab_size=len(vocabulary)))
             train = prepare_split("train", texts.train, vocabulary, directory, config, say)
             valid = prepare_split("valid", texts.valid, vocabulary, directory, config, say) if texts.valid else None
-        model = Transformer(config.model, seed=config.seed, dtype=config.dtype)
+        model = Transformer(config.model, seed=config.seed, dtype=config.dtype, compute_dtype=compute_dtype(config))
+        model.to(group.device)
         run = Run(
             config=config,
             directory=directory,
@@ -160,15 +162,21 @@ def open_directory(config: RunConfig, given: Texts | None, resume: Path | None, 
     return directory
 
 
-def set_up_computer(threads: int | None, device: str = "cpu") -> None:
+def compute_dtype(config: RunConfig) -> str | None:
+    """The dtype of activations where it is not that of the parameters."""
+    return "bfloat16" if config.precision == "bf16" else None
+
+
+def set_up_computer(threads: int | None, device: str = "cpu", precision: str = "float32") -> None:
     """Spread all work over `threads` threads (None: one a core), and keep freed memory.
 
-    Raises: UserError for a device that this installation cannot use.
+    Raises: UserError for a device that this installation cannot use, and for a precision that the device has not.
     """
     try:
         backend = get_backend(device)
+        backend.set_precision(precision)
     except ValueError as error:
-        raise UserError(f"{error}; choose --device cpu") from None
+        raise UserError(f"{error}; choose --device cpu or another --precision") from None
     if isinstance(backend, CpuBackend):
         with uninterrupted():  # it looks for the BLAS library through ctypes
             backend.set_threads(threads or available_cores())
@@ -252,10 +260,11 @@ def prepare_split(
 
 def batch_loss(model: Transformer, batch: Batch, label_smoothing: float) -> tuple[ag.Tensor, ag.Tensor]:
     """(cross-entropy with smoothed labels, negative log-likelihood) of a batch, in nats, summed over its tokens."""
-    logits = model(batch.source, batch.target_in)  # [B, T, V]
+    on_device = model.backend.asarray
+    logits = model(on_device(batch.source), on_device(batch.target_in))  # [B, T, V]
     return ag.cross_entropy(
         logits,
-        batch.target_out,
+        on_device(batch.target_out),
         label_smoothing=label_smoothing,
         ignore_index=PAD,
         reduction="sum",
@@ -450,6 +459,7 @@ def save(run: Run) -> None:
     arrays |= with_prefix(OPTIMIZER, run.optimizer.state_arrays())
     if run.moving_average is not None:
         arrays |= with_prefix(MOVING_AVERAGE, run.moving_average.arrays)
+    arrays = {name: backend_of([array]).to_host(array) for name, array in arrays.items()}
     for name, array in arrays.items():
         if not np.isfinite(array).all():
             found = f"after step {run.state.step:,}, {name} is not finite"

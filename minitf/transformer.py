@@ -9,6 +9,7 @@ import numpy as np
 
 import autograd as ag
 from autograd import Tensor, no_grad
+from autograd.backend import Backend, backend_of
 from minitf.attention import MultiHeadAttention, SelfAttentionCache, join_heads, padding_mask
 from minitf.config import TransformerConfig
 from minitf.errors import UserError
@@ -45,14 +46,18 @@ class Positions(Module):
         self.dtype = init.dtype
         self.first = config.first_position
         self.limit = config.max_positions if self.kind == "learned" else None
-        self.fixed = np.zeros((0, config.d_model), init.dtype)  # sinusoids known so far
+        self.fixed: Array = np.zeros((0, config.d_model), init.dtype)  # sinusoids known so far
         if self.kind == "learned":
             self.weight = init.normal(config.max_positions, config.d_model)
 
     def __call__(self, x: Tensor, start: int = 0) -> Tensor:
         """x + positions start, start + 1, …, counted from the first.  Shapes: x [B, T, D] -> [B, T, D]"""
+        return x + self.rows(x.shape[1], start, backend_of([x.data]))
+
+    def rows(self, length: int, start: int, backend: Backend) -> Tensor | Array:
+        """What is added at positions start, start + 1, …, as many as `length`.  Shapes: -> [T, D]"""
         start += self.first
-        stop = start + x.shape[1]
+        stop = start + length
         if self.limit is not None:
             if stop > self.limit:
                 raise UserError(
@@ -60,11 +65,11 @@ class Positions(Module):
                     "positions of this model; "
                     "shorten it, or train with a larger --model.max-positions"
                 )
-            return x + self.weight[start:stop]
-        if stop > len(self.fixed):
+            return self.weight[start:stop]
+        if stop > len(self.fixed) or backend_of([self.fixed]) is not backend:
             table = sinusoids(2 * stop, self.d_model, concatenated=self.kind == "sinusoidal-concatenated")
-            self.fixed = table.astype(self.dtype)
-        return x + self.fixed[start:stop]
+            self.fixed = backend.asarray(table.astype(self.dtype))
+        return self.fixed[start:stop]
 
 
 # ---- Layers (section 3.1) ----------------------------------------------------------------------------------------
@@ -206,11 +211,15 @@ class Transformer(Module):
     The seed and the configuration determine the starting weights.
     """
 
-    def __init__(self, config: TransformerConfig, seed: int = 0, dtype: Any = np.float32):
+    def __init__(
+        self, config: TransformerConfig, seed: int = 0, dtype: Any = np.float32, compute_dtype: str | None = None
+    ):
+        """compute_dtype: of activations where it is not that of the parameters: "bfloat16" for mixed precision"""
         if config.vocab_size < 1:
             raise UserError(f"vocab_size={config.vocab_size} is not positive; set it to the size of the vocabulary")
         init = Initializer(seed, dtype)
         self.config = config
+        self.compute_dtype = compute_dtype
         self.source_embedding = Embedding(config.vocab_size, config.d_model, init)
         if config.share_embeddings:
             self.target_embedding = self.source_embedding
@@ -234,19 +243,28 @@ class Transformer(Module):
 
     def encode(self, source: Array) -> Tensor:
         """Shapes: source int [B, S], padded with PAD -> memory [B, S, D]"""
-        x = self.dropout(self.source_positions(self.source_embedding(source)))
+        x = self._embed(source, self.source_embedding, self.source_positions)
         return self.encoder(x, padding_mask(source))
 
     def decode(self, target: Array, memory: Tensor, memory_mask: Array) -> Tensor:
         """Shapes: target int [B, T], memory [B, S, D], memory_mask bool [B, 1, 1, S] -> [B, T, D]"""
-        x = self.dropout(self.target_positions(self.target_embedding(target)))
+        x = self._embed(target, self.target_embedding, self.target_positions)
         return self.decoder(x, memory, memory_mask)
+
+    def _embed(self, ids: Array, embedding: Embedding, positions: Positions, start: int = 0) -> Tensor:
+        """Dropout(√d_model · embedding + positions).  Shapes: ids int [B, T] -> [B, T, D]"""
+        rows = positions.rows(ids.shape[1], start, backend_of([embedding.weight.data]))
+        p = self.dropout.p if self.training else 0.0
+        return ag.embedding(
+            ids, embedding.weight, scale=embedding.scale, positions=rows, p=p, dtype=self.compute_dtype
+        )  # fmt: skip
 
     def start_decoding(self, source: Array) -> DecodingState:
         """Encode `source` and project the decoder's keys and values of it, once for all steps.
 
         Shapes: source int [B, S] -> a state of B rows
         """
+        source = self.backend.asarray(source)
         with no_grad():
             memory = self.encode(source)
             layers = []
@@ -262,8 +280,8 @@ class Transformer(Module):
     def decode_step(self, tokens: Array, state: DecodingState) -> Array:
         """Logits of the token that follows `tokens`, the newest of each row.  Shapes: tokens int [N] -> [N, V]"""
         with no_grad():
-            x = self.target_positions(self.target_embedding(tokens[:, None]), start=state.length)  # [N, 1, D]
-            x = self.decoder.step(self.dropout(x), state)
+            x = self._embed(tokens[:, None], self.target_embedding, self.target_positions, state.length)  # [N, 1, D]
+            x = self.decoder.step(x, state)
             state.length += 1
             return ag.linear(x.reshape(x.shape[0], x.shape[2]), self.output_matrix).data
 
@@ -301,11 +319,13 @@ class DecodingState:
         if len(np.unique(kept)) != len(kept) or len({*np.diff([*starts, len(rows)])}) > 1:
             raise ValueError(f"rows {rows.tolist()} do not give each sentence one group of equal size")
         whole = len(kept) == len(self.memory_mask) and bool((kept == np.arange(len(kept))).all())
+        backend = backend_of([self.memory_mask])
+        rows_there, kept_there = backend.asarray(rows), backend.asarray(kept)
         for cache in self.layers:
-            cache.past.reorder(rows)
+            cache.past.reorder(rows_there)
             if not whole:
-                cache.memory_keys = Tensor(cache.memory_keys.data[kept])
-                cache.memory_values = Tensor(cache.memory_values.data[kept])
+                cache.memory_keys = Tensor(cache.memory_keys.data[kept_there])
+                cache.memory_values = Tensor(cache.memory_values.data[kept_there])
         if not whole:
-            self.memory_mask = self.memory_mask[kept]
+            self.memory_mask = self.memory_mask[kept_there]
         self.sentence = np.repeat(np.arange(len(kept)), len(rows) // max(len(kept), 1))

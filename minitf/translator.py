@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from autograd.backend import get_backend
 from minitf.data.text import PathLike
 from minitf.data.vocabulary import EOS, PAD, Vocabulary
 from minitf.errors import UserError
@@ -97,6 +98,8 @@ class Translator:
         checkpoint: int | None = None,
         weights: str | None = None,
         dtype: Any = None,
+        device: str = "cpu",
+        precision: str | None = None,
         warn: Callable[[str], object] | None = None,
     ) -> Translator:
         """The translator of a run, which may still be training. Its search settings are the run's.
@@ -106,6 +109,8 @@ class Translator:
         weights: "average"; "best", those of the best validation; "moving-average", that of the last checkpoint;
             default: what the run says
         dtype: compute in these numbers; default: the run's
+        device: where to compute: "cpu", "cuda", "cuda:1", …
+        precision: "float32", "float64", or on a GPU "tf32" or "bf16"; default: the run's where the device has it
         Raises: UserError where there is no run, no checkpoint, or its parts do not belong together
         Source: section 6.1 (averaging)
         """
@@ -119,7 +124,9 @@ class Translator:
             weights = config.weights if average is None and checkpoint is None else "average"
         arrays, origin = _load_weights(run, config, average, checkpoint, weights, warn)
         _check_vocabulary(run.vocabulary_path, vocabulary, origin)
+        config = _with_precision(config, device, precision)
         model = _build_model(config, vocabulary, arrays, origin, dtype or config.dtype)
+        model.to(device)
         learned = config.model.positions == "learned"
         search = BeamSearchConfig(
             beam=config.beam,
@@ -475,13 +482,29 @@ def _build_model(
             f"the run's model has {config.model.vocab_size} tokens, but its vocabulary {len(vocabulary)}; "
             "put back the vocabulary.model that the run was trained with"
         )
-    model = Transformer(replace(config.model, vocab_size=len(vocabulary)), dtype=dtype)
+    compute_dtype = "bfloat16" if config.precision == "bf16" else None
+    model = Transformer(replace(config.model, vocab_size=len(vocabulary)), dtype=dtype, compute_dtype=compute_dtype)
     try:
         model.load_parameters(weights)
     except ValueError as error:
         raise UserError(f"{origin} does not fit the run's configuration: {error}") from error
     model.eval()
     return model
+
+
+def _with_precision(config: RunConfig, device: str, precision: str | None) -> RunConfig:
+    """The run's configuration on another device, which is made ready.  Raises: UserError where it cannot be"""
+    from minitf.config import check_precision
+
+    check_precision(precision, device != "cpu")
+    if precision is None and device == "cpu" and config.precision in ("tf32", "bf16"):
+        precision = "float32"
+    chosen: Any = precision or config.precision
+    try:
+        get_backend(device).set_precision(chosen)
+    except ValueError as error:
+        raise UserError(f"{error}; choose --device cpu or another --precision") from None
+    return replace(config, device="cpu" if device == "cpu" else device, devices=None, precision=chosen)
 
 
 # ---- Small things ----

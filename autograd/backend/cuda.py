@@ -73,6 +73,13 @@ class CudaBackend(Backend):
     def asarray(self, a: Any) -> Array:
         return a if isinstance(a, cupy.ndarray) else cupy.asarray(a)  # copied without waiting
 
+    def set_precision(self, precision: str) -> None:
+        if precision == "bf16" and BFLOAT16 is None:
+            raise ValueError("precision=bf16 needs ml-dtypes: pip install 'minitf[gpu]'")
+        if precision == "bf16" and not self._has_bf16:
+            raise ValueError(f"precision=bf16 needs a GPU of compute capability 8.0; cuda:{self.device.id} has less")
+        self.tf32 = precision == "tf32"
+
     def to_host(self, a: Array) -> np.ndarray:
         return a.get()
 

@@ -27,6 +27,14 @@ class Backend:
         """`a` as an array of this backend: 0-d arrays from scalars, arrays as they are."""
         return self.xp.asarray(a)
 
+    def set_precision(self, precision: str) -> None:
+        """Get ready to compute in "float32", "float64", "tf32" or "bf16".
+
+        Raises: ValueError where this device cannot.
+        """
+        if precision not in ("float32", "float64"):
+            raise ValueError(f"precision={precision} is for GPUs")
+
     def to_host(self, a: Array) -> np.ndarray:
         """`a` as a NumPy array."""
         return a
@@ -129,7 +137,9 @@ class Backend:
         y = weight[indices]
         if scale != 1:
             y *= scale
-        if positions is not None:
+        if positions is not None and positions.dtype == y.dtype:
+            y += positions
+        elif positions is not None:
             y = y + positions
         if keep is not None:
             y = self.dropout(y, keep, keep_scale)

@@ -207,7 +207,7 @@ class Pad(Op):
         self.inside = tuple(
             [slice(before, before + n) for (before, _), n in zip(pad_width.tolist(), x.shape, strict=True)]
         )
-        return self.xp.pad(x, pad_width if x.shape else 0, constant_values=value)  # 0-d: no sides
+        return self.xp.pad(x, pad_width.tolist() if x.shape else 0, constant_values=value)  # 0-d: no sides
 
     def backward(self, g_y):
         return g_y[self.inside]

@@ -95,7 +95,7 @@ def test_every_flag_of_translating_sets_its_field_and_no_other(flag):
 
 
 def test_values_of_each_type():
-    words = "--preset=small --max-minutes 1.5 --max-steps=1_000 --dtype=float64 --model.no-share-embeddings"
+    words = "--preset=small --max-minutes 1.5 --max-steps=1_000 --precision=float64 --model.no-share-embeddings"
     words += " --model.d-k 16 --optimizer.clip-norm 25 --optimizer.epsilon=1e-8"
     config, resume = parse_train_args([*words.split(), "--train", "a b.en", "/x/ü.de"])
     small = PRESETS["small"]
@@ -105,7 +105,7 @@ def test_values_of_each_type():
         train=(Path("a b.en").absolute(), Path("/x/ü.de")),
         max_minutes=1.5,
         max_steps=1000,
-        dtype="float64",
+        precision="float64",
         model=replace(small.model, share_embeddings=False, d_k=16),
         optimizer=replace(small.optimizer, clip_norm=25.0, epsilon=1e-8),
     )

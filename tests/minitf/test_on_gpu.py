@@ -1,0 +1,210 @@
+"""Whole models on the CUDA backend, emulated on the CPU: the same numbers as on the CPU, gradients, Adam, decoding."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import autograd as ag
+from autograd import Tensor, random
+from autograd.testing import all_cases, check_case
+from minitf.config import PRESETS, OptimizerConfig, RunConfig, TransformerConfig, TranslateConfig
+from minitf.data.vocabulary import BOS, EOS, PAD
+from minitf.errors import UserError
+from minitf.optim import Adam, global_norm
+from minitf.search import BeamSearchConfig, beam_search, greedy_search
+from minitf.training import set_up_computer
+from minitf.transformer import Transformer
+from tests.autograd.backend.emulation.cupy_stand_in import installed
+from tests.autograd.backend.emulation.emulator import Emulator
+
+needs_compiler = pytest.mark.skipif(not Emulator.available(), reason="needs g++ to emulate the CUDA kernels")
+
+SMALL = replace(PRESETS["tiny"].model, vocab_size=40, layers=1, d_model=16, d_ff=24, heads=2, dropout=0.2)
+
+
+@pytest.fixture(scope="module")
+def emulator(pytestconfig: pytest.Config) -> Emulator:
+    return Emulator(pytestconfig.cache.mkdir("emulated-kernels"))
+
+
+@pytest.fixture
+def gpu(emulator: Emulator) -> Iterator[Emulator]:
+    with installed(emulator):
+        emulator.launched.clear()
+        yield emulator
+
+
+def sentences(rng: np.random.Generator, length: int) -> np.ndarray:
+    """Three sentences, two of them padded.  Shapes: -> int32 [3, length]"""
+    ids = rng.integers(EOS + 1, SMALL.vocab_size, (3, length)).astype(np.int32)
+    ids[0, -1], ids[1, length // 2], ids[2, 1] = EOS, EOS, EOS
+    ids[1, length // 2 + 1 :], ids[2, 2:] = PAD, PAD
+    return ids
+
+
+def trained(
+    device: str, config: TransformerConfig, dtype: Any, compute_dtype: str | None = None, steps: int = 3
+) -> Any:
+    """Losses, gradient norms and weights of a few updates."""
+    rng = np.random.default_rng(0)
+    source, target = sentences(rng, 7), sentences(rng, 6)
+    shifted = np.concatenate([np.full((3, 1), BOS), target[:, :-1]], axis=1).astype(np.int32)
+    model = Transformer(config, seed=1, dtype=dtype, compute_dtype=compute_dtype)
+    model.to(device)
+    optimizer = Adam(model.named_parameters(), OptimizerConfig())
+    random.manual_seed(5)
+    losses, norms = [], []
+    on_device = model.backend.asarray
+    for step in range(1, steps + 1):
+        random.begin_step(step, 0, 2)
+        optimizer.zero_grad()
+        loss = ag.cross_entropy(
+            model(on_device(source), on_device(shifted)), on_device(target),
+            label_smoothing=0.1, ignore_index=PAD, reduction="sum", overwrite_logits=True,
+        )  # fmt: skip
+        loss.backward()
+        losses.append(loss.item())
+        norms.append(global_norm(model.parameters()))
+        optimizer.step(1e-2, 1 / 9)
+    return np.array(losses), np.array(norms), {name: p.numpy() for name, p in model.named_parameters().items()}
+
+
+@needs_compiler
+@pytest.mark.parametrize(
+    "changes",
+    [{}, {"attention_dropout": 0.2, "activation_dropout": 0.1}, {"norm": "pre", "positions": "learned"},
+     {"share_embeddings": False, "activation": "gelu", "d_k": 5, "d_v": 3}],
+    ids=str,
+)  # fmt: skip
+def test_training_gives_the_same_numbers_as_on_the_cpu(gpu: Emulator, changes: dict[str, Any]) -> None:
+    config = replace(SMALL, **changes)
+    ours, theirs = trained("cuda", config, np.float64), trained("cpu", config, np.float64)
+    np.testing.assert_allclose(ours[0], theirs[0], rtol=1e-12)
+    np.testing.assert_allclose(ours[1], theirs[1], rtol=1e-11)
+    for name, weights in theirs[2].items():
+        # softmax does not see a bias common to all keys: its gradient is 0, and Adam divides the rounding by itself
+        atol = 1e-8 if name.endswith("key.bias") else 1e-10
+        np.testing.assert_allclose(ours[2][name], weights, rtol=1e-9, atol=atol, err_msg=name)
+    used = {name.split("<")[0] for name in gpu.launched}
+    expected = {"embedding", "embedding_backward", "embedding_edges", "attention", "attention_backward", "cross_entropy",
+                "scale_rows_", "layer_norm", "layer_norm_backward", "adam_", "squares", "bias_", "column_sum"}  # fmt: skip
+    assert expected <= used
+
+
+@needs_compiler
+def test_float32_within_its_rounding(gpu: Emulator) -> None:
+    ours, theirs = trained("cuda", SMALL, np.float32), trained("cpu", SMALL, np.float32)
+    np.testing.assert_allclose(ours[0], theirs[0], rtol=1e-4)
+    np.testing.assert_allclose(ours[1], theirs[1], rtol=1e-3)
+
+
+@needs_compiler
+def test_bfloat16_follows_float32(gpu: Emulator) -> None:
+    """Weights, gradients and moments are float32; the loss is that of float32 within a percent."""
+    pytest.importorskip("ml_dtypes")
+    ours, theirs = trained("cuda", SMALL, np.float32, "bfloat16", steps=6), trained("cpu", SMALL, np.float32, steps=6)
+    np.testing.assert_allclose(ours[0], theirs[0], rtol=1e-2)
+    assert all(weights.dtype == np.float32 for weights in ours[2].values())
+    assert ours[0][-1] < ours[0][0]
+    assert "attention<bf16, 64>" in gpu.launched
+
+
+@needs_compiler
+def test_two_runs_are_identical_to_the_bit(gpu: Emulator) -> None:
+    pytest.importorskip("ml_dtypes")
+    one, two = (trained("cuda", SMALL, np.float32, "bfloat16", steps=2) for _ in range(2))
+    np.testing.assert_array_equal(one[0], two[0])
+    for name, weights in one[2].items():
+        np.testing.assert_array_equal(weights, two[2][name])
+
+
+@needs_compiler
+def test_the_bfloat16_copy_of_a_weight_is_never_out_of_date(gpu: Emulator) -> None:
+    """Adam writes it; loading weights, and any counted change, makes it anew."""
+    bf16 = np.dtype(pytest.importorskip("ml_dtypes").bfloat16)
+    model = Transformer(SMALL, compute_dtype="bfloat16")
+    model.to("cuda")
+    (weight,) = [
+        p for name, p in model.named_parameters().items() if name.endswith("encoder.layers.0.feed_forward.up.weight")
+    ]
+    first = weight.reduced_to(bf16)
+    assert weight.reduced_to(bf16) is first
+    weight.grad = Tensor(model.backend.asarray(np.ones(weight.shape, np.float32)))
+    Adam({"weight": weight}, OptimizerConfig()).step(0.1)
+    assert weight.reduced is first
+    np.testing.assert_array_equal(first.get(), weight.numpy().astype(bf16))
+    model.load_parameters({name: p.numpy() + 1 for name, p in model.named_parameters().items()})
+    np.testing.assert_array_equal(weight.reduced_to(bf16).get(), weight.numpy().astype(bf16))
+
+
+@needs_compiler
+@pytest.mark.parametrize("beam", [1, 4])
+def test_search_finds_what_it_finds_on_the_cpu(gpu: Emulator, beam: int) -> None:
+    model = Transformer(replace(SMALL, layers=2), seed=3, dtype=np.float64)
+    model.eval()
+    source = sentences(np.random.default_rng(1), 6)
+    config = BeamSearchConfig(beam=beam, max_extra_length=6, n_best=min(2, beam))
+    expected = beam_search(model, source, config), greedy_search(model, source, config)
+    model.to("cuda")
+    for ours, theirs in zip(
+        (beam_search(model, source, config), greedy_search(model, source, config)), expected, strict=True
+    ):
+        for a, b in zip(np.ravel(ours), np.ravel(theirs), strict=True):
+            assert a.tokens == b.tokens
+            assert a.score == pytest.approx(b.score, rel=1e-10)
+    assert "top_tokens<double>" in gpu.launched
+
+
+# ---- Gradients ---------------------------------------------------------------------------------------------------
+
+
+@needs_compiler
+@pytest.mark.parametrize("op", ["Attention", "Network", "Rest"])
+def test_gradient_checks(gpu: Emulator, op: str) -> None:
+    network = {"Linear", "Embedding", "LayerNorm", "Dropout", "DropoutAddLayerNorm", "CrossEntropy", "Relu"}
+    attention = {"ScaledDotProductAttention"}
+    names = {"Attention": attention, "Network": network}.get(op)
+    failures = []
+    for case in all_cases():
+        if case.op in names if names is not None else case.op not in network | attention:
+            try:
+                check_case(case, np.random.default_rng([0, 0]), "cuda")
+            except Exception as error:
+                failures.append(f"{case}: {type(error).__name__}: {error}"[:300])
+    assert not failures, "\n".join(failures)
+
+
+# ---- What a user can get wrong -----------------------------------------------------------------------------------
+
+
+def test_precisions_of_gpus_are_refused_on_a_cpu() -> None:
+    for make in (RunConfig, lambda **given: TranslateConfig(run=Path("x"), **given)):
+        with pytest.raises(UserError, match="precision=bf16 is for GPUs"):
+            make(precision="bf16")
+    assert RunConfig(precision="bf16", device="cuda").dtype == "float32"
+    assert RunConfig(precision="tf32", devices="2").on_gpu
+
+
+@needs_compiler
+def test_what_is_missing_is_said(emulator: Emulator, monkeypatch: pytest.MonkeyPatch) -> None:
+    with installed(emulator, device_count=1), pytest.raises(UserError, match=r"this computer has 1 GPU\(s\)"):
+        set_up_computer(1, "cuda:1")
+    with installed(emulator, device_count=0), pytest.raises(UserError, match="finds no NVIDIA GPU or no driver"):
+        set_up_computer(1, "cuda")
+    monkeypatch.setitem(__import__("sys").modules, "cupy", None)
+    with pytest.raises(UserError, match=r"needs CuPy, which cannot be imported .*pip install 'minitf\[gpu\]'"):
+        set_up_computer(1, "cuda")
+
+
+@needs_compiler
+def test_a_tensor_of_the_cpu_beside_one_of_a_gpu(gpu: Emulator) -> None:
+    from autograd.backend import get_backend
+
+    there = Tensor(get_backend("cuda").asarray(np.ones(3)), requires_grad=True)
+    assert (there * np.ones(3)).numpy().tolist() == [1, 1, 1]  # a constant goes along
+    with pytest.raises(ValueError, match="is in the memory of the CPU, another one on a GPU"):
+        there * Tensor(np.ones(3), requires_grad=True)
