@@ -1,10 +1,19 @@
-"""`train.py --list-presets`: every preset with its size and cost, counted, beside what the paper prints."""
+"""`train.py --list-presets`: every preset with its size and cost, counted, beside what the paper prints.
+
+python -m minitf.report.presets docs/reproducing.md     # renews the list in that page
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
 
+from minitf.cli import run_command
 from minitf.counting import paper_flops, parameter_count, training_flops, with_vocabulary
+from minitf.data.text import write_atomically
+from minitf.errors import UserError
 from minitf.presets import NAMED, Preset
 
 HEADER = ("preset", "parameters", "published", "operations", "paper's way", "PPL", "BLEU", "what it is")
@@ -86,3 +95,19 @@ def _differences() -> list[str]:
         assert base.published.parameters_m is not None
         lines.append(f"  {preset.name:24} {mine:+6.1f} M, printed {published - base.published.parameters_m:+.0f} M")
     return lines
+
+
+def main(argv: Sequence[str]) -> None:
+    """Put the list into the block of a page that it stands in.  Raises: UserError where there is none."""
+    if len(argv) != 1:
+        raise UserError("give one page to renew: python -m minitf.report.presets docs/reproducing.md")
+    path = Path(argv[0])
+    text = path.read_text(encoding="utf-8")
+    if not (block := re.search(r"^```text\npreset .*?^```$", text, re.MULTILINE | re.DOTALL)):
+        raise UserError(f"{path} has no block of text that begins with the heading of the list")
+    with write_atomically(path) as file:
+        file.write(text[: block.start()] + f"```text\n{list_presets()}\n```" + text[block.end() :])
+
+
+if __name__ == "__main__":
+    sys.exit(run_command(main))

@@ -7,12 +7,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from minitf.cli import run_command
 from minitf.config import PRESETS, ParsingConfig, RunConfig
 from minitf.counting import training_flops
 from minitf.data.datasets import DATASETS
 from minitf.layers import Initializer
 from minitf.presets import NAMED
-from minitf.report.presets import list_presets, operations_papers_way
+from minitf.report.presets import list_presets, main, operations_papers_way
 from minitf.transformer import Transformer
 
 NAMES_AND_PLACES = {"preset", "output"}
@@ -317,7 +318,17 @@ def test_the_list_names_every_preset_with_its_figures():
 
 def test_the_documentation_shows_the_list_as_it_is():
     page = (Path(__file__).parent.parent.parent / "docs" / "reproducing.md").read_text(encoding="utf-8")
-    assert f"```text\n{list_presets()}\n```" in page, "put the output of `python train.py --list-presets` into the page"
+    assert f"```text\n{list_presets()}\n```" in page, "run python -m minitf.report.presets docs/reproducing.md"
+
+
+def test_the_page_is_renewed(tmp_path, capsys):
+    page = tmp_path / "page.md"
+    page.write_text("before\n```text\npreset  old\n```\nafter\n```text\nother\n```\n")
+    assert run_command(main, [str(page)]) == 0
+    assert page.read_text() == f"before\n```text\n{list_presets()}\n```\nafter\n```text\nother\n```\n"
+    page.write_text("nothing")
+    assert run_command(main, [str(page)]) == 2
+    assert "has no block of text that begins with the heading" in capsys.readouterr().err
 
 
 def test_operations_without_a_time_are_scaled_by_what_is_counted():
