@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, settings
 
 from autograd import random
 
@@ -31,6 +32,17 @@ def run(page):
             with contextlib.redirect_stdout(printed):
                 exec(compile(code, str(page), "exec"), namespace)
             yield code, printed.getvalue(), following if next_language == "" and following else None
+
+
+@pytest.fixture(autouse=True)
+def no_clock():
+    """Hypothesis also looks at the time that examples take, which a busy machine can upset."""
+    before = settings.default
+    settings.register_profile("no clock", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+    settings.load_profile("no clock")
+    yield
+    settings.register_profile("before", before)
+    settings.load_profile("before")
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
