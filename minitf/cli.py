@@ -14,6 +14,7 @@ from typing import Any, Literal, NoReturn, get_args, get_origin
 
 from minitf.config import DEFAULT_PRESET, PRESETS, RunConfig, TranslateConfig, load_config
 from minitf.errors import UserError
+from minitf.files import explained
 from minitf.options import description, nearest, shown, without_none
 from minitf.presets import NAMED
 from minitf.progress import say
@@ -130,6 +131,11 @@ def run_command(main: Callable[[Sequence[str]], int | None], argv: Sequence[str]
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # else Python complains again as it ends
         return 141
+    except OSError as error:
+        if error.filename is None:
+            raise
+        say(f"error: {explained(f'use {error.filename}', error)}")  # a file that nothing above has a better word for
+        return 2
     return status or 0
 
 

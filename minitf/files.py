@@ -28,14 +28,19 @@ ADVICE = {
 }
 
 
+def explained(action: str, error: OSError) -> str:
+    """`cannot <action>: No space left on device; free some space or …`"""
+    advice = ADVICE.get(error.errno or 0)
+    return f"cannot {action}: {error.strerror or error}" + (f"; {advice}" if advice else "")
+
+
 @contextmanager
 def os_errors_explained(action: str, kind: type[UserError] = UserError) -> Iterator[None]:
-    """Turn an OSError of the block into `kind`: `cannot <action>: No space left on device; free some space or …`."""
+    """Turn an OSError of the block into `kind`, in words."""
     try:
         yield
     except OSError as error:
-        advice = ADVICE.get(error.errno or 0)
-        raise kind(f"cannot {action}: {error.strerror or error}" + (f"; {advice}" if advice else "")) from error
+        raise kind(explained(action, error)) from error
 
 
 class ReportingFile(io.FileIO):

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
+from numpy.random import PCG64, Generator  # NumPy itself imports them when they are first used
 
 import autograd as ag
 from autograd import Tensor
@@ -113,7 +114,7 @@ class Initializer:
     """Draws the starting values of parameters, all from one stream: the seed and the architecture decide them."""
 
     def __init__(self, seed: int, dtype: Any = np.float32):
-        self.rng = np.random.Generator(np.random.PCG64(seed))
+        self.rng = Generator(PCG64(seed))
         self.dtype = np.dtype(dtype)
 
     def glorot_uniform(self, n_out: int, n_in: int, gain: float = 1.0) -> Parameter:

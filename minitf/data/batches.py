@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, overload
 
 import numpy as np
+from numpy.random import PCG64, SeedSequence  # NumPy itself imports them when they are first used
 
 from minitf.data.prepared import PreparedCorpus
 from minitf.data.vocabulary import BOS, EOS, PAD
@@ -268,7 +269,7 @@ class Batches:
         if epoch is None:
             return _by_length(self._widths, difference, np.arange(len(difference))), np.arange(self.per_epoch)
         # Raw bits of the generator, unlike its distributions, are promised to stay the same in later NumPy releases.
-        bits = np.random.PCG64(np.random.SeedSequence((self.seed, epoch)))
+        bits = PCG64(SeedSequence((self.seed, epoch)))
         ties = bits.random_raw(len(difference))  # [pairs] uint64
         blurred = difference + (ties % (2 * JITTER + 1)).astype(np.int32) - JITTER
         turns = np.argsort(bits.random_raw(self.per_epoch), kind="stable")

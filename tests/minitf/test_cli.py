@@ -1,5 +1,6 @@
 """Flags follow the fields; wrong ones are told in a sentence."""
 
+import errno
 import os
 import re
 import subprocess
@@ -384,6 +385,11 @@ def test_help_loads_no_arrays():
         (7, 7, ""),
         (UserError("no such thing"), 2, "error: no such thing\n"),
         (KeyboardInterrupt(), 130, "interrupted\n"),
+        (
+            PermissionError(errno.EACCES, "Permission denied", "x/config.json"),
+            2,
+            "error: cannot use x/config.json: Permission denied; check the permissions or choose another folder\n",
+        ),
     ],
 )
 def test_exit_status(outcome, status, message, capsys):

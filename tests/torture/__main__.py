@@ -12,6 +12,7 @@ import argparse
 import os
 import pickle
 import random
+import re
 import sys
 import time
 import traceback
@@ -34,7 +35,7 @@ def main() -> int:
     parser.add_argument("--kills", type=int, default=200, help="SIGKILLs of the real command at random instants")
     parser.add_argument("--examples", type=int, default=10_000, help="hostile inputs for loaders and translation")
     parser.add_argument("--share", type=float, default=1.0, help="of everything else, 0 to 1")
-    parser.add_argument("--only", default="", help="faults whose name holds this")
+    parser.add_argument("--only", default="", help="faults in whose name this regular expression is found")
     parser.add_argument("--jobs", type=int, default=available_cores(), help="processes that share the work")
     parser.add_argument("--seed", type=int, default=random.randrange(1_000_000), help="of everything random")
     args = parser.parse_args()
@@ -50,7 +51,7 @@ def main() -> int:
             *plan_faults(ground, halfway, args.share, draw),
             *plan_fuzz(ground, halfway, args.examples, draw),
         ]
-        plan = [(name, act) for name, act in plan if args.only in name]
+        plan = [(name, act) for name, act in plan if re.search(args.only, name)]
         tallies = share_out(plan, args.jobs, ground, lambda name: draw.seed(f"{args.seed} {name}"))
     report(tallies, time.perf_counter() - start)
     return exit_status(tallies)
