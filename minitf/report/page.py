@@ -68,7 +68,7 @@ def page(
 def write_page(path: Path, text: str) -> None:
     """The file appears complete, or not at all.  Raises: UserError where the system refuses."""
     with atomic_write(path) as file:
-        file.write(text.encode())
+        file.write(text.encode(errors="backslashreplace"))
 
 
 def to_json(value: Any) -> str:
