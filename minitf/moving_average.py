@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from autograd.backend import backend_of
+from autograd.backend import backend_of
 from minitf.layers import Module, Parameter
 
 Array = Any
