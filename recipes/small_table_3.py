@@ -16,18 +16,16 @@ that are not listed here go to train.py, for every row.
 from __future__ import annotations
 
 import argparse
-import subprocess
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))  # also without an installation
+import resumable  # first: it finds minitf without an installation
 
-from minitf.cli import run_command  # noqa: E402
-from minitf.errors import UserError  # noqa: E402
+from minitf.cli import run_command
+from minitf.errors import UserError
 
 BASE = [
     *("--preset", "base", "--data", "multi30k-tok", "--bleu-tokenize", "none", "--vocab-size", "5000"),
@@ -84,39 +82,11 @@ def main(argv: Sequence[str]) -> int:
         raise UserError(f"there is no row {unknown[0]!r}; choose some of {', '.join(ROWS)}")
     results = []
     for name in args.rows:
-        train(args.output / name, [*BASE, *ROWS[name], *flags])
+        resumable.train(args.output / name, [*BASE, *ROWS[name], *flags])
         results.append(measure(name, args.output / name))
         print(table(results), flush=True)
         write(args.output / "table.md", table(results))
     return 0
-
-
-def train(run: Path, flags: list[str]) -> None:
-    """Start the run, or go on with it; nothing happens to one that is done.
-
-    Raises: UserError where training fails, whose own message stands above.
-    """
-    from minitf.rundir import CONFIG_NAME
-
-    if is_done(run):
-        return
-    started = (run / CONFIG_NAME).exists() and any((run / "checkpoints").glob("step-*"))
-    command = ["--resume", str(run)] if started else [*flags, "--output", str(run)]
-    status = call_train(command)
-    if status:
-        raise UserError(f"training {run} ended with status {status}; once its cause is mended, run this again")
-
-
-def call_train(argv: list[str]) -> int:
-    """train.py in a process of its own; its exit status."""
-    return subprocess.run([sys.executable, str(ROOT / "train.py"), *argv], check=False).returncode
-
-
-def is_done(run: Path) -> bool:
-    """Has the run come to the score of its test text, which is the last line of its log?"""
-    from minitf.rundir import LOG_NAME, read_log
-
-    return (run / LOG_NAME).exists() and any("bleu" in record for record in read_log(run / LOG_NAME)[-1:])
 
 
 def measure(name: str, run: Path) -> Result:
@@ -141,16 +111,15 @@ def measure(name: str, run: Path) -> Result:
     assert config.data is not None
     sources, references = (list(read_lines(path)) for path in find(config.data, config.data_dir, say)["valid"])
     score = bleu(translator.translate(sources, beam=4, alpha=0.6), references, tokenize=config.bleu_tokenize).score
-    log = read_log(directory.log_path)
     model: Any = translator.model
     return Result(
         name=name,
         changes=" ".join(ROWS[name]).replace("--model.", "").replace("--optimizer.", ""),
         parameters=model.parameter_count(),
-        steps=max(record["step"] for record in log),
+        steps=max(record["step"] for record in read_log(directory.log_path)),
         perplexity=perplexity(best["valid_loss"]),
         bleu=score,
-        minutes=max(record["elapsed_s"] for record in log if "elapsed_s" in record) / 60,
+        minutes=resumable.minutes(run),
     )
 
 

@@ -13,6 +13,7 @@ import pytest
 import train
 from minitf import training
 from minitf.cli import parse_train_args, run_command
+from minitf.config import load_config
 from minitf.presets import NAMED
 from tests.minitf.data.test_datasets import NAMES
 from tests.torture.runs import FLAGS, write_corpus
@@ -28,6 +29,8 @@ def load(name):
     return module
 
 
+resumable = load("resumable")
+seeds = load("seeds")
 small_table_3 = load("small_table_3")
 
 
@@ -84,7 +87,7 @@ def test_the_small_table_on_a_corpus_of_a_moment(tmp_path, capsys, monkeypatch):
         calls.append(argv)
         return run_command(train.main, argv)
 
-    monkeypatch.setattr(small_table_3, "call_train", call_train)
+    monkeypatch.setattr(resumable, "call_train", call_train)
     flags = [*FLAGS, "--data", "multi30k", "--data-dir", str(data), "--max-steps", "4", "--save-every", "2"]
     command = ["--output", str(tmp_path / "out"), "--rows", "base", "d-smoothing-0.2", *flags]
     validate = training.validate
@@ -108,6 +111,19 @@ def test_the_small_table_on_a_corpus_of_a_moment(tmp_path, capsys, monkeypatch):
     assert all(float(row[4]) > 1 for row in rows)
     assert run_command(small_table_3.main, command) == 0
     assert len(calls) == 3
+
+
+def test_scores_of_several_seeds(tmp_path, capsys, monkeypatch):
+    flags = [*write_corpus(tmp_path), *FLAGS, "--max-steps", "1", "--bleu-tokenize", "char"]
+    monkeypatch.setattr(resumable, "call_train", lambda argv: run_command(train.main, argv))
+    assert run_command(seeds.main, ["--seeds", "3", "5", "--output", str(tmp_path / "out"), *flags]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    found = [resumable.final_score(tmp_path / "out" / f"seed-{seed}")["bleu"] for seed in (3, 5)]
+    for seed, score, line in zip((3, 5), found, lines, strict=False):
+        assert line.startswith(f"seed {seed}: BLEU {score:.2f} after 1 updates and ")
+    assert lines[2] == f"mean of 2: {sum(found) / 2:.2f}, from {min(found):.2f} to {max(found):.2f}"
+    configs = [load_config(tmp_path / "out" / f"seed-{seed}" / "config.json") for seed in (3, 5)]
+    assert [config.seed for config in configs] == [3, 5]
 
 
 def test_a_row_that_is_not_there(capsys):
