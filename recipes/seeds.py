@@ -21,7 +21,9 @@ from minitf.cli import run_command
 
 def main(argv: Sequence[str]) -> int:
     """Train a run for each seed and print their scores."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
+    )
     parser.add_argument("--seeds", nargs="+", type=int, default=[1, 2, 3], metavar="N", help="default: 1 2 3")
     parser.add_argument("--output", type=Path, required=True, help="folder for the runs, seed-1 and so on")
     args, flags = parser.parse_known_args(argv)

@@ -74,7 +74,9 @@ class Result:
 
 def main(argv: Sequence[str]) -> int:
     """Train the rows, print and write the table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
+    )
     parser.add_argument("--output", type=Path, default=Path("runs/small-table-3"), help="folder for the runs")
     parser.add_argument("--rows", nargs="+", default=list(ROWS), metavar="ROW", help=f"some of: {' '.join(ROWS)}")
     args, flags = parser.parse_known_args(argv)

@@ -364,11 +364,22 @@ def test_version(capsys):
     assert capsys.readouterr().out.startswith("minitf ")
 
 
+def test_presets_are_listed(capsys):
+    with pytest.raises(SystemExit) as ended:
+        parse_train_args(["--list-presets"])
+    assert ended.value.code == 0
+    out = capsys.readouterr().out
+    assert all(f"\n{name} " in out for name in NAMED)
+    with pytest.raises(UserError, match="unknown flag --list-presets"):
+        parse_translate_args(["runs/a", "--list-presets"])
+
+
 def test_help_loads_no_arrays():
     """`train.py --help` answers at once: NumPy and all that needs it stay out."""
     program = (
         "import sys\nfrom minitf.cli import parse_train_args\n"
         "try: parse_train_args(['--help'])\nexcept SystemExit: pass\n"
+        "try: parse_train_args(['--list-presets'])\nexcept SystemExit: pass\n"
         "print('loaded:', sorted({'numpy', 'autograd', 'safetensors', 'sentencepiece'} & set(sys.modules)))"
     )
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
