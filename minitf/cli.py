@@ -14,7 +14,7 @@ from typing import Any, Literal, NoReturn, get_args, get_origin
 
 from minitf.config import DEFAULT_PRESET, PRESETS, RunConfig, TranslateConfig, load_config
 from minitf.errors import UserError
-from minitf.files import explained
+from minitf.files import explained, os_errors_explained
 from minitf.options import description, nearest, shown, without_none
 from minitf.presets import NAMED
 from minitf.progress import say
@@ -176,7 +176,9 @@ def _changed(config: RunConfig, given: dict[str, Any]) -> RunConfig:
 
 def _resumed(folder: Path, given: dict[str, Any]) -> RunConfig:
     """The run's own configuration with the values that may change; `output` is where the run stands now."""
-    if not (folder / CONFIG_NAME).is_file():
+    with os_errors_explained(f"look into {folder}"):
+        found = (folder / CONFIG_NAME).is_file()
+    if not found:
         raise UserError(f"{folder} holds no run to resume: {CONFIG_NAME} is missing; check the path")
     saved: RunConfig = replace(load_config(folder / CONFIG_NAME), output=folder)
     for flag in flags_of(RunConfig):

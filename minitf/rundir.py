@@ -94,9 +94,11 @@ class RunDirectory:
         Raises: UserError where no run is.
         """
         run = cls(path)
-        if not run.path.is_dir():
+        with os_errors_explained(f"look into {path}"):
+            is_folder, has_config = run.path.is_dir(), run.config_path.is_file()
+        if not is_folder:
             raise UserError(f"{path} is no folder; give the folder of a training run, such as runs/tiny")
-        if not run.config_path.is_file():
+        if not has_config:
             raise UserError(f"{path} holds no run: {CONFIG_NAME} is missing; give the folder of a training run")
         return run
 

@@ -144,6 +144,8 @@ def test_a_folder_with_other_files_can_be_used(tmp_path):
 def test_a_folder_without_a_run_is_refused(tmp_path, act):
     with pytest.raises(UserError, match=r"holds no run: config\.json is missing"):
         act(tmp_path)
+    with pytest.raises(UserError, match=r"cannot look into .*: File name too long"):
+        RunDirectory.open(tmp_path / ("a" * 300))
     with pytest.raises(UserError, match="absent is no folder; give the folder of a training run"):
         act(tmp_path / "absent")
     assert os.listdir(tmp_path) == []

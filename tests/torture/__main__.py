@@ -2,6 +2,7 @@
 
     make torture
     python -m tests.torture --kills 1000 --seed 7
+    python -m tests.torture --write docs/torture.md
 
 Prints a table of the faults tried and survived; exits with 1 if a single one was lost.
 """
@@ -22,6 +23,7 @@ from pathlib import Path
 
 from autograd.backend import CPU
 from autograd.backend.cpu import available_cores
+from minitf.environment import environment_facts
 from tests.torture import faults, fuzz, kills
 from tests.torture.faults import make_halfway
 from tests.torture.kills import Ground, Tally, prepared_ground
@@ -38,6 +40,7 @@ def main() -> int:
     parser.add_argument("--only", default="", help="faults in whose name this regular expression is found")
     parser.add_argument("--jobs", type=int, default=available_cores(), help="processes that share the work")
     parser.add_argument("--seed", type=int, default=random.randrange(1_000_000), help="of everything random")
+    parser.add_argument("--write", type=Path, metavar="PAGE", help="put the table at the end of this page")
     args = parser.parse_args()
     draw = random.Random(args.seed)
     print(f"seed {args.seed}", flush=True)
@@ -53,7 +56,13 @@ def main() -> int:
         ]
         plan = [(name, act) for name, act in plan if re.search(args.only, name)]
         tallies = share_out(plan, args.jobs, ground, lambda name: draw.seed(f"{args.seed} {name}"))
-    report(tallies, time.perf_counter() - start)
+    text = report(tallies, args.seed, time.perf_counter() - start)
+    print(text)
+    for tally in tallies:
+        for each in tally.lost:
+            print(f"\nLOST: {each}")
+    if args.write:
+        write(args.write, text)
     return exit_status(tallies)
 
 
@@ -249,16 +258,26 @@ def row(tally: Tally) -> str:
     return f"{tally.name:55} {tally.tried:7,} {tally.survived:9,} {lost:5,} {tally.seconds:8.1f}"
 
 
-def report(tallies: list[Tally], seconds: float) -> None:
+def report(tallies: list[Tally], seed: int, seconds: float) -> str:
+    """The table, and what it was made with."""
     total = Tally(
         "all", sum(t.tried for t in tallies), sum(t.survived for t in tallies), sum(t.seconds for t in tallies)
     )
-    print(f"\n{'fault':55} {'tried':>7} {'survived':>9} {'lost':>5} {'seconds':>8}")
-    print("\n".join(map(row, [*tallies, total])))
-    print(f"\n{seconds / 60:.1f} minutes on {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}")
-    for tally in tallies:
-        for each in tally.lost:
-            print(f"\nLOST: {each}")
+    lines = [f"{'fault':55} {'tried':>7} {'survived':>9} {'lost':>5} {'seconds':>8}", *map(row, [*tallies, total])]
+    facts = environment_facts()
+    command = " ".join(["python -m tests.torture", *sys.argv[1:]]) + f"  (seed {seed})"
+    machine = f"{facts['python']}, NumPy {facts['numpy']}, {facts['platform']}, {facts['cores']} cores"
+    spent = f"{seconds / 60:.1f} minutes on {time.strftime('%Y-%m-%d')}; load at the end {os.getloadavg()[0]:.1f}"
+    return "\n".join(["", *lines, "", command, machine, spent])
+
+
+HEADING = "## The last run\n"
+
+
+def write(page: Path, text: str) -> None:
+    """Replace what stands under the heading at the end of a page by a table."""
+    before = page.read_text(encoding="utf-8").partition(HEADING)[0]
+    page.write_text(f"{before}{HEADING}\n```\n{text.strip()}\n```\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ from minitf.data.text import lines_of
 from minitf.tensorfile import Reader
 from minitf.translator import Translator
 from tests.torture import faults, fuzz, kills
-from tests.torture.__main__ import exit_status, row, stop_starting, stop_translating
+from tests.torture.__main__ import exit_status, report, row, stop_starting, stop_translating, write
 from tests.torture.kills import Tally
 
 SEED = 20
@@ -242,3 +242,16 @@ def test_a_loss_stands_in_the_table():
     assert exit_status([Tally("y", tried=3, survived=3), counted]) == 1
     assert exit_status([Tally("y", tried=3, survived=3)]) == 0
     assert exit_status([Tally("never tried")]) == 1
+
+
+def test_the_page_gets_the_table_of_the_last_run(tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text("# Before\n\n## The last run\n\nold\n")
+    write(page, report([Tally("y", tried=3, survived=3), Tally("z", tried=2, survived=1)], 7, 60.0))
+    text = page.read_text()
+    assert text.startswith("# Before\n\n## The last run\n\n```\nfault ")
+    assert "old" not in text
+    rows = [line.split()[:4] for line in text.splitlines()]
+    assert ["y", "3", "3", "0"] in rows
+    assert ["all", "5", "4", "1"] in rows
+    assert "(seed 7)" in text
