@@ -4,12 +4,13 @@ VENV := .venv
 BIN := $(VENV)/bin
 DEMO := runs/demo
 
-.PHONY: help demo test prove torture lint clean
+.PHONY: help demo test prove mutants torture lint clean
 
 help:
 	@echo "make demo    train on the built-in corpus, score it, translate a few sentences (5 minutes on 2 cores)"
 	@echo "make test    run the test suite"
 	@echo "make prove   the slow proofs as well"
+	@echo "make mutants damage gradients, engine and checker one place at a time: is every damage noticed?"
 	@echo "make torture kill, starve and damage runs, and feed rubbish to all that reads (some 15 minutes)"
 	@echo "make lint    ruff and mypy"
 	@echo "make clean   delete the virtual environment (runs are kept)"
@@ -43,6 +44,9 @@ test: $(VENV)/.installed-test
 
 prove: $(VENV)/.installed-test
 	$(BIN)/python -m pytest
+
+mutants: $(VENV)/.installed-test
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -W error -m tests.mutants
 
 torture: $(VENV)/.installed-test
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -W error -m tests.torture

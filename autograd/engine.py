@@ -18,7 +18,6 @@ from __future__ import annotations
 import itertools
 import os
 import sys
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, ClassVar
@@ -26,6 +25,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from autograd.backend import CPU, Backend, as_operand, backend_of, is_floating, silent
+from autograd.modes import Watcher, enable_grad, is_grad_enabled, no_grad, state, watch  # noqa: F401 (looked for here)
 from autograd.tensor import Tensor
 
 Array = Any  # numpy.ndarray or cupy.ndarray
@@ -33,50 +33,6 @@ Edge = tuple["Op | Tensor", int]  # a node and which of its outputs, or a leaf a
 
 _order = itertools.count()
 _HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep
-
-
-class _ThreadState(threading.local):
-    """What a `with` block changes, for the thread that entered it alone."""
-
-    recording = True
-    watchers: tuple[Watcher, ...] = ()  # from the outermost `with watch(…)` to the innermost
-
-
-_state = _ThreadState()
-
-
-class Watcher:
-    """Sees every op go by; the base of anomaly detection, the profiler and `checkpoint`.  Does nothing by itself.
-
-    Watchers nest: the outermost is the first to see what is about to happen, and the last to see what has happened.
-    """
-
-    def before_forward(self, op: Op, arrays: Sequence[Array]) -> None:
-        """`op` is about to compute its outputs from `arrays`."""
-
-    def after_forward(self, op: Op, outputs: Sequence[Array]) -> None:
-        """`op` has computed `outputs`; what it saved is in `op.saved_arrays`."""
-
-    def after_error(self, op: Op) -> None:
-        """The forward pass of `op` has ended in an error, which goes on to the caller."""
-
-    def after_record(self, op: Op, inputs: Sequence[Any]) -> None:
-        """`op`, called with `inputs`, is a node of the graph now: its outputs require a gradient."""
-
-    def before_backward_pass(self) -> None:
-        """A walk back through a graph begins."""
-
-    def before_backward(self, op: Op, g_outputs: Sequence[Array]) -> None:
-        """`op` is about to turn `g_outputs` into the gradients of its inputs."""
-
-    def after_backward(self, op: Op, g_inputs: Sequence[Array | None]) -> None:
-        """`op` has computed `g_inputs`, checked and summed over broadcast axes."""
-
-    def after_leaf(self, leaf: Tensor, gradient: Array) -> None:
-        """All that this pass sends to `leaf` has arrived, and adds up to `gradient`."""
-
-    def after_backward_pass(self) -> None:
-        """The walk is over, or has ended in an error."""
 
 
 # ---- Nodes -------------------------------------------------------------------------------------------------------
@@ -164,10 +120,10 @@ def apply(op_class: type[Op], *inputs: Any, **parameters: Any) -> Any:
     op.backend = backend_of(arrays)
     if op.backend is not CPU:
         arrays = _on_device(op.backend, inputs, arrays)
-    recording = _state.recording
+    recording = state.recording
     op.needs_gradient = tuple([recording and isinstance(x, Tensor) and x.requires_grad for x in inputs])
     recording = any(op.needs_gradient)
-    watchers = _state.watchers
+    watchers = state.watchers
     if recording or watchers:
         op.where = _caller()
     if watchers:
@@ -189,20 +145,24 @@ def apply(op_class: type[Op], *inputs: Any, **parameters: Any) -> Any:
     tensors = tuple(Tensor(a) for a in outputs)
     _share_versions(inputs, tensors)
     if recording:
-        op.order = next(_order)
-        op.edges = tuple([_edge(x) if needed else None for x, needed in zip(inputs, op.needs_gradient, strict=True)])
-        op.input_specs = tuple(
-            [(a.shape, a.dtype) if needed else None for a, needed in zip(arrays, op.needs_gradient, strict=True)]
-        )
-        op.output_specs = tuple([(a.shape, a.dtype) for a in outputs])
-        op._versions = _versions_of_saved(op, inputs, tensors)
-        for index, tensor in enumerate(tensors):
-            if is_floating(tensor.data.dtype):
-                tensor.requires_grad, tensor.op, tensor.index = True, op, index
-        if watchers:
-            for watcher in reversed(watchers):
-                watcher.after_record(op, inputs)
+        _record(op, inputs, arrays, tensors)
+        for watcher in reversed(watchers):
+            watcher.after_record(op, inputs)
     return tensors if several else tensors[0]
+
+
+def _record(op: Op, inputs: Sequence[Any], arrays: Sequence[Any], outputs: Sequence[Tensor]) -> None:
+    """Make `op` a node of the graph: it knows where its inputs came from, and its outputs lead to it."""
+    op.order = next(_order)
+    op.edges = tuple([_edge(x) if needed else None for x, needed in zip(inputs, op.needs_gradient, strict=True)])
+    op.input_specs = tuple(
+        [(a.shape, a.dtype) if needed else None for a, needed in zip(arrays, op.needs_gradient, strict=True)]
+    )
+    op.output_specs = tuple([(y.data.shape, y.data.dtype) for y in outputs])
+    op._versions = _versions_of_saved(op, inputs, outputs)
+    for index, y in enumerate(outputs):
+        if is_floating(y.data.dtype):
+            y.requires_grad, y.op, y.index = True, op, index
 
 
 def _on_device(backend: Backend, inputs: Sequence[Any], arrays: list[Any]) -> list[Any]:
@@ -292,7 +252,7 @@ def run_backward(
     Division by zero, overflow and invalid operations give ∞ and NaN without NumPy's warnings (the slope of sqrt at 0
     *is* infinite): a warning from in here could not say which op is to blame, a `Watcher` can.
     """
-    with _pass_seen_by(_state.watchers):
+    with _pass_seen_by(state.watchers):
         return _walk(outputs, gradients, retain_graph, wanted)
 
 
@@ -387,7 +347,7 @@ def _run_hooks(hooks: list[Callable], g: Array) -> Array:
 
 def _node_backward(node: Op, g_outputs: list[Array]) -> list[Array | None]:
     """Call a node's backward pass and hold each gradient against its input: broadcast axes, shape, dtype."""
-    watchers = _state.watchers
+    watchers = state.watchers
     if watchers:
         for watcher in watchers:
             watcher.before_backward(node, g_outputs)
@@ -439,7 +399,7 @@ def _finish_leaf(leaf: Tensor, total: _Sum, capture: set | None, captured: dict)
     if leaf.hooks:
         hooked = _run_hooks(leaf.hooks, g)
         owned, g = False, hooked  # a hook may keep what it saw
-    for watcher in reversed(_state.watchers):
+    for watcher in reversed(state.watchers):
         watcher.after_leaf(leaf, g)
     if capture is not None:
         if (id(leaf), 0) in capture:
@@ -506,38 +466,3 @@ def starting_gradient(output: Tensor, gradient: Any) -> Array:
     if g.shape != output.shape:
         raise ValueError(f"gradient has shape {g.shape}, the Tensor has shape {output.shape}; they must be equal")
     return g
-
-
-# ---- Modes -------------------------------------------------------------------------------------------------------
-
-
-@contextmanager
-def _set_state(name: str, value: Any) -> Iterator[Any]:
-    before = getattr(_state, name)
-    setattr(_state, name, value)
-    try:
-        yield value
-    finally:
-        setattr(_state, name, before)
-
-
-def no_grad():
-    """Context manager (and decorator): ops inside are not recorded and save nothing."""
-    return _set_state("recording", False)
-
-
-def enable_grad():
-    """Context manager (and decorator): record again inside a `no_grad` block."""
-    return _set_state("recording", True)
-
-
-def is_grad_enabled() -> bool:
-    """Are ops recorded at this point of this thread?"""
-    return _state.recording
-
-
-@contextmanager
-def watch(watcher: Watcher) -> Iterator[Watcher]:
-    """Context manager: `watcher` sees every op of this thread inside the block, besides those that watch already."""
-    with _set_state("watchers", (*_state.watchers, watcher)):
-        yield watcher

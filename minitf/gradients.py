@@ -347,11 +347,14 @@ each op.
 What must be exactly zero is tested to be exactly zero: the gradient of a prediction by later target tokens, the
 gradients of the loss by padding positions, the gradients of queries that may attend to nothing.
 
+That these checks would notice a wrong gradient is proven by damaging the code: [mutants.md](mutants.md).
+
 ## Checking an op of your own
 
 ```python
 import numpy as np
 from autograd import Op, apply, gradcheck
+
 
 class Cube(Op):
     def forward(self, x):
@@ -362,8 +365,10 @@ class Cube(Op):
         (x,) = self.saved
         return 3 * x**2 * g_y
 
+
 def cube(x):
     return apply(Cube, x)
+
 
 gradcheck(cube, np.random.default_rng(0).standard_normal((2, 4)))
 ```
@@ -386,9 +391,11 @@ functions of many inputs. At a kink (relu at 0, equal values in max) it says so 
 from hypothesis import given
 from autograd.testing import strategies
 
+
 @given(strategies.arrays())
 def test_cube(x):
     gradcheck(cube, x)
+
 
 test_cube()
 ```

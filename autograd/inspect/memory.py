@@ -32,8 +32,8 @@ def memory(model: Any = None) -> Iterator[Memory]:
         print(m)
 
     What was there before (parameters, moments, data) is not counted, save the ids that an embedding keeps; nor is what
-    lives only inside one op's forward or backward pass.  With the `model`, arrays are told apart by layer and gradients by parameter.  While `tracemalloc`
-    is tracing, the peak that it measured stands beside.
+    lives only inside one op's forward or backward pass.  With the `model`, arrays are told apart by layer and gradients
+    by parameter.  While `tracemalloc` is tracing, the peak that it measured stands beside.
 
     Raises: TypeError for a model without `children()`
     """

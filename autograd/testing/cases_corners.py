@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 import autograd as ag
 from autograd.testing import draw
 from autograd.testing.case import Example, register
@@ -30,6 +32,38 @@ def _register_einsum(subscripts: str) -> None:
 
 for _subscripts in EINSUMS:
     _register_einsum(_subscripts)
+
+
+@register("GetItem", "pairs of positions that repeat")
+def _(rng):
+    """Six pairs out of four: some element is picked twice, and its gradients must add up."""
+    i, j = draw.indices(rng, (6,), 2, negative=True), draw.indices(rng, (6,), 2)
+    return Example(
+        lambda x: ag.getitem(x, (i, j)), [draw.uniform(rng, (2, 2))],
+        lambda x: ag.sum(np.eye(2)[i] * ag.transpose(ag.matmul(x, np.eye(2)[:, j])), 1),
+    )  # fmt: skip
+
+
+@register("Take", "elements that repeat")
+def _(rng):
+    """Eight out of three numbers: rows of one element are added up by a kernel of their own."""
+    where = draw.indices(rng, (8,), 3, negative=True)
+    axis = [None, 0][rng.integers(2)]
+    return Example(
+        lambda x: ag.take(x, where, axis), [draw.uniform(rng, (3,))], lambda x: ag.matmul(np.eye(3)[where], x)
+    )
+
+
+@register("Take", "a table of indices, along any axis")
+def _(rng):
+    """All axes of different sizes: each must come back to its place."""
+    axis = int(rng.integers(-3, 3))
+    x = draw.uniform(rng, (2, 3, 4))
+    where = draw.indices(rng, (2, 5), x.shape[axis], negative=True)
+    one_hot = np.eye(x.shape[axis])[where]  # [2, 5, n]
+    before, after = "abc"[: axis % 3], "abc"[axis % 3 + 1 :]
+    subscripts = f"{before}n{after},ijn->{before}ij{after}"
+    return Example(lambda x: ag.take(x, where, axis), [x], lambda x: ag.einsum(subscripts, x, one_hot))
 
 
 @register("CrossEntropy", "each, logits overwritten, every second ignored")

@@ -10,6 +10,7 @@ from helpers import random_leaf, without_garbage_collector
 
 import autograd as ag
 from autograd import Op, Tensor, apply, checkpoint, random
+from autograd.engine import owner_of
 from autograd.inspect import memory
 from autograd.inspect.memory import GRADIENT, ON_THE_WAY, RESULT, SAVED
 from minitf.config import OptimizerConfig, TransformerConfig
@@ -158,6 +159,62 @@ def test_after_the_block_nothing_is_recorded():
     ag.exp(x)
     assert len(m.timeline) == count
     assert m.live_bytes == KIB
+
+
+# ---- Any step, against what can be reached ----
+
+STEPS = [
+    lambda a, b: ag.exp(a * 0.1),
+    lambda a, b: a + b,
+    lambda a, b: a * b,
+    lambda a, b: a / (b * b + 1.0),
+    lambda a, b: ag.relu(a),
+    lambda a, b: ag.softmax(a),
+    lambda a, b: ag.maximum(a, b),
+    lambda a, b: a.reshape(8, 16).reshape(128),
+    lambda a, b: ag.concatenate([a[:64], b[64:]]),
+    lambda a, b: ag.dropout(a, 0.5),
+]
+
+
+def ops_behind(tensors):
+    ops = {t.op for t in tensors if t.op is not None}
+    new = ops
+    while new:
+        new = {edge[0] for op in new for edge in op.edges if edge is not None and isinstance(edge[0], Op)} - ops
+        ops |= new
+    return ops
+
+
+def reachable_bytes(tensors, leaves):
+    """What Tensors and the graphs behind them hold, without what the leaves were made with."""
+    arrays = [a for op in ops_behind(tensors) for a in op.saved_arrays]
+    arrays += [t.data for t in tensors] + [t.grad.data for t in tensors if t.grad is not None]
+    owners = {id(owner_of(a)): owner_of(a) for a in arrays if hasattr(a, "nbytes")}
+    return sum(a.nbytes for key, a in owners.items() if key not in {id(leaf.data) for leaf in leaves})
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_live_bytes_are_those_that_can_be_reached(seed):
+    """Ops, results that go and backward passes in any order."""
+    rng = np.random.default_rng(seed)
+    leaves = [kib_leaf(0), kib_leaf(1), Tensor(np.ones(128))]
+    with without_garbage_collector(), memory() as m:
+        live = list(leaves)
+        for _ in range(12):
+            what = rng.random()
+            if what < 0.6 or len(live) == len(leaves):
+                a, b = rng.integers(len(live), size=2)
+                live.append(STEPS[rng.integers(len(STEPS))](live[a], live[b]))
+            elif what < 0.85:
+                del live[rng.integers(len(leaves), len(live))]
+            else:
+                whole = [t for t in live if t.op is not None and not any(op.freed for op in ops_behind([t]))]
+                if whole:
+                    whole[rng.integers(len(whole))].backward(np.ones(128), retain_graph=bool(rng.integers(2)))
+                del whole
+            assert m.live_bytes == reachable_bytes(live, leaves)
+    assert m.peak_bytes > KIB
 
 
 # ---- A training step ----

@@ -7,9 +7,10 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from minitf.files import atomic_write
 from tests.mutants.lists import GROUPS
 from tests.mutants.page import page
-from tests.mutants.run import Verdict, shortened, summary, try_out
+from tests.mutants.run import Verdict, summary, try_out
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -17,7 +18,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     groups = {what: [mutant for mutant in mutants if options.only in str(mutant)] for what, mutants in GROUPS.items()}
     verdicts: dict[str, list[Verdict]] = {}
     number = 0
-    print("  # place: damage\n    caught by: what it says\n    verdict")
+    print("  #  verdict   damage  [caught by]")
     for what, mutants in groups.items():
         verdicts[what] = []
         for mutant in mutants:
@@ -26,17 +27,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
             verdicts[what].append(verdict)
             print(_row(number, verdict), flush=True)
     every = [verdict for some in verdicts.values() for verdict in some]
+    uncaught = [verdict for verdict in every if not verdict.is_caught]
+    for verdict in uncaught:
+        print(f"NOT CAUGHT: {verdict.mutant}: {verdict.problem}")
     print(summary(every))
-    if not every or not all(verdict.is_caught for verdict in every):
+    if uncaught or not every:
         return 1
     if options.write is not None:
-        options.write.write_text(page(verdicts), encoding="utf-8")
+        with atomic_write(options.write) as file:
+            file.write(page(verdicts).encode())
     return 0
 
 
 def _row(number: int, verdict: Verdict) -> str:
-    caught_by = f"\n    {verdict.caught_by}: {shortened(verdict.error)}" if verdict.caught_by else ""
-    return f"{number:3} {verdict.mutant}{caught_by}\n    {verdict.problem or 'caught'}"
+    outcome = "caught" if verdict.is_caught else verdict.problem.partition(":")[0]
+    caught_by = f"  [{verdict.caught_by}]" if verdict.caught_by else ""
+    return f"{number:3}  {outcome:8}  {verdict.mutant}{caught_by}"
 
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:

@@ -156,6 +156,7 @@ def mirrored_tests(module: str) -> Iterator[Check]:
 SEVERAL = {
     "autograd.checkpointing": ["tests/autograd/test_checkpointing.py"],
     "autograd.engine": [f"tests/autograd/test_{name}.py" for name in ("hooks", "memory", "borrowed")],
+    "autograd.modes": ["tests/autograd/test_engine.py"],
     "autograd.tensor": ["tests/autograd/test_hooks.py", "tests/autograd/test_memory.py"],
     "autograd.backend.reference": ["tests/autograd/backend/test_cpu.py"],
     "autograd.gradcheck": ["tests/autograd/test_gradcheck_limits.py"],

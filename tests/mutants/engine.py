@@ -37,8 +37,8 @@ MUTANTS = [
            "g = node.xp.zeros(shape, dtype)", "continue"),
     Mutant(f"{E}:apply", "a graph only if the first input needs a gradient",
            "recording = any(op.needs_gradient)", "recording = op.needs_gradient[:1] == (True,)", near=("Multiply",)),
-    Mutant(f"{E}:apply", "integers carry a gradient",
-           'tensor.data.dtype.kind == "f"', 'tensor.data.dtype.kind in "fi"'),
+    Mutant(f"{E}:_record", "integers carry a gradient",
+           "is_floating(y.data.dtype)", "is_floating(y.data.dtype) or y.data.dtype.kind == 'i'"),
     Mutant(f"{E}:starting_gradient", "backward() of a single element starts from 2",
            "xp.ones(output.shape, output.dtype)", "xp.full(output.shape, 2, output.dtype)"),
     # ---- Broadcasting, shapes, dtypes ----
@@ -89,7 +89,7 @@ MUTANTS = [
     Mutant(f"{E}:_walk", "freed nodes do not say so",
            "(), (), None, True", "(), (), None, False", near=("tests/autograd/test_hooks.py",)),
     Mutant(f"{E}:_walk", "retain_graph is ignored", "if not retain_graph:", "if True:"),
-    Mutant(f"{E}:no_grad", "records all the same", '"recording", False', '"recording", True'),
+    Mutant("autograd.modes:no_grad", "records all the same", '"recording", False', '"recording", True'),
     # ---- checkpoint() ----
     Mutant(f"{C}:_Segment.refill", "dropout masks are drawn anew in the second run",
            "random.set_state(self.random_state)", "pass"),

@@ -1,0 +1,195 @@
+"""The mutants: a few of them caught for real, all of them still possible, and a runner that hides no survivor."""
+
+import pytest
+
+import autograd as ag
+from autograd import engine
+from autograd.engine import Op
+from autograd.ops import elementwise
+from tests.mutants import __main__ as command
+from tests.mutants import checks, run
+from tests.mutants.checks import NETWORKS, ROOT, Finding, run_tests
+from tests.mutants.damage import Mutant, StaleMutantError, damaged
+from tests.mutants.lists import GROUPS, representatives
+from tests.mutants.page import page
+from tests.mutants.run import Verdict, shortened, summary, try_out
+
+PAGE = ROOT / "docs" / "mutants.md"
+COMMAND = "python -m tests.mutants --write docs/mutants.md"
+EVERY = [mutant for mutants in GROUPS.values() for mutant in mutants]
+SIGN = Mutant("autograd.ops.elementwise:Negative.backward", "sign", "-g_y", "g_y")
+HARMLESS = Mutant("autograd.ops.elementwise:Negative.backward", "nothing that shows", "-g_y", "-(+g_y)")
+STALE = Mutant("autograd.ops.elementwise:Negative.backward", "of other days", "-g_yy", "g_y")
+
+
+# ---- The mutants ----
+
+
+@pytest.mark.parametrize("mutant", representatives(), ids=str)
+def test_one_of_each_module_is_caught(mutant):
+    verdict = try_out(mutant)
+    assert verdict.is_caught, verdict.problem
+    assert verdict.caught_by
+    assert verdict.error
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mutant", [mutant for mutant in EVERY if mutant not in representatives()], ids=str)
+def test_every_mutant_is_caught(mutant):
+    verdict = try_out(mutant)
+    assert verdict.is_caught, verdict.problem
+
+
+def test_every_mutant_says_what_it_damages():
+    """Whoever changes a line that a mutant replaces hears of it here, not half an hour into `make mutants`."""
+    for mutant in EVERY:
+        with damaged(mutant):
+            pass
+        for name in mutant.near:
+            if name.endswith(".py"):
+                assert (ROOT / name).exists(), f"{mutant}: there is no {name}"
+            else:
+                assert name in {*Op.registry, *NETWORKS, "exact zeros"}, f"{mutant}: there are no checks of {name}"
+    assert len(EVERY) >= 60
+    assert len({str(mutant) for mutant in EVERY}) == len(EVERY)
+
+
+def test_the_page_is_up_to_date():
+    text = PAGE.read_text(encoding="utf-8")
+    assert f"**{len(EVERY)} mutants, {len(EVERY)} caught**" in text, f"write it anew: {COMMAND}"
+    rows = [line for line in text.splitlines() if line.startswith("| ") and line.endswith(" | caught |")]
+    listed = page({group: [Verdict(mutant) for mutant in mutants] for group, mutants in GROUPS.items()}).splitlines()
+    expected = [line for line in listed if line.startswith("| ") and line.endswith(" | caught |")]
+    assert len(rows) == len(expected) == len(EVERY)
+    for row, start in zip(rows, expected, strict=True):  # number, place, damage; what noticed may be another check
+        assert row.startswith(start.removesuffix("|  | ``  `` | caught |")), f"write it anew: {COMMAND}"
+
+
+# ---- Damage ----
+
+
+def test_damage_lasts_as_long_as_its_block():
+    whole = ag.negative
+    x = engine.Tensor(2.0, requires_grad=True)
+
+    def slope():
+        (g,) = engine.grad(whole(x), x)
+        return g.item()
+
+    assert slope() == -1
+    with damaged(SIGN):
+        assert slope() == 1  # also under a name that was imported before
+    assert slope() == -1
+    with pytest.raises(ZeroDivisionError), damaged(SIGN):
+        raise ZeroDivisionError
+    assert slope() == -1
+
+
+def test_damage_to_an_attribute_lasts_as_long_as_its_block():
+    with damaged(Mutant("autograd.ops.elementwise:Add.broadcasts", "", True, False, attribute=True)):
+        assert elementwise.Add.broadcasts is False
+    assert elementwise.Add.broadcasts is True
+
+
+@pytest.mark.parametrize(
+    ("mutant", "message"),
+    [
+        (STALE, "the text '-g_yy' occurs 0 times in it, must occur once"),
+        (Mutant("autograd.engine:_walk", "", "node", "edge"), r"the text 'node' occurs \d+ times"),
+        (Mutant("autograd.engine:_walk", "", "nodes, uses =", "nodes, uses ="), "occurs 1 times"),
+        (Mutant("autograd.engine:_walk", "", "# complete:", "# finished:"), "changes nothing that runs"),
+        (Mutant("autograd.engine:_stroll", "", "a", "b"), "there is no '_stroll'"),
+        (Mutant("autograd.ops.elementwise:Exp.save", "", "a", "b"), "is it inherited, renamed or gone"),
+        (Mutant("autograd.engine:_order", "", "a", "b"), "is no function"),
+        (Mutant("autograd.ops.elementwise:Add.broadcasts", "", False, True, attribute=True), "its value is True"),
+    ],
+    ids=lambda value: value.damage if isinstance(value, Mutant) else "",
+)
+def test_a_mutant_that_no_longer_applies(mutant, message):
+    with pytest.raises(StaleMutantError, match=message), damaged(mutant):
+        pass
+
+
+# ---- The runner ----
+
+
+@pytest.fixture
+def few_checks(monkeypatch):
+    """Only two checks: one that sees nothing, and the slope of -x."""
+    x = engine.Tensor(2.0, requires_grad=True)
+
+    def slope():
+        (g,) = engine.grad(elementwise.negative(x), x)
+        return None if g.item() == -1 else Finding("slope", f"it is {g.item()}", slope)
+
+    monkeypatch.setattr(run, "checks_for", lambda mutant: iter([lambda: None, slope]))
+
+
+def test_verdicts(few_checks):
+    assert try_out(SIGN) == Verdict(SIGN, "slope", "it is 1.0")
+    assert try_out(SIGN).is_caught
+    assert try_out(HARMLESS).problem == "SURVIVES: no check notices"
+    assert try_out(STALE).problem.startswith(f"STALE: {STALE}: the text '-g_yy' occurs 0 times")
+
+
+def test_a_check_that_fails_on_the_code_as_it_is_proves_nothing(monkeypatch):
+    def fails():
+        return Finding("always", "it fails", fails)
+
+    monkeypatch.setattr(run, "checks_for", lambda mutant: iter([fails]))
+    verdict = try_out(SIGN)
+    assert not verdict.is_caught
+    assert verdict.problem == "UNPROVEN: this check fails on the code as it is too: it fails"
+
+
+def test_the_command_tells_every_verdict(few_checks, monkeypatch, capsys, tmp_path):
+    monkeypatch.setattr(command, "GROUPS", {"Ops": [SIGN, HARMLESS], "Engine": [STALE]})
+    written = tmp_path / "page.md"
+    assert command.main(["--write", str(written)]) == 1
+    assert not written.exists()
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[:2] for line in lines[1:4]] == [["1", "caught"], ["2", "SURVIVES"], ["3", "STALE"]]
+    assert lines[1].endswith("Negative.backward: sign  [slope]")
+    assert lines[4] == f"NOT CAUGHT: {HARMLESS}: SURVIVES: no check notices"
+    assert lines[5].startswith(f"NOT CAUGHT: {STALE}: STALE: ")
+    assert lines[-1] == "3 mutants, 1 caught"
+
+
+def test_the_command_is_content_when_all_are_caught(few_checks, monkeypatch, capsys, tmp_path):
+    monkeypatch.setattr(command, "GROUPS", {"Ops": [SIGN, HARMLESS]})
+    assert command.main(["--only", "sign"]) == 0
+    assert capsys.readouterr().out.splitlines()[-1] == "1 mutants, 1 caught"
+    assert command.main(["--only", "no such mutant"]) == 1
+    assert capsys.readouterr().out.splitlines()[-1] == "0 mutants, 0 caught"
+    with pytest.raises(SystemExit):
+        command.main(["--only", "sign", "--write", str(tmp_path / "page.md")])
+
+
+def test_the_command_writes_a_page(few_checks, monkeypatch, tmp_path):
+    monkeypatch.setattr(command, "GROUPS", {"Ops": [SIGN]})
+    assert command.main(["--write", str(tmp_path / "page.md")]) == 0
+    text = (tmp_path / "page.md").read_text(encoding="utf-8")
+    assert "**1 mutants, 1 caught**" in text
+    assert "| 1 | `ops.elementwise.Negative.backward` | sign | slope | `` it is 1.0 `` | caught |" in text
+
+
+def test_tests_are_run_and_their_failure_is_told(tmp_path, monkeypatch):
+    monkeypatch.setattr(checks, "ROOT", tmp_path)
+    file = tmp_path / "test_something.py"
+    code = "def test_right():\n    pass\n\ndef test_wrong():\n    assert 1 == 2, 'not equal'\n"
+    file.write_text(code, encoding="utf-8")
+    finding = run_tests(str(file))
+    assert finding is not None
+    assert finding.name.endswith("test_wrong")
+    assert "not equal" in finding.error
+    assert finding.again() is not None
+    assert run_tests(str(file), "right") is None
+    with pytest.raises(RuntimeError, match="no test ran"):
+        run_tests(str(file), "no such test")
+
+
+def test_a_long_error_is_shortened():
+    assert shortened("wrong gradient …\nlikely cause: the sign is wrong") == "the sign is wrong"
+    assert shortened("AssertionError: " + "x" * 300) == "x" * 99 + "…"
+    assert summary([Verdict(SIGN), Verdict(SIGN, problem="SURVIVES")]) == "2 mutants, 1 caught"
+    assert "0 by" not in page({"Ops": [Verdict(SIGN, "slope", "it is 1.0")]})
