@@ -18,14 +18,21 @@ from __future__ import annotations
 import itertools
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
 
 from autograd.backend import CPU, Backend, as_operand, backend_of, is_floating, silent
-from autograd.modes import Watcher, enable_grad, is_grad_enabled, no_grad, state, watch  # noqa: F401 (looked for here)
+from autograd.modes import (  # noqa: F401 (they are looked for here)
+    Watcher,
+    backward_pass_watched,
+    enable_grad,
+    is_grad_enabled,
+    no_grad,
+    state,
+    watch,
+)
 from autograd.tensor import Tensor
 
 Array = Any  # numpy.ndarray or cupy.ndarray
@@ -252,19 +259,8 @@ def run_backward(
     Division by zero, overflow and invalid operations give ∞ and NaN without NumPy's warnings (the slope of sqrt at 0
     *is* infinite): a warning from in here could not say which op is to blame, a `Watcher` can.
     """
-    with _pass_seen_by(state.watchers):
+    with backward_pass_watched():
         return _walk(outputs, gradients, retain_graph, wanted)
-
-
-@contextmanager
-def _pass_seen_by(watchers: Sequence[Watcher]) -> Iterator[None]:
-    for watcher in watchers:
-        watcher.before_backward_pass()
-    try:
-        yield
-    finally:
-        for watcher in reversed(watchers):
-            watcher.after_backward_pass()
 
 
 def _walk(

@@ -94,3 +94,16 @@ def watch(watcher: Watcher) -> Iterator[Watcher]:
     """Context manager: `watcher` sees every op of this thread inside the block, besides those that watch already."""
     with _set_state("watchers", (*state.watchers, watcher)):
         yield watcher
+
+
+@contextmanager
+def backward_pass_watched() -> Iterator[None]:
+    """Context manager: a backward pass, of which all who watch hear the beginning and the end."""
+    watchers = state.watchers
+    for watcher in watchers:
+        watcher.before_backward_pass()
+    try:
+        yield
+    finally:
+        for watcher in reversed(watchers):
+            watcher.after_backward_pass()

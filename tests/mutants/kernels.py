@@ -3,7 +3,8 @@
 from tests.mutants.damage import Mutant
 
 R = "autograd.backend.reference:Backend"
-C = "autograd.backend.cpu:CpuBackend"
+B = "autograd.backend.cpu"
+C = f"{B}:CpuBackend"
 
 DROPOUT = ("Dropout", "DropoutAddLayerNorm")
 NORM = ("LayerNorm", "DropoutAddLayerNorm")
@@ -16,6 +17,8 @@ PLAIN = [
     Mutant(f"{R}.keep_where", "mask the wrong way round", "where(keep, x, 0)", "where(keep, 0, x)", near=("Relu",)),
     Mutant(f"{R}.add_at", "equal positions overwrite each other",
            "self.xp.add.at(total, positions, values)", "total[positions] = values", near=("GetItem", "Take")),
+    Mutant(f"{R}.sum_rows", "the mean over the rows", "x.sum(axis=0)", "x.mean(axis=0)", near=("Linear",)),
+    Mutant(f"{R}.relu_backward", "mask the wrong way round", "(g_y, y > 0)", "(g_y, y <= 0)", near=("Relu",)),
     Mutant(f"{R}.dropout", "scale forgotten", "x * keep * scale", "x * keep", near=DROPOUT),
     Mutant(f"{R}.layer_norm_backward", "the mean of the gradient is not taken away",
            "g_normalised - g_normalised.mean(axis=1, keepdims=True) - normalised",
@@ -74,27 +77,35 @@ PLAIN = [
 ]
 
 CPU = [
-    Mutant(f"{C}.product", "the last part of the inner axis is lost",
-           "sorted(parts)]", "sorted(parts)[:-1] or [0]]", near=("Linear",)),
-    Mutant(f"{C}.product", "parts of the inner axis: the last for the sum",
-           "first += other", "first = other", near=("Linear",)),
-    Mutant(f"{C}.keep_where", "mask the wrong way round, in single precision",
-           "np.negative(keep_flat[s]", "np.subtract(keep_flat[s], 1", near=("Relu",)),
+    Mutant(f"{B}:_in_order", "the last block is lost",
+           "sorted(partial)]", "sorted(partial)[:-1] or [0]]", near=("Linear",)),
+    Mutant(f"{B}:_in_order", "the last block for the sum", "first += other", "first = other", near=("Linear",)),
+    Mutant(f"{C}.product", "every part of the inner axis meets the first rows",
+           "b[s]", "b[: len(b[s])]", near=("Linear",)),
+    Mutant(f"{C}.sum_rows", "every block adds up the first rows",
+           "_sum_rows(x[s])", "_sum_rows(x[: len(x[s])])", near=("Linear",)),
+    Mutant(f"{B}:_sum_rows", "the mean over a block",
+           "np.ones(len(x), x.dtype) @ x", "x.mean(axis=0)", near=("Linear",)),
+    Mutant(f"{B}:_keep_block", "mask the wrong way round, in single precision",
+           "np.negative(keep,", "np.subtract(keep, 1,", near=("Relu",)),
+    Mutant(f"{C}.relu_backward", "mask the wrong way round, in single precision",
+           "y_flat[s] > 0", "y_flat[s] <= 0", near=("Relu",)),
     Mutant(f"{C}.dropout", "scale forgotten", "x.dtype.type(scale)", "x.dtype.type(1)", near=DROPOUT),
     Mutant(f"{C}.normal_distribution", "density and distribution exchanged",
            "density_flat[s], distribution_flat[s] =", "distribution_flat[s], density_flat[s] =", near=("Gelu",)),
     Mutant(f"{C}.layer_norm_backward", "the mean of the gradient is not taken away",
-           "out -= out.sum(axis=1, keepdims=True) / width", "pass", near=NORM),
+           "out -= _row_means(out)", "pass", near=NORM),
     Mutant(f"{C}.layer_norm_backward", "the part along x̂ is not taken away",
-           "out -= x_hat * along_x", "pass", near=NORM),
-    Mutant(f"{C}.layer_norm_backward", "projection after the mean was taken away, with the unweighted gradient",
-           'np.einsum("nd,nd->n", out, x_hat)', 'np.einsum("nd,nd->n", g, x_hat)', near=NORM),
+           "out -= np.multiply(x_hat, along_x, out=along)", "pass", near=NORM),
+    Mutant(f"{C}.layer_norm_backward", "projection with the unweighted gradient",
+           "along @ weight", "along.sum(axis=1)", near=NORM),
     Mutant(f"{C}.layer_norm_backward", "1/σ of the first rows for all blocks",
            "out *= inverse_std[s]", "out *= inverse_std[: len(out)]", near=NORM),
     Mutant(f"{C}.layer_norm_backward", "weight: the sum of the last block for all",
-           "sum(s[0] for s in sums)", "sums[-1][0]", near=NORM),
+           "_in_order(g_weights)", "g_weights[max(g_weights)]", near=NORM),
     Mutant(f"{C}.layer_norm_backward", "bias: the sum of the first block for all",
-           "sum(s[1] for s in sums)", "sums[0][1]", near=NORM),
+           "_in_order(g_biases)", "g_biases[min(g_biases)]", near=NORM),
+    Mutant(f"{B}:_row_means", "divided by the number of rows", "1 / x.shape[1]", "1 / len(x)", near=NORM),
     Mutant(f"{C}.dropout_add_layer_norm", "residual branch dropped from the sum",
            "total += residual[s]", "pass", near=("DropoutAddLayerNorm",)),
     Mutant(f"{C}._normalise_block", "1/σ saved before its reciprocal is taken",
@@ -124,9 +135,9 @@ CPU = [
            "logits[s], targets[s]", "logits[s], targets[: len(logits[s])]", near=LOSS),
     Mutant(f"{C}.scale_rows_", "rows of factor 0 left as they are",
            "np.flatnonzero(factors != 1)", "np.flatnonzero((factors != 1) & (factors != 0))", near=LOSS),
-    Mutant("autograd.backend.cpu:_mask_bias", "mask the wrong way round",
+    Mutant(f"{B}:_mask_bias", "mask the wrong way round",
            "np.where(mask, dtype.type(0), dtype.type(-np.inf))",
            "np.where(mask, dtype.type(-np.inf), dtype.type(0))", near=ATTENTION),
-    Mutant("autograd.backend.cpu:_mask_bias", "what is masked gets a little weight",
+    Mutant(f"{B}:_mask_bias", "what is masked gets a little weight",
            "dtype.type(-np.inf)", "dtype.type(-10)", near=ATTENTION),
 ]
