@@ -33,6 +33,7 @@ def likely_cause(
     a, n = (x.reshape(output_shape + input_shape) for x in (analytic, numerical))
     return (
         _transposed(a, n, input_shape, close)
+        or _factor_transposed(a, n, len(output_shape), close)
         or _not_summed(a, n, output_shape, input_shape)
         or _overwritten(analytic, numerical, close)
     )
@@ -82,6 +83,19 @@ def _transposed(a: Array, n: Array, input_shape: Shape, close: Close) -> str:
             if close(a, swapped.reshape(a.shape)):
                 how = "transposed" if swapped.shape == a.shape else "in the order of the transposed array"
                 return f"the values are right but {how}: axes {p} and {q} of the gradient are exchanged"
+    return ""
+
+
+def _factor_transposed(a: Array, n: Array, output_ndim: int, close: Close) -> str:
+    """Is it the derivative with an axis of the output and one of the input exchanged: g @ b for g @ b.T?"""
+    for q in range(output_ndim):
+        for p in range(output_ndim, a.ndim):
+            if a.shape[p] == a.shape[q] and close(a, n.swapaxes(p, q)):
+                return (
+                    "a factor is transposed: the values are right with axis "
+                    f"{q} of the output and axis {p - output_ndim} of the input exchanged, as g @ b gives them where "
+                    "g @ b.T is meant"
+                )
     return ""
 
 

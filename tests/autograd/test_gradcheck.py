@@ -305,6 +305,23 @@ def test_transposed(shape):
     assert "axes 0 and 1 of the gradient are exchanged" in text
 
 
+@pytest.mark.parametrize(
+    ("backward", "wrong"),
+    [
+        (lambda self, g: (g @ self.saved[1], np.swapaxes(self.saved[0], -1, -2) @ g), "input 0"),
+        (lambda self, g: (g @ np.swapaxes(self.saved[1], -1, -2), self.saved[0] @ g), "input 1"),
+    ],
+    ids=["g @ b", "a @ g"],
+)
+@pytest.mark.parametrize("shape", [(3, 3), (2, 2, 2)])
+@each_mode
+def test_a_transposed_factor(backward, wrong, shape, how):
+    rng = np.random.default_rng(0)
+    text = message(op(np.matmul, backward), [rng.standard_normal(shape), rng.standard_normal(shape)], **how)
+    assert text.startswith(f"wrong gradient of {wrong}:")
+    assert "a factor is transposed" in text
+
+
 @pytest.mark.parametrize("how", MODES[:2], ids=["full", "fast"])
 def test_gradients_that_overwrite_each_other(how):
     rows = np.array([0, 1, 0, 0])
