@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import gc
+from collections.abc import Callable, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 import numpy as np
 
-from autograd import Tensor
+from autograd import Tensor, gradcheck
+from autograd.testing import draw
 
 
 def leaf(*values, dtype=np.float64):
@@ -28,3 +31,13 @@ def without_garbage_collector():
     finally:
         if was_enabled:
             gc.enable()
+
+
+def check_gradients(function: Callable[..., Any], *arrays: Any, rtol: float = 1e-6, atol: float = 1e-7) -> None:
+    """gradcheck at arrays of any kind, with tolerances a hundred times as strict as its own."""
+    gradcheck(function, [np.asarray(array, np.float64) for array in arrays], eps=5e-6, rtol=rtol, atol=atol)
+
+
+def away_from(points: Sequence[float], shape: tuple[int, ...], seed: int = 0, gap: float = 0.05) -> np.ndarray:
+    """Random numbers that keep a distance from `points`, where a function has a kink."""
+    return draw.away_from(np.random.default_rng(seed), shape, points, gap=gap)

@@ -6,8 +6,7 @@ import weakref
 
 import numpy as np
 import pytest
-from helpers import leaf, random_leaf, without_garbage_collector
-from numeric import check_gradients
+from helpers import check_gradients, leaf, random_leaf, without_garbage_collector
 
 import autograd as ag
 from autograd import Op, Tensor, apply

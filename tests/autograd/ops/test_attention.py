@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
-from numeric import check_gradients
+from helpers import check_gradients
 
 import autograd as ag
 from autograd import Tensor, random

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from numeric import away_from, check_gradients
+from helpers import away_from, check_gradients
 
 import autograd as ag
 from autograd import Tensor
@@ -107,7 +107,7 @@ def test_large_gradients_are_not_doubled_on_the_way():
 @pytest.mark.parametrize("shape", [(3,), (4, 3), (0, 3)])
 def test_clip(bounds, shape):
     low, high = bounds
-    x = away_from([-1, -0.5, -0.3, 0, 0.2, 0.3, 0.5, 0.6], shape, distance=0.01)
+    x = away_from([-1, -0.5, -0.3, 0, 0.2, 0.3, 0.5, 0.6], shape, gap=0.01)
     np.testing.assert_array_equal(ag.clip(Tensor(x), low, high).data, np.clip(x, low, high))
     check_gradients(lambda x: ag.clip(x, min=low, max=high), x)
 

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from numeric import away_from, check_gradients
+from helpers import away_from, check_gradients
 
 import autograd as ag
 from autograd import Tensor

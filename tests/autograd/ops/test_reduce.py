@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from numeric import check_gradients
+from helpers import check_gradients
 
 import autograd as ag
 from autograd import Tensor
