@@ -34,6 +34,7 @@ from autograd.modes import (  # noqa: F401 (they are looked for here)
     watch,
 )
 from autograd.tensor import Tensor
+from autograd.versions import share_versions, versions_of_saved
 
 Array = Any  # numpy.ndarray or cupy.ndarray
 Edge = tuple["Op | Tensor", int]  # a node and which of its outputs, or a leaf and 0
@@ -150,7 +151,7 @@ def apply(op_class: type[Op], *inputs: Any, **parameters: Any) -> Any:
             watcher.after_forward(op, outputs)
 
     tensors = tuple(Tensor(a) for a in outputs)
-    _share_versions(inputs, tensors)
+    share_versions(inputs, tensors)
     if recording:
         _record(op, inputs, arrays, tensors)
         for watcher in reversed(watchers):
@@ -166,7 +167,7 @@ def _record(op: Op, inputs: Sequence[Any], arrays: Sequence[Any], outputs: Seque
         [(a.shape, a.dtype) if needed else None for a, needed in zip(arrays, op.needs_gradient, strict=True)]
     )
     op.output_specs = tuple([(y.data.shape, y.data.dtype) for y in outputs])
-    op._versions = _versions_of_saved(op, inputs, outputs)
+    op._versions = versions_of_saved(op.saved_arrays, (*inputs, *outputs))
     for index, y in enumerate(outputs):
         if is_floating(y.data.dtype):
             y.requires_grad, y.op, y.index = True, op, index
@@ -196,30 +197,6 @@ def _caller() -> tuple[str, int]:
     while frame.f_back is not None and frame.f_code.co_filename.startswith(_HERE):
         frame = frame.f_back
     return frame.f_code.co_filename, frame.f_lineno
-
-
-def owner_of(array: Array) -> Array:
-    """The array whose memory `array` looks into."""
-    while getattr(array, "base", None) is not None:
-        array = array.base
-    return array
-
-
-def _share_versions(inputs: Sequence[Any], outputs: Sequence[Tensor]) -> None:
-    """An output that is a view of an input counts changes together with it."""
-    for output in outputs:
-        owner = owner_of(output.data)
-        if owner is not output.data or any(isinstance(x, Tensor) and x.data is owner for x in inputs):
-            for x in inputs:
-                if isinstance(x, Tensor) and owner_of(x.data) is owner:
-                    output.version = x.version
-
-
-def _versions_of_saved(op: Op, inputs: Sequence[Any], outputs: Sequence[Tensor]) -> tuple[tuple[list[int], int], ...]:
-    """The change counters, with their present values, of the Tensors whose memory the op saved."""
-    owners = [owner_of(a) for a in op.saved_arrays if hasattr(a, "base")]
-    tensors = [x for x in (*inputs, *outputs) if isinstance(x, Tensor)]
-    return tuple([(t.version, t.version[0]) for t in tensors if any(owner_of(t.data) is owner for owner in owners)])
 
 
 # ---- The backward pass -------------------------------------------------------------------------------------------

@@ -7,9 +7,10 @@ from contextlib import contextmanager
 from typing import Any
 
 from autograd.backend import backend_of
-from autograd.engine import Op, Watcher, owner_of, watch
+from autograd.engine import Op, Watcher, watch
 from autograd.inspect.text import readable_array
 from autograd.tensor import Tensor
+from autograd.versions import owner_of
 
 FINITE, INFINITE, NAN = 0, 1, 2  # how bad an array is: the worst of its elements
 KINDS = ("finite", "infinite", "NaN")

@@ -5,8 +5,9 @@ from __future__ import annotations
 import weakref
 from typing import Any
 
-from autograd.engine import Op, owner_of
+from autograd.engine import Op
 from autograd.tensor import Tensor
+from autograd.versions import owner_of
 
 
 class KeptMemory:

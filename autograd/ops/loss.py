@@ -25,9 +25,8 @@ class CrossEntropy(Op):
         if self.needs_gradient[0]:
             g_logits = logits if overwrite_logits else logits.copy()
             loss, nll = self.backend.cross_entropy_(g_logits, targets, label_smoothing)
-            self.backend.clear_rows_(
-                g_logits, counted
-            )  # here and not by a factor: logits that do not count may be infinite or NaN
+            # here and not by a factor in the backward pass: logits that do not count may be infinite or NaN
+            self.backend.clear_rows_(g_logits, counted)
             self.save(g_logits, counted)
         else:
             loss, nll = self.backend.cross_entropy(logits, targets, label_smoothing)

@@ -155,6 +155,31 @@ def _(rng):
     return Example(lambda weight: ag.embedding(np.zeros((2, 0), int), weight, scale=2.0), [draw.uniform(rng, (3, 2))])
 
 
+@register("Embedding", "with positions, any batch")
+def _(rng):
+    t, width = (int(n) for n in rng.integers(1, 4, 2))
+    where = draw.indices(rng, (*draw.shape(rng, max_ndim=2), t), 3)
+    return Example(
+        lambda weight, positions: ag.embedding(where, weight, scale=1.5, positions=positions),
+        [draw.uniform(rng, (3, width)), draw.uniform(rng, (t, width))],
+        lambda weight, positions: ag.matmul(np.eye(3)[where], weight) * 1.5 + positions,
+    )
+
+
+@register("Embedding", "with positions and a fixed dropout mask")
+def _(rng):
+    where, p = draw.indices(rng, (2, 3), 4), float(rng.uniform(0.2, 0.6))
+    state = rng.bit_generator.state
+    function = _same_masks(
+        rng, lambda weight, positions: ag.embedding(where, weight, scale=0.5, positions=positions, p=p)
+    )
+    rng.bit_generator.state = state
+    plain = _same_masks(
+        rng, lambda weight, positions: _plain_dropout(ag.matmul(np.eye(4)[where], weight) * 0.5 + positions, p)
+    )
+    return Example(function, [draw.uniform(rng, (4, 2)), draw.uniform(rng, (3, 2))], plain)
+
+
 @register("Embedding", "matrix used again as a projection")
 def _(rng):
     where = draw.indices(rng, (2, 3), 4)

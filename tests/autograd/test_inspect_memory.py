@@ -10,9 +10,9 @@ from helpers import random_leaf, without_garbage_collector
 
 import autograd as ag
 from autograd import Op, Tensor, apply, checkpoint, random
-from autograd.engine import owner_of
 from autograd.inspect import memory
 from autograd.inspect.memory import GRADIENT, ON_THE_WAY, RESULT, SAVED
+from autograd.versions import owner_of
 from minitf.config import OptimizerConfig, TransformerConfig
 from minitf.optim import Adam
 from minitf.transformer import Transformer

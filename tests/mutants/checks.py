@@ -158,6 +158,7 @@ SEVERAL = {
     "autograd.engine": [f"tests/autograd/test_{name}.py" for name in ("hooks", "memory", "borrowed")],
     "autograd.modes": ["tests/autograd/test_engine.py"],
     "autograd.tensor": ["tests/autograd/test_hooks.py", "tests/autograd/test_memory.py"],
+    "autograd.versions": ["tests/autograd/test_memory.py"],
     "autograd.backend.reference": ["tests/autograd/backend/test_cpu.py"],
     "autograd.gradcheck": ["tests/autograd/test_gradcheck_limits.py"],
     **{

@@ -86,7 +86,7 @@ MUTANTS = [
     # ---- What is kept, changed and freed ----
     Mutant(f"{E}:Op.saved", "a saved array that was changed in place goes unnoticed",
            "if version[0] != seen:", "if False:", near=("tests/autograd/test_memory.py",)),
-    Mutant(f"{E}:_share_versions", "changes through a view go unnoticed",
+    Mutant("autograd.versions:share_versions", "changes through a view go unnoticed",
            "output.version = x.version", "pass", near=("tests/autograd/test_memory.py",)),
     Mutant(f"{T}.detach", "changes of a detached Tensor go unnoticed",
            "result.version = self.version", "pass", near=("tests/autograd/test_memory.py",)),
