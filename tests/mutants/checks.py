@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 import autograd.backend as backends
+from autograd import engine
 from autograd.backend import Backend, CpuBackend, cpu
 from autograd.engine import Op
 from autograd.testing import Case, cases_for
@@ -52,7 +53,8 @@ def computing_with(how: str) -> Iterator[None]:
     """
     changes: list[tuple[object, str, object]] = []
     if how != "alone":
-        changes.append((backends, "CPU", Backend() if how == "plainly" else _in_blocks()))
+        backend = Backend() if how == "plainly" else _in_blocks()
+        changes += [(backends, "CPU", backend), (engine, "CPU", backend)]
     if how == "in blocks":
         changes += [(cpu, "BLOCK_BYTES", 64), (cpu, "SERIAL_PRODUCT", 0), (cpu, "_part", lambda rows: 2)]
     before = [getattr(owner, name) for owner, name, _ in changes]
