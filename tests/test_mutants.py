@@ -113,16 +113,24 @@ def test_a_mutant_that_no_longer_applies(mutant, message):
 # ---- The runner ----
 
 
+def slope_check():
+    """The slope of -x, as a check."""
+    x = engine.Tensor(2.0, requires_grad=True)
+
+    def check():
+        try:
+            (g,) = engine.grad(elementwise.negative(x), x)
+        except NameError as error:
+            return Finding("slope", f"NameError: {error}", check)
+        return None if g.item() == -1 else Finding("slope", f"it is {g.item()}", check)
+
+    return check
+
+
 @pytest.fixture
 def few_checks(monkeypatch):
     """Only two checks: one that sees nothing, and the slope of -x."""
-    x = engine.Tensor(2.0, requires_grad=True)
-
-    def slope():
-        (g,) = engine.grad(elementwise.negative(x), x)
-        return None if g.item() == -1 else Finding("slope", f"it is {g.item()}", slope)
-
-    monkeypatch.setattr(run, "checks_for", lambda mutant: iter([lambda: None, slope]))
+    monkeypatch.setattr(run, "checks_for", lambda mutant: iter([lambda: None, slope_check()]))
 
 
 def test_verdicts(few_checks):
@@ -140,6 +148,11 @@ def test_a_check_that_fails_on_the_code_as_it_is_proves_nothing(monkeypatch):
     verdict = try_out(SIGN)
     assert not verdict.is_caught
     assert verdict.problem == "UNPROVEN: this check fails on the code as it is too: it fails"
+
+
+def test_damage_that_cannot_run_proves_nothing(few_checks):
+    broken = Mutant("autograd.ops.elementwise:Negative.backward", "a slip of the pen", "-g_y", "-g_yy")
+    assert try_out(broken).problem == "BROKEN: the damage cannot run: NameError: name 'g_yy' is not defined"
 
 
 def test_the_command_tells_every_verdict(few_checks, monkeypatch, capsys, tmp_path):

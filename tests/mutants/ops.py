@@ -112,7 +112,7 @@ MUTANTS = [
     Mutant(f"{I}:Take._g_x", "axes of the indices left where they were",
            "list(first))", "list(first)[::-1])", near=("Take",)),
     Mutant(f"{I}:add_rows", "negative indices not counted from the end",
-           "backend.xp.where(indices < 0, indices + rows, indices)", "abs(indices)", near=("GetItem", "Take")),
+           "indices + rows, indices)", "-1 - indices, indices)", near=("GetItem", "Take")),
     # ---- Products ----
     Mutant(f"{M}:Matmul._g_a", "b not transposed",
            "g_y.reshape(_flat(g_y)), b.T)", "g_y.reshape(_flat(g_y)), b.reshape(b.T.shape))", near=("Matmul",)),

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from tests.mutants.checks import Finding, checks_for
 from tests.mutants.damage import Mutant, StaleMutantError, damaged
 
+_DOES_NOT_RUN = re.compile(r"\b(NameError|UnboundLocalError|ImportError|ModuleNotFoundError)\b")
+
 
 @dataclass(frozen=True)
 class Verdict:
@@ -35,6 +37,10 @@ def try_out(mutant: Mutant) -> Verdict:
         return Verdict(mutant, problem=f"STALE: {stale}")
     if finding is None:
         return Verdict(mutant, problem="SURVIVES: no check notices")
+    if _DOES_NOT_RUN.search(finding.error):
+        return Verdict(
+            mutant, finding.name, finding.error, f"BROKEN: the damage cannot run: {shortened(finding.error)}"
+        )
     on_whole_code = finding.again()
     if on_whole_code is None:
         return Verdict(mutant, finding.name, finding.error)
