@@ -117,8 +117,10 @@ BREAKAGES = {
         transformer, "Residual", "__call__", lambda self, x, sublayer: self.norm(sublayer(x.detach()) + x)
     ),
     "the scale of the embedding is not differentiated": (
-        gradients, "Embedding", "__call__",
-        lambda self, ids: ag.embedding(ids, self.weight) + Tensor((self.scale - 1) * self.weight.data[ids]),
+        transformer, "Transformer", "_embed",
+        lambda self, ids, embedding, positions: (
+            ag.embedding(ids, embedding.weight) + (embedding.scale - 1) * embedding.weight.data[ids]
+        ),
     ),
     "the memory gets no gradient": (
         transformer, "Encoder", "__call__", lambda self, x, mask: self.layers[0](x, mask).detach() + 0 * x

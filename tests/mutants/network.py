@@ -41,7 +41,8 @@ MUTANTS = [
     Mutant(f"{A}:padding_mask", "polarity: padding alone is seen", "ids != PAD", "ids == PAD", near=("exact zeros",)),
     Mutant(f"{A}:padding_mask", "padding is seen too", "ids != PAD", "ids >= PAD", near=("exact zeros",)),
     Mutant(f"{A}:padding_mask", "off by one: the last real token is not seen",
-           "(ids != PAD)", "((ids != PAD) & (backend_of([ids]).xp.roll(ids, -1, axis=1) != PAD))", near=("exact zeros",)),
+           "(ids != PAD)", "((ids != PAD) & (backend_of([ids]).xp.roll(ids, -1, axis=1) != PAD))",
+           near=("exact zeros",)),
     # ---- Residual connections ----
     Mutant(f"{T}:Residual.__call__", "post-norm: the gradient passes through the sub-layer only",
            "sublayer(x), x,", "sublayer(x), x.detach(),"),

@@ -38,9 +38,8 @@ def try_out(mutant: Mutant) -> Verdict:
     if finding is None:
         return Verdict(mutant, problem="SURVIVES: no check notices")
     if _DOES_NOT_RUN.search(finding.error):
-        return Verdict(
-            mutant, finding.name, finding.error, f"BROKEN: the damage cannot run: {shortened(finding.error)}"
-        )
+        problem = f"BROKEN: the damage cannot run: {shortened(finding.error)}"
+        return Verdict(mutant, finding.name, finding.error, problem)
     on_whole_code = finding.again()
     if on_whole_code is None:
         return Verdict(mutant, finding.name, finding.error)
