@@ -158,10 +158,8 @@ def _receive(url: str, part: Path, say: Say) -> None:
         total = start + int(response.headers["Content-Length"]) if response.headers["Content-Length"] else None
         size = "" if total is None else f" ({total / 1e6:,.1f} MB)"
         say(f"downloading {url}{size}" + (f" from byte {start:,} on" if start else ""))
-        with os_errors_explained(f"write {part}"), open(part, "r+b" if start else "wb") as file:
-            file.truncate(start)
+        with os_errors_explained(f"write {part}"), open(part, "ab" if start else "wb") as file:
             _remember_version(part, response)  # when nothing of another version is there any more
-            file.seek(start)
             _copy(response, file, start, total)
             file.flush()
             os.fsync(file.fileno())
