@@ -101,5 +101,7 @@ def in_units(weights: np.ndarray) -> np.ndarray:
     exact *= WHOLE / exact.sum(axis=-1, keepdims=True)
     units = np.floor(exact)
     lacking = WHOLE - units.sum(axis=-1, keepdims=True)
-    rank = np.argsort(np.argsort(units - exact, axis=-1, kind="stable"), axis=-1)  # 0: the largest remainder
-    return (units + (rank < lacking)).astype(np.uint16)
+    by_remainder = np.argsort(units - exact, axis=-1, kind="stable")  # the largest first
+    more = np.zeros(units.shape, bool)
+    np.put_along_axis(more, by_remainder, np.arange(units.shape[-1]) < lacking, axis=-1)
+    return (units + more).astype(np.uint16)

@@ -237,6 +237,33 @@ def test_hovering_a_token_shows_its_lines(opened, simple, screenshots):
     )
 
 
+def test_lines_end_where_the_weight_goes(opened, simple):
+    opened.click('[data-layer="0"][data-head="2"]')
+    opened.wait_for(ready(0, "cross", 0, 2))
+    opened.hover("#queries li:nth-child(1)")
+    weights = simple.cross[0, 2, 0]
+    inked = opened.run(
+        "const pen = document.getElementById('threads').getContext('2d');"
+        "const {data} = pen.getImageData(pen.canvas.width - 5, 0, 1, pen.canvas.height);"
+        "const ink = data.filter((_, k) => k % 4 === 3);"
+        "return [...Array(arguments[0]).keys()].map((i) =>"
+        "  ink.slice(24 * i, 24 * i + 24).reduce((a, b) => a + b, 0) / 255)",
+        len(weights),
+    )
+    # opacity times width, as far as a line this thin can show it
+    assert inked == pytest.approx([(0.12 + 0.88 * w) * (0.8 + 4.2 * w) for w in weights], abs=0.35)
+
+
+def test_all_heads_of_a_layer_have_stripes_of_their_own(opened, simple):
+    opened.click('[data-layer="1"][data-head="-1"]')
+    opened.wait_for(ready(0, "cross", 1, -1))
+    opened.hover("#queries li:nth-child(4)")
+    found = opened.run("return [...document.querySelectorAll('#keys .stripes')].map((each) => each.style.background)")
+    shares = [[float(alpha) for alpha in re.findall(r"/ ([\d.]+)\)", each)][::2] for each in found]
+    np.testing.assert_allclose(np.transpose(shares), simple.cross[1, :, 3], atol=0.01)
+    assert "the mean of all heads" in opened.run("return document.getElementById('status').textContent")
+
+
 def test_a_click_keeps_a_token_and_escape_lets_go(opened):
     opened.click("#queries li:nth-child(3)")
     opened.hover("#keys li:nth-child(1)")
@@ -293,7 +320,7 @@ def test_hostile_text_is_shown_and_does_nothing(opened, screenshots):
 
 
 def test_a_long_sentence(chromium, make_attention, screenshots, tmp_path):
-    words = [f"▁word{i}" for i in range(255)]
+    words = [f"▁word{i}" for i in range(180)]
     path = tmp_path / "long.html"
     write_page(path, attention_page([make_attention(words, words)], "runs/x", kind="encoder", layer=1, head=1))
     chromium.complaints()
