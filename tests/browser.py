@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 ELEMENT = "element-6066-11e4-a52e-4f735466cecf"  # the key of an element in the protocol
-PATIENCE_S = 30
+PATIENCE_S = 60
 KEYS = {"Enter": "\ue007", "Escape": "\ue00c", "Tab": "\ue004", "Left": "\ue012", "Up": "\ue013", "Right": "\ue014"}
 KEYS |= {"Down": "\ue015", "End": "\ue010", "Home": "\ue011"}
 
