@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from autograd.backend import backend_of
-from autograd.backend import backend_of
 from minitf.layers import Module, Parameter
 
 Array = Any

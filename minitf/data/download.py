@@ -194,24 +194,33 @@ def _start_of(response: Any, have: int, url: str) -> int:
 
 
 def _copy(response: Any, file: BinaryIO, start: int, total: int | None) -> None:
+    """Raises: _BrokenOffError where reading fails or ends too early; what has been read is written."""
     with uninterrupted():
         from tqdm import tqdm
 
+    place = start
     with tqdm(total=total, initial=start, unit="B", unit_scale=True, dynamic_ncols=True, disable=None) as bar:
-        place = start
-        try:
-            while block := response.read(BLOCK_BYTES):
-                file.write(block)
-                place += len(block)
-                bar.update(len(block))
-        except http.client.IncompleteRead as error:
-            file.write(error.partial)
-            place += len(error.partial)
-        except (TimeoutError, ConnectionError):
-            pass  # told below, as what has not arrived
-        file.flush()
-    if total is not None and place != total:
-        raise _BrokenOffError(f"the connection ended after {place:,} of {total:,} bytes")
+        while True:
+            block, failure = _read(response)
+            file.write(block)
+            place += len(block)
+            bar.update(len(block))
+            if failure or not block:
+                break
+    file.flush()
+    if failure or total not in (None, place):
+        of = "" if total is None else f" of {total:,}"
+        raise _BrokenOffError(f"the connection ended after {place:,}{of} bytes" + (f" ({failure})" if failure else ""))
+
+
+def _read(response: Any) -> tuple[bytes, str]:
+    """The next bytes, and what went wrong, if something did. Apart from writing, whose failures are other ones."""
+    try:
+        return response.read(BLOCK_BYTES), ""
+    except http.client.IncompleteRead as error:
+        return error.partial, "it was cut short"
+    except (OSError, http.client.HTTPException) as error:  # timeouts and failures of encryption too
+        return b"", str(error) or type(error).__name__
 
 
 def _version_path(part: Path) -> Path:

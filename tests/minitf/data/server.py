@@ -20,6 +20,7 @@ class Server(ThreadingHTTPServer):
         self.etag = '"v1"'
         self.status = None
         self.wrong_range = False
+        self.with_length = True
 
     def url(self, path="/a.bin"):
         return f"http://127.0.0.1:{self.server_address[1]}{path}"
@@ -56,7 +57,8 @@ class Handler(BaseHTTPRequestHandler):
             self.send_header("Content-Range", f"bytes {first}-{len(content) - 1}/{len(content)}")
         else:
             self.send_response(200)
-        self.send_header("Content-Length", str(len(content) - start))
+        if server.with_length:
+            self.send_header("Content-Length", str(len(content) - start))
         if server.etag:
             self.send_header("ETag", server.etag)
         self.end_headers()

@@ -1,8 +1,10 @@
 """Downloads from a server on this machine: resumed, checked, cached, and one sentence for all that goes wrong."""
 
 import hashlib
+import http.client
 import json
 import socket
+import ssl
 import threading
 
 import pytest
@@ -105,6 +107,28 @@ def test_a_server_that_sends_another_range(server, tmp_path, said):
         UserError, match="asked for the bytes from 1000 on, the server sends 'bytes 1001-1279999/1280000'"
     ):
         get(server, tmp_path, said)
+
+
+@pytest.mark.parametrize("with_length", [True, False])
+def test_a_connection_that_fails_is_not_the_end_of_the_file(server, tmp_path, said, monkeypatch, with_length):
+    """Nor a failure to write; and without a length, nothing but the failure tells that there is more."""
+    read = http.client.HTTPResponse.read
+    failures = [ssl.SSLError(1, "decryption failed")]
+
+    def failing(response, amount=None):
+        if failures and response.status == 200:
+            if getattr(response, "asked", False):
+                raise failures.pop()
+            response.asked = True
+            amount = 1000
+        return read(response, amount)
+
+    monkeypatch.setattr(http.client.HTTPResponse, "read", failing)
+    server.with_length = with_length
+    assert get(server, tmp_path, said).read_bytes() == CONTENT
+    of = " of 1,280,000" if with_length else ""
+    assert f"the connection ended after 1,000{of} bytes (decryption failed); going on from there" in said[1]
+    assert server.asked[-1] == ("/a.bin", "bytes=1000-")
 
 
 def test_a_known_checksum_is_verified(server, tmp_path, said):
