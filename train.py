@@ -54,6 +54,8 @@ def main(argv: Sequence[str]) -> int:
             f"model: {run.model.parameter_count():,} parameters, vocabulary of {len(run.vocabulary):,}; "
             f"run: {run.directory.path}"
         )
+        if group.reduces:
+            tell(f"{group.size} processes on {group.hosts} hosts, {group.device.partition(':')[0]}; rank 0 speaks")
         bar = Progress(run.config.max_steps, run.state.step) if group.is_first else Silence()
         with bar as progress, StopRequest(shared=group.reduces) as stop:
             train(run, progress, stop, report)

@@ -8,7 +8,7 @@ from minitf.data.batches import Batch
 from minitf.errors import UserError
 from minitf.options import check_fields
 
-CLOCK_KEYS = ("elapsed_s", "target_tokens_per_s")
+CLOCK_KEYS = ("elapsed_s", "target_tokens_per_s", "waiting_s", "summing_s", "exposed_s")
 """What depends on the clock in a line of the log. All else in the log, and every bit of the weights and moments, is the
 same whether or not a run was interrupted."""
 

@@ -369,6 +369,7 @@ def log_interval(run: Run) -> dict[str, Any]:
     rate = learning_rate(state.step, run.config.model.d_model, run.config.optimizer)
     record = {"step": state.step, "epoch": run.train.epoch, **state.interval.record(state.elapsed_s)}
     record |= {"learning_rate": rate, "skipped_updates": state.skipped_updates}
+    record |= run.gradients.clock.read() if run.group.reduces else {}
     run.log.append(record)
     state.interval = Interval(start_s=state.elapsed_s)
     return record

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from autograd import Tensor
@@ -22,16 +22,16 @@ BUCKET_BYTES = 25 << 20  # large enough for full speed, small enough that little
 
 @dataclass
 class ReduceClock:
-    """Seconds since it was last read."""
+    """Seconds since it was last read; the first two beside the backward pass, the last one after it."""
 
-    summing_s: float = 0.0  # summing buckets, beside the backward pass, waiting for others included
-    exposed_s: float = 0.0  # standing still until they are summed
-    buckets: int = 0
+    waiting_s: float = 0.0  # with a bucket in hand, for the last process to come with its own
+    summing_s: float = 0.0  # adding up buckets
+    exposed_s: float = 0.0  # standing still after the backward pass, until all buckets are summed
 
-    def read(self) -> ReduceClock:
-        """The seconds, which begin anew."""
-        seen = ReduceClock(self.summing_s, self.exposed_s, self.buckets)
-        self.summing_s, self.exposed_s, self.buckets = 0.0, 0.0, 0
+    def read(self) -> dict[str, float]:
+        """The seconds, for the log; they begin anew."""
+        seen = asdict(self)
+        self.waiting_s, self.summing_s, self.exposed_s = 0.0, 0.0, 0.0
         return seen
 
 
@@ -130,12 +130,13 @@ class ReducedGradients(Gradients):
             self._sent.append(self._thread.submit(self._sum, part))
 
     def _sum(self, part: slice) -> None:
-        start = time.perf_counter()
+        start, waited_s = time.perf_counter(), self.group.waited_s
         if self._as_bfloat16:
             self._wire[part] = to_bfloat16(self.flat[part], self._xp)
         self.group.all_reduce(part)
-        self.clock.summing_s += time.perf_counter() - start
-        self.clock.buckets += 1
+        waited_s = self.group.waited_s - waited_s
+        self.clock.waiting_s += waited_s
+        self.clock.summing_s += time.perf_counter() - start - waited_s
 
 
 def gradients_of(named_parameters: Mapping[str, Parameter], group: Group, *, as_bfloat16: bool = False) -> Gradients:

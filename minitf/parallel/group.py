@@ -29,10 +29,12 @@ class Group:
     size = 1
     local_rank = 0  # among the processes on this host
     local_size = 1
+    hosts = 1
     device = "cpu"  # where this process computes
     cores = 1  # of the processor, that are this process's
     reduces = False  # are gradients summed at all?
     overlaps_itself = False  # does `all_reduce` return at once?
+    waited_s = 0.0  # in `all_reduce`, until the last process came to it; unknown on GPUs
 
     @property
     def is_first(self) -> bool:

@@ -102,7 +102,9 @@ class MpiGroup(Group):
 
     def all_reduce(self, part: slice) -> None:
         """Within each host into its leader's buffer, between the leaders, and back; on one host straight into all."""
+        start = time.perf_counter()
         self._host_barrier()
+        self.waited_s += time.perf_counter() - start
         own = own_part(part, self.local_rank, self.local_size)
         sum_rows(self._rows, own, into=self._rows if self.hosts == 1 else self._rows[:1])
         self._host_barrier()

@@ -29,6 +29,7 @@ class NcclGroup(Group):
         """
         self.rank, self.size = control.rank, control.size
         self.local_rank, self.local_size = control.local_rank, control.local_size
+        self.hosts = control.hosts
         self.cores, self.device = control.cores, device
         self._control, self._xp = control, xp
         self._nccl = xp.cuda.nccl

@@ -101,7 +101,9 @@ class SharedMemoryGroup(Group):
         return self._rows[self.rank]
 
     def all_reduce(self, part: slice) -> None:
+        start = time.perf_counter()
         self.barrier()
+        self.waited_s += time.perf_counter() - start
         sum_rows(self._rows, own_part(part, self.rank, self.size), into=self._rows)
         self.barrier()
 

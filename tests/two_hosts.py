@@ -1,0 +1,33 @@
+"""The Python of two_hosts.sh: the flags of its runs, and how far their weights are apart."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import numpy as np
+
+from minitf import checkpoint
+from tests.torture.runs import write_corpus
+
+FLAGS = [
+    *("--dtype", "float64", "--vocab-size", "320", "--max-length", "32", "--max-tokens-per-batch", "64"),
+    *("--accumulate", "3", "--max-steps", "50", "--log-every", "10", "--valid-every", "50", "--save-every", "50"),
+    *("--model.dropout", "0.1", "--model.layers", "2", "--model.d-model", "32", "--model.d-ff", "64"),
+    *("--model.heads", "2", "--optimizer.warmup-steps", "4000", "--optimizer.peak-learning-rate", "none"),
+    *("--average-checkpoints", "1", "--beam", "1", "--max-extra-length", "2"),
+]
+
+
+def main(deed: str, folder: Path) -> int:
+    if deed == "flags":
+        print(" ".join([*FLAGS, *write_corpus(folder)]))
+        return 0
+    one, two = (checkpoint.load(folder / run / "checkpoints/step-00000050.safetensors")[0] for run in ("one", "two"))
+    worst, name = max((float(np.abs(one[name] - two[name]).max()), name) for name in one)
+    print(f"one process and four on two hosts, 50 steps in float64: at most {worst:.1e} apart ({name})")
+    return int(not worst <= 1e-12)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1], Path(sys.argv[2])))
