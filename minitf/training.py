@@ -20,11 +20,8 @@ from autograd.backend.cpu import available_cores, keep_freed_memory
 from minitf.checkpoint import CheckpointStore, read_state, with_prefix, without_prefix
 from minitf.config import RunConfig
 from minitf.data.batches import Batch, Batches
-from minitf.data.prepared import PreparedCorpus, prepare
-from minitf.data.text import read_lines, read_pairs
 from minitf.data.vocabulary import PAD, Vocabulary
 from minitf.errors import UserError
-from minitf.files import os_errors_explained, remove_leftovers
 from minitf.moving_average import MovingAverage
 from minitf.optim import Adam, learning_rate
 from minitf.parallel.gradients import Gradients, gradients_of
@@ -37,29 +34,20 @@ from minitf.parallel.update import (
     share_state,
     sum_in_order,
 )
-from minitf.parsing.treebank import check_trees, learn_vocabulary, prepare_texts
+from minitf.parsing.treebank import check_trees
 from minitf.rundir import NoLog, RunDirectory, RunLog
 from minitf.schedule import checkpoint_is_due, count_checkpoint, count_validation, validation_is_due
 from minitf.selection import is_best, keep_best, validation_bleu
 from minitf.signals import StopRequest, uninterrupted
 from minitf.state import Interval, TrainState, perplexity
+from minitf.texts import Texts, check_texts, given_texts, load_or_train_vocabulary, made_texts, prepare_split
 from minitf.transformer import Transformer
 
 Say = Callable[[str], None]
-PathPair = tuple[Path, Path]
 
 MAX_SKIPPED_IN_A_ROW = 10
 """Updates without a gradient, one after the other, from which a model does not come back: the next ones see the same
 weights."""
-
-
-@dataclass
-class Texts:
-    """The files of a run, source and target of each split."""
-
-    train: PathPair
-    valid: PathPair | None
-    test: PathPair | None
 
 
 @dataclass
@@ -183,76 +171,6 @@ def set_up_computer(threads: int | None, device: str = "cpu", precision: str = "
     keep_freed_memory()
     # numbers that grow beyond all bounds are looked for where they matter, and told once and in words
     warnings.filterwarnings("ignore", category=RuntimeWarning, message=".* encountered in ")
-
-
-def given_texts(config: RunConfig, say: Say) -> Texts | None:
-    """The texts that the run names, by themselves or as a public corpus; None where it is to have the built-in one.
-
-    Raises: UserError where a corpus cannot be downloaded, or its files are not those expected.
-    """
-    if config.data is not None:
-        from minitf.data.datasets import find
-
-        return Texts(**find(config.data, config.data_dir, say))
-    return None if config.train is None else Texts(config.train, config.valid, config.test)
-
-
-def check_texts(texts: Texts, errors: str) -> None:
-    """Read every text once, so that a fault in any of them is named before anything is written.
-
-    Raises: UserError for a text that is missing, empty, not UTF-8, or not aligned with its other side.
-    """
-    for pair in (texts.train, texts.valid, texts.test):
-        if pair is not None:
-            for _ in read_pairs(*pair, errors=errors):
-                pass
-
-
-def made_texts(config: RunConfig, directory: RunDirectory) -> Texts:
-    """The lines that trees make, or the built-in corpus, written into the folder of the run unless they are there."""
-    if config.task == "parsing":
-        return Texts(**prepare_texts(config.parsing, config.errors, directory.data_path / "treebank"))
-    folder = directory.data_path / "phrases"
-    pairs = {split: (folder / f"{split}.en", folder / f"{split}.de") for split in ("train", "valid", "test")}
-    if not all(path.exists() for pair in pairs.values() for path in pair):
-        from minitf.data.phrases import generate_corpus, write_corpus
-
-        if folder.exists():
-            with os_errors_explained(f"clean {folder}"):
-                remove_leftovers(folder)
-        write_corpus(folder, generate_corpus())
-    return Texts(pairs["train"], pairs["valid"], pairs["test"])
-
-
-def load_or_train_vocabulary(config: RunConfig, directory: RunDirectory, texts: Texts, say: Say) -> Vocabulary:
-    """The vocabulary of the run: the one in its folder, else a copy of the one given, else one learned jointly."""
-    if directory.vocabulary_path.exists():
-        return Vocabulary.load(directory.vocabulary_path)
-    if config.vocabulary is not None:
-        given = Vocabulary.load(config.vocabulary)
-        given.save(directory.vocabulary_path)
-        return given
-    if config.task == "parsing":
-        return learn_vocabulary(texts.train, config.vocab_size, directory.vocabulary_path, say)
-    say(f"learning a joint vocabulary of {config.vocab_size:,} subwords")
-    lines = (line for path in texts.train for line in read_lines(path, errors=config.errors))
-    return Vocabulary.train(lines, config.vocab_size, directory.vocabulary_path)
-
-
-def prepare_split(
-    name: str, paths: PathPair, vocabulary: Vocabulary, directory: RunDirectory, config: RunConfig, say: Say
-) -> PreparedCorpus:
-    """Token ids of one split, memory-mapped; says how many pairs are left out and why."""
-    corpus = prepare(*paths, vocabulary, directory.data_path / name, max_length=config.max_length, errors=config.errors)
-    left_out = []
-    if corpus.dropped_empty:
-        left_out.append(f"{corpus.dropped_empty:,} with an empty side")
-    if corpus.dropped_long:
-        left_out.append(f"{corpus.dropped_long:,} with a side of more than {config.max_length} tokens")
-    say(f"{name}: {len(corpus):,} pairs" + (f"; left out: {', '.join(left_out)}" if left_out else ""))
-    if not len(corpus):
-        raise UserError(f"no pair of {paths[0]} and {paths[1]} can be used; raise --max-length or check the texts")
-    return corpus
 
 
 # ---- Learn -------------------------------------------------------------------------------------------------------

@@ -18,6 +18,7 @@ Array = Any
 
 FIRST_BUCKET_BYTES = 1 << 20  # small, so that the first one is on its way early
 BUCKET_BYTES = 25 << 20  # large enough for full speed, small enough that little is left after the backward pass
+ALIGNMENT = 64  # numbers; kernels read 16 bytes at a time, and a row of a cache is 64
 
 
 @dataclass
@@ -74,10 +75,11 @@ class ReducedGradients(Gradients):
         first = parameters[0].data
         self._xp = backend_of([first]).xp
         self._as_bfloat16 = as_bfloat16
-        length = sum(p.size for p in parameters)
+        places = list(_slices(parameters))
+        length = places[-1].stop
         self._wire = group.new_buffer(length, "uint16" if as_bfloat16 else first.dtype)
         self.flat = self._xp.zeros(length, first.dtype) if as_bfloat16 else self._wire
-        self._places = dict(zip(map(id, parameters), _slices(parameters), strict=True))
+        self._places = dict(zip(map(id, parameters), places, strict=True))
         self.buckets = _buckets(parameters, bucket_bytes)
         self._bucket_of = {id(p): number for number, (bucket, _) in enumerate(self.buckets) for p in bucket}
         self._thread = None if group.overlaps_itself else ThreadPoolExecutor(1, "all-reduce")
@@ -147,9 +149,11 @@ def gradients_of(named_parameters: Mapping[str, Parameter], group: Group, *, as_
 
 
 def _slices(parameters: Sequence[Parameter]) -> Iterator[slice]:
+    """Where each parameter's gradient stands in the buffer."""
     stop = 0
     for parameter in parameters:
-        start, stop = stop, stop + parameter.size
+        start = -(-stop // ALIGNMENT) * ALIGNMENT
+        stop = start + parameter.size
         yield slice(start, stop)
 
 

@@ -37,7 +37,7 @@ def run_as_job(program: Path, argv: Sequence[str], config: RunConfig) -> int | N
         )
     kind, size = parse_devices(config.devices)
     if kind == "cuda":
-        _cupy(f"cuda:{size - 1}")
+        _require_gpus(size)
     return launch(program, argv, size, config.rank_timeout)
 
 
@@ -104,13 +104,23 @@ def _on_devices(group: Group, config: RunConfig, launched: bool) -> Group:
             "which gives each its own"
         )
     device = kind if kind != "cuda" else f"cuda:{group.local_rank}"
-    xp = _cupy(device)
-    xp.cuda.Device(int(device.partition(":")[2])).use()
-    return NcclGroup(group, xp, device)
+    return NcclGroup(group, _cupy(device), device)
+
+
+def _require_gpus(count: int) -> None:
+    """Raises: UserError where there are fewer; without taking one into use."""
+    try:
+        from autograd.backend import cuda
+
+        found = cuda.device_count()
+    except (ImportError, RuntimeError):
+        found = 0
+    if found < count:
+        _cupy(f"cuda:{count - 1}")  # says why
 
 
 def _cupy(device: str) -> Any:
-    """The CuPy of a GPU.  Raises: UserError where there is no such GPU."""
+    """CuPy with a GPU in use.  Raises: UserError where there is no such GPU."""
     from autograd.backend import get_backend
 
     try:
