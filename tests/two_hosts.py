@@ -11,7 +11,7 @@ from minitf import checkpoint
 from tests.torture.runs import write_corpus
 
 FLAGS = [
-    *("--dtype", "float64", "--vocab-size", "320", "--max-length", "32", "--max-tokens-per-batch", "64"),
+    *("--precision", "float64", "--vocab-size", "320", "--max-length", "32", "--max-tokens-per-batch", "64"),
     *("--accumulate", "3", "--max-steps", "50", "--log-every", "10", "--valid-every", "50", "--save-every", "50"),
     *("--model.dropout", "0.1", "--model.layers", "2", "--model.d-model", "32", "--model.d-ff", "64"),
     *("--model.heads", "2", "--optimizer.warmup-steps", "4000", "--optimizer.peak-learning-rate", "none"),

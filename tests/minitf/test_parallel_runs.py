@@ -27,7 +27,7 @@ needs_mpi = pytest.mark.skipif(
 
 # Updates of three batches: two processes and eight have rows of each, some of the eight none; three have whole batches.
 FLAGS = [
-    *("--dtype", "float64", "--vocab-size", "320", "--max-length", "32", "--max-tokens-per-batch", "64"),
+    *("--precision", "float64", "--vocab-size", "320", "--max-length", "32", "--max-tokens-per-batch", "64"),
     *("--accumulate", "3", "--max-steps", "50", "--log-every", "10", "--valid-every", "25", "--save-every", "25"),
     *("--model.dropout", "0.1", "--model.attention-dropout", "0.1", "--model.activation-dropout", "0.1"),
     *("--model.layers", "1", "--model.d-model", "32", "--model.d-ff", "64", "--model.heads", "2"),
@@ -250,7 +250,7 @@ def test_a_run_goes_on_with_another_number_of_processes(ground, after):
 def test_bfloat16_on_the_wire_learns_nearly_the_same(ground):
     folder, flags, expected = ground
     run = folder / "bfloat16"
-    more = ["--reduce-dtype", "bfloat16", "--dtype", "float32", "--max-steps", "10"]
+    more = ["--reduce-dtype", "bfloat16", "--precision", "float32", "--max-steps", "10"]
     said, status = python("train.py", *flags, "--output", run, "--devices", "cpu:2", *more)
     assert status == 0, said
     found = losses(run)

@@ -216,13 +216,13 @@ def test_numbers_that_only_overflow_together(run, said):
 def test_the_repetition_draws_the_same_dropout(run, monkeypatch):
     """Else what it looks at is another computation."""
     masks = []
-    keep_mask = training.random.keep_mask
+    next_mask = training.random.next_mask
 
     def spy(*arguments):
-        masks.append(keep_mask(*arguments))
+        masks.append(next_mask(*arguments))
         return masks[-1]
 
-    monkeypatch.setattr(training.random, "keep_mask", spy)
+    monkeypatch.setattr(training.random, "next_mask", spy)
     training.random.manual_seed(7)
     batches = [run.train.batch(0, 0), REPLACE(run.train.part(0, 1, 1, 2), number=1)]  # the second half of the second
     for batch in batches:
@@ -231,8 +231,7 @@ def test_the_repetition_draws_the_same_dropout(run, monkeypatch):
     first = len(masks)
     training.origin(run, 3, batches)
     assert len(masks) == 2 * first > 0
-    for (one, _), (two, _) in zip(masks[:first], masks[first:], strict=True):
-        assert (one == two).all()
+    assert masks[:first] == masks[first:]
 
 
 def test_skipping_counts(run, said):
@@ -333,7 +332,7 @@ def test_a_checkpoint_of_something_else(run, said):
 
 def test_a_device_that_is_not_there():
     for device in ("cuda", "cuda:3"):
-        with pytest.raises(UserError, match=f"device '{device}' is not available; .*; choose --device cpu"):
+        with pytest.raises(UserError, match=f"device '{device}' .*; choose --device cpu"):
             training.set_up_computer(1, device)
 
 
