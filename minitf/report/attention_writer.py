@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from minitf.translator import Translator
 
 PAGE_SUFFIXES = (".html", ".htm")
+LARGE = 60_000_000  # characters of a page
 
 
 def attention_writer(
@@ -78,6 +79,11 @@ class AttentionWriter:
         else:
             name = str(config.run)
             text = attention_page(sentences, name, kind=kind, layer=layer, head=head, numbers=numbers)
+            if len(text) > LARGE:
+                self.warn(
+                    f"{self.path} has {len(text) / 1e6:,.0f} MB, which browsers are slow with; "
+                    "choose fewer --attention-lines"
+                )
             write_page(self.path, text)
         count = len(self.lines)
         all_lines = count + self.left_out

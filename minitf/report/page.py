@@ -18,6 +18,11 @@ from typing import Any
 
 from minitf.files import atomic_write
 
+SCRIPTS = {
+    "attention": ("base.js", "attention-weights.js", "attention.js"),
+    "run": ("base.js", "run.js"),
+}
+
 
 def page(
     name: str,
@@ -36,7 +41,7 @@ def page(
     head: more markup for the head
     """
     style = _asset("base.css") + _asset(f"{name}.css")
-    script = _asset("base.js") + _asset(f"{name}.js")
+    script = "".join(map(_asset, SCRIPTS[name]))
     policy = f"default-src 'none'; img-src data:; style-src '{_digest(style)}'; script-src '{_digest(script)}'"
     parts = [
         "<!DOCTYPE html>",

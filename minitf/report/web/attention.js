@@ -1,139 +1,4 @@
-"use strict";
-
-// The page's one state; everything drawn is a function of it. Tokens are texts, never markup.
-const page = data("page");
-const KINDS = {
-  encoder: { queries: "source", keys: "source", query: "reads", key: "looks at",
-    meaning: "each source token looks at all source tokens" },
-  decoder: { queries: "target_out", keys: "target_in", query: "writes", key: "looks at what it has written",
-    meaning: "each token to be written looks at those written before it" },
-  cross: { queries: "target_out", keys: "source", query: "writes", key: "looks at the source",
-    meaning: "each token to be written looks at all source tokens" },
-};
-const ALL = -1; // all heads of a layer
-const ROW = 24; // height of a token, as in the style sheet
-const FAINT = 0.01; // lines of less weight are drawn only for a chosen token
-const state = { ...page.start, token: null, kept: false }; // token: { side: "queries" | "keys", index, other }
-const weightsOf = new Map(); // of each sentence seen so far
-let shown = null; // of the chosen head, or the mean of all: its weights, and a picture of them
-const $ = (id) => document.getElementById(id);
-
-// ---- Weights ----------------------------------------------------------------------------------------------------
-
-// The high bytes of all weights, then the low ones, deflated, in base64; the rows of each sum to 65,535.
-async function unpack(sentence) {
-  const packed = Uint8Array.from(atob($(`weights-${sentence}`).textContent), (c) => c.charCodeAt(0));
-  const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("deflate"));
-  const bytes = new Uint8Array(await new Response(stream).arrayBuffer());
-  const count = bytes.length / 2;
-  const all = new Float32Array(count);
-  for (let i = 0; i < count; i++) all[i] = (bytes[i] * 256 + bytes[count + i]) / 65535;
-  const { source, target_out } = page.sentences[sentence];
-  const [s, t, heads] = [source.length, target_out.length, page.layers * page.heads];
-  const ends = [0, heads * s * s, heads * (s * s + t * t), heads * (s * s + t * t + t * s)];
-  return { encoder: all.subarray(ends[0], ends[1]), decoder: all.subarray(ends[1], ends[2]),
-    cross: all.subarray(ends[2], ends[3]) };
-}
-
-function sentence() { return page.sentences[state.sentence]; }
-function queries() { return sentence()[KINDS[state.kind].queries]; }
-function keys() { return sentence()[KINDS[state.kind].keys]; }
-
-// What one head gives: weight(query, key) of the present sentence and kind.
-function weightsIn(layer, head) {
-  const [t, s] = [queries().length, keys().length];
-  const start = (layer * page.heads + head) * t * s;
-  return weightsOf.get(state.sentence)[state.kind].subarray(start, start + t * s);
-}
-function headsShown() { return state.head === ALL ? [...Array(page.heads).keys()] : [state.head]; }
-
-function meanWeights() {
-  const heads = headsShown();
-  const mean = new Float32Array(queries().length * keys().length);
-  for (const head of heads) weightsIn(state.layer, head).forEach((w, i) => { mean[i] += w / heads.length; });
-  return mean;
-}
-
-// ---- Colours ----------------------------------------------------------------------------------------------------
-
-const RAMPS = { // from no weight to all of it
-  light: [[255, 255, 255], [205, 226, 245], [107, 166, 217], [31, 95, 174], [8, 38, 92]],
-  dark: [[29, 32, 38], [37, 66, 104], [56, 125, 186], [140, 205, 235], [252, 246, 200]],
-};
-const SPREAD = 0.55; // a small weight must not look like none; the legend has the same scale
-
-function colour(weight) {
-  const ramp = RAMPS[isDark() ? "dark" : "light"];
-  const place = Math.min(weight, 1) ** SPREAD * (ramp.length - 1);
-  const low = Math.min(Math.floor(place), ramp.length - 2);
-  return ramp[low].map((c, i) => Math.round(c + (ramp[low + 1][i] - c) * (place - low)));
-}
-function headColour(head, alpha = 1) {
-  const hue = 25 + (360 * head) / page.heads;
-  return `oklch(${isDark() ? 76 : 56}% 0.17 ${hue.toFixed(1)} / ${alpha})`;
-}
-function lineColour(head, alpha) {
-  if (state.head === ALL) return headColour(head, alpha);
-  return isDark() ? `rgba(125, 180, 245, ${alpha})` : `rgba(31, 95, 174, ${alpha})`;
-}
-// A canvas does not know the style sheet's names, and a property's own text may still be a choice of light or dark.
-function cssColour(name) {
-  const probe = $("problem");
-  probe.style.color = `var(${name})`;
-  const found = getComputedStyle(probe).color;
-  probe.style.color = "";
-  return found;
-}
-
-// A pixel a weight. A long sentence has a million of them, so their colours are looked up.
-const SHADES = 4096;
-let palette = null;
-
-function mixPalette() {
-  const bytes = new Uint8ClampedArray(4 * (SHADES + 1));
-  for (let i = 0; i <= SHADES; i++) bytes.set([...colour(i / SHADES), 255], 4 * i);
-  palette = new Uint32Array(bytes.buffer);
-}
-function paint(canvas, weights, rows, columns) {
-  canvas.width = columns;
-  canvas.height = rows;
-  const image = new ImageData(columns, rows);
-  const pixels = new Uint32Array(image.data.buffer);
-  for (let i = 0; i < weights.length; i++) pixels[i] = palette[Math.round(weights[i] * SHADES)];
-  canvas.getContext("2d").putImageData(image, 0, 0);
-}
-
-// ---- Texts ------------------------------------------------------------------------------------------------------
-
-function isSpecial(side, index) {
-  const name = KINDS[state.kind][side];
-  return (sentence().special[name] ?? []).includes(index);
-}
-// Control characters have no shape of their own: show their pictures.
-function visible(text) {
-  return text.replace(/[\u0000-\u001f\u007f]/g, (c) => String.fromCodePoint(c === "\u007f" ? 0x2421 : 0x2400 + c.charCodeAt(0)));
-}
-// Nor have marks of direction and of no width, which in a single token are all there is to see: show their numbers.
-function visiblePiece(piece) {
-  return visible(piece).replace(/[\u0080-\u009f\u00ad\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/g, (c) =>
-    `⟨U+${c.charCodeAt(0).toString(16).toUpperCase().padStart(4, "0")}⟩`);
-}
-function percent(weight) {
-  const share = 100 * weight;
-  return share >= 99.95 ? "100 %" : share >= 9.95 ? `${share.toFixed(0)} %` : `${share.toFixed(1)} %`;
-}
-function element(name, className, text) {
-  const made = document.createElement(name);
-  if (className) made.className = className;
-  if (text !== undefined) made.textContent = text;
-  return made;
-}
-function pieceElement(piece) {
-  const made = element("bdi");
-  if (piece.startsWith("▁")) made.append(element("span", "space", "▁"), visiblePiece(piece.slice(1)));
-  else made.textContent = visiblePiece(piece);
-  return made;
-}
+// What is drawn, and what answers the reader.
 
 // ---- All heads at a glance --------------------------------------------------------------------------------------
 
@@ -421,8 +286,14 @@ function drawCells() {
   if (size >= 12) {
     pen.strokeStyle = cssColour("--card");
     pen.beginPath();
-    for (let row = 1; row < t; row++) { pen.moveTo(left, top + row * size - 0.5); pen.lineTo(left + s * size, top + row * size - 0.5); }
-    for (let column = 1; column < s; column++) { pen.moveTo(left + column * size - 0.5, top); pen.lineTo(left + column * size - 0.5, top + t * size); }
+    for (let row = 1; row < t; row++) {
+      pen.moveTo(left, top + row * size - 0.5);
+      pen.lineTo(left + s * size, top + row * size - 0.5);
+    }
+    for (let column = 1; column < s; column++) {
+      pen.moveTo(left + column * size - 0.5, top);
+      pen.lineTo(left + column * size - 0.5, top + t * size);
+    }
     pen.stroke();
   }
   pen.strokeStyle = cssColour("--rule");
@@ -461,8 +332,9 @@ function outline(pen) {
   pen.strokeStyle = cssColour("--accent");
   pen.lineWidth = 1.5;
   const [row, column] = [rowOfChoice(), columnOfChoice()];
-  if (state.token.side === "queries") pen.strokeRect(left - 1, top + row * size - 1, keys().length * size + 1, size + 1);
-  else pen.strokeRect(left + column * size - 1, top - 1, size + 1, queries().length * size + 1);
+  const [t, s] = [queries().length, keys().length];
+  if (state.token.side === "queries") pen.strokeRect(left - 1, top + row * size - 1, s * size + 1, size + 1);
+  else pen.strokeRect(left + column * size - 1, top - 1, size + 1, t * size + 1);
   if (row !== undefined && column !== undefined) {
     pen.strokeStyle = cssColour("--warm");
     pen.lineWidth = 2;
@@ -538,7 +410,8 @@ async function render() {
     return;
   }
   if (wanted !== state.sentence) return; // another sentence was chosen meanwhile
-  if (state.token && state.token.index >= (state.token.side === "queries" ? queries() : keys()).length) state.token = null;
+  const tokens = state.token?.side === "queries" ? queries() : keys();
+  if (state.token && state.token.index >= tokens.length) state.token = null;
   if (state.token) delete state.token.other;
   state.kept &&= state.token !== null;
   mixPalette();

@@ -28,7 +28,8 @@ function readAll(step) {
     cursor.setAttribute("d", `M${x},${TOP}V${FLOOR}`);
     const parts = shown.map(({ name, steps, values }) => {
       const i = nearest(steps, at);
-      return `${name} ${formatted(values[i])}${steps[i] === Math.round(at) ? "" : ` (step ${steps[i].toLocaleString("en")})`}`;
+      const elsewhere = steps[i] === Math.round(at) ? "" : ` (step ${steps[i].toLocaleString("en")})`;
+      return `${name} ${formatted(values[i])}${elsewhere}`;
     });
     section.querySelector(".reading").textContent = `step ${Math.round(at).toLocaleString("en")}: ${parts.join(", ")}`;
   }
@@ -57,7 +58,8 @@ for (const section of sections) {
   section.addEventListener("blur", clearAll);
   section.addEventListener("keydown", (event) => {
     const last = lastStep(section);
-    const moved = { ArrowLeft: (current ?? last) - last / 50, ArrowRight: (current ?? 0) + last / 50, Home: 0, End: last }[event.key];
+    const moved = { ArrowLeft: (current ?? last) - last / 50, ArrowRight: (current ?? 0) + last / 50, Home: 0,
+      End: last }[event.key];
     if (moved === undefined) return;
     event.preventDefault();
     current = Math.min(last, Math.max(0, moved));
@@ -73,15 +75,16 @@ const wasTraining = status.textContent === "training";
 
 function showAge() {
   const age = Math.max(0, Date.now() / 1000 - +updated.getAttribute("datetime"));
-  const [count, unit] = age < 60 ? [age, "s"] : age < 3600 ? [age / 60, "min"] : age < 86400 ? [age / 3600, "h"] : [age / 86400, "days"];
+  const [limit, unit] = [[86400, "days"], [3600, "h"], [60, "min"], [1, "s"]].find(([size]) => age >= size) ?? [1, "s"];
   updated.title = new Date(1000 * +updated.getAttribute("datetime")).toLocaleString();
-  updated.textContent = `updated ${Math.floor(count)} ${unit} ago`;
+  updated.textContent = `updated ${Math.floor(age / limit)} ${unit} ago`;
   if (wasTraining && age > times.silent_s) {
     status.textContent = "silent";
     status.className = "pill silent";
     const problem = document.getElementById("problem");
     problem.hidden = false;
-    problem.textContent = "No news for a while: the run may have been killed, or takes long between two lines of its log.";
+    problem.textContent = "No news for a while: the run may have been killed, or takes long between two lines of its " +
+      "log.";
   }
 }
 showAge();

@@ -51,6 +51,13 @@ def test_the_page_shows_the_translations(call, translator, tmp_path):
     assert tuple(page["sentences"][1]["target_out"]) == expected.target_out
 
 
+def test_a_very_large_page_is_told(call, tmp_path, monkeypatch):
+    monkeypatch.setattr("minitf.report.attention_writer.LARGE", 1000)
+    status, _, err = call("--attention", tmp_path / "out.html")
+    assert status == 0
+    assert "choose fewer --attention-lines" in err
+
+
 def test_quiet(call, tmp_path):
     path = tmp_path / "out.html"
     status, _, err = call("--attention", path, "--quiet")
