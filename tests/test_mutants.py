@@ -203,6 +203,7 @@ def test_tests_are_run_and_their_failure_is_told(tmp_path, monkeypatch):
 
 def test_a_long_error_is_shortened():
     assert shortened("wrong gradient …\nlikely cause: the sign is wrong") == "the sign is wrong"
+    assert shortened("assert ('/somewhere/file.py', 3) == 4") == "assert ('…', 3) == 4"
     assert shortened("AssertionError: " + "x" * 300) == "x" * 99 + "…"
     assert summary([Verdict(SIGN), Verdict(SIGN, problem="SURVIVES")]) == "2 mutants, 1 caught"
     assert "0 by" not in page({"Ops": [Verdict(SIGN, "slope", "it is 1.0")]})

@@ -177,7 +177,7 @@ SEVERAL = {
 def checks_for(mutant: Mutant) -> Iterator[Check]:
     """All checks that concern the place of a mutant, the nearest first.
 
-    An optimizer and a checker have no gradient of their own: they meet tests only.
+    What has no gradient of its own (optimizer, checker, what looks inside) meets tests only.
     """
     near = mutant.near or (mutant.name.split(".")[0],)
     in_a_model = mutant.module.startswith("minitf")
@@ -193,7 +193,7 @@ def checks_for(mutant: Mutant) -> Iterator[Check]:
     if mutant.module in ("minitf.attention", "minitf.transformer") and "exact zeros" not in near:
         yield partial(run_tests, *EXACT_ZEROS)
     yield from mirrored_tests(mutant.module)
-    if mutant.module == "minitf.optim" or mutant.module.startswith(("autograd.gradcheck", "autograd.testing")):
+    if mutant.module == "minitf.optim" or mutant.module.startswith(_TESTED_ONLY):
         return
     for op in sorted(Op.registry):
         if op not in near:
@@ -205,6 +205,7 @@ def checks_for(mutant: Mutant) -> Iterator[Check]:
         yield partial(run_tests, "tests/autograd/ops/test_every_op.py")
 
 
+_TESTED_ONLY = ("autograd.gradcheck", "autograd.testing", "autograd.inspect")
 EXACT_ZEROS = ("tests/minitf/test_gradients.py", "no_gradient or do_not_meet")  # who may not see whom
 
 

@@ -1,6 +1,6 @@
 """All mutants, by group."""
 
-from tests.mutants import checker, engine, kernels, network, ops, optimizer
+from tests.mutants import checker, engine, insight, kernels, network, ops, optimizer
 from tests.mutants.damage import Mutant
 
 GROUPS: dict[str, list[Mutant]] = {
@@ -11,6 +11,7 @@ GROUPS: dict[str, list[Mutant]] = {
     "Layers and model": network.MUTANTS,
     "Optimizer": optimizer.MUTANTS,
     "Checker": checker.MUTANTS,
+    "A look inside": insight.MUTANTS,
 }
 
 

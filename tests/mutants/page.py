@@ -27,7 +27,8 @@ mutant. They are those that users and the tests run, the nearest first, until on
   steps and the op's plain form; for kernels as after an import, "in blocks" as with threads but so small that small
   arrays are cut too, and "plainly" by their definitions;
 - the cases of a layer or a whole Transformer, as in `python -m minitf.gradients`;
-- the tests: what must be exactly zero, ties, who owns an array, hooks, Adam's textbook loop, and the checker's own.
+- the tests: what must be exactly zero, ties, who owns an array, hooks, Adam's textbook loop, the
+  checker's own, and those of `autograd.inspect`.
 
 Then the damage is taken back, and the check that noticed must pass. Mutants that change nothing that anyone could see
 are not listed.

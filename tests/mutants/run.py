@@ -69,6 +69,7 @@ def shortened(error: str, limit: int = 100) -> str:
     if cause is None and numbers is None:
         text = text.partition("\n")[0]  # of an assertion, what follows are arrays
     text = " ".join(re.sub(r"\(made at [^)]*\)", "", text).split())
+    text = re.sub(r"'/[^']*'", "'…'", text)
     return text if len(text) <= limit else text[: limit - 1].rstrip() + "…"
 
 

@@ -1,0 +1,56 @@
+"""Damage to what looks inside: times, bytes, graphs and the first NaN, told wrongly."""
+
+from tests.mutants.damage import Mutant
+
+I = "autograd.inspect"  # noqa: E741
+MEMORY = ("tests/autograd/test_inspect_memory.py",)
+PROFILE = ("tests/autograd/test_inspect_profile.py",)
+GRAPH = ("tests/autograd/test_inspect_graph.py",)
+ANOMALY = ("tests/autograd/test_inspect_anomaly.py",)
+
+# fmt: off
+MUTANTS = [
+    Mutant(f"{I}.memory:Memory.after_forward", "what ops save is not followed",
+           "(*outputs, *op.saved_arrays)", "outputs", near=MEMORY),
+    Mutant(f"{I}.memory:Memory._note", "the dead are not taken off",
+           "live_bytes + change", "live_bytes + max(change, 0)", near=MEMORY),
+    Mutant(f"{I}.memory:Memory._follow", "a view counts as memory of its own",
+           "known = self._known(owner)", "known = None", near=MEMORY),
+    Mutant(f"{I}.memory:Memory.before_backward", "gradients on their way are not counted",
+           "self._follow(g, ", "(lambda *_, **__: None)(g, ", near=MEMORY),
+    Mutant(f"{I}.memory:Memory.after_backward", "saved arrays are never let go of",
+           "if open_ends:", "if False:", near=MEMORY),
+    Mutant(f"{I}.memory:Memory._look_at_leaves", "copies for leaves are overlooked",
+           "if leaf is not None and leaf.grad is not None:", "if False:", near=MEMORY),
+    Mutant(f"{I}.memory:Memory.finish", "the allocator's peak with what was there before",
+           "tracemalloc.get_traced_memory()[1] - self._measured_before",
+           "tracemalloc.get_traced_memory()[1] + self._measured_before + 2**20", near=MEMORY),
+    Mutant(f"{I}.clock:Clock.pause", "time between ops belongs to nobody",
+           'self._outside.spend("other", ms)', "pass", near=PROFILE),
+    Mutant(f"{I}.clock:Clock.pause", "time goes to the outermost that runs",
+           "self._stack[-1].row.spend(self._stack[-1].phase, ms)",
+           "self._stack[0].row.spend(self._stack[0].phase, ms)", near=PROFILE),
+    Mutant(f"{I}.clock:Clock.resume", "time spent on keeping books is lost",
+           'self._own.spend("other", (now - self._last_s) * 1e3)', "pass", near=PROFILE),
+    Mutant(f"{I}.clock:Row.spend", "backward for forward",
+           "self.backward_ms += ms", "self.forward_ms += ms", near=PROFILE),
+    Mutant(f"{I}.clock:Row.add", "FLOPs are not added up",
+           "self.flops += other.flops", "self.flops = other.flops", near=PROFILE),
+    Mutant(f"{I}.kept:KeptMemory._new_bytes", "memory that two ops keep counts twice", "return 0\n        try",
+           "pass\n        try", near=GRAPH),
+    Mutant(f"{I}.kept:KeptMemory.added_by", "the memory of leaves counts", "not in leaves", "not in ()", near=GRAPH),
+    Mutant(f"{I}.graph:graph", "edges from the wrong end",
+           "(index[id(edge[0])], index[id(each)])", "(index[id(each)], index[id(edge[0])])", near=GRAPH),
+    Mutant("autograd.engine:_caller", "the line of the caller's caller",
+           "sys._getframe(2)", "sys._getframe(2).f_back.f_back.f_back", near=ANOMALY),
+    Mutant(f"{I}.anomaly:_Inspector.after_forward", "NaN from outside passes",
+           "if kind == NAN:", "if False:", near=ANOMALY),
+    Mutant(f"{I}.anomaly:_Inspector.after_forward", "what comes up is never worse than what went in",
+           "kind > max(inputs, default=FINITE)", "kind > NAN", near=ANOMALY),
+    Mutant(f"{I}.anomaly:_Inspector.after_backward", "gradients of inputs are not looked at",
+           "FINITE if g is None else _kind(g)", "FINITE", near=ANOMALY),
+    Mutant(f"{I}.anomaly:_Inspector.after_leaf", "sums at leaves are not looked at",
+           "if kind != FINITE:", "if False:", near=ANOMALY),
+    Mutant(f"{I}.anomaly:_raise", "the last bad element for the first",
+           "int(bad.argmax())", "int(bad.size - 1 - bad.reshape(-1)[::-1].argmax())", near=ANOMALY),
+]
