@@ -26,7 +26,7 @@ STALE = Mutant("autograd.ops.elementwise:Negative.backward", "of other days", "-
 
 
 @pytest.mark.parametrize("mutant", representatives(), ids=str)
-def test_one_of_each_module_is_caught(mutant):
+def test_one_of_each_kind_is_caught(mutant):
     verdict = try_out(mutant)
     assert verdict.is_caught, verdict.problem
     assert verdict.caught_by
