@@ -24,7 +24,7 @@ from pathlib import Path
 from autograd.backend import CPU
 from autograd.backend.cpu import available_cores
 from minitf.environment import environment_facts
-from tests.torture import faults, fuzz, kills
+from tests.torture import faults, fuzz, kills, ranks
 from tests.torture.faults import make_halfway
 from tests.torture.kills import Ground, Tally, prepared_ground
 from tests.torture.runs import FLAGS, PAIRS
@@ -139,6 +139,10 @@ def plan_kills(ground: Ground, operations: int, count: int, share: float, draw: 
     return [
         ("SIGKILL of the command at a random instant", lambda t: kills.kill_at_random(ground, t, count, draw, True)),
         ("SIGKILL of a fork at a random instant", lambda t: kills.kill_at_random(ground, t, forks, draw, False)),
+        (
+            "a process of several killed or stopped",
+            lambda t: ranks.kill_ranks(ground, t, max(2, round(share * 50)), draw),
+        ),
         ("SIGKILL before each operation on files", at_each(lambda t, n: kills.kill_at(ground, t, n))),
         ("SIGKILL halfway in each", at_each(lambda t, n: kills.kill_at(ground, t, n, kills.die_halfway))),
         ("SIGKILL while the built-in corpus is made", lambda t: default_corpus(ground, t, default, draw)),
