@@ -11,7 +11,7 @@ help:
 	@echo "make test    run the test suite"
 	@echo "make prove   the slow proofs as well"
 	@echo "make mutants damage gradients, engine and checker one place at a time: is every damage noticed?"
-	@echo "make torture kill, starve and damage runs, and feed rubbish to all that reads (some 15 minutes)"
+	@echo "make torture kill, starve and damage runs, and feed rubbish to all that reads (some 15 minutes on 2 idle cores)"
 	@echo "make lint    ruff and mypy"
 	@echo "make clean   delete the virtual environment (runs are kept)"
 
