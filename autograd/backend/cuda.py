@@ -64,7 +64,6 @@ class CudaBackend(Backend):
         self.device = cupy.cuda.Device(device)
         self.tf32 = False
         self._functions: dict[str, Any] = {}
-        self._modules: dict[str, Any] = {}
         self._one = {np.dtype(t): np.ones(1, t) for t in (np.float32, np.float64)}  # factors that cuBLAS reads
         self._zero = {t: np.zeros(1, t) for t in self._one}
         self._shared_limit = self.device.attributes["MaxSharedMemoryPerBlockOptin"]
@@ -85,27 +84,27 @@ class CudaBackend(Backend):
 
     # ---- Launching ----
 
-    def _launch(self, name: str, kind: str, grid: tuple[int, ...], block: tuple[int, ...], *arguments: Any,
+    def _launch(self, name: str, grid: tuple[int, ...], block: tuple[int, ...], *arguments: Any,
                 shared: int = 0) -> None:  # fmt: skip
         """Start a kernel.  Arguments: arrays, which must be contiguous, NumPy scalars and structures; None is null."""
         function = self._functions.get(name)
         if function is None:
-            function = self._functions[name] = self._load(name, kind)
+            function = self._functions[name] = self._load(name)
         if shared > 48 * 1024:
             function.max_dynamic_shared_size_bytes = shared
         function(grid, block, tuple([_NULL if a is None else a for a in arguments]), shared_mem=shared)
 
-    def _load(self, name: str, kind: str) -> Any:
-        """All kernels of a type are compiled together, when the first is asked for; CuPy keeps them on disk."""
-        if kind not in self._modules:
-            self._modules[kind] = cupy.RawModule(
-                code=kernels.source(), options=("-std=c++17",), name_expressions=kernels.names(kind)
-            )
-        return self._modules[kind].get_function(name)
+    def _load(self, name: str) -> Any:
+        """Each kernel is compiled by itself when it is first used (a second or a few); CuPy keeps it on disk.
+
+        The text includes no header, so reading it again for the next one costs little.
+        """
+        module = cupy.RawModule(code=kernels.source(), options=("-std=c++17",), name_expressions=[name])
+        return module.get_function(name)
 
     def _each_group(self, name: str, kind: str, groups: int, *arguments: Any) -> None:
         """A kernel that takes 16 elements a thread."""
-        self._launch(f"{name}<{kind}>", kind, (-(-groups // 256),), (256,), *arguments)
+        self._launch(f"{name}<{kind}>", (-(-groups // 256),), (256,), *arguments)
 
     # ---- Choosing and adding up elements ----
 
@@ -135,7 +134,7 @@ class CudaBackend(Backend):
         drawn = cupy.empty(shape, bool)
         if drawn.size:
             blocks = -(-drawn.size // (256 * GROUP))
-            self._launch("keep_mask", "float", (blocks,), (256,), drawn, np.int64(drawn.size), _drop_of(keep))
+            self._launch("keep_mask", (blocks,), (256,), drawn, np.int64(drawn.size), _drop_of(keep))
         return drawn
 
     def dropout(self, x: Array, keep: Any, scale: float) -> Array:
@@ -168,7 +167,7 @@ class CudaBackend(Backend):
             cupy.empty((rows, 1), wide),
         )
         self._launch(
-            f"layer_norm<{kind}, {groups}>", kind, (-(-rows // 4),), (32, 4),
+            f"layer_norm<{kind}, {groups}>", (-(-rows // 4),), (32, 4),
             x, None if residual is None else _contiguous(residual), _contiguous(weight), _contiguous(bias), y,
             normalised, inverse_std, np.int64(rows), np.int32(width), wide.type(eps), _drop_of(keep),
         )  # fmt: skip
@@ -208,7 +207,7 @@ class CudaBackend(Backend):
         blocks = min(kernels.NORM_BLOCKS, -(-rows // warps))
         partial = cupy.empty((blocks, 2 * width), WIDE[kind])
         self._launch(
-            f"layer_norm_backward<{kind}, {groups}>", kind, (blocks,), (32, warps),
+            f"layer_norm_backward<{kind}, {groups}>", (blocks,), (32, warps),
             _contiguous(g_y), _contiguous(normalised), inverse_std, _contiguous(weight), g_z, g_x, partial,
             np.int64(rows), np.int32(width), _drop_of(keep), shared=2 * width * WIDE[kind].itemsize,
         )  # fmt: skip
@@ -248,11 +247,11 @@ class CudaBackend(Backend):
             edges = cupy.empty((chunks, 2, width), WIDE[kind])
             threads = min(256, -(-width // (32 * GROUP)) * 32)
             self._launch(
-                f"embedding_backward<{kind}>", kind, (chunks,), (threads,),
+                f"embedding_backward<{kind}>", (chunks,), (threads,),
                 _contiguous(g_y), keys, g_weight, edges, np.int64(count), np.int32(width), np.int32(rows),
             )  # fmt: skip
             self._launch(
-                f"embedding_edges<{kernels.WIDE[kind]}>", kind, (chunks,), (min(256, -(-width // 32) * 32),),
+                f"embedding_edges<{kernels.WIDE[kind]}>", (chunks,), (min(256, -(-width // 32) * 32),),
                 keys, edges, g_weight, np.int64(count), np.int32(width), np.int32(rows),
             )  # fmt: skip
         return g_weight
@@ -309,7 +308,7 @@ class CudaBackend(Backend):
         rows, width = x.shape
         partial = cupy.empty((parts, width), WIDE[kind])
         self._launch(
-            f"column_sum<{kind}>", kind, (-(-width // 32), parts), (32, 8), x, partial, np.int64(rows), np.int32(width)
+            f"column_sum<{kind}>", (-(-width // 32), parts), (32, 8), x, partial, np.int64(rows), np.int32(width)
         )
         return partial
 
@@ -327,7 +326,7 @@ class CudaBackend(Backend):
         log_total = cupy.empty((b * h, t), WIDE[kind])
         mask, shape = _attention_shape(mask, leading, q=q, k=k, v=v, y=y)
         self._launch(
-            f"attention<{kind}, {head}>", kind, (b * h, -(-t // TILE)), (128,),
+            f"attention<{kind}, {head}>", (b * h, -(-t // TILE)), (128,),
             q, k, v, mask, y, log_total, shape, WIDE[kind].type(scale), _drop_of(keep),
             shared=kernels.attention_shared_bytes(kind, head, backward=False),
         )  # fmt: skip
@@ -365,12 +364,12 @@ class CudaBackend(Backend):
         settings = (shape, WIDE[kind].type(scale), _drop_of(keep))
         shared = kernels.attention_shared_bytes(kind, head, backward=True)
         self._launch(
-            f"attention_backward<{kind}, {head}>", kind, (b * h, -(-s // TILE)), (128,),
+            f"attention_backward<{kind}, {head}>", (b * h, -(-s // TILE)), (128,),
             *inputs, *gradients, *settings, shared=shared,
         )  # fmt: skip
         if s > TILE:
             self._launch(
-                f"attention_backward_queries<{kind}, {head}>", kind, (b * h, -(-t // TILE)), (128,),
+                f"attention_backward_queries<{kind}, {head}>", (b * h, -(-t // TILE)), (128,),
                 *inputs, g_q, *settings, shared=shared,
             )  # fmt: skip
         return tuple([g.reshape(*leading, *g.shape[2:]) if g.shape[:2] != leading else g for g in gradients])
@@ -412,7 +411,7 @@ class CudaBackend(Backend):
             return plain(logits, targets, smoothing)
         loss, nll = cupy.empty(rows, WIDE[kind]), cupy.empty(rows, WIDE[kind])
         self._launch(
-            f"cross_entropy<{kind}>", kind, (rows,), (_threads(classes),), _contiguous(logits), _indices(targets),
+            f"cross_entropy<{kind}>", (rows,), (_threads(classes),), _contiguous(logits), _indices(targets),
             loss, nll, np.int32(classes), WIDE[kind].type(smoothing), np.bool_(overwrite),
         )  # fmt: skip
         return loss, nll
@@ -429,7 +428,7 @@ class CudaBackend(Backend):
             return super().scale_rows_(rows, factors)
         factors = _contiguous(factors.astype(WIDE[kind], copy=False))
         width = rows.shape[1]
-        self._launch(f"scale_rows_<{kind}>", kind, (len(rows),), (_threads(width),), rows, factors, np.int32(width))
+        self._launch(f"scale_rows_<{kind}>", (len(rows),), (_threads(width),), rows, factors, np.int32(width))
         return rows
 
     # ---- Optimizer ----
@@ -447,9 +446,7 @@ class CudaBackend(Backend):
         for dtype, some in by_type.items():
             names = ("parameter", "gradient", "m", "v", "copy")
             for lists, blocks in _listed(dtype, names, some, 256 * kernels.PER_THREAD):
-                self._launch(
-                    f"adam_<{KINDS[dtype]}>", KINDS[dtype], (blocks,), (256,), lists, *map(dtype.type, numbers), None
-                )
+                self._launch(f"adam_<{KINDS[dtype]}>", (blocks,), (256,), lists, *map(dtype.type, numbers), None)
         super().adam_all_(rest, **settings)
 
     def squared_norm(self, arrays: Sequence[Array]) -> Any:
@@ -462,7 +459,7 @@ class CudaBackend(Backend):
                 continue
             for lists, blocks in _listed(dtype, ("gradient",), some, 1 << 16):
                 partial = cupy.empty(blocks, dtype)
-                self._launch(f"squares<{KINDS[dtype]}>", KINDS[dtype], (blocks,), (256,), lists, partial)
+                self._launch(f"squares<{KINDS[dtype]}>", (blocks,), (256,), lists, partial)
                 total += partial.sum(dtype=np.float64)
         return total
 
@@ -476,7 +473,7 @@ class CudaBackend(Backend):
         ids, values = cupy.empty((rows, count), np.int32), cupy.empty((rows, count), wide)
         log_total = cupy.empty(rows, wide)
         self._launch(
-            f"top_tokens<{kind}>", kind, (rows,), (_threads(classes),), _contiguous(logits), barred, ids, values,
+            f"top_tokens<{kind}>", (rows,), (_threads(classes),), _contiguous(logits), barred, ids, values,
             log_total, np.int32(classes), np.int32(count),
         )  # fmt: skip
         return ids.get(), values.get(), log_total.get()
