@@ -12,6 +12,7 @@ from minitf.config import PRESETS, RunConfig
 from minitf.data.vocabulary import Vocabulary
 from minitf.rundir import RunDirectory
 from minitf.transformer import Transformer
+from tests.autograd.backend.emulation.device import why_no_gpu
 from tests.torture.kills import Ground, prepared_ground
 
 SENTENCES = [
@@ -64,6 +65,11 @@ def ground() -> Iterator[Ground]:
 def tiny_run(make_run: MakeRun) -> Path:
     """One such run, for tests that only read it."""
     return make_run()
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    if item.get_closest_marker("gpu") and (reason := why_no_gpu()):
+        pytest.skip(reason)
 
 
 class Proof:

@@ -1,4 +1,4 @@
-"""Whole models on the CUDA backend, emulated on the CPU: the same numbers as on the CPU, gradients, Adam, decoding."""
+"""Whole models on the CUDA backend, emulated or with `-m gpu` on a GPU: the same numbers as on the CPU."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -19,23 +19,16 @@ from minitf.search import BeamSearchConfig, beam_search, greedy_search
 from minitf.training import set_up_computer
 from minitf.transformer import Transformer
 from tests.autograd.backend.emulation.cupy_stand_in import installed
+from tests.autograd.backend.emulation.device import KINDS, cuda_backend
 from tests.autograd.backend.emulation.emulator import Emulator
-
-needs_compiler = pytest.mark.skipif(not Emulator.available(), reason="needs g++ to emulate the CUDA kernels")
 
 SMALL = replace(PRESETS["tiny"].model, vocab_size=40, layers=1, d_model=16, d_ff=24, heads=2, dropout=0.2)
 
 
-@pytest.fixture(scope="module")
-def emulator(pytestconfig: pytest.Config) -> Emulator:
-    return Emulator(pytestconfig.cache.mkdir("emulated-kernels"))
-
-
-@pytest.fixture
-def gpu(emulator: Emulator) -> Iterator[Emulator]:
-    with installed(emulator):
-        emulator.launched.clear()
-        yield emulator
+@pytest.fixture(params=KINDS)
+def gpu(request: pytest.FixtureRequest) -> Iterator[Any]:
+    with cuda_backend(request.param, request.config) as backend:
+        yield backend
 
 
 def sentences(rng: np.random.Generator, length: int) -> np.ndarray:
@@ -73,14 +66,13 @@ def trained(
     return np.array(losses), np.array(norms), {name: p.numpy() for name, p in model.named_parameters().items()}
 
 
-@needs_compiler
 @pytest.mark.parametrize(
     "changes",
     [{}, {"attention_dropout": 0.2, "activation_dropout": 0.1}, {"norm": "pre", "positions": "learned"},
      {"share_embeddings": False, "activation": "gelu", "d_k": 5, "d_v": 3}],
     ids=str,
 )  # fmt: skip
-def test_training_gives_the_same_numbers_as_on_the_cpu(gpu: Emulator, changes: dict[str, Any]) -> None:
+def test_training_gives_the_same_numbers_as_on_the_cpu(gpu: Any, changes: dict[str, Any]) -> None:
     config = replace(SMALL, **changes)
     ours, theirs = trained("cuda", config, np.float64), trained("cpu", config, np.float64)
     np.testing.assert_allclose(ours[0], theirs[0], rtol=1e-12)
@@ -96,15 +88,13 @@ def test_training_gives_the_same_numbers_as_on_the_cpu(gpu: Emulator, changes: d
     assert expected <= used
 
 
-@needs_compiler
-def test_float32_within_its_rounding(gpu: Emulator) -> None:
+def test_float32_within_its_rounding(gpu: Any) -> None:
     ours, theirs = trained("cuda", SMALL, np.float32), trained("cpu", SMALL, np.float32)
     np.testing.assert_allclose(ours[0], theirs[0], rtol=1e-4)
     np.testing.assert_allclose(ours[1], theirs[1], rtol=1e-3)
 
 
-@needs_compiler
-def test_bfloat16_follows_float32(gpu: Emulator) -> None:
+def test_bfloat16_follows_float32(gpu: Any) -> None:
     """Weights, gradients and moments are float32; the loss is that of float32 within a percent."""
     pytest.importorskip("ml_dtypes")
     ours, theirs = trained("cuda", SMALL, np.float32, "bfloat16", steps=6), trained("cpu", SMALL, np.float32, steps=6)
@@ -114,8 +104,7 @@ def test_bfloat16_follows_float32(gpu: Emulator) -> None:
     assert "attention<bf16, 64>" in gpu.launched
 
 
-@needs_compiler
-def test_two_runs_are_identical_to_the_bit(gpu: Emulator) -> None:
+def test_two_runs_are_identical_to_the_bit(gpu: Any) -> None:
     pytest.importorskip("ml_dtypes")
     one, two = (trained("cuda", SMALL, np.float32, "bfloat16", steps=2) for _ in range(2))
     np.testing.assert_array_equal(one[0], two[0])
@@ -123,8 +112,7 @@ def test_two_runs_are_identical_to_the_bit(gpu: Emulator) -> None:
         np.testing.assert_array_equal(weights, two[2][name])
 
 
-@needs_compiler
-def test_the_bfloat16_copy_of_a_weight_is_never_out_of_date(gpu: Emulator) -> None:
+def test_the_bfloat16_copy_of_a_weight_is_never_out_of_date(gpu: Any) -> None:
     """Adam writes it; loading weights, and any counted change, makes it anew."""
     bf16 = np.dtype(pytest.importorskip("ml_dtypes").bfloat16)
     model = Transformer(SMALL, compute_dtype="bfloat16")
@@ -142,9 +130,8 @@ def test_the_bfloat16_copy_of_a_weight_is_never_out_of_date(gpu: Emulator) -> No
     np.testing.assert_array_equal(weight.reduced_to(bf16).get(), weight.numpy().astype(bf16))
 
 
-@needs_compiler
 @pytest.mark.parametrize("beam", [1, 4])
-def test_search_finds_what_it_finds_on_the_cpu(gpu: Emulator, beam: int) -> None:
+def test_search_finds_what_it_finds_on_the_cpu(gpu: Any, beam: int) -> None:
     model = Transformer(replace(SMALL, layers=2), seed=3, dtype=np.float64)
     model.eval()
     source = sentences(np.random.default_rng(1), 6)
@@ -163,9 +150,8 @@ def test_search_finds_what_it_finds_on_the_cpu(gpu: Emulator, beam: int) -> None
 # ---- Gradients ---------------------------------------------------------------------------------------------------
 
 
-@needs_compiler
 @pytest.mark.parametrize("op", ["Attention", "Network", "Rest"])
-def test_gradient_checks(gpu: Emulator, op: str) -> None:
+def test_gradient_checks(gpu: Any, op: str) -> None:
     network = {"Linear", "Embedding", "LayerNorm", "Dropout", "DropoutAddLayerNorm", "CrossEntropy", "Relu"}
     attention = {"ScaledDotProductAttention"}
     names = {"Attention": attention, "Network": network}.get(op)
@@ -190,8 +176,9 @@ def test_precisions_of_gpus_are_refused_on_a_cpu() -> None:
     assert RunConfig(precision="tf32", devices="2").on_gpu
 
 
-@needs_compiler
-def test_what_is_missing_is_said(emulator: Emulator, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.skipif(not Emulator.available(), reason="needs g++ to emulate the CUDA kernels")
+def test_what_is_missing_is_said(pytestconfig: pytest.Config, monkeypatch: pytest.MonkeyPatch) -> None:
+    emulator = Emulator(pytestconfig.cache.mkdir("emulated-kernels"))
     with installed(emulator, device_count=1), pytest.raises(UserError, match=r"this computer has 1 GPU\(s\)"):
         set_up_computer(1, "cuda:1")
     with installed(emulator, device_count=0), pytest.raises(UserError, match="finds no NVIDIA GPU or no driver"):
@@ -201,8 +188,7 @@ def test_what_is_missing_is_said(emulator: Emulator, monkeypatch: pytest.MonkeyP
         set_up_computer(1, "cuda")
 
 
-@needs_compiler
-def test_a_tensor_of_the_cpu_beside_one_of_a_gpu(gpu: Emulator) -> None:
+def test_a_tensor_of_the_cpu_beside_one_of_a_gpu(gpu: Any) -> None:
     from autograd.backend import get_backend
 
     there = Tensor(get_backend("cuda").asarray(np.ones(3)), requires_grad=True)

@@ -1,7 +1,7 @@
-"""The CUDA kernels, emulated on the CPU, against their plain definitions: the text a GPU compiles, thread by thread.
+"""The CUDA kernels against their plain definitions: emulated on the CPU, the text a GPU compiles, thread by thread.
 
-No GPU takes part.  What is shown here: indices, bounds, barriers, shuffles, the layout of tensor-core fragments, every
-formula, forward and backward.  What is not: that NVRTC and the driver take it, and speed.
+The emulation shows indices, bounds, barriers, shuffles, the layout of tensor-core fragments, and every formula, forward
+and backward.  With `-m gpu` the same tests run on a GPU.
 """
 
 from collections.abc import Iterator
@@ -12,37 +12,27 @@ import pytest
 
 from autograd import random
 from autograd.backend import Backend
-from tests.autograd.backend.emulation.cupy_stand_in import installed, ndarray
-from tests.autograd.backend.emulation.emulator import Emulator
+from tests.autograd.backend.emulation.device import KINDS, cuda_backend
 from tests.autograd.backend.test_cpu import KERNELS as CPU_KERNELS
-
-pytestmark = pytest.mark.skipif(not Emulator.available(), reason="needs g++ to emulate the CUDA kernels")
 
 DTYPES = [np.float32, np.float64]
 SKIPPED = {"normal_distribution", "softmax_backward_", "masked_softmax_", "adam_"}  # not overridden, or tested below
 LIMITED = {"embedding_backward": 33, "cross_entropy": 7}
 
 
-@pytest.fixture(scope="module")
-def emulator(pytestconfig: pytest.Config) -> Emulator:
-    return Emulator(pytestconfig.cache.mkdir("emulated-kernels"))
-
-
-@pytest.fixture
-def backend(emulator: Emulator) -> Iterator[Any]:
-    with installed(emulator):
-        from autograd.backend import get_backend
-
-        emulator.launched.clear()
-        yield get_backend("cuda")
+@pytest.fixture(params=KINDS)
+def backend(request: pytest.FixtureRequest) -> Iterator[Any]:
+    with cuda_backend(request.param, request.config) as made:
+        yield made
 
 
 @pytest.fixture(params=[False, True], ids=["forwards", "backwards"])
-def order(request: pytest.FixtureRequest, emulator: Emulator) -> Iterator[None]:
+def order(request: pytest.FixtureRequest, backend: Any) -> None:
     """Threads take turns from the first to the last, or the other way: a missing barrier shows in one of them."""
-    emulator.backwards = request.param
-    yield
-    emulator.backwards = False
+    if backend.emulator is not None:
+        backend.emulator.backwards = request.param
+    elif request.param:
+        pytest.skip("a GPU has its own order")
 
 
 # ---- Moving between the two worlds -------------------------------------------------------------------------------
@@ -55,7 +45,7 @@ def to_device(backend: Any, x: Any) -> Any:
 
 
 def to_host(x: Any) -> Any:
-    if isinstance(x, ndarray):
+    if hasattr(x, "get"):
         return x.get()
     return tuple([to_host(each) for each in x]) if isinstance(x, tuple | list) else x
 
@@ -103,10 +93,10 @@ def test_kernel_gives_what_its_definition_gives(backend: Any, name: str, dtype: 
                 assert_close(device_args[i], expected_args[i], 10 * tolerance_of(dtype))
 
 
-def test_the_kernels_were_used(backend: Any, emulator: Emulator) -> None:
+def test_the_kernels_were_used(backend: Any) -> None:
     """Not the definitions in reference.py, which the backend falls back to for what it has no kernel for."""
     test_kernel_gives_what_its_definition_gives(backend, "attention", np.float32)
-    assert "attention<float, 64>" in emulator.launched
+    assert "attention<float, 64>" in backend.launched
 
 
 # ---- Random numbers ----------------------------------------------------------------------------------------------
@@ -142,7 +132,7 @@ ROWS = [(1, 1), (3, 5), (2, 16), (5, 37), (3, 512), (9, 513), (2, 1100)]
 @pytest.mark.parametrize("shape", ROWS)
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_dropout_residual_and_layer_norm(
-    backend: Any, emulator: Emulator, order: None, dtype: Any, shape: tuple[int, int], drop_below: int | None
+    backend: Any, order: None, dtype: Any, shape: tuple[int, int], drop_below: int | None
 ) -> None:
     rng = np.random.default_rng(0)
     x, residual, g_y = (normal(rng, *shape, dtype=dtype) for _ in range(3))
@@ -159,7 +149,7 @@ def test_dropout_residual_and_layer_norm(
     ours = backend.dropout_add_layer_norm_backward(*args, mask, scale)
     theirs = Backend().dropout_add_layer_norm_backward(g_y, normalised, inverse_std, weight, keep, scale)
     assert_close(ours, theirs, 20 * scale * tolerance_of(dtype))
-    assert [name.split("<")[0] for name in emulator.launched][:2] == ["layer_norm", "layer_norm_backward"]
+    assert [name.split("<")[0] for name in backend.launched][:2] == ["layer_norm", "layer_norm_backward"]
 
 
 @pytest.mark.parametrize("shape", [(4,), (3, 7), (17, 33)])
@@ -184,16 +174,14 @@ def test_many_rows_add_up_in_blocks(backend: Any, order: None, dtype: Any) -> No
 @pytest.mark.parametrize("relu", [False, True])
 @pytest.mark.parametrize(("rows", "inner", "width"), [(1, 1, 1), (5, 3, 16), (7, 20, 37)])
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_bias_and_relu_after_a_product(
-    backend: Any, emulator: Emulator, dtype: Any, rows: int, inner: int, width: int, relu: bool
-) -> None:
+def test_bias_and_relu_after_a_product(backend: Any, dtype: Any, rows: int, inner: int, width: int, relu: bool) -> None:
     rng = np.random.default_rng(0)
     args = [normal(rng, *shape, dtype=dtype) for shape in ((rows, inner), (width, inner), (width,))]
     ours = backend.linear(*[backend.asarray(a) for a in args], relu=relu)
     assert_close(ours, Backend().linear(*args, relu=relu), 10 * tolerance_of(dtype))
     g_y = normal(rng, rows, width, dtype=dtype)
     assert_close(backend.relu_backward(backend.asarray(g_y), ours), np.where(ours.get() > 0, g_y, 0), 0)
-    assert {name.split("<")[0] for name in emulator.launched} == {"bias_", "relu_backward"}
+    assert {name.split("<")[0] for name in backend.launched} == {"bias_", "relu_backward"}
 
 
 # ---- Embedding ---------------------------------------------------------------------------------------------------
@@ -256,12 +244,10 @@ SIZES = [(1, 1, 1, 1, 1, 1), (2, 3, 4, 5, 3, 5), (1, 2, 64, 64, 64, 64), (1, 1, 
 @pytest.mark.parametrize("drop_below", [None, 20_000])
 @pytest.mark.parametrize("kind", ["none", "padding", "causal", "padded and causal", "any"])
 @pytest.mark.parametrize("size", SIZES, ids=str)
-def test_attention_in_float64(
-    backend: Any, emulator: Emulator, size: tuple[int, ...], kind: str, drop_below: int | None
-) -> None:
+def test_attention_in_float64(backend: Any, size: tuple[int, ...], kind: str, drop_below: int | None) -> None:
     if size[-1] > 64:
         pytest.skip("no kernel for heads so wide in float64")
-    check_attention(backend, emulator, size, kind, drop_below, np.float64)
+    check_attention(backend, size, kind, drop_below, np.float64)
 
 
 @pytest.mark.parametrize(
@@ -269,14 +255,12 @@ def test_attention_in_float64(
     [(SIZES[0], "none", None), (SIZES[1], "any", 20_000), (SIZES[3], "padding", 20_000), (SIZES[4], "none", None)],
 )
 def test_attention_in_float32(
-    backend: Any, emulator: Emulator, order: None, size: tuple[int, ...], kind: str, drop_below: int | None
+    backend: Any, order: None, size: tuple[int, ...], kind: str, drop_below: int | None
 ) -> None:
-    check_attention(backend, emulator, size, kind, drop_below, np.float32)
+    check_attention(backend, size, kind, drop_below, np.float32)
 
 
-def check_attention(
-    backend: Any, emulator: Emulator, size: tuple[int, ...], kind: str, drop_below: int | None, dtype: Any
-) -> None:
+def check_attention(backend: Any, size: tuple[int, ...], kind: str, drop_below: int | None, dtype: Any) -> None:
     b, h, t, s, k_width, v_width = size
     rng = np.random.default_rng(0)
     q, k, v = (heads(rng, b, h, n, w, dtype) for n, w in ((t, k_width), (s, k_width), (s, v_width)))
@@ -293,7 +277,7 @@ def check_attention(
         gradients, Backend().attention_backward(g_y, q, k, v, expected_kept, keep, scale, 0.3),
         100 * tolerance_of(dtype),
     )  # fmt: skip
-    used = [name.split("<")[0] for name in emulator.launched]
+    used = [name.split("<")[0] for name in backend.launched]
     queries = ["attention_backward_queries"] if s > 64 else []
     assert used == ["attention", "attention_backward", *queries]
 
@@ -325,9 +309,7 @@ BF16 = 2**-8  # relative, of one rounding
     "size", [(1, 1, 3, 5, 8, 8), (2, 2, 50, 50, 64, 64), (1, 1, 70, 130, 64, 20), (1, 1, 9, 70, 100, 128)], ids=str
 )
 @pytest.mark.parametrize("kind", ["none", "padded and causal", "any"])
-def test_attention_on_tensor_cores(
-    backend: Any, emulator: Emulator, bf16: np.dtype, size: tuple[int, ...], kind: str
-) -> None:
+def test_attention_on_tensor_cores(backend: Any, bf16: np.dtype, size: tuple[int, ...], kind: str) -> None:
     b, h, t, s, k_width, v_width = size
     rng = np.random.default_rng(0)
     shapes = ((t, k_width), (s, k_width), (s, v_width), (t, v_width))
@@ -343,7 +325,7 @@ def test_attention_on_tensor_cores(
     exact = Backend().attention_backward(g_y, q, k, v, expected_kept, keep, scale, 0.125)
     for ours, theirs in zip(gradients, exact, strict=True):
         assert np.linalg.norm(ours.get().astype(np.float64) - theirs) < 3 * BF16 * np.linalg.norm(theirs) + 1e-6
-    assert all("bf16" in name for name in emulator.launched)
+    assert all("bf16" in name for name in backend.launched)
 
 
 def test_rows_in_bfloat16(backend: Any, bf16: np.dtype) -> None:
@@ -407,7 +389,7 @@ ADAM = {"step_size": 0.01, "beta1": 0.9, "beta2": 0.98, "eps": 1e-9, "gradient_s
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_adam_for_many_arrays_at_once(backend: Any, emulator: Emulator, dtype: Any) -> None:
+def test_adam_for_many_arrays_at_once(backend: Any, dtype: Any) -> None:
     """More arrays than one launch takes, some larger than a block, some empty."""
     rng = np.random.default_rng(0)
     sizes = [1, 0, 3000, 1024, *range(5, 75)]
@@ -417,7 +399,7 @@ def test_adam_for_many_arrays_at_once(backend: Any, emulator: Emulator, dtype: A
     Backend().adam_all_([(*some, None) for some in arrays], **ADAM)
     for ours, theirs in zip(device, arrays, strict=True):
         assert_close(tuple(ours), tuple(theirs), tolerance_of(dtype))
-    assert len(emulator.launched) == 2
+    assert len(backend.launched) == 2
     exact = sum(float((some[1].astype(np.float64) ** 2).sum()) for some in arrays)
     assert float(backend.squared_norm([some[1] for some in device])) == pytest.approx(exact, rel=1e-5)
 
