@@ -1,0 +1,192 @@
+"""A training step on one GPU beside PyTorch's, and beside what the card could do at best.
+
+    python benchmarks/gpu.py --peer torch_transformer.py
+
+Runs our step in every precision, the peer (a PyTorch program that prints one JSON line, in a process of its own) eager
+and compiled, and measures the card's rates: a large copy and a large product.  Prints a table, and one JSON line with
+all of it to --json.  Every figure is a median of steps between synchronisations, after a warm-up.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # also without an installation
+
+import numpy as np
+
+import autograd as ag
+from autograd import random
+from autograd.backend import get_backend
+from minitf.config import OptimizerConfig, TransformerConfig
+from minitf.data.vocabulary import PAD
+from minitf.optim import Adam
+from minitf.transformer import Transformer
+from workload import CONFIGS, FIELDS
+
+PEER_FLAGS = {"bf16": ["--amp", "bf16"], "tf32": ["--tf32"], "float32": []}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--config", default="base", choices=CONFIGS)
+    parser.add_argument("--batch", type=int, default=500, help="sentences")
+    parser.add_argument("--length", type=int, default=50, help="tokens a sentence, source and target alike")
+    parser.add_argument("--precision", nargs="+", default=["bf16", "tf32"], choices=PEER_FLAGS)
+    parser.add_argument("--peer", type=Path, help="the PyTorch program; none: only ours")
+    parser.add_argument("--peer-python", default=sys.executable, help="the Python that has PyTorch")
+    parser.add_argument("--runs", type=int, default=20)
+    parser.add_argument("--warmup", type=int, default=5)
+    parser.add_argument("--json", type=Path)
+    args = parser.parse_args()
+
+    rows: list[dict[str, Any]] = []
+    rates = card_rates()
+    print(f"card: copies {rates['copy_gb_per_s']:.0f} GB/s, bf16 products {rates['bf16_tflop_per_s']:.0f} TFLOP/s")
+    for precision in args.precision:
+        commands = {"ours": None, "torch eager": [], "torch compiled": ["--compile"]}
+        for name, flags in commands.items():
+            if flags is not None and args.peer is None:
+                continue
+            found = our_step(args, precision) if flags is None else peer_step(args, precision, flags)
+            rows.append({"who": name, "precision": precision, **found})
+            print(row_text(rows[-1]), flush=True)
+    floor = floor_ms(args.config, args.batch, args.length, rates)
+    print(
+        f"at best, bf16: {floor['flop_ms']:.1f} ms for {floor['tflop']:.1f} TFLOP of products, "
+        f"{floor['byte_ms']:.1f} ms for {floor['gbyte']:.1f} GB through memory"
+    )
+    if args.json is not None:
+        text = json.dumps({"config": args.config, "rows": rows, "rates": rates, "floor": floor})
+        args.json.write_text(text + "\n", encoding="utf-8")
+
+
+def row_text(row: dict[str, Any]) -> str:
+    """A line of the table."""
+    head = f"{row['who']:16}{row['precision']:9}"
+    if "error" in row:
+        return f"{head}failed: {row['error']}"
+    numbers = 1000 * row["seconds"], row["tokens_per_second"], row["peak_mib"]
+    return head + "{:8.2f} ms a step{:12,.0f} tokens/s{:9,} MiB".format(*numbers)
+
+
+def sizes(name: str) -> dict[str, Any]:
+    """The sizes of a model by name."""
+    return dict(zip(FIELDS, CONFIGS[name], strict=True))
+
+
+# ---- Steps -------------------------------------------------------------------------------------------------------
+
+
+def our_step(args: argparse.Namespace, precision: str) -> dict[str, Any]:
+    """Forward, backward and Adam, without reading anything back."""
+    backend = get_backend("cuda")
+    backend.set_precision(precision)
+    cupy = backend.xp
+    cupy.get_default_memory_pool().free_all_blocks()
+    config = TransformerConfig(**sizes(args.config))
+    model = Transformer(config, compute_dtype="bfloat16" if precision == "bf16" else None)
+    model.to("cuda")
+    optimizer = Adam(model.named_parameters(), OptimizerConfig())
+    rng = np.random.default_rng(0)
+    shape = (args.batch, args.length + 1)
+    source, target = (backend.asarray(rng.integers(4, config.vocab_size, shape, np.int32)) for _ in range(2))
+    source, target_in, target_out = (cupy.ascontiguousarray(a) for a in (source[:, 1:], target[:, :-1], target[:, 1:]))
+
+    def step(number: int) -> None:
+        random.begin_step(number)
+        optimizer.zero_grad()
+        logits = model(source, target_in)
+        loss = ag.cross_entropy(
+            logits, target_out, label_smoothing=0.1, ignore_index=PAD, reduction="sum", overwrite_logits=True
+        )
+        del logits
+        loss.backward()
+        optimizer.step(1e-4, 1 / target_out.size)
+
+    seconds = []
+    for number in range(args.warmup + args.runs):
+        backend.device.synchronize()
+        start = time.perf_counter()
+        step(number)
+        issued = time.perf_counter() - start
+        backend.device.synchronize()
+        if number >= args.warmup:
+            seconds.append((time.perf_counter() - start, issued))
+    median = statistics.median(whole for whole, _ in seconds)
+    return {
+        "seconds": median,
+        "issue_seconds": statistics.median(issued for _, issued in seconds),  # Python's part, hidden where it is less
+        "tokens_per_second": args.batch * args.length / median,
+        "peak_mib": round(cupy.get_default_memory_pool().total_bytes() / 2**20),
+    }
+
+
+def peer_step(args: argparse.Namespace, precision: str, flags: list[str]) -> dict[str, Any]:
+    """What the peer prints about itself."""
+    command = [args.peer_python, str(args.peer), "train", "--config", args.config, "--device", "cuda"]
+    command += ["--batch", str(args.batch), "--length", str(args.length), *PEER_FLAGS[precision], *flags]
+    command += ["--runs", str(args.runs), "--warmup", str(args.warmup)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        return {"error": (done.stderr.strip().splitlines() or ["no message"])[-1]}
+    return json.loads(done.stdout.strip().splitlines()[-1])
+
+
+# ---- What the card could do --------------------------------------------------------------------------------------
+
+
+def card_rates() -> dict[str, float]:
+    """Bytes a second of a large copy, read and written; operations a second of a large bf16 product."""
+    backend = get_backend("cuda")
+    cupy = backend.xp
+    pair = [cupy.ones(1 << 28, np.float32) for _ in range(2)]
+    copy_s = best_time(backend, lambda: cupy.copyto(*pair))
+    pair.clear()
+    matrix = cupy.random.standard_normal((8192, 8192), np.float32).astype("bfloat16")
+    product_s = best_time(backend, lambda: backend.product(matrix, matrix))
+    return {"copy_gb_per_s": 2 * (1 << 30) / copy_s / 1e9, "bf16_tflop_per_s": 2 * 8192**3 / product_s / 1e12}
+
+
+def best_time(backend: Any, work: Any) -> float:
+    times = []
+    for _ in range(13):
+        backend.device.synchronize()
+        start = time.perf_counter()
+        work()
+        backend.device.synchronize()
+        times.append(time.perf_counter() - start)
+    return statistics.median(times[3:])
+
+
+def floor_ms(name: str, batch: int, length: int, rates: dict[str, float]) -> dict[str, float]:
+    """The products of a step, and the fewest bytes it moves in bf16, at the card's rates.
+
+    Bytes: each activation written and read once forward and its gradient once each way, logits written, read twice and
+    overwritten once, then read twice as a gradient; a parameter's gradient, moments and copies in Adam.
+    """
+    c = sizes(name)
+    d, f, v, n = int(c["d_model"]), int(c["d_ff"]), int(c["vocab_size"]), int(c["layers"])
+    tokens = batch * length
+    matrices = n * ((4 * d * d + 2 * d * f) + (8 * d * d + 2 * d * f)) + v * d
+    attention = 3 * n * 2 * tokens * length * d  # multiplications of q kᵀ and p v, encoder, decoder, cross
+    flop = 6 * matrices * tokens + 6 * attention
+    activations = n * tokens * ((4 * d + f + 2 * d) + (8 * d + f + 3 * d)) * 2  # bytes of what products and norms write
+    gbyte = (4 * activations + 6 * tokens * v * 2 + (matrices + v * d) * 34) / 1e9
+    return {
+        "tflop": flop / 1e12,
+        "flop_ms": flop / rates["bf16_tflop_per_s"] / 1e9,
+        "gbyte": gbyte,
+        "byte_ms": 1000 * gbyte / rates["copy_gb_per_s"],
+    }
+
+
+if __name__ == "__main__":
+    main()
