@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 DEMO := runs/demo
 
-.PHONY: help demo test prove mutants torture lint clean
+.PHONY: help demo test prove mutants torture bench-gpu lint clean
 
 help:
 	@echo "make demo    train on the built-in corpus, score it, translate a few sentences (5 minutes on 2 cores)"
@@ -12,6 +12,7 @@ help:
 	@echo "make prove   the slow proofs as well"
 	@echo "make mutants damage gradients, engine and checker one place at a time: is every damage noticed?"
 	@echo "make torture kill, starve and damage runs, and feed rubbish to all that reads (some 15 minutes on 2 idle cores)"
+	@echo "make bench-gpu  a training step on a GPU; PEER=program.py to compare with"
 	@echo "make lint    ruff and mypy"
 	@echo "make clean   delete the virtual environment (runs are kept)"
 
@@ -50,6 +51,10 @@ mutants: $(VENV)/.installed-test
 
 torture: $(VENV)/.installed-test
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -W error -m tests.torture
+
+# Not in the virtual environment: CuPy, and the peer's PyTorch, are where $(PYTHON) has them
+bench-gpu:
+	$(PYTHON) benchmarks/gpu.py $(if $(PEER),--peer $(PEER))
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check

@@ -186,6 +186,26 @@ def _(rng):
     return Example(lambda w: ag.linear(ag.embedding(where, w, scale=1.5), w), [draw.uniform(rng, (4, 3))])
 
 
+def _register_embedding_with_positions(name: str, p: float) -> None:
+    @register("Embedding", name)
+    def embedding_with_positions(rng):
+        where = draw.indices(rng, (2, 3), 4)
+        state = rng.bit_generator.state
+        function = _same_masks(rng, lambda w, rows: ag.embedding(where, w, scale=1.5, positions=rows, p=p))
+        rng.bit_generator.state = state
+
+        def composed(weight, rows):
+            y = ag.matmul(np.eye(4)[where], weight) * 1.5 + rows
+            return _plain_dropout(y, p) if p else y
+
+        plain = _same_masks(rng, composed)
+        return Example(function, [draw.uniform(rng, (4, 5)), draw.uniform(rng, (3, 5))], plain)
+
+
+_register_embedding_with_positions("positions", 0.0)
+_register_embedding_with_positions("positions and dropout", 0.4)
+
+
 def _plain_layer_norm(x: Any, weight: Any, bias: Any, eps: float = 1e-6) -> Any:
     centred = x - ag.mean(x, -1, keepdims=True)
     variance = ag.mean(centred * centred, -1, keepdims=True)
