@@ -199,7 +199,7 @@ def test_it_notices_a_checkpoint_that_is_not_checked(monkeypatch, ground, halfwa
     monkeypatch.setattr(faults, "regions", lambda path: itertools.islice(regions(path), 12))  # ten are tensors
     monkeypatch.setattr(Reader, "_sum", lambda reader, entry, place: None)
     lost = lost_of(lambda tally: faults.flips_are_found(ground, tally, halfway, draw, share=0))
-    assert len(lost) > 20
+    assert len(lost) > 2
     assert all("not found" in each for each in lost)
 
 
