@@ -4,8 +4,8 @@
 
 Text becomes token ids on disk (`minitf.data.prepared`).  Beside it, sentencepiece encodes the same lines, all of them
 in one call per side, from a list in memory: what is left for everything else (reading, unpacking, checking, writing).
-Each is a process of its own, so that the peaks of memory are their own.  Then one epoch of batches is drawn, as training
-does: target tokens a second, to hold against what a model trains in.  Prints one JSON line.
+Each is a process of its own, so that the peaks of memory are their own.  Then one epoch of batches is drawn, as
+training does: target tokens a second, to hold against what a model trains in.  Prints one JSON line.
 """
 
 from __future__ import annotations
