@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from minitf.errors import UserError
@@ -48,12 +48,14 @@ def test_unknown_choices():
 
 
 @LEAVES
+@settings(deadline=None)
 @given(TREES)
 def test_there_and_back(leaves, made):
     assert delinearise(linearise(made, "pos", leaves), made.words(), leaves) == (made, Repairs())
 
 
 @LEAVES
+@settings(deadline=None)
 @given(TREES)
 def test_without_parts_of_speech_the_constituents_come_back(leaves, made):
     found, repairs = delinearise(linearise(made, "xx", leaves), made.words(), leaves)
@@ -63,6 +65,7 @@ def test_without_parts_of_speech_the_constituents_come_back(leaves, made):
 
 
 @LEAVES
+@settings(deadline=None)
 @given(TOKENS, st.lists(WORDS, min_size=1, max_size=12))
 def test_whatever_the_sequence_there_is_a_tree_over_all_words(leaves, tokens, words):
     found, repairs = delinearise(tokens, words, leaves)
@@ -76,6 +79,7 @@ def test_whatever_the_sequence_there_is_a_tree_over_all_words(leaves, tokens, wo
 
 
 @LEAVES
+@settings(deadline=None)
 @given(TREES, st.data())
 def test_a_single_slip_is_counted_and_mended(leaves, made, data):
     tokens = linearise(made, "xx", leaves)

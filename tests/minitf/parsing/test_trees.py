@@ -4,7 +4,7 @@ import gzip
 import re
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 
 from minitf.errors import UserError
 from minitf.parsing.trees import MAX_DEPTH, Leaf, Tree, clean, plain_label, read_trees, trees_of
@@ -37,6 +37,7 @@ def test_a_tree_by_hand():
     assert str(found) == CAT
 
 
+@settings(deadline=None)
 @given(TREES)
 def test_what_is_written_is_read(made):
     assert list(trees_of([str(made)], "text")) == [made]
@@ -86,6 +87,7 @@ def test_cleaning():
     assert clean(tree("(S (NP (-NONE- *)))")) is None
 
 
+@settings(deadline=None)
 @given(TREES)
 def test_cleaning_once_is_enough(made):
     once = clean(made)
