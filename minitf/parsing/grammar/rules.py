@@ -111,8 +111,9 @@ S/gerund      -> 1 NP-SBJ/none VP/VBG
 
 # ---- Noun phrases ----
 
-NP-SBJ/sg -> 5 np/person.sg | 2 np/thing.sg | 1 np/event.sg
-NP-SBJ/pl -> 5 np/person.pl | 2 np/thing.pl | 2 and/person
+NP-SBJ/sg -> 9 np/person.sg | 4 np/thing.sg | 2 np/event.sg | 1 located/person.sg
+NP-SBJ/pl -> 9 np/person.pl | 4 np/thing.pl | 4 and/person | 1 located/person.pl
+located/person.{n} -> 1 NP/b.person.{n} PP-LOC
 NP-SBJ/trace -> 1 -NONE-/trace
 NP/trace     -> 1 -NONE-/trace
 
@@ -129,7 +130,7 @@ NP/recipient    -> 2 NNP/name | 1 PRP/object | 2 DT/sg NN/person | 1 PRP$ NNS/pe
 NP/gift         -> 3 np/thing.sg | 1 base/thing.pl
 NP/gift.simple  -> 3 base/thing.sg | 1 base/thing.pl | 1 of/thing.sg
 
-np/person.{n} -> 14 base/person.{n} | 2 NP/b.person.{n} PP-LOC | 2 NP/b.person.{n} SBAR/who.{n}
+np/person.{n} -> 14 base/person.{n} | 2 NP/b.person.{n} SBAR/who.{n}
 np/person.{n} -> 1 NP/b.person.{n} SBAR/whom | 1 NP/b.person.{n} PP/with.feature | 1 NP/b.person.{n} , NP/apposition ,
 np/thing.{n}  -> 10 base/thing.{n} | 2 of/thing.{n} | 2 NP/b.thing.{n} SBAR/which | 1 NP/b.thing.{n} SBAR/bare
 np/thing.{n}  -> 1 NP/b.thing.{n} PRN
