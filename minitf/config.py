@@ -158,10 +158,10 @@ class ParsingConfig:
     tags: Literal["pos", "xx"] = option(
         "pos", "pos: learn the part of speech of each word; xx: one tag for all words, punctuation aside"
     )
-    leaves: Literal["words", "tags"] = option(
-        "words",
-        "words: the output repeats each word before its tag, and aligns itself by that; tags: tags alone, shorter and "
-        "much slower to learn",
+    form: Literal["joined", "symbols"] = option(
+        "joined",
+        "joined: one token a word, of the brackets and the tag around it; symbols: one a bracket, as the paper's "
+        "reference 37, three times as long",
     )
 
     def __post_init__(self) -> None:

@@ -290,7 +290,7 @@ _PARSING = _derived(
     beam=21,
     alpha=0.3,
     max_extra_length=300,
-    parsing=ParsingConfig(leaves="tags"),
+    parsing=ParsingConfig(form="symbols"),
 )
 _PARSING_SMALL = replace(
     EVERYDAY["small"],
@@ -309,12 +309,12 @@ _PARSING_TINY = replace(
     _PARSING_SMALL,
     preset="parsing-tiny",
     output=Path("runs/parsing-tiny"),
-    vocab_size=900,
+    vocab_size=1_200,
     max_tokens_per_batch=1_024,  # small updates learn most from few tokens
-    max_steps=700,
-    valid_every=175,
+    max_steps=800,
+    valid_every=200,
     log_every=20,
-    save_every=35,
+    save_every=40,
     model=EVERYDAY["tiny"].model,
     optimizer=EVERYDAY["tiny"].optimizer,
 )

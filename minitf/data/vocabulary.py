@@ -98,8 +98,8 @@ class Vocabulary:
 
         byte_fallback spells a character without a piece in its UTF-8 bytes: no text is ever lost to UNK, at the price
         of 256 rows of the embedding.
-        symbols are words that are always one piece, whether they are in the lines or not. They get the first ids after
-        the special tokens, in their order, and are part of the `vocab_size`.
+        symbols are texts that are always one piece, the longest that fits first; one that begins with a space is the
+        beginning of a word. They get the first ids after the special tokens and are part of the `vocab_size`.
 
         Raises: UserError when there is no text, or when `vocab_size` is below what the special tokens, bytes and
         characters need or above what the words of the corpus can be merged into.
@@ -194,7 +194,7 @@ def _train(words: Counter[str], vocab_size: int, coverage: float, byte_fallback:
             unk_id=UNK,
             bos_id=BOS,
             eos_id=EOS,
-            user_defined_symbols=["▁" + symbol for symbol in symbols],  # with the space before it: one piece in all
+            user_defined_symbols=[symbol.replace(" ", "▁") for symbol in symbols],
             minloglevel=2,  # errors only; they are raised below
         )
 

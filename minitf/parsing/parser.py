@@ -30,10 +30,8 @@ ESCAPES = {"(": "-LRB-", ")": "-RRB-"}
 class Parser:
     """A translator from sentences to tokens of trees, and what makes trees of them."""
 
-    def __init__(self, translator: Translator, leaves: str = "words"):
-        """From a translator, and what the leaves of its output are; see `linearise`."""
+    def __init__(self, translator: Translator):
         self.translator = translator
-        self.leaves = leaves
         self.parsed = 0
         """Sentences so far."""
         self.repaired = 0
@@ -49,10 +47,9 @@ class Parser:
         """
         from minitf.rundir import RunDirectory
 
-        config = RunDirectory.open(Path(run_directory)).config()
-        if config.task != "parsing":
+        if RunDirectory.open(Path(run_directory)).config().task != "parsing":
             raise UserError(f"{run_directory} has learned to translate, not to parse; train one with --task parsing")
-        return cls(Translator.load(run_directory, **options), config.parsing.leaves)
+        return cls(Translator.load(run_directory, **options))
 
     def parse(self, sentences: Sequence[str | Sequence[str]], **options: Any) -> list[Tree | None]:
         """The tree of each sentence, given as a line with spaces between its words, or as a list of words.
@@ -89,14 +86,14 @@ class Parser:
         return score_trees(gold, parsed_lines, replace(Parameters(), max_errors=len(gold))).all
 
     def summary(self) -> str:
-        """`3 of 500 outputs were no trees and were mended: 2 unclosed, 1 missing words`"""
+        """`3 of 500 outputs were no trees and were mended: 2 unclosed, 1 missing tags`"""
         share = f"{self.repaired:,} of {self.parsed:,} outputs were no trees"
         return f"{share} and were mended: {self.repairs}" if self.repaired else share
 
     def _tree(self, words: list[str], output: str) -> Tree | None:
         if not words:
             return None
-        tree, repairs = delinearise(output.split(), words, self.leaves)
+        tree, repairs = delinearise(output.split(), words)
         self.parsed += 1
         self.repaired += bool(repairs)
         self.repairs.add(repairs)
@@ -126,5 +123,5 @@ def as_learned(run_directory: PathLike, translator: Translator) -> Translator | 
     """The translator of a run, as a parser where that is what the run has learned to be."""
     from minitf.rundir import RunDirectory
 
-    config = RunDirectory.open(Path(run_directory)).config()
-    return Parser(translator, config.parsing.leaves) if config.task == "parsing" else translator
+    task = RunDirectory.open(Path(run_directory)).config().task
+    return Parser(translator) if task == "parsing" else translator

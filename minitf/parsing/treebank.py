@@ -1,14 +1,15 @@
 """The trees of a run as aligned lines of text, so that the machinery of translation learns from them unchanged.
 
-    train.words     the cat sleeps .                                          the source
-    train.tokens    (S (NP the (DT) cat (NN) )NP (VP sleeps (VBZ) )VP … )S    the target
-    train.trees     (TOP (S (NP (DT the) (NN cat)) …))                        to score against, and to read
+    train.words     the cat sleeps .                        the source
+    train.tokens    (S(NP(DT) (NN)) (VP(VBZ)) (.))          the target
+    train.trees     (TOP (S (NP (DT the) (NN cat)) …))      to score against, and to read
 
 and the same for valid and test.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -18,7 +19,7 @@ from minitf.data.text import read_lines, write_atomically
 from minitf.data.vocabulary import Vocabulary
 from minitf.errors import UserError
 from minitf.files import os_errors_explained, remove_leftovers
-from minitf.parsing.linearise import BRACKET, linearise
+from minitf.parsing.linearise import linearise, parts
 from minitf.parsing.trees import Tree, clean, read_trees
 from minitf.parsing.words import as_token
 
@@ -54,17 +55,19 @@ def prepare_texts(config: ParsingConfig, errors: str, folder: Path) -> dict[str,
 
 
 def learn_vocabulary(train: PathPair, vocab_size: int, path: Path, say: Callable[[str], object]) -> Vocabulary:
-    """Subwords of the words, and each bracket as one piece of its own."""
+    """Subwords of the words; each common token of trees as one piece, and the brackets that spell the others."""
     words, tokens = train
-    brackets = brackets_in(tokens)
-    say(f"learning a vocabulary of {vocab_size:,}: {len(brackets)} brackets and tags, and subwords of the words")
-    return Vocabulary.train(read_lines(words), vocab_size, path, symbols=brackets)
+    symbols = pieces_of_tokens(tokens, most=vocab_size // 2)
+    say(f"learning a vocabulary of {vocab_size:,}: {len(symbols)} pieces of trees, and subwords of the words")
+    return Vocabulary.train(read_lines(words), vocab_size, path, symbols=symbols)
 
 
-def brackets_in(path: Path) -> list[str]:
-    """Every bracket and tag of a text of tokens, in the order of their first occurrence."""
-    tokens = dict.fromkeys(token for line in read_lines(path) for token in line.split())
-    return [token for token in tokens if BRACKET.fullmatch(token)]
+def pieces_of_tokens(path: Path, most: int) -> list[str]:
+    """What a text of tokens is cut into: the `most` common ones that occur twice, each with the space before it, and
+    the brackets and tags in all of them."""
+    counts = Counter(token for line in read_lines(path) for token in line.split())
+    common = [f" {token}" for token, count in counts.most_common(most) if count > 1]
+    return [*common, *dict.fromkeys(part for token in counts for part in parts(token))]
 
 
 def _splits(config: ParsingConfig, errors: str) -> dict[str, Iterable[Tree]]:
@@ -101,7 +104,7 @@ def _write(trees: Iterable[Tree], config: ParsingConfig, paths: dict[str, Path])
         words, tokens, brackets = (stack.enter_context(write_atomically(paths[kind])) for kind in KINDS)
         for tree in _cleaned(trees):
             words.write(" ".join(map(as_token, tree.words())) + "\n")
-            tokens.write(" ".join(linearise(tree, config.tags, config.leaves)) + "\n")
+            tokens.write(" ".join(linearise(tree, config.tags, config.form)) + "\n")
             brackets.write(f"{tree}\n")
 
 

@@ -199,7 +199,7 @@ OTHERS = {  # all that differs from the paper's base model
         "alpha": 0.3,
         "max_extra_length": 300,
         "max_length": 512,
-        "parsing.leaves": "tags",
+        "parsing.form": "symbols",
         "vocab_size": 16_000,
         "model.layers": 4,
         "model.d_model": 1024,

@@ -30,7 +30,7 @@ class Treebank:
 
 
 def generate_treebank(
-    seed: int = 2015, *, train_trees: int = 20_000, valid_trees: int = 500, test_trees: int = 1_000
+    seed: int = 2015, *, train_trees: int = 30_000, valid_trees: int = 500, test_trees: int = 1_000
 ) -> Treebank:
     """Draw a treebank; the same arguments bring the same trees on every machine.
 

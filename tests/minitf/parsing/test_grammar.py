@@ -8,7 +8,7 @@ from minitf.errors import UserError
 from minitf.parsing import __main__ as command
 from minitf.parsing.grammar import draw as drawing
 from minitf.parsing.grammar import generate_treebank, treebank, write_treebank
-from minitf.parsing.grammar.draw import START, lexicon, plural, random_tree, rules, spelled
+from minitf.parsing.grammar.draw import START, lexicon, plural, rules, spelled
 from minitf.parsing.trees import Tree, clean, read_trees
 
 

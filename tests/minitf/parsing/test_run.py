@@ -18,12 +18,12 @@ from minitf.errors import UserError
 from minitf.parsing import Parser, clean, linearise, read_trees
 from minitf.parsing.grammar.treebank import distinct_trees
 from minitf.parsing.parser import words_of
-from minitf.parsing.treebank import brackets_in, held_out_count
+from minitf.parsing.treebank import held_out_count, pieces_of_tokens
 from minitf.translator import Translator
 
 TINY = (
     *("--preset", "parsing-tiny", "--model.layers", "1", "--model.d-model", "16", "--model.heads", "2"),
-    *("--model.d-ff", "32", "--vocab-size", "400", "--max-steps", "4", "--save-every", "2", "--valid-every", "2"),
+    *("--model.d-ff", "32", "--vocab-size", "500", "--max-steps", "4", "--save-every", "2", "--valid-every", "2"),
     *("--beam", "2", "--max-extra-length", "20", "--threads", "1"),
 )
 
@@ -69,12 +69,15 @@ def test_the_texts_of_a_run(run, treebank):
         assert lines(folder / f"{split}.tokens") == [" ".join(linearise(tree)) for tree in trees]
 
 
-def test_each_bracket_is_one_piece_and_words_are_as_before(run):
+def test_common_tokens_are_one_piece_and_all_come_back(run):
     vocabulary = Vocabulary.load(run / "vocabulary.model")
     tokens = run / "data" / "treebank" / "train.tokens"
-    brackets = brackets_in(tokens)
-    assert len(brackets) > 40
-    assert vocabulary.encode(brackets) == [[place] for place in range(4, 4 + len(brackets))]
+    pieces = pieces_of_tokens(tokens, most=200)
+    common = [piece for piece in pieces if piece[0] == " "]
+    assert len(common) > 40
+    assert "(S" in pieces
+    assert ")" in pieces
+    assert vocabulary.encode(common) == [[place] for place in range(4, 4 + len(common))]
     assert vocabulary.decode(vocabulary.encode(lines(tokens))) == lines(tokens)
 
 
@@ -129,17 +132,17 @@ class Oracle:
         return (self.answers[sentence] for sentence in sentences)
 
 
-@pytest.mark.parametrize("leaves", ["words", "tags"])
-def test_what_a_good_translator_says_is_the_tree(treebank, leaves):
+@pytest.mark.parametrize("form", ["joined", "symbols"])
+def test_what_a_good_translator_says_is_the_tree(treebank, form):
     trees = [tree for tree in map(clean, read_trees(treebank)) if tree is not None]
     sentences = [" ".join(tree.words()) for tree in trees]
-    answers = {words: " ".join(linearise(tree, "pos", leaves)) for words, tree in zip(sentences, trees, strict=True)}
-    parser = Parser(Oracle(answers | {"": ""}), leaves)
+    answers = {words: " ".join(linearise(tree, "pos", form)) for words, tree in zip(sentences, trees, strict=True)}
+    parser = Parser(Oracle(answers | {"": ""}))
     assert parser.parse([*sentences, ""]) == [*trees, None]
     assert list(parser.translate_stream(["", *sentences])) == ["", *map(str, trees)]
     assert (parser.parsed, parser.repaired) == (80, 0)
     assert parser.summary() == "0 of 80 outputs were no trees"
-    parser = Parser(Oracle({"a": "(S a (DT)"}))
+    parser = Parser(Oracle({"a": "(S(DT)"}))
     parser.parse(["a"])
     assert parser.summary() == "1 of 1 outputs were no trees and were mended: 1 unclosed"
 
@@ -161,7 +164,7 @@ def test_a_run_goes_on(run, tmp_path):
 
 def test_held_out_trees_of_their_own(treebank, tmp_path):
     argv = [*TINY, "--parsing.trees", str(treebank), "--parsing.test-trees", str(treebank)]
-    argv += ["--parsing.leaves", "tags", "--parsing.tags", "xx", "--output", str(tmp_path / "run")]
+    argv += ["--parsing.form", "symbols", "--parsing.tags", "xx", "--output", str(tmp_path / "run")]
     assert run_command(train.main, argv) == 0
     folder = tmp_path / "run" / "data" / "treebank"
     assert [len(lines(folder / f"{split}.trees")) for split in ("train", "valid", "test")] == [38, 2, 40]
