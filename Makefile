@@ -4,10 +4,11 @@ VENV := .venv
 BIN := $(VENV)/bin
 DEMO := runs/demo
 
-.PHONY: help demo test prove mutants torture bench-gpu lint clean
+.PHONY: help demo parse test prove mutants torture bench-gpu lint clean
 
 help:
 	@echo "make demo    train on the built-in corpus, score it, translate a few sentences (5 minutes on 2 cores)"
+	@echo "make parse   learn to parse the built-in treebank, score it, parse a sentence"
 	@echo "make test    run the test suite"
 	@echo "make prove   the slow proofs as well"
 	@echo "make mutants damage gradients, engine and checker one place at a time: is every damage noticed?"
@@ -39,6 +40,14 @@ demo: $(VENV)/.installed
 	else \
 	    $(BIN)/python train.py --output $(DEMO); \
 	fi
+
+parse: $(VENV)/.installed
+	@if [ -e runs/parsing-tiny/config.json ]; then \
+	    $(BIN)/python train.py --resume runs/parsing-tiny; \
+	else \
+	    $(BIN)/python train.py --preset parsing-tiny; \
+	fi
+	echo "The teacher found the key in the garden ." | $(BIN)/python translate.py runs/parsing-tiny
 
 test: $(VENV)/.installed-test
 	$(BIN)/python -m pytest -m "not slow"
