@@ -3,6 +3,8 @@
 
     python translate.py runs/tiny < input.en > output.de
     python translate.py runs/tiny --input input.en --output output.de --reference right.de
+    python translate.py runs/tiny --input input.en --nbest 4 --alignment --format jsonl
+    python translate.py runs/tiny --input input.en --score given.de
     python translate.py runs/parsing-tiny < sentences.txt > trees.txt
 
 Standard input is answered as it arrives. An output file appears when it is complete.
@@ -16,7 +18,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, TextIO, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, TextIO, cast
 
 from minitf.signals import uninterrupted, without_traceback
 
@@ -28,6 +30,8 @@ from minitf.errors import UserError
 
 if TYPE_CHECKING:
     from minitf.config import TranslateConfig
+    from minitf.parsing.parser import Parser
+    from minitf.translator import Translator
 
 
 def main(argv: Sequence[str]) -> None:
@@ -40,8 +44,12 @@ def main(argv: Sequence[str]) -> None:
         from minitf.training import set_up_computer
         from minitf.translator import Translator
 
-    references = read_references(config)
-    line_count = count_lines(config, references)
+    settings = settings_of(config)
+    references = read_beside(config, config.reference)
+    prefixes, given = read_beside(config, config.prefix), read_beside(config, config.score)
+    line_count = count_lines(config)
+    for path, each in ((config.reference, references), (config.prefix, prefixes), (config.score, given)):
+        check_aligned(config, line_count, path, each)
     set_up_computer(config.threads, config.device, config.precision or "float32")
     hypotheses = []
     with open_output(config.output) as write, watch(config, line_count) as (progress, warn):
@@ -50,6 +58,7 @@ def main(argv: Sequence[str]) -> None:
             average=config.average,
             checkpoint=config.checkpoint,
             weights=config.weights,
+            same_bits=config.same_bits,
             device=config.device,
             precision=config.precision,
             warn=warn,
@@ -59,29 +68,94 @@ def main(argv: Sequence[str]) -> None:
         if attention is not None:
             lines = attention.listen(lines)
         speaker = as_learned(config.run, translator)
-        for translation in speaker.translate_stream(
-            lines,
-            beam=config.beam,
-            alpha=config.alpha,
-            max_extra_length=config.max_extra_length,
-            max_tokens_per_batch=config.max_tokens_per_batch,
-            progress=progress,
-            must_wait=must_wait,
+        settings["progress"] = progress
+        for written, best in (
+            parsed(speaker, lines, config, must_wait, settings)
+            if isinstance(speaker, Parser)
+            else translated(translator, lines, prefixes, given, config, must_wait, settings)
         ):
-            write(translation)
+            for line in written:
+                write(line)
             if references is not None:
-                hypotheses.append(translation)
+                hypotheses.append(best)
         if isinstance(speaker, Parser) and speaker.repaired:
             warn(speaker.summary())
     if attention is not None:  # after the translations, which must not be lost with it
-        written = attention.write()
+        about = attention.write()
         if not config.quiet and sys.stderr is not None:
-            print(written, file=sys.stderr)
+            print(about, file=sys.stderr)
     beside = sys.stderr if config.output is None else sys.stdout  # the translations, never among them
     if references is not None and beside is not None and isinstance(speaker, Parser):
         print(speaker.score(references, hypotheses), file=beside)
     elif references is not None and beside is not None:
         print_scores(hypotheses, references, config.bleu_tokenize, beside)
+
+
+# ---- Work --------------------------------------------------------------------------------------------------------
+
+Written = Iterator[tuple[list[str], str]]
+"""For each line: what is written of it, and its best translation."""
+
+
+def translated(
+    translator: Translator,
+    lines: Iterable[str],
+    prefixes: list[str] | None,
+    given: list[str] | None,
+    config: TranslateConfig,
+    must_wait: Callable[[], bool] | None,
+    settings: dict[str, Any],
+) -> Written:
+    """Translations of lines, or the scores of given ones."""
+    from minitf.report.translations import TranslationLines
+
+    if given is None:
+        results = translator.stream_nbest(lines, prefixes, n_best=config.nbest, must_wait=must_wait, **settings)
+    else:
+        results = translator.score_stream(lines, given, **settings)
+    for written, best in TranslationLines(config, translator).of(results):
+        yield written, best.text
+
+
+def parsed(
+    parser: Parser, lines: Iterable[str], config: TranslateConfig, must_wait: Any, settings: dict[str, Any]
+) -> Written:
+    """Trees of lines of words."""
+    for name in ("nbest", "format", "alignment", "score", "prefix", "sample"):
+        if getattr(config, name) not in (None, False, 1, "text"):
+            raise UserError(f"{name} is for translations, and {config.run} has learned to parse; leave it out")
+    for tree in parser.translate_stream(lines, must_wait=must_wait, **settings):
+        yield [tree], tree
+
+
+def settings_of(config: TranslateConfig) -> dict[str, Any]:
+    """The search that a command line asks for."""
+    from minitf.sampling import SamplingConfig
+    from minitf.search import PENALTIES
+
+    alpha, beta = (None, None) if config.penalty is None else PENALTIES[config.penalty]
+    for name in ("temperature", "top_k", "top_p", "seed"):
+        if getattr(config, name) is not None and not config.sample:
+            raise UserError(f"{name} is given without sample; give --sample, too, to draw translations at random")
+    drawing: dict[str, Any] = {
+        "temperature": config.temperature,
+        "top_k": config.top_k,
+        "top_p": config.top_p,
+        "seed": config.seed,
+    }
+    return {
+        "beam": max(config.beam or 0, config.nbest) if config.nbest > 1 and config.sample else config.beam,
+        "alpha": alpha if config.alpha is None else config.alpha,
+        "beta": beta,
+        "max_extra_length": config.max_extra_length,
+        "max_length": config.max_length,
+        "min_length": config.min_length,
+        "sampling": SamplingConfig(**{name: value for name, value in drawing.items() if value is not None})
+        if config.sample
+        else None,
+        "max_tokens_per_batch": config.max_tokens_per_batch,
+        "max_sentences_per_batch": config.max_sentences_per_batch,
+    }
 
 
 # ---- Input -------------------------------------------------------------------------------------------------------
@@ -103,29 +177,29 @@ def open_input(config: TranslateConfig) -> tuple[Iterable[str], Callable[[], boo
     return lines_of(stream, "standard input", config.errors), arriving.must_wait
 
 
-def read_references(config: TranslateConfig) -> list[str] | None:
-    """The right translations, if any were given."""
+def read_beside(config: TranslateConfig, path: Path | None) -> list[str] | None:
+    """The lines of a text that goes along with the input, if there is one."""
     from minitf.data.text import read_lines
 
-    return None if config.reference is None else list(read_lines(config.reference, config.errors))
+    return None if path is None else list(read_lines(path, config.errors))
 
 
-def count_lines(config: TranslateConfig, references: list[str] | None) -> int | None:
-    """Lines of the input; None where it can be read only once. A fault in it shows here, before the work begins.
-
-    Raises: UserError where the references are of another number.
-    """
+def count_lines(config: TranslateConfig) -> int | None:
+    """Lines of the input; None where it can be read only once. A fault in it shows here, before the work begins."""
     from minitf.data.text import read_lines
 
     if config.input is None or (config.input.exists() and not config.input.is_file()):
         return None
-    count = sum(1 for _ in read_lines(config.input, config.errors))
-    if references is not None and len(references) != count:
+    return sum(1 for _ in read_lines(config.input, config.errors))
+
+
+def check_aligned(config: TranslateConfig, line_count: int | None, path: Path | None, lines: list[str] | None) -> None:
+    """Raises: UserError where a text that goes along with the input has another number of lines."""
+    if line_count is not None and lines is not None and len(lines) != line_count:
         raise UserError(
-            f"{config.input} has {count:,} lines but {config.reference} has {len(references):,}; "
-            "give the right translations of this very input, line by line"
+            f"{config.input} has {line_count:,} lines but {path} has {len(lines):,}; "
+            "give a line for each line of this very input"
         )
-    return count
 
 
 # ---- Output ------------------------------------------------------------------------------------------------------

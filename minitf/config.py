@@ -414,8 +414,46 @@ class TranslateConfig:
         None, "width of beam search; 1 is greedy; none: the run's", unit="hypotheses", section="Search", at_least=1
     )
     alpha: float | None = option(None, "exponent of the length penalty; none: the run's", at_least=0)
+    penalty: (
+        Literal["paper", "tensor2tensor", "opennmt-wu", "joeynmt", "fairseq", "marian", "sockeye", "none"] | None
+    ) = option(
+        None, "length penalty as a toolkit has it, with its usual exponent unless alpha is given; none: the paper's"
+    )
     max_extra_length: int | None = option(
         None, "longest output: tokens of the input plus this; none: the run's", unit="tokens", at_least=1
+    )
+    max_length: int | None = option(
+        None, "longest output, end token included, whatever the input; none: no such limit", unit="tokens", at_least=1
+    )
+    min_length: int | None = option(None, "shortest output, end token included; none: 1", unit="tokens", at_least=1)
+    prefix: Path | None = option(
+        None, "how each translation must begin: a line for each line of the input, maybe empty"
+    )
+    same_bits: bool = option(
+        False, "a line's translation and score do not depend on the other lines, to the last bit; about half as fast"
+    )
+    sample: bool = option(False, "draw translations at random instead of searching for the best", section="Sampling")
+    temperature: float | None = option(
+        None, "below 1, probable tokens become more probable; above 1, less; none: 1", above=0
+    )
+    top_k: int | None = option(None, "draw among so many of the most probable; none: all", unit="tokens", at_least=1)
+    top_p: float | None = option(
+        None, "draw among the fewest that together are so probable; none: all", unit="probability", above=0, at_most=1
+    )
+    seed: int | None = option(None, "start of the random numbers of every sentence; none: 0", at_least=0)
+    format: Literal["text", "jsonl"] = option(
+        "text", "jsonl: an object a line, with scores and tokens", section="What is written"
+    )
+    nbest: int = option(
+        1,
+        "translations of each line; as text, more than one are lines of number ||| text ||| log-probability ||| score",
+        at_least=1,
+    )
+    alignment: bool = option(
+        False, "which word comes from which, by the decoder's attention: pairs of word numbers from 0, source-target"
+    )
+    score: Path | None = option(
+        None, "given translations, to write the log-probability and score of each instead of translating"
     )
     average: int | None = option(
         None,
@@ -451,6 +489,9 @@ class TranslateConfig:
     max_tokens_per_batch: int = option(
         4_096, "most input tokens computed at once, padding included", unit="tokens", section="Computer", at_least=1
     )
+    max_sentences_per_batch: int | None = option(
+        None, "most sentences computed at once; none: as many as pay", unit="sentences", at_least=1
+    )
     device: str = option("cpu", "where to compute: cpu; cuda or cuda:0, the first GPU; cuda:1, the second")
     precision: Literal["float32", "float64", "tf32", "bf16"] | None = option(
         None, "numbers to compute with; none: the run's, or float32 where only a GPU has these"
@@ -471,6 +512,14 @@ class TranslateConfig:
                 f"weights={self.weights} is neither an average of checkpoints nor one of them; leave out average and "
                 "checkpoint, or weights"
             )
+        self._check_kind_of_work()
+
+    def _check_kind_of_work(self) -> None:
+        for name in ("reference", "prefix", "sample", "attention"):
+            if self.score is not None and getattr(self, name):
+                raise UserError(f"score and {name} exclude each other: score writes no new translations; leave one out")
+        if self.score is not None and self.nbest > 1:
+            raise UserError(f"nbest={self.nbest} and score exclude each other: a line has one given translation")
 
     def for_run(self, run: RunConfig) -> "TranslateConfig":
         """This configuration with the values of the run where none was chosen."""

@@ -1,6 +1,6 @@
 """Greedy and beam search: the most probable target sentence that a model can be talked into.
 
-    score(y) = log P(y | x) / penalty(|y|),    penalty(length) = ((5 + length) / 6)^α
+    score(y) = log P(y | x) / penalty(|y|),    penalty(length) = ((β + length) / (β + 1))^α,    β = 5
 
 Every step, each sentence extends its `beam` alive hypotheses by every token and keeps the 2 × beam best of these
 candidates. Candidates that end (EOS) are scored and move to the finished ones; the `beam` best of the others stay
@@ -12,21 +12,38 @@ Wu et al. 2016, arXiv:1609.08144, without its coverage term.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from autograd.backend import backend_of
-from minitf.data.vocabulary import BOS, EOS, PAD, UNK
+from minitf.data.vocabulary import BOS, EOS, PAD
 from minitf.errors import UserError
+from minitf.next_token import log_probabilities_of, most_probable, never_produced
 
 Array = NDArray[Any]
+Prefixes = Sequence[Sequence[int]]
+Choice = Callable[[Array, int, Array, Any], tuple[Array, Array]]
+"""(logits [R, V], position, sentence of each row [R], state) -> next token of each row [R], its log-probability [R]"""
 
-BLOCK_ELEMENTS = 2**18
-"""Logits looked at together: a megabyte stays in a processor's cache through the passes over it."""
+PENALTIES = {
+    "paper": (0.6, 5.0),
+    "tensor2tensor": (0.6, 5.0),
+    "opennmt-wu": (1.0, 5.0),
+    "joeynmt": (1.0, 5.0),
+    "fairseq": (1.0, 0.0),
+    "marian": (1.0, 0.0),
+    "sockeye": (1.0, 0.0),
+    "none": (0.0, 5.0),
+}
+"""(α, β) of the length penalties that toolkits call theirs.
+
+The paper, tensor2tensor, OpenNMT-py (`wu`) and JoeyNMT have β = 5 (Wu et al. 2016); fairseq's `lenpen`, Marian's
+`normalize` and Sockeye divide by length^α, which is β = 0 (Sockeye writes this very formula, with both letters). The
+exponent is 1 where a toolkit leaves it to its user. Only the score is taken over: their stop rules are not exact.
+"""
 
 
 class DecodingState(Protocol):
@@ -52,10 +69,14 @@ class BeamSearchConfig:
     """Hypotheses kept alive for each sentence. 1 is greedy search."""
     alpha: float = 0.6
     """Exponent of the length penalty: 0 prefers short outputs, 1 nearly compares log-probabilities per token."""
+    beta: float = 5.0
+    """Offset of the length in its penalty ((β + length) / (β + 1))^α; 5 is the paper's, 0 makes it length^α."""
     max_extra_length: int = 50
     """A sentence of S source tokens (without EOS) may become S + max_extra_length target tokens (with EOS)."""
     max_length: int | None = None
     """Never more target tokens (with EOS) than this, whatever the source; None: no such limit."""
+    min_length: int = 1
+    """Never fewer target tokens (with EOS) than this, where the limits above allow so many."""
     n_best: int = 1
     """Finished hypotheses returned for each sentence, the best first."""
     allow_unknown: bool = False
@@ -68,14 +89,25 @@ class BeamSearchConfig:
             raise UserError(f"beam={self.beam} keeps no hypothesis; choose 1 (greedy) or more")
         if not 0 <= self.alpha < np.inf:
             raise UserError(f"alpha={self.alpha} is no length penalty; choose a number from 0 (none), such as 0.6")
+        if not 0 <= self.beta < np.inf:
+            raise UserError(f"beta={self.beta} is no offset of a length; choose 5 (the paper's), 0 or another number")
         if self.max_extra_length < 1:
             raise UserError(
                 f"max_extra_length={self.max_extra_length} leaves no room for the end token; choose 1 or more"
             )
         if self.max_length is not None and self.max_length < 1:
             raise UserError(f"max_length={self.max_length} leaves no room for the end token; choose 1 or more")
+        if self.min_length < 1 or self.min_length > (self.max_length or np.inf):
+            raise UserError(
+                f"min_length={self.min_length} is not in 1..{self.max_length or '∞'}; choose 1 or more, and not more "
+                "than max_length"
+            )
         if not 1 <= self.n_best <= self.beam:
             raise UserError(f"n_best={self.n_best} is not in 1..{self.beam}; choose a beam at least as wide as n_best")
+
+    def penalty(self, length: int) -> float:
+        """What a log-probability of so many tokens (EOS counts, BOS does not) is divided by."""
+        return length_penalty(length, self.alpha, self.beta)
 
     @property
     def candidates(self) -> int:
@@ -109,6 +141,7 @@ class Beams:
     max_penalty: Array  # [B] float64, length penalty at max_length: no hypothesis of the sentence meets a larger one
     tokens: Array  # [B, N, t] alive hypotheses, BOS first
     log_probability: Array  # [B, N] float64, best first; -inf: no hypothesis here
+    prefix: list[list[int]]  # B lists of tokens that the output must begin with
     finished: list[list[Hypothesis]] = field(default_factory=list)  # B lists, best first, at most n_best in each
 
     @property
@@ -126,22 +159,28 @@ class Candidates:
     log_probability: Array  # [B, C] float64, of hypothesis and token together
 
 
-def length_penalty(length: int, alpha: float) -> float:
-    """((5 + length) / 6)^α. EOS counts in the length, BOS does not."""
-    return ((5.0 + length) / 6.0) ** alpha
+def length_penalty(length: int, alpha: float, beta: float = 5.0) -> float:
+    """((β + length) / (β + 1))^α. EOS counts in the length, BOS does not."""
+    return ((beta + length) / (beta + 1.0)) ** alpha
 
 
-def beam_search(model: Decoder, source: Array, config: BeamSearchConfig | None = None) -> list[list[Hypothesis]]:
+def beam_search(
+    model: Decoder, source: Array, config: BeamSearchConfig | None = None, prefixes: Prefixes | None = None
+) -> list[list[Hypothesis]]:
     """The n best target sentences found for each source sentence, best first.
 
     A sentence that has no finished hypothesis at its length limit returns its unfinished ones, scored as they are.
     Otherwise only finished ones are returned: n_best of them, or fewer where fewer ended.
 
+    prefixes: token ids, without BOS and EOS, that the outputs of each sentence must begin with; they count in the
+        length and in the log-probability
+
     Shapes: source [B, S] token ids with EOS, padded with PAD
-    Raises: UserError where the model's logits are not numbers (the message names the output position)
+    Raises: UserError where the model's logits are not numbers (the message names the output position), or a prefix
+    leaves no room for the end token
     """
     config = config or BeamSearchConfig()
-    beams = _start(source, config)
+    beams = _start(source, config, prefixes)
     results: list[list[Hypothesis]] = [[] for _ in source]
     if not len(source):
         return results
@@ -154,12 +193,13 @@ def beam_search(model: Decoder, source: Array, config: BeamSearchConfig | None =
         _collect_finished(beams, candidates, config)
         rows = _extend(beams, candidates, config)  # [B, N] row that each alive hypothesis continues
         done = _is_done(beams, config, position)  # [B]
-        for b in np.flatnonzero(done):
-            results[beams.sentence[b]] = beams.finished[b] or _cut(beams, b, config, position)
-        if done.all():
-            return results
-        _drop(beams, done)
-        _reorder(state, rows[~done].reshape(-1), rows_before=len(logits))
+        if done.any():
+            for b in np.flatnonzero(done):
+                results[beams.sentence[b]] = beams.finished[b] or _cut(beams, b, config, position)
+            if done.all():
+                return results
+            rows = rows[_drop(beams, done)]
+        _reorder(state, rows.reshape(-1), rows_before=len(logits))
 
 
 def greedy_search(model: Decoder, source: Array, config: BeamSearchConfig | None = None) -> list[Hypothesis]:
@@ -168,57 +208,88 @@ def greedy_search(model: Decoder, source: Array, config: BeamSearchConfig | None
     Shapes: source [B, S] token ids with EOS, padded with PAD
     """
     config = config or BeamSearchConfig(beam=1)
-    max_length = _max_lengths(source, config)  # [B]
+
+    def choose(logits: Array, position: int, sentences: Array, state: Any) -> tuple[Array, Array]:
+        never = never_produced(config.allow_unknown, position >= config.min_length)
+        token, gained = most_probable(logits, 1, position, sentences, never)  # [R, 1] each
+        return token[:, 0], gained[:, 0]
+
+    walks = walk(model, source, max_lengths(source, config), choose)
+    return [hypothesis_of(tokens, sum(gained), config) for tokens, gained in walks]
+
+
+def walk(model: Decoder, source: Array, limits: Array, choose: Choice) -> list[tuple[list[int], list[float]]]:
+    """One output for each sentence, token by token, as `choose` decides: the tokens and their log-probabilities.
+
+    An output ends with EOS, or without at its sentence's limit.
+
+    Shapes: source [B, S] token ids with EOS, padded with PAD; limits [B]
+    """
+    tokens: list[list[int]] = [[] for _ in source]
+    log_probabilities: list[list[float]] = [[] for _ in source]
     if not len(source):
         return []
-    tokens: list[list[int]] = [[] for _ in source]
-    log_probability = np.zeros(len(source))
     alive = np.arange(len(source))  # [R] the sentence of each row of the state
     newest = np.full(len(source), BOS)  # [R]
     state = model.start_decoding(source)
     position = 0
     while len(alive):
         position += 1
-        logits = model.decode_step(newest, state)  # [R, V]
-        best, gained = _most_probable(logits, 1, config, position, alive)  # [R, 1] each
-        newest = best[:, 0]
+        newest, gained = choose(model.decode_step(newest, state), position, alive, state)  # [R] each
         if np.isneginf(gained).any():
-            raise _dead_end(alive[gained.argmin()], position)
-        log_probability[alive] += gained[:, 0]
-        for sentence, token in zip(alive, newest.tolist(), strict=True):
+            raise dead_end(alive[gained.argmin()], position)
+        for sentence, token, gain in zip(alive.tolist(), newest.tolist(), gained.tolist(), strict=True):
             tokens[sentence].append(token)
-        going_on = np.flatnonzero((newest != EOS) & (position < max_length[alive]))
+            log_probabilities[sentence].append(gain)
+        going_on = _places_filled((newest == EOS) | (position >= limits[alive]))
         if len(going_on):
             _reorder(state, going_on, rows_before=len(alive))
         alive, newest = alive[going_on], newest[going_on]
-    return [
-        _hypothesis(sentence, total, config.alpha)
-        for sentence, total in zip(tokens, log_probability.tolist(), strict=True)
-    ]
+    return list(zip(tokens, log_probabilities, strict=True))
 
 
-def _hypothesis(tokens: Sequence[int], log_probability: float, alpha: float) -> Hypothesis:
+def hypothesis_of(tokens: Sequence[int], log_probability: float, config: BeamSearchConfig) -> Hypothesis:
     """A hypothesis from all tokens produced: its EOS, if it has one, counts in the length and is then taken off."""
-    score = log_probability / length_penalty(len(tokens), alpha)
+    score = log_probability / config.penalty(len(tokens))
     finished = tokens[-1] == EOS
     return Hypothesis(tuple(tokens[:-1] if finished else tokens), log_probability, score, finished)
 
 
-def _start(source: Array, config: BeamSearchConfig) -> Beams:
+def _start(source: Array, config: BeamSearchConfig, prefixes: Prefixes | None) -> Beams:
     """One alive hypothesis for each sentence: BOS, with probability 1."""
     B = len(source)
-    max_length = _max_lengths(source, config)
+    max_length = max_lengths(source, config)
     return Beams(
         sentence=np.arange(B),
         max_length=max_length,
-        max_penalty=np.array([length_penalty(int(length), config.alpha) for length in max_length]),
+        max_penalty=np.array([config.penalty(int(length)) for length in max_length]),
+        prefix=checked_prefixes(prefixes, max_length),
         tokens=np.full((B, 1, 1), BOS),
         log_probability=np.zeros((B, 1)),
         finished=[[] for _ in range(B)],
     )
 
 
-def _max_lengths(source: Array, config: BeamSearchConfig) -> Array:
+def checked_prefixes(prefixes: Prefixes | None, max_length: Array) -> list[list[int]]:
+    """A prefix for each sentence, from the caller's or empty."""
+    if prefixes is None:
+        return [[] for _ in max_length]
+    if len(prefixes) != len(max_length):
+        raise ValueError(f"{len(prefixes)} prefixes for {len(max_length)} sentences; give one for each, maybe empty")
+    for sentence, (prefix, limit) in enumerate(zip(prefixes, max_length.tolist(), strict=True)):
+        if len(prefix) >= limit:
+            raise UserError(
+                f"the prefix of sentence {sentence} has {len(prefix)} tokens, but the output may have {limit} with its "
+                "end token; shorten the prefix or choose a larger max_extra_length"
+            )
+        if {PAD, BOS, EOS} & {*prefix}:
+            raise ValueError(
+                f"the prefix of sentence {sentence}, {list(prefix)}, holds PAD, BOS or EOS; leave them out"
+            )
+    return [list(map(int, prefix)) for prefix in prefixes]
+
+
+def max_lengths(source: Array, config: BeamSearchConfig) -> Array:
     """Target tokens that each sentence may have, EOS included: its source tokens without EOS + max_extra_length. [B]"""
     if source.ndim != 2:
         raise ValueError(f"source has shape {source.shape}, not [B, S]; pad the sentences to one length with PAD={PAD}")
@@ -229,79 +300,6 @@ def _max_lengths(source: Array, config: BeamSearchConfig) -> Array:
     return limits if config.max_length is None else np.minimum(limits, config.max_length)
 
 
-def _most_probable(
-    logits: Array, count: int, config: BeamSearchConfig, position: int, sentences: Array
-) -> tuple[Array, Array]:
-    """The `count` most probable tokens of each row that may be produced, best first, and their log-probabilities.
-
-    The probabilities are those of the whole vocabulary: what may not be produced keeps its share. `sentences` names
-    the rows in error messages.
-
-    Shapes: logits [R, V] -> token [R, C], log-probability [R, C] float64
-    """
-    V = logits.shape[1]
-    never = np.zeros(V, dtype=bool)
-    never[[PAD, BOS] if config.allow_unknown else [PAD, BOS, UNK]] = True
-    if not isinstance(logits, np.ndarray):  # they are on a GPU, and only the few best come over here
-        return _most_probable_there(logits, count, never, position, sentences)
-    tokens, log_probabilities = [], []
-    rows_at_once = max(1, BLOCK_ELEMENTS // V)
-    for start in range(0, len(logits), rows_at_once):
-        block = logits[start : start + rows_at_once]
-        log_normaliser = _log_normaliser(block, position, sentences[start:])  # [R]
-        producible = np.where(never, np.array(-np.inf, dtype=block.dtype), block)  # [R, V]
-        tokens.append(top_tokens(producible, count))  # [R, C]
-        best = np.take_along_axis(producible, tokens[-1], axis=1).astype(np.float64)  # [R, C]
-        log_probabilities.append(best - log_normaliser[:, None])
-    return np.concatenate(tokens), np.concatenate(log_probabilities)
-
-
-def _most_probable_there(logits: Any, count: int, never: Array, position: int, sentences: Array) -> tuple[Array, Array]:
-    """The same where the logits are."""
-    backend = backend_of([logits])
-    tokens, best, log_normaliser = backend.top_tokens(logits, backend.asarray(never), min(count, logits.shape[1]))
-    _require_numbers(log_normaliser, position, sentences)
-    log_probabilities = best.astype(np.float64) - log_normaliser.astype(np.float64)[:, None]
-    return tokens.astype(np.int64), np.minimum(log_probabilities, 0)  # not above 0: the stop rule rests on that
-
-
-def _log_normaliser(logits: Array, position: int, sentences: Array) -> Array:
-    """log Σ_v exp(logits[:, v]), so that log P(v) = logits[:, v] - this. [R, V] -> [R] float64
-
-    It is never below the largest logit, also in floating point, so no log-probability is above 0: the stop rule
-    rests on that.
-    """
-    peak = logits.max(axis=1, keepdims=True)  # NaN if any is
-    _require_numbers(peak[:, 0], position, sentences)
-    shifted = logits - peak
-    total = np.exp(shifted, out=shifted).sum(axis=1, dtype=np.float64)
-    return peak[:, 0].astype(np.float64) + np.log(total)
-
-
-def _require_numbers(peak: Array, position: int, sentences: Array) -> None:
-    """Raises: UserError where the largest logit of a row, or what all of them come to, is no number."""
-    broken = np.flatnonzero(~np.isfinite(peak))
-    if len(broken):
-        raise UserError(
-            f"the model gives logits of {peak[broken[0]]} at output position {position} of sentence "
-            f"{sentences[broken[0]]}; its weights have diverged: use an earlier checkpoint"
-        )
-
-
-def top_tokens(logits: Array, count: int) -> Array:
-    """The ids of the `count` largest logits of each row, largest first, equal ones by id. [R, V] -> [R, count]"""
-    V = logits.shape[1]
-    if count >= V:
-        return np.argsort(-logits, axis=1, kind="stable")
-    ids = np.sort(np.argpartition(logits, V - count, axis=1)[:, V - count :], axis=1)
-    values = np.take_along_axis(logits, ids, axis=1)
-    ids = np.take_along_axis(ids, np.argsort(-values, axis=1, kind="stable"), axis=1)
-    # A partition takes any of several equal logits at its boundary; such rows are sorted whole.
-    tied = np.flatnonzero(np.sum(logits >= values.min(axis=1, keepdims=True), axis=1) > count)
-    ids[tied] = np.argsort(-logits[tied], axis=1, kind="stable")[:, :count]
-    return ids
-
-
 def _best_candidates(logits: Array, beams: Beams, config: BeamSearchConfig, position: int) -> Candidates:
     """The best continuations of each sentence; among equals, the lower beam, then the lower token id.
 
@@ -310,10 +308,14 @@ def _best_candidates(logits: Array, beams: Beams, config: BeamSearchConfig, posi
     """
     B, N = beams.log_probability.shape
     sentences = np.repeat(beams.sentence, N)  # [B × N]
-    token, gained = _most_probable(logits, config.candidates, config, position, sentences)  # [B × N, C] each
+    never = never_produced(config.allow_unknown, position >= config.min_length)
+    token, gained = most_probable(logits, config.candidates, position, sentences, never)  # [B × N, C] each
     C = token.shape[1]
+    _force_prefixes(token, gained, logits, beams, position)
     total = beams.log_probability.reshape(B * N, 1) + gained  # [B × N, C]
 
+    if N == 1:  # in order already
+        return Candidates(np.zeros_like(token), token, total)
     beam = np.broadcast_to(np.repeat(np.arange(N), C), (B, N * C))  # [B, N × C]
     token, total = token.reshape(B, N * C), total.reshape(B, N * C)
     order = np.lexsort((token, beam, -total), axis=1)[:, : config.candidates]  # [B, C], by total, then beam, then token
@@ -324,13 +326,26 @@ def _best_candidates(logits: Array, beams: Beams, config: BeamSearchConfig, posi
     )
 
 
+def _force_prefixes(token: Array, gained: Array, logits: Array, beams: Beams, position: int) -> None:
+    """Where a prefix names the token at this position, make it the only candidate of every beam, in place."""
+    N = beams.log_probability.shape[1]
+    for b, prefix in enumerate(beams.prefix):
+        if position <= len(prefix):
+            rows = slice(b * N, (b + 1) * N)
+            forced = np.full(N, prefix[position - 1])
+            token[rows, 0] = forced
+            gained[rows, 0] = log_probabilities_of(logits[rows], forced, position, np.full(N, beams.sentence[b]))
+            gained[rows, 1:] = -np.inf
+
+
 def _collect_finished(beams: Beams, candidates: Candidates, config: BeamSearchConfig) -> None:
     """Score the candidates that end, and keep the n_best finished hypotheses of each sentence."""
     ends = (candidates.token == EOS) & np.isfinite(candidates.log_probability)  # [B, C]
-    for b, c in zip(*np.nonzero(ends), strict=True):
+    sentences, places = np.nonzero(ends)
+    for b, c in zip(sentences.tolist(), places.tolist(), strict=True):
         tokens = [*beams.tokens[b, candidates.beam[b, c], 1:].tolist(), EOS]
-        beams.finished[b].append(_hypothesis(tokens, float(candidates.log_probability[b, c]), config.alpha))
-    for b in np.flatnonzero(ends.any(axis=1)):
+        beams.finished[b].append(hypothesis_of(tokens, float(candidates.log_probability[b, c]), config))
+    for b in {*sentences.tolist()}:
         beams.finished[b].sort(key=lambda hypothesis: -hypothesis.score)  # stable: the earlier of equals stays ahead
         del beams.finished[b][config.n_best :]
 
@@ -366,25 +381,37 @@ def _cut(beams: Beams, b: Any, config: BeamSearchConfig, position: int) -> list[
     """The n_best alive hypotheses of a sentence that ran into its length limit before any of them ended."""
     alive = np.flatnonzero(np.isfinite(beams.log_probability[b]))[: config.n_best]
     if not len(alive):
-        raise _dead_end(beams.sentence[b], position)
-    return [
-        _hypothesis(beams.tokens[b, n, 1:].tolist(), float(beams.log_probability[b, n]), config.alpha) for n in alive
-    ]
+        raise dead_end(beams.sentence[b], position)
+    return [hypothesis_of(beams.tokens[b, n, 1:].tolist(), float(beams.log_probability[b, n]), config) for n in alive]
 
 
-def _dead_end(sentence: Any, position: int) -> UserError:
+def dead_end(sentence: Any, position: int) -> UserError:
     return UserError(
         f"the model gives every token that may be produced a probability of 0 at output position {position} of "
         f"sentence {sentence}; its weights have diverged: use an earlier checkpoint"
     )
 
 
-def _drop(beams: Beams, done: Array) -> None:
-    """Take the sentences that are done out of the batch."""
-    beams.finished = [kept for kept, over in zip(beams.finished, done, strict=True) if not over]
-    beams.sentence = beams.sentence[~done]
-    beams.max_length, beams.max_penalty = beams.max_length[~done], beams.max_penalty[~done]
-    beams.tokens, beams.log_probability = beams.tokens[~done], beams.log_probability[~done]
+def _drop(beams: Beams, done: Array) -> Array:
+    """Take the sentences that are done out of the batch. Returns who stands where."""
+    kept = _places_filled(done)
+    beams.finished = [beams.finished[b] for b in kept]
+    beams.prefix = [beams.prefix[b] for b in kept]
+    beams.sentence = beams.sentence[kept]
+    beams.max_length, beams.max_penalty = beams.max_length[kept], beams.max_penalty[kept]
+    beams.tokens, beams.log_probability = beams.tokens[kept], beams.log_probability[kept]
+    return kept
+
+
+def _places_filled(done: Array) -> Array:
+    """Those that go on, the last of them in the places of those that are done.
+
+    In any other order, a state would have to copy the keys and values of all sentences that move up.
+    """
+    alive = np.flatnonzero(~done)
+    kept = np.arange(len(alive))
+    kept[done[: len(alive)]] = alive[alive >= len(alive)]
+    return kept
 
 
 def _reorder(state: DecodingState, rows: Array, *, rows_before: int) -> None:

@@ -10,27 +10,27 @@ line longer than any the model was trained on is translated in pieces, cut where
 from __future__ import annotations
 
 import itertools
-import threading
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
-import numpy as np
-
-from autograd.backend import get_backend
+from minitf.batched import BatchedModel
+from minitf.data.pieces import split_long
 from minitf.data.text import PathLike
-from minitf.data.vocabulary import EOS, PAD, Vocabulary
+from minitf.data.vocabulary import EOS, Vocabulary
 from minitf.errors import UserError
-from minitf.search import BeamSearchConfig, Decoder, Hypothesis, beam_search
+from minitf.inference import InferenceTransformer
+from minitf.sampling import SamplingConfig, sample
+from minitf.scoring import ForcedTarget, score_targets
+from minitf.search import BeamSearchConfig, Decoder, Hypothesis, beam_search, hypothesis_of
+from minitf.trained import build_model, check_vocabulary, load_weights, with_precision
+from minitf.transformer import Transformer
+from minitf.translation import Alignment, Ids, Translation, joined
 
 if TYPE_CHECKING:
     from minitf.attention_weights import SentenceAttention
-    from minitf.checkpoint import CheckpointStore
-    from minitf.config import RunConfig
-    from minitf.rundir import RunDirectory
-    from minitf.transformer import Transformer
 
 MAX_TOKENS_PER_BATCH = 4096
 MAX_ROWS_PER_BATCH = 512
@@ -38,24 +38,43 @@ MAX_ROWS_PER_BATCH = 512
 LINES_AT_A_TIME, CHARACTERS_AT_A_TIME = 1000, 1_000_000
 """What a stream is sorted within: enough for batches of equal lengths, soon enough to see translations."""
 
-SENTENCE_ENDS = tuple(".!?…。！？।؟")
-CLAUSE_ENDS = tuple(",;:–—，；：、،")
-CLOSING = "\"'”’»›“)]}」』）"
-
 Progress = Callable[[int], object]
 
 
-@dataclass(frozen=True)
-class Translation:
-    """One translation of a line."""
+class Settings(TypedDict, total=False):
+    """How to translate; what is not given, or None, is as the translator has it."""
 
-    text: str
-    score: float
-    """What translations are ranked by: log_probability / length penalty; summed over the pieces of a long line."""
-    log_probability: float
-    """Natural logarithm; summed over the pieces of a long line."""
-    finished: bool
-    """False: cut at its length limit, because no hypothesis had ended by then."""
+    beam: int | None
+    alpha: float | None
+    beta: float | None
+    max_extra_length: int | None
+    max_length: int | None
+    min_length: int | None
+    """See `BeamSearchConfig`."""
+    sampling: SamplingConfig | None
+    """Draw translations instead of searching for the best."""
+    max_tokens_per_batch: int
+    """Most source subwords searched at once, padding included."""
+    max_sentences_per_batch: int | None
+    progress: Progress | None
+    """Called with the number of further lines that are done, as they are."""
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """Settings, with what was left out."""
+
+    search: BeamSearchConfig
+    sampling: SamplingConfig | None = None
+    max_tokens_per_batch: int = MAX_TOKENS_PER_BATCH
+    max_sentences_per_batch: int | None = None
+    progress: Progress | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("max_tokens_per_batch", "max_sentences_per_batch"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise UserError(f"{name}={value} holds no sentence; choose 1 or more, such as 4096 subwords")
 
 
 class Translator:
@@ -71,12 +90,14 @@ class Translator:
         *,
         search: BeamSearchConfig | None = None,
         max_source_length: int = 255,
+        same_bits: bool = False,
         warn: Callable[[str], object] | None = None,
     ):
-        """From a model in evaluation mode.
+        """From a model in evaluation mode; a Transformer whose weights do not change any more.
 
         search: what the methods use where they are not told otherwise; default: the paper's
         max_source_length: subwords of a line, without EOS, beyond which it is translated in pieces
+        same_bits: a line's translation and score do not depend on the other lines, to the last bit; about half as fast
         warn: called with a sentence about a line that was translated in pieces, or whose translations are cut;
             default: a Python warning
         """
@@ -87,7 +108,11 @@ class Translator:
         self.search = search or BeamSearchConfig()
         self.max_source_length = max_source_length
         self.warn = warn or _python_warning
-        self._one_at_a_time = threading.Lock()  # the model's scratch memory is shared
+        on_cpu = isinstance(model, Transformer) and InferenceTransformer.takes(model)
+        if same_bits and not on_cpu:
+            raise UserError("same_bits is for the CPU; leave it out, or translate with --device cpu")
+        fast = InferenceTransformer(model, same_bits=same_bits) if on_cpu else model  # type: ignore[arg-type]
+        self._batched = BatchedModel(fast)
 
     @classmethod
     def load(
@@ -100,6 +125,7 @@ class Translator:
         dtype: Any = None,
         device: str = "cpu",
         precision: str | None = None,
+        same_bits: bool = False,
         warn: Callable[[str], object] | None = None,
     ) -> Translator:
         """The translator of a run, which may still be training. Its search settings are the run's.
@@ -111,6 +137,7 @@ class Translator:
         dtype: compute in these numbers; default: the run's
         device: where to compute: "cpu", "cuda", "cuda:1", …
         precision: "float32", "float64", or on a GPU "tf32" or "bf16"; default: the run's where the device has it
+        same_bits: see `Translator`; on the CPU alone
         Raises: UserError where there is no run, no checkpoint, or its parts do not belong together
         Source: section 6.1 (averaging)
         """
@@ -122,10 +149,10 @@ class Translator:
         warn = warn or _python_warning
         if weights is None:
             weights = config.weights if average is None and checkpoint is None else "average"
-        arrays, origin = _load_weights(run, config, average, checkpoint, weights, warn)
-        _check_vocabulary(run.vocabulary_path, vocabulary, origin)
-        config = _with_precision(config, device, precision)
-        model = _build_model(config, vocabulary, arrays, origin, dtype or config.dtype)
+        arrays, origin = load_weights(run, config, average, checkpoint, weights, warn)
+        check_vocabulary(run.vocabulary_path, vocabulary, origin)
+        config = with_precision(config, device, precision)
+        model = build_model(config, vocabulary, arrays, origin, dtype or config.dtype)
         model.to(device)
         learned = config.model.positions == "learned"
         search = BeamSearchConfig(
@@ -135,84 +162,137 @@ class Translator:
             max_length=config.model.max_positions - config.model.first_position if learned else None,
         )
         # max_length counts the EOS of training sentences
-        return cls(model, vocabulary, search=search, max_source_length=config.max_length - 1, warn=warn)
+        limit = config.max_length - 1
+        return cls(model, vocabulary, search=search, max_source_length=limit, same_bits=same_bits, warn=warn)
+
+    # ---- What a program calls ----
 
     def translate(
-        self,
-        lines: Sequence[str],
-        *,
-        beam: int | None = None,
-        alpha: float | None = None,
-        max_extra_length: int | None = None,
-        max_tokens_per_batch: int = MAX_TOKENS_PER_BATCH,
-        progress: Progress | None = None,
+        self, lines: Sequence[str], prefixes: Sequence[str] | None = None, **settings: Unpack[Settings]
     ) -> list[str]:
         """The best translation of each line: one line for each, in order, without line ends; "" for a blank one.
 
-        beam, alpha, max_extra_length: see `BeamSearchConfig`; default: the translator's
-        max_tokens_per_batch: most source subwords searched at once, padding included
-        progress: called with the number of further lines that are done, as they are
+        prefixes: how each translation must begin, "" for any way
         """
-        _refuse_single_string(lines)
-        search = _changed(self.search, beam=beam, alpha=alpha, max_extra_length=max_extra_length)
-        return [best.text for (best,) in self._translate(lines, search, max_tokens_per_batch, progress)]
+        plan = self._plan(settings)
+        return [best.text for (best, *_) in self._translate(lines, prefixes, plan)]
 
     def translate_nbest(
         self,
         lines: Sequence[str],
+        prefixes: Sequence[str] | None = None,
         *,
         n_best: int | None = None,
-        beam: int | None = None,
-        alpha: float | None = None,
-        max_extra_length: int | None = None,
-        max_tokens_per_batch: int = MAX_TOKENS_PER_BATCH,
-        progress: Progress | None = None,
+        **settings: Unpack[Settings],
     ) -> list[list[Translation]]:
         """The n best translations of each line, best first; default: as many as the beam is wide.
 
         Fewer where fewer hypotheses ended within their limit. A blank line has one translation, "". Different
         subwords may spell one text, so a text may come twice.
         """
-        _refuse_single_string(lines)
-        search = _changed(self.search, beam=beam, alpha=alpha, max_extra_length=max_extra_length)
-        search = replace(search, n_best=search.beam if n_best is None else n_best)
-        return self._translate(lines, search, max_tokens_per_batch, progress)
+        plan = self._plan(settings)
+        search = replace(plan.search, n_best=plan.search.beam if n_best is None else n_best)
+        return self._translate(lines, prefixes, replace(plan, search=search))
 
     def translate_stream(
         self,
         lines: Iterable[str],
+        prefixes: Iterable[str] | None = None,
         *,
-        beam: int | None = None,
-        alpha: float | None = None,
-        max_extra_length: int | None = None,
-        max_tokens_per_batch: int = MAX_TOKENS_PER_BATCH,
-        progress: Progress | None = None,
         must_wait: Callable[[], bool] | None = None,
+        **settings: Unpack[Settings],
     ) -> Iterator[str]:
         """As `translate`, for any number of lines in the memory of a few: reads and translates them by the thousand.
 
         must_wait: asked after each line; where the next one has not arrived yet, those before it are translated first
         """
+        for best, *_ in self.stream_nbest(lines, prefixes, n_best=1, must_wait=must_wait, **settings):
+            yield best.text
+
+    def stream_nbest(
+        self,
+        lines: Iterable[str],
+        prefixes: Iterable[str] | None = None,
+        *,
+        n_best: int = 1,
+        must_wait: Callable[[], bool] | None = None,
+        **settings: Unpack[Settings],
+    ) -> Iterator[list[Translation]]:
+        """As `translate_nbest`, for any number of lines; see `translate_stream`."""
+        plan = self._plan(settings)
+        plan = replace(plan, search=replace(plan.search, n_best=n_best))
         _refuse_single_string(lines)
-        search = _changed(self.search, beam=beam, alpha=alpha, max_extra_length=max_extra_length)
+        remaining = None if prefixes is None else iter(prefixes)
         first_line = 1
         for chunk in _chunks(lines, must_wait or _never):
-            for (best,) in self._translate(chunk, search, max_tokens_per_batch, progress, first_line):
-                yield best.text
+            given = None if remaining is None else list(itertools.islice(remaining, len(chunk)))
+            yield from self._translate(chunk, given, plan, first_line)
             first_line += len(chunk)
 
-    def attention(
-        self,
-        source: str,
-        target: str | None = None,
-        *,
-        beam: int | None = None,
-        alpha: float | None = None,
-        max_extra_length: int | None = None,
-    ) -> SentenceAttention:
+    def score(
+        self, pairs: Sequence[tuple[str, str | Sequence[int]]], **settings: Unpack[Settings]
+    ) -> list[Translation]:
+        """The log-probability and score of a given translation of each line, which may be text or token ids.
+
+        Text is cut into subwords anew; a search may have found the same text in other subwords, with another
+        probability. Its token ids (in `Translation.parts`) get the number that the search gave them.
+        """
+        plan = self._plan(settings)
+        sources = self.vocabulary.encode([source for source, _ in pairs])
+        given = [target for _, target in pairs]
+        encoded = iter(self.vocabulary.encode([target for target in given if isinstance(target, str)]))
+        targets = [tuple(next(encoded) if isinstance(target, str) else target) for target in given]
+        for number, ids in enumerate(sources, start=1):
+            if len(ids) > self.max_source_length:
+                self.warn(
+                    f"line {number} has {len(ids)} subwords, more than the {self.max_source_length} the model knows"
+                )
+        asked = [i for i, (source, target) in enumerate(zip(sources, targets, strict=True)) if source or target]
+        scored = dict(zip(asked, self._force([(sources[i], targets[i]) for i in asked], plan), strict=True))
+        texts = self.vocabulary.decode(targets)
+        return [
+            self._scored(texts[i], tuple(sources[i]), targets[i], scored.get(i), plan.search) for i in range(len(pairs))
+        ]
+
+    def score_stream(
+        self, lines: Iterable[str], targets: Iterable[str], **settings: Unpack[Settings]
+    ) -> Iterator[list[Translation]]:
+        """As `score` for any number of lines, each result in a list of its own.
+
+        Raises: UserError, after the lines that have both, where there are not as many of the one as of the other
+        """
+        remaining = iter(targets)
+        first_line = 1
+        for chunk in _chunks(lines, _never):
+            given = list(itertools.islice(remaining, len(chunk)))
+            for found in self.score(list(zip(chunk, given, strict=False)), **settings):
+                yield [found]
+            first_line += len(given)
+            if len(given) < len(chunk):
+                raise UserError(f"line {first_line} has no translation to score; give one for each line")
+        if next(remaining, None) is not None:
+            raise UserError(f"there are more translations to score than the {first_line - 1} lines; give one for each")
+
+    def align(self, translations: Sequence[Translation], **settings: Unpack[Settings]) -> list[Alignment]:
+        """Which source subwords each subword of these translations comes from, by the decoder's attention.
+
+        The mean of the heads in the last layer but one, where it follows the words best.
+        Source: Garg et al. 2019, arXiv:1909.02074
+        """
+        plan = self._plan(settings)
+        if not isinstance(self._batched.model, InferenceTransformer):
+            raise UserError("alignments come from a Transformer on the CPU; translate with --device cpu")
+        layer = max(0, len(self._batched.model.decoder_layers) - 2)
+        parts = [part for translation in translations for part in translation.parts]
+        forced = iter(self._force(parts, plan, attention_layer=layer))
+        return [
+            self._alignment(translation.parts, [next(forced) for _ in translation.parts])
+            for translation in translations
+        ]
+
+    def attention(self, source: str, target: str | None = None, **settings: Unpack[Settings]) -> SentenceAttention:
         """Where every head of the model looks while it reads `source` and writes `target`, by default its translation.
 
-        beam, alpha, max_extra_length: how the translation is searched for, as in `translate`
         Raises: UserError for a blank source, and for one so long that it is translated in pieces
         """
         (ids,) = self.vocabulary.encode([source])
@@ -224,56 +304,52 @@ class Translator:
                 "translated in pieces; give one of these"
             )
         given = None if target is None else (*self.vocabulary.encode([target])[0], EOS)
-        return self._attention(
-            ids, given, _changed(self.search, beam=beam, alpha=alpha, max_extra_length=max_extra_length)
-        )
+        return self._attention(ids, given, self._plan(settings))
 
-    def attentions(
-        self,
-        line: str,
-        *,
-        beam: int | None = None,
-        alpha: float | None = None,
-        max_extra_length: int | None = None,
-    ) -> list[SentenceAttention]:
+    def attentions(self, line: str, **settings: Unpack[Settings]) -> list[SentenceAttention]:
         """The same for any line, as `translate` takes it: nothing for a blank one, one for each piece of a long one."""
-        search = _changed(self.search, beam=beam, alpha=alpha, max_extra_length=max_extra_length)
         (ids,) = self.vocabulary.encode([line])
         pieces = split_long(ids, self.vocabulary.pieces(ids), self.max_source_length) if ids else []
-        return [self._attention(piece, None, search) for piece in pieces]
+        return [self._attention(piece, None, self._plan(settings)) for piece in pieces]
 
-    def _attention(self, ids: list[int], target: Sequence[int] | None, search: BeamSearchConfig) -> SentenceAttention:
-        """Of one piece of a line; `target` ends with EOS, None stands for the best translation."""
-        from minitf.attention_weights import sentence_attention
+    # ---- How ----
 
-        source = [*ids, EOS]
-        with self._one_at_a_time:
-            if target is None:
-                ((best, *_),) = beam_search(self.model, np.array([source]), search)
-                target = (*best.tokens, EOS) if best.finished else best.tokens
-            return sentence_attention(self.model, self.vocabulary, source, target)
+    def _plan(self, settings: Settings) -> _Plan:
+        """Raises: TypeError for a setting that there is not."""
+        given: dict[str, Any] = {name: value for name, value in settings.items() if value is not None}
+        searched = {each.name for each in fields(BeamSearchConfig)} & Settings.__annotations__.keys()
+        unknown = given.keys() - Settings.__annotations__.keys()
+        if unknown:
+            raise TypeError(f"{min(unknown)} is no setting; choose among {', '.join(Settings.__annotations__)}")
+        search = replace(self.search, **{name: value for name, value in given.items() if name in searched})
+        return _Plan(search, **{name: value for name, value in given.items() if name not in searched})
 
     def _translate(
-        self,
-        lines: Sequence[str],
-        search: BeamSearchConfig,
-        max_tokens: int,
-        progress: Progress | None,
-        first_line: int = 1,
+        self, lines: Sequence[str], prefixes: Sequence[str] | None, plan: _Plan, first_line: int = 1
     ) -> list[list[Translation]]:
         """The n best translations of each line; the lines are numbered from `first_line` in warnings."""
-        if max_tokens < 1:
-            raise UserError(f"max_tokens_per_batch={max_tokens} holds no subword; choose 1 or more, such as 4096")
+        _refuse_single_string(lines)
+        if prefixes is not None and len(prefixes) != len(lines):
+            raise UserError(f"{len(prefixes)} prefixes for {len(lines)} lines; give one for each, maybe an empty one")
+        begun = [()] * len(lines) if prefixes is None else self.vocabulary.encode(prefixes)
         pieces: list[list[int]] = []
+        first: list[Sequence[int]] = []  # of each piece: how its translation must begin
         last_piece: list[int] = []  # of each line: how many pieces there are up to its end
-        for number, ids in enumerate(self.vocabulary.encode(lines), start=first_line):
-            pieces += self._split(ids, number)
+        for number, (ids, prefix) in enumerate(
+            zip(self.vocabulary.encode(lines), begun, strict=True), start=first_line
+        ):
+            split = self._split(ids, number)
+            if prefix and len(split) != 1:
+                raise UserError(f"line {number} is blank or too long for one piece, and cannot be given a prefix")
+            pieces += split
+            first += [prefix, *[()] * (len(split) - 1)][: len(split)]
             last_piece.append(len(pieces))
-        report = progress or _no_progress
-        report(len(lines) - len(set(last_piece) - {0}))  # blank lines
-        found = self._search_pieces(pieces, search, max_tokens, set(last_piece), report)
-        translated = self._decode(found)
-        results = [_join(translated[begin:end], search.n_best) for begin, end in itertools.pairwise([0, *last_piece])]
+        report = plan.progress or _no_progress
+        ends = set(last_piece)
+        report(len(lines) - len(ends - {0}))  # blank lines
+        found = self._search(pieces, first, plan, lambda batch: report(sum(i + 1 in ends for i in batch)))
+        translated = self._decode(pieces, found)
+        results = [joined(translated[a:b], plan.search.n_best) for a, b in itertools.pairwise([0, *last_piece])]
         self._warn_of_cuts(results, first_line)
         return results
 
@@ -288,31 +364,75 @@ class Translator:
         )
         return pieces
 
-    def _search_pieces(
-        self,
-        pieces: list[list[int]],
-        search: BeamSearchConfig,
-        max_tokens: int,
-        line_ends: set[int],
-        report: Progress,
+    def _search(
+        self, pieces: list[list[int]], prefixes: list[Sequence[int]], plan: _Plan, done: Callable[[Sequence[int]], Any]
     ) -> list[list[Hypothesis]]:
-        """Search in batches of equal lengths, the longest first: what does not fit into memory shows at once."""
-        found: list[list[Hypothesis]] = [[] for _ in pieces]
-        for batch in batches_by_length([len(ids) + 1 for ids in pieces], max_tokens, MAX_ROWS_PER_BATCH // search.beam):
-            source = _pad([[*pieces[i], EOS] for i in batch])  # [B, S]
-            with self._one_at_a_time:
-                results = beam_search(self.model, source, search)
-            for i, hypotheses in zip(batch, results, strict=True):
-                found[i] = hypotheses
-            report(sum(i + 1 in line_ends for i in batch))
-        return found
+        def job(model: Decoder, source: Any, places: Sequence[int]) -> list[list[Hypothesis]]:
+            begun = [prefixes[i] for i in places]
+            if plan.sampling is not None:
+                return sample(model, source, plan.search, plan.sampling, begun)
+            return beam_search(model, source, plan.search, begun)
 
-    def _decode(self, found: list[list[Hypothesis]]) -> list[list[Translation]]:
+        rows = plan.search.n_best if plan.sampling else plan.search.beam
+        return self._run(pieces, job, plan, rows, done)
+
+    def _force(
+        self, pairs: Sequence[tuple[Sequence[int], Sequence[int]]], plan: _Plan, attention_layer: int | None = None
+    ) -> list[ForcedTarget]:
+        """Given targets (without EOS) of given sources."""
+
+        def job(model: Decoder, source: Any, places: Sequence[int]) -> list[ForcedTarget]:
+            targets = [(*pairs[i][1], EOS) for i in places]
+            return score_targets(model, source, targets, attention_layer=attention_layer)
+
+        return self._run([list(source) for source, _ in pairs], job, plan, 1, lambda batch: None)
+
+    def _run(self, sentences: Sequence[list[int]], job: Any, plan: _Plan, rows: int, done: Any) -> list[Any]:
+        most = min(max(1, MAX_ROWS_PER_BATCH // rows), plan.max_sentences_per_batch or MAX_ROWS_PER_BATCH)
+        return self._batched.run(sentences, job, max_tokens=plan.max_tokens_per_batch, max_sentences=most, done=done)
+
+    def _decode(self, pieces: list[list[int]], found: list[list[Hypothesis]]) -> list[list[Translation]]:
         texts = iter(self.vocabulary.decode([each.tokens for hypotheses in found for each in hypotheses]))
         return [
-            [Translation(next(texts), each.score, each.log_probability, each.finished) for each in hypotheses]
-            for hypotheses in found
+            [
+                Translation(
+                    next(texts), each.score, each.log_probability, each.finished, ((tuple(piece), each.tokens),)
+                )
+                for each in hypotheses
+            ]
+            for piece, hypotheses in zip(pieces, found, strict=True)
         ]
+
+    def _attention(self, ids: list[int], target: Sequence[int] | None, plan: _Plan) -> SentenceAttention:
+        """Of one piece of a line; `target` ends with EOS, None stands for the best translation."""
+        from minitf.attention_weights import sentence_attention
+
+        if target is None:
+            ((best, *_),) = self._search([ids], [()], plan, lambda batch: None)
+            target = (*best.tokens, EOS) if best.finished else best.tokens
+        with self._batched.lock:
+            return sentence_attention(self.model, self.vocabulary, [*ids, EOS], target)
+
+    @staticmethod
+    def _scored(text: str, source: Ids, target: Ids, forced: ForcedTarget | None, search: Any) -> Translation:
+        if forced is None:  # a blank line for a blank line, which no model is asked about
+            return Translation(text, 0.0, 0.0, True, (), ())
+        tokens = forced.log_probabilities
+        found = hypothesis_of((*target, EOS), sum(tokens), search)
+        return Translation(text, found.score, found.log_probability, True, ((source, target),), tokens)
+
+    def _alignment(self, parts: Sequence[tuple[Ids, Ids]], forced: Sequence[ForcedTarget]) -> Alignment:
+        import numpy as np
+
+        source = tuple(self.vocabulary.pieces([i for ids, _ in parts for i in ids]))
+        target = tuple(self.vocabulary.pieces([i for _, ids in parts for i in ids]))
+        weights = np.zeros((len(target), len(source)))
+        s = t = 0
+        for (source_ids, target_ids), each in zip(parts, forced, strict=True):
+            rows, columns = len(target_ids), len(source_ids)
+            weights[t : t + rows, s : s + columns] = each.attention[:rows, :columns]  # type: ignore[index]
+            s, t = s + columns, t + rows
+        return Alignment(source, target, weights)
 
     def _warn_of_cuts(self, results: list[list[Translation]], first_line: int) -> None:
         """One sentence for all: an untrained model never ends a translation."""
@@ -322,55 +442,7 @@ class Translator:
             self.warn(f"no translation ended within its length limit, so the output is cut: {lines}")
 
 
-# ---- A line and its pieces ----
-
-
-def split_long(ids: list[int], texts: Sequence[str], limit: int) -> list[list[int]]:
-    """Cut a line into pieces of at most `limit` subwords, in the second half of what fits at the best place there is.
-
-    The best place is behind the end of a sentence, then of a clause, then of a word, then of a character; of several,
-    the last. `texts` are the subwords as sentencepiece writes them: "▁" opens a word, "<0xE2>" is a byte.
-    """
-    pieces = []
-    begin = 0
-    while len(ids) - begin > limit:
-        places = range(begin + limit, begin + limit // 2, -1)
-        cut = max(places, key=lambda place: _cut_quality(texts[place - 1], texts[place]))  # the first of the best
-        pieces.append(ids[begin:cut])
-        begin = cut
-    return [*pieces, ids[begin:]]
-
-
-def _cut_quality(before: str, after: str) -> int:
-    """How good it is to cut between two subwords: 4 a sentence ends, 3 a clause, 2 a word, 1 a character, 0 none."""
-    if after.startswith("<0x") and "80" <= after[3:5].upper() <= "BF":
-        return 0  # a byte that continues a character
-    ended = before.rstrip(CLOSING)
-    if not after.startswith("▁") and before.isascii():
-        return 1  # inside a word, or between "3" and ".5"; other scripts may have no spaces
-    if ended.endswith(SENTENCE_ENDS):
-        return 4
-    if ended.endswith(CLAUSE_ENDS):
-        return 3
-    return 2 if after.startswith("▁") else 1
-
-
-def _join(pieces: Sequence[list[Translation]], n_best: int) -> list[Translation]:
-    """The n best ways to choose one translation for each piece, by the sum of their scores."""
-    joined = [Translation("", 0.0, 0.0, True)]
-    for translations in pieces:
-        pairs = [(left, right) for left in joined for right in translations]
-        pairs.sort(key=lambda pair: -(pair[0].score + pair[1].score))
-        joined = [
-            Translation(
-                f"{left.text} {right.text}".strip(),
-                left.score + right.score,
-                left.log_probability + right.log_probability,
-                left.finished and right.finished,
-            )
-            for left, right in pairs[:n_best]
-        ]
-    return joined
+# ---- Streams ----
 
 
 def _chunks(lines: Iterable[str], must_wait: Callable[[], bool]) -> Iterator[list[str]]:
@@ -392,126 +464,7 @@ def _chunks(lines: Iterable[str], must_wait: Callable[[], bool]) -> Iterator[lis
         yield chunk
 
 
-def batches_by_length(lengths: Sequence[int], max_tokens: int, max_sentences: int) -> Iterator[list[int]]:
-    """The places of sentences, longest first, in lists of at most max_tokens with padding; at least one in each."""
-    order = sorted(range(len(lengths)), key=lambda i: -lengths[i])
-    begin = 0
-    while begin < len(order):
-        count = max(1, min(max_tokens // lengths[order[begin]], max_sentences))
-        yield order[begin : begin + count]
-        begin += count
-
-
-def _pad(sentences: Sequence[Sequence[int]]) -> np.ndarray:
-    """-> [B, S], filled up with PAD"""
-    padded = np.full((len(sentences), max(map(len, sentences))), PAD, dtype=np.int64)
-    for row, sentence in zip(padded, sentences, strict=True):
-        row[: len(sentence)] = sentence
-    return padded
-
-
-# ---- The model of a run ----
-
-
-def _load_weights(
-    run: RunDirectory,
-    config: RunConfig,
-    average: int | None,
-    checkpoint: int | None,
-    weights: str,
-    warn: Callable[[str], object],
-) -> tuple[dict[str, np.ndarray], Path]:
-    """The weights to translate with, and the file to name where they do not fit."""
-    from minitf import checkpoint as checkpoints
-
-    if average is not None and checkpoint is not None:
-        raise UserError(f"average={average} and checkpoint={checkpoint} exclude each other; choose one of the two")
-    if average is not None and average < 1:
-        raise UserError(f"average={average} takes no checkpoint; choose 1 (the last) or more")
-    store = checkpoints.CheckpointStore(run.checkpoints_path)
-    if weights != "average":
-        if (average or checkpoint) is not None:
-            raise UserError(f"weights={weights} excludes average={average} and checkpoint={checkpoint}; choose one")
-        return _load_best(store) if weights == "best" else _load_moving_average(store, config)
-    if checkpoint is not None:
-        arrays, _ = store.load(checkpoint, "model.")
-        return arrays, store.path(checkpoint)
-    steps = store.steps()[-(average or config.average_checkpoints) :]
-    if not steps:
-        raise UserError(f"{run.path} has no checkpoint yet; train until the first one is saved")
-    if average is not None and len(steps) < average:
-        warn(f"{run.path} has {len(steps)} checkpoints, not {average}: the mean is taken of these")
-    return checkpoints.average([store.path(step) for step in steps]), store.path(steps[-1])
-
-
-def _load_best(store: CheckpointStore) -> tuple[dict[str, np.ndarray], Path]:
-    from minitf import checkpoint as checkpoints
-
-    step = store.best_step()
-    if step is None:
-        raise UserError(f"{store.folder} has no weights of a best validation; train with --valid until the first one")
-    return checkpoints.load(store.best_path(step), "model.")[0], store.best_path(step)
-
-
-def _load_moving_average(store: CheckpointStore, config: RunConfig) -> tuple[dict[str, np.ndarray], Path]:
-    steps = store.steps()
-    if config.moving_average is None:
-        raise UserError(f"the run of {store.folder} keeps no moving average; train one with --moving-average 0.9999")
-    if not steps:
-        raise UserError(f"{store.folder} has no checkpoint yet; train until the first one is saved")
-    return store.load(steps[-1], "moving_average.")[0], store.path(steps[-1])
-
-
-def _check_vocabulary(path: Path, vocabulary: Vocabulary, origin: Path) -> None:
-    """Refuse a vocabulary of the right size that gives the ids another meaning; not all checkpoints name theirs."""
-    from minitf.checkpoint import read_state
-
-    if read_state(origin).get("vocabulary", vocabulary.fingerprint()) != vocabulary.fingerprint():
-        raise UserError(
-            f"{path} is not the vocabulary that {origin} was trained with; put back the one that training wrote"
-        )
-
-
-def _build_model(
-    config: RunConfig, vocabulary: Vocabulary, weights: dict[str, np.ndarray], origin: Path, dtype: Any
-) -> Transformer:
-    from minitf.transformer import Transformer
-
-    if config.model.vocab_size not in (0, len(vocabulary)):
-        raise UserError(
-            f"the run's model has {config.model.vocab_size} tokens, but its vocabulary {len(vocabulary)}; "
-            "put back the vocabulary.model that the run was trained with"
-        )
-    compute_dtype = "bfloat16" if config.precision == "bf16" else None
-    model = Transformer(replace(config.model, vocab_size=len(vocabulary)), dtype=dtype, compute_dtype=compute_dtype)
-    try:
-        model.load_parameters(weights)
-    except ValueError as error:
-        raise UserError(f"{origin} does not fit the run's configuration: {error}") from error
-    model.eval()
-    return model
-
-
-def _with_precision(config: RunConfig, device: str, precision: str | None) -> RunConfig:
-    """The run's configuration on another device, which is made ready.  Raises: UserError where it cannot be"""
-    from minitf.config import check_precision
-
-    check_precision(precision, device != "cpu")
-    if precision is None and device == "cpu" and config.precision in ("tf32", "bf16"):
-        precision = "float32"
-    chosen: Any = precision or config.precision
-    try:
-        get_backend(device).set_precision(chosen)
-    except ValueError as error:
-        raise UserError(f"{error}; choose --device cpu or another --precision") from None
-    return replace(config, device="cpu" if device == "cpu" else device, devices=None, precision=chosen)
-
-
 # ---- Small things ----
-
-
-def _changed(search: BeamSearchConfig, **given: Any) -> BeamSearchConfig:
-    return replace(search, **{name: value for name, value in given.items() if value is not None})
 
 
 def _refuse_single_string(lines: Iterable[str]) -> None:

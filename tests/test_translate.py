@@ -1,6 +1,7 @@
 """The command line as a person or a pipeline meets it."""
 
 import fcntl
+import json
 import os
 import pty
 import select
@@ -149,9 +150,9 @@ def test_search_flags_reach_the_search(make_run, source, call, monkeypatch):
     seen = []
     real = minitf.translator.beam_search
 
-    def spy(model, batch, search):
+    def spy(model, batch, search, prefixes):
         seen.append(search)
-        return real(model, batch, search)
+        return real(model, batch, search, prefixes)
 
     monkeypatch.setattr(minitf.translator, "beam_search", spy)
     path = make_run(beam=3, alpha=0.8, max_extra_length=4)
@@ -347,3 +348,90 @@ assert not slow, slow
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, cwd=PROGRAM.parent, timeout=PATIENCE_S)
     assert done.returncode == 0, done.stderr.decode()
     assert b"--reference" in done.stdout
+
+
+# ---- Lists, scores, alignments, samples ----------------------------------------------------------------------------
+
+
+def test_n_best_lists_name_the_line_and_both_numbers(tiny_run, source, call):
+    status, out, _ = call(tiny_run, "--input", source, "--quiet", *SHORT, "--nbest", "3", "--beam", "3")
+    assert status == 0
+    found = Translator.load(tiny_run, warn=lambda message: None).translate_nbest(LINES, max_extra_length=5, beam=3)
+    expected = [
+        f"{number} ||| {each.text} ||| {each.log_probability:.8g} ||| {each.score:.8g}"
+        for number, translations in enumerate(found)
+        for each in translations
+    ]
+    assert out.splitlines() == expected
+
+
+def test_json_lines_hold_what_the_library_gives(tiny_run, source, call):
+    _, out, _ = call(tiny_run, "--input", source, "--quiet", *SHORT, "--format", "jsonl", "--alignment")
+    objects = [json.loads(line) for line in out.splitlines()]
+    translator = Translator.load(tiny_run, warn=lambda message: None)
+    found = translator.translate_nbest(LINES, max_extra_length=5, n_best=1)
+    assert [each["line"] for each in objects] == [1, 2, 3, 4, 5, 6]
+    for each, (best,), alignment in zip(objects, found, translator.align([f[0] for f in found]), strict=True):
+        (about,) = each["translations"]
+        assert about["text"] == best.text
+        assert about["score"] == pytest.approx(best.score, rel=1e-5)
+        assert len(about["tokens"]) == sum(len(target) for _, target in best.parts)
+        assert [tuple(link) for link in about["word_alignment"]] == alignment.word_links()
+
+
+def test_given_translations_are_scored_and_not_changed(tiny_run, source, tmp_path, call):
+    given = tmp_path / "given.de"
+    given.write_text("eine Katze\n\nein Haus\n\nein Baum\nder Hund\n", encoding="utf-8")
+    _, out, _ = call(tiny_run, "--input", source, "--quiet", "--score", given)
+    translator = Translator.load(tiny_run)
+    expected = translator.score(list(zip(LINES, given.read_text(encoding="utf-8").split("\n"), strict=False)))
+    rows = [[float(number) for number in line.split("\t")] for line in out.splitlines()]
+    assert rows[1] == rows[3] == [0, 0]
+    for row, each in zip(rows, expected, strict=True):
+        assert row == pytest.approx([each.log_probability, each.score], rel=1e-5)
+    given.write_text("eine Katze\n", encoding="utf-8")
+    status, _, err = call(tiny_run, "--input", source, "--quiet", "--score", given)
+    assert status == 2
+    assert "has 6 lines but" in err
+
+
+def test_prefixes_begin_the_translations(tiny_run, source, tmp_path, call):
+    begun = tmp_path / "begun.de"
+    begun.write_text("ein\n\n\n\nder Vogel\n\n", encoding="utf-8")
+    _, out, _ = call(tiny_run, "--input", source, "--quiet", "--max-extra-length", "20", "--prefix", begun)
+    lines = out.splitlines()
+    assert lines[0].startswith("ein")
+    assert lines[4].startswith("der Vogel")
+
+
+def test_samples_depend_on_the_seed_alone(tiny_run, source, call):
+    flags = ["--input", source, "--quiet", *SHORT, "--sample", "--top-k", "20", "--temperature", "1.5"]
+    outputs = [call(tiny_run, *flags, "--seed", seed, *more)[1] for seed, more in [(1, []), (1, []), (2, [])]]
+    assert outputs[0] == outputs[1] != outputs[2]
+    status, _, err = call(tiny_run, "--input", source, "--top-k", "3")
+    assert (status, "top_k is given without sample" in err) == (2, True)
+
+
+@pytest.mark.parametrize("flags", [["--nbest", "2"], ["--sample"], ["--prefix", "p"], ["--reference", "r"]])
+def test_scoring_excludes_what_makes_translations(tiny_run, flags, call):
+    status, _, err = call(tiny_run, "--score", "given.de", *flags)
+    assert status == 2
+    assert "score" in err
+    assert "exclude each other" in err
+
+
+def test_penalties_and_lengths_reach_the_search(tiny_run, source, call, monkeypatch):
+    seen = []
+    real = minitf.translator.beam_search
+
+    def spy(model, batch, search, prefixes):
+        seen.append(search)
+        return real(model, batch, search, prefixes)
+
+    monkeypatch.setattr(minitf.translator, "beam_search", spy)
+    call(tiny_run, "--input", source, "--quiet", "--penalty", "fairseq", "--max-length", "6", "--min-length", "2")
+    call(tiny_run, "--input", source, "--quiet", "--penalty", "fairseq", "--alpha", "0.5", "--max-length", "3")
+    assert {(each.alpha, each.beta, each.max_length, each.min_length) for each in seen} == {
+        (1, 0, 6, 2),
+        (0.5, 0, 3, 1),
+    }

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import ctypes
 import os
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -24,6 +26,7 @@ Array = Any
 BLOCK_BYTES = 1024 * 1024
 SERIAL_BYTES = 512 * 1024  # below this, waking another thread costs more than it brings
 SERIAL_PRODUCT = 2_000_000  # multiplications, likewise
+WEIGHTS_AT_A_TIME = 2**17  # of a product of few rows: half a megabyte, a thread's share and what stays in its cache
 
 
 def available_cores() -> int:
@@ -47,6 +50,12 @@ def keep_freed_memory() -> bool:
     return all(accepted)
 
 
+class _Caller(threading.local):
+    """What a `with` block changes for the thread that entered it."""
+
+    alone = False
+
+
 class CpuBackend(Backend):
     """NumPy on the host.
 
@@ -59,6 +68,7 @@ class CpuBackend(Backend):
     def __init__(self) -> None:
         self.threads: int | None = None
         self._pool: Workers | None = None
+        self._caller = _Caller()
 
     def set_threads(self, threads: int) -> None:
         """Spread all work over `threads` threads, and hold the BLAS library to one in each.
@@ -79,6 +89,15 @@ class CpuBackend(Backend):
         self.threads = threads
         self._pool = Workers(threads - 1) if threads > 1 else None
 
+    @contextmanager
+    def in_one_thread(self) -> Iterator[None]:
+        """What this thread computes inside the block, it computes alone: for programs whose own threads share work."""
+        before, self._caller.alone = self._caller.alone, True
+        try:
+            yield
+        finally:
+            self._caller.alone = before
+
     def _spread(self, work: Callable[[slice], None], rows: int, row_bytes: int) -> None:
         """Call `work` on slices that cover 0 … rows, each a block that fits the cache, on all threads."""
         total_bytes = rows * row_bytes
@@ -95,7 +114,8 @@ class CpuBackend(Backend):
                 work(slice(start, min(start + block, rows)))
 
         others = []
-        if self._pool is not None and self.threads is not None and worth_waking and rows > block:
+        shared = worth_waking and rows > block and not self._caller.alone
+        if self._pool is not None and self.threads is not None and shared:
             others = [self._pool.submit(run) for _ in range(self.threads - 1)]
         try:
             run()
@@ -144,6 +164,21 @@ class CpuBackend(Backend):
             work(slice(None))
         else:
             self._run_blocks(work, len(x), _part(len(x)))
+        return y
+
+    def product_of_few(self, x: Array, w: Array, rows_at_a_time: int | None = None) -> Array:
+        (rows, n_in), n_out = x.shape, w.shape[1]
+        y = np.empty((rows, n_out), np.result_type(x, w))
+        step = rows_at_a_time or max(1, rows)
+
+        def work(columns: slice) -> None:
+            for start in range(0, rows, step):
+                some = slice(start, start + step)
+                np.matmul(x[some], w[:, columns], out=y[some, columns])
+
+        # blocks of the weights alone decide the bits, so they are the same for any number of rows and of threads
+        block = 16 * max(1, WEIGHTS_AT_A_TIME // (16 * max(n_in, 1)))
+        self._run_blocks(work, n_out, block, worth_waking=x.size * n_out >= SERIAL_PRODUCT)
         return y
 
     # ---- Choosing elements ----

@@ -175,6 +175,20 @@ class Backend:
         y = y if bias is None else y + bias
         return self.xp.maximum(y, 0) if relu else y
 
+    def product_of_few(self, x: Array, w: Array, rows_at_a_time: int | None = None) -> Array:
+        """x w for few rows and many weights, as while decoding.  Shapes: x [R, in], w [in, out] -> [R, out]
+
+        rows_at_a_time: compute so many rows of x in a call, R being a multiple: a BLAS adds up in an order that depends
+        on the number of rows and on the place among them, and with equal calls no longer on the number
+        """
+        if rows_at_a_time is None:
+            return self.xp.matmul(x, w)
+        y = self.xp.empty((len(x), w.shape[1]), x.dtype)
+        for start in range(0, len(x), rows_at_a_time):
+            some = slice(start, start + rows_at_a_time)
+            self.xp.matmul(x[some], w, out=y[some])
+        return y
+
     # ---- Attention ----
 
     def attention(

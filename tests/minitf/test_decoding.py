@@ -9,6 +9,7 @@ from autograd import Tensor
 from minitf.config import TransformerConfig
 from minitf.data.vocabulary import BOS, EOS, PAD
 from minitf.errors import UserError
+from minitf.inference import InferenceTransformer
 from minitf.search import BeamSearchConfig, beam_search, greedy_search
 from minitf.transformer import Transformer
 
@@ -66,10 +67,10 @@ class UncachedState:
         self.source, self.tokens = self.source[rows], self.tokens[rows]
 
 
-def compare_steps(model, source, reorders):
+def compare_steps(model, source, reorders, prepare=lambda model: model):
     """Decode random tokens with both, reordering before each step as `reorders` says (None: not at all)."""
     rng = np.random.default_rng(0)
-    plain = Uncached(model)
+    plain, model = Uncached(model), prepare(model)
     state, expected_state = model.start_decoding(source), plain.start_decoding(source)
     for rows in reorders:
         if rows is not None:
@@ -111,8 +112,9 @@ def test_beams_move_multiply_and_go(changes):
     compare_steps(model_with(changes), sources(5, 2, 8), reorders)
 
 
+@pytest.mark.parametrize("prepare", [lambda model: model, InferenceTransformer], ids=["tensors", "plain arrays"])
 @pytest.mark.parametrize("seed", range(6))
-def test_random_beams(seed):
+def test_random_beams(seed, prepare):
     """Whatever a search may do: some sentences go, the others have any of their rows, as many each."""
     rng = np.random.default_rng(seed)
     model = model_with([*VARIANTS.values()][seed])
@@ -126,7 +128,7 @@ def test_random_beams(seed):
         rows = np.concatenate([rng.choice(np.flatnonzero(sentence == each), beams) for each in alive])
         reorders.append(rows)
         sentence = sentence[rows]
-    compare_steps(model, sources(3, 7, 2, 5, 4), reorders)
+    compare_steps(model, sources(3, 7, 2, 5, 4), reorders, prepare)
 
 
 def test_several_beams_from_the_start():
@@ -307,3 +309,83 @@ def test_tensors_of_the_model_are_as_before():
     for name, p in model.named_parameters().items():
         assert isinstance(p, Tensor)
         np.testing.assert_array_equal(p.data, before[name])
+
+
+# ---- In plain arrays: minitf/inference.py ----
+
+
+def fast_with(**changes):
+    return InferenceTransformer(model_with(**changes))
+
+
+@every_variant
+@pytest.mark.parametrize("beam", [1, 5])
+def test_beam_search_in_plain_arrays_finds_what_it_finds_without_caches(changes, beam):
+    model = model_with(changes, seed=2, spread=0.6)
+    config = BeamSearchConfig(beam=beam, n_best=1, alpha=1.5, max_extra_length=18)
+    models = Lively(InferenceTransformer(model)), Lively(Uncached(model))
+    fast, uncached = (beam_search(each, sources(5, 2, 8, 3), config) for each in models)
+    for (one,), (other,) in zip(fast, uncached, strict=True):
+        assert outcome(one) == outcome(other)
+        assert one.score == pytest.approx(other.score, rel=1e-9)
+
+
+def test_decoding_leaves_recording_on():
+    model = fast_with(activation="gelu")
+    state = model.start_decoding(sources(4, 6))
+    model.decode_step(np.array([BOS, BOS]), state)
+    assert (model.model.source_embedding.weight * 1).requires_grad
+
+
+@pytest.mark.parametrize("activation", ["relu", "gelu", "silu"])
+def test_every_activation(activation):
+    compare_steps(
+        model_with(activation=activation), sources(5, 2, 8), [None, [0, 0, 1, 1, 2, 2], None], InferenceTransformer
+    )
+
+
+def test_plain_arrays_keep_the_source_once_for_all_beams():
+    """Its keys and values are the larger part of the memory of a search."""
+    model = fast_with()
+    state = model.start_decoding(sources(4, 6))
+    before = list(state.memory_keys)
+    state.reorder(np.array([0, 0, 0, 1, 1, 1]))
+    assert all(one is other for one, other in zip(state.memory_keys, before, strict=True))
+    assert before[0].shape == (2, 2, 6, 4)
+
+
+def test_keys_and_values_of_the_past_never_move_with_the_beams():
+    model = fast_with()
+    state = model.start_decoding(sources(4, 6))
+    state.reorder(np.array([0, 0, 1, 1]))
+    for _ in range(3):
+        model.decode_step(np.array([5, 6, 7, 8]), state)
+    caches = [*state.keys, *state.values]
+    before = [cache.copy() for cache in caches]
+    state.reorder(np.array([1, 1, 2, 3]))
+    for cache, after, copy in zip(caches, [*state.keys, *state.values], before, strict=True):
+        assert after is cache
+        np.testing.assert_array_equal(after[:, :, :6], copy[:, :, :6])
+
+
+def test_a_sentence_from_the_end_fills_the_place_of_one_that_is_done():
+    """Nothing else is copied; any other order gives the same, by copying all."""
+    model = fast_with()
+    state, other = model.start_decoding(sources(4, 6, 5, 3)), model.start_decoding(sources(4, 6, 5, 3))
+    for each in (state, other):
+        model.decode_step(np.full(4, BOS), each)
+    keys = state.keys[0]
+    state.reorder(np.array([0, 3, 2]))
+    assert state.keys[0] is keys
+    np.testing.assert_array_equal(keys[1], keys[3])
+    other.reorder(np.array([0, 2, 3]))
+    tokens = np.array([5, 6, 7])
+    expected = model.decode_step(tokens, other)
+    found = model.decode_step(tokens[[0, 2, 1]], state)
+    np.testing.assert_allclose(found, expected[[0, 2, 1]], rtol=1e-10, atol=1e-10)
+
+
+def test_a_token_for_each_row():
+    state = fast_with().start_decoding(sources(3, 4))
+    with pytest.raises(ValueError, match="3 tokens for a state of 2 rows"):
+        fast_with().decode_step(np.array([BOS, BOS, BOS]), state)

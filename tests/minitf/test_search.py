@@ -8,7 +8,8 @@ import pytest
 
 from minitf.data.vocabulary import BOS, EOS, PAD, UNK
 from minitf.errors import UserError
-from minitf.search import BeamSearchConfig, Hypothesis, beam_search, greedy_search, length_penalty, top_tokens
+from minitf.next_token import top_tokens
+from minitf.search import BeamSearchConfig, Hypothesis, beam_search, greedy_search, length_penalty
 
 
 class RandomModel:
@@ -412,5 +413,5 @@ def test_rows_looked_at_together_do_not_matter(search, monkeypatch):
     model = RandomModel(12, vocabulary=9, dtype=np.float32)
     source = sources(rng, 6)
     together = search(model, source)
-    monkeypatch.setattr("minitf.search.BLOCK_ELEMENTS", 20)  # two rows
+    monkeypatch.setattr("minitf.next_token.BLOCK_ELEMENTS", 20)  # two rows
     assert search(model, source) == together

@@ -1,23 +1,30 @@
 """Lines in, lines out: with a model that copies its source, and with the Transformer of a tiny run."""
 
 import itertools
+import os
 import re
 import threading
 import time
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import minitf.translator
+from autograd.backend import CPU
+from minitf.batched import batches_by_length
 from minitf.checkpoint import CheckpointStore
 from minitf.config import PRESETS
+from minitf.data.pieces import split_long
+from minitf.data.text import read_lines
 from minitf.data.vocabulary import BOS, EOS, PAD, normalise
 from minitf.errors import UserError
 from minitf.rundir import RunDirectory
 from minitf.search import BeamSearchConfig, beam_search, greedy_search
 from minitf.transformer import Transformer
-from minitf.translator import Translation, Translator, _join, batches_by_length, split_long
+from minitf.translation import Alignment, Translation, joined
+from minitf.translator import Translator
 
 LINES = ["the cat", "", "ein Haus, ein Baum und ein Garten", "  \t ", "a tree!", "der Vogel sang", " two  houses\u00a0"]
 
@@ -206,9 +213,9 @@ def test_n_best_of_a_long_line_are_the_best_choices_over_all_pieces():
         for k in "abc"
     ]
     choices = sorted(itertools.product(*pieces), key=lambda choice: -sum(t.score for t in choice))[:4]
-    joined = _join(pieces, 4)
-    assert [translation.text for translation in joined] == [" ".join(t.text for t in choice) for choice in choices]
-    for translation, choice in zip(joined, choices, strict=True):
+    found = joined(pieces, 4)
+    assert [translation.text for translation in found] == [" ".join(t.text for t in choice) for choice in choices]
+    for translation, choice in zip(found, choices, strict=True):
         assert translation.score == pytest.approx(sum(t.score for t in choice))
         assert translation.log_probability == pytest.approx(sum(t.log_probability for t in choice))
         assert translation.finished == all(t.finished for t in choice)
@@ -296,9 +303,9 @@ def test_settings_reach_the_search(copier, monkeypatch):
     seen = []
     real = minitf.translator.beam_search
 
-    def spy(model, source, search):
+    def spy(model, source, search, prefixes):
         seen.append(search)
-        return real(model, source, search)
+        return real(model, source, search, prefixes)
 
     monkeypatch.setattr(minitf.translator, "beam_search", spy)
     copier.translate(["a"])
@@ -493,3 +500,109 @@ def test_parts_of_a_run_that_do_not_belong_together_are_refused(make_run, tmp_pa
 def test_a_limit_of_no_subword_is_refused(tiny_vocabulary):
     with pytest.raises(UserError, match="max_source_length=0"):
         Translator(CopyModel(len(tiny_vocabulary)), tiny_vocabulary, max_source_length=0)
+
+
+# ---- Scores and alignments ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("dtype", "tolerance"), [("float32", 1e-6), ("float64", 1e-9)])
+def test_scoring_gives_what_the_search_gave(tiny_run, dtype, tolerance):
+    translator = load(tiny_run, dtype=dtype)
+    for line, found in zip(ENGLISH, translator.translate_nbest(ENGLISH, n_best=2, min_length=3), strict=True):
+        for each in found:
+            if not each.finished or not each.parts:
+                continue
+            (again,) = translator.score([(line, each.parts[0][1])])
+            assert again.text == each.text
+            assert again.log_probability == pytest.approx(each.log_probability, rel=tolerance)
+            assert again.score == pytest.approx(each.score, rel=tolerance)
+            assert sum(again.token_log_probabilities) == pytest.approx(again.log_probability, rel=1e-12)
+
+
+def test_scores_of_blank_lines_and_of_streams(tiny_run):
+    translator = load(tiny_run)
+    pairs = [("", ""), ("the cat", ""), ("", "die Katze"), ("a tree", "ein Baum")]
+    scored = translator.score(pairs)
+    assert scored[0] == Translation("", 0.0, 0.0, True, (), ())
+    assert all(each.log_probability < 0 for each in scored[1:])
+    streamed = list(translator.score_stream([source for source, _ in pairs], (target for _, target in pairs)))
+    assert streamed == [[each] for each in scored]
+    with pytest.raises(UserError, match="line 2 has no translation"):
+        list(translator.score_stream(["a", "b"], ["c"]))
+    with pytest.raises(UserError, match="more translations to score than the 1 lines"):
+        list(translator.score_stream(["a"], ["c", "d"]))
+
+
+def test_alignments_name_words_by_their_subwords():
+    found = Alignment(("▁the", "▁ca", "t"), ("▁Ka", "tze"), np.array([[0.1, 0.2, 0.6], [0.5, 0.4, 0.0]]))
+    assert found.links() == [(2, 0), (0, 1)]
+    assert found.word_links() == [(0, 0), (1, 0)]
+
+
+def test_an_alignment_of_a_line_in_pieces_stays_within_the_pieces(tiny_run):
+    translator = load(tiny_run)
+    translator.max_source_length = 12
+    ((best,),) = translator.translate_nbest(["the cat sat on the mat. the dog did not. a tree"], n_best=1)
+    assert len(best.parts) > 1
+    (found,) = translator.align([best])
+    assert found.weights.shape == (len(found.target), len(found.source))
+    s = t = 0
+    for source, target in best.parts:
+        inside = found.weights[t : t + len(target), s : s + len(source)]
+        assert inside.sum() == pytest.approx(found.weights[t : t + len(target)].sum())
+        assert (inside.sum(axis=1) <= 1 + 1e-6).all()
+        s, t = s + len(source), t + len(target)
+
+
+def test_an_unknown_setting_is_refused(copier):
+    with pytest.raises(TypeError, match="bean is no setting; choose among beam"):
+        copier.translate(["a"], bean=3)
+
+
+@pytest.mark.parametrize("same_bits", [False, True])
+def test_batches_on_several_threads_give_the_same_lines(tiny_run, monkeypatch, same_bits):
+    lines = ENGLISH * 8
+    expected = load(tiny_run, same_bits=same_bits).translate_nbest(lines, n_best=2)
+    monkeypatch.setattr(CPU, "threads", 3)
+    found = load(tiny_run, same_bits=same_bits).translate_nbest(lines, n_best=2, max_sentences_per_batch=5)
+    assert [[each.text for each in some] for some in found] == [[each.text for each in some] for some in expected]
+    if same_bits:
+        assert found == expected
+
+
+def test_an_error_in_one_thread_stops_the_others(tiny_run, monkeypatch):
+    monkeypatch.setattr(CPU, "threads", 2)
+    translator = load(tiny_run)
+
+    def fail(lines):
+        raise UserError("enough")
+
+    with pytest.raises(UserError, match="enough"):
+        translator.translate(ENGLISH * 30, max_sentences_per_batch=2, progress=lambda n: fail(n) if n > 1 else None)
+    assert translator.translate(["a tree"]) == load(tiny_run).translate(["a tree"])
+
+
+REAL = [os.environ.get("MINITF_RUN"), os.environ.get("MINITF_DATA")]
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(None in REAL, reason="needs a trained run in MINITF_RUN and real sentences in MINITF_DATA")
+@pytest.mark.parametrize("same_bits", [False, True])
+def test_2000_real_sentences_alone_in_batches_of_7_and_256_and_shuffled(same_bits):
+    text = Path(REAL[1]) / "multi30k" / "raw"
+    if not text.is_dir():
+        pytest.skip(f"{text} is not there")
+    lines = [*read_lines(text / "test_2016_flickr.en"), *read_lines(text / "val.en")][:2000]
+    assert len(lines) == 2000
+    translator = Translator.load(REAL[0], same_bits=same_bits)
+
+    def translate(lines, at_once):
+        found = translator.translate_nbest(lines, n_best=1, max_sentences_per_batch=at_once)
+        return [(best.text, best.log_probability if same_bits else None) for (best,) in found]
+
+    alone = translate(lines, 1)
+    assert translate(lines, 7) == alone
+    assert translate(lines, 256) == alone
+    order = np.random.default_rng(0).permutation(len(lines)).tolist()
+    shuffled = translate([lines[i] for i in order], 256)
+    assert [alone[i] for i in order] == shuffled

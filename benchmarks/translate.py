@@ -1,0 +1,96 @@
+"""Translation speed, ours against PyTorch and CTranslate2, in turn on this machine: medians, ratios, peak memory.
+
+    python benchmarks/translate.py --peer pytorch=PYTHON --peer ctranslate2=PYTHON --peers FOLDER
+    python benchmarks/translate.py … --run runs/multi30k --input test.en
+
+Three comparisons, the third where a trained run is given: the base model with random weights, 32 sentences of 25 tokens
+to 30 new tokens by beam 4; the latency of one sentence of 10 words; a trained run over a whole text with 1, 8 and 64
+sentences at once. FOLDER holds torch_transformer.py and ctranslate2_decode.py; the peers are given by the Python that
+has them, and left out where they are not given. PyTorch takes part with random weights alone.
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # also without an installation
+
+from benchmarks.side_by_side import HERE, Contestant, add_arguments, machine, peers_given, table, take_turns
+
+OURS = [sys.executable, str(HERE / "translate_ours.py")]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    add_arguments(parser)
+    parser.add_argument("--peers", type=Path, default=HERE / "peers", help="folder of the peers' scripts")
+    parser.add_argument("--runs", type=int, default=3, help="timed runs of a process")
+    parser.add_argument("--run", type=Path, help="a trained run")
+    parser.add_argument("--input", type=Path, help="the text to translate with it")
+    parser.add_argument("--lines", type=int, help="only so many lines of it")
+    parser.add_argument("--batches", type=int, nargs="+", default=[1, 8, 64], help="sentences at once")
+    args = parser.parse_args()
+    if (args.run is None) != (args.input is None):
+        parser.error("--run and --input belong together; give both or neither")
+
+    given = peers_given(parser, args.peer, ("pytorch", "ctranslate2"))
+    args.torch, args.ctranslate2 = given.get("pytorch"), given.get("ctranslate2")
+    show(args.write, machine())
+
+    compare(args, "base, random weights, 32 sentences, beam 4", decoders(args, 32, 25, 30))
+    compare(args, "latency: one sentence of 10 words, 13 subwords to 13", decoders(args, 1, 13, 13))
+    if args.run is None:
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        exported = Path(folder) / "exported.npz"
+        for batch in args.batches:
+            contestants = translators(args, batch, exported)
+            compare(args, f"{args.run.name} over {args.input.name}, {batch} sentences at once", contestants)
+
+
+def decoders(args: argparse.Namespace, batch: int, length: int, new_tokens: int) -> list[Contestant]:
+    """All with random weights, to one length."""
+    work = ["--batch", str(batch), "--length", str(length), "--new-tokens", str(new_tokens), "--runs", str(args.runs)]
+    found = [Contestant("minitf", [*OURS, "decode", *work])]
+    found.append(Contestant("minitf, same bits", [*OURS, "decode", *work, "--same-bits"]))
+    if args.torch:
+        found.append(Contestant("PyTorch", [args.torch, str(args.peers / "torch_transformer.py"), "decode", *work]))
+    if args.ctranslate2:
+        found.append(Contestant("CTranslate2", [args.ctranslate2, str(args.peers / "ctranslate2_decode.py"), *work]))
+    return found
+
+
+def translators(args: argparse.Namespace, batch: int, exported: Path) -> list[Contestant]:
+    """The same weights and subwords in all."""
+    text = ["--run", str(args.run), "--input", str(args.input)]
+    some = [] if args.lines is None else ["--lines", str(args.lines)]
+    work = ["--batch", str(batch), "--runs", str(args.runs), *some]
+    found = [Contestant("minitf", [*OURS, "corpus", *text, *work])]
+    found.append(Contestant("minitf, same bits", [*OURS, "corpus", *text, *work, "--same-bits"]))
+    if args.ctranslate2:
+        if not exported.exists():
+            subprocess.run([*OURS, "export", *text, *some, "--output", str(exported)], check=True)
+        script = str(HERE / "peers" / "ctranslate2_corpus.py")
+        found.append(Contestant("CTranslate2", [args.ctranslate2, script, str(exported), *work]))
+    return found
+
+
+def compare(args: argparse.Namespace, title: str, contestants: list[Contestant]) -> None:
+    take_turns(contestants, args.rounds, title)
+    show(args.write, f"\n{title}\n\n{table(contestants)}")
+
+
+def show(path: Path | None, text: str) -> None:
+    """Print, and add to the file of results, so that an interrupted comparison leaves what it has."""
+    print(text, flush=True)
+    if path is not None:
+        with path.open("a") as file:
+            print(text, file=file)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,124 @@
+"""Our side of the comparisons of translation speed: random weights to a fixed length, or a trained run over a text.
+
+    python benchmarks/translate_ours.py decode --batch 32 --length 25 --new-tokens 30
+    python benchmarks/translate_ours.py corpus --run runs/multi30k --input test.en --batch 64
+    python benchmarks/translate_ours.py export --run runs/multi30k --input test.en --output exported.npz
+
+Prints one JSON line: median seconds, output tokens per second, peak memory in MiB. `export` writes the weights and the
+subwords of the text for the peers.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import resource
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # also without an installation
+
+import numpy as np
+
+from benchmarks import workload
+from minitf.batched import BatchedModel
+from minitf.config import TransformerConfig
+from minitf.data.text import read_lines
+from minitf.inference import InferenceTransformer
+from minitf.search import BeamSearchConfig, beam_search
+from minitf.training import set_up_computer
+from minitf.transformer import Transformer
+from minitf.translator import Translator
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("mode", choices=["decode", "corpus", "export"])
+    parser.add_argument("--config", default="base", choices=workload.CONFIGS)
+    parser.add_argument("--batch", type=int, default=32, help="sentences at once")
+    parser.add_argument("--length", type=int, default=25, help="decode: source tokens of a sentence")
+    parser.add_argument("--new-tokens", type=int, default=30, help="decode: output tokens of a sentence")
+    parser.add_argument("--beam", type=int, default=4)
+    parser.add_argument("--same-bits", action="store_true")
+    parser.add_argument("--run", type=Path)
+    parser.add_argument("--input", type=Path)
+    parser.add_argument("--output", type=Path)
+    parser.add_argument("--lines", type=int, help="corpus: only the first so many")
+    parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--threads", type=int, help="default: one a core")
+    args = parser.parse_args()
+    set_up_computer(args.threads)
+    if args.mode == "export":
+        export(args)
+        return
+    work = decode(args) if args.mode == "decode" else corpus(args)
+    seconds, tokens = [], 0
+    for number in range(args.runs + 1):
+        start = time.perf_counter()
+        tokens = work()
+        if number:
+            seconds.append(time.perf_counter() - start)
+    median = statistics.median(seconds)
+    print(
+        json.dumps(
+            {
+                "peer": "minitf",
+                "mode": args.mode,
+                "seconds": round(median, 4),
+                "tokens_per_second": round(tokens / median, 1),
+                "peak_mib": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024),
+            }
+        )
+    )
+
+
+def decode(args: argparse.Namespace) -> Callable[[], int]:
+    """Every sentence has the same length, and so has every output: all sentences cost the same work."""
+    sizes = dict(zip(workload.FIELDS, workload.CONFIGS[args.config], strict=True))
+    model = Transformer(TransformerConfig(**sizes))
+    model.eval()
+    batched = BatchedModel(InferenceTransformer(model, same_bits=args.same_bits))
+    rng = np.random.default_rng(0)
+    source = rng.integers(4, model.config.vocab_size, (args.batch, args.length - 1)).tolist()  # and EOS
+    search = BeamSearchConfig(beam=args.beam, max_length=args.new_tokens, min_length=args.new_tokens)
+
+    def work() -> int:
+        batched.run(
+            source,
+            lambda model, batch, places: beam_search(model, batch, search),
+            max_tokens=10**9,
+            max_sentences=args.batch,
+            done=lambda batch: None,
+        )
+        return args.batch * args.new_tokens
+
+    return work
+
+
+def corpus(args: argparse.Namespace) -> Callable[[], int]:
+    translator = Translator.load(args.run, same_bits=args.same_bits)
+    lines = list(read_lines(args.input))[: args.lines]
+
+    def work() -> int:
+        found = translator.translate_nbest(lines, n_best=1, beam=args.beam, max_sentences_per_batch=args.batch)
+        return sum(len(target) + 1 for (best, *_) in found for _, target in best.parts)
+
+    return work
+
+
+def export(args: argparse.Namespace) -> None:
+    translator = Translator.load(args.run)
+    model = translator.model
+    assert isinstance(model, Transformer)
+    lines = translator.vocabulary.encode(list(read_lines(args.input))[: args.lines])
+    arrays = {name: p.data for name, p in model.named_parameters().items()}
+    about = {"layers": model.config.layers, "heads": model.config.heads, "norm_epsilon": model.config.norm_epsilon}
+    positions = translator._batched.model._positions(model.source_positions, 512)
+    np.savez(args.output, positions=positions, about=json.dumps(about), lines=json.dumps(lines), **arrays)
+
+
+if __name__ == "__main__":
+    main()

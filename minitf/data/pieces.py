@@ -1,0 +1,39 @@
+"""A line that is too long for a model, cut into pieces."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+SENTENCE_ENDS = tuple(".!?…。！？।؟")
+CLAUSE_ENDS = tuple(",;:–—，；：、،")
+CLOSING = "\"'”’»›“)]}」』）"
+
+
+def split_long(ids: list[int], texts: Sequence[str], limit: int) -> list[list[int]]:
+    """Cut a line into pieces of at most `limit` subwords, in the second half of what fits at the best place there is.
+
+    The best place is behind the end of a sentence, then of a clause, then of a word, then of a character; of several,
+    the last. `texts` are the subwords as sentencepiece writes them: "▁" opens a word, "<0xE2>" is a byte.
+    """
+    pieces = []
+    begin = 0
+    while len(ids) - begin > limit:
+        places = range(begin + limit, begin + limit // 2, -1)
+        cut = max(places, key=lambda place: _cut_quality(texts[place - 1], texts[place]))  # the first of the best
+        pieces.append(ids[begin:cut])
+        begin = cut
+    return [*pieces, ids[begin:]]
+
+
+def _cut_quality(before: str, after: str) -> int:
+    """How good it is to cut between two subwords: 4 a sentence ends, 3 a clause, 2 a word, 1 a character, 0 none."""
+    if after.startswith("<0x") and "80" <= after[3:5].upper() <= "BF":
+        return 0  # a byte that continues a character
+    ended = before.rstrip(CLOSING)
+    if not after.startswith("▁") and before.isascii():
+        return 1  # inside a word, or between "3" and ".5"; other scripts may have no spaces
+    if ended.endswith(SENTENCE_ENDS):
+        return 4
+    if ended.endswith(CLAUSE_ENDS):
+        return 3
+    return 2 if after.startswith("▁") else 1
