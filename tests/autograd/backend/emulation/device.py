@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -29,7 +31,11 @@ def cuda_backend(kind: str, config: pytest.Config) -> Iterator[Any]:
         with _recorded(get_backend("cuda"), None) as backend:
             yield backend
         return
-    emulator = Emulator(config.cache.mkdir("emulated-kernels"))
+    if hasattr(config, "cache"):  # kept from run to run
+        folder = config.cache.mkdir("emulated-kernels")
+    else:  # `-p no:cacheprovider`
+        folder = Path(tempfile.mkdtemp(prefix="emulated-kernels-"))
+    emulator = Emulator(folder)
     with installed(emulator), _recorded(get_backend("cuda"), emulator) as backend:
         yield backend
 
