@@ -26,6 +26,7 @@ OTHER = {  # words for values that differ from the tiny preset's; where not here
     "train": ["/a.en", "/a.de"],
     "keep_checkpoints": ["9"],
     "moving_average": ["0.5"],
+    "top_p": ["0.5"],
     "average_checkpoints": ["2"],
     "max_tokens_per_batch": ["9999"],
     "input": ["in.txt"],
