@@ -1,6 +1,6 @@
 """A training step on one GPU beside PyTorch's, and beside what the card could do at best.
 
-    python benchmarks/gpu.py --peer torch_transformer.py
+    python benchmarks/gpu.py --peer benchmarks/peers/torch_transformer.py
 
 Runs our step in every precision, the peer (a PyTorch program that prints one JSON line, in a process of its own) eager
 and compiled, and measures the card's rates: a large copy and a large product.  Prints a table, and one JSON line with

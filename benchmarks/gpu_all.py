@@ -1,6 +1,6 @@
 """All that is to be known about a GPU in one go: tests, gradients, equality, loss curves, speed and memory.
 
-    python benchmarks/gpu_session.py results --peer torch_transformer.py
+    python benchmarks/gpu_all.py results --peer benchmarks/peers/torch_transformer.py
 
 Each section is a process of its own with a time limit: one that fails takes no other along.  Its output is in
 results/SECTION.log; results/summary.txt has a line a section, and how long it took.
