@@ -529,7 +529,7 @@ def _part(rows: int) -> int:
 
     With two blocks, one thread that starts late holds up the other; with four or more, the other takes over its share.
     """
-    return min(512, max(128, -(-rows // 4)))
+    return min(2048, max(128, -(-rows // 4)))
 
 
 def _computes_wider(dtype: Any) -> bool:
