@@ -64,7 +64,7 @@ def main(argv: Sequence[str]) -> None:
             warn=warn,
         )
         lines, must_wait = open_input(config)
-        attention = attention_writer(config, translator, warn)
+        attention = attention_writer(config, translator, settings.copy(), warn)
         if attention is not None:
             lines = attention.listen(lines)
         speaker = as_learned(config.run, translator)
@@ -146,7 +146,7 @@ def settings_of(config: TranslateConfig) -> dict[str, Any]:
     return {
         "beam": max(config.beam or 0, config.nbest) if config.nbest > 1 and config.sample else config.beam,
         "alpha": alpha if config.alpha is None else config.alpha,
-        "beta": beta,
+        "beta": beta if config.beta is None else config.beta,
         "max_extra_length": config.max_extra_length,
         "max_length": config.max_length,
         "min_length": config.min_length,

@@ -319,6 +319,12 @@ class RunConfig:
         4, "width of beam search; 1 is greedy", unit="hypotheses", source="6.1", at_least=1, may_change=True
     )
     alpha: float = option(0.6, "exponent of the length penalty", source="6.1", at_least=0, may_change=True)
+    beta: float = option(
+        5.0,
+        "offset of the length in its penalty, ((beta + length) / (beta + 1))^alpha; 0 makes it length^alpha",
+        at_least=0,
+        may_change=True,
+    )
     max_extra_length: int = option(
         50, "longest output: tokens of the input plus this", unit="tokens", source="6.1", at_least=1, may_change=True
     )
@@ -397,7 +403,7 @@ class RunConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class TranslateConfig:
-    """One translation. What is none comes from the run (`for_run`)."""
+    """One translation. What is none comes from the run."""
 
     run: Path = option(REQUIRED, "folder of a training run", positional=True)
     input: Path | None = option(None, "text to translate, a sentence a line; none: standard input", section="Text")
@@ -413,12 +419,13 @@ class TranslateConfig:
     beam: int | None = option(
         None, "width of beam search; 1 is greedy; none: the run's", unit="hypotheses", section="Search", at_least=1
     )
-    alpha: float | None = option(None, "exponent of the length penalty; none: the run's", at_least=0)
+    alpha: float | None = option(None, "exponent of the length penalty; none: the penalty's, or the run's", at_least=0)
+    beta: float | None = option(
+        None, "offset of the length in its penalty; none: the penalty's, or the run's", at_least=0
+    )
     penalty: (
         Literal["paper", "tensor2tensor", "opennmt-wu", "joeynmt", "fairseq", "marian", "sockeye", "none"] | None
-    ) = option(
-        None, "length penalty as a toolkit has it, with its usual exponent unless alpha is given; none: the paper's"
-    )
+    ) = option(None, "length penalty as a toolkit has it, but for an alpha or beta that is given; none: the run's")
     max_extra_length: int | None = option(
         None, "longest output: tokens of the input plus this; none: the run's", unit="tokens", at_least=1
     )
@@ -518,23 +525,10 @@ class TranslateConfig:
         for name in ("reference", "prefix", "sample", "attention"):
             if self.score is not None and getattr(self, name):
                 raise UserError(f"score and {name} exclude each other: score writes no new translations; leave one out")
+        if self.prefix is not None and self.attention is not None:
+            raise UserError("prefix and attention exclude each other: the pictures are of free translations")
         if self.score is not None and self.nbest > 1:
             raise UserError(f"nbest={self.nbest} and score exclude each other: a line has one given translation")
-
-    def for_run(self, run: RunConfig) -> "TranslateConfig":
-        """This configuration with the values of the run where none was chosen."""
-        weights = self.weights
-        if weights is None and self.average is None and self.checkpoint is None:
-            weights = run.weights
-        averages = self.checkpoint is None and weights in (None, "average")
-        return replace(
-            self,
-            beam=run.beam if self.beam is None else self.beam,
-            alpha=run.alpha if self.alpha is None else self.alpha,
-            max_extra_length=run.max_extra_length if self.max_extra_length is None else self.max_extra_length,
-            average=run.average_checkpoints if averages and self.average is None else self.average,
-            weights=weights,
-        )
 
 
 def check_device(device: str) -> None:

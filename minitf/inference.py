@@ -52,10 +52,12 @@ class InferenceTransformer:
         self.model = model
         self.backend: Backend = backend_of([model.output_matrix.data])
         self.dtype = model.output_matrix.data.dtype
-        # a BLAS reads weights fastest along its rows; with few rows of x, that is all that counts
-        self.output_weight = np.ascontiguousarray(model.output_matrix.data.T)  # [D, V]
         self.decoder_layers = [_JoinedLayer(layer) for layer in model.decoder.layers]
         self.rows_at_a_time = self._rows_computed_alike() if same_bits else None
+        self.turned: dict[int, tuple[Array, Array]] = {}  # by id: weights [out, in] and the same as [in, out]
+        if (self.rows_at_a_time or math.inf) >= self.backend.few_rows:
+            for weight in self._weights_of_a_step():
+                self.turned[id(weight)] = weight, np.ascontiguousarray(weight.T)
 
     @staticmethod
     def takes(model: Transformer) -> bool:
@@ -92,7 +94,7 @@ class InferenceTransformer:
             x = self._decoder_layer(x, layer, state, index)
         state.end_step()
         x = x if model.decoder.norm is None else self._layer_norm(x, model.decoder.norm)
-        return self._product(x, self.output_weight)[: len(tokens)]
+        return self._product(x, model.output_matrix.data)[: len(tokens)]
 
     # ---- Layers ----
 
@@ -169,11 +171,15 @@ class InferenceTransformer:
         np.multiply(embedding.weight.data[tokens], embedding.scale, out=x[: len(tokens)])
         return x
 
-    def _product(self, x: Array, w: Array) -> Array:
+    def _product(self, x: Array, weight: Array) -> Array:
+        """Shapes: x [R, in], weight [out, in] -> [R, out]"""
+        w = weight.T
+        if (self.rows_at_a_time or len(x)) >= self.backend.few_rows and id(weight) in self.turned:
+            _, w = self.turned[id(weight)]
         return self.backend.product_of_few(x, w, self.rows_at_a_time)
 
     def _linear(self, x: Array, linear: Linear) -> Array:
-        y = self._product(x, linear.weight.data.T)
+        y = self._product(x, linear.weight.data)
         if linear.bias is not None:
             y += linear.bias.data
         return y
@@ -196,8 +202,8 @@ class InferenceTransformer:
     def _rows_computed_alike(self) -> int:
         """How many equal rows every product gives equal results, as tried with all weights; one always does."""
         model = self.model
-        weights = [p.data.T for p in model.parameters() if p.ndim == 2 and p is not model.output_matrix]
-        weights += [self.output_weight, *(layer.weight for layer in self.decoder_layers)]
+        weights = [p.data.T for p in model.parameters() if p.ndim == 2]
+        weights += [layer.weight.T for layer in self.decoder_layers]
         rng = np.random.default_rng(0)
         for rows in (8, 4, 2):
             x = {w.shape[0]: rng.standard_normal((1, w.shape[0])).astype(self.dtype).repeat(rows, 0) for w in weights}
@@ -205,6 +211,22 @@ class InferenceTransformer:
             if all((y == y[:1]).all() for y in results):
                 return rows
         return 1
+
+    def _weights_of_a_step(self) -> list[Array]:
+        """The weights of every step of the decoder, each [out, in]."""
+        linears = [
+            linear
+            for layer in self.model.decoder.layers
+            for linear in (
+                layer.self_attention.output,
+                layer.cross_attention.query,
+                layer.cross_attention.output,
+                layer.feed_forward.up,
+                layer.feed_forward.down,
+            )
+        ]
+        joined = [layer.weight for layer in self.decoder_layers]
+        return [self.model.output_matrix.data, *joined, *(linear.weight.data for linear in linears)]
 
 
 def _by_head(x: Array, b: int, heads: int) -> Array:
@@ -235,7 +257,7 @@ class _JoinedLayer:
         self.layer = layer
         attention: MultiHeadAttention = layer.self_attention
         parts = (attention.query, attention.key, attention.value)
-        self.weight = np.concatenate([part.weight.data.T for part in parts], axis=1)  # [D, H · (2 K + d_v)]
+        self.weight = np.concatenate([part.weight.data for part in parts])  # [H · (2 K + d_v), D]
         self.bias = np.concatenate([part.bias.data for part in parts if part.bias is not None] or [np.zeros(0)])
         self.heads = attention.heads
         self.ends = len(attention.query.weight.data), 2 * len(attention.query.weight.data)

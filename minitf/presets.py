@@ -178,6 +178,7 @@ _FAIRSEQ_BASE = _derived(
     _FAIRSEQ_MODEL,
     {"peak_learning_rate": 7e-4, "epsilon": 1e-8},
     max_extra_length=200,
+    beta=0.0,
 )
 
 _toolkits = [
@@ -255,6 +256,7 @@ _toolkits = [
             valid_metric="bleu",
             weights="best",
             beam=5,
+            alpha=1.0,
         ),
         "fairseq's IWSLT recipe, without weight decay and on cased text: not its tokenized 34.5 to 35 BLEU",
         "toolkit",
@@ -269,8 +271,9 @@ _toolkits = [
             weights="moving-average",
             beam=8,
             alpha=1.0,
+            beta=0.0,
         ),
-        "--task transformer-base; its length penalty divides by the length alone",
+        "--task transformer-base",
         "toolkit",
     ),
 ]
@@ -349,6 +352,7 @@ _recipes = [
             average_checkpoints=10,
             beam=5,
             alpha=1.0,
+            beta=0.0,
             bleu_tokenize="none",
         ),
         "Wu et al. 2021, Transformer-Tiny without pictures: tokenized BLEU on test_2016_flickr",

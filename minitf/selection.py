@@ -30,7 +30,9 @@ def validation_bleu(run: Run, stop: StopRequest | None = None) -> float | None:
     assert run.texts.valid is not None
     config = run.config
     sources, references = (list(read_lines(path, errors=config.errors)) for path in run.texts.valid)
-    search = BeamSearchConfig(beam=config.valid_beam, alpha=config.alpha, max_extra_length=config.max_extra_length)
+    search = BeamSearchConfig(
+        beam=config.valid_beam, alpha=config.alpha, beta=config.beta, max_extra_length=config.max_extra_length
+    )
     translator = Translator(
         run.model, run.vocabulary, search=search, max_source_length=config.max_length - 1, warn=lambda message: None
     )

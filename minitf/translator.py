@@ -158,6 +158,7 @@ class Translator:
         search = BeamSearchConfig(
             beam=config.beam,
             alpha=config.alpha,
+            beta=config.beta,
             max_extra_length=config.max_extra_length,
             max_length=config.model.max_positions - config.model.first_position if learned else None,
         )

@@ -431,7 +431,11 @@ def test_penalties_and_lengths_reach_the_search(tiny_run, source, call, monkeypa
     monkeypatch.setattr(minitf.translator, "beam_search", spy)
     call(tiny_run, "--input", source, "--quiet", "--penalty", "fairseq", "--max-length", "6", "--min-length", "2")
     call(tiny_run, "--input", source, "--quiet", "--penalty", "fairseq", "--alpha", "0.5", "--max-length", "3")
+    call(tiny_run, "--input", source, "--quiet", "--penalty", "fairseq", "--beta", "2")
+    call(tiny_run, "--input", source, "--quiet", "--beta", "1")
     assert {(each.alpha, each.beta, each.max_length, each.min_length) for each in seen} == {
         (1, 0, 6, 2),
         (0.5, 0, 3, 1),
+        (1, 2, None, 1),
+        (0.6, 1, None, 1),
     }

@@ -8,6 +8,7 @@ call, so blocks run on all cores.
 from __future__ import annotations
 
 import ctypes
+import functools
 import os
 import threading
 from collections.abc import Callable, Iterator
@@ -16,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from autograd.backend import top
 from autograd.backend.reference import Backend, heads_last_empty
 from autograd.backend.threads import Workers
 
@@ -26,7 +28,7 @@ Array = Any
 BLOCK_BYTES = 1024 * 1024
 SERIAL_BYTES = 512 * 1024  # below this, waking another thread costs more than it brings
 SERIAL_PRODUCT = 2_000_000  # multiplications, likewise
-WEIGHTS_AT_A_TIME = 2**17  # of a product of few rows: half a megabyte, a thread's share and what stays in its cache
+FEW_PRODUCTS = 2**19  # multiplications of a product of few rows, where the BLAS has kernels for these
 
 
 def available_cores() -> int:
@@ -166,6 +168,10 @@ class CpuBackend(Backend):
             self._run_blocks(work, len(x), _part(len(x)))
         return y
 
+    @property
+    def few_rows(self) -> int:
+        return 16 if _has_small_kernels() else 0
+
     def product_of_few(self, x: Array, w: Array, rows_at_a_time: int | None = None) -> Array:
         (rows, n_in), n_out = x.shape, w.shape[1]
         y = np.empty((rows, n_out), np.result_type(x, w))
@@ -176,8 +182,9 @@ class CpuBackend(Backend):
                 some = slice(start, start + step)
                 np.matmul(x[some], w[:, columns], out=y[some, columns])
 
-        # blocks of the weights alone decide the bits, so they are the same for any number of rows and of threads
-        block = 16 * max(1, WEIGHTS_AT_A_TIME // (16 * max(n_in, 1)))
+        # with `rows_at_a_time`, blocks depend on nothing else: they decide the bits
+        weights = _weights_at_a_time(step, n_in * n_out, self.few_rows)
+        block = 16 * max(1, weights // (16 * max(n_in, 1)))
         self._run_blocks(work, n_out, block, worth_waking=x.size * n_out >= SERIAL_PRODUCT)
         return y
 
@@ -495,6 +502,18 @@ class CpuBackend(Backend):
 
         self._spread(work, parameter.size, parameter.itemsize)
 
+    # ---- Search ----
+
+    def top_tokens(self, logits: Array, barred: Array, count: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        if _computes_wider(logits.dtype) or not logits.size:
+            return super().top_tokens(logits, barred, count)
+        rows, classes = logits.shape
+        largest, log_total = np.empty((rows, top.group_count(classes)), logits.dtype), np.empty(rows)
+        self._spread(
+            lambda s: top.look_over(logits[s], barred, largest[s], log_total[s]), rows, classes * logits.itemsize
+        )
+        return *top.largest_of_groups(logits, barred, largest, count), log_total
+
 
 # NumPy adds up along an axis at 0.1 to 0.4 ns an element; BLAS, multiplying by a vector of ones, at 0.07.
 
@@ -530,6 +549,23 @@ def _part(rows: int) -> int:
     With two blocks, one thread that starts late holds up the other; with four or more, the other takes over its share.
     """
     return min(2048, max(128, -(-rows // 4)))
+
+
+@functools.cache
+def _has_small_kernels() -> bool:
+    """Is this OpenBLAS with AVX-512? It multiplies up to a million pairs of numbers without rearranging them first."""
+    from threadpoolctl import threadpool_info
+
+    return any(each.get("architecture") in ("SkylakeX", "Cooperlake", "SapphireRapids") for each in threadpool_info())
+
+
+def _weights_at_a_time(rows: int, weights: int, few_rows: int) -> int:
+    """Weights of a block of `product_of_few`: what stays in a thread's cache, or suits small kernels."""
+    if rows < few_rows:
+        return min(2**17, FEW_PRODUCTS // (1 << (max(rows, 1) - 1).bit_length()))
+    if rows < 16:
+        return 2**17
+    return min(2**19, max(2**17, weights // 4))
 
 
 def _computes_wider(dtype: Any) -> bool:

@@ -175,6 +175,11 @@ class Backend:
         y = y if bias is None else y + bias
         return self.xp.maximum(y, 0) if relu else y
 
+    @property
+    def few_rows(self) -> int:
+        """Below so many rows, `product_of_few` is faster with w in memory as [out, in]; from there on, as [in, out]."""
+        return 0
+
     def product_of_few(self, x: Array, w: Array, rows_at_a_time: int | None = None) -> Array:
         """x w for few rows and many weights, as while decoding.  Shapes: x [R, in], w [in, out] -> [R, out]
 
@@ -342,13 +347,18 @@ class Backend:
     def top_tokens(self, logits: Array, barred: Array, count: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Of each row, the `count` largest logits that are not barred, equal ones by id, and ln Σ exp of the whole row.
 
+        What is barred comes, with -inf, where there is nothing else. Without a finite largest logit, the sum is NaN.
+
         Shapes: logits [R, V], barred bool [V] -> ids int [R, count], values [R, count], [R]; all three on the host
         """
         xp = self.xp
-        ids = xp.argsort(-xp.where(barred, -math.inf, logits), axis=1, kind="stable")[:, :count]
+        allowed = xp.where(barred, logits.dtype.type(-math.inf), logits)
+        ids = xp.argsort(-allowed, axis=1, kind="stable")[:, :count]
         top = logits.max(axis=1)
-        log_total = top + xp.log(xp.exp(logits - top[:, None]).sum(axis=1))
-        return tuple([self.to_host(a) for a in (ids, xp.take_along_axis(logits, ids, axis=1), log_total)])  # type: ignore[return-value]
+        with np.errstate(invalid="ignore"):
+            total = xp.exp(logits - top[:, None]).sum(axis=1)
+        log_total = top.astype(xp.float64) + xp.log(total.astype(xp.float64))
+        return tuple([self.to_host(a) for a in (ids, xp.take_along_axis(allowed, ids, axis=1), log_total)])  # type: ignore[return-value]
 
 
 def heads_last_empty(xp: Any, shape: tuple[int, ...], dtype: Any) -> Array:

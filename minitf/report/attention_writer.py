@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from minitf.errors import UserError
 from minitf.report.attention_figure import SUFFIXES, attention_figure, require_matplotlib, save_figure
@@ -22,14 +22,15 @@ LARGE = 60_000_000  # characters of a page
 
 
 def attention_writer(
-    config: TranslateConfig, translator: Translator, warn: Callable[[str], object]
+    config: TranslateConfig, translator: Translator, search: dict[str, Any], warn: Callable[[str], object]
 ) -> AttentionWriter | None:
     """What writes the file that `config` asks for; None where it asks for none.
 
+    search: how the lines are translated
     Raises: UserError at once for what cannot be: a file of another kind, a layer or head that the model lacks.
     """
     if config.attention is not None:
-        return AttentionWriter(config, config.attention, translator, warn)
+        return AttentionWriter(config, config.attention, translator, search, warn)
     if config.attention_layer is not None or config.attention_head is not None:
         given = "layer" if config.attention_layer is not None else "head"
         raise UserError(f"attention_{given} is given without attention; give the file to write, too: --attention FILE")
@@ -39,8 +40,15 @@ def attention_writer(
 class AttentionWriter:
     """Keeps the first lines that are not blank while they are translated, then writes the file."""
 
-    def __init__(self, config: TranslateConfig, path: Path, translator: Translator, warn: Callable[[str], object]):
-        self.config, self.path, self.translator, self.warn = config, path, translator, warn
+    def __init__(
+        self,
+        config: TranslateConfig,
+        path: Path,
+        translator: Translator,
+        search: dict[str, Any],
+        warn: Callable[[str], object],
+    ):
+        self.config, self.path, self.translator, self.search, self.warn = config, path, translator, search, warn
         self.lines: list[tuple[int, str]] = []  # numbered from 1
         self.left_out = 0
         if self._is_picture:
@@ -91,7 +99,4 @@ class AttentionWriter:
         return f"attention of {count}{of_all} {'line' if all_lines == 1 else 'lines'}: {self.path}"
 
     def _attentions(self, line: str) -> list[SentenceAttention]:
-        config = self.config
-        return self.translator.attentions(
-            line, beam=config.beam, alpha=config.alpha, max_extra_length=config.max_extra_length
-        )
+        return self.translator.attentions(line, **self.search)

@@ -284,7 +284,7 @@ def test_what_may_change():
         *("--threads", "--devices", "--rank-timeout"),
         *("--max-steps", "--max-minutes", "--patience", "--on-divergence", "--valid-every", "--valid-every-unit"),
         *("--log-every", "--save-every", "--save-every-unit", "--keep-checkpoints", "--weights"),
-        *("--average-checkpoints", "--beam", "--alpha", "--max-extra-length", "--bleu-tokenize"),
+        *("--average-checkpoints", "--beam", "--alpha", "--beta", "--max-extra-length", "--bleu-tokenize"),
     ]
 
 

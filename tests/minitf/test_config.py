@@ -205,19 +205,6 @@ def test_every_field_explains_itself(config_class):
         assert not each.metadata["help"].endswith("."), each.name
 
 
-def test_translation_takes_from_the_run_what_was_not_chosen():
-    run = replace(RunConfig(), beam=7, alpha=0.9, max_extra_length=9, average_checkpoints=3)
-    config = TranslateConfig(run=Path("r")).for_run(run)
-    assert (config.beam, config.alpha, config.max_extra_length, config.average) == (7, 0.9, 9, 3)
-    chosen = TranslateConfig(run=Path("r"), beam=1, alpha=0.0, max_extra_length=1, average=1)
-    assert chosen.for_run(run) == chosen
-    assert TranslateConfig(run=Path("r"), checkpoint=100).for_run(run).average is None
-    best = replace(run, weights="best")
-    assert TranslateConfig(run=Path("r")).for_run(best).weights == "best"
-    assert TranslateConfig(run=Path("r"), checkpoint=100).for_run(best).weights is None
-    assert TranslateConfig(run=Path("r"), average=2).for_run(best).weights is None
-
-
 # ---- The file ----
 
 ODD = replace(

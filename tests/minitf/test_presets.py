@@ -121,12 +121,18 @@ OTHERS = {  # all that differs from the paper's base model
         "optimizer.warmup_steps": 8_000,
         "max_extra_length": 100,
     },
-    "fairseq-transformer-wmt-en-de": {**FAIRSEQ, "optimizer.peak_learning_rate": 7e-4, "max_extra_length": 200},
+    "fairseq-transformer-wmt-en-de": {
+        **FAIRSEQ,
+        "optimizer.peak_learning_rate": 7e-4,
+        "max_extra_length": 200,
+        "beta": 0,
+    },
     "fairseq-transformer-vaswani-wmt-en-de-big": {
         **FAIRSEQ,
         **BIG,
         "optimizer.peak_learning_rate": 5e-4,
         "max_extra_length": 200,
+        "beta": 0,
     },
     "fairseq-transformer-wmt-en-de-big-t2t": {
         **FAIRSEQ,
@@ -136,6 +142,7 @@ OTHERS = {  # all that differs from the paper's base model
         "model.activation_dropout": 0.1,
         "optimizer.peak_learning_rate": 5e-4,
         "max_extra_length": 200,
+        "beta": 0,
     },
     "fairseq-iwslt-de-en": {
         **FAIRSEQ,
@@ -144,6 +151,7 @@ OTHERS = {  # all that differs from the paper's base model
         "model.dropout": 0.3,
         "optimizer.peak_learning_rate": 5e-4,
         "max_extra_length": 200,
+        "beta": 0,
         "data": "iwslt14",
         "vocab_size": 10_000,
         "max_tokens_per_batch": 4_096,
@@ -155,6 +163,7 @@ OTHERS = {  # all that differs from the paper's base model
         "valid_metric": "bleu",
         "weights": "best",
         "beam": 5,
+        "alpha": 1.0,
     },
     "marian-transformer-base": {
         "model.positions": "sinusoidal-concatenated",
@@ -165,6 +174,7 @@ OTHERS = {  # all that differs from the paper's base model
         "weights": "moving-average",
         "beam": 8,
         "alpha": 1.0,
+        "beta": 0,
     },
     "multi30k-transformer-tiny": {
         **FAIRSEQ,
@@ -191,6 +201,7 @@ OTHERS = {  # all that differs from the paper's base model
         "average_checkpoints": 10,
         "beam": 5,
         "alpha": 1.0,
+        "beta": 0,
         "bleu_tokenize": "none",
     },
     "parsing-wsj": {  # section 6.3

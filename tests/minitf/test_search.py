@@ -8,7 +8,6 @@ import pytest
 
 from minitf.data.vocabulary import BOS, EOS, PAD, UNK
 from minitf.errors import UserError
-from minitf.next_token import top_tokens
 from minitf.search import BeamSearchConfig, Hypothesis, beam_search, greedy_search, length_penalty
 
 
@@ -360,17 +359,6 @@ def test_ties_go_to_the_lower_beam_and_then_to_the_lower_token():
     assert greedy.tokens == (4, 4)
 
 
-def test_top_tokens_equals_a_whole_stable_sort():
-    rng = np.random.default_rng(10)
-    for _ in range(200):
-        rows, vocabulary = rng.integers(1, 6), rng.integers(1, 40)
-        logits = rng.integers(0, rng.integers(2, 60), size=(rows, vocabulary)).astype(np.float32)  # many ties
-        logits[rng.random(logits.shape) < 0.2] = -np.inf
-        count = int(rng.integers(1, vocabulary + 3))
-        expected = np.argsort(-logits, axis=1, kind="stable")[:, :count]
-        np.testing.assert_array_equal(top_tokens(logits, count), expected)
-
-
 def test_the_models_arrays_are_not_written_to():
     model = RandomModel(11)
     model.logits.setflags(write=False)
@@ -413,5 +401,5 @@ def test_rows_looked_at_together_do_not_matter(search, monkeypatch):
     model = RandomModel(12, vocabulary=9, dtype=np.float32)
     source = sources(rng, 6)
     together = search(model, source)
-    monkeypatch.setattr("minitf.next_token.BLOCK_ELEMENTS", 20)  # two rows
+    monkeypatch.setattr("autograd.backend.cpu.BLOCK_BYTES", 80)  # two rows
     assert search(model, source) == together

@@ -137,6 +137,15 @@ def normal_distribution(rng, dtype, *shape):
     yield (np.asarray(4 * rng.standard_normal(shape), dtype),), {}
 
 
+def top_tokens(rng, dtype, rows, classes):
+    for logits in (normal(rng, (rows, classes), dtype), rng.integers(0, 9, (rows, classes)).astype(dtype)):  # many ties
+        logits[rng.random(logits.shape) < 0.2] = -math.inf
+        logits[:, -1] = 1  # a sum of nothing is no number
+        some = np.isin(np.arange(classes), [0, 2, classes // 2])
+        for barred, count in ((some, 8), (~some, 8), (some & False, 1), (some, 2), (some, classes + 2)):
+            yield (logits, barred, min(count, classes)), {}
+
+
 def scale_rows_(rng, dtype, rows, width):
     few = np.where(rng.random(rows) < 0.1, rng.random(rows), 1)
     for factors in (rng.random(rows), np.zeros(rows), few, few + 1):
@@ -178,6 +187,7 @@ KERNELS = {  # name: what it is called with, in small and in large, and for whic
     "cross_entropy_": (cross_entropy, ROWS, ROWS_LARGE, (0,)),
     "normal_distribution": (normal_distribution, [*ROWS, (4,), ()], [(900, 160), (140_000,)], ()),
     "scale_rows_": (scale_rows_, ROWS, ROWS_LARGE, (0,)),
+    "top_tokens": (top_tokens, [*ROWS, (3, 1000), (2, 777)], [(6, 37_000), (900, 160)], ()),
     "adam_": (adam_, [*ROWS, (4,), (2, 3, 4), ()], [(900, 160), (140_000,)], (0, 2, 3)),
 }
 SERIAL = {"embedding_backward"}  # one thread: equal indices meet

@@ -51,6 +51,18 @@ def test_the_page_shows_the_translations(call, translator, tmp_path):
     assert tuple(page["sentences"][1]["target_out"]) == expected.target_out
 
 
+@pytest.mark.parametrize(
+    "flags",
+    [["--penalty", "fairseq"], ["--beta", "0", "--alpha", "2"], ["--sample", "--seed", "3"], ["--max-length", "2"]],
+)
+def test_the_page_shows_what_was_searched_for(call, tmp_path, flags):
+    path = tmp_path / "out.html"
+    status, out, _ = call("--attention", path, *flags, "--quiet")
+    assert status == 0
+    shown = [each["target_text"] for each in described(path)["sentences"]]
+    assert shown == [line for line in out.splitlines() if line]
+
+
 def test_a_very_large_page_is_told(call, tmp_path, monkeypatch):
     monkeypatch.setattr("minitf.report.attention_writer.LARGE", 1000)
     status, _, err = call("--attention", tmp_path / "out.html")
