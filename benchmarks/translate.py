@@ -6,7 +6,7 @@
 Three comparisons, the third where a trained run is given: the base model with random weights, 32 sentences of 25 tokens
 to 30 new tokens by beam 4; the latency of one sentence of 10 words; a trained run over a whole text with 1, 8 and 64
 sentences at once. FOLDER holds torch_transformer.py and ctranslate2_decode.py; the peers are given by the Python that
-has them, and left out where they are not given. PyTorch takes part with random weights alone.
+has them, and left out where they are not given.
 """
 
 from __future__ import annotations
@@ -71,11 +71,14 @@ def translators(args: argparse.Namespace, batch: int, exported: Path) -> list[Co
     work = ["--batch", str(batch), "--runs", str(args.runs), *some]
     found = [Contestant("minitf", [*OURS, "corpus", *text, *work])]
     found.append(Contestant("minitf, same bits", [*OURS, "corpus", *text, *work, "--same-bits"]))
-    if args.ctranslate2:
-        if not exported.exists():
-            subprocess.run([*OURS, "export", *text, *some, "--output", str(exported)], check=True)
-        script = str(HERE / "peers" / "ctranslate2_corpus.py")
-        found.append(Contestant("CTranslate2", [args.ctranslate2, script, str(exported), *work]))
+    if (args.torch or args.ctranslate2) and not exported.exists():
+        subprocess.run([*OURS, "export", *text, *some, "--output", str(exported)], check=True)
+    for name, python, script in (
+        ("PyTorch", args.torch, "torch_corpus.py"),
+        ("CTranslate2", args.ctranslate2, "ctranslate2_corpus.py"),
+    ):
+        if python:
+            found.append(Contestant(name, [python, str(HERE / "peers" / script), str(exported), *work]))
     return found
 
 
