@@ -11,7 +11,7 @@ import ctypes
 import functools
 import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -28,6 +28,7 @@ Array = Any
 BLOCK_BYTES = 1024 * 1024
 SERIAL_BYTES = 512 * 1024  # below this, waking another thread costs more than it brings
 SERIAL_PRODUCT = 2_000_000  # multiplications, likewise
+FEW_ROWS = 256  # of `linear`: below, each thread takes some of its columns, and so some of the weights to itself
 FEW_PRODUCTS = 2**19  # multiplications of a product of few rows, where the BLAS has kernels for these
 
 
@@ -153,6 +154,11 @@ class CpuBackend(Backend):
         dtype = np.result_type(x, weight)
         if bias is not None and np.result_type(dtype, bias) != dtype:
             return super().linear(x, weight, bias, relu)
+        if len(x) < FEW_ROWS and self.threads is not None:
+            y = self.product_of_few(x, weight.T)
+            if bias is not None:
+                y += bias
+            return np.maximum(y, 0, out=y) if relu else y
         y = np.empty((len(x), len(weight)), dtype)
 
         def work(s: slice) -> None:
@@ -501,6 +507,14 @@ class CpuBackend(Backend):
             p_flat[s] -= step
 
         self._spread(work, parameter.size, parameter.itemsize)
+
+    def adam_all_(self, updates: Sequence[tuple[Array, Array, Array, Array, Array | None]], **settings: float) -> None:
+        # one by one, small parameters are not worth waking threads for; together they are
+        small = [update for update in updates if update[0].nbytes < SERIAL_BYTES]
+        super().adam_all_([update for update in updates if update[0].nbytes >= SERIAL_BYTES], **settings)
+        update_each = super().adam_all_
+        worth_waking = sum(update[0].nbytes for update in small) >= SERIAL_BYTES
+        self._run_blocks(lambda s: update_each(small[s], **settings), len(small), 4, worth_waking)
 
     # ---- Search ----
 

@@ -6,6 +6,7 @@ O = "minitf.optim"  # noqa: E741
 PLAIN = "autograd.backend.reference:Backend.adam_"
 CPU = "autograd.backend.cpu:CpuBackend.adam_"
 TESTS = ("tests/minitf/test_optim.py",)
+KERNELS = ("tests/autograd/backend/test_cpu.py",)
 
 # fmt: off
 MUTANTS = [
@@ -36,6 +37,10 @@ MUTANTS = [
            "total += ", "total = ", near=TESTS),
     Mutant("autograd.backend.reference:Backend.adam_all_", "only the first parameter is updated",
            "in updates:", "in updates[:1]:", near=TESTS),
+    Mutant("autograd.backend.cpu:CpuBackend.adam_all_", "of each block, only the first small parameter is updated",
+           "small[s]", "small[s][:1]", near=KERNELS),
+    Mutant("autograd.backend.cpu:CpuBackend.adam_all_", "large parameters are left as they are",
+           "if update[0].nbytes >= SERIAL_BYTES]", "if False]", near=KERNELS),
     Mutant(PLAIN, "ε inside the root", "(self.xp.sqrt(v) + eps)", "self.xp.sqrt(v + eps)"),
     Mutant(PLAIN, "v of g for v of g²", "g * g - v", "abs(g) - v"),
     Mutant(CPU, "ε inside the root",

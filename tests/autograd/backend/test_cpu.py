@@ -234,9 +234,29 @@ def assert_close(ours, exact, dtype, args=()):
 # ---- Equal to the definition ----
 
 
+@pytest.mark.parametrize("threads", [None, 1, 3])
+def test_adam_for_many_arrays(threads, backend_with):
+    """Small ones that are worth waking threads for together, and a large one; one keeps a copy."""
+    rng = np.random.default_rng(0)
+    sizes = [20_000, 3, 30_000, 200_000, 1, 25_000, 28_000, 30_000, 5, 6, 7]
+    arrays = [[*(rng.standard_normal(n).astype(np.float32) for _ in range(3)), rng.random(n).astype(np.float32)]
+              for n in sizes]  # fmt: skip
+    settings = {"step_size": 0.01, "beta1": 0.9, "beta2": 0.98, "eps": 1e-9, "gradient_scale": 0.5}
+    updated = []
+    for backend in (Backend(), backend_with(threads)):
+        own = [[a.copy() for a in each] for each in arrays]
+        copy = np.zeros(3, np.float16)
+        backend.adam_all_([(*each, copy if len(each[0]) == 3 else None) for each in own], **settings)
+        np.testing.assert_array_equal(copy, own[1][0].astype(np.float16))
+        updated.append(own)
+    for plain, ours in zip(*updated, strict=True):
+        for expected, found in zip(plain, ours, strict=True):
+            np.testing.assert_allclose(found, expected, rtol=2e-6, atol=2e-6)
+
+
 def test_no_override_is_forgotten():
     shared = {name for name in vars(CpuBackend) if name in vars(Backend) and callable(getattr(Backend, name))}
-    assert {name for name in shared if not name.startswith("__")} == set(KERNELS)
+    assert {name for name in shared if not name.startswith("__")} == {*KERNELS, "adam_all_"}
 
 
 @every_dtype
