@@ -86,7 +86,7 @@ class Launcher:
         """Wait for the end; gives the exit status of rank 0, or of the one that failed."""
         previous = {each: signal.signal(each, self._pass_on) for each in _handled()}
         try:
-            failure = self._watch()
+            failure = self._watch() or self._last_words()
             if failure is None:
                 return self.workers[0].wait()
             if failure.reason is not None:
@@ -128,6 +128,11 @@ class Launcher:
         gone = [rank for rank in gone if not self.coordinator.is_done(rank)]
         gone.sort(key=lambda rank: self.workers[rank].returncode > 0)
         return self._end_of(gone[0]) if gone else None
+
+    def _last_words(self) -> Failure | None:
+        """All have gone, their work done: but one may have been ended before it could end."""
+        ended = {rank: worker.wait() for rank, worker in self.workers.items()}
+        return next((Failure(rank, died(status)) for rank, status in ended.items() if status < 0), None)
 
     def _end_of(self, rank: int) -> Failure | None:
         """How a process ended whose connection has; its last words may still be on their way."""

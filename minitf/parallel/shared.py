@@ -119,7 +119,8 @@ class SharedMemoryGroup(Group):
         start, self._bytes = self._bytes, self._bytes + self.size * row_bytes
         if self.rank == 0:
             os.ftruncate(self._memory, self._bytes)
-        self.barrier()
+        with self.waiting():
+            self.barrier()
         mapped = mmap.mmap(self._memory, self._bytes - start, offset=start)
         return np.frombuffer(mapped, np.uint8).reshape(self.size, row_bytes)
 

@@ -59,6 +59,11 @@ def fail(group, deed: str) -> None:
                 os.kill(os.getpid(), signal.SIGKILL)
             case "stopped":
                 os.kill(os.getpid(), signal.SIGSTOP)
+            case "stopped-late":  # when the other has waited for a while
+                end = time.monotonic() + 1
+                while time.monotonic() < end:
+                    pass
+                os.kill(os.getpid(), signal.SIGSTOP)
             case "asleep":
                 time.sleep(600)
             case "error":
@@ -69,6 +74,8 @@ def fail(group, deed: str) -> None:
                 os._exit(7)
             case "silent-bye":
                 os._exit(0)
+    if deed == "stopped-late":
+        group.new_buffer(10, "float32")
     require_same(group, {"the seed": group.rank == 1}, "use one") if deed == "disagrees" else None
     with group.waiting():
         group.barrier()
@@ -79,13 +86,16 @@ def fail(group, deed: str) -> None:
 
 def main(argv) -> int:
     deed, folder = argv[0], Path(argv[1])
-    config = replace(PRESETS["tiny"], rank_timeout=2.0 if deed in ("stopped", "asleep", "deadlock") else 20.0)
+    impatient = deed in ("stopped", "stopped-late", "asleep", "deadlock")
+    config = replace(PRESETS["tiny"], rank_timeout=2.0 if impatient else 20.0)
     with join(config) as group:
         (folder / f"pid-{group.rank}").write_text(str(os.getpid()))
         if deed == "talk":
             talk(group, folder)
         else:
             fail(group, deed)
+    if deed == "killed-late" and group.rank == group.size - 1:
+        os.kill(os.getpid(), signal.SIGKILL)
     return 0
 
 

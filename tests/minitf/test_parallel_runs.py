@@ -117,6 +117,8 @@ def test_processes_of_mpiexec(tmp_path, size):
     [
         ("killed", 1, "was ended by SIGKILL"),
         ("stopped", 1, "has not been heard of for 2 seconds"),
+        ("stopped-late", 1, "has not been heard of for 2 seconds"),
+        ("killed-late", 1, "was ended by SIGKILL"),
         pytest.param("asleep", 1, "has stood still for 2 seconds in fail (parallel_worker.py", marks=pytest.mark.slow),
         ("error", 2, "has ended: the disk is full"),
         pytest.param("bug", 1, "has ended with ZeroDivisionError: one by none", marks=pytest.mark.slow),

@@ -11,6 +11,7 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
+from minitf.parallel.watch import START_S
 from tests.torture.kills import Ground, Tally, check, measure_start, program
 from tests.torture.runs import start_or_resume
 
@@ -18,8 +19,8 @@ DEVICES = ["cpu:1", "cpu:2"]
 """Updates are of two batches: either way whole batches are summed in the same order, to the same bits as in one
 process."""
 
-END_S = 60.0
-"""A loaded machine is given this long for what takes a moment."""
+END_S = START_S + 60.0
+"""A loaded machine is given a minute for what takes a moment; one that is stopped at its start is waited for."""
 
 
 def kill_ranks(ground: Ground, tally: Tally, kills: int, draw: random.Random) -> None:
