@@ -25,8 +25,13 @@ from minitf.parsing.trees import MAX_DEPTH, ROOT, Leaf, Node, Tree
 
 ANY_WORD = "XX"
 """The one tag of every word where the parts of speech are not to be learned, and of a word that has got none."""
-PUNCTUATION = frozenset((",", ":", ".", "``", "''", "-LRB-", "-RRB-"))
-"""Words that are their own tag."""
+PUNCTUATION = {
+    **{word: word for word in (",", ":", ".", "``", "''", "-LRB-", "-RRB-")},
+    **dict.fromkeys(("?", "!"), "."),
+    **dict.fromkeys((";", "--", "..."), ":"),
+}
+"""Words that are no words, and their tags in a treebank."""
+PUNCTUATION_TAGS = frozenset(PUNCTUATION.values())
 
 PART = re.compile(r"\((?P<tag>[^\s()]+)\)|\((?P<opens>[^\s()]+)|\)(?P<closes>[^\s()]*)|(?P<text>[^()]+|\()", re.ASCII)
 
@@ -83,6 +88,7 @@ class Repairs:
     unclosed: int = 0  # constituents that had no closing bracket: closed with the one around them, or at the end
     empty: int = 0  # constituents without a word: left out
     too_deep: int = 0  # constituents nested deeper than any tree here: left out, what is in them stays
+    mistagged: int = 0  # words with the tag of punctuation, and the reverse: tagged as if nothing had been said
     missing_tags: int = 0  # words for which there was no tag: put at the end of the outermost constituent
     surplus_tags: int = 0  # tags for which there was no word: left out
 
@@ -114,9 +120,33 @@ def delinearise(tokens: Iterable[str], words: Sequence[str]) -> tuple[Tree, Repa
     return builder.finish()
 
 
+def tell_punctuation(tree: Tree, repairs: Repairs) -> Tree:
+    """The tree with another tag for every word that is tagged as punctuation and is none, or the reverse.
+
+    A treebank may do so once in a while; where a parser does, it has lost count of the words.
+    """
+    children: list[Node] = []
+    for child in tree.children:
+        if isinstance(child, Tree):
+            children.append(tell_punctuation(child, repairs))
+        elif _is_mistagged(child.word, child.tag):
+            repairs.mistagged += 1
+            children.append(Leaf(untold_tag(child.word), child.word))
+        else:
+            children.append(child)
+    return Tree(tree.label, tuple(children))
+
+
 def untold_tag(word: str) -> str:
     """The tag of a word whose tag is not said. EVALB takes a sentence for another one if punctuation is no such."""
-    return word if word in PUNCTUATION else ANY_WORD
+    return PUNCTUATION.get(word, ANY_WORD)
+
+
+def _is_mistagged(word: str, tag: str) -> bool:
+    """Does one of the two say that this is punctuation, and the other that it is not?"""
+    if tag in PUNCTUATION_TAGS:
+        return any(letter.isalnum() for letter in word)  # there is more punctuation than in the list
+    return word in PUNCTUATION
 
 
 @dataclass

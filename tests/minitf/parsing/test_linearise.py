@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from minitf.errors import UserError
-from minitf.parsing.linearise import Repairs, delinearise, linearise, parts
+from minitf.parsing.linearise import Repairs, delinearise, linearise, parts, tell_punctuation
 from minitf.parsing.trees import MAX_DEPTH, Tree, clean, read_trees, trees_of
 from tests.minitf.parsing.strategies import TOKENS, TREES, WORDS
 
@@ -123,6 +123,22 @@ def test_each_repair(tokens, words, expected, repairs):
     assert expected is None or found == expected
     assert counted == repairs
     assert len(list(trees_of([found], "text"))) == 1
+
+
+@pytest.mark.parametrize(
+    ("tree", "expected", "count"),
+    [
+        ("(TOP (S (NN a) (. .)))", None, 0),
+        ("(TOP (S (NP (. spade)) (NN .)))", "(TOP (S (NP (XX spade)) (. .)))", 2),
+        ("(TOP (S (NN ?) (NN ;) (NN -LRB-)))", "(TOP (S (. ?) (: ;) (-LRB- -LRB-)))", 3),
+        ("(TOP (: .) (: -) (NN -) ('' '))", None, 0),  # other punctuation, and what may be either
+    ],
+)
+def test_words_are_not_tagged_as_punctuation_nor_punctuation_as_words(tree, expected, count):
+    repairs = Repairs()
+    (made,) = trees_of([tree], "text")
+    assert str(tell_punctuation(made, repairs)) == (expected or tree)
+    assert repairs == Repairs(mistagged=count)
 
 
 def test_no_words_no_tree():
