@@ -123,11 +123,14 @@ class Launcher:
                 return None
 
     def _look(self) -> Failure | None:
-        """A process that has gone and not said that it was done; one that a signal has ended first of all."""
-        gone = [rank for rank, worker in self.workers.items() if worker.poll() is not None]
-        gone = [rank for rank in gone if not self.coordinator.is_done(rank)]
+        """A process that has gone and not said that it was done, one that a signal has ended first of all; or that has
+        said it, and does not go."""
+        there = [rank for rank, worker in self.workers.items() if worker.poll() is None]
+        gone = [rank for rank in self.workers if rank not in there and not self.coordinator.is_done(rank)]
         gone.sort(key=lambda rank: self.workers[rank].returncode > 0)
-        return self._end_of(gone[0]) if gone else None
+        if gone:
+            return self._end_of(gone[0])
+        return next(filter(None, map(self.coordinator.lingers, there)), None)
 
     def _last_words(self) -> Failure | None:
         """All have gone, their work done: but one may have been ended before it could end."""

@@ -145,6 +145,7 @@ class _Sign:
     at: str = "its start"
     has_spoken: bool = False
     done: bool = False
+    done_s: float = 0.0
 
 
 @dataclass
@@ -183,6 +184,13 @@ class Coordinator:
         """Has this process done its part?"""
         return self._signs[rank].done
 
+    def lingers(self, rank: int) -> Failure | None:
+        """Has this process, which has not ended, done its part too long ago?"""
+        sign = self._signs[rank]
+        if not sign.done or time.monotonic() - sign.done_s <= self.timeout_s:
+            return None
+        return Failure(rank, f"has done its work, but has not ended for {self.timeout_s:g} seconds")
+
     @property
     def all_done(self) -> bool:
         """Has every process done its part?"""
@@ -197,7 +205,7 @@ class Coordinator:
         if "failed" in message:
             return Failure(rank, message["failed"], message["status"])
         if "done" in message:
-            sign.done = True
+            sign.done, sign.done_s = True, now
             return None
         if message["cpu_s"] - sign.cpu_s >= AT_WORK_S:
             sign.cpu_s, sign.moved_s = message["cpu_s"], now

@@ -94,8 +94,8 @@ def main(argv) -> int:
             talk(group, folder)
         else:
             fail(group, deed)
-    if deed == "killed-late" and group.rank == group.size - 1:
-        os.kill(os.getpid(), signal.SIGKILL)
+    if deed in ("killed-late", "stopped-last") and group.rank == group.size - 1:
+        os.kill(os.getpid(), signal.SIGKILL if deed == "killed-late" else signal.SIGSTOP)
     return 0
 
 

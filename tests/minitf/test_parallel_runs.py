@@ -119,6 +119,7 @@ def test_processes_of_mpiexec(tmp_path, size):
         ("stopped", 1, "has not been heard of for 2 seconds"),
         ("stopped-late", 1, "has not been heard of for 2 seconds"),
         ("killed-late", 1, "was ended by SIGKILL"),
+        ("stopped-last", 1, "has done its work, but has not ended for 2 seconds"),
         pytest.param("asleep", 1, "has stood still for 2 seconds in fail (parallel_worker.py", marks=pytest.mark.slow),
         ("error", 2, "has ended: the disk is full"),
         pytest.param("bug", 1, "has ended with ZeroDivisionError: one by none", marks=pytest.mark.slow),
