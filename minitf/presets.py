@@ -313,13 +313,14 @@ _PARSING_TINY = replace(
     preset="parsing-tiny",
     output=Path("runs/parsing-tiny"),
     vocab_size=1_200,
-    max_tokens_per_batch=1_024,  # small updates learn most from few tokens
-    max_steps=1_200,
-    valid_every=200,
-    log_every=20,
+    # small updates learn most from few tokens; normalising first, at a higher rate, soonest learns which word is next
+    max_tokens_per_batch=512,
+    max_steps=2_400,
+    valid_every=400,
+    log_every=40,
     save_every=40,
-    model=EVERYDAY["tiny"].model,
-    optimizer=EVERYDAY["tiny"].optimizer,
+    model=replace(EVERYDAY["tiny"].model, norm="pre"),
+    optimizer=replace(EVERYDAY["tiny"].optimizer, peak_learning_rate=0.004),
 )
 
 _parsing = [
