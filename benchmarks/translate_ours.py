@@ -103,7 +103,9 @@ def corpus(args: argparse.Namespace) -> Callable[[], int]:
     lines = list(read_lines(args.input))[: args.lines]
 
     def work() -> int:
-        found = translator.translate_nbest(lines, n_best=1, beam=args.beam, max_sentences_per_batch=args.batch)
+        found = translator.translate_nbest(
+            lines, n_best=1, beam=args.beam, alpha=0.6, beta=5.0, max_sentences_per_batch=args.batch
+        )
         return sum(len(target) + 1 for (best, *_) in found for _, target in best.parts)
 
     return work

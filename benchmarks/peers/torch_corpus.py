@@ -139,6 +139,8 @@ def search(model, sentences, beam, alpha):
         for row, sentence in enumerate(alive):
             if row not in going_on and not math.isfinite(best[sentence][0]):  # cut at its limit
                 best[sentence] = bound[row], [*tokens[row, parent[row, 0], 1:].tolist(), int(token[row, 0])]
+        if not going_on:
+            break
         keep = torch.tensor(going_on, dtype=torch.long)
         rows = (keep[:, None] * n + parent[keep]).flatten()
         tokens = torch.cat([tokens.flatten(0, 1)[rows].view(len(keep), beam, -1), token[keep][:, :, None]], dim=2)
