@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -64,6 +65,10 @@ def join(config: RunConfig) -> Iterator[Group]:
     except KeyboardInterrupt as interrupt:
         pulse.fail(None, exit_status(interrupt))
         raise
+    except Exception as error:
+        sys.excepthook(type(error), error, error.__traceback__)  # now: the coordinator ends this process at once
+        pulse.fail(f"has ended with {type(error).__name__}: {error}", 1)
+        raise SystemExit(1) from None
     except BaseException as error:
         pulse.fail(f"has ended with {type(error).__name__}: {error}", 1)
         raise
