@@ -3,10 +3,12 @@
 import itertools
 import os
 import re
+import shutil
 import threading
 import time
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -15,13 +17,14 @@ import minitf.translator
 from autograd.backend import CPU
 from minitf.batched import batches_by_length
 from minitf.checkpoint import CheckpointStore
-from minitf.config import PRESETS
+from minitf.config import PRESETS, save_config
 from minitf.data.pieces import split_long
 from minitf.data.text import read_lines
 from minitf.data.vocabulary import BOS, EOS, PAD, normalise
 from minitf.errors import UserError
 from minitf.rundir import RunDirectory
 from minitf.search import BeamSearchConfig, beam_search, greedy_search
+from minitf.selection import validation_bleu
 from minitf.transformer import Transformer
 from minitf.translation import Alignment, Translation, joined
 from minitf.translator import Translator
@@ -606,3 +609,26 @@ def test_2000_real_sentences_alone_in_batches_of_7_and_256_and_shuffled(same_bit
     order = np.random.default_rng(0).permutation(len(lines)).tolist()
     shuffled = translate([lines[i] for i in order], 256)
     assert [alone[i] for i in order] == shuffled
+
+
+def test_a_run_is_searched_as_its_configuration_says_also_while_it_is_validated(tiny_run, tmp_path, monkeypatch):
+    path, text, seen = tmp_path / "run", tmp_path / "text", []
+    shutil.copytree(tiny_run, path)
+    text.write_text("the cat sat\n", encoding="utf-8")
+    run = RunDirectory.open(path)
+    config = replace(run.config(), beam=3, valid_beam=2, alpha=0.9, beta=0.5, max_extra_length=7)
+    save_config(path / "config.json", config)
+    translator = Translator.load(path, warn=lambda message: None)
+    real = minitf.translator.beam_search
+
+    def spy(model, batch, search, prefixes):
+        seen.append((search.beam, search.alpha, search.beta, search.max_extra_length))
+        return real(model, batch, search, prefixes)
+
+    monkeypatch.setattr(minitf.translator, "beam_search", spy)
+    translator.translate(["the cat sat"])
+    texts = SimpleNamespace(valid=(text, text))
+    validation_bleu(
+        SimpleNamespace(texts=texts, config=config, model=translator.model, vocabulary=translator.vocabulary)
+    )
+    assert seen == [(3, 0.9, 0.5, 7), (2, 0.9, 0.5, 7)]
