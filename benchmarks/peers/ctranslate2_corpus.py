@@ -12,12 +12,18 @@ import argparse
 import json
 import resource
 import statistics
+import sys
 import tempfile
 import time
+from pathlib import Path
 
 import ctranslate2
 import numpy as np
 from ctranslate2.specs import common_spec, transformer_spec
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from workload import add_corpus_arguments
 
 
 def linear(spec, arrays, *names):
@@ -67,14 +73,8 @@ def build(arrays):
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("exported")
-    parser.add_argument("--batch", type=int, default=64)
-    parser.add_argument("--beam", type=int, default=4)
-    parser.add_argument("--lines", type=int)
+    add_corpus_arguments(parser)
     parser.add_argument("--compute-type", default="float32")
-    parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--runs", type=int, default=3)
-    parser.add_argument("--tokens", help="a file for the tokens of the translations")
     args = parser.parse_args()
     with np.load(args.exported) as arrays:
         spec, words = build(arrays)

@@ -14,11 +14,17 @@ import json
 import math
 import resource
 import statistics
+import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import torch
 import torch.nn.functional as F
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from workload import add_corpus_arguments
 
 PAD, UNK, BOS, EOS = 0, 1, 2, 3
 
@@ -154,13 +160,7 @@ def search(model, sentences, beam, alpha):
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("exported")
-    parser.add_argument("--batch", type=int, default=64)
-    parser.add_argument("--beam", type=int, default=4)
-    parser.add_argument("--lines", type=int)
-    parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--runs", type=int, default=3)
-    parser.add_argument("--tokens", help="a file for the tokens of the translations")
+    add_corpus_arguments(parser)
     args = parser.parse_args()
     torch.set_num_threads(args.threads)
     with np.load(args.exported) as arrays:
