@@ -28,8 +28,9 @@ Array = Any
 BLOCK_BYTES = 1024 * 1024
 SERIAL_BYTES = 512 * 1024  # below this, waking another thread costs more than it brings
 SERIAL_PRODUCT = 2_000_000  # multiplications, likewise
-FEW_ROWS = 256  # of `linear`: below, each thread takes some of its columns, and so some of the weights to itself
-FEW_PRODUCTS = 2**19  # multiplications of a product of few rows, where the BLAS has kernels for these
+COLUMNS_BELOW = 256  # rows of `linear`: with fewer, threads share its columns, and so the weights
+FEW_ROWS = 16  # of `product_of_few`: with more, weights are best taken in large blocks
+FEW_PRODUCTS = 2**19  # multiplications of a block with few rows, where the BLAS has kernels for these
 
 
 def available_cores() -> int:
@@ -154,7 +155,7 @@ class CpuBackend(Backend):
         dtype = np.result_type(x, weight)
         if bias is not None and np.result_type(dtype, bias) != dtype:
             return super().linear(x, weight, bias, relu)
-        if len(x) < FEW_ROWS and self.threads is not None:
+        if len(x) < COLUMNS_BELOW and self.threads is not None:
             y = self.product_of_few(x, weight.T)
             if bias is not None:
                 y += bias
@@ -176,7 +177,7 @@ class CpuBackend(Backend):
 
     @property
     def few_rows(self) -> int:
-        return 16 if _has_small_kernels() else 0
+        return FEW_ROWS if _has_small_kernels() else 0
 
     def product_of_few(self, x: Array, w: Array, rows_at_a_time: int | None = None) -> Array:
         (rows, n_in), n_out = x.shape, w.shape[1]
@@ -577,7 +578,7 @@ def _weights_at_a_time(rows: int, weights: int, few_rows: int) -> int:
     """Weights of a block of `product_of_few`: what stays in a thread's cache, or suits small kernels."""
     if rows < few_rows:
         return min(2**17, FEW_PRODUCTS // (1 << (max(rows, 1) - 1).bit_length()))
-    if rows < 16:
+    if rows < FEW_ROWS:
         return 2**17
     return min(2**19, max(2**17, weights // 4))
 

@@ -86,7 +86,7 @@ class Launcher:
         """Wait for the end; gives the exit status of rank 0, or of the one that failed."""
         previous = {each: signal.signal(each, self._pass_on) for each in _handled()}
         try:
-            failure = self._watch() or self._last_words()
+            failure = self._watch() or self._ended_by_a_signal()
             if failure is None:
                 return self.workers[0].wait()
             if failure.reason is not None:
@@ -132,8 +132,8 @@ class Launcher:
             return self._end_of(gone[0])
         return next(filter(None, map(self.coordinator.lingers, there)), None)
 
-    def _last_words(self) -> Failure | None:
-        """All have gone, their work done: but one may have been ended before it could end."""
+    def _ended_by_a_signal(self) -> Failure | None:
+        """All have gone, their work done: but a signal may have ended one before it could end by itself."""
         ended = {rank: worker.wait() for rank, worker in self.workers.items()}
         return next((Failure(rank, died(status)) for rank, status in ended.items() if status < 0), None)
 
