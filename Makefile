@@ -50,7 +50,7 @@ parse: $(VENV)/.installed
 	echo "The teacher found the key in the garden ." | $(BIN)/python translate.py runs/parsing-tiny
 
 test: $(VENV)/.installed-test
-	$(BIN)/python -m pytest -m "not slow"
+	$(BIN)/python -m pytest -m "not slow" -n auto --dist worksteal
 
 prove: $(VENV)/.installed-test
 	$(BIN)/python -m pytest

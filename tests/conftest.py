@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -85,6 +86,21 @@ class Proof:
         self.examples += 1
         self.errors = self.errors.merge(errors)
 
+    def to_plain(self) -> dict[str, Any]:
+        """As strings and numbers, to be sent from process to process."""
+        return {
+            "names": {kind: sorted(names) for kind, names in self.names.items()},
+            "examples": self.examples,
+            "errors": list(self.errors),
+        }
+
+    def add_plain(self, other: dict[str, Any]) -> None:
+        """What another process has checked."""
+        for kind, names in other["names"].items():
+            self.names.setdefault(kind, set()).update(names)
+        self.examples += other["examples"]
+        self.errors = self.errors.merge(Errors(*other["errors"]))
+
     def __str__(self) -> str:
         counts = ", ".join(f"{len(names)} {kind}" for kind, names in sorted(self.names.items()))
         sources = zip(("differences", "complex steps", "plain compositions"), self.errors, strict=True)
@@ -98,6 +114,19 @@ _proof = Proof()
 @pytest.fixture(scope="session")
 def proof() -> Proof:
     return _proof
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """A process of several (`pytest -n`) hands over what it has checked."""
+    if hasattr(session.config, "workeroutput"):
+        session.config.workeroutput["proof"] = _proof.to_plain()
+
+
+@pytest.hookimpl(optionalhook=True)  # of pytest-xdist
+def pytest_testnodedown(node: Any) -> None:
+    """The process that sums up takes it."""
+    if "proof" in getattr(node, "workeroutput", {}):  # not there if the process has died
+        _proof.add_plain(node.workeroutput["proof"])
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
