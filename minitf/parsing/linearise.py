@@ -25,13 +25,19 @@ from minitf.parsing.trees import MAX_DEPTH, ROOT, Leaf, Node, Tree
 
 ANY_WORD = "XX"
 """The one tag of every word where the parts of speech are not to be learned, and of a word that has got none."""
-PUNCTUATION = {
-    **{word: word for word in (",", ":", ".", "``", "''", "-LRB-", "-RRB-")},
-    **dict.fromkeys(("?", "!"), "."),
-    **dict.fromkeys((";", "--", "..."), ":"),
+PUNCTUATION: dict[str, tuple[str, ...]] = {
+    ",": (",",),
+    ";": (":", ","),
+    **dict.fromkeys((":", "—"), (":", "SYM", "HYPH")),
+    **dict.fromkeys(("--", "..."), (":",)),
+    **dict.fromkeys((".", "?", "!"), (".", ":")),
+    **dict.fromkeys(("-LRB-", "-LSB-", "-LCB-", "[", "{"), ("-LRB-",)),
+    **dict.fromkeys(("-RRB-", "-RSB-", "-RCB-", "]", "}"), ("-RRB-",)),
+    **dict.fromkeys(("``", "“"), ("``",)),
+    **dict.fromkeys(("''", "”"), ("''",)),
 }
-"""Words that are no words, and their tags in a treebank."""
-PUNCTUATION_TAGS = frozenset(PUNCTUATION.values())
+"""Words that are no words, and the tags they have in treebanks, the usual one first."""
+PUNCTUATION_TAGS = frozenset((",", ":", ".", "``", "''", "-LRB-", "-RRB-"))
 
 PART = re.compile(r"\((?P<tag>[^\s()]+)\)|\((?P<opens>[^\s()]+)|\)(?P<closes>[^\s()]*)|(?P<text>[^()]+|\()", re.ASCII)
 
@@ -139,14 +145,16 @@ def tell_punctuation(tree: Tree, repairs: Repairs) -> Tree:
 
 def untold_tag(word: str) -> str:
     """The tag of a word whose tag is not said. EVALB takes a sentence for another one if punctuation is no such."""
-    return PUNCTUATION.get(word, ANY_WORD)
+    return PUNCTUATION.get(word, (ANY_WORD,))[0]
 
 
 def _is_mistagged(word: str, tag: str) -> bool:
-    """Does one of the two say that this is punctuation, and the other that it is not?"""
-    if tag in PUNCTUATION_TAGS:
-        return any(letter.isalnum() for letter in word)  # there is more punctuation than in the list
-    return word in PUNCTUATION
+    """Can the word not have this tag, as one of them says punctuation and the other says none, or another mark?"""
+    if word in PUNCTUATION:
+        return tag not in PUNCTUATION[word]
+    if any(letter.isalnum() for letter in word):
+        return tag in PUNCTUATION_TAGS
+    return tag in (",", ".")  # a dash may be tagged as a colon, an apostrophe as a quotation mark
 
 
 @dataclass

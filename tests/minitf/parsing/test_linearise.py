@@ -131,7 +131,9 @@ def test_each_repair(tokens, words, expected, repairs):
         ("(TOP (S (NN a) (. .)))", None, 0),
         ("(TOP (S (NP (. spade)) (NN .)))", "(TOP (S (NP (XX spade)) (. .)))", 2),
         ("(TOP (S (NN ?) (NN ;) (NN -LRB-)))", "(TOP (S (. ?) (: ;) (-LRB- -LRB-)))", 3),
-        ("(TOP (: .) (: -) (NN -) ('' '))", None, 0),  # other punctuation, and what may be either
+        ("(TOP (: .) (: -) (NN -) ('' ') (SYM :) (, ;))", None, 0),  # other punctuation, and what may be either
+        ("(TOP (S (-RRB- ,) (, :) (: ]) (NN “)))", "(TOP (S (, ,) (: :) (-RRB- ]) (`` “)))", 4),  # another mark's
+        ("(TOP (S (, -) (. /) (SYM =)))", "(TOP (S (XX -) (XX /) (SYM =)))", 2),
     ],
 )
 def test_words_are_not_tagged_as_punctuation_nor_punctuation_as_words(tree, expected, count):
