@@ -9,7 +9,7 @@ paper's. Each row changes it as the paper's row changes the paper's: the same nu
 the same fractions of layers and widths. As in section 6.2, figures are taken on the validation text, without averaging
 checkpoints, with a beam of 4 and α = 0.6; but at the best validation, as 29,000 pairs are soon learned by heart.
 
-A row is 3,000 updates of up to 1,024 tokens a side, six to seven passes over the text: a quarter of an hour of one core.
+A row is 3,000 updates of up to 1,024 tokens a side, six to seven passes over the text: some 15 minutes of one core.
 Two commands with half of the rows and --threads 1 each are done sooner than one with two threads; a third, without
 --rows, then makes the whole table.
 

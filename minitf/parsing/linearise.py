@@ -95,7 +95,7 @@ class Repairs:
     empty: int = 0  # constituents without a word: left out
     too_deep: int = 0  # constituents nested deeper than any tree here: left out, what is in them stays
     mistagged: int = 0  # words with the tag of punctuation, and the reverse: tagged as if nothing had been said
-    missing_tags: int = 0  # words for which there was no tag: put at the end of the outermost constituent
+    missing_tags: int = 0  # words for which there was no tag: put beside the word before; last ones outermost
     surplus_tags: int = 0  # tags for which there was no word: left out
 
     def __bool__(self) -> bool:
@@ -119,11 +119,44 @@ def delinearise(tokens: Iterable[str], words: Sequence[str]) -> tuple[Tree, Repa
     """
     if not words:
         raise UserError("a tree needs at least one word")
-    builder = _Builder(words)
-    for token in tokens:
-        for part in PART.finditer(token):
-            builder.take(part)
+    found = [part for token in tokens for part in PART.finditer(token)]
+    builder = _Builder(words, place_tags([part["tag"] for part in found if part["tag"] is not None], words))
+    for part in found:
+        builder.take(part)
     return builder.finish()
+
+
+def place_tags(tags: Sequence[str], words: Sequence[str]) -> list[int | None]:
+    """For each tag, the number of its word, or None for a surplus one.
+
+    The k-th tag belongs to the k-th word. Where there are more of one than of the other, the parser has lost count
+    somewhere, and all that comes after would be tags of the words beside. Punctuation tells where: these are the places
+    of the least edit distance between tags and words, where leaving out either costs 1, and a tag that its word cannot
+    have 2. Of equal ones, that in which what is left out comes last.
+    """
+    if len(tags) == len(words):
+        return list(range(len(words)))
+    distance = [list(range(len(words), -1, -1))]  # [tags from the k-th on][words from the i-th on], k downwards
+    for tag in reversed(tags):
+        below = distance[-1]
+        row = [below[-1] + 1]
+        for i in range(len(words) - 1, -1, -1):
+            row.append(min(below[i + 1] + 2 * is_mistagged(words[i], tag), below[i] + 1, row[-1] + 1))
+        distance.append(row[::-1])
+    distance.reverse()
+    found: list[int | None] = []
+    word = 0
+    for tag, here, below in zip(tags, distance, distance[1:], strict=False):
+        while True:
+            if word < len(words) and here[word] == below[word + 1] + 2 * is_mistagged(words[word], tag):
+                found.append(word)
+                word += 1
+                break
+            if here[word] == below[word] + 1:
+                found.append(None)
+                break
+            word += 1  # it has no tag
+    return found
 
 
 def tell_punctuation(tree: Tree, repairs: Repairs) -> Tree:
@@ -135,7 +168,7 @@ def tell_punctuation(tree: Tree, repairs: Repairs) -> Tree:
     for child in tree.children:
         if isinstance(child, Tree):
             children.append(tell_punctuation(child, repairs))
-        elif _is_mistagged(child.word, child.tag):
+        elif is_mistagged(child.word, child.tag):
             repairs.mistagged += 1
             children.append(Leaf(untold_tag(child.word), child.word))
         else:
@@ -148,7 +181,7 @@ def untold_tag(word: str) -> str:
     return PUNCTUATION.get(word, (ANY_WORD,))[0]
 
 
-def _is_mistagged(word: str, tag: str) -> bool:
+def is_mistagged(word: str, tag: str) -> bool:
     """Can the word not have this tag, as one of them says punctuation and the other says none, or another mark?"""
     if word in PUNCTUATION:
         return tag not in PUNCTUATION[word]
@@ -166,8 +199,11 @@ class _Open:
 
 
 class _Builder:
-    def __init__(self, words: Sequence[str]):
+    def __init__(self, words: Sequence[str], places: Sequence[int | None]):
         self.words = words
+        self.places = iter(places)  # of the tags to come
+        self.tagged = {place for place in places if place is not None}
+        self.last = max(self.tagged, default=-1)
         self.used = 0
         self.stack = [_Open(ROOT)]
         self.repairs = Repairs()
@@ -183,12 +219,26 @@ class _Builder:
             self.repairs.no_brackets += 1
 
     def leaf(self, tag: str) -> None:
-        """Hang the next word under the innermost constituent."""
-        if self.used == len(self.words):
+        """Hang the word of the next tag under the innermost constituent, with those beside it that have none."""
+        place = next(self.places)
+        if place is None:
             self.repairs.surplus_tags += 1
             return
+        while self.used < place:
+            self.hang_untagged()
+        self.hang(tag)
+        while self.used < self.last and self.used not in self.tagged:
+            self.hang_untagged()
+
+    def hang(self, tag: str) -> None:
+        """The next word becomes a leaf of the innermost constituent."""
         self.stack[-1].children.append(Leaf(tag, self.words[self.used]))
         self.used += 1
+
+    def hang_untagged(self) -> None:
+        """Likewise, for want of a tag of its own."""
+        self.repairs.missing_tags += 1
+        self.hang(untold_tag(self.words[self.used]))
 
     def close(self, label: str) -> None:
         """Close the innermost constituent of that label, with all within it; failing one, or a label, the innermost."""

@@ -2,6 +2,7 @@
 
 import os
 import re
+from itertools import combinations
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from minitf.errors import UserError
-from minitf.parsing.linearise import Repairs, delinearise, linearise, parts, tell_punctuation
+from minitf.parsing.linearise import (
+    Repairs,
+    delinearise,
+    is_mistagged,
+    linearise,
+    parts,
+    place_tags,
+    tell_punctuation,
+)
 from minitf.parsing.trees import MAX_DEPTH, Tree, clean, read_trees, trees_of
 from tests.minitf.parsing.strategies import TOKENS, TREES, WORDS
 
@@ -97,6 +106,33 @@ def test_a_single_slip_is_counted_and_mended(made, data):
     assert found.words() == made.words()
 
 
+@settings(deadline=None)
+@given(
+    st.lists(st.sampled_from(["NN", ",", ".", ":"]), max_size=7),
+    st.lists(st.sampled_from(["a", ",", ".", ";"]), max_size=7),
+)
+def test_no_other_places_of_the_tags_are_nearer(tags, words):
+    def cost(places):
+        """Of an increasing sequence of places, as the docstring defines it."""
+        pairs = [(tag, words[place]) for tag, place in zip(tags, places, strict=True) if place is not None]
+        return len(tags) + len(words) - 2 * len(pairs) + 2 * sum(is_mistagged(word, tag) for tag, word in pairs)
+
+    found = place_tags(tags, words)
+    used = [place for place in found if place is not None]
+    assert used == sorted(set(used))
+    if len(tags) == len(words):
+        assert found == list(range(len(words)))
+        return
+    choices = (
+        (chosen, places)
+        for count in range(min(len(tags), len(words)) + 1)
+        for chosen in combinations(range(len(tags)), count)
+        for places in combinations(range(len(words)), count)
+    )
+    every = ([dict(zip(chosen, places, strict=True)).get(k) for k in range(len(tags))] for chosen, places in choices)
+    assert cost(found) == min(map(cost, every))
+
+
 @pytest.mark.parametrize(
     ("tokens", "words", "expected", "repairs"),
     [
@@ -112,6 +148,26 @@ def test_a_single_slip_is_counted_and_mended(made, data):
         ("(S (NN) )S", "a b .", "(TOP (S (NN a) (XX b) (. .)))", Repairs(missing_tags=2)),
         ("(S (NN) )S (NN)", "a b c", "(TOP (S (NN a)) (NN b) (XX c))", Repairs(missing_tags=1)),
         ("(S (NN) (NN) )S (X (NN) )X", "a", "(TOP (S (NN a)))", Repairs(surplus_tags=2, empty=1)),
+        # punctuation tells where the count was lost
+        (
+            "(S(NP(DT)) (,) (VB) (.))",
+            "a b , c .",
+            "(TOP (S (NP (DT a) (XX b)) (, ,) (VB c) (. .)))",
+            Repairs(missing_tags=1),
+        ),
+        (
+            "(S(NP(DT) (NN)) (,) (VB) (.))",
+            "a , c .",
+            "(TOP (S (NP (DT a)) (, ,) (VB c) (. .)))",
+            Repairs(surplus_tags=1),
+        ),
+        (
+            "(S(-LRB-) (NN) (-RRB-))",
+            "a -LRB- b -RRB- c",
+            "(TOP (S (XX a) (-LRB- -LRB-) (NN b) (-RRB- -RRB-) (XX c)))",
+            Repairs(missing_tags=2),
+        ),
+        ("(S (NN) (.) )S", ". a .", "(TOP (S (. .) (NN a) (. .)))", Repairs(missing_tags=1)),
         ("(S the (NN) ( )S", "a", "(TOP (S (NN a)))", Repairs(no_brackets=2)),
         ("(Sthe(NN)) ⁇", "a", "(TOP (Sthe (NN a)))", Repairs(no_brackets=1)),
         ("", "a b", "(TOP (XX a) (XX b))", Repairs(missing_tags=2)),
