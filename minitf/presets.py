@@ -315,7 +315,7 @@ _PARSING_TINY = replace(
     vocab_size=1_200,
     # small updates learn most from few tokens; normalising first, at a higher rate, soonest learns which word is next
     max_tokens_per_batch=1_024,
-    max_steps=1_300,
+    max_steps=1_250,
     valid_every=200,
     log_every=20,
     save_every=40,
