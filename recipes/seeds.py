@@ -4,7 +4,8 @@
     python recipes/seeds.py --seeds 1 2 3 --output runs/tiny --preset multi30k-transformer-tiny
 
 One run of 1,000 test sentences moves by about half a point with the seed, so one score says little. Further flags go to
-train.py, for every seed. Runs that are done are not trained again, one that was interrupted goes on.
+train.py, for every seed. Runs that are done are not trained again, one that was interrupted goes on. With --jobs, as
+many seeds at once share the cores.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 
 import resumable  # first: it finds minitf without an installation
@@ -26,16 +28,17 @@ def main(argv: Sequence[str]) -> int:
     )
     parser.add_argument("--seeds", nargs="+", type=int, default=[1, 2, 3], metavar="N", help="default: 1 2 3")
     parser.add_argument("--output", type=Path, required=True, help="folder for the runs, seed-1 and so on")
+    parser.add_argument("--jobs", type=int, default=1, metavar="N", help="seeds to train at once; default: 1")
     args, flags = parser.parse_known_args(argv)
+    runs = {args.output / f"seed-{seed}": [*flags, "--seed", str(seed)] for seed in args.seeds}
     scores = []
-    for seed in args.seeds:
-        run = args.output / f"seed-{seed}"
-        resumable.train(run, [*flags, "--seed", str(seed)])
-        final = resumable.final_score(run)
-        assert final is not None  # or `train` had failed
-        scores.append(final["bleu"])
-        print(f"seed {seed}: BLEU {scores[-1]:.2f} after {final['step']:,} updates and "
-              f"{resumable.minutes(run):.1f} minutes ({final['signature']})", flush=True)  # fmt: skip
+    with closing(resumable.train_all(runs, args.jobs)) as done:
+        for run in done:
+            final = resumable.final_score(run)
+            assert final is not None  # or `train` had failed
+            scores.append(final["bleu"])
+            print(f"{run.name.replace('-', ' ')}: BLEU {scores[-1]:.2f} after {final['step']:,} updates and "
+                  f"{resumable.minutes(run):.1f} minutes ({final['signature']})", flush=True)  # fmt: skip
     mean = sum(scores) / len(scores)
     print(f"mean of {len(scores)}: {mean:.2f}, from {min(scores):.2f} to {max(scores):.2f}")
     return 0

@@ -3,17 +3,22 @@
 import importlib.util
 import os
 import re
+import signal
 import subprocess
 import sys
+import threading
+import time
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 import train
+from autograd.backend.cpu import available_cores
 from minitf import training
 from minitf.cli import parse_train_args, run_command
 from minitf.config import load_config
+from minitf.errors import UserError
 from minitf.presets import NAMED
 from tests.minitf.data.test_datasets import NAMES
 from tests.torture.runs import FLAGS, write_corpus
@@ -129,3 +134,69 @@ def test_scores_of_several_seeds(tmp_path, capsys, monkeypatch):
 def test_a_row_that_is_not_there(capsys):
     assert run_command(small_table_3.main, ["--rows", "a-heads-2"]) == 2
     assert "error: there is no row 'a-heads-2'; choose some of base, a-heads-1" in capsys.readouterr().err
+
+
+def test_several_seeds_at_once(tmp_path, capsys):
+    """In processes of their own, as in a terminal; what they come to is what they come to one by one."""
+    flags = [*write_corpus(tmp_path), *FLAGS, "--max-steps", "1", "--bleu-tokenize", "char", "--seeds", "3", "5", "4"]
+    for jobs in (2, 1):
+        assert run_command(seeds.main, ["--output", str(tmp_path / "together"), *flags, "--jobs", str(jobs)]) == 0
+    first, second = (
+        capture.split("mean of 3") for capture in re.split(r"(?<=\d)\n(?=seed 3)", capsys.readouterr().out)
+    )
+    assert first[0] == second[0]  # nothing was trained again
+    for seed in (3, 4, 5):
+        assert "held-out BLEU" in (tmp_path / "together" / f"seed-{seed}.log").read_text()
+        config = load_config(tmp_path / "together" / f"seed-{seed}" / "config.json")
+        assert (config.seed, config.threads) == (seed, max(1, available_cores() // 2))
+
+
+WAITS = """
+import signal, sys, time
+from pathlib import Path
+output = Path(sys.argv[sys.argv.index("--output") + 1])
+signal.signal(signal.SIGINT, lambda *_: (output.with_suffix(".stopped").touch(), sys.exit(130)))
+print("here")
+output.with_suffix(".begun").touch()
+if "fail" in sys.argv:
+    while len(list(output.parent.glob("*.begun"))) < 2:
+        time.sleep(0.01)
+    sys.exit("no disk")
+time.sleep(60)
+sys.exit("nobody has stopped it")
+"""
+
+
+@pytest.mark.parametrize("reason", ["failure", "interrupt", "termination"])
+def test_several_at_once_are_stopped_together(reason, tmp_path, monkeypatch, capsys):
+    """One fails, or Ctrl-C, or kill: those that run save and end, and nothing else is started."""
+    program = tmp_path / "waits.py"
+    program.write_text(WAITS)
+    monkeypatch.setattr(resumable, "PROGRAM", program)
+    runs = {tmp_path / "a": [], tmp_path / "b": ["fail"] if reason == "failure" else [], tmp_path / "c": []}
+    if reason != "failure":
+        number = signal.SIGINT if reason == "interrupt" else signal.SIGTERM
+
+        def stop():
+            while len(list(tmp_path.glob("*.begun"))) < 2:
+                time.sleep(0.01)
+            os.kill(os.getpid(), number)
+
+        threading.Thread(target=stop).start()
+    begun = time.monotonic()
+    status = run_command(lambda argv: list(resumable.train_all(runs, 2)) and None, [])
+    assert time.monotonic() - begun < 30
+    assert status == {"failure": 2, "interrupt": 130, "termination": 143}[reason]
+    assert not (tmp_path / "c.begun").exists()
+    assert (tmp_path / "a.stopped").exists()
+    said = capsys.readouterr().err
+    assert f"{tmp_path / 'a'}: training; what it says is in {tmp_path / 'a.log'}" in said
+    if reason == "failure":
+        assert f"{tmp_path / 'b'}: status 1; the reason is at the end of {tmp_path / 'b.log'}" in said
+        assert f"error: training {tmp_path / 'b'} ended with status 1" in said
+        assert (tmp_path / "b.log").read_text().endswith("no disk\n")
+
+
+def test_no_jobs():
+    with pytest.raises(UserError, match="jobs=0 would train nothing"):
+        list(resumable.train_all({}, 0))
