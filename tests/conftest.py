@@ -1,5 +1,6 @@
 """What tests of several rooms need: a complete run directory of a tiny model that has learned nothing."""
 
+import signal
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -66,6 +67,13 @@ def ground() -> Iterator[Ground]:
 def tiny_run(make_run: MakeRun) -> Path:
     """One such run, for tests that only read it."""
     return make_run()
+
+
+def pytest_configure() -> None:
+    """Programs under test inherit which signals are ignored: under nohup, or behind `&` in a script, some are."""
+    for number, usual in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
+        if signal.getsignal(number) == signal.SIG_IGN:
+            signal.signal(number, usual)
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
