@@ -181,6 +181,7 @@ def test_a_text_that_was_changed_is_named(here, tmp_path):
         (tar({"de-en/train.tags.de-en.de": "a\nb\n", "de-en/train.tags.de-en.en": "a\n"}), "2 lines on one side but 1"),
         (tar({"../../de-en/train.tags.de-en.de": "a\n"}), "has no de-en/train.tags.de-en.de"),
     ],
+    ids=["none", "another", "cut short", "not aligned", "elsewhere"],
 )
 def test_an_archive_that_is_not_what_it_should_be(here, tmp_path, content, message):
     here.files["/de-en.tgz"] = content
