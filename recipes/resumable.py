@@ -118,6 +118,8 @@ class Together:
     def stop(self) -> None:
         """Let all that run finish their step, save and end; nothing else is started."""
         with self.lock:
+            if self.stopped:
+                return  # told twice, they would stop at once, without saving
             self.stopped = True
             for process in self.running:
                 process.send_signal(signal.SIGINT)

@@ -9,7 +9,7 @@ paper's. Each row changes it as the paper's row changes the paper's: the same nu
 the same fractions of layers and widths. As in section 6.2, figures are taken on the validation text, without averaging
 checkpoints, with a beam of 4 and α = 0.6; but at the best validation, as 29,000 pairs are soon learned by heart.
 
-A row is 3,000 updates of up to 1,024 tokens a side, six to seven passes over the text: some 15 minutes of one core.
+A row is 3,000 updates of up to 1,024 tokens a side, six to seven passes over the text: 15 to 20 minutes of one core.
 With --jobs, as many rows at once share the cores, which is faster for models so small: give the number of cores.
 
 Rows that are done are not trained again, one that was interrupted goes on; the table is written after each row. Flags

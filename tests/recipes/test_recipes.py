@@ -155,7 +155,15 @@ WAITS = """
 import signal, sys, time
 from pathlib import Path
 output = Path(sys.argv[sys.argv.index("--output") + 1])
-signal.signal(signal.SIGINT, lambda *_: (output.with_suffix(".stopped").touch(), sys.exit(130)))
+
+def stop(*_):
+    assert not output.with_suffix(".stopped").exists(), "told twice"
+    output.with_suffix(".stopped").touch()
+    if output.name == "a":
+        time.sleep(0.5)  # until the other has ended
+    sys.exit(130)
+
+signal.signal(signal.SIGINT, stop)
 print("here")
 output.with_suffix(".begun").touch()
 if "fail" in sys.argv:
@@ -189,6 +197,7 @@ def test_several_at_once_are_stopped_together(reason, tmp_path, monkeypatch, cap
     assert status == {"failure": 2, "interrupt": 130, "termination": 143}[reason]
     assert not (tmp_path / "c.begun").exists()
     assert (tmp_path / "a.stopped").exists()
+    assert "told twice" not in (tmp_path / "a.log").read_text()
     said = capsys.readouterr().err
     assert f"{tmp_path / 'a'}: training; what it says is in {tmp_path / 'a.log'}" in said
     if reason == "failure":
