@@ -94,7 +94,7 @@ class Repairs:
     unclosed: int = 0  # constituents that had no closing bracket: closed with the one around them, or at the end
     empty: int = 0  # constituents without a word: left out
     too_deep: int = 0  # constituents nested deeper than any tree here: left out, what is in them stays
-    mistagged: int = 0  # words with the tag of punctuation, and the reverse: tagged as if nothing had been said
+    mistagged: int = 0  # words with the tag of punctuation, punctuation with another: tagged as if nothing was said
     missing_tags: int = 0  # words for which there was no tag: put beside the word before; last ones outermost
     surplus_tags: int = 0  # tags for which there was no word: left out
 
@@ -160,7 +160,7 @@ def place_tags(tags: Sequence[str], words: Sequence[str]) -> list[int | None]:
 
 
 def tell_punctuation(tree: Tree, repairs: Repairs) -> Tree:
-    """The tree with another tag for every word that is tagged as punctuation and is none, or the reverse.
+    """The tree with another tag for every word that is tagged as punctuation, and every mark tagged as what it is not.
 
     A treebank may do so once in a while; where a parser does, it has lost count of the words.
     """

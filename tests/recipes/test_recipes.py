@@ -206,6 +206,18 @@ def test_several_at_once_are_stopped_together(reason, tmp_path, monkeypatch, cap
         assert (tmp_path / "b.log").read_text().endswith("no disk\n")
 
 
+@pytest.mark.parametrize(("own", "expected"), [([], 3), (["--threads", "5"], 5), (["--threads=5"], 5)])
+def test_several_at_once_share_the_cores_unless_told_otherwise(own, expected, tmp_path, monkeypatch):
+    program = tmp_path / "says.py"
+    program.write_text("import sys\nprint(*sys.argv[1:])\n")
+    monkeypatch.setattr(resumable, "PROGRAM", program)
+    monkeypatch.setattr(resumable, "available_cores", lambda: 7)
+    runs = {tmp_path / "a": own, tmp_path / "b": own}
+    assert list(resumable.train_all(runs, 2)) == list(runs)
+    said = (tmp_path / "a.log").read_text().replace("=", " ").split()
+    assert said == ["--threads", str(expected), "--output", str(tmp_path / "a")]
+
+
 def test_no_jobs():
     with pytest.raises(UserError, match="jobs=0 would train nothing"):
         list(resumable.train_all({}, 0))
