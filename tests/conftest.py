@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from autograd import random
 from autograd.testing import Errors
 from minitf.checkpoint import CheckpointStore, with_prefix
 from minitf.config import PRESETS, RunConfig
@@ -25,6 +26,15 @@ SENTENCES = [
 ]
 
 MakeRun = Callable[..., Path]
+
+
+@pytest.fixture(autouse=True)
+def random_numbers_of_others() -> Iterator[None]:
+    """Leave this thread's random numbers as they were found, so that the order of the tests does not matter."""
+    state, first_row = random.get_state(), random.get_first_row()
+    yield
+    random.set_state(state)
+    random.set_first_row(first_row)
 
 
 @pytest.fixture(scope="session")

@@ -34,15 +34,6 @@ def expected_bits(seed, step, site, size):
     return result[:size]
 
 
-@pytest.fixture(autouse=True)
-def stream_of_others():
-    """Leave the stream of this thread as it was found."""
-    before = random.get_state()
-    yield
-    random.set_state(before)
-    random.set_first_row(0)
-
-
 # ---- The generator ----
 
 

@@ -10,14 +10,6 @@ from autograd import Tensor, random
 from minitf.layers import Dropout, Embedding, FeedForward, Initializer, LayerNorm, Linear, Module, Parameter
 
 
-@pytest.fixture(autouse=True)
-def stream_of_others():
-    """Leave this thread's random numbers as they were found."""
-    before = random.get_state()
-    yield
-    random.set_state(before)
-
-
 def parameter(*values):
     return Parameter(np.array(values, np.float64))
 

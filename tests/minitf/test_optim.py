@@ -18,14 +18,6 @@ from minitf.transformer import Transformer
 PAPER = OptimizerConfig()
 
 
-@pytest.fixture(autouse=True)
-def stream_of_others():
-    """Leave this thread's random numbers as they were found."""
-    before = random.get_state()
-    yield
-    random.set_state(before)
-
-
 # ---- The schedule (section 5.3) ----
 
 

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 import autograd as ag
-from autograd import random
 from minitf.config import PRESETS
 from minitf.data.vocabulary import BOS, EOS, PAD
 from minitf.layers import Initializer, Parameter
@@ -15,14 +14,6 @@ from minitf.transformer import Transformer
 
 BASE = PRESETS["base"].model
 SMALL = replace(BASE, vocab_size=17, layers=2, d_model=32, heads=8, d_ff=64, max_positions=9)
-
-
-@pytest.fixture(autouse=True)
-def stream_of_others():
-    """Leave this thread's random numbers as they were found."""
-    before = random.get_state()
-    yield
-    random.set_state(before)
 
 
 # ---- The parameter column ----

@@ -28,14 +28,6 @@ VARIANTS = {
 every_variant = pytest.mark.parametrize("changes", VARIANTS.values(), ids=VARIANTS.keys())
 
 
-@pytest.fixture(autouse=True)
-def stream_of_others():
-    """Leave this thread's random numbers as they were found."""
-    before = random.get_state()
-    yield
-    random.set_state(before)
-
-
 def model_with(changes=None, seed=0, dtype=np.float64, **more):
     """A model whose norms and biases do not stand at 1 and 0, which would hide mistakes."""
     model = Transformer(replace(SMALL, **(changes or {}), **more), seed=seed, dtype=dtype)

@@ -36,9 +36,7 @@ def threads(request, monkeypatch):
     if request.param is not None:
         monkeypatch.setattr(CPU, "threads", request.param)
         monkeypatch.setattr(CPU, "_pool", ThreadPoolExecutor(request.param - 1))
-    before = random.get_state()
-    yield request.param
-    random.set_state(before)
+    return request.param
 
 
 def close(y, expected, tolerance=1e-12):

@@ -14,14 +14,6 @@ def normal(shape, seed=0, dtype=np.float64):
     return np.random.default_rng(seed).standard_normal(shape).astype(dtype)
 
 
-@pytest.fixture(autouse=True)
-def stream_of_others():
-    """Leave this thread's random numbers as they were found."""
-    before = random.get_state()
-    yield
-    random.set_state(before)
-
-
 def with_masks(function, state=(7, 3, 0)):
     """`function` with the same masks at every call."""
 
