@@ -72,8 +72,9 @@ def atomic_write(path: Path, action: str = "", kind: type[UserError] = UserError
     action = action or f"write {path}"
     # 50 characters of at most 4 bytes: a name may have 255 bytes
     temporary = path.with_name(f".{path.name[:50]}.{os.urandom(4).hex()}.partial")
-    file = io.BufferedWriter(ReportingFile(temporary, action, kind), BUFFER_BYTES)
-    try:
+    file = None
+    try:  # from before the file is there: an interrupt may come before we hold it
+        file = io.BufferedWriter(ReportingFile(temporary, action, kind), BUFFER_BYTES)
         yield file
         file.flush()
         with os_errors_explained(action, kind):
@@ -84,7 +85,8 @@ def atomic_write(path: Path, action: str = "", kind: type[UserError] = UserError
             os.replace(temporary, path)
     except BaseException:  # an interrupt must not leave half a file either
         with suppress(OSError, UserError):  # the error that brought us here is the one to report
-            file.close()
+            if file is not None:
+                file.close()
         with suppress(OSError):
             temporary.unlink(missing_ok=True)
         raise

@@ -1,6 +1,8 @@
 """Whole files or none, strict JSON, and system errors in words."""
 
 import errno
+import inspect
+import itertools
 import os
 import resource
 import signal
@@ -41,6 +43,60 @@ def test_an_error_leaves_the_old_file_and_nothing_else(tmp_path, error):
         write()
     assert path.read_bytes() == b"old"
     assert names(tmp_path) == ["a"]
+
+
+class InterruptAt:
+    """Inside its `with` block, Ctrl-C at the n-th place: a line of files.py or contextlib.py, or the return of one.
+
+    A generator that yields is none of these places, as Python looks for signals only after that.
+    """
+
+    def __init__(self, number):
+        self.left = number
+
+    def __enter__(self):
+        self._previous = sys.gettrace()
+        sys.settrace(self._trace)
+        return self
+
+    def __exit__(self, *_):
+        sys.settrace(self._previous)
+
+    def _trace(self, frame, event, _):
+        if os.path.basename(frame.f_code.co_filename) not in ("files.py", "contextlib.py"):
+            return None
+        yields = event == "return" and frame.f_code.co_flags & inspect.CO_GENERATOR
+        if event in ("line", "return") and not yields:
+            self.left -= 1
+            if not self.left:
+                raise KeyboardInterrupt
+        return self._trace
+
+
+@pytest.mark.filterwarnings("ignore:unclosed file:ResourceWarning")  # by Python, if interrupted before we hold it
+def test_an_interrupt_anywhere_leaves_the_old_file_or_the_new_one_and_nothing_else(tmp_path):
+    path = tmp_path / "a"
+    found = []
+
+    def write():
+        with atomic_write(path) as file:
+            file.write(b"new")
+
+    for number in itertools.count(1):
+        path.write_bytes(b"old")
+        try:
+            with InterruptAt(number) as interrupt:
+                write()
+        except KeyboardInterrupt:
+            pass
+        assert names(tmp_path) == ["a"], f"interrupted at place {number}"
+        found.append(path.read_bytes())
+        if interrupt.left > 0:
+            break
+    renamed = found.index(b"new")
+    assert 50 < renamed < number  # between: what follows the renaming
+    assert set(found[:renamed]) == {b"old"}
+    assert set(found[renamed:]) == {b"new"}
 
 
 @pytest.mark.parametrize("step", ["fsync", "replace"])
