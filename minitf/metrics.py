@@ -55,11 +55,17 @@ class ChrfScore:
 
 
 def bleu(
-    hypotheses: Sequence[str], references: Sequence[str], *, lowercase: bool = False, tokenize: str = "13a"
+    hypotheses: Sequence[str],
+    references: Sequence[str],
+    *,
+    lowercase: bool = False,
+    tokenize: str = "13a",
+    force: bool = False,
 ) -> BleuScore:
     """Corpus BLEU of detokenized text, one reference a line.
 
     tokenize: "13a" splits as the WMT scorer does; "none" is for text that has been tokenized already.
+    force:    no warning that the lines look tokenized, for a caller that tells it itself
     Raises:   UserError where the numbers of lines differ, there are none, or the tokenizer is not known
     """
     check_lines(hypotheses, references)
@@ -69,7 +75,7 @@ def bleu(
         from sacrebleu.metrics.bleu import BLEU  # heavy to import, and needed only here
 
     # force: no warning that lines end in a separate full stop; whoever asks for "none" has tokenized text.
-    metric = BLEU(lowercase=lowercase, tokenize=tokenize, force=tokenize == "none")
+    metric = BLEU(lowercase=lowercase, tokenize=tokenize, force=force or tokenize == "none")
     result = metric.corpus_score(list(hypotheses), [list(references)])
     return BleuScore(
         score=result.score,

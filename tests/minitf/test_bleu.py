@@ -171,6 +171,11 @@ def test_text_that_has_been_tokenized_is_seen():
     assert ["*" in line for line in lines[1:8]] == [True] * 4 + [False] * 2 + [True]
 
 
+def test_that_text_is_tokenized_is_told_by_the_card_alone(caplog):
+    bleu_card(["a b c d ."] * 200, ["a b c d ."] * 200, resamples=2)
+    assert caplog.records == []
+
+
 def test_what_cannot_be_scored(files, tmp_path, capsys):
     (tmp_path / "short").write_text("one line\n")
     assert run_command(main, [files[0], str(tmp_path / "short")]) == 2
