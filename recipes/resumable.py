@@ -65,6 +65,13 @@ def train_all(runs: Mapping[Path, list[str]], jobs: int = 1) -> Iterator[Path]:
         pool.shutdown(cancel_futures=True)
 
 
+def seeded(flags: list[str], seed: int) -> list[str]:
+    """The flags of a run of this seed.  Raises: UserError where they name one themselves"""
+    if any(flag.split("=")[0] == "--seed" for flag in flags):
+        raise UserError("--seed is of one run; give --seeds, with as many as you like")
+    return [*flags, "--seed", str(seed)]
+
+
 def train(run: Path, flags: list[str], call: Callable[[list[str]], int] | None = None) -> None:
     """Start the run, or go on with it; nothing happens to one that is done.
 

@@ -30,7 +30,7 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument("--output", type=Path, required=True, help="folder for the runs, seed-1 and so on")
     parser.add_argument("--jobs", type=int, default=1, metavar="N", help="seeds to train at once; default: 1")
     args, flags = parser.parse_known_args(argv)
-    runs = {args.output / f"seed-{seed}": [*flags, "--seed", str(seed)] for seed in args.seeds}
+    runs = {args.output / f"seed-{seed}": resumable.seeded(flags, seed) for seed in args.seeds}
     scores = []
     with closing(resumable.train_all(runs, args.jobs)) as done:
         for run in done:

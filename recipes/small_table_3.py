@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Table 3 in small: the paper's variations of a base model, each trained on Multi30k, in one table.
 
-    python recipes/small_table_3.py --output runs/small-table-3
+    python recipes/small_table_3.py --output runs/small-table-3 --jobs 2
+    python recipes/small_table_3.py --output runs/small-table-3 --rows base a-heads-1 --seeds 1 2 3
     python recipes/small_table_3.py --output runs/small-table-3 --rows base a-heads-1 --max-steps 100 --threads 2
 
 The base model has 3 + 3 layers, d_model 128, d_ff 512 and 8 heads: half the layers and a quarter of the widths of the
@@ -9,8 +10,9 @@ paper's. Each row changes it as the paper's row changes the paper's: the same nu
 the same fractions of layers and widths. As in section 6.2, figures are taken on the validation text, without averaging
 checkpoints, with a beam of 4 and α = 0.6; but at the best validation, as 29,000 pairs are soon learned by heart.
 
-A row is 3,000 updates of up to 1,024 tokens a side, six to seven passes over the text: 15 to 20 minutes of one core.
-With --jobs, as many rows at once share the cores, which is faster for models so small: give the number of cores.
+A row is 3,000 updates of up to 1,024 tokens a side, six to seven passes over the text: 6 minutes of one core that has
+AVX-512, up to 20 of an older one. With --jobs, as many rows at once share the cores, which is faster for models so
+small: give the number of cores. With several --seeds, the figures are means over them.
 
 Rows that are done are not trained again, one that was interrupted goes on; the table is written after each row. Flags
 that are not listed here go to train.py, for every row.
@@ -24,6 +26,7 @@ from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import mean
 from typing import Any
 
 import resumable  # first: it finds minitf without an installation
@@ -65,10 +68,10 @@ ROWS: dict[str, list[str]] = {
 
 @dataclass(frozen=True)
 class Result:
-    """A row that is done."""
+    """A row that is done, of one seed."""
 
     name: str
-    changes: str
+    seed: int
     parameters: int
     steps: int
     perplexity: float
@@ -83,21 +86,26 @@ def main(argv: Sequence[str]) -> int:
     )
     parser.add_argument("--output", type=Path, default=Path("runs/small-table-3"), help="folder for the runs")
     parser.add_argument("--rows", nargs="+", default=list(ROWS), metavar="ROW", help=f"some of: {' '.join(ROWS)}")
+    parser.add_argument("--seeds", nargs="+", type=int, default=[0], metavar="N", help="default: 0")
     parser.add_argument("--jobs", type=int, default=1, metavar="N", help="rows to train at once; default: 1")
     args, flags = parser.parse_known_args(argv)
     if unknown := sorted(set(args.rows) - set(ROWS)):
         raise UserError(f"there is no row {unknown[0]!r}; choose some of {', '.join(ROWS)}")
     results = []
-    runs = {args.output / name: [*BASE, *ROWS[name], *flags] for name in args.rows}
+    runs = {
+        args.output / f"seed-{seed}" / name: resumable.seeded([*BASE, *ROWS[name], *flags], seed)
+        for seed in args.seeds  # outside: a table of fewer seeds is whole before one of more is begun
+        for name in args.rows
+    }
     with closing(resumable.train_all(runs, args.jobs)) as done:
         for run in done:
-            results.append(measure(run.name, run))
+            results.append(measure(run))
             print(table(results), flush=True)
             write(args.output / "table.md", table(results))
     return 0
 
 
-def measure(name: str, run: Path) -> Result:
+def measure(run: Path) -> Result:
     """Perplexity and BLEU of the validation text at the best validation, by a beam of 4 with α = 0.6."""
     from minitf.checkpoint import CheckpointStore, load
     from minitf.data.datasets import find
@@ -121,8 +129,8 @@ def measure(name: str, run: Path) -> Result:
     score = bleu(translator.translate(sources, beam=4, alpha=0.6), references, tokenize=config.bleu_tokenize).score
     model: Any = translator.model
     return Result(
-        name=name,
-        changes=" ".join(ROWS[name]).replace("--model.", "").replace("--optimizer.", ""),
+        name=run.name,
+        seed=config.seed,
         parameters=model.parameter_count(),
         steps=max(record["step"] for record in read_log(directory.log_path)),
         perplexity=perplexity(best["valid_loss"]),
@@ -131,23 +139,41 @@ def measure(name: str, run: Path) -> Result:
     )
 
 
+COLUMNS = [
+    *("row", "change", "parameters", "updates", "PPL", "BLEU", "- base", "each seed", "minutes"),
+    *("the paper's parameters", "PPL", "BLEU", "- base"),
+]
+
+
 def table(results: Sequence[Result]) -> str:
-    """Markdown: each row's figures and how they differ from base, beside the paper's differences."""
+    """Markdown: each row's means over its seeds and how they differ from base, beside the paper's figures."""
     from minitf.presets import NAMED
 
-    lines = [
-        "| row | change | parameters | updates | PPL | BLEU | BLEU - base | the paper's | minutes |",
-        "|---|---|---|---|---|---|---|---|---|",
-    ]
-    base = next((each for each in results if each.name == "base"), None)
-    paper_base = NAMED["table3-base"].published.bleu or 0.0
-    for each in results:
-        paper = (NAMED[f"table3-{each.name}"].published.bleu or 0.0) - paper_base
-        difference = f"{each.bleu - base.bleu:+.2f}" if base else ""
-        lines.append(
-            f"| {each.name} | {each.changes or '-'} | {each.parameters:,} | {each.steps:,} | {each.perplexity:.2f} | "
-            f"{each.bleu:.2f} | {difference} | {paper:+.1f} | {each.minutes:.1f} |"
-        )
+    of_row: dict[str, list[Result]] = {}
+    for result in results:
+        of_row.setdefault(result.name, []).append(result)
+    base = {result.seed: result.bleu for result in of_row.get("base", [])}
+    paper_base = NAMED["table3-base"].published
+    lines = [f"| {' | '.join(COLUMNS)} |", "|---" * len(COLUMNS) + "|"]
+    for name, row in of_row.items():
+        differences = [result.bleu - base[result.seed] for result in row if result.seed in base]
+        paper = NAMED[f"table3-{name}"].published
+        cells = [
+            name,
+            " ".join(ROWS[name]).replace("--model.", "").replace("--optimizer.", "") or "-",
+            f"{row[0].parameters:,}",
+            f"{max(result.steps for result in row):,}",
+            f"{mean(result.perplexity for result in row):.2f}",
+            f"{mean(result.bleu for result in row):.2f}",
+            f"{mean(differences):+.2f}" if differences else "",
+            ", ".join(f"{result.bleu:.2f}" for result in row),
+            f"{mean(result.minutes for result in row):.1f}",
+            "" if paper.parameters_m is None else f"{paper.parameters_m} M",
+            f"{paper.perplexity}",
+            f"{paper.bleu}",
+            f"{(paper.bleu or 0.0) - (paper_base.bleu or 0.0):+.1f}",
+        ]
+        lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
 
 

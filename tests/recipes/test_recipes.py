@@ -112,10 +112,25 @@ def test_the_small_table_on_a_corpus_of_a_moment(tmp_path, capsys, monkeypatch):
     rows = [re.split(r" *\| *", line)[1:-1] for line in text.splitlines()[2:]]
     assert [row[0] for row in rows] == ["base", "d-smoothing-0.2"]
     assert [row[3] for row in rows] == ["4", "4"]
-    assert rows[1][7] == "-0.1"  # 25.7 - 25.8 in the paper
+    assert rows[1][9:] == ["", "5.47", "25.7", "-0.1"]  # 25.7 - 25.8 in the paper
     assert all(float(row[4]) > 1 for row in rows)
     assert run_command(small_table_3.main, command) == 0
     assert len(calls) == 3
+
+
+def test_the_small_tables_figures_are_means_over_seeds():
+    def result(name, seed, perplexity, bleu):
+        return small_table_3.Result(name, seed, 1_000, 30, perplexity, bleu, minutes=seed)
+
+    found = [result("base", 1, 8.0, 30.0), result("big", 1, 7.0, 33.0), result("base", 2, 9.0, 31.0)]
+    lines = small_table_3.table([*found, result("big", 2, 7.5, 33.5)]).splitlines()
+    assert len(lines) == 4
+    assert lines[2] == (
+        "| base | - | 1,000 | 30 | 8.50 | 30.50 | +0.00 | 30.00, 31.00 | 1.5 | 65 M | 4.92 | 25.8 | +0.0 |"
+    )
+    assert lines[3].endswith("| 1,000 | 30 | 7.25 | 33.25 | +2.75 | 33.00, 33.50 | 1.5 | 213 M | 4.33 | 26.4 | +0.6 |")
+    assert "| +3.00 | 33.00 |" in small_table_3.table(found).splitlines()[3]  # base under the same seed
+    assert "| 33.00 |  | 33.00 |" in small_table_3.table(found[1:2])
 
 
 def test_scores_of_several_seeds(tmp_path, capsys, monkeypatch):
@@ -134,6 +149,13 @@ def test_scores_of_several_seeds(tmp_path, capsys, monkeypatch):
 def test_a_row_that_is_not_there(capsys):
     assert run_command(small_table_3.main, ["--rows", "a-heads-2"]) == 2
     assert "error: there is no row 'a-heads-2'; choose some of base, a-heads-1" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("recipe", [small_table_3, seeds])
+@pytest.mark.parametrize("flag", [["--seed", "3"], ["--seed=3"]])
+def test_one_seed_among_the_flags_is_refused(recipe, flag, tmp_path, capsys):
+    assert run_command(recipe.main, ["--output", str(tmp_path), *flag]) == 2
+    assert "error: --seed is of one run; give --seeds" in capsys.readouterr().err
 
 
 def test_several_seeds_at_once(tmp_path, capsys):
