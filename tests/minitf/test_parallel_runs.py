@@ -21,9 +21,19 @@ from tests.torture.runs import write_corpus
 WORKER = Path(__file__).with_name("parallel_worker.py")
 ROOT = Path(__file__).parent.parent.parent
 MPIEXEC = shutil.which("mpiexec", path=os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")]))
-needs_mpi = pytest.mark.skipif(
-    find_spec("mpi4py") is None or MPIEXEC is None, reason="needs mpi4py and an MPI: pip install '.[mpi]' mpich"
-)
+
+
+def why_no_mpi():
+    """Why no job of mpiexec can run here; empty where it can."""
+    if MPIEXEC is None or find_spec("mpi4py") is None:
+        return "needs mpi4py and an MPI: pip install '.[mpi]' mpich"
+    # in a process of its own: the import begins MPI
+    done = subprocess.run([sys.executable, "-c", "import mpi4py.MPI"], capture_output=True, text=True, check=False)
+    said = done.stderr.strip().rpartition("\n")[2]
+    return f"mpi4py finds no MPI library: pip install mpich ({said})" if done.returncode else ""
+
+
+needs_mpi = pytest.mark.skipif(bool(WHY_NO_MPI := why_no_mpi()), reason=WHY_NO_MPI)
 
 # Updates of three batches: two processes and eight have rows of each, some of the eight none; three have whole batches.
 FLAGS = [
