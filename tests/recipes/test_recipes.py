@@ -116,6 +116,9 @@ def test_the_small_table_on_a_corpus_of_a_moment(tmp_path, capsys, monkeypatch):
     assert all(float(row[4]) > 1 for row in rows)
     assert run_command(small_table_3.main, command) == 0
     assert len(calls) == 3
+    assert run_command(small_table_3.main, ["--seeds", "0", "1", *command]) == 0  # the rows of seed 0 are there
+    assert [Path(call[-1]).parent.name for call in calls[3:]] == ["seed-1"] * 2
+    assert [small_table_3.measure(tmp_path / "out" / f"seed-{seed}" / "base").seed for seed in (0, 1)] == [0, 1]
 
 
 def test_the_small_tables_figures_are_means_over_seeds():
