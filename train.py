@@ -19,13 +19,13 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from minitf.signals import uninterrupted, without_traceback
+from minitf.system.signals import uninterrupted, without_traceback
 
 if __name__ == "__main__":
     without_traceback()  # before anything is imported that takes its time
 
-from minitf.cli import parse_train_args, run_command
-from minitf.devices import one_voice
+from minitf.app.cli import parse_train_args, run_command
+from minitf.config.devices import one_voice
 
 
 def main(argv: Sequence[str]) -> int:
@@ -34,12 +34,12 @@ def main(argv: Sequence[str]) -> int:
         config, resume = parse_train_args(argv)
 
     with uninterrupted():  # after the command line: `--help` and a wrong flag need none of it
+        from minitf.app.test_scores import report_held_out
         from minitf.parallel.join import join, run_as_job
-        from minitf.progress import Progress, Silence, say, silent
-        from minitf.report.held_out import report_held_out
         from minitf.report.run_report import RunReport
-        from minitf.signals import StopRequest
-        from minitf.training import open_run
+        from minitf.system.progress import Progress, Silence, say, silent
+        from minitf.system.signals import StopRequest
+        from minitf.training.run import open_run
 
     status = run_as_job(Path(__file__), argv, config)
     if status is not None:
@@ -74,10 +74,10 @@ def main(argv: Sequence[str]) -> int:
 def train(run, progress, stop, report) -> None:
     """The loop.  Raises: TrainingError where the loss or the gradient is no longer a number."""
     from autograd import random
-    from minitf import training
-    from minitf.optim import learning_rate
-    from minitf.parallel.update import next_batches, sum_update
-    from minitf.state import Interval
+    from minitf.training import run as training
+    from minitf.training.data_parallel import next_batches, sum_update
+    from minitf.training.optim import learning_rate
+    from minitf.training.state import Interval
 
     config, model, optimizer, state = run.config, run.model, run.optimizer, run.state
     clock = training.Clock(run)

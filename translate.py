@@ -20,18 +20,18 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, TextIO, cast
 
-from minitf.signals import uninterrupted, without_traceback
+from minitf.system.signals import uninterrupted, without_traceback
 
 if __name__ == "__main__":
     without_traceback()  # before anything is imported that takes its time
 
-from minitf.cli import parse_translate_args, run_command
+from minitf.app.cli import parse_translate_args, run_command
 from minitf.errors import UserError
 
 if TYPE_CHECKING:
     from minitf.config import TranslateConfig
-    from minitf.parsing.parser import Parser
-    from minitf.translator import Translator
+    from minitf.translation.parser import Parser
+    from minitf.translation.translator import Translator
 
 
 def main(argv: Sequence[str]) -> None:
@@ -39,10 +39,10 @@ def main(argv: Sequence[str]) -> None:
     config = parse_translate_args(argv)
 
     with uninterrupted():  # after the command line: `--help` and a wrong flag need none of it
-        from minitf.parsing.parser import Parser, as_learned
         from minitf.report.attention_writer import attention_writer
-        from minitf.training import set_up_computer
-        from minitf.translator import Translator
+        from minitf.training.run import set_up_computer
+        from minitf.translation.parser import Parser, as_learned
+        from minitf.translation.translator import Translator
 
     settings = settings_of(config)
     references = read_beside(config, config.reference)
@@ -107,7 +107,7 @@ def translated(
     settings: dict[str, Any],
 ) -> Written:
     """Translations of lines, or the scores of given ones."""
-    from minitf.report.translations import TranslationLines
+    from minitf.translation.formats import TranslationLines
 
     if given is None:
         results = translator.stream_nbest(lines, prefixes, n_best=config.nbest, must_wait=must_wait, **settings)
@@ -130,8 +130,8 @@ def parsed(
 
 def settings_of(config: TranslateConfig) -> dict[str, Any]:
     """The search that a command line asks for."""
-    from minitf.sampling import SamplingConfig
-    from minitf.search import PENALTIES
+    from minitf.decoding.sampling import SamplingConfig
+    from minitf.decoding.search import PENALTIES
 
     alpha, beta = (None, None) if config.penalty is None else PENALTIES[config.penalty]
     for name in ("temperature", "top_k", "top_p", "seed"):
@@ -255,7 +255,7 @@ def watch(
 
 def print_scores(hypotheses: list[str], references: list[str], tokenize: str, file: TextIO) -> None:
     """BLEU with its signature, chrF, and exact matches."""
-    from minitf.metrics import bleu, chrf, exact_match
+    from minitf.evaluation.metrics import bleu, chrf, exact_match
 
     print(bleu(hypotheses, references, tokenize=tokenize), file=file)
     print(chrf(hypotheses, references), file=file)

@@ -26,9 +26,9 @@ import autograd as ag
 from autograd import random
 from autograd.backend import get_backend
 from minitf.config import OptimizerConfig, TransformerConfig
-from minitf.data.vocabulary import PAD
-from minitf.optim import Adam
-from minitf.transformer import Transformer
+from minitf.config.special_tokens import PAD
+from minitf.model.transformer import Transformer
+from minitf.training.optim import Adam
 from workload import CONFIGS, FIELDS
 
 PEER_FLAGS = {"bf16": ["--amp", "bf16"], "tf32": ["--tf32"], "float32": []}

@@ -27,14 +27,14 @@ from autograd import random
 from minitf.config import PRESETS
 from minitf.data.batches import Batches
 from minitf.data.prepared import PreparedCorpus
-from minitf.optim import Adam
-from minitf.parallel.gradients import gradients_of
+from minitf.model.transformer import Transformer
+from minitf.parallel.buckets import gradients_of
 from minitf.parallel.group import Group
 from minitf.parallel.join import join
 from minitf.parallel.launch import launch
-from minitf.parallel.shares import share_of_update
-from minitf.training import batch_loss, set_up_computer
-from minitf.transformer import Transformer
+from minitf.training.optim import Adam
+from minitf.training.run import batch_loss, set_up_computer
+from minitf.training.shares import share_of_update
 
 MODEL = replace(PRESETS["small"].model, vocab_size=8_000)
 EMBEDDING_PARAMETERS = 37_000 * 512

@@ -22,10 +22,10 @@ import numpy as np
 import autograd as ag
 from autograd import random
 from minitf.config import OptimizerConfig, TransformerConfig
-from minitf.data.vocabulary import PAD
-from minitf.optim import Adam
-from minitf.training import set_up_computer
-from minitf.transformer import Transformer
+from minitf.config.special_tokens import PAD
+from minitf.model.transformer import Transformer
+from minitf.training.optim import Adam
+from minitf.training.run import set_up_computer
 from workload import add_arguments, chosen
 
 

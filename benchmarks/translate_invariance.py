@@ -16,8 +16,8 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # also without an installation
 
 from minitf.data.text import read_lines
-from minitf.training import set_up_computer
-from minitf.translator import Translator
+from minitf.training.run import set_up_computer
+from minitf.translation.translator import Translator
 
 
 def main() -> int:

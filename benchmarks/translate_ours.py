@@ -24,14 +24,14 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # also without 
 import numpy as np
 
 from benchmarks import workload
-from minitf.batched import BatchedModel
 from minitf.config import TransformerConfig
 from minitf.data.text import read_lines
-from minitf.inference import InferenceTransformer
-from minitf.search import BeamSearchConfig, beam_search
-from minitf.training import set_up_computer
-from minitf.transformer import Transformer
-from minitf.translator import Translator
+from minitf.decoding.batched import BatchedModel
+from minitf.decoding.decoder import InferenceTransformer
+from minitf.decoding.search import BeamSearchConfig, beam_search
+from minitf.model.transformer import Transformer
+from minitf.training.run import set_up_computer
+from minitf.translation.translator import Translator
 
 
 def main() -> None:

@@ -10,23 +10,23 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from minitf.config import OptimizerConfig, RunConfig, TransformerConfig
+    from minitf.decoding.search import BeamSearchConfig, beam_search, greedy_search
     from minitf.errors import UserError
-    from minitf.optim import Adam
-    from minitf.search import BeamSearchConfig, beam_search, greedy_search
-    from minitf.transformer import Transformer
-    from minitf.translator import Translator
+    from minitf.model.transformer import Transformer
+    from minitf.training.optim import Adam
+    from minitf.translation.translator import Translator
 
 _HOMES = {
-    "Adam": "minitf.optim",
-    "BeamSearchConfig": "minitf.search",
-    "OptimizerConfig": "minitf.config",
-    "RunConfig": "minitf.config",
-    "Transformer": "minitf.transformer",
-    "TransformerConfig": "minitf.config",
-    "Translator": "minitf.translator",
+    "Adam": "minitf.training.optim",
+    "BeamSearchConfig": "minitf.decoding.search",
+    "OptimizerConfig": "minitf.config.run",
+    "RunConfig": "minitf.config.run",
+    "Transformer": "minitf.model.transformer",
+    "TransformerConfig": "minitf.config.run",
+    "Translator": "minitf.translation.translator",
     "UserError": "minitf.errors",
-    "beam_search": "minitf.search",
-    "greedy_search": "minitf.search",
+    "beam_search": "minitf.decoding.search",
+    "greedy_search": "minitf.decoding.search",
 }
 
 __all__ = [

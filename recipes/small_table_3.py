@@ -31,7 +31,7 @@ from typing import Any
 
 import resumable  # first: it finds minitf without an installation
 
-from minitf.cli import run_command
+from minitf.app.cli import run_command
 from minitf.errors import UserError
 
 BASE = [
@@ -107,14 +107,14 @@ def main(argv: Sequence[str]) -> int:
 
 def measure(run: Path) -> Result:
     """Perplexity and BLEU of the validation text at the best validation, by a beam of 4 with α = 0.6."""
-    from minitf.checkpoint import CheckpointStore, load
     from minitf.data.datasets import find
     from minitf.data.text import read_lines
-    from minitf.metrics import bleu
-    from minitf.progress import say
-    from minitf.rundir import RunDirectory, read_log
-    from minitf.state import perplexity
-    from minitf.translator import Translator
+    from minitf.evaluation.metrics import bleu
+    from minitf.storage.checkpoint import CheckpointStore, load
+    from minitf.storage.run_directory import RunDirectory, read_log
+    from minitf.system.progress import say
+    from minitf.training.state import perplexity
+    from minitf.translation.translator import Translator
 
     directory = RunDirectory.open(run)
     config = directory.config()
@@ -147,7 +147,7 @@ COLUMNS = [
 
 def table(results: Sequence[Result]) -> str:
     """Markdown: each row's means over its seeds and how they differ from base, beside the paper's figures."""
-    from minitf.presets import NAMED
+    from minitf.config.presets import NAMED
 
     of_row: dict[str, list[Result]] = {}
     for result in results:

@@ -10,12 +10,12 @@ import pytest
 
 from autograd import random
 from autograd.testing import Errors
-from minitf.checkpoint import CheckpointStore, with_prefix
 from minitf.config import PRESETS, RunConfig
 from minitf.data.vocabulary import Vocabulary
-from minitf.rundir import RunDirectory
-from minitf.transformer import Transformer
-from tests.autograd.backend.emulation.device import why_no_gpu
+from minitf.model.transformer import Transformer
+from minitf.storage.checkpoint import CheckpointStore, with_prefix
+from minitf.storage.run_directory import RunDirectory
+from tests.emulation.device import why_no_gpu
 from tests.torture.kills import Ground, prepared_ground
 
 SENTENCES = [

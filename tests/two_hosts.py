@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from minitf import checkpoint
+from minitf.storage import checkpoint
 from tests.torture.runs import write_corpus
 
 FLAGS = [

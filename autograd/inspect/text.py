@@ -16,7 +16,7 @@ def readable_bytes(count: float) -> str:
 
 
 def readable_place(where: tuple[str, int]) -> str:
-    """("/…/minitf/layers.py", 117) -> "layers.py:117"."""
+    """("/…/minitf/model/layers.py", 117) -> "layers.py:117"."""
     return f"{os.path.basename(where[0])}:{where[1]}"
 
 

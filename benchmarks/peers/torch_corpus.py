@@ -109,7 +109,7 @@ class Model:
 
 @torch.inference_mode()
 def search(model, sentences, beam, alpha):
-    """The best hypothesis of each sentence: the search of minitf/search.py."""
+    """The best hypothesis of each sentence: the search of minitf/decoding/search.py."""
     width = max(map(len, sentences)) + 1
     source = torch.tensor([[*ids, EOS, *[PAD] * (width - len(ids) - 1)] for ids in sentences])
     memory, mask = model.encode(source)

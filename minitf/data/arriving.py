@@ -7,7 +7,7 @@ import select
 from collections import deque
 from collections.abc import Iterator
 
-from minitf.files import os_errors_explained
+from minitf.system.files import os_errors_explained
 
 READ_BYTES = 1 << 16
 

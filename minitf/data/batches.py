@@ -12,8 +12,8 @@ from typing import Any, overload
 import numpy as np
 from numpy.random import PCG64, SeedSequence  # NumPy itself imports them when they are first used
 
+from minitf.config.special_tokens import BOS, EOS, PAD
 from minitf.data.prepared import PreparedCorpus
-from minitf.data.vocabulary import BOS, EOS, PAD
 from minitf.errors import UserError
 
 Ids = Sequence[int] | np.ndarray

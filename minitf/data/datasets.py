@@ -25,7 +25,7 @@ from typing import Any
 from minitf.data.download import Remote, Say, fetch, sha256_of, verify
 from minitf.data.text import write_atomically
 from minitf.errors import UserError
-from minitf.files import os_errors_explained, parse_json
+from minitf.system.files import os_errors_explained, parse_json
 
 PathPair = tuple[Path, Path]
 Splits = dict[str, PathPair]  # "train", "valid", "test"

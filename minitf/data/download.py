@@ -22,8 +22,8 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from minitf.errors import UserError
-from minitf.files import atomic_write, os_errors_explained, parse_json, sync_folder
-from minitf.signals import uninterrupted
+from minitf.system.files import atomic_write, os_errors_explained, parse_json, sync_folder
+from minitf.system.signals import uninterrupted
 
 CHECKSUMS_NAME = "checksums.json"
 BLOCK_BYTES = 1 << 20

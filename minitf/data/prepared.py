@@ -28,7 +28,7 @@ import numpy as np
 from minitf.data.text import PathLike, in_chunks, read_pairs, unreadable, write_atomically
 from minitf.data.vocabulary import Vocabulary
 from minitf.errors import UserError
-from minitf.files import os_errors_explained, parse_json
+from minitf.system.files import os_errors_explained, parse_json
 
 FORMAT = 2  # raise it when the same text would give other ids or other files
 DESCRIPTION = "prepared.json"

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import IO, Any, BinaryIO, TypeVar
 
 from minitf.errors import UserError
-from minitf.files import BUFFER_BYTES, atomic_write, open_device
+from minitf.system.files import BUFFER_BYTES, atomic_write, open_device
 
 PathLike = str | os.PathLike[str]
 T = TypeVar("T")

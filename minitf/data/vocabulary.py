@@ -19,11 +19,10 @@ from typing import Any
 
 import numpy as np
 
+from minitf.config.special_tokens import BOS, EOS, PAD, UNK
 from minitf.data.text import PathLike, in_chunks, unreadable, write_atomically
 from minitf.errors import UserError
-from minitf.signals import uninterrupted
-
-PAD, UNK, BOS, EOS = 0, 1, 2, 3
+from minitf.system.signals import uninterrupted
 
 # Characters that together make up this share of the text get a piece of their own; the rest are spelled in bytes.
 # One in 100,000 is spelled out: in 58,000 lines of Multi30k the 13 characters seen five times or less, too rare to

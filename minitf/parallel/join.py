@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from minitf.config import RunConfig
-from minitf.devices import announced_rank, announced_size, parse_devices
+from minitf.config.devices import announced_rank, announced_size, parse_devices
 from minitf.errors import UserError
 from minitf.parallel.group import Alone, Group, available_cores, share_of_cores
 from minitf.parallel.launch import WORKER, Place, die_with, launch, place_of_this_process
@@ -19,7 +19,7 @@ from minitf.parallel.mpi import MpiGroup, import_mpi
 from minitf.parallel.nccl import NcclGroup
 from minitf.parallel.shared import SharedMemoryGroup
 from minitf.parallel.watch import Pulse
-from minitf.signals import exit_status
+from minitf.system.signals import exit_status
 
 
 def run_as_job(program: Path, argv: Sequence[str], config: RunConfig) -> int | None:

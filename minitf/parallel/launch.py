@@ -20,8 +20,8 @@ from types import FrameType
 from minitf.errors import UserError
 from minitf.parallel.shared import rounds_of
 from minitf.parallel.watch import Coordinator, Failure, died, in_words
-from minitf.progress import say
-from minitf.signals import SIGNALS
+from minitf.system.progress import say
+from minitf.system.signals import SIGNALS
 
 WORKER = "MINITF_WORKER"
 """The variable of the environment that tells a process which one of a job it is."""

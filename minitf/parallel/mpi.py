@@ -17,7 +17,7 @@ from minitf.errors import UserError
 from minitf.parallel.group import Group, ParallelError
 from minitf.parallel.sums import own_part, sum_rows
 from minitf.parallel.watch import Coordinator, Lines, Message, Pulse, in_words
-from minitf.progress import say
+from minitf.system.progress import say
 
 Array = Any
 

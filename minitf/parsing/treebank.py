@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING
 from minitf.data.text import read_lines, write_atomically
 from minitf.data.vocabulary import Vocabulary
 from minitf.errors import UserError
-from minitf.files import os_errors_explained, remove_leftovers
 from minitf.parsing.linearise import linearise, parts
 from minitf.parsing.trees import Tree, clean, read_trees
 from minitf.parsing.words import as_token
+from minitf.system.files import os_errors_explained, remove_leftovers
 
 if TYPE_CHECKING:
     from minitf.config import ParsingConfig
@@ -73,7 +73,7 @@ def pieces_of_tokens(path: Path, most: int) -> list[str]:
 def _splits(config: ParsingConfig, errors: str) -> dict[str, Iterable[Tree]]:
     """The trees of each split; cleaned ones where one file is cut into several."""
     if config.trees is None:
-        from minitf.parsing.grammar import generate_treebank
+        from minitf.corpora.treebank import generate_treebank
 
         made = generate_treebank()
         return {"train": made.train, "valid": made.valid, "test": made.test}

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from minitf.attention_weights import SentenceAttention
 from minitf.errors import UserError
-from minitf.files import atomic_write
 from minitf.report.attention_page import Kind, check_choice
-from minitf.signals import uninterrupted
+from minitf.system.files import atomic_write
+from minitf.system.signals import uninterrupted
+from minitf.translation.attention_weights import SentenceAttention
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -11,9 +11,9 @@ from typing import Any, Literal
 
 import numpy as np
 
-from minitf.attention_weights import SentenceAttention
 from minitf.errors import UserError
 from minitf.report.page import page
+from minitf.translation.attention_weights import SentenceAttention
 
 Kind = Literal["encoder", "decoder", "cross"]
 

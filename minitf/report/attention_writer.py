@@ -12,10 +12,10 @@ from minitf.report.attention_page import attention_page, check_choice
 from minitf.report.page import write_page
 
 if TYPE_CHECKING:
-    from minitf.attention_weights import SentenceAttention
     from minitf.config import TranslateConfig
-    from minitf.transformer import Transformer
-    from minitf.translator import Translator
+    from minitf.model.transformer import Transformer
+    from minitf.translation.attention_weights import SentenceAttention
+    from minitf.translation.translator import Translator
 
 PAGE_SUFFIXES = (".html", ".htm")
 LARGE = 60_000_000  # characters of a page

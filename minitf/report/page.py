@@ -16,7 +16,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from minitf.files import atomic_write
+from minitf.system.files import atomic_write
 
 SCRIPTS = {
     "attention": ("base.js", "attention-weights.js", "attention.js"),

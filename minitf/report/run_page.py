@@ -11,11 +11,11 @@ from html import escape
 from typing import Any
 
 from minitf.config import RunConfig
-from minitf.options import shown
-from minitf.progress import clock
+from minitf.config.options import shown
 from minitf.report.chart import Curve, draw_chart, short
 from minitf.report.page import page
 from minitf.report.series import LogSeries, Series, thinned
+from minitf.system.progress import clock
 
 REFRESH_S = 10
 """How often a browser looks for a newer page of a run that is under way."""

@@ -11,10 +11,10 @@ from minitf.errors import UserError
 from minitf.report.page import write_page
 from minitf.report.run_page import FAILED, RUNNING, STOPPED, run_page
 from minitf.report.series import LogSeries
-from minitf.rundir import RunLog
+from minitf.storage.run_directory import RunLog
 
 if TYPE_CHECKING:
-    from minitf.training import Run
+    from minitf.training.run import Run
 
 SHARE = 0.005  # of the time, at most, goes into the page
 SOONEST_S = 2.0  # between two writes

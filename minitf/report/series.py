@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from minitf.errors import UserError
-from minitf.files import os_errors_explained, parse_json
+from minitf.system.files import os_errors_explained, parse_json
 
 
 @dataclass

@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
-from helpers import random_leaf
 
 import autograd as ag
 from autograd import Op, apply
+from tests.helpers.leaves import random_leaf
 
 
 class HalfSquare(Op):

@@ -7,13 +7,13 @@ from functools import partial
 
 import numpy as np
 import pytest
-from helpers import random_leaf, without_garbage_collector
 
 import autograd as ag
 from autograd import Op, Tensor, checkpoint, random
 from autograd.engine import Watcher, watch
 from minitf.config import TransformerConfig
-from minitf.transformer import Transformer
+from minitf.model.transformer import Transformer
+from tests.helpers.leaves import random_leaf, without_garbage_collector
 
 
 def plain(fn, *args, **kwargs):

@@ -6,11 +6,11 @@ import weakref
 
 import numpy as np
 import pytest
-from helpers import check_gradients, leaf, random_leaf, without_garbage_collector
 
 import autograd as ag
 from autograd import Op, Tensor, apply
 from autograd.engine import Watcher, run_backward, starting_gradient, watch
+from tests.helpers.leaves import check_gradients, leaf, random_leaf, without_garbage_collector
 
 # ---- Values and intermediates used more than once ----
 

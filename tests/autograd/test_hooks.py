@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
-from helpers import leaf
 
 import autograd as ag
 from autograd import Tensor
+from tests.helpers.leaves import leaf
 
 # ---- Hooks ----
 

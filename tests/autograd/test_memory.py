@@ -4,10 +4,10 @@ import weakref
 
 import numpy as np
 import pytest
-from helpers import check_gradients, leaf, random_leaf, without_garbage_collector
 
 import autograd as ag
 from autograd import Op, Tensor, apply
+from tests.helpers.leaves import check_gradients, leaf, random_leaf, without_garbage_collector
 
 # ---- Freeing by reference counting alone ----
 

@@ -12,15 +12,15 @@ import autograd as ag
 from autograd import Tensor, random
 from autograd.testing import all_cases, check_case
 from minitf.config import PRESETS, OptimizerConfig, RunConfig, TransformerConfig, TranslateConfig
-from minitf.data.vocabulary import BOS, EOS, PAD
+from minitf.config.special_tokens import BOS, EOS, PAD
+from minitf.decoding.search import BeamSearchConfig, beam_search, greedy_search
 from minitf.errors import UserError
-from minitf.optim import Adam, global_norm
-from minitf.search import BeamSearchConfig, beam_search, greedy_search
-from minitf.training import set_up_computer
-from minitf.transformer import Transformer
-from tests.autograd.backend.emulation.cupy_stand_in import installed
-from tests.autograd.backend.emulation.device import KINDS, cuda_backend
-from tests.autograd.backend.emulation.emulator import Emulator
+from minitf.model.transformer import Transformer
+from minitf.training.optim import Adam, global_norm
+from minitf.training.run import set_up_computer
+from tests.emulation.cupy_stand_in import installed
+from tests.emulation.device import KINDS, cuda_backend
+from tests.emulation.emulator import Emulator
 
 SMALL = replace(PRESETS["tiny"].model, vocab_size=40, layers=1, d_model=16, d_ff=24, heads=2, dropout=0.2)
 

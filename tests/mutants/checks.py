@@ -1,7 +1,7 @@
 """The checks that a mutant must get past: none of them is made for a mutant, all of them are run by others too.
 
 - the cases of every op (`autograd.testing`), with every way the CPU has to compute, and on the plain kernels;
-- the cases of every layer and of whole models (`minitf.gradients`);
+- the cases of every layer and of whole models (`minitf.model.gradients`);
 - the tests.
 """
 
@@ -22,7 +22,7 @@ from autograd.backend import Backend, CpuBackend, cpu
 from autograd.engine import Op
 from autograd.testing import Case, cases_for
 from autograd.testing.check import check_cases
-from minitf.gradients import LAYERS, MODELS
+from minitf.model.gradients import LAYERS, MODELS
 from tests.mutants.damage import Mutant
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -162,12 +162,15 @@ SEVERAL = {
     "autograd.tensor": ["tests/autograd/test_hooks.py", "tests/autograd/test_memory.py"],
     "autograd.versions": ["tests/autograd/test_memory.py"],
     "autograd.backend.reference": ["tests/autograd/backend/test_cpu.py"],
-    "autograd.gradcheck": ["tests/autograd/test_gradcheck_limits.py"],
+    "autograd.gradcheck": ["tests/autograd/gradcheck/test_gradcheck.py", "tests/autograd/gradcheck/test_limits.py"],
     **{
-        f"autograd.gradcheck.{name}": ["tests/autograd/test_gradcheck.py", "tests/autograd/test_gradcheck_limits.py"]
+        f"autograd.gradcheck.{name}": [
+            "tests/autograd/gradcheck/test_gradcheck.py",
+            "tests/autograd/gradcheck/test_limits.py",
+        ]
         for name in ("compare", "conduct", "function", "numerical")
     },
-    "autograd.testing.check": ["tests/autograd/test_testing.py"],
+    "autograd.testing.check": ["tests/autograd/testing/test_testing.py"],
 }
 
 
@@ -190,10 +193,10 @@ def checks_for(mutant: Mutant) -> Iterator[Check]:
             yield from layer_checks(name)
         elif name == "exact zeros":
             yield partial(run_tests, *EXACT_ZEROS)
-    if mutant.module in ("minitf.attention", "minitf.transformer") and "exact zeros" not in near:
+    if mutant.module in ("minitf.model.attention", "minitf.model.transformer") and "exact zeros" not in near:
         yield partial(run_tests, *EXACT_ZEROS)
     yield from mirrored_tests(mutant.module)
-    if mutant.module == "minitf.optim" or mutant.module.startswith(_TESTED_ONLY):
+    if mutant.module == "minitf.training.optim" or mutant.module.startswith(_TESTED_ONLY):
         return
     for op in sorted(Op.registry):
         if op not in near:
@@ -206,7 +209,7 @@ def checks_for(mutant: Mutant) -> Iterator[Check]:
 
 
 _TESTED_ONLY = ("autograd.gradcheck", "autograd.testing", "autograd.inspect")
-EXACT_ZEROS = ("tests/minitf/test_gradients.py", "no_gradient or do_not_meet")  # who may not see whom
+EXACT_ZEROS = ("tests/minitf/model/test_gradients.py", "no_gradient or do_not_meet")  # who may not see whom
 
 
 def _ways(module: str) -> tuple[str, ...]:

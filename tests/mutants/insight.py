@@ -3,10 +3,10 @@
 from tests.mutants.damage import Mutant
 
 I = "autograd.inspect"  # noqa: E741
-MEMORY = ("tests/autograd/test_inspect_memory.py",)
-PROFILE = ("tests/autograd/test_inspect_profile.py",)
-GRAPH = ("tests/autograd/test_inspect_graph.py",)
-ANOMALY = ("tests/autograd/test_inspect_anomaly.py",)
+MEMORY = ("tests/autograd/inspect/test_memory.py",)
+PROFILE = ("tests/autograd/inspect/test_profile.py",)
+GRAPH = ("tests/autograd/inspect/test_graph.py",)
+ANOMALY = ("tests/autograd/inspect/test_anomaly.py",)
 
 # fmt: off
 MUTANTS = [

@@ -7,9 +7,9 @@ can tell.
 
 from tests.mutants.damage import Mutant
 
-L = "minitf.layers"
-A = "minitf.attention"
-T = "minitf.transformer"
+L = "minitf.model.layers"
+A = "minitf.model.attention"
+T = "minitf.model.transformer"
 
 # fmt: off
 MUTANTS = [

@@ -2,10 +2,10 @@
 
 from tests.mutants.damage import Mutant
 
-O = "minitf.optim"  # noqa: E741
+O = "minitf.training.optim"  # noqa: E741
 PLAIN = "autograd.backend.reference:Backend.adam_"
 CPU = "autograd.backend.cpu:CpuBackend.adam_"
-TESTS = ("tests/minitf/test_optim.py",)
+TESTS = ("tests/minitf/training/test_optim.py",)
 KERNELS = ("tests/autograd/backend/test_cpu.py",)
 
 # fmt: off

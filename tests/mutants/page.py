@@ -26,7 +26,7 @@ mutant. They are those that users and the tests run, the nearest first, until on
 - the cases of an op, three random examples each, as in `python -m autograd.gradcheck`: against differences, complex
   steps and the op's plain form; for kernels as after an import, "in blocks" as with threads but so small that small
   arrays are cut too, and "plainly" by their definitions;
-- the cases of a layer or a whole Transformer, as in `python -m minitf.gradients`;
+- the cases of a layer or a whole Transformer, as in `python -m minitf.model.gradients`;
 - the tests: what must be exactly zero, ties, who owns an array, hooks, Adam's textbook loop, the
   checker's own, and those of `autograd.inspect`.
 

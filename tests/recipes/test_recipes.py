@@ -15,11 +15,11 @@ import pytest
 
 import train
 from autograd.backend.cpu import available_cores
-from minitf import training
-from minitf.cli import parse_train_args, run_command
-from minitf.config import load_config
+from minitf.app.cli import parse_train_args, run_command
+from minitf.config.presets import NAMED
 from minitf.errors import UserError
-from minitf.presets import NAMED
+from minitf.storage.config_file import load_config
+from minitf.training import run as training
 from tests.minitf.data.test_datasets import NAMES
 from tests.torture.runs import FLAGS, write_corpus
 

@@ -23,7 +23,7 @@ from pathlib import Path
 
 from autograd.backend import CPU
 from autograd.backend.cpu import available_cores
-from minitf.environment import environment_facts
+from minitf.system.environment import environment_facts
 from tests.torture import faults, fuzz, kills, ranks
 from tests.torture.faults import make_halfway
 from tests.torture.kills import Ground, Tally, prepared_ground

@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from minitf import checkpoint
-from minitf.rundir import CONFIG_NAME, ENVIRONMENT_NAME, LOG_NAME, VOCABULARY_NAME
-from minitf.tensorfile import DamagedCheckpointError, Reader, verify
+from minitf.storage import checkpoint
+from minitf.storage.run_directory import CONFIG_NAME, ENVIRONMENT_NAME, LOG_NAME, VOCABULARY_NAME
+from minitf.storage.tensorfile import DamagedCheckpointError, Reader, verify
 from tests.torture.kills import Ground, Tally, check, check_one_error, program
 from tests.torture.runs import Child, call, start_or_resume
 
@@ -346,7 +346,7 @@ def two_runs_on_one_folder(ground: Ground, tally: Tally, halfway: Path) -> None:
     ready, begun = os.pipe()
 
     def hold() -> int:
-        from minitf.rundir import RunDirectory
+        from minitf.storage.run_directory import RunDirectory
 
         with RunDirectory.resume(run, RunDirectory.open(run).config()):
             os.write(begun, b"x")

@@ -27,17 +27,18 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
 import translate
-from minitf import checkpoint
-from minitf.cli import parse_train_args, parse_translate_args, run_command
-from minitf.config import PRESETS, RunConfig, TranslateConfig, load_config, save_config
+from minitf.app.cli import parse_train_args, parse_translate_args, run_command
+from minitf.config import PRESETS, RunConfig, TranslateConfig
 from minitf.data.arriving import ArrivingLines
 from minitf.data.prepared import PreparedCorpus, prepare
 from minitf.data.text import lines_of, read_lines, read_pairs
 from minitf.data.vocabulary import Vocabulary, normalise
 from minitf.errors import UserError
-from minitf.rundir import RunLog, read_log
-from minitf.state import TrainState
-from minitf.translator import Translator
+from minitf.storage import checkpoint
+from minitf.storage.config_file import load_config, save_config
+from minitf.storage.run_directory import RunLog, read_log
+from minitf.training.state import TrainState
+from minitf.translation.translator import Translator
 from tests.torture.hostile import BYTES, JSON, LINE, NOT_UTF8, SPECIAL, TEXT, damaged, number_of_lines
 from tests.torture.kills import Tally, check, program
 

@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import Any
 
 import train
-from minitf.files import ReportingFile, os_errors_explained
 from minitf.report import run_report
+from minitf.system.files import ReportingFile, os_errors_explained
 from tests.torture.runs import FLAGS, Child, call, differences, fingerprint, start_or_resume, write_corpus
 
 OPERATIONS = ("open", "write", "fsync", "fchmod", "replace", "unlink", "ftruncate", "mkdir", "rmdir")
@@ -283,7 +283,7 @@ class Asking:
     count = 0
 
     def find_spec(self, name, path=None, target=None):
-        if self.count or name == "minitf.cli":  # before, Python itself begins
+        if self.count or name == "minitf.app.cli":  # before, Python itself begins
             self.count += 1
             if self.count == at:
                 os.kill(os.getpid(), number)
@@ -370,7 +370,7 @@ def kill_at_random(ground: Ground, tally: Tally, kills: int, draw: random.Random
 def measure_start(ground: Ground) -> float:
     """How long the command takes until it begins to work."""
     start = time.perf_counter()
-    subprocess.run([sys.executable, "-c", "import train, minitf.training"], cwd=program().parent, check=True)
+    subprocess.run([sys.executable, "-c", "import train, minitf.training.run"], cwd=program().parent, check=True)
     return time.perf_counter() - start
 
 

@@ -20,10 +20,10 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import train
-from minitf import checkpoint
-from minitf.cli import run_command
-from minitf.rundir import CONFIG_NAME, HYPOTHESES_NAME, LOG_NAME, VOCABULARY_NAME, read_log
-from minitf.state import CLOCK_FIELDS, CLOCK_KEYS
+from minitf.app.cli import run_command
+from minitf.storage import checkpoint
+from minitf.storage.run_directory import CONFIG_NAME, HYPOTHESES_NAME, LOG_NAME, VOCABULARY_NAME, read_log
+from minitf.training.state import CLOCK_FIELDS, CLOCK_KEYS
 
 ENGLISH = ["the", "a", "cat", "dog", "house", "tree", "sees", "likes", "big", "small", "red", "blue"]
 GERMAN = ["der", "ein", "Katze", "Hund", "Haus", "Baum", "sieht", "mag", "groß", "klein", "rot", "blau"]

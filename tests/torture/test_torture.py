@@ -6,11 +6,11 @@ import random
 import pytest
 
 from autograd.backend import CPU
-from minitf import training
 from minitf.data.batches import Batches
 from minitf.data.text import lines_of
-from minitf.tensorfile import Reader
-from minitf.translator import Translator
+from minitf.storage.tensorfile import Reader
+from minitf.training import run as training
+from minitf.translation.translator import Translator
 from tests.torture import faults, fuzz, kills
 from tests.torture.__main__ import exit_status, report, row, stop_starting, stop_translating, write
 from tests.torture.kills import Tally
@@ -204,7 +204,7 @@ def test_it_notices_a_checkpoint_that_is_not_checked(monkeypatch, ground, halfwa
 
 
 def test_it_notices_a_lock_that_does_not_hold(monkeypatch, ground, halfway):
-    monkeypatch.setattr("minitf.rundir.fcntl.flock", lambda descriptor, operation: None)
+    monkeypatch.setattr("minitf.storage.run_directory.fcntl.flock", lambda descriptor, operation: None)
     lost = lost_of(lambda tally: faults.two_runs_on_one_folder(ground, tally, halfway))
     assert any("--resume" in each for each in lost)
 

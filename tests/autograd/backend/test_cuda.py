@@ -12,8 +12,8 @@ import pytest
 
 from autograd import random
 from autograd.backend import Backend
-from tests.autograd.backend.emulation.device import KINDS, cuda_backend
 from tests.autograd.backend.test_cpu import KERNELS as CPU_KERNELS
+from tests.emulation.device import KINDS, cuda_backend
 
 DTYPES = [np.float32, np.float64]
 SKIPPED = {"normal_distribution", "softmax_backward_", "masked_softmax_", "adam_"}  # not overridden, or tested below

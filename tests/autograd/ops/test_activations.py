@@ -4,12 +4,12 @@ import math
 
 import numpy as np
 import pytest
-from helpers import away_from, check_gradients
 
 import autograd as ag
 from autograd import Tensor
 from autograd.backend import Backend, CpuBackend
 from autograd.backend.special import normal_distribution
+from tests.helpers.leaves import away_from, check_gradients
 
 SHAPES = [(), (1,), (5,), (2, 3), (0, 3)]
 

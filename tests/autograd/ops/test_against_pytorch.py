@@ -8,10 +8,10 @@ import string
 
 import numpy as np
 import pytest
-from drawing import all_axes, axis_of, broadcastable, shape_of, values
 
 import autograd as ag
 from autograd import Tensor
+from tests.helpers.shapes import all_axes, axis_of, broadcastable, shape_of, values
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 F = torch.nn.functional

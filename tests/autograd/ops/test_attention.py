@@ -5,11 +5,11 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
-from helpers import check_gradients
 
 import autograd as ag
 from autograd import Tensor, random
 from autograd.backend import CPU, Backend
+from tests.helpers.leaves import check_gradients
 
 attention = ag.scaled_dot_product_attention
 

@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
-from helpers import away_from, check_gradients
 
 import autograd as ag
 from autograd import Tensor
+from tests.helpers.leaves import away_from, check_gradients
 
 BROADCASTS = [
     ((), ()),

@@ -2,12 +2,12 @@
 
 import numpy as np
 import pytest
-from helpers import check_gradients
 
 import autograd as ag
 from autograd import Tensor
 from autograd.backend import Backend, CpuBackend
 from autograd.ops.index import add_rows
+from tests.helpers.leaves import check_gradients
 
 
 def normal(shape, seed=0):

@@ -4,10 +4,10 @@ import math
 
 import numpy as np
 import pytest
-from helpers import check_gradients
 
 import autograd as ag
 from autograd import Tensor
+from tests.helpers.leaves import check_gradients
 
 cross_entropy = ag.cross_entropy
 EVERY_REDUCTION = pytest.mark.parametrize("reduction", ["mean", "sum", "none"])

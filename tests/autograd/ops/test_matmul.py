@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
-from helpers import check_gradients
 
 import autograd as ag
 from autograd import Tensor
+from tests.helpers.leaves import check_gradients
 
 
 def normal(shape, seed=0):

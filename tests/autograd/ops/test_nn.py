@@ -4,10 +4,10 @@ import math
 
 import numpy as np
 import pytest
-from helpers import check_gradients
 
 import autograd as ag
 from autograd import Tensor, random
+from tests.helpers.leaves import check_gradients
 
 
 def normal(shape, seed=0, dtype=np.float64):

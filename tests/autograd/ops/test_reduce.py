@@ -4,10 +4,10 @@ import math
 
 import numpy as np
 import pytest
-from helpers import check_gradients
 
 import autograd as ag
 from autograd import Tensor
+from tests.helpers.leaves import check_gradients
 
 # shape and axis
 REDUCTIONS = [

@@ -10,10 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from minitf.config.special_tokens import BOS, EOS, PAD
 from minitf.data.batches import Batch, Batches, collate
 from minitf.data.prepared import PreparedCorpus, prepare
 from minitf.data.text import read_lines
-from minitf.data.vocabulary import BOS, EOS, PAD, Vocabulary
+from minitf.data.vocabulary import Vocabulary
 from minitf.errors import UserError
 
 LENGTHS = st.lists(st.tuples(st.integers(1, 12), st.integers(1, 12)), min_size=1, max_size=60)

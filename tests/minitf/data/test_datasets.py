@@ -13,15 +13,15 @@ from typing import get_args
 import pytest
 
 import train
-from minitf.cli import run_command
+from minitf.app.cli import run_command
 from minitf.config import RunConfig
+from minitf.config.options import without_none
 from minitf.data import datasets
 from minitf.data.datasets import DATASETS, Remote, cache_folder, find
 from minitf.data.text import read_lines, read_pairs
 from minitf.errors import UserError
-from minitf.options import without_none
-from minitf.rundir import read_log
-from tests.minitf.data.server import serving
+from minitf.storage.run_directory import read_log
+from tests.helpers.server import serving
 from tests.torture.runs import FLAGS, write_corpus
 
 

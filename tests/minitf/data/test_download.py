@@ -12,7 +12,7 @@ import pytest
 from minitf.data import download
 from minitf.data.download import Remote, fetch, sha256_of
 from minitf.errors import UserError
-from tests.minitf.data.server import serving
+from tests.helpers.server import serving
 
 CONTENT = bytes(range(256)) * 5_000  # 1.28 MB
 SHA256 = hashlib.sha256(CONTENT).hexdigest()

@@ -16,8 +16,9 @@ import sentencepiece
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from minitf.config.special_tokens import BOS, EOS, PAD, UNK
 from minitf.data.text import read_lines
-from minitf.data.vocabulary import BOS, EOS, PAD, UNK, Vocabulary, count_words, normalise
+from minitf.data.vocabulary import Vocabulary, count_words, normalise
 from minitf.errors import UserError
 
 ENGLISH = [
@@ -316,7 +317,7 @@ def test_a_model_with_other_special_ids_is_refused(tmp_path):
 INTERRUPTED = """
 import itertools, os, random, sys, threading
 import sentencepiece
-from minitf.cli import run_command
+from minitf.app.cli import run_command
 from minitf.data import vocabulary
 from minitf.data.vocabulary import Vocabulary
 

@@ -20,7 +20,7 @@ from minitf.parsing.linearise import (
     tell_punctuation,
 )
 from minitf.parsing.trees import MAX_DEPTH, Tree, clean, read_trees, trees_of
-from tests.minitf.parsing.strategies import TOKENS, TREES, WORDS
+from tests.helpers.trees import TOKENS, TREES, WORDS
 
 
 def tree(text):

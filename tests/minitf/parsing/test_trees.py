@@ -8,7 +8,7 @@ from hypothesis import given, settings
 
 from minitf.errors import UserError
 from minitf.parsing.trees import MAX_DEPTH, Leaf, Tree, clean, plain_label, read_trees, trees_of
-from tests.minitf.parsing.strategies import TREES
+from tests.helpers.trees import TREES
 
 CAT = "(TOP (S (NP (DT the) (NN cat)) (VP (VBZ sleeps)) (. .)))"
 

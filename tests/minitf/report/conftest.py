@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from minitf.attention_weights import SentenceAttention
-from tests.browser import Browser, browser
+from minitf.translation.attention_weights import SentenceAttention
+from tests.helpers.browser import Browser, browser
 
 LAYERS, HEADS = 3, 4
 

@@ -7,8 +7,8 @@ import sys
 import pytest
 
 import translate
-from minitf.cli import run_command
-from minitf.translator import Translator
+from minitf.app.cli import run_command
+from minitf.translation.translator import Translator
 
 TEXT = "the cat sat on the mat.\n\n a tree!\n   \nthe bird sang\n"
 SHORT = ["--max-extra-length", "5", "--quiet"]  # random weights seldom end a sentence

@@ -8,12 +8,12 @@ import time
 
 import pytest
 
-from minitf import training
-from minitf.cli import run_command
-from minitf.report import __main__ as program
+from minitf.app import report as program
+from minitf.app.cli import run_command
 from minitf.report import run_report
 from minitf.report.run_report import RunReport
-from minitf.rundir import RunDirectory, RunLog
+from minitf.storage.run_directory import RunDirectory, RunLog
+from minitf.training import run as training
 from tests.minitf.report.test_run_page import CONFIG, records
 from tests.torture.runs import call, start_or_resume
 
@@ -85,7 +85,7 @@ def test_a_page_that_cannot_be_written_is_one_clear_error(ground, capfd):
 
 def test_a_stopped_run_says_how_to_go_on(ground, monkeypatch):
     run = ground.new()
-    monkeypatch.setattr("minitf.training.validate", lambda *_: os.kill(os.getpid(), signal.SIGINT))
+    monkeypatch.setattr("minitf.training.run.validate", lambda *_: os.kill(os.getpid(), signal.SIGINT))
     assert call([*ground.flags, "--output", str(run)]) == 130
     assert status_of(run) == "stopped"
     assert f"python train.py --resume {run}" in (run / "report.html").read_text(encoding="utf-8")

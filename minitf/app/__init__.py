@@ -1,0 +1,1 @@
+"""The command line: `minitf train`, `translate`, `bleu`, `parse`, `report` and `presets`."""

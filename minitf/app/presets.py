@@ -1,0 +1,113 @@
+"""`train.py --list-presets`: every preset with its size and cost, counted, beside what the paper prints.
+
+python -m minitf.app.presets docs/reproducing.md     # renews the list in that page
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from minitf.app.cli import run_command
+from minitf.config.presets import NAMED, Preset
+from minitf.data.text import write_atomically
+from minitf.errors import UserError
+from minitf.model.counting import paper_flops, parameter_count, training_flops, with_vocabulary
+
+HEADER = ("preset", "parameters", "published", "operations", "paper's way", "PPL", "BLEU", "what it is")
+
+NOTES = """\
+parameters   counted exactly, with the vocabulary that the preset asks for; published: as printed, in millions
+operations   of the whole training: 3 x those of the forward pass's matrix products, every update as large as it may be
+paper's way  hours x 8 GPUs x 9.5 TFLOPS (section 6.1); ~ where the paper names no time: base's, times the operations
+             over base's
+PPL, BLEU    as published: Table 3 on newstest2013, Table 2 on newstest2014, a recipe on its own test text
+
+The published parameters cannot be met with one vocabulary. With 37,000 subwords base has 63.1 millions, not 65; ten
+rows of Table 3 fit about 41,000 subwords, big alone 35,800. The differences between rows of one width are met:
+"""
+
+
+def list_presets(presets: Iterable[Preset] | None = None) -> str:
+    """A table of the presets, one a line, grouped; and what it shows."""
+    chosen = list(NAMED.values() if presets is None else presets)
+    rows = [_row(preset) for preset in chosen]
+    widths = [max(len(row[i]) for row in [HEADER, *rows]) for i in range(len(HEADER) - 1)]
+    lines = [_line(HEADER, widths)]
+    for number, (preset, row) in enumerate(zip(chosen, rows, strict=True)):
+        if number == 0 or chosen[number - 1].group != preset.group:
+            lines += ["", f"[{preset.group}]"]
+        lines.append(_line(row, widths))
+    return "\n".join([*lines, "", NOTES.rstrip(), "", *_differences()])
+
+
+def operations_papers_way(preset: Preset) -> tuple[float, bool]:
+    """Operations of the training by the paper's method, and whether the paper itself names the time."""
+    if preset.published.hours is not None:
+        return paper_flops(preset.published.hours), True
+    base = NAMED["base"]
+    assert base.published.hours is not None
+    return paper_flops(base.published.hours) * training_flops(preset.config) / training_flops(base.config), False
+
+
+def _row(preset: Preset) -> tuple[str, ...]:
+    published = preset.published
+    paper, is_given = operations_papers_way(preset)
+    return (
+        preset.name,
+        f"{parameter_count(with_vocabulary(preset.config)):,}",
+        "" if published.parameters_m is None else f"{published.parameters_m:g} M",
+        f"{training_flops(preset.config):.1e}",
+        f"{'' if is_given else '~'}{paper:.1e}",
+        "" if published.perplexity is None else f"{published.perplexity:.2f}",
+        _bleu(published.bleu),
+        preset.about,
+    )
+
+
+def _bleu(score: float | None) -> str:
+    """With the digits that were printed: one in the paper, two elsewhere."""
+    if score is None:
+        return ""
+    return f"{score:.1f}" if round(score, 1) == score else f"{score:.2f}"
+
+
+def _line(cells: tuple[str, ...], widths: list[int]) -> str:
+    """Names to the left, numbers to the right."""
+    padded = [
+        cells[0].ljust(widths[0]),
+        *(cell.rjust(width) for cell, width in zip(cells[1:-1], widths[1:], strict=True)),
+    ]
+    return "  ".join([*padded, cells[-1]]).rstrip()
+
+
+def _differences() -> list[str]:
+    """Rows of base's width: how many parameters they have more than base, here and in the paper, in millions."""
+    base = NAMED["table3-base"]
+    lines = []
+    for preset in NAMED.values():
+        published = preset.published.parameters_m
+        if preset.group != "Table 3" or preset is base or published is None or preset.config.model.d_model != 512:
+            continue
+        mine = (parameter_count(preset.config.model) - parameter_count(base.config.model)) / 1e6
+        assert base.published.parameters_m is not None
+        lines.append(f"  {preset.name:24} {mine:+6.1f} M, printed {published - base.published.parameters_m:+.0f} M")
+    return lines
+
+
+def main(argv: Sequence[str]) -> None:
+    """Put the list into the block of a page that it stands in.  Raises: UserError where there is none."""
+    if len(argv) != 1:
+        raise UserError("give one page to renew: python -m minitf.app.presets docs/reproducing.md")
+    path = Path(argv[0])
+    text = path.read_text(encoding="utf-8")
+    if not (block := re.search(r"^```text\npreset .*?^```$", text, re.MULTILINE | re.DOTALL)):
+        raise UserError(f"{path} has no block of text that begins with the heading of the list")
+    with write_atomically(path) as file:
+        file.write(text[: block.start()] + f"```text\n{list_presets()}\n```" + text[block.end() :])
+
+
+if __name__ == "__main__":
+    sys.exit(run_command(main))

@@ -1,0 +1,192 @@
+"""The fields of a configuration: what they may hold, what they mean, and how they stand in JSON.
+
+A configuration is a frozen dataclass whose fields are made by `option`. Its types may be bool, int, float, str, Path,
+Literal of strings, a pair of paths, another configuration, and any of these `| None`. Everything else here follows
+from the fields: `check_fields` for `__post_init__`, `to_plain` and `from_plain` for JSON, and `app.cli` for flags.
+"""
+
+import difflib
+import math
+import operator
+from collections.abc import Callable, Iterable
+from dataclasses import MISSING, field, fields, is_dataclass
+from pathlib import Path
+from types import NoneType, UnionType
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin
+
+from minitf.errors import UserError
+
+Config = TypeVar("Config")
+
+REQUIRED = MISSING
+"""Default of an option that must be given."""
+
+BOUNDS: dict[str, tuple[str, Callable[[Any, Any], bool]]] = {
+    "at_least": (">=", operator.ge),
+    "above": (">", operator.gt),
+    "at_most": ("<=", operator.le),
+    "below": ("<", operator.lt),
+}
+
+
+def option(
+    default: Any,
+    help: str,
+    *,
+    unit: str = "",
+    source: str = "",
+    section: str = "",
+    at_least: float | None = None,
+    above: float | None = None,
+    at_most: float | None = None,
+    below: float | None = None,
+    may_change: bool = False,
+    hidden: bool = False,
+    positional: bool = False,
+) -> Any:
+    """A field of a configuration.
+
+    unit: what the number counts; source: where in the paper it stands; section: heading in `--help`, which holds for
+    the fields after it too; at_least … below: bounds of a number; may_change: a resumed run may be given another
+    value; hidden: no flag, the program fills it; positional: given by place on the command line, not by a flag.
+    """
+    bounds = {"at_least": at_least, "above": above, "at_most": at_most, "below": below}
+    metadata = {
+        "help": help,
+        "unit": unit,
+        "source": source,
+        "section": section,
+        "bounds": {name: bound for name, bound in bounds.items() if bound is not None},
+        "may_change": may_change,
+        "hidden": hidden,
+        "positional": positional,
+    }
+    return field(default=default, metadata=metadata)
+
+
+def default_of(config_class: type) -> Any:
+    """A field that is itself a configuration, with that configuration's defaults."""
+    return field(default_factory=config_class, metadata={"help": "", "section": ""})
+
+
+def check_fields(config: Any) -> None:
+    """Refuse a value of the wrong type or out of its bounds.
+
+    Raises: UserError with the field, the value found and what it may be: `dropout=1.5; choose a number >= 0 and < 1`.
+    """
+    for each in fields(config):
+        value = getattr(config, each.name)
+        bounds = each.metadata.get("bounds", {})
+        if not (fits(value, each.type) and (value is None or within(value, bounds))):
+            raise UserError(f"{each.name}={shown(value)}; choose {description(each.type, bounds)}")
+
+
+def fits(value: Any, kind: Any) -> bool:
+    """Whether a value is of a field's type. A whole number is a number, a truth value is not; NaN and ∞ are none."""
+    parts = get_args(kind)
+    if get_origin(kind) is Literal:
+        return isinstance(value, str) and value in parts
+    if is_union(kind):
+        return any(fits(value, part) for part in parts)
+    if get_origin(kind) is tuple:
+        return isinstance(value, tuple) and len(value) == len(parts) and all(map(fits, value, parts))
+    if kind is float:
+        return fits(value, int) or (isinstance(value, float) and math.isfinite(value))
+    if kind is int:
+        return isinstance(value, int) and not isinstance(value, bool)
+    return isinstance(value, kind)
+
+
+def within(value: float, bounds: dict[str, float]) -> bool:
+    """Whether a number keeps to the bounds of its option."""
+    return all(BOUNDS[name][1](value, bound) for name, bound in bounds.items())
+
+
+def is_union(kind: Any) -> bool:
+    """Whether a type is `A | B`; for some A, Python 3.11 spells that Union[A, B]."""
+    return get_origin(kind) in (Union, UnionType)
+
+
+def without_none(kind: Any) -> tuple[Any, bool]:
+    """(`int | None`) -> (int, True); (int) -> (int, False)."""
+    if not is_union(kind):
+        return kind, False
+    (rest,) = [part for part in get_args(kind) if part is not NoneType]
+    return rest, True
+
+
+def description(kind: Any, bounds: dict[str, float] | None = None) -> str:
+    """A field's type and bounds in words: `a whole number >= 1, or none`."""
+    kind, optional = without_none(kind)
+    names = {int: "a whole number", float: "a number", bool: "true or false", str: "a text", Path: "a path"}
+    if get_origin(kind) is Literal:
+        text = "one of " + ", ".join(get_args(kind))
+    elif get_origin(kind) is tuple:
+        text = "two paths"
+    else:
+        text = names.get(kind, f"a {getattr(kind, '__name__', kind)}")
+    if bounds:
+        text += " " + " and ".join(f"{BOUNDS[name][0]} {bound}" for name, bound in bounds.items())
+    return f"{text}, or none" if optional else text
+
+
+def shown(value: Any, quote: bool = True) -> str:
+    """A value as the command line writes it; text stands in quotation marks where it might be anything."""
+    if value is None:
+        return "none"
+    if isinstance(value, tuple):
+        return " ".join(map(shown, value))
+    if isinstance(value, bool):
+        return str(value).lower()
+    return repr(value) if quote and isinstance(value, str) else str(value)
+
+
+def nearest(name: str, valid: Iterable[str]) -> str:
+    """`; did you mean a or b?`, or nothing where no valid name is close."""
+    close = difflib.get_close_matches(name, list(valid), n=3, cutoff=0.6)
+    return f"; did you mean {' or '.join(close)}?" if close else ""
+
+
+# ---- JSON ----
+
+
+def to_plain(value: Any) -> Any:
+    """A configuration as dicts, lists, strings, numbers, truth values and None."""
+    if is_dataclass(value) and not isinstance(value, type):
+        return {each.name: to_plain(getattr(value, each.name)) for each in fields(value)}
+    if isinstance(value, tuple):
+        return [to_plain(part) for part in value]
+    return str(value) if isinstance(value, Path) else value
+
+
+def from_plain(config_class: type[Config], plain: Any, place: str = "") -> Config:
+    """The configuration that `to_plain` wrote; a field that is missing has its default.
+
+    Raises: UserError for an unknown key, with the valid ones, and for values that the configuration refuses.
+    """
+    if not isinstance(plain, dict):
+        raise UserError(f"{place or 'a configuration'} is {shown(plain)}, not an object of names and values")
+    valid = {each.name: each for each in fields(config_class)}  # type: ignore[arg-type]
+    for key in plain:
+        if key not in valid:
+            where = f" in {place}" if place else ""
+            raise UserError(f"unknown key {key!r}{where}{nearest(key, valid)}; the valid keys are {', '.join(valid)}")
+    for name, each in valid.items():
+        if each.default is MISSING and each.default_factory is MISSING and name not in plain:
+            raise UserError(f"the key {name!r} is missing{f' in {place}' if place else ''}")
+    values = {key: _value_from_plain(valid[key].type, value, key) for key, value in plain.items()}
+    return config_class(**values)
+
+
+def _value_from_plain(kind: Any, value: Any, name: str) -> Any:
+    """What JSON cannot say by itself: paths, pairs and nested configurations. The rest is left to `check_fields`."""
+    kind, optional = without_none(kind)
+    if value is None and optional:
+        return None
+    if is_dataclass(kind) and isinstance(kind, type):
+        return from_plain(kind, value, name)
+    if get_origin(kind) is tuple and isinstance(value, list) and len(value) == len(get_args(kind)):
+        return tuple(_value_from_plain(part, each, name) for part, each in zip(get_args(kind), value, strict=True))
+    if kind is Path and isinstance(value, str):
+        return Path(value)
+    return value

@@ -1,0 +1,1 @@
+"""Built-in corpora: parallel phrases and a treebank, drawn from grammars."""

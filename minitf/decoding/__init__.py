@@ -1,0 +1,1 @@
+"""Search over target sentences (section 6.1): greedy, beam search, sampling, scoring."""

@@ -1,0 +1,58 @@
+"""What one step of a search asks of the logits: which tokens are most probable, and how probable they are."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from autograd.backend import backend_of
+from minitf.config.special_tokens import BOS, EOS, PAD, UNK
+from minitf.errors import UserError
+
+Array = NDArray[Any]
+
+
+def most_probable(
+    logits: Array, count: int, position: int, sentences: Array, forbidden: tuple[int, ...] = ()
+) -> tuple[Array, Array]:
+    """The `count` most probable tokens of each row, best first, equal ones by id, and their log-probabilities.
+
+    The probabilities are those of the whole vocabulary: what is forbidden keeps its share, but comes with -inf.
+    `position` and `sentences` name the place in error messages.
+
+    Shapes: logits [R, V], on any device, sentences [R] -> token [R, C], log-probability [R, C] float64
+    Raises: UserError for logits of which the largest of a row is no number
+    """
+    backend = backend_of([logits])
+    barred = np.zeros(logits.shape[1], bool)
+    barred[list(forbidden)] = True
+    tokens, values, log_total = backend.top_tokens(logits, backend.asarray(barred), min(count, logits.shape[1]))
+    _require_numbers(log_total, logits, position, sentences)
+    # not above 0, however the device rounds: the stop rule rests on that
+    return tokens.astype(np.int64, copy=False), np.minimum(values - log_total.astype(np.float64)[:, None], 0)
+
+
+def log_probabilities_of(logits: Array, tokens: Array, position: int, sentences: Array) -> Array:
+    """log P of one given token a row.  Shapes: logits [R, V], tokens [R] -> [R] float64"""
+    backend = backend_of([logits])
+    log_total = backend.top_tokens(logits, backend.asarray(np.zeros(logits.shape[1], bool)), 1)[2]
+    _require_numbers(log_total, logits, position, sentences)
+    chosen = backend.to_host(logits[backend.asarray(np.arange(len(tokens))), backend.asarray(tokens)])
+    return chosen.astype(np.float64) - log_total
+
+
+def never_produced(allow_unknown: bool, may_end: bool) -> tuple[int, ...]:
+    """The tokens that a search may not choose: padding and start, UNK unless allowed, EOS where it is too early."""
+    return (PAD, *(() if allow_unknown else (UNK,)), BOS, *(() if may_end else (EOS,)))
+
+
+def _require_numbers(log_total: Array, logits: Array, position: int, sentences: Array) -> None:
+    """Raises: UserError where the largest logit of a row, or what all of them come to, is no number."""
+    broken = np.flatnonzero(~np.isfinite(log_total))
+    if len(broken):
+        raise UserError(
+            f"the model gives logits of {float(logits[broken[0]].max())} at output position {position} of sentence "
+            f"{sentences[broken[0]]}; its weights have diverged: use an earlier checkpoint"
+        )

@@ -1,0 +1,117 @@
+"""Sampling: target sentences drawn from the model's own distribution, narrowed or flattened on request.
+
+P'(v) ∝ P(v)^(1 / temperature)  over the top_k most probable tokens, then over the fewest of these that hold top_p
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from minitf.config.special_tokens import PAD
+from minitf.decoding.candidates import log_probabilities_of, never_produced
+from minitf.decoding.search import (
+    BeamSearchConfig,
+    Decoder,
+    Hypothesis,
+    Prefixes,
+    checked_prefixes,
+    hypothesis_of,
+    max_lengths,
+    walk,
+)
+from minitf.errors import UserError
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class SamplingConfig:
+    """How to draw. The defaults draw from the model's distribution as it is."""
+
+    temperature: float = 1.0
+    """Below 1, probable tokens become more probable; above 1, less."""
+    top_k: int | None = None
+    """Draw among so many of the most probable tokens; None: all."""
+    top_p: float | None = None
+    """Draw among the fewest most probable tokens that together have this probability; None: all."""
+    seed: int = 0
+    """Start of the random numbers. Each sentence has its own, made from the seed and its tokens."""
+
+    def __post_init__(self) -> None:
+        if not 0 < self.temperature < np.inf:
+            raise UserError(f"temperature={self.temperature} is no temperature; choose a number above 0, such as 1")
+        if self.top_k is not None and self.top_k < 1:
+            raise UserError(f"top_k={self.top_k} leaves no token to draw; choose 1 or more, or none")
+        if self.top_p is not None and not 0 < self.top_p <= 1:
+            raise UserError(f"top_p={self.top_p} is no share of the probability; choose a number above 0 and up to 1")
+        if self.seed < 0:
+            raise UserError(f"seed={self.seed} is negative; choose 0 or more")
+
+
+def sample(
+    model: Decoder,
+    source: Array,
+    config: BeamSearchConfig | None = None,
+    sampling: SamplingConfig | None = None,
+    prefixes: Prefixes | None = None,
+) -> list[list[Hypothesis]]:
+    """`config.n_best` independent draws for each sentence, best first; of `config`, limits and penalty count too.
+
+    What is drawn for a sentence depends on the seed, its tokens and the number of the draw, not on other sentences;
+    a sentence that comes twice is given the same draws. Log-probabilities and scores are the model's own, before
+    temperature, top_k and top_p.
+
+    Shapes: source [B, S] token ids with EOS, padded with PAD
+    """
+    config, sampling = config or BeamSearchConfig(), sampling or SamplingConfig()
+    n = config.n_best
+    limits = max_lengths(source, config)
+    forced = checked_prefixes(prefixes, limits)
+    generators = [_generator(sampling.seed, draw, row[row != PAD].tolist()) for row in source for draw in range(n)]
+
+    def choose(logits: Array, position: int, rows: Array, state: Any) -> tuple[Array, Array]:
+        never = list(never_produced(config.allow_unknown, position >= config.min_length))
+        chosen = np.empty(len(rows), dtype=np.int64)
+        for place, row in enumerate(rows.tolist()):
+            prefix = forced[row // n]
+            if position <= len(prefix):
+                chosen[place] = prefix[position - 1]
+            else:
+                probabilities = distribution(logits[place], sampling, never)
+                chosen[place] = _draw(probabilities, generators[row].random())
+        return chosen, log_probabilities_of(logits, chosen, position, rows // n)
+
+    walks = walk(model, source.repeat(n, axis=0), limits.repeat(n), choose)
+    drawn = [hypothesis_of(tokens, sum(gained), config) for tokens, gained in walks]
+    return [sorted(drawn[i : i + n], key=lambda each: -each.score) for i in range(0, len(drawn), n)]
+
+
+def distribution(logits: Array, sampling: SamplingConfig, never: list[int]) -> Array:
+    """What the next token is drawn from.  Shapes: logits [V] -> probabilities [V] float64"""
+    scaled = logits.astype(np.float64)
+    scaled[never] = -np.inf
+    order = np.argsort(-scaled, kind="stable")  # the most probable first, equal ones by id
+    scaled = (scaled - scaled[order[0]]) / sampling.temperature
+    probabilities = np.exp(scaled)
+    if sampling.top_k is not None:
+        probabilities[order[sampling.top_k :]] = 0
+    if sampling.top_p is not None:
+        held = np.cumsum(probabilities[order])
+        enough = int(np.searchsorted(held, sampling.top_p * held[-1])) + 1
+        probabilities[order[enough:]] = 0
+    return probabilities / probabilities.sum()
+
+
+def _draw(probabilities: Array, uniform: float) -> int:
+    """The token in whose share of [0, 1) a number falls.  Shapes: probabilities [V]"""
+    shares = np.cumsum(probabilities)
+    token = int(np.searchsorted(shares, uniform * shares[-1], side="right"))
+    return min(token, int(np.flatnonzero(probabilities)[-1]))  # rounding may lead past the last
+
+
+def _generator(seed: int, draw: int, tokens: list[int]) -> np.random.Generator:
+    return np.random.Generator(np.random.Philox(np.random.SeedSequence([seed, draw, *tokens])))

@@ -1,0 +1,420 @@
+"""Greedy and beam search: the most probable target sentence that a model can be talked into.
+
+    score(y) = log P(y | x) / penalty(|y|),    penalty(length) = ((β + length) / (β + 1))^α,    β = 5
+
+Every step, each sentence extends its `beam` alive hypotheses by every token and keeps the 2 × beam best of these
+candidates. Candidates that end (EOS) are scored and move to the finished ones; the `beam` best of the others stay
+alive. Sentences never look at each other: each has its own length limit, stops by its own rule and leaves the batch.
+
+Source: section 6.1 (beam 4, α = 0.6, output limited to the input length + 50); the penalty is equation 14 of
+Wu et al. 2016, arXiv:1609.08144, without its coverage term.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from minitf.config.special_tokens import BOS, EOS, PAD
+from minitf.decoding.candidates import log_probabilities_of, most_probable, never_produced
+from minitf.errors import UserError
+
+Array = NDArray[Any]
+Prefixes = Sequence[Sequence[int]]
+Choice = Callable[[Array, int, Array, Any], tuple[Array, Array]]
+"""(logits [R, V], position, sentence of each row [R], state) -> next token of each row [R], its log-probability [R]"""
+
+PENALTIES = {
+    "paper": (0.6, 5.0),
+    "tensor2tensor": (0.6, 5.0),
+    "opennmt-wu": (1.0, 5.0),
+    "joeynmt": (1.0, 5.0),
+    "fairseq": (1.0, 0.0),
+    "marian": (1.0, 0.0),
+    "sockeye": (1.0, 0.0),
+    "none": (0.0, 5.0),
+}
+"""(α, β) of the length penalties that toolkits call theirs.
+
+The paper, tensor2tensor, OpenNMT-py (`wu`) and JoeyNMT have β = 5 (Wu et al. 2016); fairseq's `lenpen`, Marian's
+`normalize` and Sockeye divide by length^α, which is β = 0 (Sockeye writes this very formula, with both letters). The
+exponent is 1 where a toolkit leaves it to its user. Only the score is taken over: their stop rules are not exact.
+"""
+
+
+class DecodingState(Protocol):
+    """What a model remembers of the hypotheses so far, one row each."""
+
+    def reorder(self, rows: Array) -> object:
+        """Make row i what row rows[i] was: rows may be dropped, swapped and repeated."""
+
+
+class Decoder(Protocol):
+    """The part of a Transformer that search needs."""
+
+    def start_decoding(self, source: Array) -> Any: ...  # source [B, S] -> DecodingState of B rows
+
+    def decode_step(self, tokens: Array, state: Any) -> Array: ...  # tokens [R], newest token of each row -> [R, V]
+
+
+@dataclass(frozen=True)
+class BeamSearchConfig:
+    """How to search. The defaults are those of section 6.1."""
+
+    beam: int = 4
+    """Hypotheses kept alive for each sentence. 1 is greedy search."""
+    alpha: float = 0.6
+    """Exponent of the length penalty: 0 prefers short outputs, 1 nearly compares log-probabilities per token."""
+    beta: float = 5.0
+    """Offset of the length in its penalty ((β + length) / (β + 1))^α; 5 is the paper's, 0 makes it length^α."""
+    max_extra_length: int = 50
+    """A sentence of S source tokens (without EOS) may become S + max_extra_length target tokens (with EOS)."""
+    max_length: int | None = None
+    """Never more target tokens (with EOS) than this, whatever the source; None: no such limit."""
+    min_length: int = 1
+    """Never fewer target tokens (with EOS) than this, where the limits above allow so many."""
+    n_best: int = 1
+    """Finished hypotheses returned for each sentence, the best first."""
+    allow_unknown: bool = False
+    """Whether UNK may be produced. It stands for no text, so by default the next best token is taken."""
+    stop_early: bool = True
+    """End a sentence once no alive hypothesis can enter its n-best; False only proves that this changes nothing."""
+
+    def __post_init__(self) -> None:
+        if self.beam < 1:
+            raise UserError(f"beam={self.beam} keeps no hypothesis; choose 1 (greedy) or more")
+        if not 0 <= self.alpha < np.inf:
+            raise UserError(f"alpha={self.alpha} is no length penalty; choose a number from 0 (none), such as 0.6")
+        if not 0 <= self.beta < np.inf:
+            raise UserError(f"beta={self.beta} is no offset of a length; choose 5 (the paper's), 0 or another number")
+        if self.max_extra_length < 1:
+            raise UserError(
+                f"max_extra_length={self.max_extra_length} leaves no room for the end token; choose 1 or more"
+            )
+        if self.max_length is not None and self.max_length < 1:
+            raise UserError(f"max_length={self.max_length} leaves no room for the end token; choose 1 or more")
+        if self.min_length < 1 or self.min_length > (self.max_length or np.inf):
+            raise UserError(
+                f"min_length={self.min_length} is not in 1..{self.max_length or '∞'}; choose 1 or more, and not more "
+                "than max_length"
+            )
+        if not 1 <= self.n_best <= self.beam:
+            raise UserError(f"n_best={self.n_best} is not in 1..{self.beam}; choose a beam at least as wide as n_best")
+
+    def penalty(self, length: int) -> float:
+        """What a log-probability of so many tokens (EOS counts, BOS does not) is divided by."""
+        return length_penalty(length, self.alpha, self.beta)
+
+    @property
+    def candidates(self) -> int:
+        """Continuations looked at: 2 × beam, so that `beam` go on even when as many end.
+
+        A single beam looks at one only. If that one ends, nothing goes on: exactly greedy search.
+        """
+        return 1 if self.beam == 1 else 2 * self.beam
+
+
+@dataclass(frozen=True)
+class Hypothesis:
+    """One output sentence. Its length, for the penalty, is len(tokens), and 1 more for the EOS of a finished one."""
+
+    tokens: tuple[int, ...]
+    """Token ids without BOS and EOS."""
+    log_probability: float
+    """log P(tokens, EOS | source); without the EOS where the hypothesis is not finished. Natural logarithm."""
+    score: float
+    """log_probability / penalty(length), what hypotheses are ranked by."""
+    finished: bool
+    """False: cut at its length limit, which happens only where no hypothesis of the sentence has ended by then."""
+
+
+@dataclass
+class Beams:
+    """The hypotheses of the sentences still searched. B shrinks as sentences finish; N is 1 at first, then `beam`."""
+
+    sentence: Array  # [B] place in the caller's batch
+    max_length: Array  # [B] target tokens allowed, EOS included
+    max_penalty: Array  # [B] float64, length penalty at max_length: no hypothesis of the sentence meets a larger one
+    tokens: Array  # [B, N, t] alive hypotheses, BOS first
+    log_probability: Array  # [B, N] float64, best first; -inf: no hypothesis here
+    prefix: list[list[int]]  # B lists of tokens that the output must begin with
+    finished: list[list[Hypothesis]] = field(default_factory=list)  # B lists, best first, at most n_best in each
+
+    @property
+    def newest(self) -> Array:
+        """The last token of every alive hypothesis. [B × N]"""
+        return self.tokens[:, :, -1].reshape(-1)
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """The best C one-token continuations of each sentence, best first."""
+
+    beam: Array  # [B, C] which alive hypothesis is extended
+    token: Array  # [B, C] by which token
+    log_probability: Array  # [B, C] float64, of hypothesis and token together
+
+
+def length_penalty(length: int, alpha: float, beta: float = 5.0) -> float:
+    """((β + length) / (β + 1))^α. EOS counts in the length, BOS does not."""
+    return ((beta + length) / (beta + 1.0)) ** alpha
+
+
+def beam_search(
+    model: Decoder, source: Array, config: BeamSearchConfig | None = None, prefixes: Prefixes | None = None
+) -> list[list[Hypothesis]]:
+    """The n best target sentences found for each source sentence, best first.
+
+    A sentence that has no finished hypothesis at its length limit returns its unfinished ones, scored as they are.
+    Otherwise only finished ones are returned: n_best of them, or fewer where fewer ended.
+
+    prefixes: token ids, without BOS and EOS, that the outputs of each sentence must begin with; they count in the
+        length and in the log-probability
+
+    Shapes: source [B, S] token ids with EOS, padded with PAD
+    Raises: UserError where the model's logits are not numbers (the message names the output position), or a prefix
+    leaves no room for the end token
+    """
+    config = config or BeamSearchConfig()
+    beams = _start(source, config, prefixes)
+    results: list[list[Hypothesis]] = [[] for _ in source]
+    if not len(source):
+        return results
+    state: DecodingState = model.start_decoding(source)
+    position = 0
+    while True:
+        position += 1
+        logits = model.decode_step(beams.newest, state)  # [B × N, V]
+        candidates = _best_candidates(logits, beams, config, position)
+        _collect_finished(beams, candidates, config)
+        rows = _extend(beams, candidates, config)  # [B, N] row that each alive hypothesis continues
+        done = _is_done(beams, config, position)  # [B]
+        if done.any():
+            for b in np.flatnonzero(done):
+                results[beams.sentence[b]] = beams.finished[b] or _cut(beams, b, config, position)
+            if done.all():
+                return results
+            rows = rows[_drop(beams, done)]
+        _reorder(state, rows.reshape(-1), rows_before=len(logits))
+
+
+def greedy_search(model: Decoder, source: Array, config: BeamSearchConfig | None = None) -> list[Hypothesis]:
+    """The sentence that the most probable next token leads to, step by step: beam search with one beam, for reading.
+
+    Shapes: source [B, S] token ids with EOS, padded with PAD
+    """
+    config = config or BeamSearchConfig(beam=1)
+
+    def choose(logits: Array, position: int, sentences: Array, state: Any) -> tuple[Array, Array]:
+        never = never_produced(config.allow_unknown, position >= config.min_length)
+        token, gained = most_probable(logits, 1, position, sentences, never)  # [R, 1] each
+        return token[:, 0], gained[:, 0]
+
+    walks = walk(model, source, max_lengths(source, config), choose)
+    return [hypothesis_of(tokens, sum(gained), config) for tokens, gained in walks]
+
+
+def walk(model: Decoder, source: Array, limits: Array, choose: Choice) -> list[tuple[list[int], list[float]]]:
+    """One output for each sentence, token by token, as `choose` decides: the tokens and their log-probabilities.
+
+    An output ends with EOS, or without at its sentence's limit.
+
+    Shapes: source [B, S] token ids with EOS, padded with PAD; limits [B]
+    """
+    tokens: list[list[int]] = [[] for _ in source]
+    log_probabilities: list[list[float]] = [[] for _ in source]
+    if not len(source):
+        return []
+    alive = np.arange(len(source))  # [R] the sentence of each row of the state
+    newest = np.full(len(source), BOS)  # [R]
+    state = model.start_decoding(source)
+    position = 0
+    while len(alive):
+        position += 1
+        newest, gained = choose(model.decode_step(newest, state), position, alive, state)  # [R] each
+        if np.isneginf(gained).any():
+            raise dead_end(alive[gained.argmin()], position)
+        for sentence, token, gain in zip(alive.tolist(), newest.tolist(), gained.tolist(), strict=True):
+            tokens[sentence].append(token)
+            log_probabilities[sentence].append(gain)
+        going_on = _places_filled((newest == EOS) | (position >= limits[alive]))
+        if len(going_on):
+            _reorder(state, going_on, rows_before=len(alive))
+        alive, newest = alive[going_on], newest[going_on]
+    return list(zip(tokens, log_probabilities, strict=True))
+
+
+def hypothesis_of(tokens: Sequence[int], log_probability: float, config: BeamSearchConfig) -> Hypothesis:
+    """A hypothesis from all tokens produced: its EOS, if it has one, counts in the length and is then taken off."""
+    score = log_probability / config.penalty(len(tokens))
+    finished = tokens[-1] == EOS
+    return Hypothesis(tuple(tokens[:-1] if finished else tokens), log_probability, score, finished)
+
+
+def _start(source: Array, config: BeamSearchConfig, prefixes: Prefixes | None) -> Beams:
+    """One alive hypothesis for each sentence: BOS, with probability 1."""
+    B = len(source)
+    max_length = max_lengths(source, config)
+    return Beams(
+        sentence=np.arange(B),
+        max_length=max_length,
+        max_penalty=np.array([config.penalty(int(length)) for length in max_length]),
+        prefix=checked_prefixes(prefixes, max_length),
+        tokens=np.full((B, 1, 1), BOS),
+        log_probability=np.zeros((B, 1)),
+        finished=[[] for _ in range(B)],
+    )
+
+
+def checked_prefixes(prefixes: Prefixes | None, max_length: Array) -> list[list[int]]:
+    """A prefix for each sentence, from the caller's or empty."""
+    if prefixes is None:
+        return [[] for _ in max_length]
+    if len(prefixes) != len(max_length):
+        raise ValueError(f"{len(prefixes)} prefixes for {len(max_length)} sentences; give one for each, maybe empty")
+    for sentence, (prefix, limit) in enumerate(zip(prefixes, max_length.tolist(), strict=True)):
+        if len(prefix) >= limit:
+            raise UserError(
+                f"the prefix of sentence {sentence} has {len(prefix)} tokens, but the output may have {limit} with its "
+                "end token; shorten the prefix or choose a larger max_extra_length"
+            )
+        if {PAD, BOS, EOS} & {*prefix}:
+            raise ValueError(
+                f"the prefix of sentence {sentence}, {list(prefix)}, holds PAD, BOS or EOS; leave them out"
+            )
+    return [list(map(int, prefix)) for prefix in prefixes]
+
+
+def max_lengths(source: Array, config: BeamSearchConfig) -> Array:
+    """Target tokens that each sentence may have, EOS included: its source tokens without EOS + max_extra_length. [B]"""
+    if source.ndim != 2:
+        raise ValueError(f"source has shape {source.shape}, not [B, S]; pad the sentences to one length with PAD={PAD}")
+    empty = np.flatnonzero((source == PAD).all(axis=1))
+    if len(empty):
+        raise ValueError(f"source sentence {empty[0]} holds no token; every source sentence ends with EOS={EOS}")
+    limits = np.sum((source != PAD) & (source != EOS), axis=1) + config.max_extra_length
+    return limits if config.max_length is None else np.minimum(limits, config.max_length)
+
+
+def _best_candidates(logits: Array, beams: Beams, config: BeamSearchConfig, position: int) -> Candidates:
+    """The best continuations of each sentence; among equals, the lower beam, then the lower token id.
+
+    None of a sentence's C best continuations is outside the C best of its own beam, so every beam is cut to these
+    first, by its raw logits, and only N × C of the N × V log-probabilities are ever computed.
+    """
+    B, N = beams.log_probability.shape
+    sentences = np.repeat(beams.sentence, N)  # [B × N]
+    never = never_produced(config.allow_unknown, position >= config.min_length)
+    token, gained = most_probable(logits, config.candidates, position, sentences, never)  # [B × N, C] each
+    C = token.shape[1]
+    _force_prefixes(token, gained, logits, beams, position)
+    total = beams.log_probability.reshape(B * N, 1) + gained  # [B × N, C]
+
+    if N == 1:  # in order already
+        return Candidates(np.zeros_like(token), token, total)
+    beam = np.broadcast_to(np.repeat(np.arange(N), C), (B, N * C))  # [B, N × C]
+    token, total = token.reshape(B, N * C), total.reshape(B, N * C)
+    order = np.lexsort((token, beam, -total), axis=1)[:, : config.candidates]  # [B, C], by total, then beam, then token
+    return Candidates(
+        beam=np.take_along_axis(beam, order, axis=1),
+        token=np.take_along_axis(token, order, axis=1),
+        log_probability=np.take_along_axis(total, order, axis=1),
+    )
+
+
+def _force_prefixes(token: Array, gained: Array, logits: Array, beams: Beams, position: int) -> None:
+    """Where a prefix names the token at this position, make it the only candidate of every beam, in place."""
+    N = beams.log_probability.shape[1]
+    for b, prefix in enumerate(beams.prefix):
+        if position <= len(prefix):
+            rows = slice(b * N, (b + 1) * N)
+            forced = np.full(N, prefix[position - 1])
+            token[rows, 0] = forced
+            gained[rows, 0] = log_probabilities_of(logits[rows], forced, position, np.full(N, beams.sentence[b]))
+            gained[rows, 1:] = -np.inf
+
+
+def _collect_finished(beams: Beams, candidates: Candidates, config: BeamSearchConfig) -> None:
+    """Score the candidates that end, and keep the n_best finished hypotheses of each sentence."""
+    ends = (candidates.token == EOS) & np.isfinite(candidates.log_probability)  # [B, C]
+    sentences, places = np.nonzero(ends)
+    for b, c in zip(sentences.tolist(), places.tolist(), strict=True):
+        tokens = [*beams.tokens[b, candidates.beam[b, c], 1:].tolist(), EOS]
+        beams.finished[b].append(hypothesis_of(tokens, float(candidates.log_probability[b, c]), config))
+    for b in {*sentences.tolist()}:
+        beams.finished[b].sort(key=lambda hypothesis: -hypothesis.score)  # stable: the earlier of equals stays ahead
+        del beams.finished[b][config.n_best :]
+
+
+def _extend(beams: Beams, candidates: Candidates, config: BeamSearchConfig) -> Array:
+    """Go on with the `beam` best candidates that do not end; returns the rows of the state that they continue."""
+    B, N = beams.log_probability.shape
+    going_on = np.where(candidates.token == EOS, -np.inf, candidates.log_probability)  # [B, C]
+    order = np.argsort(-going_on, axis=1, kind="stable")[:, : config.beam]  # [B, N']
+    parent = np.take_along_axis(candidates.beam, order, axis=1)  # [B, N']
+    token = np.take_along_axis(candidates.token, order, axis=1)  # [B, N']
+    history = np.take_along_axis(beams.tokens, parent[:, :, None], axis=1)  # [B, N', t]
+    beams.tokens = np.concatenate([history, token[:, :, None]], axis=2)  # [B, N', t + 1]
+    beams.log_probability = np.take_along_axis(going_on, order, axis=1)  # [B, N']
+    return np.arange(B)[:, None] * N + parent
+
+
+def _is_done(beams: Beams, config: BeamSearchConfig, position: int) -> Array:
+    """Which sentences are at their length limit, or hold n_best hypotheses that no alive one can still beat. [B]
+
+    A log-probability only falls and, for α ≥ 0, the penalty only grows up to the sentence's own length limit:
+    best alive log-probability / penalty(limit) bounds every score to come. An equal score comes too late to enter.
+    """
+    at_limit = beams.max_length <= position
+    if not config.stop_early:
+        return at_limit
+    bound = beams.log_probability[:, 0] / beams.max_penalty
+    worst_kept = np.array([kept[-1].score if len(kept) == config.n_best else -np.inf for kept in beams.finished])
+    return at_limit | (bound <= worst_kept)
+
+
+def _cut(beams: Beams, b: Any, config: BeamSearchConfig, position: int) -> list[Hypothesis]:
+    """The n_best alive hypotheses of a sentence that ran into its length limit before any of them ended."""
+    alive = np.flatnonzero(np.isfinite(beams.log_probability[b]))[: config.n_best]
+    if not len(alive):
+        raise dead_end(beams.sentence[b], position)
+    return [hypothesis_of(beams.tokens[b, n, 1:].tolist(), float(beams.log_probability[b, n]), config) for n in alive]
+
+
+def dead_end(sentence: Any, position: int) -> UserError:
+    return UserError(
+        f"the model gives every token that may be produced a probability of 0 at output position {position} of "
+        f"sentence {sentence}; its weights have diverged: use an earlier checkpoint"
+    )
+
+
+def _drop(beams: Beams, done: Array) -> Array:
+    """Take the sentences that are done out of the batch. Returns who stands where."""
+    kept = _places_filled(done)
+    beams.finished = [beams.finished[b] for b in kept]
+    beams.prefix = [beams.prefix[b] for b in kept]
+    beams.sentence = beams.sentence[kept]
+    beams.max_length, beams.max_penalty = beams.max_length[kept], beams.max_penalty[kept]
+    beams.tokens, beams.log_probability = beams.tokens[kept], beams.log_probability[kept]
+    return kept
+
+
+def _places_filled(done: Array) -> Array:
+    """Those that go on, the last of them in the places of those that are done.
+
+    In any other order, a state would have to copy the keys and values of all sentences that move up.
+    """
+    alive = np.flatnonzero(~done)
+    kept = np.arange(len(alive))
+    kept[done[: len(alive)]] = alive[alive >= len(alive)]
+    return kept
+
+
+def _reorder(state: DecodingState, rows: Array, *, rows_before: int) -> None:
+    """Reorder the state's rows, unless that would copy every row onto itself."""
+    if not np.array_equal(rows, np.arange(rows_before)):
+        state.reorder(rows)

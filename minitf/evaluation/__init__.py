@@ -1,0 +1,1 @@
+"""Scores of outputs: BLEU and chrF through sacrebleu, and EVALB."""

@@ -1,0 +1,258 @@
+"""Checkpoints of a run: kept safe while training, found again after a crash, and averaged to translate.
+
+Weights, optimizer and whatever else a run needs stand in one file, told apart by prefixes of their names (`model.`,
+`optimizer.m.`, …). What is in a file, and how its bytes are guarded, is in `minitf.storage.tensorfile`.
+"""
+
+import os
+import re
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from minitf.storage.tensorfile import (
+    Array,
+    CheckpointError,
+    DamagedCheckpointError,
+    Reader,
+    load,
+    read_state,
+    save,
+    verify,
+)
+from minitf.system.files import os_errors_explained, remove_leftovers, sync_folder
+
+__all__ = [
+    "CheckpointError",
+    "CheckpointStore",
+    "DamagedCheckpointError",
+    "average",
+    "load",
+    "read_state",
+    "save",
+    "verify",
+    "with_prefix",
+    "without_prefix",
+]
+
+# ---- Names ----
+
+
+def with_prefix(prefix: str, arrays: Mapping[str, Array]) -> dict[str, Array]:
+    """{"weight": w} -> {"model.weight": w}"""
+    return {prefix + name: array for name, array in arrays.items()}
+
+
+def without_prefix(prefix: str, arrays: Mapping[str, Array]) -> dict[str, Array]:
+    """{"model.weight": w, "optimizer.m.weight": m} -> {"weight": w}"""
+    return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
+
+
+# ---- Averaging ----
+
+
+def average(paths: Sequence[Path], prefix: str = "model.") -> dict[str, Array]:
+    """The arithmetic mean of the tensors of several checkpoints, summed in float64, in their own type.
+
+    Names are those after the prefix. Memory: the result, and one tensor in float64.
+
+    Source: section 6.1.
+    Raises: CheckpointError where names, shapes or types differ, and as `load`.
+    """
+    if not paths:
+        raise CheckpointError("there is no checkpoint to average; train until the first one is saved")
+    with ExitStack() as stack:
+        readers = [stack.enter_context(Reader(path)) for path in paths]
+        for reader in readers[1:]:
+            _refuse_difference(readers[0], reader, prefix)
+        return {name.removeprefix(prefix): _mean(readers, name) for name in readers[0].names(prefix)}
+
+
+def _refuse_difference(first: Reader, other: Reader, prefix: str) -> None:
+    if difference := sorted(set(first.names(prefix)) ^ set(other.names(prefix))):
+        holder, lacker = (first, other) if difference[0] in first.entries else (other, first)
+        raise CheckpointError(
+            f"{lacker.path} has no tensor {difference[0]}, which {holder.path} has; average checkpoints of one run"
+        )
+    for name in first.names(prefix):
+        one, two = first.entries[name], other.entries[name]
+        if (one.shape, one.code) != (two.shape, two.code):
+            raise CheckpointError(
+                f"{name} is {one.code} {list(one.shape)} in {first.path}, but {two.code} {list(two.shape)} in "
+                f"{other.path}; average checkpoints of one run"
+            )
+
+
+def _mean(readers: Sequence[Reader], name: str) -> Array:
+    first = readers[0].read(name)
+    if first.dtype.kind != "f":
+        raise CheckpointError(f"{name} in {readers[0].path} is of type {first.dtype}, which has no mean")
+    total = first.astype(np.float64)
+    for reader in readers[1:]:
+        total += reader.read(name)
+    total /= len(readers)
+    return total.astype(first.dtype)
+
+
+# ---- The checkpoints of a run ----
+
+
+class CheckpointStore:
+    """The checkpoints of one run, `step-00001000.safetensors` and so on, and the weights of its best validation,
+    `best-00000900.safetensors`.
+
+    With `keep`, for the process that trains (it holds the run's lock): the folder is made, what a killed process left
+    half-written is removed, and `save` keeps the last `keep`. Without, for reading only.
+    """
+
+    PATTERN = re.compile(r"step-(\d{8,})\.safetensors")
+    BEST_PATTERN = re.compile(r"best-(\d{8,})\.safetensors")
+
+    def __init__(self, folder: Path, keep: int | None = None) -> None:
+        self.folder = Path(folder)
+        self.keep = keep
+        if keep is None:
+            return
+        if keep < 1:
+            raise ValueError(f"keep={keep} would delete every checkpoint")
+        with os_errors_explained(f"prepare {folder}", CheckpointError):
+            self.folder.mkdir(parents=True, exist_ok=True)
+            remove_leftovers(self.folder, "(step|best)-")
+
+    def path(self, step: int) -> Path:
+        """Where the checkpoint of a step is."""
+        return self.folder / f"step-{step:08d}.safetensors"
+
+    def steps(self) -> list[int]:
+        """The steps that there are files for, oldest first; whether they are whole is not looked at."""
+        return self._steps_in_names(self.PATTERN)
+
+    def _steps_in_names(self, pattern: re.Pattern[str]) -> list[int]:
+        with os_errors_explained(f"read {self.folder}", CheckpointError):
+            try:
+                names = os.listdir(self.folder)
+            except FileNotFoundError:
+                return []  # nothing saved yet
+        return sorted(int(match[1]) for match in map(pattern.fullmatch, names) if match)
+
+    def save(self, step: int, arrays: Mapping[str, Array], state: Mapping[str, Any]) -> Path:
+        """Write the checkpoint of a step, and only when it is safe delete all but the last `keep`.
+
+        A state in which `on_schedule` is False is of a run that was stopped there: once there is a newer checkpoint, it
+        goes and is not counted, so that a resumed run keeps the same ones as a run that was never stopped.
+
+        Raises: as `save`; all older checkpoints are there then.
+        """
+        if self.keep is None:
+            raise ValueError(f"{self.folder} was opened for reading; give keep to save")
+        if step < 0:
+            raise ValueError(f"step={step} is negative")
+        save(self.path(step), arrays, state)
+        self._delete_superseded(self.keep)
+        return self.path(step)
+
+    def _delete_superseded(self, keep: int) -> None:
+        """Delete all but the last `keep`, and those that were saved in passing; the newest is safe by now."""
+        with os_errors_explained(f"delete old checkpoints in {self.folder}", CheckpointError):
+            *older, newest = self.steps()
+            passing = [step for step in older if self._is_passing(step)]
+            lasting = [step for step in older if step not in passing]
+            for step in [*passing, *[*lasting, newest][:-keep]]:
+                self.path(step).unlink()
+
+    def _is_passing(self, step: int) -> bool:
+        try:
+            return read_state(self.path(step)).get("on_schedule") is False
+        except DamagedCheckpointError:
+            return False
+
+    # ---- The best one ----
+
+    def best_path(self, step: int) -> Path:
+        """Where the weights are kept if the validation of a step is the best."""
+        return self.folder / f"best-{step:08d}.safetensors"
+
+    def best_step(self) -> int | None:
+        """The step of the best validation whose weights are kept; None where there are none."""
+        return max(self._steps_in_names(self.BEST_PATTERN), default=None)
+
+    def save_best(self, step: int, arrays: Mapping[str, Array], state: Mapping[str, Any]) -> None:
+        """Write the weights of the best validation so far.
+
+        Older ones stay until `forget_best`: a run that is killed before its next checkpoint goes on from the one
+        before, for which they are still the best.
+
+        Raises: as `save`.
+        """
+        save(self.best_path(step), arrays, state)
+
+    def forget_best(self, but: int) -> None:
+        """Delete the weights of all best validations but that of one step: those that were beaten, and those that a
+        resumed run has yet to come to."""
+        with os_errors_explained(f"delete old checkpoints in {self.folder}", CheckpointError):
+            for step in self._steps_in_names(self.BEST_PATTERN):
+                if step != but:
+                    self.best_path(step).unlink()
+
+    def check_best(self, step: int, warn: Callable[[str], None]) -> None:
+        """Tell `warn` if the weights of the best validation are damaged, and rename them to `….damaged`.
+
+        Nothing but a validation that is better still gives such weights again.
+        """
+        path = self.best_path(step)
+        if not path.exists():
+            return
+        try:
+            verify(path)
+        except DamagedCheckpointError as error:
+            warn(f"{error}; there are weights of a best validation again after the next better one")
+            self._set_aside([path])
+
+    # ---- Finding one ----
+
+    def load(self, step: int, prefix: str = "") -> tuple[dict[str, Array], dict[str, Any]]:
+        """The checkpoint of a step.
+
+        Raises: as `load`; where there is none, the message lists the steps that there are.
+        """
+        if not self.path(step).exists():
+            steps = ", ".join(map(str, self.steps())) or "none"
+            raise CheckpointError(f"{self.folder} has no checkpoint of step {step}; there are: {steps}")
+        return load(self.path(step), prefix)
+
+    def last(self, count: int) -> list[Path]:
+        """The newest `count` files, oldest first, or as many as there are: what is averaged."""
+        return [self.path(step) for step in self.steps()[-count:]]
+
+    def latest(self, warn: Callable[[str], None]) -> tuple[dict[str, Array], dict[str, Any]] | None:
+        """Tensors and state of the newest checkpoint that is whole; None where there are no checkpoints.
+
+        Each newer one that is damaged is told to `warn` in a sentence, and with `keep` it is renamed to `….damaged`:
+        it must neither count as one of those to keep nor be averaged.
+
+        Raises: CheckpointError where there are checkpoints, but none is whole: starting anew would hide the loss.
+        """
+        steps = self.steps()
+        for step in reversed(steps):
+            try:
+                found = load(self.path(step))
+            except DamagedCheckpointError as error:
+                warn(str(error))
+            else:
+                if self.keep is not None:
+                    self._set_aside([self.path(each) for each in steps if each > step])
+                    self._delete_superseded(self.keep)  # as the process that saved it may not have come to
+                return found
+        if steps:
+            raise CheckpointError(f"none of the {len(steps)} checkpoints in {self.folder} is whole; start another run")
+        return None
+
+    def _set_aside(self, paths: Sequence[Path]) -> None:
+        with os_errors_explained(f"rename checkpoints in {self.folder}", CheckpointError):
+            for path in paths:
+                os.replace(path, path.with_name(path.name + ".damaged"))
+            if paths:
+                sync_folder(self.folder)

@@ -1,0 +1,1 @@
+"""The operating system: files, signals, the terminal, and facts about the machine."""

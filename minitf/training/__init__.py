@@ -1,0 +1,1 @@
+"""The training loop and its parts (section 5)."""

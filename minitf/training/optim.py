@@ -1,0 +1,99 @@
+"""Adam, the learning-rate schedule with warm-up, and gradient clipping (section 5.3)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Any
+
+from autograd.backend import backend_of
+from minitf.config import OptimizerConfig
+from minitf.model.layers import Parameter
+
+Array = Any
+
+
+def learning_rate(step: int, d_model: int, config: OptimizerConfig) -> float:
+    """scale · d_model^-0.5 · min(step^-0.5, step · warmup_steps^-1.5), equation 3.
+
+    Rises linearly for `warmup_steps` and then falls with 1/√step; with `peak_learning_rate` the curve is the same and
+    its top is given.  Steps count from 1.
+    """
+    shape = min(step**-0.5, step * config.warmup_steps**-1.5)
+    if config.peak_learning_rate is not None:
+        return config.peak_learning_rate * shape * config.warmup_steps**0.5
+    return config.learning_rate_scale * d_model**-0.5 * shape
+
+
+class Adam:
+    """Adam (Kingma & Ba 2015) with the paper's β₁ = 0.9, β₂ = 0.98, ε = 1e-9."""
+
+    def __init__(self, named_parameters: dict[str, Parameter], config: OptimizerConfig):
+        self.named_parameters = named_parameters
+        self.config = config
+        self.step_count = 0
+        self.m = {name: _zeros_like(p.data) for name, p in named_parameters.items()}  # first moments
+        self.v = {name: _zeros_like(p.data) for name, p in named_parameters.items()}  # second moments
+
+    def step(self, rate: float, gradient_scale: float = 1.0) -> None:
+        """Update every parameter that has a gradient, which is multiplied by `gradient_scale` on the way.
+
+        With bias corrections c_i = 1 - β_i^t: rate · (m / c₁) / (√(v / c₂) + ε) = step_size · m / (√v + ε √c₂).
+        """
+        self.step_count += 1
+        correction1 = 1 - self.config.beta1**self.step_count
+        root_correction2 = math.sqrt(1 - self.config.beta2**self.step_count)
+        # a copy in lower precision that products have used is written along with the parameter
+        updates = [
+            (parameter, (parameter.data, parameter.grad.data, self.m[name], self.v[name], parameter.reduced))
+            for name, parameter in self.named_parameters.items()
+            if parameter.grad is not None
+        ]
+        if not updates:
+            return
+        backend_of([updates[0][0].data]).adam_all_(
+            [arrays for _, arrays in updates],
+            step_size=rate * root_correction2 / correction1,
+            beta1=self.config.beta1,
+            beta2=self.config.beta2,
+            eps=self.config.epsilon * root_correction2,
+            gradient_scale=gradient_scale,
+        )
+        for parameter, (*_, copy) in updates:
+            parameter.version[0] += 1
+            if copy is not None:
+                parameter.reduced = copy
+
+    def zero_grad(self) -> None:
+        """Forget all gradients."""
+        for parameter in self.named_parameters.values():
+            parameter.grad = None
+
+    def state_arrays(self) -> dict[str, Array]:
+        """The moments, under names for a checkpoint; with `step_count`, all that a resumed run needs."""
+        return {f"{kind}.{name}": a for kind, moments in (("m", self.m), ("v", self.v)) for name, a in moments.items()}
+
+    def load_state(self, step_count: int, arrays: dict[str, Array]) -> None:
+        """Continue from `state_arrays()` after `step_count` updates.
+
+        Raises: ValueError where names or shapes differ.
+        """
+        mine = self.state_arrays()
+        if mine.keys() != arrays.keys():
+            raise ValueError(f"the optimizer state does not fit: {sorted(mine.keys() ^ arrays.keys())[:3]} differ")
+        for name, moment in mine.items():
+            if moment.shape != arrays[name].shape:
+                raise ValueError(f"moment {name} has shape {arrays[name].shape}, expected {moment.shape}")
+        for name, moment in mine.items():
+            moment[...] = backend_of([moment]).asarray(arrays[name])
+        self.step_count = step_count
+
+
+def global_norm(parameters: Iterable[Parameter]) -> float:
+    """√(Σ g²) over all gradients: pieces in the gradient's own precision, their sum in float64."""
+    gradients = [p.grad.data for p in parameters if p.grad is not None]
+    return math.sqrt(float(backend_of(gradients).squared_norm(gradients)))
+
+
+def _zeros_like(a: Array) -> Array:
+    return backend_of([a]).xp.zeros(a.shape, a.dtype)

@@ -1,0 +1,1 @@
+"""Text in, text out: translate and parse lines with a trained run."""

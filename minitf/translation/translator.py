@@ -1,0 +1,486 @@
+"""Translate text with a trained run: lines in, as many lines out, in the same order.
+
+    translator = Translator.load("runs/tiny")
+    translator.translate(["the third of May", "", "ten euros"])
+
+Lines are cut into subwords, sorted by length, searched in batches and put back in order. An empty line stays empty. A
+line longer than any the model was trained on is translated in pieces, cut where a sentence ends if possible.
+"""
+
+from __future__ import annotations
+
+import itertools
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack
+
+from minitf.config.special_tokens import EOS
+from minitf.data.pieces import split_long
+from minitf.data.text import PathLike
+from minitf.data.vocabulary import Vocabulary
+from minitf.decoding.batched import BatchedModel
+from minitf.decoding.decoder import InferenceTransformer
+from minitf.decoding.sampling import SamplingConfig, sample
+from minitf.decoding.scoring import ForcedTarget, score_targets
+from minitf.decoding.search import BeamSearchConfig, Decoder, Hypothesis, beam_search, hypothesis_of
+from minitf.errors import UserError
+from minitf.model.transformer import Transformer
+from minitf.translation.translation import Alignment, Ids, Translation, joined
+from minitf.translation.weights import build_model, check_vocabulary, load_weights, with_precision
+
+if TYPE_CHECKING:
+    from minitf.translation.attention_weights import SentenceAttention
+
+MAX_TOKENS_PER_BATCH = 4096
+MAX_ROWS_PER_BATCH = 512
+"""Hypotheses searched at once. More rows do not make a matrix product faster, and each has V logits."""
+LINES_AT_A_TIME, CHARACTERS_AT_A_TIME = 1000, 1_000_000
+"""What a stream is sorted within: enough for batches of equal lengths, soon enough to see translations."""
+
+Progress = Callable[[int], object]
+
+
+class Settings(TypedDict, total=False):
+    """How to translate; what is not given, or None, is as the translator has it."""
+
+    beam: int | None
+    alpha: float | None
+    beta: float | None
+    max_extra_length: int | None
+    max_length: int | None
+    min_length: int | None
+    """See `BeamSearchConfig`."""
+    sampling: SamplingConfig | None
+    """Draw translations instead of searching for the best."""
+    max_tokens_per_batch: int
+    """Most source subwords searched at once, padding included."""
+    max_sentences_per_batch: int | None
+    progress: Progress | None
+    """Called with the number of further lines that are done, as they are."""
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """Settings, with what was left out."""
+
+    search: BeamSearchConfig
+    sampling: SamplingConfig | None = None
+    max_tokens_per_batch: int = MAX_TOKENS_PER_BATCH
+    max_sentences_per_batch: int | None = None
+    progress: Progress | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("max_tokens_per_batch", "max_sentences_per_batch"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise UserError(f"{name}={value} holds no sentence; choose 1 or more, such as 4096 subwords")
+
+
+class Translator:
+    """A model and its vocabulary, ready to translate.
+
+    Methods may be called from several threads; they then take turns.
+    """
+
+    def __init__(
+        self,
+        model: Decoder,
+        vocabulary: Vocabulary,
+        *,
+        search: BeamSearchConfig | None = None,
+        max_source_length: int = 255,
+        same_bits: bool = False,
+        warn: Callable[[str], object] | None = None,
+    ):
+        """From a model in evaluation mode; a Transformer whose weights do not change any more.
+
+        search: what the methods use where they are not told otherwise; default: the paper's
+        max_source_length: subwords of a line, without EOS, beyond which it is translated in pieces
+        same_bits: a line's translation and score do not depend on the other lines, to the last bit; about half as fast
+        warn: called with a sentence about a line that was translated in pieces, or whose translations are cut;
+            default: a Python warning
+        """
+        if max_source_length < 1:
+            raise UserError(f"max_source_length={max_source_length} leaves no subword of a line; choose 1 or more")
+        self.model = model
+        self.vocabulary = vocabulary
+        self.search = search or BeamSearchConfig()
+        self.max_source_length = max_source_length
+        self.warn = warn or _python_warning
+        on_cpu = isinstance(model, Transformer) and InferenceTransformer.takes(model)
+        if same_bits and not on_cpu:
+            raise UserError("same_bits is for the CPU; leave it out, or translate with --device cpu")
+        fast = InferenceTransformer(model, same_bits=same_bits) if on_cpu else model  # type: ignore[arg-type]
+        self._batched = BatchedModel(fast)
+
+    @classmethod
+    def load(
+        cls,
+        run_directory: PathLike,
+        *,
+        average: int | None = None,
+        checkpoint: int | None = None,
+        weights: str | None = None,
+        dtype: Any = None,
+        device: str = "cpu",
+        precision: str | None = None,
+        same_bits: bool = False,
+        warn: Callable[[str], object] | None = None,
+    ) -> Translator:
+        """The translator of a run, which may still be training. Its search settings are the run's.
+
+        average: use the mean of the last so many checkpoints; default: what the run says, or as many as there are
+        checkpoint: use the one checkpoint of this step instead
+        weights: "average"; "best", those of the best validation; "moving-average", that of the last checkpoint;
+            default: what the run says
+        dtype: compute in these numbers; default: the run's
+        device: where to compute: "cpu", "cuda", "cuda:1", …
+        precision: "float32", "float64", or on a GPU "tf32" or "bf16"; default: the run's where the device has it
+        same_bits: see `Translator`; on the CPU alone
+        Raises: UserError where there is no run, no checkpoint, or its parts do not belong together
+        Source: section 6.1 (averaging)
+        """
+        from minitf.storage.run_directory import RunDirectory
+
+        run = RunDirectory.open(Path(run_directory))
+        config = run.config()
+        vocabulary = Vocabulary.load(run.vocabulary_path)
+        warn = warn or _python_warning
+        if weights is None:
+            weights = config.weights if average is None and checkpoint is None else "average"
+        arrays, origin = load_weights(run, config, average, checkpoint, weights, warn)
+        check_vocabulary(run.vocabulary_path, vocabulary, origin)
+        config = with_precision(config, device, precision)
+        model = build_model(config, vocabulary, arrays, origin, dtype or config.dtype)
+        model.to(device)
+        learned = config.model.positions == "learned"
+        search = BeamSearchConfig(
+            beam=config.beam,
+            alpha=config.alpha,
+            beta=config.beta,
+            max_extra_length=config.max_extra_length,
+            max_length=config.model.max_positions - config.model.first_position if learned else None,
+        )
+        # max_length counts the EOS of training sentences
+        limit = config.max_length - 1
+        return cls(model, vocabulary, search=search, max_source_length=limit, same_bits=same_bits, warn=warn)
+
+    # ---- What a program calls ----
+
+    def translate(
+        self, lines: Sequence[str], prefixes: Sequence[str] | None = None, **settings: Unpack[Settings]
+    ) -> list[str]:
+        """The best translation of each line: one line for each, in order, without line ends; "" for a blank one.
+
+        prefixes: how each translation must begin, "" for any way
+        """
+        plan = self._plan(settings)
+        return [best.text for (best, *_) in self._translate(lines, prefixes, plan)]
+
+    def translate_nbest(
+        self,
+        lines: Sequence[str],
+        prefixes: Sequence[str] | None = None,
+        *,
+        n_best: int | None = None,
+        **settings: Unpack[Settings],
+    ) -> list[list[Translation]]:
+        """The n best translations of each line, best first; default: as many as the beam is wide.
+
+        Fewer where fewer hypotheses ended within their limit. A blank line has one translation, "". Different
+        subwords may spell one text, so a text may come twice.
+        """
+        plan = self._plan(settings)
+        search = replace(plan.search, n_best=plan.search.beam if n_best is None else n_best)
+        return self._translate(lines, prefixes, replace(plan, search=search))
+
+    def translate_stream(
+        self,
+        lines: Iterable[str],
+        prefixes: Iterable[str] | None = None,
+        *,
+        must_wait: Callable[[], bool] | None = None,
+        **settings: Unpack[Settings],
+    ) -> Iterator[str]:
+        """As `translate`, for any number of lines in the memory of a few: reads and translates them by the thousand.
+
+        must_wait: asked after each line; where the next one has not arrived yet, those before it are translated first
+        """
+        for best, *_ in self.stream_nbest(lines, prefixes, n_best=1, must_wait=must_wait, **settings):
+            yield best.text
+
+    def stream_nbest(
+        self,
+        lines: Iterable[str],
+        prefixes: Iterable[str] | None = None,
+        *,
+        n_best: int = 1,
+        must_wait: Callable[[], bool] | None = None,
+        **settings: Unpack[Settings],
+    ) -> Iterator[list[Translation]]:
+        """As `translate_nbest`, for any number of lines; see `translate_stream`."""
+        plan = self._plan(settings)
+        plan = replace(plan, search=replace(plan.search, n_best=n_best))
+        _refuse_single_string(lines)
+        remaining = None if prefixes is None else iter(prefixes)
+        first_line = 1
+        for chunk in _chunks(lines, must_wait or _never):
+            given = None if remaining is None else list(itertools.islice(remaining, len(chunk)))
+            yield from self._translate(chunk, given, plan, first_line)
+            first_line += len(chunk)
+
+    def score(
+        self, pairs: Sequence[tuple[str, str | Sequence[int]]], **settings: Unpack[Settings]
+    ) -> list[Translation]:
+        """The log-probability and score of a given translation of each line, which may be text or token ids.
+
+        Text is cut into subwords anew; a search may have found the same text in other subwords, with another
+        probability. Its token ids (in `Translation.parts`) get the number that the search gave them.
+        """
+        plan = self._plan(settings)
+        sources = self.vocabulary.encode([source for source, _ in pairs])
+        given = [target for _, target in pairs]
+        encoded = iter(self.vocabulary.encode([target for target in given if isinstance(target, str)]))
+        targets = [tuple(next(encoded) if isinstance(target, str) else target) for target in given]
+        for number, ids in enumerate(sources, start=1):
+            if len(ids) > self.max_source_length:
+                self.warn(
+                    f"line {number} has {len(ids)} subwords, more than the {self.max_source_length} the model knows"
+                )
+        asked = [i for i, (source, target) in enumerate(zip(sources, targets, strict=True)) if source or target]
+        scored = dict(zip(asked, self._force([(sources[i], targets[i]) for i in asked], plan), strict=True))
+        texts = self.vocabulary.decode(targets)
+        return [
+            self._scored(texts[i], tuple(sources[i]), targets[i], scored.get(i), plan.search) for i in range(len(pairs))
+        ]
+
+    def score_stream(
+        self, lines: Iterable[str], targets: Iterable[str], **settings: Unpack[Settings]
+    ) -> Iterator[list[Translation]]:
+        """As `score` for any number of lines, each result in a list of its own.
+
+        Raises: UserError, after the lines that have both, where there are not as many of the one as of the other
+        """
+        remaining = iter(targets)
+        first_line = 1
+        for chunk in _chunks(lines, _never):
+            given = list(itertools.islice(remaining, len(chunk)))
+            for found in self.score(list(zip(chunk, given, strict=False)), **settings):
+                yield [found]
+            first_line += len(given)
+            if len(given) < len(chunk):
+                raise UserError(f"line {first_line} has no translation to score; give one for each line")
+        if next(remaining, None) is not None:
+            raise UserError(f"there are more translations to score than the {first_line - 1} lines; give one for each")
+
+    def align(self, translations: Sequence[Translation], **settings: Unpack[Settings]) -> list[Alignment]:
+        """Which source subwords each subword of these translations comes from, by the decoder's attention.
+
+        The mean of the heads in the last layer but one, where it follows the words best.
+        Source: Garg et al. 2019, arXiv:1909.02074
+        """
+        plan = self._plan(settings)
+        if not isinstance(self._batched.model, InferenceTransformer):
+            raise UserError("alignments come from a Transformer on the CPU; translate with --device cpu")
+        layer = max(0, len(self._batched.model.decoder_layers) - 2)
+        parts = [part for translation in translations for part in translation.parts]
+        forced = iter(self._force(parts, plan, attention_layer=layer))
+        return [
+            self._alignment(translation.parts, [next(forced) for _ in translation.parts])
+            for translation in translations
+        ]
+
+    def attention(self, source: str, target: str | None = None, **settings: Unpack[Settings]) -> SentenceAttention:
+        """Where every head of the model looks while it reads `source` and writes `target`, by default its translation.
+
+        Raises: UserError for a blank source, and for one so long that it is translated in pieces
+        """
+        (ids,) = self.vocabulary.encode([source])
+        if not ids:
+            raise UserError("the source is blank; give a sentence")
+        if len(ids) > self.max_source_length:
+            raise UserError(
+                f"the source has {len(ids)} subwords, more than the {self.max_source_length} the model knows, and is "
+                "translated in pieces; give one of these"
+            )
+        given = None if target is None else (*self.vocabulary.encode([target])[0], EOS)
+        return self._attention(ids, given, self._plan(settings))
+
+    def attentions(self, line: str, **settings: Unpack[Settings]) -> list[SentenceAttention]:
+        """The same for any line, as `translate` takes it: nothing for a blank one, one for each piece of a long one."""
+        (ids,) = self.vocabulary.encode([line])
+        pieces = split_long(ids, self.vocabulary.pieces(ids), self.max_source_length) if ids else []
+        return [self._attention(piece, None, self._plan(settings)) for piece in pieces]
+
+    # ---- How ----
+
+    def _plan(self, settings: Settings) -> _Plan:
+        """Raises: TypeError for a setting that there is not."""
+        given: dict[str, Any] = {name: value for name, value in settings.items() if value is not None}
+        searched = {each.name for each in fields(BeamSearchConfig)} & Settings.__annotations__.keys()
+        unknown = given.keys() - Settings.__annotations__.keys()
+        if unknown:
+            raise TypeError(f"{min(unknown)} is no setting; choose among {', '.join(Settings.__annotations__)}")
+        search = replace(self.search, **{name: value for name, value in given.items() if name in searched})
+        return _Plan(search, **{name: value for name, value in given.items() if name not in searched})
+
+    def _translate(
+        self, lines: Sequence[str], prefixes: Sequence[str] | None, plan: _Plan, first_line: int = 1
+    ) -> list[list[Translation]]:
+        """The n best translations of each line; the lines are numbered from `first_line` in warnings."""
+        _refuse_single_string(lines)
+        if prefixes is not None and len(prefixes) != len(lines):
+            raise UserError(f"{len(prefixes)} prefixes for {len(lines)} lines; give one for each, maybe an empty one")
+        begun = [()] * len(lines) if prefixes is None else self.vocabulary.encode(prefixes)
+        pieces: list[list[int]] = []
+        first: list[Sequence[int]] = []  # of each piece: how its translation must begin
+        last_piece: list[int] = []  # of each line: how many pieces there are up to its end
+        for number, (ids, prefix) in enumerate(
+            zip(self.vocabulary.encode(lines), begun, strict=True), start=first_line
+        ):
+            split = self._split(ids, number)
+            if prefix and len(split) != 1:
+                raise UserError(f"line {number} is blank or too long for one piece, and cannot be given a prefix")
+            pieces += split
+            first += [prefix, *[()] * (len(split) - 1)][: len(split)]
+            last_piece.append(len(pieces))
+        report = plan.progress or _no_progress
+        ends = set(last_piece)
+        report(len(lines) - len(ends - {0}))  # blank lines
+        found = self._search(pieces, first, plan, lambda batch: report(sum(i + 1 in ends for i in batch)))
+        translated = self._decode(pieces, found)
+        results = [joined(translated[a:b], plan.search.n_best) for a, b in itertools.pairwise([0, *last_piece])]
+        self._warn_of_cuts(results, first_line)
+        return results
+
+    def _split(self, ids: list[int], number: int) -> list[list[int]]:
+        """The pieces of a line that are translated one by one: none of a blank line, one of nearly every other."""
+        if len(ids) <= self.max_source_length:
+            return [ids] if ids else []
+        pieces = split_long(ids, self.vocabulary.pieces(ids), self.max_source_length)
+        self.warn(
+            f"line {number} has {len(ids)} subwords, more than the {self.max_source_length} the model knows: "
+            f"it is translated in {len(pieces)} pieces"
+        )
+        return pieces
+
+    def _search(
+        self, pieces: list[list[int]], prefixes: list[Sequence[int]], plan: _Plan, done: Callable[[Sequence[int]], Any]
+    ) -> list[list[Hypothesis]]:
+        def job(model: Decoder, source: Any, places: Sequence[int]) -> list[list[Hypothesis]]:
+            begun = [prefixes[i] for i in places]
+            if plan.sampling is not None:
+                return sample(model, source, plan.search, plan.sampling, begun)
+            return beam_search(model, source, plan.search, begun)
+
+        rows = plan.search.n_best if plan.sampling else plan.search.beam
+        return self._run(pieces, job, plan, rows, done)
+
+    def _force(
+        self, pairs: Sequence[tuple[Sequence[int], Sequence[int]]], plan: _Plan, attention_layer: int | None = None
+    ) -> list[ForcedTarget]:
+        """Given targets (without EOS) of given sources."""
+
+        def job(model: Decoder, source: Any, places: Sequence[int]) -> list[ForcedTarget]:
+            targets = [(*pairs[i][1], EOS) for i in places]
+            return score_targets(model, source, targets, attention_layer=attention_layer)
+
+        return self._run([list(source) for source, _ in pairs], job, plan, 1, lambda batch: None)
+
+    def _run(self, sentences: Sequence[list[int]], job: Any, plan: _Plan, rows: int, done: Any) -> list[Any]:
+        most = min(max(1, MAX_ROWS_PER_BATCH // rows), plan.max_sentences_per_batch or MAX_ROWS_PER_BATCH)
+        return self._batched.run(sentences, job, max_tokens=plan.max_tokens_per_batch, max_sentences=most, done=done)
+
+    def _decode(self, pieces: list[list[int]], found: list[list[Hypothesis]]) -> list[list[Translation]]:
+        texts = iter(self.vocabulary.decode([each.tokens for hypotheses in found for each in hypotheses]))
+        return [
+            [
+                Translation(
+                    next(texts), each.score, each.log_probability, each.finished, ((tuple(piece), each.tokens),)
+                )
+                for each in hypotheses
+            ]
+            for piece, hypotheses in zip(pieces, found, strict=True)
+        ]
+
+    def _attention(self, ids: list[int], target: Sequence[int] | None, plan: _Plan) -> SentenceAttention:
+        """Of one piece of a line; `target` ends with EOS, None stands for the best translation."""
+        from minitf.translation.attention_weights import sentence_attention
+
+        if target is None:
+            ((best, *_),) = self._search([ids], [()], plan, lambda batch: None)
+            target = (*best.tokens, EOS) if best.finished else best.tokens
+        with self._batched.lock:
+            return sentence_attention(self.model, self.vocabulary, [*ids, EOS], target)
+
+    @staticmethod
+    def _scored(text: str, source: Ids, target: Ids, forced: ForcedTarget | None, search: Any) -> Translation:
+        if forced is None:  # a blank line for a blank line, which no model is asked about
+            return Translation(text, 0.0, 0.0, True, (), ())
+        tokens = forced.log_probabilities
+        found = hypothesis_of((*target, EOS), sum(tokens), search)
+        return Translation(text, found.score, found.log_probability, True, ((source, target),), tokens)
+
+    def _alignment(self, parts: Sequence[tuple[Ids, Ids]], forced: Sequence[ForcedTarget]) -> Alignment:
+        import numpy as np
+
+        source = tuple(self.vocabulary.pieces([i for ids, _ in parts for i in ids]))
+        target = tuple(self.vocabulary.pieces([i for _, ids in parts for i in ids]))
+        weights = np.zeros((len(target), len(source)))
+        s = t = 0
+        for (source_ids, target_ids), each in zip(parts, forced, strict=True):
+            rows, columns = len(target_ids), len(source_ids)
+            weights[t : t + rows, s : s + columns] = each.attention[:rows, :columns]  # type: ignore[index]
+            s, t = s + columns, t + rows
+        return Alignment(source, target, weights)
+
+    def _warn_of_cuts(self, results: list[list[Translation]], first_line: int) -> None:
+        """One sentence for all: an untrained model never ends a translation."""
+        cut = [number for number, found in enumerate(results, start=first_line) if not found[0].finished]
+        if cut:
+            lines = f"line {cut[0]}" if len(cut) == 1 else f"{len(cut)} lines, the first is line {cut[0]}"
+            self.warn(f"no translation ended within its length limit, so the output is cut: {lines}")
+
+
+# ---- Streams ----
+
+
+def _chunks(lines: Iterable[str], must_wait: Callable[[], bool]) -> Iterator[list[str]]:
+    """Lists of lines that end at either limit and wherever the next line would have to be waited for."""
+    chunk: list[str] = []
+    held = 0
+    try:
+        for line in lines:
+            chunk.append(line)
+            held += len(line)
+            if len(chunk) == LINES_AT_A_TIME or held >= CHARACTERS_AT_A_TIME or must_wait():
+                yield chunk
+                chunk, held = [], 0
+    except UserError:  # a line that cannot be read does not take those before it along
+        if chunk:
+            yield chunk
+        raise
+    if chunk:
+        yield chunk
+
+
+# ---- Small things ----
+
+
+def _refuse_single_string(lines: Iterable[str]) -> None:
+    if isinstance(lines, str):
+        raise TypeError("lines is a single string, which would be translated letter by letter; give a list of lines")
+
+
+def _python_warning(message: str) -> None:
+    warnings.warn(message, stacklevel=2)
+
+
+def _never() -> bool:
+    return False
+
+
+def _no_progress(lines: int) -> None:
+    pass

@@ -1,0 +1,433 @@
+"""The checker: it accepts right gradients, and tells what is wrong with each kind of wrong one."""
+
+import numpy as np
+import pytest
+
+import autograd as ag
+from autograd import Op, Tensor, apply, gradcheck, random
+from autograd.gradcheck import GradcheckError, gradient_error
+from tests.helpers.ops import MODES, RNG, W, X, each_mode, message, op
+
+
+def square_times(backward):
+    """x² · w with the given backward pass."""
+    return op(lambda x, w: x * x * w, backward)
+
+
+def right(self, g):
+    x, w = self.saved
+    return 2 * x * w * g, x * x * g
+
+
+# ---- What is right ----
+
+
+@each_mode
+def test_accepts_the_right_gradient(how):
+    assert gradcheck(square_times(right), [X, W], **how) is True
+
+
+def test_one_input_needs_no_list():
+    assert gradcheck(ag.tanh, X)
+    assert gradcheck(ag.tanh, Tensor(X, requires_grad=True))
+
+
+@pytest.mark.parametrize(
+    "array",
+    [
+        np.float64(0.3),
+        np.array(0.3),
+        np.zeros((0, 3)),
+        np.zeros((2, 0)),
+        np.asfortranarray(X),
+        X[:, ::-1],
+        X.T,
+        RNG.standard_normal((4, 6))[::2, 1::2],
+        np.broadcast_to(X[0], (4, 3)),
+        np.lib.stride_tricks.sliding_window_view(np.arange(5.0), 3),
+    ],
+    ids=["scalar", "0-d", "no rows", "empty", "by columns", "backwards", "transposed", "gaps", "repeated", "overlap"],
+)  # fmt: skip
+@each_mode
+def test_any_array(array, how):
+    assert gradcheck(lambda x: ag.exp(x) * x, array, **how)
+
+
+def test_read_only_array_is_left_alone():
+    x = X.copy()
+    x.flags.writeable = False
+    assert gradcheck(ag.tanh, x)
+    assert (x == X).all()
+
+
+def test_ops_see_the_layout_that_was_given():
+    """A check of a non-contiguous array that copies it into a contiguous one checks something else."""
+    strides = set()
+
+    def function(x):
+        strides.add(x.data.strides)
+        return x * 2
+
+    gradcheck(function, np.zeros((4, 6))[::2, ::-2])
+    ((rows, columns),) = strides
+    assert rows >= -3 * columns > 3 * 8
+
+
+def test_integer_arrays_and_other_values_are_passed_on():
+    rows, scale = np.array([0, 1, 1]), 2.5
+    seen = []
+
+    def function(indices, weight, factor):
+        seen.append((indices, factor))
+        return ag.embedding(indices, weight, scale=factor)
+
+    assert gradcheck(function, [rows, X, scale])
+    assert all(indices is rows and factor == scale for indices, factor in seen)
+
+
+def test_tensors_without_gradient_are_constants():
+    """Here the gradient of the second factor would be wrong."""
+
+    def wrong_for_w(self, g):
+        x, w = self.saved
+        return 2 * x * w * g, x * g
+
+    assert gradcheck(square_times(wrong_for_w), [Tensor(X, requires_grad=True), Tensor(W)])
+    with pytest.raises(GradcheckError, match="wrong gradient of input 1"):
+        gradcheck(square_times(wrong_for_w), [X, W])
+
+
+@each_mode
+def test_several_outputs(how):
+    assert gradcheck(lambda x: (x * x, ag.sum(x, 0), x), X, **how)
+
+
+def test_integer_and_detached_outputs_are_left_out():
+    assert gradcheck(lambda x: (x > 0, x * x, Tensor(x.data.argmax()), (x * 3).detach()), X)
+
+
+@each_mode
+def test_parameters_that_the_function_reaches_by_itself(how):
+    """As a model does: func ignores what it is called with."""
+    weight = Tensor(W.T.copy(), requires_grad=True)
+    assert gradcheck(lambda _: ag.tanh(Tensor(X) @ weight), weight, **how)
+
+    def half(self, g):
+        (w,) = self.saved
+        return g * w  # the factor 2 is missing
+
+    wrong = op(lambda w: w * w, half)
+    with pytest.raises(GradcheckError, match=r"0\.5 times the right one"):
+        gradcheck(lambda _: wrong(weight), weight)
+
+
+def test_leaves_no_trace():
+    """Data, gradients, random numbers: all as before, after a success as after a failure."""
+    x, data = Tensor(X.copy(), requires_grad=True), X.copy()
+    x.grad = Tensor(np.ones(X.shape))
+    array = x.data
+    random.set_state((7, 3, 5))
+
+    def function(x):
+        random.set_state((1, 2, 3))
+        return ag.dropout(x, 0.5)
+
+    gradcheck(function, x)
+    with pytest.raises(GradcheckError):
+        gradcheck(square_times(lambda self, g: (g, g)), [x, W])
+    assert x.data is array
+    assert (array == data).all()
+    assert (x.grad.data == 1).all()
+    assert random.get_state() == (7, 3, 5)
+
+
+def test_a_tensor_used_twice_and_passed_twice():
+    x = Tensor(X, requires_grad=True)
+    assert gradcheck(lambda a, b: a * b + a, [x, x])
+
+
+def test_infinite_inputs_and_outputs():
+    x = np.array([[0.3, -np.inf, 1.0], [-np.inf, -np.inf, -np.inf]])
+    for how in MODES[:2]:
+        assert gradcheck(ag.softmax, x, **how)
+        assert gradcheck(lambda x: ag.masked_fill(x, np.eye(2, 3, dtype=bool), -np.inf), X, **how)
+
+
+def test_an_op_that_refuses_a_second_backward_pass():
+    def function(x):
+        return ag.cross_entropy(x * 1, np.array([0, 2]), overwrite_logits=True)
+
+    assert gradcheck(function, X)
+
+
+def test_steps_are_as_long_as_they_come_out():
+    """Beside a large number, x + eps is rounded: differences must be divided by what it was rounded to."""
+    assert gradient_error(lambda x: 2 * x, np.array([2.0**17])) < 1e-15  # finer below than above
+
+
+def test_random_directions_have_length_1():
+    """So that derivatives along them, and the errors of these, are of the size of single ones."""
+    steps = set()
+
+    def function(x):
+        steps.add(float(np.linalg.norm(x.data - big)))
+        return ag.tanh(x)
+
+    big = np.random.default_rng(0).standard_normal((50, 50))
+    gradcheck(function, big, fast=True)
+    assert 0.99e-6 < max(steps) < 1.01e-6
+
+
+def test_exact_in_complex_mode():
+    assert gradient_error(lambda x: ag.exp(ag.tanh(x) / (2 + ag.square(x))), X, mode="complex") < 1e-15
+    assert 1e-12 < gradient_error(lambda x: ag.exp(ag.tanh(x) / (2 + ag.square(x))), X) < 1e-8
+
+
+def test_strict_tolerance_finds_what_the_usual_one_passes():
+    """An error of 1e-7 is inside PyTorch's tolerance; a complex step sees it."""
+
+    def nearly(self, g):
+        (x,) = self.saved
+        return g * 2 * x * (1 + 1e-7)
+
+    function = op(lambda x: x * x, nearly)
+    assert gradcheck(function, X)
+    assert "1 +1e-07 times the right one" in message(function, X, mode="complex")
+
+
+# ---- What is wrong, and what is said about it ----
+
+
+def test_message_names_input_index_numbers_and_cause():
+    def two_off(self, g):
+        x, w = self.saved
+        g_w = x * x * g
+        g_w[0, 1] *= 1.1
+        g_w[1, 2] *= 3
+        return 2 * x * w * g, g_w
+
+    text = message(square_times(two_off), [X, W])
+    value = X[1, 2] ** 2
+    assert text.startswith(
+        "wrong gradient of input 1: 2 of 36 derivatives looked at differ, "
+        "most that of the output[1, 2] by input 1[1, 2]:"
+    )
+    assert f"analytic   {3 * value:.6f}"[:-1] in text
+    assert f"numerical  {value:.5f}"[:-1] in text
+    assert "none of the usual ones" in text
+
+
+CONSTANT_FACTORS = {
+    "twice": (2, "2 times the right one: a term is counted twice, or a factor 1/2 is missing"),
+    "half": (0.5, "0.5 times the right one: a factor 2 is missing"),
+    "slightly more": (1.0005 * 2.001, "2.002 times the right one: a term is counted twice"),
+    "other": (0.8, "0.8 times the right one: a constant factor is wrong"),
+    "sign": (-1, "the sign is wrong"),
+    "mean": (1 / 3, "a mean where a sum is meant (1/3, the size of axis 1 of the input)"),
+    "mean of all": (1 / 6, "a mean where a sum is meant (1/6, the number of elements of the input)"),
+    "sum": (3, "a sum where a mean is meant, or a sum taken twice (3, the size of axis 1 of the input)"),
+    "lost": (0, "the gradient never arrives"),
+}
+
+
+@pytest.mark.parametrize(("factor", "cause"), CONSTANT_FACTORS.values(), ids=CONSTANT_FACTORS)
+@each_mode
+def test_constant_factors(factor, cause, how):
+    def backward(self, g):
+        (x,) = self.saved
+        return factor * np.cos(x) * g
+
+    if factor == 1.0005 * 2.001 and how.get("mode") == "complex":
+        cause = "2.002 times the right one"
+    assert cause in message(op(np.sin, backward), X, **how)
+
+
+def test_a_small_factor_is_found():
+    assert not gradcheck(square_times(lambda self, g: (2.003 * X * W * g, X * X * g)), [X, W], raise_exception=False)
+    assert gradcheck(square_times(lambda self, g: (2.001 * X * W * g, X * X * g)), [X, W])
+    assert "wrong gradient" in message(square_times(lambda self, g: (2.001 * X * W * g, X * X * g)), [X, W], rtol=1e-6)
+
+
+@each_mode
+def test_missing_sum_over_a_broadcast_axis(how):
+    """The gradient of one row, instead of all."""
+
+    def first_row(self, g):
+        x, row = self.saved
+        return g * row, (g * x)[0]
+
+    assert "a missing sum: the input is broadcast along axis 0" in message(
+        op(lambda x, row: x * row, first_row), [X, W[0]], **how
+    )
+
+
+def test_missing_sum_by_the_shape_of_the_gradient():
+    """The engine notices; the reason is added."""
+
+    def unsummed(self, g):
+        x, row = self.saved
+        return g * row, g * x
+
+    text = message(op(lambda x, row: x * row, unsummed), [X, W[0]])
+    assert "returned a gradient of shape (2, 3) for input 1 of shape (3,)" in text
+    assert "a missing sum over the axes along which the input was broadcast" in text
+    assert "broadcasts = True" in text
+    assert gradcheck(op(lambda x, row: x * row, unsummed, broadcasts=True), [X, W[0]])
+
+
+def test_wrong_shape_that_no_broadcast_explains():
+    text = message(op(np.sin, lambda self, g: g[:, :2]), X)
+    assert "returned a gradient of shape (2, 2)" in text
+    assert "likely cause" not in text
+
+
+@each_mode
+def test_mean_instead_of_a_sum_over_a_broadcast_axis(how):
+    def mean(self, g):
+        x, row = self.saved
+        return g * row, (g * x).mean(axis=0)
+
+    assert "a mean where a sum is meant (1/2, the size of axis 0 of the output)" in message(
+        op(lambda x, row: x * row, mean), [X, W[0]], **how
+    )
+
+
+@pytest.mark.parametrize("shape", [(3, 3), (2, 3), (2, 3, 2)])
+def test_transposed(shape):
+    def transposed(self, g):
+        (x,) = self.saved
+        return np.swapaxes(np.cos(x) * g, 0, 1).reshape(x.shape)
+
+    expected = "the values are right but transposed" if shape == (3, 3) else "in the order of the transposed array"
+    x = np.random.default_rng(0).standard_normal(shape)
+    text = message(op(np.sin, transposed), x)
+    assert expected in text
+    assert "axes 0 and 1 of the gradient are exchanged" in text
+
+
+@pytest.mark.parametrize(
+    ("backward", "wrong"),
+    [
+        (lambda self, g: (g @ self.saved[1], np.swapaxes(self.saved[0], -1, -2) @ g), "input 0"),
+        (lambda self, g: (g @ np.swapaxes(self.saved[1], -1, -2), self.saved[0] @ g), "input 1"),
+    ],
+    ids=["g @ b", "a @ g"],
+)
+@pytest.mark.parametrize("shape", [(3, 3), (2, 2, 2)])
+@each_mode
+def test_a_transposed_factor(backward, wrong, shape, how):
+    rng = np.random.default_rng(0)
+    text = message(op(np.matmul, backward), [rng.standard_normal(shape), rng.standard_normal(shape)], **how)
+    assert text.startswith(f"wrong gradient of {wrong}:")
+    assert "a factor is transposed" in text
+
+
+@pytest.mark.parametrize("how", MODES[:2], ids=["full", "fast"])
+def test_gradients_that_overwrite_each_other(how):
+    rows = np.array([0, 1, 0, 0])
+
+    def assign(self, g):
+        g_x = np.zeros(X.shape)
+        g_x[rows] = g
+        return g_x
+
+    assert "np.add.at" in message(op(lambda x: x[rows], assign), X, **how)
+
+
+def test_gradients_that_never_arrive_in_part():
+    def half(self, g):
+        (x,) = self.saved
+        g = g.copy()
+        g[0] = 0
+        return np.cos(x) * g
+
+    assert "the gradient of some elements never arrives" in message(op(np.sin, half), X)
+
+
+@each_mode
+def test_softmax_without_gradient(how):
+    """With a cotangent of ones, zeros would be right."""
+
+    def softmax(x):
+        e = np.exp(x)
+        return e / e.sum(-1, keepdims=True)
+
+    assert "never arrives" in message(op(softmax, lambda self, g: np.zeros_like(g)), X, **how)
+    assert "never arrives" in message(op(softmax, lambda self, g: None), X, **how)
+
+
+@each_mode
+def test_dropped_term(how):
+    """The mean of the gradient is forgotten: no simple pattern, but wrong."""
+
+    def log_softmax(x):
+        return x - np.log(np.exp(x).sum(-1, keepdims=True))
+
+    assert "wrong gradient" in message(op(log_softmax, lambda self, g: g), X, **how)
+
+
+@each_mode
+def test_missing_accumulation(how):
+    assert "0.5 times" in message(op(lambda x: x + x, lambda self, g: g), X, **how)
+
+
+@pytest.mark.parametrize(
+    "backward",
+    [
+        lambda self, g: np.cos(self.saved[0]),
+        lambda self, g: np.cos(self.saved[0]) * g * g,
+        lambda self, g: np.cos(self.saved[0]) * abs(g),
+    ],
+    ids=["ignores it", "squares it", "its size only"],
+)
+def test_cotangent_misused(backward):
+    """One for each output alone, the last two give 1: only random numbers tell."""
+    assert not gradcheck(op(np.sin, backward), X, raise_exception=False)
+    assert not gradcheck(op(np.sin, backward), X, raise_exception=False, fast=True)
+    with_ones_and_zeros = [lambda self, g: np.cos(self.saved[0]) * g * g]
+    assert "not linear" in message(op(np.sin, with_ones_and_zeros[0]), X)
+
+
+def test_forgotten_output():
+    class TwoOutputs(Op):
+        def forward(self, x):
+            return 2 * x, 3 * x
+
+        def backward(self, g_first, g_second):
+            return 2 * g_first
+
+    text = message(lambda x: apply(TwoOutputs, x), X)
+    assert "never arrives" in text
+    assert "output 1[" in text
+
+
+def test_nan_in_the_backward_pass():
+    def divides_by_zero(self, g):
+        with np.errstate(all="ignore"):
+            return g * np.float64(0) / np.float64(0)
+
+    for how in MODES:
+        assert "divides by 0 or overflows" in message(op(np.sin, divides_by_zero), X, **how)
+
+
+def test_a_large_input_is_searched_by_halves():
+    """Too many derivatives to look at all: the wrong one must still be named."""
+
+    def one_off(self, g):
+        (x,) = self.saved
+        g_x = np.cos(x) * g
+        g_x[123, 45] += 10
+        return g_x
+
+    x = np.random.default_rng(0).standard_normal((200, 150))
+    evaluations = []
+
+    def sine(x):
+        evaluations.append(1)
+        return np.sin(x)
+
+    text = message(op(sine, one_off), x, fast=True)
+    assert "a random sum of the outputs by the input[123, 45]" in text
+    assert len(evaluations) < 1000
+    twice = op(np.sin, lambda self, g: 2 * np.cos(self.saved[0]) * g)
+    assert "2 times the right one: a term is counted twice" in message(twice, x, fast=True)

@@ -1,0 +1,312 @@
+"""What the checker refuses to check: kinks, functions that misbehave, unsuitable arguments; and its command line."""
+
+import subprocess
+import sys
+import warnings
+
+import numpy as np
+import pytest
+
+import autograd as ag
+from autograd import Op, Tensor, apply, gradcheck, random
+from autograd.gradcheck import GradcheckError, NondifferentiableError, gradient_error
+from autograd.gradcheck.__main__ import main
+from tests.helpers.ops import MODES, X, message, op
+
+# ---- Points where there is no derivative ----
+
+KINKS = {
+    "relu at 0": (ag.relu, [np.array([1.0, 0.0, -1.0])], "[1]"),
+    "relu near 0": (ag.relu, [np.array([1.0, 1e-7, -1.0])], "[1]"),
+    "abs at 0": (ag.abs, [np.array([[1.0, 2.0], [3.0, 0.0]])], "[1, 1]"),
+    "max of equals": (lambda x: ag.max(x, axis=0), [np.array([1.0, 3.0, 3.0])], "[1]"),
+    "maximum of equals": (ag.maximum, [np.array([1.0, 2.0]), np.array([0.0, 2.0])], "input 0[1]"),
+    "minimum with a number": (lambda x: ag.minimum(x, 2.0), [np.array([1.0, 2.0])], "[1]"),
+    "clip at its bound": (lambda x: ag.clip(x, -1, 1), [np.array([0.0, -1.0])], "[1]"),
+    "edge of the domain": (ag.sqrt, [np.array([1.0, 0.0])], "[1]"),
+    "vertical": (lambda x: ag.power(ag.square(x), 0.3), [np.array([1.0, 0.0])], "[1]"),
+    "jump": (lambda x: x * Tensor(np.where(x.data > 0, 1.0, -1.0)) + Tensor(np.sign(x.data)), [np.zeros(1)], "[0]"),
+}
+
+
+@pytest.mark.parametrize(("function", "arrays", "place"), KINKS.values(), ids=KINKS)
+@pytest.mark.parametrize("how", MODES[:2], ids=["full", "fast"])
+@pytest.mark.filterwarnings("ignore:invalid value:RuntimeWarning")  # sqrt of -eps
+def test_kinks(function, arrays, place, how):
+    with pytest.raises(NondifferentiableError) as caught:
+        gradcheck(function, arrays, **how)
+    text = str(caught.value)
+    assert place + " = " in text
+    assert "move this input away" in text
+
+
+@pytest.mark.parametrize(
+    ("function", "x"),
+    [
+        (ag.square, np.zeros(3)),
+        (lambda x: 1000 * ag.square(x), np.zeros(3)),
+        (ag.log, np.array([1e-4])),
+        (ag.reciprocal, np.array([1e-3])),
+        (lambda x: ag.sigmoid(1e4 * x), np.zeros(2)),
+        (ag.relu, np.array([1e-4, -1e-4])),
+        (lambda x: ag.exp(50 * x), np.ones(1)),
+    ],
+    ids=["turning point", "sharp turn", "steep", "steeper", "nearly a step", "near a kink", "large"],
+)
+@pytest.mark.parametrize("how", MODES[:2], ids=["full", "fast"])
+def test_bends_are_no_kinks(function, x, how):
+    assert gradcheck(function, x, **how)
+
+
+def test_nan_at_the_point():
+    with pytest.raises(NondifferentiableError, match="NaN at this point"), pytest.warns(RuntimeWarning):
+        gradcheck(ag.log, np.array([-1.0]))
+
+
+# ---- Functions that misbehave ----
+
+
+def test_random_functions():
+    assert "autograd.random.set_state" in message(lambda x: ag.dropout(x, 0.5), X)
+    rng = np.random.default_rng(0)
+    assert "is random" in message(lambda x: x * rng.standard_normal(), X)
+
+    def fixed(x):
+        random.set_state((1, 0, 0))
+        return ag.dropout(x, 0.5)
+
+    assert gradcheck(fixed, X)
+
+
+def test_random_functions_whose_draws_happen_to_agree():
+    """With p so small that nothing is dropped, two calls agree, but the next may not."""
+    assert "is random" in message(lambda x: ag.dropout(x, 1e-4), X)
+
+
+def test_changes_in_place():
+    def forward(x):
+        x *= 2
+        return x.copy()
+
+    assert "calling the function changes input 0" in message(op(forward, lambda self, g: 2 * g), X)
+
+    def changes_saved(self, g):
+        (x,) = self.saved
+        result = np.cos(x) * g
+        x += 1
+        return result
+
+    assert "the backward pass changes input 0 in place" in message(op(np.sin, changes_saved), X)
+
+    def changes_gradient(self, g):
+        g *= 2
+        return g
+
+    assert "gradient that arrives" in message(op(lambda x: 2 * x, changes_gradient), X)
+
+    class ChangesOutput(Op):
+        def forward(self, x):
+            y = np.exp(x)
+            self.save(y)
+            return y
+
+        def backward(self, g):
+            (y,) = self.saved
+            y *= g
+            return y.copy()
+
+    assert "changes output 0 in place" in message(lambda x: apply(ChangesOutput, x), X)
+
+
+def test_a_constant_input_that_the_backward_pass_changes():
+    rows = np.array([0, 1, 1])
+
+    class Rows(Op):
+        def forward(self, x, indices):
+            self.shape = x.shape
+            self.save(indices)
+            return x[indices]
+
+        def backward(self, g):
+            (indices,) = self.saved
+            g_x = np.zeros(self.shape)
+            np.add.at(g_x, indices, g)
+            indices -= 1
+            return g_x, None
+
+    assert "changes input 1 in place" in message(lambda x, i: apply(Rows, x, i), [X, rows])
+
+
+def test_backward_that_cannot_be_repeated():
+    class Slope(Op):
+        def forward(self, x):
+            self.save(np.cos(x))
+            return np.sin(x)
+
+        def backward(self, g):
+            (slope,) = self.saved
+            slope *= g
+            return slope.copy()
+
+    assert "a second backward pass" in message(lambda x: apply(Slope, x), X)
+
+
+def test_gradients_in_float32():
+    def narrow(self, g):
+        (x,) = self.saved
+        return (np.cos(x) * g).astype(np.float32)
+
+    assert "rounded to float32" in message(op(np.sin, narrow), X)
+
+
+def test_other_values_under_no_grad():
+    assert "under no_grad" in message(lambda x: x * (2 if ag.is_grad_enabled() else 2.001), X)
+
+
+def test_output_in_float32():
+    assert "output 0 is float32" in message(lambda x: ag.astype(x, "float32"), X)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [lambda x: Tensor(x.data * 2), lambda x: x.detach() * 2, lambda x: Tensor(np.ones(2)), lambda x: x > 0],
+    ids=["data", "detach", "constant", "comparison"],
+)
+def test_no_graph_is_no_success(function):
+    assert "no output requires a gradient" in message(function, X)
+
+
+# ---- What cannot be checked ----
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+def test_narrow_inputs_are_refused(dtype):
+    with pytest.raises(TypeError, match=r"input 1 is float(32|16).*astype\('float64'\)"):
+        gradcheck(ag.add, [X, X.astype(dtype)], raise_exception=False)
+    assert gradcheck(ag.add, [Tensor(X, requires_grad=True), Tensor(X.astype(dtype))])
+
+
+@pytest.mark.parametrize("inputs", [[], [np.arange(3)], [Tensor(X)], [2.0]])
+def test_nothing_to_differentiate(inputs):
+    with pytest.raises(ValueError, match="no input is to be differentiated"):
+        gradcheck(lambda *x: x[0] * 2, inputs)
+
+
+def test_unusable_arguments():
+    with pytest.raises(ValueError, match="mode='forward' is not one of 'central', 'complex'"):
+        gradcheck(ag.tanh, X, mode="forward")
+    with pytest.raises(ValueError, match="eps must be positive"):
+        gradcheck(ag.tanh, X, eps=0)
+    with pytest.raises(ValueError, match="tolerances at least 0"):
+        gradcheck(ag.tanh, X, rtol=-1)
+    with pytest.raises(ValueError, match="input 0 is the result of Tanh"):
+        gradcheck(ag.tanh, ag.tanh(Tensor(X, requires_grad=True)))
+    with pytest.raises(ValueError, match="contains NaN"):
+        gradcheck(ag.tanh, np.array([np.nan]))
+    with pytest.raises(TypeError, match="output 0 of the function is a ndarray"):
+        gradcheck(lambda x: x.data, X)
+    with pytest.raises(ValueError, match="is lost to rounding"):
+        gradcheck(lambda x: x * 2, np.array([1e12]))
+    assert gradcheck(lambda x: x * 2, np.array([1e12]), eps=1)
+
+
+UNSUITABLE = {
+    "abs": (ag.abs, "Abs .* turns complex numbers into real ones"),
+    "built on abs": (ag.silu, "complex steps disagree with its differences"),
+    "cast": (lambda x: ag.astype(x, "float64") * 2, "AsType .* stops with ComplexWarning"),
+    "outside of any op": (lambda x: x * x * Tensor(abs(x.data)), "complex steps disagree|turns"),
+}
+
+
+@pytest.mark.parametrize(("function", "reason"), UNSUITABLE.values(), ids=UNSUITABLE)
+@pytest.mark.parametrize("how", MODES[2:], ids=["full", "fast"])
+def test_functions_that_complex_steps_do_not_suit(function, reason, how):
+    """Said so, and neither passed nor called wrong."""
+    for check in (gradcheck, gradient_error):
+        with pytest.raises(ValueError, match=rf"mode='complex' does not suit this function: .*({reason}).*central"):
+            check(function, np.array([0.3, -0.7]), **how)
+
+
+def test_complex_steps_need_no_warnings():
+    """Where the user has switched them off, a cast to real numbers is still found."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with pytest.raises(ValueError, match=r"AsType .* stops with ComplexWarning"):
+            gradcheck(lambda x: ag.astype(x, "float64") * 2, X, mode="complex")
+
+
+def test_a_wrong_gradient_is_not_blamed_on_complex_steps():
+    wrong = op(np.sin, lambda self, g: 1.01 * np.cos(self.saved[0]) * g)
+    assert "1.01 times the right one" in message(wrong, X, mode="complex")
+
+
+# ---- Its names, its command line ----
+
+
+def test_the_name_is_the_function_whatever_is_imported_first():
+    for first in (
+        "import autograd.gradcheck",
+        "from autograd.gradcheck import GradcheckError",
+        "import autograd.testing",
+    ):
+        code = f"{first}\nfrom autograd import gradcheck, tanh\nimport numpy\nassert gradcheck(tanh, numpy.ones(2))"
+        subprocess.run([sys.executable, "-W", "error", "-c", code], check=True)
+
+
+def test_command_line(capsys):
+    assert main(["--ops", "Relu", "Where", "--examples", "2", "--seed", "5"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines[1:3]] == ["Relu", "Where"]
+    assert lines[1].split()[1:3] == ["3", "6"]
+    assert lines[-1].startswith("2 ops, 6 cases, 12 examples; worst error")
+
+
+def test_command_line_finds_a_broken_op(capsys, monkeypatch):
+    monkeypatch.setattr(Op.registry["Tanh"], "backward", lambda self, g: g * (1 - self.saved[0]))
+    assert main(["--ops", "Exp", "Tanh", "--examples", "1"]) == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[2].endswith("FAILED")
+    assert "Tanh: any shape (example 0): GradcheckError: wrong gradient of the input" in lines[3]
+    assert lines[-1] == "FAILED: 1 of 2 ops: Tanh"
+
+
+def test_command_line_misses_an_op_without_a_case(capsys, monkeypatch):
+    class Forgotten(Op):
+        pass
+
+    monkeypatch.setitem(Op.registry, "Forgotten", Forgotten)
+    assert main(["--ops", "Forgotten"]) == 1
+    assert "Forgotten has no case" in capsys.readouterr().out
+
+
+def test_command_line_errors(capsys):
+    assert main(["--ops", "Rellu"]) == 2
+    assert capsys.readouterr().err == "error: there is no op 'Rellu'; did you mean Relu or Gelu?\n"
+    assert main(["--device", "abacus"]) == 2
+    assert "abacus" in capsys.readouterr().err
+    with pytest.raises(SystemExit, match="2"):
+        main(["--examples", "0"])
+    assert "'0' is not a whole number of at least 1" in capsys.readouterr().err
+
+
+def test_runs_as_a_module():
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-m", "autograd.gradcheck", "--ops", "Add", "--examples", "1"],
+        check=True, capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.stderr == ""
+    assert done.stdout.splitlines()[-1].startswith("1 ops, 6 cases")
+
+
+def test_example_of_the_documentation():
+    import autograd.gradcheck  # noqa: F401  (its docstring)
+
+    text = sys.modules["autograd.gradcheck"].__doc__
+    code = "\n".join(line[4:] for line in text.splitlines() if line.startswith("    ") or not line)
+    names = {"np": np, "Op": Op, "apply": apply, "gradcheck": gradcheck}
+    exec(code, names)
+    assert "gradcheck(" in code
+    wrong = code.replace("3 * x**2 * g_y", "3 * x * g_y")
+    assert wrong != code
+    with pytest.raises(GradcheckError):
+        exec(wrong, {"np": np, "Op": Op, "apply": apply, "gradcheck": gradcheck})

@@ -1,0 +1,65 @@
+"""The CUDA backend for tests: emulated here, and with `pytest -m gpu` on a true GPU."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.emulation.cupy_stand_in import installed
+from tests.emulation.emulator import Emulator
+
+KINDS = [
+    pytest.param(
+        "emulated",
+        marks=pytest.mark.skipif(not Emulator.available(), reason="needs g++ to emulate the CUDA kernels"),
+    ),
+    pytest.param("gpu", marks=pytest.mark.gpu),
+]
+
+
+@contextmanager
+def cuda_backend(kind: str, config: pytest.Config) -> Iterator[Any]:
+    """The backend of `cuda`; its list `launched` has the names of kernels started; its `emulator` is None on a GPU."""
+    from autograd.backend import get_backend
+
+    if kind == "gpu":
+        with _recorded(get_backend("cuda"), None) as backend:
+            yield backend
+        return
+    if hasattr(config, "cache"):  # kept from run to run
+        folder = config.cache.mkdir("emulated-kernels")
+    else:  # `-p no:cacheprovider`
+        folder = Path(tempfile.mkdtemp(prefix="emulated-kernels-"))
+    emulator = Emulator(folder)
+    with installed(emulator), _recorded(get_backend("cuda"), emulator) as backend:
+        yield backend
+
+
+@contextmanager
+def _recorded(backend: Any, emulator: Emulator | None) -> Iterator[Any]:
+    launch = backend._launch
+
+    def recording(name: str, *args: Any, **kwargs: Any) -> None:
+        backend.launched.append(name)
+        launch(name, *args, **kwargs)
+
+    backend.launched, backend.emulator, backend._launch = [], emulator, recording
+    try:
+        yield backend
+    finally:
+        del backend.launched, backend.emulator, backend._launch
+
+
+def why_no_gpu() -> str | None:
+    """Why tests marked gpu cannot run here; None where they can."""
+    try:
+        import cupy
+
+        return None if cupy.cuda.runtime.getDeviceCount() else "needs a GPU"
+    except Exception as error:  # CuPy has its own kinds of them
+        return f"needs CuPy and a GPU ({type(error).__name__})"

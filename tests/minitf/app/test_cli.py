@@ -1,0 +1,442 @@
+"""Flags follow the fields; wrong ones are told in a sentence."""
+
+import errno
+import os
+import re
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Literal, get_args, get_origin
+
+import pytest
+
+from minitf.app.cli import changeable, flags_of, parse_train_args, parse_translate_args, run_command
+from minitf.config import PRESETS, RunConfig, TransformerConfig, TranslateConfig
+from minitf.config.options import shown, without_none
+from minitf.config.presets import NAMED
+from minitf.errors import UserError
+from minitf.storage.config_file import load_config, save_config
+from minitf.storage.run_directory import CONFIG_NAME
+
+OTHER = {  # words for values that differ from the tiny preset's; where not here, made from the default
+    "preset": ["small"],
+    "output": ["elsewhere"],
+    "device": ["cuda:1"],
+    "vocabulary": ["/v.model"],
+    "train": ["/a.en", "/a.de"],
+    "keep_checkpoints": ["9"],
+    "moving_average": ["0.5"],
+    "top_p": ["0.5"],
+    "average_checkpoints": ["2"],
+    "max_tokens_per_batch": ["9999"],
+    "input": ["in.txt"],
+    "reference": ["ref.txt"],
+}
+
+
+def other_words(flag):
+    """A flag with a valid value that is not its default, after those it needs."""
+    if flag.path[0] == "parsing":
+        needed = ["--task", "parsing", *(["--parsing.trees", "/t.mrg"] if flag.path[1].endswith("_trees") else [])]
+        return [*needed, flag.name, "/a.mrg" if flag.path[1].endswith("trees") else get_args(flag.field.type)[1]]
+    kind, _ = without_none(flag.field.type)
+    name = flag.path[-1]
+    if name in OTHER:
+        return [flag.name, *OTHER[name]]
+    default = flag.field.default
+    if name == "data_dir":
+        return ["--data", "multi30k", flag.name, "/d"]
+    if kind is bool:
+        *section, last = flag.name.removeprefix("--").split(".")
+        return [flag.name if not default else "--" + ".".join([*section, f"no-{last}"])]
+    if get_origin(kind) is Literal:
+        return [flag.name, next(each for each in get_args(kind) if each != default)]
+    if get_origin(kind) is tuple:
+        return ["--train", "/t.en", "/t.de", flag.name, "/a.en", "/a.de"]
+    if default is None:
+        return [flag.name, "3"]
+    return [flag.name, str(default * 2 or 3 if kind is int else default / 2 or 0.25)]
+
+
+def changed_fields(config, reference):
+    return {flag.dest for flag in flags_of(type(config)) if flag.value_in(config) != flag.value_in(reference)}
+
+
+# ---- What is read ----
+
+
+def test_no_flags_are_the_tiny_preset():
+    assert parse_train_args([]) == (PRESETS["tiny"], None)
+
+
+@pytest.mark.parametrize("name", NAMED)
+def test_presets(name):
+    assert parse_train_args(["--preset", name]) == (NAMED[name].config, None)
+
+
+@pytest.mark.parametrize("flag", list(flags_of(RunConfig)), ids=lambda flag: flag.dest)
+def test_every_flag_of_training_sets_its_field_and_no_other(flag):
+    words = other_words(flag)
+    config, _ = parse_train_args(["--preset", "base", *words] if flag.dest != "preset" else words)
+    needed = {f"--{name}": name for name in ("train", "data", "task", "parsing.trees")}
+    expected = {flag.dest, *(needed[word] for word in words if word in needed)}
+    if flag.dest == "preset":
+        assert config == PRESETS["small"]
+    else:
+        assert changed_fields(config, PRESETS["base"]) == expected
+    found = flag.value_in(config)
+    assert type(found) is type(flag.field.default) or flag.field.default is None
+
+
+@pytest.mark.parametrize(
+    "flag", [each for each in flags_of(TranslateConfig) if each.dest != "run"], ids=lambda flag: flag.dest
+)
+def test_every_flag_of_translating_sets_its_field_and_no_other(flag):
+    config = parse_translate_args(["runs/a", *other_words(flag)])
+    assert changed_fields(config, TranslateConfig(run=Path("runs/a"))) == {flag.dest}
+
+
+def test_values_of_each_type():
+    words = "--preset=small --max-minutes 1.5 --max-steps=1_000 --precision=float64 --model.no-share-embeddings"
+    words += " --model.d-k 16 --optimizer.clip-norm 25 --optimizer.epsilon=1e-8"
+    config, resume = parse_train_args([*words.split(), "--train", "a b.en", "/x/ü.de"])
+    small = PRESETS["small"]
+    assert resume is None
+    assert config == replace(
+        small,
+        train=(Path("a b.en").absolute(), Path("/x/ü.de")),
+        max_minutes=1.5,
+        max_steps=1000,
+        precision="float64",
+        model=replace(small.model, share_embeddings=False, d_k=16),
+        optimizer=replace(small.optimizer, clip_norm=25.0, epsilon=1e-8),
+    )
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--max_steps", "5", "--optimizer.warmup_steps=7", "--model.no_share_embeddings"],
+        ["--optimizer.warmup-steps", "7", "--model.no-share_embeddings", "--max-steps=5"],
+    ],
+)
+def test_underscores_are_dashes(words):
+    config, _ = parse_train_args(words)
+    assert (config.max_steps, config.optimizer.warmup_steps, config.model.share_embeddings) == (5, 7, False)
+
+
+def test_underscores_of_values_stay():
+    assert parse_train_args(["--output=a_b/--c_d"])[0].output == Path("a_b/--c_d")
+    assert parse_translate_args(["--", "--my_run"]).run == Path("--my_run")
+
+
+def test_the_last_of_equal_flags_counts_and_order_does_not():
+    config, _ = parse_train_args(["--max-steps", "5", "--preset", "small", "--max-steps", "6"])
+    assert config == replace(PRESETS["small"], max_steps=6)
+
+
+def test_none_takes_a_value_back():
+    config, _ = parse_train_args(["--threads", "none", "--model.d-k", "3", "--model.d-k", "none"])
+    assert (config.threads, config.model.d_k) == (None, None)
+
+
+def test_checks_see_all_flags_together():
+    config, _ = parse_train_args(["--keep-checkpoints", "7", "--average-checkpoints", "7", "--model.heads", "32"])
+    assert (config.average_checkpoints, config.model.head_d_k) == (7, 4)
+
+
+def test_translation():
+    config = parse_translate_args(["--quiet", "runs/a", "--beam", "1", "--no-quiet", "--alpha", "0"])
+    assert config == TranslateConfig(run=Path("runs/a"), beam=1, alpha=0.0, quiet=False)
+
+
+# ---- Table 3 ----
+
+TABLE_3 = {  # row: flags, parameters in millions as the paper prints them (None: as base)
+    "base": ([], 65),
+    "A h=1": (["--model.heads", "1"], None),
+    "A h=4": (["--model.heads", "4"], None),
+    "A h=16": (["--model.heads", "16"], None),
+    "A h=32": (["--model.heads", "32"], None),
+    "B d_k=16": (["--model.d-k", "16"], 58),
+    "B d_k=32": (["--model.d-k", "32"], 60),
+    "C N=2": (["--model.layers", "2"], 36),
+    "C N=4": (["--model.layers", "4"], 50),
+    "C N=8": (["--model.layers", "8"], 80),
+    "C d=256": (["--model.d-model", "256"], 28),
+    "C d=1024": (["--model.d-model", "1024"], 168),
+    "C d_ff=1024": (["--model.d-ff", "1024"], 53),
+    "C d_ff=4096": (["--model.d-ff", "4096"], 90),
+    "D dropout 0": (["--model.dropout", "0"], None),
+    "D dropout 0.2": (["--model.dropout", "0.2"], None),
+    "D smoothing 0": (["--optimizer.label-smoothing", "0"], None),
+    "D smoothing 0.2": (["--optimizer.label-smoothing", "0.2"], None),
+    "E learned": (["--model.positions", "learned"], None),
+}
+
+
+def parameters(model: TransformerConfig, vocab_size: int) -> int:
+    """Weights and biases counted by hand, without a table of positions; one matrix for all embeddings."""
+    d, keys, values = model.d_model, model.heads * model.head_d_k, model.heads * model.head_d_v
+    attention = 2 * (d * keys + keys) + (d * values + values) + (values * d + d)
+    feed_forward = (d * model.d_ff + model.d_ff) + (model.d_ff * d + d)
+    norm = 2 * d
+    encoder, decoder = attention + feed_forward + 2 * norm, 2 * attention + feed_forward + 3 * norm
+    return vocab_size * d + model.layers * (encoder + decoder)
+
+
+@pytest.mark.parametrize("row", TABLE_3)
+def test_every_row_of_table_3_can_be_chosen_and_has_its_size(row):
+    """A vocabulary of 37,000 gives none of the printed sizes; one of 41,050 gives all of these, as they are printed."""
+    words, millions = TABLE_3[row]
+    config, _ = parse_train_args(["--preset", "base", *words])
+    assert row == "base" or config != PRESETS["base"]
+    assert round(parameters(config.model, 41_050) / 1e6) == (millions or 65)
+
+
+# ---- What is refused ----
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--max-step", "5"], r"unknown flag --max-step; did you mean --max-steps"),
+        (["--max_step=5"], r"unknown flag --max-step; did you mean --max-steps"),
+        (["--layers", "3"], r"unknown flag --layers; did you mean --model\.layers\?"),
+        (["--warmup-steps", "3"], r"unknown flag --warmup-steps; did you mean --optimizer\.warmup-steps\?"),
+        (["--modle.layers", "3"], r"unknown flag --modle\.layers; did you mean --model\.layers"),
+        (["--model.vocab-size", "3"], r"unknown flag --model\.vocab-size"),
+        (["--zzzzzz"], r"unknown flag --zzzzzz; --help lists all$"),
+        (["-x"], r"unknown flag -x"),
+        (["stray"], r"'stray' belongs to no flag; --help lists all"),
+        (["--max-steps"], r"--max-steps: expected one argument"),
+        (["--train", "a"], r"--train: expected 2 arguments"),
+        (["--train", "a", "b", "c"], r"'c' belongs to no flag"),
+        (["--train", "a", ""], r"--train: '' is not a path"),
+        (["--max-steps", "many"], r"--max-steps: 'many' is not a whole number"),
+        (["--max-steps", "5.5"], r"--max-steps: '5\.5' is not a whole number"),
+        (["--max-steps", "none"], r"--max-steps: 'none' is not a whole number"),
+        (["--threads", "all"], r"--threads: 'all' is not a whole number, or none"),
+        (["--alpha", "high"], r"--alpha: 'high' is not a number"),
+        (["--model.norm", "mid"], r"--model\.norm: 'mid' is not one of post, pre"),
+        (["--max-steps", "0"], r"max_steps=0; choose a whole number >= 1"),
+        (["--max-steps", "-3"], r"max_steps=-3; choose a whole number >= 1"),
+        (["--model.dropout", "nan"], r"dropout=nan; choose a number >= 0 and < 1"),
+        (["--model.d-model", "126"], r"d_model=126 is not divisible by heads=4; choose a multiple of 4"),
+        (
+            ["--preset", "huge"],
+            r"preset='huge' is unknown; choose tiny, small, base, big, or one that --list-presets names",
+        ),
+        (["--preset", "table3-a-head-1"], r"preset='table3-a-head-1' is unknown; did you mean table3-a-heads-1"),
+        (
+            ["--data", "wmt14"],
+            r"--data: 'wmt14' is not one of multi30k, multi30k-tok, wmt14-en-de, wmt14-en-fr, iwslt14",
+        ),
+        (["--data", "multi30k", "--train", "a", "b"], r"data=multi30k and train are both given; choose one of the two"),
+        (["--data", "multi30k", "--test", "a", "b"], r"test is given without train; multi30k brings its own"),
+        (["--data-dir", "a"], r"data_dir=.*a is the folder of a public corpus; give data, too"),
+        (["--preset", "bgi"], r"preset='bgi' is unknown; did you mean big\?"),
+        (["--resume", "absent"], r"absent holds no run to resume: config\.json is missing"),
+        (["--model.share-embeddings=maybe"], r"--model\.share-embeddings"),
+    ],
+)
+def test_wrong_command_lines_of_training(words, message):
+    with pytest.raises(UserError, match=f"^{message}"):
+        parse_train_args(words)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ([], "the following arguments are required: RUN"),
+        (["--beem", "3", "runs/a"], r"unknown flag --beem; did you mean --beam"),
+        (["runs/a", "runs/b"], "'runs/b' belongs to no flag"),
+        (["runs/a", "--average", "2", "--checkpoint", "5"], "average=2 and checkpoint=5 exclude each other"),
+        ([""], "RUN: '' is not a path"),
+    ],
+)
+def test_wrong_command_lines_of_translating(words, message):
+    with pytest.raises(UserError, match=f"^{message}"):
+        parse_translate_args(words)
+
+
+# ---- Resuming ----
+
+
+@pytest.fixture
+def run(tmp_path):
+    config, _ = parse_train_args(
+        ["--preset", "small", "--train", "/r.en", "/r.de", "--valid", "/v.en", "/v.de", "--output", "old/place"]
+    )
+    save_config(tmp_path / CONFIG_NAME, config)
+    return tmp_path
+
+
+def test_a_resumed_run_keeps_its_values_and_knows_where_it_is(run):
+    config, resume = parse_train_args(["--resume", str(run)])
+    assert resume == run
+    assert config == replace(load_config(run / CONFIG_NAME), output=run)
+    assert config.preset == "small"
+
+
+def test_what_may_change():
+    assert changeable() == [
+        *("--threads", "--devices", "--rank-timeout"),
+        *("--max-steps", "--max-minutes", "--patience", "--on-divergence", "--valid-every", "--valid-every-unit"),
+        *("--log-every", "--save-every", "--save-every-unit", "--keep-checkpoints", "--weights"),
+        *("--average-checkpoints", "--beam", "--alpha", "--beta", "--max-extra-length", "--bleu-tokenize"),
+    ]
+
+
+@pytest.mark.parametrize("flag", list(flags_of(RunConfig)), ids=lambda flag: flag.dest)
+def test_every_other_value_must_stay(run, flag):
+    words = other_words(flag)
+    if flag.dest == "preset":
+        words = ["--preset", "tiny"]
+    if "--train" in words and flag.dest != "train":
+        words = words[3:]
+    if flag.dest == "data_dir":
+        words = words[2:]
+    words = words[words.index(flag.name) :] if flag.path[0] == "parsing" else words
+    saved, _ = parse_train_args(["--resume", str(run)])
+    if flag.name in changeable():
+        config, _ = parse_train_args(["--resume", str(run), *words])
+        assert changed_fields(config, saved) == {flag.dest}
+    else:
+        with pytest.raises(
+            UserError, match=f"^{flag.name} .* differs from the run's .*, which a resumed run must keep"
+        ):
+            parse_train_args(["--resume", str(run), *words])
+
+
+def test_the_same_values_may_be_given_again(run, monkeypatch):
+    monkeypatch.chdir("/")
+    words = ["--preset", "small", "--train", "r.en", "r.de", "--model.layers", "3", "--output", str(run)]
+    config, _ = parse_train_args(["--resume", str(run), *words, "--max-steps", "7"])
+    assert config.max_steps == 7
+    with pytest.raises(UserError, match="--output"):
+        parse_train_args(["--resume", str(run), "--output", "old/place"])
+    monkeypatch.chdir(run.parent)
+    assert parse_train_args(["--resume", run.name, "--output", str(run)])[1] == Path(run.name)
+
+
+def test_a_change_is_checked_with_the_rest(run):
+    with pytest.raises(UserError, match="average_checkpoints=5 are more than the keep_checkpoints=2"):
+        parse_train_args(["--resume", str(run), "--keep-checkpoints", "2"])
+
+
+# ---- Help ----
+
+
+@pytest.mark.parametrize(
+    ("parse", "config_class"), [(parse_train_args, RunConfig), (parse_translate_args, TranslateConfig)]
+)
+def test_help_names_every_flag_with_its_default(parse, config_class, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "10000")
+    monkeypatch.setenv("NO_COLOR", "1")
+    with pytest.raises(SystemExit) as ended:
+        parse(["--help"])
+    assert ended.value.code == 0
+    text = capsys.readouterr().out
+    assert text.isascii()
+    entries = [" ".join(each.split()) for each in re.split(r"\n  (?=-)", text)]
+    for flag in flags_of(config_class):
+        if flag.field.metadata["positional"]:
+            continue
+        (line,) = [each for each in entries if re.match(rf"{flag.name}[ ,]", each)]
+        assert flag.field.metadata["help"] in line
+        assert flag.field.metadata["unit"] in line
+        if config_class is RunConfig and flag.dest != "preset":
+            values = [shown(flag.value_in(preset), quote=False) for preset in PRESETS.values()]
+            if len(set(values)) == 1:
+                assert f"default {values[0]})" in line
+            else:
+                assert "default " + ", ".join(f"{n} {v}" for n, v in zip(PRESETS, values, strict=True)) in line
+    for section in (
+        ("Run", "Data", "Training", "Model", "Optimizer") if config_class is RunConfig else ("Text", "Search")
+    ):
+        assert f"\n{section}:\n" in text
+
+
+def test_version(capsys):
+    with pytest.raises(SystemExit) as ended:
+        parse_train_args(["--version"])
+    assert ended.value.code == 0
+    assert capsys.readouterr().out.startswith("minitf ")
+
+
+def test_presets_are_listed(capsys):
+    with pytest.raises(SystemExit) as ended:
+        parse_train_args(["--list-presets"])
+    assert ended.value.code == 0
+    out = capsys.readouterr().out
+    assert all(f"\n{name} " in out for name in NAMED)
+    with pytest.raises(UserError, match="unknown flag --list-presets"):
+        parse_translate_args(["runs/a", "--list-presets"])
+
+
+def test_help_loads_no_arrays():
+    """`train.py --help` answers at once: NumPy and all that needs it stay out."""
+    program = (
+        "import sys\nfrom minitf.app.cli import parse_train_args\n"
+        "try: parse_train_args(['--help'])\nexcept SystemExit: pass\n"
+        "try: parse_train_args(['--list-presets'])\nexcept SystemExit: pass\n"
+        "print('loaded:', sorted({'numpy', 'autograd', 'safetensors', 'sentencepiece'} & set(sys.modules)))"
+    )
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert ended.stdout.endswith("loaded: []\n")
+
+
+# ---- Ending ----
+
+
+@pytest.mark.parametrize(
+    ("outcome", "status", "message"),
+    [
+        (None, 0, ""),
+        (7, 7, ""),
+        (UserError("no such thing"), 2, "error: no such thing\n"),
+        (KeyboardInterrupt(), 130, "interrupted\n"),
+        (
+            PermissionError(errno.EACCES, "Permission denied", "x/config.json"),
+            2,
+            "error: cannot use x/config.json: Permission denied; check the permissions or choose another folder\n",
+        ),
+    ],
+)
+def test_exit_status(outcome, status, message, capsys):
+    def main(argv):
+        assert argv == ["--flag"]
+        if isinstance(outcome, BaseException):
+            raise outcome
+        return outcome
+
+    assert run_command(main, ["--flag"]) == status
+    assert capsys.readouterr() == ("", message)
+
+
+def test_an_error_of_the_program_is_not_hidden():
+    def main(argv):
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        run_command(main, [])
+
+
+@pytest.mark.parametrize("lines", [1, 100_000])  # found when the buffer is emptied at the end, or before
+def test_a_reader_that_leaves_is_no_traceback(lines):
+    program = (
+        "import sys\nfrom minitf.app.cli import run_command\n"
+        f"sys.exit(run_command(lambda argv: print('x\\n' * {lines})))"
+    )
+    read, write = os.pipe()
+    os.close(read)
+    try:
+        environment = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+        ended = subprocess.run(
+            [sys.executable, "-c", program], stdout=write, stderr=subprocess.PIPE, env=environment, check=False
+        )
+    finally:
+        os.close(write)
+    assert (ended.returncode, ended.stderr) == (141, b"")

@@ -1,0 +1,714 @@
+"""Training as a person starts it: the same bits whatever comes between, and one sentence for all that is wrong."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import train
+import translate
+from autograd import random
+from autograd.backend import CPU, cpu
+from minitf.app.cli import run_command
+from minitf.storage import checkpoint
+from minitf.storage.config_file import load_config
+from minitf.storage.run_directory import read_log
+from minitf.training import run as training
+from minitf.training.state import CLOCK_KEYS
+from tests.torture.faults import flip
+from tests.torture.runs import call, differences, fingerprint, write_corpus
+
+PROGRAM = Path(train.__file__)
+
+
+@pytest.fixture(autouse=True)
+def same_threads():
+    """Programs set the number of threads of the whole process."""
+    before = CPU.threads, CPU._pool
+    yield
+    CPU.threads, CPU._pool = before
+
+
+@pytest.fixture(scope="module")
+def halfway(ground):
+    """A run that was ended at step 9, which is on nobody's schedule; to be copied."""
+    run = ground.new()
+    assert call([*ground.flags, "--output", str(run), "--max-steps", "9"]) == 0
+    return run
+
+
+@pytest.fixture
+def copy(halfway, tmp_path):
+    return Path(shutil.copytree(halfway, tmp_path / "copy"))
+
+
+def state_of(run, step):
+    return checkpoint.read_state(checkpoint.CheckpointStore(run / "checkpoints").path(step))
+
+
+def steps_of(run):
+    return checkpoint.CheckpointStore(run / "checkpoints").steps()
+
+
+def same_as_reference(ground, run):
+    assert differences(fingerprint(run), ground.expected) == []
+
+
+def assert_one_error(status, err, *words, expected=2):
+    assert status == expected, err
+    last = err.splitlines()[-1]
+    assert last.startswith("error: ")
+    assert err.count("error: ") == 1
+    for word in words:
+        assert str(word) in last
+    assert "Traceback" not in err
+
+
+# ---- The same bits -----------------------------------------------------------------------------------------------
+
+
+def test_the_fingerprint_sees_what_it_must(ground, tmp_path):
+    run = tmp_path / "run"
+    assert call([*ground.flags, "--output", str(run)]) == 0
+    same_as_reference(ground, run)
+    for seed in ("1", "2"):
+        other = tmp_path / seed
+        call([*ground.flags, "--output", str(other), "--seed", seed, "--max-steps", "2"])
+    found = differences(fingerprint(tmp_path / "1"), fingerprint(tmp_path / "2"))
+    assert "log.jsonl" in found
+    assert any("model." in name for name in found)
+    assert any("optimizer.m." in name for name in found)
+    assert any("optimizer.v." in name for name in found)
+    assert any("moving_average." in name for name in found)
+    assert any(name.startswith("best-0000000") for name in found)
+    log = run / "log.jsonl"
+    clock = [key for key in CLOCK_KEYS if f'"{key}"' in log.read_text()]  # some are those of several processes
+    assert len(clock) >= 2
+    for key in ("loss", "learning_rate", "gradient_norm", "epoch", "valid_loss", "bleu", *clock):
+        before = log.read_text()
+        number = next(i for i, line in enumerate(before.splitlines()) if f'"{key}"' in line)
+        lines = [json.loads(line) for line in before.splitlines()]
+        lines[number][key] += 1
+        log.write_text("".join(json.dumps(line) + "\n" for line in lines))
+        expected = [] if key in CLOCK_KEYS else ["log.jsonl"]
+        assert differences(fingerprint(run), ground.expected) == expected, key
+        log.write_text(before)
+
+
+def test_dropout_and_accumulation_take_part(ground, tmp_path):
+    """What the reference run proves nothing about if it were not on."""
+    run = tmp_path / "run"
+    call([*ground.flags, "--output", str(run), "--max-steps", "2"])
+    config = load_config(run / "config.json")
+    rates = (config.model.dropout, config.model.attention_dropout, config.model.activation_dropout)
+    assert (*rates, config.accumulate) == (0.1, 0.1, 0.1, 2)
+    drops = ("--model.dropout", "--model.attention-dropout", "--model.activation-dropout")
+    for flags in (*([each, "0"] for each in drops), ["--accumulate", "1"]):
+        other = tmp_path / flags[0]
+        call([*ground.flags, "--output", str(other), "--max-steps", "2", *flags])
+        assert any(
+            "step-00000002.safetensors model." in name for name in differences(fingerprint(run), fingerprint(other))
+        )
+
+
+def test_a_run_that_is_given_more_steps_is_a_run_of_that_many(ground, copy):
+    """The end at step 9 leaves no trace: not its validation, not its last line of the log, not its checkpoint."""
+    assert steps_of(copy) == [6, 8, 9]
+    assert not state_of(copy, 9)["on_schedule"]
+    assert [line.get("step") for line in read_log(copy / "log.jsonl") if "valid_loss" in line] == [4, 8, 9]
+    assert call(["--resume", str(copy), "--max-steps", "13"]) == 0
+    same_as_reference(ground, copy)
+    assert steps_of(copy) == [10, 12, 13]
+
+
+def test_a_finished_run_reports_again(ground, copy, capsys):
+    before = fingerprint(copy)
+    assert call(["--resume", str(copy)]) == 0
+    assert fingerprint(copy) == before
+    err = capsys.readouterr().err
+    assert "resumed after step 9" in err
+    assert "held-out BLEU" in err
+
+
+@pytest.mark.parametrize("threads", ["2", "3"])
+def test_bits_do_not_depend_on_threads(ground, tmp_path, monkeypatch, threads):
+    """Blocks are made so small that all threads get some, at every op."""
+    for name, value in {"BLOCK_BYTES": 256, "SERIAL_BYTES": 1, "SERIAL_PRODUCT": 1}.items():
+        monkeypatch.setattr(cpu, name, value)
+    flags = [*ground.flags, "--max-steps", "5"]
+    assert call([*flags, "--output", str(tmp_path / "one")]) == 0
+    assert call([*flags, "--output", str(tmp_path / "more"), "--max-steps", "2"]) == 0
+    ran = []
+    run_blocks = cpu.CpuBackend._run_blocks
+    monkeypatch.setattr(cpu.CpuBackend, "_run_blocks", lambda *a, **k: ran.append(CPU._pool) or run_blocks(*a, **k))
+    assert call(["--resume", str(tmp_path / "more"), "--threads", threads, "--max-steps", "5"]) == 0
+    assert None not in ran
+    assert differences(fingerprint(tmp_path / "one"), fingerprint(tmp_path / "more")) == []
+
+
+def test_a_run_can_be_moved_and_needs_nothing_else(ground, copy, tmp_path, monkeypatch):
+    moved = copy.rename(tmp_path / "elsewhere")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("OPENBLAS_NUM_THREADS", raising=False)
+    assert call(["--resume", "elsewhere", "--max-steps", "13"]) == 0
+    same_as_reference(ground, moved)
+
+
+def test_damaged_weights_of_the_best_validation_are_told(ground, copy, capsys):
+    best = checkpoint.CheckpointStore(copy / "checkpoints").best_path(state_of(copy, 9)["best_step"])
+    flip(best, best.stat().st_size - 1, 0)
+    assert call(["--resume", str(copy), "--max-steps", "10"]) == 0
+    assert f"warning: the checkpoint {best} is damaged" in capsys.readouterr().err
+    assert not best.exists()
+    assert best.with_name(best.name + ".damaged").exists()
+    call(["--resume", str(copy)])
+    assert "warning: the checkpoint" not in capsys.readouterr().err
+
+
+def test_names_of_files_need_not_be_utf8(ground, tmp_path):
+    """Linux takes any bytes; Python holds those that are no text as half surrogate pairs."""
+    name = os.fsdecode(b"\xff")
+    (tmp_path / name).mkdir()
+    texts = [Path(shutil.copy(each, tmp_path / name)) for each in ground.flags[1:3]]
+    run = tmp_path / name / "run"
+    flags = [*flag_replaced(ground.flags, "--train", *map(str, texts)), "--output", str(run)]
+    assert call([*flags, "--max-steps", "2"]) == 0
+    assert call(["--resume", str(run), "--max-steps", "13"]) == 0
+    same_as_reference(ground, run)
+    output = tmp_path / os.fsdecode(b"\xfe")
+    argv = [str(run), "--input", ground.flags[7], "--output", str(output), "--quiet"]
+    assert run_command(translate.main, argv) == 0
+    assert output.exists()
+
+
+# ---- Ends --------------------------------------------------------------------------------------------------------
+
+
+def test_minutes_count_over_all_resumptions(ground, tmp_path):
+    run = tmp_path / "run"
+    assert call([*ground.flags, "--output", str(run), "--max-minutes", "1e-9"]) == 0
+    assert steps_of(run) == [1]  # at least one
+    assert call(["--resume", str(run)]) == 0  # they are used up
+    assert steps_of(run) == [1]
+    assert state_of(run, 1)["elapsed_s"] > 0
+    assert call(["--resume", str(run), "--max-minutes", "none"]) == 0
+    same_as_reference(ground, run)
+
+
+def test_elapsed_time_goes_on_where_it_was(ground, copy):
+    """Line by line: the clock never goes back, and counts nothing twice."""
+    before = state_of(copy, 9)["elapsed_s"]
+    call(["--resume", str(copy), "--max-steps", "13"])
+    times = [line["elapsed_s"] for line in read_log(copy / "log.jsonl") if "elapsed_s" in line]
+    assert times == sorted(times)
+    assert state_of(copy, 10)["elapsed_s"] > before
+
+
+def test_patience_ends_a_run_and_more_of_it_goes_on(ground, tmp_path):
+    flags = [*ground.flags, "--optimizer.peak-learning-rate", "1", "--valid-every", "1"]  # so high that the loss rises
+    flags += ["--moving-average", "none"]
+    whole, parts = tmp_path / "whole", tmp_path / "parts"
+    assert call([*flags, "--output", str(whole), "--patience", "3"]) == 0
+    assert call([*flags, "--output", str(parts), "--patience", "1"]) == 0
+    assert steps_of(parts)[-1] < steps_of(whole)[-1] < 13
+    losses = [line["valid_loss"] for line in read_log(whole / "log.jsonl") if "valid_loss" in line]
+    assert min(losses) == losses[-4]
+    assert call(["--resume", str(parts)]) == 0  # nothing left to do
+    assert call(["--resume", str(parts), "--patience", "3"]) == 0
+    found = differences(fingerprint(whole), fingerprint(parts))
+    assert found == []
+
+
+# ---- Checkpoints by other clocks, the best one, the moving average ------------------------------------------------
+
+PARTS = ("3", "4", "7", "8", "9", "11")
+
+
+def in_parts(flags, run):
+    """The run, ended and resumed at every one of these steps."""
+    for steps in PARTS:
+        name = ["--resume", str(run)] if run.exists() else [*flags, "--output", str(run)]
+        assert call([*name, "--max-steps", steps]) == 0
+    assert call(["--resume", str(run), "--max-steps", "13"]) == 0
+
+
+def test_epochs_are_saved_and_validated_as_they_end(ground, tmp_path):
+    flags = [*ground.flags, "--save-every-unit", "epochs", "--save-every", "1", "--valid-every-unit", "epochs"]
+    flags += ["--valid-every", "2"]
+    whole, parts = tmp_path / "whole", tmp_path / "parts"
+    assert call([*flags, "--output", str(whole)]) == 0
+    in_parts(flags, parts)
+    assert differences(fingerprint(whole), fingerprint(parts)) == []
+    states = [state_of(whole, step) for step in steps_of(whole)]
+    epochs = [state["data"]["epoch"] for state in states if state["on_schedule"]]
+    assert epochs == [*range(epochs[0], epochs[0] + len(epochs))] != []
+    assert all(state["data"]["position"] < 2 for state in states if state["on_schedule"])  # two batches an update
+    validated = [line["epoch"] for line in read_log(whole / "log.jsonl") if "valid_loss" in line]
+    assert [epoch for epoch in validated[:-1] if epoch % 2] == []
+    assert len(validated) == validated[-1] // 2 + 1  # and one at the end
+
+
+def test_minutes_between_checkpoints(ground, tmp_path, monkeypatch):
+    """A clock on which every step takes 25 seconds; the second part of the run counts on from the first."""
+    monkeypatch.setattr(training.Clock, "elapsed_s", property(lambda clock: clock.run_state.step * 25.0))
+    make = training.Clock.__init__
+    monkeypatch.setattr(
+        training.Clock, "__init__", lambda clock, run: (setattr(clock, "run_state", run.state), make(clock, run))[1]
+    )
+    flags = [*ground.flags, "--save-every-unit", "minutes", "--save-every", "1", "--valid-every", "99"]
+    whole, parts = tmp_path / "whole", tmp_path / "parts"
+    assert call([*flags, "--output", str(whole)]) == 0
+    assert steps_of(whole) == [9, 12, 13]
+    assert [state_of(whole, step)["on_schedule"] for step in steps_of(whole)] == [True, True, False]
+    assert call([*flags, "--output", str(parts), "--max-steps", "7"]) == 0
+    assert steps_of(parts) == [3, 6, 7]
+    assert call(["--resume", str(parts), "--max-steps", "13"]) == 0
+    assert steps_of(parts) == steps_of(whole)
+
+
+def best_of(run):
+    return checkpoint.CheckpointStore(run / "checkpoints").best_step()
+
+
+@pytest.mark.parametrize("killed", [False, True])
+def test_the_weights_of_the_best_bleu_are_kept(ground, tmp_path, monkeypatch, killed):
+    """Steps 4, 8 and 12 are validated, and the last. A run that is killed between a validation and the next checkpoint
+    has the weights of a validation that it has yet to come to; they must not be taken for the best if it ends before.
+    """
+    scores = {4: 10.0, 8: 30.0, 12: 20.0, 13: 30.0}
+    monkeypatch.setattr(training, "validation_bleu", lambda run, stop: scores.get(run.state.step, 1.0))
+    flags = [*ground.flags, "--valid-metric", "bleu", "--weights", "best"]
+    whole, parts = tmp_path / "whole", tmp_path / "parts"
+    assert call([*flags, "--output", str(whole)]) == 0
+    assert best_of(whole) == 8
+    bleu = [(line["step"], line["valid_bleu"]) for line in read_log(whole / "log.jsonl") if "valid_bleu" in line]
+    assert bleu == [(4, 10.0), (8, 30.0), (12, 20.0), (13, 30.0)]
+    if not killed:
+        in_parts([*flags, "--save-every", "3"], parts)
+        assert call(["--resume", str(parts), "--save-every", "3"]) == 0
+        assert best_of(parts) == 8
+        return
+    with monkeypatch.context() as patch:
+        log = training.log_validation
+
+        def die(run, *rest):
+            if run.state.step == 8:
+                raise KeyboardInterrupt
+            log(run, *rest)
+
+        patch.setattr(training, "log_validation", die)
+        assert call([*flags, "--output", str(parts), "--save-every", "5"]) == 130
+    assert [path.name for path in sorted((parts / "checkpoints").glob("best-*"))] == [
+        "best-00000004.safetensors",
+        "best-00000008.safetensors",
+    ]
+    assert steps_of(parts) == [5]
+    assert call(["--resume", str(parts), "--max-steps", "5"]) == 0
+    assert best_of(parts) == 4
+    assert call(["--resume", str(parts), "--max-steps", "13"]) == 0
+    assert best_of(parts) == 8
+    kept = [checkpoint.load(checkpoint.CheckpointStore(run / "checkpoints").best_path(8))[0] for run in (whole, parts)]
+    assert all((kept[0][name] == kept[1][name]).all() for name in kept[0])
+
+
+def test_what_is_translated_with(ground, copy, capfd):
+    """Every kind of weights is another model, and `best` and `moving-average` are those that the run's files hold."""
+    from minitf.translation.translator import Translator
+
+    store = checkpoint.CheckpointStore(copy / "checkpoints")
+    expected = {
+        "average": checkpoint.average(store.last(2)),
+        "best": checkpoint.load(store.best_path(store.best_step()), "model.")[0],
+        "moving-average": checkpoint.load(store.path(9), "moving_average.")[0],
+    }
+    for weights, arrays in expected.items():
+        model = Translator.load(copy, weights=weights).model
+        assert all((p.data == arrays[name]).all() for name, p in model.named_parameters().items()), weights
+    names = list(expected["average"])
+    assert any((expected["average"][name] != expected["moving-average"][name]).any() for name in names)
+    (copy / "in.txt").write_text("the cat\n")
+    assert run_command(translate.main, [str(copy), "--input", str(copy / "in.txt"), "--weights", "best"]) == 0
+    for path in store.folder.glob("best-*"):
+        path.unlink()
+    capfd.readouterr()
+    status = run_command(translate.main, [str(copy), "--input", str(copy / "in.txt"), "--weights", "best"])
+    assert_one_error(status, capfd.readouterr().err, "has no weights of a best validation", "--valid")
+
+
+def test_a_validation_measures_the_moving_average(ground, tmp_path):
+    """At a decay next to nothing it is the weights themselves; otherwise the loss is another, the updates are not."""
+    losses = {}
+    for decay in ("none", "1e-12", "0.9"):
+        run = tmp_path / decay
+        assert call([*ground.flags, "--output", str(run), "--max-steps", "4", "--moving-average", decay]) == 0
+        log = read_log(run / "log.jsonl")
+        losses[decay] = (
+            [line["loss"] for line in log if "loss" in line],
+            next(line["valid_loss"] for line in log if "valid_loss" in line),
+        )
+    assert losses["none"] == losses["1e-12"]
+    assert losses["none"][0] == losses["0.9"][0]
+    assert losses["none"][1] != losses["0.9"][1]
+
+
+def test_a_validation_that_translates_is_interrupted_and_made_up_for(ground, tmp_path, monkeypatch, capfd):
+    flags = [*ground.flags, "--valid-metric", "bleu", "--bleu-tokenize", "char"]
+    whole, parts = tmp_path / "whole", tmp_path / "parts"
+    assert call([*flags, "--output", str(whole)]) == 0
+    capfd.readouterr()
+    with monkeypatch.context() as patch:
+        signal_at(patch, "validation_bleu", [signal.SIGTERM], lambda: random.get_state()[1] == 8)
+        assert call([*flags, "--output", str(parts)]) == 143
+    assert "step 8: validation" not in capfd.readouterr().err
+    assert state_of(parts, 8)["validated_step"] == 4
+    assert call(["--resume", str(parts)]) == 0
+    assert "step 8: validation" in capfd.readouterr().err
+    assert differences(fingerprint(whole), fingerprint(parts)) == []
+
+
+def test_without_validation_text(ground, tmp_path):
+    keep = [*ground.flags[:3], *ground.flags[9:]]
+    assert call([*keep, "--output", str(tmp_path / "run"), "--max-steps", "3"]) == 0
+    assert not any("valid_loss" in line for line in read_log(tmp_path / "run" / "log.jsonl"))
+    assert steps_of(tmp_path / "run") == [2, 3]
+
+
+# ---- Signals -----------------------------------------------------------------------------------------------------
+
+
+def signal_at(monkeypatch, name, numbers, when=lambda: True):
+    """Send this process signals whenever a function of `training` is called."""
+    function = getattr(training, name)
+    sent = []
+
+    def calling(*arguments, **options):
+        if when() and not sent:
+            for number in numbers:
+                sent.append(number)
+                os.kill(os.getpid(), number)
+        return function(*arguments, **options)
+
+    monkeypatch.setattr(training, name, calling)
+
+
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
+def test_a_signal_finishes_the_step_and_saves(ground, tmp_path, monkeypatch, capfd, number, status):
+    run = tmp_path / "run"
+    with monkeypatch.context() as patch:
+        signal_at(patch, "batch_loss", [number], lambda: random.get_state()[1] == 5)
+        assert call([*ground.flags, "--output", str(run)]) == status
+    err = capfd.readouterr().err
+    assert f"{number.name}: finishing this step and saving" in err
+    assert f"stopped after step 5; go on with: python train.py --resume {run}" in err
+    assert steps_of(run) == [2, 4, 5]
+    assert call(["--resume", str(run)]) == 0
+    same_as_reference(ground, run)
+
+
+def test_a_second_signal_stops_at_once(ground, tmp_path, monkeypatch, capfd):
+    run = tmp_path / "run"
+    with monkeypatch.context() as patch:
+        signal_at(patch, "batch_loss", [signal.SIGINT, signal.SIGTERM], lambda: random.get_state()[1] == 5)
+        assert call([*ground.flags, "--output", str(run)]) == 143
+    assert capfd.readouterr().err.endswith("terminated\n")
+    assert steps_of(run) == [2, 4]  # step 5 was not finished
+    assert call(["--resume", str(run)]) == 0
+    same_as_reference(ground, run)
+
+
+@pytest.mark.parametrize("step", [8, 13])  # on the schedule, and at the end
+def test_a_validation_is_interrupted_and_made_up_for(ground, tmp_path, monkeypatch, capfd, step):
+    run = tmp_path / "run"
+    with monkeypatch.context() as patch:
+        signal_at(patch, "mean_nll", [signal.SIGTERM], lambda: random.get_state()[1] == step)
+        assert call([*ground.flags, "--output", str(run)]) == 143
+    assert f"step {step}: validation" not in capfd.readouterr().err
+    assert state_of(run, step)["validated_step"] < step
+    assert call(["--resume", str(run)]) == 0
+    assert f"step {step}: validation" in capfd.readouterr().err
+    same_as_reference(ground, run)
+
+
+@pytest.mark.parametrize("place", ["load_or_train_vocabulary", "prepare_split", "restore", "check_texts"])
+def test_a_signal_before_training_ends_it_at_once(ground, tmp_path, monkeypatch, capfd, place):
+    run = tmp_path / "run"
+    if place == "restore":
+        call([*ground.flags, "--output", str(run), "--max-steps", "4"])
+        capfd.readouterr()
+    with monkeypatch.context() as patch:
+        signal_at(patch, place, [signal.SIGTERM])
+        assert call(["--resume", str(run)] if place == "restore" else [*ground.flags, "--output", str(run)]) == 143
+    assert capfd.readouterr().err.endswith("terminated\n")
+    again = ["--resume", str(run), "--max-steps", "13"] if place == "restore" else [*ground.flags, "--output", str(run)]
+    assert call(again) == 0
+    same_as_reference(ground, run)
+
+
+# ---- Divergence --------------------------------------------------------------------------------------------------
+
+
+def not_a_number_at(monkeypatch, steps):
+    """Make the loss of some steps NaN, in its gradient too."""
+    batch_loss = training.batch_loss
+
+    def spoilt(*arguments):
+        loss, nll = batch_loss(*arguments)
+        return (loss * float("nan") if random.get_state()[1] in steps else loss), nll
+
+    monkeypatch.setattr(training, "batch_loss", spoilt)
+
+
+def test_divergence_ends_with_step_op_and_last_good_checkpoint(ground, tmp_path, monkeypatch, capsys):
+    run = tmp_path / "run"
+    with monkeypatch.context() as patch:
+        not_a_number_at(patch, {7})
+        status = call([*ground.flags, "--output", str(run)])
+    path = checkpoint.CheckpointStore(run / "checkpoints").path(6)
+    found = (
+        "step 7 has loss nan",
+        "Mul",
+        "test_train.py",
+        f"the last good checkpoint is {path}",
+        "--on-divergence skip",
+    )
+    assert_one_error(status, capsys.readouterr().err, "training diverged", *found, expected=1)
+    assert steps_of(run) == [2, 4, 6]
+    assert call(["--resume", str(run)]) == 0  # had the cause been mended
+    same_as_reference(ground, run)
+
+
+def test_a_gradient_that_is_infinite_is_divergence_too(ground, tmp_path, capsys):
+    flags = ["--optimizer.peak-learning-rate", "1e25", "--save-every", "100"]
+    status = call([*ground.flags, "--output", str(tmp_path / "run"), *flags])
+    words = ("step 2 has loss", "float32", "there is no good checkpoint", "--optimizer.peak-learning-rate")
+    assert_one_error(status, capsys.readouterr().err, *words, expected=1)
+
+
+def test_updates_that_are_skipped_are_counted_and_resumed_exactly(ground, tmp_path, monkeypatch, capsys):
+    not_a_number_at(monkeypatch, {3, 7, 8})
+    flags = [*ground.flags, "--on-divergence", "skip"]
+    whole, parts = tmp_path / "whole", tmp_path / "parts"
+    assert call([*flags, "--output", str(whole)]) == 0
+    err = capsys.readouterr().err
+    assert "step 8 has loss nan, gradient norm nan: left out, 3 in all" in err
+    assert "3 updates were left out: their loss or gradient was not a number" in err
+    assert [line["skipped_updates"] for line in read_log(whole / "log.jsonl") if "loss" in line] == [0, 1, 1, 3, 3, 3]
+    state = state_of(whole, 13)
+    assert (state["step"], state["skipped_updates"], state["skipped_in_a_row"]) == (13, 3, 0)
+    arrays, _ = checkpoint.load(checkpoint.CheckpointStore(whole / "checkpoints").path(13))
+    assert all(np.isfinite(array).all() for array in arrays.values())
+    for steps in ("3", "7", "8", "11"):
+        name = ["--resume", str(parts)] if parts.exists() else [*flags, "--output", str(parts)]
+        assert call([*name, "--max-steps", steps]) == 0
+    assert call(["--resume", str(parts), "--max-steps", "13"]) == 0
+    assert differences(fingerprint(whole), fingerprint(parts)) == []
+
+
+def test_skipping_for_ever_is_given_up(ground, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(training, "MAX_SKIPPED_IN_A_ROW", 3)
+    not_a_number_at(monkeypatch, range(4, 99))
+    status = call([*ground.flags, "--output", str(tmp_path / "run"), "--on-divergence", "skip"])
+    path = checkpoint.CheckpointStore(tmp_path / "run" / "checkpoints").path(
+        2
+    )  # those of 4 and 6 are not known to be good
+    words = ("step 7", "as had 3 steps before", f"the last good checkpoint is {path}")
+    assert_one_error(status, capsys.readouterr().err, *words, expected=1)
+
+
+def test_weights_that_are_no_numbers_are_not_saved(ground, tmp_path, monkeypatch, capsys):
+    step = training.Adam.step
+    spoilt = []
+
+    def spoiling(optimizer, *arguments):
+        step(optimizer, *arguments)
+        if optimizer.step_count == 4:
+            spoilt.append(list(optimizer.m)[7])
+            optimizer.m[spoilt[0]].reshape(-1)[-1] = np.inf
+
+    monkeypatch.setattr(training.Adam, "step", spoiling)
+    status = call([*ground.flags, "--output", str(tmp_path / "run")])
+    words = (f"after step 4, optimizer.m.{spoilt[0]} is not finite", "step-00000002.safetensors")
+    assert_one_error(status, capsys.readouterr().err, *words, expected=1)
+    assert steps_of(tmp_path / "run") == [2]
+
+
+# ---- Input -------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def texts(tmp_path):
+    """A folder with a corpus of its own, and the flags to train on it."""
+    folder = tmp_path / "texts"
+    folder.mkdir()
+    return folder, write_corpus(folder)
+
+
+def rewrite(path, change):
+    path.write_bytes(change(path.read_bytes()))
+
+
+BAD_TEXTS = {
+    "missing": (lambda path: path.unlink(), ["no such file; check the path"]),
+    "empty": (lambda path: path.write_bytes(b""), ["is empty; a corpus needs at least one line"]),
+    "a folder": (lambda path: (path.unlink(), path.mkdir()), ["it is a folder"]),
+    "a line too few": (
+        lambda path: rewrite(path, lambda data: data[: data[:-1].rfind(b"\n") + 1]),
+        ["lines but", "equal"],
+    ),
+    "a line too many": (lambda path: rewrite(path, lambda data: data + b"\n"), ["lines but"]),
+    "not UTF-8": (
+        lambda path: rewrite(path, lambda data: data.replace(b"\n", b"\nx\xff", 1)),
+        ["line 2: byte 2 of the line", "0xff", "--errors replace"],
+    ),
+    "UTF-16": (lambda path: rewrite(path, lambda data: data.decode().encode("utf-16")), ["it looks like UTF-16"]),
+    "gzip in disguise": (lambda path: rewrite(path, lambda data: b"\x1f\x8b" + data), ["it looks compressed"]),
+}
+
+
+@pytest.mark.parametrize("name", ["train.en", "valid.de", "test.en"])
+@pytest.mark.parametrize("fault", BAD_TEXTS)
+def test_a_text_that_cannot_be_used_is_named_before_anything_is_written(ground, texts, tmp_path, capsys, name, fault):
+    folder, flags = texts
+    spoil, words = BAD_TEXTS[fault]
+    spoil(folder / name)
+    status = call([*flags, *ground.flags[9:], "--output", str(tmp_path / "run")])
+    assert_one_error(status, capsys.readouterr().err, folder / name.partition(".")[0], *words)
+    assert not (tmp_path / "run").exists()
+
+
+def flag_replaced(flags, name, *values):
+    place = flags.index(name)
+    return [*flags[:place], name, *values, *flags[place + 1 + len(values) :]]
+
+
+def test_a_failed_start_does_not_block_the_next(ground, tmp_path, capsys):
+    run = tmp_path / "run"
+    status = call([*flag_replaced(ground.flags, "--vocab-size", "50000"), "--output", str(run)])
+    assert_one_error(status, capsys.readouterr().err, "vocab_size=50,000 is too large for this corpus", "at most")
+    status = call([*flag_replaced(ground.flags, "--vocab-size", "20"), "--output", str(run)])
+    assert_one_error(status, capsys.readouterr().err, "vocab_size=20 is too small", "choose at least")
+    status = call([*flag_replaced(ground.flags, "--max-length", "2"), "--output", str(run)])
+    assert_one_error(status, capsys.readouterr().err, "no pair is left", "max_length=2")
+    (tmp_path / "no.model").write_bytes(b"no model")
+    status = call([*ground.flags, "--output", str(run), "--vocabulary", str(tmp_path / "no.model")])
+    assert_one_error(status, capsys.readouterr().err, "no.model is not a sentencepiece model")
+    assert call([*ground.flags, "--output", str(run)]) == 0
+    same_as_reference(ground, run)
+
+
+def test_a_folder_with_a_run_is_kept(ground, copy, capsys):
+    before = fingerprint(copy)
+    status = call([*ground.flags, "--output", str(copy)])
+    assert_one_error(status, capsys.readouterr().err, f"{copy} already holds a run; go on with --resume {copy}")
+    assert fingerprint(copy) == before
+
+
+def test_other_places(ground, copy, tmp_path, capsys):
+    (tmp_path / "file").write_text("")
+    cases = [
+        (["--resume", str(tmp_path / "nowhere")], "holds no run to resume"),
+        (["--resume", str(tmp_path)], "holds no run to resume"),
+        (["--resume", str(tmp_path / ("a" * 300))], "File name too long"),
+        ([*ground.flags, "--output", str(tmp_path / "file")], "cannot create the folder"),
+        (["--resume", str(copy), "--seed", "5"], "--seed 5 differs from the run's 0"),
+        ([*ground.flags, "--output", str(tmp_path / "run"), "--device", "cuda:99"], "device 'cuda:99'"),
+        ([*ground.flags, "--output", str(tmp_path / "run"), "--device", "tpu"], "device='tpu' is no device"),
+        ([*ground.flags, "--output", str(tmp_path / "run"), "--on-divergence", "pray"], "stop, skip"),
+    ]
+    for argv, words in cases:
+        assert_one_error(call(argv), capsys.readouterr().err, words)
+    assert not (tmp_path / "run").exists()
+
+
+def test_data_that_has_changed_is_not_resumed_on(ground, texts, tmp_path, capsys):
+    folder, flags = texts
+    run = tmp_path / "run"
+    assert call([*flags, *ground.flags[9:], "--output", str(run), "--max-steps", "4"]) == 0
+    for name, words in (("train.en", "corpus"), ("valid.en", "the validation text")):
+        before = (folder / name).read_bytes()
+        (folder / name).write_bytes(before.replace(b"cat", b"dog", 1))
+        capsys.readouterr()
+        assert_one_error(call(["--resume", str(run), "--max-steps", "6"]), capsys.readouterr().err, words)
+        (folder / name).write_bytes(before)
+    assert call(["--resume", str(run), "--max-steps", "13"]) == 0
+    same_as_reference(ground, run)
+
+
+def test_another_vocabulary_is_refused_by_training_and_translation(ground, copy, tmp_path, capfd):
+    """As large as the right one, so that every shape fits."""
+    (tmp_path / "other").mkdir()
+    flags = write_corpus(tmp_path / "other")
+    for name in ("train.en", "train.de"):
+        rewrite(tmp_path / "other" / name, lambda data: data.replace(b"e", b"o"))
+    assert call([*flags, *ground.flags[9:], "--output", str(tmp_path / "run"), "--max-steps", "1"]) == 0
+    shutil.copy(tmp_path / "run" / "vocabulary.model", copy / "vocabulary.model")
+    capfd.readouterr()
+    status = call(["--resume", str(copy)])
+    assert_one_error(status, capfd.readouterr().err, "vocabulary.model has changed; put back")
+    status = run_command(translate.main, [str(copy), "--input", str(tmp_path / "other" / "test.en")])
+    assert_one_error(status, capfd.readouterr().err, "vocabulary.model is not the vocabulary that", "step-00000009")
+
+
+STRANGE = [
+    ("", "ein Haus"),  # left out: an empty side
+    ("a house", " \t\u3000"),  # left out: nothing but white space
+    ("the cat " * 5_000, "die Katze"),  # left out: 10,000 words
+    ("x" * 1_000_000, "ein Wort"),  # left out: a megabyte without a space
+    ("one\u2028line", "eine\u0085Zeile"),
+    ("tab\tand\x0bmore\x0c", "lone\rreturn"),
+    ("nul\x00inside", "\x01\x02\x1b[31m"),
+    ("emoji 👩‍👩‍👧‍👦 🇩🇪", "שלום עולם مرحبا"),
+    ("e\u0301 \u1100\u1161\u11a8 combining", "\u200b\u200f\u202ezero width"),
+    ("\ufeffmark inside", "\U0010ffff \ufffe"),
+    ("<s> </s> <pad> <unk> ▁ \u2585", "⁇ <0x41>"),
+]
+
+
+@pytest.mark.parametrize("ends", [b"\n", b"\r\n"])
+@pytest.mark.parametrize("mark", [b"", b"\xef\xbb\xbf"])
+def test_every_line_counts_whatever_is_in_it(ground, texts, tmp_path, capsys, ends, mark):
+    folder, flags = texts
+    for side, name in enumerate(("train.en", "train.de")):
+        old = (folder / name).read_bytes()
+        lines = [pair[side].encode() for pair in STRANGE] + old.splitlines()
+        (folder / name).write_bytes(mark + ends.join(lines))  # no end of the last line
+    run = tmp_path / "run"
+    assert (
+        call(
+            [*flags, *flag_replaced(ground.flags[9:], "--vocab-size", "420"), "--output", str(run), "--max-steps", "4"]
+        )
+        == 0
+    )
+    err = capsys.readouterr().err
+    assert "train: 67 pairs; left out: 2 with an empty side, 2 with a side of more than 32 tokens" in err
+    about = json.loads((run / "data" / "train" / "prepared.json").read_text())
+    assert (about["pairs"], about["dropped_empty"], about["dropped_long"]) == (67, 2, 2)
+
+
+def test_bytes_that_are_not_utf8_can_be_replaced(ground, texts, tmp_path, capsys):
+    folder, flags = texts
+    rewrite(folder / "train.en", lambda data: data.replace(b"\n", b" \xff\xfe\n", 3))
+    assert (
+        call([*flags, *ground.flags[9:], "--output", str(tmp_path / "run"), "--max-steps", "1", "--errors", "replace"])
+        == 0
+    )
+    assert "train: 60 pairs\n" in capsys.readouterr().err
+
+
+# ---- The command -------------------------------------------------------------------------------------------------
+
+
+def test_the_command_and_its_streams(ground, tmp_path):
+    """Everything that is told goes to standard error; nothing needs a terminal."""
+    command = [sys.executable, "-W", "error", PROGRAM, *ground.flags, "--output", tmp_path / "run", "--max-steps", "2"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == ""
+    assert "step 1  loss" in done.stderr
+    assert f"python translate.py {tmp_path / 'run'}" in done.stderr

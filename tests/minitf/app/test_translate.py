@@ -1,0 +1,441 @@
+"""The command line as a person or a pipeline meets it."""
+
+import fcntl
+import json
+import os
+import pty
+import select
+import struct
+import subprocess
+import sys
+import termios
+import threading
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+import minitf.translation.translator
+import translate
+from minitf.app.cli import run_command
+from minitf.decoding.search import BeamSearchConfig
+from minitf.evaluation.metrics import bleu
+from minitf.translation.translator import Translator
+
+PROGRAM = Path(translate.__file__)
+LINES = ["the cat sat on the mat.", "", "ein Haus, ein Baum", "   ", "a tree!", "der Hund"]
+TEXT = "".join(line + "\n" for line in LINES).encode()
+SHORT = ["--max-extra-length", "5"]  # random weights seldom end a sentence
+PATIENCE_S = 60
+
+
+def run(*arguments, stdin=b"", **options):
+    command = [sys.executable, "-W", "error", PROGRAM, *map(str, arguments)]
+    return subprocess.run(command, input=stdin, capture_output=True, timeout=PATIENCE_S, **options)
+
+
+@pytest.fixture(scope="module")
+def expected(tiny_run):
+    """What the library says to LINES."""
+    translator = Translator.load(tiny_run, warn=lambda message: None)
+    return translator.translate(LINES, max_extra_length=5)
+
+
+@pytest.fixture
+def call(capfd):
+    """Run the command line in this process: (status, standard output, standard error)."""
+
+    def run_here(*arguments):
+        status = run_command(translate.main, [str(each) for each in arguments])
+        return status, *capfd.readouterr()
+
+    return run_here
+
+
+@pytest.fixture
+def source(tmp_path):
+    path = tmp_path / "source.en"
+    path.write_bytes(TEXT)
+    return path
+
+
+# ---- Lines -------------------------------------------------------------------------------------------------------
+
+
+def test_standard_input_to_standard_output_line_for_line(tiny_run, expected):
+    done = run(tiny_run, *SHORT, stdin=TEXT)
+    assert done.returncode == 0
+    assert done.stdout.decode().split("\n") == [*expected, ""]
+    assert len(expected) == len(LINES)
+    assert b"cut" in done.stderr
+    assert run(tiny_run, *SHORT, "--quiet", stdin=TEXT).stderr == b""
+
+
+@pytest.mark.parametrize(
+    ("stdin", "count"), [(b"", 0), (b"\n", 1), (b"a", 1), (b"a\n\n", 2), (b"a\r\nb\r\n", 2), (b"a\x0bb\xc2\x85c\n", 1)]
+)
+def test_as_many_lines_out_as_in(tiny_run, stdin, count):
+    done = run(tiny_run, *SHORT, stdin=stdin)
+    assert done.returncode == 0
+    assert done.stdout.count(b"\n") == count
+    assert len(done.stdout.split(b"\n")) == count + 1
+
+
+def test_the_locale_does_not_matter(tiny_run, expected):
+    environment = {**os.environ, "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONIOENCODING": "ascii"}
+    done = run(tiny_run, *SHORT, "--quiet", stdin=TEXT, env=environment)
+    assert done.stdout.decode().split("\n") == [*expected, ""]
+
+
+def test_lines_are_answered_as_they_arrive(tiny_run, expected):
+    command = [sys.executable, PROGRAM, str(tiny_run), *SHORT, "--quiet"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        for line, answer in zip(LINES[:3], expected, strict=False):
+            process.stdin.write(line.encode() + b"\nhalf a line")
+            process.stdin.flush()
+            assert select.select([process.stdout], [], [], PATIENCE_S)[0], "no answer while the input is open"
+            assert process.stdout.readline().decode() == answer + "\n"
+            process.stdin.write(b"\n")  # the half line ends
+            process.stdin.flush()
+            process.stdout.readline()
+        process.stdin.write(LINES[4].encode())  # no line end
+        process.stdin.close()
+        assert process.stdout.read().decode() == expected[4] + "\n"
+    assert process.returncode == 0
+
+
+def test_files_in_and_out(tiny_run, expected, source, tmp_path, call):
+    output = tmp_path / "output.de"
+    status, out, err = call(tiny_run, *SHORT, "--quiet", "--input", source, "--output", output)
+    assert (status, out, err) == (0, "", "")
+    assert output.read_bytes().decode().split("\n") == [*expected, ""]
+    status, out, _ = call(tiny_run, *SHORT, "--quiet", "--input", source)
+    assert out.split("\n") == [*expected, ""]
+    assert sorted(tmp_path.iterdir()) == [output, source]
+
+
+def test_an_input_that_can_be_read_only_once(tiny_run, expected, tmp_path, call):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    writer = threading.Thread(target=lambda: pipe.write_bytes(TEXT), daemon=True)
+    writer.start()
+    status, out, _ = call(tiny_run, *SHORT, "--quiet", "--input", pipe)
+    writer.join(PATIENCE_S)
+    assert (status, out.split("\n")) == (0, [*expected, ""])
+
+
+# ---- Options -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("flags", "load", "search"),
+    [
+        ([], {}, {}),
+        (["--beam", "1"], {}, {"beam": 1}),
+        (["--average", "1"], {"average": 1}, {}),
+        (["--checkpoint", "2"], {"checkpoint": 2}, {}),
+        (["--max-tokens-per-batch", "9", "--threads", "1"], {}, {}),
+        (["--max-extra-length", "2"], {}, {"max_extra_length": 2}),
+    ],
+)
+def test_flags_do_what_the_library_does(tiny_run, source, call, flags, load, search):
+    translator = Translator.load(tiny_run, warn=lambda message: None, **load)
+    translator.search = replace(translator.search, **{"max_extra_length": 5, **search})
+    status, out, _ = call(tiny_run, "--input", source, "--quiet", *SHORT, *flags)
+    assert status == 0
+    assert out.splitlines() == translator.translate(LINES)
+
+
+def test_search_flags_reach_the_search(make_run, source, call, monkeypatch):
+    seen = []
+    real = minitf.translation.translator.beam_search
+
+    def spy(model, batch, search, prefixes):
+        seen.append(search)
+        return real(model, batch, search, prefixes)
+
+    monkeypatch.setattr(minitf.translation.translator, "beam_search", spy)
+    path = make_run(beam=3, alpha=0.8, max_extra_length=4)
+    call(path, "--input", source, "--quiet")
+    call(path, "--input", source, "--quiet", "--beam", "2", "--alpha", "0", "--max-extra-length", "1")
+    assert seen == [
+        BeamSearchConfig(beam=3, alpha=0.8, max_extra_length=4),
+        BeamSearchConfig(beam=2, alpha=0.0, max_extra_length=1),
+    ]
+
+
+def test_scores_stand_beside_the_translations_never_among_them(tiny_run, expected, source, tmp_path, call):
+    reference = tmp_path / "right.de"
+    right = [*expected[:-1], "etwas anderes"]
+    reference.write_text("".join(line + "\n" for line in right), encoding="utf-8")
+    score = bleu(expected, right)
+    flags = [tiny_run, *SHORT, "--quiet", "--input", source, "--reference", reference]
+
+    status, out, err = call(*flags)
+    assert status == 0
+    assert out.split("\n") == [*expected, ""]
+    assert err.splitlines()[0] == str(score)
+    assert score.signature in err
+    assert err.splitlines()[1].startswith("chrF ")
+    assert err.splitlines()[2] == "exact match 83.3 % of 6 lines"
+
+    status, out, err_to_file = call(*flags, "--output", tmp_path / "output.de")
+    assert (status, out, err_to_file) == (0, err, "")
+
+
+def test_scores_of_standard_input(tiny_run, expected, tmp_path):
+    reference = tmp_path / "right.de"
+    reference.write_text("".join(line + "\n" for line in expected), encoding="utf-8")
+    done = run(tiny_run, *SHORT, "--quiet", "--reference", reference, stdin=TEXT)
+    assert done.returncode == 0
+    assert b"exact match 100.0 % of 6 lines" in done.stderr
+    done = run(tiny_run, *SHORT, "--quiet", "--reference", reference, stdin=TEXT + b"more\n")
+    assert done.returncode == 2
+    assert done.stdout.count(b"\n") == 7  # the translations are not lost
+    assert done.stderr.decode().startswith("error: there are 7 translations but 6 reference lines")
+
+
+def test_a_progress_bar_only_where_someone_watches(tiny_run, source, tmp_path):
+    for flags, shown in [([], True), (["--quiet"], False)]:
+        ours, theirs = pty.openpty()
+        fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+        command = [sys.executable, PROGRAM, tiny_run, *SHORT, "--input", source, "--output", tmp_path / "out", *flags]
+        subprocess.run(command, stderr=theirs, stdout=subprocess.PIPE, check=True, timeout=PATIENCE_S)
+        os.close(theirs)
+        seen = b""
+        while True:
+            try:
+                data = os.read(ours, 4096)
+            except OSError:  # the other end is closed
+                break
+            if not data:
+                break
+            seen += data
+        os.close(ours)
+        assert (b"6/6" in seen) == shown
+        assert (b"\nwarning: no translation ended" in seen.replace(b"\r", b"\n")) == shown
+    assert b"6/6" not in run(tiny_run, *SHORT, "--input", source).stderr
+
+
+# ---- Bad input ---------------------------------------------------------------------------------------------------
+
+
+def assert_one_error(done, *words):
+    assert done.returncode == 2
+    text = done.stderr.decode()
+    assert text.startswith("error: ")
+    assert text.count("\n") == 1
+    for word in words:
+        assert word in text
+
+
+def test_errors_are_one_sentence_without_a_traceback(tiny_run, tmp_path, source):
+    assert_one_error(run(), "RUN")
+    assert_one_error(run(tmp_path / "nowhere"), "nowhere is no folder")
+    assert_one_error(run(tmp_path), "holds no run")
+    assert_one_error(run(tiny_run, "--input", tmp_path / "nothing.en"), "nothing.en: no such file")
+    assert_one_error(run(tiny_run, "--input", tmp_path), "it is a folder")
+    assert_one_error(run(tiny_run, "--beam", "0", stdin=TEXT), "beam=0")
+    assert_one_error(run(tiny_run, "--checkpoint", "99", stdin=TEXT), "no checkpoint of step 99")
+    assert_one_error(run(tiny_run, "--output", tmp_path / "no" / "out", "--quiet", stdin=TEXT), "cannot write")
+    assert_one_error(run(tiny_run, "--reference", tmp_path / "nothing.de", stdin=TEXT), "nothing.de: no such file")
+
+
+def test_differing_line_counts_are_told_before_the_work(tiny_run, source, tmp_path):
+    reference = tmp_path / "right.de"
+    reference.write_text("ein Baum\n")
+    output = tmp_path / "output.de"
+    done = run(tiny_run, "--input", source, "--output", output, "--reference", reference)
+    assert_one_error(done, "has 6 lines but", "has 1")
+    assert not output.exists()
+
+
+def test_bytes_that_are_not_utf8_stop_or_are_replaced(tiny_run, tmp_path):
+    bad = b"the cat\na \xff tree\nthe dog\n"
+    done = run(tiny_run, *SHORT, "--quiet", stdin=bad)
+    assert_one_error(done, "standard input, line 2", "0xff", "--errors replace")
+    assert done.stdout.count(b"\n") == 1  # the line before it
+    done = run(tiny_run, *SHORT, "--quiet", "--errors", "replace", stdin=bad)
+    assert done.returncode == 0
+    assert done.stdout.count(b"\n") == 3
+
+    path, output = tmp_path / "bad.en", tmp_path / "output.de"
+    path.write_bytes(bad)
+    output.write_text("what was there before\n")
+    assert_one_error(run(tiny_run, "--input", path, "--output", output), "bad.en, line 2")
+    assert run(tiny_run, *SHORT, "--quiet", "--input", path, "--errors", "replace").stdout.count(b"\n") == 3
+    assert output.read_text() == "what was there before\n"
+    assert sorted(tmp_path.iterdir()) == [path, output]
+
+
+def test_a_failure_on_the_way_leaves_no_half_output(tiny_run, tmp_path):
+    output = tmp_path / "output.de"
+    assert_one_error(run(tiny_run, *SHORT, "--quiet", "--output", output, stdin=b"a\n\xff\n"), "line 2")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_reader_that_has_seen_enough_is_no_error(tiny_run):
+    command = [sys.executable, PROGRAM, str(tiny_run), *SHORT, "--quiet"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        process.stdout.close()
+        process.stdin.write(TEXT)
+        process.stdin.close()
+        assert process.stderr.read() == b""
+    assert process.returncode == 141
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+def test_a_full_disk_is_one_sentence(tiny_run):
+    with open("/dev/full", "wb") as full:
+        command = [sys.executable, PROGRAM, str(tiny_run), *SHORT, "--quiet"]
+        done = subprocess.run(command, input=TEXT, stdout=full, stderr=subprocess.PIPE, timeout=PATIENCE_S)
+    assert_one_error(done, "cannot write to standard output: No space left on device")
+
+
+def test_closed_standard_streams_are_one_sentence(tiny_run):
+    command = [sys.executable, PROGRAM, str(tiny_run), "--quiet"]
+    for closed, stream in [("<&-", "input"), (">&-", "output")]:
+        shell = f'"$0" "$@" {closed}'
+        done = subprocess.run(["sh", "-c", shell, *command], capture_output=True, timeout=PATIENCE_S)
+        assert_one_error(done, f"standard {stream} is closed")
+
+
+def test_without_standard_error_nothing_is_told_among_the_translations(tiny_run, expected, tmp_path):
+    reference = tmp_path / "right.de"
+    reference.write_text("".join(line + "\n" for line in expected), encoding="utf-8")
+    command = [sys.executable, PROGRAM, tiny_run, *SHORT, "--reference", reference]
+    done = subprocess.run(["sh", "-c", '"$0" "$@" 2>&-', *command], input=TEXT, capture_output=True, timeout=PATIENCE_S)
+    assert done.returncode == 0
+    assert done.stdout.decode().split("\n") == [*expected, ""]
+
+
+@pytest.mark.parametrize(("number", "word", "status"), [(2, b"interrupted\n", 130), (15, b"terminated\n", 143)])
+def test_a_signal_ends_quietly_and_leaves_no_file(tiny_run, tmp_path, number, word, status):
+    command = [sys.executable, PROGRAM, str(tiny_run), "--output", str(tmp_path / "output.de")]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        while not list(tmp_path.iterdir()):  # the output has been begun
+            assert process.poll() is None
+        process.send_signal(number)
+        assert process.stderr.read() == word
+    assert process.returncode == status
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_error_without_standard_error_is_not_told_among_the_translations(tiny_run, tmp_path):
+    command = [sys.executable, PROGRAM, tiny_run, *SHORT, "--quiet"]
+    done = subprocess.run(
+        ["sh", "-c", '"$0" "$@" 2>&-', *command], input=b"a\n\xff\n", capture_output=True, timeout=PATIENCE_S
+    )
+    assert done.returncode == 2
+    assert done.stdout.count(b"\n") == 1
+    assert b"error" not in done.stdout
+
+
+# ---- Start -------------------------------------------------------------------------------------------------------
+
+
+def test_help_needs_no_array_library():
+    program = f"""
+import runpy, sys
+sys.argv = ["translate.py", "--help"]
+try:
+    runpy.run_path({str(PROGRAM)!r}, run_name="__main__")
+except SystemExit as end:
+    assert not end.code
+slow = {{"numpy", "sentencepiece", "sacrebleu", "tqdm", "autograd"}} & set(sys.modules)
+assert not slow, slow
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, cwd=PROGRAM.parent, timeout=PATIENCE_S)
+    assert done.returncode == 0, done.stderr.decode()
+    assert b"--reference" in done.stdout
+
+
+# ---- Lists, scores, alignments, samples ----------------------------------------------------------------------------
+
+
+def test_n_best_lists_name_the_line_and_both_numbers(tiny_run, source, call):
+    status, out, _ = call(tiny_run, "--input", source, "--quiet", *SHORT, "--nbest", "3", "--beam", "3")
+    assert status == 0
+    found = Translator.load(tiny_run, warn=lambda message: None).translate_nbest(LINES, max_extra_length=5, beam=3)
+    expected = [
+        f"{number} ||| {each.text} ||| {each.log_probability:.8g} ||| {each.score:.8g}"
+        for number, translations in enumerate(found)
+        for each in translations
+    ]
+    assert out.splitlines() == expected
+
+
+def test_json_lines_hold_what_the_library_gives(tiny_run, source, call):
+    _, out, _ = call(tiny_run, "--input", source, "--quiet", *SHORT, "--format", "jsonl", "--alignment")
+    objects = [json.loads(line) for line in out.splitlines()]
+    translator = Translator.load(tiny_run, warn=lambda message: None)
+    found = translator.translate_nbest(LINES, max_extra_length=5, n_best=1)
+    assert [each["line"] for each in objects] == [1, 2, 3, 4, 5, 6]
+    for each, (best,), alignment in zip(objects, found, translator.align([f[0] for f in found]), strict=True):
+        (about,) = each["translations"]
+        assert about["text"] == best.text
+        assert about["score"] == pytest.approx(best.score, rel=1e-5)
+        assert len(about["tokens"]) == sum(len(target) for _, target in best.parts)
+        assert [tuple(link) for link in about["word_alignment"]] == alignment.word_links()
+
+
+def test_given_translations_are_scored_and_not_changed(tiny_run, source, tmp_path, call):
+    given = tmp_path / "given.de"
+    given.write_text("eine Katze\n\nein Haus\n\nein Baum\nder Hund\n", encoding="utf-8")
+    _, out, _ = call(tiny_run, "--input", source, "--quiet", "--score", given)
+    translator = Translator.load(tiny_run)
+    expected = translator.score(list(zip(LINES, given.read_text(encoding="utf-8").split("\n"), strict=False)))
+    rows = [[float(number) for number in line.split("\t")] for line in out.splitlines()]
+    assert rows[1] == rows[3] == [0, 0]
+    for row, each in zip(rows, expected, strict=True):
+        assert row == pytest.approx([each.log_probability, each.score], rel=1e-5)
+    given.write_text("eine Katze\n", encoding="utf-8")
+    status, _, err = call(tiny_run, "--input", source, "--quiet", "--score", given)
+    assert status == 2
+    assert "has 6 lines but" in err
+
+
+def test_prefixes_begin_the_translations(tiny_run, source, tmp_path, call):
+    begun = tmp_path / "begun.de"
+    begun.write_text("ein\n\n\n\nder Vogel\n\n", encoding="utf-8")
+    _, out, _ = call(tiny_run, "--input", source, "--quiet", "--max-extra-length", "20", "--prefix", begun)
+    lines = out.splitlines()
+    assert lines[0].startswith("ein")
+    assert lines[4].startswith("der Vogel")
+
+
+def test_samples_depend_on_the_seed_alone(tiny_run, source, call):
+    flags = ["--input", source, "--quiet", *SHORT, "--sample", "--top-k", "20", "--temperature", "1.5"]
+    outputs = [call(tiny_run, *flags, "--seed", seed, *more)[1] for seed, more in [(1, []), (1, []), (2, [])]]
+    assert outputs[0] == outputs[1] != outputs[2]
+    status, _, err = call(tiny_run, "--input", source, "--top-k", "3")
+    assert (status, "top_k is given without sample" in err) == (2, True)
+
+
+@pytest.mark.parametrize("flags", [["--nbest", "2"], ["--sample"], ["--prefix", "p"], ["--reference", "r"]])
+def test_scoring_excludes_what_makes_translations(tiny_run, flags, call):
+    status, _, err = call(tiny_run, "--score", "given.de", *flags)
+    assert status == 2
+    assert "score" in err
+    assert "exclude each other" in err
+
+
+def test_penalties_and_lengths_reach_the_search(tiny_run, source, call, monkeypatch):
+    seen = []
+    real = minitf.translation.translator.beam_search
+
+    def spy(model, batch, search, prefixes):
+        seen.append(search)
+        return real(model, batch, search, prefixes)
+
+    monkeypatch.setattr(minitf.translation.translator, "beam_search", spy)
+    call(tiny_run, "--input", source, "--quiet", "--penalty", "fairseq", "--max-length", "6", "--min-length", "2")
+    call(tiny_run, "--input", source, "--quiet", "--penalty", "fairseq", "--alpha", "0.5", "--max-length", "3")
+    call(tiny_run, "--input", source, "--quiet", "--penalty", "fairseq", "--beta", "2")
+    call(tiny_run, "--input", source, "--quiet", "--beta", "1")
+    assert {(each.alpha, each.beta, each.max_length, each.min_length) for each in seen} == {
+        (1, 0, 6, 2),
+        (0.5, 0, 3, 1),
+        (1, 2, None, 1),
+        (0.6, 1, None, 1),
+    }

@@ -1,0 +1,349 @@
+"""Every preset is what it is named after: the paper's tables and others' settings, written down here once more."""
+
+import re
+from dataclasses import fields, is_dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from minitf.app.cli import run_command
+from minitf.app.presets import list_presets, main, operations_papers_way
+from minitf.config import PRESETS, ParsingConfig, RunConfig
+from minitf.config.presets import NAMED
+from minitf.data.datasets import DATASETS
+from minitf.model.counting import training_flops
+from minitf.model.layers import Initializer
+from minitf.model.transformer import Transformer
+
+NAMES_AND_PLACES = {"preset", "output"}
+
+
+def changes(config, base, prefix=""):
+    """{"model.heads": 1, …}: what differs."""
+    found = {}
+    for each in fields(config):
+        one, other = getattr(config, each.name), getattr(base, each.name)
+        if is_dataclass(one):
+            found |= changes(one, other, f"{each.name}.")
+        elif one != other and each.name not in NAMES_AND_PLACES:
+            found[prefix + each.name] = one
+    return found
+
+
+# The columns of Table 3 in the paper's order; None: as base. PPL, BLEU, and parameters in millions where printed
+COLUMNS = ("layers", "d_model", "d_ff", "heads", "d_k", "d_v", "dropout", "label_smoothing")
+TABLE_3 = {
+    "base": ((6, 512, 2048, 8, 64, 64, 0.1, 0.1), 4.92, 25.8, 65),
+    "a-heads-1": ((None, None, None, 1, 512, 512, None, None), 5.29, 24.9, None),
+    "a-heads-4": ((None, None, None, 4, 128, 128, None, None), 5.00, 25.5, None),
+    "a-heads-16": ((None, None, None, 16, 32, 32, None, None), 4.91, 25.8, None),
+    "a-heads-32": ((None, None, None, 32, 16, 16, None, None), 5.01, 25.4, None),
+    "b-dk-16": ((None, None, None, None, 16, None, None, None), 5.16, 25.1, 58),
+    "b-dk-32": ((None, None, None, None, 32, None, None, None), 5.01, 25.4, 60),
+    "c-layers-2": ((2, None, None, None, None, None, None, None), 6.11, 23.7, 36),
+    "c-layers-4": ((4, None, None, None, None, None, None, None), 5.19, 25.3, 50),
+    "c-layers-8": ((8, None, None, None, None, None, None, None), 4.88, 25.5, 80),
+    "c-d-model-256": ((None, 256, None, None, 32, 32, None, None), 5.75, 24.5, 28),
+    "c-d-model-1024": ((None, 1024, None, None, 128, 128, None, None), 4.66, 26.0, 168),
+    "c-d-ff-1024": ((None, None, 1024, None, None, None, None, None), 5.12, 25.4, 53),
+    "c-d-ff-4096": ((None, None, 4096, None, None, None, None, None), 4.75, 26.2, 90),
+    "d-dropout-0.0": ((None, None, None, None, None, None, 0.0, None), 5.77, 24.6, None),
+    "d-dropout-0.2": ((None, None, None, None, None, None, 0.2, None), 4.95, 25.5, None),
+    "d-smoothing-0.0": ((None, None, None, None, None, None, None, 0.0), 4.67, 25.3, None),
+    "d-smoothing-0.2": ((None, None, None, None, None, None, None, 0.2), 5.47, 25.7, None),
+    "e-learned-positions": ((None,) * 8, 4.92, 25.7, None),
+    "big": ((6, 1024, 4096, 16, None, None, 0.3, None), 4.33, 26.4, 213),
+}
+
+
+def test_all_rows_are_there():
+    assert [name for name in NAMED if name.startswith("table3-")] == [f"table3-{row}" for row in TABLE_3]
+
+
+@pytest.mark.parametrize("row", TABLE_3)
+def test_a_row_of_table_3(row):
+    values, perplexity, bleu, millions = TABLE_3[row]
+    preset = NAMED[f"table3-{row}"]
+    model = preset.config.model
+    found = (model.layers, model.d_model, model.d_ff, model.heads, model.head_d_k, model.head_d_v, model.dropout)
+    for column, base, here, value in zip(
+        COLUMNS, TABLE_3["base"][0], values, (*found, preset.config.optimizer.label_smoothing), strict=True
+    ):
+        assert value == (base if here is None else here), column
+    assert (model.positions == "learned") == (row == "e-learned-positions")
+    assert (preset.published.perplexity, preset.published.bleu) == (perplexity, bleu)
+    assert preset.published.parameters_m == millions
+    assert preset.config.average_checkpoints == 1  # 6.2: no averaging
+    assert preset.config.max_steps == (300_000 if row == "big" else 100_000)
+    assert (preset.config.vocab_size, preset.config.data) == (37_000, "wmt14-en-de")
+
+
+TABLE_2 = {  # model, language pair: subwords, dropout, checkpoints averaged, BLEU on newstest2014
+    "table2-base-en-de": (512, "wmt14-en-de", 37_000, 0.1, 5, 27.3),
+    "table2-big-en-de": (1024, "wmt14-en-de", 37_000, 0.3, 20, 28.4),
+    "table2-base-en-fr": (512, "wmt14-en-fr", 32_000, 0.1, 5, 38.1),
+    "table2-big-en-fr": (1024, "wmt14-en-fr", 32_000, 0.1, 20, 41.8),
+}
+
+
+@pytest.mark.parametrize("name", TABLE_2)
+def test_a_row_of_table_2(name):
+    preset = NAMED[name]
+    c = preset.config
+    found = (c.model.d_model, c.data, c.vocab_size, c.model.dropout, c.average_checkpoints, preset.published.bleu)
+    assert found == TABLE_2[name]
+    assert f"{operations_papers_way(preset)[0]:.1e}" == ("3.3e+18" if "base" in name else "2.3e+19")
+
+
+FAIRSEQ = {
+    "model.norm_epsilon": 1e-5,
+    "model.positions": "sinusoidal-concatenated",
+    "model.first_position": 2,
+    "model.attention_gain": 0.5**0.5,
+    "optimizer.epsilon": 1e-8,
+}
+BIG = {"model.d_model": 1024, "model.d_ff": 4096, "model.heads": 16, "model.dropout": 0.3, "max_steps": 300_000}
+OTHERS = {  # all that differs from the paper's base model
+    "base-pre-norm": {"model.norm": "pre"},
+    "base-concatenated-sinusoids": {"model.positions": "sinusoidal-concatenated"},
+    "base-attention-dropout": {"model.attention_dropout": 0.1},
+    "base-relu-dropout": {"model.activation_dropout": 0.1},
+    "tensor2tensor-1.0.3": {"model.positions": "sinusoidal-concatenated"},
+    "tensor2tensor-base-v3": {
+        "model.positions": "sinusoidal-concatenated",
+        "model.norm": "pre",
+        "model.attention_dropout": 0.1,
+        "model.activation_dropout": 0.1,
+        "model.attention_bias": False,
+        "optimizer.beta2": 0.997,
+        "optimizer.learning_rate_scale": 2.0,
+        "optimizer.warmup_steps": 8_000,
+        "max_extra_length": 100,
+    },
+    "fairseq-transformer-wmt-en-de": {
+        **FAIRSEQ,
+        "optimizer.peak_learning_rate": 7e-4,
+        "max_extra_length": 200,
+        "beta": 0,
+    },
+    "fairseq-transformer-vaswani-wmt-en-de-big": {
+        **FAIRSEQ,
+        **BIG,
+        "optimizer.peak_learning_rate": 5e-4,
+        "max_extra_length": 200,
+        "beta": 0,
+    },
+    "fairseq-transformer-wmt-en-de-big-t2t": {
+        **FAIRSEQ,
+        **BIG,
+        "model.norm": "pre",
+        "model.attention_dropout": 0.1,
+        "model.activation_dropout": 0.1,
+        "optimizer.peak_learning_rate": 5e-4,
+        "max_extra_length": 200,
+        "beta": 0,
+    },
+    "fairseq-iwslt-de-en": {
+        **FAIRSEQ,
+        "model.d_ff": 1024,
+        "model.heads": 4,
+        "model.dropout": 0.3,
+        "optimizer.peak_learning_rate": 5e-4,
+        "max_extra_length": 200,
+        "beta": 0,
+        "data": "iwslt14",
+        "vocab_size": 10_000,
+        "max_tokens_per_batch": 4_096,
+        "max_steps": 50_000,
+        "valid_every": 1,
+        "valid_every_unit": "epochs",
+        "save_every": 1,
+        "save_every_unit": "epochs",
+        "valid_metric": "bleu",
+        "weights": "best",
+        "beam": 5,
+        "alpha": 1.0,
+    },
+    "marian-transformer-base": {
+        "model.positions": "sinusoidal-concatenated",
+        "optimizer.peak_learning_rate": 3e-4,
+        "optimizer.warmup_steps": 16_000,
+        "optimizer.clip_norm": 5.0,
+        "moving_average": 0.9999,
+        "weights": "moving-average",
+        "beam": 8,
+        "alpha": 1.0,
+        "beta": 0,
+    },
+    "multi30k-transformer-tiny": {
+        **FAIRSEQ,
+        "model.layers": 4,
+        "model.d_model": 128,
+        "model.d_ff": 256,
+        "model.heads": 4,
+        "model.dropout": 0.3,
+        "optimizer.peak_learning_rate": 0.005,
+        "optimizer.warmup_steps": 2_000,
+        "optimizer.clip_norm": 25.0,
+        "data": "multi30k-tok",
+        "vocab_size": 10_000,
+        "max_tokens_per_batch": 4_096,
+        "accumulate": 2,
+        "max_steps": 8_000,
+        "patience": 10,
+        "valid_every": 1,
+        "valid_every_unit": "epochs",
+        "log_every": 50,
+        "save_every": 1,
+        "save_every_unit": "epochs",
+        "keep_checkpoints": 10,
+        "average_checkpoints": 10,
+        "beam": 5,
+        "alpha": 1.0,
+        "beta": 0,
+        "bleu_tokenize": "none",
+    },
+    "parsing-wsj": {  # section 6.3
+        "task": "parsing",
+        "beam": 21,
+        "alpha": 0.3,
+        "max_extra_length": 300,
+        "max_length": 512,
+        "parsing.form": "symbols",
+        "vocab_size": 16_000,
+        "model.layers": 4,
+        "model.d_model": 1024,
+        "model.dropout": 0.2,
+        "model.attention_dropout": 0.2,
+        "optimizer.warmup_steps": 16_000,
+        "optimizer.learning_rate_scale": 0.5,
+    },
+}
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_the_settings_of_others(name):
+    assert changes(NAMED[name].config, RunConfig()) == OTHERS[name]
+
+
+LAPTOP_PARSERS = ("parsing-tiny", "parsing-small")
+
+
+@pytest.mark.parametrize("name", LAPTOP_PARSERS)
+def test_small_parsers_search_as_the_paper_does(name):
+    config, papers = NAMED[name].config, NAMED["parsing-wsj"].config
+    for value in ("task", "beam", "alpha", "max_extra_length"):
+        assert getattr(config, value) == getattr(papers, value)
+    assert config.parsing == ParsingConfig()
+
+
+def test_no_preset_goes_untested_and_each_knows_its_name_and_folder():
+    tested = {*PRESETS, *TABLE_2, *OTHERS, *LAPTOP_PARSERS, *(f"table3-{row}" for row in TABLE_3)}
+    assert {*NAMED} == tested
+    for name, preset in NAMED.items():
+        assert preset.config.preset == preset.name == name
+        assert preset.about
+        assert preset.config.data in (None, *DATASETS)
+    assert len({preset.config.output for preset in NAMED.values()}) == len(NAMED)
+
+
+# ---- What the divergences do -------------------------------------------------------------------------------------
+
+SMALL = {"vocab_size": 17, "layers": 2, "d_model": 16, "heads": 4, "d_ff": 32}
+SOURCE, TARGET = np.arange(4, 10)[None], np.arange(5, 9)[None]
+
+
+@pytest.mark.parametrize("name", [name for name in OTHERS if not name.startswith("tensor2tensor-1")])
+def test_a_divergence_is_another_function_of_the_same_weights(name):
+    """In small: other logits, or others while training, than the paper's model has from the same seed."""
+    base, other = (
+        Transformer(replace(preset.config.model, **SMALL), dtype=np.float64) for preset in (NAMED["base"], NAMED[name])
+    )
+    from autograd import random
+
+    def logits(model):
+        random.begin_step(1)
+        return model(SOURCE, TARGET).numpy()
+
+    state = random.get_state()
+    try:
+        assert (logits(base) != logits(other)).any()
+    finally:
+        random.set_state(state)
+
+
+def test_positions_counted_from_two():
+    """Position p of a model that counts from 2 is position p + 2 of one that counts from 0."""
+    from autograd import Tensor
+    from minitf.model.transformer import Positions
+
+    for kind in ("sinusoidal", "sinusoidal-concatenated", "learned"):
+        model = replace(NAMED["base"].config.model, **SMALL, positions=kind, max_positions=9)
+        zero, two = (Positions(replace(model, first_position=first), Initializer(0, np.float64)) for first in (0, 2))
+        x = np.zeros((1, 4, 16))
+        assert (two(Tensor(x)).numpy() == zero(Tensor(x), start=2).numpy()).all()
+        assert (two(Tensor(x), start=1).numpy() == zero(Tensor(x), start=3).numpy()).all()
+
+
+def test_no_biases_in_attention():
+    model = Transformer(replace(NAMED["tensor2tensor-base-v3"].config.model, **SMALL))
+    names = list(model.named_parameters())
+    assert "encoder.layers.0.feed_forward.up.bias" in names
+    assert [name for name in names if "attention." in name and name.endswith("bias")] == []
+    assert len([name for name in names if "attention." in name]) == 2 * 4 * 3
+
+
+def test_smaller_queries_keys_and_values_at_the_start():
+    base, fairseq = (
+        Transformer(replace(NAMED[name].config.model, **SMALL), dtype=np.float64)
+        for name in ("base", "fairseq-transformer-wmt-en-de")
+    )
+    for name, weight in base.named_parameters().items():
+        factor = 0.5**0.5 if re.search(r"attention\.(query|key|value)\.weight", name) else 1.0
+        np.testing.assert_allclose(fairseq.named_parameters()[name].data, factor * weight.data, rtol=1e-12)
+
+
+# ---- The list ----------------------------------------------------------------------------------------------------
+
+
+def test_the_list_names_every_preset_with_its_figures():
+    lines = list_presets().splitlines()
+    for name in NAMED:
+        assert sum(line.split()[:1] == [name] for line in lines) >= 1, name
+    (base,) = [line for line in lines if line.startswith("base ")]
+    assert re.split(r"\s{2,}", base)[1:] == [
+        "63,082,496",
+        "65 M",
+        "9.5e+17",
+        "3.3e+18",
+        "4.92",
+        "25.8",
+        "the paper's base model",
+    ]
+    assert "  table3-b-dk-16             -7.1 M, printed -7 M" in lines
+    (recipe,) = [line for line in lines if line.startswith("multi30k-transformer-tiny ")]
+    assert "41.02" in recipe
+    assert "~" in recipe  # the paper names no time
+
+
+def test_the_documentation_shows_the_list_as_it_is():
+    page = (Path(__file__).parents[3] / "docs" / "reproducing.md").read_text(encoding="utf-8")
+    assert f"```text\n{list_presets()}\n```" in page, "run python -m minitf.app.presets docs/reproducing.md"
+
+
+def test_the_page_is_renewed(tmp_path, capsys):
+    page = tmp_path / "page.md"
+    page.write_text("before\n```text\npreset  old\n```\nafter\n```text\nother\n```\n")
+    assert run_command(main, [str(page)]) == 0
+    assert page.read_text() == f"before\n```text\n{list_presets()}\n```\nafter\n```text\nother\n```\n"
+    page.write_text("nothing")
+    assert run_command(main, [str(page)]) == 2
+    assert "has no block of text that begins with the heading" in capsys.readouterr().err
+
+
+def test_operations_without_a_time_are_scaled_by_what_is_counted():
+    half = NAMED["table3-c-layers-2"]
+    ratio = training_flops(half.config) / training_flops(NAMED["base"].config)
+    assert operations_papers_way(half) == (pytest.approx(12 * 3600 * 8 * 9.5e12 * ratio), False)
+    assert 0.5 < ratio < 0.6  # the embeddings stay

@@ -1,0 +1,236 @@
+import os
+import re
+import subprocess
+import sys
+from collections import Counter
+
+import pytest
+
+from minitf.app.corpus import main
+from minitf.corpora.draw import Draw
+from minitf.corpora.phrases import SAMPLE_PAIRS, SAMPLES, Corpus, corpus, generate_corpus, write_corpus
+from minitf.corpora.phrases.corpus import careless, distinct_pairs
+from minitf.corpora.phrases.templates import KINDS, Kind, random_pair
+from minitf.errors import UserError
+
+SMALL = {"train_pairs": 300, "valid_pairs": 20, "test_pairs": 30}
+FILES = ["test.de", "test.en", "train.de", "train.en", "valid.de", "valid.en"]
+
+
+@pytest.fixture(scope="module")
+def default():
+    return generate_corpus()
+
+
+@pytest.fixture(scope="module")
+def kind_of():
+    """The kind of each German line of the default corpus, noted while drawing it again."""
+    kinds: dict[str, str] = {}
+
+    def noting(kind, draw):
+        english, german = random_pair(kind, draw)
+        kinds[german] = kind.name
+        return english, german
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(corpus, "random_pair", noting)
+        generate_corpus()
+    return kinds
+
+
+def test_sizes(default):
+    assert (len(default.train), len(default.valid), len(default.test)) == (30_000, 1_000, 1_000)
+    small = generate_corpus(**SMALL)
+    assert (len(small.train), len(small.valid), len(small.test)) == (300, 20, 30)
+    assert generate_corpus(train_pairs=0, valid_pairs=0, test_pairs=0) == Corpus([], [], [])
+
+
+def test_no_line_occurs_twice_on_either_side(default):
+    for side in (0, 1):
+        lines = [pair[side] for pairs in (default.train, default.valid, default.test) for pair in pairs]
+        assert len(set(lines)) == len(lines)
+
+
+def test_no_held_out_line_is_in_training_even_in_other_spelling(default):
+    trained = {careless(english) for english, _ in default.train}
+    assert not [english for english, _ in default.valid + default.test if careless(english) in trained]
+
+
+def test_no_sample_is_in_the_corpus(default):
+    assert 5 <= len(SAMPLES) <= 8
+    assert list(SAMPLES) == [english for english, _ in SAMPLE_PAIRS]
+    samples = {careless(english) for english in SAMPLES}
+    answers = {german for _, german in SAMPLE_PAIRS}
+    for english, german in default.train + default.valid + default.test:
+        assert careless(english) not in samples
+        assert german not in answers
+
+
+def test_samples_would_be_drawn_if_nothing_forbade_it(monkeypatch):
+    """Else the test above proves nothing."""
+    kind = Kind("hours", 1, (("at {clock}", "um {clock}"),))
+    assert SAMPLE_PAIRS[0] not in distinct_pairs(Draw(0), 140, (kind,))
+    monkeypatch.setattr(corpus, "SAMPLE_PAIRS", ())
+    drawn = [(careless(english), german) for english, german in distinct_pairs(Draw(0), 140, (kind,))]
+    assert SAMPLE_PAIRS[0] in drawn
+
+
+def test_held_out_pairs_are_a_fair_sample(default, kind_of):
+    """Every kind has about the same share in each of the three: within four standard deviations."""
+    shares = {name: count / 30_000 for name, count in Counter(kind_of[german] for _, german in default.train).items()}
+    assert shares.keys() == {kind.name for kind in KINDS}
+    for pairs in (default.valid, default.test):
+        counts = Counter(kind_of[german] for _, german in pairs)
+        for name, share in shares.items():
+            deviation = (len(pairs) * share * (1 - share)) ** 0.5
+            assert abs(counts[name] - len(pairs) * share) < 4 * deviation, name
+
+
+def test_held_out_pairs_are_not_simply_the_first_drawn():
+    """What is drawn late is rarer, for the common phrases of a kind are drawn already."""
+    small, drawn = generate_corpus(**SMALL), distinct_pairs(Draw(2017), 350)
+    assert sorted(small.train + small.valid + small.test) == sorted(drawn)
+    assert len(set(small.valid + small.test) & set(drawn[:50])) < 20
+
+
+def test_every_kind_has_about_the_share_it_is_given(default, kind_of):
+    counts = Counter(kind_of[german] for _, german in default.train)
+    assert sum(kind.share for kind in KINDS) == 100
+    for kind in KINDS:
+        assert counts[kind.name] / 30_000 == pytest.approx(kind.share / 100, rel=0.08), kind.name
+
+
+def test_held_out_words_can_be_learned(default):
+    """New combinations, but no English word, and no letter of German, that training never shows."""
+
+    def words(pairs):
+        return {word for english, _ in pairs for word in re.findall(r"[\w']+", english.lower())}
+
+    assert words(default.valid + default.test) <= words(default.train)
+    assert len(words(default.train)) > 200
+    german = "".join(german for _, german in default.train)
+    assert {letter for _, line in default.valid + default.test for letter in line} <= set(german)
+
+
+def test_one_in_eight_is_careless(default):
+    lowered = [english for english, german in default.train if german[-1] == "." and english[-1] != "."]
+    sentences = [english for english, german in default.train if german[-1] == "."]
+    assert len(lowered) / len(sentences) == pytest.approx(corpus.CARELESS, abs=0.02)
+    assert careless("The exam is on Monday.") == "the exam is on monday"
+    assert careless("Is the shop open?") == "is the shop open?"
+
+
+def test_the_seed_decides(default):
+    assert generate_corpus(1, **SMALL) == generate_corpus(1, **SMALL)
+    assert generate_corpus(1, **SMALL) != generate_corpus(2, **SMALL)
+
+
+@pytest.mark.parametrize("hash_seed", ["0", "1", "4242"])
+def test_same_corpus_whatever_the_hash_seed(hash_seed):
+    script = f"from minitf.corpora.phrases import generate_corpus; print(generate_corpus(**{SMALL!r}))"
+    environment = {**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONIOENCODING": "utf-8"}
+    run = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, check=True)
+    assert run.stdout.decode().strip() == repr(generate_corpus(**SMALL))
+
+
+def test_draws_are_the_same_on_every_python():
+    draw = Draw(2017)
+    assert [draw.between(0, 999) for _ in range(6)] == [199, 343, 321, 510, 731, 848]
+    items = list("abcdefgh")
+    draw.shuffle(items)
+    assert "".join(items) == "ghcbeafd"
+
+
+def test_draws_of_any_length():
+    draw = Draw(0)
+    drawn = Counter(draw.of_any_length(3, 4_321) for _ in range(40_000))
+    assert (min(drawn), max(drawn)) == (3, 4_321)
+    lengths = Counter()
+    for number, count in drawn.items():
+        lengths[len(str(number))] += count
+    for length in (1, 2, 3, 4):
+        assert lengths[length] == pytest.approx(10_000, rel=0.05)
+    assert set(range(3, 1_000)) <= drawn.keys()
+
+
+def test_shuffle_brings_every_order_equally_often():
+    draw = Draw(0)
+    orders: Counter[str] = Counter()
+    for _ in range(12_000):
+        items = list("abc")
+        draw.shuffle(items)
+        orders["".join(items)] += 1
+    assert len(orders) == 6
+    for count in orders.values():
+        assert count == pytest.approx(2_000, rel=0.1)
+
+
+@pytest.mark.parametrize("name", ["seed", "train_pairs", "valid_pairs", "test_pairs"])
+def test_negative_numbers_are_refused(name):
+    with pytest.raises(UserError, match=rf"{name}=-1 is negative"):
+        generate_corpus(**{**SMALL, name: -1})
+
+
+WEEKDAYS = Kind("weekdays", 3, (("on {weekday}", "am {weekday}"),))
+SEASONS = Kind("seasons", 1, (("in {season}", "im {season}"),))
+
+
+def test_a_kind_that_is_used_up_leaves_the_rest_to_the_others():
+    pairs = distinct_pairs(Draw(0), 11, (WEEKDAYS, SEASONS))
+    assert Counter(english.split()[0] for english, _ in pairs) == {"on": 7, "in": 4}
+
+
+def test_too_many_pairs_are_refused():
+    with pytest.raises(UserError, match="all phrases are used up after 11 of 12 pairs; ask for fewer"):
+        distinct_pairs(Draw(0), 12, (WEEKDAYS, SEASONS))
+
+
+def test_written_files(tmp_path):
+    small = generate_corpus(**SMALL)
+    folder = tmp_path / "new" / "folder"
+    write_corpus(folder, small)
+    assert sorted(os.listdir(folder)) == FILES
+    for name, pairs in (("train", small.train), ("valid", small.valid), ("test", small.test)):
+        for side, language in enumerate(("en", "de")):
+            written = (folder / f"{name}.{language}").read_bytes()
+            assert written == "".join(pair[side] + "\n" for pair in pairs).encode("utf-8")
+
+
+def test_a_failure_leaves_the_old_file_whole(tmp_path):
+    write_corpus(tmp_path, Corpus([("one", "eins")], [], []))
+    with pytest.raises(UnicodeEncodeError):
+        write_corpus(tmp_path, Corpus([("two", "zwei"), ("\ud800", "drei")], [], []))
+    assert (tmp_path / "train.en").read_bytes() == b"one\n"
+    assert sorted(os.listdir(tmp_path)) == FILES
+
+
+def test_a_file_in_the_place_of_the_folder(tmp_path):
+    (tmp_path / "taken").write_text("")
+    with pytest.raises(UserError, match="taken"):
+        write_corpus(tmp_path / "taken", Corpus([], [], []))
+
+
+def test_command_line(tmp_path, capsys):
+    main([str(tmp_path), "--seed", "5", "--train-pairs", "40", "--valid-pairs", "3", "--test-pairs", "2"])
+    expected = generate_corpus(5, train_pairs=40, valid_pairs=3, test_pairs=2)
+    lines = (tmp_path / "train.de").read_text(encoding="utf-8").splitlines()
+    assert lines == [german for _, german in expected.train]
+    shown = capsys.readouterr().out
+    assert "40 training, 3 validation, 2 test pairs" in shown
+    for kind in KINDS:
+        block = shown.split(f"\n{kind.name} (")[1].split("\n\n")[0]
+        assert block.count("  →  ") == 3
+
+
+def test_command_line_refuses_in_one_sentence(tmp_path):
+    command = [sys.executable, "-m", "minitf.app.corpus", str(tmp_path), "--test-pairs=-1"]
+    run = subprocess.run(command, capture_output=True, text=True)
+    assert (run.returncode, run.stdout) == (2, "")
+    assert run.stderr == "error: test_pairs=-1 is negative; give a whole number from 0 on\n"
+    assert os.listdir(tmp_path) == []
+
+
+def test_import_is_light():
+    script = "import sys, minitf.corpora.phrases; print(*({'num2words', 'numpy'} & sys.modules.keys()))"
+    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert run.stdout.strip() == ""

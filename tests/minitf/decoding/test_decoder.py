@@ -1,0 +1,391 @@
+"""Decoding step by step: cached equals uncached whatever the beams do, and search with the real model."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from autograd import Tensor
+from minitf.config import TransformerConfig
+from minitf.config.special_tokens import BOS, EOS, PAD
+from minitf.decoding.decoder import InferenceTransformer
+from minitf.decoding.search import BeamSearchConfig, beam_search, greedy_search
+from minitf.errors import UserError
+from minitf.model.transformer import Transformer
+
+SMALL = TransformerConfig(vocab_size=17, layers=2, d_model=8, heads=2, d_ff=12, max_positions=64)
+VARIANTS = {
+    "paper": {},
+    "pre-norm": {"norm": "pre"},
+    "concatenated sinusoids": {"positions": "sinusoidal-concatenated"},
+    "learned positions": {"positions": "learned"},
+    "pre-norm, learned positions": {"positions": "learned", "norm": "pre"},
+    "narrow keys": {"d_k": 3, "d_v": 5},
+    "unshared": {"share_embeddings": False},
+}
+every_variant = pytest.mark.parametrize("changes", VARIANTS.values(), ids=VARIANTS.keys())
+
+
+def model_with(changes=None, seed=0, dtype=np.float64, spread=0.4, **more):
+    """A model that does not translate, but whose next token depends on everything before."""
+    model = Transformer(replace(SMALL, **(changes or {}), **more), seed=seed, dtype=dtype)
+    rng = np.random.default_rng(seed)
+    for p in model.parameters():
+        p.data += (spread * rng.standard_normal(p.shape)).astype(dtype)
+    model.eval()
+    return model
+
+
+def sources(*lengths, seed=0, width=None):
+    rng = np.random.default_rng(seed)
+    batch = np.full((len(lengths), width or max(lengths)), PAD)
+    for row, length in zip(batch, lengths, strict=True):
+        row[: length - 1] = rng.integers(4, SMALL.vocab_size, length - 1)
+        row[length - 1] = EOS
+    return batch
+
+
+class Uncached:
+    """The same model without caches: every step runs the decoder over all tokens so far, a row for each beam."""
+
+    def __init__(self, model):
+        self.model = model
+
+    def start_decoding(self, source):
+        return UncachedState(source, np.zeros((len(source), 0), int))
+
+    def decode_step(self, tokens, state):
+        state.tokens = np.concatenate([state.tokens, tokens[:, None]], axis=1)
+        return self.model(state.source, state.tokens).data[:, -1]
+
+
+class UncachedState:
+    def __init__(self, source, tokens):
+        self.source, self.tokens = source, tokens
+
+    def reorder(self, rows):
+        self.source, self.tokens = self.source[rows], self.tokens[rows]
+
+
+def compare_steps(model, source, reorders, prepare=lambda model: model):
+    """Decode random tokens with both, reordering before each step as `reorders` says (None: not at all)."""
+    rng = np.random.default_rng(0)
+    plain, model = Uncached(model), prepare(model)
+    state, expected_state = model.start_decoding(source), plain.start_decoding(source)
+    for rows in reorders:
+        if rows is not None:
+            state.reorder(np.array(rows))
+            expected_state.reorder(np.array(rows))
+        tokens = rng.integers(BOS, SMALL.vocab_size, len(expected_state.source))
+        logits = model.decode_step(tokens, state)
+        expected = plain.decode_step(tokens, expected_state)
+        assert isinstance(logits, np.ndarray)
+        np.testing.assert_allclose(logits, expected, rtol=1e-10, atol=1e-10)
+
+
+# ---- Cached equals uncached ----
+
+
+@every_variant
+def test_one_beam_past_every_growth_of_the_caches(changes):
+    compare_steps(model_with(changes), sources(5, 2, 8), [None] * 35)
+
+
+@every_variant
+def test_beams_move_multiply_and_go(changes):
+    """Rows of three sentences: two beams each, permuted, repeated, sentences swapped and dropped, four beams, one."""
+    reorders = [
+        None,
+        [0, 0, 1, 1, 2, 2],
+        [1, 0, 3, 3, 4, 5],
+        None,
+        [4, 5, 0, 0, 3, 2],  # sentence 2 first
+        [0, 1, 2, 3],  # without the last
+        [3, 2, 1, 1],  # in another order
+        *[None] * 10,
+        [0, 0, 0, 1, 2, 3, 3, 2],
+        [7, 4],
+        [1],
+        [0, 0, 0],
+        [2, 1, 0],
+    ]
+    compare_steps(model_with(changes), sources(5, 2, 8), reorders)
+
+
+@pytest.mark.parametrize("prepare", [lambda model: model, InferenceTransformer], ids=["tensors", "plain arrays"])
+@pytest.mark.parametrize("seed", range(6))
+def test_random_beams(seed, prepare):
+    """Whatever a search may do: some sentences go, the others have any of their rows, as many each."""
+    rng = np.random.default_rng(seed)
+    model = model_with([*VARIANTS.values()][seed])
+    sentence = np.arange(5)
+    reorders = []
+    for _ in range(25):
+        alive = np.unique(sentence)
+        if len(alive) > 1 and rng.random() < 0.2:
+            alive = rng.permutation(alive)[:-1]
+        beams = rng.integers(1, 4)
+        rows = np.concatenate([rng.choice(np.flatnonzero(sentence == each), beams) for each in alive])
+        reorders.append(rows)
+        sentence = sentence[rows]
+    compare_steps(model, sources(3, 7, 2, 5, 4), reorders, prepare)
+
+
+def test_several_beams_from_the_start():
+    """A state may be reordered before its first step."""
+    compare_steps(model_with(), sources(4, 6), [[0, 0, 0, 1, 1, 1], None, [3, 4, 5]])
+
+
+def test_a_source_of_nothing_but_padding_decodes_to_numbers():
+    source = sources(4, 6)
+    source[0] = PAD
+    compare_steps(model_with(), source, [None, [0, 0, 1, 1], [2, 3, 1, 0]])
+
+
+def test_single_precision_stays():
+    model = model_with(dtype=np.float32)
+    state = model.start_decoding(sources(4, 6))
+    for _ in range(3):
+        assert model.decode_step(np.array([BOS, 5]), state).dtype == np.float32
+
+
+def test_states_know_nothing_of_each_other():
+    model = model_with()
+    source = sources(4, 6)
+    one, other = model.start_decoding(source), model.start_decoding(source[::-1])
+    first = model.decode_step(np.array([BOS, BOS]), one)
+    model.decode_step(np.array([7, 8]), other)
+    other.reorder(np.array([1]))
+    alone = model.start_decoding(source)
+    np.testing.assert_array_equal(model.decode_step(np.array([BOS, BOS]), alone), first)
+    np.testing.assert_array_equal(model.decode_step(np.array([5, 6]), one), model.decode_step(np.array([5, 6]), alone))
+
+
+def test_decoding_keeps_no_graph():
+    model = model_with()
+    state = model.start_decoding(sources(4, 6))
+    model.decode_step(np.array([BOS, BOS]), state)
+    for cache in state.layers:
+        assert cache.memory_keys.op is cache.memory_values.op is None
+    assert (model.source_embedding.weight * 1).requires_grad  # and leaves recording on
+
+
+def test_the_source_is_kept_once_for_all_beams():
+    """Its keys and values are the larger part of the memory of a search."""
+    model = model_with()
+    state = model.start_decoding(sources(4, 6))
+    before = [cache.memory_keys for cache in state.layers]
+    state.reorder(np.array([0, 0, 0, 1, 1, 1]))
+    assert [cache.memory_keys for cache in state.layers] == before
+    assert before[0].shape == (2, 2, 6, 4)
+    state.reorder(np.array([3, 4]))
+    assert state.layers[0].memory_keys.shape == (1, 2, 6, 4)
+    assert state.memory_mask.shape == (1, 1, 1, 6)
+
+
+def test_decoding_beyond_the_learned_positions_is_refused():
+    model = model_with(positions="learned", max_positions=5)
+    state = model.start_decoding(sources(4))
+    for _ in range(5):
+        model.decode_step(np.array([5]), state)
+    with pytest.raises(UserError, match="a sequence of 6 tokens is longer than the 5 learned positions"):
+        model.decode_step(np.array([5]), state)
+
+
+@pytest.mark.parametrize(
+    "rows", [[0, 1, 2, 2, 4], [0, 2, 1, 3, 4, 5], [0, 0, 2, 2, 0, 0], [0, 1, 2, 3, 4], [0, 1, 2], [0, 1, 4, 2, 3, 5]]
+)
+def test_rows_of_a_sentence_must_stay_together_and_be_as_many_as_others(rows):
+    model = model_with()
+    state = model.start_decoding(sources(3, 4, 5))
+    state.reorder(np.array([0, 0, 1, 1, 2, 2]))
+    model.decode_step(np.full(6, BOS), state)
+    before = state.sentence.copy()
+    message = rf"rows \[{rows[0]}, .*\] do not give each sentence one group of equal size"
+    with pytest.raises(ValueError, match=message):
+        state.reorder(np.array(rows))
+    np.testing.assert_array_equal(state.sentence, before)
+    assert state.layers[0].past.keys.shape[0] == 6
+
+
+@pytest.mark.parametrize("rows", [[0, 3], [-1, 0], [0, 1, 2, -3]])
+def test_rows_that_are_not_there_are_refused(rows):
+    state = model_with().start_decoding(sources(3, 4, 5))
+    with pytest.raises(IndexError, match=rf"rows must lie in 0 … 2, found {min(rows)} … {max(rows)}"):
+        state.reorder(np.array(rows))
+
+
+def test_all_sentences_may_go():
+    model = model_with()
+    state = model.start_decoding(sources(3, 4))
+    model.decode_step(np.array([BOS, BOS]), state)
+    state.reorder(np.array([], int))
+    assert len(state.sentence) == len(state.memory_mask) == len(state.layers[0].past.keys) == 0
+
+
+# ---- Search with the real model ----
+
+
+def outcome(hypothesis):
+    return hypothesis.tokens, hypothesis.finished
+
+
+class Lively:
+    """The logits of a model through a fast wave: random weights alone would repeat one token or end at once."""
+
+    def __init__(self, model):
+        self.model, self.start_decoding = model, model.start_decoding
+        self.steps = 0
+
+    def decode_step(self, tokens, state):
+        self.steps += 1
+        logits = 6 * np.sin(50 * self.model.decode_step(tokens, state))
+        logits[:, EOS] -= 1
+        return logits
+
+
+def search_models(changes=None, seed=0):
+    """The model with its caches, and without."""
+    model = model_with(changes, seed=seed, spread=0.6)
+    return Lively(model), Lively(Uncached(model))
+
+
+@every_variant
+def test_beam_1_is_greedy(changes):
+    model, _ = search_models(changes)
+    source = sources(5, 2, 8, 3)
+    config = BeamSearchConfig(beam=1, max_extra_length=12)
+    greedy = greedy_search(model, source, config)
+    for one, (other,) in zip(greedy, beam_search(model, source, config), strict=True):
+        assert outcome(one) == outcome(other)
+        assert one.log_probability == pytest.approx(other.log_probability, rel=1e-10)
+    assert len({outcome(each) for each in greedy}) > 1
+
+
+@every_variant
+@pytest.mark.parametrize("beam", [1, 4])
+def test_a_sentence_alone_is_the_same_in_a_batch(changes, beam):
+    model, _ = search_models(changes, seed=1)
+    source = sources(5, 2, 8, 3, 6)
+    config = BeamSearchConfig(beam=beam, n_best=min(beam, 2), alpha=1.5, max_extra_length=12)
+    together = beam_search(model, source, config)
+    for row, expected in zip(source, together, strict=True):
+        (alone,) = beam_search(model, row[None, row != PAD], config)
+        assert [outcome(one) for one in alone] == [outcome(other) for other in expected]
+        scores = [[each.score for each in hypotheses] for hypotheses in (alone, expected)]
+        np.testing.assert_allclose(*scores, rtol=1e-9)
+
+
+@every_variant
+@pytest.mark.parametrize("beam", [2, 5])
+def test_beam_search_with_caches_finds_what_it_finds_without(changes, beam):
+    models = search_models(changes, seed=2)
+    source = sources(5, 2, 8, 3)
+    config = BeamSearchConfig(beam=beam, n_best=2, alpha=1.5, max_extra_length=18)
+    cached, uncached = (beam_search(each, source, config) for each in models)
+    for some, others in zip(cached, uncached, strict=True):
+        assert [outcome(one) for one in some] == [outcome(other) for other in others]
+        np.testing.assert_allclose([one.score for one in some], [other.score for other in others], rtol=1e-9)
+    assert models[0].steps > 16  # the caches have grown
+    assert len({len(each.tokens) for some in cached for each in some}) > 2
+
+
+def test_the_score_of_a_sentence_is_its_probability_under_the_whole_model():
+    """What search adds up step by step, taken from one forward pass over the finished sentence."""
+    model = model_with(seed=3, spread=0.6)
+    source = sources(5, 2, 8, 3)
+    for row, (best,) in zip(source, beam_search(model, source, BeamSearchConfig(max_extra_length=12)), strict=True):
+        expected = [*best.tokens, EOS] if best.finished else [*best.tokens]
+        logits = model(row[None, row != PAD], np.array([[BOS, *expected[:-1]]])).data[0]
+        shifted = logits - logits.max(axis=1, keepdims=True)
+        log_p = shifted - np.log(np.exp(shifted).sum(axis=1, keepdims=True))
+        assert best.log_probability == pytest.approx(log_p[np.arange(len(expected)), expected].sum(), rel=1e-9)
+
+
+def test_tensors_of_the_model_are_as_before():
+    model = model_with()
+    before = {name: p.data.copy() for name, p in model.named_parameters().items()}
+    beam_search(model, sources(5, 2), BeamSearchConfig(max_extra_length=5))
+    for name, p in model.named_parameters().items():
+        assert isinstance(p, Tensor)
+        np.testing.assert_array_equal(p.data, before[name])
+
+
+# ---- In plain arrays: minitf/decoding/decoder.py ----
+
+
+def fast_with(**changes):
+    return InferenceTransformer(model_with(**changes))
+
+
+@every_variant
+@pytest.mark.parametrize("beam", [1, 5])
+def test_beam_search_in_plain_arrays_finds_what_it_finds_without_caches(changes, beam):
+    model = model_with(changes, seed=2, spread=0.6)
+    config = BeamSearchConfig(beam=beam, n_best=1, alpha=1.5, max_extra_length=18)
+    models = Lively(InferenceTransformer(model)), Lively(Uncached(model))
+    fast, uncached = (beam_search(each, sources(5, 2, 8, 3), config) for each in models)
+    for (one,), (other,) in zip(fast, uncached, strict=True):
+        assert outcome(one) == outcome(other)
+        assert one.score == pytest.approx(other.score, rel=1e-9)
+
+
+def test_decoding_leaves_recording_on():
+    model = fast_with(activation="gelu")
+    state = model.start_decoding(sources(4, 6))
+    model.decode_step(np.array([BOS, BOS]), state)
+    assert (model.model.source_embedding.weight * 1).requires_grad
+
+
+@pytest.mark.parametrize("activation", ["relu", "gelu", "silu"])
+def test_every_activation(activation):
+    compare_steps(
+        model_with(activation=activation), sources(5, 2, 8), [None, [0, 0, 1, 1, 2, 2], None], InferenceTransformer
+    )
+
+
+def test_plain_arrays_keep_the_source_once_for_all_beams():
+    """Its keys and values are the larger part of the memory of a search."""
+    model = fast_with()
+    state = model.start_decoding(sources(4, 6))
+    before = list(state.memory_keys)
+    state.reorder(np.array([0, 0, 0, 1, 1, 1]))
+    assert all(one is other for one, other in zip(state.memory_keys, before, strict=True))
+    assert before[0].shape == (2, 2, 6, 4)
+
+
+def test_keys_and_values_of_the_past_never_move_with_the_beams():
+    model = fast_with()
+    state = model.start_decoding(sources(4, 6))
+    state.reorder(np.array([0, 0, 1, 1]))
+    for _ in range(3):
+        model.decode_step(np.array([5, 6, 7, 8]), state)
+    caches = [*state.keys, *state.values]
+    before = [cache.copy() for cache in caches]
+    state.reorder(np.array([1, 1, 2, 3]))
+    for cache, after, copy in zip(caches, [*state.keys, *state.values], before, strict=True):
+        assert after is cache
+        np.testing.assert_array_equal(after[:, :, :6], copy[:, :, :6])
+
+
+def test_a_sentence_from_the_end_fills_the_place_of_one_that_is_done():
+    """Nothing else is copied; any other order gives the same, by copying all."""
+    model = fast_with()
+    state, other = model.start_decoding(sources(4, 6, 5, 3)), model.start_decoding(sources(4, 6, 5, 3))
+    for each in (state, other):
+        model.decode_step(np.full(4, BOS), each)
+    keys = state.keys[0]
+    state.reorder(np.array([0, 3, 2]))
+    assert state.keys[0] is keys
+    np.testing.assert_array_equal(keys[1], keys[3])
+    other.reorder(np.array([0, 2, 3]))
+    tokens = np.array([5, 6, 7])
+    expected = model.decode_step(tokens, other)
+    found = model.decode_step(tokens[[0, 2, 1]], state)
+    np.testing.assert_allclose(found, expected[[0, 2, 1]], rtol=1e-10, atol=1e-10)
+
+
+def test_a_token_for_each_row():
+    state = fast_with().start_decoding(sources(3, 4))
+    with pytest.raises(ValueError, match="3 tokens for a state of 2 rows"):
+        fast_with().decode_step(np.array([BOS, BOS, BOS]), state)

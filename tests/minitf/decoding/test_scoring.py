@@ -1,0 +1,137 @@
+"""Forced decoding gives the numbers of the search; same_bits gives the same bits in any company."""
+
+import numpy as np
+import pytest
+
+from minitf.config.special_tokens import EOS, PAD
+from minitf.decoding.decoder import InferenceTransformer, padded_width
+from minitf.decoding.scoring import score_targets
+from minitf.decoding.search import PENALTIES, BeamSearchConfig, beam_search, greedy_search
+from tests.minitf.decoding.test_decoder import Lively, model_with, sources
+
+
+def ended(hypothesis):
+    return (*hypothesis.tokens, EOS) if hypothesis.finished else hypothesis.tokens
+
+
+@pytest.mark.parametrize(("dtype", "tolerance"), [(np.float32, 1e-6), (np.float64, 1e-9)])
+@pytest.mark.parametrize("beam", [1, 4])
+def test_a_found_sentence_is_given_the_number_that_the_search_gave_it(dtype, tolerance, beam):
+    model = model_with(seed=4, dtype=dtype)
+    source = sources(5, 2, 8, 3, 6)
+    found = beam_search(model, source, BeamSearchConfig(beam=beam, n_best=beam, max_extra_length=12))
+    for rank in range(beam):
+        targets = [ended(hypotheses[rank]) for hypotheses in found]
+        for hypotheses, forced in zip(found, score_targets(model, source, targets), strict=True):
+            assert sum(forced.log_probabilities) == pytest.approx(hypotheses[rank].log_probability, rel=tolerance)
+
+
+def test_log_probabilities_are_those_of_the_whole_model():
+    model = model_with()
+    source, targets = sources(5, 3), [[4, 5, EOS], [6, EOS]]
+    for row, target, forced in zip(source, targets, score_targets(model, source, targets), strict=True):
+        logits = model(row[None, row != PAD], np.array([[2, *target[:-1]]])).data[0]
+        expected = logits - np.log(np.exp(logits).sum(axis=1, keepdims=True))
+        np.testing.assert_allclose(forced.log_probabilities, expected[np.arange(len(target)), target], rtol=1e-9)
+
+
+def test_attention_is_of_the_layer_asked_for_and_of_real_tokens():
+    model = InferenceTransformer(model_with())
+    source, targets = sources(5, 3), [[4, 5, EOS], [6, EOS]]
+    for layer in range(2):
+        for row, target, forced in zip(
+            source, targets, score_targets(model, source, targets, attention_layer=layer), strict=True
+        ):
+            assert forced.attention.shape == (len(target), 5)
+            np.testing.assert_allclose(forced.attention.sum(axis=1), 1, rtol=1e-12)
+            assert (forced.attention[:, row == PAD] == 0).all()
+    first, second = (score_targets(model, source, targets, attention_layer=layer)[0].attention for layer in range(2))
+    assert (first != second).any()
+
+
+def test_targets_must_fit():
+    model = model_with()
+    with pytest.raises(ValueError, match="1 targets for 2 sentences"):
+        score_targets(model, sources(5, 3), [[EOS]])
+    with pytest.raises(ValueError, match="target 1 has no token"):
+        score_targets(model, sources(5, 3), [[EOS], []])
+
+
+# ---- Prefixes, limits, penalties ----
+
+
+def test_a_prefix_is_kept_and_counts():
+    model = Lively(model_with(seed=2, spread=0.6))
+    source = sources(5, 2, 8)
+    prefixes = [[7, 9], [], [4, 5, 6]]
+    found = beam_search(model, source, BeamSearchConfig(n_best=3, max_extra_length=9), prefixes)
+    free = beam_search(model, source, BeamSearchConfig(n_best=3, max_extra_length=9))
+    assert found[1] == free[1]
+    for hypotheses, prefix in zip(found, prefixes, strict=True):
+        assert hypotheses
+        for each in hypotheses:
+            assert list(each.tokens[: len(prefix)]) == prefix
+    targets = [ended(best) for best, *_ in found]
+    for (best, *_), forced in zip(found, score_targets(model, source, targets), strict=True):
+        assert sum(forced.log_probabilities) == pytest.approx(best.log_probability, rel=1e-9)
+
+
+def test_the_best_translation_forced_as_a_prefix_is_found_again():
+    model = Lively(model_with(seed=2, spread=0.6))
+    source = sources(5, 2, 8)
+    config = BeamSearchConfig(max_extra_length=9)
+    free = beam_search(model, source, config)
+    again = beam_search(model, source, config, [best.tokens[:3] for (best,) in free])
+    for (one,), (other,) in zip(free, again, strict=True):
+        assert other.score >= one.score - 1e-9
+
+
+@pytest.mark.parametrize(
+    ("prefixes", "message"),
+    [
+        ([[5]], "1 prefixes for 2 sentences"),
+        ([[5] * 20, []], "prefix of sentence 0 has 20 tokens"),
+        ([[5, EOS], []], "holds"),
+    ],
+)
+def test_impossible_prefixes_are_refused(prefixes, message):
+    with pytest.raises(ValueError, match=message):
+        beam_search(model_with(), sources(5, 2), BeamSearchConfig(max_extra_length=9), prefixes)
+
+
+@pytest.mark.parametrize("beam", [1, 3])
+def test_outputs_are_not_shorter_than_asked_for(beam):
+    model = model_with(seed=6)
+    for min_length in (1, 4, 9):
+        config = BeamSearchConfig(beam=beam, min_length=min_length, max_length=12)
+        for hypotheses in [
+            *beam_search(model, sources(5, 2, 8), config),
+            greedy_search(model, sources(5, 2, 8), config),
+        ]:
+            assert all(len(ended(each)) >= min_length for each in hypotheses)
+
+
+def test_penalties_of_toolkits_are_their_formulas():
+    for name, expected in {"paper": (25 / 6) ** 0.6, "fairseq": 20.0, "sockeye": 20.0, "none": 1.0}.items():
+        alpha, beta = PENALTIES[name]
+        assert BeamSearchConfig(alpha=alpha, beta=beta).penalty(20) == pytest.approx(expected)
+
+
+# ---- The same bits ----
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("sizes", [{}, {"d_model": 64, "d_ff": 100, "heads": 4, "norm": "pre"}])
+def test_same_bits_in_any_company(dtype, sizes):
+    """Alone, among others, in another order: not a bit of log-probability differs."""
+    model = InferenceTransformer(model_with(seed=1, dtype=dtype, **sizes), same_bits=True)
+    source = sources(5, 2, 8, 3, 6, 7, 4, 8, 2, 3, 5, width=padded_width(8))
+    config = BeamSearchConfig(n_best=4, max_extra_length=12)
+    together = beam_search(model, source, config)
+    for row, expected in zip(source, together, strict=True):
+        assert beam_search(model, row[None], config) == [expected]
+        assert beam_search(model, row[None, row != PAD], config) == [expected]
+    order = np.random.default_rng(0).permutation(len(source))
+    assert beam_search(model, source[order], config) == [together[i] for i in order]
+    one_by_one = [[each] for each in greedy_search(model, source, config)]
+    assert one_by_one == [[greedy_search(model, row[None], config)[0]] for row in source]

@@ -1,0 +1,405 @@
+"""Search against exhaustive enumeration, against itself run to the end, and one sentence alone against a batch."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+
+from minitf.config.special_tokens import BOS, EOS, PAD, UNK
+from minitf.decoding.search import BeamSearchConfig, Hypothesis, beam_search, greedy_search, length_penalty
+from minitf.errors import UserError
+
+
+class RandomModel:
+    """Random logits that depend on the whole history and on the source sentence, and on nothing else.
+
+    A row's state is one integer, mixed with every token; it picks a row of a table of random logits.
+    """
+
+    def __init__(self, seed, vocabulary=6, spread=2.0, end_bias=0.0, dtype=np.float64, states=9973):
+        self.logits = (np.random.default_rng(seed).normal(size=(states, vocabulary)) * spread).astype(dtype)
+        self.logits[:, EOS] += end_bias
+        self.rows_seen = []
+
+    def mix(self, state, token):
+        return (state * 3001 + token * 71 + 11) % len(self.logits)
+
+    def start_decoding(self, source):
+        rows = np.zeros(len(source), dtype=np.int64)
+        for column in source.T:
+            rows = np.where(column == PAD, rows, self.mix(rows, column))
+        return RandomModelState(rows)
+
+    def decode_step(self, tokens, state):
+        assert tokens.shape == state.rows.shape
+        state.rows = self.mix(state.rows, tokens)
+        self.rows_seen.append(len(tokens))
+        return self.logits[state.rows]
+
+
+class RandomModelState:
+    def __init__(self, rows):
+        self.rows = rows
+
+    def reorder(self, rows):
+        self.rows = self.rows[rows]
+
+
+class ScriptedModel:
+    """The same probabilities for every history: scripts[t] = {token: probability} at output position t + 1."""
+
+    def __init__(self, scripts, vocabulary=8):
+        self.logits = np.full((len(scripts), vocabulary), -np.inf)
+        for t, script in enumerate(scripts):
+            for token, probability in script.items():
+                self.logits[t, token] = math.log(probability)
+
+    def start_decoding(self, source):
+        return RandomModelState(np.full(len(source), -1))
+
+    def decode_step(self, tokens, state):
+        state.rows = state.rows + 1
+        return self.logits[np.minimum(state.rows, len(self.logits) - 1)]
+
+
+def sources(rng, count, longest=5, vocabulary=6):
+    """Source sentences of random lengths, EOS last, padded with PAD."""
+    batch = np.full((count, longest + 1), PAD)
+    for row in batch:
+        length = rng.integers(0, longest + 1)
+        row[:length] = rng.integers(EOS + 1, vocabulary, size=length)
+        row[length] = EOS
+    return batch
+
+
+def log_softmax(row):
+    return row - row.max() - math.log(np.exp(row - row.max()).sum())
+
+
+def enumerate_all(model, source, config, max_length):
+    """Every finished hypothesis of one sentence up to max_length tokens (EOS counted), best first."""
+    found = []
+
+    def visit(rows, tokens, log_probability):
+        rows = model.mix(rows, tokens[-1] if tokens else BOS)
+        log_probabilities = log_softmax(model.logits[rows])
+        length = len(tokens) + 1
+        ended = log_probability + log_probabilities[EOS]
+        found.append((ended / ((5 + length) / 6) ** config.alpha, tuple(tokens), ended))
+        if length < max_length:
+            for token in range(len(log_probabilities)):
+                if token not in (PAD, BOS, EOS) and (token != UNK or config.allow_unknown):
+                    visit(rows, [*tokens, token], log_probability + log_probabilities[token])
+
+    visit(int(model.start_decoding(source[None]).rows[0]), [], 0.0)
+    return sorted(found, key=lambda each: -each[0])
+
+
+@pytest.mark.parametrize("alpha", [0.0, 0.6, 1.0, 2.0])
+@pytest.mark.parametrize("allow_unknown", [False, True])
+def test_a_beam_as_wide_as_the_space_finds_what_enumeration_finds(alpha, allow_unknown):
+    rng = np.random.default_rng(1)
+    for seed in range(15):
+        model = RandomModel(seed, vocabulary=6, spread=rng.uniform(0.3, 3), end_bias=rng.uniform(-2, 2))
+        source = sources(rng, 3, longest=2)
+        config = BeamSearchConfig(beam=256, alpha=alpha, max_extra_length=2, n_best=6, allow_unknown=allow_unknown)
+        for row, hypotheses in zip(source, beam_search(model, source, config), strict=True):
+            limit = int(np.sum(row > EOS)) + 2
+            expected = enumerate_all(model, row, config, limit)[:6]
+            assert len(hypotheses) == len(expected)
+            assert [hypothesis.tokens for hypothesis in hypotheses] == [tokens for _, tokens, _ in expected]
+            assert all(hypothesis.finished for hypothesis in hypotheses)
+            found = [(hypothesis.score, hypothesis.log_probability) for hypothesis in hypotheses]
+            np.testing.assert_allclose(found, [(score, total) for score, _, total in expected], rtol=1e-12)
+
+
+def plain_beam_search(model, source, config, max_length):
+    """The algorithm for one sentence in plain loops: no arrays, no early stop. Returns (score, tokens), best first."""
+    alive, finished = [(0.0, (), int(model.start_decoding(source[None]).rows[0]))], []
+    for length in range(1, max_length + 1):
+        candidates = []
+        for n, (total, tokens, rows) in enumerate(alive):
+            rows = model.mix(rows, tokens[-1] if tokens else BOS)
+            log_probabilities = log_softmax(model.logits[rows])
+            for token in range(EOS, len(log_probabilities)):
+                candidates.append((-total - log_probabilities[token], n, token, tokens, rows))
+        candidates = sorted(candidates)[: 2 * config.beam]
+        penalty = ((5 + length) / 6) ** config.alpha
+        finished += [(-cost / penalty, tokens) for cost, _, token, tokens, _ in candidates if token == EOS]
+        alive = [(-cost, (*tokens, token), rows) for cost, _, token, tokens, rows in candidates if token != EOS]
+        alive = alive[: config.beam]
+    return sorted(finished, key=lambda each: -each[0]) or [(total / penalty, tokens) for total, tokens, _ in alive]
+
+
+@pytest.mark.parametrize("beam", [2, 3, 4])
+def test_a_narrow_beam_equals_the_algorithm_in_plain_loops(beam):
+    rng = np.random.default_rng(beam)
+    for seed in range(80):
+        model = RandomModel(seed, vocabulary=int(rng.integers(5, 14)), end_bias=rng.uniform(-2, 2))
+        source = sources(rng, 3)
+        config = BeamSearchConfig(beam=beam, n_best=beam, alpha=rng.uniform(0, 1.5), max_extra_length=4)
+        for row, hypotheses in zip(source, beam_search(model, source, config), strict=True):
+            expected = plain_beam_search(model, row, config, int(np.sum(row > EOS)) + 4)[:beam]
+            assert [hypothesis.tokens for hypothesis in hypotheses] == [tokens for _, tokens in expected]
+            scores = [hypothesis.score for hypothesis in hypotheses]
+            np.testing.assert_allclose(scores, [score for score, _ in expected], rtol=1e-12)
+
+
+@pytest.mark.parametrize("n_best", [1, 2, 4])
+def test_stopping_early_never_changes_the_result(n_best):
+    rng = np.random.default_rng(n_best)
+    saved = 0
+    for seed in range(250):
+        model = RandomModel(seed, vocabulary=int(rng.integers(5, 12)), spread=rng.uniform(0.2, 4))
+        source = sources(rng, 4)
+        alpha, extra = rng.choice([0.0, 0.3, 0.6, 1.0, 2.0]), int(rng.integers(1, 9))
+        choices = {"beam": 4, "alpha": alpha, "max_extra_length": extra, "n_best": n_best}
+        early = beam_search(model, source, BeamSearchConfig(**choices))
+        steps_early, model.rows_seen = sum(model.rows_seen), []
+        to_the_end = beam_search(model, source, BeamSearchConfig(**choices, stop_early=False))
+        assert early == to_the_end
+        saved += sum(model.rows_seen) - steps_early
+    assert saved > 0
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_one_beam_is_greedy_search(dtype):
+    rng = np.random.default_rng(2)
+    for seed in range(150):
+        model = RandomModel(seed, vocabulary=9, spread=rng.uniform(0.2, 3), dtype=dtype)
+        source = sources(rng, 5)
+        config = BeamSearchConfig(beam=1, alpha=rng.choice([0.0, 0.6, 2.0]), max_extra_length=6)
+        assert [[hypothesis] for hypothesis in greedy_search(model, source, config)] == beam_search(
+            model, source, config
+        )
+
+
+def test_greedy_search_takes_the_most_probable_token_until_the_end_token():
+    model = ScriptedModel([{4: 0.6, EOS: 0.4}, {5: 0.3, 6: 0.5, EOS: 0.2}, {4: 0.1, EOS: 0.9}])
+    (hypothesis,) = greedy_search(model, np.array([[5, EOS]]), BeamSearchConfig(beam=1, alpha=0.6))
+    assert hypothesis.tokens == (4, 6)
+    assert hypothesis.finished
+    assert hypothesis.log_probability == pytest.approx(math.log(0.6 * 0.5 * 0.9), rel=1e-12)
+    assert hypothesis.score == pytest.approx(math.log(0.6 * 0.5 * 0.9) / (8 / 6) ** 0.6, rel=1e-12)
+
+
+def test_one_beam_ends_at_its_first_end_token_though_a_longer_output_would_score_better():
+    # EOS is the best first token; going on would end with a far better score under so strong a penalty.
+    model = ScriptedModel([{EOS: 0.5, 4: 0.4, 5: 0.1}, {EOS: 1.0}])
+    source = np.array([[4, EOS]])
+    ((one,),) = beam_search(model, source, BeamSearchConfig(beam=1, alpha=2.0))
+    assert one.tokens == ()
+    ((two,),) = beam_search(model, source, BeamSearchConfig(beam=2, alpha=20.0))
+    assert two.tokens == (4,)
+
+
+@pytest.mark.parametrize("search", [beam_search, greedy_search])
+def test_a_sentence_alone_is_searched_as_in_a_batch(search):
+    rng = np.random.default_rng(3)
+    for seed in range(60):
+        model = RandomModel(seed, vocabulary=8, spread=rng.uniform(0.3, 3), dtype=np.float32)
+        source = sources(rng, 7)
+        config = BeamSearchConfig(beam=3, alpha=0.6, max_extra_length=8, n_best=2)
+        together = search(model, source, config)
+        rows_together, model.rows_seen = sum(model.rows_seen), []
+        alone = [search(model, row[None, : np.sum(row != PAD)], config)[0] for row in source]
+        assert together == alone
+        assert rows_together == sum(model.rows_seen)  # nor does anyone wait for the others
+        order = rng.permutation(len(source))
+        shuffled = search(model, source[order], config)
+        assert [shuffled[i] for i in np.argsort(order)] == together
+
+
+def test_n_best_lists_are_sorted_distinct_and_begin_with_the_best():
+    rng = np.random.default_rng(4)
+    for seed in range(60):
+        model = RandomModel(seed, vocabulary=10)
+        source = sources(rng, 4)
+        lists = beam_search(model, source, BeamSearchConfig(beam=5, n_best=5))
+        best = beam_search(model, source, BeamSearchConfig(beam=5, n_best=1))
+        for hypotheses, (first,) in zip(lists, best, strict=True):
+            assert hypotheses[0] == first
+            scores = [hypothesis.score for hypothesis in hypotheses]
+            assert scores == sorted(scores, reverse=True)
+            assert len({hypothesis.tokens for hypothesis in hypotheses}) == len(hypotheses) == 5
+
+
+def test_scores_are_the_models_own_probabilities_of_the_whole_vocabulary():
+    """PAD, BOS and UNK are not produced, but their share of the probability is not handed to the others."""
+    model = RandomModel(5, vocabulary=7, end_bias=1.0)
+    model.logits[:, [PAD, UNK, BOS]] += 3
+    source = np.array([[4, 5, EOS]])
+    ((hypothesis,),) = beam_search(model, source, BeamSearchConfig())
+    rows, total = model.start_decoding(source).rows[0], 0.0
+    for token, following in itertools.pairwise([BOS, *hypothesis.tokens, EOS]):
+        rows = model.mix(rows, token)
+        total += log_softmax(model.logits[rows])[following]
+    assert hypothesis.log_probability == pytest.approx(total, rel=1e-12)
+
+
+@pytest.mark.parametrize("beam", [1, 4])
+def test_the_end_token_counts_in_the_length_and_the_start_token_does_not(beam):
+    model = ScriptedModel([{4: 1.0}, {EOS: 0.25, 5: 0.75}, {EOS: 1e-9, 5: 1.0}])
+    config = BeamSearchConfig(beam=beam, alpha=1.0, max_extra_length=2)
+    ((hypothesis,),) = beam_search(model, np.array([[EOS]]), config)
+    if beam == 4:  # at most 2 tokens: only "4 EOS" ends in time
+        assert hypothesis.tokens == (4,)
+        assert hypothesis.finished
+        assert hypothesis.log_probability == pytest.approx(math.log(0.25), rel=1e-12)
+        assert hypothesis.score == pytest.approx(math.log(0.25) / (7 / 6), rel=1e-12)
+    else:  # greedy goes on with 5 and is cut
+        assert hypothesis.tokens == (4, 5)
+        assert not hypothesis.finished
+
+
+def test_length_penalty_is_the_one_of_the_paper():
+    assert length_penalty(1, 0.6) == 1.0
+    assert length_penalty(13, 1.0) == 3.0
+    assert length_penalty(19, 0.5) == 2.0
+    assert length_penalty(40, 0.0) == 1.0
+
+
+@pytest.mark.parametrize("beam", [1, 4])
+def test_output_is_at_most_source_length_plus_extra_for_each_sentence_and_is_cut_there(beam):
+    model = RandomModel(6, vocabulary=30, end_bias=-60.0)  # EOS is never among the candidates
+    source = np.array([[4, 5, 6, EOS], [4, EOS, PAD, PAD], [EOS, PAD, PAD, PAD]])
+    for limit, expected in [(None, [8, 6, 5]), (6, [6, 6, 5])]:
+        config = BeamSearchConfig(beam=beam, max_extra_length=5, max_length=limit, alpha=0.6, n_best=beam)
+        config_to_the_end = BeamSearchConfig(**{**vars(config), "stop_early": False})
+        for result in beam_search(model, source, config), beam_search(model, source, config_to_the_end):
+            assert [[len(h.tokens) for h in hypotheses] for hypotheses in result] == [[n] * beam for n in expected]
+            for hypotheses in result:
+                assert not any(hypothesis.finished for hypothesis in hypotheses)
+                for hypothesis in hypotheses:
+                    penalty = ((5 + len(hypothesis.tokens)) / 6) ** 0.6
+                    assert hypothesis.score == hypothesis.log_probability / penalty
+                assert hypotheses == sorted(hypotheses, key=lambda h: -h.score)
+
+
+def test_default_limit_is_the_source_length_plus_fifty():
+    model = RandomModel(7, vocabulary=30, end_bias=-60.0)
+    ((hypothesis,),) = beam_search(model, np.array([[4, 5, 6, EOS]]))
+    assert len(hypothesis.tokens) == 53
+
+
+def test_a_finished_hypothesis_is_preferred_to_every_cut_one():
+    model = ScriptedModel([{4: 0.999, EOS: 0.001}, {4: 1.0}])
+    (hypotheses,) = beam_search(model, np.array([[4, EOS]]), BeamSearchConfig(beam=2, n_best=2, max_extra_length=3))
+    assert hypotheses == [Hypothesis((), math.log(0.001), math.log(0.001), finished=True)]
+
+
+@pytest.mark.parametrize(("search", "beam"), [(beam_search, 3), (beam_search, 1), (greedy_search, 1)])
+def test_finished_sentences_leave_the_batch(search, beam):
+    """A sentence that is done costs no further row of the model."""
+    model = RandomModel(8, vocabulary=30, end_bias=-60.0)
+    source = np.array([[4, 5, 6, EOS], [4, EOS, PAD, PAD], [EOS, PAD, PAD, PAD]])
+    search(model, source, BeamSearchConfig(beam=beam, max_extra_length=2))
+    # Limits 5, 3 and 2; the first step has one row a sentence.
+    assert model.rows_seen == [3, 3 * beam, 2 * beam, 1 * beam, 1 * beam]
+
+
+def test_the_state_is_reordered_only_where_rows_move():
+    class Counting(RandomModelState):
+        calls = 0
+
+        def reorder(self, rows):
+            Counting.calls += 1
+            super().reorder(rows)
+
+    class Model(ScriptedModel):
+        def start_decoding(self, source):
+            return Counting(super().start_decoding(source).rows)
+
+    beam_search(Model([{4: 1.0}] * 5 + [{EOS: 1.0}]), np.array([[4, EOS]]), BeamSearchConfig(beam=1))
+    assert Counting.calls == 0
+
+
+@pytest.mark.parametrize("search", [beam_search, greedy_search])
+@pytest.mark.parametrize("allow_unknown", [False, True])
+def test_padding_and_start_are_never_produced_and_unknown_only_on_request(search, allow_unknown):
+    model = RandomModel(9, vocabulary=30, end_bias=-5)
+    model.logits[:, [PAD, UNK, BOS]] += 20
+    config = BeamSearchConfig(allow_unknown=allow_unknown, max_extra_length=20)
+    results = search(model, np.array([[4, EOS], [5, EOS]]), config)
+    hypotheses = results if search is greedy_search else [each for (each,) in results]
+    produced = set(itertools.chain.from_iterable(hypothesis.tokens for hypothesis in hypotheses))
+    assert produced
+    assert not produced & {PAD, BOS, EOS}
+    assert (UNK in produced) == allow_unknown
+
+
+@pytest.mark.parametrize("search", [beam_search, greedy_search])
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_logits_that_are_not_numbers_are_an_error_that_names_the_place(search, bad):
+    class Broken(RandomModel):
+        def decode_step(self, tokens, state):
+            logits = super().decode_step(tokens, state).copy()
+            if len(self.rows_seen) == 3:
+                logits[-1, 5] = bad
+            return logits
+
+    model = Broken(0, vocabulary=30, end_bias=-60.0)
+    with pytest.raises(UserError, match=r"logits of (nan|inf) at output position 3 of sentence 1"):
+        search(model, np.array([[4, EOS], [5, EOS]]), BeamSearchConfig())
+
+
+@pytest.mark.parametrize("search", [beam_search, greedy_search])
+def test_a_model_without_any_way_on_is_an_error(search):
+    model = ScriptedModel([{4: 1.0}, {PAD: 0.5, BOS: 0.5}])
+    with pytest.raises(UserError, match="probability of 0 at output position 2 of sentence 0"):
+        search(model, np.array([[4, EOS]]), BeamSearchConfig(max_extra_length=5))
+
+
+def test_ties_go_to_the_lower_beam_and_then_to_the_lower_token():
+    model = ScriptedModel([dict.fromkeys((4, 5, 6, 7), 0.25)] * 2 + [{EOS: 1.0}])
+    (hypotheses,) = beam_search(model, np.array([[4, EOS]]), BeamSearchConfig(beam=3, n_best=3))
+    assert [hypothesis.tokens for hypothesis in hypotheses] == [(4, 4), (4, 5), (4, 6)]
+    (greedy,) = greedy_search(model, np.array([[4, EOS]]))
+    assert greedy.tokens == (4, 4)
+
+
+def test_the_models_arrays_are_not_written_to():
+    model = RandomModel(11)
+    model.logits.setflags(write=False)
+    source = np.array([[4, EOS]])
+    source.setflags(write=False)
+    beam_search(model, source)
+    greedy_search(model, source)
+
+
+@pytest.mark.parametrize("search", [beam_search, greedy_search])
+def test_an_empty_batch_has_no_results_and_an_empty_sentence_is_no_source(search):
+    assert search(RandomModel(0), np.zeros((0, 4), dtype=np.int64)) == []
+    with pytest.raises(ValueError, match="source sentence 1 holds no token"):
+        search(RandomModel(0), np.array([[4, EOS], [PAD, PAD]]))
+    with pytest.raises(ValueError, match=r"shape \(2,\), not \[B, S\]"):
+        search(RandomModel(0), np.array([4, EOS]))
+
+
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        ({"beam": 0}, "beam=0"),
+        ({"alpha": -0.1}, "alpha=-0.1"),
+        ({"alpha": math.nan}, "alpha=nan"),
+        ({"alpha": math.inf}, "alpha=inf"),
+        ({"max_extra_length": 0}, "max_extra_length=0"),
+        ({"max_length": 0}, "max_length=0"),
+        ({"n_best": 5}, r"n_best=5 is not in 1\.\.4"),
+        ({"n_best": 0}, "n_best=0"),
+    ],
+)
+def test_impossible_settings_are_refused(setting, message):
+    with pytest.raises(UserError, match=message):
+        BeamSearchConfig(**setting)
+
+
+@pytest.mark.parametrize("search", [beam_search, greedy_search])
+def test_rows_looked_at_together_do_not_matter(search, monkeypatch):
+    rng = np.random.default_rng(12)
+    model = RandomModel(12, vocabulary=9, dtype=np.float32)
+    source = sources(rng, 6)
+    together = search(model, source)
+    monkeypatch.setattr("autograd.backend.cpu.BLOCK_BYTES", 80)  # two rows
+    assert search(model, source) == together

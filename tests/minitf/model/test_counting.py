@@ -1,0 +1,93 @@
+"""Parameters and operations counted from a configuration are those of the model itself."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import autograd as ag
+from autograd.engine import Watcher, watch
+from autograd.inspect.flops import flops
+from minitf.config import TransformerConfig
+from minitf.config.presets import NAMED
+from minitf.model.counting import paper_flops, parameter_count, update_flops
+from minitf.model.layers import Initializer, Parameter
+from minitf.model.transformer import Transformer
+
+SMALL = TransformerConfig(vocab_size=17, layers=2, d_model=16, heads=4, d_ff=24, max_positions=9)
+VARIANTS = [
+    {},
+    {"norm": "pre"},
+    {"positions": "learned"},
+    {"d_k": 3},
+    {"d_k": 3, "d_v": 5},
+    {"share_embeddings": False},
+    {"attention_bias": False},
+    {"layers": 1, "d_ff": 7},
+]
+
+
+@pytest.mark.parametrize("changes", VARIANTS, ids=str)
+def test_parameters_of_small_models(changes):
+    config = replace(SMALL, **changes)
+    assert parameter_count(config) == Transformer(config).parameter_count()
+
+
+@pytest.mark.parametrize("name", NAMED)
+def test_parameters_of_every_preset_in_full_size(name, monkeypatch):
+    """The model itself, with memory for no parameter."""
+
+    class Empty(Initializer):
+        def glorot_uniform(self, n_out, n_in, gain=1.0):
+            return Parameter(np.broadcast_to(self.dtype.type(0), (n_out, n_in)))
+
+        normal = glorot_uniform
+
+    monkeypatch.setattr("minitf.model.transformer.Initializer", Empty)
+    preset = NAMED[name].config
+    config = replace(preset.model, vocab_size=preset.vocab_size)
+    assert parameter_count(config) == Transformer(config).parameter_count()
+
+
+class Products(Watcher):
+    """Operations of matrix products alone: what `flops` counts, less biases, scales and softmax."""
+
+    def __init__(self):
+        self.total = 0.0
+
+    def before_forward(self, op, arrays):
+        self.shapes = [array.shape for array in arrays]
+        self.op = op
+
+    def after_record(self, op, inputs):
+        kind = type(op).__name__
+        if kind == "Linear":
+            bias = 2 * np.prod(self.outputs[0]) if len(self.shapes) > 2 else 0  # forward and backward
+            self.total += sum(flops(op, self.shapes, self.outputs)) - bias
+        elif kind == "ScaledDotProductAttention":
+            scores = np.prod(self.outputs[0][:-1]) * self.shapes[1][-2]
+            self.total += sum(flops(op, self.shapes, self.outputs)) - 11 * scores
+        else:
+            assert kind not in ("Matmul", "Einsum")
+
+    def after_forward(self, op, outputs):
+        self.outputs = [array.shape for array in outputs]
+
+
+@pytest.mark.parametrize("changes", VARIANTS, ids=str)
+def test_operations_are_those_of_the_graph(changes):
+    """Three sentences of eight tokens: the products that a forward and a backward pass really make."""
+    config = replace(SMALL, **changes)
+    model = Transformer(config)
+    rng = np.random.default_rng(0)
+    source, target, expected = rng.integers(4, config.vocab_size, (3, 3, 8))
+    products = Products()
+    with watch(products):
+        ag.cross_entropy(model(source, target), expected).backward()
+    assert update_flops(config, 24, 24, length=8) == products.total
+
+
+def test_the_papers_way():
+    """Table 2: 3.3 · 10¹⁸ and 2.3 · 10¹⁹."""
+    assert f"{paper_flops(12):.1e}" == "3.3e+18"
+    assert f"{paper_flops(3.5 * 24):.1e}" == "2.3e+19"

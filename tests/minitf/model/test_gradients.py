@@ -1,0 +1,305 @@
+"""Every layer and the whole model: gradients against differences and complex steps; what must be zero is zero."""
+
+import re
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import autograd as ag
+from autograd import Op, Tensor, random
+from autograd.gradcheck import GradcheckError
+from autograd.testing import cases_for, check_case, check_example
+from minitf.config.special_tokens import BOS, EOS, PAD
+from minitf.model import gradients, transformer
+from minitf.model.attention import padding_mask
+from minitf.model.gradients import CONFIG, LAYERS, MODELS, VOCABULARY, bind, main
+from minitf.model.layers import Module
+from minitf.model.transformer import Transformer
+
+PAGE = Path(__file__).parents[3] / "docs" / "gradients.md"
+LAYER_CASES = [case for cases in LAYERS.values() for case in cases]
+MODEL_CASES = [case for cases in MODELS.values() for case in cases]
+
+
+def generator(seed):
+    return np.random.default_rng(seed)
+
+
+# ---- Against differences and complex steps ----
+
+
+@pytest.mark.parametrize("case", LAYER_CASES, ids=str)
+def test_layers(case, proof):
+    proof.add("layers", case.op, check_case(case, generator(0)))
+
+
+@pytest.mark.parametrize("case", MODEL_CASES[:2], ids=str)
+def test_whole_model(case, proof):
+    proof.add("models", case.name, check_case(case, generator(0)))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", LAYER_CASES, ids=str)
+def test_layers_deep(case, proof):
+    """Derivative by derivative, also where the quick test looks along one direction an input."""
+    for seed in range(20):
+        example = case.draw(generator([1, seed]))
+        proof.add("layers", case.op, check_example(example, analytic=case.analytic, fast=case.fast and seed > 0))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", MODEL_CASES, ids=str)
+def test_whole_model_deep(case, proof):
+    for seed in range(5):
+        proof.add("models", case.name, check_case(case, generator([1, seed])))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", MODEL_CASES[:2], ids=str)
+def test_whole_model_by_every_parameter(case, proof):
+    """All 836 derivatives, each by a difference and by a complex step."""
+    proof.add("models", case.name, check_example(case.draw(generator(2))))
+
+
+def test_every_layer_has_a_case():
+    """A class that holds parameters or calls an op, and is missing here, was forgotten."""
+    from minitf.model import attention, layers
+
+    known = {name for module in (layers, attention, transformer) for name, value in vars(module).items()
+             if isinstance(value, type) and issubclass(value, Module)}  # fmt: skip
+    assert known - {"Module", "Transformer"} == set(LAYERS)
+
+
+def test_examples_differentiate_every_parameter():
+    for case, extra in ((MODEL_CASES[0], 0), (LAYERS["EncoderLayer"][0], 1)):
+        example = case.draw(generator(0))
+        model = (
+            Transformer(CONFIG) if not extra else transformer.EncoderLayer(CONFIG, gradients.Initializer(0, np.float64))
+        )
+        shapes = [p.shape for p in model.parameters()]
+        assert [a.shape for a in example.arrays[extra:]] == shapes
+        leaves = [Tensor(a, requires_grad=True) for a in example.arrays]
+        y = example.function(*leaves)
+        found = ag.grad(y, leaves, np.ones(y.shape), allow_unused=True)
+        assert all(g is not None and g.data.any() for g in found)
+
+
+def test_examples_have_dropout_and_padding():
+    """Without them, the whole-model proof would prove less than it says."""
+    seen = {"dropped": 0, "masked": 0, "ignored": 0}
+
+    class Watch(ag.engine.Watcher):
+        def after_forward(self, op, outputs):
+            name = type(op).__name__
+            arrays = op.saved_arrays
+            if name in ("Dropout", "DropoutAddLayerNorm"):
+                seen["dropped"] += int((~arrays[0]).sum())
+            if name == "ScaledDotProductAttention":
+                seen["masked"] += int((arrays[3] == 0).sum())
+
+        def before_forward(self, op, arrays):
+            if type(op).__name__ == "CrossEntropy":
+                seen["ignored"] += 1
+
+    for seed in range(3):
+        example = MODEL_CASES[0].draw(generator(seed))
+        with ag.engine.watch(Watch()):
+            example.function(*[Tensor(a, requires_grad=True) for a in example.arrays])
+    assert min(seen.values()) > 0, seen
+
+
+BREAKAGES = {
+    "a residual connection is cut": (
+        transformer, "Residual", "__call__", lambda self, x, sublayer: self.norm(sublayer(x.detach()) + x)
+    ),
+    "the scale of the embedding is not differentiated": (
+        transformer, "Transformer", "_embed",
+        lambda self, ids, embedding, positions: (
+            ag.embedding(ids, embedding.weight) + (embedding.scale - 1) * embedding.weight.data[ids]
+        ),
+    ),
+    "the memory gets no gradient": (
+        transformer, "Encoder", "__call__", lambda self, x, mask: self.layers[0](x, mask).detach() + 0 * x
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("module", "owner", "method", "broken"), BREAKAGES.values(), ids=BREAKAGES)
+def test_finds_a_broken_layer(module, owner, method, broken, monkeypatch):
+    monkeypatch.setattr(getattr(module, owner), method, broken)
+    with pytest.raises(GradcheckError, match="wrong gradient of input"):
+        check_case(MODEL_CASES[0], generator(0))
+
+
+def test_finds_a_broken_op(monkeypatch):
+    monkeypatch.setattr(
+        Op.registry["ScaledDotProductAttention"], "backward",
+        lambda self, g: tuple([g if g is None else 1.0001 * g for g in attention_backward(self, g)]),
+    )  # fmt: skip
+    with pytest.raises(GradcheckError):
+        check_case(MODEL_CASES[0], generator(0))
+
+
+attention_backward = Op.registry["ScaledDotProductAttention"].backward
+
+
+def test_bind_reaches_every_parameter():
+    model = Transformer(CONFIG)
+    names = list(model.named_parameters())
+    tensors = [Tensor(np.zeros(p.shape)) for p in model.parameters()]
+    bind(model, names, tensors)
+    assert model.decoder.layers[1].feed_forward.up.bias is tensors[names.index("decoder.layers.1.feed_forward.up.bias")]
+    assert model.output_matrix is tensors[0]
+    assert model.parameters() == []
+
+
+# ---- What must be zero is exactly zero ----
+
+
+class Parts:
+    """A model in training mode, a padded batch, and its embeddings as leaves."""
+
+    def __init__(self, **changes):
+        self.model = Transformer(replace(CONFIG, **changes), seed=1, dtype=np.float64)
+        self.source = np.array([[5, 6, 7, EOS], [8, EOS, PAD, PAD], [9, 5, EOS, PAD]])
+        self.target = np.array([[6, 7, EOS], [5, EOS, PAD], [EOS, PAD, PAD]])
+        self.shifted = np.concatenate([np.full((3, 1), BOS), self.target[:, :-1]], axis=1)
+        model = self.model
+        self.source_x = Tensor(model.source_embedding(self.source).data, requires_grad=True)  # [B, S, D]
+        self.target_x = Tensor(model.target_embedding(self.shifted).data, requires_grad=True)  # [B, T, D]
+
+    def logits(self):
+        """As `Transformer.__call__`, from the leaves on."""
+        random.set_state((3, 1, 0))
+        model, mask = self.model, padding_mask(self.source)
+        memory = model.encoder(model.dropout(model.source_positions(self.source_x)), mask)
+        y = model.decoder(model.dropout(model.target_positions(self.target_x)), memory, mask)
+        return ag.linear(y, model.output_matrix)  # [B, T, V]
+
+    def loss(self, reduction="sum"):
+        return ag.cross_entropy(self.logits(), self.target, label_smoothing=0.1, ignore_index=PAD, reduction=reduction)
+
+
+NORMS = pytest.mark.parametrize("norm", ["post", "pre"])
+
+
+def test_the_parts_make_the_whole():
+    parts = Parts()
+    whole = parts.logits().data
+    random.set_state((3, 1, 0))
+    np.testing.assert_array_equal(whole, parts.model(parts.source, parts.shifted).data)
+
+
+@NORMS
+def test_predictions_have_no_gradient_by_later_tokens(norm):
+    parts = Parts(norm=norm)
+    cotangent = generator(0).standard_normal((3, VOCABULARY))
+    for t in range(3):
+        logits = parts.logits()
+        (g,) = ag.grad(ag.sum(logits[:, t] * cotangent), parts.target_x)
+        assert (g.data[:, t + 1 :] == 0).all()
+        assert (g.data[:, : t + 1] != 0).any(axis=2).all()  # and all earlier ones count
+
+
+@NORMS
+def test_the_loss_has_no_gradient_by_padding(norm):
+    parts = Parts(norm=norm)
+    g_source, g_target = ag.grad(parts.loss(), [parts.source_x, parts.target_x])
+    assert (g_source.data[parts.source == PAD] == 0).all()
+    assert (g_source.data[parts.source != PAD] != 0).any(axis=1).all()
+    assert (g_target.data[parts.target == PAD] == 0).all()
+    assert (g_target.data[parts.target != PAD] != 0).any(axis=1).all()
+
+
+@NORMS
+def test_sentences_of_a_batch_do_not_meet(norm):
+    parts = Parts(norm=norm)
+    g_source, g_target = ag.grad(ag.sum(parts.loss("none")[0]), [parts.source_x, parts.target_x])
+    assert (g_source.data[1:] == 0).all()
+    assert (g_target.data[1:] == 0).all()
+    assert g_source.data[0].any()
+
+
+def test_rows_of_words_that_do_not_occur_have_no_gradient():
+    """With matrices apart; a shared one is the output projection, too, which every word is in."""
+    parts = Parts(share_embeddings=False)
+    model = parts.model
+    random.set_state((3, 1, 0))
+    loss = ag.cross_entropy(model(parts.source, parts.shifted), parts.target, ignore_index=PAD)
+    g_source, g_target = ag.grad(loss, [model.source_embedding.weight, model.target_embedding.weight])
+    real = {*parts.source.ravel().tolist()} - {PAD}
+    for row in range(VOCABULARY):
+        assert g_source.data[row].any() == (row in real)
+        assert g_target.data[row].any() == (row in {*parts.shifted[parts.target != PAD].tolist()})
+
+
+# ---- The command and its page ----
+
+
+def test_the_page_is_up_to_date():
+    """Names, cases and examples; the errors belong to the machine that wrote it."""
+    text = PAGE.read_text(encoding="utf-8")
+    examples = int(re.search(r"--examples (\d+)", text).group(1))
+    tables = [{name: cases_for(name) for name in sorted(Op.registry)}, LAYERS, MODELS]
+    expected = [
+        (name, str(len(cases)), str(len(cases) * examples)) for table in tables for name, cases in table.items()
+    ]
+    found = re.findall(r"^\| ([^|]+?) \| (\d+) \| (\d+) \|", text, re.MULTILINE)
+    assert found == expected, "write it anew: python -m minitf.model.gradients --write docs/gradients.md"
+
+
+def test_the_page_works():
+    """Its Python runs, and its failing example fails as it says."""
+    text = PAGE.read_text(encoding="utf-8")
+    first, second = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    names = {}
+    exec(first, names)
+    exec(second, names)
+    with pytest.raises(GradcheckError) as caught:
+        exec(first.replace("3 * x**2 * g_y", "x**2 * g_y"), {})
+    (shown,) = re.findall(r"```text\n(.*?)```", text, re.DOTALL)
+    number = r"-?\d+\.\d{6,}"
+    assert re.sub(number, "#", shown.strip()) == re.sub(number, "#", str(caught.value))
+    np.testing.assert_allclose(
+        [float(x) for x in re.findall(number, shown)], [float(x) for x in re.findall(number, str(caught.value))], 1e-6
+    )
+
+
+def test_command_writes_its_page(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(gradients, "LAYERS", {"LayerNorm": LAYERS["LayerNorm"]})
+    monkeypatch.setattr(gradients, "MODELS", {})
+    monkeypatch.setattr(Op, "registry", {"Relu": Op.registry["Relu"]})
+    page = tmp_path / "page.md"
+    assert main(["--examples", "1", "--write", str(page)]) == 0
+    text = page.read_text(encoding="utf-8")
+    assert "| Relu | 3 | 3 | < 1e-" in text
+    assert "| LayerNorm | 1 | 1 |" in text
+    assert "--examples 1 --seed 0 --write docs/gradients.md" in text
+    assert "1 ops, 3 cases, 3 examples" in capsys.readouterr().out
+    assert main(["--examples", "1", "--write", str(tmp_path / "no" / "page.md")]) == 2
+    assert "error: cannot write" in capsys.readouterr().err
+
+
+def test_command_fails_and_writes_nothing(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(gradients, "LAYERS", {})
+    monkeypatch.setattr(gradients, "MODELS", {})
+    monkeypatch.setattr(Op, "registry", {"Tanh": Op.registry["Tanh"]})
+    monkeypatch.setattr(Op.registry["Tanh"], "backward", lambda self, g: g)
+    page = tmp_path / "page.md"
+    assert main(["--examples", "1", "--write", str(page)]) == 1
+    assert not page.exists()
+    assert "FAILED: 1 of 1 ops: Tanh" in capsys.readouterr().out
+
+
+def test_help_runs():
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-m", "minitf.model.gradients", "--help"],
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    assert "--write FILE" in done.stdout

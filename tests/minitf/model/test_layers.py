@@ -1,0 +1,262 @@
+"""Modules: the names, order and sharing of parameters, starting values, and each layer against its formula."""
+
+import math
+
+import numpy as np
+import pytest
+
+import autograd as ag
+from autograd import Tensor, random
+from minitf.model.layers import Dropout, Embedding, FeedForward, Initializer, LayerNorm, Linear, Module, Parameter
+
+
+def parameter(*values):
+    return Parameter(np.array(values, np.float64))
+
+
+class Leaf(Module):
+    def __init__(self, *values):
+        self.weight = parameter(*values)
+        self.size = len(values)  # neither a parameter nor a module
+
+
+class Tree(Module):
+    def __init__(self):
+        self.first = Leaf(1.0)
+        self.own = parameter(2.0, 3.0)
+        self.branches = [Leaf(4.0), Leaf(5.0, 6.0)]
+        self.table = Tensor(np.zeros(3))  # fixed: not learned
+        self.last = Leaf(7.0)
+
+
+# ---- Parameters ----
+
+
+def test_names_tell_the_way_and_keep_an_order():
+    """A module's own parameters come first, then its children, in the order in which they were assigned."""
+    named = Tree().named_parameters()
+    assert list(named) == ["own", "first.weight", "branches.0.weight", "branches.1.weight", "last.weight"]
+    assert [p.tolist() for p in named.values()] == [[2, 3], [1], [4], [5, 6], [7]]
+    assert list(Tree().named_parameters()) == list(named)
+
+
+def test_parameters_and_their_count():
+    tree = Tree()
+    assert [id(p) for p in tree.parameters()] == [id(p) for p in tree.named_parameters().values()]
+    assert tree.parameter_count() == 7
+    assert all(p.requires_grad for p in tree.parameters())
+
+
+def test_parameters_in_a_list_belong_to_the_module():
+    class Scales(Module):
+        def __init__(self):
+            self.scales = [parameter(1.0), parameter(2.0), "no parameter"]
+
+    assert list(Scales().named_parameters()) == ["scales.0", "scales.1"]
+
+
+def test_a_shared_parameter_is_listed_once_under_its_first_name():
+    tree = Tree()
+    tree.last = tree.first
+    tree.branches[1].weight = tree.own
+    assert list(tree.named_parameters()) == ["own", "first.weight", "branches.0.weight"]
+    assert tree.parameter_count() == 4
+
+
+def test_equal_values_are_not_sharing():
+    tree = Tree()
+    tree.last = Leaf(1.0)
+    assert len(tree.named_parameters()) == 5
+
+
+def test_train_and_eval_reach_every_module():
+    tree = Tree()
+    modules = [tree, tree.first, tree.last, *tree.branches]
+    assert all(module.training for module in modules)
+    assert tree.eval() is tree
+    assert not any(module.training for module in modules)
+    assert tree.train() is tree
+    assert all(module.training for module in modules)
+    tree.branches[0].eval()
+    assert [module.training for module in modules] == [True, True, True, False, True]
+    assert Tree().training  # another one is not switched
+
+
+# ---- Loading ----
+
+
+def arrays_of(module):
+    return {name: p.data.copy() for name, p in module.named_parameters().items()}
+
+
+def test_loading_copies_into_the_parameters():
+    tree = Tree()
+    arrays = {name: a + 10 for name, a in arrays_of(tree).items()}
+    parameters = tree.parameters()
+    places = [p.data for p in parameters]
+    tree.load_parameters({name: arrays[name] for name in reversed(arrays)})
+    assert [p.tolist() for p in parameters] == [[12, 13], [11], [14], [15, 16], [17]]
+    assert all(p.data is place for p, place in zip(parameters, places, strict=True))
+    arrays["own"][...] = 0
+    assert tree.own.tolist() == [12, 13]
+
+
+def test_loading_converts_to_the_dtype_of_the_model():
+    layer = Linear(2, 3, Initializer(0))
+    layer.load_parameters({name: a.astype(np.float64) for name, a in arrays_of(layer).items()})
+    assert {p.dtype for p in layer.parameters()} == {np.dtype(np.float32)}
+
+
+def test_loading_is_noticed_by_graphs_of_the_old_values():
+    layer = Linear(2, 2, Initializer(0))
+    y = layer(Tensor(np.ones((1, 2), np.float32), requires_grad=True))
+    layer.load_parameters(arrays_of(layer))
+    with pytest.raises(RuntimeError, match="changed in place"):
+        y.backward(np.ones((1, 2)))
+
+
+def test_names_that_differ_are_refused_and_nothing_is_loaded():
+    tree = Tree()
+    before = arrays_of(tree)
+    without = {name: a + 1 for name, a in before.items() if name != "own"}
+    with pytest.raises(ValueError, match=r"the weights do not fit the model: missing \['own'\], unknown none"):
+        tree.load_parameters(without)
+    with pytest.raises(ValueError, match=r"missing none, unknown \['extra', 'other'\]"):
+        tree.load_parameters({**before, "other": np.zeros(1), "extra": np.zeros(1)})
+    with pytest.raises(ValueError, match=r"missing \['branches.0.weight', 'branches.1.weight', 'first.weight'\]"):
+        tree.load_parameters({})
+    np.testing.assert_equal(arrays_of(tree), before)
+
+
+def test_shapes_that_differ_are_refused_and_nothing_is_loaded():
+    """Also where they would broadcast."""
+    tree = Tree()
+    before = arrays_of(tree)
+    arrays = {name: a + 1 for name, a in before.items()}
+    arrays["branches.1.weight"] = np.zeros(1)
+    with pytest.raises(ValueError, match=r"branches\.1\.weight has shape \(1,\), the model expects \(2,\)"):
+        tree.load_parameters(arrays)
+    np.testing.assert_equal(arrays_of(tree), before)
+
+
+# ---- Starting values ----
+
+
+def test_glorot_uniform():
+    """Uniform in ±√(6 / (n_in + n_out)): every bound is reached, and the variance is that of the interval."""
+    weight = Initializer(1).glorot_uniform(300, 100).data
+    bound = math.sqrt(6 / 400)
+    assert weight.shape == (300, 100)
+    assert weight.dtype == np.float32
+    assert 0.999 * bound < weight.max() <= bound
+    assert -0.999 * bound > weight.min() >= -bound
+    assert weight.std() == pytest.approx(bound / math.sqrt(3), rel=0.01)
+
+
+def test_embeddings_start_with_unit_variance_after_scaling():
+    layer = Embedding(1000, 64, Initializer(1))
+    assert layer.weight.data.std() == pytest.approx(1 / 8, rel=0.01)
+    assert layer(np.arange(1000)[None]).data.std() == pytest.approx(1, rel=0.01)
+
+
+def test_one_stream_for_all_and_the_same_for_every_dtype():
+    single, double = Initializer(5), Initializer(5, np.float64)
+    for _ in range(2):
+        one, two = single.glorot_uniform(3, 4).data, double.glorot_uniform(3, 4).data
+        np.testing.assert_array_equal(one, two.astype(np.float32))
+        assert two.dtype == np.float64
+    again = Initializer(5)
+    first, second = again.glorot_uniform(3, 4).data, again.glorot_uniform(3, 4).data
+    assert (first != second).all()
+    np.testing.assert_array_equal(second, one)
+    assert (Initializer(6).glorot_uniform(3, 4).data != first).all()
+
+
+# ---- Layers ----
+
+INIT_SEED = 3
+
+
+def normal(shape, seed=0):
+    return np.random.default_rng(seed).standard_normal(shape)
+
+
+def init():
+    return Initializer(INIT_SEED, np.float64)
+
+
+def test_linear():
+    layer = Linear(3, 4, init())
+    assert list(layer.named_parameters()) == ["weight", "bias"]
+    assert layer.weight.shape == (4, 3)
+    assert layer.bias.tolist() == [0] * 4
+    layer.bias.data[...] = normal(4)
+    x = normal((2, 5, 3))
+    np.testing.assert_allclose(layer(Tensor(x)).data, x @ layer.weight.data.T + layer.bias.data, rtol=1e-12)
+
+
+def test_embedding_is_scaled_by_the_root_of_its_width():
+    """Section 3.4."""
+    layer = Embedding(10, 16, init())
+    ids = np.array([[1, 9, 1]])
+    np.testing.assert_array_equal(layer(ids).data, 4 * layer.weight.data[ids])
+
+
+def test_layer_norm_starts_as_plain_normalisation():
+    layer = LayerNorm(8, 0.25, init())
+    x = 3 + 2 * normal((4, 8))
+    expected = (x - x.mean(1, keepdims=True)) / np.sqrt(x.var(1, keepdims=True) + 0.25)
+    np.testing.assert_allclose(layer(Tensor(x)).data, expected, rtol=1e-12)
+    layer.weight.data[...], layer.bias.data[...] = 2, -1
+    np.testing.assert_allclose(layer(Tensor(x)).data, 2 * expected - 1, rtol=1e-12)
+
+
+def test_dropout_only_while_training():
+    layer = Dropout(0.5)
+    x = Tensor(np.ones((20, 20)))
+    assert set(np.unique(layer(x).data)) == {0, 2}
+    assert layer.eval()(x) is x
+    assert set(np.unique(layer.train()(x).data)) == {0, 2}
+    assert layer.named_parameters() == {}
+
+
+ACTIVATIONS = {
+    "relu": lambda x: np.maximum(x, 0),
+    "silu": lambda x: x / (1 + np.exp(-x)),
+    "gelu": lambda x: x * (1 + np.vectorize(math.erf)(x / math.sqrt(2))) / 2,
+}
+
+
+@pytest.mark.parametrize("activation", ACTIVATIONS)
+def test_feed_forward(activation):
+    """Equation 2, for the paper's activation and the others."""
+    layer = FeedForward(4, 6, activation, 0.0, init())
+    assert list(layer.named_parameters()) == ["up.weight", "up.bias", "down.weight", "down.bias"]
+    w = {name: p.data for name, p in layer.named_parameters().items()}
+    w["up.bias"][...], w["down.bias"][...] = normal(6), normal(4)
+    x = normal((2, 3, 4))
+    hidden = ACTIVATIONS[activation](x @ w["up.weight"].T + w["up.bias"])
+    np.testing.assert_allclose(layer(Tensor(x)).data, hidden @ w["down.weight"].T + w["down.bias"], rtol=1e-10)
+
+
+def test_feed_forward_drops_activations():
+    """After the non-linearity and only while training."""
+    layer = FeedForward(4, 2000, "silu", 0.25, init())
+    layer.up.weight.data[...], layer.up.bias.data[...] = 0, 1
+    layer.down.weight.data[...] = 1
+    x = Tensor(np.ones((1, 4)))
+    activation = ACTIVATIONS["silu"](1.0)
+    random.set_state((0, 0, 0))
+    dropped = layer(x).data
+    random.set_state((0, 0, 0))
+    keep, scale = random.keep_mask((1, 2000), 0.25)
+    np.testing.assert_allclose(dropped, np.full((1, 4), activation * scale * keep.sum()), rtol=1e-12)
+    np.testing.assert_allclose(layer.eval()(x).data, np.full((1, 4), activation * 2000), rtol=1e-12)
+
+
+def test_gradients_reach_every_parameter_of_a_module():
+    layer = FeedForward(4, 6, "relu", 0.1, init())
+    (layer(Tensor(normal((5, 4)))) * normal((5, 4), 1)).sum().backward()
+    assert all(p.grad is not None and np.abs(p.grad.data).max() > 0 for p in layer.parameters())
+    assert isinstance(ag.relu(layer.up.weight), Tensor)
+    assert not isinstance(ag.relu(layer.up.weight), Parameter)

@@ -1,0 +1,334 @@
+"""The checkpoints of a run survive crashes, and their mean is the mean."""
+
+import os
+import signal
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from minitf.storage.checkpoint import (
+    CheckpointError,
+    CheckpointStore,
+    DamagedCheckpointError,
+    average,
+    save,
+    with_prefix,
+    without_prefix,
+)
+
+
+def arrays_of(step):
+    rng = np.random.default_rng(step)
+    weights = {"weight": rng.normal(size=(3, 4)).astype(np.float32), "bias": rng.normal(size=4).astype(np.float32)}
+    moments = {"m.weight": rng.normal(size=(3, 4)).astype(np.float32)}
+    return with_prefix("model.", weights) | with_prefix("optimizer.", moments)
+
+
+def filled(folder, steps, keep=9):
+    store = CheckpointStore(folder, keep=keep)
+    for step in steps:
+        store.save(step, arrays_of(step), {"step": step})
+    return store
+
+
+def flip(path, place=-1):
+    content = bytearray(path.read_bytes())
+    content[place] ^= 1
+    path.write_bytes(content)
+
+
+def cut(path, place=100):
+    path.write_bytes(path.read_bytes()[:place])
+
+
+def no_warning(message):
+    raise AssertionError(message)
+
+
+# ---- Kept ----
+
+
+def test_saved_and_loaded(tmp_path):
+    store = filled(tmp_path / "a" / "checkpoints", [5, 10])
+    assert store.path(5).name == "step-00000005.safetensors"
+    arrays, state = CheckpointStore(store.folder).load(5)
+    assert state == {"step": 5}
+    assert {name: array.tobytes() for name, array in arrays.items()} == {
+        name: array.tobytes() for name, array in arrays_of(5).items()
+    }
+    assert set(store.load(5, "model.")[0]) == {"weight", "bias"}
+
+
+def test_the_last_are_kept_by_number_and_not_by_name_or_time(tmp_path):
+    store = filled(tmp_path, [99_999_999, 7, 100_000_000, 100_000_001], keep=3)
+    assert store.steps() == [99_999_999, 100_000_000, 100_000_001]
+    assert store.last(2) == [store.path(100_000_000), store.path(100_000_001)]
+    assert store.last(9) == [store.path(step) for step in store.steps()]
+
+
+def saved(store, step, on_schedule):
+    store.save(step, arrays_of(step), {"step": step, "on_schedule": on_schedule})
+    return store.steps()
+
+
+def test_what_was_saved_in_passing_goes_and_is_not_counted(tmp_path):
+    """A run stopped at 27 and 33 keeps, by 40, what a run that was not stopped keeps."""
+    store = CheckpointStore(tmp_path, keep=2)
+    assert saved(store, 10, True) == [10]
+    assert saved(store, 20, True) == [10, 20]
+    assert saved(store, 27, False) == [20, 27]  # it is the newest: it may be all that a stopped run has
+    assert saved(store, 28, False) == [20, 28]
+    assert saved(store, 30, True) == [20, 30]
+    assert saved(store, 33, False) == [30, 33]
+    assert saved(store, 40, True) == [30, 40]
+
+
+def test_damage_to_an_old_one_does_not_stop_the_saving(tmp_path):
+    store = filled(tmp_path, [1, 2], keep=2)
+    flip(store.path(1))
+    assert saved(store, 3, True) == [2, 3]
+
+
+def test_what_a_killed_process_did_not_come_to_delete_goes_on_opening(tmp_path):
+    filled(tmp_path, [1, 2, 3, 4], keep=4)
+    CheckpointStore(tmp_path).latest(no_warning)
+    assert CheckpointStore(tmp_path).steps() == [1, 2, 3, 4]  # a reader deletes nothing
+    store = CheckpointStore(tmp_path, keep=2)
+    assert store.steps() == [1, 2, 3, 4]  # and nothing goes before the newest is known to be good
+    store.latest(no_warning)
+    assert store.steps() == [3, 4]
+
+
+def test_other_files_are_left_alone(tmp_path):
+    others = ["notes.txt", "step-1.safetensors", "step-00000001.safetensors.damaged", "xstep-00000001.safetensors"]
+    for name in others:
+        (tmp_path / name).write_text("")
+    store = filled(tmp_path, [2, 3, 4], keep=1)
+    assert sorted(os.listdir(tmp_path)) == sorted([*others, "step-00000004.safetensors"])
+    assert store.steps() == [4]
+
+
+def test_nothing_is_deleted_before_the_new_one_is_safe(tmp_path, monkeypatch):
+    store = filled(tmp_path, [1, 2], keep=2)
+
+    def fail(*_):
+        raise OSError(28, "No space left on device")
+
+    for step in ("fsync", "replace"):
+        with monkeypatch.context() as patch:
+            patch.setattr(os, step, fail)
+            with pytest.raises(CheckpointError, match=r"cannot write .*\(1 MiB\): No space left on device; free some"):
+                store.save(3, arrays_of(3), {"step": 3})
+        assert store.steps() == [1, 2]
+        assert sorted(os.listdir(tmp_path)) == ["step-00000001.safetensors", "step-00000002.safetensors"]
+    assert store.latest(no_warning)[1] == {"step": 2}
+
+
+def test_a_folder_that_cannot_be(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(CheckpointError, match=r"cannot prepare .*file"):
+        CheckpointStore(tmp_path / "file" / "checkpoints", keep=1)
+
+
+def test_a_store_for_reading_changes_nothing(tmp_path):
+    folder = tmp_path / "none"
+    reader = CheckpointStore(folder)
+    assert (reader.steps(), reader.latest(no_warning), reader.last(5)) == ([], None, [])
+    assert not folder.exists()
+    filled(folder, [1, 2])
+    (folder / ".step-00000003.safetensors.0123abcd.partial").write_text("a process is writing this")
+    flip(reader.path(2))
+    before = sorted(os.listdir(folder))
+    assert CheckpointStore(folder).latest(lambda message: None)[1] == {"step": 1}
+    assert sorted(os.listdir(folder)) == before
+    with pytest.raises(ValueError, match="opened for reading"):
+        reader.save(3, {}, {})
+
+
+@pytest.mark.parametrize("keep", [0, -1])
+def test_keeping_nothing_is_refused(tmp_path, keep):
+    with pytest.raises(ValueError, match="would delete every checkpoint"):
+        CheckpointStore(tmp_path, keep=keep)
+
+
+def test_a_negative_step_is_refused(tmp_path):
+    with pytest.raises(ValueError, match="step=-1"):
+        CheckpointStore(tmp_path, keep=1).save(-1, {}, {})
+
+
+def test_a_step_that_is_not_there(tmp_path):
+    with pytest.raises(CheckpointError, match=r"no checkpoint of step 3; there are: 1, 2$"):
+        filled(tmp_path, [1, 2]).load(3)
+    with pytest.raises(CheckpointError, match=r"there are: none$"):
+        CheckpointStore(tmp_path / "empty").load(3)
+
+
+# ---- Found again ----
+
+
+def test_the_latest_is_the_newest(tmp_path):
+    arrays, state = filled(tmp_path, [1, 3, 2]).latest(no_warning)
+    assert state == {"step": 3}
+    assert arrays["model.weight"].tobytes() == arrays_of(3)["model.weight"].tobytes()
+
+
+@pytest.mark.parametrize("damage", [flip, cut, lambda path: path.write_bytes(b"")], ids=["flipped", "cut", "empty"])
+def test_the_last_whole_one_is_used_and_damaged_ones_are_told_and_set_aside(tmp_path, damage):
+    store = filled(tmp_path, [1, 2, 3], keep=3)
+    damage(store.path(2))
+    damage(store.path(3))
+    told = []
+    assert store.latest(told.append)[1] == {"step": 1}
+    assert [f"step-0000000{n}.safetensors is damaged: " in each for n, each in zip((3, 2), told, strict=True)] == [
+        True
+    ] * 2
+    assert store.steps() == [1]
+    assert store.path(3).with_name("step-00000003.safetensors.damaged").exists()
+    store.save(2, arrays_of(2), {"step": 2})
+    assert store.latest(no_warning)[1] == {"step": 2}
+
+
+def test_damage_of_the_optimizer_alone_is_damage(tmp_path):
+    store = filled(tmp_path, [1, 2])
+    content = bytearray(store.path(2).read_bytes())
+    content[content.index(arrays_of(2)["optimizer.m.weight"].tobytes())] ^= 1
+    store.path(2).write_bytes(content)
+    told = []
+    assert store.latest(told.append)[1] == {"step": 1}
+    assert "optimizer.m.weight have changed" in told[0]
+
+
+def test_where_none_is_whole_training_does_not_start_anew(tmp_path):
+    store = filled(tmp_path, [1, 2])
+    flip(store.path(1))
+    cut(store.path(2))
+    with pytest.raises(CheckpointError, match=r"none of the 2 checkpoints in .* is whole"):
+        store.latest(lambda message: None)
+    assert store.steps() == [1, 2]
+
+
+def test_a_file_that_may_not_be_read_is_no_damaged_file(tmp_path, monkeypatch):
+    """Going back to an older one would hide a wrong permission."""
+    store = filled(tmp_path, [1, 2])
+
+    def refuse(*_):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr("builtins.open", refuse)
+    with pytest.raises(CheckpointError, match=r"cannot read the checkpoint .*: Permission denied; check") as caught:
+        store.latest(no_warning)
+    assert not isinstance(caught.value, DamagedCheckpointError)
+
+
+@pytest.mark.parametrize("moment", ["os.replace", "os.fsync"])
+def test_a_killed_process_leaves_its_last_checkpoint_and_the_next_one_cleans_up(tmp_path, moment):
+    filled(tmp_path, [1])
+    program = f"""
+import os, signal, numpy as np
+from minitf.storage.checkpoint import CheckpointStore
+store = CheckpointStore({str(tmp_path)!r}, keep=1)
+{moment} = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+store.save(2, {{"a": np.ones(99)}}, {{"step": 2}})
+"""
+    ended = subprocess.run([sys.executable, "-c", program], check=False)
+    assert ended.returncode == -signal.SIGKILL
+    assert len(os.listdir(tmp_path)) == 2
+    store = CheckpointStore(tmp_path, keep=1)
+    assert os.listdir(tmp_path) == ["step-00000001.safetensors"]
+    assert store.latest(no_warning)[1] == {"step": 1}
+
+
+# ---- Averaged ----
+
+
+def test_the_mean_of_the_weights(tmp_path):
+    store = filled(tmp_path, [1, 2, 3])
+    found = average(store.last(3))
+    assert set(found) == {"weight", "bias"}
+    for name, array in found.items():
+        each = [arrays_of(step)["model." + name].astype(np.float64) for step in (1, 2, 3)]
+        np.testing.assert_array_equal(array, (sum(each) / 3).astype(np.float32))
+        assert array.dtype == np.float32
+
+
+def test_the_mean_is_summed_in_float64(tmp_path):
+    """In float32, 1 + 2⁻²⁴ + … would stay 1: what each small value adds is rounded away."""
+    count = 64
+    values = [1.0] + [2.0**-24] * (count - 1)
+    for step, value in enumerate(values):
+        save(tmp_path / str(step), {"model.w": np.array([value], np.float32)}, {})
+    found = average([tmp_path / str(step) for step in range(count)])["w"]
+    assert found[0] == np.float32(sum(values) / count)
+    assert found[0] != np.float32(1 / count)
+
+
+def test_the_mean_of_one_is_itself(tmp_path):
+    store = filled(tmp_path, [1])
+    assert average(store.last(1))["weight"].tobytes() == arrays_of(1)["model.weight"].tobytes()
+
+
+def test_another_prefix(tmp_path):
+    store = filled(tmp_path, [1, 2])
+    assert set(average(store.last(2), prefix="optimizer.m.")) == {"weight"}
+    assert set(average(store.last(2), prefix="")) == set(arrays_of(1))
+
+
+@pytest.mark.parametrize(
+    ("second", "message"),
+    [
+        (
+            {"model.a": np.zeros(3)},
+            r"model.a is F64 \[2\] in .*1, but F64 \[3\] in .*2; average checkpoints of one run",
+        ),
+        ({"model.a": np.zeros((1, 2))}, r"F64 \[2\] in .*1, but F64 \[1, 2\]"),
+        ({"model.a": np.zeros(2, np.float32)}, r"F64 \[2\] in .*1, but F32 \[2\]"),
+        ({"model.b": np.zeros(2)}, "2 has no tensor model.a, which .*1 has"),
+        ({"model.a": np.zeros(2), "model.b": np.zeros(2)}, "1 has no tensor model.b, which .*2 has"),
+        ({"a": np.zeros(2)}, "2 has no tensor whose name begins with 'model.'"),
+    ],
+)
+def test_unlike_checkpoints_have_no_mean(tmp_path, second, message):
+    save(tmp_path / "1", {"model.a": np.zeros(2)}, {})
+    save(tmp_path / "2", second, {})
+    with pytest.raises(CheckpointError, match=message):
+        average([tmp_path / "1", tmp_path / "2"])
+
+
+def test_whole_numbers_have_no_mean(tmp_path):
+    save(tmp_path / "1", {"model.a": np.zeros(2, np.int64)}, {})
+    with pytest.raises(CheckpointError, match=r"model.a in .*1 is of type int64, which has no mean"):
+        average([tmp_path / "1"])
+
+
+def test_no_checkpoints_have_no_mean():
+    with pytest.raises(CheckpointError, match="no checkpoint to average"):
+        average([])
+
+
+def test_a_damaged_one_spoils_the_mean_and_is_named(tmp_path):
+    store = filled(tmp_path, [1, 2, 3])
+    content = bytearray(store.path(2).read_bytes())
+    content[content.index(arrays_of(2)["model.bias"].tobytes())] ^= 1
+    store.path(2).write_bytes(content)
+    with pytest.raises(DamagedCheckpointError, match=r"step-00000002.safetensors is damaged: the bytes of model.bias"):
+        average(store.last(3))
+
+
+def test_one_that_was_deleted_meanwhile(tmp_path):
+    store = filled(tmp_path, [1, 2])
+    paths = store.last(2)
+    paths[0].unlink()
+    with pytest.raises(CheckpointError, match=r"step-00000001.safetensors: No such file or directory"):
+        average(paths)
+
+
+# ---- Prefixes ----
+
+
+def test_prefixes():
+    arrays = {"weight": np.zeros(1), "model.x": np.zeros(1)}
+    both = with_prefix("model.", arrays) | {"optimizer.m": np.zeros(1)}
+    assert set(both) == {"model.weight", "model.model.x", "optimizer.m"}
+    assert set(without_prefix("model.", both)) == set(arrays)

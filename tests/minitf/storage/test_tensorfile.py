@@ -1,0 +1,431 @@
+"""Checkpoint files: what goes in comes out, and nothing else does."""
+
+import hashlib
+import json
+import os
+import resource
+import signal
+import struct
+import subprocess
+import sys
+import tracemalloc
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as st_numpy
+
+from minitf.storage.tensorfile import (
+    BLOCK_BYTES,
+    MAX_HEADER_BYTES,
+    CheckpointError,
+    DamagedCheckpointError,
+    load,
+    read_state,
+    save,
+    verify,
+)
+
+STATE = {"step": 3, "tokens": 12345678901234567890, "place": [1, None, {"file": "ü", "x": 0.1}], "done": False}
+
+
+def small_arrays():
+    rng = np.random.default_rng(0)
+    return {
+        "model.weight": rng.normal(size=(3, 2)).astype(np.float32),
+        "model.bias": rng.normal(size=2),
+        "optimizer.m.weight": rng.normal(size=(3, 2)).astype(np.float32),
+        "empty": np.zeros((0, 4), np.float32),
+        "step": np.array(7, np.int64),
+    }
+
+
+def assert_same(found, expected):
+    assert set(found) == set(expected)
+    for name, array in expected.items():
+        assert found[name].shape == array.shape, name
+        assert found[name].dtype == array.dtype.newbyteorder("="), name
+        assert found[name].tobytes() == np.ascontiguousarray(array, array.dtype.newbyteorder("=")).tobytes(), name
+
+
+# ---- What goes in comes out ----
+
+
+def test_round_trip(tmp_path):
+    save(tmp_path / "a", small_arrays(), STATE)
+    arrays, state = load(tmp_path / "a")
+    assert_same(arrays, small_arrays())
+    assert state == STATE
+    assert read_state(tmp_path / "a") == STATE
+    verify(tmp_path / "a")
+
+
+@given(
+    arrays=st.dictionaries(
+        st.from_regex(r"[A-Za-z0-9_]{1,5}(\.[a-z0-9_]{1,5}){0,2}", fullmatch=True),
+        st_numpy.arrays(
+            st.sampled_from(["<f8", ">f8", "<f4", ">f4", "<f2", "<i8", ">i4", "<i2", "i1", "<u8", "<u4", "<u2", "u1"]),
+            st_numpy.array_shapes(min_dims=0, min_side=0, max_side=4),
+        ),
+        max_size=4,
+    ),
+    transposed=st.booleans(),
+)
+@settings(max_examples=150, deadline=None)
+def test_round_trip_of_every_type_and_layout(tmp_path_factory, arrays, transposed):
+    path = tmp_path_factory.mktemp("f") / "a"
+    if transposed:
+        arrays = {name: array.T for name, array in arrays.items()}
+    save(path, arrays, {})
+    assert_same(load(path)[0], arrays)
+
+
+def test_tensors_of_many_blocks(tmp_path):
+    rng = np.random.default_rng(1)
+    sizes = [BLOCK_BYTES // 4 + k for k in (-1, 0, 1)] + [3 * BLOCK_BYTES // 4 + 5]
+    arrays = {f"t{size}": rng.normal(size=size).astype(np.float32) for size in sizes}
+    save(tmp_path / "a", arrays, {})
+    assert_same(load(tmp_path / "a")[0], arrays)
+
+
+def test_other_libraries_read_the_files(tmp_path):
+    library = pytest.importorskip("safetensors.numpy")
+    from safetensors import safe_open
+
+    save(tmp_path / "a", small_arrays(), STATE)
+    assert_same(library.load_file(tmp_path / "a"), small_arrays())
+    with safe_open(tmp_path / "a", framework="np") as file:
+        assert json.loads(file.metadata()["state"]) == STATE
+
+
+def test_tensors_are_aligned_to_their_type(tmp_path):
+    arrays = {"a": np.zeros(3, np.uint8), "b": np.zeros(3, np.float64), "c": np.zeros(3, np.float32)}
+    save(tmp_path / "a", arrays, {})
+    content = (tmp_path / "a").read_bytes()
+    (length,) = struct.unpack("<Q", content[:8])
+    header = json.loads(content[8 : 8 + length])
+    assert length % 8 == 0
+    for name, array in arrays.items():
+        assert header[name]["data_offsets"][0] % array.dtype.itemsize == 0
+
+
+def test_equal_content_gives_equal_bytes(tmp_path):
+    save(tmp_path / "a", small_arrays(), STATE)
+    save(tmp_path / "b", small_arrays(), STATE)
+    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
+
+
+def test_a_prefix_is_taken_off_and_only_its_tensors_are_read(tmp_path):
+    path = tmp_path / "a"
+    save(path, small_arrays(), STATE)
+    arrays, state = load(path, prefix="model.")
+    assert_same(arrays, {"weight": small_arrays()["model.weight"], "bias": small_arrays()["model.bias"]})
+    assert state == STATE
+    content = bytearray(path.read_bytes())
+    at = content.index(small_arrays()["optimizer.m.weight"].tobytes())
+    content[at] ^= 1
+    path.write_bytes(content)
+    assert_same(load(path, prefix="model.")[0], arrays)
+    with pytest.raises(DamagedCheckpointError, match=r"bytes of optimizer\.m\.weight have changed"):
+        load(path)
+    with pytest.raises(CheckpointError, match=r"no tensor whose name begins with 'modell\.'"):
+        load(path, prefix="modell.")
+
+
+def test_memory(tmp_path):
+    """Saving takes no copy of the tensors; loading takes one; checking takes none."""
+    size = 8 * BLOCK_BYTES
+    arrays = {f"{group}.{i}": np.ones(size // 4, np.float32) for group in ("model", "optimizer") for i in range(2)}
+    peaks = {}
+    for name, act in {
+        "save": lambda: save(tmp_path / "a", arrays, {}),
+        "load": lambda: load(tmp_path / "a"),
+        "prefix": lambda: load(tmp_path / "a", "model."),
+        "verify": lambda: verify(tmp_path / "a"),
+    }.items():
+        tracemalloc.start()
+        act()
+        peaks[name] = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+    assert peaks["save"] < 2 * BLOCK_BYTES
+    assert 4 * size <= peaks["load"] < 4 * size + 2 * BLOCK_BYTES
+    assert 2 * size <= peaks["prefix"] < 2 * size + 2 * BLOCK_BYTES
+    assert peaks["verify"] < 3 * BLOCK_BYTES
+
+
+@pytest.mark.parametrize(
+    ("arrays", "state", "kind", "message"),
+    [
+        ({"../x": np.zeros(1)}, {}, ValueError, "cannot name a tensor"),
+        ({"": np.zeros(1)}, {}, ValueError, "cannot name a tensor"),
+        ({"a\n": np.zeros(1)}, {}, ValueError, "cannot name a tensor"),
+        ({"__metadata__": np.zeros(1)}, {}, ValueError, "cannot name a tensor"),
+        ({"x" * 501: np.zeros(1)}, {}, ValueError, "cannot name a tensor"),
+        ({"a": np.array([None])}, {}, TypeError, "type object"),
+        ({"a": np.zeros(1, np.complex64)}, {}, TypeError, "type complex64"),
+        ({}, {"pair": (1, 2)}, TypeError, "lists for tuples"),
+        ({}, {"map": {1: 2}}, TypeError, "strings for keys"),
+        ({}, {"loss": float("nan")}, ValueError, "not JSON compliant"),
+        ({}, {"loss": np.float32(1)}, TypeError, "float32"),
+        ({}, {"long": "x" * MAX_HEADER_BYTES}, ValueError, "more than the"),
+    ],
+)
+def test_what_cannot_be_kept_is_refused_before_anything_is_written(tmp_path, arrays, state, kind, message):
+    with pytest.raises(kind, match=message):
+        save(tmp_path / "a", arrays, state)
+    assert os.listdir(tmp_path) == []
+
+
+# ---- Damage ----
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    path = tmp_path_factory.mktemp("whole") / "a"
+    save(path, {"w": np.arange(4, dtype=np.float32), "b": np.zeros(0)}, {"step": 1})
+    return path.read_bytes()
+
+
+def test_every_flipped_bit_is_found(tmp_path, whole):
+    path = tmp_path / "a"
+    for place in range(8 * len(whole)):
+        content = bytearray(whole)
+        content[place // 8] ^= 1 << place % 8
+        path.write_bytes(content)
+        for read in (load, verify):
+            with pytest.raises(DamagedCheckpointError, match="is damaged"):
+                read(path)
+    path.write_bytes(whole)
+    verify(path)
+
+
+def test_every_truncation_is_found(tmp_path, whole):
+    path = tmp_path / "a"
+    for length in range(len(whole)):
+        path.write_bytes(whole[:length])
+        with pytest.raises(DamagedCheckpointError, match="is damaged"):
+            load(path)
+
+
+@given(st.data())
+@settings(max_examples=60, deadline=None)
+def test_random_damage_in_a_file_of_many_blocks_is_found(tmp_path_factory, data):
+    path = tmp_path_factory.mktemp("f") / "a"
+    arrays = {"a": np.arange(BLOCK_BYTES // 4 + 9, dtype=np.float32), "b": np.ones((2, 3))}
+    save(path, arrays, {"step": 1})
+    content = bytearray(path.read_bytes())
+    kind = data.draw(st.sampled_from(["flip", "cut", "add", "zero", "swap"]))
+    at = data.draw(st.integers(0, len(content) - 1))
+    if kind == "flip":
+        content[at] ^= data.draw(st.integers(1, 255))
+    elif kind == "cut":
+        del content[at:]
+    elif kind == "add":
+        content += bytes(data.draw(st.integers(1, 99)))
+    elif kind == "zero":  # a hole, as a file system may leave one after a power failure
+        content[at : at + 4096] = bytes(len(content[at : at + 4096]))
+    else:
+        content[:at], content[at:] = content[at:], content[:at]
+    path.write_bytes(content)
+    try:
+        found, state = load(path)
+    except DamagedCheckpointError:
+        return
+    assert_same(found, arrays)  # reached only where the damage put equal bytes
+    assert state == {"step": 1}
+
+
+# ---- Hostile files: all sums are right, the claims are not ----
+
+
+def forged(header, data=b"", digests=None):
+    """A file whose sums are right for any header: a dict of tensors, or the rest of the JSON text after the sum."""
+    opening = '{"__metadata__":{"minitf_checkpoint":"1","sha256":"'
+    if isinstance(header, dict):
+        if digests is None:
+            digests = "".join(
+                hashlib.sha256(data[slice(*claim["data_offsets"])]).hexdigest() for claim in header.values()
+            )
+        metadata = json.dumps({"tensors_sha256": digests, "state": "{}"})
+        rest = '",' + metadata[1:] + "".join(f",{json.dumps(k)}:{json.dumps(v)}" for k, v in header.items()) + "}"
+    else:
+        rest = '",' + header
+    text = (opening + "0" * 64 + rest).encode()
+    length = struct.pack("<Q", len(text))
+    digest = hashlib.sha256(length + text).hexdigest()
+    return length + (opening + digest + rest).encode() + data
+
+
+def tensor(dtype="F32", shape=(2,), offsets=(0, 8)):
+    return {"dtype": dtype, "shape": list(shape), "data_offsets": list(offsets)}
+
+
+EMPTY = '"tensors_sha256":"","state":"{}"}'
+
+
+def test_the_forger_makes_files_that_are_read(tmp_path):
+    """Else the tests below would pass for the wrong reason."""
+    path = tmp_path / "a"
+    path.write_bytes(forged({"a": tensor(), "b": tensor("U8", (), (8, 9))}, bytes(range(9))))
+    assert load(path)[0]["a"].tobytes() == bytes(range(8))
+    path.write_bytes(forged(EMPTY + "}"))
+    assert load(path) == ({}, {})
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "a header of 0 bytes cannot be"),
+        (struct.pack("<Q", 2**64 - 1) + b"{}" * 100, "cannot be, in a file of 208 bytes"),
+        (struct.pack("<Q", 10**9) + b"{}" * 100, "cannot be, in a file"),
+        (struct.pack("<Q", 2) + b"{}" + bytes(300), "a header of 2 bytes cannot be"),
+        (struct.pack("<Q", 200) + b"{" * 200, "does not begin as a checkpoint"),
+        (forged({"a": tensor("F128")}, bytes(8)), "unknown type 'F128'"),
+        (forged({"a": tensor("BF16", (4,))}, bytes(8)), "unknown type 'BF16'"),
+        (forged({"a": tensor(["F32"])}, bytes(8)), "unknown type"),
+        (forged({"a": tensor(offsets=(0, 4))}, bytes(4)), r"a has 4 bytes, but its shape \[2\] and type F32 need 8"),
+        (forged({"a": tensor(offsets=(0, 16))}, bytes(16)), "a has 16 bytes"),
+        (forged({"a": tensor(offsets=(0, 8))}, bytes(9)), "take 8 bytes, but the file has 9"),
+        (forged({"a": tensor(offsets=(0, 8))}, bytes(7)), "take 8 bytes, but the file has 7"),
+        (forged({"a": tensor(), "b": tensor()}, bytes(8)), "b begins at byte 0, and not"),  # overlap
+        (forged({"a": tensor(), "b": tensor(offsets=(4, 12))}, bytes(12)), "b begins at byte 4"),
+        (forged({"a": tensor(), "b": tensor(offsets=(12, 20))}, bytes(20)), "b begins at byte 12"),  # hole
+        (forged({"a": tensor(offsets=(2**62, 2**62 + 8))}, bytes(8)), "a begins at byte"),
+        (forged({"a": tensor(offsets=(8, 0))}, bytes(8)), "a has -8 bytes"),
+        (forged({"a": tensor(offsets=(-8, 0))}, bytes(8)), "data_offsets of a"),
+        (forged({"a": tensor(offsets=(0, 8, 8))}, bytes(8), "0" * 64), "data_offsets of a"),
+        (forged({"a": tensor(offsets=(0.0, 8.0))}, bytes(8), "0" * 64), "data_offsets of a"),
+        (forged({"a": tensor(shape=(-2, -1))}, bytes(8)), "shape of a"),
+        (forged({"a": tensor(shape=(True, 2))}, bytes(8)), "shape of a"),
+        (forged({"a": tensor(shape=(2**62, 2**62, 0), offsets=(0, 0))}), "shape of a"),
+        (forged({"a": tensor(shape=(2**50,), offsets=(0, 2**52))}, b"", "0" * 64), "shape of a"),
+        (forged({"a": tensor(shape=(1,) * 33, offsets=(0, 4))}, bytes(4)), "shape of a"),
+        (forged({"a": tensor() | {"extra": 1}}, bytes(8)), "exactly dtype, shape and data_offsets"),
+        (forged('"tensors_sha256":"","state":"{}"},"a":[]}'), "exactly dtype, shape"),
+        (forged({"../../etc/passwd": tensor()}, bytes(8)), "cannot name a tensor"),
+        (forged({"/root": tensor()}, bytes(8)), "cannot name a tensor"),
+        (forged({"a..b": tensor()}, bytes(8)), "cannot name a tensor"),
+        (forged({"": tensor()}, bytes(8)), "cannot name a tensor"),
+        (forged({"a\u0000": tensor()}, bytes(8)), "cannot name a tensor"),
+        (forged({"x" * 501: tensor()}, bytes(8)), "cannot name a tensor"),
+        (forged({"a": tensor()}, bytes(8), "0" * 64), "bytes of a have changed"),
+        (forged({"a": tensor()}, bytes(8), "0" * 63), "one sum for each tensor"),
+        (forged({"a": tensor()}, bytes(8), 5), "one sum for each tensor"),
+        (forged(EMPTY + ',"a":1,"a":2}'), "'a' is given twice"),
+        (forged(EMPTY + ',"__metadata__":{}}'), "'__metadata__' is given twice"),
+        (forged('"tensors_sha256":"","tensors_sha256":"","state":"{}"}}'), "given twice"),
+        (forged('"sha256":"","tensors_sha256":"","state":"{}"}}'), "'sha256' is given twice"),
+        (forged(EMPTY), "in its header, "),  # the JSON does not end
+        (forged(EMPTY + "}}"), "in its header, "),
+        (forged(EMPTY + ',"a":NaN}'), "NaN is not JSON"),
+        (forged(EMPTY + ',"a":' + "[" * 300_000), "nested too deeply"),
+        (forged(EMPTY + ',"a":' + "9" * 5000 + "}"), "in its header, "),
+        (forged('"tensors_sha256":""}}'), "the state is no object"),
+        (forged('"tensors_sha256":"","state":{}}}'), "the state is no object"),
+        (forged('"tensors_sha256":"","state":"[1]"}}'), "the state is no object"),
+        (forged('"tensors_sha256":"","state":"{"}}'), "in its header, "),
+        (forged('"tensors_sha256":"","state":' + json.dumps("[" * 300_000) + "}}"), "nested too deeply"),
+    ],
+)
+def test_hostile_headers_are_refused_without_taking_memory(tmp_path, content, message):
+    path = tmp_path / "a"
+    path.write_bytes(content)
+    for read in (load, verify, read_state):
+        if read is read_state and "bytes of a have changed" in message:
+            continue  # reads no tensor
+        tracemalloc.start()
+        with pytest.raises(DamagedCheckpointError, match=message):
+            read(path)
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert peak < 4 * 2**20 + 8 * len(content)
+
+
+def test_the_longest_header_takes_bounded_memory(tmp_path):
+    path = tmp_path / "a"
+    filler = "[" + "[]," * ((MAX_HEADER_BYTES - 400) // 3) + "[]]"
+    path.write_bytes(forged(EMPTY + ',"a":' + filler + "}"))
+    tracemalloc.start()
+    with pytest.raises(DamagedCheckpointError, match="exactly dtype"):
+        load(path)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 32 * MAX_HEADER_BYTES
+    path.write_bytes(forged(EMPTY + ',"a":' + filler + " " * 400 + "}"))
+    with pytest.raises(DamagedCheckpointError, match="cannot be, in a file"):
+        load(path)
+
+
+def test_a_file_of_another_program_is_refused(tmp_path):
+    library = pytest.importorskip("safetensors.numpy")
+    library.save_file({"a": np.zeros(99)}, tmp_path / "a", metadata={"sha256": "0" * 64, "state": "{}"})
+    with pytest.raises(DamagedCheckpointError, match="does not begin as a checkpoint of this project"):
+        load(tmp_path / "a")
+
+
+# ---- A system that refuses ----
+
+
+def test_what_is_no_file_is_refused(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path, tmp_path / "pipe"):
+        with pytest.raises(CheckpointError, match="is no file"):
+            load(path)
+    with pytest.raises(CheckpointError, match="No such file or directory; check the path"):
+        load(tmp_path / "absent")
+
+
+def test_no_permission(tmp_path, monkeypatch):
+    def refuse(*_):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(os, "open", refuse)
+    with pytest.raises(CheckpointError, match=r"cannot write the checkpoint .*a \(1 MiB\): Permission denied; check"):
+        save(tmp_path / "a", small_arrays(), {})
+
+
+def test_a_folder_that_is_not_there(tmp_path):
+    with pytest.raises(CheckpointError, match="No such file or directory; check the path"):
+        save(tmp_path / "absent" / "a", small_arrays(), {})
+
+
+def run_python(program):
+    return subprocess.run([sys.executable, "-W", "error", "-c", program], capture_output=True, text=True, check=False)
+
+
+def test_a_file_that_may_not_grow(tmp_path):
+    """A real refusal by the kernel in the middle of the tensors, as by a full disk."""
+    path = tmp_path / "a"
+    save(path, small_arrays(), {"step": 1})
+    ended = run_python(f"""
+import resource, numpy as np
+from minitf.storage.tensorfile import save, CheckpointError
+resource.setrlimit(resource.RLIMIT_FSIZE, (3_000_000, {resource.RLIM_INFINITY}))
+try:
+    save({str(path)!r}, {{"a": np.ones(1_000_000)}}, {{}})
+except CheckpointError as error:
+    print(error)
+""")
+    assert "(8 MiB): File too large; raise the limit" in ended.stdout, ended
+    assert read_state(path) == {"step": 1}
+    assert os.listdir(tmp_path) == ["a"]
+
+
+def test_a_kill_while_tensors_are_written(tmp_path):
+    path = tmp_path / "a"
+    save(path, small_arrays(), {"step": 1})
+    ended = run_python(f"""
+import os, signal, numpy as np
+import minitf.storage.tensorfile as tensorfile
+write = tensorfile._write_tensor
+def write_and_die(file, array):
+    write(file, array)
+    file.flush()
+    os.kill(os.getpid(), signal.SIGKILL)
+tensorfile._write_tensor = write_and_die
+tensorfile.save({str(path)!r}, {{"a": np.ones(9), "b": np.ones(9)}}, {{}})
+""")
+    assert ended.returncode == -signal.SIGKILL
+    assert read_state(path) == {"step": 1}
+    assert len(os.listdir(tmp_path)) == 2

@@ -1,0 +1,233 @@
+"""Whole files or none, strict JSON, and system errors in words."""
+
+import errno
+import inspect
+import itertools
+import os
+import resource
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from minitf.errors import UserError
+from minitf.system.files import atomic_write, os_errors_explained, parse_json, remove_leftovers
+
+
+def names(folder):
+    return sorted(os.listdir(folder))
+
+
+def test_the_file_appears_only_at_the_end(tmp_path):
+    path = tmp_path / "a"
+    path.write_bytes(b"old")
+    with atomic_write(path) as file:
+        file.write(b"new")
+        assert path.read_bytes() == b"old"
+    assert path.read_bytes() == b"new"
+    assert names(tmp_path) == ["a"]
+
+
+@pytest.mark.parametrize("error", [OSError(errno.ENOSPC, "full"), KeyboardInterrupt(), ZeroDivisionError()])
+def test_an_error_leaves_the_old_file_and_nothing_else(tmp_path, error):
+    path = tmp_path / "a"
+    path.write_bytes(b"old")
+
+    def write():
+        with atomic_write(path) as file:
+            file.write(b"half")
+            raise error
+
+    with pytest.raises(type(error)):
+        write()
+    assert path.read_bytes() == b"old"
+    assert names(tmp_path) == ["a"]
+
+
+class InterruptAt:
+    """Inside its `with` block, Ctrl-C at the n-th place: a line of files.py or contextlib.py, or the return of one.
+
+    A generator that yields is none of these places, as Python looks for signals only after that.
+    """
+
+    def __init__(self, number):
+        self.left = number
+
+    def __enter__(self):
+        self._previous = sys.gettrace()
+        sys.settrace(self._trace)
+        return self
+
+    def __exit__(self, *_):
+        sys.settrace(self._previous)
+
+    def _trace(self, frame, event, _):
+        if os.path.basename(frame.f_code.co_filename) not in ("files.py", "contextlib.py"):
+            return None
+        yields = event == "return" and frame.f_code.co_flags & inspect.CO_GENERATOR
+        if event in ("line", "return") and not yields:
+            self.left -= 1
+            if not self.left:
+                raise KeyboardInterrupt
+        return self._trace
+
+
+@pytest.mark.filterwarnings("ignore:unclosed file:ResourceWarning")  # by Python, if interrupted before we hold it
+def test_an_interrupt_anywhere_leaves_the_old_file_or_the_new_one_and_nothing_else(tmp_path):
+    path = tmp_path / "a"
+    found = []
+
+    def write():
+        with atomic_write(path) as file:
+            file.write(b"new")
+
+    for number in itertools.count(1):
+        path.write_bytes(b"old")
+        try:
+            with InterruptAt(number) as interrupt:
+                write()
+        except KeyboardInterrupt:
+            pass
+        assert names(tmp_path) == ["a"], f"interrupted at place {number}"
+        found.append(path.read_bytes())
+        if interrupt.left > 0:
+            break
+    renamed = found.index(b"new")
+    assert 50 < renamed < number  # between: what follows the renaming
+    assert set(found[:renamed]) == {b"old"}
+    assert set(found[renamed:]) == {b"new"}
+
+
+@pytest.mark.parametrize("step", ["fsync", "replace"])
+def test_a_disk_that_fails_late_leaves_the_old_file(tmp_path, monkeypatch, step):
+    path = tmp_path / "a"
+    path.write_bytes(b"old")
+
+    def fail(*_):
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(os, step, fail)
+    with pytest.raises(UserError, match=r"cannot write .*a: Input/output"), atomic_write(path) as file:
+        file.write(b"new")
+    assert path.read_bytes() == b"old"
+    assert names(tmp_path) == ["a"]
+
+
+def test_bytes_are_durable_before_the_name_and_the_name_before_the_end(tmp_path, monkeypatch):
+    path = tmp_path / "a"
+    done = []
+    fsync, replace = os.fsync, os.replace
+
+    def spy_fsync(descriptor):
+        target = os.readlink(f"/proc/self/fd/{descriptor}")
+        done.append("flush folder" if target == str(tmp_path) else f"flush {os.path.getsize(target)} bytes")
+        fsync(descriptor)
+
+    def spy_replace(source, target):
+        done.append("rename")
+        replace(source, target)
+
+    monkeypatch.setattr(os, "fsync", spy_fsync)
+    monkeypatch.setattr(os, "replace", spy_replace)
+    with atomic_write(path) as file:
+        file.write(b"12345")
+    assert done == ["flush 5 bytes", "rename", "flush folder"]
+
+
+def test_a_kill_between_writing_and_renaming_leaves_the_old_file(tmp_path):
+    path = tmp_path / "a"
+    path.write_bytes(b"old")
+    program = f"""
+import os, signal, pathlib
+from minitf.system.files import atomic_write
+os.replace = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+with atomic_write(pathlib.Path({str(path)!r})) as file:
+    file.write(b"new")
+"""
+    ended = subprocess.run([sys.executable, "-c", program], check=False)
+    assert ended.returncode == -signal.SIGKILL
+    assert path.read_bytes() == b"old"
+    assert len(names(tmp_path)) == 2
+    remove_leftovers(tmp_path, "b")
+    assert len(names(tmp_path)) == 2
+    remove_leftovers(tmp_path, "a")
+    assert names(tmp_path) == ["a"]
+
+
+def test_only_leftovers_are_removed(tmp_path):
+    kept = ["a", ".a.partial", "a.12345678.partial", ".12345678.partial", ".a.1234567g.partial"]
+    for name in [*kept, ".a.12345678.partial", ".a b\n.0000ffff.partial"]:
+        (tmp_path / name).touch()
+    remove_leftovers(tmp_path)
+    assert names(tmp_path) == sorted(kept)
+
+
+def test_a_failing_write_deep_in_a_buffer_is_told_by_the_name_of_the_action(tmp_path):
+    class KeepingError(UserError):
+        pass
+
+    def write():
+        with atomic_write(tmp_path / "a", "keep it", KeepingError) as file:
+            file.write(bytes(100_001))
+            file.seek(0)  # empties the buffer
+            pytest.fail("the buffer was not written")
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, hard))
+    try:
+        with pytest.raises(KeepingError, match="cannot keep it: File too large"):
+            write()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert names(tmp_path) == []
+
+
+def test_the_mode_of_the_old_file_stays(tmp_path):
+    path = tmp_path / "a"
+    path.write_bytes(b"old")
+    path.chmod(0o604)
+    with atomic_write(path) as file:
+        file.write(b"new")
+    assert path.stat().st_mode & 0o777 == 0o604
+
+
+@pytest.mark.parametrize(
+    ("number", "advice"),
+    [(errno.ENOSPC, "free some space"), (errno.EROFS, "can be written"), (errno.EACCES, "permissions")],
+)
+def test_system_errors_say_what_to_do(number, advice):
+    message = f"^cannot write it: {os.strerror(number)}; .*{advice}"
+    with pytest.raises(UserError, match=message), os_errors_explained("write it"):
+        raise OSError(number, os.strerror(number))
+
+
+def test_a_system_error_without_advice_is_still_told():
+    with pytest.raises(UserError, match=r"^cannot write it: Input/output error$"), os_errors_explained("write it"):
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('{"a": 1, "b": 2, "a": 1}', "'a' is given twice"),
+        ('[{"a": {"x": 1, "x": 2}}]', "'x' is given twice"),
+        ("NaN", "NaN is not JSON"),
+        ("[-Infinity]", "-Infinity is not JSON"),
+        ("[" * 200_000, "nested too deeply"),
+        ('{"a":' * 200_000, "nested too deeply"),
+        (b'"\xff"', "utf-8"),
+        ('{"a": 1', "delimiter"),
+        ("", "Expecting value"),
+    ],
+)
+def test_json_that_is_refused(text, message):
+    with pytest.raises(ValueError, match=message):
+        parse_json(text)
+
+
+def test_json_that_is_read():
+    assert parse_json('{"a": [1, 2.5, null, true, "ü"], "b": {"a": -1e3}}') == {
+        "a": [1, 2.5, None, True, "ü"],
+        "b": {"a": -1000.0},
+    }

@@ -1,0 +1,215 @@
+"""One signal asks, two insist; what the parent ignores stays ignored."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from contextlib import contextmanager
+
+import pytest
+
+from minitf.app.cli import run_command
+from minitf.system.signals import SIGNALS, StopRequest, TerminationInterrupt, exit_status, interrupting, uninterrupted
+
+STATUS = {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGHUP: 129}
+
+
+def send(number):
+    os.kill(os.getpid(), number)
+    for _ in range(1000):  # the handler runs between two of these
+        pass
+
+
+@pytest.fixture(autouse=True)
+def handlers():
+    """Whatever a test does, the next one finds these."""
+    before = {each: signal.getsignal(each) for each in SIGNALS}
+    yield
+    after = {each: signal.getsignal(each) for each in SIGNALS}
+    for each, handler in before.items():
+        signal.signal(each, handler)
+    assert after == before
+
+
+@pytest.mark.parametrize("number", SIGNALS)
+def test_the_first_signal_asks_and_the_second_interrupts(number, capfd):
+    with StopRequest() as stop:
+        assert not stop
+        assert stop.exit_status == 0
+        send(number)
+        assert stop
+        assert stop.received == number
+        assert stop.exit_status == STATUS[number]
+        with pytest.raises(KeyboardInterrupt) as caught:
+            send(signal.SIGTERM)
+    assert exit_status(caught.value) == 143
+    assert capfd.readouterr().err == (f"\n{number.name}: finishing this step and saving; once more to stop at once\n")
+
+
+@pytest.mark.parametrize("number", SIGNALS)
+def test_all_three_interrupt(number):
+    with interrupting(), pytest.raises(KeyboardInterrupt) as caught:
+        send(number)
+    assert exit_status(caught.value) == STATUS[number]
+    assert isinstance(caught.value, TerminationInterrupt) == (number != signal.SIGINT)
+
+
+@pytest.mark.parametrize("number", SIGNALS)
+def test_the_status_of_a_command(number, capsys):
+    assert run_command(lambda argv: send(number), []) == STATUS[number]
+    assert capsys.readouterr().err == ("interrupted\n" if number == signal.SIGINT else "terminated\n")
+
+
+@pytest.mark.parametrize("number", SIGNALS)
+@pytest.mark.parametrize("context", [StopRequest, interrupting])
+def test_what_the_parent_ignores_stays_ignored(number, context):
+    """As with nohup, and with SIGINT for what a shell runs in the background."""
+    before = signal.signal(number, signal.SIG_IGN)
+    try:
+        with context() as stop:
+            send(number)
+            assert not stop
+        assert signal.getsignal(number) == signal.SIG_IGN
+    finally:
+        signal.signal(number, before)
+
+
+def test_contexts_nest():
+    """The loop's inside the command's: what comes after the loop interrupts again."""
+    with interrupting():
+        with StopRequest() as stop:
+            send(signal.SIGTERM)
+        assert stop
+        with pytest.raises(TerminationInterrupt):
+            send(signal.SIGTERM)
+
+
+@pytest.mark.parametrize("number", SIGNALS)
+def test_an_interrupt_waits_for_the_end_of_what_must_not_be_left_halfway(number):
+    done = []
+
+    def both():
+        with uninterrupted():
+            send(number)
+            with uninterrupted():
+                send(number)
+            done.append("inside, behind the inner end")
+
+    with interrupting():
+        with pytest.raises(KeyboardInterrupt) as caught:
+            both()
+        assert exit_status(caught.value) == STATUS[number]
+        with uninterrupted():
+            done.append("it was raised once")
+    assert len(done) == 2
+
+
+def test_an_error_that_an_interrupt_meets_gives_way_to_it():
+    def both():
+        with uninterrupted():
+            send(signal.SIGINT)
+            raise ValueError
+
+    with interrupting(), pytest.raises(KeyboardInterrupt):
+        both()
+
+
+def test_a_request_to_stop_is_taken_at_once_and_only_the_second_waits():
+    with StopRequest() as stop:
+        with uninterrupted():
+            send(signal.SIGINT)
+            assert stop
+        with pytest.raises(KeyboardInterrupt), uninterrupted():
+            send(signal.SIGINT)
+
+
+def test_another_thread_shelters_nobody():
+    """Else the main thread would be interrupted only when that thread is done, and in it."""
+    with interrupting(), uninterrupted_elsewhere(), pytest.raises(KeyboardInterrupt):
+        send(signal.SIGINT)
+
+
+@contextmanager
+def uninterrupted_elsewhere():
+    inside, leave = threading.Event(), threading.Event()
+
+    def work():
+        with uninterrupted():
+            inside.set()
+            leave.wait()
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    inside.wait()
+    try:
+        yield
+    finally:
+        leave.set()
+        thread.join()
+
+
+EARLY = """
+import os, signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler if sys.argv[1] == "heard" else signal.SIG_IGN)
+from minitf.system.signals import without_traceback
+without_traceback()
+os.kill(os.getpid(), signal.SIGINT)
+print("went on")
+"""
+
+
+def test_before_there_is_anything_to_tidy_up_an_interrupt_ends_the_process_without_words():
+    for what, status, said in (("heard", -signal.SIGINT, b""), ("ignored", 0, b"went on\n")):
+        done = subprocess.run([sys.executable, "-c", EARLY, what], capture_output=True, check=False)
+        assert (done.returncode, done.stdout, done.stderr) == (status, said, b"")
+
+
+@pytest.mark.parametrize("context", [StopRequest, interrupting])
+def test_outside_the_main_thread_nothing_is_touched(context):
+    """Only the main thread may install handlers; a library call elsewhere must still work."""
+    failures = []
+
+    def work():
+        try:
+            with context():
+                pass
+        except BaseException as error:
+            failures.append(error)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    assert failures == []
+
+
+def test_a_signal_in_the_midst_of_printing():
+    """Python's buffered files refuse to be entered again by a handler; this one writes past them."""
+    program = """
+import os, signal, sys, threading, time
+from minitf.system.signals import StopRequest
+with StopRequest() as stop:
+    def ask():
+        time.sleep(0.2)
+        os.kill(os.getpid(), signal.SIGTERM)
+    threading.Thread(target=ask, daemon=True).start()
+    while not stop:
+        print("x" * 10_000, file=sys.stderr, flush=True)
+"""
+    done = subprocess.run([sys.executable, "-c", program], stderr=subprocess.PIPE, check=False)
+    assert done.returncode == 0
+    assert b"SIGTERM: finishing this step" in done.stderr
+    assert b"Error" not in done.stderr
+
+
+@pytest.mark.parametrize("closing", ["2>&-", "2>/dev/full"])
+def test_without_anyone_to_tell(closing):
+    program = """
+import os, signal
+from minitf.system.signals import StopRequest
+with StopRequest() as stop:
+    os.kill(os.getpid(), signal.SIGTERM)
+raise SystemExit(stop.exit_status)
+"""
+    done = subprocess.run(["sh", "-c", f'"$0" -c "$1" {closing}', sys.executable, program], check=False)
+    assert done.returncode == 143

@@ -1,0 +1,74 @@
+"""What is due when: by updates, by epochs, by minutes, and after an interruption."""
+
+from dataclasses import replace
+
+import pytest
+
+from minitf.config import RunConfig
+from minitf.training.schedule import checkpoint_is_due, count_checkpoint, count_validation, validation_is_due
+from minitf.training.state import TrainState
+
+EPOCHS = [0, 0, 1, 1, 2, 4, 4, 5, 5, 6]  # epochs complete after step 1, 2, …; one update may end two of them
+
+
+def steps_due(config, is_due, count):
+    state, due = TrainState(), []
+    for step, epoch in enumerate(EPOCHS, start=1):
+        state.step, state.elapsed_s = step, 25.0 * step
+        if is_due(config, state, epoch):
+            due.append(step)
+            count(state, epoch)
+            assert not is_due(config, state, epoch)  # once a step
+    return due
+
+
+@pytest.mark.parametrize(
+    ("every", "unit", "expected"),
+    [
+        (3, "updates", [3, 6, 9]),
+        (1, "updates", [*range(1, 11)]),
+        (1, "epochs", [3, 5, 6, 8, 10]),
+        (2, "epochs", [5, 6, 10]),
+        (3, "epochs", [6, 10]),
+    ],
+)
+def test_validations(every, unit, expected):
+    config = replace(RunConfig(), valid_every=every, valid_every_unit=unit)
+    assert steps_due(config, validation_is_due, lambda *a: count_validation(*a, True, 1.0, None)) == expected
+
+
+@pytest.mark.parametrize(
+    ("every", "unit", "expected"),
+    [
+        (3, "updates", [3, 6, 9]),
+        (2, "epochs", [5, 6, 10]),
+        (1, "minutes", [3, 6, 9]),  # 25 s a step
+        (2, "minutes", [5, 10]),
+    ],
+)
+def test_checkpoints(every, unit, expected):
+    config = replace(RunConfig(), save_every=every, save_every_unit=unit)
+    assert steps_due(config, checkpoint_is_due, lambda *a: count_checkpoint(config, *a)) == expected
+
+
+@pytest.mark.parametrize("unit", ["updates", "epochs", "minutes"])
+def test_a_checkpoint_in_passing_moves_no_other(unit):
+    """Saved because the run stopped: the next one on schedule comes when it would have come."""
+    config = replace(RunConfig(), save_every=2, save_every_unit=unit)
+    state, on_schedule = TrainState(), []
+    for step, epoch in enumerate(EPOCHS, start=1):
+        state.step, state.elapsed_s = step, 25.0 * step
+        count_checkpoint(config, state, epoch)  # saved at every step
+        count_checkpoint(config, state, epoch)  # and again, once a validation has been made up for
+        if state.on_schedule:
+            on_schedule.append(step)
+    assert on_schedule == {"updates": [2, 4, 6, 8, 10], "epochs": [5, 6, 10], "minutes": [5, 10]}[unit]
+
+
+def test_what_the_best_validation_leaves():
+    state = TrainState(step=4)
+    count_validation(state, 1, True, 2.5, 30.0)
+    state.step = 8
+    count_validation(state, 2, False, 2.75, 20.0)
+    assert (state.best_loss, state.best_bleu, state.best_step, state.validations_since_best) == (2.5, 30.0, 4, 1)
+    assert (state.validated_step, state.validated_epoch) == (8, 2)

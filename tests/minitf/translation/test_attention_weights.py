@@ -1,0 +1,177 @@
+"""What the heads look at: compared with the weights inside the fused op, with equation 1, and with the search."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from autograd.engine import Watcher, watch
+from autograd.ops.attention import ScaledDotProductAttention
+from minitf.config import PRESETS
+from minitf.config.special_tokens import BOS, EOS, PAD
+from minitf.decoding.search import BeamSearchConfig, beam_search
+from minitf.errors import UserError
+from minitf.model.transformer import Transformer
+from minitf.translation.attention_weights import AttentionWeights, attention_weights, log_probabilities, recorded
+from minitf.translation.translator import Translator
+
+LAYERS, HEADS = 3, 2
+SOURCE = np.array([[7, 8, 9, 10, EOS], [11, 12, EOS, PAD, PAD]])
+TARGET = np.array([[BOS, 5, 6, 7], [BOS, 9, PAD, PAD]])
+
+
+@pytest.fixture(scope="module")
+def model():
+    config = replace(PRESETS["tiny"].model, layers=LAYERS, d_model=16, d_ff=32, heads=HEADS, dropout=0.5, vocab_size=20)
+    return Transformer(config, seed=3, dtype=np.float64)
+
+
+@pytest.fixture(scope="module")
+def weights(model) -> AttentionWeights:
+    return attention_weights(model, SOURCE, TARGET)
+
+
+@pytest.fixture(scope="module")
+def translator(tiny_run):
+    return Translator.load(tiny_run, dtype="float64", warn=lambda message: None)
+
+
+def test_shapes(weights):
+    b, s, t = 2, 5, 4
+    assert weights.encoder.shape == (b, LAYERS, HEADS, s, s)
+    assert weights.decoder.shape == (b, LAYERS, HEADS, t, t)
+    assert weights.cross.shape == (b, LAYERS, HEADS, t, s)
+    assert weights.logits.shape == (b, t, 20)
+
+
+def test_rows_are_distributions(weights):
+    for each in (weights.encoder, weights.decoder, weights.cross):
+        assert (each >= 0).all()
+        np.testing.assert_allclose(each.sum(-1), 1, rtol=0, atol=1e-14)
+
+
+def test_nobody_looks_at_padding_or_ahead(weights):
+    assert (weights.encoder[1, ..., 3:] == 0).all()
+    assert (weights.cross[1, ..., 3:] == 0).all()
+    ahead = ~np.tri(4, dtype=bool)
+    assert (weights.decoder[..., ahead] == 0).all()
+    assert (weights.decoder[..., ~ahead] > 0).all()
+
+
+class Inside(Watcher):
+    """The weights that the fused op computed for its own use."""
+
+    def __init__(self):
+        self.found = []
+
+    def after_forward(self, op, outputs):
+        if isinstance(op, ScaledDotProductAttention):
+            self.found.append(op.saved_arrays[-1].copy())
+
+
+def test_they_are_the_ones_the_model_computes_with(model, weights):
+    model.eval()
+    with watch(Inside()) as inside:
+        logits = model(SOURCE, TARGET)
+    model.train()
+    encoder, decoder = inside.found[:LAYERS], inside.found[LAYERS:]
+    np.testing.assert_allclose(weights.encoder, np.stack(encoder, 1), rtol=1e-12)
+    np.testing.assert_allclose(weights.decoder, np.stack(decoder[::2], 1), rtol=1e-12)
+    np.testing.assert_allclose(weights.cross, np.stack(decoder[1::2], 1), rtol=1e-12)
+    assert np.array_equal(weights.logits, logits.numpy())
+
+
+def test_equation_1_in_the_first_layer(model, weights):
+    attention = model.encoder.layers[0].self_attention
+    x = model.source_positions(model.source_embedding(SOURCE)).numpy()[0]  # [S, D]
+    width = 16 // HEADS
+    for head in range(HEADS):
+        columns = slice(head * width, (head + 1) * width)
+        q = (x @ attention.query.weight.numpy().T + attention.query.bias.numpy())[:, columns]
+        k = (x @ attention.key.weight.numpy().T + attention.key.bias.numpy())[:, columns]
+        scores = np.exp(q @ k.T / np.sqrt(width))
+        np.testing.assert_allclose(weights.encoder[0, 0, head], scores / scores.sum(1, keepdims=True), rtol=1e-12)
+
+
+def test_a_sentence_alone_equals_the_same_sentence_in_a_batch(model, weights):
+    alone = attention_weights(model, SOURCE[1:, :3], TARGET[1:, :2])
+    np.testing.assert_allclose(alone.encoder[0], weights.encoder[1, ..., :3, :3], rtol=1e-12)
+    np.testing.assert_allclose(alone.decoder[0], weights.decoder[1, ..., :2, :2], rtol=1e-12)
+    np.testing.assert_allclose(alone.cross[0], weights.cross[1, ..., :2, :3], rtol=1e-12)
+
+
+def test_nothing_is_left_behind(model):
+    before = {name: vars(module).keys() for name, module in enumerate(model.decoder.layers)}
+    assert model.training
+    attention_weights(model, SOURCE, TARGET)
+    with pytest.raises(IndexError):
+        attention_weights(model, SOURCE, TARGET + 1000)
+    assert model.training
+    for layer in (*model.encoder.layers, *model.decoder.layers):
+        assert layer.self_attention.record is None
+        assert "record" not in vars(layer.self_attention)
+    assert before == {name: vars(module).keys() for name, module in enumerate(model.decoder.layers)}
+
+
+def test_other_calls_of_other_modules_are_not_recorded(model):
+    with recorded([model.decoder.layers[1].cross_attention]) as seen:
+        model(SOURCE, TARGET)
+        model(SOURCE[:1], TARGET[:1])
+    assert [each.shape for each in seen] == [(2, HEADS, 4, 5), (1, HEADS, 4, 5)]
+    assert not any(each.requires_grad for each in seen)
+
+
+def test_log_probabilities_by_hand():
+    logits = np.log(np.array([[1, 2, 5], [4000, 1, 4]], np.float32)) + np.float32(500)
+    np.testing.assert_allclose(log_probabilities(logits, np.array([2, 1])), np.log([5 / 8, 1 / 4005]), rtol=1e-4)
+
+
+# ---- One sentence ------------------------------------------------------------------------------------------------
+
+
+def test_the_labels_are_the_pieces_read_and_written(translator):
+    source = "the cat sat on the mat."
+    look = translator.attention(source, max_extra_length=5)
+    (ids,) = translator.vocabulary.encode([source])
+    search = BeamSearchConfig(beam=4, max_extra_length=5)
+    ((best,),) = beam_search(translator.model, np.array([[*ids, EOS]]), search)
+    emitted = [*best.tokens, EOS] if best.finished else [*best.tokens]
+    assert look.source == (*translator.vocabulary.pieces(ids), "</s>")
+    assert look.target_out == tuple(translator.vocabulary.pieces(emitted))
+    assert look.target_in == ("<s>", *look.target_out[:-1])
+    assert look.source_text == source
+    assert look.target_text == translator.translate([source], max_extra_length=5)[0]
+    assert look.log_probabilities.sum() == pytest.approx(best.log_probability, rel=1e-9)
+    s, t = len(look.source), len(look.target_out)
+    assert (look.layers, look.heads) == (2, 2)
+    assert look.encoder.shape == (2, 2, s, s)
+    assert look.decoder.shape == (2, 2, t, t)
+    assert look.cross.shape == (2, 2, t, s)
+
+
+def test_a_given_target_is_written_whatever_the_model_thinks(translator):
+    look = translator.attention("the cat", "die Katze")
+    (ids,) = translator.vocabulary.encode(["die Katze"])
+    assert look.target_out == (*translator.vocabulary.pieces(ids), "</s>")
+    assert look.target_text == "die Katze"
+    assert translator.attention("the cat", "").target_out == ("</s>",)
+    # the weights before a position do not depend on what is written there
+    other = translator.attention("the cat", "die Katze sang")
+    np.testing.assert_allclose(other.cross[:, :, : len(ids)], look.cross[:, :, : len(ids)], rtol=1e-9)
+
+
+def test_a_float32_model_gives_rows_that_sum_to_one_in_float32(tiny_run):
+    look = Translator.load(tiny_run, warn=lambda message: None).attention("the cat", "die Katze")
+    for each in (look.encoder, look.decoder, look.cross):
+        assert each.dtype == np.float32
+        np.testing.assert_allclose(each.sum(-1, dtype=np.float64), 1, rtol=0, atol=1e-6)
+
+
+def test_what_has_no_attention_is_refused(translator, tiny_vocabulary):
+    with pytest.raises(UserError, match="source is blank"):
+        translator.attention(" \t")
+    short = Translator(translator.model, translator.vocabulary, max_source_length=3)
+    with pytest.raises(UserError, match="more than the 3 the model knows, and is translated in pieces"):
+        short.attention("the cat sat on the mat")
+    with pytest.raises(UserError, match="type object has no attention"):
+        Translator(object(), tiny_vocabulary).attention("the cat", "die Katze")

@@ -1,0 +1,636 @@
+"""Lines in, lines out: with a model that copies its source, and with the Transformer of a tiny run."""
+
+import itertools
+import os
+import re
+import shutil
+import threading
+import time
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+import minitf.translation.translator
+from autograd.backend import CPU
+from minitf.config import PRESETS
+from minitf.config.special_tokens import BOS, EOS, PAD
+from minitf.data.pieces import split_long
+from minitf.data.text import read_lines
+from minitf.data.vocabulary import normalise
+from minitf.decoding.batched import batches_by_length
+from minitf.decoding.search import BeamSearchConfig, beam_search, greedy_search
+from minitf.errors import UserError
+from minitf.model.transformer import Transformer
+from minitf.storage.checkpoint import CheckpointStore
+from minitf.storage.config_file import save_config
+from minitf.storage.run_directory import RunDirectory
+from minitf.training.best import validation_bleu
+from minitf.translation.translation import Alignment, Translation, joined
+from minitf.translation.translator import Translator
+
+LINES = ["the cat", "", "ein Haus, ein Baum und ein Garten", "  \t ", "a tree!", "der Vogel sang", " two  houses\u00a0"]
+
+
+class CopyModel:
+    """Says its source again with near certainty; `says` replaces a source sentence's tokens."""
+
+    def __init__(self, vocabulary_size, says=None):
+        self.vocabulary_size = vocabulary_size
+        self.says = says
+        self.batches = []
+
+    def start_decoding(self, source):
+        self.batches.append(source)
+        return CopyState(np.pad(source, ((0, 0), (0, 300)), constant_values=EOS))
+
+    def decode_step(self, tokens, state):
+        logits = np.zeros((len(state.source), self.vocabulary_size), dtype=np.float32)
+        logits[:, EOS] = -5
+        if self.says is None:
+            expected = state.source[:, state.position]
+        else:
+            expected = np.full(len(logits), (self.says + [EOS] * 400)[state.position])
+        logits[np.arange(len(logits)), expected] = 30
+        state.position += 1
+        return logits
+
+
+class CopyState:
+    def __init__(self, source):
+        self.source = source
+        self.position = 0
+
+    def reorder(self, rows):
+        self.source = self.source[rows]
+
+
+@pytest.fixture
+def warnings_heard():
+    return []
+
+
+@pytest.fixture
+def copier(tiny_vocabulary, warnings_heard):
+    return Translator(CopyModel(len(tiny_vocabulary)), tiny_vocabulary, warn=warnings_heard.append)
+
+
+# ---- Lines -------------------------------------------------------------------------------------------------------
+
+
+def test_one_line_out_for_each_line_in_and_in_order(copier):
+    rng = np.random.default_rng(0)
+    words = ["the", "cat", "sat", "on", "a", "mat", "ein", "Haus", "über", "Bäume", "日本", "🙂", "</s>", "<unk>", "x"]
+    lines = [" ".join(rng.choice(words, size=rng.integers(0, 12))) for _ in range(300)] + LINES
+    for beam in 1, 4:
+        assert copier.translate(lines, beam=beam) == [normalise(line) for line in lines]
+
+
+def test_blank_lines_stay_blank_and_never_reach_the_model(copier):
+    assert copier.translate(["", " ", "\t\u00a0", "\n"]) == ["", "", "", ""]
+    assert copier.translate([]) == []
+    assert copier.model.batches == []
+    assert copier.translate_nbest([""]) == [[Translation("", 0.0, 0.0, True)]]
+
+
+def test_line_ends_in_a_line_or_from_the_model_never_reach_the_output(tiny_vocabulary):
+    by_piece = {piece: index for index, piece in enumerate(tiny_vocabulary.pieces(range(len(tiny_vocabulary))))}
+    says = [by_piece[piece] for piece in ("▁", "a", "<0x0A>", "b", "<0x0D>", "<0xE2>", "<0x80>", "<0xA8>", "c")]
+    translator = Translator(CopyModel(len(tiny_vocabulary), says), tiny_vocabulary)
+    assert translator.translate(["the cat", "a\ntree\r\n"]) == ["a b c", "a b c"]
+
+
+def test_a_single_string_is_refused(copier):
+    for method in copier.translate, copier.translate_nbest, copier.translate_stream:
+        with pytest.raises(TypeError, match="letter by letter"):
+            list(method("the cat"))
+
+
+# ---- Batches -----------------------------------------------------------------------------------------------------
+
+
+def test_batches_keep_to_their_budgets_and_hold_every_sentence_once():
+    rng = np.random.default_rng(1)
+    for _ in range(100):
+        lengths = rng.integers(1, 60, size=rng.integers(0, 80)).tolist()
+        max_tokens, max_sentences = int(rng.integers(1, 300)), int(rng.integers(1, 20))
+        batches = list(batches_by_length(lengths, max_tokens, max_sentences))
+        assert sorted(itertools.chain.from_iterable(batches)) == list(range(len(lengths)))
+        for batch, following in itertools.pairwise([*batches, None]):
+            longest = max(lengths[i] for i in batch)
+            assert len(batch) == 1 or longest * len(batch) <= max_tokens
+            assert len(batch) <= max_sentences
+            if following:  # none is smaller than it must be
+                assert len(batch) == max_sentences or longest * (len(batch) + 1) > max_tokens
+                assert min(lengths[i] for i in batch) >= max(lengths[i] for i in following)
+
+
+def test_the_model_sees_batches_within_the_budget_of_tokens_and_of_rows(copier, monkeypatch):
+    lines = ["the cat sat on the mat"] * 40 + ["a tree"] * 40
+    copier.translate(lines, max_tokens_per_batch=100)
+    assert len(copier.model.batches) > 5
+    assert all(source.size <= 100 for source in copier.model.batches)
+    assert all((source[:, -1] != PAD).any() for source in copier.model.batches)
+    copier.model.batches.clear()
+    monkeypatch.setattr(minitf.translation.translator, "MAX_ROWS_PER_BATCH", 12)
+    copier.translate(lines, beam=4)
+    assert all(len(source) <= 3 for source in copier.model.batches)
+    with pytest.raises(UserError, match="max_tokens_per_batch=0"):
+        copier.translate(lines, max_tokens_per_batch=0)
+
+
+def test_every_source_sentence_ends_with_the_end_token(copier):
+    copier.translate(LINES)
+    for source in copier.model.batches:
+        for row in source:
+            assert row[row != PAD][-1] == EOS
+            assert (row == EOS).sum() == 1
+
+
+def test_progress_adds_up_to_the_lines(copier):
+    done = []
+    lines = [*LINES * 10, "the cat and " * 400]
+    copier.translate(lines, max_tokens_per_batch=64, progress=done.append)
+    assert sum(done) == len(lines)
+    assert len(done) > 5
+
+
+# ---- Long lines --------------------------------------------------------------------------------------------------
+
+
+def test_a_long_line_is_translated_in_pieces_and_said_so(tiny_vocabulary, warnings_heard):
+    translator = Translator(
+        CopyModel(len(tiny_vocabulary)), tiny_vocabulary, max_source_length=20, warn=warnings_heard.append
+    )
+    line = "the cat sat on the mat. " * 10
+    assert translator.translate(["a tree", line, ""]) == ["a tree", line.strip(), ""]
+    assert max(source.shape[1] for source in translator.model.batches) <= 21
+    (message,) = warnings_heard
+    assert re.fullmatch(r"line 2 has \d+ subwords, more than the 20 .* translated in \d+ pieces", message)
+
+
+def test_a_line_at_the_limit_is_not_cut(tiny_vocabulary, warnings_heard):
+    (ids,) = tiny_vocabulary.encode(["the cat sat on the mat"])
+    for limit, pieces in [(len(ids), 1), (len(ids) - 1, 2)]:
+        model = CopyModel(len(tiny_vocabulary))
+        translator = Translator(model, tiny_vocabulary, max_source_length=limit, warn=warnings_heard.append)
+        assert translator.translate(["the cat sat on the mat"]) == ["the cat sat on the mat"]
+        assert sum(map(len, model.batches)) == pieces
+        assert len(warnings_heard) == pieces - 1
+
+
+def cut(texts, limit):
+    return ["".join(texts[i] for i in piece) for piece in split_long(list(range(len(texts))), texts, limit)]
+
+
+def test_long_lines_are_cut_at_sentences_then_clauses_then_words_then_characters():
+    assert cut(["▁one", ".", "▁two", "▁three", "▁four", ",", "▁five", "▁six"], 4) == [
+        "▁one.▁two▁three",  # a full stop in the first half leaves too short a piece
+        "▁four,▁five▁six",
+    ]
+    assert cut(["▁one", "▁two", "▁three", ".", "▁four", ",", "▁five", "▁six"], 6)[0] == "▁one▁two▁three."
+    assert cut(["▁one", "▁two", "▁three", "▁four", ",", "▁five", "▁six"], 6)[0] == "▁one▁two▁three▁four,"
+    assert cut(["▁one", "▁two", ".”", "▁three", "▁four"], 4)[0] == "▁one▁two.”"
+    assert cut(["▁1", "▁2", "▁3", ".", "5", "▁4"], 5)[0] == "▁1▁2▁3.5"
+    assert cut(["▁", "a", "b", "c", "d", "▁e"], 4) == ["▁abc", "d▁e"]
+    assert cut(["猫", "は", "。", "犬", "も"], 4)[0] == "猫は。"
+    assert cut(["▁a", "<0xE2>", "<0x80>", "<0xA8>", "<0xC3>", "<0xA4>"], 5)[0] == "▁a<0xE2><0x80><0xA8>"
+
+
+def test_pieces_of_a_long_line_are_within_the_limit_and_lose_nothing(tiny_vocabulary):
+    rng = np.random.default_rng(2)
+    for _ in range(100):
+        line = "".join(rng.choice(list("ab .,!é猫🙂"), size=rng.integers(1, 200)))
+        (ids,) = tiny_vocabulary.encode([line])
+        limit = int(rng.integers(1, 30))
+        pieces = split_long(ids, tiny_vocabulary.pieces(ids), limit)
+        assert list(itertools.chain.from_iterable(pieces)) == ids
+        assert all(len(piece) <= limit for piece in pieces)
+        assert all(len(piece) > limit // 2 for piece in pieces[:-1])
+
+
+def test_n_best_of_a_long_line_are_the_best_choices_over_all_pieces():
+    rng = np.random.default_rng(3)
+    pieces = [
+        sorted((Translation(f"{k}{i}", -rng.random(), -rng.random(), i < 2) for i in range(4)), key=lambda t: -t.score)
+        for k in "abc"
+    ]
+    choices = sorted(itertools.product(*pieces), key=lambda choice: -sum(t.score for t in choice))[:4]
+    found = joined(pieces, 4)
+    assert [translation.text for translation in found] == [" ".join(t.text for t in choice) for choice in choices]
+    for translation, choice in zip(found, choices, strict=True):
+        assert translation.score == pytest.approx(sum(t.score for t in choice))
+        assert translation.log_probability == pytest.approx(sum(t.log_probability for t in choice))
+        assert translation.finished == all(t.finished for t in choice)
+
+
+# ---- Streams -----------------------------------------------------------------------------------------------------
+
+
+def test_a_stream_is_read_no_further_than_it_must_be(copier, monkeypatch):
+    monkeypatch.setattr(minitf.translation.translator, "LINES_AT_A_TIME", 3)
+    read = []
+
+    def lines():
+        for number in range(8):
+            read.append(number)
+            yield f"cat {number}"
+
+    stream = copier.translate_stream(lines())
+    assert read == []
+    assert next(stream) == "cat 0"
+    assert read == [0, 1, 2]
+    assert list(stream) == [f"cat {number}" for number in range(1, 8)]
+
+
+def test_a_stream_of_long_lines_is_read_in_smaller_chunks(copier, monkeypatch):
+    monkeypatch.setattr(minitf.translation.translator, "CHARACTERS_AT_A_TIME", 10)
+    lines = iter(["the cat", "the dog", "the bird", "a"])
+    stream = copier.translate_stream(lines)
+    assert next(stream) == "the cat"
+    assert list(lines) == ["the bird", "a"]
+
+
+def test_lines_before_a_wait_are_answered_first(copier):
+    lines = iter(["the cat", "the dog", "the bird"])
+    stream = copier.translate_stream(lines, must_wait=iter([False, True, True]).__next__)
+    assert next(stream) == "the cat"
+    assert next(stream) == "the dog"
+    assert list(lines) == ["the bird"]
+
+
+def test_lines_before_one_that_cannot_be_read_are_answered(copier):
+    def lines():
+        yield "the cat"
+        raise UserError("line 2 is not UTF-8")
+
+    stream = copier.translate_stream(lines())
+    assert next(stream) == "the cat"
+    with pytest.raises(UserError, match="line 2"):
+        next(stream)
+
+
+def test_warnings_number_the_lines_of_the_whole_stream(tiny_vocabulary, warnings_heard, monkeypatch):
+    monkeypatch.setattr(minitf.translation.translator, "LINES_AT_A_TIME", 2)
+    translator = Translator(
+        CopyModel(len(tiny_vocabulary)), tiny_vocabulary, max_source_length=8, warn=warnings_heard.append
+    )
+    list(translator.translate_stream(["the", "cat", "sat", "the cat sat on the mat and on the tree"]))
+    assert [message.split(" has ")[0] for message in warnings_heard] == ["line 4"]
+
+
+# ---- Warnings ----------------------------------------------------------------------------------------------------
+
+
+def test_cut_translations_are_told_in_one_warning(tiny_vocabulary, warnings_heard):
+    says = tiny_vocabulary.encode(["the cat " * 100])[0]
+    translator = Translator(CopyModel(len(tiny_vocabulary), says), tiny_vocabulary, warn=warnings_heard.append)
+    translator.translate(["", "the", "cat"], max_extra_length=5)
+    assert len(warnings_heard) == 1
+    assert "2 lines, the first is line 2" in warnings_heard[0]
+    (untold,) = translator.translate_nbest(["the"], max_extra_length=5, n_best=1)
+    assert not untold[0].finished
+    assert warnings_heard[1].endswith(": line 1")
+
+
+def test_without_a_listener_warnings_are_pythons(tiny_vocabulary):
+    translator = Translator(CopyModel(len(tiny_vocabulary)), tiny_vocabulary, max_source_length=4)
+    with pytest.warns(UserWarning, match="line 1 has .* subwords"):
+        translator.translate(["the cat sat on the mat"])
+
+
+# ---- Search settings ---------------------------------------------------------------------------------------------
+
+
+def test_settings_reach_the_search(copier, monkeypatch):
+    seen = []
+    real = minitf.translation.translator.beam_search
+
+    def spy(model, source, search, prefixes):
+        seen.append(search)
+        return real(model, source, search, prefixes)
+
+    monkeypatch.setattr(minitf.translation.translator, "beam_search", spy)
+    copier.translate(["a"])
+    copier.translate(["a"], beam=2, alpha=0.0, max_extra_length=7)
+    copier.translate_nbest(["a"], beam=3)
+    copier.translate_nbest(["a"], n_best=2)
+    list(copier.translate_stream(["a"], beam=5, alpha=1.0, max_extra_length=9))
+    default = BeamSearchConfig()
+    assert seen == [
+        default,
+        replace(default, beam=2, alpha=0.0, max_extra_length=7),
+        replace(default, beam=3, n_best=3),
+        replace(default, n_best=2),
+        replace(default, beam=5, alpha=1.0, max_extra_length=9),
+    ]
+    with pytest.raises(UserError, match="beam=0"):
+        copier.translate(["a"], beam=0)
+    with pytest.raises(UserError, match="n_best=5"):
+        copier.translate_nbest(["a"], n_best=5)
+
+
+# ---- The Transformer of a run ------------------------------------------------------------------------------------
+
+ENGLISH = ["the cat sat on the mat.", "", "a tree", "two houses and three gardens?", "the dog", "a bird!", "a"]
+
+
+def load(run, **options):
+    """Random weights seldom end a sentence: short limits, and no warnings about it."""
+    translator = Translator.load(run, warn=lambda message: None, **options)
+    translator.search = replace(translator.search, max_extra_length=6)
+    return translator
+
+
+def test_a_line_alone_is_translated_as_among_others(tiny_run):
+    translator = load(tiny_run, dtype="float64")
+    together = translator.translate(ENGLISH)
+    assert len(set(together)) > 3
+    assert together == [translator.translate([line])[0] for line in ENGLISH]
+    assert together == translator.translate(ENGLISH[::-1])[::-1]
+    assert together == list(translator.translate_stream(iter(ENGLISH), max_tokens_per_batch=8))
+
+
+@pytest.mark.parametrize("search", [beam_search, lambda *given: [[found] for found in greedy_search(*given)]])
+def test_hypotheses_have_the_probability_that_the_whole_model_gives_them(tiny_run, tiny_vocabulary, search):
+    """Step by step with caches, beams that move and sentences that leave: as in one forward pass over the output."""
+    model = load(tiny_run, dtype="float64").model
+    ids = [[*sentence, EOS] for sentence in tiny_vocabulary.encode(["the cat", "a tree and a house", "der Hund sang"])]
+    source = np.array([sentence + [PAD] * (max(map(len, ids)) - len(sentence)) for sentence in ids])
+    for (best, *_), sentence in zip(search(model, source, BeamSearchConfig(max_extra_length=9)), ids, strict=True):
+        output = [*best.tokens, EOS] if best.finished else list(best.tokens)
+        logits = model(np.array([sentence]), np.array([[BOS, *output[:-1]]])).data[0]  # [T, V]
+        log_probabilities = logits - np.log(np.exp(logits).sum(axis=1, keepdims=True))
+        expected = log_probabilities[np.arange(len(output)), output].sum()
+        assert best.log_probability == pytest.approx(expected, rel=1e-10)
+
+
+def test_the_first_of_the_n_best_is_the_translation(tiny_run):
+    translator = load(tiny_run)
+    lists = translator.translate_nbest(ENGLISH, n_best=3)
+    assert [found[0].text for found in lists] == translator.translate(ENGLISH)
+    for found in lists:
+        scores = [translation.score for translation in found]
+        assert scores == sorted(scores, reverse=True)
+    assert max(map(len, lists)) == 3
+
+
+def test_threads_may_share_a_translator(tiny_run):
+    translator = load(tiny_run)
+    expected = load(tiny_run).translate(ENGLISH)
+    results = {}
+
+    def work(name):
+        results[name] = [translator.translate(ENGLISH, max_tokens_per_batch=10 + name) for _ in range(3)]
+
+    threads = [threading.Thread(target=work, args=(name,)) for name in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert all(result == expected for name in range(4) for result in results[name])
+
+
+def test_the_model_serves_one_thread_at_a_time(tiny_vocabulary):
+    class Model(CopyModel):
+        inside = 0
+        met = False
+
+        def decode_step(self, tokens, state):
+            Model.inside += 1
+            time.sleep(0.01)
+            Model.met |= Model.inside > 1
+            Model.inside -= 1
+            return super().decode_step(tokens, state)
+
+    translator = Translator(Model(len(tiny_vocabulary)), tiny_vocabulary)
+    threads = [threading.Thread(target=translator.translate, args=(["the cat"],)) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not Model.met
+
+
+def weights_of(run, step):
+    return CheckpointStore(RunDirectory.open(run).checkpoints_path).load(step, "model.")[0]
+
+
+def loaded_weights(translator):
+    return {name: parameter.data for name, parameter in translator.model.named_parameters().items()}
+
+
+def test_the_last_checkpoints_are_averaged_as_many_as_the_run_says(make_run):
+    run = make_run(steps=(1, 2, 3), average_checkpoints=2)
+    second, third = weights_of(run, 2), weights_of(run, 3)
+    for name, weight in loaded_weights(load(run)).items():
+        mean = ((second[name].astype(np.float64) + third[name]) / 2).astype(np.float32)
+        np.testing.assert_array_equal(weight, mean)
+    for options in {"average": 1}, {"checkpoint": 3}:
+        for name, weight in loaded_weights(load(run, **options)).items():
+            np.testing.assert_array_equal(weight, third[name])
+    for name, weight in loaded_weights(load(run, checkpoint=2)).items():
+        np.testing.assert_array_equal(weight, second[name])
+
+
+def test_fewer_checkpoints_than_asked_for_are_averaged_and_said_so(make_run, warnings_heard):
+    run = make_run(steps=(1, 2), average_checkpoints=5)
+    by_default = Translator.load(run, warn=warnings_heard.append)
+    assert warnings_heard == []
+    asked = Translator.load(run, average=4, warn=warnings_heard.append)
+    assert "has 2 checkpoints, not 4" in warnings_heard[0]
+    for name, weight in loaded_weights(asked).items():
+        np.testing.assert_array_equal(weight, loaded_weights(by_default)[name])
+
+
+def test_the_model_computes_in_the_numbers_asked_for_and_without_dropout(tiny_run):
+    assert {weight.dtype for weight in loaded_weights(load(tiny_run)).values()} == {np.dtype(np.float32)}
+    translator = load(tiny_run, dtype="float64")
+    assert {weight.dtype for weight in loaded_weights(translator).values()} == {np.dtype(np.float64)}
+    assert not translator.model.training
+    assert isinstance(translator.model, Transformer)
+
+
+def test_settings_come_from_the_run(make_run):
+    run = make_run(beam=3, alpha=0.8, max_extra_length=11, max_length=40)
+    translator = Translator.load(run)
+    assert translator.search == BeamSearchConfig(beam=3, alpha=0.8, max_extra_length=11)
+    assert translator.max_source_length == 39
+
+
+def test_learned_positions_limit_source_and_target(make_run):
+    small = replace(PRESETS["tiny"].model, layers=1, d_model=16, d_ff=32, heads=2)
+    run = make_run(model=replace(small, positions="learned", max_positions=12), max_length=12)
+    heard = []
+    translator = Translator.load(run, warn=heard.append)
+    lines = ["the cat sat on the mat and in the garden", "the cat"]
+    found = translator.translate_nbest(lines, beam=2)
+    assert all(len(translations) >= 1 for translations in found)
+    assert any("line 1 has" in message for message in heard)
+
+
+def test_runs_that_cannot_be_used_are_told_apart(make_run, tmp_path, tiny_vocabulary):
+    with pytest.raises(UserError, match="is no folder"):
+        Translator.load(tmp_path / "nowhere")
+    with pytest.raises(UserError, match="holds no run"):
+        Translator.load(tmp_path)
+    with pytest.raises(UserError, match="no checkpoint yet"):
+        Translator.load(make_run(steps=()))
+    run = make_run(steps=(1, 2))
+    with pytest.raises(UserError, match="no checkpoint of step 7; there are: 1, 2"):
+        Translator.load(run, checkpoint=7)
+    with pytest.raises(UserError, match="average=2 and checkpoint=1 exclude each other"):
+        Translator.load(run, average=2, checkpoint=1)
+    with pytest.raises(UserError, match="average=0"):
+        Translator.load(run, average=0)
+
+
+def test_parts_of_a_run_that_do_not_belong_together_are_refused(make_run, tmp_path, tiny_vocabulary):
+    model = replace(PRESETS["tiny"].model, layers=2, d_model=16, d_ff=32, heads=2)
+    run = make_run(model=replace(model, vocab_size=len(tiny_vocabulary)))
+    Translator.load(run)
+    smaller = tiny_vocabulary.train(["the cat sat on the mat"], 290, tmp_path / "smaller.model")
+    smaller.save(RunDirectory.open(run).vocabulary_path)
+    with pytest.raises(UserError, match=f"model has {len(tiny_vocabulary)} tokens, but its vocabulary 290"):
+        Translator.load(run)
+
+    run = make_run(model=model)
+    smaller.save(RunDirectory.open(run).vocabulary_path)
+    with pytest.raises(UserError, match=r"step-00000003\.safetensors does not fit the run's configuration"):
+        Translator.load(run)
+
+
+def test_a_limit_of_no_subword_is_refused(tiny_vocabulary):
+    with pytest.raises(UserError, match="max_source_length=0"):
+        Translator(CopyModel(len(tiny_vocabulary)), tiny_vocabulary, max_source_length=0)
+
+
+# ---- Scores and alignments ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("dtype", "tolerance"), [("float32", 1e-6), ("float64", 1e-9)])
+def test_scoring_gives_what_the_search_gave(tiny_run, dtype, tolerance):
+    translator = load(tiny_run, dtype=dtype)
+    for line, found in zip(ENGLISH, translator.translate_nbest(ENGLISH, n_best=2, min_length=3), strict=True):
+        for each in found:
+            if not each.finished or not each.parts:
+                continue
+            (again,) = translator.score([(line, each.parts[0][1])])
+            assert again.text == each.text
+            assert again.log_probability == pytest.approx(each.log_probability, rel=tolerance)
+            assert again.score == pytest.approx(each.score, rel=tolerance)
+            assert sum(again.token_log_probabilities) == pytest.approx(again.log_probability, rel=1e-12)
+
+
+def test_scores_of_blank_lines_and_of_streams(tiny_run):
+    translator = load(tiny_run)
+    pairs = [("", ""), ("the cat", ""), ("", "die Katze"), ("a tree", "ein Baum")]
+    scored = translator.score(pairs)
+    assert scored[0] == Translation("", 0.0, 0.0, True, (), ())
+    assert all(each.log_probability < 0 for each in scored[1:])
+    streamed = list(translator.score_stream([source for source, _ in pairs], (target for _, target in pairs)))
+    assert streamed == [[each] for each in scored]
+    with pytest.raises(UserError, match="line 2 has no translation"):
+        list(translator.score_stream(["a", "b"], ["c"]))
+    with pytest.raises(UserError, match="more translations to score than the 1 lines"):
+        list(translator.score_stream(["a"], ["c", "d"]))
+
+
+def test_alignments_name_words_by_their_subwords():
+    found = Alignment(("▁the", "▁ca", "t"), ("▁Ka", "tze"), np.array([[0.1, 0.2, 0.6], [0.5, 0.4, 0.0]]))
+    assert found.links() == [(2, 0), (0, 1)]
+    assert found.word_links() == [(0, 0), (1, 0)]
+
+
+def test_an_alignment_of_a_line_in_pieces_stays_within_the_pieces(tiny_run):
+    translator = load(tiny_run)
+    translator.max_source_length = 12
+    ((best,),) = translator.translate_nbest(["the cat sat on the mat. the dog did not. a tree"], n_best=1)
+    assert len(best.parts) > 1
+    (found,) = translator.align([best])
+    assert found.weights.shape == (len(found.target), len(found.source))
+    s = t = 0
+    for source, target in best.parts:
+        inside = found.weights[t : t + len(target), s : s + len(source)]
+        assert inside.sum() == pytest.approx(found.weights[t : t + len(target)].sum())
+        assert (inside.sum(axis=1) <= 1 + 1e-6).all()
+        s, t = s + len(source), t + len(target)
+
+
+def test_an_unknown_setting_is_refused(copier):
+    with pytest.raises(TypeError, match="bean is no setting; choose among beam"):
+        copier.translate(["a"], bean=3)
+
+
+@pytest.mark.parametrize("same_bits", [False, True])
+def test_batches_on_several_threads_give_the_same_lines(tiny_run, monkeypatch, same_bits):
+    lines = ENGLISH * 8
+    expected = load(tiny_run, same_bits=same_bits).translate_nbest(lines, n_best=2)
+    monkeypatch.setattr(CPU, "threads", 3)
+    found = load(tiny_run, same_bits=same_bits).translate_nbest(lines, n_best=2, max_sentences_per_batch=5)
+    assert [[each.text for each in some] for some in found] == [[each.text for each in some] for some in expected]
+    if same_bits:
+        assert found == expected
+
+
+def test_an_error_in_one_thread_stops_the_others(tiny_run, monkeypatch):
+    monkeypatch.setattr(CPU, "threads", 2)
+    translator = load(tiny_run)
+
+    def fail(lines):
+        raise UserError("enough")
+
+    with pytest.raises(UserError, match="enough"):
+        translator.translate(ENGLISH * 30, max_sentences_per_batch=2, progress=lambda n: fail(n) if n > 1 else None)
+    assert translator.translate(["a tree"]) == load(tiny_run).translate(["a tree"])
+
+
+REAL = [os.environ.get("MINITF_RUN"), os.environ.get("MINITF_DATA")]
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(None in REAL, reason="needs a trained run in MINITF_RUN and real sentences in MINITF_DATA")
+@pytest.mark.parametrize("same_bits", [False, True])
+def test_2000_real_sentences_alone_in_batches_of_7_and_256_and_shuffled(same_bits):
+    text = Path(REAL[1]) / "multi30k" / "raw"
+    if not text.is_dir():
+        pytest.skip(f"{text} is not there")
+    lines = [*read_lines(text / "test_2016_flickr.en"), *read_lines(text / "val.en")][:2000]
+    assert len(lines) == 2000
+    translator = Translator.load(REAL[0], same_bits=same_bits)
+
+    def translate(lines, at_once):
+        found = translator.translate_nbest(lines, n_best=1, max_sentences_per_batch=at_once)
+        return [(best.text, best.log_probability if same_bits else None) for (best,) in found]
+
+    alone = translate(lines, 1)
+    assert translate(lines, 7) == alone
+    assert translate(lines, 256) == alone
+    order = np.random.default_rng(0).permutation(len(lines)).tolist()
+    shuffled = translate([lines[i] for i in order], 256)
+    assert [alone[i] for i in order] == shuffled
+
+
+def test_a_run_is_searched_as_its_configuration_says_also_while_it_is_validated(tiny_run, tmp_path, monkeypatch):
+    path, text, seen = tmp_path / "run", tmp_path / "text", []
+    shutil.copytree(tiny_run, path)
+    text.write_text("the cat sat\n", encoding="utf-8")
+    run = RunDirectory.open(path)
+    config = replace(run.config(), beam=3, valid_beam=2, alpha=0.9, beta=0.5, max_extra_length=7)
+    save_config(path / "config.json", config)
+    translator = Translator.load(path, warn=lambda message: None)
+    real = minitf.translation.translator.beam_search
+
+    def spy(model, batch, search, prefixes):
+        seen.append((search.beam, search.alpha, search.beta, search.max_extra_length))
+        return real(model, batch, search, prefixes)
+
+    monkeypatch.setattr(minitf.translation.translator, "beam_search", spy)
+    translator.translate(["the cat sat"])
+    texts = SimpleNamespace(valid=(text, text))
+    validation_bleu(
+        SimpleNamespace(texts=texts, config=config, model=translator.model, vocabulary=translator.vocabulary)
+    )
+    assert seen == [(3, 0.9, 0.5, 7), (2, 0.9, 0.5, 7)]
