@@ -25,7 +25,7 @@ def environment_facts() -> dict[str, str]:
 
 def project_version() -> str:
     """The version of this project: as it stands beside the sources, else as it was installed."""
-    pyproject = Path(__file__).parent.parent / "pyproject.toml"
+    pyproject = Path(__file__).parents[2] / "pyproject.toml"
     if pyproject.is_file():
         project = tomllib.loads(pyproject.read_text(encoding="utf-8")).get("project", {})
         if project.get("name") == "minitf":
