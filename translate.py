@@ -40,7 +40,7 @@ def main(argv: Sequence[str]) -> None:
 
     with uninterrupted():  # after the command line: `--help` and a wrong flag need none of it
         from minitf.report.attention_writer import attention_writer
-        from minitf.training.run import set_up_computer
+        from minitf.system.device import set_up_device
         from minitf.translation.parser import Parser, as_learned
         from minitf.translation.translator import Translator
 
@@ -50,7 +50,7 @@ def main(argv: Sequence[str]) -> None:
     line_count = count_lines(config)
     for path, each in ((config.reference, references), (config.prefix, prefixes), (config.score, given)):
         check_aligned(config, line_count, path, each)
-    set_up_computer(config.threads, config.device, config.precision or "float32")
+    set_up_device(config.threads, config.device, config.precision or "float32")
     hypotheses = []
     with open_output(config.output) as write, watch(config, line_count) as (progress, warn):
         translator = Translator.load(

@@ -32,8 +32,9 @@ from minitf.parallel.buckets import gradients_of
 from minitf.parallel.group import Group
 from minitf.parallel.join import join
 from minitf.parallel.launch import launch
+from minitf.system.device import set_up_device
 from minitf.training.optim import Adam
-from minitf.training.run import batch_loss, set_up_computer
+from minitf.training.run import batch_loss
 from minitf.training.shares import share_of_update
 
 MODEL = replace(PRESETS["small"].model, vocab_size=8_000)
@@ -70,7 +71,7 @@ def measure_sums(group: Group, length: int) -> dict[str, float]:
 
 def measure_steps(group: Group, tokens: int, threads: int) -> dict[str, float]:
     """Training steps of the small preset on made-up sentences, for some time: means of a step, from rank 0."""
-    set_up_computer(threads)
+    set_up_device(threads)
     rng = np.random.default_rng(0)
     lengths = rng.integers(5, 40, (2_000, 2))
     sides = [[rng.integers(4, MODEL.vocab_size, n).tolist() for n in lengths[:, side]] for side in (0, 1)]

@@ -24,8 +24,8 @@ from autograd import random
 from minitf.config import OptimizerConfig, TransformerConfig
 from minitf.config.special_tokens import PAD
 from minitf.model.transformer import Transformer
+from minitf.system.device import set_up_device
 from minitf.training.optim import Adam
-from minitf.training.run import set_up_computer
 from workload import add_arguments, chosen
 
 
@@ -37,7 +37,7 @@ def main() -> None:
     parser.add_argument("--threads", type=int, help="default: one a core")
     args = parser.parse_args()
 
-    set_up_computer(args.threads)
+    set_up_device(args.threads)
     config = TransformerConfig(**chosen(args))
     model = Transformer(config)
     optimizer = Adam(model.named_parameters(), OptimizerConfig())

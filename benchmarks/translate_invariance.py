@@ -16,7 +16,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # also without an installation
 
 from minitf.data.text import read_lines
-from minitf.training.run import set_up_computer
+from minitf.system.device import set_up_device
 from minitf.translation.translator import Translator
 
 
@@ -29,7 +29,7 @@ def main() -> int:
     parser.add_argument("--same-bits", action="store_true")
     parser.add_argument("--threads", type=int, help="default: one a core")
     args = parser.parse_args()
-    set_up_computer(args.threads)
+    set_up_device(args.threads)
     translator = Translator.load(args.run, same_bits=args.same_bits)
     lines = list(read_lines(args.input))[: args.lines]
 

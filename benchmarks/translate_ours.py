@@ -30,7 +30,7 @@ from minitf.decoding.batched import BatchedModel
 from minitf.decoding.decoder import InferenceTransformer
 from minitf.decoding.search import BeamSearchConfig, beam_search
 from minitf.model.transformer import Transformer
-from minitf.training.run import set_up_computer
+from minitf.system.device import set_up_device
 from minitf.translation.translator import Translator
 
 
@@ -50,7 +50,7 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--threads", type=int, help="default: one a core")
     args = parser.parse_args()
-    set_up_computer(args.threads)
+    set_up_device(args.threads)
     if args.mode == "export":
         export(args)
         return

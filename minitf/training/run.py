@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import time
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
@@ -15,8 +14,7 @@ import numpy as np
 
 import autograd as ag
 from autograd import random
-from autograd.backend import CpuBackend, backend_of, get_backend
-from autograd.backend.cpu import available_cores, keep_freed_memory
+from autograd.backend import backend_of
 from minitf.config import RunConfig
 from minitf.config.special_tokens import PAD
 from minitf.data.batches import Batch, Batches
@@ -28,7 +26,8 @@ from minitf.parallel.group import Alone, Group
 from minitf.parsing.treebank import check_trees
 from minitf.storage.checkpoint import CheckpointStore, read_state, with_prefix, without_prefix
 from minitf.storage.run_directory import NoLog, RunDirectory, RunLog
-from minitf.system.signals import StopRequest, uninterrupted
+from minitf.system.device import set_up_device
+from minitf.system.signals import StopRequest
 from minitf.training.best import is_best, keep_best, validation_bleu
 from minitf.training.data_parallel import (
     first_of,
@@ -95,7 +94,7 @@ def open_run(config: RunConfig, resume: Path | None, say: Say, group: Group | No
     group = group or Alone(config.device)
     require_same_config(group, config)
     threads = max(1, config.threads // group.local_size) if config.threads else group.cores
-    set_up_computer(threads, group.device, config.precision)
+    set_up_device(threads, group.device, config.precision)
     with ExitStack() as stack:
         with group.main_process_first():
             given = given_texts(config, say)
@@ -154,24 +153,6 @@ def open_directory(config: RunConfig, given: Texts | None, resume: Path | None, 
 def compute_dtype(config: RunConfig) -> str | None:
     """The dtype of activations where it is not that of the parameters."""
     return "bfloat16" if config.precision == "bf16" else None
-
-
-def set_up_computer(threads: int | None, device: str = "cpu", precision: str = "float32") -> None:
-    """Spread all work over `threads` threads (None: one a core), and keep freed memory.
-
-    Raises: UserError for a device that this installation cannot use, and for a precision that the device has not.
-    """
-    try:
-        backend = get_backend(device)
-        backend.set_precision(precision)
-    except ValueError as error:
-        raise UserError(f"{error}; choose --device cpu or another --precision") from None
-    if isinstance(backend, CpuBackend):
-        with uninterrupted():  # it looks for the BLAS library through ctypes
-            backend.set_threads(threads or available_cores())
-    keep_freed_memory()
-    # numbers that grow beyond all bounds are looked for where they matter, and told once and in words
-    warnings.filterwarnings("ignore", category=RuntimeWarning, message=".* encountered in ")
 
 
 # ---- Learn -------------------------------------------------------------------------------------------------------

@@ -16,8 +16,8 @@ from minitf.config.special_tokens import BOS, EOS, PAD
 from minitf.decoding.search import BeamSearchConfig, beam_search, greedy_search
 from minitf.errors import UserError
 from minitf.model.transformer import Transformer
+from minitf.system.device import set_up_device
 from minitf.training.optim import Adam, global_norm
-from minitf.training.run import set_up_computer
 from tests.emulation.cupy_stand_in import installed
 from tests.emulation.device import KINDS, cuda_backend
 from tests.emulation.emulator import Emulator
@@ -180,12 +180,12 @@ def test_precisions_of_gpus_are_refused_on_a_cpu() -> None:
 def test_what_is_missing_is_said(pytestconfig: pytest.Config, monkeypatch: pytest.MonkeyPatch) -> None:
     emulator = Emulator(pytestconfig.cache.mkdir("emulated-kernels"))
     with installed(emulator, device_count=1), pytest.raises(UserError, match=r"this computer has 1 GPU\(s\)"):
-        set_up_computer(1, "cuda:1")
+        set_up_device(1, "cuda:1")
     with installed(emulator, device_count=0), pytest.raises(UserError, match="finds no NVIDIA GPU or no driver"):
-        set_up_computer(1, "cuda")
+        set_up_device(1, "cuda")
     monkeypatch.setitem(__import__("sys").modules, "cupy", None)
     with pytest.raises(UserError, match=r"needs CuPy, which cannot be imported .*pip install 'minitf\[gpu\]'"):
-        set_up_computer(1, "cuda")
+        set_up_device(1, "cuda")
 
 
 def test_a_tensor_of_the_cpu_beside_one_of_a_gpu(gpu: Any) -> None:

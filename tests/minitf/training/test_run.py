@@ -2,13 +2,10 @@
 
 import math
 import time
-import warnings
 
 import numpy as np
 import pytest
 
-import autograd as ag
-from autograd.backend import CPU
 from minitf.config import PRESETS
 from minitf.config.special_tokens import PAD
 from minitf.data.batches import Batches, collate
@@ -325,31 +322,6 @@ def test_a_checkpoint_of_something_else(run, said):
     run.checkpoints.save(3, {"model.a": np.zeros(2)}, {"note": "mine"})
     with pytest.raises(UserError, match="does not fit this run: the training state does not fit this version"):
         training.restore(run, said.append)
-
-
-# ---- The computer ------------------------------------------------------------------------------------------------
-
-
-def test_a_device_that_is_not_there():
-    for device in ("cuda", "cuda:3"):
-        with pytest.raises(UserError, match=f"device '{device}' .*; choose --device cpu"):
-            training.set_up_computer(1, device)
-
-
-def test_numbers_beyond_bounds_are_no_warnings():
-    """They are looked for by the loop; NumPy's warnings, some from other threads, would only scatter about it."""
-    before = CPU.threads, CPU._pool
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")
-            training.set_up_computer(2)
-            with ag.no_grad():
-                huge = ag.Tensor(np.full((3, 3), 1e30, np.float32))
-                assert np.isnan((huge @ huge - huge @ huge).numpy()).all()
-            with pytest.raises(RuntimeWarning, match="something else"):
-                warnings.warn("something else", RuntimeWarning, stacklevel=1)
-    finally:
-        CPU.threads, CPU._pool = before
 
 
 def test_the_loss_of_a_batch(run):

@@ -1,0 +1,26 @@
+"""Set up the device that a program computes on: threads, precision, and how freed memory is kept."""
+
+import warnings
+
+from autograd.backend import CpuBackend, get_backend
+from autograd.backend.cpu import available_cores, keep_freed_memory
+from minitf.errors import UserError
+from minitf.system.signals import uninterrupted
+
+
+def set_up_device(threads: int | None, device: str = "cpu", precision: str = "float32") -> None:
+    """Set the precision of `device` and, on a CPU, the number of threads (None: one a core).
+
+    Raises: UserError if this installation lacks the device, or the device the precision.
+    """
+    try:
+        backend = get_backend(device)
+        backend.set_precision(precision)
+    except ValueError as error:
+        raise UserError(f"{error}; choose --device cpu or another --precision") from None
+    if isinstance(backend, CpuBackend):
+        with uninterrupted():  # it looks for the BLAS library through ctypes
+            backend.set_threads(threads or available_cores())
+    keep_freed_memory()
+    # NumPy's warnings of overflow: non-finite losses, gradients and weights are looked for and reported by training
+    warnings.filterwarnings("ignore", category=RuntimeWarning, message=".* encountered in ")
