@@ -47,7 +47,7 @@ def main(argv: Sequence[str]) -> int:
     with (
         join(config) as group,
         open_run(config, resume, say if group.is_first else silent, group) as run,
-        RunReport(run) as report,
+        RunReport(run.directory, run.config, parameters=run.model.parameter_count(), writes=group.is_first) as report,
     ):
         tell = say if group.is_first else silent
         tell(

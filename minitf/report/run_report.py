@@ -5,32 +5,30 @@ from __future__ import annotations
 import time
 from contextlib import suppress
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
+from minitf.config import RunConfig
 from minitf.errors import UserError
 from minitf.report.page import write_page
 from minitf.report.run_page import FAILED, RUNNING, STOPPED, run_page
 from minitf.report.series import LogSeries
-from minitf.storage.run_directory import RunLog
-
-if TYPE_CHECKING:
-    from minitf.training.run import Run
+from minitf.storage.run_directory import RunDirectory
 
 SHARE = 0.005  # of the time, at most, goes into the page
 SOONEST_S = 2.0  # between two writes
 
 
 class RunReport:
-    """`with RunReport(run) as report`: `refresh` now and then, `end` in the end.
+    """`with RunReport(…) as report`: `refresh` now and then, `end` in the end.
 
+    parameters: of the model; writes: false in all processes but the one that writes the log
     The page is made from the log, which a resumed run has cut to its checkpoint, so it never shows what was undone. It
     appears whole or not at all.
     """
 
-    def __init__(self, run: Run):
-        self.run = run
-        self._log = LogSeries(run.directory.log_path)
-        self._is_ours = isinstance(run.log, RunLog)  # only the process that writes the log writes the page
+    def __init__(self, directory: RunDirectory, config: RunConfig, *, parameters: int, writes: bool = True):
+        self.directory, self.config, self.parameters, self.writes = directory, config, parameters, writes
+        self._log = LogSeries(directory.log_path)
         self._not_before = 0.0
         self._ended = False
 
@@ -45,14 +43,13 @@ class RunReport:
         self._write(status, note)
 
     def _write(self, status: str, note: str = "") -> None:
-        if not self._is_ours:
+        if not self.writes:
             return
         start = time.perf_counter()
-        directory = self.run.directory
         self._log.read_on()
-        parameters = self.run.model.parameter_count()
-        text = run_page(self._log, self.run.config, str(directory.path), status, note=note, parameters=parameters)
-        write_page(directory.report_path, text)
+        name = str(self.directory.path)
+        text = run_page(self._log, self.config, name, status, note=note, parameters=self.parameters)
+        write_page(self.directory.report_path, text)
         now = time.perf_counter()
         self._not_before = now + max(SOONEST_S, (now - start) / SHARE)
 

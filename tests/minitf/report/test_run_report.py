@@ -91,16 +91,6 @@ def test_a_stopped_run_says_how_to_go_on(ground, monkeypatch):
     assert f"python train.py --resume {run}" in (run / "report.html").read_text(encoding="utf-8")
 
 
-class FakeRun:
-    """As much of a run as its page needs."""
-
-    def __init__(self, directory, log):
-        self.config, self.directory, self.log, self.model = CONFIG, directory, log, self
-
-    def parameter_count(self):
-        return 7
-
-
 def test_the_page_takes_a_small_share_of_the_time(tmp_path, monkeypatch):
     now = [100.0]
     written = []
@@ -112,7 +102,7 @@ def test_the_page_takes_a_small_share_of_the_time(tmp_path, monkeypatch):
 
     monkeypatch.setattr(run_report, "write_page", write)
     with RunDirectory.create(tmp_path, CONFIG) as directory, RunLog(directory.log_path) as log:
-        report = RunReport(FakeRun(directory, log))
+        report = RunReport(directory, CONFIG, parameters=7)
         start = now[0]
         for record in records(1000):
             now[0] += 1.0
@@ -126,7 +116,7 @@ def test_the_page_takes_a_small_share_of_the_time(tmp_path, monkeypatch):
 
 def test_a_process_without_the_log_writes_no_page(tmp_path):
     with RunDirectory.create(tmp_path, CONFIG) as directory:
-        RunReport(FakeRun(directory, object())).end("finished")
+        RunReport(directory, CONFIG, parameters=7, writes=False).end("finished")
     assert not directory.report_path.exists()
 
 
