@@ -30,7 +30,8 @@ def run(page):
         if language == "python":
             printed = io.StringIO()
             with contextlib.redirect_stdout(printed):
-                exec(compile(code, str(page), "exec"), namespace)
+                name = f"<{page.name}>"  # no file: Hypothesis would read the whole page as Python
+                exec(compile(code, name, "exec"), namespace)
             yield code, printed.getvalue(), following if next_language == "" and following else None
 
 

@@ -172,9 +172,12 @@ def _places(layers: _Layers) -> list[float]:
 
 def _wish(node: int, near: Sequence[int], layers: _Layers, centres: Sequence[float]) -> float:
     """Where `node` would like to be: in the middle of its neighbours, nearest to those on the main line."""
-    weights = [_weight(n, layers) for n in near]
-    total = sum([weight * centres[n] for weight, n in zip(weights, near, strict=True)])
-    return total / sum(weights) if near else centres[node]
+    total = weights = 0.0
+    for n in near:  # the built-in `sum` compensates rounding errors since Python 3.12: other bits, another drawing
+        weight = _weight(n, layers)
+        total += weight * centres[n]
+        weights += weight
+    return total / weights if near else centres[node]
 
 
 def _weight(node: int, layers: _Layers) -> float:

@@ -24,6 +24,7 @@ from minitf.decoding.search import (
     walk,
 )
 from minitf.errors import UserError
+from minitf.system.arithmetic import sum_left_to_right
 
 Array = NDArray[Any]
 
@@ -86,7 +87,7 @@ def sample(
         return chosen, log_probabilities_of(logits, chosen, position, rows // n)
 
     walks = walk(model, source.repeat(n, axis=0), limits.repeat(n), choose)
-    drawn = [hypothesis_of(tokens, sum(gained), config) for tokens, gained in walks]
+    drawn = [hypothesis_of(tokens, sum_left_to_right(gained), config) for tokens, gained in walks]
     return [sorted(drawn[i : i + n], key=lambda each: -each.score) for i in range(0, len(drawn), n)]
 
 

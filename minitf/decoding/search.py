@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from minitf.config.special_tokens import BOS, EOS, PAD
 from minitf.decoding.candidates import log_probabilities_of, most_probable, never_produced
 from minitf.errors import UserError
+from minitf.system.arithmetic import sum_left_to_right
 
 Array = NDArray[Any]
 Prefixes = Sequence[Sequence[int]]
@@ -215,7 +216,7 @@ def greedy_search(model: Decoder, source: Array, config: BeamSearchConfig | None
         return token[:, 0], gained[:, 0]
 
     walks = walk(model, source, max_lengths(source, config), choose)
-    return [hypothesis_of(tokens, sum(gained), config) for tokens, gained in walks]
+    return [hypothesis_of(tokens, sum_left_to_right(gained), config) for tokens, gained in walks]
 
 
 def walk(model: Decoder, source: Array, limits: Array, choose: Choice) -> list[tuple[list[int], list[float]]]:

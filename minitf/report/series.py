@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from minitf.errors import UserError
+from minitf.system.arithmetic import sum_left_to_right
 from minitf.system.files import os_errors_explained, parse_json
 
 
@@ -100,4 +101,4 @@ def thinned(series: Series, most: int) -> Thinned:
 
 
 def mean(values: Sequence[float]) -> float:
-    return sum(values) / len(values)
+    return sum_left_to_right(values) / len(values)

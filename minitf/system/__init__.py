@@ -1,1 +1,1 @@
-"""The operating system: files, signals, the terminal, and facts about the machine."""
+"""What depends on the machine and on Python's version: files, signals, the terminal, facts about both, and sums."""

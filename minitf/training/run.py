@@ -26,6 +26,7 @@ from minitf.parallel.group import Alone, Group
 from minitf.parsing.treebank import check_trees
 from minitf.storage.checkpoint import CheckpointStore, read_state, with_prefix, without_prefix
 from minitf.storage.run_directory import NoLog, RunDirectory, RunLog
+from minitf.system.arithmetic import sum_left_to_right
 from minitf.system.device import set_up_device
 from minitf.system.signals import StopRequest
 from minitf.training.best import is_best, keep_best, validation_bleu
@@ -197,7 +198,7 @@ def mean_nll(
     if stop:
         return None
     every = sum_in_order(group, own, stop)
-    return sum(nll for nll, _ in every) / sum(tokens for _, tokens in every)
+    return sum_left_to_right(nll for nll, _ in every) / sum(tokens for _, tokens in every)
 
 
 def validate(run: Run, stop: StopRequest, say: Say) -> None:

@@ -27,6 +27,7 @@ from minitf.decoding.scoring import ForcedTarget, score_targets
 from minitf.decoding.search import BeamSearchConfig, Decoder, Hypothesis, beam_search, hypothesis_of
 from minitf.errors import UserError
 from minitf.model.transformer import Transformer
+from minitf.system.arithmetic import sum_left_to_right
 from minitf.translation.translation import Alignment, Ids, Translation, joined
 from minitf.translation.weights import build_model, check_vocabulary, load_weights, with_precision
 
@@ -420,7 +421,7 @@ class Translator:
         if forced is None:  # a blank line for a blank line, which no model is asked about
             return Translation(text, 0.0, 0.0, True, (), ())
         tokens = forced.log_probabilities
-        found = hypothesis_of((*target, EOS), sum(tokens), search)
+        found = hypothesis_of((*target, EOS), sum_left_to_right(tokens), search)
         return Translation(text, found.score, found.log_probability, True, ((source, target),), tokens)
 
     def _alignment(self, parts: Sequence[tuple[Ids, Ids]], forced: Sequence[ForcedTarget]) -> Alignment:
