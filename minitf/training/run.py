@@ -23,7 +23,7 @@ from minitf.errors import UserError
 from minitf.model.transformer import Transformer
 from minitf.parallel.buckets import Gradients, gradients_of
 from minitf.parallel.group import Alone, Group
-from minitf.parsing.treebank import check_trees
+from minitf.parsing.aligned_text import check_trees
 from minitf.storage.checkpoint import CheckpointStore, read_state, with_prefix, without_prefix
 from minitf.storage.run_directory import NoLog, RunDirectory, RunLog
 from minitf.system.arithmetic import sum_left_to_right

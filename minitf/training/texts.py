@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,7 +11,8 @@ from minitf.data.prepared import PreparedCorpus, prepare
 from minitf.data.text import read_lines, read_pairs
 from minitf.data.vocabulary import Vocabulary
 from minitf.errors import UserError
-from minitf.parsing.treebank import learn_vocabulary, prepare_texts
+from minitf.parsing.aligned_text import learn_vocabulary, prepare_texts, read_splits
+from minitf.parsing.trees import Tree
 from minitf.storage.run_directory import RunDirectory
 from minitf.system.files import os_errors_explained, remove_leftovers
 
@@ -54,7 +55,7 @@ def check_texts(texts: Texts, errors: str) -> None:
 def made_texts(config: RunConfig, directory: RunDirectory) -> Texts:
     """The lines that trees make, or the built-in corpus, written into the folder of the run unless they are there."""
     if config.task == "parsing":
-        return Texts(**prepare_texts(config.parsing, config.errors, directory.data_path / "treebank"))
+        return Texts(**prepare_texts(lambda: splits_of(config), config.parsing, directory.data_path / "treebank"))
     folder = directory.data_path / "phrases"
     pairs = {split: (folder / f"{split}.en", folder / f"{split}.de") for split in ("train", "valid", "test")}
     if not all(path.exists() for pair in pairs.values() for path in pair):
@@ -65,6 +66,16 @@ def made_texts(config: RunConfig, directory: RunDirectory) -> Texts:
                 remove_leftovers(folder)
         write_corpus(folder, generate_corpus())
     return Texts(pairs["train"], pairs["valid"], pairs["test"])
+
+
+def splits_of(config: RunConfig) -> Mapping[str, Iterable[Tree]]:
+    """The trees of each split: those given, else the built-in treebank."""
+    if config.parsing.trees is not None:
+        return read_splits(config.parsing, config.errors)
+    from minitf.corpora.treebank import generate_treebank
+
+    treebank = generate_treebank()
+    return {"train": treebank.train, "valid": treebank.valid, "test": treebank.test}
 
 
 def load_or_train_vocabulary(config: RunConfig, directory: RunDirectory, texts: Texts, say: Say) -> Vocabulary:

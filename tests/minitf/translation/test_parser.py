@@ -17,7 +17,7 @@ from minitf.data.text import read_lines
 from minitf.data.vocabulary import Vocabulary
 from minitf.errors import UserError
 from minitf.parsing import clean, linearise, read_trees
-from minitf.parsing.treebank import held_out_count, pieces_of_tokens
+from minitf.parsing.aligned_text import held_out_count, pieces_of_tokens
 from minitf.translation.parser import Parser, words_of
 from minitf.translation.translator import Translator
 

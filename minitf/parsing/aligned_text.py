@@ -1,4 +1,4 @@
-"""The trees of a run as aligned lines of text, so that the machinery of translation learns from them unchanged.
+"""Trees as aligned lines of text, from which a parser is trained exactly as a translator is.
 
     train.words     the cat sleeps .                        the source
     train.tokens    (S(NP(DT) (NN)) (VP(VBZ)) (.))          the target
@@ -10,7 +10,7 @@ and the same for valid and test.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -42,14 +42,19 @@ def check_trees(config: ParsingConfig, errors: str) -> None:
             raise UserError(f"{path} holds no tree with a word; give trees such as (S (NP (NN cat)) (VP (VB sit)))")
 
 
-def prepare_texts(config: ParsingConfig, errors: str, folder: Path) -> dict[str, PathPair]:
-    """(words, tokens) of each split, written into `folder` unless it holds them."""
+def prepare_texts(
+    splits: Callable[[], Mapping[str, Iterable[Tree]]], config: ParsingConfig, folder: Path
+) -> dict[str, PathPair]:
+    """Write the trees of each split into `folder` unless it holds them; return the paths of (words, tokens).
+
+    splits: called only if something is to be written
+    """
     found = {split: {kind: folder / f"{split}.{kind}" for kind in KINDS} for split in SPLITS}
     if not all(path.exists() for paths in found.values() for path in paths.values()):
         with os_errors_explained(f"make the folder {folder}"):
             folder.mkdir(parents=True, exist_ok=True)
             remove_leftovers(folder)
-        for split, trees in _splits(config, errors).items():
+        for split, trees in splits().items():
             _write(trees, config, found[split])
     return {split: (paths["words"], paths["tokens"]) for split, paths in found.items()}
 
@@ -70,13 +75,9 @@ def pieces_of_tokens(path: Path, most: int) -> list[str]:
     return [*common, *dict.fromkeys(part for token in counts for part in parts(token))]
 
 
-def _splits(config: ParsingConfig, errors: str) -> dict[str, Iterable[Tree]]:
-    """The trees of each split; cleaned ones where one file is cut into several."""
-    if config.trees is None:
-        from minitf.corpora.treebank import generate_treebank
-
-        made = generate_treebank()
-        return {"train": made.train, "valid": made.valid, "test": made.test}
+def read_splits(config: ParsingConfig, errors: str) -> dict[str, Iterable[Tree]]:
+    """Read the trees of each split; held-out splits without a file of their own are cut from the end of `trees`."""
+    assert config.trees is not None
     trees = list(_cleaned(read_trees(config.trees, errors)))
     count = held_out_count(len(trees)) if config.valid_trees is None or config.test_trees is None else 0
     splits: dict[str, Iterable[Tree]] = {}
