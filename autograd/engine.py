@@ -16,6 +16,7 @@ What holds throughout:
 from __future__ import annotations
 
 import itertools
+import math
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -52,6 +53,7 @@ class Op:
     A subclass writes `forward(self, *arrays, **parameters)`, which returns an array or a tuple of arrays, and
     `backward(self, *g_outputs)`, which returns one gradient an input (`None` where none is needed; a single input
     needs no tuple).  Both see raw arrays.  What `backward` needs later, `forward` names once: `self.save(...)`.
+    `flops` may state the operations of both, for profiles (`autograd.ops.flops` has the usual counts).
     """
 
     broadcasts: ClassVar[bool] = False
@@ -113,6 +115,14 @@ class Op:
 
     def backward(self, *g_outputs: Array) -> Any:
         raise NotImplementedError(f"{type(self).__name__}.backward")
+
+    def flops(self, inputs: Sequence[tuple[int, ...]], outputs: Sequence[tuple[int, ...]], /) -> tuple[float, float]:
+        """Floating-point operations of the forward and of the backward pass, given the shapes of inputs and outputs.
+
+        By default one per output element, and backward one for each input that needs a gradient.
+        """
+        n = math.prod(outputs[0])
+        return n, n * sum(self.needs_gradient)
 
     def __str__(self) -> str:
         return f"{type(self).__name__} (made at {self.where[0]}:{self.where[1]})"

@@ -12,7 +12,6 @@ from typing import Any, Literal
 
 from autograd.engine import Op, Watcher, watch
 from autograd.inspect.clock import Clock, Row
-from autograd.inspect.flops import flops
 from autograd.inspect.kept import KeptMemory
 from autograd.inspect.modules import ModuleListener, listen
 from autograd.inspect.text import readable_array, readable_bytes, readable_place, table
@@ -174,7 +173,7 @@ class Profile(Watcher, ModuleListener):
         running = None
         while running is not op:  # what lies above was left by an error
             running, row, shapes = self._running.pop()
-        forward, backward = flops(op, shapes, [y.shape for y in outputs])
+        forward, backward = op.flops(shapes, [y.shape for y in outputs])
         row.flops += forward
         if ended is not None:
             ended.details["outputs"] = ", ".join(readable_array(y.shape, y.dtype) for y in outputs)

@@ -19,7 +19,7 @@ LONGEST_NAME = 26  # characters; a longer name is broken at a dot
 
 COLOURS = {
     LEAF: "#fdf3d0",
-    "matmul": "#cfe3f7",
+    "products": "#cfe3f7",
     "attention": "#f9d5bb",
     "nn": "#d5ecd0",
     "activations": "#e3f3c8",

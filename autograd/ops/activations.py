@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 from autograd.engine import Op, apply
+from autograd.ops.flops import per_output
 from autograd.tensor import Tensor
 
 
@@ -14,6 +15,8 @@ class Relu(Op):
 
     Saves:  y (x > 0 exactly where y > 0; the layer that follows keeps y anyway)
     """
+
+    flops = per_output(1, 1)
 
     def forward(self, x):
         y = self.backend.relu(x)
@@ -35,6 +38,8 @@ class Tanh(Op):
 
     Saves:  y (dy/dx = 1 - y², so x need not be kept)
     """
+
+    flops = per_output(1, 3)
 
     def forward(self, x):
         y = self.xp.tanh(x)
@@ -63,6 +68,8 @@ class Sigmoid(Op):
     Saves:  y (dy/dx = y · (1 - y))
     """
 
+    flops = per_output(5, 3)
+
     def forward(self, x):
         y = _sigmoid(self.xp, x)
         self.save(y)
@@ -80,8 +87,9 @@ def sigmoid(x: Any) -> Tensor:
 
 # ---- x times a smooth step from 0 to 1 ----
 #
-# Each keeps its derivative, computed on the way: one array as x would be, x is free to go, and the step need not be
-# computed again.  `inside` is x kept where the step is neither 0 nor 1, so that infinite x give no ∞ · 0.
+# Each keeps its derivative, computed on the way (and counted with it): one array as x would be, x is free to go, and
+# the step need not be computed again.  `inside` is x kept where the step is neither 0 nor 1, so that infinite x give
+# no ∞ · 0.
 
 
 class Silu(Op):
@@ -89,6 +97,8 @@ class Silu(Op):
 
     Saves:  dy/dx = σ · (1 + x · (1 - σ))
     """
+
+    flops = per_output(10, 1)
 
     def forward(self, x):
         xp = self.xp
@@ -114,6 +124,8 @@ class Gelu(Op):
     Saves:  dy/dx = Φ + x · φ, with φ the density
     """
 
+    flops = per_output(64, 1)  # a polynomial of 26 terms
+
     def forward(self, x):
         xp = self.xp
         x = xp.asarray(x)
@@ -137,6 +149,8 @@ class GeluTanh(Op):
 
     Saves:  dy/dx
     """
+
+    flops = per_output(20, 1)
 
     def forward(self, x):
         xp = self.xp

@@ -36,6 +36,17 @@ class ScaledDotProductAttention(Op):
         self.save(q, k, v, keep, *kept)
         return y
 
+    def flops(self, inputs, outputs):
+        """Of n = B · H · T · S scores: 2 n K for q kᵀ and 2 n M for p v forward, twice that for four gradients.
+
+        Scale and softmax take 6 n (scale, maximum, difference, exponential, sum, division), their gradient 4 n
+        (product, sum, difference, product) and 1 n for the scale; dropout 2 n and, with what is computed again, 4 n.
+        """
+        k, m = inputs[0][-1], outputs[0][-1]
+        n = math.prod(outputs[0][:-1]) * inputs[1][-2]
+        forward, backward = (8, 9) if self.keep_scale != 1.0 else (6, 5)
+        return n * (2 * (k + m) + forward), n * (4 * (k + m) + backward) if any(self.needs_gradient) else 0
+
     def backward(self, g_y):
         q, k, v, keep, *kept = self.saved
         return self.backend.attention_backward(g_y, q, k, v, tuple(kept), keep, self.keep_scale, self.scale)

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from autograd.engine import Op, apply
+from autograd.ops.flops import per_output
 from autograd.tensor import Tensor
 
 
@@ -15,6 +16,8 @@ class Abs(Op):
 
     Saves:  x
     """
+
+    flops = per_output(1, 1)
 
     def forward(self, x):
         self.save(x)
@@ -41,6 +44,7 @@ class Maximum(Op):
     """
 
     broadcasts = True
+    flops = per_output(1, 2)
 
     def forward(self, a, b):
         y = self.xp.maximum(a, b)
@@ -68,6 +72,7 @@ class Minimum(Op):
     """
 
     broadcasts = True
+    flops = per_output(1, 2)
 
     def forward(self, a, b):
         y = self.xp.minimum(a, b)
@@ -112,6 +117,7 @@ class Clip(Op):
     """
 
     broadcasts = True
+    flops = per_output(2, 1)
 
     def forward(self, x, low, high):
         xp = self.xp
@@ -160,6 +166,7 @@ class Where(Op):
     """
 
     broadcasts = True
+    flops = per_output(0, 1)
 
     def forward(self, condition, a, b):
         condition = self.xp.asarray(condition).astype(bool, copy=False)
@@ -194,6 +201,7 @@ class MaskedFill(Op):
     """
 
     broadcasts = True
+    flops = per_output(0, 1)
 
     def forward(self, x, mask, value):
         mask = self.xp.asarray(mask)

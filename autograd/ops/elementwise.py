@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from autograd.engine import Op, apply
+from autograd.ops.flops import moves_only, per_output
 from autograd.tensor import Tensor
 
 # ---- Arithmetic of two arrays (the engine undoes broadcasting) ----
@@ -17,6 +18,7 @@ class Add(Op):
     """
 
     broadcasts = True
+    flops = per_output(1, 0)
 
     def forward(self, a, b):
         return a + b
@@ -37,6 +39,7 @@ class Subtract(Op):
     """
 
     broadcasts = True
+    flops = per_output(1, 0.5)  # a sign for one of the two
 
     def forward(self, a, b):
         return a - b
@@ -59,6 +62,7 @@ class Multiply(Op):
     """
 
     broadcasts = True
+    flops = per_output(1, 1)
 
     def forward(self, a, b):
         needs_a, needs_b = self.needs_gradient
@@ -84,6 +88,7 @@ class Divide(Op):
     """
 
     broadcasts = True
+    flops = per_output(1, 2)
 
     def forward(self, a, b):
         y = a / b
@@ -104,6 +109,8 @@ def divide(a: Any, b: Any) -> Tensor:
 
 class Negative(Op):
     """y = -x"""
+
+    flops = per_output(1, 1)
 
     def forward(self, x):
         return self.xp.negative(x)
@@ -126,6 +133,8 @@ class Square(Op):
     Saves:  x
     """
 
+    flops = per_output(1, 2)
+
     def forward(self, x):
         self.save(x)
         return self.xp.square(x)
@@ -145,6 +154,8 @@ class Exp(Op):
 
     Saves:  y (dy/dx = y)
     """
+
+    flops = per_output(1, 1)
 
     def forward(self, x):
         y = self.xp.exp(x)
@@ -167,6 +178,8 @@ class Log(Op):
     Saves:  x
     """
 
+    flops = per_output(1, 1)
+
     def forward(self, x):
         self.save(x)
         return self.xp.log(x)
@@ -186,6 +199,8 @@ class Sqrt(Op):
 
     Saves:  y (dy/dx = 1 / 2y)
     """
+
+    flops = per_output(1, 2)
 
     def forward(self, x):
         y = self.xp.sqrt(x)
@@ -207,6 +222,8 @@ class Reciprocal(Op):
 
     Saves:  y (dy/dx = -y²)
     """
+
+    flops = per_output(1, 3)
 
     def forward(self, x):
         y = 1 / x
@@ -231,6 +248,7 @@ class Power(Op):
     """
 
     broadcasts = True
+    flops = per_output(1, 4)
 
     def forward(self, a, b):
         y = a**b
@@ -279,6 +297,8 @@ def _is_floating(a: Any) -> bool:
 
 class AsType(Op):
     """y = x in another dtype; the engine gives each gradient its input's dtype back"""
+
+    flops = moves_only
 
     def forward(self, x, *, dtype):
         return self.xp.asarray(x).astype(dtype, copy=False)

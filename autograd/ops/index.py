@@ -10,6 +10,7 @@ import numpy as np
 
 from autograd.backend import Backend
 from autograd.engine import Op, apply
+from autograd.ops.flops import per_output
 from autograd.tensor import Tensor
 
 _HERE = object()  # stands in an index for an array that travels as an input of the op
@@ -21,6 +22,8 @@ class GetItem(Op):
     Shapes: x [...] -> y as NumPy's indexing gives it
     Saves:  the arrays of the index; nothing of x
     """
+
+    flops = per_output(0, 1)
 
     def forward(self, x, *arrays, index):
         self.shape, self.index = x.shape, index
@@ -71,6 +74,8 @@ class Take(Op):
     Shapes: x [..., n, ...], indices [...] -> y [..., *indices.shape, ...]
     Saves:  indices; nothing of x
     """
+
+    flops = per_output(0, 1)
 
     def forward(self, x, indices, *, axis):
         self.shape, self.axis = x.shape, axis

@@ -8,6 +8,7 @@ import numpy as np
 
 from autograd.backend import as_operand, backend_of
 from autograd.engine import Op, apply
+from autograd.ops.flops import per_input
 from autograd.ops.nn import check_indices
 from autograd.tensor import Tensor
 
@@ -18,6 +19,8 @@ class CrossEntropy(Op):
     Shapes: logits [N, V]; targets int [N], counted bool [N] -> loss [] or [N], negative log-likelihood likewise
     Saves:  d loss / d logits, computed with the loss: both need the same exponentials
     """
+
+    flops = per_input(7, 1)  # the softmax and the gradient are computed forward, backward scales it
 
     def forward(self, logits, *, targets, counted, label_smoothing, reduction, overwrite_logits):
         xp = self.xp

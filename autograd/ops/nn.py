@@ -10,6 +10,7 @@ import numpy as np
 from autograd import random
 from autograd.backend import as_operand, backend_of
 from autograd.engine import Op, apply, unbroadcast
+from autograd.ops.flops import per_input, per_output
 from autograd.tensor import Tensor
 
 
@@ -19,6 +20,8 @@ class Embedding(Op):
     Shapes: weight [V, D], positions [T, D] or absent; indices int [..., T] -> y [..., T, D]
     Saves:  indices and the dropout mask
     """
+
+    flops = per_output(1, 1)  # times √d_model; backward, one addition an element
 
     def forward(self, weight, positions=None, *, indices, scale, p, dtype):
         self.rows, self.scale = len(weight), scale
@@ -92,6 +95,8 @@ class Dropout(Op):
     Saves:  keep, one byte an element
     """
 
+    flops = per_input(2, 2)
+
     def forward(self, x, *, p):
         mask = random.next_mask(x.shape, p)
         keep, self.scale = self.backend.draw(mask, mask.shape), mask.scale
@@ -123,6 +128,8 @@ class LayerNorm(Op):
     Saves:  x̂ = (x - mean) / σ and 1/σ: with them x and the mean are not needed
     """
 
+    flops = per_input(7, 11)  # mean 1, difference 1, variance 2, division 1, weight 1, bias 1
+
     def forward(self, x, weight, bias, *, eps):
         rows = x.reshape(-1, x.shape[-1])  # [N, D]
         y, normalised, inverse_std = self.backend.layer_norm(rows, weight, bias, eps)
@@ -153,6 +160,8 @@ class DropoutAddLayerNorm(Op):
     Shapes: x [..., D], residual [..., D], weight [D], bias [D] -> y [..., D]
     Saves:  keep (one byte an element), x̂ and 1/σ of the sum; neither the sum nor the dropped x
     """
+
+    flops = per_input(10, 13)
 
     def forward(self, x, residual, weight, bias, *, p, eps):
         width = x.shape[-1]

@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 from autograd.engine import Op, apply
+from autograd.ops.flops import per_input
 from autograd.tensor import Tensor
 
 Axis = int | tuple[int, ...] | None
@@ -36,6 +37,8 @@ class Sum(Op):
     Shapes: x [...] -> y [... without the axes, or 1 in their place]
     """
 
+    flops = per_input(1, 0)
+
     def forward(self, x, *, axis, keepdims):
         x = self.xp.asarray(x)
         self.shape, self.kept = x.shape, _kept_shape(x.shape, axis)
@@ -55,6 +58,8 @@ class Mean(Op):
 
     Shapes: x [...] -> y [... without the axes, or 1 in their place]
     """
+
+    flops = per_input(1, 0)
 
     def forward(self, x, *, axis, keepdims):
         x = self.xp.asarray(x)
@@ -78,6 +83,8 @@ class Var(Op):
     Shapes: x [...] -> y [... without the axes, or 1 in their place]
     Saves:  x and its mean; the centred x would be an array more
     """
+
+    flops = per_input(4, 2)
 
     def forward(self, x, *, axis, ddof, keepdims):
         x = self.xp.asarray(x)
@@ -113,6 +120,8 @@ class Max(Op):
     Saves:  x and y
     """
 
+    flops = per_input(1, 3)
+
     def forward(self, x, *, axis, keepdims):
         y = self.xp.asarray(x).max(axis=axis, keepdims=keepdims)
         self.axis = axis
@@ -137,6 +146,8 @@ class Min(Op):
     Shapes: x [...] -> y [... without the axes, or 1 in their place]
     Saves:  x and y
     """
+
+    flops = per_input(1, 3)
 
     def forward(self, x, *, axis, keepdims):
         y = self.xp.asarray(x).min(axis=axis, keepdims=keepdims)
@@ -203,6 +214,8 @@ class LogSumExp(Op):
     Saves:  x and y (dy/dx = exp(x - y))
     """
 
+    flops = per_input(4, 3)
+
     def forward(self, x, *, axis, keepdims):
         xp = self.xp
         wide, dtype = _wide(xp, x)
@@ -231,6 +244,8 @@ class Softmax(Op):
     Shapes: x [...] -> y [...]
     Saves:  y (g_x = y · (g_y - Σ g_y · y))
     """
+
+    flops = per_input(5, 4)  # maximum, difference, exponential, sum, division
 
     def forward(self, x, *, axis):
         xp = self.xp
@@ -265,6 +280,8 @@ class LogSoftmax(Op):
     Shapes: x [...] -> y [...]
     Saves:  y (g_x = g_y - exp(y) · Σ g_y)
     """
+
+    flops = per_input(5, 4)
 
     def forward(self, x, *, axis):
         xp = self.xp

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from autograd.engine import Op, apply
+from autograd.ops.flops import moves_only
 from autograd.tensor import Tensor
 
 # ---- Other axes for the same elements (views where NumPy gives views) ----
@@ -16,6 +17,8 @@ from autograd.tensor import Tensor
 
 class Reshape(Op):
     """y has the elements of x in the same order, in another shape."""
+
+    flops = moves_only
 
     def forward(self, x, *, shape):
         self.shape = x.shape
@@ -32,6 +35,8 @@ def reshape(x: Any, shape: int | Sequence[int]) -> Tensor:
 
 class Transpose(Op):
     """y[i, j, …] = x[…] with the axes in the order `axes`."""
+
+    flops = moves_only
 
     def forward(self, x, *, axes):
         self.axes = axes
@@ -54,6 +59,8 @@ def transpose(x: Any, axes: Sequence[int] | None = None) -> Tensor:
 class SwapAxes(Op):
     """y = x with two axes exchanged."""
 
+    flops = moves_only
+
     def forward(self, x, *, axis1, axis2):
         self.axes = axis1, axis2
         return self.xp.swapaxes(x, axis1, axis2)
@@ -70,6 +77,8 @@ def swapaxes(x: Any, axis1: int, axis2: int) -> Tensor:
 class ExpandDims(Op):
     """y = x with axes of size 1 put in."""
 
+    flops = moves_only
+
     def forward(self, x, *, axis):
         self.shape = x.shape
         return self.xp.expand_dims(x, axis)
@@ -85,6 +94,8 @@ def expand_dims(x: Any, axis: int | tuple[int, ...]) -> Tensor:
 
 class Squeeze(Op):
     """y = x without axes of size 1."""
+
+    flops = moves_only
 
     def forward(self, x, *, axis):
         self.shape = x.shape
@@ -106,6 +117,7 @@ class BroadcastTo(Op):
     """
 
     broadcasts = True  # the engine sums over the repetitions
+    flops = moves_only
 
     def forward(self, x, *, shape):
         return self.xp.broadcast_to(x, shape)
@@ -127,6 +139,8 @@ class Concatenate(Op):
 
     Shapes: x_i [..., n_i, ...] -> y [..., Σ n_i, ...]
     """
+
+    flops = moves_only
 
     def forward(self, *arrays, axis):
         self.axis = axis
@@ -155,6 +169,8 @@ class Stack(Op):
     Shapes: x_i [...], n of them -> y [..., n, ...]
     """
 
+    flops = moves_only
+
     def forward(self, *arrays, axis):
         self.axis = axis
         return self.xp.stack(arrays, axis=axis)
@@ -174,6 +190,8 @@ class Split(Op):
 
     Shapes: x [..., n, ...] -> y_i [..., n_i, ...]
     """
+
+    flops = moves_only
 
     def forward(self, x, *, indices_or_sections, axis):
         pieces = self.xp.split(x, indices_or_sections, axis)
@@ -202,6 +220,8 @@ class Pad(Op):
 
     Shapes: x [..., n, ...] -> y [..., before + n + after, ...]
     """
+
+    flops = moves_only
 
     def forward(self, x, *, pad_width, value):
         self.inside = tuple(

@@ -12,7 +12,7 @@ import autograd as ag
 from autograd import Op, Tensor
 from autograd.engine import Watcher, watch
 
-MODULES = ("activations", "choose", "elementwise", "index", "matmul", "reduce", "shape")
+MODULES = ("activations", "choose", "elementwise", "index", "products", "reduce", "shape")
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,6 @@ import pytest
 
 import autograd as ag
 from autograd.engine import Watcher, watch
-from autograd.inspect.flops import flops
 from minitf.config import TransformerConfig
 from minitf.config.presets import NAMED
 from minitf.model.counting import paper_flops, parameter_count, update_flops
@@ -50,7 +49,7 @@ def test_parameters_of_every_preset_in_full_size(name, monkeypatch):
 
 
 class Products(Watcher):
-    """Operations of matrix products alone: what `flops` counts, less biases, scales and softmax."""
+    """Operations of matrix products alone: what `Op.flops` counts, less biases, scales and softmax."""
 
     def __init__(self):
         self.total = 0.0
@@ -63,10 +62,10 @@ class Products(Watcher):
         kind = type(op).__name__
         if kind == "Linear":
             bias = 2 * np.prod(self.outputs[0]) if len(self.shapes) > 2 else 0  # forward and backward
-            self.total += sum(flops(op, self.shapes, self.outputs)) - bias
+            self.total += sum(op.flops(self.shapes, self.outputs)) - bias
         elif kind == "ScaledDotProductAttention":
             scores = np.prod(self.outputs[0][:-1]) * self.shapes[1][-2]
-            self.total += sum(flops(op, self.shapes, self.outputs)) - 11 * scores
+            self.total += sum(op.flops(self.shapes, self.outputs)) - 11 * scores
         else:
             assert kind not in ("Matmul", "Einsum")
 

@@ -40,6 +40,11 @@ class Matmul(Op):
             return xp.matmul(a.reshape(_flat(a)), b).reshape(*a.shape[:-1], *b.shape[1:])
         return xp.matmul(a, b)
 
+    def flops(self, inputs, outputs):
+        """2 · M · N · K forward, and as many for each gradient: g_a = g_y bᵀ, g_b = aᵀ g_y."""
+        product = 2 * math.prod(outputs[0]) * inputs[0][-1]
+        return product, product * sum(self.needs_gradient)
+
     def backward(self, g_y):
         a, b = self.saved
         needs_a, needs_b = self.needs_gradient
@@ -102,6 +107,12 @@ class Linear(Op):
         self.save(x if needs_weight else None, weight if needs_x else None)
         y = self.backend.linear(x.reshape(_flat(x)), weight, bias)  # [rows, in] @ [in, out]
         return y.reshape(*x.shape[:-1], weight.shape[0])
+
+    def flops(self, inputs, outputs):
+        """2 · rows · in · out forward, as many for the gradient of x and of weight; rows · out for the bias."""
+        product = 2 * math.prod(inputs[0]) * inputs[1][0]
+        bias = math.prod(outputs[0]) if len(inputs) > 2 else 0
+        return product + bias, product * sum(self.needs_gradient[:2]) + bias * self.needs_gradient[-1]
 
     def backward(self, g_y):
         x, weight = self.saved
@@ -168,6 +179,14 @@ class Einsum(Op):
         wanted = [i for i, needed in enumerate(self.needs_gradient) if needed]
         self.save(*[a if any(i != j for i in wanted) else None for j, a in enumerate(arrays)])
         return _contract(self.xp, inputs, output, arrays)
+
+    def flops(self, inputs, outputs):
+        """The product of all labels' sizes times the number of operands: the sum term by term, in no clever order."""
+        sizes: dict[str, int] = {}
+        for label, n in zip("".join(self.inputs), sum(inputs, ()), strict=True):
+            sizes[label] = max(n, sizes.get(label, 1))
+        terms = math.prod(sizes.values()) * len(inputs)
+        return terms, terms * sum(self.needs_gradient)
 
     def backward(self, g_y):
         arrays = self.saved
