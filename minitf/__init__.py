@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 _HOMES = {
     "Adam": "minitf.training.optim",
     "BeamSearchConfig": "minitf.decoding.search",
-    "OptimizerConfig": "minitf.config.run",
-    "RunConfig": "minitf.config.run",
+    "OptimizerConfig": "minitf.config",
+    "RunConfig": "minitf.config",
     "Transformer": "minitf.model.transformer",
-    "TransformerConfig": "minitf.config.run",
+    "TransformerConfig": "minitf.config",
     "Translator": "minitf.translation.translator",
     "UserError": "minitf.errors",
     "beam_search": "minitf.decoding.search",

@@ -1,16 +1,9 @@
 """Everything that can be chosen: frozen dataclasses with checks, and presets."""
 
-from minitf.config.run import (
-    DEFAULT_PRESET,
-    PRESETS,
-    OptimizerConfig,
-    ParsingConfig,
-    RunConfig,
-    TransformerConfig,
-    TranslateConfig,
-    check_device,
-    check_precision,
-)
+from minitf.config.model import TransformerConfig
+from minitf.config.presets import DEFAULT_PRESET, PRESETS
+from minitf.config.run import OptimizerConfig, ParsingConfig, RunConfig
+from minitf.config.translate import TranslateConfig
 
 __all__ = [
     "DEFAULT_PRESET",
@@ -20,6 +13,4 @@ __all__ = [
     "RunConfig",
     "TransformerConfig",
     "TranslateConfig",
-    "check_device",
-    "check_precision",
 ]

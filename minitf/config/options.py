@@ -1,8 +1,8 @@
-"""The fields of a configuration: what they may hold, what they mean, and how they stand in JSON.
+"""Fields of configurations: their documentation, validation and conversion to JSON.
 
 A configuration is a frozen dataclass whose fields are made by `option`. Its types may be bool, int, float, str, Path,
-Literal of strings, a pair of paths, another configuration, and any of these `| None`. Everything else here follows
-from the fields: `check_fields` for `__post_init__`, `to_plain` and `from_plain` for JSON, and `app.cli` for flags.
+Literal of strings, a pair of paths, another configuration, and any of these `| None`. The fields alone determine
+`check_fields` for `__post_init__`, `to_plain` and `from_plain` for JSON, and the flags of `app.cli`.
 """
 
 import difflib
@@ -19,7 +19,7 @@ from minitf.errors import UserError
 Config = TypeVar("Config")
 
 REQUIRED = MISSING
-"""Default of an option that must be given."""
+"""Default of a required option."""
 
 BOUNDS: dict[str, tuple[str, Callable[[Any, Any], bool]]] = {
     "at_least": (">=", operator.ge),
@@ -36,43 +36,32 @@ def option(
     unit: str = "",
     source: str = "",
     section: str = "",
-    at_least: float | None = None,
-    above: float | None = None,
-    at_most: float | None = None,
-    below: float | None = None,
     may_change: bool = False,
     hidden: bool = False,
     positional: bool = False,
+    **bounds: float,
 ) -> Any:
-    """A field of a configuration.
+    """Make a field of a configuration.
 
-    unit: what the number counts; source: where in the paper it stands; section: heading in `--help`, which holds for
-    the fields after it too; at_least … below: bounds of a number; may_change: a resumed run may be given another
-    value; hidden: no flag, the program fills it; positional: given by place on the command line, not by a flag.
+    unit: what the number counts; source: section of the paper; section: heading in `--help`, also for the fields that
+    follow; may_change: a resumed run may be given another value; hidden: no flag, the program fills it; positional: an
+    argument without a flag; bounds: at_least, above, at_most and below, of a number.
     """
-    bounds = {"at_least": at_least, "above": above, "at_most": at_most, "below": below}
-    metadata = {
-        "help": help,
-        "unit": unit,
-        "source": source,
-        "section": section,
-        "bounds": {name: bound for name, bound in bounds.items() if bound is not None},
-        "may_change": may_change,
-        "hidden": hidden,
-        "positional": positional,
-    }
-    return field(default=default, metadata=metadata)
+    assert bounds.keys() <= BOUNDS.keys()
+    texts = {"help": help, "unit": unit, "source": source, "section": section}
+    switches = {"may_change": may_change, "hidden": hidden, "positional": positional}
+    return field(default=default, metadata={**texts, **switches, "bounds": bounds})
 
 
 def default_of(config_class: type) -> Any:
-    """A field that is itself a configuration, with that configuration's defaults."""
+    """Make a field that holds another configuration, by default one with default values."""
     return field(default_factory=config_class, metadata={"help": "", "section": ""})
 
 
 def check_fields(config: Any) -> None:
-    """Refuse a value of the wrong type or out of its bounds.
+    """Check the type and bounds of every field.
 
-    Raises: UserError with the field, the value found and what it may be: `dropout=1.5; choose a number >= 0 and < 1`.
+    Raises: UserError that names the field, its value and the valid ones: `dropout=1.5; choose a number >= 0 and < 1`.
     """
     for each in fields(config):
         value = getattr(config, each.name)
@@ -82,7 +71,7 @@ def check_fields(config: Any) -> None:
 
 
 def fits(value: Any, kind: Any) -> bool:
-    """Whether a value is of a field's type. A whole number is a number, a truth value is not; NaN and ∞ are none."""
+    """Whether a value is of a field's type. An int is a float, a bool is neither, and floats must be finite."""
     parts = get_args(kind)
     if get_origin(kind) is Literal:
         return isinstance(value, str) and value in parts
@@ -98,12 +87,12 @@ def fits(value: Any, kind: Any) -> bool:
 
 
 def within(value: float, bounds: dict[str, float]) -> bool:
-    """Whether a number keeps to the bounds of its option."""
+    """Whether a number is within the bounds of its option."""
     return all(BOUNDS[name][1](value, bound) for name, bound in bounds.items())
 
 
 def is_union(kind: Any) -> bool:
-    """Whether a type is `A | B`; for some A, Python 3.11 spells that Union[A, B]."""
+    """Whether a type is `A | B`, which Python 3.11 represents as Union[A, B] for some A."""
     return get_origin(kind) in (Union, UnionType)
 
 
@@ -116,7 +105,7 @@ def without_none(kind: Any) -> tuple[Any, bool]:
 
 
 def description(kind: Any, bounds: dict[str, float] | None = None) -> str:
-    """A field's type and bounds in words: `a whole number >= 1, or none`."""
+    """Describe a type and its bounds in words: `a whole number >= 1, or none`."""
     kind, optional = without_none(kind)
     names = {int: "a whole number", float: "a number", bool: "true or false", str: "a text", Path: "a path"}
     if get_origin(kind) is Literal:
@@ -131,7 +120,7 @@ def description(kind: Any, bounds: dict[str, float] | None = None) -> str:
 
 
 def shown(value: Any, quote: bool = True) -> str:
-    """A value as the command line writes it; text stands in quotation marks where it might be anything."""
+    """Format a value as the command line writes it; quote: put text in quotation marks."""
     if value is None:
         return "none"
     if isinstance(value, tuple):
@@ -142,7 +131,7 @@ def shown(value: Any, quote: bool = True) -> str:
 
 
 def nearest(name: str, valid: Iterable[str]) -> str:
-    """`; did you mean a or b?`, or nothing where no valid name is close."""
+    """`; did you mean a or b?`, or an empty text where no valid name is close."""
     close = difflib.get_close_matches(name, list(valid), n=3, cutoff=0.6)
     return f"; did you mean {' or '.join(close)}?" if close else ""
 
@@ -151,7 +140,7 @@ def nearest(name: str, valid: Iterable[str]) -> str:
 
 
 def to_plain(value: Any) -> Any:
-    """A configuration as dicts, lists, strings, numbers, truth values and None."""
+    """Convert a configuration to dicts, lists, strings, numbers, booleans and None."""
     if is_dataclass(value) and not isinstance(value, type):
         return {each.name: to_plain(getattr(value, each.name)) for each in fields(value)}
     if isinstance(value, tuple):
@@ -160,9 +149,9 @@ def to_plain(value: Any) -> Any:
 
 
 def from_plain(config_class: type[Config], plain: Any, place: str = "") -> Config:
-    """The configuration that `to_plain` wrote; a field that is missing has its default.
+    """Convert the result of `to_plain` back to a configuration; missing keys get their defaults.
 
-    Raises: UserError for an unknown key, with the valid ones, and for values that the configuration refuses.
+    Raises: UserError for an unknown key, with the valid ones, and for invalid values.
     """
     if not isinstance(plain, dict):
         raise UserError(f"{place or 'a configuration'} is {shown(plain)}, not an object of names and values")
@@ -179,7 +168,7 @@ def from_plain(config_class: type[Config], plain: Any, place: str = "") -> Confi
 
 
 def _value_from_plain(kind: Any, value: Any, name: str) -> Any:
-    """What JSON cannot say by itself: paths, pairs and nested configurations. The rest is left to `check_fields`."""
+    """Restore the types that JSON lacks: paths, pairs and nested configurations; `check_fields` checks the rest."""
     kind, optional = without_none(kind)
     if value is None and optional:
         return None

@@ -101,7 +101,7 @@ def build_model(
 
 def with_precision(config: RunConfig, device: str, precision: str | None) -> RunConfig:
     """The run's configuration on another device, which is made ready.  Raises: UserError where it cannot be"""
-    from minitf.config import check_precision
+    from minitf.config.hardware import check_precision
 
     check_precision(precision, device != "cpu")
     if precision is None and device == "cpu" and config.precision in ("tf32", "bf16"):

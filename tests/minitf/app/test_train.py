@@ -618,7 +618,7 @@ def test_other_places(ground, copy, tmp_path, capsys):
         ([*ground.flags, "--output", str(tmp_path / "file")], "cannot create the folder"),
         (["--resume", str(copy), "--seed", "5"], "--seed 5 differs from the run's 0"),
         ([*ground.flags, "--output", str(tmp_path / "run"), "--device", "cuda:99"], "device 'cuda:99'"),
-        ([*ground.flags, "--output", str(tmp_path / "run"), "--device", "tpu"], "device='tpu' is no device"),
+        ([*ground.flags, "--output", str(tmp_path / "run"), "--device", "tpu"], "device='tpu' is not a device"),
         ([*ground.flags, "--output", str(tmp_path / "run"), "--on-divergence", "pray"], "stop, skip"),
     ]
     for argv, words in cases:
