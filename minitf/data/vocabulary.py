@@ -15,14 +15,15 @@ import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
-
-import numpy as np
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from minitf.config.special_tokens import BOS, EOS, PAD, UNK
 from minitf.data.text import PathLike, in_chunks, unreadable, write_atomically
 from minitf.errors import UserError
 from minitf.system.signals import uninterrupted
+
+if TYPE_CHECKING:
+    import numpy as np
 
 # Characters that together make up this share of the text get a piece of their own; the rest are spelled in bytes.
 # One in 100,000 is spelled out: in 58,000 lines of Multi30k the 13 characters seen five times or less, too rare to
@@ -34,7 +35,7 @@ LINES_AT_A_TIME, CHARACTERS_AT_A_TIME = 10_000, 2_000_000
 # characters. No piece is longer than 16 characters, so a cut here loses nothing.
 LONGEST_WORD = 1000
 
-Ids = Sequence[int] | np.ndarray
+Ids: TypeAlias = "Sequence[int] | np.ndarray"
 
 
 def normalise(line: str) -> str:
