@@ -2,7 +2,7 @@
 # Table 2 of the paper: 27.3 BLEU on newstest2014, cased, tokenized by Moses, compounds split; 12 hours on 8 P100.
 #
 #     sh recipes/wmt14-en-de-base.sh --output runs/table2-base-en-de
-#     python -m minitf.evaluation.bleu_card runs/table2-base-en-de/test.hypotheses REFERENCE
+#     minitf bleu runs/table2-base-en-de/test.hypotheses REFERENCE
 #
 # Of the second command, the line "the paper's" is the one to compare. The first one downloads the corpus (gigabytes)
 # unless --data-dir FOLDER has it. An update is one batch here; with less memory, --max-tokens-per-batch 6250

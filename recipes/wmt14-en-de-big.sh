@@ -2,7 +2,7 @@
 # Table 2 of the paper: 28.4 BLEU on newstest2014, cased, tokenized by Moses, compounds split; 3.5 days on 8 P100.
 #
 #     sh recipes/wmt14-en-de-big.sh --output runs/table2-big-en-de
-#     python -m minitf.evaluation.bleu_card runs/table2-big-en-de/test.hypotheses REFERENCE
+#     minitf bleu runs/table2-big-en-de/test.hypotheses REFERENCE
 #
 # Of the second command, the line "the paper's" is the one to compare. The first one downloads the corpus (gigabytes)
 # unless --data-dir FOLDER has it. An update is one batch here; with less memory, --max-tokens-per-batch 6250

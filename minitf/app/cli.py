@@ -1,23 +1,32 @@
-"""Command lines made from the fields of the configurations: one flag a field, its help, and errors in one sentence.
+"""Command lines made from the fields of the configurations: one flag a field, with its help, default and checks.
 
 `max_steps` of `RunConfig` is `--max-steps`; `layers` of its `model` is `--model.layers`. Underscores may stand for
-dashes. A value is what the preset says, unless a flag says otherwise; a resumed run keeps its own values.
+dashes. The preset gives every value that no flag gives; a resumed run keeps its own values.
+
+Not tyro: it prints errors as boxes of several lines, writes `--no-model.x` for `--model.no-x`, shows the default of one
+preset instead of each, and adds three packages to a plain install.
 """
 
+from __future__ import annotations
+
 import argparse
+import inspect
 import os
+import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import MISSING, Field, dataclass, fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, NoReturn, get_args, get_origin
 
+from minitf.app.preset_table import list_presets
 from minitf.config import DEFAULT_PRESET, PRESETS, RunConfig, TranslateConfig
 from minitf.config.options import description, nearest, shown, without_none
 from minitf.config.presets import NAMED
 from minitf.errors import UserError
 from minitf.storage.config_file import load_config
 from minitf.storage.run_directory import CONFIG_NAME
+from minitf.system.environment import project_version
 from minitf.system.files import explained, os_errors_explained
 from minitf.system.progress import say
 from minitf.system.signals import TerminationInterrupt, exit_status, interrupting
@@ -40,7 +49,7 @@ class Flag:
     @property
     def name(self) -> str:
         """`--model.layers`"""
-        return "--" + ".".join(self.path).replace("_", "-")
+        return "--" + self.dest.replace("_", "-")
 
     @property
     def dest(self) -> str:
@@ -48,14 +57,14 @@ class Flag:
         return ".".join(self.path)
 
     def value_in(self, config: Any) -> Any:
-        """What a configuration holds in this field."""
+        """Return the value of this field in a configuration."""
         for name in self.path:
             config = getattr(config, name)
         return config
 
 
 def flags_of(config_class: type, path: tuple[str, ...] = ()) -> Iterator[Flag]:
-    """The fields of a configuration and of those inside it, in order, except the hidden ones."""
+    """Yield the fields of a configuration and of those inside it, in order, except the hidden ones."""
     section = SECTIONS.get(path[-1], "") if path else "Run"
     for each in fields(config_class):
         if is_dataclass(each.type):
@@ -66,60 +75,21 @@ def flags_of(config_class: type, path: tuple[str, ...] = ()) -> Iterator[Flag]:
             yield Flag(each, (*path, each.name), section)
 
 
-# ---- Reading ----
-
-
-def parse_train_args(argv: Sequence[str]) -> tuple[RunConfig, Path | None]:
-    """The run that a command line asks for, and the folder to resume if it is to go on with one.
-
-    Raises: UserError for anything that cannot be; SystemExit(0) after `--help` and `--version`.
-    """
-    parser = build_parser(
-        RunConfig,
-        "train.py [flags]",
-        "Train a Transformer to translate. Without flags: a tiny model on a built-in corpus, in minutes.",
-    )
-    parser.group("Run").add_argument(
-        "--resume",
-        type=_converter(Path),
-        metavar="RUN",
-        help="go on with the run in this folder, from its last checkpoint; only values that do not change what is "
-        f"learned may be given: {', '.join(changeable())}",
-    )
-    parser.group("Run").add_argument(
-        "--list-presets", action=_ListPresets, nargs=0, help="print all presets, with their sizes and costs, and end"
-    )
-    given = _given(parser, argv)
-    resume = given.pop("resume", None)
-    given = {name: _absolute(value) if name in PATHS_OF_INPUTS else value for name, value in given.items()}
-    if resume is not None:
-        return _resumed(resume, given), resume
-    return _changed(_preset(given.pop("preset", DEFAULT_PRESET)), given), None
-
-
-def parse_translate_args(argv: Sequence[str]) -> TranslateConfig:
-    """The translation that a command line asks for.
-
-    Raises: UserError for anything that cannot be; SystemExit(0) after `--help` and `--version`.
-    """
-    parser = build_parser(
-        TranslateConfig, "translate.py RUN [flags]", "Translate text with a trained run, a line for each line."
-    )
-    return TranslateConfig(**_given(parser, argv))
+# ---- Running ----
 
 
 def run_command(main: Callable[[Sequence[str]], int | None], argv: Sequence[str] | None = None) -> int:
-    """Run a command line and give its exit status.
+    """Call `main` with the command line and return the exit status of the process.
 
-    After `error: …` for a UserError, its own, which is 2 for nearly all; 130, 143 or 129 when stopped by SIGINT,
-    SIGTERM or SIGHUP; 141 when the reader of its output has gone (`| head`).
+    A UserError is printed as `error: …` and gives its own status, which is 2 for nearly all. SIGINT, SIGTERM and SIGHUP
+    give 130, 143 and 129; an output whose reader has closed it (`| head`) gives 141.
     """
     _occupy_standard_descriptors()
     try:
         with interrupting():
             status = main(sys.argv[1:] if argv is None else argv)
             if sys.stdout is not None:
-                sys.stdout.flush()  # here, where a failure can still be told
+                sys.stdout.flush()  # here, where a failure can still be reported
     except UserError as error:
         say(f"error: {error}")
         return error.exit_status
@@ -135,13 +105,13 @@ def run_command(main: Callable[[Sequence[str]], int | None], argv: Sequence[str]
     except OSError as error:
         if error.filename is None:
             raise
-        say(f"error: {explained(f'use {error.filename}', error)}")  # a file that nothing above has a better word for
+        say(f"error: {explained(f'use {error.filename}', error)}")  # a file for which no caller had a better message
         return 2
     return status or 0
 
 
 def _occupy_standard_descriptors() -> None:
-    """Take the places of standard streams that were closed before we began (`2>&-`).
+    """Open the null device in place of standard streams that were closed before the start (`2>&-`).
 
     The next file opened would get their numbers, and whatever a library writes to "standard error" would end up in it.
     """
@@ -152,8 +122,55 @@ def _occupy_standard_descriptors() -> None:
             os.open(os.devnull, os.O_RDWR)  # the lowest free number, which is this one
 
 
+def program(command: str) -> str:
+    """Return how this process was started: `translate.py` by the script of that name, else `minitf translate`."""
+    script = Path(sys.argv[0]).name
+    return script if script == f"{command}.py" else f"minitf {command}"
+
+
+# ---- Reading ----
+
+
+def parse_train_args(argv: Sequence[str]) -> tuple[RunConfig, Path | None]:
+    """Return the configuration of a run, and its directory if the run is to be resumed.
+
+    Raises: UserError for anything that cannot be; SystemExit(0) after `--help` and `--version`.
+    """
+    parser = build_parser(
+        RunConfig,
+        f"{program('train')} [flags]",
+        "Train a Transformer to translate. Without flags: a tiny model on a built-in corpus, in minutes.",
+    )
+    parser.group("Run").add_argument(
+        "--resume",
+        type=_converter(Path),
+        metavar="RUN",
+        help="resume the run in this folder from its last checkpoint; only values that do not change what is "
+        f"learned may be given: {', '.join(changeable())}",
+    )
+    parser.group("Run").add_argument(
+        "--list-presets", action=_Print, const=list_presets, help="print all presets, with their sizes and costs"
+    )
+    given = _given(parser, argv)
+    resume = given.pop("resume", None)
+    given = {name: _absolute(value) if name in PATHS_OF_INPUTS else value for name, value in given.items()}
+    if resume is not None:
+        return _resumed(resume, given), resume
+    return _changed(_preset(given.pop("preset", DEFAULT_PRESET)), given), None
+
+
+def parse_translate_args(argv: Sequence[str]) -> TranslateConfig:
+    """Return the configuration of a translation.
+
+    Raises: UserError for anything that cannot be; SystemExit(0) after `--help` and `--version`.
+    """
+    usage = f"{program('translate')} RUN [flags]"
+    parser = build_parser(TranslateConfig, usage, "Translate text with a trained run, a line for each line.")
+    return TranslateConfig(**_given(parser, argv))
+
+
 def changeable() -> list[str]:
-    """The flags that a resumed run may be given with another value."""
+    """List the flags whose values may change when a run is resumed."""
     return [flag.name for flag in flags_of(RunConfig) if flag.field.metadata["may_change"]]
 
 
@@ -167,7 +184,7 @@ def _preset(name: str) -> RunConfig:
 
 
 def _changed(config: RunConfig, given: dict[str, Any]) -> RunConfig:
-    """The configuration with the given values; checks apply to the result as a whole."""
+    """Replace values of a configuration; checks apply to the result as a whole."""
     own = {name: value for name, value in given.items() if "." not in name}
     for section in SECTIONS:
         inner = {name.partition(".")[2]: value for name, value in given.items() if name.startswith(section + ".")}
@@ -176,7 +193,7 @@ def _changed(config: RunConfig, given: dict[str, Any]) -> RunConfig:
 
 
 def _resumed(folder: Path, given: dict[str, Any]) -> RunConfig:
-    """The run's own configuration with the values that may change; `output` is where the run stands now."""
+    """Return the configuration of a saved run with the values that may change; `output` is where the run is now."""
     with os_errors_explained(f"look into {folder}"):
         found = (folder / CONFIG_NAME).is_file()
     if not found:
@@ -194,18 +211,20 @@ def _resumed(folder: Path, given: dict[str, Any]) -> RunConfig:
 
 
 def _absolute(value: Any) -> Any:
-    """Paths that a run can still find when it is resumed from another folder."""
+    """Make paths absolute, so that a run resumed from another working directory still finds them."""
     if isinstance(value, tuple):
         return tuple(map(_absolute, value))
     return value.absolute() if isinstance(value, Path) else value
 
 
-def _given(parser: argparse.ArgumentParser, argv: Sequence[str]) -> dict[str, Any]:
-    """The values on the command line by the name of their field, and only those.
+def _given(parser: ArgumentParser, argv: Sequence[str]) -> dict[str, Any]:
+    """Return the values on the command line, and only those, by the name of their field.
 
     Raises: UserError for an unknown flag, naming the nearest valid ones, and for a word that belongs to no flag.
     """
-    namespace, unknown = parser.parse_known_args(_with_dashes(argv))
+    end = list(argv).index("--") if "--" in argv else len(argv)
+    dashed = [re.sub("^--[^=]*", lambda flag: flag[0].replace("_", "-"), word) for word in argv[:end]]
+    namespace, unknown = parser.parse_known_args([*dashed, *argv[end:]])
     for word in unknown:
         if word.startswith("-") and word != "--":
             name = word.partition("=")[0]
@@ -215,30 +234,20 @@ def _given(parser: argparse.ArgumentParser, argv: Sequence[str]) -> dict[str, An
             raise UserError(f"unknown flag {name}{hint or '; --help lists all'}")
     if unknown:
         raise UserError(f"{unknown[0]!r} belongs to no flag; --help lists all")
-    return vars(namespace)
-
-
-def _with_dashes(argv: Sequence[str]) -> list[str]:
-    """`--max_steps=5` as `--max-steps=5`; what follows a lone `--` stays as it is."""
-    words, rest = list(argv), []
-    if "--" in words:
-        words, rest = words[: words.index("--")], words[words.index("--") :]
-    return [_flag_with_dashes(word) if word.startswith("--") else word for word in words] + rest
-
-
-def _flag_with_dashes(word: str) -> str:
-    name, equals, value = word.partition("=")
-    return name.replace("_", "-") + equals + value
+    return {name: tuple(value) if isinstance(value, list) else value for name, value in vars(namespace).items()}
 
 
 # ---- Building ----
 
 
-class _Parser(argparse.ArgumentParser):
-    """argparse with groups by name that leaves the reporting of errors to the caller."""
+class ArgumentParser(argparse.ArgumentParser):
+    """argparse with groups by name, without abbreviations, whose errors are UserErrors of one sentence."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(allow_abbrev=False, **options)  # an abbreviation changes its meaning when a flag is added
 
     def group(self, name: str) -> Any:
-        """The group of that name, made where it is not there yet."""
+        """Return the group of that name, which is made where it is missing."""
         found = [group for group in self._action_groups if group.title == name]
         return found[0] if found else self.add_argument_group(name)
 
@@ -253,44 +262,50 @@ class _Switch(argparse.Action):
         setattr(namespace, self.dest, option_string == self.option_strings[0])
 
 
-class _ListPresets(argparse.Action):
-    """Print all presets with their sizes and costs, and end."""
+class _Print(argparse.Action):
+    """Print what the function `const` returns, and exit."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(nargs=0, **options)
 
     def __call__(self, parser: Any, namespace: Any, values: Any, option_string: str | None = None) -> None:
-        from minitf.app.presets import list_presets
-
-        print(list_presets())
+        print(self.const())
         parser.exit()
 
 
-class _Version(argparse.Action):
-    """Print the version and end; it is looked up only then."""
-
-    def __call__(self, parser: Any, namespace: Any, values: Any, option_string: str | None = None) -> None:
-        from minitf.system.environment import project_version
-
-        print(f"minitf {project_version()}")
-        parser.exit()
-
-
-def build_parser(config_class: type, usage: str, about: str) -> "_Parser":
-    """A parser with a flag for every field, grouped by section; values that are not given stay out of its result."""
-    parser = _Parser(
-        prog=usage.split()[0],
+def build_parser(config_class: type, usage: str, about: str) -> ArgumentParser:
+    """Build a parser with a flag for every field, grouped by section; its result holds only the values given."""
+    parser = ArgumentParser(
         usage=usage,
         description=about,
         argument_default=argparse.SUPPRESS,
-        allow_abbrev=False,  # an abbreviation would change its meaning when a flag is added
         formatter_class=lambda prog: argparse.HelpFormatter(prog, max_help_position=32),
     )
     for flag in flags_of(config_class):
         _add(parser.group(flag.section), flag, with_presets=config_class is RunConfig)
-    parser.add_argument("--version", action=_Version, nargs=0, help="print the version and end")
+    parser.add_argument("--version", action=_Print, const=version, help="print the version")
     return parser
 
 
+def add_options_of(parser: ArgumentParser, function: Callable[..., Any], helps: dict[str, str]) -> None:
+    """Add an option for each argument of a function, all whole numbers, with its default."""
+    for name, parameter in inspect.signature(function).parameters.items():
+        parser.add_argument(
+            "--" + name.replace("_", "-"),
+            type=int,
+            default=parameter.default,
+            metavar="N",
+            help=f"{helps[name]} (default {parameter.default})",
+        )
+
+
+def version() -> str:
+    """`minitf 0.1.0`"""
+    return f"minitf {project_version()}"
+
+
 def _add(group: Any, flag: Flag, with_presets: bool) -> None:
-    """One argument for one field."""
+    """Add the argument of one field."""
     kind, _ = without_none(flag.field.type)
     text = _help(flag, with_presets)
     if flag.field.metadata["positional"]:
@@ -301,19 +316,10 @@ def _add(group: Any, flag: Flag, with_presets: bool) -> None:
         group.add_argument(flag.name, negated, dest=flag.dest, action=_Switch, nargs=0, help=text)
     elif get_origin(kind) is tuple:
         names = ("SOURCE", "TARGET")
-        group.add_argument(
-            flag.name, dest=flag.dest, type=_converter(Path), nargs=2, metavar=names, help=text, action=_Pair
-        )
+        group.add_argument(flag.name, dest=flag.dest, type=_converter(Path), nargs=2, metavar=names, help=text)
     else:
         metavar = _metavar(flag, kind)
         group.add_argument(flag.name, dest=flag.dest, type=_converter(flag.field.type), metavar=metavar, help=text)
-
-
-class _Pair(argparse.Action):
-    """Two paths as a tuple."""
-
-    def __call__(self, parser: Any, namespace: Any, values: Any, option_string: str | None = None) -> None:
-        setattr(namespace, self.dest, tuple(values))
 
 
 def _metavar(flag: Flag, kind: Any) -> str:
@@ -325,7 +331,7 @@ def _metavar(flag: Flag, kind: Any) -> str:
 
 
 def _help(flag: Flag, with_presets: bool) -> str:
-    """`width of … (tokens; section 3.1; default 512)`, or what every preset says where they differ."""
+    """`width of … (tokens; section 3.1; default 512)`, with the default of every preset where they differ."""
     metadata = flag.field.metadata
     notes = [metadata["unit"]]
     if metadata["source"]:
@@ -344,7 +350,7 @@ def _help(flag: Flag, with_presets: bool) -> str:
 
 
 def _converter(kind: Any) -> Callable[[str], Any]:
-    """What turns a word of the command line into a value; `none` is None where that may be."""
+    """Return the function that turns a word of the command line into a value; `none` is None where that may be."""
     inner, optional = without_none(kind)
 
     def convert(word: str) -> Any:

@@ -1,13 +1,10 @@
-"""`python -m minitf.corpora.phrases FOLDER`: write the default corpus and show some of it."""
+"""`minitf corpus FOLDER`: write the built-in corpus and show some of it."""
 
 from __future__ import annotations
 
-import argparse
-import inspect
-import sys
 from collections.abc import Sequence
 
-from minitf.app.cli import run_command
+from minitf.app.cli import ArgumentParser, add_options_of
 from minitf.corpora.draw import Draw
 from minitf.corpora.phrases.corpus import generate_corpus, write_corpus
 from minitf.corpora.phrases.templates import KINDS, random_pair
@@ -16,7 +13,8 @@ SHOWN_PER_KIND = 3
 
 
 def main(argv: Sequence[str]) -> None:
-    options = vars(parser().parse_args(argv))
+    """Write the corpus that the command line describes, and print examples of each kind."""
+    options = vars(_parser().parse_args(argv))
     folder = options.pop("folder")
     corpus = generate_corpus(**options)
     write_corpus(folder, corpus)
@@ -29,26 +27,17 @@ def main(argv: Sequence[str]) -> None:
             print(f"  {english}  →  {german}")
 
 
-def parser() -> argparse.ArgumentParser:
-    """One option for each argument of `generate_corpus`, with its default."""
-    parser = argparse.ArgumentParser(
-        prog="python -m minitf.corpora.phrases",
-        description="Write the default corpus (English → German numbers, dates, clock times, prices) to a folder.",
-        allow_abbrev=False,
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+def _parser() -> ArgumentParser:
+    parser = ArgumentParser(
+        prog="minitf corpus",
+        description="Write the built-in corpus (English to German: numbers, dates, clock times, prices) to a folder.",
     )
-    parser.add_argument("folder", help="gets train.en, train.de, valid.en, …; files of these names are replaced")
+    parser.add_argument("folder", help="gets train.en, train.de, valid.en and so on; files of these names are replaced")
     helps = {
-        "seed": "another seed, another corpus",
-        "train_pairs": "how many pairs to learn from",
-        "valid_pairs": "how many held-out pairs to watch while learning",
-        "test_pairs": "how many held-out pairs for the final score",
+        "seed": "start of every random number",
+        "train_pairs": "training pairs",
+        "valid_pairs": "held-out pairs for validation",
+        "test_pairs": "held-out pairs for the final score",
     }
-    for name, parameter in inspect.signature(generate_corpus).parameters.items():
-        option = "--" + name.replace("_", "-")
-        parser.add_argument(option, type=int, default=parameter.default, metavar="N", help=helps[name])
+    add_options_of(parser, generate_corpus, helps)
     return parser
-
-
-if __name__ == "__main__":
-    sys.exit(run_command(main))

@@ -1,13 +1,13 @@
-"""`python -m minitf.parsing evalb GOLD TEST`, `… treebank FOLDER`, `… tokenize`: what parsing needs beside training."""
+"""`minitf parse evalb GOLD TEST`, `… treebank FOLDER`, `… tokenize`: what parsing needs beside training."""
 
 from __future__ import annotations
 
 import argparse
-import inspect
 import sys
 from collections.abc import Sequence
 
-from minitf.app.cli import run_command
+from minitf.app.cli import ArgumentParser, add_options_of
+from minitf.corpora.treebank import generate_treebank, write_treebank
 from minitf.data.text import lines_of, read_lines
 from minitf.errors import UserError
 from minitf.evaluation.evalb import Parameters, read_parameters, score_trees
@@ -16,41 +16,39 @@ from minitf.parsing.words import tokenize
 ABOUT = """\
 Constituency parsing as translation (section 6.3). Training and parsing are those of translation:
 
-    python train.py --preset parsing-tiny                             the built-in treebank, in minutes
-    python train.py --preset parsing-small --parsing.trees TREES      a treebank of yours, in brackets
-    python translate.py RUN < sentences.txt > trees.txt               words with spaces between them in, trees out
+    minitf train --preset parsing-tiny                             the built-in treebank, in minutes
+    minitf train --preset parsing-small --parsing.trees TREES      a treebank of yours, in brackets
+    minitf translate RUN < sentences.txt > trees.txt               words with spaces between them in, trees out
 """
 
 
 def main(argv: Sequence[str]) -> None:
-    options = _parser().parse_args(argv)
-    options.work(options)
+    """Run the part of the command that its first word names."""
+    options = vars(_parser().parse_args(argv))
+    options.pop("work")(**options)
 
 
-def score(options: argparse.Namespace) -> None:
-    """Print what EVALB prints."""
-    parameters = Parameters() if options.parameters is None else read_parameters(options.parameters)
-    report = score_trees(read_lines(options.gold), read_lines(options.test), parameters)
+def evalb(gold: str, test: str, parameters: str | None, summary: bool) -> None:
+    """Score trees, and print the table and the summary of EVALB."""
+    rules = Parameters() if parameters is None else read_parameters(parameters)
+    report = score_trees(read_lines(gold), read_lines(test), rules)
     for row in report.scores:
         if row.fault:
             print(f"{row.number} : {row.fault}", file=sys.stderr)
-    print(report.all if options.summary else report)
+    print(report.all if summary else report)
 
 
-def make_treebank(options: argparse.Namespace) -> None:
-    """Write the built-in treebank and show some of it."""
-    from minitf.corpora.treebank import generate_treebank, write_treebank
-
-    names = inspect.signature(generate_treebank).parameters
-    treebank = generate_treebank(**{name: getattr(options, name) for name in names})
-    write_treebank(options.folder, treebank)
+def write_built_in(folder: str, show: int, **sizes: int) -> None:
+    """Write the built-in treebank, and print some of it."""
+    treebank = generate_treebank(**sizes)
+    write_treebank(folder, treebank)
     counts = f"{len(treebank.train):,} training, {len(treebank.valid):,} validation, {len(treebank.test):,} test trees"
-    print(f"{options.folder}: {counts}")
-    for tree in treebank.train[: options.show]:
+    print(f"{folder}: {counts}")
+    for tree in treebank.train[:show]:
         print(f"\n{tree}")
 
 
-def split_words(options: argparse.Namespace) -> None:
+def split_words() -> None:
     """Print each line of standard input with spaces between its words."""
     if sys.stdin is None:
         raise UserError("standard input is closed; give it the text")
@@ -58,40 +56,31 @@ def split_words(options: argparse.Namespace) -> None:
         print(" ".join(tokenize(line)), flush=True)
 
 
-def _parser() -> argparse.ArgumentParser:
-    from minitf.corpora.treebank import generate_treebank
-
-    parser = argparse.ArgumentParser(
-        prog="python -m minitf.parsing", description=ABOUT, formatter_class=argparse.RawDescriptionHelpFormatter
+def _parser() -> ArgumentParser:
+    parser = ArgumentParser(
+        prog="minitf parse", description=ABOUT, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
-    one = commands.add_parser("evalb", help="score trees against gold ones, as EVALB does", allow_abbrev=False)
-    one.add_argument("gold", help="the right trees, one a line")
+    one = commands.add_parser("evalb", help="score trees against gold trees, as EVALB does")
+    one.add_argument("gold", help="gold trees, one a line")
     one.add_argument("test", help="the parser's trees of the same sentences, one a line; an empty line is no tree")
     one.add_argument("-p", "--parameters", metavar="FILE", help="EVALB's parameter file; default: as COLLINS.prm")
     one.add_argument("--summary", action="store_true", help="print the figures over all sentences only")
-    one.set_defaults(work=score)
+    one.set_defaults(work=evalb)
 
-    helps = {
-        "seed": "another seed, another treebank",
-        "train_trees": "how many trees to learn from",
-        "valid_trees": "how many held-out trees to watch while learning",
-        "test_trees": "how many held-out trees for the final score",
-    }
-    one = commands.add_parser("treebank", help="write the built-in treebank to a folder", allow_abbrev=False)
+    one = commands.add_parser("treebank", help="write the built-in treebank to a folder")
     one.add_argument("folder", help="gets train.mrg, valid.mrg and test.mrg; files of these names are replaced")
-    for name, parameter in inspect.signature(generate_treebank).parameters.items():
-        flag = "--" + name.replace("_", "-")
-        text = f"{helps[name]} (default {parameter.default})"
-        one.add_argument(flag, type=int, default=parameter.default, metavar="N", help=text)
-    one.add_argument("--show", type=int, default=5, metavar="N", help="how many trees to print (default 5)")
-    one.set_defaults(work=make_treebank)
+    helps = {
+        "seed": "start of every random number",
+        "train_trees": "training trees",
+        "valid_trees": "held-out trees for validation",
+        "test_trees": "held-out trees for the final score",
+    }
+    add_options_of(one, generate_treebank, helps)
+    one.add_argument("--show", type=int, default=5, metavar="N", help="trees to print (default 5)")
+    one.set_defaults(work=write_built_in)
 
-    one = commands.add_parser("tokenize", help="standard input with spaces between the words, as in treebanks")
+    one = commands.add_parser("tokenize", help="put spaces between the words of standard input, as in treebanks")
     one.set_defaults(work=split_words)
     return parser
-
-
-if __name__ == "__main__":
-    sys.exit(run_command(main))

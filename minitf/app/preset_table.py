@@ -1,19 +1,10 @@
-"""`train.py --list-presets`: every preset with its size and cost, counted, beside what the paper prints.
-
-python -m minitf.app.presets docs/reproducing.md     # renews the list in that page
-"""
+"""A table of the presets with their sizes and costs, beside what the paper prints."""
 
 from __future__ import annotations
 
-import re
-import sys
-from collections.abc import Iterable, Sequence
-from pathlib import Path
+from collections.abc import Iterable
 
-from minitf.app.cli import run_command
 from minitf.config.presets import NAMED, Preset
-from minitf.data.text import write_atomically
-from minitf.errors import UserError
 from minitf.model.counting import paper_flops, parameter_count, training_flops, with_vocabulary
 
 HEADER = ("preset", "parameters", "published", "operations", "paper's way", "PPL", "BLEU", "what it is")
@@ -31,7 +22,7 @@ rows of Table 3 fit about 41,000 subwords, big alone 35,800. The differences bet
 
 
 def list_presets(presets: Iterable[Preset] | None = None) -> str:
-    """A table of the presets, one a line, grouped; and what it shows."""
+    """Format a table of the presets, one a line, grouped; then notes and the differences from the paper."""
     chosen = list(NAMED.values() if presets is None else presets)
     rows = [_row(preset) for preset in chosen]
     widths = [max(len(row[i]) for row in [HEADER, *rows]) for i in range(len(HEADER) - 1)]
@@ -44,7 +35,7 @@ def list_presets(presets: Iterable[Preset] | None = None) -> str:
 
 
 def operations_papers_way(preset: Preset) -> tuple[float, bool]:
-    """Operations of the training by the paper's method, and whether the paper itself names the time."""
+    """Estimate the operations of a training by the paper's method; true if the paper itself gives the time."""
     if preset.published.hours is not None:
         return paper_flops(preset.published.hours), True
     base = NAMED["base"]
@@ -68,23 +59,20 @@ def _row(preset: Preset) -> tuple[str, ...]:
 
 
 def _bleu(score: float | None) -> str:
-    """With the digits that were printed: one in the paper, two elsewhere."""
+    """Format a score with the digits that were published: one in the paper, two elsewhere."""
     if score is None:
         return ""
     return f"{score:.1f}" if round(score, 1) == score else f"{score:.2f}"
 
 
 def _line(cells: tuple[str, ...], widths: list[int]) -> str:
-    """Names to the left, numbers to the right."""
-    padded = [
-        cells[0].ljust(widths[0]),
-        *(cell.rjust(width) for cell, width in zip(cells[1:-1], widths[1:], strict=True)),
-    ]
-    return "  ".join([*padded, cells[-1]]).rstrip()
+    """Align names to the left, numbers to the right."""
+    numbers = [cell.rjust(width) for cell, width in zip(cells[1:-1], widths[1:], strict=True)]
+    return "  ".join([cells[0].ljust(widths[0]), *numbers, cells[-1]]).rstrip()
 
 
 def _differences() -> list[str]:
-    """Rows of base's width: how many parameters they have more than base, here and in the paper, in millions."""
+    """List by how many millions of parameters rows of base's width exceed base, here and in the paper."""
     base = NAMED["table3-base"]
     lines = []
     for preset in NAMED.values():
@@ -95,19 +83,3 @@ def _differences() -> list[str]:
         assert base.published.parameters_m is not None
         lines.append(f"  {preset.name:24} {mine:+6.1f} M, printed {published - base.published.parameters_m:+.0f} M")
     return lines
-
-
-def main(argv: Sequence[str]) -> None:
-    """Put the list into the block of a page that it stands in.  Raises: UserError where there is none."""
-    if len(argv) != 1:
-        raise UserError("give one page to renew: python -m minitf.app.presets docs/reproducing.md")
-    path = Path(argv[0])
-    text = path.read_text(encoding="utf-8")
-    if not (block := re.search(r"^```text\npreset .*?^```$", text, re.MULTILINE | re.DOTALL)):
-        raise UserError(f"{path} has no block of text that begins with the heading of the list")
-    with write_atomically(path) as file:
-        file.write(text[: block.start()] + f"```text\n{list_presets()}\n```" + text[block.end() :])
-
-
-if __name__ == "__main__":
-    sys.exit(run_command(main))

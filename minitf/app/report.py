@@ -1,15 +1,13 @@
-"""`python -m minitf.report RUN`: write report.html of a run anew from its log, whether or not it is training."""
+"""`minitf report RUN`: write report.html, the learning curves of a run, from its log, also while it is training."""
 
 from __future__ import annotations
 
-import argparse
 import fcntl
 import os
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from minitf.app.cli import run_command
+from minitf.app.cli import ArgumentParser
 from minitf.report.page import write_page
 from minitf.report.run_page import FINISHED, RUNNING, STOPPED, run_page
 from minitf.report.series import LogSeries
@@ -18,8 +16,8 @@ from minitf.system.files import os_errors_explained
 
 
 def main(argv: Sequence[str]) -> None:
-    """Write the page that the command line asks for, and say where it is."""
-    parser = argparse.ArgumentParser(prog="python -m minitf.report", description=__doc__)
+    """Write the page, and print its path."""
+    parser = ArgumentParser(prog="minitf report", description="Write the learning curves of a run as a page.")
     parser.add_argument("run", type=Path, help="folder of a training run")
     parser.add_argument("--output", type=Path, help="file to write; default: report.html in that folder")
     given = parser.parse_args(argv)
@@ -37,7 +35,7 @@ def main(argv: Sequence[str]) -> None:
 
 
 def is_training(directory: RunDirectory) -> bool:
-    """Does a process hold the run's lock?"""
+    """Return whether a process holds the run's lock."""
     place = directory.path / LOCK_NAME
     if not place.exists():
         return False
@@ -50,7 +48,3 @@ def is_training(directory: RunDirectory) -> bool:
     finally:
         os.close(descriptor)
     return False
-
-
-if __name__ == "__main__":
-    sys.exit(run_command(main))

@@ -11,16 +11,10 @@ Source: section 6; Post 2018 (signatures); Koehn 2004 (bootstrap)
 
 from __future__ import annotations
 
-import argparse
-import json
-import sys
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
-from pathlib import Path
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from minitf.app.cli import run_command
-from minitf.errors import UserError
 from minitf.system.signals import uninterrupted
 
 if TYPE_CHECKING:
@@ -176,34 +170,3 @@ def render(figures: Sequence[Figure], tokenized: bool) -> str:
             "and case, tokenized ones with multi-bleu's on the same tokens, the paper's with the paper's.",
         ]
     )
-
-
-def main(argv: Sequence[str]) -> int:
-    """Read two files, print the card."""
-    from minitf.data.text import read_lines
-    from minitf.evaluation.moses import LANGUAGES
-
-    parser = argparse.ArgumentParser(
-        prog="minitf bleu",
-        description="Every BLEU of an output, with signatures and intervals.",
-    )
-    parser.add_argument("hypotheses", type=Path, metavar="HYP", help="translations, a line for each line")
-    parser.add_argument("references", type=Path, metavar="REF", help="right translations")
-    parser.add_argument(
-        "--language", choices=LANGUAGES, default="de", help="of both files, for the paper's figure (default: de)"
-    )
-    parser.add_argument("--resamples", type=int, default=RESAMPLES, help=f"of the bootstrap (default: {RESAMPLES})")
-    parser.add_argument("--json", action="store_true", help="print the figures as JSON")
-    args = parser.parse_args(argv)
-    if args.resamples < 1:
-        raise UserError(f"--resamples {args.resamples} gives no interval; choose 1 or more, such as {RESAMPLES}")
-    hypotheses, references = list(read_lines(args.hypotheses)), list(read_lines(args.references))
-    figures = bleu_card(hypotheses, references, args.language, args.resamples)
-    print(
-        json.dumps(list(map(asdict, figures)), indent=2) if args.json else render(figures, looks_tokenized(references))
-    )
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(run_command(main))

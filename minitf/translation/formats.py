@@ -9,57 +9,52 @@ ein Haus                                        one translation a line
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Iterator
+from typing import Any
 
-if TYPE_CHECKING:
-    from minitf.config import TranslateConfig
-    from minitf.translation.translator import Alignment, Translation, Translator
+from minitf.config import TranslateConfig
+from minitf.data.vocabulary import Vocabulary
+from minitf.translation.translator import Alignment, Translation, Translator
 
 
-class TranslationLines:
-    """What is written of each line, in the form that a configuration asks for."""
+def formatted(
+    results: Iterable[list[Translation]], config: TranslateConfig, translator: Translator
+) -> Iterator[tuple[list[str], str]]:
+    """Yield, for each line, the lines to write in the form that `config` asks for, and its best translation."""
+    for number, found in enumerate(results):
+        alignments = translator.align(found) if config.alignment else [None] * len(found)
+        pairs = list(zip(found, alignments, strict=True))
+        if config.format == "jsonl":
+            objects = [_object(translator.vocabulary, *pair) for pair in pairs]
+            lines = [json.dumps({"line": number + 1, "translations": objects}, ensure_ascii=False)]
+        else:
+            lines = [_text(config, number, *pair) for pair in pairs]
+        yield lines, found[0].text
 
-    def __init__(self, config: TranslateConfig, translator: Translator):
-        self.config, self.translator = config, translator
 
-    def of(self, results: Iterable[list[Translation]]) -> Iterator[tuple[list[str], Translation]]:
-        """For each line: the lines to write, and its best translation."""
-        for number, found in enumerate(results):
-            alignments = self.translator.align(found) if self.config.alignment else [None] * len(found)
-            if self.config.format == "jsonl":
-                yield [self._json(number, found, alignments)], found[0]
-            else:
-                pairs = zip(found, alignments, strict=True)
-                yield [self._text(number, each, alignment) for each, alignment in pairs], found[0]
+def _text(config: TranslateConfig, number: int, translation: Translation, alignment: Alignment | None) -> str:
+    parts = [translation.text]
+    if config.score is not None:
+        parts = [f"{translation.log_probability:.8g}", f"{translation.score:.8g}"]
+    elif config.nbest > 1:
+        parts = [str(number), *parts, f"{translation.log_probability:.8g}", f"{translation.score:.8g}"]
+    if alignment is not None:
+        parts.append(" ".join(f"{s}-{t}" for s, t in alignment.word_links()))
+    return ("\t" if config.score is not None else " ||| ").join(parts)
 
-    def _text(self, number: int, translation: Translation, alignment: Alignment | None) -> str:
-        parts = [translation.text]
-        if self.config.score is not None:
-            parts = [f"{translation.log_probability:.8g}", f"{translation.score:.8g}"]
-        elif self.config.nbest > 1:
-            parts = [str(number), *parts, f"{translation.log_probability:.8g}", f"{translation.score:.8g}"]
-        if alignment is not None:
-            parts.append(" ".join(f"{s}-{t}" for s, t in alignment.word_links()))
-        return ("\t" if self.config.score is not None else " ||| ").join(parts)
 
-    def _json(self, number: int, found: Sequence[Translation], alignments: Sequence[Alignment | None]) -> str:
-        translations = [self._object(*each) for each in zip(found, alignments, strict=True)]
-        return json.dumps({"line": number + 1, "translations": translations}, ensure_ascii=False)
-
-    def _object(self, translation: Translation, alignment: Alignment | None) -> dict[str, Any]:
-        vocabulary = self.translator.vocabulary
-        about: dict[str, Any] = {
-            "text": translation.text,
-            "log_probability": translation.log_probability,
-            "score": translation.score,
-            "finished": translation.finished,
-            "tokens": vocabulary.pieces([i for _, target in translation.parts for i in target]),
-        }
-        if translation.token_log_probabilities is not None:
-            about["token_log_probabilities"] = list(translation.token_log_probabilities)
-        if alignment is not None:
-            about["source_tokens"] = list(alignment.source)
-            about["token_alignment"] = alignment.links()
-            about["word_alignment"] = alignment.word_links()
-        return about
+def _object(vocabulary: Vocabulary, translation: Translation, alignment: Alignment | None) -> dict[str, Any]:
+    about: dict[str, Any] = {
+        "text": translation.text,
+        "log_probability": translation.log_probability,
+        "score": translation.score,
+        "finished": translation.finished,
+        "tokens": vocabulary.pieces([i for _, target in translation.parts for i in target]),
+    }
+    if translation.token_log_probabilities is not None:
+        about["token_log_probabilities"] = list(translation.token_log_probabilities)
+    if alignment is not None:
+        about["source_tokens"] = list(alignment.source)
+        about["token_alignment"] = alignment.links()
+        about["word_alignment"] = alignment.word_links()
+    return about

@@ -26,7 +26,7 @@ import numpy as np
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
-import translate
+from minitf.app import translate
 from minitf.app.cli import parse_train_args, parse_translate_args, run_command
 from minitf.config import PRESETS, RunConfig, TranslateConfig
 from minitf.data.arriving import ArrivingLines

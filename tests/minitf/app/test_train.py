@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 import train
-import translate
 from autograd import random
 from autograd.backend import CPU, cpu
+from minitf.app import translate
 from minitf.app.cli import run_command
 from minitf.storage import checkpoint
 from minitf.storage.config_file import load_config

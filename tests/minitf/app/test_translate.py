@@ -16,13 +16,13 @@ from pathlib import Path
 import pytest
 
 import minitf.translation.translator
-import translate
+from minitf.app import translate
 from minitf.app.cli import run_command
 from minitf.decoding.search import BeamSearchConfig
 from minitf.evaluation.metrics import bleu
 from minitf.translation.translator import Translator
 
-PROGRAM = Path(translate.__file__)
+PROGRAM = Path(__file__).parents[3] / "translate.py"
 LINES = ["the cat sat on the mat.", "", "ein Haus, ein Baum", "   ", "a tree!", "der Hund"]
 TEXT = "".join(line + "\n" for line in LINES).encode()
 SHORT = ["--max-extra-length", "5"]  # random weights seldom end a sentence

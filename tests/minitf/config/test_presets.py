@@ -2,17 +2,14 @@
 
 import re
 from dataclasses import fields, is_dataclass, replace
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-from minitf.app.cli import run_command
-from minitf.app.presets import list_presets, main, operations_papers_way
+from minitf.app.preset_table import operations_papers_way
 from minitf.config import PRESETS, ParsingConfig, RunConfig
 from minitf.config.presets import NAMED
 from minitf.data.datasets import DATASETS
-from minitf.model.counting import training_flops
 from minitf.model.layers import Initializer
 from minitf.model.transformer import Transformer
 
@@ -302,48 +299,3 @@ def test_smaller_queries_keys_and_values_at_the_start():
     for name, weight in base.named_parameters().items():
         factor = 0.5**0.5 if re.search(r"attention\.(query|key|value)\.weight", name) else 1.0
         np.testing.assert_allclose(fairseq.named_parameters()[name].data, factor * weight.data, rtol=1e-12)
-
-
-# ---- The list ----------------------------------------------------------------------------------------------------
-
-
-def test_the_list_names_every_preset_with_its_figures():
-    lines = list_presets().splitlines()
-    for name in NAMED:
-        assert sum(line.split()[:1] == [name] for line in lines) >= 1, name
-    (base,) = [line for line in lines if line.startswith("base ")]
-    assert re.split(r"\s{2,}", base)[1:] == [
-        "63,082,496",
-        "65 M",
-        "9.5e+17",
-        "3.3e+18",
-        "4.92",
-        "25.8",
-        "the paper's base model",
-    ]
-    assert "  table3-b-dk-16             -7.1 M, printed -7 M" in lines
-    (recipe,) = [line for line in lines if line.startswith("multi30k-transformer-tiny ")]
-    assert "41.02" in recipe
-    assert "~" in recipe  # the paper names no time
-
-
-def test_the_documentation_shows_the_list_as_it_is():
-    page = (Path(__file__).parents[3] / "docs" / "reproducing.md").read_text(encoding="utf-8")
-    assert f"```text\n{list_presets()}\n```" in page, "run python -m minitf.app.presets docs/reproducing.md"
-
-
-def test_the_page_is_renewed(tmp_path, capsys):
-    page = tmp_path / "page.md"
-    page.write_text("before\n```text\npreset  old\n```\nafter\n```text\nother\n```\n")
-    assert run_command(main, [str(page)]) == 0
-    assert page.read_text() == f"before\n```text\n{list_presets()}\n```\nafter\n```text\nother\n```\n"
-    page.write_text("nothing")
-    assert run_command(main, [str(page)]) == 2
-    assert "has no block of text that begins with the heading" in capsys.readouterr().err
-
-
-def test_operations_without_a_time_are_scaled_by_what_is_counted():
-    half = NAMED["table3-c-layers-2"]
-    ratio = training_flops(half.config) / training_flops(NAMED["base"].config)
-    assert operations_papers_way(half) == (pytest.approx(12 * 3600 * 8 * 9.5e12 * ratio), False)
-    assert 0.5 < ratio < 0.6  # the embeddings stay

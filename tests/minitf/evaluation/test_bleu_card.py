@@ -1,17 +1,13 @@
 """The BLEU card: each figure against its definition, the intervals against another bootstrap."""
 
-import json
 import math
-import subprocess
-import sys
 from collections import Counter
 
 import numpy as np
 import pytest
 
-from minitf.app.cli import run_command
 from minitf.errors import UserError
-from minitf.evaluation.bleu_card import bleu_card, bootstrap_interval, line_statistics, looks_tokenized, main, render
+from minitf.evaluation.bleu_card import bleu_card, bootstrap_interval, line_statistics, looks_tokenized, render
 from minitf.evaluation.metrics import bleu
 
 REFERENCES = [
@@ -134,34 +130,7 @@ def test_the_same_card_each_time_and_no_interval_where_there_is_no_doubt():
     assert {(round(f.score, 9), round(f.low, 9), round(f.high, 9)) for f in figures} == {(100.0, 100.0, 100.0)}
 
 
-# ---- The command -------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def files(tmp_path):
-    for name, lines in (("h", HYPOTHESES), ("r", REFERENCES)):
-        (tmp_path / name).write_text("".join(line + "\n" for line in lines))
-    return [str(tmp_path / "h"), str(tmp_path / "r")]
-
-
-def test_the_card_as_a_person_sees_it(files):
-    ended = subprocess.run(
-        [sys.executable, "-W", "error", "-m", "minitf.evaluation.bleu_card", *files, "--resamples", "10"],
-        capture_output=True, text=True, check=True,
-    )  # fmt: skip
-    assert ended.stderr == ""
-    lines = ended.stdout.splitlines()
-    assert f"{card()['sacreBLEU 13a, cased'].score:.2f}" in lines[1]
-    assert sum("nrefs:1|case:" in line for line in lines) == 7
-    assert ["*" in line for line in lines[1:8]] == [False] * 4 + [True] * 2 + [False]
-    assert "Compare a figure only with figures of the same signature" in ended.stdout
-
-
-def test_json(files, capsys):
-    assert run_command(main, [*files, "--resamples", "10", "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert [each["name"] for each in found] == list(card())
-    assert found[0]["score"] == card()["sacreBLEU 13a, cased"].score
+# ---- The text ----------------------------------------------------------------------------------------------------
 
 
 def test_text_that_has_been_tokenized_is_seen():
@@ -176,13 +145,6 @@ def test_that_text_is_tokenized_is_told_by_the_card_alone(caplog):
     assert caplog.records == []
 
 
-def test_what_cannot_be_scored(files, tmp_path, capsys):
-    (tmp_path / "short").write_text("one line\n")
-    assert run_command(main, [files[0], str(tmp_path / "short")]) == 2
-    assert "error: there are 20 translations but 1 reference lines" in capsys.readouterr().err
-    assert run_command(main, [files[0], str(tmp_path / "absent")]) == 2
-    assert "error: cannot read" in capsys.readouterr().err
-    assert run_command(main, [*files, "--resamples", "0"]) == 2
-    assert "error: --resamples 0 gives no interval" in capsys.readouterr().err
+def test_no_lines_cannot_be_scored():
     with pytest.raises(UserError, match="no line to score"):
         bleu_card([], [])

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-import translate
+from minitf.app import translate
 from minitf.app.cli import run_command
 from minitf.translation.translator import Translator
 

@@ -120,7 +120,7 @@ def test_a_process_without_the_log_writes_no_page(tmp_path):
     assert not directory.report_path.exists()
 
 
-# ---- python -m minitf.report -------------------------------------------------------------------------------------
+# ---- minitf report -------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture

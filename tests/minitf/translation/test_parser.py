@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 import train
-import translate
 from autograd.backend import CPU
+from minitf.app import translate
 from minitf.app.cli import run_command
 from minitf.corpora.draw import Draw
 from minitf.corpora.treebank.trees import distinct_trees

@@ -1,0 +1,47 @@
+"""The commands of `minitf`. Each is `main(argv)` of the module of its name in this room, imported when it is chosen.
+
+Start-up time: imports are deferred here, and in a command's `main` until its flags have been read where the work needs
+NumPy, so that `--help` and a wrong flag are answered without it. All other imports stand at the top of their files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib import import_module
+
+from minitf.app.cli import version
+from minitf.config.options import nearest
+from minitf.errors import UserError
+from minitf.system.signals import uninterrupted
+
+COMMANDS = {
+    "train": "train a Transformer to translate or to parse, or resume a run",
+    "translate": "translate or parse text with a trained run",
+    "bleu": "score translations: BLEU in seven definitions, with signatures and confidence intervals",
+    "parse": "score trees as EVALB does, tokenize text, write the built-in treebank",
+    "report": "write report.html, the learning curves of a run",
+    "presets": "list the presets of train, with their sizes and costs",
+    "corpus": "write the built-in corpus to a folder",
+}
+
+
+def main(argv: Sequence[str]) -> int | None:
+    """Run the command that the first word names, with the other words.
+
+    Raises: UserError where the first word is missing or unknown.
+    """
+    if not argv:
+        raise UserError(f"give a command: {', '.join(COMMANDS)}; minitf --help describes them")
+    name, *rest = argv
+    if name in ("-h", "--help"):
+        print("usage: minitf COMMAND [arguments]; minitf COMMAND --help lists these\n")
+        print("\n".join(f"  {name:10} {about}" for name, about in COMMANDS.items()))
+    elif name == "--version":
+        print(version())
+    elif name in COMMANDS:
+        with uninterrupted():
+            module = import_module(f"minitf.app.{name}")
+        return module.main(rest)
+    else:
+        raise UserError(f"unknown command {name}{nearest(name, COMMANDS) or '; minitf --help lists all'}")
+    return 0

@@ -1,0 +1,216 @@
+"""The work of `minitf translate`: read lines, translate, parse or score them, write the results and their BLEU."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any, BinaryIO, TextIO, cast
+
+from tqdm import tqdm
+
+from minitf.config import TranslateConfig
+from minitf.data.arriving import ArrivingLines
+from minitf.data.text import lines_of, read_lines, write_atomically
+from minitf.decoding.sampling import SamplingConfig
+from minitf.decoding.search import PENALTIES
+from minitf.errors import UserError
+from minitf.evaluation.metrics import bleu, chrf, exact_match
+from minitf.report.attention_writer import attention_writer
+from minitf.system.device import set_up_device
+from minitf.system.progress import say, silent
+from minitf.translation.formats import formatted
+from minitf.translation.parser import Parser, as_learned
+from minitf.translation.translator import Translator
+
+MustWait = Callable[[], bool]
+
+
+def translate_text(config: TranslateConfig) -> None:
+    """Translate the input as `config` says."""
+    settings = settings_of(config)
+    texts = read_aligned_texts(config)
+    references = texts["reference"]
+    line_count = count_lines(config)
+    check_aligned(config, line_count, texts)
+    set_up_device(config.threads, config.device, config.precision or "float32")
+    hypotheses = []
+    with open_output(config.output) as write, watch(config, line_count) as (progress, warn):
+        translator = load_translator(config, warn)
+        lines, must_wait = open_input(config)
+        attention = attention_writer(config, translator, settings.copy(), warn)
+        if attention is not None:
+            lines = attention.listen(lines)
+        learned = as_learned(config.run, translator)
+        settings["progress"] = progress
+        for written, best in (
+            parsed(learned, lines, config, must_wait, settings)
+            if isinstance(learned, Parser)
+            else translated(learned, lines, texts, config, must_wait, settings)
+        ):
+            for line in written:
+                write(line)
+            if references is not None:
+                hypotheses.append(best)
+        if isinstance(learned, Parser) and learned.repaired:
+            warn(learned.summary())
+    if attention is not None:  # after the translations, which must not be lost with it
+        (silent if config.quiet else say)(attention.write())
+    file = sys.stderr if config.output is None else sys.stdout  # where the translations are not
+    if references is not None and file is not None:
+        if isinstance(learned, Parser):
+            print(learned.score(references, hypotheses), file=file)
+        else:
+            print_scores(hypotheses, references, config.bleu_tokenize, file)
+
+
+# ---- Work --------------------------------------------------------------------------------------------------------
+
+Results = Iterator[tuple[list[str], str]]
+"""For each line: the lines to write, and its best translation."""
+
+
+def translated(
+    translator: Translator,
+    lines: Iterable[str],
+    texts: dict[str, list[str] | None],
+    config: TranslateConfig,
+    must_wait: MustWait | None,
+    settings: dict[str, Any],
+) -> Results:
+    """Translate lines, or score the given translations."""
+    given, prefixes = texts["score"], texts["prefix"]
+    if given is None:
+        results = translator.stream_nbest(lines, prefixes, n_best=config.nbest, must_wait=must_wait, **settings)
+    else:
+        results = translator.score_stream(lines, given, **settings)
+    return formatted(results, config, translator)
+
+
+def parsed(
+    parser: Parser, lines: Iterable[str], config: TranslateConfig, must_wait: MustWait | None, settings: dict[str, Any]
+) -> Results:
+    """Parse lines of words.  Raises: UserError for options that are for translations."""
+    for name in ("nbest", "format", "alignment", "score", "prefix", "sample"):
+        if getattr(config, name) not in (None, False, 1, "text"):
+            raise UserError(f"{name} is for translations, and {config.run} has learned to parse; leave it out")
+    for tree in parser.translate_stream(lines, must_wait=must_wait, **settings):
+        yield [tree], tree
+
+
+def load_translator(config: TranslateConfig, warn: Callable[[str], object]) -> Translator:
+    """Load the translator of the run with the weights and numbers that `config` says."""
+    names = ("average", "checkpoint", "weights", "same_bits", "device", "precision")
+    return Translator.load(config.run, warn=warn, **{name: getattr(config, name) for name in names})
+
+
+def settings_of(config: TranslateConfig) -> dict[str, Any]:
+    """Return the settings of the search, as `Translator` takes them."""
+    drawing = {name: getattr(config, name) for name in ("temperature", "top_k", "top_p", "seed")}
+    drawing = {name: value for name, value in drawing.items() if value is not None}
+    if drawing and not config.sample:
+        raise UserError(
+            f"{next(iter(drawing))} is given without sample; give --sample, too, to draw translations at random"
+        )
+    names = ("max_extra_length", "max_length", "min_length", "max_tokens_per_batch", "max_sentences_per_batch")
+    alpha, beta = (None, None) if config.penalty is None else PENALTIES[config.penalty]
+    return {
+        **{name: getattr(config, name) for name in names},
+        "beam": max(config.beam or 0, config.nbest) if config.nbest > 1 and config.sample else config.beam,
+        "alpha": alpha if config.alpha is None else config.alpha,
+        "beta": beta if config.beta is None else config.beta,
+        "sampling": SamplingConfig(**drawing) if config.sample else None,
+    }
+
+
+# ---- Input -------------------------------------------------------------------------------------------------------
+
+
+def open_input(config: TranslateConfig) -> tuple[Iterable[str], MustWait | None]:
+    """Open the text to translate; for standard input, also return whether the next line has yet to arrive."""
+    if config.input is not None:
+        return read_lines(config.input, config.errors), None
+    if sys.stdin is None:
+        raise UserError("standard input is closed; give a text with --input")
+    if sys.stdin.isatty() and not config.quiet:
+        print("one sentence a line; Ctrl-D ends", file=sys.stderr)
+    arriving = ArrivingLines(sys.stdin.fileno())
+    stream = cast(BinaryIO, arriving)  # all that is read of it are its lines
+    return lines_of(stream, "standard input", config.errors), arriving.must_wait
+
+
+def read_aligned_texts(config: TranslateConfig) -> dict[str, list[str] | None]:
+    """Read the texts that have a line for each line of the input; None for those that are not given."""
+    paths = {name: getattr(config, name) for name in ("reference", "prefix", "score")}
+    return {name: path and list(read_lines(path, config.errors)) for name, path in paths.items()}
+
+
+def count_lines(config: TranslateConfig) -> int | None:
+    """Count the lines of the input, and find faults in it before the work begins; None if it can be read only once."""
+    if config.input is None or (config.input.exists() and not config.input.is_file()):
+        return None
+    return sum(1 for _ in read_lines(config.input, config.errors))
+
+
+def check_aligned(config: TranslateConfig, line_count: int | None, texts: dict[str, list[str] | None]) -> None:
+    """Raises: UserError where a text has another number of lines than the input."""
+    for name, lines in texts.items():
+        if line_count is not None and lines is not None and len(lines) != line_count:
+            raise UserError(
+                f"{config.input} has {line_count:,} lines but {getattr(config, name)} has {len(lines):,}; "
+                "give a line for each line of this very input"
+            )
+
+
+# ---- Output ------------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def open_output(path: Path | None) -> Iterator[Callable[[str], None]]:
+    """Yield a function that writes a line, to standard output or to a file that appears when it is complete."""
+    if path is not None:
+        with write_atomically(path) as file:
+            yield lambda line: print(line, file=file)
+        return
+    if sys.stdout is None:
+        raise UserError("standard output is closed; give a file with --output")
+    descriptor = sys.stdout.fileno()
+
+    def write(line: str) -> None:
+        data = line.encode() + b"\n"  # UTF-8 and "\n", whatever the locale
+        try:
+            while data:
+                data = data[os.write(descriptor, data) :]
+        except BrokenPipeError:  # `| head` has read enough: `run_command` ends the program without an error
+            raise
+        except OSError as error:
+            raise UserError(f"cannot write to standard output: {error.strerror}; make room, or use --output") from error
+
+    yield write
+
+
+@contextmanager
+def watch(
+    config: TranslateConfig, line_count: int | None
+) -> Iterator[tuple[Callable[[int], object] | None, Callable[[str], None]]]:
+    """Yield a function that counts finished lines and one that prints warnings.
+
+    The first is None, and there is no bar, unless standard error is a terminal to which nothing else is written.
+    """
+    quiet = config.quiet or sys.stderr is None
+    if quiet or line_count is None or not sys.stderr.isatty() or (config.output is None and sys.stdout.isatty()):
+        yield None, silent if quiet else lambda message: say(f"warning: {message}")
+        return
+    with tqdm(total=line_count, unit="line", dynamic_ncols=True, file=sys.stderr) as bar:
+        tell = partial(bar.write, file=sys.stderr)  # above the bar
+        yield bar.update, lambda message: tell(f"warning: {message}")
+
+
+def print_scores(hypotheses: list[str], references: list[str], tokenize: str, file: TextIO) -> None:
+    """Print BLEU with its signature, chrF, and exact matches."""
+    print(bleu(hypotheses, references, tokenize=tokenize), file=file)
+    print(chrf(hypotheses, references), file=file)
+    print(f"exact match {100 * exact_match(hypotheses, references):.1f} % of {len(references):,} lines", file=file)

@@ -1,0 +1,58 @@
+"""`minitf bleu`: the card as a person and a program read it."""
+
+import inspect
+import json
+import subprocess
+import sys
+
+import pytest
+
+from minitf.app.bleu import _parser, main
+from minitf.app.cli import run_command
+from minitf.evaluation.bleu_card import bleu_card
+from minitf.evaluation.moses import LANGUAGES
+from tests.minitf.evaluation.test_bleu_card import HYPOTHESES, REFERENCES, card
+
+
+@pytest.fixture
+def files(tmp_path):
+    for name, lines in (("h", HYPOTHESES), ("r", REFERENCES)):
+        (tmp_path / name).write_text("".join(line + "\n" for line in lines))
+    return [str(tmp_path / "h"), str(tmp_path / "r")]
+
+
+def test_the_card_as_a_person_sees_it(files):
+    ended = subprocess.run(
+        [sys.executable, "-W", "error", "-m", "minitf", "bleu", *files, "--resamples", "10"],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert ended.stderr == ""
+    lines = ended.stdout.splitlines()
+    assert f"{card()['sacreBLEU 13a, cased'].score:.2f}" in lines[1]
+    assert sum("nrefs:1|case:" in line for line in lines) == 7
+    assert ["*" in line for line in lines[1:8]] == [False] * 4 + [True] * 2 + [False]
+    assert "Compare a figure only with figures of the same signature" in ended.stdout
+
+
+def test_json(files, capsys):
+    assert run_command(main, [*files, "--resamples", "10", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert [each["name"] for each in found] == list(card())
+    assert found[0]["score"] == card()["sacreBLEU 13a, cased"].score
+
+
+def test_what_cannot_be_scored(files, tmp_path, capsys):
+    (tmp_path / "short").write_text("one line\n")
+    assert run_command(main, [files[0], str(tmp_path / "short")]) == 2
+    assert "error: there are 20 translations but 1 reference lines" in capsys.readouterr().err
+    assert run_command(main, [files[0], str(tmp_path / "absent")]) == 2
+    assert "error: cannot read" in capsys.readouterr().err
+    assert run_command(main, [*files, "--resamples", "0"]) == 2
+    assert "error: --resamples 0 gives no interval" in capsys.readouterr().err
+
+
+def test_defaults_are_those_of_the_library(files):
+    given, parameters = _parser().parse_args(files), inspect.signature(bleu_card).parameters
+    assert (given.language, given.resamples) == (parameters["language"].default, parameters["resamples"].default)
+    (choices,) = [action.choices for action in _parser()._actions if action.dest == "language"]
+    assert choices == LANGUAGES

@@ -1,0 +1,92 @@
+"""The command `minitf`: its table of commands, how it refuses others, and what it loads."""
+
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from minitf.app.cli import program, run_command
+from minitf.app.commands import COMMANDS, main
+from minitf.system.environment import project_version
+
+ROOT = Path(__file__).parents[3]
+HEAVY = {"autograd", "numpy", "sacrebleu", "safetensors", "sentencepiece", "tqdm", "matplotlib", "num2words"}
+
+
+def test_help_lists_every_command(capsys):
+    assert run_command(main, ["--help"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines[2:]] == list(COMMANDS)
+    assert all(len(line) <= 100 for line in lines)
+
+
+def test_version(capsys):
+    assert run_command(main, ["--version"]) == 0
+    assert capsys.readouterr().out == f"minitf {project_version()}\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["trian"], "unknown command trian; did you mean train?"),
+        (["--beam"], "unknown command --beam; minitf --help lists all"),
+        ([], f"give a command: {', '.join(COMMANDS)}; minitf --help describes them"),
+        (["report"], "the following arguments are required: run"),
+        (["bleu", "a", "b", "--resample", "3"], "unrecognized arguments: --resample 3"),
+    ],
+)
+def test_what_is_no_command_is_refused_in_one_sentence(words, message, capsys):
+    assert run_command(main, words) == 2
+    assert capsys.readouterr().err == f"error: {message}\n"
+
+
+def test_the_exit_status_is_the_commands(tmp_path):
+    command = [sys.executable, "-W", "error", "-m", "minitf", "translate", str(tmp_path / "nowhere")]
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, cwd=ROOT)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("error: ")
+
+
+def loaded_by(*words):
+    """Run Python with these words; return which heavy modules it has imported."""
+    command = [sys.executable, "-X", "importtime", *words]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=True)
+    return HEAVY & {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
+
+
+def test_help_loads_nothing_heavy():
+    assert loaded_by("-m", "minitf", "--help") == set()
+
+
+@pytest.mark.parametrize("name", [name for name in COMMANDS if name != "train"])
+def test_help_of_a_command_loads_nothing_heavy(name):
+    assert loaded_by("-m", "minitf", name, "--help") == set()
+
+
+@pytest.mark.parametrize("script", ["train.py", "translate.py"])
+def test_help_of_a_script_loads_nothing_heavy(script):
+    assert loaded_by(script, "--help") == set()
+
+
+def test_importing_the_package_loads_nothing_heavy():
+    assert loaded_by("-c", "import minitf") == set()
+    assert "numpy" in loaded_by("-c", "from minitf import Translator")
+
+
+def test_usage_names_the_program_as_it_was_started(monkeypatch):
+    for argv0, expected in (
+        ("translate.py", "translate.py"),
+        ("/x/translate.py", "translate.py"),
+        ("/usr/bin/minitf", "minitf translate"),
+        ("/x/minitf/__main__.py", "minitf translate"),
+    ):
+        monkeypatch.setattr(sys, "argv", [argv0])
+        assert program("translate") == expected
+
+
+def test_the_wheel_installs_the_command_and_no_module_beside_the_packages():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    assert project["project"]["scripts"] == {"minitf": "minitf.__main__:main"}
+    assert "py-modules" not in project["tool"]["setuptools"]
