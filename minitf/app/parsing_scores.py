@@ -53,4 +53,4 @@ def report_parsing(run: Run, say: Say) -> None:
     )
     say(f"\nthe run is in {folder}; parse with it, and score:")
     say(f"    python translate.py {folder} < sentences.txt > trees.txt")
-    say(f"    python -m minitf.parsing evalb {gold} {run.directory.hypotheses_path}")
+    say(f"    minitf parse evalb {gold} {run.directory.hypotheses_path}")

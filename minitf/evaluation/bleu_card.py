@@ -1,7 +1,7 @@
 """The BLEU card: one output, every figure that people call its BLEU, and which may be compared with which.
 
-    python -m minitf.evaluation.bleu_card output.de reference.de
-    python -m minitf.evaluation.bleu_card output.de reference.de --language de --json
+    minitf bleu output.de reference.de
+    minitf bleu output.de reference.de --language de --json
 
 One and the same output can differ by two points between these. So each figure stands beside its signature and beside
 the interval in which the score of a like test text would lie 95 times of 100.
