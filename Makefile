@@ -4,18 +4,19 @@ VENV := .venv
 BIN := $(VENV)/bin
 DEMO := runs/demo
 
-.PHONY: help demo parse test prove mutants torture bench-gpu lint clean
+.PHONY: help demo parse test quick prove mutants torture bench-gpu lint clean
 
 help:
 	@echo "make demo    train on the built-in corpus, score it, translate a few sentences (5 minutes on 2 cores)"
 	@echo "make parse   learn to parse the built-in treebank, score it, parse a sentence"
 	@echo "make test    run the test suite"
+	@echo "make quick   its quick part (PYTHON=python3.12 VENV=.venv-3.12: with another Python)"
 	@echo "make prove   the slow proofs as well"
 	@echo "make mutants damage gradients, engine and checker one place at a time: is every damage noticed?"
 	@echo "make torture kill, starve and damage runs, and feed rubbish to all that reads (some 15 minutes on 2 idle cores)"
 	@echo "make bench-gpu  a training step on a GPU; PEER=program.py to compare with"
 	@echo "make lint    ruff and mypy"
-	@echo "make clean   delete the virtual environment (runs are kept)"
+	@echo "make clean   delete the virtual environments (runs are kept)"
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
@@ -52,6 +53,9 @@ parse: $(VENV)/.installed
 test: $(VENV)/.installed-test
 	$(BIN)/python -m pytest -m "not slow" -n auto --dist worksteal
 
+quick: $(VENV)/.installed-test
+	$(BIN)/python -m pytest -m "not slow and not heavy" -n auto --dist worksteal
+
 prove: $(VENV)/.installed-test
 	$(BIN)/python -m pytest
 
@@ -71,4 +75,4 @@ lint: $(VENV)/.installed-dev
 	$(BIN)/mypy
 
 clean:
-	rm -rf $(VENV)
+	rm -rf .venv .venv-*

@@ -14,6 +14,7 @@ from tests.mutants.lists import GROUPS, representatives
 from tests.mutants.page import page
 from tests.mutants.run import Verdict, shortened, summary, try_out
 
+pytestmark = pytest.mark.heavy
 PAGE = ROOT / "docs" / "mutants.md"
 COMMAND = "python -m tests.mutants --write docs/mutants.md"
 EVERY = [mutant for mutants in GROUPS.values() for mutant in mutants]

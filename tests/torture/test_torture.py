@@ -15,6 +15,7 @@ from tests.torture import faults, fuzz, kills
 from tests.torture.__main__ import exit_status, report, row, stop_starting, stop_translating, write
 from tests.torture.kills import Tally
 
+pytestmark = pytest.mark.heavy
 SEED = 20
 
 

@@ -309,6 +309,7 @@ def test_the_picture_of_the_timeline(step, tmp_path):
 # ---- Nothing is left behind ----
 
 
+@pytest.mark.heavy
 def test_memory_after_200_steps_is_what_it_was_after_10():
     """With the garbage collector off: whatever a step leaves behind, in cycles or lists, would show."""
     model = Transformer(TransformerConfig(layers=1, d_model=16, d_ff=32, heads=2, vocab_size=50))

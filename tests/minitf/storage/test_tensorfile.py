@@ -187,6 +187,7 @@ def whole(tmp_path_factory):
     return path.read_bytes()
 
 
+@pytest.mark.heavy
 def test_every_flipped_bit_is_found(tmp_path, whole):
     path = tmp_path / "a"
     for place in range(8 * len(whole)):

@@ -18,6 +18,7 @@ from minitf.storage.run_directory import read_log
 from minitf.training.state import CLOCK_KEYS
 from tests.torture.runs import write_corpus
 
+pytestmark = pytest.mark.heavy
 ROOT = Path(__file__).parents[3]
 WORKER = ROOT / "tests" / "helpers" / "parallel_worker.py"
 MPIEXEC = shutil.which("mpiexec", path=os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")]))

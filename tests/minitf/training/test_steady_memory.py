@@ -31,6 +31,7 @@ def live_memory():
     return nodes, sum(trace.size for trace in arrays.traces)
 
 
+@pytest.mark.heavy
 def test_live_memory_after_200_steps_is_what_it_was_after_10(traced_without_collector):
     config = TransformerConfig(
         vocab_size=40, layers=2, d_model=16, heads=2, d_ff=32, dropout=0.1, attention_dropout=0.1
