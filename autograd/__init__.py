@@ -4,7 +4,8 @@ from importlib import import_module
 
 from autograd.tensor import Tensor  # isort: skip  (first: it draws in the engine and the ops in the order they need)
 from autograd.checkpointing import checkpoint
-from autograd.engine import Op, apply, enable_grad, grad, is_grad_enabled, no_grad
+from autograd.engine import Op, apply, grad
+from autograd.modes import enable_grad, is_grad_enabled, no_grad
 from autograd.ops import *  # noqa: F403
 from autograd.ops import __all__ as _ops
 

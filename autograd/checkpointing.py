@@ -1,13 +1,13 @@
-"""checkpoint(fn, *args): less memory for more time, by computing a part of the forward pass twice.
+"""Activation checkpointing: checkpoint(fn, *args) trades compute for memory by running `fn` twice.
 
-The first call of `fn` builds the same graph as a plain call, but its nodes let go of the arrays they saved.  When the
-backward pass comes to the first of these nodes, `fn` runs again, with the random state of the first call, and each
-node gets back what its twin in the second run saved.  The edges are those of the plain call, so gradients reach
-parameters and Tensors that `fn` only closes over, hooks run once, and every sum is taken in the same order: the
-gradients are the same to the last bit.
+The first run of `fn` builds the same graph as a plain call, but its nodes drop the arrays they saved.  When the
+backward pass reaches the first of these nodes, `fn` runs again, with the random state of the first run, and each
+node gets the arrays that its counterpart in the second run saved.  The edges are those of the plain call, so gradients
+reach parameters and Tensors that `fn` only closes over, hooks run once, and sums are taken in the same order: the
+gradients have the same bits as without checkpointing.
 
-Tried and rejected: one op that runs a backward pass of its own inside its backward.  It adds up the gradients of
-parameters in another order, runs their hooks twice, and `grad()` cannot ask for them.
+Tried and rejected: one op that runs a backward pass of its own inside its backward.  It sums the gradients of
+parameters in another order, runs their hooks twice, and `grad()` cannot return them.
 
 Source: Chen et al. 2016, "Training deep nets with sublinear memory cost"
 """
@@ -21,21 +21,22 @@ from contextlib import contextmanager
 from typing import Any
 
 from autograd import random
-from autograd.engine import Op, Watcher, enable_grad, is_grad_enabled, watch
+from autograd.engine import Op
+from autograd.modes import Watcher, enable_grad, is_grad_enabled, watch
 from autograd.tensor import Tensor
 
 Call = tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]
 
 
 def checkpoint(fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    """fn(*args, **kwargs), keeping nothing for the backward pass but the arguments and the random state.
+    """fn(*args, **kwargs), of which only the arguments and the random state are kept for the backward pass.
 
-    `fn` runs again during the backward pass, so it must do the same again: all randomness from `autograd.random`, no
-    change of what lives outside.  Calls may be nested; inside, only the inner call's arguments are computed again.
-    Under `no_grad` this is a plain call.
+    `fn` runs again during the backward pass and must run the same ops: all its random numbers come from
+    `autograd.random`, and it has no side effects.  Calls may be nested: inside, only the inner call's arguments are
+    computed again.  Under `no_grad` this is a plain call.
 
-    Raises: RuntimeError, from the backward pass, if `fn` does something else the second time or if an array that it
-    reads was changed in place in between.
+    Raises: RuntimeError, from the backward pass, if the second run of `fn` differs from the first or if an array that
+    it reads was changed in place in between.
     """
     if not is_grad_enabled():
         return fn(*args, **kwargs)
@@ -45,7 +46,7 @@ def checkpoint(fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
 
 
 class _Innermost(threading.local):
-    """The call that this thread is in, or None: of nested calls, only the innermost looks after the ops."""
+    """The innermost running call of each thread, or None: of nested calls, only this one handles the ops."""
 
     call: _Segment | _SecondRun | None = None
 
@@ -64,9 +65,9 @@ def _enter(call: _Segment | _SecondRun) -> Iterator[None]:
 
 
 class _Segment(Watcher):
-    """One call of `checkpoint`: the nodes that it made, and how to make their arrays again.
+    """One call of `checkpoint`: the nodes of its first run, and what is needed to compute their arrays again.
 
-    Nodes lead to their segment, the segment has weak references to its nodes: no cycle.
+    Nodes refer to their segment, the segment has only weak references to its nodes: no cycle.
     """
 
     def __init__(self, call: Call):
@@ -76,14 +77,14 @@ class _Segment(Watcher):
         self.parts: list[_Part] = []
         self.parent: _Segment | None = None
         self.is_recording = False
-        self.versions: dict[int, tuple[list[int], int]] = {}  # change counters of what `fn` reads, as first seen
+        self.versions: dict[int, tuple[list[int], int]] = {}  # counters of what `fn` reads, and their first values
         self._note_versions([*call[1], *call[2].values()])
 
     # ---- The first run ----
 
     @contextmanager
     def recording(self) -> Iterator[None]:
-        """Nodes made inside let go of what they saved."""
+        """Context manager: nodes made inside drop the arrays that they save."""
         outer = _innermost.call
         if outer is not None:
             outer.add_segment(self)
@@ -102,7 +103,7 @@ class _Segment(Watcher):
                 op._saved, op._refill = (), self.refill
 
     def add_segment(self, inner: _Segment) -> None:
-        """A call inside this one: its arguments are this one's to compute again, so it keeps not even those."""
+        """Add a nested call, which keeps not even its arguments: this call computes them again."""
         inner.parent, inner.call = self, None
         self.parts.append(_Part(inner, ()))
 
@@ -114,13 +115,13 @@ class _Segment(Watcher):
     # ---- The second run ----
 
     def refill(self) -> None:
-        """Run `fn` again and give every node what it had saved."""
+        """Run `fn` again and give every node the arrays that it had saved."""
         if self.is_recording:
             raise RuntimeError("backward() was called inside a function given to checkpoint(); call it outside")
         if self.call is None and self.parent is not None:
             self.parent.refill()
         if self.call is None:
-            raise RuntimeError("checkpoint: the outer function did not call checkpoint() again when it ran again")
+            raise RuntimeError("checkpoint: the second run of the outer function did not call checkpoint() again")
         for version, seen in self.versions.values():
             if version[0] != seen:
                 raise RuntimeError(
@@ -143,7 +144,7 @@ class _Segment(Watcher):
 
 
 class _SecondRun(Watcher):
-    """Gives what each op saves in the second run to the node of the first run that stands at the same place."""
+    """The second run of a segment: passes the arrays that each op saves to its counterpart in the first run."""
 
     def __init__(self, parts: list[_Part]):
         self.parts = parts
@@ -156,34 +157,32 @@ class _SecondRun(Watcher):
                 node._saved, node._refill = op.saved_arrays, None
 
     def add_segment(self, inner: _Segment) -> None:
-        """The arguments of a call inside are known again."""
+        """Give a nested call of the first run its arguments again."""
         first = self._next(type(inner).__name__, (), "checkpoint()")
         if isinstance(first, _Segment):
             first.call = inner.call
 
     def _next(self, kind: str, saved: Sequence[Any], what: Any) -> Op | _Segment | None:
-        """The counterpart in the first run, None if it is gone."""
+        """The counterpart in the first run, None if it was deleted since."""
         if self.done == len(self.parts):
-            raise RuntimeError(f"checkpoint: the function did more when it ran again: {what}")
+            raise RuntimeError(f"checkpoint: the second run of the function has an extra op: {what}")
         part = self.parts[self.done]
         self.done += 1
         if (part.kind, part.saved) != (kind, _outlines(saved)):
             raise RuntimeError(
-                f"checkpoint: the function did something else when it ran again: {what} stands where {part} was; it "
-                "must not depend on what has changed since (a training flag, a counter, another source of randomness)"
+                f"checkpoint: the second run of the function differs: {what} in place of {part}; the function must not "
+                "depend on anything that changes in between (a training flag, a counter, other random numbers)"
             )
         return part.get()
 
     def check_complete(self) -> None:
         """Raises: RuntimeError if the second run ended early."""
         if self.done < len(self.parts):
-            raise RuntimeError(
-                f"checkpoint: the function did less when it ran again: {self.parts[self.done]} is missing"
-            )
+            raise RuntimeError(f"checkpoint: the second run of the function lacks an op: {self.parts[self.done]}")
 
 
 class _Part:
-    """What stands at one place of the first run: a node or an inner segment, and what must come again."""
+    """A node or nested segment of the first run, and what its counterpart in the second run must look like."""
 
     def __init__(self, made: Op | _Segment, saved: Sequence[Any]):
         self.get: Callable[[], Op | _Segment | None] = weakref.ref(made)
@@ -195,5 +194,5 @@ class _Part:
 
 
 def _outlines(saved: Sequence[Any]) -> list[Any]:
-    """Shape and dtype of arrays, the type of anything else: to tell one op's memory from another's."""
+    """Shape and dtype of arrays, type names of anything else: what is compared between the two runs."""
     return [(a.shape, a.dtype) if hasattr(a, "dtype") else type(a).__name__ for a in saved]

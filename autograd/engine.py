@@ -1,16 +1,16 @@
-"""Reverse-mode differentiation: run an op forward and remember it, then walk the memory backward.
+"""Reverse-mode automatic differentiation: ops record a graph as they run, the backward pass walks it in reverse.
 
-An `Op` instance is the node of the graph.  `apply` runs its forward pass on raw arrays and wraps the results in
-Tensors; `run_backward` visits the nodes from the newest to the oldest and hands each the gradient of its outputs.
+An `Op` instance is a node of the graph.  `apply` runs its forward pass on raw arrays and wraps the results in Tensors;
+`run_backward` visits the nodes from the newest to the oldest and passes each one the gradients of its outputs.
 
-What holds throughout:
+Invariants:
 
-- Edges lead from a node to older nodes and to leaf Tensors, never to intermediate Tensors.  Nothing forms a cycle,
-  so reference counting frees a graph the moment its last Tensor goes, and `run_backward` frees what each node saved
-  as it passes.
+- Edges lead from a node to older nodes and to leaf Tensors, never to intermediate Tensors.  There is no reference
+  cycle, so reference counting frees a graph as soon as its last Tensor is deleted, and `run_backward` frees what each
+  node saved right after its backward pass.
 - Creation order is a topological order: an op can only use what existed before it.  Sorting by it needs no
   recursion, so a chain of any length is fine.
-- A gradient that arrives is borrowed unless it is known to be fresh; the first sum allocates, later sums go in place.
+- A gradient is written into only if nothing else refers to its array: the first sum allocates, later sums go in place.
 """
 
 from __future__ import annotations
@@ -25,15 +25,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from autograd.backend import CPU, Backend, as_operand, backend_of, is_floating, silent
-from autograd.modes import (  # noqa: F401 (they are looked for here)
-    Watcher,
-    backward_pass_watched,
-    enable_grad,
-    is_grad_enabled,
-    no_grad,
-    state,
-    watch,
-)
+from autograd.modes import backward_pass_watched, state
 from autograd.tensor import Tensor
 from autograd.versions import share_versions, versions_of_saved
 
@@ -48,11 +40,11 @@ _HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 
 
 class Op:
-    """One differentiable operation; its instance is the node that remembers one call of it.
+    """Base class of differentiable operations; an instance is the graph's node for one call.
 
-    A subclass writes `forward(self, *arrays, **parameters)`, which returns an array or a tuple of arrays, and
-    `backward(self, *g_outputs)`, which returns one gradient an input (`None` where none is needed; a single input
-    needs no tuple).  Both see raw arrays.  What `backward` needs later, `forward` names once: `self.save(...)`.
+    A subclass defines `forward(self, *arrays, **parameters)`, which returns an array or a tuple of arrays, and
+    `backward(self, *g_outputs)`, which returns one gradient per input (`None` where none is needed; a single input
+    needs no tuple).  Both take and return raw arrays.  `forward` keeps what `backward` needs with `self.save(...)`.
     `flops` may state the operations of both, for profiles (`autograd.ops.flops` has the usual counts).
     """
 
@@ -60,10 +52,10 @@ class Op:
     """True if the inputs are broadcast against each other: the engine then sums each gradient to its input's shape."""
 
     registry: ClassVar[dict[str, type[Op]]] = {}
-    """Every op class by name, so that tools can check that none is forgotten."""
+    """Every op class of `autograd.ops` by name, so that tests can check that each one is covered."""
 
     backend: Backend
-    needs_gradient: tuple[bool, ...]  # one flag an input: lets `backward` skip products that nobody wants
+    needs_gradient: tuple[bool, ...]  # one flag per input: `backward` may skip the products of the others
     edges: tuple[Edge | None, ...] = ()
     input_specs: tuple[tuple[tuple[int, ...], Any] | None, ...] = ()  # (shape, dtype) of each input to differentiate
     output_specs: tuple[tuple[tuple[int, ...], Any], ...] = ()
@@ -73,7 +65,7 @@ class Op:
     freed = False
     _saved: tuple[Any, ...] = ()
     _versions: tuple[tuple[list[int], int], ...] = ()
-    _refill: Callable[[], None] | None = None  # gets back what `checkpoint` let go of
+    _refill: Callable[[], None] | None = None  # recomputes the saved arrays that `checkpoint` dropped
 
     def __init_subclass__(cls, **kwargs):
         super().__init_subclass__(**kwargs)
@@ -82,23 +74,23 @@ class Op:
 
     @property
     def xp(self):
-        """The array module (numpy or cupy) of the arrays at hand."""
+        """The array module of the inputs: numpy or cupy."""
         return self.backend.xp
 
     def save(self, *arrays: Any) -> None:
-        """Keep what the backward pass needs; the only memory that a node holds."""
+        """Keep what the backward pass needs; a node holds no other arrays."""
         self._saved = arrays
 
     @property
     def saved_arrays(self) -> tuple[Any, ...]:
-        """What `save` kept, without the check for later changes; for tools that look at the graph."""
+        """What `save` kept, unchecked and not recomputed: for tools that inspect the graph."""
         return self._saved
 
     @property
     def saved(self) -> tuple[Any, ...]:
         """What `save` kept.
 
-        Raises: RuntimeError if one of these arrays has been changed in place through a Tensor since.
+        Raises: RuntimeError if one of these arrays was changed in place through a Tensor after it was saved.
         """
         for version, seen in self._versions:
             if version[0] != seen:
@@ -129,9 +121,9 @@ class Op:
 
 
 def apply(op_class: type[Op], *inputs: Any, **parameters: Any) -> Any:
-    """Run an op on Tensors, arrays and Python scalars; return its output as a Tensor, or several as a tuple.
+    """Run an op on Tensors, arrays and Python scalars; return its output as a Tensor, several outputs as a tuple.
 
-    Only Tensors are differentiated.  Python scalars stay Python scalars, so they never change a dtype.
+    Only Tensors get gradients.  Python scalars stay Python scalars, so they never change a dtype.
     """
     op = op_class()
     arrays = [x.data if isinstance(x, Tensor) else as_operand(x) for x in inputs]
@@ -154,7 +146,7 @@ def apply(op_class: type[Op], *inputs: Any, **parameters: Any) -> Any:
             watcher.after_error(op)
         raise
     several = isinstance(result, tuple)
-    # NumPy's reductions and its arithmetic on 0-d arrays return scalars: turn them into arrays here, once for all ops
+    # NumPy's reductions and its arithmetic on 0-d arrays return scalars: convert them to arrays here, for all ops
     outputs = [op.backend.asarray(a) for a in (result if several else (result,))]
     if watchers:
         for watcher in reversed(watchers):
@@ -170,7 +162,7 @@ def apply(op_class: type[Op], *inputs: Any, **parameters: Any) -> Any:
 
 
 def _record(op: Op, inputs: Sequence[Any], arrays: Sequence[Any], outputs: Sequence[Tensor]) -> None:
-    """Make `op` a node of the graph: it knows where its inputs came from, and its outputs lead to it."""
+    """Make `op` a node of the graph: edges to the nodes of its inputs, and its outputs refer to it."""
     op.order = next(_order)
     op.edges = tuple([_edge(x) if needed else None for x, needed in zip(inputs, op.needs_gradient, strict=True)])
     op.input_specs = tuple(
@@ -184,14 +176,14 @@ def _record(op: Op, inputs: Sequence[Any], arrays: Sequence[Any], outputs: Seque
 
 
 def _on_device(backend: Backend, inputs: Sequence[Any], arrays: list[Any]) -> list[Any]:
-    """NumPy arrays beside those of a GPU go there too, as constants do.
+    """Copy NumPy arrays that are used together with GPU arrays to the GPU, as constants.
 
-    Raises: ValueError for one that is to get a gradient, which would come from another device than it is on.
+    Raises: ValueError if one of them requires a gradient, which would be on another device than the Tensor.
     """
     for x, a in zip(inputs, arrays, strict=True):
         if isinstance(x, Tensor) and x.requires_grad and isinstance(a, np.ndarray):
             raise ValueError(
-                "a Tensor that requires a gradient is in the memory of the CPU, another one on a GPU; move it first: "
+                "a Tensor that requires a gradient is on the CPU and another input on a GPU; move it first: "
                 "Tensor(backend.asarray(x), requires_grad=True), or model.to(device)"
             )
     return [backend.asarray(a) if isinstance(a, np.ndarray) else a for a in arrays]
@@ -202,7 +194,7 @@ def _edge(x: Tensor) -> Edge:
 
 
 def _caller() -> tuple[str, int]:
-    """File and line of the nearest stack frame outside this package: where the user's code made the op."""
+    """File and line of the nearest stack frame outside this package: where user code made the op."""
     frame = sys._getframe(2)
     while frame.f_back is not None and frame.f_code.co_filename.startswith(_HERE):
         frame = frame.f_back
@@ -213,13 +205,13 @@ def _caller() -> tuple[str, int]:
 
 
 class _Sum:
-    """The gradients that have arrived at one array so far, added up."""
+    """Running sum of the gradients of one array."""
 
     __slots__ = ("owned", "value")
 
     def __init__(self) -> None:
         self.value: Array | None = None
-        self.owned = False  # may `value` be changed in place?
+        self.owned = False  # whether `value` may be changed in place
 
     def add(self, g: Array, owned: bool) -> None:
         if self.value is None:
@@ -231,6 +223,7 @@ class _Sum:
 
 
 @silent()
+@backward_pass_watched()
 def run_backward(
     outputs: Sequence[Tensor],
     gradients: Sequence[Array],
@@ -238,45 +231,37 @@ def run_backward(
     retain_graph: bool = False,
     wanted: Sequence[Tensor] | None = None,
 ) -> list[Array | None]:
-    """Send `gradients` of `outputs` back through the graph.
+    """Propagate `gradients` of `outputs` back through the graph.
 
     Without `wanted`, gradients are added to the `grad` of every leaf reached; with it, the gradients of those
-    Tensors are returned instead and no `grad` is touched.
+    Tensors are returned instead and no `grad` is changed.
 
     Division by zero, overflow and invalid operations give ∞ and NaN without NumPy's warnings (the slope of sqrt at 0
-    *is* infinite): a warning from in here could not say which op is to blame, a `Watcher` can.
+    *is* infinite): a warning raised here could not name the op, `autograd.inspect.anomaly_mode` does.
     """
-    with backward_pass_watched():
-        return _walk(outputs, gradients, retain_graph, wanted)
-
-
-def _walk(
-    outputs: Sequence[Tensor], gradients: Sequence[Array], retain_graph: bool, wanted: Sequence[Tensor] | None
-) -> list[Array | None]:
-    """Visit the nodes from the newest to the oldest; what `run_backward` says."""
     nodes, uses = _reachable(outputs)
     sums: dict[tuple[int, int], _Sum] = {}  # by (id of node or leaf, output index)
     captured: dict[tuple[int, int], Array] = {}
     capture = None if wanted is None else {(id(target), index) for target, index in map(_edge, wanted)}
 
-    def arrive(edge: Edge, g: Array, owned: bool) -> None:
+    def add(edge: Edge, g: Array, owned: bool) -> None:
         target, index = edge
         total = sums.setdefault((id(target), index), _Sum())
         total.add(g, owned)
         if isinstance(target, Tensor):
             uses[id(target)] -= 1
-            if not uses[id(target)]:  # complete: no later node can add to this leaf
+            if not uses[id(target)]:  # complete: no node left to visit leads to this leaf
                 del sums[id(target), 0]
                 _finish_leaf(target, total, capture, captured)
 
     for output, g in zip(outputs, gradients, strict=True):
-        arrive(_edge(output), g, owned=False)
+        add(_edge(output), g, owned=False)
     for node in nodes:
-        arrived = [sums.pop((id(node), index), None) for index in range(len(node.output_specs))]
-        g_outputs = [_complete_gradient(node, index, total) for index, total in enumerate(arrived)]
+        totals = [sums.pop((id(node), index), None) for index in range(len(node.output_specs))]
+        g_outputs = [_complete_gradient(node, index, total) for index, total in enumerate(totals)]
         if capture:
-            for index, (total, g) in enumerate(zip(arrived, g_outputs, strict=True)):
-                if (id(node), index) in capture:  # a borrowed array belongs to others, perhaps to the caller
+            for index, (total, g) in enumerate(zip(totals, g_outputs, strict=True)):
+                if (id(node), index) in capture:  # copied unless the engine allocated it: others may refer to it
                     captured[id(node), index] = g if total and total.owned and g is total.value else g.copy()
         g_inputs = _node_backward(node, g_outputs)
         for position, (edge, g) in enumerate(zip(node.edges, g_inputs, strict=True)):
@@ -284,14 +269,14 @@ def _walk(
                 if g is None:
                     shape, dtype = node.input_specs[position]  # type: ignore[misc]
                     g = node.xp.zeros(shape, dtype)
-                arrive(edge, g, owned=_is_fresh(g, g_outputs, g_inputs, node.saved_arrays))
+                add(edge, g, owned=_is_fresh(g, g_outputs, g_inputs, node.saved_arrays))
         if not retain_graph:
             node._saved, node._versions, node._refill, node.freed = (), (), None, True
     return [captured.get((id(t), i)) for t, i in map(_edge, wanted or ())]
 
 
 def _reachable(outputs: Sequence[Tensor]) -> tuple[list[Op], dict[int, int]]:
-    """All nodes behind `outputs`, newest first, and how many gradients each leaf will receive."""
+    """All nodes that `outputs` depend on, newest first, and the number of gradients that each leaf will receive."""
     seen: dict[int, Op] = {}
     uses: dict[int, int] = {}
     stack: list[Op | Tensor] = [_edge(output)[0] for output in outputs]
@@ -302,8 +287,8 @@ def _reachable(outputs: Sequence[Tensor]) -> tuple[list[Op], dict[int, int]]:
         elif id(target) not in seen:
             if target.freed:
                 raise RuntimeError(
-                    f"backward() came a second time to {target}, whose saved arrays were freed by the first; "
-                    "call the first backward(retain_graph=True), or run the forward pass again"
+                    f"cannot run backward() a second time through {target}: the first call freed its saved arrays; "
+                    "make the first call backward(retain_graph=True), or run the forward pass again"
                 )
             seen[id(target)] = target
             stack.extend([edge[0] for edge in target.edges if edge is not None])
@@ -311,7 +296,7 @@ def _reachable(outputs: Sequence[Tensor]) -> tuple[list[Op], dict[int, int]]:
 
 
 def _complete_gradient(node: Op, index: int, total: _Sum | None) -> Array:
-    """The whole gradient of one output: zeros if nobody used it, after its hooks."""
+    """The total gradient of one output after its hooks; zeros for an output that was not used."""
     shape, dtype = node.output_specs[index]
     g = node.xp.zeros(shape, dtype) if total is None or total.value is None else total.value
     return _run_hooks(node.hooks[index], g) if node.hooks and index in node.hooks else g
@@ -329,7 +314,7 @@ def _run_hooks(hooks: list[Callable], g: Array) -> Array:
 
 
 def _node_backward(node: Op, g_outputs: list[Array]) -> list[Array | None]:
-    """Call a node's backward pass and hold each gradient against its input: broadcast axes, shape, dtype."""
+    """Run a node's backward pass; undo broadcasting, check shapes and convert dtypes to those of the inputs."""
     watchers = state.watchers
     if watchers:
         for watcher in watchers:
@@ -359,7 +344,7 @@ def _node_backward(node: Op, g_outputs: list[Array]) -> list[Array | None]:
 
 
 def unbroadcast(g: Array, shape: tuple[int, ...]) -> Array:
-    """Sum `g` over the axes along which an array of `shape` was repeated: the transpose of broadcasting."""
+    """Sum `g` over the axes along which an array of `shape` was broadcast: the transpose of broadcasting."""
     if g.shape == shape:
         return g
     lead = g.ndim - len(shape)
@@ -368,7 +353,7 @@ def unbroadcast(g: Array, shape: tuple[int, ...]) -> Array:
 
 
 def _is_fresh(g: Array, g_outputs: Sequence[Array], g_inputs: Sequence[Array | None], saved: Sequence[Array]) -> bool:
-    """May the engine write into `g`?  Not if it is a view, or if it or a view of it is also in other hands."""
+    """Whether the engine may write into `g`: it is not a view, and no other array here is `g` or a view of it."""
     if getattr(g, "base", None) is not None:
         return False
     holders = [other for other in (*g_outputs, *g_inputs, *saved) if other is g or getattr(other, "base", None) is g]
@@ -376,12 +361,12 @@ def _is_fresh(g: Array, g_outputs: Sequence[Array], g_inputs: Sequence[Array | N
 
 
 def _finish_leaf(leaf: Tensor, total: _Sum, capture: set | None, captured: dict) -> None:
-    """All gradients of a leaf are in: run its hooks, then capture the sum or add it to `leaf.grad`."""
+    """Run the hooks of a leaf whose gradient is complete, then capture the gradient or add it to `leaf.grad`."""
     g: Array = total.value
     owned = total.owned
     if leaf.hooks:
         hooked = _run_hooks(leaf.hooks, g)
-        owned, g = False, hooked  # a hook may keep what it saw
+        owned, g = False, hooked  # a hook may have kept the array
     for watcher in reversed(state.watchers):
         watcher.after_leaf(leaf, g)
     if capture is not None:
@@ -405,12 +390,12 @@ def grad(
     retain_graph: bool = False,
     allow_unused: bool = False,
 ) -> tuple[Tensor | None, ...]:
-    """Gradients of `outputs` with respect to `inputs`, returned and not accumulated.
+    """Gradients of `outputs` with respect to `inputs`, returned instead of accumulated.
 
-    `inputs` may be leaves or intermediate Tensors.  `grad_outputs` has one array an output (default: 1 for an
-    output of one element).
+    `inputs` may be leaves or intermediate Tensors.  `grad_outputs` has one array per output (default: 1 for an output
+    of one element).
 
-    Raises: RuntimeError if an input does not take part and `allow_unused` is false (with it, its gradient is None).
+    Raises: RuntimeError if `outputs` do not depend on an input, unless `allow_unused`: its gradient is then None.
     """
     outputs = [outputs] if isinstance(outputs, Tensor) else list(outputs)
     inputs = [inputs] if isinstance(inputs, Tensor) else list(inputs)
@@ -426,17 +411,19 @@ def grad(
     results = run_backward(outputs, starts, retain_graph=retain_graph, wanted=inputs)
     if not allow_unused and any(g is None for g in results):
         unused = [i for i, g in enumerate(results) if g is None]
-        raise RuntimeError(f"input(s) {unused} of grad() did not take part in the outputs; pass allow_unused=True")
+        raise RuntimeError(f"the outputs of grad() do not depend on input(s) {unused}; pass allow_unused=True")
     return tuple([None if g is None else Tensor(g) for g in results])
 
 
 def starting_gradient(output: Tensor, gradient: Any) -> Array:
-    """The gradient to start from at `output`: ones for a single element, else `gradient`, checked.
+    """The gradient of `output` that a backward pass starts from: `gradient`, or 1 for a single element.
 
-    Raises: RuntimeError if `output` has no graph or needs a gradient and got none; ValueError on a wrong shape.
+    Raises: RuntimeError if `output` has no graph, or several elements and no `gradient`; ValueError on a wrong shape.
     """
     if not output.requires_grad:
-        raise RuntimeError("backward() on a Tensor that no input with requires_grad=True led to: nothing to do")
+        raise RuntimeError(
+            "backward() has nothing to do: the Tensor does not depend on any Tensor with requires_grad=True"
+        )
     xp = backend_of([output.data]).xp
     if gradient is None:
         if output.size != 1:

@@ -1,4 +1,4 @@
-"""What a `with` block changes about the ops inside: whether they are recorded, and who watches them go by."""
+"""Context managers for the ops of a block: whether they are recorded, and which watchers are called."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ Array = Any  # numpy.ndarray or cupy.ndarray
 
 
 class _ThreadState(threading.local):
-    """What holds in the thread that entered the blocks, and in no other."""
+    """The modes of each thread."""
 
     recording = True
-    watchers: tuple[Watcher, ...] = ()  # from the outermost `with watch(…)` to the innermost
+    watchers: tuple[Watcher, ...] = ()  # of the `with watch(…)` blocks, outermost first
 
 
 state = _ThreadState()
@@ -38,17 +38,17 @@ def _set_state(name: str, value: Any) -> Iterator[Any]:
 
 
 def no_grad():
-    """Context manager (and decorator): ops inside are not recorded and save nothing."""
+    """Context manager and decorator: ops inside are not recorded and save nothing."""
     return _set_state("recording", False)
 
 
 def enable_grad():
-    """Context manager (and decorator): record again inside a `no_grad` block."""
+    """Context manager and decorator: record ops, also inside a `no_grad` block."""
     return _set_state("recording", True)
 
 
 def is_grad_enabled() -> bool:
-    """Are ops recorded at this point of this thread?"""
+    """Whether ops are recorded in this thread now."""
     return state.recording
 
 
@@ -56,49 +56,50 @@ def is_grad_enabled() -> bool:
 
 
 class Watcher:
-    """Sees every op go by; the base of anomaly detection, the profiler and `checkpoint`.  Does nothing by itself.
+    """Base class of objects whose methods are called around every op, such as the profiler and `checkpoint`.
 
-    Watchers nest: the outermost is the first to see what is about to happen, and the last to see what has happened.
+    Watchers nest: `before_…` methods are called from the outermost watcher to the innermost, `after_…` methods in the
+    reverse order.
     """
 
     def before_forward(self, op: Op, arrays: Sequence[Array]) -> None:
         """`op` is about to compute its outputs from `arrays`."""
 
     def after_forward(self, op: Op, outputs: Sequence[Array]) -> None:
-        """`op` has computed `outputs`; what it saved is in `op.saved_arrays`."""
+        """`op` has computed `outputs`; the arrays that it saved are `op.saved_arrays`."""
 
     def after_error(self, op: Op) -> None:
-        """The forward pass of `op` has ended in an error, which goes on to the caller."""
+        """The forward pass of `op` has raised an error, which the caller will get."""
 
     def after_record(self, op: Op, inputs: Sequence[Any]) -> None:
-        """`op`, called with `inputs`, is a node of the graph now: its outputs require a gradient."""
+        """`op`, called with `inputs`, is now a node of the graph: its outputs require a gradient."""
 
     def before_backward_pass(self) -> None:
-        """A walk back through a graph begins."""
+        """A backward pass begins."""
 
     def before_backward(self, op: Op, g_outputs: Sequence[Array]) -> None:
-        """`op` is about to turn `g_outputs` into the gradients of its inputs."""
+        """`op` is about to compute the gradients of its inputs from `g_outputs`."""
 
     def after_backward(self, op: Op, g_inputs: Sequence[Array | None]) -> None:
-        """`op` has computed `g_inputs`, checked and summed over broadcast axes."""
+        """`op` has computed `g_inputs`; they are checked, and summed over broadcast axes."""
 
     def after_leaf(self, leaf: Tensor, gradient: Array) -> None:
-        """All that this pass sends to `leaf` has arrived, and adds up to `gradient`."""
+        """`gradient` is the complete gradient of `leaf` in this backward pass."""
 
     def after_backward_pass(self) -> None:
-        """The walk is over, or has ended in an error."""
+        """The backward pass has ended, perhaps in an error."""
 
 
 @contextmanager
 def watch(watcher: Watcher) -> Iterator[Watcher]:
-    """Context manager: `watcher` sees every op of this thread inside the block, besides those that watch already."""
+    """Context manager: call `watcher` around every op of this thread, in addition to the watchers around it."""
     with _set_state("watchers", (*state.watchers, watcher)):
         yield watcher
 
 
 @contextmanager
 def backward_pass_watched() -> Iterator[None]:
-    """Context manager: a backward pass, of which all who watch hear the beginning and the end."""
+    """Context manager and decorator: tell all watchers when a backward pass begins and ends."""
     watchers = state.watchers
     for watcher in watchers:
         watcher.before_backward_pass()

@@ -1,12 +1,12 @@
-"""Counter-based random numbers: a dropout mask is a function of (seed, step, site, position) and of nothing else.
+"""Counter-based random numbers: a dropout mask is a function of (seed, step, site, position) alone.
 
 The generator is Philox4x64-10 (Salmon et al. 2011, "Parallel Random Numbers: As Easy as 1, 2, 3").  It has no state to
-advance, only a key and a counter, so any device can draw the same mask and a resumed run continues with the masks that
-it would have had.  The key is (seed, site); the counter is (block, step, 0, 0), where block counts from 1 in steps of
-four 64-bit words.  Each element takes 16 bits, in little-endian order: probabilities are multiples of 1/65536.
+advance, only a key and a counter, so any device can generate the same mask and a resumed run gets the masks that an
+uninterrupted run would have.  The key is (seed, site); the counter is (block, step, 0, 0), where block counts from 1 in
+steps of four 64-bit words.  Each element takes 16 bits, in little-endian order: probabilities are multiples of 1/65536.
 
-Arrays may be parts of larger ones: some rows (sentences) of a batch, whose others are in other processes.  They draw
-their rows of the mask that the whole batch would have, so that the result does not depend on who computes what.
+An array may hold some rows (sentences) of a batch whose other rows are in other processes.  It gets its rows of the
+mask of the whole batch, so that the result does not depend on how the batch is split.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from typing import Any
 
 import numpy as np
 
-LEVELS = 65536  # 16 bits an element
+LEVELS = 65536  # 16 bits per element
 SITES_PER_BATCH = 2**32  # more than any graph has
 
 
 class _Stream(threading.local):
-    """Where this thread's draws stand."""
+    """Position in the random numbers, for each thread."""
 
     seed = 0
     step = 0
@@ -35,7 +35,7 @@ _stream = _Stream()
 
 
 def manual_seed(seed: int) -> None:
-    """Start over from `seed` (0 to 2⁶⁴ - 1), at step 0."""
+    """Set the seed (0 to 2⁶⁴ - 1) and start again at step 0."""
     if not 0 <= seed < 2**64:
         raise ValueError(f"seed={seed} is outside 0 … 2**64 - 1; choose a non-negative integer")
     set_state((seed, 0, 0))
@@ -43,49 +43,49 @@ def manual_seed(seed: int) -> None:
 
 
 def begin_step(step: int, batch: int = 0, first_row: int = 0) -> None:
-    """Number the draws that follow from the first site of a batch of `step`: what one draws never depends on another.
+    """Start at the first site of a batch of `step`, so that its masks do not depend on any other batch.
 
-    first_row: where the arrays that follow begin in those of the whole batch, along their first axis
+    first_row: index of the arrays' first row in the whole batch
     """
     _stream.step, _stream.site = step, batch * SITES_PER_BATCH
     set_first_row(first_row)
 
 
 def get_state() -> tuple[int, int, int]:
-    """(seed, step, site): all that there is to save."""
+    """(seed, step, site): the complete state of the generator."""
     return _stream.seed, _stream.step, _stream.site
 
 
 def set_state(state: tuple[int, int, int]) -> None:
-    """Continue from what `get_state` returned."""
+    """Restore a state that `get_state` returned."""
     _stream.seed, _stream.step, _stream.site = state
 
 
 def get_first_row() -> int:
-    """Which row of the whole batch is the first one at hand; no state of the generator, but a place in its masks."""
+    """Index of the arrays' first row in the whole batch; not part of the state, but a position in the masks."""
     return _stream.first_row
 
 
 def set_first_row(row: int) -> None:
-    """Draw as if the arrays that follow were rows `row`, `row` + 1, … of larger ones."""
+    """Treat the arrays that follow as rows `row`, `row` + 1, … of the whole batch."""
     if row < 0:
         raise ValueError(f"first_row={row} is negative; rows count from 0")
     _stream.first_row = row
 
 
 def threshold(p: float) -> int:
-    """The 16-bit level below which an element is dropped: P(drop) = threshold / 65536, never all of them.
+    """The 16-bit number below which an element is dropped: P(drop) = threshold / 65536, less than 1.
 
     Raises: ValueError for a probability outside [0, 1).
     """
     if not 0 <= p < 1:
         raise ValueError(f"dropout probability {p} is outside [0, 1)")
-    return min(round(p * LEVELS), LEVELS - 1)  # what is kept is scaled by 1 / P(keep)
+    return min(round(p * LEVELS), LEVELS - 1)  # kept elements are scaled by 1 / P(keep)
 
 
 @dataclass(frozen=True)
 class Mask:
-    """A dropout mask that is not drawn yet: what says which of its elements are kept."""
+    """The parameters of a dropout mask, from which any device can compute its elements."""
 
     seed: int
     step: int
@@ -96,12 +96,12 @@ class Mask:
 
     @property
     def scale(self) -> float:
-        """1 / P(keep), the factor that preserves the mean."""
+        """1 / P(keep), the factor for kept elements that preserves the mean."""
         return LEVELS / (LEVELS - self.drop_below)
 
     @property
     def first(self) -> int:
-        """The place of the first element in the whole batch's mask, counted element by element."""
+        """Index of the first element in the flattened mask of the whole batch."""
         return self.first_row * math.prod(self.shape[1:])
 
     def array(self) -> np.ndarray:
@@ -110,17 +110,14 @@ class Mask:
 
 
 def next_mask(shape: tuple[int, ...], p: float) -> Mask:
-    """A mask that drops with probability `p`.
-
-    Every call takes the next site of the present step, and of its mask the rows from `first_row` on.
-    """
+    """The mask of the next site, which drops each element with probability `p`: its rows from `first_row` on."""
     drop_below = threshold(p)
     site, _stream.site = _stream.site, _stream.site + 1
     return Mask(_stream.seed, _stream.step, site, tuple(shape), _stream.first_row, drop_below)
 
 
 def keep_mask(shape: tuple[int, ...], p: float) -> tuple[np.ndarray, float]:
-    """The next mask, drawn, and its factor 1 / P(keep).  Shapes: -> bool `shape`"""
+    """The next mask as an array, and its factor 1 / P(keep).  Shapes: -> bool `shape`"""
     mask = next_mask(shape, p)
     return mask.array(), mask.scale
 
@@ -131,7 +128,7 @@ def bits(
     """The 16 random bits of every element of rows `first_row`, … of an array.  Shapes: -> uint16 `shape`"""
     size = math.prod(shape)
     start = first_row * math.prod(shape[1:])
-    block, skipped = divmod(start, 16)  # elements a block of four words
+    block, skipped = divmod(start, 16)  # a block of four words has 16 elements
     counter = np.array([block, step, 0, 0], np.uint64)
     philox = np.random.Philox(key=np.array([seed, site], np.uint64), counter=counter)
     words = philox.random_raw(-(-(skipped + size) // 4))

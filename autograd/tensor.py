@@ -1,4 +1,4 @@
-"""Tensor: an array, its gradient, and where it came from.  No mathematics here: the operators call `autograd.ops`."""
+"""Tensor: an array, its gradient, and the op that made it.  The operators call `autograd.ops`."""
 
 from __future__ import annotations
 
@@ -8,20 +8,21 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from autograd.backend import is_floating
+from autograd.backend import backend_of, is_floating
+from autograd.modes import is_grad_enabled
 
 if TYPE_CHECKING:
     from autograd.engine import Op
 
 
 class Tensor:
-    """An array that can be differentiated.
+    """A multi-dimensional array that records the ops applied to it, so that gradients can be computed.
 
-    `data` is a NumPy or CuPy array (lists and scalars become NumPy arrays, an array is not copied).  A Tensor made by
-    the user with `requires_grad=True` is a leaf: `backward()` on a result adds to its `grad`, a Tensor of the same
+    `data` is a NumPy or CuPy array (lists and scalars become NumPy arrays, an array is not copied).  A Tensor created
+    by the user with `requires_grad=True` is a leaf: `backward()` on a result adds to its `grad`, a Tensor of the same
     shape and dtype.
 
-    Raises: TypeError for requires_grad=True on data that is not floating point.
+    Raises: TypeError for requires_grad=True with data that is not floating point.
     """
 
     __slots__ = (
@@ -29,13 +30,13 @@ class Tensor:
     )  # fmt: skip
     data: Any
     _requires_grad: bool
-    __array_ufunc__ = None  # `ndarray * Tensor` comes to Tensor.__rmul__ instead of looping over elements
+    __array_ufunc__ = None  # `ndarray * Tensor` calls Tensor.__rmul__ instead of looping over elements
 
     def __init__(self, data: Any, requires_grad: bool = False, dtype: Any = None):
         if isinstance(data, Tensor):
             data = data.data
         if not hasattr(data, "__array_priority__") or isinstance(data, np.generic) or dtype is not None:
-            xp = np if not hasattr(data, "__cuda_array_interface__") else _array_module(data)
+            xp = backend_of([data]).xp if hasattr(data, "__cuda_array_interface__") else np
             data = xp.asarray(data, dtype=dtype)
         self.data = data
         self.grad: Tensor | None = None
@@ -43,15 +44,15 @@ class Tensor:
         self.index = 0  # which output of `op`
         self.version = [0]  # counts in-place changes, shared by all views of one memory
         self.hooks: list[Callable] | None = None
-        self._reduced: tuple[Any, Any, int] | None = None  # a copy in lower precision, of what data, at what version
+        self._reduced: tuple[Any, Any, int] | None = None  # a copy in lower precision, its data and their version
         self.grad_hooks: list[Callable] | None = None
         self.requires_grad = requires_grad
 
-    # ---- What it is ----
+    # ---- Attributes ----
 
     @property
     def requires_grad(self) -> bool:
-        """Does a gradient flow to this Tensor?"""
+        """Whether gradients are computed for this Tensor."""
         return self._requires_grad
 
     @requires_grad.setter
@@ -65,7 +66,7 @@ class Tensor:
 
     @property
     def is_leaf(self) -> bool:
-        """Was this Tensor made by the user and not by an op?"""
+        """Whether this Tensor was created by the user and not by an op."""
         return self.op is None
 
     @property
@@ -93,7 +94,7 @@ class Tensor:
         made = f", op={type(self.op).__name__}" if self.op is not None else ""
         return f"Tensor({inner}{made}{', requires_grad=True' if self.requires_grad and self.op is None else ''})"
 
-    # ---- Out of the graph ----
+    # ---- Conversions ----
 
     def numpy(self) -> np.ndarray:
         """The data as a NumPy array: the same memory on the CPU, a copy from a GPU."""
@@ -103,14 +104,14 @@ class Tensor:
         return np.array(self.numpy(), dtype=dtype, copy=copy)
 
     def item(self) -> Any:
-        """The only element as a Python number."""
+        """The element of a Tensor of size 1, as a Python number."""
         return self.data.item()
 
     def tolist(self) -> Any:
         return self.data.tolist()
 
     def detach(self) -> Tensor:
-        """The same data, cut off from the graph; in-place changes are still seen by ops that saved it."""
+        """A Tensor of the same data without a graph; ops that saved the data still notice in-place changes."""
         result = Tensor(self.data)
         result.version = self.version
         return result
@@ -132,22 +133,22 @@ class Tensor:
     # ---- Gradients ----
 
     def backward(self, gradient: Any = None, *, retain_graph: bool = False) -> None:
-        """Add d(self)/d(leaf), weighted by `gradient`, to the `grad` of every leaf behind this Tensor.
+        """Add d(self)/d(leaf), weighted by `gradient`, to the `grad` of every leaf that this Tensor depends on.
 
-        `gradient` has this Tensor's shape and may be left out for a single element.  The graph is freed on the way
-        unless `retain_graph`.
+        `gradient` has this Tensor's shape and may be omitted for a single element.  The graph is freed unless
+        `retain_graph`.
 
-        Raises: RuntimeError on a graph already freed, on a missing gradient, or where a saved array was changed;
-        ValueError on a gradient of the wrong shape.
+        Raises: RuntimeError if the graph was freed, `gradient` is missing or a saved array was changed in place;
+        ValueError if `gradient` has the wrong shape.
         """
         engine.run_backward([self], [engine.starting_gradient(self, gradient)], retain_graph=retain_graph)
 
     def zero_grad(self) -> None:
-        """Forget the gradient."""
+        """Set `grad` to None."""
         self.grad = None
 
     def register_hook(self, hook: Callable[[Tensor], Tensor | None]) -> Callable[[], None]:
-        """Call `hook(gradient)` once the whole gradient of this Tensor is known; what it returns replaces it.
+        """Call `hook(gradient)` when the gradient of this Tensor is complete; a returned Tensor replaces it.
 
         Returns a function that removes the hook.
         """
@@ -162,34 +163,34 @@ class Tensor:
         return lambda: hooks.remove(hook)
 
     def register_post_accumulate_grad_hook(self, hook: Callable[[Tensor], None]) -> Callable[[], None]:
-        """Call `hook(self)` when a backward pass has added all that it sends to this leaf to its `grad`.
+        """Call `hook(self)` when a backward pass has added the complete gradient of this leaf to its `grad`.
 
-        The pass may still be on its way to other leaves.  Returns a function that removes the hook.
+        Other leaves may not have theirs yet.  Returns a function that removes the hook.
         """
         if not (self.requires_grad and self.op is None):
-            raise RuntimeError("only a leaf that requires a gradient has one added to its grad; use register_hook")
+            raise RuntimeError("only a leaf that requires a gradient accumulates one in its grad; use register_hook")
         hooks = self.grad_hooks = self.grad_hooks if self.grad_hooks is not None else []
         hooks.append(hook)
         return lambda: hooks.remove(hook)
 
     def retain_grad(self) -> None:
-        """Keep the gradient of an intermediate Tensor in its `grad` too."""
+        """Also add the gradient of this intermediate Tensor to its `grad`."""
         if self.op is None:
             return
-        me = weakref.ref(self)  # the node must not hold its own output: that would be a cycle
+        reference = weakref.ref(self)  # the node must not refer to its own output: that would be a cycle
 
         def keep(gradient: Tensor) -> None:
-            tensor = me()
+            tensor = reference()
             if tensor is not None:
                 total = gradient.data if tensor.grad is None else tensor.grad.data + gradient.data
                 tensor.grad = Tensor(total.copy())
 
         self.register_hook(keep)
 
-    # ---- A copy in lower precision, for products ----
+    # ---- A copy in lower precision, for matrix products ----
 
     def reduced_to(self, dtype: Any) -> Any:
-        """The data as `dtype`: a copy that is kept until the data changes."""
+        """The data as `dtype`: a copy, cached until the data changes."""
         copy = self.reduced
         if copy is None or copy.dtype != dtype:
             self.reduced = copy = self.data.astype(dtype)
@@ -197,7 +198,7 @@ class Tensor:
 
     @property
     def reduced(self) -> Any:
-        """The copy in lower precision if there is one that is up to date, else None; who sets it says that it is."""
+        """The cached copy in lower precision, None if there is none or the data changed since it was set."""
         if self._reduced is None or self._reduced[1] is not self.data or self._reduced[2] != self.version[0]:
             return None
         return self._reduced[0]
@@ -206,10 +207,10 @@ class Tensor:
     def reduced(self, copy: Any) -> None:
         self._reduced = copy, self.data, self.version[0]
 
-    # ---- In-place changes: counted, so that a backward pass that still needs the old values can tell ----
+    # ---- In-place changes: counted, so that a backward pass that needs the old values raises an error ----
 
     def _change_in_place(self, what: str) -> None:
-        if self.requires_grad and engine.is_grad_enabled():
+        if self.requires_grad and is_grad_enabled():
             raise RuntimeError(
                 f"{what} would change in place a Tensor that requires a gradient; "
                 "write x = x + y instead, or change it under no_grad()"
@@ -288,7 +289,7 @@ class Tensor:
     def __getitem__(self, index: Any) -> Tensor:
         return ops.getitem(self, index)
 
-    # Comparisons are piecewise constant: they give plain boolean Tensors
+    # Comparisons are piecewise constant: they return boolean Tensors without a graph
 
     __hash__ = object.__hash__
 
@@ -310,7 +311,7 @@ class Tensor:
     def __ge__(self, other: Any) -> Tensor:
         return Tensor(self.data >= _raw(other))
 
-    # ---- Methods that NumPy's arrays have too ----
+    # ---- Methods of NumPy arrays ----
 
     @property
     def T(self) -> Tensor:  # noqa: N802
@@ -354,9 +355,5 @@ def _raw(x: Any) -> Any:
     return x.data if isinstance(x, Tensor) else x
 
 
-def _array_module(array: Any):
-    return engine.backend_of([array]).xp
-
-
-# The operators need the ops, and the ops need Tensor: by now it exists
+# An import circle, here because Tensor has operators: they call the ops, and these need Tensor, defined by now
 from autograd import engine, ops  # noqa: E402

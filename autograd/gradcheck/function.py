@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from autograd import engine, random
+from autograd import engine, modes, random
 from autograd.backend import backend_of
 from autograd.gradcheck import GradcheckError
 from autograd.tensor import Tensor
@@ -104,7 +104,7 @@ class CheckedFunction:
 
     def evaluate(self, points: Sequence[Array] | None = None) -> Array:
         """The output vector at `points`, computed without a graph.  Shapes: -> [M]"""
-        with engine.no_grad():
+        with modes.no_grad():
             return self.vector(self.call(points))
 
     # ---- Backward ----
@@ -124,7 +124,7 @@ class CheckedFunction:
         chosen = [(outputs[j], c) for j, c in zip(self.outputs, cotangents, strict=True) if c is not None]
         last = _LastOp()
         try:
-            with engine.watch(last):
+            with modes.watch(last):
                 gradients = engine.grad(
                     [y for y, _ in chosen], self.tensors, [c for _, c in chosen], retain_graph=retain,
                     allow_unused=True,
@@ -184,7 +184,7 @@ class CheckedFunction:
         return list(itertools.accumulate(math.prod(shape) for shape in self.output_shapes))
 
 
-class _LastOp(engine.Watcher):
+class _LastOp(modes.Watcher):
     """Remembers which op's backward pass ran last, to explain what it returned."""
 
     op: engine.Op | None = None

@@ -8,9 +8,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from autograd.engine import Op, Watcher, watch
+from autograd.engine import Op
 from autograd.gradcheck import NondifferentiableError
 from autograd.gradcheck.function import CheckedFunction, copy_with_layout
+from autograd.modes import Watcher, watch
 
 Array = np.ndarray
 Move = Callable[[float], tuple[float, Array]]  # from a step to the step that was taken, and the values there

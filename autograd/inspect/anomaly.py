@@ -7,8 +7,9 @@ from contextlib import contextmanager
 from typing import Any
 
 from autograd.backend import backend_of
-from autograd.engine import Op, Watcher, watch
+from autograd.engine import Op
 from autograd.inspect.text import readable_array
+from autograd.modes import Watcher, watch
 from autograd.tensor import Tensor
 from autograd.versions import owner_of
 

@@ -11,10 +11,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from autograd.engine import Op, Watcher, watch
+from autograd.engine import Op
 from autograd.inspect.chart import draw_timeline
 from autograd.inspect.modules import ModuleListener, listen
 from autograd.inspect.text import readable_array, readable_bytes, readable_place, table
+from autograd.modes import Watcher, watch
 from autograd.tensor import Tensor
 from autograd.versions import owner_of
 

@@ -10,12 +10,13 @@ from pathlib import Path
 from types import MethodType
 from typing import Any, Literal
 
-from autograd.engine import Op, Watcher, watch
+from autograd.engine import Op
 from autograd.inspect.clock import Clock, Row
 from autograd.inspect.kept import KeptMemory
 from autograd.inspect.modules import ModuleListener, listen
 from autograd.inspect.text import readable_array, readable_bytes, readable_place, table
 from autograd.inspect.trace import write_trace
+from autograd.modes import Watcher, watch
 
 # Rows of what is no op
 PYTHON = "(Python between ops)"

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 import autograd as ag
-from autograd import Tensor, engine, random
+from autograd import Tensor, modes, random
 from autograd.engine import Op
 from autograd.gradcheck.__main__ import natural, positive
 from autograd.testing import Case, Example, cases_for
@@ -73,7 +73,7 @@ def example_of(module: Module, call: Callable[..., Any], inputs: Sequence[Array]
     return Example(function, [*inputs, *arrays])
 
 
-class _Roughness(engine.Watcher):
+class _Roughness(modes.Watcher):
     """How near the forward pass comes to where differences are worthless."""
 
     nearest_kink = math.inf  # of relu
@@ -95,7 +95,7 @@ def smooth(draw: Callable[[Rng], Example]) -> Callable[[Rng], Example]:
     def drawn(rng: Rng) -> Example:
         while True:
             example, seen = draw(rng), _Roughness()
-            with engine.watch(seen), engine.no_grad():
+            with modes.watch(seen), modes.no_grad():
                 example.function(*[Tensor(array) for array in example.arrays])
             if seen.nearest_kink > 1e-3 and seen.steepest_norm < 10:
                 return example

@@ -106,7 +106,7 @@ def test_second_backward_is_an_error_that_names_the_op():
     y = x * x
     y.backward()
     with pytest.raises(
-        RuntimeError, match=r"second time to Multiply \(made at .*test_memory\.py:\d+\).*retain_graph=True"
+        RuntimeError, match=r"second time through Multiply \(made at .*test_memory\.py:\d+\).*retain_graph=True"
     ):
         y.backward()
     assert x.grad.item() == 4.0
@@ -117,7 +117,7 @@ def test_second_backward_through_a_shared_part_is_an_error():
     shared = ag.exp(x)
     one, two = shared * 2, shared * 3
     one.backward()
-    with pytest.raises(RuntimeError, match="second time to Exp"):
+    with pytest.raises(RuntimeError, match="second time through Exp"):
         two.backward()
 
 

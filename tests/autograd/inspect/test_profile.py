@@ -11,10 +11,10 @@ import pytest
 
 import autograd as ag
 from autograd import Op, Tensor, apply, checkpoint
-from autograd.engine import Watcher, watch
 from autograd.inspect import AnomalyError, anomaly_mode, memory, profile
 from autograd.inspect.modules import ModuleListener, listen, named_modules
 from autograd.inspect.profiling import BACKWARD, OUTSIDE, PROFILER, PYTHON
+from autograd.modes import Watcher, watch
 from minitf.config import OptimizerConfig, TransformerConfig
 from minitf.model.layers import Module
 from minitf.model.transformer import Transformer

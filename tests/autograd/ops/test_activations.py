@@ -111,11 +111,11 @@ def test_slopes_are_computed_only_where_they_are_needed(function):
     assert saved.shape == (1,)
     kept = []
 
-    class Keep(ag.engine.Watcher):
+    class Keep(ag.modes.Watcher):
         def after_forward(self, op, outputs):
             kept.append(op.saved_arrays)
 
-    with ag.no_grad(), ag.engine.watch(Keep()):
+    with ag.no_grad(), ag.modes.watch(Keep()):
         function(x)
     assert kept == [()]
 

@@ -10,7 +10,7 @@ import pytest
 
 import autograd as ag
 from autograd import Op, Tensor
-from autograd.engine import Watcher, watch
+from autograd.modes import Watcher, watch
 
 MODULES = ("activations", "choose", "elementwise", "index", "products", "reduce", "shape")
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import autograd as ag
-from autograd.engine import Watcher, watch
+from autograd.modes import Watcher, watch
 from minitf.config import TransformerConfig
 from minitf.config.presets import NAMED
 from minitf.model.counting import paper_flops, parameter_count, update_flops

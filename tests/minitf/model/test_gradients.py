@@ -92,7 +92,7 @@ def test_examples_have_dropout_and_padding():
     """Without them, the whole-model proof would prove less than it says."""
     seen = {"dropped": 0, "masked": 0, "ignored": 0}
 
-    class Watch(ag.engine.Watcher):
+    class Watch(ag.modes.Watcher):
         def after_forward(self, op, outputs):
             name = type(op).__name__
             arrays = op.saved_arrays
@@ -107,7 +107,7 @@ def test_examples_have_dropout_and_padding():
 
     for seed in range(3):
         example = MODEL_CASES[0].draw(generator(seed))
-        with ag.engine.watch(Watch()):
+        with ag.modes.watch(Watch()):
             example.function(*[Tensor(a, requires_grad=True) for a in example.arrays])
     assert min(seen.values()) > 0, seen
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from autograd.engine import Watcher, watch
+from autograd.modes import Watcher, watch
 from autograd.ops.attention import ScaledDotProductAttention
 from minitf.config import PRESETS
 from minitf.config.special_tokens import BOS, EOS, PAD
