@@ -1,19 +1,15 @@
 """Decoding step by step: cached equals uncached whatever the beams do, and search with the real model."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
 from autograd import Tensor
-from minitf.config import TransformerConfig
 from minitf.config.special_tokens import BOS, EOS, PAD
 from minitf.decoding.decoder import InferenceTransformer
 from minitf.decoding.search import BeamSearchConfig, beam_search, greedy_search
 from minitf.errors import UserError
-from minitf.model.transformer import Transformer
+from tests.helpers.small_model import SMALL, Lively, model_with, sources
 
-SMALL = TransformerConfig(vocab_size=17, layers=2, d_model=8, heads=2, d_ff=12, max_positions=64)
 VARIANTS = {
     "paper": {},
     "pre-norm": {"norm": "pre"},
@@ -24,25 +20,6 @@ VARIANTS = {
     "unshared": {"share_embeddings": False},
 }
 every_variant = pytest.mark.parametrize("changes", VARIANTS.values(), ids=VARIANTS.keys())
-
-
-def model_with(changes=None, seed=0, dtype=np.float64, spread=0.4, **more):
-    """A model that does not translate, but whose next token depends on everything before."""
-    model = Transformer(replace(SMALL, **(changes or {}), **more), seed=seed, dtype=dtype)
-    rng = np.random.default_rng(seed)
-    for p in model.parameters():
-        p.data += (spread * rng.standard_normal(p.shape)).astype(dtype)
-    model.eval()
-    return model
-
-
-def sources(*lengths, seed=0, width=None):
-    rng = np.random.default_rng(seed)
-    batch = np.full((len(lengths), width or max(lengths)), PAD)
-    for row, length in zip(batch, lengths, strict=True):
-        row[: length - 1] = rng.integers(4, SMALL.vocab_size, length - 1)
-        row[length - 1] = EOS
-    return batch
 
 
 class Uncached:
@@ -228,20 +205,6 @@ def test_all_sentences_may_go():
 
 def outcome(hypothesis):
     return hypothesis.tokens, hypothesis.finished
-
-
-class Lively:
-    """The logits of a model through a fast wave: random weights alone would repeat one token or end at once."""
-
-    def __init__(self, model):
-        self.model, self.start_decoding = model, model.start_decoding
-        self.steps = 0
-
-    def decode_step(self, tokens, state):
-        self.steps += 1
-        logits = 6 * np.sin(50 * self.model.decode_step(tokens, state))
-        logits[:, EOS] -= 1
-        return logits
 
 
 def search_models(changes=None, seed=0):

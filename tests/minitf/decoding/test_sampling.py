@@ -7,7 +7,7 @@ from minitf.config.special_tokens import BOS, EOS, PAD, UNK
 from minitf.decoding.sampling import SamplingConfig, distribution, sample
 from minitf.decoding.search import BeamSearchConfig
 from minitf.errors import UserError
-from tests.minitf.decoding.test_search import RandomModel, ScriptedModel, sources
+from tests.helpers.fake_models import RandomModel, ScriptedModel, sources
 
 LOGITS = np.log(np.array([0.1, 0.1, 0.05, 0.05, 0.4, 0.2, 0.1]))
 NEVER = [PAD, UNK, BOS]

@@ -7,7 +7,7 @@ from minitf.config.special_tokens import EOS, PAD
 from minitf.decoding.decoder import InferenceTransformer, padded_width
 from minitf.decoding.scoring import score_targets
 from minitf.decoding.search import PENALTIES, BeamSearchConfig, beam_search, greedy_search
-from tests.minitf.decoding.test_decoder import Lively, model_with, sources
+from tests.helpers.small_model import Lively, model_with, sources
 
 
 def ended(hypothesis):
