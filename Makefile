@@ -21,18 +21,25 @@ help:
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
+# HIPS autograd has the import name of this project's autograd: in one environment, each would replace files of the other
+comma := ,
+define install
+@if $(BIN)/python -m pip show --quiet autograd 2>/dev/null; then \
+    echo "error: $(VENV) contains HIPS autograd, which has the import name of this project's autograd; run make clean"; exit 2; \
+fi
+$(BIN)/python -m pip install --quiet --editable '.$(1)'
+@touch $@
+endef
+
 # A stamp for each extra, remade when the project's requirements change
 $(VENV)/.installed: pyproject.toml | $(BIN)/python
-	$(BIN)/python -m pip install --quiet --editable .
-	@touch $@
+	$(call install,)
 
 $(VENV)/.installed-test: pyproject.toml | $(BIN)/python
-	$(BIN)/python -m pip install --quiet --editable '.[test]'
-	@touch $@
+	$(call install,[test])
 
 $(VENV)/.installed-dev: pyproject.toml | $(BIN)/python
-	$(BIN)/python -m pip install --quiet --editable '.[test,dev]'
-	@touch $@
+	$(call install,[test$(comma)dev])
 
 demo: $(VENV)/.installed
 	@if [ -e $(DEMO)/config.json ]; then \

@@ -48,7 +48,7 @@ def get_backend(device: str = "cpu") -> Backend:
     except ImportError as error:
         raise ValueError(
             f"device {device!r} needs CuPy, which cannot be imported ({error}); with an NVIDIA GPU and a driver for "
-            "CUDA 13, pip install 'minitf[gpu]'; for CUDA 12, pip install cupy-cuda12x"
+            "CUDA 13, pip install '.[gpu]' in the project's directory; for CUDA 12, pip install cupy-cuda12x"
         ) from None
     try:
         count = cuda.device_count()

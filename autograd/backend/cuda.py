@@ -74,7 +74,7 @@ class CudaBackend(Backend):
 
     def set_precision(self, precision: str) -> None:
         if precision == "bf16" and BFLOAT16 is None:
-            raise ValueError("precision=bf16 needs ml-dtypes: pip install 'minitf[gpu]'")
+            raise ValueError("precision=bf16 needs ml-dtypes: pip install '.[gpu]' in the project's directory")
         if precision == "bf16" and not self._has_bf16:
             raise ValueError(f"precision=bf16 needs a GPU of compute capability 8.0; cuda:{self.device.id} has less")
         self.tf32 = precision == "tf32"

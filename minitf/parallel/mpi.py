@@ -37,7 +37,8 @@ def import_mpi() -> Any:
     except ImportError as error:
         raise UserError(
             f"mpiexec has started this as one process of several, but mpi4py cannot be used ({error}); "
-            "pip install 'minitf[mpi]', and 'mpich' too where the system has no MPI library, or leave mpiexec out"
+            "pip install '.[mpi]' in the project's directory, and mpich where the system has no MPI library, or leave "
+            "mpiexec out"
         ) from None
     except RuntimeError as error:  # mpi4py is there, but finds no MPI library
         raise UserError(

@@ -40,7 +40,10 @@ Labels = tuple[str, ...]
 def require_matplotlib() -> None:
     """Raises: UserError where it is not installed."""
     if find_spec("matplotlib") is None:
-        raise UserError("pictures of attention need matplotlib; pip install 'minitf[plot]', or write an .html page")
+        raise UserError(
+            "pictures of attention need matplotlib; pip install '.[plot]' in the project's directory, or write an "
+            ".html page"
+        )
 
 
 def attention_figure(

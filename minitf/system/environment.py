@@ -6,6 +6,9 @@ import platform
 import tomllib
 from pathlib import Path
 
+DISTRIBUTION = "minitf-transformer"
+"""Name of the project as pip installs it; the distribution `minitf` is another project's."""
+
 
 def environment_facts() -> dict[str, str]:
     """Versions of this project, Python, NumPy, its matrix library, the system and the processor."""
@@ -28,9 +31,9 @@ def project_version() -> str:
     pyproject = Path(__file__).parents[2] / "pyproject.toml"
     if pyproject.is_file():
         project = tomllib.loads(pyproject.read_text(encoding="utf-8")).get("project", {})
-        if project.get("name") == "minitf":
+        if project.get("name") == DISTRIBUTION:
             return str(project["version"])
-    return importlib.metadata.version("minitf")
+    return importlib.metadata.version(DISTRIBUTION)
 
 
 def changes(before: dict[str, str], now: dict[str, str]) -> list[str]:

@@ -184,7 +184,7 @@ def test_what_is_missing_is_said(pytestconfig: pytest.Config, monkeypatch: pytes
     with installed(emulator, device_count=0), pytest.raises(UserError, match="finds no NVIDIA GPU or no driver"):
         set_up_device(1, "cuda")
     monkeypatch.setitem(__import__("sys").modules, "cupy", None)
-    with pytest.raises(UserError, match=r"needs CuPy, which cannot be imported .*pip install 'minitf\[gpu\]'"):
+    with pytest.raises(UserError, match=r"needs CuPy, which cannot be imported .*pip install '\.\[gpu\]'"):
         set_up_device(1, "cuda")
 
 

@@ -1,5 +1,7 @@
 """The command `minitf`: its table of commands, how it refuses others, and what it loads."""
 
+import re
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -9,7 +11,7 @@ import pytest
 
 from minitf.app.cli import program, run_command
 from minitf.app.commands import COMMANDS, main
-from minitf.system.environment import project_version
+from minitf.system.environment import DISTRIBUTION, project_version
 
 ROOT = Path(__file__).parents[3]
 HEAVY = {"autograd", "numpy", "sacrebleu", "safetensors", "sentencepiece", "tqdm", "matplotlib", "num2words"}
@@ -90,3 +92,39 @@ def test_the_wheel_installs_the_command_and_no_module_beside_the_packages():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     assert project["project"]["scripts"] == {"minitf": "minitf.__main__:main"}
     assert "py-modules" not in project["tool"]["setuptools"]
+
+
+def test_nothing_advises_to_install_somebody_elses_package():
+    """The distributions minitf and autograd in the package index are other projects'."""
+    advice = re.compile(r"""pip install (-\S+ )*['"]?(minitf|autograd)(?![\w-])""")
+    assert all(map(advice.search, ("pip install 'minitf[plot]'", "pip install minitf", "pip install -q autograd")))
+    kinds = {".py", ".md", ".toml", ".sh", ".yml", ".cu", ".js"}
+    places = ("autograd", "minitf", "tests", "docs", "benchmarks", "recipes", "examples")
+    files = [*ROOT.glob("*"), *(path for place in places for path in (ROOT / place).rglob("*"))]
+    texts = [path for path in files if path.is_file() and (path.suffix in kinds or path.name == "Makefile")]
+    assert len(texts) > 200
+    for path in texts:
+        if path != Path(__file__):
+            found = advice.search(path.read_text(encoding="utf-8"))
+            assert found is None, f"{path}: {found}"
+
+
+def test_the_distribution_has_a_name_of_its_own():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert project["name"] == DISTRIBUTION == "minitf-transformer"
+
+
+@pytest.mark.skipif(shutil.which("make") is None, reason="needs make")
+def test_make_refuses_to_install_beside_hips_autograd(tmp_path):
+    """With a `pip` that finds the distribution autograd, the first step ends in one sentence."""
+    (tmp_path / "venv" / "bin").mkdir(parents=True)
+    python = tmp_path / "venv" / "bin" / "python"
+    python.write_text('#!/bin/sh\n[ "$3" = show ]\n')
+    python.chmod(0o755)
+    done = subprocess.run(
+        ["make", "-s", f"VENV={tmp_path / 'venv'}", f"{tmp_path / 'venv'}/.installed"],
+        capture_output=True, text=True, cwd=ROOT,
+    )  # fmt: skip
+    assert done.returncode == 2
+    assert "contains HIPS autograd" in done.stdout
+    assert not (tmp_path / "venv" / ".installed").exists()

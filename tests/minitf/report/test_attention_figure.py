@@ -90,5 +90,7 @@ def test_what_is_not_there_is_refused(look, monkeypatch):
     with pytest.raises(UserError, match="attention_layer=9 is not among the model's 3"):
         attention_figure(look, layer=9)
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    with pytest.raises(UserError, match=r"need matplotlib; pip install 'minitf\[plot\]', or write an .html page"):
+    with pytest.raises(
+        UserError, match=r"need matplotlib; pip install '\.\[plot\]' in the project's directory, or write an .html page"
+    ):
         attention_figure(look)

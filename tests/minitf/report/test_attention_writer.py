@@ -133,7 +133,7 @@ def test_without_matplotlib_it_is_told_before_anything_is_translated(call, tmp_p
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     status, out, err = call("--attention", tmp_path / "x.png")
     assert (status, out) == (2, "")
-    assert "pip install 'minitf[plot]'" in err
+    assert "pip install '.[plot]'" in err
 
 
 def test_the_translations_are_kept_when_the_page_cannot_be_written(call, tmp_path):

@@ -306,7 +306,7 @@ def test_without_mpi4py_it_says_what_to_install(tmp_path):
     )
     assert status == 2
     assert "error: mpiexec has started this as one process of several, but mpi4py cannot be used (no mpi4py" in said
-    assert "pip install 'minitf[mpi]'" in said
+    assert "pip install '.[mpi]'" in said
 
 
 def test_gpus_that_are_not_there_are_told_once(tmp_path):
