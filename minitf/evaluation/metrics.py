@@ -1,22 +1,29 @@
-"""How good translations are: perplexity, BLEU and chrF through sacrebleu, exact matches.
+"""Scores of translations: BLEU and chrF by sacrebleu, exact matches.
 
-Every BLEU carries sacrebleu's signature. Scores of different signatures cannot be compared: tokenization and case
-alone move one output by more than a point.
+Every BLEU has sacrebleu's signature. Scores of different signatures cannot be compared: tokenization and case alone
+change the score of one output by more than a point.
 
 Source: section 6; Papineni et al. 2002 (BLEU); Post 2018 (sacrebleu); Popović 2015 (chrF).
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from minitf.errors import UserError
 from minitf.system.signals import uninterrupted
 
 TOKENIZERS = ("13a", "intl", "char", "zh", "none")
 """sacrebleu's tokenizers that need no further package and no download."""
+
+
+def sacrebleu_metrics() -> Any:
+    """Import sacrebleu's metrics, which take 0.1 s, when first needed: most programs with this module score nothing."""
+    with uninterrupted():
+        from sacrebleu import metrics
+    return metrics
 
 
 @dataclass(frozen=True)
@@ -32,7 +39,7 @@ class BleuScore:
     """Tokens, after sacrebleu's tokenization."""
     reference_length: int
     signature: str
-    """Everything that another run needs to give a comparable number."""
+    """Version and settings of sacrebleu, which comparable scores share."""
 
     def __str__(self) -> str:
         precisions = "/".join(f"{precision:.1f}" for precision in self.precisions)
@@ -62,20 +69,17 @@ def bleu(
     tokenize: str = "13a",
     force: bool = False,
 ) -> BleuScore:
-    """Corpus BLEU of detokenized text, one reference a line.
+    """Compute corpus BLEU of detokenized text, one reference a line.
 
-    tokenize: "13a" splits as the WMT scorer does; "none" is for text that has been tokenized already.
-    force:    no warning that the lines look tokenized, for a caller that tells it itself
-    Raises:   UserError where the numbers of lines differ, there are none, or the tokenizer is not known
+    tokenize: "13a" splits as the WMT scorer does; "none" is for text that is tokenized already.
+    force:    suppress sacrebleu's warning that the lines look tokenized
+    Raises:   UserError where the numbers of lines differ, there are none, or the tokenizer is unknown
     """
     check_lines(hypotheses, references)
     if tokenize not in TOKENIZERS:
-        raise UserError(f"tokenize={tokenize!r} is not known; choose one of {', '.join(TOKENIZERS)}")
-    with uninterrupted():
-        from sacrebleu.metrics.bleu import BLEU  # heavy to import, and needed only here
-
-    # force: no warning that lines end in a separate full stop; whoever asks for "none" has tokenized text.
-    metric = BLEU(lowercase=lowercase, tokenize=tokenize, force=force or tokenize == "none")
+        raise UserError(f"tokenize={tokenize!r} is unknown; choose one of {', '.join(TOKENIZERS)}")
+    # force: no warning that lines end in a separate full stop; text for the tokenizer "none" is tokenized
+    metric = sacrebleu_metrics().BLEU(lowercase=lowercase, tokenize=tokenize, force=force or tokenize == "none")
     result = metric.corpus_score(list(hypotheses), [list(references)])
     return BleuScore(
         score=result.score,
@@ -88,40 +92,23 @@ def bleu(
 
 
 def chrf(hypotheses: Sequence[str], references: Sequence[str]) -> ChrfScore:
-    """Corpus chrF, one reference a line: less strict than BLEU about word forms, and free of tokenization.
+    """Compute corpus chrF, one reference a line: less strict than BLEU about word forms, and free of tokenization.
 
     Raises: UserError where the numbers of lines differ or there are none
     """
     check_lines(hypotheses, references)
-    with uninterrupted():
-        from sacrebleu.metrics.chrf import CHRF
-
-    metric = CHRF()
+    metric = sacrebleu_metrics().CHRF()
     result = metric.corpus_score(list(hypotheses), [list(references)])
     return ChrfScore(score=result.score, signature=str(metric.get_signature()))
 
 
 def exact_match(hypotheses: Sequence[str], references: Sequence[str]) -> float:
-    """The share of lines, 0 to 1, that equal their reference character by character.
+    """Compute the fraction of lines, 0 to 1, that equal their reference.
 
     Raises: UserError where the numbers of lines differ or there are none
     """
     check_lines(hypotheses, references)
     return sum(map(str.__eq__, hypotheses, references)) / len(references)
-
-
-def perplexity(nll_sum: float, tokens: int) -> float:
-    """exp(nll_sum / tokens), of the negative log-likelihood without label smoothing, in nats.
-
-    tokens counts what was predicted: the subwords of the target and the end of each sentence, no padding. It is a
-    perplexity per subword, so only values of one vocabulary can be compared. Infinite where it exceeds all floats.
-    """
-    if tokens < 1:
-        raise ValueError(f"tokens={tokens}: perplexity is an average over at least one target token")
-    try:
-        return math.exp(nll_sum / tokens)
-    except OverflowError:
-        return math.inf
 
 
 def check_lines(hypotheses: Sequence[str], references: Sequence[str]) -> None:

@@ -1,4 +1,4 @@
-"""Moses' tokenization, rule by rule, and against text that its authors tokenized with Moses."""
+"""Moses' tokenization, rule by rule, and against a corpus that its authors tokenized with Moses."""
 
 import os
 from pathlib import Path
@@ -28,10 +28,11 @@ from minitf.evaluation.moses import replace_unicode_punctuation, split_compounds
         (
             "en",
             "it's the dog's 1990's 'so' dogs'",
-            "it &apos;s the dog &apos;s 1990 &apos;s &apos; so &apos; dogs &apos;",
+            "it &apos;s the dog &apos;s 1990 &apos;s &apos; so &apos; dogs&apos;",
         ),
         ("en", "No. 5 is Mr. Smith. No. It is", "No. 5 is Mr. Smith . No . It is"),
-        ("fr", "l'eau d'un lac 'si'", "l&apos; eau d&apos; un lac &apos; si &apos;"),
+        ("fr", "l'eau d'un lac 'si'", "l&apos; eau d&apos; un lac &apos; si&apos;"),
+        ("en", "sitting in an adult'", "sitting in an adult&apos;"),  # a line of Multi30k, as Moses tokenized it
     ],
 )
 def test_tokenization(language, line, expected):
@@ -39,7 +40,7 @@ def test_tokenization(language, line, expected):
 
 
 def test_a_language_that_is_not_known():
-    with pytest.raises(ValueError, match="language='xx' is not known; choose one of de, en, fr"):
+    with pytest.raises(ValueError, match="language='xx' is unknown; choose one of de, en, fr"):
         tokenizer("xx")
 
 
@@ -66,9 +67,9 @@ DATA = Path(os.environ.get("MINITF_DATA", "-"), "multi30k")
 
 
 @pytest.mark.skipif(not DATA.is_dir(), reason="MINITF_DATA names no folder of corpora")
-@pytest.mark.parametrize(("language", "share"), [("de", 0.998), ("en", 0.9995), ("fr", 0.998)])
-def test_multi30k_as_its_authors_tokenized_it(language, share):
-    """Lines without quotation marks, which they normalised first; the rest are full stops after a last short word."""
+@pytest.mark.parametrize("language", ["de", "en", "fr"])
+def test_multi30k_as_its_authors_tokenized_it(language):
+    """Lines without quotation marks and dashes, which its authors normalised first."""
     tokenize = tokenizer(language)
     lines = [
         (tokenize(raw.lower()), tokenized)
@@ -78,7 +79,7 @@ def test_multi30k_as_its_authors_tokenized_it(language, share):
             (DATA / "tok" / f"{split}.{language}").read_text().split("\n"),
             strict=True,
         )
-        if not set(raw) & set("„“”\"'’«»´`")
+        if not set(raw) & set("„“”\"'‘’«»´`–")
     ]
     assert len(lines) > 18_000
-    assert sum(one == other for one, other in lines) / len(lines) > share
+    assert [pair for pair in lines if pair[0] != pair[1]] == []
