@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from minitf.app.cli import ArgumentParser, add_options_of
-from minitf.corpora.draw import Draw
-from minitf.corpora.phrases.corpus import generate_corpus, write_corpus
+from minitf.corpora.phrases import generate_corpus, write_corpus
 from minitf.corpora.phrases.templates import KINDS, random_pair
+from minitf.corpora.portable_random import PortableRandom
 
 SHOWN_PER_KIND = 3
 
@@ -19,11 +19,11 @@ def main(argv: Sequence[str]) -> None:
     corpus = generate_corpus(**options)
     write_corpus(folder, corpus)
     print(f"{folder}: {len(corpus.train)} training, {len(corpus.valid)} validation, {len(corpus.test)} test pairs")
-    draw = Draw(options["seed"])
+    rng = PortableRandom(options["seed"])
     for kind in KINDS:
         print(f"\n{kind.name} ({kind.share} %)")
         for _ in range(SHOWN_PER_KIND):
-            english, german = random_pair(kind, draw)
+            english, german = random_pair(kind, rng)
             print(f"  {english}  →  {german}")
 
 

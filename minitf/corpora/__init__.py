@@ -1,1 +1,1 @@
-"""Built-in corpora: parallel phrases and a treebank, drawn from grammars."""
+"""Corpora that are generated from grammars: parallel phrases and a treebank."""

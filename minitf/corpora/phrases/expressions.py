@@ -1,10 +1,21 @@
-"""Numbers, dates, clock times, prices and their like as phrases of both languages."""
+"""Phrases for numbers, dates, clock times, prices, durations and ages, in both languages."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from minitf.corpora.phrases.german import Noun, Phrase, a, both, counted, the, unchanging
+from minitf.corpora.phrases.german import (
+    DEFINITE,
+    ENDING_AFTER_DEFINITE,
+    Noun,
+    Phrase,
+    a,
+    both,
+    counted,
+    in_every_case,
+    the,
+    unchanging,
+)
 from minitf.corpora.phrases.lexicon import CLOCK, HOUR, MINUTE, MONTHS, PERCENT
 from minitf.corpora.phrases.numerals import Pair, cardinal, ordinal, prefix, year
 
@@ -46,7 +57,7 @@ def addition(left: int, right: int) -> Phrase:
 
 
 def nth(rank: int) -> Phrase:
-    """As in "third", "dritt": a stem, so that the template can add the ending: "im {nth}en Stock"."""
+    """As in "third", "dritt": the stem, to which a template adds the ending: "im {nth}en Stock"."""
     return unchanging(*ordinal(rank))
 
 
@@ -58,18 +69,14 @@ def the_nth(rank: int, noun: Noun) -> Phrase:
 def the_nth_most(rank: int, superlative: Pair, noun: Noun) -> Phrase:
     """As in "the third largest castle", "das drittgrößte Schloss"."""
     (english_rank, german_rank), (english, german) = ordinal(rank), superlative
-    return the(noun, (f"{english_rank} {english}", german_rank + german))  # One word in German
+    return the(noun, (f"{english_rank} {english}", german_rank + german))  # one word in German
 
 
 def king(name: Pair, rank: int) -> Phrase:
-    """As in "Henry the Eighth", "Heinrich der Achte": the number is part of the name, hence its capital."""
-    (english_name, german_name), (english, german) = name, map(str.capitalize, ordinal(rank))
-    return Phrase(
-        f"{english_name} the {english}",
-        f"{german_name} der {german}e",
-        f"{german_name} den {german}en",
-        f"{german_name} dem {german}en",
-    )
+    """As in "Henry the Eighth", "Heinrich der Achte": the number is part of the name and has a capital letter."""
+    english, german = map(str.capitalize, ordinal(rank))
+    article, ending = DEFINITE["m"], ENDING_AFTER_DEFINITE["m"]
+    return in_every_case(f"{name[0]} the {english}", lambda case: f"{name[1]} {article[case]} {german}{ending[case]}")
 
 
 # Dates
@@ -81,13 +88,12 @@ def calendar_year(value: int) -> Phrase:
 
 
 def date(day: int, month: int, of_year: int | None = None) -> Phrase:
-    """As in "the third of May", "dritte Mai": without the article, which melts into "am", "zum", "vom"."""
+    """As in "the third of May", "dritte Mai": without the article, which contracts to "am", "zum", "vom"."""
     (english_day, german_day), (english_month, german_month, _) = ordinal(day), MONTHS[month - 1]
     english_year, german_year = (" " + words for words in year(of_year)) if of_year else ("", "")
     english = f"the {english_day} of {english_month}{english_year}"
-    nominative = f"{german_day}e {german_month}{german_year}"
-    inflected = f"{german_day}en {german_month}{german_year}"
-    return Phrase(english, nominative, inflected, inflected)
+    ending = ENDING_AFTER_DEFINITE["m"]
+    return in_every_case(english, lambda case: f"{german_day}{ending[case]} {german_month}{german_year}")
 
 
 def date_range(first: Phrase, last: Phrase) -> Phrase:
@@ -143,7 +149,7 @@ def clock_range(first: Phrase, last: Phrase) -> Phrase:
 
 
 def price(whole: int, parts: int, currency: Currency) -> Phrase:
-    """As in "one euro and fifty cents", "ein Euro und fünfzig Cent"; either number may be zero, and is left out."""
+    """As in "one euro and fifty cents", "ein Euro und fünfzig Cent"; either number may be zero and is then omitted."""
     unit, part = currency
     if whole and parts:
         return both(counted(whole, unit), counted(parts, part))
@@ -169,12 +175,7 @@ def hours_and_minutes(hours: int, minutes: int) -> Phrase:
 def and_a_half(amount: int, unit: Noun) -> Phrase:
     """As in "two and a half hours", "zweieinhalb Stunden"."""
     english, german = cardinal(amount)[0] + " and a half", prefix(amount) + "einhalb"
-    return Phrase(
-        f"{english} {unit.english_plural}",
-        f"{german} {unit.plural('nominative')}",
-        f"{german} {unit.plural('accusative')}",
-        f"{german} {unit.plural('dative')}",
-    )
+    return in_every_case(f"{english} {unit.english_plural}", lambda case: f"{german} {unit.plural(case)}")
 
 
 def frequency(amount: int, period: Pair) -> Phrase:

@@ -1,11 +1,11 @@
-"""The little German grammar that the phrases need: cases, genders, endings.
+"""The part of German grammar that the phrases need: cases, genders, endings.
 
-Left out on purpose, because German itself wavers there: nothing is counted with 101, 201, … (101 Euro are
-"einhunderteins" to some and "einhundertein" to others).
+Nothing is counted with 101, 201, …, where German has two forms ("einhunderteins Euro" and "einhundertein Euro").
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -13,36 +13,38 @@ from minitf.corpora.phrases.numerals import Pair, cardinal
 
 Gender = Literal["m", "f", "n"]
 Case = Literal["nominative", "accusative", "dative"]
+Forms = dict[Gender, dict[Case, str]]
+CASES: tuple[Case, ...] = ("nominative", "accusative", "dative")
 
-DEFINITE = {
+DEFINITE: Forms = {
     "m": {"nominative": "der", "accusative": "den", "dative": "dem"},
     "f": {"nominative": "die", "accusative": "die", "dative": "der"},
     "n": {"nominative": "das", "accusative": "das", "dative": "dem"},
 }
-INDEFINITE = {
+INDEFINITE: Forms = {
     "m": {"nominative": "ein", "accusative": "einen", "dative": "einem"},
     "f": {"nominative": "eine", "accusative": "eine", "dative": "einer"},
     "n": {"nominative": "ein", "accusative": "ein", "dative": "einem"},
 }
-# After der, die, das: "der dritte Tag", "den dritten Tag", "am dritten Tag".
-ENDING_AFTER_DEFINITE = {
+# Endings of adjectives: after der, die, das ("der dritte Tag", "den dritten Tag", "am dritten Tag"),
+ENDING_AFTER_DEFINITE: Forms = {
     "m": {"nominative": "e", "accusative": "en", "dative": "en"},
     "f": {"nominative": "e", "accusative": "e", "dative": "en"},
     "n": {"nominative": "e", "accusative": "e", "dative": "en"},
 }
-# After ein, mein, ihr, where the adjective has to show the gender: "ein roter Ball", "ein rotes Auto".
-ENDING_AFTER_INDEFINITE = {
+# after ein, mein, ihr, where the adjective shows the gender ("ein roter Ball", "ein rotes Auto"),
+ENDING_AFTER_INDEFINITE: Forms = {
     "m": {"nominative": "er", "accusative": "en", "dative": "en"},
     "f": {"nominative": "e", "accusative": "e", "dative": "en"},
     "n": {"nominative": "es", "accusative": "es", "dative": "en"},
 }
-# After a number from two on: "drei rote Bälle", "mit drei roten Bällen".
-ENDING_IN_PLURAL = {"nominative": "e", "accusative": "e", "dative": "en"}
+# and after a number from two on ("drei rote Bälle", "mit drei roten Bällen")
+ENDING_IN_PLURAL: dict[Case, str] = {"nominative": "e", "accusative": "e", "dative": "en"}
 
 
 @dataclass(frozen=True)
 class Phrase:
-    """A piece of English and its German in three cases; where no case is asked for, the nominative."""
+    """An English phrase and its German translation in three cases; in a format string, the nominative by default."""
 
     english: str
     nominative: str
@@ -53,21 +55,16 @@ class Phrase:
         return self.nominative
 
     def then(self, english: str, german: str) -> Phrase:
-        """This phrase with words after it that are the same in every case."""
-        return Phrase(
-            f"{self.english} {english}",
-            f"{self.nominative} {german}",
-            f"{self.accusative} {german}",
-            f"{self.dative} {german}",
-        )
+        """This phrase followed by words that are the same in every case."""
+        return in_every_case(f"{self.english} {english}", lambda case: f"{getattr(self, case)} {german}")
 
 
 @dataclass(frozen=True)
 class Noun:
-    """A noun of both languages.
+    """A noun in both languages.
 
-    `unit` marks units of measure, which keep one form ("mit zwei Euro"); `weak` the few masculine nouns that have
-    their plural form already in the accusative and the dative ("der Junge", "mit dem Jungen").
+    unit: a unit of measure, the same in every case ("mit zwei Euro")
+    weak: a masculine noun whose accusative and dative singular are its plural form ("der Junge", "mit dem Jungen")
     """
 
     english: str
@@ -82,14 +79,19 @@ class Noun:
         return self.german_plural if self.weak and case != "nominative" else self.german
 
     def plural(self, case: Case) -> str:
-        # The dative plural ends in -n wherever that can be spoken: Tage → Tagen, but Autos → Autos.
+        # The dative plural ends in -n where that can be pronounced: Tage → Tagen, but Autos → Autos.
         if case == "dative" and not self.unit and self.german_plural[-1] not in "ns":
             return self.german_plural + "n"
         return self.german_plural
 
 
+def in_every_case(english: str, german: Callable[[Case], str]) -> Phrase:
+    """A phrase whose German is a function of the case."""
+    return Phrase(english, *map(german, CASES))
+
+
 def unchanging(english: str, german: str) -> Phrase:
-    """A phrase without case: numbers, clock times, names."""
+    """A phrase that is the same in every case: numbers, clock times, names."""
     return Phrase(english, german, german, german)
 
 
@@ -101,7 +103,7 @@ def the(noun: Noun, adjective: Pair | None = None) -> Phrase:
 def a(noun: Noun, adjective: Pair | None = None) -> Phrase:
     """As in "a small house", "ein kleines Haus"."""
     next_word = adjective[0] if adjective else noun.english
-    # Before a vowel that is heard: "an eight-year-old dog", but "a one-year-old dog" (said "wun").
+    # "an" before the sound of a vowel: "an eight-year-old dog", but "a one-year-old dog"
     article = "an" if next_word[0] in "aeiou" and not next_word.startswith("one") else "a"
     return _one(noun, adjective, article, INDEFINITE, ENDING_AFTER_INDEFINITE)
 
@@ -110,40 +112,34 @@ def counted(number: int, noun: Noun, adjective: Pair | None = None) -> Phrase:
     """As in "one red car", "ein rotes Auto"; "two red cars", "zwei rote Autos"."""
     if number == 1:
         return _one(noun, adjective, "one", INDEFINITE, ENDING_AFTER_INDEFINITE)
-    number_english, number_german = cardinal(number)
-
-    def german(case: Case) -> str:
-        inflected = f"{adjective[1]}{ENDING_IN_PLURAL[case]} " if adjective else ""
-        return f"{number_german} {inflected}{noun.plural(case)}"
-
-    english_adjective = f"{adjective[0]} " if adjective else ""
-    english = f"{number_english} {english_adjective}{noun.english_plural}"
-    return Phrase(english, german("nominative"), german("accusative"), german("dative"))
+    english, german = cardinal(number)
+    return _noun_phrase(
+        (english, noun.english_plural), adjective, lambda case: (german, ENDING_IN_PLURAL[case], noun.plural(case))
+    )
 
 
 def both(first: Phrase, second: Phrase) -> Phrase:
     """As in "one hour and ten minutes", "eine Stunde und zehn Minuten"."""
-    return Phrase(
-        f"{first.english} and {second.english}",
-        f"{first.nominative} und {second.nominative}",
-        f"{first.accusative} und {second.accusative}",
-        f"{first.dative} und {second.dative}",
+    return in_every_case(
+        f"{first.english} and {second.english}", lambda case: f"{getattr(first, case)} und {getattr(second, case)}"
     )
 
 
-def _one(
-    noun: Noun,
-    adjective: Pair | None,
-    english_article: str,
-    articles: dict[str, dict[str, str]],
-    endings: dict[str, dict[str, str]],
-) -> Phrase:
-    """One of `noun`: the article and the adjective's ending follow its gender and the case."""
+def _one(noun: Noun, adjective: Pair | None, english_article: str, articles: Forms, endings: Forms) -> Phrase:
+    """A singular noun: the article and the adjective's ending agree with its gender and case."""
+    article, ending = articles[noun.gender], endings[noun.gender]
+    return _noun_phrase(
+        (english_article, noun.english), adjective, lambda case: (article[case], ending[case], noun.singular(case))
+    )
 
-    def german(case: Case) -> str:
-        inflected = f"{adjective[1]}{endings[noun.gender][case]} " if adjective else ""
-        return f"{articles[noun.gender][case]} {inflected}{noun.singular(case)}"
 
-    english_adjective = f"{adjective[0]} " if adjective else ""
-    english = f"{english_article} {english_adjective}{noun.english}"
-    return Phrase(english, german("nominative"), german("accusative"), german("dative"))
+def _noun_phrase(english: Pair, adjective: Pair | None, german: Callable[[Case], tuple[str, str, str]]) -> Phrase:
+    """Determiner, adjective if there is one, and noun; `german` gives determiner, ending of the adjective and noun."""
+    if adjective is None:
+        return in_every_case(" ".join(english), lambda case: " ".join(german(case)[::2]))
+
+    def inflected(case: Case) -> str:
+        determiner, ending, noun = german(case)
+        return f"{determiner} {adjective[1]}{ending} {noun}"
+
+    return in_every_case(f"{english[0]} {adjective[0]} {english[1]}", inflected)

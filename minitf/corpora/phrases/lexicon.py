@@ -1,8 +1,20 @@
-"""The words of the corpus: every table of English and German that the phrases draw from."""
+"""The words of the corpus: tables of English and German that the phrases are drawn from."""
 
 from __future__ import annotations
 
 from minitf.corpora.phrases.german import Noun
+from minitf.corpora.phrases.numerals import Pair
+
+
+def pairs(table: str) -> tuple[Pair, ...]:
+    """Parse "English/German, …"."""
+    return tuple((english, german) for english, german in (row.split("/") for row in table.split(", ")))
+
+
+def nouns(table: str) -> tuple[Noun, ...]:
+    """Parse "English/plural/German/plural/gender, …"."""
+    return tuple(Noun(*row.split("/")) for row in table.split(", "))  # type: ignore[arg-type]
+
 
 MONTHS = (
     # English, German, days (no leap day)
@@ -19,20 +31,15 @@ MONTHS = (
     ("November", "November", 30),
     ("December", "Dezember", 31),
 )
-WEEKDAYS = (
-    ("Monday", "Montag"),
-    ("Tuesday", "Dienstag"),
-    ("Wednesday", "Mittwoch"),
-    ("Thursday", "Donnerstag"),
-    ("Friday", "Freitag"),
-    ("Saturday", "Samstag"),
-    ("Sunday", "Sonntag"),
+WEEKDAYS = pairs(
+    "Monday/Montag, Tuesday/Dienstag, Wednesday/Mittwoch, Thursday/Donnerstag, Friday/Freitag, Saturday/Samstag, "
+    "Sunday/Sonntag"
 )
-SEASONS = (("spring", "Frühling"), ("summer", "Sommer"), ("autumn", "Herbst"), ("winter", "Winter"))
-PARTS_OF_WEEKDAY = (("morning", "morgen"), ("afternoon", "nachmittag"), ("evening", "abend"))  # "am Montagabend"
-PARTS_OF_MONTH = (("at the beginning of", "Anfang"), ("in the middle of", "Mitte"), ("at the end of", "Ende"))
-DAYS = (("today", "heute"), ("tomorrow", "morgen"), ("yesterday", "gestern"))
-MORNING, AFTERNOON, EVENING = range(5, 10), range(2, 5), range(6, 11)  # hours that are surely part of it
+SEASONS = pairs("spring/Frühling, summer/Sommer, autumn/Herbst, winter/Winter")
+PARTS_OF_WEEKDAY = pairs("morning/morgen, afternoon/nachmittag, evening/abend")  # "am Montagabend"
+PARTS_OF_MONTH = pairs("at the beginning of/Anfang, in the middle of/Mitte, at the end of/Ende")
+DAYS = pairs("today/heute, tomorrow/morgen, yesterday/gestern")
+MORNING, AFTERNOON, EVENING = range(5, 10), range(2, 5), range(6, 11)  # hours that clearly belong to it
 PARTS_OF_TODAY = (
     ("this morning", "heute Morgen", MORNING),
     ("this afternoon", "heute Nachmittag", AFTERNOON),
@@ -50,7 +57,7 @@ PARTS_OF_DAY = (
     ("in the evening", "abends", EVENING),
 )
 
-# Minutes past the hour. German looks ahead: half past seven is half of the eighth hour, "halb acht".
+# Minutes past the hour. German counts towards the next hour: half past seven is half of the eighth hour, "halb acht".
 CLOCK = {
     0: ("{hour} o'clock", "{hour} Uhr"),
     5: ("five past {hour}", "fünf nach {hour}"),
@@ -66,15 +73,10 @@ CLOCK = {
     55: ("five to {next_hour}", "fünf vor {next_hour}"),
 }
 
-# Adverbs that stand before any number and leave its case alone.
-APPROXIMATELY = (
-    ("about", "ungefähr"),
-    ("almost", "fast"),
-    ("exactly", "genau"),
-    ("at least", "mindestens"),
-    ("at most", "höchstens"),
-    ("more than", "mehr als"),
-    ("less than", "weniger als"),
+# Adverbs that stand before any number and do not change its case.
+APPROXIMATELY = pairs(
+    "about/ungefähr, almost/fast, exactly/genau, at least/mindestens, at most/höchstens, more than/mehr als, "
+    "less than/weniger als"
 )
 
 CURRENCIES = (
@@ -90,17 +92,9 @@ CURRENCIES = (
     ),
 )
 PERCENT = Noun("percent", "percent", "Prozent", "Prozent", "n", unit=True)
-PRICED_PER = (
-    ("hour", "Stunde"),
-    ("day", "Tag"),
-    ("night", "Nacht"),
-    ("month", "Monat"),
-    ("person", "Person"),
-    ("kilo", "Kilo"),
-    ("litre", "Liter"),
-)
+PRICED_PER = pairs("hour/Stunde, day/Tag, night/Nacht, month/Monat, person/Person, kilo/Kilo, litre/Liter")
 
-# Units of time, with the most of each that is counted.
+# Units of time, with the largest number of each.
 SHORT_UNITS = (
     (Noun("second", "seconds", "Sekunde", "Sekunden", "f"), 99),
     (Noun("minute", "minutes", "Minute", "Minuten", "f"), 99),
@@ -114,105 +108,58 @@ LONG_UNITS = (
 )
 MINUTE, HOUR = SHORT_UNITS[1][0], SHORT_UNITS[2][0]
 WEEK, MONTH, YEAR = LONG_UNITS[1][0], LONG_UNITS[2][0], LONG_UNITS[3][0]
-# "three times a day": German chooses the preposition by the noun.
-PERIODS = (("a day", "am Tag"), ("a week", "in der Woche"), ("a month", "im Monat"), ("a year", "im Jahr"))
+# "three times a day": in German, the preposition depends on the noun.
+PERIODS = pairs("a day/am Tag, a week/in der Woche, a month/im Monat, a year/im Jahr")
 
-THINGS = (
-    Noun("book", "books", "Buch", "Bücher", "n"),
-    Noun("car", "cars", "Auto", "Autos", "n"),
-    Noun("table", "tables", "Tisch", "Tische", "m"),
-    Noun("chair", "chairs", "Stuhl", "Stühle", "m"),
-    Noun("lamp", "lamps", "Lampe", "Lampen", "f"),
-    Noun("bag", "bags", "Tasche", "Taschen", "f"),
-    Noun("hat", "hats", "Hut", "Hüte", "m"),
-    Noun("coat", "coats", "Mantel", "Mäntel", "m"),
-    Noun("shirt", "shirts", "Hemd", "Hemden", "n"),
-    Noun("bicycle", "bicycles", "Fahrrad", "Fahrräder", "n"),
-    Noun("flower", "flowers", "Blume", "Blumen", "f"),
-    Noun("apple", "apples", "Apfel", "Äpfel", "m"),
+THINGS = nouns(
+    "book/books/Buch/Bücher/n, car/cars/Auto/Autos/n, table/tables/Tisch/Tische/m, chair/chairs/Stuhl/Stühle/m, "
+    "lamp/lamps/Lampe/Lampen/f, bag/bags/Tasche/Taschen/f, hat/hats/Hut/Hüte/m, coat/coats/Mantel/Mäntel/m, "
+    "shirt/shirts/Hemd/Hemden/n, bicycle/bicycles/Fahrrad/Fahrräder/n, flower/flowers/Blume/Blumen/f, "
+    "apple/apples/Apfel/Äpfel/m"
 )
-# All of these take plain endings (no "hoch, hohe", no "teuer, teure").
-ADJECTIVES = (
-    ("red", "rot"),
-    ("blue", "blau"),
-    ("green", "grün"),
-    ("white", "weiß"),
-    ("small", "klein"),
-    ("big", "groß"),
-    ("new", "neu"),
-    ("old", "alt"),
-)
-# What is counted in what: "zwei Liter Milch", with nothing for the English "of".
+# Adjectives with regular endings (not "hoch, hohe" or "teuer, teure").
+ADJECTIVES = pairs("red/rot, blue/blau, green/grün, white/weiß, small/klein, big/groß, new/neu, old/alt")
+# Units of measure and substances: "zwei Liter Milch", without a word for the English "of".
 MEASURED = (
-    (Noun("kilo", "kilos", "Kilo", "Kilo", "n", unit=True), (("flour", "Mehl"), ("sugar", "Zucker"), ("rice", "Reis"))),
-    (
-        Noun("litre", "litres", "Liter", "Liter", "m", unit=True),
-        (("milk", "Milch"), ("water", "Wasser"), ("oil", "Öl")),
-    ),
-    (Noun("bottle", "bottles", "Flasche", "Flaschen", "f"), (("wine", "Wein"), ("water", "Wasser"), ("beer", "Bier"))),
-    (Noun("cup", "cups", "Tasse", "Tassen", "f"), (("coffee", "Kaffee"), ("tea", "Tee"))),
-    (Noun("piece", "pieces", "Stück", "Stück", "n", unit=True), (("cake", "Kuchen"), ("cheese", "Käse"))),
+    (Noun("kilo", "kilos", "Kilo", "Kilo", "n", unit=True), pairs("flour/Mehl, sugar/Zucker, rice/Reis")),
+    (Noun("litre", "litres", "Liter", "Liter", "m", unit=True), pairs("milk/Milch, water/Wasser, oil/Öl")),
+    (Noun("bottle", "bottles", "Flasche", "Flaschen", "f"), pairs("wine/Wein, water/Wasser, beer/Bier")),
+    (Noun("cup", "cups", "Tasse", "Tassen", "f"), pairs("coffee/Kaffee, tea/Tee")),
+    (Noun("piece", "pieces", "Stück", "Stück", "n", unit=True), pairs("cake/Kuchen, cheese/Käse")),
 )
 GUEST = Noun("guest", "guests", "Gast", "Gäste", "m")
-PEOPLE = (
-    Noun("person", "people", "Person", "Personen", "f"),
-    Noun("child", "children", "Kind", "Kinder", "n"),
-    GUEST,
-    Noun("friend", "friends", "Freund", "Freunde", "m"),
+PEOPLE = nouns(
+    "person/people/Person/Personen/f, child/children/Kind/Kinder/n, guest/guests/Gast/Gäste/m, "
+    "friend/friends/Freund/Freunde/m"
 )
-# Nouns whose place in an order matters.
-RANKED = (
-    Noun("door", "doors", "Tür", "Türen", "f"),
-    Noun("lesson", "lessons", "Lektion", "Lektionen", "f"),
-    Noun("picture", "pictures", "Bild", "Bilder", "n"),
-    Noun("letter", "letters", "Brief", "Briefe", "m"),
-    GUEST,
-    Noun("child", "children", "Kind", "Kinder", "n"),
-    Noun("game", "games", "Spiel", "Spiele", "n"),
-    Noun("attempt", "attempts", "Versuch", "Versuche", "m"),
+# Nouns that are ranked or read.
+RANKED = nouns(
+    "door/doors/Tür/Türen/f, lesson/lessons/Lektion/Lektionen/f, picture/pictures/Bild/Bilder/n, "
+    "letter/letters/Brief/Briefe/m, guest/guests/Gast/Gäste/m, child/children/Kind/Kinder/n, "
+    "game/games/Spiel/Spiele/n, attempt/attempts/Versuch/Versuche/m"
 )
-READABLE = (
-    Noun("letter", "letters", "Brief", "Briefe", "m"),
-    Noun("page", "pages", "Seite", "Seiten", "f"),
-    Noun("chapter", "chapters", "Kapitel", "Kapitel", "n"),
-    Noun("question", "questions", "Frage", "Fragen", "f"),
-    Noun("sentence", "sentences", "Satz", "Sätze", "m"),
+READABLE = nouns(
+    "letter/letters/Brief/Briefe/m, page/pages/Seite/Seiten/f, chapter/chapters/Kapitel/Kapitel/n, "
+    "question/questions/Frage/Fragen/f, sentence/sentences/Satz/Sätze/m"
 )
-# The German ordinal grows into the superlative: "die drittgrößte Stadt".
-SUPERLATIVES = (("largest", "größt"), ("oldest", "ältest"), ("longest", "längst"), ("smallest", "kleinst"))
-COMPARED = (
-    Noun("river", "rivers", "Fluss", "Flüsse", "m"),
-    Noun("bridge", "bridges", "Brücke", "Brücken", "f"),
-    Noun("castle", "castles", "Schloss", "Schlösser", "n"),
-)
-KINGS = (
-    ("Henry", "Heinrich"),
-    ("Charles", "Karl"),
-    ("Louis", "Ludwig"),
-    ("Frederick", "Friedrich"),
-    ("William", "Wilhelm"),
-)
+# The German ordinal and superlative are one word: "die drittgrößte Stadt".
+SUPERLATIVES = pairs("largest/größt, oldest/ältest, longest/längst, smallest/kleinst")
+COMPARED = nouns("river/rivers/Fluss/Flüsse/m, bridge/bridges/Brücke/Brücken/f, castle/castles/Schloss/Schlösser/n")
+KINGS = pairs("Henry/Heinrich, Charles/Karl, Louis/Ludwig, Frederick/Friedrich, William/Wilhelm")
 
 NAMES = ("Anna", "Paul", "Maria", "Peter", "Julia", "Thomas")
-RELATIVES = (
-    ("my sister", "meine Schwester"),
-    ("my brother", "mein Bruder"),
-    ("my mother", "meine Mutter"),
-    ("my father", "mein Vater"),
-    ("her son", "ihr Sohn"),
-    ("his daughter", "seine Tochter"),
-    ("our grandmother", "unsere Großmutter"),
-    ("she", "sie"),
-    ("he", "er"),
+RELATIVES = pairs(
+    "my sister/meine Schwester, my brother/mein Bruder, my mother/meine Mutter, my father/mein Vater, "
+    "her son/ihr Sohn, his daughter/seine Tochter, our grandmother/unsere Großmutter, she/sie, he/er"
 )
 POSSESSIVES = (
-    # Before a masculine noun: English, nominative, accusative, dative
+    # before a masculine noun: English, nominative, accusative, dative
     ("my", "mein", "meinen", "meinem"),
     ("his", "sein", "seinen", "seinem"),
     ("her", "ihr", "ihren", "ihrem"),
 )
 AGED = (
-    # Who, and from which age to which
+    # noun, youngest, oldest
     (Noun("boy", "boys", "Junge", "Jungen", "m", weak=True), 1, 17),
     (Noun("girl", "girls", "Mädchen", "Mädchen", "n"), 1, 17),
     (Noun("woman", "women", "Frau", "Frauen", "f"), 18, 99),
@@ -222,46 +169,19 @@ AGED = (
     (Noun("horse", "horses", "Pferd", "Pferde", "n"), 1, 30),
 )
 
-EVENTS = (
-    Noun("meeting", "meetings", "Sitzung", "Sitzungen", "f"),
-    Noun("concert", "concerts", "Konzert", "Konzerte", "n"),
-    Noun("exam", "exams", "Prüfung", "Prüfungen", "f"),
-    Noun("course", "courses", "Kurs", "Kurse", "m"),
-    Noun("lecture", "lectures", "Vortrag", "Vorträge", "m"),
-    Noun("wedding", "weddings", "Hochzeit", "Hochzeiten", "f"),
-    Noun("game", "games", "Spiel", "Spiele", "n"),
+EVENTS = nouns(
+    "meeting/meetings/Sitzung/Sitzungen/f, concert/concerts/Konzert/Konzerte/n, exam/exams/Prüfung/Prüfungen/f, "
+    "course/courses/Kurs/Kurse/m, lecture/lectures/Vortrag/Vorträge/m, wedding/weddings/Hochzeit/Hochzeiten/f, "
+    "game/games/Spiel/Spiele/n"
 )
-PLACES = (
-    Noun("shop", "shops", "Geschäft", "Geschäfte", "n"),
-    Noun("museum", "museums", "Museum", "Museen", "n"),
-    Noun("bakery", "bakeries", "Bäckerei", "Bäckereien", "f"),
-    Noun("library", "libraries", "Bibliothek", "Bibliotheken", "f"),
-    Noun("market", "markets", "Markt", "Märkte", "m"),
-    Noun("office", "offices", "Büro", "Büros", "n"),
+PLACES = nouns(
+    "shop/shops/Geschäft/Geschäfte/n, museum/museums/Museum/Museen/n, bakery/bakeries/Bäckerei/Bäckereien/f, "
+    "library/libraries/Bibliothek/Bibliotheken/f, market/markets/Markt/Märkte/m, office/offices/Büro/Büros/n"
 )
-BUILDINGS = (
-    Noun("house", "houses", "Haus", "Häuser", "n"),
-    Noun("church", "churches", "Kirche", "Kirchen", "f"),
-    Noun("bridge", "bridges", "Brücke", "Brücken", "f"),
-    Noun("tower", "towers", "Turm", "Türme", "m"),
-    Noun("castle", "castles", "Schloss", "Schlösser", "n"),
-    Noun("school", "schools", "Schule", "Schulen", "f"),
+BUILDINGS = nouns(
+    "house/houses/Haus/Häuser/n, church/churches/Kirche/Kirchen/f, bridge/bridges/Brücke/Brücken/f, "
+    "tower/towers/Turm/Türme/m, castle/castles/Schloss/Schlösser/n, school/schools/Schule/Schulen/f"
 )
-TRAINS = (
-    Noun("train", "trains", "Zug", "Züge", "m"),
-    Noun("night train", "night trains", "Nachtzug", "Nachtzüge", "m"),
-    Noun("bus", "buses", "Bus", "Busse", "m"),
-)
-VEHICLES = (
-    *TRAINS,
-    Noun("ferry", "ferries", "Fähre", "Fähren", "f"),
-    Noun("ship", "ships", "Schiff", "Schiffe", "n"),
-)
-CITIES = (
-    ("Berlin", "Berlin"),
-    ("Hamburg", "Hamburg"),
-    ("Munich", "München"),
-    ("Cologne", "Köln"),
-    ("Vienna", "Wien"),
-    ("Zurich", "Zürich"),
-)
+TRAINS = nouns("train/trains/Zug/Züge/m, night train/night trains/Nachtzug/Nachtzüge/m, bus/buses/Bus/Busse/m")
+VEHICLES = TRAINS + nouns("ferry/ferries/Fähre/Fähren/f, ship/ships/Schiff/Schiffe/n")
+CITIES = pairs("Berlin/Berlin, Hamburg/Hamburg, Munich/München, Cologne/Köln, Vienna/Wien, Zurich/Zürich")

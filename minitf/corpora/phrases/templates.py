@@ -1,11 +1,11 @@
-"""The grammar of the corpus: each kind of phrase as a table of (English, German) templates.
+"""The grammar of the corpus: a table of (English, German) templates for each kind of phrase.
 
-`{clock}` is a slot, filled at random (slots.py) with a phrase of both languages. The German side names the case
-it needs where that is not the nominative: `{price.accusative}`. A second slot of one sort is `{clock_2}`.
+`{clock}` is a slot, filled with a random phrase (slots.py). The German side names the case that it needs unless that
+is the nominative: `{price.accusative}`. The second slot of a sort is `{clock_2}`.
 
-One English phrase has one German translation throughout, whichever template made it. Hence no "you" (du, ihr, Sie),
-"for three days" only in the tenses that settle its meaning (seit, lang), hours and minutes in a row ("nineteen
-fifty") only after "at" and years never there, and no word whose sense its phrase leaves open.
+An English phrase has the same German translation whichever template it comes from. So there is no "you" (du, ihr,
+Sie), "for three days" stands only with tenses that settle its meaning (seit, lang), hours and minutes in a row
+("nineteen fifty") only after "at", where no year stands, and no word is ambiguous in its phrase.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from string import Formatter
 
-from minitf.corpora.draw import Draw
 from minitf.corpora.phrases.german import Phrase
 from minitf.corpora.phrases.numerals import Pair
 from minitf.corpora.phrases.slots import SLOTS
+from minitf.corpora.portable_random import PortableRandom
 
 NUMBERS = (
     ("{number}", "{number}"),
@@ -127,7 +127,7 @@ AGES = (
     ("{relative} is {few_years} older than {name}.", "{relative} ist {few_years.accusative} älter als {name}."),
     ("today is {possessive} {nth} birthday.", "heute ist {possessive} {nth}er Geburtstag."),
 )
-# Longer ones. The German verb stands second, its detached prefix, participle or infinitive last.
+# The German verb stands second; its separable prefix, participle or infinitive last.
 SENTENCES = (
     ("it is {clock}.", "es ist {clock}."),
     ("today is {weekday}, {date}.", "heute ist {weekday}, der {date}."),
@@ -181,10 +181,10 @@ SENTENCES = (
 
 @dataclass(frozen=True)
 class Kind:
-    """One kind of phrase, and how many in a hundred pairs are of it."""
+    """One kind of phrase."""
 
     name: str
-    share: int
+    share: int  # of a hundred pairs
     templates: tuple[Pair, ...]
 
 
@@ -201,19 +201,19 @@ KINDS = (
 )
 
 
-def random_pair(kind: Kind, draw: Draw) -> Pair:
+def random_pair(kind: Kind, rng: PortableRandom) -> Pair:
     """A random phrase of `kind`: (English, German)."""
-    template = draw.one_of(kind.templates)
-    return fill(template, {slot: SLOTS[slot.removesuffix("_2")](draw) for slot in slots_of(template)})
+    template = rng.choice(kind.templates)
+    return fill(template, {slot: SLOTS[slot.removesuffix("_2")](rng) for slot in slots_of(template)})
 
 
 def slots_of(template: Pair) -> list[str]:
-    """The names of the slots of a template, in the order of its English side."""
+    """Names of the slots of a template, in the order of its English side."""
     return [slot for _, slot, _, _ in Formatter().parse(template[0]) if slot]
 
 
 def fill(template: Pair, phrases: dict[str, Phrase]) -> Pair:
-    """Put the phrases into the slots of both sides; a sentence begins with a capital letter."""
+    """Insert the phrases into the slots of both sides; a sentence begins with a capital letter."""
     english = template[0].format(**{slot: phrase.english for slot, phrase in phrases.items()})
     german = template[1].format(**phrases)
     if english[-1] in ".?":

@@ -1,12 +1,13 @@
-"""A random tree, drawn from the rules from the top down."""
+"""A random tree, drawn from the rules top down."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from functools import cache
-from itertools import pairwise
+from itertools import pairwise, product
 
-from minitf.corpora.draw import Draw
+from minitf.corpora.portable_random import PortableRandom
 from minitf.corpora.treebank.rules import NUMBERS, RULES, VERB_FORMS
 from minitf.corpora.treebank.words import PLURALS, VERBS, WORDS
 from minitf.parsing.trees import EMPTY_TAG, Leaf, Node, Tree
@@ -16,21 +17,21 @@ START = "TOP"
 Choices = tuple[tuple[str, ...], ...]
 
 
-def random_tree(draw: Draw) -> Tree:
-    """A tree with traces and function tags, its sentence spelled as one: a capital at its start, "an" before vowels."""
-    (tree,) = _expand(START, draw)
+def random_tree(rng: PortableRandom) -> Tree:
+    """A tree with traces and function tags; its sentence has a capital letter at its start and "an" before vowels."""
+    (tree,) = _expand(START, rng)
     assert isinstance(tree, Tree)
     words = [leaf.word for leaf in tree.leaves() if leaf.tag != EMPTY_TAG]
     return _respelled(tree, iter(spelled(words)))
 
 
-def _expand(symbol: str, draw: Draw) -> Iterator[Node]:
-    """The nodes that a symbol becomes: one, but for a name in small letters."""
+def _expand(symbol: str, rng: PortableRandom) -> Iterator[Node]:
+    """The nodes that a symbol expands to: one, unless its name is in lower case."""
     label = symbol.partition("/")[0]
     if symbol in lexicon():
-        yield Leaf(label, draw.one_of(lexicon()[symbol]))
+        yield Leaf(label, rng.choice(lexicon()[symbol]))
         return
-    children = (node for child in draw.one_of(rules()[symbol]) for node in _expand(child, draw))
+    children = (node for child in rng.choice(rules()[symbol]) for node in _expand(child, rng))
     if label.islower():
         yield from children
     else:
@@ -46,43 +47,34 @@ def spelled(words: list[str]) -> list[str]:
 
 
 def _respelled(tree: Tree, words: Iterator[str]) -> Tree:
-    """The same tree over other words."""
-    return Tree(tree.label, tuple(_respelled_node(child, words) for child in tree.children))
+    """The same tree with other words."""
 
+    def respelled(node: Node) -> Node:
+        if isinstance(node, Tree):
+            return _respelled(node, words)
+        return node if node.tag == EMPTY_TAG else Leaf(node.tag, next(words))
 
-def _respelled_node(node: Node, words: Iterator[str]) -> Node:
-    if isinstance(node, Tree):
-        return _respelled(node, words)
-    return node if node.tag == EMPTY_TAG else Leaf(node.tag, next(words))
+    return Tree(tree.label, tuple(map(respelled, tree.children)))
 
 
 @cache
 def rules() -> dict[str, Choices]:
-    """What each symbol may become; what has weight 3 is there three times."""
+    """What each symbol may expand to; a choice of weight 3 is there three times."""
     found: dict[str, Choices] = {}
-    for line in RULES.splitlines():
-        if "->" not in line:
-            continue
+    for line in filter(None, re.sub("#.*", "", RULES).splitlines()):
         numbers = NUMBERS if "{n}" in line else ("",)
         verbs = VERB_FORMS if "{v}" in line else ("",)
-        for n in numbers:
-            for v in verbs:
-                symbol, _, right = line.format(n=n, v=v).partition("->")
-                found[symbol.strip()] = found.get(symbol.strip(), ()) + _choices(right)
+        for n, v in product(numbers, verbs):
+            symbol, _, choices = line.format(n=n, v=v).partition("->")
+            for choice in choices.split(" | "):
+                weight, *children = choice.split()
+                found[symbol.strip()] = found.get(symbol.strip(), ()) + (tuple(children),) * int(weight)
     return found
-
-
-def _choices(right: str) -> Choices:
-    choices: list[tuple[str, ...]] = []
-    for choice in right.split(" | "):
-        weight, *children = choice.split()
-        choices += [tuple(children)] * int(weight)
-    return tuple(choices)
 
 
 @cache
 def lexicon() -> dict[str, tuple[str, ...]]:
-    """The words of each symbol that is a part of speech."""
+    """The words of each symbol that is a part of speech, with the inflected forms of nouns and verbs."""
     found: dict[str, tuple[str, ...]] = {}
     for line in WORDS.strip().splitlines():
         symbol, _, words = line.partition(": ")

@@ -1,17 +1,18 @@
-"""The rules: `constituent -> weight children | weight children …`, in the notation of the Penn Treebank.
+"""The grammar: `constituent -> weight children | weight children …`, in the notation of the Penn Treebank.
 
-What follows a slash tells constituents of one label apart and does not show in the tree: (NP-SBJ/sg …) is written
-(NP-SBJ …). A name in small letters is no constituent at all: what it stands for takes its place. {n} stands for sg and
-pl, {v} for every form of a verb, each in turn. A symbol without a rule is a part of speech, with its words in the
-lexicon.
+The part of a name after a slash distinguishes constituents of one label and is not written: (NP-SBJ/sg …) becomes
+(NP-SBJ …). A name in lower case is not a constituent: its children take its place. {n} stands for sg and pl, {v} for
+every form of a verb, each in turn. A symbol without a rule is a part of speech; its words are in words.py.
 
-A sentence has one tree. Where English leaves open what a phrase belongs to, here the words decide, as they do for us:
+A sentence has one tree. Where English is ambiguous about what a phrase is attached to, the words decide:
 
-- "found the key in the garden", "sold the house in the village": the place goes with verbs such as `find`, but with the
-  object of verbs such as `sell`;
-- "opened the door with the key", "painted the man with the beard": a tool goes with the verb, a feature with the noun;
-- "met the teacher on Monday", "missed the concert on Monday": a time goes with the verb, unless the noun is an event;
-- "slept and danced", "said that he slept": what could go with several verbs goes with the last.
+- "found the key in the garden", "sold the house in the village": a place is attached to verbs such as `find`, but to
+  the object of verbs such as `sell`;
+- "opened the door with the key", "painted the man with the beard": a tool is attached to the verb, a feature to the
+  noun;
+- "met the teacher on Monday", "missed the concert on Monday": a time is attached to the verb, unless the noun is an
+  event;
+- "slept and danced", "said that he slept": a phrase that could be attached to several verbs is attached to the last.
 """
 
 VERB_FORMS = ("VB", "VBP", "VBZ", "VBD", "VBN", "VBG")

@@ -1,4 +1,4 @@
-"""The words. What follows a slash in the name of a part of speech is one kind of its words; see the rules."""
+"""The words of the grammar, by part of speech; the part of a name after a slash is used by the rules (rules.py)."""
 
 WORDS = """
 NN/person: teacher doctor farmer painter student singer neighbour lawyer driver nurse pilot cook soldier
@@ -105,10 +105,10 @@ VBD/say: said
 -NONE-/zero: 0
 """
 
-# Irregular plurals; the others follow `plural` in draw.py
+# Irregular plurals; random_tree.py forms the others
 PLURALS = {"woman": "women", "man": "men", "child": "children", "knife": "knives"}
 
-# Verbs by what follows them (rules.py), each as: infinitive, third person, past, participle, gerund.
+# Verbs by their complements (rules.py), each as: infinitive, third person, past, participle, gerund.
 # The past must differ from the infinitive: "they put it there" would have two trees.
 VERBS = """
 iv: sleep sleeps slept slept sleeping; laugh laughs laughed laughed laughing; dance dances danced danced dancing

@@ -11,8 +11,8 @@ import train
 from autograd.backend import CPU
 from minitf.app import translate
 from minitf.app.cli import run_command
-from minitf.corpora.draw import Draw
-from minitf.corpora.treebank.trees import distinct_trees
+from minitf.corpora.portable_random import PortableRandom
+from minitf.corpora.treebank.tree_corpus import distinct_trees
 from minitf.data.text import read_lines
 from minitf.data.vocabulary import Vocabulary
 from minitf.errors import UserError
@@ -40,7 +40,7 @@ def same_threads():
 def treebank(tmp_path_factory):
     """40 trees with traces and function tags, and one without a word."""
     path = tmp_path_factory.mktemp("treebank") / "trees.mrg"
-    trees = [str(tree) for tree in distinct_trees(Draw(1), 40)]
+    trees = [str(tree) for tree in distinct_trees(PortableRandom(1), 40)]
     path.write_text("\n".join([*trees[:20], "( (S (NP (-NONE- *))))", *trees[20:]]) + "\n", encoding="utf-8")
     return path
 

@@ -4,10 +4,10 @@ import re
 
 import pytest
 
-from minitf.corpora.draw import Draw
-from minitf.corpora.phrases.corpus import careless
+from minitf.corpora.phrases.phrase_corpus import careless
 from minitf.corpora.phrases.slots import SLOTS
 from minitf.corpora.phrases.templates import KINDS, random_pair, slots_of
+from minitf.corpora.portable_random import PortableRandom
 
 TEMPLATES = [template for kind in KINDS for template in kind.templates]
 
@@ -26,8 +26,8 @@ def test_every_slot_is_used():
 @pytest.fixture(scope="module")
 def drawn():
     """Some thousands of random pairs of each kind."""
-    draw = Draw(1)
-    return {kind.name: [random_pair(kind, draw) for _ in range(6_000)] for kind in KINDS}
+    rng = PortableRandom(1)
+    return {kind.name: [random_pair(kind, rng) for _ in range(6_000)] for kind in KINDS}
 
 
 def test_one_english_has_one_german(drawn):

@@ -4,8 +4,8 @@ import pytest
 
 from minitf.corpora.phrases import SAMPLE_PAIRS, lexicon
 from minitf.corpora.phrases import expressions as say
-from minitf.corpora.phrases.corpus import careless
 from minitf.corpora.phrases.german import Noun, Phrase, counted, the, unchanging
+from minitf.corpora.phrases.phrase_corpus import careless
 from minitf.corpora.phrases.templates import KINDS, fill, slots_of
 
 NOUNS = {

@@ -6,11 +6,10 @@ from collections import Counter
 
 import pytest
 
-from minitf.app.corpus import main
-from minitf.corpora.draw import Draw
-from minitf.corpora.phrases import SAMPLE_PAIRS, SAMPLES, Corpus, corpus, generate_corpus, write_corpus
-from minitf.corpora.phrases.corpus import careless, distinct_pairs
+from minitf.corpora.phrases import SAMPLE_PAIRS, SAMPLES, Corpus, generate_corpus, phrase_corpus, write_corpus
+from minitf.corpora.phrases.phrase_corpus import careless, distinct_pairs
 from minitf.corpora.phrases.templates import KINDS, Kind, random_pair
+from minitf.corpora.portable_random import PortableRandom
 from minitf.errors import UserError
 
 SMALL = {"train_pairs": 300, "valid_pairs": 20, "test_pairs": 30}
@@ -27,13 +26,13 @@ def kind_of():
     """The kind of each German line of the default corpus, noted while drawing it again."""
     kinds: dict[str, str] = {}
 
-    def noting(kind, draw):
-        english, german = random_pair(kind, draw)
+    def noting(kind, rng):
+        english, german = random_pair(kind, rng)
         kinds[german] = kind.name
         return english, german
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(corpus, "random_pair", noting)
+        patch.setattr(phrase_corpus, "random_pair", noting)
         generate_corpus()
     return kinds
 
@@ -69,9 +68,9 @@ def test_no_sample_is_in_the_corpus(default):
 def test_samples_would_be_drawn_if_nothing_forbade_it(monkeypatch):
     """Else the test above proves nothing."""
     kind = Kind("hours", 1, (("at {clock}", "um {clock}"),))
-    assert SAMPLE_PAIRS[0] not in distinct_pairs(Draw(0), 140, (kind,))
-    monkeypatch.setattr(corpus, "SAMPLE_PAIRS", ())
-    drawn = [(careless(english), german) for english, german in distinct_pairs(Draw(0), 140, (kind,))]
+    assert SAMPLE_PAIRS[0] not in distinct_pairs(PortableRandom(0), 140, (kind,))
+    monkeypatch.setattr(phrase_corpus, "SAMPLE_PAIRS", ())
+    drawn = [(careless(english), german) for english, german in distinct_pairs(PortableRandom(0), 140, (kind,))]
     assert SAMPLE_PAIRS[0] in drawn
 
 
@@ -88,7 +87,7 @@ def test_held_out_pairs_are_a_fair_sample(default, kind_of):
 
 def test_held_out_pairs_are_not_simply_the_first_drawn():
     """What is drawn late is rarer, for the common phrases of a kind are drawn already."""
-    small, drawn = generate_corpus(**SMALL), distinct_pairs(Draw(2017), 350)
+    small, drawn = generate_corpus(**SMALL), distinct_pairs(PortableRandom(2017), 350)
     assert sorted(small.train + small.valid + small.test) == sorted(drawn)
     assert len(set(small.valid + small.test) & set(drawn[:50])) < 20
 
@@ -115,7 +114,7 @@ def test_held_out_words_can_be_learned(default):
 def test_one_in_eight_is_careless(default):
     lowered = [english for english, german in default.train if german[-1] == "." and english[-1] != "."]
     sentences = [english for english, german in default.train if german[-1] == "."]
-    assert len(lowered) / len(sentences) == pytest.approx(corpus.CARELESS, abs=0.02)
+    assert len(lowered) / len(sentences) == pytest.approx(phrase_corpus.CARELESS, abs=0.02)
     assert careless("The exam is on Monday.") == "the exam is on monday"
     assert careless("Is the shop open?") == "is the shop open?"
 
@@ -133,38 +132,6 @@ def test_same_corpus_whatever_the_hash_seed(hash_seed):
     assert run.stdout.decode().strip() == repr(generate_corpus(**SMALL))
 
 
-def test_draws_are_the_same_on_every_python():
-    draw = Draw(2017)
-    assert [draw.between(0, 999) for _ in range(6)] == [199, 343, 321, 510, 731, 848]
-    items = list("abcdefgh")
-    draw.shuffle(items)
-    assert "".join(items) == "ghcbeafd"
-
-
-def test_draws_of_any_length():
-    draw = Draw(0)
-    drawn = Counter(draw.of_any_length(3, 4_321) for _ in range(40_000))
-    assert (min(drawn), max(drawn)) == (3, 4_321)
-    lengths = Counter()
-    for number, count in drawn.items():
-        lengths[len(str(number))] += count
-    for length in (1, 2, 3, 4):
-        assert lengths[length] == pytest.approx(10_000, rel=0.05)
-    assert set(range(3, 1_000)) <= drawn.keys()
-
-
-def test_shuffle_brings_every_order_equally_often():
-    draw = Draw(0)
-    orders: Counter[str] = Counter()
-    for _ in range(12_000):
-        items = list("abc")
-        draw.shuffle(items)
-        orders["".join(items)] += 1
-    assert len(orders) == 6
-    for count in orders.values():
-        assert count == pytest.approx(2_000, rel=0.1)
-
-
 @pytest.mark.parametrize("name", ["seed", "train_pairs", "valid_pairs", "test_pairs"])
 def test_negative_numbers_are_refused(name):
     with pytest.raises(UserError, match=rf"{name}=-1 is negative"):
@@ -176,13 +143,13 @@ SEASONS = Kind("seasons", 1, (("in {season}", "im {season}"),))
 
 
 def test_a_kind_that_is_used_up_leaves_the_rest_to_the_others():
-    pairs = distinct_pairs(Draw(0), 11, (WEEKDAYS, SEASONS))
+    pairs = distinct_pairs(PortableRandom(0), 11, (WEEKDAYS, SEASONS))
     assert Counter(english.split()[0] for english, _ in pairs) == {"on": 7, "in": 4}
 
 
 def test_too_many_pairs_are_refused():
     with pytest.raises(UserError, match="all phrases are used up after 11 of 12 pairs; ask for fewer"):
-        distinct_pairs(Draw(0), 12, (WEEKDAYS, SEASONS))
+        distinct_pairs(PortableRandom(0), 12, (WEEKDAYS, SEASONS))
 
 
 def test_written_files(tmp_path):
@@ -208,26 +175,6 @@ def test_a_file_in_the_place_of_the_folder(tmp_path):
     (tmp_path / "taken").write_text("")
     with pytest.raises(UserError, match="taken"):
         write_corpus(tmp_path / "taken", Corpus([], [], []))
-
-
-def test_command_line(tmp_path, capsys):
-    main([str(tmp_path), "--seed", "5", "--train-pairs", "40", "--valid-pairs", "3", "--test-pairs", "2"])
-    expected = generate_corpus(5, train_pairs=40, valid_pairs=3, test_pairs=2)
-    lines = (tmp_path / "train.de").read_text(encoding="utf-8").splitlines()
-    assert lines == [german for _, german in expected.train]
-    shown = capsys.readouterr().out
-    assert "40 training, 3 validation, 2 test pairs" in shown
-    for kind in KINDS:
-        block = shown.split(f"\n{kind.name} (")[1].split("\n\n")[0]
-        assert block.count("  →  ") == 3
-
-
-def test_command_line_refuses_in_one_sentence(tmp_path):
-    command = [sys.executable, "-m", "minitf", "corpus", str(tmp_path), "--test-pairs=-1"]
-    run = subprocess.run(command, capture_output=True, text=True)
-    assert (run.returncode, run.stdout) == (2, "")
-    assert run.stderr == "error: test_pairs=-1 is negative; give a whole number from 0 on\n"
-    assert os.listdir(tmp_path) == []
 
 
 def test_import_is_light():
