@@ -9,8 +9,7 @@ import pytest
 
 from minitf.translation.attention_weights import SentenceAttention
 from tests.helpers.browser import Browser, browser
-
-LAYERS, HEADS = 3, 4
+from tests.helpers.pages import HEADS, LAYERS
 
 
 @pytest.fixture(scope="session")

@@ -9,7 +9,7 @@ import pytest
 
 from minitf.errors import UserError
 from minitf.report.attention_figure import attention_figure, labels, save_figure, shown
-from tests.minitf.report.conftest import HEADS, LAYERS
+from tests.helpers.pages import HEADS, LAYERS
 
 pytest.importorskip("matplotlib")
 

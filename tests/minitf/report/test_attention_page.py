@@ -5,7 +5,6 @@ import json
 import re
 import zlib
 from dataclasses import replace
-from html.parser import HTMLParser
 
 import numpy as np
 import pytest
@@ -13,7 +12,7 @@ import pytest
 from minitf.errors import UserError
 from minitf.report.attention_page import WHOLE, attention_page, in_units
 from minitf.report.page import to_json, write_page
-from tests.minitf.report.conftest import HEADS, LAYERS
+from tests.helpers.pages import HEADS, LAYERS, Scripts
 
 HOSTILE = [
     "▁<script>alert(1)</script>",
@@ -33,30 +32,6 @@ HOSTILE = [
     "<0xE2>",
     "__proto__",
 ]
-
-
-class Scripts(HTMLParser):
-    """The contents of all <script> elements, by id, as a browser finds them."""
-
-    def __init__(self, text):
-        super().__init__()
-        self.found, self.inside, self.tags = {}, None, []
-        self.feed(text)
-        self.close()
-
-    def handle_starttag(self, tag, attributes):
-        self.tags.append(tag)
-        if tag == "script":
-            self.inside = dict(attributes).get("id")
-            self.found[self.inside] = ""
-
-    def handle_endtag(self, tag):
-        if tag == "script":
-            self.inside = False
-
-    def handle_data(self, data):
-        if self.inside is not False and self.inside in self.found:
-            self.found[self.inside] += data
 
 
 @pytest.fixture(scope="module")

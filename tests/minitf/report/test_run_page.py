@@ -7,25 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from minitf.config import PRESETS
 from minitf.report.run_page import FAILED, FINISHED, RUNNING, run_page
 from minitf.report.series import LogSeries
-from tests.minitf.report.test_attention_page import Scripts
-
-CONFIG = replace(PRESETS["tiny"], max_steps=1000)
-
-
-def records(last):
-    """Lines of a log up to a step, as a run writes them."""
-    for step in range(20, last + 1, 20):
-        yield {
-            "step": step, "epoch": step // 300, "loss": 8 * step**-0.2, "perplexity": 3000 / step, "target_tokens": 900,
-            "gradient_norm": 1 + 10 / step, "target_tokens_per_s": 5000.0 + step, "elapsed_s": 2.0 * step,
-            "learning_rate": min(step, 100) / 1e5, "skipped_updates": 0,
-        }  # fmt: skip
-        if step % 100 == 0:
-            valid = {"valid_loss": 7 * step**-0.2, "valid_perplexity": 2500 / step, "valid_bleu": step / 20}
-            yield {"step": step, "epoch": step // 300, **valid, "elapsed_s": 2.0 * step}
+from tests.helpers.pages import CONFIG, Scripts, records
 
 
 @pytest.fixture

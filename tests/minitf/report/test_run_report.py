@@ -14,7 +14,7 @@ from minitf.report import run_report
 from minitf.report.run_report import RunReport
 from minitf.storage.run_directory import RunDirectory, RunLog
 from minitf.training import run as training
-from tests.minitf.report.test_run_page import CONFIG, records
+from tests.helpers.pages import CONFIG, records
 from tests.torture.runs import call, start_or_resume
 
 
