@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from minitf.storage import checkpoint
-from tests.torture.runs import write_corpus
+from tests.helpers.runs import write_corpus
 
 FLAGS = [
     *("--precision", "float64", "--vocab-size", "320", "--max-length", "32", "--max-tokens-per-batch", "64"),

@@ -53,13 +53,3 @@ def _recorded(backend: Any, emulator: Emulator | None) -> Iterator[Any]:
         yield backend
     finally:
         del backend.launched, backend.emulator, backend._launch
-
-
-def why_no_gpu() -> str | None:
-    """Why tests marked gpu cannot run here; None where they can."""
-    try:
-        import cupy
-
-        return None if cupy.cuda.runtime.getDeviceCount() else "needs a GPU"
-    except Exception as error:  # CuPy has its own kinds of them
-        return f"needs CuPy and a GPU ({type(error).__name__})"

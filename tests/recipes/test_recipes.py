@@ -20,8 +20,7 @@ from minitf.config.presets import NAMED
 from minitf.errors import UserError
 from minitf.storage.config_file import load_config
 from minitf.training import run as training
-from tests.minitf.data.test_datasets import NAMES
-from tests.torture.runs import FLAGS, write_corpus
+from tests.helpers.runs import FLAGS, MULTI30K, write_corpus
 
 RECIPES = Path(__file__).parent.parent.parent / "recipes"
 
@@ -83,7 +82,7 @@ def test_the_small_table_on_a_corpus_of_a_moment(tmp_path, capsys, monkeypatch):
     write_corpus(tmp_path)
     data = tmp_path / "data"
     data.mkdir()
-    for split, stem in NAMES.items():
+    for split, stem in MULTI30K.items():
         for side in ("en", "de"):
             (tmp_path / f"{split}.{side}").rename(data / f"{stem}.{side}")
     calls = []

@@ -24,10 +24,10 @@ from pathlib import Path
 from autograd.backend import CPU
 from autograd.backend.cpu import available_cores
 from minitf.system.environment import environment_facts
+from tests.helpers.runs import FLAGS, PAIRS, Ground, prepared_ground
 from tests.torture import faults, fuzz, kills, ranks
 from tests.torture.faults import make_halfway
-from tests.torture.kills import Ground, Tally, prepared_ground
-from tests.torture.runs import FLAGS, PAIRS
+from tests.torture.kills import Tally
 
 Entry = tuple[str, Callable[[Tally], None]]
 

@@ -16,8 +16,8 @@ from pathlib import Path
 from minitf.storage import checkpoint
 from minitf.storage.run_directory import CONFIG_NAME, ENVIRONMENT_NAME, LOG_NAME, VOCABULARY_NAME
 from minitf.storage.tensorfile import DamagedCheckpointError, Reader, verify
-from tests.torture.kills import Ground, Tally, check, check_one_error, program
-from tests.torture.runs import Child, call, start_or_resume
+from tests.helpers.runs import Child, Ground, call, check, flip, start_or_resume
+from tests.torture.kills import Tally, check_one_error, program
 
 HALFWAY = 9  # steps; the last checkpoint is off the schedule then
 NOBODY = 65534
@@ -71,15 +71,6 @@ def regions(path: Path) -> Iterator[tuple[str, int, int]]:
     with Reader(path) as reader:
         for entry in reader.entries.values():
             yield entry.name, 8 + length + entry.begin, 8 + length + entry.end
-
-
-def flip(path: Path, position: int, bit: int) -> None:
-    """Turn one bit."""
-    with open(path, "r+b") as file:
-        file.seek(position)
-        (byte,) = file.read(1)
-        file.seek(position)
-        file.write(bytes([byte ^ 1 << bit]))
 
 
 def is_damaged(path: Path) -> bool:

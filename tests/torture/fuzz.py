@@ -39,8 +39,9 @@ from minitf.storage.config_file import load_config, save_config
 from minitf.storage.run_directory import RunLog, read_log
 from minitf.training.state import TrainState
 from minitf.translation.translator import Translator
+from tests.helpers.runs import check
 from tests.torture.hostile import BYTES, JSON, LINE, NOT_UTF8, SPECIAL, TEXT, damaged, number_of_lines
-from tests.torture.kills import Tally, check, program
+from tests.torture.kills import Tally, program
 
 SLOW_S = 20.0
 """Of the processor's time, more than any of these inputs takes, by far: what takes longer would seem to hang."""

@@ -8,14 +8,12 @@ import itertools
 import math
 import os
 import random
-import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, redirect_stderr, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -23,16 +21,12 @@ from typing import Any
 import train
 from minitf.report import run_report
 from minitf.system.files import ReportingFile, os_errors_explained
-from tests.torture.runs import FLAGS, Child, call, differences, fingerprint, start_or_resume, write_corpus
+from tests.helpers.runs import Ground, call, check, start_or_resume
 
 OPERATIONS = ("open", "write", "fsync", "fchmod", "replace", "unlink", "ftruncate", "mkdir", "rmdir")
 """How a run changes what is on the disk, of the module os."""
 
 Deed = Callable[[Callable[..., Any], Sequence[Any]], Any]
-
-
-class LostError(AssertionError):
-    """A run came to another end than it should have."""
 
 
 @dataclass
@@ -58,79 +52,6 @@ class Tally:
             self.survived += 1
         finally:
             self.seconds += time.perf_counter() - start
-
-
-@dataclass
-class Ground:
-    """Where runs are made, and what they must come to."""
-
-    folder: Path
-    flags: list[str]
-    expected: dict[str, str] = field(default_factory=dict)
-    duration_s: float = 0.0  # of a run that nothing happens to, in a fork
-    said: str = ""  # by the last process, on standard output and standard error
-    made: int = 0
-
-    def new(self) -> Path:
-        """A place for a run."""
-        self.made += 1
-        return self.folder / f"run-{self.made}"
-
-    def child(self, work: Callable[[], int], timeout_s: float | None = None) -> int:
-        """The exit status of a process that does `work`, killed after a time."""
-        child = Child(work)
-        status = child.wait(timeout_s)
-        if status is None:
-            os.kill(child.pid, signal.SIGKILL)
-            status = child.wait()
-        self.said = child.said()
-        check("Traceback" not in self.said, f"a traceback: {self.said[-2000:]}")
-        assert status is not None
-        return status
-
-    def make_reference(self) -> None:
-        """The run that nothing happens to; a second one, to measure, once all modules are imported."""
-        for _ in range(2):
-            run = self.new()
-            start = time.perf_counter()
-            with redirect_stderr(io.StringIO()) as said:
-                status = call(start_or_resume(run, self.flags))
-            self.duration_s = time.perf_counter() - start
-            check(status == 0, f"the reference run ended with {status}: {said.getvalue()}")
-            found = differences(fingerprint(run), self.expected or fingerprint(run))
-            check(not found, f"two runs differ in {', '.join(found)}")
-            self.expected = fingerprint(run)
-            shutil.rmtree(run)
-
-    def finish(self, run: Path, *changes: str) -> None:
-        """Let a run go on to its end and compare.  Raises: LostError"""
-        status = self.child(lambda: call(start_or_resume(run, self.flags, *changes)))
-        check(status == 0, f"going on ended with {status}: {self.said[-2000:]}")
-        self.compare(run)
-
-    def compare(self, run: Path) -> None:
-        """Raises: LostError unless the run came to what it must; else its folder is deleted."""
-        found = differences(fingerprint(run), self.expected)
-        check(not found, f"{run} differs in {', '.join(found[:5])}")
-        left = list(run.rglob(".*.partial"))
-        check(not left, f"leftovers remain: {left}")
-        shutil.rmtree(run)
-
-
-@contextmanager
-def prepared_ground() -> Iterator[Ground]:
-    """A folder with a corpus and the reference run's fingerprint, open to users without rights."""
-    with tempfile.TemporaryDirectory(prefix="minitf-torture-") as name:
-        folder = Path(name)
-        folder.chmod(0o755)
-        ground = Ground(folder, [*write_corpus(folder), *FLAGS])
-        ground.make_reference()
-        yield ground
-
-
-def check(condition: bool, message: str) -> None:
-    if not condition:
-        raise LostError(message)
 
 
 # ---- At every operation ------------------------------------------------------------------------------------------

@@ -12,8 +12,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from minitf.parallel.watch import START_S
-from tests.torture.kills import Ground, Tally, check, measure_start, program
-from tests.torture.runs import start_or_resume
+from tests.helpers.runs import Ground, check, start_or_resume
+from tests.torture.kills import Tally, measure_start, program
 
 DEVICES = ["cpu:1", "cpu:2"]
 """Updates are of two batches: either way whole batches are summed in the same order, to the same bits as in one

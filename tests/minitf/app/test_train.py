@@ -21,8 +21,7 @@ from minitf.storage.config_file import load_config
 from minitf.storage.run_directory import read_log
 from minitf.training import run as training
 from minitf.training.state import CLOCK_KEYS
-from tests.torture.faults import flip
-from tests.torture.runs import call, differences, fingerprint, write_corpus
+from tests.helpers.runs import call, differences, fingerprint, flip, write_corpus
 
 PROGRAM = Path(train.__file__)
 

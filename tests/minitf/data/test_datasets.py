@@ -21,8 +21,8 @@ from minitf.data.datasets import DATASETS, Remote, cache_folder, find
 from minitf.data.text import read_lines, read_pairs
 from minitf.errors import UserError
 from minitf.storage.run_directory import read_log
+from tests.helpers.runs import FLAGS, MULTI30K, write_corpus
 from tests.helpers.server import serving
-from tests.torture.runs import FLAGS, write_corpus
 
 
 def sgm(*lines):
@@ -222,26 +222,24 @@ def test_the_cache(monkeypatch, tmp_path):
 
 # ---- Plain files -------------------------------------------------------------------------------------------------
 
-NAMES = {"train": "train", "valid": "val", "test": "test_2016_flickr"}
-
 
 @pytest.mark.parametrize("pattern", ["{}.lc.norm.tok.{}", "{}.{}", "{}.{}.gz"])
 def test_files_that_are_there_are_used_where_they_are(here, tmp_path, pattern):
-    for stem in NAMES.values():
+    for stem in MULTI30K.values():
         for side in ("en", "de"):
             data = f"{stem} {side}\n".encode()
             (tmp_path / pattern.format(stem, side)).write_bytes(gzip.compress(data) if "gz" in pattern else data)
     before = sorted(path.name for path in tmp_path.iterdir())
     splits = find("multi30k-tok", tmp_path, print)
     assert {split: lines_of(pair) for split, pair in splits.items()} == {
-        split: ([f"{stem} en"], [f"{stem} de"]) for split, stem in NAMES.items()
+        split: ([f"{stem} en"], [f"{stem} de"]) for split, stem in MULTI30K.items()
     }
     assert (here.asked, sorted(path.name for path in tmp_path.iterdir())) == ([], before)
 
 
 def test_a_known_text_is_held_to_its_checksum(tmp_path):
     """Texts of the same names that are not tokenized would go unnoticed otherwise."""
-    for stem in NAMES.values():
+    for stem in MULTI30K.values():
         for side in ("en", "de"):
             (tmp_path / f"{stem}.{side}").write_text("Raw text.\n")
     with pytest.raises(UserError, match=r"train.de has SHA-256 .*, but cb5a2352.* is known"):
@@ -254,7 +252,7 @@ def test_a_known_text_is_held_to_its_checksum(tmp_path):
 @pytest.mark.parametrize(("name", "folder"), [("multi30k", "raw"), ("multi30k-tok", "tok")])
 def test_the_real_multi30k(name, folder):
     splits = find(name, Path(os.environ["MINITF_DATA"], "multi30k", folder), print)
-    assert [sum(1 for _ in read_pairs(*splits[split])) for split in NAMES] == [29_000, 1_014, 1_000]
+    assert [sum(1 for _ in read_pairs(*splits[split])) for split in MULTI30K] == [29_000, 1_014, 1_000]
 
 
 # ---- train.py ----------------------------------------------------------------------------------------------------
@@ -266,7 +264,7 @@ def test_training_on_a_corpus_by_name(here, tmp_path, monkeypatch, capsys):
     texts = tmp_path / "texts"
     texts.mkdir()
     write_corpus(texts)
-    for split, stem in NAMES.items():
+    for split, stem in MULTI30K.items():
         for side in ("en", "de"):
             here.files[f"/{stem}.{side}.gz"] = gzip.compress((texts / f"{split}.{side}").read_bytes())
     shutil.rmtree(texts)

@@ -15,7 +15,7 @@ from minitf.report.run_report import RunReport
 from minitf.storage.run_directory import RunDirectory, RunLog
 from minitf.training import run as training
 from tests.helpers.pages import CONFIG, records
-from tests.torture.runs import call, start_or_resume
+from tests.helpers.runs import call, start_or_resume
 
 
 def status_of(run):

@@ -16,7 +16,7 @@ from minitf.parallel.launch import launch
 from minitf.storage import checkpoint
 from minitf.storage.run_directory import read_log
 from minitf.training.state import CLOCK_KEYS
-from tests.torture.runs import write_corpus
+from tests.helpers.runs import write_corpus
 
 pytestmark = pytest.mark.heavy
 ROOT = Path(__file__).parents[3]

@@ -1,4 +1,4 @@
-"""A run so small that it takes a moment, in which everything happens that happens in a large one; and its fingerprint.
+"""Training runs that take a second and use every feature of a long one, and their fingerprints.
 
 Dropout and a moving average are on, two batches make an update, epochs end in the midst of everything, and logging,
 validating and saving fall on different steps.
@@ -7,15 +7,20 @@ validating and saving fall on different steps.
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 import os
 import random
+import shutil
 import signal
 import sys
+import tempfile
 import time
 import traceback
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, redirect_stderr
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -28,6 +33,7 @@ from minitf.training.state import CLOCK_FIELDS, CLOCK_KEYS
 ENGLISH = ["the", "a", "cat", "dog", "house", "tree", "sees", "likes", "big", "small", "red", "blue"]
 GERMAN = ["der", "ein", "Katze", "Hund", "Haus", "Baum", "sieht", "mag", "groß", "klein", "rot", "blau"]
 PAIRS = {"train": 60, "valid": 12, "test": 4}
+MULTI30K = {"train": "train", "valid": "val", "test": "test_2016_flickr"}  # how its files are called
 FLAGS = [
     *("--threads", "1", "--vocab-size", "320", "--max-length", "32", "--max-tokens-per-batch", "64"),
     *("--accumulate", "2", "--optimizer.warmup-steps", "20", "--optimizer.peak-learning-rate", "0.003"),
@@ -150,3 +156,92 @@ def fingerprint(folder: Path) -> dict[str, str]:
 def differences(one: dict[str, str], other: dict[str, str]) -> list[str]:
     """The parts that differ, or that only one of the two runs has."""
     return sorted(name for name in one.keys() | other.keys() if one.get(name) != other.get(name))
+
+
+def flip(path: Path, position: int, bit: int) -> None:
+    """Flip one bit of a file."""
+    with open(path, "r+b") as file:
+        file.seek(position)
+        (byte,) = file.read(1)
+        file.seek(position)
+        file.write(bytes([byte ^ 1 << bit]))
+
+
+# ---- Runs that must come to the same -----------------------------------------------------------------------------
+
+
+class LostError(AssertionError):
+    """A run did not end as it should have."""
+
+
+@dataclass
+class Ground:
+    """A directory for runs of one configuration, and the fingerprint with which each of them must end."""
+
+    folder: Path
+    flags: list[str]
+    expected: dict[str, str] = field(default_factory=dict)
+    duration_s: float = 0.0  # of a run that nothing happens to, in a fork
+    said: str = ""  # by the last process, on standard output and standard error
+    made: int = 0
+
+    def new(self) -> Path:
+        """A place for a run."""
+        self.made += 1
+        return self.folder / f"run-{self.made}"
+
+    def child(self, work: Callable[[], int], timeout_s: float | None = None) -> int:
+        """The exit status of a process that does `work`, killed after a time."""
+        child = Child(work)
+        status = child.wait(timeout_s)
+        if status is None:
+            os.kill(child.pid, signal.SIGKILL)
+            status = child.wait()
+        self.said = child.said()
+        check("Traceback" not in self.said, f"a traceback: {self.said[-2000:]}")
+        assert status is not None
+        return status
+
+    def make_reference(self) -> None:
+        """The run that nothing happens to; a second one, to measure, once all modules are imported."""
+        for _ in range(2):
+            run = self.new()
+            start = time.perf_counter()
+            with redirect_stderr(io.StringIO()) as said:
+                status = call(start_or_resume(run, self.flags))
+            self.duration_s = time.perf_counter() - start
+            check(status == 0, f"the reference run ended with {status}: {said.getvalue()}")
+            found = differences(fingerprint(run), self.expected or fingerprint(run))
+            check(not found, f"two runs differ in {', '.join(found)}")
+            self.expected = fingerprint(run)
+            shutil.rmtree(run)
+
+    def finish(self, run: Path, *changes: str) -> None:
+        """Let a run go on to its end and compare.  Raises: LostError"""
+        status = self.child(lambda: call(start_or_resume(run, self.flags, *changes)))
+        check(status == 0, f"going on ended with {status}: {self.said[-2000:]}")
+        self.compare(run)
+
+    def compare(self, run: Path) -> None:
+        """Raises: LostError unless the run came to what it must; else its folder is deleted."""
+        found = differences(fingerprint(run), self.expected)
+        check(not found, f"{run} differs in {', '.join(found[:5])}")
+        left = list(run.rglob(".*.partial"))
+        check(not left, f"leftovers remain: {left}")
+        shutil.rmtree(run)
+
+
+@contextmanager
+def prepared_ground() -> Iterator[Ground]:
+    """A folder with a corpus and the reference run's fingerprint, open to users without rights."""
+    with tempfile.TemporaryDirectory(prefix="minitf-runs-") as name:
+        folder = Path(name)
+        folder.chmod(0o755)
+        ground = Ground(folder, [*write_corpus(folder), *FLAGS])
+        ground.make_reference()
+        yield ground
+
+
+def check(condition: bool, message: str) -> None:
+    if not condition:
+        raise LostError(message)
