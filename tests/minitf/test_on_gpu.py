@@ -193,5 +193,5 @@ def test_a_tensor_of_the_cpu_beside_one_of_a_gpu(gpu: Any) -> None:
 
     there = Tensor(get_backend("cuda").asarray(np.ones(3)), requires_grad=True)
     assert (there * np.ones(3)).numpy().tolist() == [1, 1, 1]  # a constant goes along
-    with pytest.raises(ValueError, match="is in the memory of the CPU, another one on a GPU"):
+    with pytest.raises(ValueError, match="is on the CPU and another input on a GPU"):
         there * Tensor(np.ones(3), requires_grad=True)
