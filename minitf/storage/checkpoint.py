@@ -1,7 +1,7 @@
-"""Checkpoints of a run: kept safe while training, found again after a crash, and averaged to translate.
+"""Checkpoints of a run: saved while training, restored after a crash, and averaged to translate.
 
-Weights, optimizer and whatever else a run needs stand in one file, told apart by prefixes of their names (`model.`,
-`optimizer.m.`, …). What is in a file, and how its bytes are guarded, is in `minitf.storage.tensorfile`.
+Weights, optimizer and all other arrays of a run are in one file; prefixes of their names (`model.`, `optimizer.m.`, …)
+tell them apart. The format of a file is described in `minitf.storage.checkpoint_file`.
 """
 
 import os
@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from minitf.storage.tensorfile import (
+from minitf.storage.checkpoint_file import (
     Array,
     CheckpointError,
     DamagedCheckpointError,
@@ -55,7 +55,7 @@ def without_prefix(prefix: str, arrays: Mapping[str, Array]) -> dict[str, Array]
 
 
 def average(paths: Sequence[Path], prefix: str = "model.") -> dict[str, Array]:
-    """The arithmetic mean of the tensors of several checkpoints, summed in float64, in their own type.
+    """Average the tensors of several checkpoints: the arithmetic mean, summed in float64, in their own type.
 
     Names are those after the prefix. Memory: the result, and one tensor in float64.
 
@@ -72,17 +72,18 @@ def average(paths: Sequence[Path], prefix: str = "model.") -> dict[str, Array]:
 
 
 def _refuse_difference(first: Reader, other: Reader, prefix: str) -> None:
-    if difference := sorted(set(first.names(prefix)) ^ set(other.names(prefix))):
-        holder, lacker = (first, other) if difference[0] in first.entries else (other, first)
-        raise CheckpointError(
-            f"{lacker.path} has no tensor {difference[0]}, which {holder.path} has; average checkpoints of one run"
-        )
-    for name in first.names(prefix):
-        one, two = first.entries[name], other.entries[name]
-        if (one.shape, one.code) != (two.shape, two.code):
+    for name in sorted({*first.names(prefix), *other.names(prefix)}):
+        kinds = first.kinds.get(name), other.kinds.get(name)
+        if None in kinds:
+            holder, lacker = (first, other) if kinds[0] else (other, first)
             raise CheckpointError(
-                f"{name} is {one.code} {list(one.shape)} in {first.path}, but {two.code} {list(two.shape)} in "
-                f"{other.path}; average checkpoints of one run"
+                f"{lacker.path} has no tensor {name}, which {holder.path} has; average checkpoints of one run"
+            )
+        if kinds[0] != kinds[1]:
+            (one, shape), (two, other_shape) = first.kinds[name], other.kinds[name]
+            raise CheckpointError(
+                f"{name} is {one} {shape} in {first.path}, but {two} {other_shape} in {other.path}; "
+                "average checkpoints of one run"
             )
 
 
@@ -104,8 +105,8 @@ class CheckpointStore:
     """The checkpoints of one run, `step-00001000.safetensors` and so on, and the weights of its best validation,
     `best-00000900.safetensors`.
 
-    With `keep`, for the process that trains (it holds the run's lock): the folder is made, what a killed process left
-    half-written is removed, and `save` keeps the last `keep`. Without, for reading only.
+    With `keep`, for the process that trains (it holds the run's lock): the folder is created, partial files of a killed
+    process are removed, and `save` keeps the last `keep`. Without, for reading only.
     """
 
     PATTERN = re.compile(r"step-(\d{8,})\.safetensors")
@@ -123,28 +124,32 @@ class CheckpointStore:
             remove_leftovers(self.folder, "(step|best)-")
 
     def path(self, step: int) -> Path:
-        """Where the checkpoint of a step is."""
+        """The path of the checkpoint of a step."""
         return self.folder / f"step-{step:08d}.safetensors"
 
     def steps(self) -> list[int]:
-        """The steps that there are files for, oldest first; whether they are whole is not looked at."""
+        """The steps that have a checkpoint, oldest first; the files are not opened."""
         return self._steps_in_names(self.PATTERN)
+
+    def last(self, count: int) -> list[Path]:
+        """The newest `count` checkpoints, oldest first, or all if there are fewer."""
+        return [self.path(step) for step in self.steps()[-count:]]
 
     def _steps_in_names(self, pattern: re.Pattern[str]) -> list[int]:
         with os_errors_explained(f"read {self.folder}", CheckpointError):
-            try:
-                names = os.listdir(self.folder)
-            except FileNotFoundError:
-                return []  # nothing saved yet
+            names = os.listdir(self.folder) if self.folder.exists() else []  # nothing saved yet
         return sorted(int(match[1]) for match in map(pattern.fullmatch, names) if match)
 
+    # ---- Saving ----
+
     def save(self, step: int, arrays: Mapping[str, Array], state: Mapping[str, Any]) -> Path:
-        """Write the checkpoint of a step, and only when it is safe delete all but the last `keep`.
+        """Write the checkpoint of a step, and once it is durable delete all but the last `keep`.
 
-        A state in which `on_schedule` is False is of a run that was stopped there: once there is a newer checkpoint, it
-        goes and is not counted, so that a resumed run keeps the same ones as a run that was never stopped.
+        A state in which `on_schedule` is False is that of a run that was stopped between two scheduled checkpoints: it
+        is deleted once there is a newer one, and does not count, so that a resumed run keeps the same checkpoints as a
+        run that was never stopped.
 
-        Raises: as `save`; all older checkpoints are there then.
+        Raises: as `save` of a file; no older checkpoint has been deleted then.
         """
         if self.keep is None:
             raise ValueError(f"{self.folder} was opened for reading; give keep to save")
@@ -155,52 +160,52 @@ class CheckpointStore:
         return self.path(step)
 
     def _delete_superseded(self, keep: int) -> None:
-        """Delete all but the last `keep`, and those that were saved in passing; the newest is safe by now."""
+        """Delete all but the last `keep`, and those off the schedule; the newest is durable by now."""
         with os_errors_explained(f"delete old checkpoints in {self.folder}", CheckpointError):
             *older, newest = self.steps()
-            passing = [step for step in older if self._is_passing(step)]
-            lasting = [step for step in older if step not in passing]
-            for step in [*passing, *[*lasting, newest][:-keep]]:
+            off_schedule = [step for step in older if self._is_off_schedule(step)]
+            scheduled = [step for step in older if step not in off_schedule]
+            for step in [*off_schedule, *[*scheduled, newest][:-keep]]:
                 self.path(step).unlink()
 
-    def _is_passing(self, step: int) -> bool:
+    def _is_off_schedule(self, step: int) -> bool:
         try:
             return read_state(self.path(step)).get("on_schedule") is False
         except DamagedCheckpointError:
             return False
 
-    # ---- The best one ----
+    # ---- The weights of the best validation ----
 
     def best_path(self, step: int) -> Path:
-        """Where the weights are kept if the validation of a step is the best."""
+        """The path of the weights of the best validation, if it is that of this step."""
         return self.folder / f"best-{step:08d}.safetensors"
 
     def best_step(self) -> int | None:
-        """The step of the best validation whose weights are kept; None where there are none."""
+        """The step of the best validation whose weights were saved; None where there are none."""
         return max(self._steps_in_names(self.BEST_PATTERN), default=None)
 
     def save_best(self, step: int, arrays: Mapping[str, Array], state: Mapping[str, Any]) -> None:
         """Write the weights of the best validation so far.
 
-        Older ones stay until `forget_best`: a run that is killed before its next checkpoint goes on from the one
+        Older ones stay until `forget_best`: a run that is killed before its next checkpoint resumes from the one
         before, for which they are still the best.
 
-        Raises: as `save`.
+        Raises: as `save` of a file.
         """
         save(self.best_path(step), arrays, state)
 
     def forget_best(self, but: int) -> None:
-        """Delete the weights of all best validations but that of one step: those that were beaten, and those that a
-        resumed run has yet to come to."""
+        """Delete the weights of all best validations but that of one step: those of earlier steps, and those of later
+        steps that a resumed run has yet to reach again."""
         with os_errors_explained(f"delete old checkpoints in {self.folder}", CheckpointError):
             for step in self._steps_in_names(self.BEST_PATTERN):
                 if step != but:
                     self.best_path(step).unlink()
 
     def check_best(self, step: int, warn: Callable[[str], None]) -> None:
-        """Tell `warn` if the weights of the best validation are damaged, and rename them to `….damaged`.
+        """Warn if the weights of the best validation are damaged, and rename them to `….damaged`.
 
-        Nothing but a validation that is better still gives such weights again.
+        Only a validation that is better still brings such weights again.
         """
         path = self.best_path(step)
         if not path.exists():
@@ -211,29 +216,25 @@ class CheckpointStore:
             warn(f"{error}; there are weights of a best validation again after the next better one")
             self._set_aside([path])
 
-    # ---- Finding one ----
+    # ---- Loading ----
 
     def load(self, step: int, prefix: str = "") -> tuple[dict[str, Array], dict[str, Any]]:
-        """The checkpoint of a step.
+        """Load the checkpoint of a step.
 
-        Raises: as `load`; where there is none, the message lists the steps that there are.
+        Raises: as `load` of a file; where there is none, the message lists the steps that there are.
         """
         if not self.path(step).exists():
             steps = ", ".join(map(str, self.steps())) or "none"
             raise CheckpointError(f"{self.folder} has no checkpoint of step {step}; there are: {steps}")
         return load(self.path(step), prefix)
 
-    def last(self, count: int) -> list[Path]:
-        """The newest `count` files, oldest first, or as many as there are: what is averaged."""
-        return [self.path(step) for step in self.steps()[-count:]]
-
     def latest(self, warn: Callable[[str], None]) -> tuple[dict[str, Array], dict[str, Any]] | None:
-        """Tensors and state of the newest checkpoint that is whole; None where there are no checkpoints.
+        """Load the newest undamaged checkpoint; return None where there are no checkpoints.
 
-        Each newer one that is damaged is told to `warn` in a sentence, and with `keep` it is renamed to `….damaged`:
-        it must neither count as one of those to keep nor be averaged.
+        `warn` is called with a sentence for each newer one that is damaged, which with `keep` is renamed to
+        `….damaged`: it must neither count as one of those to keep nor be averaged.
 
-        Raises: CheckpointError where there are checkpoints, but none is whole: starting anew would hide the loss.
+        Raises: CheckpointError where all checkpoints are damaged: starting from scratch would hide the loss.
         """
         steps = self.steps()
         for step in reversed(steps):
@@ -244,7 +245,7 @@ class CheckpointStore:
             else:
                 if self.keep is not None:
                     self._set_aside([self.path(each) for each in steps if each > step])
-                    self._delete_superseded(self.keep)  # as the process that saved it may not have come to
+                    self._delete_superseded(self.keep)  # the process that saved it may have been killed before
                 return found
         if steps:
             raise CheckpointError(f"none of the {len(steps)} checkpoints in {self.folder} is whole; start another run")

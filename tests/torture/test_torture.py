@@ -8,7 +8,7 @@ import pytest
 from autograd.backend import CPU
 from minitf.data.batches import Batches
 from minitf.data.text import lines_of
-from minitf.storage.tensorfile import Reader
+from minitf.storage.checkpoint_file import Reader
 from minitf.training import run as training
 from minitf.translation.translator import Translator
 from tests.torture import faults, fuzz, kills
@@ -198,7 +198,7 @@ def test_it_notices_a_log_that_is_not_cut(monkeypatch, ground):
 def test_it_notices_a_checkpoint_that_is_not_checked(monkeypatch, ground, halfway, draw):
     regions = faults.regions
     monkeypatch.setattr(faults, "regions", lambda path: itertools.islice(regions(path), 12))  # ten are tensors
-    monkeypatch.setattr(Reader, "_sum", lambda reader, entry, place: None)
+    monkeypatch.setattr(Reader, "_check", lambda reader, name, array: None)
     lost = lost_of(lambda tally: faults.flips_are_found(ground, tally, halfway, draw, share=0))
     assert len(lost) > 2
     assert all("not found" in each for each in lost)
@@ -211,7 +211,7 @@ def test_it_notices_a_lock_that_does_not_hold(monkeypatch, ground, halfway):
 
 
 def test_it_notices_a_traceback(monkeypatch, ground, halfway):
-    def broken(reader):
+    def broken(reader, file):
         raise ZeroDivisionError
 
     monkeypatch.setattr(Reader, "_read_header", broken)
