@@ -11,7 +11,7 @@ from minitf.app.bleu import _parser, main
 from minitf.app.cli import run_command
 from minitf.evaluation.bleu_card import bleu_card
 from minitf.evaluation.moses import LANGUAGES
-from tests.minitf.evaluation.test_bleu_card import HYPOTHESES, REFERENCES, card
+from tests.helpers.bleu import HYPOTHESES, REFERENCES, card
 
 
 @pytest.fixture

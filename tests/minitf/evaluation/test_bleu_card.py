@@ -9,19 +9,7 @@ import pytest
 from minitf.errors import UserError
 from minitf.evaluation.bleu_card import bleu_card, bootstrap_interval, line_statistics, looks_tokenized, render
 from minitf.evaluation.metrics import bleu
-
-REFERENCES = [
-    "Ein Mann in der U-Bahn-Station liest, was er mag.",
-    "Zwei Hunde spielen im Schnee vor dem Haus.",
-    "Die Frau sagt: „Komm her!“ und lacht laut.",
-    "Das kostet 3,50 Euro und nicht mehr.",
-] * 5
-HYPOTHESES = [
-    "Ein Mann in der U-Bahn-Haltestelle liest, was er will.",
-    "zwei Hunde spielen im Schnee.",
-    'Die Frau sagt: "Komm her!" und lacht sehr laut.',
-    "Das kostet 3,50 Euro und nicht mehr.",
-] * 5
+from tests.helpers.bleu import HYPOTHESES, REFERENCES, card
 
 
 def multi_bleu(hypotheses, references):
@@ -38,10 +26,6 @@ def multi_bleu(hypotheses, references):
             total[n] += sum(grams[0].values())
     brevity = min(1.0, math.exp(1 - lengths[1] / lengths[0]))
     return 100 * brevity * math.exp(sum(math.log(a / b) for a, b in zip(right, total, strict=True)) / 4)
-
-
-def card():
-    return {figure.name: figure for figure in bleu_card(HYPOTHESES, REFERENCES, resamples=50)}
 
 
 def test_sacrebleus_figures():
