@@ -1,7 +1,7 @@
-"""Where the boxes of a graph go: in rows, every edge downward, few crossings, no edge through a box.
+"""Layered layout of a directed graph: every edge leads downward, few edges cross, no edge runs through a box.
 
-The steps are those of Sugiyama, Tagawa and Toda (1981): rows by the longest path, edges over several rows cut into
-steps, an order within each row that crosses few edges, then places along each row.
+The steps are those of Sugiyama, Tagawa and Toda (1981): assign rows by the longest path, split edges over several
+rows into steps, order each row so that few edges cross, then assign positions along each row.
 """
 
 from __future__ import annotations
@@ -9,20 +9,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
+from operator import itemgetter
 
 Point = tuple[float, float]
 Edge = tuple[int, int]
 
-BOX_GAP = 18.0  # between boxes side by side
+BOX_GAP = 18.0  # between neighbouring boxes of a row
 ROW_GAP = 46.0  # between rows, for the edges
-LANE = 10.0  # width of the lane in which an edge passes a row
+LANE = 10.0  # width of the space in which an edge passes a row
 ORDER_SWEEPS = 16
 PLACE_SWEEPS = 100
 
 
 @dataclass(frozen=True)
 class Layout:
-    """Top left corners of the boxes; for each edge the corners of its way, from a box's bottom to another's top."""
+    """Top left corners of the boxes, and for each edge its points from the bottom of one box to the top of another."""
 
     width: float
     height: float
@@ -32,18 +33,18 @@ class Layout:
 
 @dataclass
 class _Layers:
-    """The graph with every edge from one row to the next: places on the way of a long edge are nodes, too."""
+    """The graph with edges between adjacent rows only: where a longer edge passes a row, there is a node, a lane."""
 
     rows: list[list[int]]
-    above: list[list[int]]  # by node, the nodes of the row above that lead to it, in the order of its inputs
+    above: list[list[int]]  # by node: the nodes of the row above with an edge to it, in the order of its inputs
     below: list[list[int]]
     widths: list[float]
-    boxes: int  # the nodes from this number on are lanes
-    lanes: dict[tuple[int, int], int]  # (source, row) -> the node where the source's edges pass the row
+    boxes: int  # number of boxes; the nodes from this number on are lanes
+    lanes: dict[tuple[int, int], int]  # (source, row) -> the lane in which the source's edges pass the row
 
 
 def layout(sizes: Sequence[tuple[float, float]], edges: Sequence[Edge]) -> Layout:
-    """Places for boxes of `sizes` (width, height), numbered so that every edge leads to a higher number."""
+    """Lay out boxes of `sizes` (width, height), numbered so that every edge leads to a higher number."""
     edges = list(dict.fromkeys(edges))
     rank = _ranks(len(sizes), edges)
     layers = _layers(sizes, edges, rank)
@@ -53,28 +54,20 @@ def layout(sizes: Sequence[tuple[float, float]], edges: Sequence[Edge]) -> Layou
 
 
 def _ranks(count: int, edges: Sequence[Edge]) -> list[int]:
-    """The row of each node: below all that lead to it; what nothing leads to stands right above its first use."""
+    """The row of each node: below all its inputs; a node without inputs is right above its first use."""
     rank = [0] * count
-    has_input = [False] * count
-    by_target: list[list[int]] = [[] for _ in range(count)]
-    first_use: list[int | None] = [None] * count
+    for source, target in sorted(edges, key=itemgetter(1)):  # so that the rank of each source is final
+        rank[target] = max(rank[target], rank[source] + 1)
+    first_use: dict[int, int] = {}
     for source, target in edges:
-        by_target[target].append(source)
-        has_input[target] = True
-    for node in range(count):
-        rank[node] = max([rank[source] + 1 for source in by_target[node]], default=0)
-    for source, target in edges:
-        use = first_use[source]
-        first_use[source] = rank[target] if use is None else min(use, rank[target])
-    for node in range(count):
-        use = first_use[node]
-        if not has_input[node] and use is not None:
-            rank[node] = use - 1
+        first_use[source] = min(first_use.get(source, rank[target]), rank[target])
+    for node in first_use.keys() - {target for _, target in edges}:
+        rank[node] = first_use[node] - 1
     return rank
 
 
 def _layers(sizes: Sequence[tuple[float, float]], edges: Sequence[Edge], rank: Sequence[int]) -> _Layers:
-    """Cut long edges into steps; all edges of one source share its lanes."""
+    """Split long edges into steps between adjacent rows; all edges of one source share its lanes."""
     widths = [width for width, _ in sizes]
     rows: list[list[int]] = [[] for _ in range(max(rank, default=-1) + 1)]
     lanes: dict[tuple[int, int], int] = {}
@@ -100,7 +93,7 @@ def _layers(sizes: Sequence[tuple[float, float]], edges: Sequence[Edge], rank: S
 
 
 def _depth_first(above: Sequence[Sequence[int]], below: Sequence[Sequence[int]]) -> list[int]:
-    """All nodes, from the results upward, inputs from left to right: a first order in which few edges cross."""
+    """All nodes, from the results upward, inputs from left to right: an initial order in which few edges cross."""
     seen: dict[int, None] = {}
     stack = [node for node in reversed(range(len(below))) if not below[node]]
     while stack:
@@ -115,7 +108,7 @@ def _depth_first(above: Sequence[Sequence[int]], below: Sequence[Sequence[int]])
 
 
 def _order_rows(layers: _Layers) -> None:
-    """Sort each row by the middle of its neighbours' positions, up and down, and keep the order of fewest crossings."""
+    """Sort each row by the mean of its neighbours' positions, down and up, and keep the order of fewest crossings."""
     best, fewest = [list(row) for row in layers.rows], _crossings(layers)
     for sweep in range(ORDER_SWEEPS):
         downward = sweep % 2 == 0
@@ -124,19 +117,19 @@ def _order_rows(layers: _Layers) -> None:
         for fixed, moving in pairwise(rows):
             position = {node: i for i, node in enumerate(fixed)}
             own = {node: i for i, node in enumerate(moving)}
-            moving.sort(key=lambda node: (_middle([position[n] for n in neighbours[node]], own[node]), own[node]))
+            moving.sort(key=lambda node: (_mean([position[n] for n in neighbours[node]], own[node]), own[node]))
         crossings = _crossings(layers)
         if crossings < fewest:
             best, fewest = [list(row) for row in layers.rows], crossings
     layers.rows[:] = best
 
 
-def _middle(positions: list[int], otherwise: float) -> float:
+def _mean(positions: list[int], otherwise: float) -> float:
     return sum(positions) / len(positions) if positions else otherwise
 
 
 def _crossings(layers: _Layers) -> int:
-    """How many pairs of edges between neighbouring rows cross."""
+    """Number of pairs of edges between adjacent rows that cross."""
     total = 0
     for upper, lower in pairwise(layers.rows):
         position = {node: i for i, node in enumerate(lower)}
@@ -148,11 +141,11 @@ def _crossings(layers: _Layers) -> int:
     return total
 
 
-# ---- Places along the rows ----
+# ---- Positions along the rows ----
 
 
 def _places(layers: _Layers) -> list[float]:
-    """The x of every node's centre: as near to its neighbours' as the order and the widths allow."""
+    """The x of every node's centre: as close to its neighbours' as the order and the widths allow."""
     centres = [0.0] * len(layers.widths)
     for row in layers.rows:
         _place_row(row, [0.0] * len(row), layers, centres)
@@ -171,7 +164,7 @@ def _places(layers: _Layers) -> list[float]:
 
 
 def _wish(node: int, near: Sequence[int], layers: _Layers, centres: Sequence[float]) -> float:
-    """Where `node` would like to be: in the middle of its neighbours, nearest to those on the main line."""
+    """The preferred centre of `node`: the weighted mean of its neighbours' centres."""
     total = weights = 0.0
     for n in near:  # the built-in `sum` compensates rounding errors since Python 3.12: other bits, another drawing
         weight = _weight(n, layers)
@@ -181,13 +174,13 @@ def _wish(node: int, near: Sequence[int], layers: _Layers, centres: Sequence[flo
 
 
 def _weight(node: int, layers: _Layers) -> float:
-    """Boxes with inputs make up the main line; lanes bend and boxes without inputs move so that it stays straight."""
+    """Boxes with inputs count most, so that the main path is straight; lanes and other boxes move aside."""
     is_lane = node >= layers.boxes
     return 0.1 if is_lane or not layers.above[node] else 1.0
 
 
 def _place_row(row: Sequence[int], wishes: Sequence[float], layers: _Layers, centres: list[float]) -> None:
-    """The places nearest to the wishes (least squares) that keep the order and the gaps: pool adjacent violators."""
+    """Set the centres closest to `wishes` (least squares) with the order and gaps kept: pool adjacent violators."""
     offsets = [0.0]
     for left, right in pairwise(row):
         offsets.append(offsets[-1] + (layers.widths[left] + layers.widths[right]) / 2 + BOX_GAP)
@@ -211,7 +204,7 @@ def _finish(
     layers: _Layers,
     centres: Sequence[float],
 ) -> Layout:
-    """Corners of boxes and ways of edges, moved so that everything begins at 0."""
+    """Corners of boxes and routes of edges, shifted so that the picture begins at 0."""
     left = min([centres[i] - layers.widths[i] / 2 for i in range(len(centres))], default=0.0)
     x = [centre - left for centre in centres]
     heights = [max([sizes[n][1] for n in row if n < len(sizes)], default=0.0) for row in layers.rows]
@@ -220,21 +213,21 @@ def _finish(
     entries = _entries(sizes, layers, x)
     routes = {}
     for source, target in edges:
-        way = [(x[source], tops[rank[source]] + sizes[source][1])]
+        route = [(x[source], tops[rank[source]] + sizes[source][1])]
         last = source
         for row in range(rank[source] + 1, rank[target]):
             last = layers.lanes[source, row]
-            way += [(x[last], tops[row]), (x[last], tops[row] + heights[row])]
+            route += [(x[last], tops[row]), (x[last], tops[row] + heights[row])]
         bottom = tops[rank[source]] + heights[rank[source]]
-        if way[0][1] < bottom:  # straight down beside higher boxes of the same row
-            way.insert(1, (x[source], bottom))
-        routes[source, target] = [*way, (entries[last, target], tops[rank[target]])]
+        if route[0][1] < bottom:  # a vertical line beside higher boxes of the same row
+            route.insert(1, (x[source], bottom))
+        routes[source, target] = [*route, (entries[last, target], tops[rank[target]])]
     width = max([x[i] + layers.widths[i] / 2 for i in range(len(x))], default=0.0)
     return Layout(width, max(tops[-1] - ROW_GAP, 0.0), corners, routes)
 
 
 def _entries(sizes: Sequence[tuple[float, float]], layers: _Layers, x: Sequence[float]) -> dict[tuple[int, int], float]:
-    """Where along the top of a box each edge arrives: side by side, in the order of where they come from."""
+    """The x at which each edge meets the top of a box: side by side, in the order of the nodes they come from."""
     entries = {}
     for target, (width, _) in enumerate(sizes):
         arriving = sorted(layers.above[target], key=lambda node: x[node])

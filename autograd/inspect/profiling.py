@@ -12,8 +12,8 @@ from typing import Any, Literal
 
 from autograd.engine import Op
 from autograd.inspect.clock import Clock, Row
-from autograd.inspect.kept import KeptMemory
 from autograd.inspect.modules import ModuleListener, listen
+from autograd.inspect.saved_memory import SavedMemory
 from autograd.inspect.text import readable_array, readable_bytes, readable_place, table
 from autograd.inspect.trace import write_trace
 from autograd.modes import Watcher, watch
@@ -94,7 +94,7 @@ class Profile(Watcher, ModuleListener):
         self._rows: dict[tuple[str, str | None], Row] = {}  # by what ran and in which layer
         self._seen: weakref.WeakKeyDictionary[Op, _Seen] = weakref.WeakKeyDictionary()
         self._running: list[tuple[Op, Row, list[tuple[int, ...]]]] = []  # forward passes, with the shapes they got
-        self._kept = KeptMemory()
+        self._kept = SavedMemory()
         self._layers: list[tuple[str, object]] = []
         self._passes: list[object] = []  # backward passes under way
         self._clock = Clock(self._row(OUTSIDE, None), self._row(PROFILER, None))

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 import autograd as ag
-from autograd import Tensor, checkpoint
+from autograd import Op, Tensor, checkpoint
 from autograd.inspect import draw, graph
+from autograd.inspect.graph import COLOURS
 from autograd.inspect.layout import layout
 from minitf.config import TransformerConfig
 from minitf.model.transformer import Transformer
@@ -45,6 +46,10 @@ def test_nodes_edges_and_names():
     assert [node.kind for node in made.nodes] == ["leaf", "leaf", "products", "activations", "leaf", "products"]
     assert [node.name for node in made.nodes] == [None, None, None, "hidden", None, None]
     assert made.nodes[2].outputs == (((2, 4), "float64"),)
+
+
+def test_every_kind_of_op_has_a_colour():
+    assert {op.__module__.removeprefix("autograd.ops.") for op in Op.registry.values()} <= COLOURS.keys()
 
 
 def test_the_line_that_made_an_op():

@@ -1,4 +1,4 @@
-"""Whose bytes are they: memory that several nodes save is counted once, and a leaf's never."""
+"""Attribute saved memory to graph nodes: shared memory is counted once, that of leaves not at all."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from autograd.tensor import Tensor
 from autograd.versions import owner_of
 
 
-class KeptMemory:
-    """Counts what the graph adds to the memory in use, node by node from the oldest."""
+class SavedMemory:
+    """Counter of the memory that the nodes of a graph save, to be asked for each node from the oldest to the newest."""
 
     def __init__(self) -> None:
-        self._counted: dict[int, weakref.ref] = {}  # by id; the reference tells a reused id from a known array
+        self._counted: dict[int, weakref.ref] = {}  # by id; the reference distinguishes a reused id
 
     def added_by(self, op: Op) -> int:
-        """Bytes that `op` saved and that neither a leaf nor an op counted before holds anyway."""
+        """Bytes that `op` saved and that neither a leaf nor an op counted before holds."""
         leaves = {id(owner_of(edge[0].data)) for edge in op.edges if edge is not None and isinstance(edge[0], Tensor)}
         return sum(
             self._new_bytes(a) for a in op.saved_arrays if hasattr(a, "nbytes") and id(owner_of(a)) not in leaves
@@ -30,6 +30,6 @@ class KeptMemory:
             return 0
         try:
             self._counted[id(owner)] = weakref.ref(owner)
-        except TypeError:  # the memory of another library, or of bytes: not made by an op
+        except TypeError:  # memory of another library, or a bytes object: not allocated by an op
             return 0
         return owner.nbytes
