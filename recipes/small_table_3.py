@@ -111,7 +111,8 @@ def measure(run: Path) -> Result:
     from minitf.data.text import read_lines
     from minitf.evaluation.metrics import bleu
     from minitf.storage.checkpoint import CheckpointStore, load
-    from minitf.storage.run_directory import RunDirectory, read_log
+    from minitf.storage.log import read_log
+    from minitf.storage.run_directory import RunDirectory
     from minitf.system.progress import say
     from minitf.training.state import perplexity
     from minitf.translation.translator import Translator

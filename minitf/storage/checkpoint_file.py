@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 
 from minitf.errors import UserError
-from minitf.system.files import atomic_write, os_errors_explained, parse_json
+from minitf.system.files import atomic_write, os_errors_explained, parse_json, parse_json_object
 
 Array = NDArray[Any]
 
@@ -248,8 +248,7 @@ def _checked_digests(metadata: dict[str, Any], kinds: Mapping[str, tuple[str, li
 
 
 def _checked_state(metadata: dict[str, Any]) -> dict[str, Any]:
-    text = metadata.get("state")
-    state = parse_json(text) if isinstance(text, str) else None
-    if not isinstance(state, dict):
-        raise ValueError("the state is not an object of names and values")
-    return state
+    try:
+        return parse_json_object(metadata.get("state", "null"))
+    except ValueError as error:
+        raise ValueError(f"its state cannot be read: {error}") from error

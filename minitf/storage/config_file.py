@@ -13,23 +13,22 @@ Config = TypeVar("Config")
 
 
 def save_config(path: Path, config: object) -> None:
-    """Write a configuration as JSON, whole or not at all."""
-    text = json.dumps(to_plain(config), indent=2) + "\n"
+    """Write a configuration as JSON, completely or not at all."""
     with atomic_write(path) as file:
-        file.write(text.encode())
+        file.write(json.dumps(to_plain(config), indent=2).encode() + b"\n")
 
 
 def load_config(path: Path, config_class: type[Config] = RunConfig) -> Config:  # type: ignore[assignment]
-    """The configuration that `save_config` wrote.
+    """Read the configuration that `save_config` wrote.
 
-    Raises: UserError for a file that cannot be read, is not JSON, has an unknown key or a value that cannot be.
+    Raises: UserError for a file that cannot be read, is not JSON, has an unknown key or an invalid value.
     """
     with os_errors_explained(f"read {path}"):
         content = path.read_bytes()
     try:
         plain = parse_json(content)
-        if config_class is RunConfig and isinstance(plain, dict) and "dtype" in plain:
-            plain["precision"] = plain.pop("dtype")  # what it was called before there were others
+        if isinstance(plain, dict) and "dtype" in plain:  # of a run before there were other precisions
+            raise UserError("rename the key 'dtype' to 'precision', as it is called today")
         return from_plain(config_class, plain)
     except ValueError as error:
         raise UserError(f"{path}: {error}") from error

@@ -150,3 +150,21 @@ def parse_json(text: str | bytes) -> Any:
         return json.loads(decoded, object_pairs_hook=unique, parse_constant=refuse)
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
+
+
+def parse_json_object(text: str | bytes) -> dict[str, Any]:
+    """Parse a JSON object.  Raises: ValueError as `parse_json`, and for any other value"""
+    found = parse_json(text)
+    if not isinstance(found, dict):
+        raise ValueError("it is not an object of names and values")
+    return found
+
+
+def read_json_object(path: Path) -> dict[str, Any]:
+    """Read a file that holds a JSON object.  Raises: UserError where it cannot be read or does not hold one"""
+    with os_errors_explained(f"read {path}"):
+        content = path.read_bytes()
+    try:
+        return parse_json_object(content)
+    except ValueError as error:
+        raise UserError(f"{path}: {error}") from error

@@ -25,7 +25,8 @@ from minitf.parallel.buckets import Gradients, gradients_of
 from minitf.parallel.group import Alone, Group
 from minitf.parsing.aligned_text import check_trees
 from minitf.storage.checkpoint import CheckpointStore, read_state, with_prefix, without_prefix
-from minitf.storage.run_directory import NoLog, RunDirectory, RunLog
+from minitf.storage.log import NoLog, RunLog
+from minitf.storage.run_directory import RunDirectory
 from minitf.system.arithmetic import sum_left_to_right
 from minitf.system.device import set_up_device
 from minitf.system.signals import StopRequest

@@ -27,7 +27,8 @@ from typing import Any, NoReturn
 import train
 from minitf.app.cli import run_command
 from minitf.storage import checkpoint
-from minitf.storage.run_directory import CONFIG_NAME, HYPOTHESES_NAME, LOG_NAME, VOCABULARY_NAME, read_log
+from minitf.storage.log import read_log
+from minitf.storage.run_directory import CONFIG_NAME, HYPOTHESES_NAME, LOG_NAME, VOCABULARY_NAME
 from minitf.training.state import CLOCK_FIELDS, CLOCK_KEYS
 
 ENGLISH = ["the", "a", "cat", "dog", "house", "tree", "sees", "likes", "big", "small", "red", "blue"]

@@ -36,7 +36,7 @@ from minitf.data.vocabulary import Vocabulary, normalise
 from minitf.errors import UserError
 from minitf.storage import checkpoint
 from minitf.storage.config_file import load_config, save_config
-from minitf.storage.run_directory import RunLog, read_log
+from minitf.storage.log import RunLog, read_log
 from minitf.training.state import TrainState
 from minitf.translation.translator import Translator
 from tests.helpers.runs import check

@@ -18,7 +18,7 @@ from minitf.app import translate
 from minitf.app.cli import run_command
 from minitf.storage import checkpoint
 from minitf.storage.config_file import load_config
-from minitf.storage.run_directory import read_log
+from minitf.storage.log import read_log
 from minitf.training import run as training
 from minitf.training.state import CLOCK_KEYS
 from tests.helpers.runs import call, differences, fingerprint, flip, write_corpus

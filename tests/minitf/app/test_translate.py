@@ -231,7 +231,7 @@ def assert_one_error(done, *words):
 
 def test_errors_are_one_sentence_without_a_traceback(tiny_run, tmp_path, source):
     assert_one_error(run(), "RUN")
-    assert_one_error(run(tmp_path / "nowhere"), "nowhere is no folder")
+    assert_one_error(run(tmp_path / "nowhere"), "nowhere is not a directory")
     assert_one_error(run(tmp_path), "holds no run")
     assert_one_error(run(tiny_run, "--input", tmp_path / "nothing.en"), "nothing.en: no such file")
     assert_one_error(run(tiny_run, "--input", tmp_path), "it is a folder")

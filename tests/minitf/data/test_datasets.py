@@ -20,7 +20,7 @@ from minitf.data import datasets
 from minitf.data.datasets import DATASETS, Remote, cache_folder, find
 from minitf.data.text import read_lines, read_pairs
 from minitf.errors import UserError
-from minitf.storage.run_directory import read_log
+from minitf.storage.log import read_log
 from tests.helpers.runs import FLAGS, MULTI30K, write_corpus
 from tests.helpers.server import serving
 

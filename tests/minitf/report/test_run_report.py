@@ -12,7 +12,8 @@ from minitf.app import report as program
 from minitf.app.cli import run_command
 from minitf.report import run_report
 from minitf.report.run_report import RunReport
-from minitf.storage.run_directory import RunDirectory, RunLog
+from minitf.storage.log import RunLog
+from minitf.storage.run_directory import RunDirectory
 from minitf.training import run as training
 from tests.helpers.pages import CONFIG, records
 from tests.helpers.runs import call, start_or_resume
@@ -146,7 +147,7 @@ def test_the_page_can_be_made_anew(run, tmp_path, capfd):
 
 def test_what_is_no_run_is_refused(tmp_path, run, capfd):
     assert run_command(program.main, [str(tmp_path / "nothing")]) == 2
-    assert "is no folder" in capfd.readouterr().err
+    assert "is not a directory" in capfd.readouterr().err
     run.log_path.unlink()
     assert run_command(program.main, [str(run.path)]) == 2
     assert capfd.readouterr().err.startswith("error: cannot read ")

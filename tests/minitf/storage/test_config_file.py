@@ -66,6 +66,7 @@ def test_a_key_that_an_older_version_did_not_know_has_its_default(tmp_path):
             {"akumulate": 5},
             "unknown key 'akumulate'; did you mean accumulate?; the valid keys are preset, output, seed",
         ),
+        ({"dtype": "float64"}, "rename the key 'dtype' to 'precision', as it is called today"),
         ({"zzz": 5}, "unknown key 'zzz'; the valid keys are preset, output"),
         ({"model": {"layer": 5}}, "unknown key 'layer' in model; did you mean layers?; the valid keys are vocab_size"),
         ({"model": 5}, "model is 5, not an object of names and values"),

@@ -14,7 +14,7 @@ import pytest
 
 from minitf.parallel.launch import launch
 from minitf.storage import checkpoint
-from minitf.storage.run_directory import read_log
+from minitf.storage.log import read_log
 from minitf.training.state import CLOCK_KEYS
 from tests.helpers.runs import write_corpus
 

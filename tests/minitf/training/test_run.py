@@ -12,7 +12,7 @@ from minitf.data.batches import Batches, collate
 from minitf.data.prepared import PreparedCorpus
 from minitf.errors import UserError
 from minitf.storage.checkpoint import CheckpointStore
-from minitf.storage.run_directory import RunLog, read_log
+from minitf.storage.log import RunLog, read_log
 from minitf.training import run as training
 from minitf.training.run import Clock, Run, TrainingError, mean_nll, validate
 from minitf.training.state import Interval, TrainState

@@ -472,7 +472,7 @@ def test_learned_positions_limit_source_and_target(make_run):
 
 
 def test_runs_that_cannot_be_used_are_told_apart(make_run, tmp_path, tiny_vocabulary):
-    with pytest.raises(UserError, match="is no folder"):
+    with pytest.raises(UserError, match="is not a directory"):
         Translator.load(tmp_path / "nowhere")
     with pytest.raises(UserError, match="holds no run"):
         Translator.load(tmp_path)

@@ -1,0 +1,127 @@
+"""The log of a run: a file of JSON lines."""
+
+import json
+import math
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Self
+
+from minitf.errors import UserError
+from minitf.system.files import os_errors_explained, parse_json_object
+
+
+class RunLog:
+    """Append-only file of complete JSON lines; opening it cuts off an incomplete last line."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = Path(path)
+        with os_errors_explained(f"open {path}"):
+            self._file: int | None = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o666)
+            self._cut(self._end_of_whole_lines(os.fstat(self._descriptor).st_size))
+
+    @property
+    def offset(self) -> int:
+        """Size in bytes, which a checkpoint stores for `truncate_to`."""
+        return os.fstat(self._descriptor).st_size
+
+    def append(self, record: dict[str, Any]) -> None:
+        """Write one line. Numbers that JSON lacks become the strings "nan", "inf" and "-inf", which `float` accepts."""
+        line = json.dumps(_without_non_finite(record), ensure_ascii=False, allow_nan=False).encode() + b"\n"
+        start = self.offset
+        with os_errors_explained(f"write {self.path}"):
+            try:
+                written = 0
+                while written < len(line):
+                    written += os.write(self._descriptor, line[written:])
+            except BaseException:
+                self._cut(start)
+                raise
+
+    def sync(self) -> None:
+        """Flush all lines to the disk; call before saving a checkpoint that stores `offset`."""
+        with os_errors_explained(f"write {self.path}"):
+            os.fsync(self._descriptor)
+
+    def truncate_to(self, offset: int, warn: Callable[[str], None]) -> None:
+        """Delete the lines after `offset`, which a resumed run writes again. A shorter log is left as it is."""
+        size = self.offset
+        if size < offset:
+            warn(f"{self.path} has {size} bytes, but had {offset} at the checkpoint: some of its lines are lost")
+        elif self._end_of_whole_lines(offset) != offset:
+            raise UserError(f"{self.path} has no end of line at byte {offset}: it was edited; move it away to go on")
+        else:
+            with os_errors_explained(f"write {self.path}"):
+                self._cut(offset)
+
+    def close(self) -> None:
+        if self._file is not None:
+            os.close(self._file)
+            self._file = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @property
+    def _descriptor(self) -> int:
+        if self._file is None:
+            raise ValueError(f"the log {self.path} is closed")
+        return self._file
+
+    def _cut(self, offset: int) -> None:
+        os.ftruncate(self._descriptor, offset)
+
+    def _end_of_whole_lines(self, end: int) -> int:
+        """The last offset up to `end` at which a line ends, or 0."""
+        block = 1 << 16
+        while end > 0:
+            start = max(0, end - block)
+            newline = os.pread(self._descriptor, end - start, start).rfind(b"\n")
+            if newline >= 0:
+                return start + newline + 1
+            end = start
+        return 0
+
+
+class NoLog:
+    """The log of a non-zero rank: writes nothing."""
+
+    offset = 0
+
+    def append(self, record: dict[str, Any]) -> None:
+        pass
+
+    def sync(self) -> None:
+        pass
+
+    def truncate_to(self, offset: int, warn: Callable[[str], None]) -> None:
+        pass
+
+
+def read_log(path: Path) -> list[dict[str, Any]]:
+    """Read the records of a log, except for an incomplete last line.
+
+    Raises: UserError for a file that cannot be read and for a line that is not a JSON object, with its number.
+    """
+    with os_errors_explained(f"read {path}"):
+        lines = Path(path).read_bytes().split(b"\n")[:-1]
+    records = []
+    for number, line in enumerate(lines, start=1):
+        try:
+            records.append(parse_json_object(line))
+        except ValueError as error:
+            raise UserError(f"{path}, line {number}: {error}") from error
+    return records
+
+
+def _without_non_finite(value: Any) -> Any:
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(float(value))
+    if isinstance(value, dict):
+        return {key: _without_non_finite(part) for key, part in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_without_non_finite(part) for part in value]
+    return value

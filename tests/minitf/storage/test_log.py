@@ -1,0 +1,143 @@
+"""A log of complete lines, whatever happens while one is written."""
+
+import math
+import os
+
+import numpy as np
+import pytest
+
+from minitf.errors import UserError
+from minitf.storage.log import RunLog, read_log
+
+
+def no_warning(message):
+    raise AssertionError(message)
+
+
+@pytest.fixture
+def log(tmp_path):
+    with RunLog(tmp_path / "log.jsonl") as opened:
+        yield opened
+
+
+def test_lines_are_appended_and_read(log):
+    log.append({"step": 1, "loss": 0.1, "text": "ü\n"})
+    with RunLog(log.path) as again:
+        again.append({"step": 2})
+    assert read_log(log.path) == [{"step": 1, "loss": 0.1, "text": "ü\n"}, {"step": 2}]
+    assert log.path.read_bytes().count(b"\n") == 2
+
+
+def test_numbers_that_json_lacks_can_be_read_back(log):
+    log.append({"loss": math.nan, "norms": [math.inf, -math.inf, np.float64("nan"), 1.5]})
+    (record,) = read_log(log.path)
+    assert record == {"loss": "nan", "norms": ["inf", "-inf", "nan", 1.5]}
+    assert math.isnan(float(record["loss"]))
+
+
+def test_what_json_lacks_otherwise_is_refused_before_writing(log):
+    with pytest.raises(TypeError):
+        log.append({"loss": np.float32(1)})
+    assert log.offset == 0
+
+
+def test_the_log_goes_back_to_where_a_checkpoint_was(log):
+    offsets = [log.offset]
+    for step in range(3):
+        log.append({"step": step})
+        offsets.append(log.offset)
+    log.truncate_to(offsets[2], no_warning)
+    log.append({"step": "again"})
+    assert read_log(log.path) == [{"step": 0}, {"step": 1}, {"step": "again"}]
+    log.truncate_to(0, no_warning)
+    assert log.path.read_bytes() == b""
+
+
+def test_a_log_that_lost_lines_is_told_and_kept(log):
+    log.append({"step": 1})
+    size = log.offset
+    told = []
+    log.truncate_to(size + 5, told.append)
+    assert told == [f"{log.path} has {size} bytes, but had {size + 5} at the checkpoint: some of its lines are lost"]
+    assert read_log(log.path) == [{"step": 1}]
+
+
+def test_an_edited_log_is_refused(log):
+    log.append({"step": 1})
+    log.append({"step": 2})
+    before = log.path.read_bytes()
+    with pytest.raises(UserError, match="no end of line at byte 5: it was edited"):
+        log.truncate_to(5, no_warning)
+    assert log.path.read_bytes() == before
+
+
+@pytest.mark.parametrize("half", ['{"step', '{"step": 2}', "x" * 200_000])
+def test_half_a_line_of_a_killed_process(log, half):
+    log.append({"step": 1})
+    with open(log.path, "a") as file:
+        file.write(half)
+    assert read_log(log.path) == [{"step": 1}]  # the writer may be about to end it
+    with RunLog(log.path) as again:
+        again.append({"step": 3})
+    assert read_log(log.path) == [{"step": 1}, {"step": 3}]
+
+
+def test_a_file_of_half_a_line_only(tmp_path):
+    (tmp_path / "a").write_text("x" * 100_000)
+    with RunLog(tmp_path / "a") as log:
+        assert log.offset == 0
+
+
+def test_a_full_disk_leaves_whole_lines(log, monkeypatch):
+    log.append({"step": 1})
+    write = os.write
+    calls = []
+
+    def half(descriptor, content):
+        calls.append(len(content))
+        if len(calls) > 1:
+            raise OSError(28, "No space left on device")
+        return write(descriptor, content[:4])
+
+    monkeypatch.setattr(os, "write", half)
+    with pytest.raises(UserError, match=r"cannot write .*log.jsonl: No space left on device; free some space"):
+        log.append({"step": 2})
+    assert log.path.read_bytes() == b'{"step": 1}\n'
+
+
+def test_a_line_written_in_parts_is_whole(log, monkeypatch):
+    write = os.write
+    monkeypatch.setattr(os, "write", lambda descriptor, content: write(descriptor, content[:3]))
+    log.append({"step": 1, "loss": 2.5})
+    assert read_log(log.path) == [{"step": 1, "loss": 2.5}]
+
+
+def test_sync_reaches_the_disk(log, monkeypatch):
+    flushed = []
+    monkeypatch.setattr(os, "fsync", flushed.append)
+    log.sync()
+    assert len(flushed) == 1
+
+
+@pytest.mark.parametrize(
+    ("line", "message"), [("{", "line 2: Expecting"), ("[1]", "line 2: it is not an object"), ("", "line 2: Expecting")]
+)
+def test_a_line_that_is_no_record_is_named(tmp_path, line, message):
+    (tmp_path / "a").write_text('{"step": 1}\n' + line + "\n")
+    with pytest.raises(UserError, match=f"a, {message}"):
+        read_log(tmp_path / "a")
+
+
+def test_no_log(tmp_path):
+    with pytest.raises(UserError, match="No such file"):
+        read_log(tmp_path / "a")
+    with pytest.raises(UserError, match="cannot open"):
+        RunLog(tmp_path / "absent" / "a")
+
+
+def test_a_closed_log_says_so(tmp_path):
+    log = RunLog(tmp_path / "a")
+    log.close()
+    log.close()
+    with pytest.raises(ValueError, match="is closed"):
+        log.append({})
