@@ -1,5 +1,5 @@
 """The run directory of a tiny model, as in the tests of minitf."""
 
-from tests.minitf.conftest import make_run, tiny_run, tiny_vocabulary
+from tests.helpers.fixtures import make_run, tiny_run, tiny_vocabulary
 
 __all__ = ["make_run", "tiny_run", "tiny_vocabulary"]

@@ -1,4 +1,4 @@
-"""Hypotheses and references whose BLEU differs with case, tokenization and smoothing, and their card."""
+"""Hypotheses, references and their BLEU card."""
 
 from minitf.evaluation.bleu_card import bleu_card
 

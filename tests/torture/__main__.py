@@ -24,7 +24,7 @@ from pathlib import Path
 from autograd.backend import CPU
 from autograd.backend.cpu import available_cores
 from minitf.system.environment import environment_facts
-from tests.helpers.runs import FLAGS, PAIRS, Ground, prepared_ground
+from tests.helpers.runs import FLAGS, PAIRS, Ground, check, prepared_ground
 from tests.torture import faults, fuzz, kills, ranks
 from tests.torture.faults import make_halfway
 from tests.torture.kills import Tally
@@ -90,7 +90,7 @@ def share_out(plan: list[Entry], jobs: int, ground: Ground, reseed: Callable[[st
     workers = [fork(lambda worker=worker: work(worker)) for worker in range(jobs)]
     statuses = [os.waitpid(pid, 0)[1] for pid in workers]
     os.close(queue)
-    kills.check(not any(statuses), f"processes of the torture itself ended with {statuses}")
+    check(not any(statuses), f"processes of the torture itself ended with {statuses}")
     return [pickle.loads((ground.folder / f"tally-{number}").read_bytes()) for number in range(len(plan))]
 
 
@@ -159,7 +159,7 @@ def stop_translating(ground: Ground, tally: Tally, halfway: Path, share: float, 
 
     def whole_or_absent() -> None:
         left = {path.name: path.read_bytes().count(b"\n") for path in folder.iterdir()}
-        kills.check(left in ({}, {output.name: PAIRS["test"]}), f"this remains, by lines: {left}")
+        check(left in ({}, {output.name: PAIRS["test"]}), f"this remains, by lines: {left}")
 
     def command() -> tuple[list[str], Callable[[], None]]:
         folder.mkdir(exist_ok=True)

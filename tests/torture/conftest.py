@@ -1,11 +1,3 @@
-from collections.abc import Iterator
+from tests.helpers.fixtures import ground
 
-import pytest
-
-from tests.helpers.runs import Ground, prepared_ground
-
-
-@pytest.fixture(scope="session")
-def ground() -> Iterator[Ground]:
-    with prepared_ground() as made:
-        yield made
+__all__ = ["ground"]
