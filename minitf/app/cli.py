@@ -16,6 +16,7 @@ import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import MISSING, Field, dataclass, fields, is_dataclass, replace
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, Literal, NoReturn, get_args, get_origin
 
@@ -43,7 +44,7 @@ class Flag:
     """A field of a configuration as an argument."""
 
     field: Field[Any]
-    path: tuple[str, ...]  # ("model", "layers")
+    dest: str  # "model.layers"
     section: str
 
     @property
@@ -51,28 +52,21 @@ class Flag:
         """`--model.layers`"""
         return "--" + self.dest.replace("_", "-")
 
-    @property
-    def dest(self) -> str:
-        """`model.layers`"""
-        return ".".join(self.path)
-
     def value_in(self, config: Any) -> Any:
         """Return the value of this field in a configuration."""
-        for name in self.path:
-            config = getattr(config, name)
-        return config
+        return attrgetter(self.dest)(config)
 
 
-def flags_of(config_class: type, path: tuple[str, ...] = ()) -> Iterator[Flag]:
+def flags_of(config_class: type, inside: str = "") -> Iterator[Flag]:
     """Yield the fields of a configuration and of those inside it, in order, except the hidden ones."""
-    section = SECTIONS.get(path[-1], "") if path else "Run"
+    section = SECTIONS.get(inside, "Run")
     for each in fields(config_class):
         if is_dataclass(each.type):
             assert isinstance(each.type, type)
-            yield from flags_of(each.type, (*path, each.name))
+            yield from flags_of(each.type, each.name)
         elif not each.metadata["hidden"]:
             section = each.metadata["section"] or section
-            yield Flag(each, (*path, each.name), section)
+            yield Flag(each, f"{inside}.{each.name}".lstrip("."), section)
 
 
 # ---- Running ----
@@ -149,7 +143,11 @@ def parse_train_args(argv: Sequence[str]) -> tuple[RunConfig, Path | None]:
         f"learned may be given: {', '.join(changeable())}",
     )
     parser.group("Run").add_argument(
-        "--list-presets", action=_Print, const=list_presets, help="print all presets, with their sizes and costs"
+        "--list-presets",
+        action=_Print,
+        nargs=0,
+        const=list_presets,
+        help="print all presets, with their sizes and costs",
     )
     given = _given(parser, argv)
     resume = given.pop("resume", None)
@@ -265,9 +263,6 @@ class _Switch(argparse.Action):
 class _Print(argparse.Action):
     """Print what the function `const` returns, and exit."""
 
-    def __init__(self, **options: Any) -> None:
-        super().__init__(nargs=0, **options)
-
     def __call__(self, parser: Any, namespace: Any, values: Any, option_string: str | None = None) -> None:
         print(self.const())
         parser.exit()
@@ -282,21 +277,11 @@ def build_parser(config_class: type, usage: str, about: str) -> ArgumentParser:
         formatter_class=lambda prog: argparse.HelpFormatter(prog, max_help_position=32),
     )
     for flag in flags_of(config_class):
-        _add(parser.group(flag.section), flag, with_presets=config_class is RunConfig)
-    parser.add_argument("--version", action=_Print, const=version, help="print the version")
+        names, options = _argument(flag)
+        options["help"] = _help(flag, with_presets=config_class is RunConfig)
+        parser.group(flag.section).add_argument(*names, **options)
+    parser.add_argument("--version", action=_Print, nargs=0, const=version, help="print the version")
     return parser
-
-
-def add_options_of(parser: ArgumentParser, function: Callable[..., Any], helps: dict[str, str]) -> None:
-    """Add an option for each argument of a function, all whole numbers, with its default."""
-    for name, parameter in inspect.signature(function).parameters.items():
-        parser.add_argument(
-            "--" + name.replace("_", "-"),
-            type=int,
-            default=parameter.default,
-            metavar="N",
-            help=f"{helps[name]} (default {parameter.default})",
-        )
 
 
 def version() -> str:
@@ -304,39 +289,39 @@ def version() -> str:
     return f"minitf {project_version()}"
 
 
-def _add(group: Any, flag: Flag, with_presets: bool) -> None:
-    """Add the argument of one field."""
+def add_options_of(parser: ArgumentParser, function: Callable[..., Any], helps: dict[str, str]) -> None:
+    """Add an option for each argument of a function, all whole numbers, with its default."""
+    for name, parameter in inspect.signature(function).parameters.items():
+        text = f"{helps[name]} (default {parameter.default})"
+        option = "--" + name.replace("_", "-")
+        parser.add_argument(option, type=int, default=parameter.default, metavar="N", help=text)
+
+
+def _argument(flag: Flag) -> tuple[list[str], dict[str, Any]]:
+    """Return the names and the options of the argument of a field."""
     kind, _ = without_none(flag.field.type)
-    text = _help(flag, with_presets)
+    name = flag.field.name
     if flag.field.metadata["positional"]:
-        group.add_argument(flag.dest, type=_converter(kind), metavar=flag.dest.upper(), help=text)
-    elif kind is bool:
-        *section, last = flag.name.removeprefix("--").split(".")
-        negated = "--" + ".".join([*section, "no-" + last])
-        group.add_argument(flag.name, negated, dest=flag.dest, action=_Switch, nargs=0, help=text)
-    elif get_origin(kind) is tuple:
-        names = ("SOURCE", "TARGET")
-        group.add_argument(flag.name, dest=flag.dest, type=_converter(Path), nargs=2, metavar=names, help=text)
+        return [flag.dest], {"type": _converter(kind), "metavar": name.upper()}
+    if kind is bool:
+        negated = flag.name.removesuffix(name.replace("_", "-")) + "no-" + name.replace("_", "-")
+        return [flag.name, negated], {"dest": flag.dest, "action": _Switch, "nargs": 0}
+    if get_origin(kind) is tuple:
+        metavar: Any = ("SOURCE", "TARGET")
+        return [flag.name], {"dest": flag.dest, "type": _converter(Path), "nargs": 2, "metavar": metavar}
+    if get_origin(kind) is Literal or name == "preset":
+        metavar = "{" + ",".join(get_args(kind) or (*PRESETS, "...")) + "}"
     else:
-        metavar = _metavar(flag, kind)
-        group.add_argument(flag.name, dest=flag.dest, type=_converter(flag.field.type), metavar=metavar, help=text)
-
-
-def _metavar(flag: Flag, kind: Any) -> str:
-    if get_origin(kind) is Literal:
-        return "{" + ",".join(get_args(kind)) + "}"
-    if flag.path == ("preset",):
-        return "{" + ",".join(PRESETS) + ",...}"
-    return {int: "N", float: "X", Path: "PATH"}.get(kind, flag.path[-1].upper())
+        metavar = {int: "N", float: "X", Path: "PATH"}.get(kind, name.upper())
+    return [flag.name], {"dest": flag.dest, "type": _converter(flag.field.type), "metavar": metavar}
 
 
 def _help(flag: Flag, with_presets: bool) -> str:
     """`width of … (tokens; section 3.1; default 512)`, with the default of every preset where they differ."""
     metadata = flag.field.metadata
-    notes = [metadata["unit"]]
-    if metadata["source"]:
-        notes.append(metadata["source"] if metadata["source"].startswith("Table") else f"section {metadata['source']}")
-    if flag.path == ("preset",):
+    source = metadata["source"]
+    notes = [metadata["unit"], f"section {source}" if source and not source.startswith("Table") else source]
+    if flag.dest == "preset":
         notes.append(f"default {DEFAULT_PRESET}")
     elif with_presets:
         values = {name: shown(flag.value_in(preset), quote=False) for name, preset in PRESETS.items()}
@@ -345,7 +330,7 @@ def _help(flag: Flag, with_presets: bool) -> str:
         notes.append(f"default {listed}")
     elif flag.field.default is not MISSING and flag.field.type is not bool:
         notes.append(f"default {shown(flag.field.default, quote=False)}")
-    text = f"{metadata['help']} ({'; '.join(note for note in notes if note)})" if any(notes) else metadata["help"]
+    text = f"{metadata['help']} ({'; '.join(filter(None, notes))})" if any(notes) else metadata["help"]
     return text.replace("%", "%%")
 
 

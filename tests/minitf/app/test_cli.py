@@ -37,11 +37,11 @@ OTHER = {  # words for values that differ from the tiny preset's; where not here
 
 def other_words(flag):
     """A flag with a valid value that is not its default, after those it needs."""
-    if flag.path[0] == "parsing":
-        needed = ["--task", "parsing", *(["--parsing.trees", "/t.mrg"] if flag.path[1].endswith("_trees") else [])]
-        return [*needed, flag.name, "/a.mrg" if flag.path[1].endswith("trees") else get_args(flag.field.type)[1]]
+    if flag.dest.startswith("parsing."):
+        needed = ["--task", "parsing", *(["--parsing.trees", "/t.mrg"] if flag.field.name.endswith("_trees") else [])]
+        return [*needed, flag.name, "/a.mrg" if flag.field.name.endswith("trees") else get_args(flag.field.type)[1]]
     kind, _ = without_none(flag.field.type)
-    name = flag.path[-1]
+    name = flag.field.name
     if name in OTHER:
         return [flag.name, *OTHER[name]]
     default = flag.field.default
@@ -298,7 +298,7 @@ def test_every_other_value_must_stay(run, flag):
         words = words[3:]
     if flag.dest == "data_dir":
         words = words[2:]
-    words = words[words.index(flag.name) :] if flag.path[0] == "parsing" else words
+    words = words[words.index(flag.name) :] if flag.dest.startswith("parsing.") else words
     saved, _ = parse_train_args(["--resume", str(run)])
     if flag.name in changeable():
         config, _ = parse_train_args(["--resume", str(run), *words])
