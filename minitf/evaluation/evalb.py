@@ -1,13 +1,12 @@
-"""Labelled bracketing recall, precision and F1, figure by figure as EVALB gives them.
+"""EVALB: labelled bracketing recall, precision and F1, with the output of the original program.
 
-A bracket is a constituent's (label, first word, word after its last). Those of the parser's tree that the gold tree has
-as well are matched, each once:
+A bracket is a constituent's (label, first word, word after its last). A bracket of the parser's tree is matched if the
+gold tree has the same one, each gold bracket once:
 
     recall = matched / gold      precision = matched / test      F1 = 2 · recall · precision / (recall + precision)
 
-summed over all sentences. What is not counted decides the figures as much as what is, and is what the parameter file
-says: labels and words left out, labels and words taken for equal. A sentence whose words differ counts as an error, one
-without words as skipped; neither enters the figures.
+summed over all sentences. The parameter file says which labels and words are left out or count as equal. A sentence
+whose words differ is an error, one without words is skipped; neither enters the scores.
 
 Source: EVALB, Sekine and Collins 1997; Black et al. 1991 (PARSEVAL)
 """
@@ -18,52 +17,52 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate, zip_longest
+from typing import Any
 
 from minitf.data.text import PathLike, read_lines
 from minitf.errors import UserError
 
 Pairs = frozenset[tuple[str, str]]
+Bracket = tuple[str, int, int]
+"""label, first word, word after the last"""
 
 VALID, ERROR, SKIPPED = 0, 1, 2
 """EVALB's status of a sentence."""
 
 QUOTES = ("'", '"', "/")
-"""Words that may be a quotation mark to one side and an apostrophe to the other."""
+"""Words that one annotator may take for a quotation mark and another for an apostrophe."""
 
 
 @dataclass(frozen=True)
 class Parameters:
-    """What counts. The defaults are those of COLLINS.prm, with which parsers of the Penn Treebank are compared."""
+    """What counts. The defaults are those of COLLINS.prm, by which parsers of the Penn Treebank are compared."""
 
     delete_labels: frozenset[str] = frozenset({"TOP", "-NONE-", ",", ":", "``", "''", "."})
-    """A constituent of such a label does not count; a word with such a tag is as if it were not there."""
+    """Constituents with such a label do not count; words with such a tag are removed."""
     delete_labels_for_length: frozenset[str] = frozenset({"-NONE-"})
     """Words with such a tag do not count in the length of a sentence."""
     quote_labels: frozenset[str] = frozenset()
-    """Tags of quotation marks: where one side deletes such a word and the other does not, both keep it."""
+    """Tags of quotation marks: a word that only one tree deletes is kept in both."""
     equal_labels: Pairs = frozenset({("ADVP", "PRT")})
     equal_words: Pairs = frozenset()
     labelled: bool = True
-    """False compares the places of brackets only."""
+    """False: compare the places of brackets only."""
     cutoff_length: int = 40
-    """The second summary is of sentences no longer than this."""
+    """Longest sentence of the second summary."""
     max_errors: int = 10
-    """With more errors than this and one, scoring stops: something is wrong with the texts."""
+    """Scoring stops at more errors than this and one."""
 
     def same_label(self, one: str, other: str) -> bool:
-        return one == other or (one, other) in self.equal_labels or (other, one) in self.equal_labels
+        return one == other or not self.equal_labels.isdisjoint({(one, other), (other, one)})
 
     def same_word(self, one: str, other: str) -> bool:
-        return one == other or (one, other) in self.equal_words or (other, one) in self.equal_words
-
-    def deletes_bracket(self, label: str) -> bool:
-        return any(self.same_label(label, deleted) for deleted in self.delete_labels)
+        return one == other or not self.equal_words.isdisjoint({(one, other), (other, one)})
 
 
 def read_parameters(path: PathLike) -> Parameters:
-    """Read a parameter file of EVALB. What it does not set is EVALB's own default: nothing deleted, nothing equal.
+    """Read a parameter file of EVALB, with EVALB's own defaults: nothing deleted, nothing equal; DEBUG has no effect.
 
-    DEBUG is read and has no effect.  Raises: UserError for an unknown name and a value that cannot be, with the line
+    Raises: UserError for an unknown name or an invalid value, with the line
     """
     sets: dict[str, set] = {name: set() for name in ("DELETE_LABEL", "DELETE_LABEL_FOR_LENGTH", "QUOTE_LABEL")}
     pairs: dict[str, set] = {"EQ_LABEL": set(), "EQ_WORD": set()}
@@ -83,7 +82,7 @@ def read_parameters(path: PathLike) -> Parameters:
             raise UserError(f"{path}, line {number}: {line.strip()!r}; {name} takes {expected}")
         else:
             known = ", ".join((*sets, *pairs, *numbers))
-            raise UserError(f"{path}, line {number}: {name!r} is no parameter; EVALB's are {known}")
+            raise UserError(f"{path}, line {number}: {name!r} is not a parameter; EVALB's are {known}")
     return Parameters(
         delete_labels=frozenset(sets["DELETE_LABEL"]),
         delete_labels_for_length=frozenset(sets["DELETE_LABEL_FOR_LENGTH"]),
@@ -101,14 +100,38 @@ def read_parameters(path: PathLike) -> Parameters:
 
 @dataclass
 class Bracketing:
-    """A line of brackets: (tag, word) of every word, and (label, first word, word after the last) of every bracket.
+    """A line of brackets: (tag, word) of every word, and every bracket.
 
     A line need not be one tree: EVALB scores whatever brackets it finds. `fault` says what is wrong with them.
     """
 
     terminals: list[tuple[str, str]] = field(default_factory=list)
-    brackets: list[tuple[str, int, int]] = field(default_factory=list)
+    brackets: list[Bracket] = field(default_factory=list)
     fault: str = ""
+    keeps: list[bool] = field(default_factory=list)  # of each terminal: it is not deleted
+
+    def words(self) -> list[tuple[str, str]]:
+        """Return the (tag, word) of the kept words."""
+        return [terminal for terminal, kept in zip(self.terminals, self.keeps, strict=True) if kept]
+
+    def places(self) -> list[int]:
+        """Return the number of kept words before each terminal, and before the end."""
+        return list(accumulate(self.keeps, initial=0))
+
+    def quotes(self, parameters: Parameters) -> list[int]:
+        """Return the places of quotation marks."""
+        terminals = enumerate(self.terminals)
+        return [place for place, (tag, word) in terminals if tag in parameters.quote_labels and word in QUOTES]
+
+    def counted(self, parameters: Parameters) -> list[Bracket]:
+        """Return the brackets that count, over the kept words; labels without function tags."""
+        places = self.places()
+        spans = ((re.split("[-=]", label)[0], places[start], places[end]) for label, start, end in self.brackets)
+        return [
+            (label, start, end)
+            for label, start, end in spans
+            if start < end and not any(parameters.same_label(label, deleted) for deleted in parameters.delete_labels)
+        ]
 
 
 BRACKETS = re.compile(
@@ -117,8 +140,8 @@ BRACKETS = re.compile(
 )
 
 
-def read_bracketing(line: str) -> Bracketing:
-    """The words and brackets of a line, in the order of their opening."""
+def read_bracketing(line: str, delete: frozenset[str] = frozenset()) -> Bracketing:
+    """Read the words and brackets of a line, in the order of their opening; delete the words with a tag in `delete`."""
     read = Bracketing()
     pending: list[int] = []
     for part in BRACKETS.finditer(line):
@@ -136,50 +159,18 @@ def read_bracketing(line: str) -> Bracketing:
             read.brackets[pending.pop()] = (label, start, len(read.terminals))
     if pending:
         read.fault = read.fault or "too many opening brackets"
+    read.keeps = [tag not in delete for tag, _ in read.terminals]
     return read
 
 
-@dataclass
-class _Side:
-    """A bracketing of which the deleted words are left out."""
-
-    read: Bracketing
-    keeps: list[bool]  # of each terminal
-
-    def words(self) -> list[tuple[str, str]]:
-        return [terminal for terminal, kept in zip(self.read.terminals, self.keeps, strict=True) if kept]
-
-    def places(self) -> list[int]:
-        """Kept words before each terminal, and before the end."""
-        return list(accumulate(self.keeps, initial=0))
-
-    def brackets(self, parameters: Parameters) -> list[tuple[str, int, int]]:
-        """Those that count, over the kept words; labels without function tags."""
-        places = self.places()
-        spans = ((re.split("[-=]", label)[0], places[start], places[end]) for label, start, end in self.read.brackets)
-        return [
-            (label, start, end) for label, start, end in spans if start < end and not parameters.deletes_bracket(label)
-        ]
-
-
-def _side(line: str, parameters: Parameters) -> _Side:
-    read = read_bracketing(line)
-    return _Side(read, [tag not in parameters.delete_labels for tag, _ in read.terminals])
-
-
-def _mend_quotes(gold: _Side, test: _Side, parameters: Parameters) -> None:
-    """Put back a quotation mark that only one side has deleted, because it gives it another tag."""
-    for i in _quotes(test, parameters):
-        for j in _quotes(gold, parameters):
+def _restore_quotes(gold: Bracketing, test: Bracketing, parameters: Parameters) -> None:
+    """Keep a quotation mark that only one tree has deleted, because the trees give it different tags."""
+    for i in test.quotes(parameters):
+        for j in gold.quotes(parameters):
             same_place = gold.places()[j] == test.places()[i]
-            if same_place and gold.read.terminals[j][0] != test.read.terminals[i][0] and gold.keeps[j] != test.keeps[i]:
+            if same_place and gold.terminals[j][0] != test.terminals[i][0] and gold.keeps[j] != test.keeps[i]:
                 gold.keeps[j] = test.keeps[i] = True
                 break
-
-
-def _quotes(side: _Side, parameters: Parameters) -> list[int]:
-    terminals = enumerate(side.read.terminals)
-    return [place for place, (tag, word) in terminals if tag in parameters.quote_labels and word in QUOTES]
 
 
 # ---- One sentence ------------------------------------------------------------------------------------------------
@@ -211,38 +202,34 @@ class SentenceScore:
 
 def score_sentence(number: int, gold_line: str, test_line: str, parameters: Parameters) -> SentenceScore:
     """Compare a line of the parser's with the gold one."""
-    gold, test = _side(gold_line, parameters), _side(test_line, parameters)
-    length = sum(tag not in parameters.delete_labels_for_length for tag, _ in gold.read.terminals)
-    gold_words = gold.words()
-    fault = "; ".join(
-        f"{name}: {side.read.fault}" for name, side in (("gold", gold), ("test", test)) if side.read.fault
-    )
+    p = parameters
+    gold, test = read_bracketing(gold_line, p.delete_labels), read_bracketing(test_line, p.delete_labels)
+    length = sum(tag not in p.delete_labels_for_length for tag, _ in gold.terminals)
+    fault = "; ".join(f"{name}: {side.fault}" for name, side in (("gold", gold), ("test", test)) if side.fault)
     if not test.words() and not fault:
-        return SentenceScore(number, length, SKIPPED, words=len(gold_words), fault="no words")
-    if len(gold_words) != len(test.words()):
-        _mend_quotes(gold, test, parameters)
-        gold_words = gold.words()
-    fault = fault or _difference(gold_words, test.words(), parameters)
+        return SentenceScore(number, length, SKIPPED, words=len(gold.words()), fault="no words")
+    if len(gold.words()) != len(test.words()):
+        _restore_quotes(gold, test, p)
+    right, words = gold.words(), test.words()
+    fault = fault or _difference(right, words, p)
     if fault:
-        return SentenceScore(number, length, ERROR, words=len(gold_words), fault=fault)
-    gold_brackets, test_brackets = gold.brackets(parameters), test.brackets(parameters)
+        return SentenceScore(number, length, ERROR, words=len(right), fault=fault)
+    gold_brackets, test_brackets = gold.counted(p), test.counted(p)
     return SentenceScore(
         number,
         length,
         VALID,
-        matched=_matched(gold_brackets, test_brackets, parameters),
+        matched=_matched(gold_brackets, test_brackets, p),
         gold=len(gold_brackets),
         test=len(test_brackets),
         crossing=sum(any(_cross(one, other) for other in gold_brackets) for one in test_brackets),
-        words=len(gold_words),
-        correct_tags=sum(
-            parameters.same_label(right, tag) for (right, _), (tag, _) in zip(gold_words, test.words(), strict=True)
-        ),
+        words=len(right),
+        correct_tags=sum(p.same_label(one, other) for (one, _), (other, _) in zip(right, words, strict=True)),
     )
 
 
 def _difference(gold: list[tuple[str, str]], test: list[tuple[str, str]], parameters: Parameters) -> str:
-    """What keeps two sentences from being compared, or nothing."""
+    """Say why two sentences cannot be compared; "" if they can."""
     if len(gold) != len(test):
         return f"Length unmatch ({len(gold)}|{len(test)})"
     for (_, right), (_, word) in zip(gold, test, strict=True):
@@ -251,8 +238,8 @@ def _difference(gold: list[tuple[str, str]], test: list[tuple[str, str]], parame
     return ""
 
 
-def _matched(gold: list[tuple[str, int, int]], test: list[tuple[str, int, int]], parameters: Parameters) -> int:
-    """How many gold brackets find one among those of the test that no other has taken."""
+def _matched(gold: list[Bracket], test: list[Bracket], parameters: Parameters) -> int:
+    """Count the gold brackets that match a test bracket that no other has matched."""
     free: dict[tuple[int, int], list[str]] = {}
     for label, start, end in test:
         free.setdefault((start, end), []).append(label)
@@ -267,8 +254,8 @@ def _matched(gold: list[tuple[str, int, int]], test: list[tuple[str, int, int]],
     return matched
 
 
-def _cross(one: tuple[str, int, int], other: tuple[str, int, int]) -> bool:
-    """Do two brackets overlap without one holding the other?"""
+def _cross(one: Bracket, other: Bracket) -> bool:
+    """Return whether two brackets overlap without one containing the other."""
     (_, start, end), (_, first, last) = one, other
     return first < start < last < end or start < first < end < last
 
@@ -278,7 +265,7 @@ def _cross(one: tuple[str, int, int], other: tuple[str, int, int]) -> bool:
 
 @dataclass(frozen=True)
 class Summary:
-    """EVALB's figures over some sentences; all but the counts are of the valid ones."""
+    """EVALB's figures over some sentences; all but the first three are of the valid ones."""
 
     sentences: int
     errors: int
@@ -295,22 +282,21 @@ class Summary:
 
     @classmethod
     def of(cls, scores: Iterable[SentenceScore]) -> Summary:
-        """Sum up."""
+        """Sum up the scores of sentences."""
         scores = list(scores)
         valid = [score for score in scores if score.status == VALID]
+        totals: dict[str, Any] = {
+            name: sum(getattr(score, name) for score in valid)
+            for name in ("matched", "gold", "test", "crossing", "words", "correct_tags")
+        }
         return cls(
             sentences=len(scores),
             errors=sum(score.status == ERROR for score in scores),
             skipped=sum(score.status == SKIPPED for score in scores),
-            matched=sum(score.matched for score in valid),
-            gold=sum(score.gold for score in valid),
-            test=sum(score.test for score in valid),
             complete=sum(score.matched == score.gold == score.test for score in valid),
-            crossing=sum(score.crossing for score in valid),
             no_crossing=sum(score.crossing == 0 for score in valid),
             two_or_less_crossing=sum(score.crossing <= 2 for score in valid),
-            words=sum(score.words for score in valid),
-            correct_tags=sum(score.correct_tags for score in valid),
+            **totals,
         )
 
     @property
@@ -319,7 +305,7 @@ class Summary:
 
     @property
     def recall(self) -> float:
-        """0 to 100, as all shares here."""
+        """0 to 100, as all percentages here."""
         return percent(self.matched, self.gold)
 
     @property
@@ -337,7 +323,7 @@ class Summary:
 
     @property
     def average_crossing(self) -> float:
-        """Crossing brackets a sentence."""
+        """Mean number of crossing brackets of a sentence."""
         return self.crossing / self.valid if self.valid else 0.0
 
     @property
@@ -377,7 +363,7 @@ class Report:
 
     @property
     def short(self) -> Summary:
-        """Those of at most `cutoff_length` words."""
+        """The sentences of at most `cutoff_length` words."""
         return Summary.of(score for score in self.scores if score.length <= self.cutoff_length)
 
     def __str__(self) -> str:
@@ -394,13 +380,7 @@ class Report:
                 f"                {total.recall:6.2f} {total.precision:6.2f} {total.matched:6d} {total.gold:6d} "
                 f"{total.test:4d}  {total.no_crossing:5d}  {total.words:5d} {total.correct_tags:5d}   "
                 f"{total.tagging_accuracy:6.2f}",
-                "=== Summary ===",
-                "",
-                "-- All --",
-                str(total),
-                "",
-                f"-- len<={self.cutoff_length} --",
-                str(self.short),
+                f"=== Summary ===\n\n-- All --\n{total}\n\n-- len<={self.cutoff_length} --\n{self.short}",
             )
         )
 
@@ -437,5 +417,5 @@ def _scores(gold_lines: Iterable[str], test_lines: Iterable[str], parameters: Pa
 
 
 def percent(part: float, whole: float) -> float:
-    """100 · part / whole; of nothing, 0."""
+    """100 · part / whole; 0 where the whole is 0."""
     return 100.0 * part / whole if whole else 0.0

@@ -188,7 +188,7 @@ def test_the_parameter_file(tmp_path):
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("DELET_LABEL X", "'DELET_LABEL' is no parameter; EVALB's are DELETE_LABEL"),
+        ("DELET_LABEL X", "'DELET_LABEL' is not a parameter; EVALB's are DELETE_LABEL"),
         ("EQ_LABEL A", "EQ_LABEL takes two words"),
         ("DELETE_LABEL", "DELETE_LABEL takes one label"),
         ("CUTOFF_LEN forty", "CUTOFF_LEN takes a whole number"),
