@@ -8,13 +8,14 @@ import weakref
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from autograd.engine import Op
-from autograd.inspect.chart import draw_timeline
+from autograd.inspect.chart import Curve, write_chart
 from autograd.inspect.modules import ModuleListener, listen
-from autograd.inspect.text import readable_array, readable_bytes, readable_place, table
+from autograd.inspect.text import byte_unit, readable_array, readable_bytes, readable_place, table
 from autograd.modes import Watcher, watch
 from autograd.tensor import Tensor
 from autograd.versions import owner_of
@@ -266,11 +267,17 @@ class Memory(Watcher, ModuleListener):
         return self.table()
 
     def draw(self, path: str | Path) -> None:
-        """Write the timeline with its peak to `path` as an SVG picture."""
-        peak = self._peak
-        label = f"peak {readable_bytes(self.timeline[peak].live_bytes)}, in {self.timeline[peak].during or 'nothing'}"
-        points = [(moment.ms, moment.live_bytes) for moment in self.timeline]
-        Path(path).write_text(draw_timeline(points, peak, label), encoding="utf-8")
+        """Write a chart of the memory in use over time, with its peak, to an SVG file."""
+        peak = self.timeline[self._peak]
+        size, unit = byte_unit(peak.live_bytes)
+        levels = [moment.live_bytes / size for moment in self.timeline]
+        ms = [moment.ms for moment in self.timeline for _ in range(2)]
+        steps = [level for pair in pairwise([0.0, *levels]) for level in pair]  # constant until the next moment
+        line = Curve("memory in use", "memory", x=ms, y=steps, low=[0.0] * len(steps), high=steps)
+        top = [peak.live_bytes / size]
+        mark = Curve("peak", "peak", x=[peak.ms], y=top, low=top, high=top, has_dots=True)
+        caption = f"peak {readable_bytes(peak.live_bytes)}, in {peak.during or 'nothing'}"
+        write_chart(path, [line, mark], caption, x_unit=" ms", y_unit=f" {unit}")
 
 
 def _share(part: int, whole: int) -> tuple[str, str]:

@@ -1,4 +1,4 @@
-"""Numbers and tables as a person reads them."""
+"""Numbers and tables as text."""
 
 from __future__ import annotations
 
@@ -6,13 +6,16 @@ import os
 from collections.abc import Sequence
 
 
+def byte_unit(count: float) -> tuple[int, str]:
+    """The largest unit that is not larger than `count` bytes, and its name: 1536 -> (1024, "KiB")."""
+    units = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
+    return next((unit for unit in units if abs(count) >= unit[0]), (1, "B"))
+
+
 def readable_bytes(count: float) -> str:
     """1536 -> "1.5 KiB"."""
-    for unit in ("B", "KiB", "MiB"):
-        if abs(count) < 1024:
-            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
-        count /= 1024
-    return f"{count:.1f} GiB"
+    size, unit = byte_unit(count)
+    return f"{count:.0f} B" if size == 1 else f"{count / size:.1f} {unit}"
 
 
 def readable_place(where: tuple[str, int]) -> str:
@@ -21,12 +24,12 @@ def readable_place(where: tuple[str, int]) -> str:
 
 
 def readable_array(shape: Sequence[int], dtype: object) -> str:
-    """The shape and dtype: "[2, 7, 64] float32"."""
+    """((2, 7, 64), "float32") -> "[2, 7, 64] float32"."""
     return f"[{', '.join(map(str, shape))}] {dtype}"
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Columns as wide as they need to be: the first to the left, the others to the right."""
+    """A table as text: the first column is aligned to the left, the others to the right."""
     widths = [max(len(row[i]) for row in (header, *rows)) for i in range(len(header))]
 
     def line(cells: Sequence[str]) -> str:

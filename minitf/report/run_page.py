@@ -1,4 +1,4 @@
-"""report.html: a training run at a glance, made from its log alone."""
+"""report.html: the state and the curves of a training run, from its log."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from dataclasses import dataclass, fields, is_dataclass
 from html import escape
 from typing import Any
 
+from autograd.inspect.chart import Curve, draw_chart, short
 from minitf.config import RunConfig
 from minitf.config.options import shown
-from minitf.report.chart import Curve, draw_chart, short
 from minitf.report.page import page
-from minitf.report.series import LogSeries, Series, thinned
+from minitf.report.series import LogSeries, Series, curve_of
 from minitf.system.progress import clock
 
 REFRESH_S = 10
-"""How often a browser looks for a newer page of a run that is under way."""
+"""Time between reloads of the page of a running run in a browser."""
 SILENT_S = 120.0
+"""Shortest time without a new page after which a running run is shown as silent."""
 RUNNING, FINISHED, STOPPED, FAILED = "training", "finished", "stopped", "failed"
-HOVERED_POINTS = 400  # of a curve, for the figures under the pointer
 
 
 @dataclass(frozen=True)
 class Chart:
-    """What one part of the page shows."""
+    """One chart of the page."""
 
     title: str
     curves: list[Curve]
@@ -41,8 +41,7 @@ def run_page(
 ) -> str:
     """The page as HTML.
 
-        status: SILENT_S = 120.0
-    RUNNING, FINISHED, STOPPED or FAILED; note: more about it; parameters: of the model, if known
+    status: RUNNING, FINISHED, STOPPED or FAILED; note: details of the status; parameters: of the model, if known
     """
     charts = charts_of(log)
     body = "\n".join(
@@ -64,40 +63,31 @@ def run_page(
 
 
 def charts_of(log: LogSeries) -> list[Chart]:
-    """What there is to see, the most telling first."""
-    bleu = [Curve("validation", log["valid_bleu"], "valid"), Curve("test", log["bleu"], "test")]
-    missing = "Measured on the test text when training ends; at every validation with --valid-metric bleu."
+    """The charts of the page, the most important first."""
+
+    def training_and_validation(name: str) -> list[Curve]:
+        return [curve_of(log[name], "training", "train"), curve_of(log[f"valid_{name}"], "validation", "valid")]
+
+    bleu = [curve_of(log["valid_bleu"], "validation", "valid"), curve_of(log["bleu"], "test", "test")]
+    bleu_missing = "Computed on the test text when training ends; at every validation with --valid-metric bleu."
+    rate = curve_of(log["learning_rate"], "learning rate", "rate")
+    speed = curve_of(log["target_tokens_per_s"], "target tokens/s", "speed")
+    norm = curve_of(log["gradient_norm"], "gradient norm", "norm")
+    loss_about = "nats per token; label smoothing in training only"
     return [
+        Chart("Loss", training_and_validation("loss"), loss_about),
         Chart(
-            "Loss",
-            [Curve("training", log["loss"], "train"), Curve("validation", log["valid_loss"], "valid")],
-            "nats a token; labels are smoothed in training only",
+            "Perplexity", training_and_validation("perplexity"), "per subword, without label smoothing", may_be_log=True
         ),
-        Chart(
-            "Perplexity",
-            [Curve("training", log["perplexity"], "train"), Curve("validation", log["valid_perplexity"], "valid")],
-            "a subword, without label smoothing",
-            may_be_log=True,
-        ),
-        Chart("BLEU", bleu, "higher is better", missing=missing),
-        Chart("Learning rate", [Curve("learning rate", log["learning_rate"], "rate")], "of Adam", from_zero=True),
-        Chart(
-            "Speed",
-            [Curve("target tokens/s", log["target_tokens_per_s"], "speed")],
-            "target tokens a second",
-            from_zero=True,
-        ),
-        Chart(
-            "Gradient norm",
-            [Curve("gradient norm", log["gradient_norm"], "norm")],
-            "of the mean loss of a token",
-            may_be_log=True,
-        ),
+        Chart("BLEU", bleu, "higher is better", missing=bleu_missing),
+        Chart("Learning rate", [rate], "of the Adam optimizer", from_zero=True),
+        Chart("Speed", [speed], "target tokens per second", from_zero=True),
+        Chart("Gradient norm", [norm], "of the mean loss per token", may_be_log=True),
     ]
 
 
 def _silent_s(log: LogSeries) -> float:
-    """After so long without news a run is no longer believed to be under way: several times its usual pause."""
+    """Time without a new page after which the run is shown as silent: several times its longest recent pause."""
     elapsed = log["elapsed_s"].values[-20:]
     pauses = [after - before for before, after in itertools.pairwise(elapsed)]
     return max(SILENT_S, 5 * max(pauses, default=0.0))
@@ -126,7 +116,7 @@ def _header(log: LogSeries, config: RunConfig, name: str, status: str, note: str
 
 
 def _remaining(log: LogSeries, config: RunConfig) -> str:
-    """The time left by the pace so far, or by the limit of minutes."""
+    """The remaining time at the speed so far, or until the limit of minutes."""
     step, elapsed_s = log.newest.get("step"), log.newest.get("elapsed_s")
     if not step or not elapsed_s:
         return ""
@@ -137,7 +127,7 @@ def _remaining(log: LogSeries, config: RunConfig) -> str:
 
 
 def tiles(log: LogSeries, parameters: int | None) -> Iterator[str]:
-    """The newest figures, large."""
+    """The latest figures, large."""
     newest = log.newest
     yield _tile("training loss", _newest(log["loss"], 4), "")
     best, best_step = _best(log["valid_perplexity"], min)
@@ -148,14 +138,14 @@ def tiles(log: LogSeries, parameters: int | None) -> Iterator[str]:
         yield _tile("best validation BLEU", f"{best:.2f}", f"at step {best_step:,.0f}")
     if len(log["bleu"]):
         yield _tile("test BLEU", f"{log['bleu'].values[-1]:.2f}", str(newest.get("signature", "")).replace("|", " "))
-    yield _tile("target tokens a second", _newest(log["target_tokens_per_s"], 4), "")
+    yield _tile("target tokens per second", _newest(log["target_tokens_per_s"], 4), "")
     yield _tile("learning rate", _newest(log["learning_rate"], 3), "")
     if "elapsed_s" in newest:
-        yield _tile("trained for", clock(newest["elapsed_s"]), _tokens(log))
+        yield _tile("training time", clock(newest["elapsed_s"]), _tokens(log))
     if parameters is not None:
         yield _tile("parameters", short(parameters), f"{parameters:,}")
     if newest.get("skipped_updates"):
-        yield _tile("updates left out", f"{newest['skipped_updates']:,}", "loss or gradient was not a number", "bad")
+        yield _tile("skipped updates", f"{newest['skipped_updates']:,}", "loss or gradient was not finite", "bad")
 
 
 def _tile(name: str, value: str, more: str, kind: str = "") -> str:
@@ -172,19 +162,19 @@ def _newest(series: Series, digits: int) -> str:
 
 
 def _best(series: Series, choose: Any) -> tuple[float, float]:
-    """(value, step) of the best finite value; (0, 0) where there is none."""
+    """(value, step) of the best finite value; (0, 0) if there is none."""
     finite = [(v, s) for v, s in zip(series.values, series.steps, strict=True) if math.isfinite(v)]
     return choose(finite, key=lambda pair: pair[0]) if finite else (0.0, 0.0)
 
 
 def _tokens(log: LogSeries) -> str:
-    """How much has been learned from, over all intervals of the log."""
+    """Number of target tokens of all intervals of the log."""
     return f"{short(sum(log['target_tokens'].values))} target tokens"
 
 
 def _card(chart: Chart, number: int) -> str:
     picture = draw_chart(chart.curves, chart.title, may_be_log=chart.may_be_log, from_zero=chart.from_zero)
-    present = [curve for curve in chart.curves if len(curve.series)]
+    present = [curve for curve in chart.curves if curve.x]
     legend = "".join(f'<span class="key {curve.colour}">{escape(curve.name)}</span>' for curve in present)
     content = picture or f'<p class="missing">{escape(chart.missing)}</p>'
     return (
@@ -196,13 +186,8 @@ def _card(chart: Chart, number: int) -> str:
 
 
 def _points(curve: Curve) -> dict[str, Any]:
-    points = thinned(curve.series, HOVERED_POINTS)
-    return {
-        "name": curve.name,
-        "colour": curve.colour,
-        "steps": points.steps,
-        "values": [float(f"{v:.5g}") for v in points.means],
-    }
+    """What the page's script reads out under the pointer."""
+    return {"name": curve.name, "steps": curve.x, "values": [float(f"{v:.5g}") for v in curve.y]}
 
 
 def _settings(config: RunConfig) -> str:

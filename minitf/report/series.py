@@ -1,25 +1,28 @@
-"""The log of a run as columns of numbers, read as it grows."""
+"""The log of a run as series of numbers, read while it grows, and their curves."""
 
 from __future__ import annotations
 
 import math
 from array import array
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from autograd.inspect.chart import Curve
 from minitf.errors import UserError
 from minitf.system.arithmetic import sum_left_to_right
 from minitf.system.files import os_errors_explained, parse_json
 
+MOST_POINTS = 400  # of a curve: more than one per two pixels cannot be seen
+DOTTED_POINTS = 60  # up to this number, each point of a curve gets a dot
+
 
 @dataclass
 class Series:
-    """One quantity over the steps at which it was logged."""
+    """The values of one quantity and the steps at which it was logged."""
 
     steps: array = field(default_factory=lambda: array("d"))
-    values: array = field(default_factory=lambda: array("d"))  # NaN and infinity where the log says so
+    values: array = field(default_factory=lambda: array("d"))  # may be NaN or infinite
 
     def add(self, step: float, value: float) -> None:
         self.steps.append(step)
@@ -30,11 +33,11 @@ class Series:
 
 
 class LogSeries:
-    """Every number of a log by its name: `series["loss"]`, `series["valid_perplexity"]`, …"""
+    """All numbers of a log by name: `log["loss"]`, `log["valid_perplexity"]`, …"""
 
     def __init__(self, path: Path):
         self.path = path
-        self.newest: dict[str, Any] = {}  # the newest value of each name, whatever it is
+        self.newest: dict[str, Any] = {}  # the latest value of each name, of any type
         self._series: dict[str, Series] = {}
         self._read = 0  # bytes
         self._lines = 0
@@ -43,14 +46,14 @@ class LogSeries:
         return self._series.get(name) or Series()
 
     def read_on(self) -> None:
-        """Take in the lines that have been written since the last time.
+        """Read the lines that were written since the last call.
 
-        Raises: UserError for a log that cannot be read and for a line that is none of a log, with its number.
+        Raises: UserError for a log that cannot be read and for an invalid line, with its number.
         """
         with os_errors_explained(f"read {self.path}"), open(self.path, "rb") as file:
             file.seek(self._read)
             lines = file.read()
-        whole = lines[: lines.rfind(b"\n") + 1]  # a last line may be under way
+        whole = lines[: lines.rfind(b"\n") + 1]  # the last line may be incomplete
         self._read += len(whole)
         for line in whole.split(b"\n")[:-1]:
             self._lines += 1
@@ -62,7 +65,7 @@ class LogSeries:
     def _take(self, record: Any) -> None:
         step = as_number(record.get("step")) if isinstance(record, dict) else None
         if step is None:
-            raise ValueError("it is not an object with a step")
+            raise ValueError("the line is not an object with a step")
         for name, value in record.items():
             self.newest[name] = value
             number = as_number(value)
@@ -71,34 +74,24 @@ class LogSeries:
 
 
 def as_number(value: Any) -> float | None:
-    """A number of a log, in which "nan", "inf" and "-inf" stand for what JSON lacks; None for anything else."""
+    """A number of a log, in which "nan", "inf" and "-inf" stand for the numbers that JSON lacks; None for others."""
     if isinstance(value, str) and value not in ("nan", "inf", "-inf"):
         return None
     return float(value) if isinstance(value, (int, float, str)) and not isinstance(value, bool) else None
 
 
-@dataclass(frozen=True)
-class Thinned:
-    """A curve of few points: the mean of each stretch of steps, and the least and greatest value in it."""
-
-    steps: list[float]
-    means: list[float]
-    lows: list[float]
-    highs: list[float]
-
-
-def thinned(series: Series, most: int) -> Thinned:
-    """At most `most` points, of equal numbers of values each; values that are not finite are left out."""
+def curve_of(series: Series, name: str, colour: str, most_points: int = MOST_POINTS) -> Curve:
+    """The curve of a series through the means of groups of equally many values, without values that are not finite."""
     pairs = [(s, v) for s, v in zip(series.steps, series.values, strict=True) if math.isfinite(v)]
-    size = max(1, math.ceil(len(pairs) / most))
+    size = max(1, math.ceil(len(pairs) / most_points))
     groups = [pairs[i : i + size] for i in range(0, len(pairs), size)]
-    return Thinned(
-        steps=[group[-1][0] for group in groups],
-        means=[mean([value for _, value in group]) for group in groups],
-        lows=[min(value for _, value in group) for group in groups],
-        highs=[max(value for _, value in group) for group in groups],
+    values = [[value for _, value in group] for group in groups]
+    return Curve(
+        name,
+        colour,
+        x=[group[-1][0] for group in groups],
+        y=[sum_left_to_right(group) / len(group) for group in values],
+        low=[min(group) for group in values],
+        high=[max(group) for group in values],
+        has_dots=len(groups) <= DOTTED_POINTS,
     )
-
-
-def mean(values: Sequence[float]) -> float:
-    return sum_left_to_right(values) / len(values)

@@ -75,7 +75,7 @@ def test_figures_that_are_no_numbers(log_of):
     record = {**next(records(20)), "loss": "nan", "perplexity": "inf", "gradient_norm": "nan", "skipped_updates": 3}
     text = run_page(log_of(record, {"step": 20, "valid_loss": "nan", "valid_perplexity": "inf"}), CONFIG, "x", FAILED)
     assert "best validation" not in text
-    assert "updates left out" in text
+    assert "skipped updates" in text
     assert ">nan<" in text
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from minitf.errors import UserError
-from minitf.report.series import LogSeries, Series, as_number, thinned
+from minitf.report.series import MOST_POINTS, LogSeries, Series, as_number, curve_of
 
 
 def test_a_log_is_read_as_it_grows(tmp_path):
@@ -48,9 +48,10 @@ def test_few_points_stay_as_they_are():
     series = Series()
     for step in range(1, 6):
         series.add(step, [1.0, math.nan, 3.0, math.inf, 5.0][step - 1])
-    points = thinned(series, 10)
-    assert points.steps == [1, 3, 5]
-    assert points.means == points.lows == points.highs == [1, 3, 5]
+    curve = curve_of(series, "loss", "train", 10)
+    assert curve.x == [1, 3, 5]
+    assert curve.y == curve.low == curve.high == [1, 3, 5]
+    assert curve.has_dots
 
 
 def test_many_points_become_means_with_their_extremes():
@@ -58,13 +59,23 @@ def test_many_points_become_means_with_their_extremes():
     values = np.random.default_rng(0).standard_normal(1003)
     for step, value in enumerate(values, start=1):
         series.add(step, value)
-    points = thinned(series, 100)
-    assert len(points.steps) <= 100
-    assert points.steps[-1] == 1003
+    curve = curve_of(series, "loss", "train", 100)
+    assert len(curve.x) <= 100
+    assert curve.x[-1] == 1003
+    assert not curve.has_dots
     size = 11
-    for i, (mean, low, high) in enumerate(zip(points.means, points.lows, points.highs, strict=True)):
+    for i, (mean, low, high) in enumerate(zip(curve.y, curve.low, curve.high, strict=True)):
         some = values[i * size : (i + 1) * size]
         assert (mean, low, high) == (pytest.approx(some.mean()), some.min(), some.max())
+
+
+def test_a_long_run_has_no_more_points_than_can_be_seen():
+    series = Series()
+    for step in range(1, 4 * MOST_POINTS + 1):
+        series.add(step, 1 + step % 2)
+    curve = curve_of(series, "loss", "train")
+    assert len(curve.x) == MOST_POINTS
+    assert (set(curve.y), set(curve.low), set(curve.high)) == ({1.5}, {1}, {2})
 
 
 def test_a_line_that_is_not_ours_names_its_place(tmp_path):
