@@ -23,6 +23,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # also without 
 
 import numpy as np
 
+from autograd import Tensor
 from benchmarks import workload
 from minitf.config import TransformerConfig
 from minitf.data.text import read_lines
@@ -118,7 +119,8 @@ def export(args: argparse.Namespace) -> None:
     lines = translator.vocabulary.encode(list(read_lines(args.input))[: args.lines])
     arrays = {name: p.data for name, p in model.named_parameters().items()}
     about = {"layers": model.config.layers, "heads": model.config.heads, "norm_epsilon": model.config.norm_epsilon}
-    positions = translator._batched.model._positions(model.source_positions, 512)
+    positions = model.source_positions.rows(512, 0, model.backend)
+    positions = positions.numpy() if isinstance(positions, Tensor) else positions
     np.savez(args.output, positions=positions, about=json.dumps(about), lines=json.dumps(lines), **arrays)
 
 

@@ -105,9 +105,10 @@ class CpuBackend(Backend):
     def _spread(self, work: Callable[[slice], None], rows: int, row_bytes: int) -> None:
         """Call `work` on slices that cover 0 … rows, each a block that fits the cache, on all threads."""
         total_bytes = rows * row_bytes
-        worth_waking = total_bytes >= SERIAL_BYTES
-        block_bytes = min(BLOCK_BYTES, total_bytes // 4) if worth_waking else BLOCK_BYTES
-        self._run_blocks(work, rows, max(1, block_bytes // max(row_bytes, 1)), worth_waking)
+        if total_bytes >= SERIAL_BYTES:
+            self._run_blocks(work, rows, max(1, min(BLOCK_BYTES, total_bytes // 4) // row_bytes))
+        elif rows:  # at once: a decoder makes hundreds of small calls a step
+            work(slice(0, rows))
 
     def _run_blocks(self, work: Callable[[slice], Any], rows: int, block: int, worth_waking: bool = True) -> None:
         """Call `work` on slices of `block` rows; which thread takes which decides nothing but the time."""
@@ -156,10 +157,7 @@ class CpuBackend(Backend):
         if bias is not None and np.result_type(dtype, bias) != dtype:
             return super().linear(x, weight, bias, relu)
         if len(x) < COLUMNS_BELOW and self.threads is not None:
-            y = self.product_of_few(x, weight.T)
-            if bias is not None:
-                y += bias
-            return np.maximum(y, 0, out=y) if relu else y
+            return self.linear_of_few(x, weight.T, bias, relu)
         y = np.empty((len(x), len(weight)), dtype)
 
         def work(s: slice) -> None:
@@ -175,11 +173,15 @@ class CpuBackend(Backend):
             self._run_blocks(work, len(x), _part(len(x)))
         return y
 
+    rows_alike = (8, 4, 2)
+
     @property
-    def few_rows(self) -> int:
+    def contiguous_from(self) -> float:  # type: ignore[override]
         return FEW_ROWS if _has_small_kernels() else 0
 
-    def product_of_few(self, x: Array, w: Array, rows_at_a_time: int | None = None) -> Array:
+    def linear_of_few(
+        self, x: Array, w: Array, bias: Array | None, relu: bool = False, rows_at_a_time: int | None = None
+    ) -> Array:
         (rows, n_in), n_out = x.shape, w.shape[1]
         y = np.empty((rows, n_out), np.result_type(x, w))
         step = rows_at_a_time or max(1, rows)
@@ -190,10 +192,12 @@ class CpuBackend(Backend):
                 np.matmul(x[some], w[:, columns], out=y[some, columns])
 
         # with `rows_at_a_time`, blocks depend on nothing else: they decide the bits
-        weights = _weights_at_a_time(step, n_in * n_out, self.few_rows)
+        weights = _weights_at_a_time(step, n_in * n_out)
         block = 16 * max(1, weights // (16 * max(n_in, 1)))
         self._run_blocks(work, n_out, block, worth_waking=x.size * n_out >= SERIAL_PRODUCT)
-        return y
+        if bias is not None:
+            y += bias
+        return np.maximum(y, 0, out=y) if relu else y
 
     # ---- Choosing elements ----
 
@@ -352,18 +356,18 @@ class CpuBackend(Backend):
     def attention(
         self, q: Array, k: Array, v: Array, mask: Array | None, keep: Any, keep_scale: float, scale: float
     ) -> tuple[Array, tuple[Any, ...]]:
-        if self.threads is None or not _are_heads(q, k, v):
+        if not _are_heads(q, k, v):
             return super().attention(q, k, v, mask, keep, keep_scale, scale)
         (b, h, t, _), s, m = q.shape, k.shape[2], v.shape[3]
         dtype = np.result_type(q, k, v)
         p, y = np.empty((b, h, t, s), dtype), heads_last_empty(np, (b, h, t, m), dtype)
-        bias = None if mask is None else np.broadcast_to(_mask_bias(mask, dtype), p.shape)
+        bias = _mask_bias(mask, p)
 
         def work(some: slice) -> None:
             block = p[some]
             np.matmul(q[some], k[some].swapaxes(-1, -2), out=block)
             block *= scale
-            _softmax_block_(block, None if bias is None else bias[some])
+            _softmax_block_(block, _of_block(bias, some))
             dropped = block if keep is None else block * np.multiply(keep[some], dtype.type(keep_scale))
             np.matmul(dropped, v[some], out=y[some])
 
@@ -375,7 +379,7 @@ class CpuBackend(Backend):
         scale: float,
     ) -> tuple[Array, Array, Array]:  # fmt: skip
         (p,) = kept
-        if self.threads is None or not _are_heads(q, k, v):
+        if not _are_heads(q, k, v):
             return super().attention_backward(g_y, q, k, v, kept, keep, keep_scale, scale)
         g_q, g_k, g_v = (heads_last_empty(np, a.shape, p.dtype) for a in (q, k, v))
 
@@ -399,10 +403,10 @@ class CpuBackend(Backend):
     def masked_softmax_(self, scores: Array, mask: Array | None) -> Array:
         if scores.ndim < 3 or scores.dtype == np.float16 or not scores.size:
             return super().masked_softmax_(scores, mask)
-        bias = None if mask is None else np.broadcast_to(_mask_bias(mask, scores.dtype), scores.shape)
+        bias = _mask_bias(mask, scores)
 
         def work(s: slice) -> None:
-            _softmax_block_(scores[s], None if bias is None else bias[s])
+            _softmax_block_(scores[s], _of_block(bias, s))
 
         self._spread(work, len(scores), scores[0].nbytes)
         return scores
@@ -574,9 +578,9 @@ def _has_small_kernels() -> bool:
     return any(each.get("architecture") in ("SkylakeX", "Cooperlake", "SapphireRapids") for each in threadpool_info())
 
 
-def _weights_at_a_time(rows: int, weights: int, few_rows: int) -> int:
-    """Weights of a block of `product_of_few`: what stays in a thread's cache, or suits small kernels."""
-    if rows < few_rows:
+def _weights_at_a_time(rows: int, weights: int) -> int:
+    """Weights of a block of `linear_of_few`: what stays in a thread's cache, or suits small kernels."""
+    if rows < FEW_ROWS and _has_small_kernels():
         return min(2**17, FEW_PRODUCTS // (1 << (max(rows, 1) - 1).bit_length()))
     if rows < FEW_ROWS:
         return 2**17
@@ -589,28 +593,42 @@ def _computes_wider(dtype: Any) -> bool:
 
 
 def _are_heads(q: Array, k: Array, v: Array) -> bool:
-    """Are these [B, H, T, K], [B, H, S, K] and [B, H, S, M], with something in each?"""
-    return q.ndim == k.ndim == v.ndim == 4 and q.shape[:2] == k.shape[:2] == v.shape[:2] and min(q.size, k.size) > 0
+    """Are these [B, H, T, K], [B, H, S, K] and [B, H, S, M], with something in each, and no half precision?"""
+    if not q.ndim == k.ndim == v.ndim == 4 or np.float16 in (q.dtype, k.dtype, v.dtype):
+        return False
+    return q.shape[:2] == k.shape[:2] == v.shape[:2] and min(q.size, k.size) > 0
 
 
-def _mask_bias(mask: Array, dtype: Any) -> Array:
+def _mask_bias(mask: Array | None, scores: Array) -> Array | None:
     """0 where the mask is True, else -inf: adding it, in the mask's own shape, costs a tenth of a masked copy."""
-    return np.where(mask, dtype.type(0), dtype.type(-np.inf))
+    if mask is None:
+        return None
+    number = scores.dtype.type
+    bias = np.where(mask, number(0), number(-np.inf))
+    return bias if bias.ndim == scores.ndim else bias.reshape((1,) * (scores.ndim - bias.ndim) + bias.shape)
+
+
+def _of_block(bias: Array | None, block: slice) -> Array | None:
+    """The part of a mask's bias for a block of the first axis, along which the mask may repeat."""
+    return bias if bias is None or len(bias) == 1 else bias[block]
 
 
 def _softmax_block_(scores: Array, bias: Array | None) -> None:
     """`masked_softmax_` of one block, the mask given as a bias."""
-    if bias is not None:
+    if bias is None:
+        scores -= scores.max(axis=-1, keepdims=True)
+        np.exp(scores, out=scores)
+        total = scores.sum(axis=-1, keepdims=True)
+    else:
         scores += bias
-    top = scores.max(axis=-1, keepdims=True)
-    if bias is not None:
-        if np.isnan(top).any():  # a score that is masked was ∞ or NaN, and so is its sum with -∞
+        limits = np.finfo(scores.dtype)
+        top = scores.max(axis=-1, keepdims=True)
+        peak = top.max()
+        if peak != peak:  # NaN: a masked score was ∞ or NaN, and so is its sum with -∞
             np.copyto(scores, -np.inf, where=np.isneginf(bias))
             top = scores.max(axis=-1, keepdims=True)
-        np.copyto(top, 0, where=np.isneginf(top.real))  # -inf - (-inf) would be NaN
-    scores -= top
-    np.exp(scores, out=scores)
-    total = scores.sum(axis=-1, keepdims=True)
-    if bias is not None:
-        total += total == 0
+        scores -= np.maximum(top, limits.min, out=top)  # -inf - (-inf) would be NaN
+        np.exp(scores, out=scores)
+        total = scores.sum(axis=-1, keepdims=True)
+        np.maximum(total, limits.tiny, out=total)
     scores *= 1 / total

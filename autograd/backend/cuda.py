@@ -332,6 +332,12 @@ class CudaBackend(Backend):
         )  # fmt: skip
         return y.reshape(*leading, t, m) if y.shape[:2] != leading else y, (y, log_total, mask)
 
+    def attention_weights(self, q: Array, k: Array, mask: Array | None, scale: float) -> Array:
+        """In float32 for bf16.  The kernel keeps the weights to itself, so they are computed in plain array code."""
+        if q.dtype == BFLOAT16:
+            q, k = q.astype(np.float32), k.astype(np.float32)
+        return super().attention_weights(q, k, mask, scale)
+
     def _plain_attention(
         self, q: Array, k: Array, v: Array, mask: Array | None, keep: Any, keep_scale: float, scale: float
     ) -> tuple[Array, tuple[Any, ...]]:

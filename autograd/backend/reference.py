@@ -175,23 +175,27 @@ class Backend:
         y = y if bias is None else y + bias
         return self.xp.maximum(y, 0) if relu else y
 
-    @property
-    def few_rows(self) -> int:
-        """Below so many rows, `product_of_few` is faster with w in memory as [out, in]; from there on, as [in, out]."""
-        return 0
+    contiguous_from: float = math.inf
+    """Rows of x from which `linear_of_few` is faster with w contiguous as [in, out], and not a view of [out, in]."""
+    rows_alike: tuple[int, ...] = (128, 64, 8, 4, 2)
+    """Values of `rows_at_a_time` to try, the fastest first."""
 
-    def product_of_few(self, x: Array, w: Array, rows_at_a_time: int | None = None) -> Array:
-        """x w for few rows and many weights, as while decoding.  Shapes: x [R, in], w [in, out] -> [R, out]
+    def linear_of_few(
+        self, x: Array, w: Array, bias: Array | None, relu: bool = False, rows_at_a_time: int | None = None
+    ) -> Array:
+        """`linear` for few rows and many weights, as in decoding, with the weights as [in, out].
 
-        rows_at_a_time: compute so many rows of x in a call, R being a multiple: a BLAS adds up in an order that depends
-        on the number of rows and on the place among them, and with equal calls no longer on the number
+        rows_at_a_time: rows of x in each product, R being a multiple.  A BLAS adds up in an order that depends on the
+            number of rows; with products of equal shape, the result of a row does not depend on the number of rows.
+
+        Shapes: x [R, in], w [in, out], bias [out] or None -> [R, out]
         """
-        if rows_at_a_time is None:
-            return self.xp.matmul(x, w)
+        if rows_at_a_time in (None, len(x)):
+            return self.linear(x, w.T, bias, relu)
         y = self.xp.empty((len(x), w.shape[1]), x.dtype)
         for start in range(0, len(x), rows_at_a_time):
             some = slice(start, start + rows_at_a_time)
-            self.xp.matmul(x[some], w, out=y[some])
+            y[some] = self.linear(x[some], w.T, bias, relu)
         return y
 
     # ---- Attention ----
@@ -204,13 +208,16 @@ class Backend:
         Shapes: q [..., T, K], k [..., S, K], v [..., S, M], mask and keep bool [..., T, S] or None
                 -> y [..., T, M], and what the backward pass needs besides the inputs: here (p [..., T, S],)
         """
-        xp = self.xp
-        scores = xp.matmul(q, k.swapaxes(-1, -2))  # [..., T, K] @ [..., K, S] -> [..., T, S]
-        scores *= scale
-        p = self.masked_softmax_(scores, mask)
+        p = self.attention_weights(q, k, mask, scale)
         dropped = p if keep is None else self.dropout(p, keep, keep_scale)
-        y = heads_last_empty(xp, (*p.shape[:-1], v.shape[-1]), p.dtype)
-        return xp.matmul(dropped, v, out=y), (p,)
+        y = heads_last_empty(self.xp, (*p.shape[:-1], v.shape[-1]), p.dtype)
+        return self.xp.matmul(dropped, v, out=y), (p,)
+
+    def attention_weights(self, q: Array, k: Array, mask: Array | None, scale: float) -> Array:
+        """softmax(scale · q kᵀ + mask), which `attention` multiplies by v.  Shapes: as there -> [..., T, S]"""
+        scores = self.xp.matmul(q, k.swapaxes(-1, -2))  # [..., T, K] @ [..., K, S] -> [..., T, S]
+        scores *= scale
+        return self.masked_softmax_(scores, mask)
 
     def attention_backward(
         self, g_y: Array, q: Array, k: Array, v: Array, kept: tuple[Any, ...], keep: Any, keep_scale: float,

@@ -1,4 +1,4 @@
-"""Many sentences through one model: sorted by length, in batches, on all cores, and given back in order."""
+"""Decode many sentences: sorted by length, in batches, on all threads, with results in the given order."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ import numpy as np
 from autograd.backend import CPU
 from minitf.config.special_tokens import EOS, PAD
 from minitf.decoding.decoder import InferenceTransformer, padded_width
-from minitf.decoding.search import Decoder
+from minitf.decoding.state import IncrementalDecoder
 
 Result = TypeVar("Result")
-Job = Callable[[Decoder, np.ndarray, Sequence[int]], Sequence[Result]]
-"""(model, source [B, S], which sentences these are) -> a result for each of them"""
+Job = Callable[[IncrementalDecoder, np.ndarray, Sequence[int]], Sequence[Result]]
+"""(decoder, source [B, S], indices of the sentences) -> a result for each sentence"""
 
 WORTH_A_THREAD = 8
-"""Sentences below which a batch is not shared out: a product of fewer rows takes about as long."""
+"""Sentences below which a batch is not divided among threads: a product of fewer rows takes about as long."""
 
 
 class BatchedModel:
-    """A model that threads of a program take turns to use, and whose batches share the threads of the backend."""
+    """A decoder that one thread of a program uses at a time, and whose batches share the threads of the backend."""
 
-    def __init__(self, model: Decoder):
-        self.model = model
+    def __init__(self, decoder: IncrementalDecoder):
+        self.decoder = decoder
         self.lock = threading.Lock()
 
     def run(
@@ -40,49 +40,51 @@ class BatchedModel:
     ) -> list[Result]:
         """The result of `job` for each sentence (token ids, without EOS), in order.
 
-        The longest come first: what does not fit into memory shows at once. `done` hears which sentences are.
+        The longest sentences come first, so that a batch too large for memory fails at once. `done` is called with the
+        indices of finished sentences.
         """
         results: list[Any] = [None] * len(sentences)
-        hear = threading.Lock()
+        reporting = threading.Lock()
 
-        def work(model: Decoder, batch: list[int]) -> None:
+        def work(decoder: IncrementalDecoder, batch: list[int]) -> None:
             source = pad([[*sentences[i], EOS] for i in batch])  # [B, S]
-            for i, result in zip(batch, job(model, source, batch), strict=True):
+            for i, result in zip(batch, job(decoder, source, batch), strict=True):
                 results[i] = result
-            with hear:
+            with reporting:
                 done(batch)
 
         threads = self._threads()
         if threads > 1:
             max_sentences = min(max_sentences, max(WORTH_A_THREAD, -(-len(sentences) // threads)))
-        same_width = padded_width if self._same_bits() else None
-        batches = list(batches_by_length([len(ids) + 1 for ids in sentences], max_tokens, max_sentences, same_width))
+        same_bits = isinstance(self.decoder, InferenceTransformer) and self.decoder.same_bits
+        lengths = [len(ids) + 1 for ids in sentences]
+        batches = list(batches_by_length(lengths, max_tokens, max_sentences, padded_width if same_bits else None))
         with self.lock:
             if min(threads, len(batches)) <= 1:
                 for batch in batches:
-                    work(self.model, batch)
+                    work(self.decoder, batch)
             else:
                 self._share_out(work, batches, min(threads, len(batches)))
         return results
 
-    def _same_bits(self) -> bool:
-        return isinstance(self.model, InferenceTransformer) and self.model.rows_at_a_time is not None
-
     def _threads(self) -> int:
-        """Batches computed at once: of our own models, which hold nothing that a batch changes."""
-        return (CPU.threads or 1) if isinstance(self.model, InferenceTransformer) else 1
+        """How many batches to compute at once: several on a CPU, if the decoder is known to allow it."""
+        on_cpu = isinstance(self.decoder, InferenceTransformer) and self.decoder.backend is CPU
+        return (CPU.threads or 1) if on_cpu else 1
 
-    def _share_out(self, work: Callable[[Decoder, list[int]], None], batches: list[list[int]], threads: int) -> None:
-        """Each thread takes the next batch when it is done with one; an error or interrupt stops all within a step."""
+    def _share_out(
+        self, work: Callable[[IncrementalDecoder, list[int]], None], batches: list[list[int]], threads: int
+    ) -> None:
+        """Let each thread take one batch after the other; an error or interrupt stops all threads within a step."""
         queue = iter(batches)
         stopped = threading.Event()
-        model = _Stoppable(self.model, stopped)
+        decoder = _Stoppable(self.decoder, stopped)
 
         def run() -> None:
             try:
                 with CPU.in_one_thread():
                     for batch in queue:
-                        work(model, batch)
+                        work(decoder, batch)
             except _StoppedError:
                 pass
             except BaseException:
@@ -106,38 +108,38 @@ class _StoppedError(Exception):
 
 
 class _Stoppable:
-    """A model that ends a search, at its next step, once another thread has failed."""
+    """A decoder that ends a search, at its next step, once another thread has failed."""
 
-    def __init__(self, model: Decoder, stopped: threading.Event):
-        self.model, self.stopped = model, stopped
-        self.start_decoding = model.start_decoding
+    def __init__(self, decoder: IncrementalDecoder, stopped: threading.Event):
+        self.decoder, self.stopped = decoder, stopped
+        self.start_decoding = decoder.start_decoding
 
     def decode_step(self, tokens: np.ndarray, state: Any) -> np.ndarray:
         if self.stopped.is_set():
             raise _StoppedError
-        return self.model.decode_step(tokens, state)
+        return self.decoder.decode_step(tokens, state)
 
 
 def batches_by_length(
-    lengths: Sequence[int], max_tokens: int, max_sentences: int, kind: Callable[[int], int] | None = None
+    lengths: Sequence[int], max_tokens: int, max_sentences: int, group: Callable[[int], int] | None = None
 ) -> Iterator[list[int]]:
-    """The places of sentences, longest first, in lists of at most max_tokens with padding; at least one in each.
+    """Indices of sentences, longest first, in batches of at most max_tokens with padding, or of one sentence.
 
-    kind: of a length; sentences of different kinds are not put together
+    group: a batch has only lengths for which this is equal
     """
     order = sorted(range(len(lengths)), key=lambda i: -lengths[i])
     begin = 0
     while begin < len(order):
         longest = lengths[order[begin]]
         batch = order[begin : begin + max(1, min(max_tokens // longest, max_sentences))]
-        if kind is not None:
-            batch = [i for i in batch if kind(lengths[i]) == kind(longest)]
+        if group is not None:
+            batch = [i for i in batch if group(lengths[i]) == group(longest)]
         yield batch
         begin += len(batch)
 
 
 def pad(sentences: Sequence[Sequence[int]]) -> np.ndarray:
-    """-> [B, S], filled up with PAD"""
+    """One array of sentences of any lengths.  Shapes: -> [B, S], filled up with PAD"""
     padded = np.full((len(sentences), max(map(len, sentences))), PAD, dtype=np.int64)
     for row, sentence in zip(padded, sentences, strict=True):
         row[: len(sentence)] = sentence

@@ -1,4 +1,4 @@
-"""What one step of a search asks of the logits: which tokens are most probable, and how probable they are."""
+"""Top-k log-probabilities of the next token."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ def most_probable(
 ) -> tuple[Array, Array]:
     """The `count` most probable tokens of each row, best first, equal ones by id, and their log-probabilities.
 
-    The probabilities are those of the whole vocabulary: what is forbidden keeps its share, but comes with -inf.
-    `position` and `sentences` name the place in error messages.
+    Probabilities are normalised over the whole vocabulary; forbidden tokens have -inf. `position` and `sentences` are
+    for error messages.
 
     Shapes: logits [R, V], on any device, sentences [R] -> token [R, C], log-probability [R, C] float64
-    Raises: UserError for logits of which the largest of a row is no number
+    Raises: UserError for logits that are not finite
     """
     backend = backend_of([logits])
     barred = np.zeros(logits.shape[1], bool)
     barred[list(forbidden)] = True
     tokens, values, log_total = backend.top_tokens(logits, backend.asarray(barred), min(count, logits.shape[1]))
     _require_numbers(log_total, logits, position, sentences)
-    # not above 0, however the device rounds: the stop rule rests on that
+    # not above 0, however the device rounds: the stop rule relies on that
     return tokens.astype(np.int64, copy=False), np.minimum(values - log_total.astype(np.float64)[:, None], 0)
 
 
 def log_probabilities_of(logits: Array, tokens: Array, position: int, sentences: Array) -> Array:
-    """log P of one given token a row.  Shapes: logits [R, V], tokens [R] -> [R] float64"""
+    """log P of one given token in each row.  Shapes: logits [R, V], tokens [R] -> [R] float64"""
     backend = backend_of([logits])
     log_total = backend.top_tokens(logits, backend.asarray(np.zeros(logits.shape[1], bool)), 1)[2]
     _require_numbers(log_total, logits, position, sentences)
@@ -44,15 +44,16 @@ def log_probabilities_of(logits: Array, tokens: Array, position: int, sentences:
 
 
 def never_produced(allow_unknown: bool, may_end: bool) -> tuple[int, ...]:
-    """The tokens that a search may not choose: padding and start, UNK unless allowed, EOS where it is too early."""
+    """The tokens that search may not choose: PAD, BOS, UNK unless allowed, EOS before the least length."""
     return (PAD, *(() if allow_unknown else (UNK,)), BOS, *(() if may_end else (EOS,)))
 
 
 def _require_numbers(log_total: Array, logits: Array, position: int, sentences: Array) -> None:
-    """Raises: UserError where the largest logit of a row, or what all of them come to, is no number."""
+    """Raises: UserError where the logarithm of a row's normaliser is not finite."""
     broken = np.flatnonzero(~np.isfinite(log_total))
     if len(broken):
+        largest = backend_of([logits]).to_host(logits[broken[0]]).max()
         raise UserError(
-            f"the model gives logits of {float(logits[broken[0]].max())} at output position {position} of sentence "
+            f"the model gives logits of {float(largest)} at output position {position} of sentence "
             f"{sentences[broken[0]]}; its weights have diverged: use an earlier checkpoint"
         )

@@ -1,6 +1,6 @@
-"""Sampling: target sentences drawn from the model's own distribution, narrowed or flattened on request.
+"""Sampling: target sentences drawn from the model's distribution, with temperature, top-k and top-p.
 
-P'(v) ∝ P(v)^(1 / temperature)  over the top_k most probable tokens, then over the fewest of these that hold top_p
+P'(v) ∝ P(v)^(1 / temperature)  over the top_k most probable tokens, then over the fewest of these with mass top_p
 """
 
 from __future__ import annotations
@@ -11,12 +11,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from autograd.backend import backend_of
 from minitf.config.special_tokens import PAD
 from minitf.decoding.candidates import log_probabilities_of, never_produced
 from minitf.decoding.search import (
     BeamSearchConfig,
-    Decoder,
     Hypothesis,
+    Model,
     Prefixes,
     checked_prefixes,
     hypothesis_of,
@@ -31,40 +32,39 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True)
 class SamplingConfig:
-    """How to draw. The defaults draw from the model's distribution as it is."""
+    """How to draw. The defaults draw from the model's distribution unchanged."""
 
     temperature: float = 1.0
     """Below 1, probable tokens become more probable; above 1, less."""
     top_k: int | None = None
-    """Draw among so many of the most probable tokens; None: all."""
+    """Draw among this number of most probable tokens; None: all."""
     top_p: float | None = None
     """Draw among the fewest most probable tokens that together have this probability; None: all."""
     seed: int = 0
-    """Start of the random numbers. Each sentence has its own, made from the seed and its tokens."""
+    """Seed of the random numbers. Each sentence has its own generator, seeded with this and its tokens."""
 
     def __post_init__(self) -> None:
         if not 0 < self.temperature < np.inf:
-            raise UserError(f"temperature={self.temperature} is no temperature; choose a number above 0, such as 1")
+            raise UserError(f"temperature={self.temperature} is not a temperature; choose a number above 0, such as 1")
         if self.top_k is not None and self.top_k < 1:
             raise UserError(f"top_k={self.top_k} leaves no token to draw; choose 1 or more, or none")
         if self.top_p is not None and not 0 < self.top_p <= 1:
-            raise UserError(f"top_p={self.top_p} is no share of the probability; choose a number above 0 and up to 1")
+            raise UserError(f"top_p={self.top_p} is not a probability; choose a number above 0 and up to 1")
         if self.seed < 0:
             raise UserError(f"seed={self.seed} is negative; choose 0 or more")
 
 
 def sample(
-    model: Decoder,
+    model: Model,
     source: Array,
     config: BeamSearchConfig | None = None,
     sampling: SamplingConfig | None = None,
     prefixes: Prefixes | None = None,
 ) -> list[list[Hypothesis]]:
-    """`config.n_best` independent draws for each sentence, best first; of `config`, limits and penalty count too.
+    """`config.n_best` independent draws for each sentence, best first, with the limits and penalty of `config`.
 
-    What is drawn for a sentence depends on the seed, its tokens and the number of the draw, not on other sentences;
-    a sentence that comes twice is given the same draws. Log-probabilities and scores are the model's own, before
-    temperature, top_k and top_p.
+    The draws of a sentence depend on the seed, its tokens and the number of the draw, not on other sentences; equal
+    sentences have equal draws. Log-probabilities and scores are the model's, before temperature, top_k and top_p.
 
     Shapes: source [B, S] token ids with EOS, padded with PAD
     """
@@ -74,7 +74,8 @@ def sample(
     forced = checked_prefixes(prefixes, limits)
     generators = [_generator(sampling.seed, draw, row[row != PAD].tolist()) for row in source for draw in range(n)]
 
-    def choose(logits: Array, position: int, rows: Array, state: Any) -> tuple[Array, Array]:
+    def choose(logits: Array, position: int, rows: Array) -> tuple[Array, Array]:
+        host_logits = backend_of([logits]).to_host(logits)
         never = list(never_produced(config.allow_unknown, position >= config.min_length))
         chosen = np.empty(len(rows), dtype=np.int64)
         for place, row in enumerate(rows.tolist()):
@@ -82,7 +83,7 @@ def sample(
             if position <= len(prefix):
                 chosen[place] = prefix[position - 1]
             else:
-                probabilities = distribution(logits[place], sampling, never)
+                probabilities = distribution(host_logits[place], sampling, never)
                 chosen[place] = _draw(probabilities, generators[row].random())
         return chosen, log_probabilities_of(logits, chosen, position, rows // n)
 
@@ -92,7 +93,7 @@ def sample(
 
 
 def distribution(logits: Array, sampling: SamplingConfig, never: list[int]) -> Array:
-    """What the next token is drawn from.  Shapes: logits [V] -> probabilities [V] float64"""
+    """The distribution that the next token is drawn from.  Shapes: logits [V] -> [V] float64"""
     scaled = logits.astype(np.float64)
     scaled[never] = -np.inf
     order = np.argsort(-scaled, kind="stable")  # the most probable first, equal ones by id
@@ -108,10 +109,10 @@ def distribution(logits: Array, sampling: SamplingConfig, never: list[int]) -> A
 
 
 def _draw(probabilities: Array, uniform: float) -> int:
-    """The token in whose share of [0, 1) a number falls.  Shapes: probabilities [V]"""
+    """The token whose interval of [0, 1) contains `uniform`.  Shapes: probabilities [V]"""
     shares = np.cumsum(probabilities)
     token = int(np.searchsorted(shares, uniform * shares[-1], side="right"))
-    return min(token, int(np.flatnonzero(probabilities)[-1]))  # rounding may lead past the last
+    return min(token, int(np.flatnonzero(probabilities)[-1]))  # rounding may go beyond the last
 
 
 def _generator(seed: int, draw: int, tokens: list[int]) -> np.random.Generator:

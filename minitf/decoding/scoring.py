@@ -1,4 +1,4 @@
-"""The probability of given translations, computed as a search computes it, and which source tokens they look at."""
+"""Log-probabilities of given translations, computed as search computes them, and the decoder's attention."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from minitf.config.special_tokens import EOS
 from minitf.decoding.candidates import log_probabilities_of
-from minitf.decoding.search import Decoder, walk
+from minitf.decoding.search import Model, walk
 
 Array = NDArray[Any]
 
@@ -23,17 +23,17 @@ class ForcedTarget:
     log_probabilities: tuple[float, ...]
     """log P of each token, given the source and the tokens before it."""
     attention: Array | None = None
-    """Weights [T, S] of the source tokens as each target token was produced; each row adds up to 1."""
+    """Weights [T, S] of the source tokens for each target token; each row adds up to 1."""
 
 
 def score_targets(
-    model: Decoder, source: Array, targets: Sequence[Sequence[int]], *, attention_layer: int | None = None
+    model: Model, source: Array, targets: Sequence[Sequence[int]], *, attention_layer: int | None = None
 ) -> list[ForcedTarget]:
     """The log-probability of every token of given targets.
 
-    They are decoded step by step as in a search, so that a translation is given the number that the search gave it.
+    Targets are decoded step by step as in search, so that a translation has the log-probability that search found.
 
-    attention_layer: also keep the attention to the source in this layer of the decoder, the mean of its heads
+    attention_layer: also keep the attention to the source in this layer of a Transformer's decoder, averaged over heads
 
     Shapes: source [B, S] token ids with EOS, padded with PAD; targets B lists of token ids, EOS among them if it counts
     """
@@ -43,31 +43,21 @@ def score_targets(
     if empty:
         raise ValueError(f"target {empty[0]} has no token; give it at least EOS={EOS}")
     attention: list[list[Array]] = [[] for _ in targets]
+    newest: list[Array] = []  # of the present step: R times [S]
 
-    def choose(logits: Array, position: int, sentences: Array, state: Any) -> tuple[Array, Array]:
+    def keep(weights: Array) -> None:
+        newest[:] = weights.mean(axis=1)[:, 0]  # [R, H, 1, S] -> [R, S]
+
+    def choose(logits: Array, position: int, sentences: Array) -> tuple[Array, Array]:
         given = np.array([targets[sentence][position - 1] for sentence in sentences])
-        if attention_layer is not None:
-            for sentence, weights in zip(sentences.tolist(), state.source_attention, strict=True):
-                attention[sentence].append(weights)
+        for sentence, weights in zip(sentences.tolist(), newest, strict=attention_layer is not None):
+            attention[sentence].append(weights)
         return given, log_probabilities_of(logits, given, position, sentences)
 
     lengths = np.array([len(target) for target in targets])
-    walks = walk(_Watched(model, attention_layer), source, lengths, choose)
+    recording = {} if attention_layer is None else {"record": {("cross", attention_layer): keep}}
+    walks = walk(model, source, lengths, choose, **recording)
     return [
         ForcedTarget(tuple(gained), np.array(weights) if weights else None)
         for (_, gained), weights in zip(walks, attention, strict=True)
     ]
-
-
-class _Watched:
-    """A model whose states keep the attention of one layer."""
-
-    def __init__(self, model: Decoder, layer: int | None):
-        self.model, self.layer = model, layer
-        self.decode_step = model.decode_step
-
-    def start_decoding(self, source: Array) -> Any:
-        state = self.model.start_decoding(source)
-        if self.layer is not None:
-            state.watched_layer = self.layer
-        return state

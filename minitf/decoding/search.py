@@ -1,10 +1,10 @@
-"""Greedy and beam search: the most probable target sentence that a model can be talked into.
+"""Greedy and beam search.
 
     score(y) = log P(y | x) / penalty(|y|),    penalty(length) = ((β + length) / (β + 1))^α,    β = 5
 
 Every step, each sentence extends its `beam` alive hypotheses by every token and keeps the 2 × beam best of these
-candidates. Candidates that end (EOS) are scored and move to the finished ones; the `beam` best of the others stay
-alive. Sentences never look at each other: each has its own length limit, stops by its own rule and leaves the batch.
+candidates. Candidates that end (EOS) are scored and join the finished hypotheses; the `beam` best of the others stay
+alive. Sentences are independent: each has its own length limit and stop rule, and leaves the batch when it is done.
 
 Source: section 6.1 (beam 4, α = 0.6, output limited to the input length + 50); the penalty is equation 14 of
 Wu et al. 2016, arXiv:1609.08144, without its coverage term.
@@ -14,20 +14,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from minitf.config.special_tokens import BOS, EOS, PAD
 from minitf.decoding.candidates import log_probabilities_of, most_probable, never_produced
+from minitf.decoding.decoder import decoder_of
+from minitf.decoding.state import IncrementalDecoder, IncrementalState
 from minitf.errors import UserError
+from minitf.model.transformer import Transformer
 from minitf.system.arithmetic import sum_left_to_right
 
 Array = NDArray[Any]
+Model = Transformer | IncrementalDecoder
 Prefixes = Sequence[Sequence[int]]
-Choice = Callable[[Array, int, Array, Any], tuple[Array, Array]]
-"""(logits [R, V], position, sentence of each row [R], state) -> next token of each row [R], its log-probability [R]"""
+Choice = Callable[[Array, int, Array], tuple[Array, Array]]
+"""(logits [R, V], position, sentence of each row [R]) -> next token of each row [R], its log-probability [R]"""
 
 PENALTIES = {
     "paper": (0.6, 5.0),
@@ -39,27 +43,12 @@ PENALTIES = {
     "sockeye": (1.0, 0.0),
     "none": (0.0, 5.0),
 }
-"""(α, β) of the length penalties that toolkits call theirs.
+"""(α, β) of the length penalties of toolkits.
 
 The paper, tensor2tensor, OpenNMT-py (`wu`) and JoeyNMT have β = 5 (Wu et al. 2016); fairseq's `lenpen`, Marian's
-`normalize` and Sockeye divide by length^α, which is β = 0 (Sockeye writes this very formula, with both letters). The
-exponent is 1 where a toolkit leaves it to its user. Only the score is taken over: their stop rules are not exact.
+`normalize` and Sockeye divide by length^α, which is β = 0 (Sockeye has this formula, with both letters). α is 1 where a
+toolkit has no default. Only the score is that of the toolkit: the toolkits' stop rules are not exact.
 """
-
-
-class DecodingState(Protocol):
-    """What a model remembers of the hypotheses so far, one row each."""
-
-    def reorder(self, rows: Array) -> object:
-        """Make row i what row rows[i] was: rows may be dropped, swapped and repeated."""
-
-
-class Decoder(Protocol):
-    """The part of a Transformer that search needs."""
-
-    def start_decoding(self, source: Array) -> Any: ...  # source [B, S] -> DecodingState of B rows
-
-    def decode_step(self, tokens: Array, state: Any) -> Array: ...  # tokens [R], newest token of each row -> [R, V]
 
 
 @dataclass(frozen=True)
@@ -69,29 +58,29 @@ class BeamSearchConfig:
     beam: int = 4
     """Hypotheses kept alive for each sentence. 1 is greedy search."""
     alpha: float = 0.6
-    """Exponent of the length penalty: 0 prefers short outputs, 1 nearly compares log-probabilities per token."""
+    """Exponent of the length penalty: 0 prefers short outputs, 1 nearly ranks by log-probability per token."""
     beta: float = 5.0
-    """Offset of the length in its penalty ((β + length) / (β + 1))^α; 5 is the paper's, 0 makes it length^α."""
+    """Offset in the length penalty ((β + length) / (β + 1))^α; 5 is the paper's, 0 makes it length^α."""
     max_extra_length: int = 50
     """A sentence of S source tokens (without EOS) may become S + max_extra_length target tokens (with EOS)."""
     max_length: int | None = None
-    """Never more target tokens (with EOS) than this, whatever the source; None: no such limit."""
+    """Most target tokens (with EOS), whatever the source; None: no such limit."""
     min_length: int = 1
-    """Never fewer target tokens (with EOS) than this, where the limits above allow so many."""
+    """Fewest target tokens (with EOS), where the limits above allow as many."""
     n_best: int = 1
     """Finished hypotheses returned for each sentence, the best first."""
     allow_unknown: bool = False
-    """Whether UNK may be produced. It stands for no text, so by default the next best token is taken."""
+    """Whether UNK may be produced. It stands for no text, so by default the next best token is chosen."""
     stop_early: bool = True
-    """End a sentence once no alive hypothesis can enter its n-best; False only proves that this changes nothing."""
+    """End a sentence once no alive hypothesis can enter its n-best; False, for tests, gives the same results later."""
 
     def __post_init__(self) -> None:
         if self.beam < 1:
-            raise UserError(f"beam={self.beam} keeps no hypothesis; choose 1 (greedy) or more")
+            raise UserError(f"beam={self.beam} is not a beam width; choose 1 (greedy) or more")
         if not 0 <= self.alpha < np.inf:
-            raise UserError(f"alpha={self.alpha} is no length penalty; choose a number from 0 (none), such as 0.6")
+            raise UserError(f"alpha={self.alpha} is not a length penalty; choose a number from 0 (none), such as 0.6")
         if not 0 <= self.beta < np.inf:
-            raise UserError(f"beta={self.beta} is no offset of a length; choose 5 (the paper's), 0 or another number")
+            raise UserError(f"beta={self.beta} is not an offset of a length; choose 5 (the paper's), 0 or another")
         if self.max_extra_length < 1:
             raise UserError(
                 f"max_extra_length={self.max_extra_length} leaves no room for the end token; choose 1 or more"
@@ -107,7 +96,7 @@ class BeamSearchConfig:
             raise UserError(f"n_best={self.n_best} is not in 1..{self.beam}; choose a beam at least as wide as n_best")
 
     def penalty(self, length: int) -> float:
-        """What a log-probability of so many tokens (EOS counts, BOS does not) is divided by."""
+        """The divisor of the log-probability of `length` tokens, EOS included, BOS not."""
         return length_penalty(length, self.alpha, self.beta)
 
     @property
@@ -128,20 +117,20 @@ class Hypothesis:
     log_probability: float
     """log P(tokens, EOS | source); without the EOS where the hypothesis is not finished. Natural logarithm."""
     score: float
-    """log_probability / penalty(length), what hypotheses are ranked by."""
+    """log_probability / penalty(length), by which hypotheses are ranked."""
     finished: bool
-    """False: cut at its length limit, which happens only where no hypothesis of the sentence has ended by then."""
+    """False: cut at the length limit, because no hypothesis of the sentence had ended by then."""
 
 
 @dataclass
 class Beams:
     """The hypotheses of the sentences still searched. B shrinks as sentences finish; N is 1 at first, then `beam`."""
 
-    sentence: Array  # [B] place in the caller's batch
+    sentence: Array  # [B] index in the caller's batch
     max_length: Array  # [B] target tokens allowed, EOS included
-    max_penalty: Array  # [B] float64, length penalty at max_length: no hypothesis of the sentence meets a larger one
+    max_penalty: Array  # [B] float64, length penalty at max_length, the largest for any hypothesis of the sentence
     tokens: Array  # [B, N, t] alive hypotheses, BOS first
-    log_probability: Array  # [B, N] float64, best first; -inf: no hypothesis here
+    log_probability: Array  # [B, N] float64, best first; -inf: there is no such hypothesis
     prefix: list[list[int]]  # B lists of tokens that the output must begin with
     finished: list[list[Hypothesis]] = field(default_factory=list)  # B lists, best first, at most n_best in each
 
@@ -166,13 +155,15 @@ def length_penalty(length: int, alpha: float, beta: float = 5.0) -> float:
 
 
 def beam_search(
-    model: Decoder, source: Array, config: BeamSearchConfig | None = None, prefixes: Prefixes | None = None
+    model: Model, source: Array, config: BeamSearchConfig | None = None, prefixes: Prefixes | None = None
 ) -> list[list[Hypothesis]]:
     """The n best target sentences found for each source sentence, best first.
 
-    A sentence that has no finished hypothesis at its length limit returns its unfinished ones, scored as they are.
-    Otherwise only finished ones are returned: n_best of them, or fewer where fewer ended.
+    Finished hypotheses are returned: n_best of them, or fewer where fewer ended. A sentence without any at its length
+    limit returns its unfinished ones, scored as they are.
 
+    model: a Transformer, whose weights are prepared for decoding in each call, or an `InferenceTransformer`, which
+        keeps them prepared for many calls
     prefixes: token ids, without BOS and EOS, that the outputs of each sentence must begin with; they count in the
         length and in the log-probability
 
@@ -185,11 +176,12 @@ def beam_search(
     results: list[list[Hypothesis]] = [[] for _ in source]
     if not len(source):
         return results
-    state: DecodingState = model.start_decoding(source)
+    decoder = decoder_of(model)
+    state: IncrementalState = decoder.start_decoding(source)
     position = 0
     while True:
         position += 1
-        logits = model.decode_step(beams.newest, state)  # [B × N, V]
+        logits = decoder.decode_step(beams.newest, state)  # [B × N, V]
         candidates = _best_candidates(logits, beams, config, position)
         _collect_finished(beams, candidates, config)
         rows = _extend(beams, candidates, config)  # [B, N] row that each alive hypothesis continues
@@ -203,14 +195,14 @@ def beam_search(
         _reorder(state, rows.reshape(-1), rows_before=len(logits))
 
 
-def greedy_search(model: Decoder, source: Array, config: BeamSearchConfig | None = None) -> list[Hypothesis]:
-    """The sentence that the most probable next token leads to, step by step: beam search with one beam, for reading.
+def greedy_search(model: Model, source: Array, config: BeamSearchConfig | None = None) -> list[Hypothesis]:
+    """The target sentence of the most probable token at each step; simpler than beam search with one beam, and equal.
 
     Shapes: source [B, S] token ids with EOS, padded with PAD
     """
     config = config or BeamSearchConfig(beam=1)
 
-    def choose(logits: Array, position: int, sentences: Array, state: Any) -> tuple[Array, Array]:
+    def choose(logits: Array, position: int, sentences: Array) -> tuple[Array, Array]:
         never = never_produced(config.allow_unknown, position >= config.min_length)
         token, gained = most_probable(logits, 1, position, sentences, never)  # [R, 1] each
         return token[:, 0], gained[:, 0]
@@ -219,10 +211,15 @@ def greedy_search(model: Decoder, source: Array, config: BeamSearchConfig | None
     return [hypothesis_of(tokens, sum_left_to_right(gained), config) for tokens, gained in walks]
 
 
-def walk(model: Decoder, source: Array, limits: Array, choose: Choice) -> list[tuple[list[int], list[float]]]:
-    """One output for each sentence, token by token, as `choose` decides: the tokens and their log-probabilities.
+def walk(
+    model: Model, source: Array, limits: Array, choose: Choice, **settings: Any
+) -> list[tuple[list[int], list[float]]]:
+    """Produce one output for each sentence, token by token; return its tokens and their log-probabilities.
 
     An output ends with EOS, or without at its sentence's limit.
+
+    choose: the token that follows, for each sentence that has not ended
+    settings: for the decoder's `start_decoding`
 
     Shapes: source [B, S] token ids with EOS, padded with PAD; limits [B]
     """
@@ -232,11 +229,12 @@ def walk(model: Decoder, source: Array, limits: Array, choose: Choice) -> list[t
         return []
     alive = np.arange(len(source))  # [R] the sentence of each row of the state
     newest = np.full(len(source), BOS)  # [R]
-    state = model.start_decoding(source)
+    decoder = decoder_of(model)
+    state: IncrementalState = decoder.start_decoding(source, **settings)
     position = 0
     while len(alive):
         position += 1
-        newest, gained = choose(model.decode_step(newest, state), position, alive, state)  # [R] each
+        newest, gained = choose(decoder.decode_step(newest, state), position, alive)  # [R] each
         if np.isneginf(gained).any():
             raise dead_end(alive[gained.argmin()], position)
         for sentence, token, gain in zip(alive.tolist(), newest.tolist(), gained.tolist(), strict=True):
@@ -250,7 +248,7 @@ def walk(model: Decoder, source: Array, limits: Array, choose: Choice) -> list[t
 
 
 def hypothesis_of(tokens: Sequence[int], log_probability: float, config: BeamSearchConfig) -> Hypothesis:
-    """A hypothesis from all tokens produced: its EOS, if it has one, counts in the length and is then taken off."""
+    """A hypothesis of all tokens produced: its EOS, if it has one, counts in the length and is then removed."""
     score = log_probability / config.penalty(len(tokens))
     finished = tokens[-1] == EOS
     return Hypothesis(tuple(tokens[:-1] if finished else tokens), log_probability, score, finished)
@@ -272,7 +270,7 @@ def _start(source: Array, config: BeamSearchConfig, prefixes: Prefixes | None) -
 
 
 def checked_prefixes(prefixes: Prefixes | None, max_length: Array) -> list[list[int]]:
-    """A prefix for each sentence, from the caller's or empty."""
+    """One prefix for each sentence: the caller's, or an empty one."""
     if prefixes is None:
         return [[] for _ in max_length]
     if len(prefixes) != len(max_length):
@@ -291,21 +289,21 @@ def checked_prefixes(prefixes: Prefixes | None, max_length: Array) -> list[list[
 
 
 def max_lengths(source: Array, config: BeamSearchConfig) -> Array:
-    """Target tokens that each sentence may have, EOS included: its source tokens without EOS + max_extra_length. [B]"""
+    """Limit on target tokens, EOS included: the source tokens without EOS + max_extra_length.  Shapes: -> [B]"""
     if source.ndim != 2:
         raise ValueError(f"source has shape {source.shape}, not [B, S]; pad the sentences to one length with PAD={PAD}")
     empty = np.flatnonzero((source == PAD).all(axis=1))
     if len(empty):
-        raise ValueError(f"source sentence {empty[0]} holds no token; every source sentence ends with EOS={EOS}")
+        raise ValueError(f"source sentence {empty[0]} has no token; every source sentence ends with EOS={EOS}")
     limits = np.sum((source != PAD) & (source != EOS), axis=1) + config.max_extra_length
     return limits if config.max_length is None else np.minimum(limits, config.max_length)
 
 
 def _best_candidates(logits: Array, beams: Beams, config: BeamSearchConfig, position: int) -> Candidates:
-    """The best continuations of each sentence; among equals, the lower beam, then the lower token id.
+    """The best continuations of each sentence; of equal ones, that of the lower beam, then the lower token id.
 
-    None of a sentence's C best continuations is outside the C best of its own beam, so every beam is cut to these
-    first, by its raw logits, and only N × C of the N × V log-probabilities are ever computed.
+    Each of a sentence's C best continuations is among the C best of its beam, so every beam is cut to these first, by
+    its logits, and only N × C of the N × V log-probabilities are computed.
     """
     B, N = beams.log_probability.shape
     sentences = np.repeat(beams.sentence, N)  # [B × N]
@@ -328,7 +326,7 @@ def _best_candidates(logits: Array, beams: Beams, config: BeamSearchConfig, posi
 
 
 def _force_prefixes(token: Array, gained: Array, logits: Array, beams: Beams, position: int) -> None:
-    """Where a prefix names the token at this position, make it the only candidate of every beam, in place."""
+    """Where a prefix has a token at this position, make it the only candidate of every beam, in place."""
     N = beams.log_probability.shape[1]
     for b, prefix in enumerate(beams.prefix):
         if position <= len(prefix):
@@ -340,7 +338,7 @@ def _force_prefixes(token: Array, gained: Array, logits: Array, beams: Beams, po
 
 
 def _collect_finished(beams: Beams, candidates: Candidates, config: BeamSearchConfig) -> None:
-    """Score the candidates that end, and keep the n_best finished hypotheses of each sentence."""
+    """Score the candidates that end; keep the n_best finished hypotheses of each sentence."""
     ends = (candidates.token == EOS) & np.isfinite(candidates.log_probability)  # [B, C]
     sentences, places = np.nonzero(ends)
     for b, c in zip(sentences.tolist(), places.tolist(), strict=True):
@@ -352,7 +350,7 @@ def _collect_finished(beams: Beams, candidates: Candidates, config: BeamSearchCo
 
 
 def _extend(beams: Beams, candidates: Candidates, config: BeamSearchConfig) -> Array:
-    """Go on with the `beam` best candidates that do not end; returns the rows of the state that they continue."""
+    """Make the `beam` best candidates that do not end the alive hypotheses; return the rows that they continue."""
     B, N = beams.log_probability.shape
     going_on = np.where(candidates.token == EOS, -np.inf, candidates.log_probability)  # [B, C]
     order = np.argsort(-going_on, axis=1, kind="stable")[:, : config.beam]  # [B, N']
@@ -365,10 +363,10 @@ def _extend(beams: Beams, candidates: Candidates, config: BeamSearchConfig) -> A
 
 
 def _is_done(beams: Beams, config: BeamSearchConfig, position: int) -> Array:
-    """Which sentences are at their length limit, or hold n_best hypotheses that no alive one can still beat. [B]
+    """Which sentences are at their length limit, or have n_best hypotheses that no alive one can beat.  Shapes: -> [B]
 
     A log-probability only falls and, for α ≥ 0, the penalty only grows up to the sentence's own length limit:
-    best alive log-probability / penalty(limit) bounds every score to come. An equal score comes too late to enter.
+    best alive log-probability / penalty(limit) bounds every later score. A later equal score does not enter the n-best.
     """
     at_limit = beams.max_length <= position
     if not config.stop_early:
@@ -379,7 +377,7 @@ def _is_done(beams: Beams, config: BeamSearchConfig, position: int) -> Array:
 
 
 def _cut(beams: Beams, b: Any, config: BeamSearchConfig, position: int) -> list[Hypothesis]:
-    """The n_best alive hypotheses of a sentence that ran into its length limit before any of them ended."""
+    """The n_best alive hypotheses of a sentence that reached its length limit before any of them ended."""
     alive = np.flatnonzero(np.isfinite(beams.log_probability[b]))[: config.n_best]
     if not len(alive):
         raise dead_end(beams.sentence[b], position)
@@ -394,7 +392,7 @@ def dead_end(sentence: Any, position: int) -> UserError:
 
 
 def _drop(beams: Beams, done: Array) -> Array:
-    """Take the sentences that are done out of the batch. Returns who stands where."""
+    """Remove the sentences that are done from the batch; return the index of each that remains."""
     kept = _places_filled(done)
     beams.finished = [beams.finished[b] for b in kept]
     beams.prefix = [beams.prefix[b] for b in kept]
@@ -405,9 +403,9 @@ def _drop(beams: Beams, done: Array) -> Array:
 
 
 def _places_filled(done: Array) -> Array:
-    """Those that go on, the last of them in the places of those that are done.
+    """Indices of the sentences that are not done, the last of them in the places of those that are.
 
-    In any other order, a state would have to copy the keys and values of all sentences that move up.
+    In any other order, a state would have to copy the keys and values of all sentences that move.
     """
     alive = np.flatnonzero(~done)
     kept = np.arange(len(alive))
@@ -415,7 +413,7 @@ def _places_filled(done: Array) -> Array:
     return kept
 
 
-def _reorder(state: DecodingState, rows: Array, *, rows_before: int) -> None:
-    """Reorder the state's rows, unless that would copy every row onto itself."""
+def _reorder(state: IncrementalState, rows: Array, *, rows_before: int) -> None:
+    """Reorder the state's rows, unless every row keeps its place."""
     if not np.array_equal(rows, np.arange(rows_before)):
         state.reorder(rows)

@@ -1,28 +1,26 @@
-"""Where the heads look: the weights of every attention in a model, for a sentence and its translation.
+"""Attention weights of all layers and heads for a sentence pair.
 
     weights = attention_weights(model, source, target_in)     # a batch of token ids
     translator.attention("the cat sat")                       # one sentence, with its pieces as text
 
-The target is given and not searched for (force decoding), so one pass of the model shows every position.
+The target is given and not searched for: forced decoding computes every position as search does.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from autograd import Tensor, no_grad
+from autograd.backend import backend_of
 from minitf.config.special_tokens import BOS, EOS
 from minitf.data.vocabulary import Vocabulary
+from minitf.decoding.candidates import log_probabilities_of
+from minitf.decoding.decoder import InferenceTransformer
 from minitf.errors import UserError
-
-if TYPE_CHECKING:
-    from minitf.model.attention import MultiHeadAttention
-    from minitf.model.transformer import Transformer
+from minitf.model.transformer import Transformer
 
 Array = np.ndarray
 
@@ -31,63 +29,46 @@ Array = np.ndarray
 class AttentionWeights:
     """softmax(q kᵀ / √d_k) of every layer and head; each row is a distribution over the keys.
 
-    Rows are queries, columns keys. Weights on padding are 0; the rows of padding mean nothing.
+    Rows are queries, columns keys. Weights on padding are 0; the rows of padding have no meaning.
     """
 
-    encoder: Array  # [B, L, H, S, S] source position looks at source position
-    decoder: Array  # [B, L, H, T, T] target position looks at itself and earlier ones
-    cross: Array  # [B, L, H, T, S] target position looks at source position
-    logits: Array  # [B, T, V] what the pass made of them
+    encoder: Array  # [B, L, H, S, S] source position attends to source position
+    decoder: Array  # [B, L, H, T, T] target position attends to itself and earlier ones
+    cross: Array  # [B, L, H, T, S] target position attends to source position
+    logits: Array  # [B, T, V] of the next token at each target position
 
 
-def attention_weights(model: Transformer, source: Any, target: Any) -> AttentionWeights:
-    """Run the model once, without dropout, and keep what every head attends to.
-
-    It costs one pass with a product more in each attention; a model that is not asked pays nothing.
+def attention_weights(model: Transformer | InferenceTransformer, source: Any, target: Any) -> AttentionWeights:
+    """Decode a given target, without dropout, and keep the weights of every attention.
 
     Shapes: source int [B, S] and target int [B, T] as for `model(source, target)`: EOS last, BOS first, padded with PAD
     Source: sections 3.2.1 and 3.2.2; the paper's Figures 3 to 5
     """
-    was_training = model.training
-    model.eval()
-    try:
-        with (
-            no_grad(),
-            recorded([layer.self_attention for layer in model.encoder.layers]) as encoder,
-            recorded([layer.self_attention for layer in model.decoder.layers]) as decoder,
-            recorded([layer.cross_attention for layer in model.decoder.layers]) as cross,
-        ):
-            logits = model(source, target)
-    finally:
-        model.train(was_training)
-    return AttentionWeights(_stacked(encoder), _stacked(decoder), _stacked(cross), logits.numpy())
-
-
-def _stacked(weights: list[Tensor]) -> Array:
-    """Shapes: L of [B, H, T, S] -> [B, L, H, T, S]"""
-    return np.stack([each.numpy() for each in weights], axis=1)
-
-
-@contextmanager
-def recorded(attentions: list[MultiHeadAttention]) -> Iterator[list[Tensor]]:
-    """The weights [B, H, T, S] of every call of `attentions` inside the block, in the order of the calls."""
-    weights: list[Tensor] = []
-    for attention in attentions:
-        attention.record = weights.append
-    try:
-        yield weights
-    finally:
-        for attention in attentions:
-            del attention.record  # the class has None
+    decoder = InferenceTransformer(model) if isinstance(model, Transformer) else model
+    layers = {"encoder": len(decoder.model.encoder.layers)}
+    layers["decoder"] = layers["cross"] = len(decoder.model.decoder.layers)
+    kept: dict[tuple[str, int], list[Array]] = {(kind, i): [] for kind, n in layers.items() for i in range(n)}
+    state = decoder.start_decoding(source, {place: weights.append for place, weights in kept.items()})
+    length, s = target.shape[1], source.shape[1]
+    logits = [decoder.decode_step(target[:, t], state) for t in range(length)]  # T × [B, V]
+    for layer in range(layers["decoder"]):
+        rows = kept["decoder", layer]  # T × [B, H, 1, t + 1]
+        kept["decoder", layer] = [np.pad(row, ((0, 0),) * 3 + ((0, length - row.shape[3]),)) for row in rows]
+    encoder, own, cross = (
+        np.stack([np.concatenate(kept[kind, layer], axis=2) for layer in range(n)], axis=1)  # [B, L, H, …, …]
+        for kind, n in layers.items()
+    )
+    host_logits = [backend_of([each]).to_host(each) for each in logits]
+    return AttentionWeights(encoder[..., :s, :s], own, cross[..., :s], np.stack(host_logits, axis=1))
 
 
 @dataclass(frozen=True)
 class SentenceAttention:
-    """Where every head looked while a model read one sentence and wrote another.
+    """The attention weights of every head for one sentence and its translation.
 
-    At target position t the model has `target_in[t]` as its input and writes `target_out[t]`: the input is the output
-    shifted right by one. So row t of `decoder` and `cross` belongs to the writing of `target_out[t]`, and column t of
-    `decoder` to `target_in[t]`.
+    At target position t the model's input is `target_in[t]` and its output `target_out[t]`: the input is the output
+    shifted right by one. So row t of `decoder` and `cross` belongs to the output `target_out[t]`, and column t of
+    `decoder` to the input `target_in[t]`.
     """
 
     source: tuple[str, ...]  # [S] pieces, the end token last
@@ -113,14 +94,18 @@ class SentenceAttention:
 def sentence_attention(
     model: Any, vocabulary: Vocabulary, source: Sequence[int], target: Sequence[int]
 ) -> SentenceAttention:
-    """One sentence of token ids, ending with EOS, and what was written for it, ending with EOS unless it was cut.
+    """The attention of a sentence, given as token ids ending with EOS, and its target, ending with EOS unless cut.
 
-    Raises: UserError for a model that is no Transformer
+    Raises: UserError for a model that is not a Transformer
     """
-    if not hasattr(model, "encoder"):
-        raise UserError(f"a model of type {type(model).__name__} has no attention to look at; give a Transformer")
+    if not isinstance(model, Transformer | InferenceTransformer):
+        raise UserError(f"a model of type {type(model).__name__} has no attention weights; give a Transformer")
     target_in = [BOS, *target[:-1]]
     weights = attention_weights(model, np.array([source]), np.array([target_in]))
+    log_probabilities = [
+        log_probabilities_of(logits[None], np.array([token]), position, np.zeros(1, int))
+        for position, (logits, token) in enumerate(zip(weights.logits[0], target, strict=True), start=1)
+    ]
     return SentenceAttention(
         source=tuple(vocabulary.pieces(source)),
         target_in=tuple(vocabulary.pieces(target_in)),
@@ -128,16 +113,8 @@ def sentence_attention(
         encoder=weights.encoder[0],
         decoder=weights.decoder[0],
         cross=weights.cross[0],
-        log_probabilities=log_probabilities(weights.logits[0], np.array(target)),
+        log_probabilities=np.concatenate(log_probabilities),
         source_text=vocabulary.decode([source])[0],
         target_text=vocabulary.decode([target])[0],
         finished=target[-1] == EOS,
     )
-
-
-def log_probabilities(logits: Array, tokens: Array) -> Array:
-    """log softmax(logits) at `tokens`, in float64.  Shapes: logits [..., V], tokens int [...] -> [...]"""
-    scores = logits.astype(np.float64)
-    scores -= scores.max(axis=-1, keepdims=True)
-    chosen = np.take_along_axis(scores, np.asarray(tokens)[..., None], axis=-1)[..., 0]
-    return chosen - np.log(np.exp(scores).sum(axis=-1))

@@ -24,7 +24,8 @@ from minitf.decoding.batched import BatchedModel
 from minitf.decoding.decoder import InferenceTransformer
 from minitf.decoding.sampling import SamplingConfig, sample
 from minitf.decoding.scoring import ForcedTarget, score_targets
-from minitf.decoding.search import BeamSearchConfig, Decoder, Hypothesis, beam_search, hypothesis_of
+from minitf.decoding.search import BeamSearchConfig, Hypothesis, Model, beam_search, hypothesis_of
+from minitf.decoding.state import IncrementalDecoder
 from minitf.errors import UserError
 from minitf.model.transformer import Transformer
 from minitf.system.arithmetic import sum_left_to_right
@@ -87,7 +88,7 @@ class Translator:
 
     def __init__(
         self,
-        model: Decoder,
+        model: Model,
         vocabulary: Vocabulary,
         *,
         search: BeamSearchConfig | None = None,
@@ -95,7 +96,7 @@ class Translator:
         same_bits: bool = False,
         warn: Callable[[str], object] | None = None,
     ):
-        """From a model in evaluation mode; a Transformer whose weights do not change any more.
+        """From a Transformer, which is used without dropout, or another model that decodes step by step.
 
         search: what the methods use where they are not told otherwise; default: the paper's
         max_source_length: subwords of a line, without EOS, beyond which it is translated in pieces
@@ -110,11 +111,11 @@ class Translator:
         self.search = search or BeamSearchConfig()
         self.max_source_length = max_source_length
         self.warn = warn or _python_warning
-        on_cpu = isinstance(model, Transformer) and InferenceTransformer.takes(model)
-        if same_bits and not on_cpu:
-            raise UserError("same_bits is for the CPU; leave it out, or translate with --device cpu")
-        fast = InferenceTransformer(model, same_bits=same_bits) if on_cpu else model  # type: ignore[arg-type]
-        self._batched = BatchedModel(fast)
+        if isinstance(model, Transformer):
+            model = InferenceTransformer(model, same_bits=same_bits)
+        elif same_bits:
+            raise UserError(f"same_bits needs a Transformer, not a model of type {type(model).__name__}; leave it out")
+        self._batched = BatchedModel(model)
 
     @classmethod
     def load(
@@ -139,7 +140,7 @@ class Translator:
         dtype: compute in these numbers; default: the run's
         device: where to compute: "cpu", "cuda", "cuda:1", …
         precision: "float32", "float64", or on a GPU "tf32" or "bf16"; default: the run's where the device has it
-        same_bits: see `Translator`; on the CPU alone
+        same_bits: see `Translator`
         Raises: UserError where there is no run, no checkpoint, or its parts do not belong together
         Source: section 6.1 (averaging)
         """
@@ -283,9 +284,9 @@ class Translator:
         Source: Garg et al. 2019, arXiv:1909.02074
         """
         plan = self._plan(settings)
-        if not isinstance(self._batched.model, InferenceTransformer):
-            raise UserError("alignments come from a Transformer on the CPU; translate with --device cpu")
-        layer = max(0, len(self._batched.model.decoder_layers) - 2)
+        if not isinstance(self.model, Transformer):
+            raise UserError(f"alignments need a Transformer, not a model of type {type(self.model).__name__}")
+        layer = max(0, len(self.model.decoder.layers) - 2)
         parts = [part for translation in translations for part in translation.parts]
         forced = iter(self._force(parts, plan, attention_layer=layer))
         return [
@@ -370,7 +371,7 @@ class Translator:
     def _search(
         self, pieces: list[list[int]], prefixes: list[Sequence[int]], plan: _Plan, done: Callable[[Sequence[int]], Any]
     ) -> list[list[Hypothesis]]:
-        def job(model: Decoder, source: Any, places: Sequence[int]) -> list[list[Hypothesis]]:
+        def job(model: IncrementalDecoder, source: Any, places: Sequence[int]) -> list[list[Hypothesis]]:
             begun = [prefixes[i] for i in places]
             if plan.sampling is not None:
                 return sample(model, source, plan.search, plan.sampling, begun)
@@ -384,7 +385,7 @@ class Translator:
     ) -> list[ForcedTarget]:
         """Given targets (without EOS) of given sources."""
 
-        def job(model: Decoder, source: Any, places: Sequence[int]) -> list[ForcedTarget]:
+        def job(model: IncrementalDecoder, source: Any, places: Sequence[int]) -> list[ForcedTarget]:
             targets = [(*pairs[i][1], EOS) for i in places]
             return score_targets(model, source, targets, attention_layer=attention_layer)
 
@@ -414,7 +415,7 @@ class Translator:
             ((best, *_),) = self._search([ids], [()], plan, lambda batch: None)
             target = (*best.tokens, EOS) if best.finished else best.tokens
         with self._batched.lock:
-            return sentence_attention(self.model, self.vocabulary, [*ids, EOS], target)
+            return sentence_attention(self._batched.decoder, self.vocabulary, [*ids, EOS], target)
 
     @staticmethod
     def _scored(text: str, source: Ids, target: Ids, forced: ForcedTarget | None, search: Any) -> Translation:

@@ -6,6 +6,7 @@ import numpy as np
 
 from minitf.config import TransformerConfig
 from minitf.config.special_tokens import EOS, PAD
+from minitf.decoding.decoder import decoder_of
 from minitf.model.transformer import Transformer
 
 SMALL = TransformerConfig(vocab_size=17, layers=2, d_model=8, heads=2, d_ff=12, max_positions=64)
@@ -34,7 +35,8 @@ class Lively:
     """The logits of a model through a fast wave: random weights alone would repeat one token or end at once."""
 
     def __init__(self, model):
-        self.model, self.start_decoding = model, model.start_decoding
+        self.model = decoder_of(model)
+        self.start_decoding = self.model.start_decoding
         self.steps = 0
 
     def decode_step(self, tokens, state):

@@ -13,11 +13,15 @@ from autograd import Tensor, random
 from autograd.testing import all_cases, check_case
 from minitf.config import PRESETS, OptimizerConfig, RunConfig, TransformerConfig, TranslateConfig
 from minitf.config.special_tokens import BOS, EOS, PAD
+from minitf.decoding.decoder import InferenceTransformer, padded_width
+from minitf.decoding.sampling import SamplingConfig, sample
+from minitf.decoding.scoring import score_targets
 from minitf.decoding.search import BeamSearchConfig, beam_search, greedy_search
 from minitf.errors import UserError
 from minitf.model.transformer import Transformer
 from minitf.system.device import set_up_device
 from minitf.training.optim import Adam, global_norm
+from minitf.translation.attention_weights import attention_weights
 from tests.emulation.cupy_stand_in import installed
 from tests.emulation.device import KINDS, cuda_backend
 from tests.emulation.emulator import Emulator
@@ -130,21 +134,118 @@ def test_the_bfloat16_copy_of_a_weight_is_never_out_of_date(gpu: Any) -> None:
     np.testing.assert_array_equal(weight.reduced_to(bf16).get(), weight.numpy().astype(bf16))
 
 
+# ---- Decoding ----------------------------------------------------------------------------------------------------
+
+DECODED = [
+    {}, {"norm": "pre"}, {"norm": "pre", "positions": "learned"}, {"share_embeddings": False, "activation": "gelu"},
+    {"d_k": 5, "d_v": 3, "attention_bias": False},
+]  # fmt: skip
+every_model = pytest.mark.parametrize("changes", DECODED, ids=str)
+
+
+def speaking(dtype: Any = np.float64, compute_dtype: str | None = None, **changes: Any) -> Transformer:
+    """A model whose next token depends on everything before it."""
+    model = Transformer(replace(SMALL, layers=2, **changes), seed=3, dtype=dtype, compute_dtype=compute_dtype)
+    rng = np.random.default_rng(3)
+    for p in model.parameters():
+        p.data += (0.3 * rng.standard_normal(p.shape)).astype(dtype)
+    return model
+
+
+def assert_same_hypotheses(ours: Any, theirs: Any, rel: float) -> None:
+    """Each sentence has one hypothesis, or a list of them."""
+    for one, other in zip(ours, theirs, strict=True):
+        if isinstance(one, list):
+            assert_same_hypotheses(one, other, rel)
+            continue
+        assert one.tokens == other.tokens
+        assert one.score == pytest.approx(other.score, rel=rel)
+
+
+@every_model
 @pytest.mark.parametrize("beam", [1, 4])
-def test_search_finds_what_it_finds_on_the_cpu(gpu: Any, beam: int) -> None:
-    model = Transformer(replace(SMALL, layers=2), seed=3, dtype=np.float64)
-    model.eval()
-    source = sentences(np.random.default_rng(1), 6)
+def test_search_finds_what_it_finds_on_the_cpu(gpu: Any, beam: int, changes: dict[str, Any]) -> None:
+    model, source = speaking(**changes), sentences(np.random.default_rng(1), 6)
     config = BeamSearchConfig(beam=beam, max_extra_length=6, n_best=min(2, beam))
-    expected = beam_search(model, source, config), greedy_search(model, source, config)
+    drawn = replace(config, n_best=1), SamplingConfig(seed=1, top_k=5)
+    searches = (
+        lambda: beam_search(model, source, config),
+        lambda: greedy_search(model, source, config),
+        lambda: beam_search(model, source, config, [[7, 9], [], [4]]),
+        lambda: sample(model, source, *drawn),
+    )
+    expected = [search() for search in searches]
     model.to("cuda")
-    for ours, theirs in zip(
-        (beam_search(model, source, config), greedy_search(model, source, config)), expected, strict=True
-    ):
-        for a, b in zip(np.ravel(ours), np.ravel(theirs), strict=True):
-            assert a.tokens == b.tokens
-            assert a.score == pytest.approx(b.score, rel=1e-10)
-    assert "top_tokens<double>" in gpu.launched
+    for search, theirs in zip(searches, expected, strict=True):
+        assert_same_hypotheses(search(), theirs, 1e-9)
+    used = {*gpu.launched}
+    assert {"top_tokens<double>", "attention<double, 64>", "embedding<double>"} <= used
+
+
+@every_model
+def test_attention_and_scores_are_those_of_the_cpu(gpu: Any, changes: dict[str, Any]) -> None:
+    """Weights of all heads as an attention page shows them, and of one layer as an alignment takes them."""
+    model, rng = speaking(**changes), np.random.default_rng(1)
+    source, target = sentences(rng, 6), np.array([[BOS, 7, 8, 9], [BOS, 9, PAD, PAD], [BOS, 5, 6, PAD]])
+    targets = [[7, 8, EOS], [9, EOS], [EOS]]
+
+    def both() -> tuple[Any, Any]:
+        return attention_weights(model, source, target), score_targets(model, source, targets, attention_layer=1)
+
+    expected, expected_scores = both()
+    model.to("cuda")
+    found, scores = both()
+    for name in ("encoder", "decoder", "cross", "logits"):
+        np.testing.assert_allclose(getattr(found, name), getattr(expected, name), rtol=1e-9, atol=1e-10, err_msg=name)
+    for ours, theirs in zip(scores, expected_scores, strict=True):
+        np.testing.assert_allclose(ours.log_probabilities, theirs.log_probabilities, rtol=1e-9)
+        np.testing.assert_allclose(ours.attention, theirs.attention, rtol=1e-9, atol=1e-12)
+
+
+def test_decoding_in_float32_and_bfloat16_follows_float64(gpu: Any) -> None:
+    """bfloat16 has 8 bits: a weight of attention is right to some percent of 1, a log-probability to some tenths."""
+    pytest.importorskip("ml_dtypes")
+    source, target = sentences(np.random.default_rng(1), 6), np.array([[BOS, 7, 8, 9]] * 3)
+    exact = attention_weights(speaking(norm="pre"), source, target)
+    for compute_dtype, dtype, tolerance in ((None, "float32", 1e-4), ("bfloat16", "bfloat16", 0.1)):
+        model = speaking(np.float32, compute_dtype, norm="pre")
+        model.to("cuda")
+        found = attention_weights(model, source, target)
+        assert found.logits.dtype == dtype
+        for name in ("encoder", "decoder", "cross"):
+            weights = getattr(found, name)
+            assert weights.dtype == np.float32
+            np.testing.assert_allclose(weights, getattr(exact, name), rtol=0, atol=tolerance, err_msg=name)
+            np.testing.assert_allclose(weights.sum(-1), 1, atol=1e-5)
+        error = found.logits.astype(np.float64) - exact.logits
+        assert np.abs(error).max() < tolerance * np.abs(exact.logits).max()
+        (best, *_) = beam_search(model, source, BeamSearchConfig(max_extra_length=4))
+        assert np.isfinite(best[0].score)
+    assert "attention<bf16, 64>" in gpu.launched
+    assert "top_tokens<bf16>" in gpu.launched
+
+
+@pytest.mark.parametrize(("dtype", "compute_dtype"), [(np.float64, None), (np.float32, None), (np.float32, "bfloat16")])
+def test_same_bits_in_any_company(gpu: Any, dtype: Any, compute_dtype: str | None) -> None:
+    pytest.importorskip("ml_dtypes")
+    model = speaking(dtype, compute_dtype)
+    model.to("cuda")
+    decoder, config = InferenceTransformer(model, same_bits=True), BeamSearchConfig(n_best=3, max_extra_length=4)
+    source = np.pad(sentences(np.random.default_rng(1), 6), ((0, 0), (0, padded_width(6) - 6)), constant_values=PAD)
+    together = beam_search(decoder, source, config)
+    assert beam_search(decoder, source[::-1], config) == together[::-1]
+    for row, expected in zip(source, together, strict=True):
+        assert beam_search(decoder, row[None], config) == [expected]
+        assert beam_search(decoder, row[None, row != PAD], config) == [expected]
+
+
+def test_a_decoder_follows_its_model_to_the_device(gpu: Any) -> None:
+    model, source = speaking(), sentences(np.random.default_rng(1), 6)
+    decoder, config = InferenceTransformer(model), BeamSearchConfig(max_extra_length=4)
+    expected = beam_search(decoder, source, config)
+    model.to("cuda")
+    assert_same_hypotheses(beam_search(decoder, source, config), expected, 1e-9)
+    assert "attention<double, 64>" in gpu.launched
 
 
 # ---- Gradients ---------------------------------------------------------------------------------------------------

@@ -4,10 +4,12 @@ import numpy as np
 import pytest
 
 from autograd import Tensor
+from minitf.config import OptimizerConfig
 from minitf.config.special_tokens import BOS, EOS, PAD
 from minitf.decoding.decoder import InferenceTransformer
 from minitf.decoding.search import BeamSearchConfig, beam_search, greedy_search
 from minitf.errors import UserError
+from minitf.training.optim import Adam
 from tests.helpers.small_model import SMALL, Lively, model_with, sources
 
 VARIANTS = {
@@ -20,6 +22,10 @@ VARIANTS = {
     "unshared": {"share_embeddings": False},
 }
 every_variant = pytest.mark.parametrize("changes", VARIANTS.values(), ids=VARIANTS.keys())
+
+
+def decoder_with(**changes):
+    return InferenceTransformer(model_with(**changes))
 
 
 class Uncached:
@@ -44,10 +50,10 @@ class UncachedState:
         self.source, self.tokens = self.source[rows], self.tokens[rows]
 
 
-def compare_steps(model, source, reorders, prepare=lambda model: model):
-    """Decode random tokens with both, reordering before each step as `reorders` says (None: not at all)."""
+def compare_steps(model, source, reorders):
+    """Decode random tokens with caches and without, reordering before each step as `reorders` says (None: not)."""
     rng = np.random.default_rng(0)
-    plain, model = Uncached(model), prepare(model)
+    plain, model = Uncached(model), InferenceTransformer(model)
     state, expected_state = model.start_decoding(source), plain.start_decoding(source)
     for rows in reorders:
         if rows is not None:
@@ -89,9 +95,8 @@ def test_beams_move_multiply_and_go(changes):
     compare_steps(model_with(changes), sources(5, 2, 8), reorders)
 
 
-@pytest.mark.parametrize("prepare", [lambda model: model, InferenceTransformer], ids=["tensors", "plain arrays"])
 @pytest.mark.parametrize("seed", range(6))
-def test_random_beams(seed, prepare):
+def test_random_beams(seed):
     """Whatever a search may do: some sentences go, the others have any of their rows, as many each."""
     rng = np.random.default_rng(seed)
     model = model_with([*VARIANTS.values()][seed])
@@ -105,7 +110,7 @@ def test_random_beams(seed, prepare):
         rows = np.concatenate([rng.choice(np.flatnonzero(sentence == each), beams) for each in alive])
         reorders.append(rows)
         sentence = sentence[rows]
-    compare_steps(model, sources(3, 7, 2, 5, 4), reorders, prepare)
+    compare_steps(model, sources(3, 7, 2, 5, 4), reorders)
 
 
 def test_several_beams_from_the_start():
@@ -120,14 +125,14 @@ def test_a_source_of_nothing_but_padding_decodes_to_numbers():
 
 
 def test_single_precision_stays():
-    model = model_with(dtype=np.float32)
+    model = decoder_with(dtype=np.float32)
     state = model.start_decoding(sources(4, 6))
     for _ in range(3):
         assert model.decode_step(np.array([BOS, 5]), state).dtype == np.float32
 
 
 def test_states_know_nothing_of_each_other():
-    model = model_with()
+    model = decoder_with()
     source = sources(4, 6)
     one, other = model.start_decoding(source), model.start_decoding(source[::-1])
     first = model.decode_step(np.array([BOS, BOS]), one)
@@ -138,30 +143,35 @@ def test_states_know_nothing_of_each_other():
     np.testing.assert_array_equal(model.decode_step(np.array([5, 6]), one), model.decode_step(np.array([5, 6]), alone))
 
 
-def test_decoding_keeps_no_graph():
-    model = model_with()
+@pytest.mark.parametrize("activation", ["relu", "gelu"])
+def test_decoding_keeps_no_graph_and_leaves_recording_on(activation):
+    model = decoder_with(activation=activation)
     state = model.start_decoding(sources(4, 6))
-    model.decode_step(np.array([BOS, BOS]), state)
-    for cache in state.layers:
-        assert cache.memory_keys.op is cache.memory_values.op is None
-    assert (model.source_embedding.weight * 1).requires_grad  # and leaves recording on
+    logits = model.decode_step(np.array([BOS, BOS]), state)
+    assert all(isinstance(each, np.ndarray) for each in (logits, *state.memory_keys, *state.memory_values, *state.keys))
+    assert (model.model.source_embedding.weight * 1).requires_grad
 
 
 def test_the_source_is_kept_once_for_all_beams():
     """Its keys and values are the larger part of the memory of a search."""
-    model = model_with()
-    state = model.start_decoding(sources(4, 6))
-    before = [cache.memory_keys for cache in state.layers]
+    state = decoder_with().start_decoding(sources(4, 6))
+    before = list(state.memory_keys)
     state.reorder(np.array([0, 0, 0, 1, 1, 1]))
-    assert [cache.memory_keys for cache in state.layers] == before
+    assert all(one is other for one, other in zip(state.memory_keys, before, strict=True))
     assert before[0].shape == (2, 2, 6, 4)
     state.reorder(np.array([3, 4]))
-    assert state.layers[0].memory_keys.shape == (1, 2, 6, 4)
-    assert state.memory_mask.shape == (1, 1, 1, 6)
+    keys, values, mask = state.memory(0)
+    assert keys.shape == values.shape == (1, 2, 6, 4)
+    assert mask.shape == (1, 1, 1, 6)
+
+
+def test_a_source_without_padding_has_no_mask():
+    state = decoder_with().start_decoding(sources(5, 5))
+    assert state.memory(0)[2] is None
 
 
 def test_decoding_beyond_the_learned_positions_is_refused():
-    model = model_with(positions="learned", max_positions=5)
+    model = decoder_with(positions="learned", max_positions=5)
     state = model.start_decoding(sources(4))
     for _ in range(5):
         model.decode_step(np.array([5]), state)
@@ -173,31 +183,33 @@ def test_decoding_beyond_the_learned_positions_is_refused():
     "rows", [[0, 1, 2, 2, 4], [0, 2, 1, 3, 4, 5], [0, 0, 2, 2, 0, 0], [0, 1, 2, 3, 4], [0, 1, 2], [0, 1, 4, 2, 3, 5]]
 )
 def test_rows_of_a_sentence_must_stay_together_and_be_as_many_as_others(rows):
-    model = model_with()
+    model = decoder_with()
     state = model.start_decoding(sources(3, 4, 5))
     state.reorder(np.array([0, 0, 1, 1, 2, 2]))
     model.decode_step(np.full(6, BOS), state)
-    before = state.sentence.copy()
+    ancestors, keys = state.ancestors.copy(), state.keys[0].copy()
     message = rf"rows \[{rows[0]}, .*\] do not give each sentence one group of equal size"
     with pytest.raises(ValueError, match=message):
         state.reorder(np.array(rows))
-    np.testing.assert_array_equal(state.sentence, before)
-    assert state.layers[0].past.keys.shape[0] == 6
+    assert (state.sentences, state.beams) == (3, 2)
+    np.testing.assert_array_equal(state.ancestors, ancestors)
+    np.testing.assert_array_equal(state.keys[0], keys)
 
 
 @pytest.mark.parametrize("rows", [[0, 3], [-1, 0], [0, 1, 2, -3]])
 def test_rows_that_are_not_there_are_refused(rows):
-    state = model_with().start_decoding(sources(3, 4, 5))
+    state = decoder_with().start_decoding(sources(3, 4, 5))
     with pytest.raises(IndexError, match=rf"rows must lie in 0 … 2, found {min(rows)} … {max(rows)}"):
         state.reorder(np.array(rows))
 
 
 def test_all_sentences_may_go():
-    model = model_with()
+    model = decoder_with()
     state = model.start_decoding(sources(3, 4))
     model.decode_step(np.array([BOS, BOS]), state)
     state.reorder(np.array([], int))
-    assert len(state.sentence) == len(state.memory_mask) == len(state.layers[0].past.keys) == 0
+    assert state.rows == state.sentences == len(state.ancestors) == 0
+    assert [len(array) for array in state.memory(0)] == [0, 0, 0]
 
 
 # ---- Search with the real model ----
@@ -274,51 +286,47 @@ def test_tensors_of_the_model_are_as_before():
         np.testing.assert_array_equal(p.data, before[name])
 
 
-# ---- In plain arrays: minitf/decoding/decoder.py ----
-
-
-def fast_with(**changes):
-    return InferenceTransformer(model_with(**changes))
-
-
-@every_variant
-@pytest.mark.parametrize("beam", [1, 5])
-def test_beam_search_in_plain_arrays_finds_what_it_finds_without_caches(changes, beam):
-    model = model_with(changes, seed=2, spread=0.6)
-    config = BeamSearchConfig(beam=beam, n_best=1, alpha=1.5, max_extra_length=18)
-    models = Lively(InferenceTransformer(model)), Lively(Uncached(model))
-    fast, uncached = (beam_search(each, sources(5, 2, 8, 3), config) for each in models)
-    for (one,), (other,) in zip(fast, uncached, strict=True):
-        assert outcome(one) == outcome(other)
-        assert one.score == pytest.approx(other.score, rel=1e-9)
-
-
-def test_decoding_leaves_recording_on():
-    model = fast_with(activation="gelu")
-    state = model.start_decoding(sources(4, 6))
-    model.decode_step(np.array([BOS, BOS]), state)
-    assert (model.model.source_embedding.weight * 1).requires_grad
+# ---- Weights, activations, caches ----
 
 
 @pytest.mark.parametrize("activation", ["relu", "gelu", "silu"])
 def test_every_activation(activation):
-    compare_steps(
-        model_with(activation=activation), sources(5, 2, 8), [None, [0, 0, 1, 1, 2, 2], None], InferenceTransformer
-    )
+    compare_steps(model_with(activation=activation), sources(5, 2, 8), [None, [0, 0, 1, 1, 2, 2], None])
 
 
-def test_plain_arrays_keep_the_source_once_for_all_beams():
-    """Its keys and values are the larger part of the memory of a search."""
-    model = fast_with()
-    state = model.start_decoding(sources(4, 6))
-    before = list(state.memory_keys)
-    state.reorder(np.array([0, 0, 0, 1, 1, 1]))
-    assert all(one is other for one, other in zip(state.memory_keys, before, strict=True))
-    assert before[0].shape == (2, 2, 6, 4)
+def test_attention_without_biases():
+    compare_steps(model_with(attention_bias=False), sources(5, 2, 8), [None, [0, 0, 1, 1, 2, 2], None])
+
+
+def first_logits(model, source):
+    return model.decode_step(np.full(len(source), BOS), model.start_decoding(source))
+
+
+@pytest.mark.parametrize("changed", ["loaded", "stepped", "assigned"])
+def test_weights_that_change_are_taken_over(changed):
+    """Also into the copies that the decoder makes: joined and transposed matrices."""
+    model = model_with()
+    decoder, source = (
+        InferenceTransformer(model),
+        sources(3, 4).repeat(9, axis=0),
+    )  # 18 rows: enough for transposed ones
+    before = first_logits(decoder, source)
+    if changed == "loaded":
+        model.load_parameters({name: p.data + 0.1 for name, p in model.named_parameters().items()})
+    elif changed == "stepped":
+        for p in model.parameters():
+            p.grad = Tensor(np.ones(p.shape))
+        Adam(model.named_parameters(), OptimizerConfig()).step(0.1)
+    else:
+        for p in model.parameters():
+            p.data = p.data + 0.1
+    after = first_logits(decoder, source)
+    np.testing.assert_array_equal(after, first_logits(InferenceTransformer(model), source))
+    assert (after != before).any()
 
 
 def test_keys_and_values_of_the_past_never_move_with_the_beams():
-    model = fast_with()
+    model = decoder_with()
     state = model.start_decoding(sources(4, 6))
     state.reorder(np.array([0, 0, 1, 1]))
     for _ in range(3):
@@ -333,7 +341,7 @@ def test_keys_and_values_of_the_past_never_move_with_the_beams():
 
 def test_a_sentence_from_the_end_fills_the_place_of_one_that_is_done():
     """Nothing else is copied; any other order gives the same, by copying all."""
-    model = fast_with()
+    model = decoder_with()
     state, other = model.start_decoding(sources(4, 6, 5, 3)), model.start_decoding(sources(4, 6, 5, 3))
     for each in (state, other):
         model.decode_step(np.full(4, BOS), each)
@@ -349,6 +357,6 @@ def test_a_sentence_from_the_end_fills_the_place_of_one_that_is_done():
 
 
 def test_a_token_for_each_row():
-    state = fast_with().start_decoding(sources(3, 4))
+    state = decoder_with().start_decoding(sources(3, 4))
     with pytest.raises(ValueError, match="3 tokens for a state of 2 rows"):
-        fast_with().decode_step(np.array([BOS, BOS, BOS]), state)
+        decoder_with().decode_step(np.array([BOS, BOS, BOS]), state)

@@ -310,7 +310,7 @@ def test_the_models_arrays_are_not_written_to():
 @pytest.mark.parametrize("search", [beam_search, greedy_search])
 def test_an_empty_batch_has_no_results_and_an_empty_sentence_is_no_source(search):
     assert search(RandomModel(0), np.zeros((0, 4), dtype=np.int64)) == []
-    with pytest.raises(ValueError, match="source sentence 1 holds no token"):
+    with pytest.raises(ValueError, match="source sentence 1 has no token"):
         search(RandomModel(0), np.array([[4, EOS], [PAD, PAD]]))
     with pytest.raises(ValueError, match=r"shape \(2,\), not \[B, S\]"):
         search(RandomModel(0), np.array([4, EOS]))

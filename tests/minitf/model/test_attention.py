@@ -1,13 +1,14 @@
-"""Multi-head attention against a loop over heads, padding masks, and the caches of step-by-step decoding."""
+"""Multi-head attention against a loop over heads, and padding masks."""
 
 import math
 
 import numpy as np
 import pytest
 
+import autograd as ag
 from autograd import Tensor, random
 from minitf.config.special_tokens import EOS, PAD
-from minitf.model.attention import MultiHeadAttention, SelfAttentionCache, join_heads, padding_mask
+from minitf.model.attention import MultiHeadAttention, join_heads, padding_mask
 from minitf.model.layers import Initializer
 
 
@@ -56,10 +57,11 @@ def test_multi_head_attention(heads, d_k, d_v):
 def test_query_key_and_value_in_this_order():
     attention = module()
     q, k, v = (Tensor(normal((1, 4, 6), seed)) for seed in range(3))
-    heads = [layer(x) for layer, x in ((attention.query, q), (attention.key, k), (attention.value, v))]
-    expected = attention.attend(*(attention.split_heads(x) for x in heads))
-    np.testing.assert_array_equal(attention(q, k, v).data, expected.data)
-    assert (attention(q, v, k).data != expected.data).all()
+    projected = [layer(x) for layer, x in ((attention.query, q), (attention.key, k), (attention.value, v))]
+    heads = ag.scaled_dot_product_attention(*(attention.split_heads(x) for x in projected))
+    expected = attention.output(join_heads(heads)).data
+    np.testing.assert_array_equal(attention(q, k, v).data, expected)
+    assert (attention(q, v, k).data != expected).all()
 
 
 def test_parameters():
@@ -96,58 +98,3 @@ def test_padding_mask():
     assert mask.dtype == bool
     assert mask.shape == (2, 1, 1, 3)
     assert mask[:, 0, 0].tolist() == [[True, True, False], [True, True, True]]
-
-
-# ---- The cache ----
-
-
-def step_of(position, rows=3):
-    k = normal((rows, 2, 1, 4), position)
-    return k, normal((rows, 2, 1, 5), 100 + position)
-
-
-def test_a_cache_gives_back_all_that_it_was_given():
-    """Also when its buffers have grown, twice."""
-    cache = SelfAttentionCache()
-    given_k, given_v = [], []
-    for position in range(40):
-        k, v = step_of(position)
-        given_k.append(k)
-        given_v.append(v)
-        keys, values = cache.append(Tensor(k), Tensor(v))
-        np.testing.assert_array_equal(keys.data, np.concatenate(given_k, axis=2))
-        np.testing.assert_array_equal(values.data, np.concatenate(given_v, axis=2))
-        assert keys.dtype == k.dtype
-    assert cache.length == 40
-
-
-def test_most_steps_copy_nothing():
-    cache = SelfAttentionCache()
-    buffers = []
-    for position in range(64):
-        keys, _ = cache.append(*(Tensor(a) for a in step_of(position)))
-        if not any(np.shares_memory(keys.data, buffer) for buffer in buffers):
-            buffers.append(keys.data)
-    assert len(buffers) == 3  # of 16, 32 and 64 positions
-
-
-@pytest.mark.parametrize("length", [1, 5, 16, 17])
-@pytest.mark.parametrize("rows", [[2, 0, 1], [1, 1, 1], [0, 0, 1, 1, 2, 2], [2], []])
-def test_reordering_a_cache(length, rows):
-    cache = SelfAttentionCache()
-    for position in range(length):
-        keys, values = cache.append(*(Tensor(a) for a in step_of(position)))
-    before = keys.data.copy(), values.data.copy()
-    cache.reorder(np.array(rows, int))
-    k, v = step_of(99, len(rows))
-    after = cache.append(Tensor(k), Tensor(v))
-    for old, new, y in zip(before, (k, v), after, strict=True):
-        np.testing.assert_array_equal(y.data, np.concatenate([old[rows], new], axis=2))
-
-
-def test_reordering_an_empty_cache():
-    cache = SelfAttentionCache()
-    cache.reorder(np.array([0, 0, 1]))
-    k, v = step_of(0)
-    keys, _ = cache.append(Tensor(k), Tensor(v))
-    np.testing.assert_array_equal(keys.data, k)

@@ -1,0 +1,163 @@
+"""What search needs of a model, and the key/value cache of the Transformer's decoder.
+
+Beams of a sentence share their past. A step appends one key and one value for each beam: a node of the sentence's tree
+of hypotheses. Nodes never move; each beam attends to its ancestors by a mask, and when beams are reordered, only the
+masks are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+import numpy as np
+
+from autograd.backend import Backend
+
+Array = Any
+Record = Mapping[tuple[str, int], Callable[[np.ndarray], object]]
+"""("encoder", "decoder" or "cross", layer) -> a function that is called with the weights [B, H, T, S] of each call"""
+
+FIRST_POSITIONS = 16
+"""Positions that the caches have room for at first; the room doubles when it is full."""
+
+
+class IncrementalState(Protocol):
+    """What an incremental decoder keeps of the hypotheses so far, one row each."""
+
+    def reorder(self, rows: np.ndarray) -> object:
+        """Make row i what row rows[i] was: rows may be dropped, swapped and repeated."""
+
+
+class IncrementalDecoder(Protocol):
+    """A model that computes the logits of one position at a time."""
+
+    def start_decoding(self, source: Array) -> Any: ...  # source [B, S] -> IncrementalState of B rows
+
+    def decode_step(self, tokens: Array, state: Any) -> Array: ...  # tokens [R], the newest of each row -> [R, V]
+
+
+class DecodingState:
+    """Keys and values of source and past, and which nodes each row attends to.
+
+    There are `sentences` · `beams` rows, those of a sentence side by side. Arrays keep the room of all sentences that
+    the search began with; those still searched come first.
+    """
+
+    def __init__(
+        self,
+        backend: Backend,
+        memory_keys: list[Array],
+        memory_values: list[Array],
+        memory_mask: Array | None,
+        record: Record | None = None,
+    ):
+        """Shapes: a layer's memory keys [B, H, S, K] and values [B, H, S, d_v], mask bool [B, 1, 1, S]"""
+        self.backend = backend
+        self.sentences, self.beams = len(memory_keys[0]), 1
+        self.length = 0  # positions decoded so far
+        self.node_count = 0  # nodes of each sentence
+        self.memory_keys, self.memory_values, self.memory_mask = memory_keys, memory_values, memory_mask
+        self.keys = [self._with_room(a[:, :, :0], 0) for a in memory_keys]  # a layer: [B, H, room, K]
+        self.values = [self._with_room(a[:, :, :0], 0) for a in memory_values]  # a layer: [B, H, room, d_v]
+        self.ancestors = backend.xp.zeros((self.sentences, 1, 0), bool)  # [B, n, room]: itself and its ancestors
+        self.branched = False  # until there are several beams, every node is an ancestor
+        self.record = record
+
+    @property
+    def rows(self) -> int:
+        """Hypotheses: sentences × beams."""
+        return self.sentences * self.beams
+
+    @property
+    def nodes(self) -> int:
+        """Nodes of each sentence, those of the present step included."""
+        return self.node_count + self.beams
+
+    def begin_step(self) -> None:
+        """Make a node for each row, which only this row attends to."""
+        self.branched |= self.beams > 1
+        if self.nodes > self.ancestors.shape[2]:
+            room = max(2 * self.node_count, FIRST_POSITIONS * self.beams)
+            self.keys = [self._with_room(a, room) for a in self.keys]
+            self.values = [self._with_room(a, room) for a in self.values]
+            grown = self.backend.xp.zeros((self.sentences, self.beams, room), bool)
+            grown[:, :, : self.node_count] = self.ancestors[:, :, : self.node_count]
+            self.ancestors = grown
+        self.ancestors[:, :, self.node_count : self.nodes] = self.backend.xp.eye(self.beams, dtype=bool)
+
+    def end_step(self) -> None:
+        """Count the nodes of this step, which have their keys and values in every layer."""
+        self.node_count += self.beams
+        self.length += 1
+
+    def mask(self) -> Array | None:
+        """Which node each row may attend to; None: all.  Shapes: -> bool [B, 1, n, nodes]"""
+        return self.ancestors[:, None, :, : self.nodes] if self.branched else None
+
+    def memory(self, layer: int) -> tuple[Array, Array, Array | None]:
+        """Keys, values and mask of the source, in one layer of the decoder."""
+        b, mask = self.sentences, self.memory_mask
+        return self.memory_keys[layer][:b], self.memory_values[layer][:b], None if mask is None else mask[:b]
+
+    def append(self, layer: int, k: Array, v: Array) -> tuple[Array, Array]:
+        """Store keys and values of this step's nodes; return those of all nodes, as views.
+
+        Shapes: k [B, H, n, K], v [B, H, n, d_v] -> [B, H, nodes, K], [B, H, nodes, d_v]
+        """
+        b, start, end = self.sentences, self.node_count, self.nodes
+        keys, values = self.keys[layer], self.values[layer]
+        keys[:b, :, start:end], values[:b, :, start:end] = k, v
+        return keys[:b, :, :end], values[:b, :, :end]
+
+    def _with_room(self, cache: Array, room: int) -> Array:
+        """A cache of more nodes.  Shapes: [B, H, old room, K] -> [B, H, room, K]"""
+        _, h, _, width = cache.shape
+        grown = self.backend.xp.empty((self.sentences, h, room, width), cache.dtype)
+        grown[:, :, : self.node_count] = cache[: self.sentences, :, : self.node_count]
+        return grown
+
+    def reorder(self, rows: Array) -> None:
+        """Make row i what row rows[i] was: beams move, multiply and go; sentences without rows are dropped.
+
+        Raises: IndexError for a row that is not there; ValueError unless the rows of a sentence stay together, the same
+        number for each sentence.
+        """
+        rows = np.asarray(rows)
+        kept = self._sentences_of(rows)
+        n, room = len(rows) // max(len(kept), 1), self.ancestors.shape[2]
+        ancestors = self.ancestors.reshape(self.rows, room)[self.backend.asarray(rows)]
+        self.ancestors = ancestors.reshape(len(kept), n, room)
+        self._keep(kept)
+        self.sentences, self.beams = len(kept), n
+
+    def _sentences_of(self, rows: np.ndarray) -> np.ndarray:
+        """The sentence of each group of rows."""
+        if not len(rows):
+            return rows.astype(int)
+        if rows.min() < 0 or rows.max() >= self.rows:
+            raise IndexError(f"rows must lie in 0 … {self.rows - 1}, found {rows.min()} … {rows.max()}")
+        sentence = rows // self.beams
+        groups = 1 + int(np.count_nonzero(sentence[1:] != sentence[:-1]))
+        grouped = sentence.reshape(groups, -1) if len(rows) % groups == 0 else sentence[:, None]
+        kept = grouped[:, 0]
+        if len(grouped) != groups or (grouped != kept[:, None]).any() or len({*kept.tolist()}) < groups:
+            raise ValueError(f"rows {rows.tolist()} do not give each sentence one group of equal size")
+        return kept
+
+    def _keep(self, kept: np.ndarray) -> None:
+        """Make sentence i what sentence kept[i] was."""
+        moved = np.flatnonzero(kept != np.arange(len(kept)))
+        if not len(moved):
+            return
+        masks = [] if self.memory_mask is None else [self.memory_mask]
+        caches = [masks, self.memory_keys, self.memory_values, self.keys, self.values]
+        if kept[moved].min() >= len(kept):  # the last sentences fill the holes: nothing is read after it was written
+            to, source = self.backend.asarray(moved), self.backend.asarray(kept[moved])
+            for array in (array for cache in caches for array in cache):
+                array[to] = array[source]
+            return
+        source = self.backend.asarray(kept)
+        for cache in caches:
+            cache[:] = [array[source] for array in cache]
+        self.memory_mask = masks[0] if masks else None
