@@ -71,7 +71,7 @@ def test_the_page_is_up_to_date():
 
 def test_damage_lasts_as_long_as_its_block():
     whole = ag.negative
-    x = engine.Tensor(2.0, requires_grad=True)
+    x = ag.Tensor(2.0, requires_grad=True)
 
     def slope():
         (g,) = engine.grad(whole(x), x)
@@ -116,7 +116,7 @@ def test_a_mutant_that_no_longer_applies(mutant, message):
 
 def slope_check():
     """The slope of -x, as a check."""
-    x = engine.Tensor(2.0, requires_grad=True)
+    x = ag.Tensor(2.0, requires_grad=True)
 
     def check():
         try:

@@ -4,7 +4,7 @@ from tests.mutants.damage import Mutant
 
 I = "autograd.inspect"  # noqa: E741
 MEMORY = ("tests/autograd/inspect/test_memory.py",)
-PROFILE = ("tests/autograd/inspect/test_profile.py",)
+PROFILE = ("tests/autograd/inspect/test_profiling.py",)
 GRAPH = ("tests/autograd/inspect/test_graph.py",)
 ANOMALY = ("tests/autograd/inspect/test_anomaly.py",)
 

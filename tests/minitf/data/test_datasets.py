@@ -17,7 +17,8 @@ from minitf.app.cli import run_command
 from minitf.config import RunConfig
 from minitf.config.options import without_none
 from minitf.data import datasets
-from minitf.data.datasets import DATASETS, Remote, cache_folder, find
+from minitf.data.datasets import DATASETS, cache_folder, find
+from minitf.data.download import Remote
 from minitf.data.text import read_lines, read_pairs
 from minitf.errors import UserError
 from minitf.storage.log import read_log

@@ -363,7 +363,7 @@ def test_the_trace_is_what_viewers_open(measured, tmp_path):
     slow = next(event for event in events if event["name"] == "Slow")
     assert slow["args"]["layer"] == "parts.0"
     assert slow["args"]["outputs"] == "[3] float64"
-    assert slow["args"]["line"].startswith("test_profile.py:")
+    assert slow["args"]["line"].startswith("test_profiling.py:")
     assert slow["dur"] >= 20e3
 
 
