@@ -2,24 +2,30 @@
 
     from minitf import Transformer, TransformerConfig, Translator
 
-The names below are imported when first used: `--help` and a wrong flag need no NumPy.
+Start-up time: the public names are imported when first used, so that `import minitf` and `--help` need no NumPy.
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from minitf.config import OptimizerConfig, RunConfig, TransformerConfig
-    from minitf.decoding.search import BeamSearchConfig, beam_search, greedy_search
-    from minitf.errors import UserError
-    from minitf.model.transformer import Transformer
-    from minitf.training.optim import Adam
-    from minitf.translation.translator import Translator
+    from minitf.config import OptimizerConfig as OptimizerConfig
+    from minitf.config import RunConfig as RunConfig
+    from minitf.config import TransformerConfig as TransformerConfig
+    from minitf.decoding.search import BeamSearchConfig as BeamSearchConfig
+    from minitf.decoding.search import beam_search as beam_search
+    from minitf.decoding.search import greedy_search as greedy_search
+    from minitf.errors import UserError as UserError
+    from minitf.model.transformer import Transformer as Transformer
+    from minitf.training.optim import Adam as Adam
+    from minitf.translation.parser import Parser as Parser
+    from minitf.translation.translator import Translator as Translator
 
-_HOMES = {
+_MODULES = {
     "Adam": "minitf.training.optim",
     "BeamSearchConfig": "minitf.decoding.search",
     "OptimizerConfig": "minitf.config",
+    "Parser": "minitf.translation.parser",
     "RunConfig": "minitf.config",
     "Transformer": "minitf.model.transformer",
     "TransformerConfig": "minitf.config",
@@ -29,24 +35,13 @@ _HOMES = {
     "greedy_search": "minitf.decoding.search",
 }
 
-__all__ = [
-    "Adam",
-    "BeamSearchConfig",
-    "OptimizerConfig",
-    "RunConfig",
-    "Transformer",
-    "TransformerConfig",
-    "Translator",
-    "UserError",
-    "beam_search",
-    "greedy_search",
-]
+__all__ = list(_MODULES)
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
+    if name not in _MODULES:
         raise AttributeError(f"module 'minitf' has no attribute {name!r}")
-    return getattr(import_module(_HOMES[name]), name)
+    return getattr(import_module(_MODULES[name]), name)
 
 
 def __dir__() -> list[str]:

@@ -3,8 +3,8 @@
     parser = Parser.load("runs/parsing-tiny")
     print(parser.parse(["the cat sleeps ."])[0])        # (TOP (S (NP (DT the) (NN cat)) (VP (VBZ sleeps)) (. .)))
 
-The work is a `Translator`'s. What it gives for a sentence is read as the tokens of a tree, and mended where they make
-none; how often is counted in `repaired` and `repairs`.
+A `Translator` does the work. Its output for a sentence is read as the tokens of a tree, and repaired where they do not
+form one; `repaired` and `repairs` count how often.
 """
 
 from __future__ import annotations
@@ -22,39 +22,39 @@ from minitf.evaluation.evalb import Parameters, Summary, score_trees
 from minitf.parsing.linearise import Repairs, delinearise, tell_punctuation
 from minitf.parsing.trees import Tree, clean, trees_of
 from minitf.parsing.words import as_token
+from minitf.storage.run_directory import RunDirectory
 from minitf.translation.translator import Translator
 
-ESCAPES = {"(": "-LRB-", ")": "-RRB-"}
+BRACKETS = {"(": "-LRB-", ")": "-RRB-"}
+"""How treebanks write brackets among the words."""
 
 
 class Parser:
-    """A translator from sentences to tokens of trees, and what makes trees of them."""
+    """A translator from sentences to tokens of trees, whose output is turned into trees."""
 
     def __init__(self, translator: Translator):
         self.translator = translator
         self.parsed = 0
         """Sentences so far."""
         self.repaired = 0
-        """Those whose output was no tree as it stood."""
+        """Sentences whose output did not form a tree."""
         self.repairs = Repairs()
-        """What had to be mended in them."""
+        """What was repaired in them."""
 
     @classmethod
     def load(cls, run_directory: PathLike, **options: Any) -> Parser:
-        """The parser of a run; options as for `Translator.load`.
+        """Load the parser of a run.  Options: see `Translator.load`
 
-        Raises: UserError where there is no run, no checkpoint, or the run has learned something else
+        Raises: UserError where there is no run, no checkpoint, or the run has not learned to parse
         """
-        from minitf.storage.run_directory import RunDirectory
-
-        if RunDirectory.open(Path(run_directory)).config().task != "parsing":
+        if _task(run_directory) != "parsing":
             raise UserError(f"{run_directory} has learned to translate, not to parse; train one with --task parsing")
         return cls(Translator.load(run_directory, **options))
 
     def parse(self, sentences: Sequence[str | Sequence[str]], **options: Any) -> list[Tree | None]:
-        """The tree of each sentence, given as a line with spaces between its words, or as a list of words.
+        """Parse sentences, given as lines with spaces between the words or as lists of words; None without words.
 
-        None for a sentence without words. Options as for `Translator.translate`.
+        Options: see `Translator.translate`
         """
         if isinstance(sentences, str):
             raise TypeError("sentences is a single string, which would be parsed letter by letter; give a list")
@@ -63,22 +63,22 @@ class Parser:
         return [self._tree(each, output) for each, output in zip(words, outputs, strict=True)]
 
     def translate_stream(self, lines: Iterable[str], **options: Any) -> Iterator[str]:
-        """As `Translator.translate_stream`, from lines of words to lines of brackets; "" for a blank one."""
+        """Parse lines of words into lines of brackets; "" for a blank one.  Options: `Translator.translate_stream`"""
         waiting: deque[list[str]] = deque()
 
-        def remember() -> Iterator[str]:
+        def sources() -> Iterator[str]:
             for line in lines:
                 waiting.append(words_of(line))
                 yield _source(waiting[-1])
 
-        for output in self.translator.translate_stream(remember(), **options):
+        for output in self.translator.translate_stream(sources(), **options):
             tree = self._tree(waiting.popleft(), output)
             yield "" if tree is None else str(tree)
 
     def score(self, gold_lines: Sequence[str], parsed_lines: Sequence[str]) -> Summary:
-        """EVALB's figures, by the parameters of COLLINS.prm, however many sentences are in error.
+        """Compute EVALB's scores with the parameters of COLLINS.prm, and no limit on the number of error sentences.
 
-        Traces and function tags of the gold trees do not count.
+        Traces and function tags of the gold trees are removed.
 
         Raises: UserError where a line of gold is not one tree
         """
@@ -86,9 +86,9 @@ class Parser:
         return score_trees(gold, parsed_lines, replace(Parameters(), max_errors=len(gold))).all
 
     def summary(self) -> str:
-        """`3 of 500 outputs were no trees and were mended: 2 unclosed, 1 missing tags`"""
-        share = f"{self.repaired:,} of {self.parsed:,} outputs were no trees"
-        return f"{share} and were mended: {self.repairs}" if self.repaired else share
+        """`3 of 500 outputs were not trees and were repaired: 2 unclosed, 1 missing tags`"""
+        share = f"{self.repaired:,} of {self.parsed:,} outputs were not trees"
+        return f"{share} and were repaired: {self.repairs}" if self.repaired else share
 
     def _tree(self, words: list[str], output: str) -> Tree | None:
         if not words:
@@ -102,27 +102,26 @@ class Parser:
 
 
 def words_of(sentence: str | Sequence[str]) -> list[str]:
-    """The words of a sentence, brackets in them written -LRB- and -RRB-, as in treebanks."""
-    words = re.split(r"[ \t\n\r\f\v]+", sentence.strip(" \t\n\r\f\v")) if isinstance(sentence, str) else sentence
-    return [re.sub(r"[()]", lambda bracket: ESCAPES[bracket[0]], word) for word in words if word]
+    """Split a sentence at spaces, unless it is a list of words, and write brackets as -LRB- and -RRB-."""
+    words = re.split(r"[ \t\n\r\f\v]+", sentence) if isinstance(sentence, str) else sentence
+    return [re.sub(r"[()]", lambda bracket: BRACKETS[bracket[0]], word) for word in words if word]
+
+
+def as_learned(run_directory: PathLike, translator: Translator) -> Translator | Parser:
+    """Return the translator of a run, as a parser if the run has learned to parse."""
+    return Parser(translator) if _task(run_directory) == "parsing" else translator
+
+
+def _task(run_directory: PathLike) -> str:
+    return RunDirectory.open(Path(run_directory)).config().task
 
 
 def _cleaned(line: str, number: int) -> str:
-    found = [clean(tree) for tree in trees_of([line], f"the right tree {number:,}")]
+    found = [clean(tree) for tree in trees_of([line], f"the gold tree {number:,}")]
     if len(found) != 1 or found[0] is None:
-        raise UserError(
-            f"line {number:,} of the right trees holds {len(found)} trees; give one with words on each line"
-        )
+        raise UserError(f"line {number:,} of the gold trees holds {len(found)} trees; give one with words on each line")
     return str(found[0])
 
 
 def _source(words: list[str]) -> str:
     return " ".join(map(as_token, words))
-
-
-def as_learned(run_directory: PathLike, translator: Translator) -> Translator | Parser:
-    """The translator of a run, as a parser where that is what the run has learned to be."""
-    from minitf.storage.run_directory import RunDirectory
-
-    task = RunDirectory.open(Path(run_directory)).config().task
-    return Parser(translator) if task == "parsing" else translator

@@ -29,8 +29,8 @@ from minitf.decoding.state import IncrementalDecoder
 from minitf.errors import UserError
 from minitf.model.transformer import Transformer
 from minitf.system.arithmetic import sum_left_to_right
-from minitf.translation.translation import Alignment, Ids, Translation, joined
-from minitf.translation.weights import build_model, check_vocabulary, load_weights, with_precision
+from minitf.translation.loading import build_model, check_vocabulary, load_weights, with_precision
+from minitf.translation.results import Alignment, Ids, Translation, joined
 
 if TYPE_CHECKING:
     from minitf.translation.attention_weights import SentenceAttention

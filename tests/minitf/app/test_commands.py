@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+import minitf
 from minitf.app.cli import program, run_command
 from minitf.app.commands import COMMANDS, main
 from minitf.system.environment import DISTRIBUTION, project_version
@@ -128,3 +129,11 @@ def test_make_refuses_to_install_beside_hips_autograd(tmp_path):
     assert done.returncode == 2
     assert "contains HIPS autograd" in done.stdout
     assert not (tmp_path / "venv" / ".installed").exists()
+
+
+def test_public_names_are_there_and_listed():
+    assert sorted(minitf.__all__) == [name for name in dir(minitf) if name in minitf.__all__]
+    assert all(getattr(minitf, name).__name__ == name for name in minitf.__all__)
+    assert {"Transformer", "TransformerConfig", "Translator", "Parser", "Adam"} <= {*minitf.__all__}
+    with pytest.raises(AttributeError, match="module 'minitf' has no attribute 'Parsr'"):
+        _ = minitf.Parsr

@@ -102,7 +102,7 @@ def test_the_command_line_parses(run, tmp_path, capsys):
     assert re.findall(r" ([^\s()]+)\)", first) == ["the", "teacher", "sleeps", "."]
     assert blank == ""
     assert re.findall(r" ([^\s()]+)\)", second) == ["a", "-LRB-small-RRB-", "house"]
-    assert "2 of 2 outputs were no trees and were mended" in capsys.readouterr().err
+    assert "2 of 2 outputs were not trees and were repaired" in capsys.readouterr().err
 
 
 def test_the_command_line_scores_trees(run, tmp_path, capsys):
@@ -116,7 +116,7 @@ def test_the_command_line_scores_trees(run, tmp_path, capsys):
     assert "Bracketing FMeasure" in printed
     gold.write_text("(S (NN a)) (S (NN b))\n(S (NN a))\n")
     assert run_command(translate.main, [*argv, "--reference", str(gold)]) == 2
-    assert "line 1 of the right trees holds 2 trees" in capsys.readouterr().err
+    assert "line 1 of the gold trees holds 2 trees" in capsys.readouterr().err
 
 
 class Oracle:
@@ -141,10 +141,10 @@ def test_what_a_good_translator_says_is_the_tree(treebank, form):
     assert parser.parse([*sentences, ""]) == [*trees, None]
     assert list(parser.translate_stream(["", *sentences])) == ["", *map(str, trees)]
     assert (parser.parsed, parser.repaired) == (80, 0)
-    assert parser.summary() == "0 of 80 outputs were no trees"
+    assert parser.summary() == "0 of 80 outputs were not trees"
     parser = Parser(Oracle({"a": "(S(DT)"}))
     parser.parse(["a"])
-    assert parser.summary() == "1 of 1 outputs were no trees and were mended: 1 unclosed"
+    assert parser.summary() == "1 of 1 outputs were not trees and were repaired: 1 unclosed"
 
 
 def test_words_of_a_sentence():

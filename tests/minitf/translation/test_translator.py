@@ -28,7 +28,7 @@ from minitf.storage.checkpoint import CheckpointStore
 from minitf.storage.config_file import save_config
 from minitf.storage.run_directory import RunDirectory
 from minitf.training.best import validation_bleu
-from minitf.translation.translation import Alignment, Translation, joined
+from minitf.translation.results import Alignment, Translation, joined
 from minitf.translation.translator import Translator
 
 LINES = ["the cat", "", "ein Haus, ein Baum und ein Garten", "  \t ", "a tree!", "der Vogel sang", " two  houses\u00a0"]

@@ -1,0 +1,94 @@
+"""Load what a run has learned: the weights to translate with, and the model that they fit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from autograd.backend import get_backend
+from minitf.config import RunConfig
+from minitf.config.hardware import check_precision
+from minitf.data.vocabulary import Vocabulary
+from minitf.errors import UserError
+from minitf.model.transformer import Transformer
+from minitf.storage import checkpoint as checkpoints
+from minitf.storage.run_directory import RunDirectory
+
+Weights = dict[str, np.ndarray]
+
+
+def load_weights(
+    run: RunDirectory,
+    config: RunConfig,
+    average: int | None,
+    checkpoint: int | None,
+    weights: str,
+    warn: Callable[[str], object],
+) -> tuple[Weights, Path]:
+    """Load the weights to translate with; also return the file to name in errors.  Arguments: see `Translator.load`"""
+    if average is not None and checkpoint is not None:
+        raise UserError(f"average={average} and checkpoint={checkpoint} exclude each other; choose one of the two")
+    if average is not None and average < 1:
+        raise UserError(f"average={average} takes no checkpoint; choose 1 (the last) or more")
+    if weights != "average" and (average or checkpoint) is not None:
+        raise UserError(f"weights={weights} excludes average={average} and checkpoint={checkpoint}; choose one")
+    store = checkpoints.CheckpointStore(run.checkpoints_path)
+    if weights == "best":
+        best = store.best_step()
+        if best is None:
+            raise UserError(f"{store.folder} has no weights of a best validation; train with --valid until the first")
+        return checkpoints.load(store.best_path(best), "model.")[0], store.best_path(best)
+    if weights == "moving-average" and config.moving_average is None:
+        raise UserError(f"the run of {store.folder} keeps no moving average; train one with --moving-average 0.9999")
+    if checkpoint is not None:
+        return store.load(checkpoint, "model.")[0], store.path(checkpoint)
+    paths = store.last(average or config.average_checkpoints)
+    if not paths:
+        raise UserError(f"{run.path} has no checkpoint yet; train until the first one is saved")
+    if weights == "moving-average":
+        return checkpoints.load(paths[-1], "moving_average.")[0], paths[-1]
+    if average is not None and len(paths) < average:
+        warn(f"{run.path} has {len(paths)} checkpoints, not {average}: the mean is taken of these")
+    return checkpoints.average(paths), paths[-1]
+
+
+def check_vocabulary(path: Path, vocabulary: Vocabulary, origin: Path) -> None:
+    """Refuse a vocabulary of the right size that gives the ids another meaning; not all checkpoints name theirs."""
+    if checkpoints.read_state(origin).get("vocabulary", vocabulary.fingerprint()) != vocabulary.fingerprint():
+        raise UserError(
+            f"{path} is not the vocabulary that {origin} was trained with; put back the one that training wrote"
+        )
+
+
+def build_model(config: RunConfig, vocabulary: Vocabulary, weights: Weights, origin: Path, dtype: Any) -> Transformer:
+    """Build the model of a run with these weights, in evaluation mode.  Raises: UserError where they do not fit"""
+    if config.model.vocab_size not in (0, len(vocabulary)):
+        raise UserError(
+            f"the run's model has {config.model.vocab_size} tokens, but its vocabulary {len(vocabulary)}; "
+            "put back the vocabulary.model that the run was trained with"
+        )
+    compute_dtype = "bfloat16" if config.precision == "bf16" else None
+    model = Transformer(replace(config.model, vocab_size=len(vocabulary)), dtype=dtype, compute_dtype=compute_dtype)
+    try:
+        model.load_parameters(weights)
+    except ValueError as error:
+        raise UserError(f"{origin} does not fit the run's configuration: {error}") from error
+    model.eval()
+    return model
+
+
+def with_precision(config: RunConfig, device: str, precision: str | None) -> RunConfig:
+    """Move a configuration to another device and set the precision there.  Raises: UserError where it cannot be"""
+    check_precision(precision, device != "cpu")
+    if precision is None and device == "cpu" and config.precision in ("tf32", "bf16"):
+        precision = "float32"
+    chosen: Any = precision or config.precision
+    try:
+        get_backend(device).set_precision(chosen)
+    except ValueError as error:
+        raise UserError(f"{error}; choose --device cpu or another --precision") from None
+    return replace(config, device=device, devices=None, precision=chosen)
