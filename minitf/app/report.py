@@ -8,28 +8,28 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from minitf.app.cli import ArgumentParser
-from minitf.report.page import write_page
-from minitf.report.run_page import FINISHED, RUNNING, STOPPED, run_page
-from minitf.report.series import LogSeries
 from minitf.storage.run_directory import LOCK_NAME, RunDirectory
 from minitf.system.files import os_errors_explained
+from minitf.system.signals import uninterrupted
 
 
 def main(argv: Sequence[str]) -> None:
     """Write the page, and print its path."""
     parser = ArgumentParser(prog="minitf report", description="Write the learning curves of a run as a page.")
-    parser.add_argument("run", type=Path, help="folder of a training run")
-    parser.add_argument("--output", type=Path, help="file to write; default: report.html in that folder")
+    parser.add_argument("run", type=Path, metavar="RUN", help="directory of a training run")
+    parser.add_argument("--output", type=Path, metavar="FILE", help="default: report.html in that directory")
     given = parser.parse_args(argv)
+    with uninterrupted():  # deferred: `--help` and a wrong flag need no NumPy
+        from minitf.report.page import write_page
+        from minitf.report.run_page import FINISHED, RUNNING, STOPPED, run_page
+        from minitf.report.series import LogSeries
     directory = RunDirectory.open(given.run)
     output = given.output or directory.report_path
     config = directory.config()
     log = LogSeries(directory.log_path)
     log.read_on()
-    if is_training(directory):
-        status = RUNNING
-    else:
-        status = FINISHED if "bleu" in log.newest or log.newest.get("step", 0) >= config.max_steps else STOPPED
+    finished = "bleu" in log.newest or log.newest.get("step", 0) >= config.max_steps
+    status = RUNNING if is_training(directory) else FINISHED if finished else STOPPED
     write_page(output, run_page(log, config, str(given.run), status))
     print(output)
 

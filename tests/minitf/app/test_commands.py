@@ -36,7 +36,7 @@ def test_version(capsys):
         (["trian"], "unknown command trian; did you mean train?"),
         (["--beam"], "unknown command --beam; minitf --help lists all"),
         ([], f"give a command: {', '.join(COMMANDS)}; minitf --help describes them"),
-        (["report"], "the following arguments are required: run"),
+        (["report"], "the following arguments are required: RUN"),
         (["bleu", "a", "b", "--resample", "3"], "unrecognized arguments: --resample 3"),
     ],
 )
