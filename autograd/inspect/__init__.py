@@ -1,4 +1,4 @@
-"""Look inside: the graph as a picture, time and memory of a training step, the first NaN.
+"""Tools to inspect a training step: pictures of the graph, profiles of time and memory, anomaly detection.
 
 draw(loss, "graph.svg", model.named_parameters())
 
@@ -7,7 +7,7 @@ with profile(model, optimizer=optimizer.step) as p:
 print(p)
 
 with anomaly_mode():
-    …raises at the line where the first NaN comes up…
+    …raises an error at the line that produces the first NaN…
 """
 
 from autograd.inspect.anomaly import AnomalyError, anomaly_mode

@@ -1,4 +1,4 @@
-"""The op and the line where the first NaN or infinity came up."""
+"""Anomaly detection: raise an error at the op that produces the first NaN or infinity."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from autograd.modes import Watcher, watch
 from autograd.tensor import Tensor
 from autograd.versions import owner_of
 
-FINITE, INFINITE, NAN = 0, 1, 2  # how bad an array is: the worst of its elements
+FINITE, INFINITE, NAN = 0, 1, 2  # the kind of an array is that of its worst element
 KINDS = ("finite", "infinite", "NaN")
 
 
 class AnomalyError(ArithmeticError):
-    """A NaN or an infinity came up.
+    """An op produced a NaN or an infinity.
 
     `op` is the name of the op, `where` the file and line that made it, `phase` "forward" or "backward"; `shape`,
     `dtype` and `index` are those of the array and its first bad element, `value` is that element; `inputs_finite` has
-    a flag for each array that went in.
+    a flag for each input.
     """
 
     def __init__(
@@ -40,15 +40,15 @@ class AnomalyError(ArithmeticError):
 
 @contextmanager
 def anomaly_mode() -> Iterator[None]:
-    """Context manager: raise at the op, and name the line, where the first NaN or infinity comes up.
+    """Context manager: raise an error at the op that produces the first NaN or infinity, with the line that made it.
 
-    To blame is the op whose result is worse than all that went in: infinite from finite inputs, or NaN from inputs
-    without NaN; forward and backward alike.  So -inf in a mask, or as what `masked_fill` fills with, is fine, and what
-    it may turn into later, such as the NaN of -inf + inf, is not.  A NaN that came in from outside is reported where it
-    first spreads, and the sum of several gradients, the starting gradient and what hooks return are looked at, too.
-    An infinity given to an op as an option, such as `pad(…, constant_values=-inf)`, counts as coming up there.
+    This is the op whose result is worse than all its inputs: infinite from finite inputs, or NaN from inputs without
+    NaN, in the forward or the backward pass.  So -inf in a mask, or as the value of `masked_fill`, is fine, but not a
+    later NaN from it, such as -inf + inf.  A NaN in the data is reported at the first op that passes it on.  Sums of
+    several gradients, the starting gradient and results of hooks are checked, too.  An infinite parameter, such as in
+    `pad(…, constant_values=-inf)`, counts as produced by the op.
 
-    Every array is read once more: expect a step to take about half as long again.
+    Every array is read once more: a step takes about 1.5 times as long.
 
     Raises: AnomalyError
     """
@@ -58,7 +58,7 @@ def anomaly_mode() -> Iterator[None]:
 
 class _Inspector(Watcher):
     def __init__(self) -> None:
-        # kinds of what went into the ops that run at present; several, as checkpoint() runs ops inside a backward
+        # the running ops and the kinds of their inputs; several, as checkpoint() runs ops inside a backward pass
         self.running: list[tuple[Op, list[int]]] = []
 
     # ---- Forward ----
@@ -72,10 +72,9 @@ class _Inspector(Watcher):
             kind = _kind(y)
             which = f" {i}" if len(outputs) > 1 else ""
             if kind > max(inputs, default=FINITE):
-                _raise(op, "forward", f"gave {KINDS[kind]} in its output{which}", y, inputs)
-            if kind == NAN:  # an op that made it would have been stopped: it is from outside
-                which_input = inputs.index(NAN)
-                _raise(op, "forward", f"got NaN from outside, in input {which_input}, and passed it on", y, inputs)
+                _raise(op, "forward", f"returned {KINDS[kind]} values in its output{which}", y, inputs)
+            if kind == NAN:  # no op produced it, or there would have been an error before
+                _raise(op, "forward", f"got NaN values as its input {inputs.index(NAN)} and passed them on", y, inputs)
 
     # ---- Backward ----
 
@@ -84,8 +83,8 @@ class _Inspector(Watcher):
         for g, kind in zip(g_outputs, kinds, strict=True):
             if kind != FINITE:
                 what = (
-                    f"got {KINDS[kind]} in the gradient of its output: the sum of the gradients of all its uses "
-                    "overflowed, a hook returned it, or backward() was given it,"
+                    f"got {KINDS[kind]} values in the gradient of its output: the sum of the gradients of all uses "
+                    "overflowed, or a hook or the argument of backward() has them,"
                 )
                 _raise(op, "backward", what, g, [])
         self.running.append((op, kinds))
@@ -95,19 +94,20 @@ class _Inspector(Watcher):
         for i, g in enumerate(g_inputs):
             kind = FINITE if g is None else _kind(g)
             if kind != FINITE:
-                # what was saved went in, too; but some backward passes write their result over it
+                # saved arrays are inputs, too, unless the backward pass has written its result into them
                 saved = [a for a in op.saved_arrays if hasattr(a, "dtype") and owner_of(a) is not owner_of(g)]
                 into += [_kind(a) for a in saved]
-                _raise(op, "backward", f"gave {KINDS[kind]} in the gradient of its input {i}", g, into)
+                _raise(op, "backward", f"returned {KINDS[kind]} values in the gradient of its input {i}", g, into)
 
     def after_leaf(self, leaf: Tensor, gradient: Any) -> None:
         kind = _kind(gradient)
         if kind != FINITE:
-            what = f"the gradients of a leaf of shape {list(leaf.shape)} were finite, their sum, or what a hook made of"
-            _raise(None, "backward", f"{what} it, is {KINDS[kind]}", gradient, [])
+            shape = list(leaf.shape)
+            what = f"the gradients of a leaf of shape {shape} are finite, but their sum or a hook's result has"
+            _raise(None, "backward", f"{what} {KINDS[kind]} values", gradient, [])
 
     def _kinds_into(self, op: Op) -> list[int]:
-        """What was found before `op` ran; forgets ops in between that ended in an error."""
+        """The kinds of the inputs of `op`; drops ops in between that raised an error."""
         while self.running:
             running, kinds = self.running.pop()
             if running is op:
@@ -116,7 +116,7 @@ class _Inspector(Watcher):
 
 
 def _kind(x: Any) -> int:
-    """The worst element of an array or Python scalar: finite, infinite or NaN; what is no number is finite."""
+    """The worst element of an array or Python scalar: FINITE, INFINITE or NAN; integers and other types are finite."""
     if isinstance(x, float):
         return FINITE if x - x == 0 else NAN if x != x else INFINITE
     if getattr(getattr(x, "dtype", None), "kind", "") != "f":
@@ -128,21 +128,15 @@ def _kind(x: Any) -> int:
 
 
 def _raise(op: Op | None, phase: str, what: str, array: Any, inputs: list[int]) -> None:
-    """Say all about the first of the worst elements.  Raises: AnomalyError"""
+    """Raises: AnomalyError that describes the first of the worst elements."""
     xp = backend_of([array]).xp
     bad = xp.isnan(array) if _kind(array) == NAN else xp.isinf(array)
     index = tuple([int(i) for i in xp.unravel_index(int(bad.argmax()), bad.shape)])
     subject = "" if op is None else f"the {phase} pass of {op} "
-    given = f"; what went in was {_all_in_words(inputs)}" if inputs else ""
-    count = int(bad.sum())
+    kinds = [KINDS[kind] for kind in inputs] if any(inputs) else ["finite"]
+    given = f"; its inputs were {', '.join(kinds)}" if inputs else ""
     message = (
         f"{subject}{what}: the first at {list(index)} of {readable_array(array.shape, array.dtype)}, "
-        f"{count:,} of {array.size:,} elements{given}"
+        f"{int(bad.sum()):,} of {array.size:,} elements{given}"
     )
     raise AnomalyError(message, op=op, phase=phase, array=array, index=index, inputs=inputs)
-
-
-def _all_in_words(kinds: list[int]) -> str:
-    if all(kind == FINITE for kind in kinds):
-        return "finite"
-    return ", ".join(KINDS[kind] for kind in kinds)

@@ -1,9 +1,13 @@
-"""A clock that gives every moment to exactly one row: that of the innermost thing that runs."""
+"""A clock that assigns every moment to exactly one row: that of the innermost activity, such as an op or a module."""
 
 from __future__ import annotations
 
+import json
+import os
+import threading
 import time
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Literal
 
 Phase = Literal["forward", "backward", "other"]
@@ -11,14 +15,14 @@ Phase = Literal["forward", "backward", "other"]
 
 @dataclass
 class Row:
-    """What one kind of thing took; the times of all rows add up to the time on the clock."""
+    """Time and costs of one kind of activity; the times of all rows add up to the clock's."""
 
     name: str
-    calls: int = 0  # of forward passes, or of what is neither forward nor backward
+    calls: int = 0  # of forward passes and other activities, without backward passes
     forward_ms: float = 0.0
     backward_ms: float = 0.0
     other_ms: float = 0.0  # neither forward nor backward
-    saved_bytes: int = 0  # memory kept for the backward pass; what several ops keep is counted once
+    saved_bytes: int = 0  # memory saved for the backward pass; shared memory is counted once
     flops: float = 0.0  # floating-point operations, forward and backward
 
     @property
@@ -26,7 +30,7 @@ class Row:
         return self.forward_ms + self.backward_ms + self.other_ms
 
     def spend(self, phase: Phase, ms: float) -> None:
-        """Count time in."""
+        """Add time."""
         if phase == "forward":
             self.forward_ms += ms
         elif phase == "backward":
@@ -35,7 +39,7 @@ class Row:
             self.other_ms += ms
 
     def add(self, other: Row) -> None:
-        """Count all of another row in."""
+        """Add all of another row."""
         self.calls += other.calls
         self.forward_ms += other.forward_ms
         self.backward_ms += other.backward_ms
@@ -46,7 +50,7 @@ class Row:
 
 @dataclass
 class Slice:
-    """A stretch of time with a name, for the trace; slices lie inside or beside each other."""
+    """A time span with a name, for the trace; two slices are nested or disjoint."""
 
     name: str
     kind: str
@@ -64,7 +68,7 @@ class _Running:
 
 
 class Clock:
-    """Begin and end things in any depth, between `pause` and `resume`: the time in between is the clock's own."""
+    """Begin and end nested activities between `pause` and `resume`; the time in between is the profiler's own."""
 
     def __init__(self, outside: Row, own: Row) -> None:
         self.slices: list[Slice] = []
@@ -73,7 +77,7 @@ class Clock:
         self.start_s = self._last_s = time.perf_counter()
 
     def pause(self) -> float:
-        """The time up to now goes to what runs; returns now."""
+        """Assign the time until now to the running activity; return now."""
         now = time.perf_counter()
         ms = (now - self._last_s) * 1e3
         if self._stack:
@@ -84,19 +88,19 @@ class Clock:
         return now
 
     def resume(self) -> None:
-        """The time since `pause` was spent on keeping books."""
+        """Assign the time since `pause` to the profiler."""
         now = time.perf_counter()
         self._own.spend("other", (now - self._last_s) * 1e3)
         self._last_s = now
 
     def begin(self, key: object, row: Row, phase: Phase, name: str, kind: str, details: dict[str, Any]) -> None:
-        """From now on, time goes to `row`, until `end` of the same key or until something begins inside."""
+        """Assign time to `row` from now on, until `end` of the same key, without the activities that begin inside."""
         started = Slice(name, kind, self._last_s, details=details)
         self.slices.append(started)
         self._stack.append(_Running(key, row, phase, started))
 
     def end(self, key: object) -> Slice | None:
-        """End what began under `key`, and what began inside it and was left by an error; None if nothing did."""
+        """End the activity `key`, and those inside it that raised an error; None if it is not running."""
         if not any(running.key is key for running in self._stack):
             return None
         while True:
@@ -106,7 +110,21 @@ class Clock:
                 return running.slice
 
     def end_all(self) -> None:
-        """End whatever runs."""
+        """End all activities."""
         for running in self._stack:
             running.slice.end_s = self._last_s
         self._stack.clear()
+
+    def write_trace(self, path: str | Path) -> None:
+        """Write all slices in the trace event format, for chrome://tracing and ui.perfetto.dev.
+
+        A slice is a complete event ("ph": "X") with times in microseconds, from which viewers infer the nesting.
+        """
+        where = {"pid": os.getpid(), "tid": threading.get_ident()}
+        events: list[dict[str, Any]] = [{"ph": "M", "name": "process_name", **where, "args": {"name": "profile"}}]
+        for each in self.slices:
+            start_us, length_us = (each.start_s - self.start_s) * 1e6, (each.end_s - each.start_s) * 1e6
+            times = {"ts": round(start_us, 3), "dur": round(length_us, 3)}
+            events.append({"ph": "X", "name": each.name, "cat": each.kind, **times, **where, "args": each.details})
+        text = json.dumps({"traceEvents": events, "displayTimeUnit": "ms"}, allow_nan=False)
+        Path(path).write_text(text, encoding="utf-8")

@@ -1,4 +1,4 @@
-"""The bytes of arrays in use over time, their peak, and who holds them."""
+"""Memory profile: the arrays in use over time, the peak, and what holds the memory at the peak."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import time
 import tracemalloc
 import weakref
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
@@ -22,37 +22,34 @@ from autograd.versions import owner_of
 
 SAVED = "saved for the backward pass"
 GRADIENT = "gradients of leaves"
-ON_THE_WAY = "gradients on their way"
-RESULT = "results of ops that something refers to"
+INTERMEDIATE = "gradients of intermediate results"
+RESULT = "other results of ops"
 
 
 @contextmanager
 def memory(model: Any = None) -> Iterator[Memory]:
-    """Context manager: follow the memory of all arrays that ops make in the block.
+    """Context manager: record the memory of all arrays that ops allocate in the block.
 
         with memory(model) as m:
             …a training step…
         print(m)
 
-    What was there before (parameters, moments, data) is not counted, save the ids that an embedding keeps; nor is what
-    lives only inside one op's forward or backward pass.  With the `model`, arrays are told apart by layer and gradients
-    by parameter.  While `tracemalloc` is tracing, the peak that it measured stands beside.
+    Arrays that existed before (parameters, moments, data) are not counted, except ids that an embedding saves; nor are
+    arrays that exist only within one op's forward or backward pass.  With the `model`, arrays have the name of their
+    layer and gradients that of their parameter.  If `tracemalloc` is tracing, its peak is shown, too.
 
     Raises: TypeError for a model without `children()`
     """
-    followed = Memory(model)
-    with ExitStack() as stack:
-        if model is not None:
-            stack.enter_context(listen(model, followed))
-        stack.enter_context(watch(followed))
+    record = Memory(model)
+    with listen(model, record), watch(record):
         try:
-            yield followed
+            yield record
         finally:
-            followed.finish()
+            record.finish()
 
 
 class Moment(NamedTuple):
-    """The memory in use right after it changed."""
+    """The memory in use after a change."""
 
     ms: float
     live_bytes: int
@@ -61,49 +58,49 @@ class Moment(NamedTuple):
 
 @dataclass
 class Buffer:
-    """An array that an op made, from its birth to its death; times are positions in the timeline."""
+    """An array that an op allocated, from its allocation to its release; times are positions in the timeline."""
 
     nbytes: int
     shape: tuple[int, ...]
     dtype: str
     made_by: str
     layer: str | None
-    backward: bool  # made by a backward pass
+    backward: bool  # allocated by a backward pass
     born: int
     died: int | None = None
-    saved: list[tuple[int, int | None]] = field(default_factory=list)  # from when and until when nodes kept it
-    gradient_of: tuple[int, str] | None = None  # since when, and of which leaf
+    saved: list[tuple[int, int | None]] = field(default_factory=list)  # begin and end, for each node that saved it
+    gradient_of: tuple[int, str] | None = None  # begin, and the name of the leaf's gradient
 
     def lives(self, moment: int) -> bool:
         return self.born <= moment and (self.died is None or moment < self.died)
 
     def held_as(self, moment: int) -> str:
-        """Why it is there: the first reason that holds."""
+        """The first reason that the array is in use for."""
         if any(begin <= moment and (end is None or moment < end) for begin, end in self.saved):
             return SAVED
         if self.gradient_of is not None and self.gradient_of[0] <= moment:
             return GRADIENT
-        return ON_THE_WAY if self.backward else RESULT
+        return INTERMEDIATE if self.backward else RESULT
 
     def __str__(self) -> str:
         return f"{readable_array(self.shape, self.dtype)} {self.gradient_of[1] if self.gradient_of else self.made_by}"
 
 
 class Memory(Watcher, ModuleListener):
-    """The memory of one block, complete when it has ended."""
+    """Memory profile of a block, complete at its end."""
 
     def __init__(self, model: Any = None) -> None:
         self.timeline: list[Moment] = [Moment(0.0, 0, "")]
         self.buffers: list[Buffer] = []
-        self.measured_peak_bytes: int | None = None  # what tracemalloc saw, if it was on
+        self.measured_peak_bytes: int | None = None  # by tracemalloc, if it is tracing
         named = model.named_parameters() if hasattr(model, "named_parameters") else {}
         self._names = {id(tensor): name for name, tensor in named.items()}
         self._layers: list[str] = []
         self._alive: dict[int, tuple[weakref.ref, Buffer]] = {}  # by the id of the array
-        self._inputs: list[tuple[Op, set[int]]] = []  # arrays that running ops were given
-        self._keepers: weakref.WeakKeyDictionary[Op, tuple[str | None, list[Buffer]]] = weakref.WeakKeyDictionary()
+        self._inputs: list[tuple[Op, set[int]]] = []  # running ops and the ids of their inputs
+        self._savers: weakref.WeakKeyDictionary[Op, tuple[str | None, list[Buffer]]] = weakref.WeakKeyDictionary()
         self._during = ""
-        self._leaves: list[weakref.ref[Tensor]] = []  # finished a moment ago: their gradient may be a copy
+        self._leaves: list[weakref.ref[Tensor]] = []  # just finished: their gradient may be a copy
         self._start_s = time.perf_counter()
         self._measured_before: int | None = None
         if tracemalloc.is_tracing():
@@ -111,22 +108,22 @@ class Memory(Watcher, ModuleListener):
             self._measured_before = tracemalloc.get_traced_memory()[0]
 
     def finish(self) -> None:
-        """The block has ended; what is alive stays so in the record."""
+        """Stop recording at the end of the block; arrays still in use stay so in the record."""
         if self._measured_before is not None and tracemalloc.is_tracing():
             self.measured_peak_bytes = tracemalloc.get_traced_memory()[1] - self._measured_before
         self._look_at_leaves()
         self._alive.clear()
 
-    # ---- Births and deaths ----
+    # ---- Allocation and release ----
 
     def _note(self, change: int) -> int:
-        """A new moment of the timeline; returns its position."""
+        """Append a moment to the timeline; return its position."""
         ms = (time.perf_counter() - self._start_s) * 1e3
         self.timeline.append(Moment(ms, self.timeline[-1].live_bytes + change, self._during))
         return len(self.timeline) - 1
 
     def _follow(self, array: Any, made_by: str, layer: str | None, backward: bool) -> Buffer | None:
-        """The buffer of an array's memory, new or known; None for memory of another library."""
+        """The buffer of an array's memory, new or recorded before; None for memory of another library."""
         owner = owner_of(array)
         known = self._known(owner)
         if known is not None:
@@ -160,15 +157,15 @@ class Memory(Watcher, ModuleListener):
     def after_forward(self, op: Op, outputs: Sequence[Any]) -> None:
         layer = self._layers[-1] if self._layers else None
         running = None
-        while running is not op:  # what lies above was left by an error
+        while running is not op:  # ops above it raised an error
             running, given = self._inputs.pop()
         for array in (*outputs, *op.saved_arrays):
             if hasattr(array, "nbytes") and id(owner_of(array)) not in given:
                 self._follow(array, self._during, layer, backward=False)
-        self._keepers[op] = layer, []
+        self._savers[op] = layer, []
 
     def after_record(self, op: Op, inputs: Sequence[Any]) -> None:
-        _, kept = self._keepers.get(op, (None, []))
+        _, kept = self._savers.get(op, (None, []))
         for array in op.saved_arrays:
             buffer = self._known(owner_of(array)) if hasattr(array, "nbytes") else None
             if buffer is not None:
@@ -178,16 +175,16 @@ class Memory(Watcher, ModuleListener):
     def before_backward(self, op: Op, g_outputs: Sequence[Any]) -> None:
         self._look_at_leaves()
         self._during = f"{type(op).__name__} backward ({readable_place(op.where)})"
-        layer = self._keepers.get(op, (None, []))[0]
+        layer = self._savers.get(op, (None, []))[0]
         for g in g_outputs:
             self._follow(g, f"gradient for {type(op).__name__}", layer, backward=True)
 
     def after_backward(self, op: Op, g_inputs: Sequence[Any]) -> None:
-        layer, kept = self._keepers.get(op, (None, []))
+        layer, kept = self._savers.get(op, (None, []))
         for g in g_inputs:
             if g is not None:
                 self._follow(g, self._during, layer, backward=True)
-        for buffer in kept:  # one of the nodes that keep it is done with it
+        for buffer in kept:  # one of the nodes that saved it frees it
             open_ends = [i for i, (_, end) in enumerate(buffer.saved) if end is None]
             if open_ends:
                 buffer.saved[open_ends[0]] = buffer.saved[open_ends[0]][0], len(self.timeline)
@@ -216,7 +213,7 @@ class Memory(Watcher, ModuleListener):
     def leave_module(self, name: str) -> None:
         self._layers.pop()
 
-    # ---- What it says ----
+    # ---- Results ----
 
     @property
     def _peak(self) -> int:
@@ -224,25 +221,25 @@ class Memory(Watcher, ModuleListener):
 
     @property
     def peak_bytes(self) -> int:
-        """The most that was in use at once."""
+        """Memory in use at the peak."""
         return self.timeline[self._peak].live_bytes
 
     @property
     def live_bytes(self) -> int:
-        """What was in use at the end."""
+        """Memory in use at the end."""
         return self.timeline[-1].live_bytes
 
     def at_peak(self) -> dict[str, list[Buffer]]:
-        """The arrays that were in use at the peak, the largest first, by why they were."""
+        """The arrays in use at the peak by the reason that held them, the largest first."""
         moment = self._peak
-        held: dict[str, list[Buffer]] = {reason: [] for reason in (SAVED, GRADIENT, ON_THE_WAY, RESULT)}
+        held: dict[str, list[Buffer]] = {reason: [] for reason in (SAVED, GRADIENT, INTERMEDIATE, RESULT)}
         for buffer in sorted(self.buffers, key=lambda buffer: -buffer.nbytes):
             if buffer.lives(moment):
                 held[buffer.held_as(moment)].append(buffer)
         return held
 
     def table(self, largest: int = 8) -> str:
-        """The peak, what it consists of, and the largest arrays in it."""
+        """The peak, its composition and its largest arrays as text."""
         peak = self.timeline[self._peak]
         measured = ""
         if self.measured_peak_bytes is not None:

@@ -1,8 +1,8 @@
-"""Which module of a model is running: costs nothing unless someone listens.
+"""Callbacks around the calls of a model's modules, without cost while nobody listens.
 
-While someone does, the classes of the model's modules have a `__call__` that tells so, and gets out of the way of all
-other instances and threads; afterwards they have their own again.  The alternative, a base class whose `__call__` runs
-a `forward`, would put one more frame into every call and every traceback, for a tool that is rarely on.
+While somebody listens, the classes of the modules have a `__call__` that calls the listeners of the instance and
+thread, if there are any; afterwards they have their own again.  The alternative, a base class whose `__call__` runs a
+`forward`, would add a frame to every call and every traceback.
 
 A module is any object with a `children()` that yields (name, module) pairs.
 """
@@ -17,35 +17,37 @@ from typing import Any
 
 
 class ModuleListener:
-    """Hears of every call of a module; does nothing by itself."""
+    """Base class of objects whose methods are called around every call of a module."""
 
     def enter_module(self, name: str) -> None:
-        """The module of this dotted name begins to run; the model itself is ""."""
+        """The module of this dotted name is about to run; the model itself is ""."""
 
     def leave_module(self, name: str) -> None:
-        """It has ended, perhaps in an error."""
+        """The module has run, or raised an error."""
 
 
 class _Listening(threading.local):
-    """Who listens in this thread to which modules, by their ids."""
+    """The listeners of each thread, by the ids of the modules."""
 
     def __init__(self) -> None:
         self.listeners: dict[int, tuple[tuple[str, ModuleListener], ...]] = {}
-        self.innermost: Any = None  # the module that runs at present: a `__call__` that calls its parent's is one call
+        self.innermost: Any = None  # the running module: a `__call__` that calls its base class's is one call
 
 
 _listening = _Listening()
 _lock = threading.Lock()
-_replaced: dict[type, tuple[Callable[..., Any], int]] = {}  # the `__call__` of a class, and how many want it replaced
+_replaced: dict[
+    type, tuple[Callable[..., Any], int]
+] = {}  # the original `__call__` of a class, and the number of its listeners
 
 
 def named_modules(model: Any) -> dict[str, Any]:
-    """Every module under its dotted name, a shared one once, under its first; the model itself is "".
+    """All modules by dotted name, a shared one under its first name only; the model itself is "".
 
     Raises: TypeError for an object without `children()`
     """
     if not hasattr(model, "children"):
-        raise TypeError(f"{type(model).__name__} has no children() to find its modules by; give a Module")
+        raise TypeError(f"{type(model).__name__} has no children() to find its modules by; pass a Module")
     named: dict[str, Any] = {}
     seen: set[int] = set()
 
@@ -62,8 +64,8 @@ def named_modules(model: Any) -> dict[str, Any]:
 
 @contextmanager
 def listen(model: Any, listener: ModuleListener) -> Iterator[None]:
-    """Context manager: `listener` hears of all calls of `model` and its modules in this thread."""
-    named = named_modules(model)
+    """Context manager: call `listener` around all calls of `model` and its modules in this thread; None has none."""
+    named = {} if model is None else named_modules(model)
     before = _listening.listeners
     heard = dict(before)
     for name, module in named.items():
@@ -81,7 +83,7 @@ def listen(model: Any, listener: ModuleListener) -> Iterator[None]:
 
 
 def _home_of_call(module_class: type) -> type | None:
-    """The class, itself or a parent, that defines `__call__`; None for a mere container."""
+    """The class or base class that defines `__call__`; None for a container without one."""
     return next((each for each in module_class.__mro__ if "__call__" in vars(each)), None)
 
 

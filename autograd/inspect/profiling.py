@@ -1,4 +1,4 @@
-"""Where the time of a training step goes: per op, per layer, and between the ops."""
+"""Time profile of a training step: per op, per layer, and between the ops."""
 
 from __future__ import annotations
 
@@ -15,35 +15,33 @@ from autograd.inspect.clock import Clock, Row
 from autograd.inspect.modules import ModuleListener, listen
 from autograd.inspect.saved_memory import SavedMemory
 from autograd.inspect.text import readable_array, readable_bytes, readable_place, table
-from autograd.inspect.trace import write_trace
 from autograd.modes import Watcher, watch
 
-# Rows of what is no op
+# Rows that are not of an op
 PYTHON = "(Python between ops)"
-BACKWARD = "(backward pass: adding up gradients)"
+BACKWARD = "(backward pass: summing gradients)"
 OUTSIDE = "(everything else)"
 PROFILER = "(the profiler itself)"
 
 
 @contextmanager
 def profile(model: Any = None, **calls: Callable[..., Any]) -> Iterator[Profile]:
-    """Context manager: measure the block, per op and, given the `model`, per layer.
+    """Context manager: measure the time of the block, per op and, with the `model`, per layer.
 
         with profile(model, optimizer=optimizer.step) as p:
             …one training step or several…
         print(p)
 
-    `calls` are methods whose time gets a row of its own, under their keyword; `p.section("data")` is a context manager
-    that does the same for any lines.  What is left over is a row too: all rows add up to the time of the block.
+    `calls` are methods that get a row of their own, named by the keyword; the context manager `p.section("data")` does
+    the same for any lines.  The remaining time is a row, too: all rows add up to the time of the block.
 
-    Raises: TypeError for a model without `children()`, and for calls that are no methods of an object
+    Raises: TypeError for a model without `children()`, and for calls that are not methods of an object
     """
     measured = Profile(type(model).__name__)
     with ExitStack() as stack:
         for name, method in calls.items():
             stack.enter_context(_timed(measured, name, method))
-        if model is not None:
-            stack.enter_context(listen(model, measured))
+        stack.enter_context(listen(model, measured))
         stack.enter_context(watch(measured))
         try:
             yield measured
@@ -53,11 +51,11 @@ def profile(model: Any = None, **calls: Callable[..., Any]) -> Iterator[Profile]
 
 @contextmanager
 def _timed(measured: Profile, name: str, method: Any) -> Iterator[None]:
-    """Put a section around a method, on its object alone."""
+    """Context manager: wrap a method of one object in a section."""
     owner, attribute = getattr(method, "__self__", None), getattr(method, "__name__", "")
     if not isinstance(method, MethodType) or not hasattr(owner, "__dict__") or attribute.startswith("__"):
         raise TypeError(
-            f"{name}={method!r} is no method of an object that can be wrapped; put the lines that call it into "
+            f"{name}={method!r} is not a method of an object that can be wrapped; put the lines that call it into "
             f"`with p.section({name!r}):` instead"
         )
 
@@ -78,7 +76,7 @@ def _timed(measured: Profile, name: str, method: Any) -> Iterator[None]:
 
 @dataclass
 class _Seen:
-    """What the backward pass of a node wants to know of its forward pass."""
+    """What is recorded about a node in its forward pass, for its backward pass."""
 
     row: Row
     flops_backward: float
@@ -86,33 +84,35 @@ class _Seen:
 
 
 class Profile(Watcher, ModuleListener):
-    """The times of one block, complete when it has ended."""
+    """Time profile of a block, complete at its end."""
 
     def __init__(self, model_name: str) -> None:
         self.model_name = model_name
         self.wall_ms = 0.0
-        self._rows: dict[tuple[str, str | None], Row] = {}  # by what ran and in which layer
+        self._rows: dict[tuple[str, str | None], Row] = {}  # by activity and layer
         self._seen: weakref.WeakKeyDictionary[Op, _Seen] = weakref.WeakKeyDictionary()
-        self._running: list[tuple[Op, Row, list[tuple[int, ...]]]] = []  # forward passes, with the shapes they got
+        self._running: list[
+            tuple[Op, Row, list[tuple[int, ...]]]
+        ] = []  # running forward passes, with the shapes of their inputs
         self._kept = SavedMemory()
         self._layers: list[tuple[str, object]] = []
-        self._passes: list[object] = []  # backward passes under way
+        self._passes: list[object] = []  # running backward passes
         self._clock = Clock(self._row(OUTSIDE, None), self._row(PROFILER, None))
 
     def _row(self, name: str, layer: str | None) -> Row:
         return self._rows.setdefault((name, layer), Row(name))
 
     def finish(self) -> None:
-        """The block has ended."""
+        """Stop measuring at the end of the block."""
         self.wall_ms = (self._clock.pause() - self._clock.start_s) * 1e3
         self._clock.end_all()
 
-    # ---- What it says ----
+    # ---- Results ----
 
     def rows(self, by: Literal["op", "layer"] = "op", depth: int | None = None) -> list[Row]:
-        """The rows of a table: what took longest first, what is no op or layer last.
+        """The rows of a table, by decreasing time; those that are not of an op or layer last.
 
-        `depth` joins layers that share so many parts of their names: "encoder.layers.0" has three.
+        `depth` merges the layers whose names agree in this number of parts: "encoder.layers.0" has three.
 
         Raises: ValueError for another `by`
         """
@@ -133,11 +133,11 @@ class Profile(Watcher, ModuleListener):
 
     @property
     def accounted_ms(self) -> float:
-        """What the rows add up to."""
+        """The sum of all rows."""
         return sum(row.total_ms for row in self._rows.values())
 
     def table(self, by: Literal["op", "layer"] = "op", depth: int | None = 3) -> str:
-        """`rows` as text, with their sum."""
+        """`rows` as text, with their total."""
         rows = self.rows(by, depth)
         total = Row("total")
         for row in rows:
@@ -150,8 +150,8 @@ class Profile(Watcher, ModuleListener):
         return self.table("op") + per_layer
 
     def save_trace(self, path: str | Path) -> None:
-        """Write every slice of time as JSON that chrome://tracing and ui.perfetto.dev open."""
-        write_trace(path, self._clock.slices, self._clock.start_s)
+        """Write the time span of every activity as JSON for chrome://tracing and ui.perfetto.dev."""
+        self._clock.write_trace(path)
 
     # ---- Ops ----
 
@@ -172,7 +172,7 @@ class Profile(Watcher, ModuleListener):
         self._clock.pause()
         ended = self._clock.end(op)
         running = None
-        while running is not op:  # what lies above was left by an error
+        while running is not op:  # ops above it raised an error
             running, row, shapes = self._running.pop()
         forward, backward = op.flops(shapes, [y.shape for y in outputs])
         row.flops += forward
@@ -207,7 +207,7 @@ class Profile(Watcher, ModuleListener):
     def before_backward(self, op: Op, g_outputs: Sequence[Any]) -> None:
         self._clock.pause()
         seen = self._seen.get(op)
-        if seen is None:  # made before the block began
+        if seen is None:  # the forward pass was before the block
             seen = _Seen(self._row(type(op).__name__, None), 0.0, {"line": readable_place(op.where)})
         seen.row.flops += seen.flops_backward
         self._clock.begin(op, seen.row, "backward", f"{type(op).__name__} backward", "backward", seen.details)
@@ -218,7 +218,7 @@ class Profile(Watcher, ModuleListener):
         self._clock.end(op)
         self._clock.resume()
 
-    # ---- Modules, and whatever the user names ----
+    # ---- Modules and named sections ----
 
     def enter_module(self, name: str) -> None:
         self._clock.pause()
@@ -234,7 +234,7 @@ class Profile(Watcher, ModuleListener):
 
     @contextmanager
     def section(self, name: str) -> Iterator[None]:
-        """Context manager: the time of the block inside that no op takes is counted under `name`."""
+        """Context manager: the time of the block that is not of ops gets the row `name`."""
         key = object()
         self._clock.pause()
         row = self._row(f"({name})", None)
@@ -250,7 +250,7 @@ class Profile(Watcher, ModuleListener):
 
 
 def _cells(row: Row, wall_ms: float) -> list[str]:
-    """A row as text; what does not apply stays empty."""
+    """A row as text, empty where a value does not apply."""
     total_s = row.total_ms / 1e3
     return [
         row.name,

@@ -47,8 +47,8 @@ def test_forward_names_the_op_the_line_and_the_element():
     assert (error.shape, error.dtype, error.index, error.value) == ((2, 3), np.float64, (1, 1), -np.inf)
     assert error.inputs_finite == (True,)
     assert re.fullmatch(
-        r"the forward pass of Log \(made at .*test_anomaly\.py:\d+\) gave infinite in its output: the first at "
-        r"\[1, 1\] of \[2, 3\] float64, 2 of 6 elements; what went in was finite",
+        r"the forward pass of Log \(made at .*test_anomaly\.py:\d+\) returned infinite values in its output: the first "
+        r"at \[1, 1\] of \[2, 3\] float64, 2 of 6 elements; its inputs were finite",
         str(error),
     )
 
@@ -89,7 +89,7 @@ def test_one_bad_output_of_several_is_named():
         def forward(self, x):
             return x, x / 0.0
 
-    assert "gave infinite in its output 1: the first at [0]" in str(anomaly_of(apply, Both, leaf(1.0)))
+    assert "returned infinite values in its output 1: the first at [0]" in str(anomaly_of(apply, Both, leaf(1.0)))
 
 
 # ---- Minus infinity in masks ----
@@ -117,7 +117,7 @@ def test_what_a_mask_turns_into_is_not():
     assert (error.op, error.index, error.inputs_finite) == ("Subtract", (0, 0), (False, False))
     assert np.isnan(error.value)
     assert error.where[1] == line_of(naive_softmax, 2)
-    assert "what went in was infinite, infinite" in str(error)
+    assert "its inputs were infinite, infinite" in str(error)
 
 
 def test_a_transformer_with_padding_and_a_fully_masked_row_is_fine():
@@ -137,7 +137,7 @@ def test_nan_from_outside_is_said_to_be_from_outside():
     x = leaf(1.0, np.nan)
     error = anomaly_of(lambda: ag.exp(2.0 + x))
     assert error.op == "Add"
-    assert "got NaN from outside, in input 1, and passed it on" in str(error)
+    assert "got NaN values as its input 1 and passed them on" in str(error)
     assert (error.inputs_finite, error.index) == ((True, False), (1,))
 
 
@@ -166,7 +166,7 @@ def test_backward_names_the_op_and_the_line_of_its_forward_pass(forward_inside):
     assert (error.op, error.phase, error.index) == ("Sqrt", "backward", (1,))
     assert error.where == (__file__, line_of(root_of_zero, 2))
     assert all(error.inputs_finite)
-    assert "gave infinite in the gradient of its input 0" in str(error)
+    assert "returned infinite values in the gradient of its input 0" in str(error)
     assert x.grad is None
 
 
@@ -182,7 +182,7 @@ def test_a_nan_gradient_of_an_op_is_named():
     x, y = leaf(1.0, 2.0), leaf(3.0, 4.0)
     error = anomaly_of(lambda: ag.sum(apply(Bad, x, y) * 3.0).backward())
     assert error.op == "Bad"
-    assert "gave NaN in the gradient of its input 1: the first at [0]" in str(error)
+    assert "returned NaN values in the gradient of its input 1: the first at [0]" in str(error)
     assert error.inputs_finite == (True, True)  # the gradient, and what was saved
 
 
@@ -191,7 +191,7 @@ def test_what_was_saved_is_part_of_what_went_in():
     y = x * np.array([1.0, -np.inf])  # a mask of another kind
     error = anomaly_of(lambda: y.backward(np.ones(2)))
     assert (error.op, error.inputs_finite) == ("Multiply", (True, False))
-    assert "what went in was finite, infinite" in str(error)
+    assert "its inputs were finite, infinite" in str(error)
 
 
 def test_sums_of_gradients_that_overflow_are_named():
@@ -199,7 +199,7 @@ def test_sums_of_gradients_that_overflow_are_named():
     middle = x * 1.0
     error = anomaly_of(lambda: (middle * 1e308 + middle * 1.2e308).backward(np.array([1.0])))
     assert (error.op, error.index) == ("Multiply", (0,))
-    assert "got infinite in the gradient of its output: the sum" in str(error)
+    assert "got infinite values in the gradient of its output: the sum" in str(error)
 
 
 def test_sums_of_gradients_of_a_leaf_that_overflow_are_named():
@@ -207,12 +207,12 @@ def test_sums_of_gradients_of_a_leaf_that_overflow_are_named():
     weights = np.array([0.0, 1.2e308])
     error = anomaly_of(lambda: ag.sum(ag.concatenate([x * weights, x * weights])).backward())
     assert (error.op, error.index) == (None, (1,))
-    assert "the gradients of a leaf of shape [2] were finite, their sum" in str(error)
+    assert "the gradients of a leaf of shape [2] are finite, but their sum" in str(error)
 
 
 def test_a_bad_gradient_to_start_from_is_named():
     y = leaf(1.0) * 2.0
-    assert "or backward() was given it" in str(anomaly_of(lambda: y.backward(np.array([np.nan]))))
+    assert "or a hook or the argument of backward() has them" in str(anomaly_of(lambda: y.backward(np.array([np.nan]))))
 
 
 def test_inside_a_checkpoint_the_op_is_named():
@@ -262,7 +262,7 @@ def test_an_op_that_fails_inside_another_does_not_confuse_it():
 
 def test_a_nan_behind_an_infinity_is_what_is_shown():
     error = anomaly_of(lambda: ag.log(leaf(0.0, -1.0)))
-    assert (error.index, "gave NaN" in str(error)) == ((1,), True)
+    assert (error.index, "returned NaN" in str(error)) == ((1,), True)
     assert "1 of 2 elements" in str(error)
 
 

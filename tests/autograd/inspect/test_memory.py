@@ -10,7 +10,7 @@ import pytest
 import autograd as ag
 from autograd import Op, Tensor, apply, checkpoint, random
 from autograd.inspect import memory
-from autograd.inspect.memory import GRADIENT, ON_THE_WAY, RESULT, SAVED
+from autograd.inspect.memory import GRADIENT, INTERMEDIATE, RESULT, SAVED
 from autograd.versions import owner_of
 from minitf.config import OptimizerConfig, TransformerConfig
 from minitf.model.transformer import Transformer
@@ -279,7 +279,7 @@ def test_the_table(step):
     head, reasons, arrays = str(m).split("\n\n")
     assert head.startswith(f"peak {m.peak_bytes / 2**20:.1f} MiB after ")
     assert "CrossEntropy backward (test_memory.py:" in head
-    assert [line.split("  ")[0] for line in reasons.splitlines()[2:]] == [SAVED, GRADIENT, ON_THE_WAY, RESULT]
+    assert [line.split("  ")[0] for line in reasons.splitlines()[2:]] == [SAVED, GRADIENT, INTERMEDIATE, RESULT]
     assert arrays.splitlines()[2].startswith("[320, 1500] float32 CrossEntropy")
     assert len(arrays.splitlines()) == 2 + 8
     assert len(m.table(largest=3).split("\n\n")[2].splitlines()) == 2 + 3

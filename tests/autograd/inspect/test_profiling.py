@@ -245,7 +245,7 @@ def test_an_error_ends_the_block_and_keeps_the_times():
 
 @pytest.mark.parametrize("call", [math.hypot, len, [].append, Optimizer.step, random_leaf(1).__add__])
 def test_methods_that_cannot_be_timed_are_an_error(call):
-    with pytest.raises(TypeError, match=r"norm=.* is no method .* `with p.section\('norm'\)"), profile(norm=call):
+    with pytest.raises(TypeError, match=r"norm=.* is not a method .* `with p.section\('norm'\)"), profile(norm=call):
         pass
 
 
