@@ -12,8 +12,8 @@ import pytest
 
 from autograd import random
 from autograd.backend import Backend
-from tests.autograd.backend.test_cpu import KERNELS as CPU_KERNELS
 from tests.emulation.device import KINDS, cuda_backend
+from tests.helpers.kernel_calls import KERNELS
 
 DTYPES = [np.float32, np.float64]
 SKIPPED = {"normal_distribution", "softmax_backward_", "masked_softmax_", "adam_"}  # not overridden, or tested below
@@ -74,9 +74,9 @@ def tolerance_of(dtype: Any) -> float:
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("name", sorted(set(CPU_KERNELS) - SKIPPED))
+@pytest.mark.parametrize("name", sorted(set(KERNELS) - SKIPPED))
 def test_kernel_gives_what_its_definition_gives(backend: Any, name: str, dtype: Any) -> None:
-    calls, small, _, overwritten = CPU_KERNELS[name]
+    calls, small, _, overwritten = KERNELS[name]
     rng = np.random.default_rng(0)
     for size in small:
         for args, settings in calls(rng, dtype, *size):
