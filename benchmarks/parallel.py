@@ -28,14 +28,14 @@ from minitf.config import PRESETS
 from minitf.data.batches import Batches
 from minitf.data.prepared import PreparedCorpus
 from minitf.model.transformer import Transformer
-from minitf.parallel.buckets import gradients_of
+from minitf.parallel.buckets import GradientBuckets
 from minitf.parallel.group import Group
 from minitf.parallel.join import join
 from minitf.parallel.launch import launch
 from minitf.system.device import set_up_device
+from minitf.training.data_parallel import share_of_update
+from minitf.training.loss import batch_loss
 from minitf.training.optim import Adam
-from minitf.training.run import batch_loss
-from minitf.training.shares import share_of_update
 
 MODEL = replace(PRESETS["small"].model, vocab_size=8_000)
 EMBEDDING_PARAMETERS = 37_000 * 512
@@ -78,7 +78,7 @@ def measure_steps(group: Group, tokens: int, threads: int) -> dict[str, float]:
     batches = Batches(PreparedCorpus.from_ids(*sides), tokens)
     model = Transformer(MODEL)
     optimizer = Adam(model.named_parameters(), PRESETS["small"].optimizer)
-    gradients = gradients_of(model.named_parameters(), group)
+    gradients = GradientBuckets(model.parameters(), group)
 
     def step(number: int) -> int:
         place = batches.next_place()
@@ -95,13 +95,13 @@ def measure_steps(group: Group, tokens: int, threads: int) -> dict[str, float]:
 
     for number in range(3):
         step(number)
-    gradients.clock.read()
+    gradients.times.take()
     done, learned, start = 0, 0, time.perf_counter()
-    while group.share(time.perf_counter() - start) < SECONDS_OF_STEPS:
+    while group.broadcast_value(time.perf_counter() - start) < SECONDS_OF_STEPS:
         learned += step(done)
         done += 1
     elapsed_s = time.perf_counter() - start
-    clock = {name: seconds / done for name, seconds in gradients.clock.read().items()}
+    clock = {name: seconds / done for name, seconds in gradients.times.take().items()}
     return {"step_s": elapsed_s / done, "tokens_per_s": learned / elapsed_s, "steps": done, **clock}
 
 
@@ -109,7 +109,7 @@ def work(what: str, numbers: list[int], result: Path | None) -> int:
     """Measure in this process of a job; rank 0 writes down what it has seen."""
     with join(replace(PRESETS["tiny"], rank_timeout=120.0)) as group:
         found = measure_sums(group, *numbers) if what == "sums" else measure_steps(group, *numbers)
-        if group.is_first and result is not None:
+        if group.rank == 0 and result is not None:
             result.write_text(json.dumps(found))
     return 0
 
@@ -122,7 +122,7 @@ def in_job(size: int, what: str, *numbers: int) -> dict[str, float]:
     with tempfile.TemporaryDirectory() as folder:
         result = Path(folder) / "result"
         words = ["--work", what, "--numbers", *map(str, numbers), "--result", str(result)]
-        if launch(Path(__file__), words, size, 120.0):
+        if launch([__file__, *words], size, 120.0):
             raise SystemExit(f"{size} processes that measure {what} have failed")
         return json.loads(result.read_text())
 

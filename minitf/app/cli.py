@@ -122,6 +122,12 @@ def program(command: str) -> str:
     return script if script == f"{command}.py" else f"minitf {command}"
 
 
+def shell_command(command: str) -> str:
+    """Return what to type for a command: `python translate.py` if a script was started so, else `minitf translate`."""
+    is_script = Path(sys.argv[0]).name in ("train.py", "translate.py")
+    return f"python {command}.py" if is_script else f"minitf {command}"
+
+
 # ---- Reading ----
 
 

@@ -1,106 +1,77 @@
-"""How a process comes to its group, and how it leaves: with the others, or taking them along."""
+"""How a process joins the group of its job, and how it leaves: with all other ranks, or aborting the job."""
 
 from __future__ import annotations
 
 import os
 import socket
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
-from typing import Any
 
+from autograd.backend import get_backend
 from minitf.config import RunConfig
-from minitf.config.devices import announced_rank, announced_size, parse_devices
+from minitf.config.devices import announced_rank, parse_devices
 from minitf.errors import UserError
-from minitf.parallel.group import Alone, Group, available_cores, share_of_cores
-from minitf.parallel.launch import WORKER, Place, die_with, launch, place_of_this_process
+from minitf.parallel.group import Group
+from minitf.parallel.heartbeat import Heartbeat
+from minitf.parallel.launch import WorkerSpec, exit_with_launcher
 from minitf.parallel.mpi import MpiGroup, import_mpi
 from minitf.parallel.nccl import NcclGroup
-from minitf.parallel.shared import SharedMemoryGroup
-from minitf.parallel.watch import Pulse
+from minitf.parallel.shared_memory import SharedMemoryGroup
 from minitf.system.signals import exit_status
-
-
-def run_as_job(program: Path, argv: Sequence[str], config: RunConfig) -> int | None:
-    """Run the command once a device of `--devices`, and give the exit status of it all.
-
-    None where this process is to do the work: without `--devices`, or as one of the processes itself.
-
-    Raises: UserError under mpiexec, which has started the processes already.
-    """
-    if config.devices is None or WORKER in os.environ:
-        return None
-    if announced_rank() is not None:
-        raise UserError(
-            f"devices={config.devices!r} starts processes, and mpiexec has started this one already; choose --devices "
-            "none, or leave mpiexec out"
-        )
-    kind, size = parse_devices(config.devices)
-    if kind == "cuda":
-        _require_gpus(size)
-    return launch(program, argv, size, config.rank_timeout)
 
 
 @contextmanager
 def join(config: RunConfig) -> Iterator[Group]:
-    """The group of this process: of the launcher's, of mpiexec's, or itself alone.
+    """Join the group of the launcher or of mpiexec, with this rank's share of the cores and its GPU.
 
-    A process that ends with an error says why, and takes the whole job with it.
+    An error inside the `with` block is reported once, by name of the rank, and aborts the job.
     """
-    place = place_of_this_process()
-    pulse: Pulse | None
-    if place is not None:
-        group, pulse = _of_this_host(place)
-    else:
-        group, pulse = _of_mpi(config)
-    if pulse is None:
-        yield group
-        return
+    spec = WorkerSpec.of_this_process()
+    group, heartbeat = _join_mpi(config.rank_timeout) if spec is None else _join_launcher(spec)
     try:
-        yield _on_devices(group, config, place is not None)
+        kind = parse_devices(config.devices)[0] if spec is not None and config.devices else config.device
+        yield _with_device(group, kind)
     except UserError as error:
-        pulse.fail(f"has ended: {error}", error.exit_status)
+        heartbeat.fail(f"failed: {error}", error.exit_status)
         raise SystemExit(error.exit_status) from None
     except KeyboardInterrupt as interrupt:
-        pulse.fail(None, exit_status(interrupt))
+        heartbeat.fail(None, exit_status(interrupt))
         raise
     except Exception as error:
         sys.excepthook(type(error), error, error.__traceback__)  # now: the coordinator ends this process at once
-        pulse.fail(f"has ended with {type(error).__name__}: {error}", 1)
+        heartbeat.fail(f"failed with {type(error).__name__}: {error}", 1)
         raise SystemExit(1) from None
     except BaseException as error:
-        pulse.fail(f"has ended with {type(error).__name__}: {error}", 1)
+        heartbeat.fail(f"failed with {type(error).__name__}: {error}", 1)
         raise
     else:
         group.close()
 
 
-def _of_this_host(place: Place) -> tuple[Group, Pulse]:
-    die_with(place.launcher)
-    pulse = Pulse(place.rank, socket.socket(fileno=place.control))
-    return SharedMemoryGroup(place.rank, place.size, place.memory, place.arrive, place.await_, pulse), pulse
+def _join_launcher(spec: WorkerSpec) -> tuple[Group, Heartbeat]:
+    exit_with_launcher(spec.launcher)
+    heartbeat = Heartbeat(spec.rank, socket.socket(fileno=spec.control))
+    return SharedMemoryGroup(
+        spec.rank, spec.size, spec.memory, spec.signal_pipes, spec.wait_pipes, heartbeat
+    ), heartbeat
 
 
-def _of_mpi(config: RunConfig) -> tuple[Group, Pulse | None]:
-    if announced_rank() is None or announced_size() == 1:
-        return Alone(config.device), None
+def _join_mpi(timeout_s: float) -> tuple[Group, Heartbeat]:
     try:
-        group = MpiGroup(import_mpi(), config.rank_timeout)
+        group = MpiGroup(import_mpi(), timeout_s)
     except UserError as error:
-        if announced_rank():  # rank 0 says it for all
+        if announced_rank():  # rank 0 reports it for all
             raise SystemExit(error.exit_status) from None
         raise
-    return group, group.pulse
+    return group, group.heartbeat
 
 
-def _on_devices(group: Group, config: RunConfig, launched: bool) -> Group:
-    """The group with its share of the host's cores, and on GPUs where they are asked for."""
-    mine = sorted(available_cores())
-    everyone = group.all_gather({"host": socket.gethostname(), "cores": mine})
-    neighbours = [each["cores"] for each in everyone if each["host"] == everyone[group.rank]["host"]]
-    group.cores = share_of_cores(mine, neighbours)
-    kind = parse_devices(config.devices)[0] if launched and config.devices else config.device
+def _with_device(group: Group, kind: str) -> Group:
+    """Set the group's cores, and wrap it in an `NcclGroup` if each rank has a GPU."""
+    cores = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else list(range(os.cpu_count() or 1))
+    ranks = group.all_gather({"host": socket.gethostname(), "cores": cores})
+    group.cores = share_of_cores(cores, [each["cores"] for each in ranks if each["host"] == ranks[group.rank]["host"]])
     if kind == "cpu":
         return group
     if kind != "cuda" and group.local_size > 1:
@@ -109,26 +80,16 @@ def _on_devices(group: Group, config: RunConfig, launched: bool) -> Group:
             "which gives each its own"
         )
     device = kind if kind != "cuda" else f"cuda:{group.local_rank}"
-    return NcclGroup(group, _cupy(device), device)
-
-
-def _require_gpus(count: int) -> None:
-    """Raises: UserError where there are fewer; without taking one into use."""
     try:
-        from autograd.backend import cuda
-
-        found = cuda.device_count()
-    except (ImportError, RuntimeError):
-        found = 0
-    if found < count:
-        _cupy(f"cuda:{count - 1}")  # says why
-
-
-def _cupy(device: str) -> Any:
-    """CuPy with a GPU in use.  Raises: UserError where there is no such GPU."""
-    from autograd.backend import get_backend
-
-    try:
-        return get_backend(device).xp
+        cupy = get_backend(device).xp
     except ValueError as error:
         raise UserError(f"{error}; choose fewer --devices, or --devices cpu:N") from None
+    return NcclGroup(group, cupy, device)
+
+
+def share_of_cores(cores: list[int], of_ranks: list[list[int]]) -> int:
+    """Divide the cores among the ranks of this host that may use the same ones; return each rank's number, at least 1.
+
+    mpiexec may have bound each process to cores of its own, which leaves nothing to divide.
+    """
+    return max(1, len(cores) // sum(each == cores for each in of_ranks))

@@ -1,4 +1,4 @@
-"""Processes of any number of hosts, started by mpiexec: mpi4py between hosts, a shared window of memory within each."""
+"""Ranks on any number of hosts, started by mpiexec: mpi4py between hosts, a shared-memory window within each."""
 
 from __future__ import annotations
 
@@ -6,17 +6,18 @@ import json
 import os
 import secrets
 import socket
+import struct
 import threading
 import time
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from typing import Any
 
 import numpy as np
 
 from minitf.errors import UserError
 from minitf.parallel.group import Group, ParallelError
-from minitf.parallel.sums import own_part, sum_rows
-from minitf.parallel.watch import Coordinator, Lines, Message, Pulse, in_words
+from minitf.parallel.heartbeat import Coordinator, Heartbeat, Message, MessageSocket, describe
+from minitf.parallel.sums import chunk_of, sum_rows
 from minitf.system.progress import say
 
 Array = Any
@@ -24,38 +25,37 @@ Array = Any
 FIRST_PAUSE_S, LAST_PAUSE_S = 2e-5, 1e-3
 CONNECT_S = 60.0
 WELCOME = {"welcome": True}
+MAX_COUNT = 1 << 28  # MPI counts in 32 bits
 
 
 def import_mpi() -> Any:
-    """mpi4py's MPI, initialised so that a thread of its own may talk while the main thread computes.
+    """Import mpi4py's MPI, initialised so that a second thread may communicate while the main thread computes.
 
-    Raises: UserError where mpi4py or the MPI library is missing or too old.
+    Raises: UserError if mpi4py or the MPI library is missing or too old.
     """
     try:
         import mpi4py
-        from mpi4py import MPI
+        from mpi4py import MPI  # initialises MPI
     except ImportError as error:
         raise UserError(
             f"mpiexec has started this as one process of several, but mpi4py cannot be used ({error}); "
             "pip install '.[mpi]' in the project's directory, and mpich where the system has no MPI library, or leave "
             "mpiexec out"
         ) from None
-    except RuntimeError as error:  # mpi4py is there, but finds no MPI library
+    except RuntimeError as error:  # mpi4py is installed, but finds no MPI library
         raise UserError(
             f"mpi4py finds no MPI library ({str(error).splitlines()[0]}); install one, such as pip install mpich"
         ) from None
     if MPI.Query_thread() < MPI.THREAD_SERIALIZED:
         raise UserError(
-            f"this MPI library does not let a thread of its own communicate (level {MPI.Query_thread()}, "
+            f"this MPI library does not let a second thread communicate (thread level {MPI.Query_thread()}, "
             f"{MPI.THREAD_SERIALIZED} expected; mpi4py {mpi4py.__version__}); use one built with threads"
         )
     return MPI
 
 
 class MpiGroup(Group):
-    """The processes of `mpiexec -n N`."""
-
-    reduces = True
+    """The ranks of `mpiexec -n N`."""
 
     def __init__(self, mpi: Any, timeout_s: float):
         self._mpi = mpi
@@ -63,51 +63,49 @@ class MpiGroup(Group):
         self.rank, self.size = self._world.rank, self._world.size
         self._host = self._world.Split_type(mpi.COMM_TYPE_SHARED)
         self.local_rank, self.local_size = self._host.rank, self._host.size
-        leads = self.local_rank == 0
-        self._leaders = self._world.Split(0 if leads else mpi.UNDEFINED)  # one process of each host
-        self.hosts = self._host.bcast(self._leaders.size if leads else None)
+        is_leader = self.local_rank == 0
+        self._leaders = self._world.Split(0 if is_leader else mpi.UNDEFINED)  # one rank of each host
+        self.hosts = self._host.bcast(self._leaders.size if is_leader else None)
         self._window: Any = None
         self._rows: list[Array] = []
-        self.pulse = _connect(self._world, timeout_s)
+        self.heartbeat = _connect(self._world, timeout_s)
 
-    def waiting(self) -> Any:
-        return self.pulse.waiting()
+    def waiting(self) -> AbstractContextManager[None]:
+        return self.heartbeat.waiting()
 
     def barrier(self) -> None:
         self._wait(self._world.Ibarrier())
 
     def all_gather(self, value: Any) -> list[Any]:
         with self.waiting():
-            self.barrier()  # to wait here, asleep, and not in what follows, which spins
+            self.barrier()  # waits asleep, unlike allgather, which spins
             return [json.loads(each) for each in self._world.allgather(json.dumps(value))]
 
     def broadcast(self, array: Array) -> None:
         flat = array.reshape(-1).view(np.uint8)
-        piece = 1 << 28  # MPI counts in 32 bits
         with self.waiting():
             self.barrier()
-            for start in range(0, flat.size, piece):
-                self._world.Bcast(flat[start : start + piece])
+            for start in range(0, flat.size, MAX_COUNT):
+                self._world.Bcast(flat[start : start + MAX_COUNT])
 
     def new_buffer(self, length: int, dtype: Any) -> Array:
         dtype = np.dtype(dtype)
-        bytes_ = max(length, 1) * dtype.itemsize
-        self._window = self._mpi.Win.Allocate_shared(bytes_, dtype.itemsize, comm=self._host)
+        self._window = self._mpi.Win.Allocate_shared(max(length, 1) * dtype.itemsize, dtype.itemsize, comm=self._host)
         self._rows = [
             np.frombuffer(self._window.Shared_query(rank)[0], dtype, length) for rank in range(self.local_size)
         ]
-        mine = self._rows[self.local_rank]
-        mine[...] = 0
+        row = self._rows[self.local_rank]
+        row[...] = 0
         self._window.Lock_all()
-        return mine
+        return row
 
     def all_reduce(self, part: slice) -> None:
-        """Within each host into its leader's buffer, between the leaders, and back; on one host straight into all."""
+        """On one host, sum straight into all buffers; on several, sum into each leader's, between leaders, and copy."""
         start = time.perf_counter()
         self._host_barrier()
         self.waited_s += time.perf_counter() - start
-        own = own_part(part, self.local_rank, self.local_size)
-        sum_rows(self._rows, own, into=self._rows if self.hosts == 1 else self._rows[:1])
+        chunk = chunk_of(part, self.local_rank, self.local_size)
+        sum_rows(self._rows, chunk, into=self._rows if self.hosts == 1 else self._rows[:1])
         self._host_barrier()
         if self.hosts > 1:
             if self.local_rank == 0:
@@ -116,33 +114,31 @@ class MpiGroup(Group):
             if self.local_rank:
                 self._rows[self.local_rank][part] = self._rows[0][part]
 
-    def _sum_over_hosts(self, mine: Array) -> None:
-        """Each leader adds up a part of what all leaders have, in the order of hosts, and gives the sum to all.
+    def _sum_over_hosts(self, row: Array) -> None:
+        """Reduce-scatter and all-gather between leaders: each sums its chunk of all rows in the order of hosts.
 
-        As many bytes travel as with the best Allreduce, but MPI leaves the order of an Allreduce open, and some
-        libraries give different ranks different last bits.
+        This moves as many bytes as the best Allreduce.  MPI leaves the order of an Allreduce open, and some libraries
+        give different ranks different last bits.
         """
-        leaders, kind = self._leaders, self._mpi._typedict[mine.dtype.char]
-        parts = [own_part(slice(0, mine.size), rank, self.hosts) for rank in range(self.hosts)]
-        counts, places = [each.stop - each.start for each in parts], [each.start for each in parts]
-        own = parts[leaders.rank]
-        width = own.stop - own.start
-        received = np.empty((self.hosts, width), mine.dtype)
-        widths, starts = [width] * self.hosts, [width * rank for rank in range(self.hosts)]
-        self._wait(leaders.Ialltoallv([mine, (counts, places), kind], [received, (widths, starts), kind]))
-        whole = slice(0, width)
-        sum_rows(list(received), whole, into=[received[0]])
+        leaders, kind = self._leaders, self._mpi._typedict[row.dtype.char]
+        chunks = [chunk_of(slice(0, row.size), rank, self.hosts) for rank in range(self.hosts)]
+        counts, starts = [each.stop - each.start for each in chunks], [each.start for each in chunks]
+        width = counts[leaders.rank]
+        received = np.empty((self.hosts, width), row.dtype)
+        widths, offsets = [width] * self.hosts, [width * rank for rank in range(self.hosts)]
+        self._wait(leaders.Ialltoallv([row, (counts, starts), kind], [received, (widths, offsets), kind]))
+        sum_rows(list(received), slice(0, width), into=[received[0]])
         total = received[0].copy()
-        self._wait(leaders.Iallgatherv([total, kind], [mine, (counts, places), kind]))
+        self._wait(leaders.Iallgatherv([total, kind], [row, (counts, starts), kind]))
 
     def close(self) -> None:
-        self.pulse.leave()
+        self.heartbeat.prepare_exit()
         with self.waiting():
             self.barrier()
-        self.pulse.end()
+        self.heartbeat.finish()
         if self._window is not None:
             self._window.Unlock_all()
-            self._window.Free()  # what is left to MPI_Finalize may keep it from ever ending
+            self._window.Free()  # MPI_Finalize may hang if it is left to free the window
 
     def _host_barrier(self) -> None:
         if self._window is not None:
@@ -153,89 +149,82 @@ class MpiGroup(Group):
 
     @staticmethod
     def _wait(request: Any) -> None:
-        """Until it is done, asleep: MPI's own wait spins, and takes the core that others compute on."""
+        """Sleep until the request is done; MPI's own wait spins on a core that other ranks could use."""
         pause_s = FIRST_PAUSE_S
         while not request.Test():
             time.sleep(pause_s)
             pause_s = min(2 * pause_s, LAST_PAUSE_S)
 
 
-# ---- Signs of life -----------------------------------------------------------------------------------------------
+# ---- Heartbeats --------------------------------------------------------------------------------------------------
 
 
-def _connect(world: Any, timeout_s: float) -> Pulse:
-    """Rank 0 listens, everyone connects, and a thread of rank 0 watches over all of them."""
+def _connect(world: Any, timeout_s: float) -> Heartbeat:
+    """Connect every rank to rank 0, where a thread is the coordinator."""
     token = secrets.token_hex(16)
     server = socket.create_server(("", 0), backlog=world.size) if world.rank == 0 else None
     port = None if server is None else server.getsockname()[1]
-    port, token, hosts = world.bcast((port, token, _addresses()) if world.rank == 0 else None)
-    name = f"process {os.getpid()} on {socket.gethostname()}"
-    names = dict(enumerate(world.allgather(name)))
+    port, token, addresses = world.bcast((port, token, _addresses()) if world.rank == 0 else None)
+    names = dict(enumerate(world.allgather(f"process {os.getpid()} on {socket.gethostname()}")))
     if server is not None:
-        theirs, ours = socket.socketpair()
-        watching = threading.Thread(
-            target=_watch_over, args=(server, theirs, world.size, token, timeout_s, names), daemon=True
-        )
-        watching.start()
+        theirs, connection = socket.socketpair()
+        threading.Thread(target=_coordinate, args=(server, theirs, token, timeout_s, names), daemon=True).start()
     else:
-        ours = _reach(hosts, port, {"rank": world.rank, "token": token}, timeout_s=CONNECT_S)
-    return Pulse(world.rank, ours)
+        connection = _connect_to_rank_0(addresses, port, {"rank": world.rank, "token": token})
+    return Heartbeat(world.rank, connection)
 
 
 def _addresses() -> list[str]:
-    """Where other hosts may reach this one: every address that its interfaces have, so far as it knows them."""
+    """Return the IPv4 addresses of all interfaces of this host, loopback last."""
     found = {"127.0.0.1"}
     with suppress(OSError):
         found |= {str(info[4][0]) for info in socket.getaddrinfo(socket.gethostname(), None, socket.AF_INET)}
-    with suppress(OSError):
-        import fcntl
-        import struct
+    with suppress(OSError, ImportError):
+        import fcntl  # Unix only
 
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
             for _, interface in socket.if_nameindex():
-                with suppress(OSError):  # one without an address
+                with suppress(OSError):  # an interface without an address
                     siocgifaddr = 0x8915
                     answer = fcntl.ioctl(probe.fileno(), siocgifaddr, struct.pack("256s", interface.encode()[:15]))
                     found.add(socket.inet_ntoa(answer[20:24]))
     return sorted(found, key=lambda address: address.startswith("127."))
 
 
-def _reach(hosts: list[str], port: int, hello: Message, timeout_s: float) -> socket.socket:
-    """A connection to the first address where rank 0 answers.  Raises: ParallelError where none does."""
-    end = time.monotonic() + timeout_s
+def _connect_to_rank_0(addresses: list[str], port: int, hello: Message) -> socket.socket:
+    """Connect to the first address at which rank 0 answers.  Raises: ParallelError if it answers at none."""
+    end = time.monotonic() + CONNECT_S
     while time.monotonic() < end:
-        for host in hosts:
+        for address in addresses:
             with suppress(OSError, ValueError):
-                connection = socket.create_connection((host, port), timeout=5.0)
-                lines = Lines(connection)
-                lines.send(hello)
-                if lines.receive() == [WELCOME]:
-                    connection.settimeout(None)  # what comes over it comes when someone fails
+                connection = socket.create_connection((address, port), timeout=5.0)
+                messages = MessageSocket(connection)
+                messages.send(hello)
+                if messages.receive() == [WELCOME]:
+                    connection.settimeout(None)  # the next message comes when the job is aborted
                     return connection
-                connection.close()  # someone else's
+                connection.close()  # another program listens at this address
         time.sleep(0.2)
     raise ParallelError(
-        f"rank 0 cannot be reached at {', '.join(hosts)}, port {port}, within {timeout_s:g} seconds; open the ports "
-        "between these hosts"
+        f"rank 0 cannot be reached at {', '.join(addresses)}, port {port}, within {CONNECT_S:g} seconds; open the "
+        "ports between these hosts"
     )
 
 
-def _watch_over(
-    server: socket.socket, own: socket.socket, size: int, token: str, timeout_s: float, names: dict[int, str]
-) -> None:
-    """In a thread of rank 0: hear everyone, and end the job when someone fails."""
+def _coordinate(server: socket.socket, own: socket.socket, token: str, timeout_s: float, names: dict[int, str]) -> None:
+    """Receive heartbeats; abort the job on the first failure.  Runs in a thread of rank 0."""
     connections = {0: own}
     end = time.monotonic() + CONNECT_S
     with server:
-        while len(connections) < size:
+        while len(connections) < len(names):
             server.settimeout(max(0.01, end - time.monotonic()))
             try:
                 connection, _ = server.accept()
             except TimeoutError:
-                missing = min(set(range(size)) - set(connections))
-                say(f"error: rank {missing} ({names[missing]}) does not reach rank 0; open the ports in between")
+                missing = min(set(names) - set(connections))
+                say(f"error: rank {missing} ({names[missing]}) cannot reach rank 0; open the ports between these hosts")
                 os._exit(1)
-            if (rank := _greeted(connection, token)) is not None:
+            if (rank := _greet(connection, token)) is not None:
                 connections[rank] = connection
     coordinator = Coordinator(connections, timeout_s)
     failure = None
@@ -243,21 +232,21 @@ def _watch_over(
         failure = coordinator.listen(0.2)
     if failure is not None:
         if failure.reason is not None:
-            say(f"error: {in_words(failure, names)}")
-        coordinator.end_job()
-        time.sleep(0.5)  # for the others to go by themselves: mpiexec says more about those whom it must end
+            say(f"error: {describe(failure, names)}")
+        coordinator.abort()
+        time.sleep(0.5)  # for the ranks to exit by themselves: mpiexec reports each one that it has to kill
         os._exit(failure.status)
     coordinator.close()
 
 
-def _greeted(connection: socket.socket, token: str) -> int | None:
-    """The rank of a process that has connected; None, and the connection is closed, for anyone else."""
+def _greet(connection: socket.socket, token: str) -> int | None:
+    """Return the rank of a process that has connected; close the connection of any other program."""
     connection.settimeout(5.0)
-    lines = Lines(connection)
+    messages = MessageSocket(connection)
     with suppress(OSError, ValueError):
-        hello = lines.receive()
+        hello = messages.receive()
         if hello and hello[0].get("token") == token:
-            lines.send(WELCOME)
+            messages.send(WELCOME)
             return int(hello[0]["rank"])
     connection.close()
     return None

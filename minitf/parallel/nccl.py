@@ -1,11 +1,8 @@
-"""Processes with a GPU each: gradients are summed by NCCL through CuPy, on a stream of their own.
-
-What the processes say to each other besides, and how they find each other, is left to a group of the host's memory or
-of MPI.  CuPy comes from the backend, the only one who imports it.
-"""
+"""Ranks with one GPU each: NCCL, through CuPy, all-reduces gradients on a CUDA stream of its own."""
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
 from typing import Any
 
 import numpy as np
@@ -15,17 +12,18 @@ from minitf.parallel.group import Group
 
 Array = Any
 
+NCCL_TYPES = {"float32": "NCCL_FLOAT32", "float64": "NCCL_FLOAT64", "uint16": "NCCL_BFLOAT16"}  # uint16: its bits
+
 
 class NcclGroup(Group):
-    """A group whose buffers are on GPUs; `control` carries everything else."""
+    """A group whose buffers are on GPUs; `control`, a group of the same ranks, does everything else."""
 
-    reduces = True
-    overlaps_itself = True
+    is_asynchronous = True
 
     def __init__(self, control: Group, xp: Any, device: str):
         """
-        xp: CuPy, with this process's GPU in use
-        Raises: UserError where NCCL is missing or refuses these GPUs.
+        xp: CuPy, with this rank's GPU as the current device (from the backend, which alone imports CuPy)
+        Raises: UserError if NCCL is missing or refuses these GPUs.
         """
         self.rank, self.size = control.rank, control.size
         self.local_rank, self.local_size = control.local_rank, control.local_size
@@ -36,19 +34,18 @@ class NcclGroup(Group):
         if not self._nccl.available:
             raise UserError("CuPy finds no NCCL to join GPUs with; pip install nvidia-nccl-cu13, or train on one GPU")
         with control.waiting():
-            self._comm = self._connect()
+            self._communicator = self._connect()
         self._stream = xp.cuda.Stream(non_blocking=True)
         self._buffer: Array = None
 
     def _connect(self) -> Any:
-        nccl = self._nccl
-        identifier = self._control.share(list(nccl.get_unique_id()) if self.is_first else None)
+        identifier = self._control.broadcast_value(list(self._nccl.get_unique_id()) if self.rank == 0 else None)
         try:
-            return nccl.NcclCommunicator(self.size, bytes(identifier), self.rank)
-        except nccl.NcclError as error:
+            return self._nccl.NcclCommunicator(self.size, bytes(identifier), self.rank)
+        except self._nccl.NcclError as error:
             raise UserError(
                 f"NCCL cannot join {self.size} GPUs: {error}; each process needs a GPU of its own (NCCL_DEBUG=WARN "
-                "makes NCCL say more)"
+                "makes NCCL print details)"
             ) from error
 
     def barrier(self) -> None:
@@ -57,7 +54,7 @@ class NcclGroup(Group):
     def all_gather(self, value: Any) -> list[Any]:
         return self._control.all_gather(value)
 
-    def waiting(self) -> Any:
+    def waiting(self) -> AbstractContextManager[None]:
         return self._control.waiting()
 
     def broadcast(self, array: Array) -> None:
@@ -65,25 +62,21 @@ class NcclGroup(Group):
             self._control.broadcast(array)
             return
         stream = self._xp.cuda.get_current_stream()
-        self._comm.bcast(array.data.ptr, array.nbytes, self._nccl.NCCL_UINT8, 0, stream.ptr)
+        self._communicator.bcast(array.data.ptr, array.nbytes, self._nccl.NCCL_UINT8, 0, stream.ptr)
 
     def new_buffer(self, length: int, dtype: Any) -> Array:
         self._buffer = self._xp.zeros(length, dtype)
         return self._buffer
 
     def all_reduce(self, part: slice) -> None:
-        """Put it in the queue; the stream takes it up when what computes now has written the buffer."""
+        """Enqueue the all-reduce, which starts when the current stream has written this part of the buffer."""
         self._stream.wait_event(self._xp.cuda.get_current_stream().record())
-        start = self._buffer.data.ptr + part.start * self._buffer.itemsize
-        kind, count = self._kind(), part.stop - part.start
-        self._comm.allReduce(start, start, count, kind, self._nccl.NCCL_SUM, self._stream.ptr)
-
-    def _kind(self) -> int:
-        names = {"float32": "NCCL_FLOAT32", "float64": "NCCL_FLOAT64", "uint16": "NCCL_BFLOAT16"}  # bits of bfloat16
-        return getattr(self._nccl, names[self._buffer.dtype.name])
+        pointer, length = self._buffer.data.ptr + part.start * self._buffer.itemsize, part.stop - part.start
+        kind = getattr(self._nccl, NCCL_TYPES[self._buffer.dtype.name])
+        self._communicator.allReduce(pointer, pointer, length, kind, self._nccl.NCCL_SUM, self._stream.ptr)
 
     def synchronize(self) -> None:
-        self._comm.check_async_error()
+        self._communicator.check_async_error()
         self._xp.cuda.get_current_stream().wait_event(self._stream.record())
 
     def close(self) -> None:

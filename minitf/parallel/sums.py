@@ -1,4 +1,4 @@
-"""Sums over the buffers of several processes on one host, which all of them can see."""
+"""Sums over the buffers of several ranks in shared memory."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import numpy as np
 
 Array = Any
 
-BLOCK_BYTES = 256 * 1024  # stays in the second-level cache while one buffer after the other is added to it
+BLOCK_BYTES = 256 * 1024  # stays in the level-2 cache while one buffer after the other is added to it
 
 
 def to_bfloat16(x: Array, xp: Any = np) -> Array:
-    """The upper halves of float32 numbers, rounded to nearest, ties to even; NaN stays NaN.
+    """Round float32 to bfloat16, to nearest, ties to even; NaN stays NaN.
 
     Shapes: float32 [n] -> uint16 [n], the bits of bfloat16
     """
@@ -23,32 +23,32 @@ def to_bfloat16(x: Array, xp: Any = np) -> Array:
 
 
 def from_bfloat16(bits: Array, xp: Any = np) -> Array:
-    """Shapes: uint16 [n], the bits of bfloat16 -> float32 [n], exact"""
+    """Convert bfloat16 to float32, exactly.  Shapes: uint16 [n], the bits of bfloat16 -> float32 [n]"""
     return (bits.astype(xp.uint32) << 16).view(xp.float32)
 
 
-def own_part(part: slice, rank: int, size: int) -> slice:
-    """What of a part of the buffer one of `size` processes adds up: nearly equal runs, in order."""
+def chunk_of(part: slice, rank: int, size: int) -> slice:
+    """Split `part` into `size` contiguous chunks of nearly equal length; return the chunk of `rank`."""
     length = part.stop - part.start
     return slice(part.start + length * rank // size, part.start + length * (rank + 1) // size)
 
 
 def sum_rows(rows: Sequence[Array], part: slice, into: Sequence[Array]) -> None:
-    """into[i][part] = rows[0][part] + rows[1][part] + … for each i, always in this order, so with the same rounding.
+    """into[i][part] = rows[0][part] + rows[1][part] + … for each i, in this order, so the rounding never depends on i.
 
-    Numbers in uint16 are bits of bfloat16: they are added up in float32 and rounded once.
+    uint16 rows are bfloat16: their sum is computed in float32 and rounded once.
     """
-    block = BLOCK_BYTES // rows[0].itemsize
-    for start in range(part.start, part.stop, block):
-        some = slice(start, min(start + block, part.stop))
+    block_length = BLOCK_BYTES // rows[0].itemsize
+    for start in range(part.start, part.stop, block_length):
+        block = slice(start, min(start + block_length, part.stop))
         if rows[0].dtype == np.uint16:
-            total = from_bfloat16(rows[0][some])
+            total = from_bfloat16(rows[0][block])
             for row in rows[1:]:
-                total += from_bfloat16(row[some])
+                total += from_bfloat16(row[block])
             total = to_bfloat16(total)
         else:
-            total = rows[0][some].copy()
+            total = rows[0][block].copy()
             for row in rows[1:]:
-                total += row[some]
+                total += row[block]
         for row in into:
-            row[some] = total
+            row[block] = total

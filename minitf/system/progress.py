@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable
 from contextlib import suppress
 from types import TracebackType
 from typing import Any
 
 from minitf.system.signals import uninterrupted
+
+Say = Callable[[str], None]
+"""A function that prints a line for the user, such as `say`."""
 
 
 def say(text: str) -> None:

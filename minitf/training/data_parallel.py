@@ -1,174 +1,220 @@
-"""What the processes of a run tell each other: that they do the same, what each has computed, where the run stands."""
+"""Data-parallel training: several ranks compute one update together (section 5.2).
+
+Each rank computes the gradients of its share of the rows; gradients are all-reduced during the backward pass, and every
+rank makes the same update of the same weights.  The number of ranks changes nothing but the order of sums: the batches,
+the dropout masks and the number of tokens that the loss is divided by are those of the whole update.
+"""
 
 from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from autograd.backend import backend_of
 from minitf.config import RunConfig
 from minitf.config.options import to_plain
-from minitf.data.batches import Batch
+from minitf.data.batches import Batch, Batches
+from minitf.model.layers import Parameter
+from minitf.model.transformer import Transformer
+from minitf.parallel.buckets import GradientBuckets
 from minitf.parallel.group import Group, ParallelError
+from minitf.parallel.join import join
 from minitf.system.environment import project_version
-from minitf.training.optim import global_norm
-from minitf.training.shares import share_of_update
+from minitf.system.signals import StopRequest
+from minitf.training.clock import Clock
+from minitf.training.moving_average import MovingAverage
+from minitf.training.optim import Adam, global_norm
+from minitf.training.process import Nats, SingleProcess
 from minitf.training.state import Interval, TrainState
 
-if TYPE_CHECKING:
-    from minitf.system.signals import StopRequest
-    from minitf.training.run import Clock, Run
-
-SAME_NORM = 1e-6
-"""How far apart, in proportion, the norms of the same gradient may be that two processors compute."""
+NORM_TOLERANCE = 1e-6
+"""Relative difference between the norms of the same gradient that two kinds of processor may compute."""
 
 
-# ---- Before the first step ---------------------------------------------------------------------------------------
+@contextmanager
+def join_ranks(config: RunConfig) -> Iterator[DataParallel]:
+    """Join the other ranks of this job, and leave together with them."""
+    with join(config) as group:
+        yield DataParallel(config, group)
+
+
+class DataParallel(SingleProcess):
+    """Training in one rank of several.  Rank 0 writes the files and messages of the run."""
+
+    is_parallel = True
+
+    def __init__(self, config: RunConfig, group: Group):
+        """
+        Raises: ParallelError if another rank was started with another configuration or version.
+        """
+        facts = {"the version of minitf": project_version(), **_flat(to_plain(config))}
+        require_same(group, facts, "start all processes with the same command and the same code")
+        self.group = group
+        self.device = group.device
+        self.threads = max(1, config.threads // group.local_size) if config.threads else group.cores
+        self.is_main_process = group.rank == 0
+        kind = group.device.partition(":")[0]
+        self.description = f"{group.size} processes on {group.hosts} hosts, {kind}; rank 0 writes log and messages"
+        self._as_bfloat16 = config.reduce_dtype == "bfloat16"
+        self._directory = config.output
+
+    def main_process_first(self) -> AbstractContextManager[None]:
+        return self.group.main_process_first()
+
+    def synchronize(
+        self,
+        state: TrainState,
+        model: Transformer,
+        optimizer: Adam,
+        moving_average: MovingAverage | None,
+        train: Batches,
+    ) -> TrainState:
+        """Broadcast rank 0's parameters, optimizer state, moving average and training state to all ranks.
+
+        Raises: ParallelError if a rank has read other texts.
+        """
+        texts = {
+            "the vocabulary": state.vocabulary,
+            "the training text": train.corpus.fingerprint,
+            "the validation text": state.valid_corpus,
+        }
+        advice = f"every host must see the same directory {os.path.abspath(self._directory)}"
+        require_same(self.group, texts, advice)
+        if self.is_main_process:
+            self.group.broadcast_value(state.to_plain())
+        else:
+            state = TrainState.from_plain(self.group.broadcast_value(None))
+            optimizer.step_count = state.step - state.skipped_updates
+            if state.data:
+                train.restore(state.data)
+        averages = {} if moving_average is None else moving_average.arrays
+        for array in (*(p.data for p in model.parameters()), *optimizer.state_arrays().values(), *averages.values()):
+            self.group.broadcast(array)
+        self._gradients = GradientBuckets(model.parameters(), self.group, as_bfloat16=self._as_bfloat16)
+        return state
+
+    # ---- An update ----
+
+    def next_batches(self, train: Batches, count: int) -> list[Batch]:
+        """Return this rank's share of the next `count` batches: some of them, or some rows of them, or none."""
+        places = [train.next_place() for _ in range(count)]
+        shares = [
+            (number, train.part(*places[number], part, parts))
+            for number, part, parts in share_of_update(count, self.group.rank, self.group.size)
+        ]
+        return [replace(batch, number=number) for number, batch in shares if batch is not None]
+
+    def zero_grad(self, optimizer: Adam, backward_passes: int) -> None:
+        self._gradients.begin(backward_passes)
+
+    def finish_update(
+        self, model: Transformer, update: Interval, step: int, stop: StopRequest, clock: Clock
+    ) -> Interval:
+        """Combine the ranks' partial updates.
+
+        Raises: ParallelError if a rank is at another step, or has other gradients after the all-reduce.
+        """
+        self._gradients.finish()
+        norm = global_norm(model.parameters())
+        ranks = self.group.all_gather(
+            {"step": step, "update": asdict(update), "norm": norm, "stop": stop.received or 0, "s": clock.own_s}
+        )
+        for rank, theirs in enumerate(ranks):
+            if theirs["step"] != step:
+                raise ParallelError(
+                    f"rank {rank} is at step {theirs['step']:,}, rank {self.group.rank} at step {step:,}"
+                )
+            if not _agree(theirs["norm"], ranks[0]["norm"]):
+                raise ParallelError(
+                    f"rank {rank} has other gradients than rank 0 at step {step:,}: their norm is "
+                    f"{theirs['norm']:.9g}, not {ranks[0]['norm']:.9g}; its memory or its connection may be faulty"
+                )
+        stop.agree(theirs["stop"] for theirs in ranks)
+        clock.follow(ranks[0]["s"])
+        total = Interval()
+        for theirs in ranks:
+            total.add_update(Interval(**theirs["update"]))
+        total.gradient_norm = ranks[0]["norm"] / total.target_tokens  # rank 0's: last bits depend on the processor
+        return total
+
+    # ---- Validate, save, log ----
+
+    def validation_batches(self, valid: Batches) -> Iterator[Batch]:
+        """Iterate over batches rank, rank + size, … of the validation text."""
+        return valid.one_epoch(self.group.rank, self.group.size)
+
+    def gather(self, losses: Sequence[Nats], stop: StopRequest | None) -> Sequence[Nats]:
+        """Interleave the losses of all ranks, those of batches rank, rank + size, …; agree on whether to stop."""
+        ranks = self.group.all_gather({"losses": losses, "stop": (stop and stop.received) or 0})
+        if stop is not None:
+            stop.agree(theirs["stop"] for theirs in ranks)
+        count = sum(len(theirs["losses"]) for theirs in ranks)
+        return [ranks[i % len(ranks)]["losses"][i // len(ranks)] for i in range(count)]
+
+    def broadcast(self, value: Any) -> Any:
+        return self.group.broadcast_value(value)
+
+    def check_weights(self, step: int, model: Transformer) -> None:
+        facts = {f"the checksum of the weights after step {step:,}": _checksum(model.parameters())}
+        require_same(self.group, facts, "continue from the last checkpoint; the memory of that host may be faulty")
+
+    def first_error(self, error: str | None) -> str | None:
+        for rank, each in enumerate(self.group.all_gather(error)):
+            if each is not None:
+                return f"{each} (rank {rank})"
+        return None
+
+    def communication_times(self) -> dict[str, float]:
+        return self._gradients.times.take()
+
+
+def share_of_update(batches: int, rank: int, size: int) -> list[tuple[int, int, int]]:
+    """Divide the batches of an update among the ranks; return (number of the batch, part of its rows, parts).
+
+    gcd(batches, size) teams take whole batches in turn, and each member of a team the same part of the rows of each.
+    Of 8 ranks, each computes two of 16 batches, or half of one of 4 batches, or an eighth of all of 3 batches.
+    """
+    teams = math.gcd(batches, size)
+    members = size // teams
+    team, part = divmod(rank, members)
+    return [(number, part, members) for number in range(team, batches, teams)]
 
 
 def require_same(group: Group, facts: dict[str, Any], advice: str) -> None:
     """Raises: ParallelError, naming the first rank and the first fact that differ from rank 0's."""
-    everyone = group.all_gather(facts)
-    for rank, theirs in enumerate(everyone):
-        for name, value in everyone[0].items():
+    ranks = group.all_gather(facts)
+    for rank, theirs in enumerate(ranks):
+        for name, value in ranks[0].items():
             if theirs.get(name) != value:
                 raise ParallelError(
                     f"rank {rank} disagrees with rank 0: {name} is {theirs.get(name)!r} there, {value!r} here; {advice}"
                 )
 
 
-def require_same_config(group: Group, config: RunConfig) -> None:
-    """Every process was started to do the same.  Raises: ParallelError"""
-    facts = {"the version of minitf": project_version()}
-    facts |= {name.replace("_", "-"): value for name, value in _flat(to_plain(config))}
-    require_same(group, facts, "start all processes with the same command and the same code")
+def _flat(plain: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    """{"model": {"d_model": 512}} -> {"model.d-model": 512}"""
+    flat: dict[str, Any] = {}
+    for key, value in plain.items():
+        name = prefix + key.replace("_", "-")
+        flat |= _flat(value, f"{name}.") if isinstance(value, dict) else {name: value}
+    return flat
 
 
-def require_same_texts(run: Run) -> None:
-    """Every process has read the same vocabulary and texts.  Raises: ParallelError"""
-    facts = {
-        "the vocabulary": run.state.vocabulary,
-        "the training text": run.train.corpus.fingerprint,
-        "the validation text": run.state.valid_corpus,
-    }
-    advice = f"let every host see the same folder {os.path.abspath(run.directory.path)}"
-    require_same(run.group, facts, advice)
-
-
-def share_state(run: Run) -> None:
-    """Everyone gets rank 0's weights, moments, averages and training state: those of the run that goes on."""
-    group = run.group
-    if not group.reduces:
-        return
-    state = TrainState.from_plain(group.share(run.state.to_plain()))
-    if not group.is_first:
-        run.state = state
-        run.optimizer.step_count = state.step - state.skipped_updates
-        if state.data:
-            run.train.restore(state.data)
-    arrays = [p.data for p in run.model.parameters()]
-    arrays += run.optimizer.state_arrays().values()
-    arrays += [] if run.moving_average is None else run.moving_average.arrays.values()
-    for array in arrays:
-        group.broadcast(array)
-
-
-def _flat(plain: dict[str, Any], prefix: str = "") -> Iterable[tuple[str, Any]]:
-    for name, value in plain.items():
-        if isinstance(value, dict):
-            yield from _flat(value, f"{prefix}{name}.")
-        else:
-            yield prefix + name, value
-
-
-# ---- An update ---------------------------------------------------------------------------------------------------
-
-
-def next_batches(run: Run) -> list[Batch]:
-    """This process's share of the next update: some of its batches, or some rows of them; perhaps none."""
-    places = [run.train.next_place() for _ in range(run.config.accumulate)]
-    shares = share_of_update(len(places), run.group.rank, run.group.size)
-    parts = [(number, run.train.part(*places[number], part, parts)) for number, part, parts in shares]
-    return [replace(batch, number=number) for number, batch in parts if batch is not None]
-
-
-def sum_update(run: Run, step: int, update: Interval, stop: StopRequest, clock: Clock) -> Interval:
-    """The update of all processes together, from each one's share of it; its gradients are summed by then.
-
-    It is also where they agree to stop, and on rank 0's clock.
-
-    Raises: ParallelError where one is at another step, or has other gradients after the same sum.
-    """
-    run.gradients.finish()
-    norm = global_norm(run.model.parameters())
-    if not run.group.reduces:
-        return replace(update, gradient_norm=norm / update.target_tokens)
-    everyone = run.group.all_gather(
-        {"step": step, "update": asdict(update), "norm": norm, "stop": stop.received or 0, "s": clock.own_s}
-    )
-    for rank, theirs in enumerate(everyone):
-        if theirs["step"] != step:
-            raise ParallelError(f"rank {rank} is at step {theirs['step']:,}, rank {run.group.rank} at step {step:,}")
-        if not _alike(theirs["norm"], everyone[0]["norm"]):
-            raise ParallelError(
-                f"rank {rank} has other gradients than rank 0 at step {step:,}: their norm is {theirs['norm']:.9g}, "
-                f"not {everyone[0]['norm']:.9g}; its memory or its connection may be faulty"
-            )
-    stop.agree(theirs["stop"] for theirs in everyone)
-    clock.follow(everyone[0]["s"])
-    total = Interval()
-    for theirs in everyone:
-        total.add_update(Interval(**theirs["update"]))
-    total.gradient_norm = everyone[0]["norm"] / total.target_tokens  # one for all: last bits may differ by processor
-    return total
-
-
-def _alike(one: float, other: float) -> bool:
+def _agree(one: float, other: float) -> bool:
     if not (math.isfinite(one) and math.isfinite(other)):
         return math.isfinite(one) == math.isfinite(other)
-    return abs(one - other) <= SAME_NORM * abs(other)
+    return abs(one - other) <= NORM_TOLERANCE * abs(other)
 
 
-# ---- Later -------------------------------------------------------------------------------------------------------
-
-
-def sum_in_order(group: Group, own: Sequence[Sequence[float]], stop: StopRequest | None) -> list[Sequence[float]]:
-    """The figures of all batches in order, where process r of n has those of batches r, r + n, …
-
-    It is also where the processes agree to stop.
-    """
-    if not group.reduces:
-        return list(own)
-    everyone = group.all_gather({"figures": own, "stop": (stop and stop.received) or 0})
-    if stop is not None:
-        stop.agree(theirs["stop"] for theirs in everyone)
-    count = sum(len(theirs["figures"]) for theirs in everyone)
-    return [everyone[i % group.size]["figures"][i // group.size] for i in range(count)]
-
-
-def require_same_weights(run: Run) -> None:
-    """Every process has the same bytes.  Raises: ParallelError"""
-    if run.group.reduces:
-        facts = {f"the checksum of the weights after step {run.state.step:,}": _checksum(run.model.parameters())}
-        require_same(run.group, facts, "go on from the last checkpoint; that host's memory may be faulty")
-
-
-def _checksum(parameters: Iterable[Any]) -> int:
-    """Of the bits of all weights, computed where they are."""
+def _checksum(parameters: Iterable[Parameter]) -> int:
+    """Hash of all parameters, computed on their device."""
     total = 0
     for parameter in parameters:
         xp = backend_of([parameter.data]).xp
         words = parameter.data.reshape(-1).view(f"u{parameter.dtype.itemsize}")
         total = (1_000_003 * total + int(words.sum(dtype=xp.uint64))) % 2**64
     return total
-
-
-def first_of(group: Group, found: str | None) -> str | None:
-    """The first thing that any process has found, with its rank where there are several."""
-    for rank, each in enumerate(group.all_gather(found)):
-        if each is not None:
-            return each if group.size == 1 else f"{each} (rank {rank})"
-    return None

@@ -1,4 +1,4 @@
-"""An exponential moving average of the weights: what a long average of checkpoints gives, without the checkpoints."""
+"""Exponential moving average of the weights: as good as a long average of checkpoints, without the checkpoints."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ Array = Any
 class MovingAverage:
     """a ← a + (1 - d_t) (w - a) after update t, with d_t = min(decay, (1 + t) / (10 + t)).
 
-    The second bound forgets the starting weights: with a decay of 0.9999 alone they would still weigh 90 % after 1,000
-    updates.
+    The second bound reduces the influence of the initial weights: with a constant decay of 0.9999 they would still have
+    a weight of 90 % after 1,000 updates.
     """
 
     def __init__(self, named_parameters: dict[str, Parameter], decay: float):
@@ -27,7 +27,7 @@ class MovingAverage:
         self.arrays: dict[str, Array] = {name: p.data.copy() for name, p in named_parameters.items()}
 
     def update(self, update_count: int) -> None:
-        """Take in the weights after update number `update_count`, counted from 1."""
+        """Average in the weights after update number `update_count`, counted from 1."""
         share = 1 - min(self.decay, (1 + update_count) / (10 + update_count))
         for name, parameter in self.named_parameters.items():
             average = self.arrays[name]
@@ -35,7 +35,7 @@ class MovingAverage:
 
     @contextmanager
     def in_place(self, model: Module) -> Iterator[None]:
-        """Inside its `with` block the model has the averaged weights; then its own again, bit for bit."""
+        """Context manager: inside the block the model has the averaged weights, after it its own, bit for bit."""
         own = {name: parameter.data.copy() for name, parameter in self.named_parameters.items()}
         model.load_parameters(self.arrays)
         try:
@@ -44,7 +44,7 @@ class MovingAverage:
             model.load_parameters(own)
 
     def load(self, arrays: dict[str, np.ndarray]) -> None:
-        """Go on from the averages of a checkpoint.  Raises: ValueError where names or shapes differ."""
+        """Continue from the averages of a checkpoint.  Raises: ValueError if names or shapes differ."""
         if difference := sorted(self.arrays.keys() ^ arrays.keys()):
             raise ValueError(f"the moving average does not fit: {difference[:3]} differ")
         for name, average in self.arrays.items():

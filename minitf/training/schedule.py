@@ -1,18 +1,18 @@
-"""When it is time to validate and to save a checkpoint: every so many updates, epochs or minutes.
+"""When to validate, to save a checkpoint, and to stop: every so many updates, epochs or minutes.
 
-All answers are functions of the configuration and the `TrainState`, so that a run that was interrupted between a step
-and what was due after it still owes it when it goes on.
+All answers but the time limit are functions of the configuration and the `TrainState`, so a run that is interrupted
+between a step and its validation or checkpoint makes up for them when it is resumed.
+
+In all functions, `epoch` is the number of completed epochs.
 """
 
 from minitf.config import RunConfig
+from minitf.training.clock import Clock
 from minitf.training.state import TrainState
 
 
 def validation_is_due(config: RunConfig, state: TrainState, epoch: int) -> bool:
-    """Is this step one to validate, and has that not been done?
-
-    epoch: epochs that are complete
-    """
+    """True if this step is one to validate, and has not been validated."""
     if state.step <= state.validated_step:
         return False
     if config.valid_every_unit == "epochs":
@@ -20,18 +20,17 @@ def validation_is_due(config: RunConfig, state: TrainState, epoch: int) -> bool:
     return state.step % config.valid_every == 0
 
 
-def count_validation(state: TrainState, epoch: int, improved: bool, loss: float, score: float | None) -> None:
-    """Remember that this step has been validated, and what it gave if that was the best so far."""
+def record_validation(state: TrainState, epoch: int, improved: bool, loss: float, bleu: float | None) -> None:
+    """Record that this step has been validated, and the result if it is the best so far."""
     state.validated_step, state.validated_epoch = state.step, epoch
     state.validations_since_best = 0 if improved else state.validations_since_best + 1
     if improved:
-        state.best_loss, state.best_bleu, state.best_step = loss, score, state.step
+        state.best_loss, state.best_bleu, state.best_step = loss, bleu, state.step
 
 
 def checkpoint_is_due(config: RunConfig, state: TrainState, epoch: int) -> bool:
-    """Is this step one to save a checkpoint at, and has that not been done?
+    """True if this step is one to save a checkpoint at, and none has been saved.
 
-    epoch: epochs that are complete
     Source: section 6.1 (checkpoints "written at 10-minute intervals")
     """
     if state.step <= state.saved_step:
@@ -43,11 +42,21 @@ def checkpoint_is_due(config: RunConfig, state: TrainState, epoch: int) -> bool:
     return state.step % config.save_every == 0
 
 
-def count_checkpoint(config: RunConfig, state: TrainState, epoch: int) -> None:
-    """Remember that a checkpoint of this step is about to be saved, and whether it is on schedule.
+def record_checkpoint(config: RunConfig, state: TrainState, epoch: int) -> None:
+    """Record that a checkpoint of this step is about to be saved, and whether it is on schedule.
 
-    One that is saved anew, because a validation was made up for, is on schedule if it was so before.
+    A checkpoint saved again, after a validation that was made up for, is on schedule if it was before.
     """
     if checkpoint_is_due(config, state, epoch):
         state.saved_step, state.saved_epoch, state.saved_s = state.step, epoch, state.elapsed_s
     state.on_schedule = state.saved_step == state.step
+
+
+def out_of_patience(config: RunConfig, state: TrainState) -> bool:
+    """True if the last `patience` validations brought no improvement."""
+    return config.patience is not None and state.validations_since_best >= config.patience
+
+
+def is_finished(config: RunConfig, state: TrainState, clock: Clock) -> bool:
+    """True if no step is left to do.  At least one update is made, however short the time limit."""
+    return state.step >= config.max_steps or out_of_patience(config, state) or (state.step > 0 and clock.is_up)

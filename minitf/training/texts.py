@@ -1,12 +1,16 @@
-"""The texts of a run, its vocabulary, and its token ids: found, checked, or made in its folder."""
+"""The texts of a run, its vocabulary, and its batches of token ids: found, checked, or made in its directory."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from minitf.config import RunConfig
+from minitf.corpora.phrases import generate_corpus, write_corpus
+from minitf.corpora.treebank import generate_treebank
+from minitf.data.batches import Batches
+from minitf.data.datasets import find
 from minitf.data.prepared import PreparedCorpus, prepare
 from minitf.data.text import read_lines, read_pairs
 from minitf.data.vocabulary import Vocabulary
@@ -15,34 +19,42 @@ from minitf.parsing.aligned_text import learn_vocabulary, prepare_texts, read_sp
 from minitf.parsing.trees import Tree
 from minitf.storage.run_directory import RunDirectory
 from minitf.system.files import os_errors_explained, remove_leftovers
+from minitf.system.progress import Say
 
-Say = Callable[[str], None]
 PathPair = tuple[Path, Path]
 
 
 @dataclass
 class Texts:
-    """The files of a run, source and target of each split."""
+    """The files of a run: source and target of each split."""
 
     train: PathPair
     valid: PathPair | None
     test: PathPair | None
 
 
-def given_texts(config: RunConfig, say: Say) -> Texts | None:
-    """The texts that the run names, by themselves or as a public corpus; None where it is to have the built-in one.
+@dataclass
+class TrainingData:
+    """Texts, vocabulary, and batches of the training and validation text."""
 
-    Raises: UserError where a corpus cannot be downloaded, or its files are not those expected.
+    texts: Texts
+    vocabulary: Vocabulary
+    train: Batches
+    valid: Batches | None
+
+
+def find_texts(config: RunConfig, say: Say) -> Texts | None:
+    """Return the texts that the configuration names, or those of a public corpus; None for the built-in corpora.
+
+    Raises: UserError if a corpus cannot be downloaded, or its files are not those expected.
     """
     if config.data is not None:
-        from minitf.data.datasets import find
-
         return Texts(**find(config.data, config.data_dir, say))
     return None if config.train is None else Texts(config.train, config.valid, config.test)
 
 
 def check_texts(texts: Texts, errors: str) -> None:
-    """Read every text once, so that a fault in any of them is named before anything is written.
+    """Read every text once, so that a fault in any of them is reported before anything is written.
 
     Raises: UserError for a text that is missing, empty, not UTF-8, or not aligned with its other side.
     """
@@ -52,34 +64,48 @@ def check_texts(texts: Texts, errors: str) -> None:
                 pass
 
 
-def made_texts(config: RunConfig, directory: RunDirectory) -> Texts:
-    """The lines that trees make, or the built-in corpus, written into the folder of the run unless they are there."""
+def prepare_data(config: RunConfig, texts: Texts | None, directory: RunDirectory, say: Say) -> TrainingData:
+    """Make the vocabulary and the token ids in the run's directory, unless it holds them.
+
+    texts: None for the built-in corpora
+    """
+    texts = texts or make_texts(config, directory)
+    vocabulary = load_or_train_vocabulary(config, directory, texts, say)
+    train = prepare_split("train", texts.train, vocabulary, directory, config, say)
+    valid = prepare_split("valid", texts.valid, vocabulary, directory, config, say) if texts.valid else None
+    budget = config.max_tokens_per_batch
+    return TrainingData(
+        texts,
+        vocabulary,
+        train=Batches(train, budget, seed=config.seed),
+        valid=Batches(valid, budget, seed=config.seed, shuffle=False) if valid else None,
+    )
+
+
+def make_texts(config: RunConfig, directory: RunDirectory) -> Texts:
+    """Write the built-in corpus, or the lines made of trees, into the run's directory, unless it holds them."""
     if config.task == "parsing":
         return Texts(**prepare_texts(lambda: splits_of(config), config.parsing, directory.data_path / "treebank"))
     folder = directory.data_path / "phrases"
     pairs = {split: (folder / f"{split}.en", folder / f"{split}.de") for split in ("train", "valid", "test")}
     if not all(path.exists() for pair in pairs.values() for path in pair):
-        from minitf.corpora.phrases import generate_corpus, write_corpus
-
         if folder.exists():
             with os_errors_explained(f"clean {folder}"):
                 remove_leftovers(folder)
         write_corpus(folder, generate_corpus())
-    return Texts(pairs["train"], pairs["valid"], pairs["test"])
+    return Texts(**pairs)
 
 
 def splits_of(config: RunConfig) -> Mapping[str, Iterable[Tree]]:
-    """The trees of each split: those given, else the built-in treebank."""
+    """Return the trees of each split: those that the configuration names, else the built-in treebank."""
     if config.parsing.trees is not None:
         return read_splits(config.parsing, config.errors)
-    from minitf.corpora.treebank import generate_treebank
-
     treebank = generate_treebank()
     return {"train": treebank.train, "valid": treebank.valid, "test": treebank.test}
 
 
 def load_or_train_vocabulary(config: RunConfig, directory: RunDirectory, texts: Texts, say: Say) -> Vocabulary:
-    """The vocabulary of the run: the one in its folder, else a copy of the one given, else one learned jointly."""
+    """Load the vocabulary in the run's directory, or copy the one given there, or learn one of both languages."""
     if directory.vocabulary_path.exists():
         return Vocabulary.load(directory.vocabulary_path)
     if config.vocabulary is not None:
@@ -96,7 +122,7 @@ def load_or_train_vocabulary(config: RunConfig, directory: RunDirectory, texts: 
 def prepare_split(
     name: str, paths: PathPair, vocabulary: Vocabulary, directory: RunDirectory, config: RunConfig, say: Say
 ) -> PreparedCorpus:
-    """Token ids of one split, memory-mapped; says how many pairs are left out and why."""
+    """Return the memory-mapped token ids of one split; report how many pairs are left out and why."""
     corpus = prepare(*paths, vocabulary, directory.data_path / name, max_length=config.max_length, errors=config.errors)
     left_out = []
     if corpus.dropped_empty:

@@ -1,4 +1,4 @@
-"""What the processes of `test_parallel_runs.py` do: `python parallel_worker.py DEED FOLDER`, started by a launcher."""
+"""What the processes of `test_data_parallel.py` do: `python parallel_worker.py DEED FOLDER`, started by a launcher."""
 
 import json
 import os
@@ -28,13 +28,13 @@ def talk(group, folder: Path) -> None:
     """Everything that a group can do; each process writes what it has seen."""
     seen = {"cores": group.cores, "large": [len(each) for each in group.all_gather("x" * (10 + (group.rank << 20)))]}
     seen["gathered"] = group.all_gather({"rank": group.rank, "third": 1 / 3, "nan": float("nan")})
-    seen["shared"] = group.share(group.rank + 7)
-    array = np.arange(300_000.0).reshape(2, -1) * (1 if group.is_first else -1)
+    seen["shared"] = group.broadcast_value(group.rank + 7)
+    array = np.arange(300_000.0).reshape(2, -1) * (1 if group.rank == 0 else -1)
     group.broadcast(array)
     seen["broadcast"] = bool((array.reshape(-1) == np.arange(300_000)).all())
     with group.main_process_first():
         made = folder / "made"
-        if group.is_first:
+        if group.rank == 0:
             time.sleep(0.2)
             made.touch()
         seen["made"] = made.exists()

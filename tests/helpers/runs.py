@@ -24,7 +24,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NoReturn
 
-import train
+from minitf.app import train
 from minitf.app.cli import run_command
 from minitf.storage import checkpoint
 from minitf.storage.log import read_log

@@ -13,13 +13,13 @@ from pathlib import Path
 
 import pytest
 
-import train
 from autograd.backend.cpu import available_cores
+from minitf.app import train
 from minitf.app.cli import parse_train_args, run_command
 from minitf.config.presets import NAMED
 from minitf.errors import UserError
 from minitf.storage.config_file import load_config
-from minitf.training import run as training
+from minitf.training import loop
 from tests.helpers.runs import FLAGS, MULTI30K, write_corpus
 
 RECIPES = Path(__file__).parent.parent.parent / "recipes"
@@ -94,14 +94,14 @@ def test_the_small_table_on_a_corpus_of_a_moment(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(resumable, "call_train", call_train)
     flags = [*FLAGS, "--data", "multi30k", "--data-dir", str(data), "--max-steps", "4", "--save-every", "2"]
     command = ["--output", str(tmp_path / "out"), "--rows", "base", "d-smoothing-0.2", *flags]
-    validate = training.validate
+    validate = loop.validate
 
     def fail_once(run, stop, say):
         if len(calls) == 2 and run.state.step == 4:
             raise KeyboardInterrupt
         validate(run, stop, say)
 
-    monkeypatch.setattr(training, "validate", fail_once)
+    monkeypatch.setattr(loop, "validate", fail_once)
     assert run_command(small_table_3.main, command) == 2
     assert "d-smoothing-0.2 ended with status 130" in capsys.readouterr().err
     assert run_command(small_table_3.main, command) == 0

@@ -18,7 +18,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import train
 from minitf.report import run_report
 from minitf.system.files import ReportingFile, os_errors_explained
 from tests.helpers.runs import Ground, call, check, start_or_resume
@@ -291,12 +290,12 @@ def kill_at_random(ground: Ground, tally: Tally, kills: int, draw: random.Random
 def measure_start(ground: Ground) -> float:
     """How long the command takes until it begins to work."""
     start = time.perf_counter()
-    subprocess.run([sys.executable, "-c", "import train, minitf.training.run"], cwd=program().parent, check=True)
+    subprocess.run([sys.executable, "-c", "import minitf.app.train_run"], cwd=program().parent, check=True)
     return time.perf_counter() - start
 
 
 def program() -> Path:
-    return Path(train.__file__).absolute()
+    return Path(__file__).absolute().parents[2] / "train.py"
 
 
 def killed_after(ground: Ground, run: Path, changes: Sequence[str], delay_s: float, command: bool) -> int:

@@ -11,7 +11,7 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-from minitf.parallel.watch import START_S
+from minitf.parallel.heartbeat import START_S
 from tests.helpers.runs import Ground, check, start_or_resume
 from tests.torture.kills import Tally, measure_start, program
 
@@ -69,9 +69,9 @@ def lose_a_process(ground: Ground, run: Path, draw: random.Random, start_s: floa
         return True
     check(job.returncode == 1, f"it ended with {job.returncode}: {ground.said}")
     errors = [line for line in ground.said.splitlines() if line.startswith("error: ")]
-    reasons = ["was ended by SIGKILL"]
+    reasons = ["was killed by SIGKILL"]
     if deed == signal.SIGSTOP:
-        reasons = ["has not been heard of", "has done its work, but has not ended"]
+        reasons = ["sent no heartbeat", "finished its work, but did not exit"]
     named = len(errors) == 1 and any(f"(process {victim}) {reason}" in errors[0] for reason in reasons)
     check(named, f"not the one that was lost: {ground.said}")
     return True

@@ -5,11 +5,13 @@ import random
 
 import pytest
 
+from autograd import random as dropout_masks
 from autograd.backend import CPU
 from minitf.data.batches import Batches
 from minitf.data.text import lines_of
 from minitf.storage.checkpoint_file import Reader
-from minitf.training import run as training
+from minitf.storage.log import RunLog
+from minitf.training.optim import Adam
 from minitf.translation.translator import Translator
 from tests.torture import faults, fuzz, kills
 from tests.torture.__main__ import exit_status, report, row, stop_starting, stop_translating, write
@@ -162,7 +164,7 @@ def forgetting(ground, operations):
 
 
 def test_it_notices_forgotten_moments(monkeypatch, ground, operations):
-    monkeypatch.setattr(training.Adam, "load_state", lambda optimizer, steps, arrays: None)
+    monkeypatch.setattr(Adam, "load_state", lambda optimizer, steps, arrays: None)
     (lost,) = forgetting(ground, operations)
     assert "differs in " in lost
 
@@ -174,20 +176,20 @@ def test_it_notices_a_forgotten_place_in_the_data(monkeypatch, ground, operation
 
 
 def test_it_notices_dropout_that_starts_anew(monkeypatch, ground, operations):
-    begin_step, seen = training.random.begin_step, []
+    begin_step, seen = dropout_masks.begin_step, []
 
     def count_from_one(step, *place):
         if step not in seen:
             seen.append(step)
         begin_step(len(seen), *place)
 
-    monkeypatch.setattr(training.random, "begin_step", count_from_one)
+    monkeypatch.setattr(dropout_masks, "begin_step", count_from_one)
     (lost,) = forgetting(ground, operations)
     assert "differs in " in lost
 
 
 def test_it_notices_a_log_that_is_not_cut(monkeypatch, ground):
-    monkeypatch.setattr(training.RunLog, "truncate_to", lambda log, offset, warn: None)
+    monkeypatch.setattr(RunLog, "truncate_to", lambda log, offset, warn: None)
     for number in itertools.count(120):  # until a line of the log came after the last checkpoint
         lost = lost_of(lambda tally, number=number: kills.kill_at(ground, tally, number))
         if lost:

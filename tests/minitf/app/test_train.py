@@ -11,7 +11,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import train
 from autograd import random
 from autograd.backend import CPU, cpu
 from minitf.app import translate
@@ -19,11 +18,15 @@ from minitf.app.cli import run_command
 from minitf.storage import checkpoint
 from minitf.storage.config_file import load_config
 from minitf.storage.log import read_log
-from minitf.training import run as training
+from minitf.training import divergence, loss, start, texts, validation
+from minitf.training.clock import Clock
+from minitf.training.optim import Adam
 from minitf.training.state import CLOCK_KEYS
+from minitf.translation.translator import Translator
+from tests.helpers.patching import patch_everywhere
 from tests.helpers.runs import call, differences, fingerprint, flip, write_corpus
 
-PROGRAM = Path(train.__file__)
+PROGRAM = Path(__file__).parents[3] / "train.py"
 
 
 @pytest.fixture(autouse=True)
@@ -255,11 +258,8 @@ def test_epochs_are_saved_and_validated_as_they_end(ground, tmp_path):
 
 def test_minutes_between_checkpoints(ground, tmp_path, monkeypatch):
     """A clock on which every step takes 25 seconds; the second part of the run counts on from the first."""
-    monkeypatch.setattr(training.Clock, "elapsed_s", property(lambda clock: clock.run_state.step * 25.0))
-    make = training.Clock.__init__
-    monkeypatch.setattr(
-        training.Clock, "__init__", lambda clock, run: (setattr(clock, "run_state", run.state), make(clock, run))[1]
-    )
+    monkeypatch.setattr(Clock, "elapsed_s", property(lambda clock: random.get_state()[1] * 25.0))
+    random.begin_step(0)
     flags = [*ground.flags, "--save-every-unit", "minutes", "--save-every", "1", "--valid-every", "99"]
     whole, parts = tmp_path / "whole", tmp_path / "parts"
     assert call([*flags, "--output", str(whole)]) == 0
@@ -281,7 +281,7 @@ def test_the_weights_of_the_best_bleu_are_kept(ground, tmp_path, monkeypatch, ki
     has the weights of a validation that it has yet to come to; they must not be taken for the best if it ends before.
     """
     scores = {4: 10.0, 8: 30.0, 12: 20.0, 13: 30.0}
-    monkeypatch.setattr(training, "validation_bleu", lambda run, stop: scores.get(run.state.step, 1.0))
+    monkeypatch.setattr(validation, "validation_bleu", lambda *_: scores.get(random.get_state()[1], 1.0))
     flags = [*ground.flags, "--valid-metric", "bleu", "--weights", "best"]
     whole, parts = tmp_path / "whole", tmp_path / "parts"
     assert call([*flags, "--output", str(whole)]) == 0
@@ -294,14 +294,14 @@ def test_the_weights_of_the_best_bleu_are_kept(ground, tmp_path, monkeypatch, ki
         assert best_of(parts) == 8
         return
     with monkeypatch.context() as patch:
-        log = training.log_validation
+        log = validation.log_validation
 
         def die(run, *rest):
             if run.state.step == 8:
                 raise KeyboardInterrupt
             log(run, *rest)
 
-        patch.setattr(training, "log_validation", die)
+        patch.setattr(validation, "log_validation", die)
         assert call([*flags, "--output", str(parts), "--save-every", "5"]) == 130
     assert [path.name for path in sorted((parts / "checkpoints").glob("best-*"))] == [
         "best-00000004.safetensors",
@@ -318,8 +318,6 @@ def test_the_weights_of_the_best_bleu_are_kept(ground, tmp_path, monkeypatch, ki
 
 def test_what_is_translated_with(ground, copy, capfd):
     """Every kind of weights is another model, and `best` and `moving-average` are those that the run's files hold."""
-    from minitf.translation.translator import Translator
-
     store = checkpoint.CheckpointStore(copy / "checkpoints")
     expected = {
         "average": checkpoint.average(store.last(2)),
@@ -362,7 +360,7 @@ def test_a_validation_that_translates_is_interrupted_and_made_up_for(ground, tmp
     assert call([*flags, "--output", str(whole)]) == 0
     capfd.readouterr()
     with monkeypatch.context() as patch:
-        signal_at(patch, "validation_bleu", [signal.SIGTERM], lambda: random.get_state()[1] == 8)
+        signal_at(patch, validation.validation_bleu, [signal.SIGTERM], lambda: random.get_state()[1] == 8)
         assert call([*flags, "--output", str(parts)]) == 143
     assert "step 8: validation" not in capfd.readouterr().err
     assert state_of(parts, 8)["validated_step"] == 4
@@ -381,9 +379,8 @@ def test_without_validation_text(ground, tmp_path):
 # ---- Signals -----------------------------------------------------------------------------------------------------
 
 
-def signal_at(monkeypatch, name, numbers, when=lambda: True):
-    """Send this process signals whenever a function of `training` is called."""
-    function = getattr(training, name)
+def signal_at(monkeypatch, function, numbers, when=lambda: True):
+    """Send this process signals when a function of training is called for the first time."""
     sent = []
 
     def calling(*arguments, **options):
@@ -393,18 +390,18 @@ def signal_at(monkeypatch, name, numbers, when=lambda: True):
                 os.kill(os.getpid(), number)
         return function(*arguments, **options)
 
-    monkeypatch.setattr(training, name, calling)
+    patch_everywhere(monkeypatch, function, calling)
 
 
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
 def test_a_signal_finishes_the_step_and_saves(ground, tmp_path, monkeypatch, capfd, number, status):
     run = tmp_path / "run"
     with monkeypatch.context() as patch:
-        signal_at(patch, "batch_loss", [number], lambda: random.get_state()[1] == 5)
+        signal_at(patch, loss.batch_loss, [number], lambda: random.get_state()[1] == 5)
         assert call([*ground.flags, "--output", str(run)]) == status
     err = capfd.readouterr().err
     assert f"{number.name}: finishing this step and saving" in err
-    assert f"stopped after step 5; go on with: python train.py --resume {run}" in err
+    assert f"stopped after step 5; resume with: minitf train --resume {run}" in err
     assert steps_of(run) == [2, 4, 5]
     assert call(["--resume", str(run)]) == 0
     same_as_reference(ground, run)
@@ -413,7 +410,7 @@ def test_a_signal_finishes_the_step_and_saves(ground, tmp_path, monkeypatch, cap
 def test_a_second_signal_stops_at_once(ground, tmp_path, monkeypatch, capfd):
     run = tmp_path / "run"
     with monkeypatch.context() as patch:
-        signal_at(patch, "batch_loss", [signal.SIGINT, signal.SIGTERM], lambda: random.get_state()[1] == 5)
+        signal_at(patch, loss.batch_loss, [signal.SIGINT, signal.SIGTERM], lambda: random.get_state()[1] == 5)
         assert call([*ground.flags, "--output", str(run)]) == 143
     assert capfd.readouterr().err.endswith("terminated\n")
     assert steps_of(run) == [2, 4]  # step 5 was not finished
@@ -425,7 +422,7 @@ def test_a_second_signal_stops_at_once(ground, tmp_path, monkeypatch, capfd):
 def test_a_validation_is_interrupted_and_made_up_for(ground, tmp_path, monkeypatch, capfd, step):
     run = tmp_path / "run"
     with monkeypatch.context() as patch:
-        signal_at(patch, "mean_nll", [signal.SIGTERM], lambda: random.get_state()[1] == step)
+        signal_at(patch, validation.mean_nll, [signal.SIGTERM], lambda: random.get_state()[1] == step)
         assert call([*ground.flags, "--output", str(run)]) == 143
     assert f"step {step}: validation" not in capfd.readouterr().err
     assert state_of(run, step)["validated_step"] < step
@@ -434,18 +431,23 @@ def test_a_validation_is_interrupted_and_made_up_for(ground, tmp_path, monkeypat
     same_as_reference(ground, run)
 
 
-@pytest.mark.parametrize("place", ["load_or_train_vocabulary", "prepare_split", "restore", "check_texts"])
+@pytest.mark.parametrize(
+    "place",
+    [texts.load_or_train_vocabulary, texts.prepare_split, start.restore, texts.check_texts],
+    ids=lambda f: f.__name__,
+)
 def test_a_signal_before_training_ends_it_at_once(ground, tmp_path, monkeypatch, capfd, place):
     run = tmp_path / "run"
-    if place == "restore":
-        call([*ground.flags, "--output", str(run), "--max-steps", "4"])
+    new, resumed = [*ground.flags, "--output", str(run)], ["--resume", str(run)]
+    resumes = place is start.restore
+    if resumes:
+        call([*new, "--max-steps", "4"])
         capfd.readouterr()
     with monkeypatch.context() as patch:
         signal_at(patch, place, [signal.SIGTERM])
-        assert call(["--resume", str(run)] if place == "restore" else [*ground.flags, "--output", str(run)]) == 143
+        assert call(resumed if resumes else new) == 143
     assert capfd.readouterr().err.endswith("terminated\n")
-    again = ["--resume", str(run), "--max-steps", "13"] if place == "restore" else [*ground.flags, "--output", str(run)]
-    assert call(again) == 0
+    assert call([*resumed, "--max-steps", "13"] if resumes else new) == 0
     same_as_reference(ground, run)
 
 
@@ -454,13 +456,13 @@ def test_a_signal_before_training_ends_it_at_once(ground, tmp_path, monkeypatch,
 
 def not_a_number_at(monkeypatch, steps):
     """Make the loss of some steps NaN, in its gradient too."""
-    batch_loss = training.batch_loss
+    batch_loss = loss.batch_loss
 
     def spoilt(*arguments):
-        loss, nll = batch_loss(*arguments)
-        return (loss * float("nan") if random.get_state()[1] in steps else loss), nll
+        smoothed, nll = batch_loss(*arguments)
+        return (smoothed * float("nan") if random.get_state()[1] in steps else smoothed), nll
 
-    monkeypatch.setattr(training, "batch_loss", spoilt)
+    patch_everywhere(monkeypatch, batch_loss, spoilt)
 
 
 def test_divergence_ends_with_step_op_and_last_good_checkpoint(ground, tmp_path, monkeypatch, capsys):
@@ -495,8 +497,8 @@ def test_updates_that_are_skipped_are_counted_and_resumed_exactly(ground, tmp_pa
     whole, parts = tmp_path / "whole", tmp_path / "parts"
     assert call([*flags, "--output", str(whole)]) == 0
     err = capsys.readouterr().err
-    assert "step 8 has loss nan, gradient norm nan: left out, 3 in all" in err
-    assert "3 updates were left out: their loss or gradient was not a number" in err
+    assert "step 8 has loss nan, gradient norm nan: skipped, 3 in all" in err
+    assert "3 updates were skipped: their loss or gradient was not finite" in err
     assert [line["skipped_updates"] for line in read_log(whole / "log.jsonl") if "loss" in line] == [0, 1, 1, 3, 3, 3]
     state = state_of(whole, 13)
     assert (state["step"], state["skipped_updates"], state["skipped_in_a_row"]) == (13, 3, 0)
@@ -510,7 +512,7 @@ def test_updates_that_are_skipped_are_counted_and_resumed_exactly(ground, tmp_pa
 
 
 def test_skipping_for_ever_is_given_up(ground, tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(training, "MAX_SKIPPED_IN_A_ROW", 3)
+    monkeypatch.setattr(divergence, "MAX_SKIPPED_IN_A_ROW", 3)
     not_a_number_at(monkeypatch, range(4, 99))
     status = call([*ground.flags, "--output", str(tmp_path / "run"), "--on-divergence", "skip"])
     path = checkpoint.CheckpointStore(tmp_path / "run" / "checkpoints").path(
@@ -521,7 +523,7 @@ def test_skipping_for_ever_is_given_up(ground, tmp_path, monkeypatch, capsys):
 
 
 def test_weights_that_are_no_numbers_are_not_saved(ground, tmp_path, monkeypatch, capsys):
-    step = training.Adam.step
+    step = Adam.step
     spoilt = []
 
     def spoiling(optimizer, *arguments):
@@ -530,7 +532,7 @@ def test_weights_that_are_no_numbers_are_not_saved(ground, tmp_path, monkeypatch
             spoilt.append(list(optimizer.m)[7])
             optimizer.m[spoilt[0]].reshape(-1)[-1] = np.inf
 
-    monkeypatch.setattr(training.Adam, "step", spoiling)
+    monkeypatch.setattr(Adam, "step", spoiling)
     status = call([*ground.flags, "--output", str(tmp_path / "run")])
     words = (f"after step 4, optimizer.m.{spoilt[0]} is not finite", "step-00000002.safetensors")
     assert_one_error(status, capsys.readouterr().err, *words, expected=1)

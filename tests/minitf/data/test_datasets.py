@@ -12,7 +12,7 @@ from typing import get_args
 
 import pytest
 
-import train
+from minitf.app import train
 from minitf.app.cli import run_command
 from minitf.config import RunConfig
 from minitf.config.options import without_none

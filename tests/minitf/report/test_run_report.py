@@ -14,8 +14,9 @@ from minitf.report import run_report
 from minitf.report.run_report import RunReport
 from minitf.storage.log import RunLog
 from minitf.storage.run_directory import RunDirectory
-from minitf.training import run as training
+from minitf.training.loss import batch_loss
 from tests.helpers.pages import CONFIG, records
+from tests.helpers.patching import patch_everywhere
 from tests.helpers.runs import call, start_or_resume
 
 
@@ -64,8 +65,7 @@ def test_a_killed_and_resumed_run_shows_what_the_log_has(ground):
 
 def test_a_run_that_fails_says_why(ground, monkeypatch):
     run = ground.new()
-    real = training.batch_loss
-    monkeypatch.setattr(training, "batch_loss", lambda *given: tuple(each * float("nan") for each in real(*given)))
+    patch_everywhere(monkeypatch, batch_loss, lambda *given: tuple(each * float("nan") for each in batch_loss(*given)))
     assert call([*ground.flags, "--output", str(run)]) == 1
     assert status_of(run) == "failed"
     assert "training diverged: step 1 has loss" in (run / "report.html").read_text(encoding="utf-8")
@@ -86,10 +86,10 @@ def test_a_page_that_cannot_be_written_is_one_clear_error(ground, capfd):
 
 def test_a_stopped_run_says_how_to_go_on(ground, monkeypatch):
     run = ground.new()
-    monkeypatch.setattr("minitf.training.run.validate", lambda *_: os.kill(os.getpid(), signal.SIGINT))
+    monkeypatch.setattr("minitf.training.loop.validate", lambda *_: os.kill(os.getpid(), signal.SIGINT))
     assert call([*ground.flags, "--output", str(run)]) == 130
     assert status_of(run) == "stopped"
-    assert f"python train.py --resume {run}" in (run / "report.html").read_text(encoding="utf-8")
+    assert f"minitf train --resume {run}" in (run / "report.html").read_text(encoding="utf-8")
 
 
 def test_the_page_takes_a_small_share_of_the_time(tmp_path, monkeypatch):

@@ -5,7 +5,14 @@ from dataclasses import replace
 import pytest
 
 from minitf.config import RunConfig
-from minitf.training.schedule import checkpoint_is_due, count_checkpoint, count_validation, validation_is_due
+from minitf.training.clock import Clock
+from minitf.training.schedule import (
+    checkpoint_is_due,
+    is_finished,
+    record_checkpoint,
+    record_validation,
+    validation_is_due,
+)
 from minitf.training.state import TrainState
 
 EPOCHS = [0, 0, 1, 1, 2, 4, 4, 5, 5, 6]  # epochs complete after step 1, 2, …; one update may end two of them
@@ -34,7 +41,7 @@ def steps_due(config, is_due, count):
 )
 def test_validations(every, unit, expected):
     config = replace(RunConfig(), valid_every=every, valid_every_unit=unit)
-    assert steps_due(config, validation_is_due, lambda *a: count_validation(*a, True, 1.0, None)) == expected
+    assert steps_due(config, validation_is_due, lambda *a: record_validation(*a, True, 1.0, None)) == expected
 
 
 @pytest.mark.parametrize(
@@ -48,7 +55,7 @@ def test_validations(every, unit, expected):
 )
 def test_checkpoints(every, unit, expected):
     config = replace(RunConfig(), save_every=every, save_every_unit=unit)
-    assert steps_due(config, checkpoint_is_due, lambda *a: count_checkpoint(config, *a)) == expected
+    assert steps_due(config, checkpoint_is_due, lambda *a: record_checkpoint(config, *a)) == expected
 
 
 @pytest.mark.parametrize("unit", ["updates", "epochs", "minutes"])
@@ -58,8 +65,8 @@ def test_a_checkpoint_in_passing_moves_no_other(unit):
     state, on_schedule = TrainState(), []
     for step, epoch in enumerate(EPOCHS, start=1):
         state.step, state.elapsed_s = step, 25.0 * step
-        count_checkpoint(config, state, epoch)  # saved at every step
-        count_checkpoint(config, state, epoch)  # and again, once a validation has been made up for
+        record_checkpoint(config, state, epoch)  # saved at every step
+        record_checkpoint(config, state, epoch)  # and again, once a validation has been made up for
         if state.on_schedule:
             on_schedule.append(step)
     assert on_schedule == {"updates": [2, 4, 6, 8, 10], "epochs": [5, 6, 10], "minutes": [5, 10]}[unit]
@@ -67,8 +74,19 @@ def test_a_checkpoint_in_passing_moves_no_other(unit):
 
 def test_what_the_best_validation_leaves():
     state = TrainState(step=4)
-    count_validation(state, 1, True, 2.5, 30.0)
+    record_validation(state, 1, True, 2.5, 30.0)
     state.step = 8
-    count_validation(state, 2, False, 2.75, 20.0)
+    record_validation(state, 2, False, 2.75, 20.0)
     assert (state.best_loss, state.best_bleu, state.best_step, state.validations_since_best) == (2.5, 30.0, 4, 1)
     assert (state.validated_step, state.validated_epoch) == (8, 2)
+
+
+def test_what_ends_a_run():
+    config = RunConfig(max_steps=1_000)
+    clock = Clock(0.0, None)
+    assert not is_finished(config, TrainState(), clock)
+    assert is_finished(config, TrainState(step=1_000), clock)
+    assert is_finished(config, TrainState(step=1_001), clock)  # resumed with fewer steps
+    assert not is_finished(config, TrainState(), Clock(0.0, 1e-9))  # one step is made, or there were nothing to keep
+    assert is_finished(config, TrainState(step=1), Clock(0.0, 1e-9))
+    assert is_finished(replace(config, patience=2), TrainState(step=1, validations_since_best=2), clock)

@@ -64,7 +64,7 @@ def test_perplexity():
 
 def test_counting_an_update():
     state = TrainState(skipped_in_a_row=3, skipped_updates=4, target_tokens=5)
-    state.count(an_interval())
+    state.add_update(an_interval())
     assert (state.skipped_in_a_row, state.skipped_updates, state.target_tokens) == (0, 4, 5 + 12)
     assert state.interval.slots == 28
 

@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-import train
 from autograd.backend import CPU
-from minitf.app import translate
+from minitf.app import train, translate
 from minitf.app.cli import run_command
 from minitf.corpora.portable_random import PortableRandom
 from minitf.corpora.treebank.tree_corpus import distinct_trees

@@ -27,7 +27,7 @@ from minitf.model.transformer import Transformer
 from minitf.storage.checkpoint import CheckpointStore
 from minitf.storage.config_file import save_config
 from minitf.storage.run_directory import RunDirectory
-from minitf.training.best import validation_bleu
+from minitf.training.validation import validation_bleu
 from minitf.translation.results import Alignment, Translation, joined
 from minitf.translation.translator import Translator
 
@@ -630,7 +630,5 @@ def test_a_run_is_searched_as_its_configuration_says_also_while_it_is_validated(
     monkeypatch.setattr(minitf.translation.translator, "beam_search", spy)
     translator.translate(["the cat sat"])
     texts = SimpleNamespace(valid=(text, text))
-    validation_bleu(
-        SimpleNamespace(texts=texts, config=config, model=translator.model, vocabulary=translator.vocabulary)
-    )
+    validation_bleu(translator.model, SimpleNamespace(texts=texts, vocabulary=translator.vocabulary), config)
     assert seen == [(3, 0.9, 0.5, 7), (2, 0.9, 0.5, 7)]

@@ -1,0 +1,99 @@
+"""What a training run ends with: scores of the test set, samples of the output, and the next commands to type."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+
+from minitf.app.cli import shell_command
+from minitf.corpora.phrases import SAMPLES
+from minitf.data.text import read_lines, write_atomically
+from minitf.evaluation.metrics import bleu, exact_match
+from minitf.system.progress import Say
+from minitf.training.run import Run
+from minitf.translation.parser import Parser
+from minitf.translation.translator import Translator
+
+SAMPLE_LINES = 5  # of the test or validation text
+SAMPLE_TREES = 3
+
+
+def score_test_set(run: Run, say: Say) -> None:
+    """Translate or parse the test set with the run's weights, print scores, samples and the next commands.
+
+    The output is kept in the run's directory as test.hypotheses, the scores as a line of the log.
+    """
+    if run.config.task == "parsing":
+        _score_trees(run, say)
+    else:
+        _score_translations(run, say)
+
+
+def _score_translations(run: Run, say: Say) -> None:
+    config, texts, folder = run.config, run.data.texts, run.directory.path
+    translator = Translator.load(folder, warn=lambda message: say(f"warning: {message}"))
+    if texts.test is not None:
+        source, reference = (list(read_lines(path, errors=config.errors)) for path in texts.test)
+        say(f"translating {len(source):,} held-out lines (beam {config.beam}, α {config.alpha})")
+        hypotheses = translator.translate(source)
+        _write_hypotheses(run, hypotheses)
+        score = bleu(hypotheses, reference, tokenize=config.bleu_tokenize)
+        exact = exact_match(hypotheses, reference)
+        run.log.append(
+            {"step": run.state.step, "bleu": score.score, "exact_match": exact, "signature": score.signature}
+        )
+        say(f"held-out BLEU {score.score:.2f} ({score.signature}), exact match {100 * exact:.1f} %")
+    if config.train is None and config.data is None:
+        samples = list(SAMPLES)
+    else:
+        lines = read_lines((texts.test or texts.valid or texts.train)[0], errors=config.errors)
+        samples = [line for line, _ in zip(lines, range(SAMPLE_LINES), strict=False)]
+    _show(samples, translator.translate(samples), say)
+    say(f"\nthe run is in {folder}; translate with it:")
+    say(f"    {shell_command('translate')} {folder} < input.txt > output.txt")
+
+
+def _score_trees(run: Run, say: Say) -> None:
+    config, folder = run.config, run.directory.path
+    parser = Parser.load(folder, warn=lambda message: say(f"warning: {message}"))
+    assert run.data.texts.test is not None  # a parsing run always has a test set
+    sentences = run.data.texts.test[0]
+    gold = sentences.with_suffix(".trees")
+    words = list(read_lines(sentences))
+    say(f"parsing {len(words):,} held-out sentences (beam {config.beam}, α {config.alpha})")
+    start = time.perf_counter()
+    trees = list(map(str, parser.parse(words)))
+    elapsed_s = time.perf_counter() - start
+    _write_hypotheses(run, trees)
+    score = parser.score(list(read_lines(gold)), trees)
+    run.log.append(
+        {
+            "step": run.state.step,
+            "f1": score.f1,
+            "recall": score.recall,
+            "precision": score.precision,
+            "complete_match": score.complete_match,
+            "tagging_accuracy": score.tagging_accuracy,
+            "error_sentences": score.errors,
+            "repaired": parser.repaired,
+        }
+    )
+    _show(words[:SAMPLE_TREES], trees[:SAMPLE_TREES], say)
+    say(
+        f"held-out F1 {score.f1:.2f} (recall {score.recall:.2f}, precision {score.precision:.2f}), complete match "
+        f"{score.complete_match:.1f} %, tagging accuracy {score.tagging_accuracy:.2f} %, {score.errors} error "
+        f"sentences; {parser.summary()}; {elapsed_s:.0f} s"
+    )
+    say(f"\nthe run is in {folder}; parse with it, and score:")
+    say(f"    {shell_command('translate')} {folder} < sentences.txt > trees.txt")
+    say(f"    minitf parse evalb {gold} {run.directory.hypotheses_path}")
+
+
+def _write_hypotheses(run: Run, lines: Iterable[str]) -> None:
+    with write_atomically(run.directory.hypotheses_path) as file:
+        file.writelines(line + "\n" for line in lines)
+
+
+def _show(sources: list[str], outputs: list[str], say: Say) -> None:
+    for source, output in zip(sources, outputs, strict=True):
+        say(f"    {source}\n  → {output}")

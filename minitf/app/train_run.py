@@ -1,0 +1,41 @@
+"""A training run from its start to the scores of its test set, with progress, report and Ctrl-C."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from minitf.app.cli import shell_command
+from minitf.app.final_scores import score_test_set
+from minitf.config import RunConfig
+from minitf.report.run_report import RunReport
+from minitf.system.progress import Progress, Silence, say, silent
+from minitf.system.signals import StopRequest
+from minitf.training.loop import train
+from minitf.training.process import SingleProcess
+from minitf.training.start import open_run
+
+
+def train_run(config: RunConfig, resume: Path | None, process: SingleProcess) -> int:
+    """Start or resume a run, train, and score the test set; return the exit status."""
+    is_main = process.is_main_process
+    tell = say if is_main else silent
+    with open_run(config, resume, process, tell) as run:
+        parameters, folder = run.model.parameter_count(), run.directory.path
+        tell(f"model: {parameters:,} parameters, vocabulary of {len(run.data.vocabulary):,}; run: {folder}")
+        if process.description:
+            tell(process.description)
+        bar = Progress(run.config.max_steps, run.state.step) if is_main else Silence()
+        with RunReport(run.directory, run.config, parameters=parameters, writes=is_main) as report:
+            with bar as progress, StopRequest(shared=process.is_parallel) as stop:
+                train(run, progress, stop, on_log=report.refresh)
+            if run.state.skipped_updates:
+                tell(f"{run.state.skipped_updates:,} updates were skipped: their loss or gradient was not finite")
+            if stop:
+                how = f"resume with: {shell_command('train')} --resume {folder}"
+                report.end("stopped", how)
+                tell(f"stopped after step {run.state.step:,}; {how}")
+                return stop.exit_status
+            if is_main:
+                score_test_set(run, say)
+            report.end("finished")
+    return 0

@@ -1,0 +1,103 @@
+"""The training loop (section 5)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from autograd import random
+from minitf.system.progress import Progress
+from minitf.system.signals import StopRequest
+from minitf.training.clock import Clock
+from minitf.training.divergence import skip_update
+from minitf.training.loss import batch_loss
+from minitf.training.optim import learning_rate
+from minitf.training.run import Run
+from minitf.training.saving import save
+from minitf.training.schedule import checkpoint_is_due, is_finished
+from minitf.training.state import Interval
+from minitf.training.validation import owes_validation, validate
+
+
+def train(run: Run, progress: Progress, stop: StopRequest, on_log: Callable[[], None]) -> None:
+    """Train until the steps, the minutes or the patience of the run are used up, or `stop` is requested.
+
+    on_log: called after each line of the log
+
+    Raises: TrainingError if the loss or the gradient is not finite.
+    """
+    config, model, optimizer, state, process = run.config, run.model, run.optimizer, run.state, run.process
+    clock = Clock(state.elapsed_s, config.max_minutes, shared=process.is_parallel)
+    saved_step = state.step
+    random.manual_seed(config.seed)
+    model.train()
+    if owes_validation(run):  # the run was stopped between a step and the end of its validation
+        validate(run, stop, progress.say)
+        save(run)
+
+    while not (stop or is_finished(config, state, clock)):
+        # ---- 1. schedule ----
+        step = state.step + 1
+        rate = learning_rate(step, config.model.d_model, config.optimizer)
+
+        # ---- 2. accumulate ----
+        update = Interval()
+        batches = process.next_batches(run.data.train, config.accumulate)
+        process.zero_grad(optimizer, backward_passes=len(batches))
+        for batch in batches:
+            random.begin_step(step, batch.number, batch.first_row)
+            loss, nll = batch_loss(model, batch, config.optimizer.label_smoothing)  # sums over the batch
+            loss.backward()
+            update.add(batch, loss.item(), nll.item())
+
+        # ---- 3. step ----
+        update = process.finish_update(model, update, step, stop, clock)
+        norm = update.gradient_norm
+        if update.is_finite:
+            clip = config.optimizer.clip_norm
+            optimizer.step(rate, (1.0 if clip is None or norm <= clip else clip / norm) / update.target_tokens)
+            state.add_update(update)
+            if run.moving_average is not None:
+                run.moving_average.update(optimizer.step_count)
+        else:
+            skip_update(run, step, update, batches, progress.say)
+        state.step = step
+        progress.step()
+
+        # ---- 4. log ----
+        state.elapsed_s = clock.elapsed_s
+        if step == 1 or step % config.log_every == 0:
+            progress.update(log_interval(run), clock.remaining_s(step, config.max_steps))
+            on_log()
+
+        # ---- 5. validate and save ----
+        if owes_validation(run):
+            validate(run, stop, progress.say)
+        if checkpoint_is_due(config, state, run.data.train.epoch):  # after the lines of the log, which it then covers
+            save(run)
+            saved_step = step
+
+    if saved_step != state.step:
+        save(run)
+    if not stop:
+        # The last lines of the log are off the schedule and follow the last checkpoint, which does not cover them: a
+        # run resumed for more steps drops them, so that its log is that of a run that never ended here.
+        if state.interval.slots:
+            log_interval(run)
+        validate(run, stop, progress.say)
+
+
+def log_interval(run: Run) -> dict[str, Any]:
+    """Write a line of the log, and return it; a new interval begins."""
+    state = run.state
+    record = {
+        "step": state.step,
+        "epoch": run.data.train.epoch,
+        **state.interval.record(state.elapsed_s),
+        "learning_rate": learning_rate(state.step, run.config.model.d_model, run.config.optimizer),
+        "skipped_updates": state.skipped_updates,
+        **run.process.communication_times(),
+    }
+    run.log.append(record)
+    state.interval = Interval(start_s=state.elapsed_s)
+    return record

@@ -1,0 +1,155 @@
+"""Validation: loss and BLEU on the validation text, and the best weights so far."""
+
+from __future__ import annotations
+
+import math
+import time
+from contextlib import nullcontext
+
+import autograd as ag
+from minitf.config import RunConfig
+from minitf.config.special_tokens import PAD
+from minitf.data.batches import Batches
+from minitf.data.text import read_lines
+from minitf.decoding.search import BeamSearchConfig
+from minitf.evaluation.metrics import bleu
+from minitf.model.transformer import Transformer
+from minitf.system.arithmetic import sum_left_to_right
+from minitf.system.progress import Say
+from minitf.system.signals import StopRequest
+from minitf.training.process import Nats, SingleProcess
+from minitf.training.run import Run
+from minitf.training.saving import save_best
+from minitf.training.schedule import record_validation, validation_is_due
+from minitf.training.state import TrainState, perplexity
+from minitf.training.texts import TrainingData
+from minitf.translation.translator import Translator
+
+
+class _StopTranslatingError(Exception):
+    """Raised inside the translation of the validation text when the run is asked to stop."""
+
+
+def owes_validation(run: Run) -> bool:
+    """True if this step is one to validate, and has not been validated."""
+    return run.data.valid is not None and validation_is_due(run.config, run.state, run.data.train.epoch)
+
+
+def validate(run: Run, stop: StopRequest, say: Say) -> None:
+    """Measure the validation loss, and BLEU if that is the metric; log them, and keep the best weights.
+
+    The weights measured are the moving average if there is one.  Does nothing without a validation text, and for a step
+    that has been validated.  A validation that is interrupted leaves no trace: the checkpoint of its step says that it
+    was not validated, and the resumed run makes up for it first.
+    """
+    state = run.state
+    if run.data.valid is None or state.validated_step == state.step:
+        return
+    start = time.perf_counter()
+    with run.moving_average.in_place(run.model) if run.moving_average else nullcontext():
+        measured = measure(run.model, run.data, run.config, run.process, stop)
+        if measured is not None:
+            improved = is_best(run.config.valid_metric, state, *measured)
+            if improved and run.process.is_main_process:
+                save_best(run, *measured)
+            record_validation(state, run.data.train.epoch, improved, *measured)
+    spent_s = run.process.broadcast(time.perf_counter() - start)
+    state.elapsed_s += spent_s
+    state.interval.start_s += spent_s  # tokens per second are those of training
+    if measured is not None:
+        log_validation(run, *measured, say)
+
+
+def measure(
+    model: Transformer, data: TrainingData, config: RunConfig, process: SingleProcess, stop: StopRequest
+) -> tuple[float, float | None] | None:
+    """Return (loss, BLEU) on the validation text; BLEU is None unless it is the metric.
+
+    Returns None if `stop` is requested before the end.
+    """
+    assert data.valid is not None
+    loss = mean_nll(model, data.valid, process, stop)
+    if loss is None or config.valid_metric == "loss":
+        return None if loss is None else (loss, None)
+    score = process.broadcast(validation_bleu(model, data, config, stop) if process.is_main_process else None)
+    return None if score is None else (loss, score)
+
+
+def mean_nll(
+    model: Transformer, valid: Batches, process: SingleProcess, stop: StopRequest | None = None
+) -> float | None:
+    """Mean negative log-likelihood in nats per target token, without dropout and label smoothing.
+
+    Its exponential is the perplexity.  Returns None if `stop` is requested before the end.
+    """
+    losses: list[Nats] = []
+    model.eval()
+    with ag.no_grad():
+        for batch in process.validation_batches(valid):
+            if stop:
+                break
+            logits = model(batch.source, batch.target_in)
+            nll = ag.cross_entropy(logits, batch.target_out, ignore_index=PAD, reduction="sum").item()
+            losses.append((nll, batch.target_tokens))
+    model.train()
+    if stop:
+        return None
+    gathered = process.gather(losses, stop)
+    return sum_left_to_right(nll for nll, _ in gathered) / sum(tokens for _, tokens in gathered)
+
+
+def validation_bleu(
+    model: Transformer, data: TrainingData, config: RunConfig, stop: StopRequest | None = None
+) -> float | None:
+    """BLEU of the model's translations of the validation text, by a beam of `valid_beam`.
+
+    Returns None if `stop` is requested before the end.
+    """
+    assert data.texts.valid is not None
+    sources, references = (list(read_lines(path, errors=config.errors)) for path in data.texts.valid)
+    search = BeamSearchConfig(
+        beam=config.valid_beam, alpha=config.alpha, beta=config.beta, max_extra_length=config.max_extra_length
+    )
+    translator = Translator(
+        model, data.vocabulary, search=search, max_source_length=config.max_length - 1, warn=lambda message: None
+    )
+
+    def check_stop(lines: int) -> None:
+        if stop:
+            raise _StopTranslatingError
+
+    was_training = model.training
+    model.eval()
+    try:
+        hypotheses = translator.translate(sources, progress=check_stop)
+    except _StopTranslatingError:
+        return None
+    finally:
+        model.train(was_training)
+    return bleu(hypotheses, references, tokenize=config.bleu_tokenize).score
+
+
+def is_best(metric: str, state: TrainState, loss: float, score: float | None) -> bool:
+    """True if this validation is better than all before, by the run's metric.  A loss that is not finite never is."""
+    if not math.isfinite(loss):
+        return False
+    if metric == "bleu":
+        assert score is not None
+        return state.best_bleu is None or score > state.best_bleu
+    return state.best_loss is None or loss < state.best_loss
+
+
+def log_validation(run: Run, loss: float, score: float | None, say: Say) -> None:
+    """Write a validation to the log, and print it."""
+    state = run.state
+    record = {
+        "step": state.step,
+        "epoch": run.data.train.epoch,
+        "valid_loss": loss,
+        "valid_perplexity": perplexity(loss),
+        **({} if score is None else {"valid_bleu": score}),
+        "elapsed_s": state.elapsed_s,
+    }
+    run.log.append(record)
+    shown = "" if score is None else f", BLEU {score:.2f}"
+    say(f"step {state.step:,}: validation loss {loss:.4f}, perplexity {perplexity(loss):.3f}{shown}")

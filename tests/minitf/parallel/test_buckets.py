@@ -1,0 +1,131 @@
+"""Gradient buckets: what is in them, and when they are all-reduced."""
+
+import numpy as np
+import pytest
+
+import autograd as ag
+from minitf.model.layers import Parameter
+from minitf.parallel.buckets import GradientBuckets
+from minitf.parallel.group import Group
+from minitf.parallel.sums import from_bfloat16, to_bfloat16
+
+
+class Recorder(Group):
+    """A process of `size`, each of which has the same gradients; remembers what was summed when."""
+
+    is_asynchronous = True
+
+    def __init__(self, size=2, parameters=()):
+        self.size = size
+        self.parts = []
+        self.seen = []  # which parameters had a gradient when a part was summed
+        self.parameters = parameters
+
+    def new_buffer(self, length, dtype):
+        self.buffer = np.zeros(length, dtype)
+        return self.buffer
+
+    def all_reduce(self, part):
+        self.parts.append(part)
+        self.seen.append([bool(p.grad.data.any()) for p in self.parameters])
+        if self.buffer.dtype == np.uint16:
+            self.buffer[part] = to_bfloat16(from_bfloat16(self.buffer[part]) * self.size)
+        else:
+            self.buffer[part] *= self.size
+
+
+def network():
+    """An embedding at both ends, and three layers between; gradients come from the last to the first."""
+    rng = np.random.default_rng(1)
+    named = {"embedding": Parameter(rng.standard_normal((5, 4)))}
+    named |= {f"layer {i}": Parameter(rng.standard_normal((4, 4))) for i in range(3)}
+
+    def loss(scale=1.0):
+        x = ag.embedding(np.array([0, 1, 1]), named["embedding"])
+        for i in range(3):
+            x = ag.tanh(ag.linear(x, named[f"layer {i}"]))
+        return (ag.linear(x, named["embedding"]) * scale).sum()
+
+    return named, loss
+
+
+@pytest.mark.parametrize("passes", [1, 3])
+def test_buckets_go_out_during_the_last_backward_pass_the_embedding_last(passes):
+    named, loss = network()
+    group = Recorder(2, list(named.values()))
+    gradients = GradientBuckets(list(named.values()), group, bucket_bytes=100)
+    for number in range(passes):  # outside of an update, nothing is reduced
+        loss(number + 1.0).backward()
+    assert group.parts == []
+    alone = {name: p.grad.data for name, p in named.items()}
+    group.parts, group.seen = [], []
+    for _ in range(2):  # two updates
+        gradients.begin(passes)
+        for number in range(passes):
+            assert group.parts == []
+            loss(number + 1.0).backward()
+        assert group.parts == [slice(0, 16), slice(16, 80), slice(80, 144), slice(144, 212)]
+        assert group.seen[0] == [passes > 1, passes > 1, passes > 1, True]  # the others were still to come
+        gradients.finish()
+        assert len(group.parts) == 4
+        for name, p in named.items():
+            np.testing.assert_allclose(p.grad.data, 2 * alone[name], rtol=1e-15)
+        group.parts, group.seen = [], []
+
+
+def test_a_process_without_rows_takes_part_in_every_sum():
+    named, _ = network()
+    group = Recorder(2)
+    gradients = GradientBuckets(list(named.values()), group, bucket_bytes=100)
+    gradients.begin(0)
+    gradients.finish()
+    assert group.parts == [slice(0, 16), slice(16, 80), slice(80, 144), slice(144, 212)]
+    assert all(not p.grad.data.any() for p in named.values())
+
+
+def test_a_parameter_without_a_gradient_holds_nothing_up():
+    named, loss = network()
+    named["unused"] = Parameter(np.ones(3))
+    group = Recorder(2)
+    gradients = GradientBuckets(list(named.values()), group, bucket_bytes=100)
+    gradients.begin(1)
+    loss().backward()
+    gradients.finish()
+    assert [part.start for part in group.parts] == sorted(part.start for part in group.parts)
+    assert sum(part.stop - part.start for part in group.parts) == 4 * 64 + 20
+    assert not named["unused"].grad.data.any()
+
+
+def test_buckets_hold_what_they_should():
+    named = {str(i): Parameter(np.zeros(200_000, np.float32)) for i in range(12)}
+    gradients = GradientBuckets(list(named.values()), Recorder(), bucket_bytes=3_000_000)
+    sizes = [len(bucket) for bucket, _ in gradients.buckets]
+    assert sizes == [2, 4, 4, 1, 1]  # 1 MiB first, and the last one by itself
+
+
+def test_bfloat16_travels_and_float32_stays():
+    named, loss = network()
+    for p in named.values():
+        p.data = p.data.astype(np.float32)
+    group = Recorder(4)
+    gradients = GradientBuckets(list(named.values()), group, as_bfloat16=True)
+    gradients.begin(1)
+    loss().backward()
+    alone = {name: p.grad.data.copy() for name, p in named.items()}
+    gradients.finish()
+    assert group.buffer.dtype == np.uint16
+    for name, p in named.items():
+        assert p.grad.dtype == np.float32
+        np.testing.assert_allclose(p.grad.data, 4 * alone[name], rtol=2**-8)
+
+
+def test_an_error_in_the_thread_that_sums_is_raised():
+    named, loss = network()
+    group = Recorder(2)
+    group.is_asynchronous = False
+    group.all_reduce = lambda part: 1 / 0
+    gradients = GradientBuckets(list(named.values()), group)
+    gradients.begin(1)
+    loss().backward()
+    with pytest.raises(ZeroDivisionError):
+        gradients.finish()

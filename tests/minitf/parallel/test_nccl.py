@@ -1,0 +1,110 @@
+"""The calls of NCCL, their order and their streams, on a stand-in for CuPy."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from minitf.errors import UserError
+from minitf.parallel.group import Group
+from minitf.parallel.nccl import NcclGroup
+
+
+class Control(Group):
+    """A group of one rank."""
+
+    def all_gather(self, value):
+        return [value]
+
+
+class FakeCuPy:
+    """As much of CuPy as the group calls, with memory in NumPy; every call on a device is written down."""
+
+    def __init__(self, calls, available=True, refuses=False):
+        outer = self
+        self.calls = calls
+
+        class NcclError(RuntimeError):
+            pass
+
+        class Communicator:
+            def __init__(self, size, identifier, rank):
+                if refuses:
+                    raise NcclError("Duplicate GPU detected")
+                calls.append(("init", size, identifier, rank))
+
+            def allReduce(self, send, receive, count, kind, op, stream):  # noqa: N802
+                assert send == receive
+                calls.append(("allReduce", send, count, kind, op, stream))
+
+            def bcast(self, pointer, count, kind, root, stream):
+                calls.append(("bcast", pointer, count, kind, root, stream))
+
+            def check_async_error(self):
+                calls.append(("check",))
+
+        class Stream:
+            made = 0
+
+            def __init__(self, non_blocking=False):
+                Stream.made += 1
+                self.ptr = f"stream {Stream.made}"
+
+            def record(self):
+                calls.append(("record", self.ptr))
+                return f"event of {self.ptr}"
+
+            def wait_event(self, event):
+                calls.append(("wait", self.ptr, event))
+
+        current = Stream()
+        current.ptr = "compute"
+        constants = {"NCCL_UINT8": 1, "NCCL_FLOAT32": 7, "NCCL_FLOAT64": 8, "NCCL_BFLOAT16": 9, "NCCL_SUM": 0}
+        self.nccl = SimpleNamespace(
+            available=available, NcclError=NcclError, NcclCommunicator=Communicator,
+            get_unique_id=lambda: bytes(range(128)), **constants,
+        )  # fmt: skip
+        self.cuda = SimpleNamespace(nccl=self.nccl, Stream=Stream, get_current_stream=lambda: current)
+        outer.uint32, outer.float32 = np.uint32, np.float32
+
+    @staticmethod
+    def zeros(length, dtype):
+        return GpuArray(length, dtype)
+
+
+class GpuArray:
+    def __init__(self, length, dtype):
+        self.dtype, self.size = np.dtype(dtype), length
+        self.itemsize, self.nbytes = self.dtype.itemsize, self.dtype.itemsize * length
+        self.data = SimpleNamespace(ptr=1_000_000)
+
+
+@pytest.mark.parametrize(("dtype", "kind"), [("float32", 7), ("float64", 8), ("uint16", 9)])
+def test_nccl_sums_in_place_on_its_own_stream_after_what_computes(dtype, kind):
+    calls = []
+    group = NcclGroup(Control(), FakeCuPy(calls), "cuda:0")
+    assert calls == [("init", 1, bytes(range(128)), 0)]
+    calls.clear()
+    buffer = group.new_buffer(100, dtype)
+    group.all_reduce(slice(10, 30))
+    stream = calls[1][1]
+    assert stream != "compute"
+    assert calls == [
+        ("record", "compute"),
+        ("wait", stream, "event of compute"),
+        ("allReduce", buffer.data.ptr + 10 * buffer.itemsize, 20, kind, 0, stream),
+    ]
+    calls.clear()
+    group.synchronize()
+    assert calls == [("check",), ("record", stream), ("wait", "compute", f"event of {stream}")]
+    calls.clear()
+    group.broadcast(buffer)
+    assert calls == [("bcast", buffer.data.ptr, buffer.nbytes, 1, 0, "compute")]
+    assert group.is_asynchronous
+
+
+def test_nccl_says_what_is_missing():
+    with pytest.raises(UserError, match="CuPy finds no NCCL to join GPUs with; pip install nvidia-nccl-cu13"):
+        NcclGroup(Control(), FakeCuPy([], available=False), "cuda:0")
+    with pytest.raises(UserError, match="NCCL cannot join 1 GPUs: Duplicate GPU detected; each process needs a GPU"):
+        NcclGroup(Control(), FakeCuPy([], refuses=True), "cuda:0")

@@ -1,0 +1,141 @@
+"""Data-parallel runs of real processes: N processes train as one, with the launcher and with mpiexec."""
+
+import os
+
+import numpy as np
+import pytest
+
+from minitf.storage import checkpoint
+from minitf.storage.log import read_log
+from minitf.training.state import CLOCK_KEYS
+from tests.helpers.jobs import ROOT, mpi, needs_mpi, python
+from tests.helpers.runs import write_corpus
+
+pytestmark = pytest.mark.heavy
+
+# Updates of three batches: two processes and eight have rows of each, some of the eight none; three have whole batches.
+FLAGS = [
+    *("--precision", "float64", "--vocab-size", "320", "--max-length", "32", "--max-tokens-per-batch", "64"),
+    *("--accumulate", "3", "--max-steps", "50", "--log-every", "10", "--valid-every", "25", "--save-every", "25"),
+    *("--model.dropout", "0.1", "--model.attention-dropout", "0.1", "--model.activation-dropout", "0.1"),
+    *("--model.layers", "1", "--model.d-model", "32", "--model.d-ff", "64", "--model.heads", "2"),
+    *("--optimizer.warmup-steps", "4000", "--optimizer.peak-learning-rate", "none", "--moving-average", "0.9"),
+    *("--average-checkpoints", "1", "--beam", "1", "--max-extra-length", "2"),
+]
+
+# ---- N processes train as one ------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def ground(tmp_path_factory):
+    """The texts, and the run of one process."""
+    folder = tmp_path_factory.mktemp("parallel")
+    flags = [*FLAGS, *write_corpus(folder)]
+    said, status = python("train.py", *flags, "--output", folder / "one", "--threads", "1")
+    assert status == 0, said
+    return folder, [*flags, "--vocabulary", folder / "one/vocabulary.model"], losses(folder / "one")
+
+
+def losses(run):
+    return [{k: v for k, v in each.items() if k not in CLOCK_KEYS} for each in read_log(run / "log.jsonl")]
+
+
+def parameters(run, step=50):
+    return checkpoint.load(run / f"checkpoints/step-{step:08}.safetensors")
+
+
+def check_same_run(ground, run, tolerance=1e-12):
+    folder, _, expected = ground
+    one, one_state = parameters(folder / "one")
+    other, state = parameters(run)
+    assert one.keys() == other.keys()
+    worst = {name: float(np.abs(one[name] - other[name]).max()) for name in one}
+    moved = max(float(np.abs(one[name] - start).max()) for name, start in parameters(folder / "one", 25)[0].items())
+    assert moved > 1e-4  # they have learned something
+    assert max(worst.values()) <= tolerance, sorted(worst.items(), key=lambda item: -item[1])[:3]
+    for name in ("step", "target_tokens", "data", "best_step", "validations_since_best", "vocabulary"):
+        assert state[name] == one_state[name]
+    found = losses(run)
+    assert len(found) == len(expected)
+    for mine, theirs in zip(found, expected, strict=True):
+        assert mine.keys() == theirs.keys()
+        for key, value in mine.items():
+            assert value == (pytest.approx(theirs[key], rel=1e-9) if isinstance(value, float) else theirs[key]), key
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 8])
+def test_processes_train_as_one(ground, size):
+    folder, flags, _ = ground
+    run = folder / f"cpu-{size}"
+    said, status = python("train.py", *flags, "--output", run, "--devices", f"cpu:{size}")
+    assert status == 0, said
+    assert said.count("step 50") == 2  # rank 0 speaks, and nobody else
+    check_same_run(ground, run, tolerance=0.0 if size in (1, 3) else 1e-12)  # one, and whole batches: the same sums
+
+
+@pytest.mark.parametrize("after", ["cpu:3", pytest.param("none", marks=pytest.mark.slow)])
+def test_a_run_goes_on_with_another_number_of_processes(ground, after):
+    folder, flags, _ = ground
+    run = folder / f"changing-{after}"
+    said, status = python("train.py", *flags, "--output", run, "--devices", "cpu:2", "--max-steps", "20")
+    assert status == 0, said
+    said, status = python("train.py", "--resume", run, "--devices", after, "--max-steps", "50")
+    assert (status, "resumed after step 20" in said) == (0, True), said
+    check_same_run(ground, run)
+
+
+def test_bfloat16_on_the_wire_learns_nearly_the_same(ground):
+    folder, flags, expected = ground
+    run = folder / "bfloat16"
+    more = ["--reduce-dtype", "bfloat16", "--precision", "float32", "--max-steps", "10"]
+    said, status = python("train.py", *flags, "--output", run, "--devices", "cpu:2", *more)
+    assert status == 0, said
+    found = losses(run)
+    assert found[1]["loss"] != pytest.approx(expected[1]["loss"], rel=1e-9)
+    assert found[1]["loss"] == pytest.approx(expected[1]["loss"], rel=1e-3)
+
+
+@needs_mpi
+def test_processes_of_mpiexec_train_as_one(ground):
+    folder, flags, _ = ground
+    run = folder / "mpi"
+    said, status = mpi(2, *flags, "--output", run, program="train.py")
+    assert status == 0, said
+    assert said.count("step 50") == 2
+    check_same_run(ground, run)
+
+
+# ---- The command line --------------------------------------------------------------------------------------------
+
+
+def test_a_wrong_command_is_told_once_by_rank_0():
+    for rank, expected in (("0", "error: heads=5"), ("1", "")):
+        said, status = python("train.py", "--model.heads", "5.5", env={"PMI_RANK": rank, "PMI_SIZE": "2"})
+        assert status == 2
+        assert ("error: --model.heads" in said) == bool(expected), said
+
+
+def test_devices_and_mpiexec_exclude_each_other():
+    said, status = python("train.py", "--devices", "cpu:2", env={"PMI_RANK": "0", "PMI_SIZE": "2"})
+    assert (status, said.count("error: ")) == (2, 1)
+    assert "devices='cpu:2' starts processes, and mpiexec has started this one already" in said
+
+
+def test_without_mpi4py_it_says_what_to_install(tmp_path):
+    (tmp_path / "mpi4py.py").write_text("raise ImportError('no mpi4py here')")
+    paths = os.pathsep.join([str(tmp_path), str(ROOT)])
+    said, status = python(
+        "train.py", "--output", tmp_path / "r", env={"OMPI_COMM_WORLD_RANK": "0", "PYTHONPATH": paths}
+    )
+    assert status == 2
+    assert "error: mpiexec has started this as one process of several, but mpi4py cannot be used (no mpi4py" in said
+    assert "pip install '.[mpi]'" in said
+
+
+def test_gpus_that_are_not_there_are_told_once(tmp_path):
+    said, status = python("train.py", "--output", tmp_path / "r", "--devices", "64")
+    assert status != 0
+    assert said.count("error: ") == 1
+    assert "choose fewer --devices, or --devices cpu:N" in said
+    assert "Traceback" not in said
+    assert not (tmp_path / "r").exists()

@@ -1,0 +1,91 @@
+"""Validation: its loss, what it changes, and when it is due."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from minitf.data.batches import collate
+from minitf.storage.log import read_log
+from minitf.training import validation
+from minitf.training.schedule import out_of_patience
+from minitf.training.validation import mean_nll, owes_validation, validate
+from tests.helpers.small_run import CONFIG, SENTENCES
+
+
+def test_mean_nll_is_that_of_each_sentence_alone(run):
+    """One sentence at a time, without padding, batches and dropout."""
+    total, tokens = 0.0, 0
+    run.model.eval()
+    for source, target in zip(SENTENCES, SENTENCES[::-1], strict=True):
+        batch = collate([source], [target])
+        logits = run.model(batch.source, batch.target_in).numpy()[0].astype(np.float64)
+        log_total = np.log(np.exp(logits).sum(axis=1))
+        total += float((log_total - logits[np.arange(len(target) + 1), batch.target_out[0]]).sum())
+        tokens += len(target) + 1
+    run.model.train()
+    assert mean_nll(run.model, run.data.valid, run.process) == pytest.approx(total / tokens, rel=1e-6)
+    assert run.model.training  # and it is left as a step needs it
+
+
+class Stop:
+    """A request that comes when it has been looked at so often."""
+
+    def __init__(self, after):
+        self.left = after
+
+    def __bool__(self):
+        self.left -= 1
+        return self.left < 0
+
+
+def test_an_interrupted_validation_changes_nothing_but_the_clock(run, said):
+    assert run.data.valid.per_epoch > 1
+    run.state.step = 5
+    before = run.state.to_plain()
+    validate(run, Stop(after=1), said.append)
+    after = run.state.to_plain()
+    for plain in (before, after):
+        plain.pop("elapsed_s")
+        plain["interval"].pop("start_s")
+    assert after == before
+    assert (said, read_log(run.log.path)) == ([], [])
+    assert owes_validation(run)
+    assert run.model.training
+
+
+def test_best_loss_and_patience(run, said, monkeypatch):
+    losses = [3.0, 2.0, 2.0, math.nan, 2.5, 1.5, math.inf]
+    monkeypatch.setattr(validation, "mean_nll", lambda *_: losses[run.state.step - 1])
+    run.config = replace(CONFIG, patience=3)
+    seen = []
+    for run.state.step in range(1, 8):
+        validate(run, Stop(after=99), said.append)
+        validate(run, Stop(after=99), said.append)  # a step is validated once
+        seen.append((run.state.best_loss, run.state.validations_since_best, out_of_patience(run.config, run.state)))
+    assert seen == [
+        (3.0, 0, False),
+        (2.0, 0, False),
+        (2.0, 1, False),
+        (2.0, 2, False),
+        (2.0, 3, True),
+        (1.5, 0, False),
+        (1.5, 1, False),
+    ]
+    records = read_log(run.log.path)
+    assert [float(record["valid_loss"]) for record in records] == pytest.approx(losses, nan_ok=True)
+    assert records[1]["valid_perplexity"] == pytest.approx(math.exp(2))
+    assert said[1] == "step 2: validation loss 2.0000, perplexity 7.389"
+    assert len(said) == 7
+
+
+def test_when_a_validation_is_due(run):
+    due = []
+    for run.state.step in range(12):
+        due.append(owes_validation(run))
+    assert [step for step, is_due in enumerate(due) if is_due] == [5, 10]
+    run.state.validated_step = run.state.step = 10
+    assert not owes_validation(run)
+    run.state.validated_step, run.data.valid = 5, None
+    assert not owes_validation(run)
