@@ -78,7 +78,7 @@ def translated(
     lines: Iterable[str],
     texts: dict[str, list[str] | None],
     config: TranslateConfig,
-    must_wait: MustWait | None,
+    must_wait: MustWait,
     settings: dict[str, Any],
 ) -> Results:
     """Translate lines, or score the given translations."""
@@ -91,7 +91,7 @@ def translated(
 
 
 def parsed(
-    parser: Parser, lines: Iterable[str], config: TranslateConfig, must_wait: MustWait | None, settings: dict[str, Any]
+    parser: Parser, lines: Iterable[str], config: TranslateConfig, must_wait: MustWait, settings: dict[str, Any]
 ) -> Results:
     """Parse lines of words.  Raises: UserError for options that are for translations."""
     for name in ("nbest", "format", "alignment", "score", "prefix", "sample"):
@@ -129,10 +129,10 @@ def settings_of(config: TranslateConfig) -> dict[str, Any]:
 # ---- Input -------------------------------------------------------------------------------------------------------
 
 
-def open_input(config: TranslateConfig) -> tuple[Iterable[str], MustWait | None]:
+def open_input(config: TranslateConfig) -> tuple[Iterable[str], MustWait]:
     """Open the text to translate; for standard input, also return whether the next line has yet to arrive."""
     if config.input is not None:
-        return read_lines(config.input, config.errors), None
+        return read_lines(config.input, config.errors), lambda: False
     if sys.stdin is None:
         raise UserError("standard input is closed; give a text with --input")
     if sys.stdin.isatty() and not config.quiet:

@@ -1,4 +1,4 @@
-"""One translation of a line, and which of its words come from which."""
+"""The results of translating a line: translations with their scores, and word alignments."""
 
 from __future__ import annotations
 
@@ -16,40 +16,40 @@ class Translation:
 
     text: str
     score: float
-    """What translations are ranked by: log_probability / length penalty; summed over the pieces of a long line."""
+    """log_probability / length penalty, by which translations are ranked; summed over the pieces of a long line."""
     log_probability: float
     """Natural logarithm; summed over the pieces of a long line."""
     finished: bool
-    """False: cut at its length limit, because no hypothesis had ended by then."""
+    """False: cut at the length limit, because no hypothesis ended before."""
     parts: tuple[tuple[Ids, Ids], ...] = field(default=(), repr=False)
     """Source and target tokens of each piece of the line, without the end tokens; one piece of nearly every line."""
     token_log_probabilities: tuple[float, ...] | None = None
-    """Of a translation that was given to `score`: of each target token, the end tokens of pieces included."""
+    """Of a translation given to `score`: of each target token, the end tokens of pieces included."""
 
 
 @dataclass(frozen=True)
 class Alignment:
-    """Which source subwords the decoder looked at as it produced each target subword."""
+    """The attention of each target subword to the source subwords."""
 
     source: tuple[str, ...]
     """S subwords as sentencepiece writes them: "▁" opens a word."""
     target: tuple[str, ...]
     """T subwords."""
     weights: Any
-    """[T, S] attention, the mean of the heads; a row adds up to 1 less what went to the end token."""
+    """[T, S], the mean of the heads; a row sums to 1 less the weight of the end token."""
 
     def links(self) -> list[tuple[int, int]]:
-        """(source subword, target subword): for each target subword, the source subword with most of its attention."""
+        """Return (source subword, target subword) for each target subword and the source subword of largest weight."""
         return [(int(row.argmax()), t) for t, row in enumerate(self.weights) if len(row)]
 
     def word_links(self) -> list[tuple[int, int]]:
-        """(source word, target word), from 0, for each pair with a link between its subwords, in order."""
+        """Return (source word, target word), from 0, of the words whose subwords are linked, in order of the target."""
         source, target = _word_numbers(self.source), _word_numbers(self.target)
         return sorted({(source[s], target[t]) for s, t in self.links()}, key=lambda link: (link[1], link[0]))
 
 
 def joined(pieces: Sequence[list[Translation]], n_best: int) -> list[Translation]:
-    """The n best ways to choose one translation for each piece, by the sum of their scores."""
+    """Combine one translation of each piece in the n best ways, by the sum of their scores."""
     best = [Translation("", 0.0, 0.0, True)]
     for translations in pieces:
         pairs = [(left, right) for left in best for right in translations]
@@ -68,6 +68,6 @@ def joined(pieces: Sequence[list[Translation]], n_best: int) -> list[Translation
 
 
 def _word_numbers(pieces: Sequence[str]) -> list[int]:
-    """The word, from 0, that each subword belongs to: "▁" opens one."""
+    """Return the word, from 0, that each subword belongs to: "▁" opens a word."""
     opened = itertools.accumulate(piece.startswith("▁") for piece in pieces)
     return [max(0, number - 1) for number in opened]

@@ -14,7 +14,9 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypedDict, Unpack
+from typing import Any, TypedDict, Unpack
+
+import numpy as np
 
 from minitf.config.special_tokens import EOS
 from minitf.data.pieces import split_long
@@ -28,24 +30,21 @@ from minitf.decoding.search import BeamSearchConfig, Hypothesis, Model, beam_sea
 from minitf.decoding.state import IncrementalDecoder
 from minitf.errors import UserError
 from minitf.model.transformer import Transformer
+from minitf.storage.run_directory import RunDirectory
 from minitf.system.arithmetic import sum_left_to_right
+from minitf.translation.attention_weights import SentenceAttention, sentence_attention
 from minitf.translation.loading import build_model, check_vocabulary, load_weights, with_precision
 from minitf.translation.results import Alignment, Ids, Translation, joined
-
-if TYPE_CHECKING:
-    from minitf.translation.attention_weights import SentenceAttention
 
 MAX_TOKENS_PER_BATCH = 4096
 MAX_ROWS_PER_BATCH = 512
 """Hypotheses searched at once. More rows do not make a matrix product faster, and each has V logits."""
 LINES_AT_A_TIME, CHARACTERS_AT_A_TIME = 1000, 1_000_000
-"""What a stream is sorted within: enough for batches of equal lengths, soon enough to see translations."""
-
-Progress = Callable[[int], object]
+"""Lines of a stream that are sorted together: enough for batches of equal lengths, soon enough to see translations."""
 
 
 class Settings(TypedDict, total=False):
-    """How to translate; what is not given, or None, is as the translator has it."""
+    """How to translate; a setting that is missing or None is the translator's."""
 
     beam: int | None
     alpha: float | None
@@ -53,25 +52,26 @@ class Settings(TypedDict, total=False):
     max_extra_length: int | None
     max_length: int | None
     min_length: int | None
+    n_best: int | None
     """See `BeamSearchConfig`."""
     sampling: SamplingConfig | None
-    """Draw translations instead of searching for the best."""
+    """Draw translations at random instead of searching for the best."""
     max_tokens_per_batch: int
     """Most source subwords searched at once, padding included."""
     max_sentences_per_batch: int | None
-    progress: Progress | None
-    """Called with the number of further lines that are done, as they are."""
+    progress: Callable[[int], object] | None
+    """Called with the number of lines finished since the last call."""
 
 
 @dataclass(frozen=True)
 class _Plan:
-    """Settings, with what was left out."""
+    """Settings in which the translator's own values have replaced those missing."""
 
     search: BeamSearchConfig
     sampling: SamplingConfig | None = None
     max_tokens_per_batch: int = MAX_TOKENS_PER_BATCH
     max_sentences_per_batch: int | None = None
-    progress: Progress | None = None
+    progress: Callable[[int], object] = lambda lines: None
 
     def __post_init__(self) -> None:
         for name in ("max_tokens_per_batch", "max_sentences_per_batch"):
@@ -81,9 +81,9 @@ class _Plan:
 
 
 class Translator:
-    """A model and its vocabulary, ready to translate.
+    """A model with its vocabulary, which translates text.
 
-    Methods may be called from several threads; they then take turns.
+    Methods may be called from several threads, which take turns.
     """
 
     def __init__(
@@ -94,15 +94,14 @@ class Translator:
         search: BeamSearchConfig | None = None,
         max_source_length: int = 255,
         same_bits: bool = False,
-        warn: Callable[[str], object] | None = None,
+        warn: Callable[[str], object] = warnings.warn,
     ):
         """From a Transformer, which is used without dropout, or another model that decodes step by step.
 
-        search: what the methods use where they are not told otherwise; default: the paper's
-        max_source_length: subwords of a line, without EOS, beyond which it is translated in pieces
-        same_bits: a line's translation and score do not depend on the other lines, to the last bit; about half as fast
-        warn: called with a sentence about a line that was translated in pieces, or whose translations are cut;
-            default: a Python warning
+        search: settings that the methods use by default; default: the paper's
+        max_source_length: longest line in subwords, without EOS, that is translated in one piece
+        same_bits: make a line's translation and score independent of the other lines, to the last bit; half as fast
+        warn: called with a sentence about a line that is translated in pieces, or whose translations are cut
         """
         if max_source_length < 1:
             raise UserError(f"max_source_length={max_source_length} leaves no subword of a line; choose 1 or more")
@@ -110,7 +109,7 @@ class Translator:
         self.vocabulary = vocabulary
         self.search = search or BeamSearchConfig()
         self.max_source_length = max_source_length
-        self.warn = warn or _python_warning
+        self.warn = warn
         if isinstance(model, Transformer):
             model = InferenceTransformer(model, same_bits=same_bits)
         elif same_bits:
@@ -129,27 +128,24 @@ class Translator:
         device: str = "cpu",
         precision: str | None = None,
         same_bits: bool = False,
-        warn: Callable[[str], object] | None = None,
+        warn: Callable[[str], object] = warnings.warn,
     ) -> Translator:
-        """The translator of a run, which may still be training. Its search settings are the run's.
+        """Load the translator of a run, which may still be training, with the run's settings of the search.
 
-        average: use the mean of the last so many checkpoints; default: what the run says, or as many as there are
+        average: use the mean of this many last checkpoints; default: the run's number, or as many as there are
         checkpoint: use the one checkpoint of this step instead
         weights: "average"; "best", those of the best validation; "moving-average", that of the last checkpoint;
-            default: what the run says
-        dtype: compute in these numbers; default: the run's
-        device: where to compute: "cpu", "cuda", "cuda:1", …
+            default: the run's
+        dtype: type of the numbers; default: the run's
+        device: "cpu", "cuda", "cuda:1", …
         precision: "float32", "float64", or on a GPU "tf32" or "bf16"; default: the run's where the device has it
-        same_bits: see `Translator`
+        same_bits, warn: see `Translator`
         Raises: UserError where there is no run, no checkpoint, or its parts do not belong together
         Source: section 6.1 (averaging)
         """
-        from minitf.storage.run_directory import RunDirectory
-
         run = RunDirectory.open(Path(run_directory))
         config = run.config()
         vocabulary = Vocabulary.load(run.vocabulary_path)
-        warn = warn or _python_warning
         if weights is None:
             weights = config.weights if average is None and checkpoint is None else "average"
         arrays, origin = load_weights(run, config, average, checkpoint, weights, warn)
@@ -165,52 +161,45 @@ class Translator:
             max_extra_length=config.max_extra_length,
             max_length=config.model.max_positions - config.model.first_position if learned else None,
         )
-        # max_length counts the EOS of training sentences
-        limit = config.max_length - 1
+        limit = config.max_length - 1  # max_length counts the EOS of training sentences
         return cls(model, vocabulary, search=search, max_source_length=limit, same_bits=same_bits, warn=warn)
 
-    # ---- What a program calls ----
+    # ---- Translations ----
 
     def translate(
         self, lines: Sequence[str], prefixes: Sequence[str] | None = None, **settings: Unpack[Settings]
     ) -> list[str]:
-        """The best translation of each line: one line for each, in order, without line ends; "" for a blank one.
+        """Translate lines: one translation for each, in order, without line ends; "" for a blank line.
 
-        prefixes: how each translation must begin, "" for any way
+        prefixes: how each translation must begin; "" leaves it open
         """
-        plan = self._plan(settings)
-        return [best.text for (best, *_) in self._translate(lines, prefixes, plan)]
+        return [best.text for best, *_ in self._translate(lines, prefixes, self._plan(settings))]
 
     def translate_nbest(
-        self,
-        lines: Sequence[str],
-        prefixes: Sequence[str] | None = None,
-        *,
-        n_best: int | None = None,
-        **settings: Unpack[Settings],
+        self, lines: Sequence[str], prefixes: Sequence[str] | None = None, **settings: Unpack[Settings]
     ) -> list[list[Translation]]:
-        """The n best translations of each line, best first; default: as many as the beam is wide.
+        """Return the n best translations of each line, best first; default: as many as the beam is wide.
 
         Fewer where fewer hypotheses ended within their limit. A blank line has one translation, "". Different
         subwords may spell one text, so a text may come twice.
         """
-        plan = self._plan(settings)
-        search = replace(plan.search, n_best=plan.search.beam if n_best is None else n_best)
-        return self._translate(lines, prefixes, replace(plan, search=search))
+        if settings.get("n_best") is None:
+            settings["n_best"] = self._plan(settings).search.beam
+        return self._translate(lines, prefixes, self._plan(settings))
 
     def translate_stream(
         self,
         lines: Iterable[str],
         prefixes: Iterable[str] | None = None,
         *,
-        must_wait: Callable[[], bool] | None = None,
+        must_wait: Callable[[], bool] = lambda: False,
         **settings: Unpack[Settings],
     ) -> Iterator[str]:
-        """As `translate`, for any number of lines in the memory of a few: reads and translates them by the thousand.
+        """Translate any number of lines in the memory of a few: read and translate them by the thousand.
 
-        must_wait: asked after each line; where the next one has not arrived yet, those before it are translated first
+        must_wait: asked after each line; where the next line has not arrived, those before it are translated first
         """
-        for best, *_ in self.stream_nbest(lines, prefixes, n_best=1, must_wait=must_wait, **settings):
+        for best, *_ in self.stream_nbest(lines, prefixes, must_wait=must_wait, **settings):
             yield best.text
 
     def stream_nbest(
@@ -218,40 +207,37 @@ class Translator:
         lines: Iterable[str],
         prefixes: Iterable[str] | None = None,
         *,
-        n_best: int = 1,
-        must_wait: Callable[[], bool] | None = None,
+        must_wait: Callable[[], bool] = lambda: False,
         **settings: Unpack[Settings],
     ) -> Iterator[list[Translation]]:
-        """As `translate_nbest`, for any number of lines; see `translate_stream`."""
+        """Yield the n best translations of each line, by default one; see `translate_stream`."""
         plan = self._plan(settings)
-        plan = replace(plan, search=replace(plan.search, n_best=n_best))
         _refuse_single_string(lines)
         remaining = None if prefixes is None else iter(prefixes)
         first_line = 1
-        for chunk in _chunks(lines, must_wait or _never):
+        for chunk in _chunks(lines, must_wait):
             given = None if remaining is None else list(itertools.islice(remaining, len(chunk)))
             yield from self._translate(chunk, given, plan, first_line)
             first_line += len(chunk)
 
+    # ---- Scores, alignments, attention ----
+
     def score(
         self, pairs: Sequence[tuple[str, str | Sequence[int]]], **settings: Unpack[Settings]
     ) -> list[Translation]:
-        """The log-probability and score of a given translation of each line, which may be text or token ids.
+        """Compute the log-probability and score of a given translation of each line, text or token ids.
 
-        Text is cut into subwords anew; a search may have found the same text in other subwords, with another
+        Text is cut into subwords again; a search may have found the same text in other subwords, with another
         probability. Its token ids (in `Translation.parts`) get the number that the search gave them.
         """
         plan = self._plan(settings)
         sources = self.vocabulary.encode([source for source, _ in pairs])
-        given = [target for _, target in pairs]
-        encoded = iter(self.vocabulary.encode([target for target in given if isinstance(target, str)]))
-        targets = [tuple(next(encoded) if isinstance(target, str) else target) for target in given]
+        encoded = iter(self.vocabulary.encode([target for _, target in pairs if isinstance(target, str)]))
+        targets = [tuple(next(encoded) if isinstance(target, str) else target) for _, target in pairs]
         for number, ids in enumerate(sources, start=1):
             if len(ids) > self.max_source_length:
-                self.warn(
-                    f"line {number} has {len(ids)} subwords, more than the {self.max_source_length} the model knows"
-                )
-        asked = [i for i, (source, target) in enumerate(zip(sources, targets, strict=True)) if source or target]
+                self.warn(f"line {number} {self._too_long(ids)}")
+        asked = [i for i, pair in enumerate(zip(sources, targets, strict=True)) if any(pair)]
         scored = dict(zip(asked, self._force([(sources[i], targets[i]) for i in asked], plan), strict=True))
         texts = self.vocabulary.decode(targets)
         return [
@@ -261,13 +247,13 @@ class Translator:
     def score_stream(
         self, lines: Iterable[str], targets: Iterable[str], **settings: Unpack[Settings]
     ) -> Iterator[list[Translation]]:
-        """As `score` for any number of lines, each result in a list of its own.
+        """Score any number of lines as `score` does, and yield each result in a list of its own.
 
-        Raises: UserError, after the lines that have both, where there are not as many of the one as of the other
+        Raises: UserError, after the lines that have both, where there are not as many lines as translations
         """
         remaining = iter(targets)
         first_line = 1
-        for chunk in _chunks(lines, _never):
+        for chunk in _chunks(lines, lambda: False):
             given = list(itertools.islice(remaining, len(chunk)))
             for found in self.score(list(zip(chunk, given, strict=False)), **settings):
                 yield [found]
@@ -278,7 +264,7 @@ class Translator:
             raise UserError(f"there are more translations to score than the {first_line - 1} lines; give one for each")
 
     def align(self, translations: Sequence[Translation], **settings: Unpack[Settings]) -> list[Alignment]:
-        """Which source subwords each subword of these translations comes from, by the decoder's attention.
+        """Align the subwords of translations with those of their sources, by the decoder's attention.
 
         The mean of the heads in the last layer but one, where it follows the words best.
         Source: Garg et al. 2019, arXiv:1909.02074
@@ -289,13 +275,10 @@ class Translator:
         layer = max(0, len(self.model.decoder.layers) - 2)
         parts = [part for translation in translations for part in translation.parts]
         forced = iter(self._force(parts, plan, attention_layer=layer))
-        return [
-            self._alignment(translation.parts, [next(forced) for _ in translation.parts])
-            for translation in translations
-        ]
+        return [self._alignment(each.parts, [next(forced) for _ in each.parts]) for each in translations]
 
     def attention(self, source: str, target: str | None = None, **settings: Unpack[Settings]) -> SentenceAttention:
-        """Where every head of the model looks while it reads `source` and writes `target`, by default its translation.
+        """Return the attention weights of every head for `source` and `target`, by default its translation.
 
         Raises: UserError for a blank source, and for one so long that it is translated in pieces
         """
@@ -303,35 +286,30 @@ class Translator:
         if not ids:
             raise UserError("the source is blank; give a sentence")
         if len(ids) > self.max_source_length:
-            raise UserError(
-                f"the source has {len(ids)} subwords, more than the {self.max_source_length} the model knows, and is "
-                "translated in pieces; give one of these"
-            )
+            raise UserError(f"the source {self._too_long(ids)}, and is translated in pieces; give one of these")
         given = None if target is None else (*self.vocabulary.encode([target])[0], EOS)
         return self._attention(ids, given, self._plan(settings))
 
     def attentions(self, line: str, **settings: Unpack[Settings]) -> list[SentenceAttention]:
-        """The same for any line, as `translate` takes it: nothing for a blank one, one for each piece of a long one."""
+        """Return the attention weights for any line: none for a blank one, one for each piece of a long one."""
         (ids,) = self.vocabulary.encode([line])
-        pieces = split_long(ids, self.vocabulary.pieces(ids), self.max_source_length) if ids else []
-        return [self._attention(piece, None, self._plan(settings)) for piece in pieces]
+        return [self._attention(piece, None, self._plan(settings)) for piece in self._pieces(ids)]
 
-    # ---- How ----
+    # ---- Search ----
 
     def _plan(self, settings: Settings) -> _Plan:
-        """Raises: TypeError for a setting that there is not."""
+        """Raises: TypeError for an unknown setting."""
         given: dict[str, Any] = {name: value for name, value in settings.items() if value is not None}
-        searched = {each.name for each in fields(BeamSearchConfig)} & Settings.__annotations__.keys()
         unknown = given.keys() - Settings.__annotations__.keys()
         if unknown:
-            raise TypeError(f"{min(unknown)} is no setting; choose among {', '.join(Settings.__annotations__)}")
-        search = replace(self.search, **{name: value for name, value in given.items() if name in searched})
-        return _Plan(search, **{name: value for name, value in given.items() if name not in searched})
+            raise TypeError(f"{min(unknown)} is not a setting; choose among {', '.join(Settings.__annotations__)}")
+        of_search = {each.name: given.pop(each.name) for each in fields(BeamSearchConfig) if each.name in given}
+        return _Plan(replace(self.search, **of_search), **given)
 
     def _translate(
         self, lines: Sequence[str], prefixes: Sequence[str] | None, plan: _Plan, first_line: int = 1
     ) -> list[list[Translation]]:
-        """The n best translations of each line; the lines are numbered from `first_line` in warnings."""
+        """Return the n best translations of each line; the lines are numbered from `first_line` in warnings."""
         _refuse_single_string(lines)
         if prefixes is not None and len(prefixes) != len(lines):
             raise UserError(f"{len(prefixes)} prefixes for {len(lines)} lines; give one for each, maybe an empty one")
@@ -339,34 +317,32 @@ class Translator:
         pieces: list[list[int]] = []
         first: list[Sequence[int]] = []  # of each piece: how its translation must begin
         last_piece: list[int] = []  # of each line: how many pieces there are up to its end
-        for number, (ids, prefix) in enumerate(
-            zip(self.vocabulary.encode(lines), begun, strict=True), start=first_line
-        ):
-            split = self._split(ids, number)
+        encoded = zip(self.vocabulary.encode(lines), begun, strict=True)
+        for number, (ids, prefix) in enumerate(encoded, start=first_line):
+            split = self._pieces(ids)
+            if len(split) > 1:
+                self.warn(f"line {number} {self._too_long(ids)}: it is translated in {len(split)} pieces")
             if prefix and len(split) != 1:
                 raise UserError(f"line {number} is blank or too long for one piece, and cannot be given a prefix")
             pieces += split
             first += [prefix, *[()] * (len(split) - 1)][: len(split)]
             last_piece.append(len(pieces))
-        report = plan.progress or _no_progress
         ends = set(last_piece)
-        report(len(lines) - len(ends - {0}))  # blank lines
-        found = self._search(pieces, first, plan, lambda batch: report(sum(i + 1 in ends for i in batch)))
+        plan.progress(len(lines) - len(ends - {0}))  # blank lines
+        found = self._search(pieces, first, plan, lambda batch: plan.progress(sum(i + 1 in ends for i in batch)))
         translated = self._decode(pieces, found)
         results = [joined(translated[a:b], plan.search.n_best) for a, b in itertools.pairwise([0, *last_piece])]
         self._warn_of_cuts(results, first_line)
         return results
 
-    def _split(self, ids: list[int], number: int) -> list[list[int]]:
-        """The pieces of a line that are translated one by one: none of a blank line, one of nearly every other."""
+    def _pieces(self, ids: list[int]) -> list[list[int]]:
+        """Split a line into the pieces to translate: none of a blank line, one of nearly every other."""
         if len(ids) <= self.max_source_length:
             return [ids] if ids else []
-        pieces = split_long(ids, self.vocabulary.pieces(ids), self.max_source_length)
-        self.warn(
-            f"line {number} has {len(ids)} subwords, more than the {self.max_source_length} the model knows: "
-            f"it is translated in {len(pieces)} pieces"
-        )
-        return pieces
+        return split_long(ids, self.vocabulary.pieces(ids), self.max_source_length)
+
+    def _too_long(self, ids: Sequence[int]) -> str:
+        return f"has {len(ids)} subwords, more than the {self.max_source_length} the model knows"
 
     def _search(
         self, pieces: list[list[int]], prefixes: list[Sequence[int]], plan: _Plan, done: Callable[[Sequence[int]], Any]
@@ -383,7 +359,7 @@ class Translator:
     def _force(
         self, pairs: Sequence[tuple[Sequence[int], Sequence[int]]], plan: _Plan, attention_layer: int | None = None
     ) -> list[ForcedTarget]:
-        """Given targets (without EOS) of given sources."""
+        """Decode given targets (without EOS) of given sources."""
 
         def job(model: IncrementalDecoder, source: Any, places: Sequence[int]) -> list[ForcedTarget]:
             targets = [(*pairs[i][1], EOS) for i in places]
@@ -408,9 +384,7 @@ class Translator:
         ]
 
     def _attention(self, ids: list[int], target: Sequence[int] | None, plan: _Plan) -> SentenceAttention:
-        """Of one piece of a line; `target` ends with EOS, None stands for the best translation."""
-        from minitf.translation.attention_weights import sentence_attention
-
+        """Return the attention of one piece of a line; `target` ends with EOS, None stands for the best translation."""
         if target is None:
             ((best, *_),) = self._search([ids], [()], plan, lambda batch: None)
             target = (*best.tokens, EOS) if best.finished else best.tokens
@@ -426,8 +400,6 @@ class Translator:
         return Translation(text, found.score, found.log_probability, True, ((source, target),), tokens)
 
     def _alignment(self, parts: Sequence[tuple[Ids, Ids]], forced: Sequence[ForcedTarget]) -> Alignment:
-        import numpy as np
-
         source = tuple(self.vocabulary.pieces([i for ids, _ in parts for i in ids]))
         target = tuple(self.vocabulary.pieces([i for _, ids in parts for i in ids]))
         weights = np.zeros((len(target), len(source)))
@@ -439,18 +411,15 @@ class Translator:
         return Alignment(source, target, weights)
 
     def _warn_of_cuts(self, results: list[list[Translation]], first_line: int) -> None:
-        """One sentence for all: an untrained model never ends a translation."""
+        """Warn once for all lines: an untrained model never ends a translation."""
         cut = [number for number, found in enumerate(results, start=first_line) if not found[0].finished]
         if cut:
             lines = f"line {cut[0]}" if len(cut) == 1 else f"{len(cut)} lines, the first is line {cut[0]}"
             self.warn(f"no translation ended within its length limit, so the output is cut: {lines}")
 
 
-# ---- Streams ----
-
-
 def _chunks(lines: Iterable[str], must_wait: Callable[[], bool]) -> Iterator[list[str]]:
-    """Lists of lines that end at either limit and wherever the next line would have to be waited for."""
+    """Yield lists of lines that end at either limit and wherever the next line has not arrived."""
     chunk: list[str] = []
     held = 0
     try:
@@ -468,21 +437,6 @@ def _chunks(lines: Iterable[str], must_wait: Callable[[], bool]) -> Iterator[lis
         yield chunk
 
 
-# ---- Small things ----
-
-
 def _refuse_single_string(lines: Iterable[str]) -> None:
     if isinstance(lines, str):
         raise TypeError("lines is a single string, which would be translated letter by letter; give a list of lines")
-
-
-def _python_warning(message: str) -> None:
-    warnings.warn(message, stacklevel=2)
-
-
-def _never() -> bool:
-    return False
-
-
-def _no_progress(lines: int) -> None:
-    pass

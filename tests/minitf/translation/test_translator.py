@@ -560,7 +560,7 @@ def test_an_alignment_of_a_line_in_pieces_stays_within_the_pieces(tiny_run):
 
 
 def test_an_unknown_setting_is_refused(copier):
-    with pytest.raises(TypeError, match="bean is no setting; choose among beam"):
+    with pytest.raises(TypeError, match="bean is not a setting; choose among beam"):
         copier.translate(["a"], bean=3)
 
 
