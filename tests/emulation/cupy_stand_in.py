@@ -1,7 +1,7 @@
-"""A module `cupy` over NumPy for tests without a GPU: as strict as CuPy about mixing with NumPy arrays.
+"""A module `cupy` on NumPy, for tests without a GPU; it refuses NumPy arrays as arguments, as CuPy does.
 
-Arrays wrap NumPy arrays; kernels and cuBLAS calls get true addresses.  New arrays hold NaN (or -1) until something is
-written, so what a kernel leaves out shows.
+Arrays wrap NumPy arrays; kernels and cuBLAS calls get their addresses.  New arrays hold NaN (or -1) until they are
+written, so that elements which a kernel omits are noticed.
 """
 
 from __future__ import annotations
@@ -18,20 +18,12 @@ import numpy as np
 from tests.emulation.emulator import Emulator
 
 _SAME = {
-    "dtype",
-    "finfo",
-    "iinfo",
-    "errstate",
-    "result_type",
-    "promote_types",
-    "issubdtype",
-    "can_cast",
-    "broadcast_shapes",
-}
+    "dtype", "finfo", "iinfo", "errstate", "result_type", "promote_types", "issubdtype", "can_cast", "broadcast_shapes",
+}  # fmt: skip
 
 
 class ndarray(np.lib.mixins.NDArrayOperatorsMixin):  # noqa: N801
-    """What `cupy.ndarray` is to the code under test."""
+    """Stand-in for `cupy.ndarray`."""
 
     __array_priority__ = 100
     __cuda_array_interface__: dict = {}  # noqa: RUF012
@@ -120,7 +112,7 @@ class ndarray(np.lib.mixins.NDArrayOperatorsMixin):  # noqa: N801
 
 
 def _unwrapped(x: Any) -> Any:
-    """The NumPy arrays inside; refuses NumPy arrays from outside, as CuPy does."""
+    """Replace arrays of this module by their NumPy arrays; refuse NumPy arrays, as CuPy does."""
     if isinstance(x, ndarray):
         return x._array
     if isinstance(x, np.ndarray) and x.ndim:
@@ -145,7 +137,7 @@ def _root(array: np.ndarray) -> np.ndarray:
 
 
 def _wrapped(x: Any, *sources: ndarray) -> Any:
-    """NumPy's results as arrays of this module: scalars too, and views with the array they look into."""
+    """Wrap results of NumPy, scalars too; the base of a view is the array that it looks into."""
     if isinstance(x, np.ndarray | np.generic):
         array = np.asarray(x)
         for source in sources:
@@ -274,7 +266,7 @@ def _module(emulator: Emulator, device_count: int) -> dict[str, ModuleType]:
 
 
 def _argument(a: Any) -> Any:
-    """A kernel's argument: an address for an array, which must be dense unless strides go along with it."""
+    """An argument of a kernel: for an array, its address."""
     if isinstance(a, ndarray):
         return a._array.ctypes.data
     assert isinstance(a, np.generic), f"{type(a)} would have another size in the kernel"
@@ -286,7 +278,7 @@ def _argument(a: Any) -> Any:
 
 
 def _matrix(address: int, rows: int, columns: int, ld: int, kind: int) -> np.ndarray:
-    """The matrix at an address, counted by columns."""
+    """The column-major matrix at an address."""
     dtype = {0: np.dtype(np.float32), 1: np.dtype(np.float64), 14: np.dtype("uint16")}[kind]
     assert ld >= max(1, rows), f"a leading dimension of {ld} for {rows} rows"
     size = (ld * (columns - 1) + rows) * dtype.itemsize
@@ -318,7 +310,7 @@ def _gemm_ex(
 
 @contextmanager
 def installed(emulator: Emulator, device_count: int = 1) -> Iterator[Any]:
-    """`import cupy` gives the stand-in inside this block, and `autograd.backend` starts without knowing of it."""
+    """Inside this block, `import cupy` gives the stand-in, and `autograd.backend` has not yet imported CuPy."""
     from autograd import backend
 
     modules = _module(emulator, device_count)

@@ -1,4 +1,4 @@
-"""The kernels, compiled for the CPU: `Emulator(folder).launch("dropout<float>", …)` does what a GPU would."""
+"""The CUDA kernels compiled for the CPU: `Emulator(folder).launch("dropout<float>", …)` does what a GPU would."""
 
 from __future__ import annotations
 
@@ -16,24 +16,15 @@ import numpy as np
 from autograd.backend import kernels
 
 HERE = Path(__file__).parent
-FLAGS = [
-    "-std=c++17",
-    "-O1",
-    "-shared",
-    "-fPIC",
-    "-U_FORTIFY_SOURCE",
-    "-fno-strict-aliasing",
-    "-ffp-contract=off",
-    "-w",
-]
-"""Without contraction, a product and a sum round twice on every processor, as NumPy's do."""
+FLAGS = ["-std=c++17", "-O1", "-shared", "-fPIC", "-U_FORTIFY_SOURCE", "-fno-strict-aliasing", "-w"]
+FLAGS += ["-ffp-contract=off"]  # a product and a sum round separately on every processor, as in NumPy
 
 
 class Emulator:
-    """The kernels of some C++ types in a library of their own, made anew where their text has changed."""
+    """The kernels, compiled into one library a C++ type and again when their text has changed."""
 
     def __init__(self, folder: Path, kinds: Sequence[str] = tuple(kernels.WIDE)):
-        self.backwards = False  # whether threads take turns from the last to the first: a race then ends otherwise
+        self.backwards = False  # run the threads from the last to the first: a race then gives another result
         self.launched: list[str] = []
         self._libraries = {kind: self._compiled(folder, kind) for kind in kinds}
         self._places = {name: (kind, place) for kind in kinds for place, name in enumerate(kernels.names(kind))}
@@ -57,7 +48,7 @@ class Emulator:
             code.write_text(text)
             partial = library.with_suffix(f".{os.getpid()}")
             subprocess.run(["g++", *FLAGS, "-o", str(partial), str(code)], check=True)
-            partial.replace(library)  # whole or not at all: tests may run side by side
+            partial.replace(library)  # atomically: tests run in several processes
         return ctypes.CDLL(str(library))
 
     def launch(
@@ -65,7 +56,7 @@ class Emulator:
     ) -> None:
         """Run a kernel.  Arguments: NumPy scalars and structured values as they are, addresses as Python ints.
 
-        Raises: RuntimeError where threads do not meet as they must.
+        Raises: RuntimeError if not all threads reach a barrier, or a shuffle names a thread that has ended.
         """
         kind, place = self._places[name]
         self.launched.append(name)

@@ -1,10 +1,10 @@
-"""Torture: kill, starve, damage and feed with rubbish, and compare what comes of it, to the bit.
+"""Fault injection: kill runs, fill their disks, damage their files, feed hostile input; compare the results bit by bit.
 
     make torture
     python -m tests.torture --kills 1000 --seed 7
     python -m tests.torture --write docs/torture.md
 
-Prints a table of the faults tried and survived; exits with 1 if a single one was lost.
+Prints a table of the faults tried and survived; exits with 1 if one was not survived.
 """
 
 from __future__ import annotations
@@ -34,13 +34,15 @@ Entry = tuple[str, Callable[[Tally], None]]
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.torture", description=__doc__)
-    parser.add_argument("--kills", type=int, default=200, help="SIGKILLs of the real command at random instants")
-    parser.add_argument("--examples", type=int, default=10_000, help="hostile inputs for loaders and translation")
-    parser.add_argument("--share", type=float, default=1.0, help="of everything else, 0 to 1")
-    parser.add_argument("--only", default="", help="faults in whose name this regular expression is found")
-    parser.add_argument("--jobs", type=int, default=available_cores(), help="processes that share the work")
-    parser.add_argument("--seed", type=int, default=random.randrange(1_000_000), help="of everything random")
-    parser.add_argument("--write", type=Path, metavar="PAGE", help="put the table at the end of this page")
+    parser.add_argument("--kills", type=int, default=200, help="number of SIGKILLs of train.py at random instants")
+    parser.add_argument(
+        "--examples", type=int, default=10_000, help="number of hostile inputs of loaders and translation"
+    )
+    parser.add_argument("--share", type=float, default=1.0, help="fraction of all other faults to try, 0 to 1")
+    parser.add_argument("--only", default="", help="try only faults whose name matches this regular expression")
+    parser.add_argument("--jobs", type=int, default=available_cores(), help="number of processes")
+    parser.add_argument("--seed", type=int, default=random.randrange(1_000_000), help="seed of all random choices")
+    parser.add_argument("--write", type=Path, metavar="PAGE", help="replace the table at the end of this page")
     args = parser.parse_args()
     draw = random.Random(args.seed)
     print(f"seed {args.seed}", flush=True)
@@ -67,21 +69,21 @@ def main() -> int:
 
 
 def exit_status(tallies: list[Tally]) -> int:
-    """0 if nothing was lost and everything was tried."""
+    """Return 0 if every fault was tried and survived, else 1."""
     return int(any(tally.lost or not tally.tried or tally.survived != tally.tried for tally in tallies))
 
 
 def share_out(plan: list[Entry], jobs: int, ground: Ground, reseed: Callable[[str], None]) -> list[Tally]:
-    """Carry out a plan in several processes, each taking the next entry when it is done with one; in the plan's order.
+    """Run the entries of a plan in `jobs` processes; return their tallies in the order of the plan.
 
-    reseed: called with the name of an entry, so that what it draws depends on nothing that went before
+    reseed: called with the name of each entry, so that its random choices do not depend on the other entries
     """
     queue, numbers = os.pipe()
-    os.write(numbers, bytes(range(len(plan))))  # who reads a byte has that entry to himself
+    os.write(numbers, bytes(range(len(plan))))  # each byte is read by one process, which runs that entry
     os.close(numbers)
 
     def work(worker: int) -> None:
-        ground.made = (worker + 1) * 1_000_000  # so that no two processes make runs of one name
+        ground.made = (worker + 1) * 1_000_000  # run directories of different processes have different names
         while taken := os.read(queue, 1):
             name, act = plan[taken[0]]
             reseed(name)
@@ -90,12 +92,12 @@ def share_out(plan: list[Entry], jobs: int, ground: Ground, reseed: Callable[[st
     workers = [fork(lambda worker=worker: work(worker)) for worker in range(jobs)]
     statuses = [os.waitpid(pid, 0)[1] for pid in workers]
     os.close(queue)
-    check(not any(statuses), f"processes of the torture itself ended with {statuses}")
+    check(not any(statuses), f"worker processes ended with {statuses}")
     return [pickle.loads((ground.folder / f"tally-{number}").read_bytes()) for number in range(len(plan))]
 
 
 def fork(work: Callable[[], None]) -> int:
-    """The number of a process that does `work`; it ends with 1 after an error that nothing foresees."""
+    """Start a process that does `work`; return its id. Its exit status is 1 after an unexpected error."""
     sys.stdout.flush()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # of threads: those of BLAS know about forks
@@ -111,7 +113,7 @@ def fork(work: Callable[[], None]) -> int:
 
 
 def carry_out(name: str, act: Callable[[Tally], None]) -> Tally:
-    """One line of the table; an error of the trials themselves is a loss, too."""
+    """Run one entry and print its row; an error of the test program itself counts as a loss."""
     tally = Tally(name)
     try:
         act(tally)
@@ -122,7 +124,7 @@ def carry_out(name: str, act: Callable[[Tally], None]) -> Tally:
 
 
 def plan_kills(ground: Ground, operations: int, count: int, share: float, draw: random.Random) -> list[Entry]:
-    """Processes that die, fail or are asked to stop; `operations` is how often a run turns to the disk."""
+    """Processes that are killed, fail or are stopped; `operations` is the number of file operations of a run."""
 
     def at_each(trial: Callable[[Tally, int], None]) -> Callable[[Tally], None]:
         numbers = sorted(draw.sample(range(1, operations + 1), max(1, round(share * operations))))
@@ -152,7 +154,7 @@ def plan_kills(ground: Ground, operations: int, count: int, share: float, draw: 
 
 
 def stop_translating(ground: Ground, tally: Tally, halfway: Path, share: float, draw: random.Random) -> None:
-    """Signals while translate.py imports what it needs; its output is there whole or not at all."""
+    """Signals during the imports of translate.py: its output is complete or absent."""
     source, folder = ground.folder / "test.en", ground.folder / "translated"
     output = folder / "test.de"
     argv = [str(halfway), "--input", str(source), "--reference", str(source), "--output", str(output), *fuzz.SHORT]
@@ -170,7 +172,7 @@ def stop_translating(ground: Ground, tally: Tally, halfway: Path, share: float, 
 
 
 def stop_starting(ground: Ground, tally: Tally, share: float, draw: random.Random) -> None:
-    """Signals while train.py imports what it needs, before, amid and after a few steps; and the run goes on."""
+    """Signals during the imports of train.py, before, between and after a few steps: the run can be resumed."""
 
     def command() -> tuple[list[str], Callable[[], None]]:
         run = ground.new()
@@ -181,7 +183,7 @@ def stop_starting(ground: Ground, tally: Tally, share: float, draw: random.Rando
 
 
 def default_corpus(ground: Ground, tally: Tally, trials: int, draw: random.Random) -> None:
-    """Kills while the built-in corpus, its vocabulary and its token ids are written; one step is learned from it."""
+    """Kills while the built-in corpus, its vocabulary and its token ids are written, followed by one training step."""
     flags = [*FLAGS, "--vocab-size", "400", "--max-steps", "1", "--max-tokens-per-batch", "512", "--beam", "1"]
     other = Ground(ground.folder / "default", flags)
     other.folder.mkdir()
@@ -192,7 +194,7 @@ def default_corpus(ground: Ground, tally: Tally, trials: int, draw: random.Rando
 
 
 def plan_faults(ground: Ground, halfway: Path, share: float, draw: random.Random) -> list[Entry]:
-    """What can happen to files, disks and streams."""
+    """Faults of files, disks and streams."""
     size = faults.checkpoint_bytes(halfway)
     some = max(2, round(share * 20))
     plan: list[Entry] = [
@@ -227,12 +229,12 @@ def plan_faults(ground: Ground, halfway: Path, share: float, draw: random.Random
             ("read-only file system", lambda t: faults.read_only_disk(ground, t, halfway)),
         ]
     else:
-        print("no small and no read-only file system: mounting one takes root", flush=True)
+        print("skipped: full and read-only file systems (mounting one needs root)", flush=True)
     return plan
 
 
 def plan_fuzz(ground: Ground, halfway: Path, examples: int, draw: random.Random) -> list[Entry]:
-    """Hostile inputs; each gets its share of the examples."""
+    """Hostile inputs; each loader gets a fixed fraction of the examples."""
     model = (halfway / "vocabulary.model").read_bytes()
     folder = ground.folder / "fuzz"
     folder.mkdir()
@@ -263,7 +265,7 @@ def row(tally: Tally) -> str:
 
 
 def report(tallies: list[Tally], seed: int, seconds: float) -> str:
-    """The table, and what it was made with."""
+    """The table, the command, the machine and the time."""
     total = Tally(
         "all", sum(t.tried for t in tallies), sum(t.survived for t in tallies), sum(t.seconds for t in tallies)
     )
@@ -279,7 +281,7 @@ HEADING = "## The last run\n"
 
 
 def write(page: Path, text: str) -> None:
-    """Replace what stands under the heading at the end of a page by a table."""
+    """Replace the text below HEADING, the last one of the page, by the table."""
     before = page.read_text(encoding="utf-8").partition(HEADING)[0]
     page.write_text(f"{before}{HEADING}\n```\n{text.strip()}\n```\n", encoding="utf-8")
 

@@ -1,4 +1,4 @@
-"""Damaged files, full and read-only disks, lost readers: what a run makes of them."""
+"""Faults of the file system and of streams: damaged files, full and read-only disks, readers that leave."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pathlib import Path
 
 from minitf.storage import checkpoint
 from minitf.storage.checkpoint_file import DamagedCheckpointError, verify
-from minitf.storage.run_directory import CONFIG_NAME, ENVIRONMENT_NAME, LOG_NAME, VOCABULARY_NAME
+from minitf.storage.run_directory import CONFIG_NAME, ENVIRONMENT_NAME, LOG_NAME, VOCABULARY_NAME, RunDirectory
 from tests.helpers.runs import Child, Ground, call, check, flip, start_or_resume
 from tests.torture.kills import Tally, check_one_error, program
 
@@ -27,7 +27,7 @@ Harm = Callable[[Path], None]
 
 
 def make_halfway(ground: Ground) -> Path:
-    """A run that stopped before its end, to be copied and harmed."""
+    """Make a run that stopped before its end; tests damage copies of it."""
     run = ground.folder / "halfway"
     status = ground.child(lambda: call([*ground.flags, "--output", str(run), "--max-steps", str(HALFWAY)]))
     check(status == 0, f"the run to be harmed ended with {status}: {ground.said}")
@@ -41,18 +41,18 @@ def copy_of(ground: Ground, run: Path) -> Path:
 
 
 def last_steps(ground: Ground) -> list[str]:
-    """The flags that take a copy of the halfway run to where the reference ended."""
+    """The flags that train a copy of the halfway run to the last step of the reference."""
     return ["--max-steps", ground.flags[ground.flags.index("--max-steps") + 1]]
 
 
 def finish(ground: Ground, run: Path, *words: str) -> None:
-    """Resume, expect to be told of the fault in these words, and compare with the reference."""
+    """Resume a run, expect `words` in its output, and compare the result with the reference."""
     for path in run.rglob("*.damaged"):
         path.unlink()
     status = ground.child(lambda: call(["--resume", str(run), *last_steps(ground)]))
     check(status == 0, f"it ended with {status}: {ground.said}")
     for word in words:
-        check(word in ground.said, f"{word!r} was not told: {ground.said}")
+        check(word in ground.said, f"{word!r} is not in the output: {ground.said}")
     ground.compare(run)
 
 
@@ -64,7 +64,7 @@ def checkpoints_of(run: Path) -> list[Path]:
 
 
 def regions(path: Path) -> Iterator[tuple[str, int, int]]:
-    """(what, first byte, byte behind the last) of all that a checkpoint consists of."""
+    """Yield (name, begin, end) of every part of a checkpoint file."""
     data = path.read_bytes()
     (length,) = struct.unpack("<Q", data[:8])
     yield "length of the header", 0, 8
@@ -84,8 +84,8 @@ def is_damaged(path: Path) -> bool:
 
 
 def flips_are_found(ground: Ground, tally: Tally, halfway: Path, draw: random.Random, share: float) -> None:
-    """A flipped bit is found wherever it is: in (a share of) every byte of the header, and at three places of every
-    tensor (or a fifth of them)."""
+    """A flipped bit is detected: in each byte of the header (or a fraction `share`), at three places of every tensor
+    (or a fifth of them)."""
     path = ground.folder / "flipped.safetensors"
     shutil.copy(checkpoints_of(halfway)[-1], path)
     for what, begin, end in regions(path):
@@ -103,7 +103,7 @@ def flips_are_found(ground: Ground, tally: Tally, halfway: Path, draw: random.Ra
 
 
 def lengths(path: Path) -> list[int]:
-    """Of a file that was cut: nothing left, within each part, and at each seam."""
+    """Lengths to truncate a file to: 0, within each part, and at each boundary."""
     places = {0, 1}
     for _, begin, end in regions(path):
         places |= {begin, begin + 1, (begin + end) // 2, end - 1}
@@ -111,7 +111,7 @@ def lengths(path: Path) -> list[int]:
 
 
 def cuts_are_found(ground: Ground, tally: Tally, halfway: Path, every: int = 1) -> None:
-    """A file that was cut, or has grown, is found at every class of length (or every so many of them)."""
+    """A truncated or extended file is detected, for every class of length (or one of `every`)."""
     whole = checkpoints_of(halfway)[-1].read_bytes()
     path = ground.folder / "cut.safetensors"
     path.write_bytes(whole)
@@ -126,7 +126,7 @@ def cuts_are_found(ground: Ground, tally: Tally, halfway: Path, every: int = 1) 
 
 
 def damaged_is_survived(ground: Ground, tally: Tally, halfway: Path, draw: random.Random, trials: int) -> None:
-    """The newest checkpoint, or the two newest, flipped or cut: told, and the run goes on from the last good one."""
+    """The one or two newest checkpoints damaged: a warning, and the run resumes from the newest intact one."""
     for trial in range(trials):
         run = copy_of(ground, halfway)
         harmed = checkpoints_of(run)[-1 - trial % 2 :]
@@ -140,12 +140,12 @@ def damaged_is_survived(ground: Ground, tally: Tally, halfway: Path, draw: rando
             told = [f"warning: the checkpoint {path} is damaged" for path in harmed]
             status = ground.child(lambda run=run: call(["--resume", str(run), *last_steps(ground)]))
             check(status == 0, f"it ended with {status}: {ground.said}")
-            check(all(each in ground.said for each in told), f"not told: {ground.said}")
+            check(all(each in ground.said for each in told), f"no warning: {ground.said}")
             finish(ground, run)
 
 
 def all_damaged_is_told(ground: Ground, tally: Tally, halfway: Path) -> None:
-    """Without a good checkpoint there is nothing to go on from; nothing is deleted."""
+    """All checkpoints damaged: one error, and nothing is deleted."""
     run = copy_of(ground, halfway)
     with tally.trial("all"):
         for path in checkpoints_of(run):
@@ -167,7 +167,7 @@ def append(path: Path, data: bytes) -> None:
 
 
 def harms(draw: random.Random) -> list[tuple[str, Harm, str]]:
-    """(what, how, what must be told): a run with this harm goes on to the same end."""
+    """(name, damage, words that must be printed): a run with this damage still ends with the same result."""
 
     def flip_one(pattern: str) -> Harm:
         def harm(run: Path) -> None:
@@ -210,7 +210,7 @@ def other_damage_is_survived(ground: Ground, tally: Tally, halfway: Path, draw: 
 def what_cannot_be_mended_is_told(
     ground: Ground, tally: Tally, halfway: Path, draw: random.Random, trials: int = 3
 ) -> None:
-    """A file that nothing can replace is named, and when it is put back the run goes on."""
+    """An irreplaceable file damaged: the error names it, and with the file restored the run can be resumed."""
     other = {VOCABULARY_NAME: b"no model", CONFIG_NAME: b"{", ENVIRONMENT_NAME: b"[]"}
     for name, wrong in other.items():
         for content in (wrong, b"", bytes(draw.randrange(256) for _ in range(200)))[:trials]:
@@ -227,7 +227,7 @@ def what_cannot_be_mended_is_told(
 
 
 def full_disk_by_limit(ground: Ground, tally: Tally, draw: random.Random, trials: int, largest: int) -> None:
-    """Files that may not grow beyond a random size, as on a full disk; then they may."""
+    """A random limit on file size, as on a full disk; without it the run can be resumed."""
     for _ in range(trials):
         run = ground.new()
         limit = int(largest ** draw.random())
@@ -243,7 +243,7 @@ def full_disk_by_limit(ground: Ground, tally: Tally, draw: random.Random, trials
 
 @contextmanager
 def small_disk(ground: Ground, size: int) -> Iterator[Path | None]:
-    """A file system in memory of so many bytes; None where we may not make one."""
+    """Mount a tmpfs of `size` bytes; None without the permission to mount."""
     place = ground.folder / f"disk-{os.getpid()}"
     place.mkdir(exist_ok=True)
     made = subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "minitf-test", place], capture_output=True)
@@ -262,7 +262,7 @@ def can_mount(ground: Ground) -> bool:
 
 
 def full_disk(ground: Ground, tally: Tally, draw: random.Random, trials: int, largest: int) -> None:
-    """A disk that fills up on the way; then there is room."""
+    """A disk that fills up during training; with more space the run can be resumed."""
     for _ in range(trials):
         size = draw.randrange(40_000, largest)
         with small_disk(ground, size) as disk:
@@ -276,7 +276,7 @@ def full_disk(ground: Ground, tally: Tally, draw: random.Random, trials: int, la
 
 
 def read_only_disk(ground: Ground, tally: Tally, halfway: Path) -> None:
-    """A disk that can only be read, for a new run and for one that goes on; then it can be written to."""
+    """A read-only disk, for a new and for a resumed run; writable again, the run can be resumed."""
     with small_disk(ground, 64_000_000) as disk:
         assert disk is not None
         run = disk / "run"
@@ -294,7 +294,7 @@ PROTECTED = ("", "checkpoints", "data/train", "log.jsonl", "config.json")
 
 
 def no_permission(ground: Ground, tally: Tally, halfway: Path, names: Sequence[str] = PROTECTED) -> None:
-    """A folder of the run that may not be written to; the one above all may be root, whom no permission stops."""
+    """A part of the run without write permission; as root, the run itself is given to an unprivileged user."""
     for name in names:
         run = copy_of(ground, halfway)
         if name == "data/train":
@@ -319,7 +319,7 @@ def no_permission(ground: Ground, tally: Tally, halfway: Path, names: Sequence[s
 
 
 def set_modes(run: Path, closed: str) -> dict[Path, int]:
-    """Give a run to a user without rights, except for writing to one of its parts; gives the modes to restore."""
+    """Give a run to an unprivileged user, with one part read-only; return the modes to restore."""
     paths = [run, *run.rglob("*")]
     modes = {path: path.stat().st_mode for path in paths}
     for path in paths:
@@ -334,13 +334,11 @@ def set_modes(run: Path, closed: str) -> dict[Path, int]:
 
 
 def two_runs_on_one_folder(ground: Ground, tally: Tally, halfway: Path) -> None:
-    """The second is refused while the first is at work, and changes nothing."""
+    """A second process is refused while the first one has the run, and changes nothing."""
     run = copy_of(ground, halfway)
     ready, begun = os.pipe()
 
     def hold() -> int:
-        from minitf.storage.run_directory import RunDirectory
-
         with RunDirectory.resume(run, RunDirectory.open(run).config()):
             os.write(begun, b"x")
             os.read(go_on, 1)
@@ -367,7 +365,7 @@ ENDINGS = ("<&- >&- 2>&-", "2>&1 | true", "2>&-", ">&-", "2>/dev/full")
 
 
 def nobody_listens(ground: Ground, tally: Tally, endings: Sequence[str] = ENDINGS) -> None:
-    """Standard streams closed from the start, or a reader that leaves: training goes on to the same end."""
+    """Standard streams closed or full, or a reader that leaves: training ends with the same result."""
     command = " ".join([f"'{sys.executable}' -W error '{program()}'", *(f"'{flag}'" for flag in ground.flags)])
     for ending in endings:
         run = ground.new()

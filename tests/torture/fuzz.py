@@ -1,7 +1,7 @@
-"""Hostile input, by the thousand: every loader and the whole way of a line through translation.
+"""Fuzzing: thousands of hostile inputs for every loader and for translation.
 
-What may come of it: a result, or a UserError. Whatever else is raised, whatever hangs, and every line that is lost is a
-fault, which hypothesis then makes as small as it can.
+The only accepted outcomes are a result and a UserError. Any other exception, a hang or a lost line is a failure, which
+Hypothesis reduces to a small example.
 """
 
 from __future__ import annotations
@@ -44,13 +44,13 @@ from tests.torture.hostile import BYTES, JSON, LINE, NOT_UTF8, SPECIAL, TEXT, da
 from tests.torture.kills import Tally, program
 
 SLOW_S = 20.0
-"""Of the processor's time, more than any of these inputs takes, by far: what takes longer would seem to hang."""
+"""CPU time far above that of any input here: an input that takes longer counts as a hang."""
 
 # ---- Trials ------------------------------------------------------------------------------------------------------
 
 
 def survive(tally: Tally, examples: int, draw: random.Random, strategy: Any, trial: Callable[[Any], None]) -> None:
-    """Try examples of a strategy; the smallest that fails is kept."""
+    """Call `trial` with examples of a strategy; record the smallest that fails."""
 
     @seed(draw.randrange(2**32))
     @settings(
@@ -63,7 +63,7 @@ def survive(tally: Tally, examples: int, draw: random.Random, strategy: Any, tri
     @given(strategy)
     def every(example: Any) -> None:
         tally.tried += 1
-        start = time.process_time()  # and not by the clock: other programs may keep the processor busy
+        start = time.process_time()  # not elapsed time: other programs may use the processor
         trial(example)
         took_s = time.process_time() - start
         check(took_s < SLOW_S, f"it took {took_s:.0f} s")
@@ -81,7 +81,7 @@ def survive(tally: Tally, examples: int, draw: random.Random, strategy: Any, tri
 
 
 def text_files(folder: Path, tally: Tally, examples: int, draw: random.Random) -> None:
-    """As many lines as there are, whatever is in them; or the file and the byte that is at fault."""
+    """Text files: as many lines as line ends, or an error that names the file and the line."""
     path = folder / "text"
 
     def trial(data: bytes) -> None:
@@ -155,7 +155,7 @@ def arriving(data: bytes, draw: random.Random) -> list[str]:
 
 
 def vocabularies(folder: Path, tally: Tally, examples: int, draw: random.Random, model: bytes) -> None:
-    """Damaged models are refused, or whatever they have become gives a line for each line."""
+    """Damaged vocabularies are refused, or give one line for each line."""
 
     def trial(example: tuple[bytes, str]) -> None:
         data, line = example
@@ -174,7 +174,7 @@ def vocabularies(folder: Path, tally: Tally, examples: int, draw: random.Random,
 
 
 def round_trips(tally: Tally, examples: int, draw: random.Random, model: bytes) -> None:
-    """Text to ids and back: nothing is lost, whatever characters it is of."""
+    """Text to ids and back gives the same text, whatever its characters."""
     vocabulary = Vocabulary(model)
 
     def trial(lines: list[str]) -> None:
@@ -184,7 +184,7 @@ def round_trips(tally: Tally, examples: int, draw: random.Random, model: bytes) 
 
 
 def learning(folder: Path, tally: Tally, examples: int, draw: random.Random) -> None:
-    """A vocabulary from any text: it can be learned or it is said why not, and then spells that text."""
+    """A vocabulary is learned from any text and encodes it without loss, or an error says why it cannot be."""
 
     def trial(example: tuple[list[str], int]) -> None:
         lines, size = example
@@ -202,7 +202,7 @@ def learning(folder: Path, tally: Tally, examples: int, draw: random.Random) -> 
 
 
 def prepared(folder: Path, tally: Tally, examples: int, draw: random.Random, model: bytes) -> None:
-    """Damaged token ids are never used: they are refused, and made anew where the text is at hand."""
+    """Damaged token ids are never used: they are refused, or prepared again where the text is at hand."""
     source, target, place = folder / "source", folder / "target", folder / "prepared"
     source.write_text("the cat\nthe dog sat\n")
     target.write_text("die Katze\nder Hund sitzt\n")
@@ -220,7 +220,7 @@ def prepared(folder: Path, tally: Tally, examples: int, draw: random.Random, mod
             pass
         else:
             check(found == expected, "other ids")
-        check(content(prepare(source, target, vocabulary, place)) == expected, "made anew, but otherwise")
+        check(content(prepare(source, target, vocabulary, place)) == expected, "prepared again, with other ids")
 
     one = st.sampled_from(list(files)).flatmap(lambda path: st.tuples(st.just(path), damaged(files[path])))
     document = json.loads((place / "prepared.json").read_bytes())
@@ -235,7 +235,7 @@ def content(corpus: PreparedCorpus) -> list[list[int]]:
 
 
 def checkpoints(folder: Path, tally: Tally, examples: int, draw: random.Random) -> None:
-    """A damaged checkpoint gives what was saved or is refused; one with any header, too, under a sound sum."""
+    """A damaged checkpoint gives what was saved or is refused; so does a forged header under a valid digest."""
     path = folder / "step-00000001.safetensors"
     arrays = {"model.a": np.arange(6, dtype=np.float32).reshape(2, 3), "optimizer.m.a": np.ones(5), "b": np.array(3)}
     checkpoint.save(path, arrays, TrainState(step=1).to_plain())
@@ -267,7 +267,7 @@ def checkpoints(folder: Path, tally: Tally, examples: int, draw: random.Random) 
 
 
 def forge(whole: bytes, changes: dict[str, Any], data: bytes) -> bytes:
-    """A file whose header says what it likes, under a sum that is right."""
+    """A checkpoint file with a changed header and a valid digest."""
     import hashlib
 
     (length,) = struct.unpack("<Q", whole[:8])
@@ -288,7 +288,7 @@ def forge(whole: bytes, changes: dict[str, Any], data: bytes) -> bytes:
 
 
 def configurations(folder: Path, tally: Tally, examples: int, draw: random.Random) -> None:
-    """A configuration file of anything gives a configuration that can be saved and read again, or a UserError."""
+    """Any file gives a configuration that can be saved and read again, or a UserError."""
     path = folder / "config.json"
     save_config(path, PRESETS["tiny"])
     whole = path.read_bytes()
@@ -329,11 +329,8 @@ def command_lines(tally: Tally, examples: int, draw: random.Random) -> None:
         "--",
         "-x",
     ]
-    words = (
-        st.sampled_from(flags)
-        | st.sampled_from(["tiny", "none", "-1", "1e400", "nan", "0", "99999999999999999999"])
-        | TEXT
-    )
+    values = ["tiny", "none", "-1", "1e400", "nan", "0", "99999999999999999999"]
+    words = st.sampled_from(flags) | st.sampled_from(values) | TEXT
 
     def trial(argv: list[str]) -> None:
         for parse in (parse_train_args, parse_translate_args):
@@ -344,7 +341,7 @@ def command_lines(tally: Tally, examples: int, draw: random.Random) -> None:
 
 
 def logs(folder: Path, tally: Tally, examples: int, draw: random.Random) -> None:
-    """A log of anything can be opened, gone on with, cut back to what was there, and read or refused."""
+    """A log with any content can be opened, appended to, truncated to its old length, and read or refused."""
     path = folder / "log.jsonl"
 
     def trial(data: bytes) -> None:
@@ -370,16 +367,16 @@ def logs(folder: Path, tally: Tally, examples: int, draw: random.Random) -> None
 # ---- Translation -------------------------------------------------------------------------------------------------
 
 
-def curt(run: Path) -> Translator:
-    """The translator of a run, limited to few words a line: what it says does not matter here, but for which line."""
+def short_translator(run: Path) -> Translator:
+    """The translator of a run, limited to few words a line: their number matters here, not the words."""
     translator = Translator.load(run, warn=lambda message: None)
     translator.search = replace(translator.search, beam=2, max_extra_length=1)
     return translator
 
 
 def translations(tally: Tally, examples: int, draw: random.Random, run: Path) -> None:
-    """N lines in, N lines out, in order: each is the translation of its own line."""
-    translator = curt(run)
+    """N lines in, N lines out, each the translation of its own line."""
+    translator = short_translator(run)
     known: dict[str, str] = {}
 
     def trial(lines: list[str]) -> None:
@@ -420,7 +417,7 @@ SHORT = ["--max-extra-length", "1", "--beam", "1", "--threads", "1", "--quiet"]
 
 
 def real_commands(tally: Tally, examples: int, draw: random.Random, run: Path) -> None:
-    """translate.py as a person types it, from pipe to pipe; among the inputs a line of a megabyte."""
+    """translate.py as a command, from pipe to pipe; one input is a line of a megabyte."""
     texts = [b"the cat " * 125_000, b"x" * 50_000, "語".encode() * 20_000, b"\x00" * 50_000, b"\xff" * 9 + b"\n"]
     texts += [" ".join(SPECIAL).replace("\n", " ").encode() + b"\na\n\n\nb"]
     while len(texts) < examples:
@@ -429,16 +426,8 @@ def real_commands(tally: Tally, examples: int, draw: random.Random, run: Path) -
         )
     for number, data in enumerate(texts[:examples]):
         with tally.trial(f"input {number}"):
-            words = [
-                sys.executable,
-                "-W",
-                "error",
-                program().with_name("translate.py"),
-                run,
-                *SHORT,
-                "--errors",
-                "replace",
-            ]
+            command = [sys.executable, "-W", "error", program().with_name("translate.py"), run]
+            words = [*command, *SHORT, "--errors", "replace"]
             done = subprocess.run(words, input=data, capture_output=True, timeout=600, check=False)
             check(done.returncode == 0, done.stderr.decode(errors="replace"))
             check(number_of_lines(done.stdout) == number_of_lines(data), "lines are lost")

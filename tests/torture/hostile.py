@@ -1,4 +1,4 @@
-"""What is hostile: texts, bytes, JSON and damaged files, as strategies of hypothesis."""
+"""Hypothesis strategies for hostile input: texts, bytes, JSON and damaged files."""
 
 from __future__ import annotations
 
@@ -7,61 +7,12 @@ from collections.abc import Sequence
 from hypothesis import strategies as st
 
 SPECIAL = [
-    *(
-        "",
-        " ",
-        "\t",
-        "\x00",
-        "\x01",
-        "\x0b",
-        "\x0c",
-        "\r",
-        "\x1c",
-        "\x1d",
-        "\x1e",
-        "\x1f",
-        "\x7f",
-        "\x85",
-        "\xa0",
-        "\xad",
-    ),
-    *("\u2028", "\u2029", "\u200b", "\u200d", "\u200f", "\u202e", "\ufeff", "\ufffd", "\ufffe", "\U0010ffff", "\u3000"),
-    *(
-        "e\u0301",
-        "\u0301",
-        "\u1100\u1161\u11a8",
-        "👩‍👩‍👧‍👦",
-        "🇩🇪",
-        "שלום",
-        "مرحبا",
-        "ﷺ",
-        "Ǆ",
-        "ſ",
-        "ß",
-        "ｆｕｌｌ",
-        "½",
-        "m²",
-    ),
-    *(
-        "<s>",
-        "</s>",
-        "<pad>",
-        "<unk>",
-        "<0x0A>",
-        "<0x00>",
-        "▁",
-        "▁▁",
-        "\u2585",
-        "⁇",
-        "%s",
-        "{}",
-        "../x",
-        "\\n",
-        "'",
-        '"',
-    ),
-    *("the cat", "ein Haus", "a" * 300, "the cat sat " * 60, "." * 50, "1.5", "３"),
-]
+    "", *" \t\x00\x01\x0b\x0c\r\x1c\x1d\x1e\x1f\x7f\x85\xa0\xad",
+    *"\u2028\u2029\u200b\u200d\u200f\u202e\ufeff\ufffd\ufffe\U0010ffff\u3000",
+    "e\u0301", "\u0301", "\u1100\u1161\u11a8", "👩‍👩‍👧‍👦", "🇩🇪", "שלום", "مرحبا", "ﷺ", "Ǆ", "ſ", "ß", "ｆｕｌｌ", "½",
+    "m²", "<s>", "</s>", "<pad>", "<unk>", "<0x0A>", "<0x00>", "▁", "▁▁", "\u2585", "⁇", "%s", "{}", "../x", "\\n", "'",
+    '"', "the cat", "ein Haus", "a" * 300, "the cat sat " * 60, "." * 50, "1.5", "３",
+]  # fmt: skip
 CHARACTERS = st.characters(exclude_categories=["Cs"])
 TEXT = st.lists(st.sampled_from(SPECIAL) | st.text(CHARACTERS, max_size=20), max_size=6).map(" ".join) | st.text(
     CHARACTERS, max_size=40
@@ -84,14 +35,14 @@ JSON = st.recursive(
 
 
 def number_of_lines(data: bytes) -> int:
-    """A line is what `\\n` ends, and a last one that nothing ends; a byte order mark alone is no line."""
+    """Count the lines that `\\n` ends, and a last one without; a byte order mark alone is not a line."""
     if data == b"\xef\xbb\xbf":
         return 0
     return data.count(b"\n") + (not data.endswith(b"\n") and bool(data))
 
 
 def damaged(whole: bytes) -> st.SearchStrategy[bytes]:
-    """The bytes of a file, changed here and there, cut, or with something between."""
+    """The bytes of a file with parts changed, cut out or inserted."""
     place = st.integers(0, len(whole))
 
     def change(edits: Sequence[tuple[int, int, bytes]]) -> bytes:
