@@ -36,9 +36,7 @@ class _Listening(threading.local):
 
 _listening = _Listening()
 _lock = threading.Lock()
-_replaced: dict[
-    type, tuple[Callable[..., Any], int]
-] = {}  # the original `__call__` of a class, and the number of its listeners
+_replaced: dict[type, tuple[Callable[..., Any], int]] = {}  # original `__call__` of a class, number of listeners
 
 
 def named_modules(model: Any) -> dict[str, Any]:

@@ -83,6 +83,17 @@ class _Seen:
     details: dict[str, Any]
 
 
+def _own_time(method: Callable[..., None]) -> Callable[..., None]:
+    """Decorator of methods of `Profile`: their time is the profiler's own."""
+
+    def call(self: Profile, *args: Any) -> None:
+        self._clock.pause()
+        method(self, *args)
+        self._clock.resume()
+
+    return call
+
+
 class Profile(Watcher, ModuleListener):
     """Time profile of a block, complete at its end."""
 
@@ -91,10 +102,8 @@ class Profile(Watcher, ModuleListener):
         self.wall_ms = 0.0
         self._rows: dict[tuple[str, str | None], Row] = {}  # by activity and layer
         self._seen: weakref.WeakKeyDictionary[Op, _Seen] = weakref.WeakKeyDictionary()
-        self._running: list[
-            tuple[Op, Row, list[tuple[int, ...]]]
-        ] = []  # running forward passes, with the shapes of their inputs
-        self._kept = SavedMemory()
+        self._running: list[tuple[Op, Row, list[tuple[int, ...]]]] = []  # forward passes, shapes of their inputs
+        self._saved = SavedMemory()
         self._layers: list[tuple[str, object]] = []
         self._passes: list[object] = []  # running backward passes
         self._clock = Clock(self._row(OUTSIDE, None), self._row(PROFILER, None))
@@ -155,8 +164,8 @@ class Profile(Watcher, ModuleListener):
 
     # ---- Ops ----
 
+    @_own_time
     def before_forward(self, op: Op, arrays: Sequence[Any]) -> None:
-        self._clock.pause()
         layer = self._layers[-1][0] if self._layers else None
         name = type(op).__name__ + (", computed again" if self._passes else "")
         row = self._row(name, layer)
@@ -166,10 +175,9 @@ class Profile(Watcher, ModuleListener):
             details["layer"] = self._label(layer)
         self._running.append((op, row, [getattr(a, "shape", ()) for a in arrays]))
         self._clock.begin(op, row, "forward", name, "forward", details)
-        self._clock.resume()
 
+    @_own_time
     def after_forward(self, op: Op, outputs: Sequence[Any]) -> None:
-        self._clock.pause()
         ended = self._clock.end(op)
         running = None
         while running is not op:  # ops above it raised an error
@@ -180,65 +188,56 @@ class Profile(Watcher, ModuleListener):
             ended.details["outputs"] = ", ".join(readable_array(y.shape, y.dtype) for y in outputs)
             self._seen[op] = _Seen(row, backward, {**ended.details, "GFLOP": backward / 1e9})
             ended.details["GFLOP"] = forward / 1e9
-        self._clock.resume()
 
+    @_own_time
     def after_error(self, op: Op) -> None:
-        self._clock.pause()
         self._clock.end(op)
-        self._clock.resume()
 
+    @_own_time
     def after_record(self, op: Op, inputs: Sequence[Any]) -> None:
-        self._clock.pause()
         if op in self._seen:
-            self._seen[op].row.saved_bytes += self._kept.added_by(op)
-        self._clock.resume()
+            self._seen[op].row.saved_bytes += self._saved.added_by(op)
 
+    @_own_time
     def before_backward_pass(self) -> None:
-        self._clock.pause()
         self._passes.append(object())
         self._clock.begin(self._passes[-1], self._row(BACKWARD, None), "backward", "backward pass", "pass", {})
-        self._clock.resume()
 
+    @_own_time
     def after_backward_pass(self) -> None:
-        self._clock.pause()
         self._clock.end(self._passes.pop())
-        self._clock.resume()
 
+    @_own_time
     def before_backward(self, op: Op, g_outputs: Sequence[Any]) -> None:
-        self._clock.pause()
         seen = self._seen.get(op)
         if seen is None:  # the forward pass was before the block
             seen = _Seen(self._row(type(op).__name__, None), 0.0, {"line": readable_place(op.where)})
         seen.row.flops += seen.flops_backward
         self._clock.begin(op, seen.row, "backward", f"{type(op).__name__} backward", "backward", seen.details)
-        self._clock.resume()
 
+    @_own_time
     def after_backward(self, op: Op, g_inputs: Sequence[Any]) -> None:
-        self._clock.pause()
         self._clock.end(op)
-        self._clock.resume()
 
     # ---- Modules and named sections ----
 
+    @_own_time
     def enter_module(self, name: str) -> None:
-        self._clock.pause()
         key = object()
         self._layers.append((name, key))
         self._clock.begin(key, self._row(PYTHON, name), "forward", self._label(name), "module", {})
-        self._clock.resume()
 
+    @_own_time
     def leave_module(self, name: str) -> None:
-        self._clock.pause()
         self._clock.end(self._layers.pop()[1])
-        self._clock.resume()
 
     @contextmanager
     def section(self, name: str) -> Iterator[None]:
         """Context manager: the time of the block that is not of ops gets the row `name`."""
         key = object()
-        self._clock.pause()
         row = self._row(f"({name})", None)
         row.calls += 1
+        self._clock.pause()
         self._clock.begin(key, row, "other", name, "section", {})
         self._clock.resume()
         try:
