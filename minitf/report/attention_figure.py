@@ -1,4 +1,4 @@
-"""Attention as a picture for a paper or a slide, through matplotlib: PNG, SVG or PDF.
+"""Attention weights as a figure for a paper or a slide, by matplotlib: PNG, SVG or PDF.
 
 save_figure(attention_figure(translator.attention("the cat sat"), layer=2, head=1), "head.png")
 """
@@ -23,25 +23,23 @@ from minitf.translation.attention_weights import SentenceAttention
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-    with uninterrupted():
-        from matplotlib.figure import Figure
+    from matplotlib.figure import Figure
 
 SUFFIXES = (".png", ".svg", ".pdf")
-MOST_NAMED = 60  # tokens along an axis; beyond, their names would be too small to read
-FAINT = 0.01  # lines of less weight are left out
+MOST_NAMED = 60  # tokens along an axis; names of more would be too small to read
+FAINT = 0.01  # lines of less weight are not drawn
 INVISIBLE = {"Cc", "Cf", "Zl", "Zp"}  # control, format and separator characters
 BLUE = "#1f5fae"
 DOTS_PER_INCH = 150
-SPREAD = 0.55  # a small weight must not look like none; the scale beside the picture tells
+GAMMA = 0.55  # exponent of the colour scale, so that small weights can be seen
 Labels = tuple[str, ...]
 
 
 def require_matplotlib() -> None:
-    """Raises: UserError where it is not installed."""
+    """Raises: UserError if matplotlib is not installed."""
     if find_spec("matplotlib") is None:
         raise UserError(
-            "pictures of attention need matplotlib; pip install '.[plot]' in the project's directory, or write an "
+            "figures of attention need matplotlib; pip install '.[plot]' in the project's directory, or write an "
             ".html page"
         )
 
@@ -49,10 +47,10 @@ def require_matplotlib() -> None:
 def attention_figure(
     sentence: SentenceAttention, *, kind: Kind = "cross", layer: int | None = None, head: int | None = None
 ) -> Figure:
-    """One head: its lines, as in the paper's Figures 3 to 5, beside all its weights. Otherwise a small picture a head.
+    """The weights of one head, as lines (as in the paper's Figures 3 to 5) and as a matrix, or a matrix per head.
 
-    layer, head: counted from 1; without a layer, those of all layers
-    Raises: UserError where the model has no such layer or head, and without matplotlib
+    layer, head: counted from 1; default: all
+    Raises: UserError if the model has no such layer or head, or matplotlib is not installed
     """
     require_matplotlib()
     check_choice(sentence.layers, sentence.heads, layer, head)
@@ -61,14 +59,13 @@ def attention_figure(
     layers = range(sentence.layers) if layer is None else [layer - 1]
     heads = range(sentence.heads) if head is None else [head - 1]
     if len(layers) == len(heads) == 1:
-        return _one_head(
-            weights[layers[0], heads[0]], queries, keys, f"{kind}, layer {layers[0] + 1}, head {heads[0] + 1}"
-        )
+        title = f"{kind}, layer {layers[0] + 1}, head {heads[0] + 1}"
+        return _one_head(weights[layers[0], heads[0]], queries, keys, title)
     return _many_heads(weights, queries, keys, list(layers), list(heads), kind)
 
 
 def labels(sentence: SentenceAttention, kind: Kind) -> tuple[Labels, Labels]:
-    """The tokens that look and those they look at: rows and columns of the weights."""
+    """The queries and keys of the weights: tokens that attend, in rows, and tokens attended to, in columns."""
     return {
         "encoder": (sentence.source, sentence.source),
         "decoder": (sentence.target_out, sentence.target_in),
@@ -77,13 +74,13 @@ def labels(sentence: SentenceAttention, kind: Kind) -> tuple[Labels, Labels]:
 
 
 def save_figure(figure: Figure, path: Path, warn: Callable[[str], object]) -> None:
-    """Write the file, whole or not at all, in the format of its suffix; `warn` of characters that the font lacks."""
+    """Write the file atomically in the format of its suffix; call `warn` for characters that the font lacks."""
     with warnings.catch_warnings(record=True) as caught, atomic_write(path) as file:
         warnings.simplefilter("always")
         figure.savefig(file, format=path.suffix[1:].lower(), dpi=DOTS_PER_INCH, bbox_inches="tight")
     missing = {found[1] for each in caught if (found := re.match(r"Glyph (\d+) ", str(each.message)))}
     if missing:
-        warn(f"{path} shows boxes for {len(missing)} characters that its font lacks; an .html page shows them")
+        warn(f"{path} has boxes for {len(missing)} characters that its font lacks; an .html page shows them")
     for each in caught:
         if not str(each.message).startswith("Glyph "):
             warn(str(each.message))
@@ -92,13 +89,17 @@ def save_figure(figure: Figure, path: Path, warn: Callable[[str], object]) -> No
 # ---- Drawing -----------------------------------------------------------------------------------------------------
 
 
-def _one_head(weights: np.ndarray, queries: Labels, keys: Labels, title: str) -> Figure:
+def _new_figure(width: float, height: float) -> Figure:
     with uninterrupted():
-        from matplotlib.figure import Figure
+        from matplotlib.figure import Figure  # an optional dependency
 
+    return Figure(figsize=(width, height), layout="constrained")
+
+
+def _one_head(weights: np.ndarray, queries: Labels, keys: Labels, title: str) -> Figure:
     longest = max(len(queries), len(keys))
     height = max(2.5, 0.24 * min(longest, MOST_NAMED) + 1)
-    figure = Figure(figsize=(4.2 + 0.9 * height, height), layout="constrained")
+    figure = _new_figure(4.2 + 0.9 * height, height)
     lines, cells = figure.subplots(1, 2, width_ratios=(4.2, max(2.5, 0.9 * height)))
     _draw_lines(lines, weights, queries, keys)
     image = _draw_cells(cells, weights, queries, keys)
@@ -110,11 +111,8 @@ def _one_head(weights: np.ndarray, queries: Labels, keys: Labels, title: str) ->
 def _many_heads(
     weights: np.ndarray, queries: Labels, keys: Labels, layers: list[int], heads: list[int], kind: str
 ) -> Figure:
-    with uninterrupted():
-        from matplotlib.figure import Figure
-
     side = float(np.clip(0.09 * max(len(queries), len(keys)), 1.5, 4.0))
-    figure = Figure(figsize=(side * len(heads) + 1.5, side * len(layers) + 1.5), layout="constrained")
+    figure = _new_figure(side * len(heads) + 1.5, side * len(layers) + 1.5)
     grid = figure.subplots(len(layers), len(heads), squeeze=False)
     for row, layer in enumerate(layers):
         for column, head in enumerate(heads):
@@ -128,10 +126,10 @@ def _many_heads(
 
 
 def _draw_cells(axes: Axes, weights: np.ndarray, queries: Labels | None, keys: Labels | None) -> Any:
-    """The weights as colours, rows by columns; the scale is the same in all pictures."""
-    from matplotlib.colors import PowerNorm
+    """Draw the weights as a matrix of colours, with the same scale in all figures."""
+    from matplotlib.colors import PowerNorm  # an optional dependency
 
-    image = axes.imshow(weights, cmap="Blues", norm=PowerNorm(SPREAD, 0, 1), interpolation="nearest", aspect="auto")
+    image = axes.imshow(weights, cmap="Blues", norm=PowerNorm(GAMMA, 0, 1), interpolation="nearest", aspect="auto")
     for axis, names, count in ((axes.yaxis, queries, weights.shape[0]), (axes.xaxis, keys, weights.shape[1])):
         axis.set_tick_params(length=0)
         if names is None or count > MOST_NAMED:
@@ -148,8 +146,8 @@ def _draw_scale(figure: Figure, image: Any, beside: Any) -> None:
 
 
 def _draw_lines(axes: Axes, weights: np.ndarray, queries: Labels, keys: Labels) -> None:
-    """Tokens in two columns, and a line for each weight, the stronger the more of it."""
-    from matplotlib.collections import LineCollection
+    """Draw the tokens in two columns, and for each weight a line that is as wide and opaque as the weight."""
+    from matplotlib.collections import LineCollection  # an optional dependency
 
     rows, columns = np.nonzero(weights >= FAINT)
     strength = weights[rows, columns]
@@ -166,5 +164,5 @@ def _draw_lines(axes: Axes, weights: np.ndarray, queries: Labels, keys: Labels) 
 
 
 def shown(piece: str) -> str:
-    """A piece, with the number of a character in its place where that has no shape of its own."""
+    """A piece in which invisible characters are replaced by their numbers."""
     return "".join(f"⟨U+{ord(c):04X}⟩" if unicodedata.category(c) in INVISIBLE else c for c in piece)

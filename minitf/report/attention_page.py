@@ -1,4 +1,4 @@
-"""Attention to look at: one page with every head of every layer, for some sentences and their translations.
+"""An interactive HTML page of the attention weights of all heads, for some sentences and their translations.
 
 page = attention_page([translator.attention("the cat sat on the mat")], "runs/x")
 """
@@ -18,8 +18,8 @@ from minitf.translation.attention_weights import SentenceAttention
 Kind = Literal["encoder", "decoder", "cross"]
 
 WHOLE = 65_535
-"""What the integers of a row sum to: two bytes a weight, and a row still sums to exactly one."""
-LONGEST_LABEL = 60  # characters of a sentence in the list to choose from
+"""The sum of a row of weights as integers of two bytes, so that a row sums to exactly one."""
+LONGEST_LABEL = 60  # characters of a sentence in the selection list
 
 
 def attention_page(
@@ -33,12 +33,13 @@ def attention_page(
 ) -> str:
     """The page as HTML.
 
-    name: of the model, for the title; kind, layer, head: what is shown first, counted from 1; default: the last layer,
-    all its heads; numbers: lines that the sentences come from; default: 1, 2, …
-    Raises: UserError for no sentences, and for a layer or head that the model lacks.
+    name: of the model, for the title
+    kind, layer, head: what is shown first, counted from 1; default: all heads of the last layer
+    numbers: of the lines that the sentences come from; default: 1, 2, …
+    Raises: UserError if there is no sentence, or the model has no such layer or head.
     """
     if not sentences:
-        raise UserError("there is no sentence to show the attention of: every line is blank")
+        raise UserError("there is no sentence for an attention page: every line is blank")
     layers, heads = sentences[0].layers, sentences[0].heads
     check_choice(layers, heads, layer, head)
     described = {
@@ -61,7 +62,7 @@ def attention_page(
 
 
 def check_choice(layers: int, heads: int, layer: int | None, head: int | None) -> None:
-    """Refuse a layer or head, counted from 1, that a model does not have."""
+    """Raises: UserError for a layer or head, counted from 1, that the model does not have."""
     for what, chosen, count in (("layer", layer, layers), ("head", head, heads)):
         if chosen is not None and not 1 <= chosen <= count:
             raise UserError(f"attention_{what}={chosen} is not among the model's {count}; choose 1 to {count}")
@@ -84,24 +85,24 @@ def _described(sentence: SentenceAttention, number: int) -> dict[str, Any]:
 
 
 def pack(sentence: SentenceAttention) -> bytes:
-    """All weights: the high bytes of encoder, decoder and cross, then the low bytes, deflated.
+    """All weights, compressed: the high bytes of encoder, decoder and cross attention, then the low bytes.
 
-    Most weights are small, so their high bytes are mostly zeros, which deflate well beside each other.
+    Most weights are small, so most high bytes are zeros, which compress well next to each other.
     """
     weights = np.concatenate([in_units(each).ravel() for each in (sentence.encoder, sentence.decoder, sentence.cross)])
     return zlib.compress((weights >> 8).astype(np.uint8).tobytes() + (weights & 255).astype(np.uint8).tobytes())
 
 
 def in_units(weights: np.ndarray) -> np.ndarray:
-    """Rows of weights as integers that sum to exactly `WHOLE`: rounded down, and the largest remainders up.
+    """Rows of weights as integers that sum to exactly `WHOLE`: those with the largest remainders are rounded up.
 
     Shapes: [..., T, S] -> uint16 [..., T, S]
     """
     exact = weights.astype(np.float64)
     exact *= WHOLE / exact.sum(axis=-1, keepdims=True)
     units = np.floor(exact)
-    lacking = WHOLE - units.sum(axis=-1, keepdims=True)
+    missing = WHOLE - units.sum(axis=-1, keepdims=True)
     by_remainder = np.argsort(units - exact, axis=-1, kind="stable")  # the largest first
-    more = np.zeros(units.shape, bool)
-    np.put_along_axis(more, by_remainder, np.arange(units.shape[-1]) < lacking, axis=-1)
-    return (units + more).astype(np.uint16)
+    rounded_up = np.zeros(units.shape, bool)
+    np.put_along_axis(rounded_up, by_remainder, np.arange(units.shape[-1]) < missing, axis=-1)
+    return (units + rounded_up).astype(np.uint16)

@@ -1,7 +1,7 @@
-"""Pages that need nothing but themselves: style, script and data in one file, which asks no network for anything.
+"""Self-contained HTML pages: style, script and data in one file that loads nothing from the network.
 
-The page's own policy lets a browser run the scripts that this package ships, by their SHA-256, and nothing else: a
-token such as `<script>` could do nothing even if it came to stand where markup is read, which it never does.
+The page's content security policy allows only the scripts of this package, by their SHA-256: a token such as `<script>`
+is always written as text, and would not be executed even if it were read as markup.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ def page(
     head: str = "",
     blobs: Mapping[str, bytes] | None = None,
 ) -> str:
-    """The page `name` of this package, as HTML.
+    """The page `name` as HTML.
 
-    body: markup; default: the page's own
-    data: by the id under which the script finds it; anything that JSON can hold
-    blobs: bytes by id, in base64
-    head: more markup for the head
+    data: values for the script, by id, as JSON
+    body: markup; default: the HTML file of the page
+    head: additional markup of the head
+    blobs: bytes for the script, by id, in base64
     """
     style = _asset("base.css") + _asset(f"{name}.css")
     script = "".join(map(_asset, SCRIPTS[name]))
@@ -71,18 +71,18 @@ def page(
 
 
 def write_page(path: Path, text: str) -> None:
-    """The file appears complete, or not at all.  Raises: UserError where the system refuses."""
+    """Write the page atomically.  Raises: UserError if the file cannot be written."""
     with atomic_write(path) as file:
         file.write(text.encode(errors="backslashreplace"))
 
 
 def to_json(value: Any) -> str:
-    """JSON that may stand inside a <script> element: no text in it can end the element or begin a comment.
+    """JSON that is safe inside a <script> element: no text in it can end the element or begin a comment.
 
-    Raises: ValueError for numbers that are not finite, which JSON lacks.
+    Raises: ValueError for numbers that are not finite, which JSON does not have.
     """
     text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    # the characters occur in strings only, where an escape means the same
+    # these characters occur only in strings, where an escape sequence has the same meaning
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026").replace("\0", "\\u0000")
 
 

@@ -1,4 +1,4 @@
-"""Keeps report.html of a run up to date while it trains."""
+"""Update report.html of a run during training."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from minitf.report.run_page import FAILED, RUNNING, STOPPED, run_page
 from minitf.report.series import LogSeries
 from minitf.storage.run_directory import RunDirectory
 
-SHARE = 0.005  # of the time, at most, goes into the page
-SOONEST_S = 2.0  # between two writes
+SHARE = 0.005  # largest share of the time that is spent on the page
+SOONEST_S = 2.0  # shortest time between two writes
 
 
 class RunReport:
-    """`with RunReport(…) as report`: `refresh` now and then, `end` in the end.
+    """Context manager of a run's page: call `refresh` during training and `end` at its end.
 
-    parameters: of the model; writes: false in all processes but the one that writes the log
-    The page is made from the log, which a resumed run has cut to its checkpoint, so it never shows what was undone. It
-    appears whole or not at all.
+    parameters: number of parameters of the model
+    writes: whether this process writes the page; only rank 0 does
+    The page shows the log, which is truncated to the checkpoint when a run resumes, and is written atomically.
     """
 
     def __init__(self, directory: RunDirectory, config: RunConfig, *, parameters: int, writes: bool = True):
@@ -33,12 +33,12 @@ class RunReport:
         self._ended = False
 
     def refresh(self) -> None:
-        """Write the page anew, unless that was done a moment ago.  Raises: UserError where the system refuses."""
+        """Write the page unless it was written a moment ago.  Raises: UserError if the file cannot be written."""
         if time.perf_counter() >= self._not_before:
             self._write(RUNNING)
 
     def end(self, status: str, note: str = "") -> None:
-        """Write the page for the last time."""
+        """Write the page with its final status."""
         self._ended = True
         self._write(status, note)
 
@@ -61,7 +61,7 @@ class RunReport:
     ) -> None:
         if error is None or self._ended:
             return
-        with suppress(UserError):  # the error that brought us here is the one to report
+        with suppress(UserError):  # report the error that ended the block
             if isinstance(error, KeyboardInterrupt):
                 self.end(STOPPED, "interrupted")
             else:

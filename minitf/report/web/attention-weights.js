@@ -1,26 +1,26 @@
 "use strict";
 
-// The page's one state; everything drawn is a function of it. Tokens are texts, never markup.
+// The state of the page, from which everything is drawn. Tokens are written as text, never as markup.
 const page = data("page");
 const KINDS = {
-  encoder: { queries: "source", keys: "source", query: "reads", key: "looks at",
-    meaning: "each source token looks at all source tokens" },
-  decoder: { queries: "target_out", keys: "target_in", query: "writes", key: "looks at what it has written",
-    meaning: "each token to be written looks at those written before it" },
-  cross: { queries: "target_out", keys: "source", query: "writes", key: "looks at the source",
-    meaning: "each token to be written looks at all source tokens" },
+  encoder: { queries: "source", keys: "source", query: "source token", key: "attends to source tokens",
+    meaning: "each source token attends to all source tokens" },
+  decoder: { queries: "target_out", keys: "target_in", query: "target token", key: "attends to previous target tokens",
+    meaning: "each target token attends to the target tokens before it" },
+  cross: { queries: "target_out", keys: "source", query: "target token", key: "attends to source tokens",
+    meaning: "each target token attends to all source tokens" },
 };
 const ALL = -1; // all heads of a layer
 const ROW = 24; // height of a token, as in the style sheet
-const FAINT = 0.01; // lines of less weight are drawn only for a chosen token
+const FAINT = 0.01; // lines of less weight are drawn only for a selected token
 const state = { ...page.start, token: null, kept: false }; // token: { side: "queries" | "keys", index, other }
-const weightsOf = new Map(); // of each sentence seen so far
-let shown = null; // of the chosen head, or the mean of all: its weights, and a picture of them
+const weightsOf = new Map(); // by sentence, for those shown before
+let shown = null; // weights of the selected head, or the mean of all heads, and an image of them
 const $ = (id) => document.getElementById(id);
 
 // ---- Weights ----------------------------------------------------------------------------------------------------
 
-// The high bytes of all weights, then the low ones, deflated, in base64; the rows of each sum to 65,535.
+// Input: the high bytes of all weights, then the low bytes, compressed, in base64; each row sums to 65,535.
 async function unpack(sentence) {
   const packed = Uint8Array.from(atob($(`weights-${sentence}`).textContent), (c) => c.charCodeAt(0));
   const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("deflate"));
@@ -39,7 +39,7 @@ function sentence() { return page.sentences[state.sentence]; }
 function queries() { return sentence()[KINDS[state.kind].queries]; }
 function keys() { return sentence()[KINDS[state.kind].keys]; }
 
-// What one head gives: weight(query, key) of the present sentence and kind.
+// Weights of one head for the current sentence and kind, by query and key.
 function weightsIn(layer, head) {
   const [t, s] = [queries().length, keys().length];
   const start = (layer * page.heads + head) * t * s;
@@ -56,15 +56,15 @@ function meanWeights() {
 
 // ---- Colours ----------------------------------------------------------------------------------------------------
 
-const RAMPS = { // from no weight to all of it
+const RAMPS = { // colours of weights from 0 to 1
   light: [[255, 255, 255], [205, 226, 245], [107, 166, 217], [31, 95, 174], [8, 38, 92]],
   dark: [[29, 32, 38], [37, 66, 104], [56, 125, 186], [140, 205, 235], [252, 246, 200]],
 };
-const SPREAD = 0.55; // a small weight must not look like none; the legend has the same scale
+const GAMMA = 0.55; // exponent of the colour scale, so that small weights can be seen; the legend has the same
 
 function colour(weight) {
   const ramp = RAMPS[isDark() ? "dark" : "light"];
-  const place = Math.min(weight, 1) ** SPREAD * (ramp.length - 1);
+  const place = Math.min(weight, 1) ** GAMMA * (ramp.length - 1);
   const low = Math.min(Math.floor(place), ramp.length - 2);
   return ramp[low].map((c, i) => Math.round(c + (ramp[low + 1][i] - c) * (place - low)));
 }
@@ -76,7 +76,7 @@ function lineColour(head, alpha) {
   if (state.head === ALL) return headColour(head, alpha);
   return isDark() ? `rgba(125, 180, 245, ${alpha})` : `rgba(31, 95, 174, ${alpha})`;
 }
-// A canvas does not know the style sheet's names, and a property's own text may still be a choice of light or dark.
+// A canvas cannot use the style sheet's variables, and the text of a variable may be light-dark(…): let CSS compute it.
 function cssColour(name) {
   const probe = $("problem");
   probe.style.color = `var(${name})`;
@@ -85,7 +85,7 @@ function cssColour(name) {
   return found;
 }
 
-// A pixel a weight. A long sentence has a million of them, so their colours are looked up.
+// One pixel per weight. A long sentence has a million, so colours come from a table.
 const SHADES = 4096;
 let palette = null;
 
@@ -109,12 +109,12 @@ function isSpecial(side, index) {
   const name = KINDS[state.kind][side];
   return (sentence().special[name] ?? []).includes(index);
 }
-// Control characters have no shape of their own: show their pictures.
+// Control characters are invisible: show their symbols.
 function visible(text) {
   const picture = (c) => String.fromCodePoint(c === "\u007f" ? 0x2421 : 0x2400 + c.charCodeAt(0));
   return text.replace(/[\u0000-\u001f\u007f]/g, picture);
 }
-// Nor have marks of direction and of no width, which in a single token are all there is to see: show their numbers.
+// Marks of direction and of zero width are invisible, too, and may be a whole token: show their numbers.
 function visiblePiece(piece) {
   return visible(piece).replace(/[\u0080-\u009f\u00ad\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/g, (c) =>
     `⟨U+${c.charCodeAt(0).toString(16).toUpperCase().padStart(4, "0")}⟩`);

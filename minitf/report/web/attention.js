@@ -1,6 +1,6 @@
-// What is drawn, and what answers the reader.
+// Drawing and event handlers.
 
-// ---- All heads at a glance --------------------------------------------------------------------------------------
+// ---- Overview of all heads --------------------------------------------------------------------------------------
 
 function buildHeads() {
   const table = $("heads");
@@ -52,7 +52,7 @@ function renderHeads() {
     if (head === ALL) continue;
     const weights = weightsIn(layer, head);
     paint(button.firstChild, weights, queries().length, keys().length);
-    const name = `layer ${layer + 1}, head ${head + 1}: ${habit(weights)}`;
+    const name = `layer ${layer + 1}, head ${head + 1}: ${pattern(weights)}`;
     button.title = name;
     button.setAttribute("aria-label", name);
   }
@@ -65,15 +65,15 @@ function renderHeads() {
     swatch.style.background = headColour(head);
     name.prepend(swatch);
   }
-  const scale = Float32Array.from({ length: 256 }, (_, i) => (i / 255) ** (1 / SPREAD));
+  const scale = Float32Array.from({ length: 256 }, (_, i) => (i / 255) ** (1 / GAMMA));
   paint($("scale"), scale, 1, 256);
   for (const tick of document.querySelectorAll(".ticks i")) {
-    tick.style.left = `${100 * (parseFloat(tick.textContent) / 100) ** SPREAD}%`;
+    tick.style.left = `${100 * (parseFloat(tick.textContent) / 100) ** GAMMA}%`;
   }
 }
 
-// Where a head's weight mostly goes, as words: heads that look one place back, at themselves, at the end, anywhere.
-function habit(weights) {
+// A description of where the weight of a head goes on average: to the previous token, to the token itself, …
+function pattern(weights) {
   const [t, s] = [queries().length, keys().length];
   const shares = new Map();
   const add = (name, row, column) => {
@@ -88,12 +88,12 @@ function habit(weights) {
     }
     spread += Math.exp(entropy) / t;
     if (state.kind === "encoder") {
-      add("the token before", row, row - 1);
+      add("the previous token", row, row - 1);
       add("the token itself", row, row);
-      add("the token after", row, row + 1);
+      add("the next token", row, row + 1);
     } else if (state.kind === "decoder") {
-      add("the token just written", row, row);
-      add("the one before the last written", row, row - 1);
+      add("the previous token", row, row);
+      add("the token before the previous one", row, row - 1);
       add("the start token", row, 0);
     }
     if (state.kind !== "decoder") add("the end token", row, s - 1);
@@ -146,7 +146,7 @@ function renderChoice() {
   renderStatus(weights);
 }
 
-// A stripe for each head, the fuller the more it looks here.
+// A stripe per head, as opaque as its weight.
 function striped(weights) {
   const stops = weights.flatMap((weight, head) => {
     const tint = headColour(head, weight);
@@ -168,7 +168,7 @@ function drawLines() {
   pen.lineCap = "round";
   const middle = (index) => (index + 0.5) * ROW - strip.scrollTop;
   const heads = headsShown();
-  const apart = Math.min(3, (ROW - 6) / heads.length); // heads run side by side: none hides another
+  const apart = Math.min(3, (ROW - 6) / heads.length); // lines of several heads are side by side
   for (const [place, head] of heads.entries()) {
     const weights = weightsIn(state.layer, head);
     const shift = (place - (heads.length - 1) / 2) * apart;
@@ -241,9 +241,9 @@ function toggle(token) {
   choose(token, !off);
 }
 
-// ---- Every weight -----------------------------------------------------------------------------------------------
+// ---- All weights -----------------------------------------------------------------------------------------------
 
-const SMALLEST_NAMED = 11; // pixels of a cell beside whose row a name can be read
+const SMALLEST_NAMED = 11; // size of a cell in pixels beside which a name can be read
 const MOST_NAMED = 80; // tokens
 let grid = { size: 1, left: 0, top: 0 };
 
@@ -261,12 +261,12 @@ function drawCells() {
     return Math.ceil(Math.max(...pieces.map((piece) => pen.measureText(shortened(piece)).width)));
   };
   const family = getComputedStyle(document.body).fontFamily;
-  const slanted = (length) => Math.ceil(length * Math.SQRT1_2); // labels of columns lean to the right
+  const slanted = (length) => Math.ceil(length * Math.SQRT1_2); // column labels are rotated
   const room = canvas.parentElement.clientWidth - 2;
   const roomForCells = room - widest(queries(), 13) - slanted(widest(keys(), 13)) - 14;
   const named = s <= MOST_NAMED;
   const size = named ? Math.max(SMALLEST_NAMED, Math.min(30, Math.floor(roomForCells / s)))
-    : Math.max(3, Math.floor(room / s)); // what does not fit is scrolled to
+    : Math.max(3, Math.floor(room / s)); // scrolls if it does not fit
   const font = Math.min(13, size);
   const left = named ? widest(queries(), font) + 8 : 2;
   const slant = named ? slanted(widest(keys(), font)) : 0;
@@ -350,7 +350,7 @@ function cellAt(event) {
   return { side: "queries", index: row, other: column };
 }
 
-// ---- What is shown, in words ------------------------------------------------------------------------------------
+// ---- Descriptions ------------------------------------------------------------------------------------
 
 function quoted(side, index) {
   const made = element("b");
@@ -362,7 +362,7 @@ function renderStatus(weights) {
   const status = $("status");
   const [t, s] = [queries().length, keys().length];
   if (!state.token) {
-    status.textContent = `${t} tokens look at ${s}. Hover one to see where it looks.`;
+    status.textContent = `${t} tokens attend to ${s}. Hover over one to see its weights.`;
     return;
   }
   const { side, index, other } = state.token;
@@ -371,11 +371,11 @@ function renderStatus(weights) {
   const ranked = [...Array(side === "queries" ? s : t).keys()].sort((a, b) => at(b) - at(a)).slice(0, 5);
   const parts = ranked.filter((i) => at(i) >= 0.005).flatMap((i, n) =>
     [n ? ", " : "", quoted(opposite, i), ` ${percent(at(i))}`]);
-  const verb = side === "queries" ? ` ${KINDS[state.kind].key}: ` : " is looked at by: ";
+  const verb = side === "queries" ? ` ${KINDS[state.kind].key}: ` : " is attended to by: ";
   const cell = other === undefined ? [] : [" — the cell: ", quoted("keys", other), ` ${percent(at(other))}`];
   const sure = side === "queries" && state.kind !== "encoder"
-    ? [` (written with probability ${percent(Math.exp(sentence().log_probabilities[index]))})`] : [];
-  const mean = state.head === ALL ? [" — the mean of all heads"] : [];
+    ? [` (generated with probability ${percent(Math.exp(sentence().log_probabilities[index]))})`] : [];
+  const mean = state.head === ALL ? [" — mean of all heads"] : [];
   status.replaceChildren(quoted(side, index), ...sure, verb, ...(parts.length ? parts : ["nothing above 0.5 %"]),
     ...cell, ...mean);
 }
@@ -389,15 +389,15 @@ function renderNames() {
   $("target-text").textContent = visible(sentence().target_text);
   const head = state.head === ALL ? "all heads" : `head ${state.head + 1}`;
   $("lines-title").textContent = `Layer ${state.layer + 1}, ${head}`;
-  $("habit").textContent = state.head === ALL ? "each head in its colour" : habit(weightsIn(state.layer, state.head));
-  $("map-title").textContent = state.head === ALL ? "Every weight, mean of the heads" : "Every weight";
+  $("pattern").textContent = state.head === ALL ? "each head has a colour" : pattern(weightsIn(state.layer, state.head));
+  $("map-title").textContent = state.head === ALL ? "All weights, mean of the heads" : "All weights";
   $("previous").disabled = state.sentence === 0;
   $("next").disabled = state.sentence === page.sentences.length - 1;
   $("sentence").value = state.sentence;
   document.querySelector(`input[name="kind"][value="${state.kind}"]`).checked = true;
 }
 
-// ---- All together -----------------------------------------------------------------------------------------------
+// ---- Start and update -----------------------------------------------------------------------------------------------
 
 async function render() {
   const wanted = state.sentence;
@@ -405,8 +405,8 @@ async function render() {
     if (!weightsOf.has(wanted)) weightsOf.set(wanted, await unpack(wanted));
   } catch (error) {
     $("problem").hidden = false;
-    $("problem").textContent = `The weights cannot be read (${error.message}): this page needs a browser of 2023 or ` +
-      "later, and must be whole.";
+    $("problem").textContent = `The weights cannot be read (${error.message}): the page needs a browser of 2023 or ` +
+      "later, and a complete file.";
     return;
   }
   if (wanted !== state.sentence) return; // another sentence was chosen meanwhile

@@ -1,10 +1,10 @@
 "use strict";
 
-// The button that goes from the system's choice of light or dark to the reader's.
+// The button that switches between the system's theme, light and dark.
 const themes = ["auto", "light", "dark"];
 const themeButton = document.getElementById("theme");
 
-// It stands in the address, behind the #, and so outlives a reload.
+// The theme is the fragment of the address, so that it survives a reload.
 function showTheme(theme) {
   if (location.hash.slice(1) !== theme) location.replace(`#${theme}`);
   if (theme === "auto") delete document.documentElement.dataset.theme;

@@ -1,9 +1,9 @@
 "use strict";
 
-// The curves are drawn already; this reads them out under the pointer, on all charts at once.
+// The charts are drawn in Python; this shows the values under the pointer, in all charts at once.
 const charts = data("charts");
 const sections = [...document.querySelectorAll(".chart")].filter((each) => each.querySelector("svg"));
-const [LEFT, RIGHT, WIDTH, TOP, FLOOR] = [58, 12, 640, 12, 222]; // as in the module that draws the charts
+const [LEFT, RIGHT, WIDTH, TOP, FLOOR] = [58, 12, 640, 12, 222]; // as in autograd/inspect/chart.py
 const NAMESPACE = "http://www.w3.org/2000/svg";
 
 function lastStep(section) {
@@ -67,7 +67,7 @@ for (const section of sections) {
   });
 }
 
-// How old the page is; one of a run under way that does not change any more tells of a run that was killed.
+// Show the age of the page; a running run whose page is no longer updated may have been killed.
 const times = data("times");
 const updated = document.getElementById("updated");
 const status = document.getElementById("status");
@@ -83,14 +83,14 @@ function showAge() {
     status.className = "pill silent";
     const problem = document.getElementById("problem");
     problem.hidden = false;
-    problem.textContent = "No news for a while: the run may have been killed, or takes long between two lines of its " +
-      "log.";
+    problem.textContent = "The page has not been updated for a while: the run may have been killed, or writes its log " +
+      "rarely.";
   }
 }
 showAge();
 setInterval(showAge, 1000);
 
-// A run under way has a newer page soon; whoever reads a curve just now is not disturbed.
+// Reload the page of a running run, unless a reader is looking at values of a chart.
 if (wasTraining) {
   setInterval(() => {
     if (!document.hidden && !document.querySelector(".cursor")) location.reload();

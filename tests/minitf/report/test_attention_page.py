@@ -112,7 +112,7 @@ def test_the_page_asks_for_nothing_else(simple):
 
 
 def test_what_is_not_there_is_refused(simple):
-    with pytest.raises(UserError, match="no sentence"):
+    with pytest.raises(UserError, match="no sentence for an attention page"):
         attention_page([], "x")
     with pytest.raises(UserError, match="attention_layer=4 is not among the model's 3; choose 1 to 3"):
         attention_page([simple], "x", layer=4)
@@ -199,7 +199,7 @@ def test_hovering_a_token_shows_its_lines(opened, simple, screenshots):
         [100 * w for w in expected if w >= 0.005], abs=0.51
     )
     status = opened.run("return document.getElementById('status').textContent")
-    assert status.startswith("“▁Katze” (written with probability ")
+    assert status.startswith("“▁Katze” (generated with probability ")
     assert f"“{simple.source[expected.argmax()]}”" in status
     assert opened.run(PICTURES) != before
     opened.screenshot(screenshots / "attention-token.png")
@@ -236,7 +236,7 @@ def test_all_heads_of_a_layer_have_stripes_of_their_own(opened, simple):
     found = opened.run("return [...document.querySelectorAll('#keys .stripes')].map((each) => each.style.background)")
     shares = [[float(alpha) for alpha in re.findall(r"/ ([\d.]+)\)", each)][::2] for each in found]
     np.testing.assert_allclose(np.transpose(shares), simple.cross[1, :, 3], atol=0.01)
-    assert "the mean of all heads" in opened.run("return document.getElementById('status').textContent")
+    assert "mean of all heads" in opened.run("return document.getElementById('status').textContent")
 
 
 def test_a_click_keeps_a_token_and_escape_lets_go(opened):

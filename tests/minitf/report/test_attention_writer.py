@@ -114,8 +114,8 @@ def test_a_picture(call, tmp_path):
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
-        (["--attention", "x.gif"], "attention=x.gif is no kind of file that can be drawn; choose one of .html, .png"),
-        (["--attention", "x"], "no kind of file"),
+        (["--attention", "x.gif"], "attention=x.gif has an unknown suffix; choose one of .html, .png"),
+        (["--attention", "x"], "has an unknown suffix"),
         (["--attention", "x.html", "--attention-layer", "3"], "attention_layer=3 is not among the model's 2"),
         (["--attention", "x.html", "--attention-head", "0"], "attention-head: '0'|attention_head=0"),
         (["--attention-layer", "1"], "attention_layer is given without attention"),
