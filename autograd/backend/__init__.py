@@ -1,7 +1,7 @@
-"""How arrays compute.  Everything that depends on the device lives in this package and nowhere else.
+"""Kernels of the ops for each device.  All code that depends on the device is in this package.
 
-`Backend` (reference.py) defines every fused kernel in plain array code, for NumPy and CuPy alike; `CpuBackend`
-(cpu.py) overrides what pays on a CPU, `CudaBackend` (cuda.py) what pays on a GPU.
+`Backend` (reference.py) defines every fused kernel in plain array code, for NumPy and CuPy alike; `CpuBackend` (cpu.py)
+and `CudaBackend` (cuda.py) override the kernels that can be faster on their device.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ CPU = CpuBackend()
 
 
 def backend_of(arrays: Iterable[Any]) -> Backend:
-    """The backend that owns these arrays: a GPU's where one of them is there; Python scalars belong to any."""
-    cupy = sys.modules.get("cupy")  # who has not imported it has no array of it
+    """The backend of arrays: that of the GPU if one of them is on a GPU, else the CPU's."""
+    cupy = sys.modules.get("cupy")  # without the import, there are no CuPy arrays
     if cupy is not None:
         for a in arrays:
             if isinstance(a, cupy.ndarray):
@@ -62,15 +62,15 @@ def get_backend(device: str = "cpu") -> Backend:
 
 
 def is_floating(dtype: Any) -> bool:
-    """Is this a dtype of real numbers that can have gradients?  bfloat16 is one that NumPy does not call its own."""
+    """Is this a dtype of real numbers, which can have gradients?  NumPy itself does not know bfloat16."""
     return dtype.kind == "f" or dtype.name == "bfloat16"
 
 
 def as_operand(x: Any) -> Any:
-    """What an op sees of an argument that is no Tensor: arrays as they are, lists as arrays, scalars as Python scalars.
+    """An argument that is not a Tensor as an op takes it: lists as arrays, NumPy scalars as Python scalars.
 
-    NumPy's own scalars have a dtype that wins over an array's (`float32_array * np.float64(2)` is float64); as Python
-    numbers they follow the array they meet.
+    The dtype of a NumPy scalar overrides an array's (`float32_array * np.float64(2)` is float64); a Python number takes
+    that of the array.
     """
     if isinstance(x, np.generic):
         return x.item()
@@ -78,5 +78,5 @@ def as_operand(x: Any) -> Any:
 
 
 def silent() -> np.errstate:
-    """Context manager and decorator: NumPy computes with ∞ and NaN without warnings.  CuPy never warns."""
+    """Context manager and decorator: NumPy computes with ∞ and NaN without warnings, as CuPy does."""
     return np.errstate(all="ignore")

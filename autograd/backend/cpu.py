@@ -1,6 +1,6 @@
-"""The CPU's overrides of the kernels in reference.py: the same formulas over blocks of rows that stay in cache.
+"""The kernels of reference.py for the CPU: the same formulas over blocks of rows that stay in cache.
 
-A chain of NumPy calls over whole arrays reads and writes main memory at each link.  Over a block of some 100 KB it
+A chain of NumPy calls over whole arrays reads and writes main memory in each call.  Over a block of some 100 KB it
 stays in the second-level cache and costs little more than one pass; and NumPy releases the interpreter lock inside a
 call, so blocks run on all cores.
 """
@@ -23,14 +23,15 @@ from autograd.backend.threads import Workers
 
 Array = Any
 
-# Of one operand, at most.  128 KiB would keep all operands in the second-level cache, but each NumPy call takes the
-# interpreter lock back when it ends, and short calls on two threads meet there: cross-entropy took four times as long.
+# Largest block of one operand.  128 KiB would keep all operands in the second-level cache, but each NumPy call takes
+# the interpreter lock back when it ends, and short calls on two threads contend for it: cross-entropy took four times
+# as long.
 BLOCK_BYTES = 1024 * 1024
-SERIAL_BYTES = 512 * 1024  # below this, waking another thread costs more than it brings
-SERIAL_PRODUCT = 2_000_000  # multiplications, likewise
-COLUMNS_BELOW = 256  # rows of `linear`: with fewer, threads share its columns, and so the weights
-FEW_ROWS = 16  # of `product_of_few`: with more, weights are best taken in large blocks
-FEW_PRODUCTS = 2**19  # multiplications of a block with few rows, where the BLAS has kernels for these
+SERIAL_BYTES = 512 * 1024  # below this size, waking another thread costs more than it saves
+SERIAL_PRODUCT = 2_000_000  # multiplications below which the same holds for a product
+COLUMNS_BELOW = 256  # rows of `linear` below which threads divide its columns, and so the weights
+FEW_ROWS = 16  # rows of `linear_of_few` from which large blocks of weights are faster
+FEW_PRODUCTS = 2**19  # multiplications of a block with few rows, where the BLAS has kernels for small products
 
 
 def available_cores() -> int:
@@ -39,10 +40,10 @@ def available_cores() -> int:
 
 
 def keep_freed_memory() -> bool:
-    """Ask the C library to keep what is freed instead of giving it back to the system; returns whether it could.
+    """Make the C library keep freed memory instead of returning it to the system; return whether it does.
 
-    A training step frees and takes the same arrays again and again.  Memory fresh from the system costs a page fault
-    every 4 KiB, more than the arithmetic on it.  Affects the whole process, so only programs call it, never an import.
+    A training step allocates and frees the same arrays every time.  Memory fresh from the system costs a page fault
+    every 4 KiB, more than the arithmetic on it.  The setting is global, so only programs call this, never an import.
     """
     try:
         libc = ctypes.CDLL("libc.so.6")
@@ -55,7 +56,7 @@ def keep_freed_memory() -> bool:
 
 
 class _Caller(threading.local):
-    """What a `with` block changes for the thread that entered it."""
+    """Per thread: whether it is inside `CpuBackend.in_one_thread`."""
 
     alone = False
 
@@ -63,8 +64,8 @@ class _Caller(threading.local):
 class CpuBackend(Backend):
     """NumPy on the host.
 
-    At first one thread, beside those of the BLAS library: an import changes nothing in the process.  After
-    `set_threads` everything here, the matrix products too, is cut into blocks that all threads share.
+    At first it uses one thread, and the BLAS library its own: an import changes nothing in the process.  After
+    `set_threads`, all kernels, matrix products included, are divided into blocks that all threads share.
     """
 
     xp = np
@@ -75,18 +76,18 @@ class CpuBackend(Backend):
         self._caller = _Caller()
 
     def set_threads(self, threads: int) -> None:
-        """Spread all work over `threads` threads, and hold the BLAS library to one in each.
+        """Divide all work among `threads` threads, and limit the BLAS library to one thread in each.
 
-        A BLAS library splits a product into equal parts and waits for the slowest, spinning: with another process on
-        one of its cores it falls below the speed of one thread.  Blocks that whoever is free takes next do not, and
-        the threads that run them also serve everything that is not a product.
+        A BLAS library splits a product into equal parts and busy-waits for the slowest: with another process on one of
+        its cores it is slower than one thread.  Blocks that any free thread takes next do not have this problem, and
+        the same threads run all other kernels.
 
-        What a block holds depends on shapes alone, so results do not depend on the number of threads, to the bit.
+        Blocks depend on shapes alone, so results do not depend on the number of threads, to the bit.
 
         Raises: ValueError for less than one thread.
         """
         if threads < 1:
-            raise ValueError(f"threads={threads} could compute nothing; choose 1 or more")
+            raise ValueError(f"threads={threads} is not a number of threads; choose 1 or more")
         from threadpoolctl import threadpool_limits
 
         threadpool_limits(1, user_api="blas")
@@ -95,7 +96,7 @@ class CpuBackend(Backend):
 
     @contextmanager
     def in_one_thread(self) -> Iterator[None]:
-        """What this thread computes inside the block, it computes alone: for programs whose own threads share work."""
+        """Context manager: this thread computes without the others, for programs that divide work among own threads."""
         before, self._caller.alone = self._caller.alone, True
         try:
             yield
@@ -103,16 +104,24 @@ class CpuBackend(Backend):
             self._caller.alone = before
 
     def _spread(self, work: Callable[[slice], None], rows: int, row_bytes: int) -> None:
-        """Call `work` on slices that cover 0 … rows, each a block that fits the cache, on all threads."""
+        """Call `work` on slices that cover 0 … rows, each a block that fits the cache, on all threads.
+
+        Work too small to divide is one call without overhead: a decoder makes hundreds of them in a step.
+        """
         total_bytes = rows * row_bytes
         if total_bytes >= SERIAL_BYTES:
             self._run_blocks(work, rows, max(1, min(BLOCK_BYTES, total_bytes // 4) // row_bytes))
-        elif rows:  # at once: a decoder makes hundreds of small calls a step
+        elif rows:
             work(slice(0, rows))
 
+    def _over_elements(self, work: Callable[..., Any], *arrays: Array) -> None:
+        """Call `work` with equal parts of contiguous arrays of one shape, flattened, block by block on all threads."""
+        flat = [a.reshape(-1) for a in arrays]
+        self._spread(lambda s: work(*[a[s] for a in flat]), arrays[0].size, arrays[0].itemsize)
+
     def _run_blocks(self, work: Callable[[slice], Any], rows: int, block: int, worth_waking: bool = True) -> None:
-        """Call `work` on slices of `block` rows; which thread takes which decides nothing but the time."""
-        starts = iter(range(0, rows, block))  # shared: each thread takes the next block when it is done with one
+        """Call `work` on slices of `block` rows, on all threads."""
+        starts = iter(range(0, rows, block))  # shared: a thread that has finished a block takes the next
 
         def run() -> None:
             for start in starts:
@@ -124,7 +133,7 @@ class CpuBackend(Backend):
             others = [self._pool.submit(run) for _ in range(self.threads - 1)]
         try:
             run()
-        finally:  # an error (or Ctrl-C) here must not leave them writing into arrays
+        finally:  # after an error or Ctrl-C in this thread, the others must not go on writing into arrays
             errors = [other.exception() for other in others if not other.cancel()]
         for error in errors:
             if error is not None:
@@ -142,8 +151,8 @@ class CpuBackend(Backend):
             y = np.empty((m, n), np.result_type(a, b))
             self._run_blocks(lambda s: np.matmul(a[s], b, out=y[s]), m, _part(m))
             return y
-        # a short and wide times a tall: parts of the inner axis, added up in order.  Splitting the few rows of the
-        # result instead would make every thread rearrange all of b.
+        # a short, wide matrix times a tall one: parts of the inner axis, summed in order.  If the few rows of the
+        # result were divided instead, the BLAS would repack all of b in every thread.
         parts: dict[int, Array] = {}
 
         def work(s: slice) -> None:
@@ -191,7 +200,7 @@ class CpuBackend(Backend):
                 some = slice(start, start + step)
                 np.matmul(x[some], w[:, columns], out=y[some, columns])
 
-        # with `rows_at_a_time`, blocks depend on nothing else: they decide the bits
+        # the blocks decide the bits: they do not depend on the number of rows if there is `rows_at_a_time`
         weights = _weights_at_a_time(step, n_in * n_out)
         block = 16 * max(1, weights // (16 * max(n_in, 1)))
         self._run_blocks(work, n_out, block, worth_waking=x.size * n_out >= SERIAL_PRODUCT)
@@ -199,14 +208,13 @@ class CpuBackend(Backend):
             y += bias
         return np.maximum(y, 0, out=y) if relu else y
 
-    # ---- Choosing elements ----
+    # ---- Selecting and summing ----
 
     def keep_where(self, x: Array, keep: Array) -> Array:
         if x.dtype != np.float32 or keep.shape != x.shape or not (x.flags.c_contiguous and keep.flags.c_contiguous):
             return super().keep_where(x, keep)
         y = np.empty(x.shape, x.dtype)
-        x_flat, keep_flat, y_flat = x.reshape(-1), keep.reshape(-1), y.reshape(-1)
-        self._spread(lambda s: _keep_block(x_flat[s], keep_flat[s], out=y_flat[s]), x.size, x.itemsize)
+        self._over_elements(_keep_block, x, keep, y)
         return y
 
     def sum_rows(self, x: Array) -> Array:
@@ -225,15 +233,14 @@ class CpuBackend(Backend):
     def dropout(self, x: Array, keep: Array, scale: float) -> Array:
         if not (x.flags.c_contiguous and x.ndim) or x.dtype.kind in "iub":
             return super().dropout(x, keep, scale)
-        y = np.empty(x.shape, x.dtype)
-        x_flat, keep_flat, y_flat = x.reshape(-1), keep.reshape(-1), y.reshape(-1)
+        result = np.empty(x.shape, x.dtype)
 
-        def work(s: slice) -> None:
-            np.multiply(keep_flat[s], x.dtype.type(scale), out=y_flat[s])
-            y_flat[s] *= x_flat[s]
+        def work(x: Array, keep: Array, y: Array) -> None:
+            np.multiply(keep, x.dtype.type(scale), out=y)
+            y *= x
 
-        self._spread(work, x.size, x.itemsize)
-        return y
+        self._over_elements(work, x, keep, result)
+        return result
 
     # ---- Activations ----
 
@@ -241,65 +248,52 @@ class CpuBackend(Backend):
         if not x.flags.c_contiguous:
             return super().relu(x)
         y = np.empty(x.shape, x.dtype)
-        x_flat, y_flat = x.reshape(-1), y.reshape(-1)
-        self._spread(lambda s: np.maximum(x_flat[s], 0, out=y_flat[s]), x.size, x.itemsize)
+        self._over_elements(lambda x, y: np.maximum(x, 0, out=y), x, y)
         return y
 
     def relu_backward(self, g_y: Array, y: Array) -> Array:
         if g_y.dtype != np.float32 or not (g_y.flags.c_contiguous and y.flags.c_contiguous):
             return super().relu_backward(g_y, y)
         g_x = np.empty(y.shape, g_y.dtype)
-        g_flat, y_flat, out = g_y.reshape(-1), y.reshape(-1), g_x.reshape(-1)
-        self._spread(lambda s: _keep_block(g_flat[s], y_flat[s] > 0, out=out[s]), y.size, y.itemsize)
+        self._over_elements(lambda g, y, out: _keep_block(g, y > 0, out), g_y, y, g_x)
         return g_x
 
     def normal_distribution(self, x: Array) -> tuple[Array, Array]:
-        density, distribution = np.empty(x.shape, x.dtype), np.empty(x.shape, x.dtype)
-        x_flat, density_flat, distribution_flat = x.reshape(-1), density.reshape(-1), distribution.reshape(-1)
+        results = np.empty(x.shape, x.dtype), np.empty(x.shape, x.dtype)
 
-        def work(s: slice) -> None:
-            density_flat[s], distribution_flat[s] = Backend.normal_distribution(self, x_flat[s])
+        def work(x: Array, density: Array, distribution: Array) -> None:
+            density[:], distribution[:] = Backend.normal_distribution(self, x)
 
-        self._spread(work, x.size, x.itemsize)  # some sixty operations on what stays in the cache
-        return density, distribution
+        self._over_elements(work, x, *results)  # some sixty operations on a block in the cache
+        return results
 
     # ---- Layer normalisation ----
 
     def layer_norm(self, x: Array, weight: Array, bias: Array, eps: float) -> tuple[Array, Array, Array]:
-        if _computes_wider(x.dtype) or not x.size:
-            return super().layer_norm(x, weight, bias, eps)
-        y = np.empty(x.shape, np.result_type(x, weight, bias))
-        normalised = np.empty(x.shape, x.dtype)
-        inverse_std = np.empty((len(x), 1), x.dtype)
-
-        def work(s: slice) -> None:
-            self._normalise_block(x[s], normalised[s], inverse_std[s], eps)
-            np.multiply(normalised[s], weight, out=y[s])
-            y[s] += bias
-
-        self._spread(work, len(x), x[0].nbytes)
-        return y, normalised, inverse_std
+        return self.dropout_add_layer_norm(x, None, None, 1.0, weight, bias, eps)
 
     def dropout_add_layer_norm(
-        self, x: Array, residual: Array, keep: Array | None, scale: float, weight: Array, bias: Array, eps: float
+        self, x: Array, residual: Array | None, keep: Any, scale: float, weight: Array, bias: Array, eps: float
     ) -> tuple[Array, Array, Array]:
-        dtype = np.result_type(x, residual, weight, bias)
+        dtype = np.result_type(x, weight, bias) if residual is None else np.result_type(x, residual, weight, bias)
         if _computes_wider(dtype) or x.dtype != dtype or not x.size:
             return super().dropout_add_layer_norm(x, residual, keep, scale, weight, bias, eps)
         y, normalised = np.empty(x.shape, dtype), np.empty(x.shape, dtype)
         inverse_std = np.empty((len(x), 1), dtype)
 
         def work(s: slice) -> None:
-            total = y[s]  # the place of the result serves as scratch
-            if keep is None:
+            total = out = y[s]  # the memory of the result is also that of the sum
+            if residual is None:
+                total = x[s]
+            elif keep is None:
                 np.add(x[s], residual[s], out=total)
             else:
                 np.multiply(keep[s], dtype.type(scale), out=total)
                 total *= x[s]
                 total += residual[s]
             self._normalise_block(total, normalised[s], inverse_std[s], eps)
-            np.multiply(normalised[s], weight, out=total)
-            total += bias
+            np.multiply(normalised[s], weight, out=out)
+            out += bias
 
         self._spread(work, len(x), x[0].nbytes)
         return y, normalised, inverse_std
@@ -339,8 +333,8 @@ class CpuBackend(Backend):
     # ---- Embedding ----
 
     def embedding_backward(self, g_y: Array, indices: Array, rows: int) -> Array:
-        # element by element, in the order of the rows: `np.add.at` has a fast path for one axis, and takes a quarter
-        # of the time of sorting and `np.add.reduceat`
+        # element by element, in the order of the rows: `np.add.at` is fast for one axis, and takes a quarter of the
+        # time of sorting and `np.add.reduceat`
         width = g_y.shape[1]
         g_weight = np.zeros((rows, width), g_y.dtype)
         flat, columns = g_weight.reshape(-1), np.arange(width)
@@ -494,27 +488,26 @@ class CpuBackend(Backend):
                 gradient_scale=gradient_scale,
             )  # fmt: skip
             return
-        p_flat, g_flat, m_flat, v_flat = (a.reshape(-1) for a in (parameter, gradient, m, v))
 
-        def work(s: slice) -> None:
-            g = g_flat[s] * gradient_scale
-            step = g - m_flat[s]
+        def work(parameter: Array, gradient: Array, m: Array, v: Array) -> None:
+            g = gradient * gradient_scale
+            step = g - m
             step *= 1 - beta1
-            m_flat[s] += step
+            m += step
             g *= g
-            g -= v_flat[s]
+            g -= v
             g *= 1 - beta2
-            v_flat[s] += g
-            np.sqrt(v_flat[s], out=step)
+            v += g
+            np.sqrt(v, out=step)
             step += eps
-            np.divide(m_flat[s], step, out=step)
+            np.divide(m, step, out=step)
             step *= step_size
-            p_flat[s] -= step
+            parameter -= step
 
-        self._spread(work, parameter.size, parameter.itemsize)
+        self._over_elements(work, parameter, gradient, m, v)
 
     def adam_all_(self, updates: Sequence[tuple[Array, Array, Array, Array, Array | None]], **settings: float) -> None:
-        # one by one, small parameters are not worth waking threads for; together they are
+        # a small parameter alone is not worth waking threads for; all of them together are
         small = [update for update in updates if update[0].nbytes < SERIAL_BYTES]
         super().adam_all_([update for update in updates if update[0].nbytes >= SERIAL_BYTES], **settings)
         update_each = super().adam_all_
@@ -534,7 +527,7 @@ class CpuBackend(Backend):
         return *top.largest_of_groups(logits, barred, largest, count), log_total
 
 
-# NumPy adds up along an axis at 0.1 to 0.4 ns an element; BLAS, multiplying by a vector of ones, at 0.07.
+# NumPy sums along an axis at 0.1 to 0.4 ns an element; a BLAS product with a vector of ones takes 0.07 ns.
 
 
 def _row_means(x: Array) -> Array:
@@ -548,7 +541,7 @@ def _sum_rows(x: Array) -> Array:
 
 
 def _in_order(partial: dict[int, Array]) -> Array:
-    """The sum of blocks' results, in the order of their rows: the bits must not depend on which thread was first."""
+    """Sum the results of blocks in the order of their rows, so that the bits do not depend on which was first."""
     first, *others = [partial[start] for start in sorted(partial)]
     for other in others:
         first += other
@@ -563,23 +556,23 @@ def _keep_block(x: Array, keep: Array, out: Array) -> None:
 
 
 def _part(rows: int) -> int:
-    """Rows of a product's block: large, as each rearranges the other factor anew, but enough blocks to share out.
+    """Rows of a block of a product: many, as the BLAS repacks the other factor for each block, but at least 4 blocks.
 
-    With two blocks, one thread that starts late holds up the other; with four or more, the other takes over its share.
+    With two blocks, a thread that starts late delays the whole product; with four or more, the other takes its blocks.
     """
     return min(2048, max(128, -(-rows // 4)))
 
 
 @functools.cache
 def _has_small_kernels() -> bool:
-    """Is this OpenBLAS with AVX-512? It multiplies up to a million pairs of numbers without rearranging them first."""
+    """Is this OpenBLAS with AVX-512? It computes products of up to a million multiplications without repacking."""
     from threadpoolctl import threadpool_info
 
     return any(each.get("architecture") in ("SkylakeX", "Cooperlake", "SapphireRapids") for each in threadpool_info())
 
 
 def _weights_at_a_time(rows: int, weights: int) -> int:
-    """Weights of a block of `linear_of_few`: what stays in a thread's cache, or suits small kernels."""
+    """Weights of a block of `linear_of_few`: as many as fit a core's cache, or suit the kernels for small products."""
     if rows < FEW_ROWS and _has_small_kernels():
         return min(2**17, FEW_PRODUCTS // (1 << (max(rows, 1) - 1).bit_length()))
     if rows < FEW_ROWS:
@@ -588,7 +581,7 @@ def _weights_at_a_time(rows: int, weights: int) -> int:
 
 
 def _computes_wider(dtype: Any) -> bool:
-    """Do NumPy's formulas leave this dtype on the way: half precision, integers and booleans?"""
+    """Do NumPy's formulas compute in a wider dtype than this: half precision, integers and booleans?"""
     return dtype == np.float16 or dtype.kind in "iub"
 
 
@@ -600,7 +593,7 @@ def _are_heads(q: Array, k: Array, v: Array) -> bool:
 
 
 def _mask_bias(mask: Array | None, scores: Array) -> Array | None:
-    """0 where the mask is True, else -inf: adding it, in the mask's own shape, costs a tenth of a masked copy."""
+    """0 where the mask is True, else -inf: adding this, in the mask's own shape, costs a tenth of a masked copy."""
     if mask is None:
         return None
     number = scores.dtype.type

@@ -1,7 +1,7 @@
-"""CuPy on a GPU: the kernels of reference.py as CUDA kernels and cuBLAS calls.  The only file that imports cupy.
+"""The kernels of reference.py for GPUs: CUDA kernels and cuBLAS calls.  The only file that imports cupy.
 
-What the kernels have no version for (float16, complex numbers, very wide rows) goes the way of reference.py, in CuPy.
-Nothing here waits for the GPU, except where a number is asked for.
+Inputs that no kernel takes (float16, complex numbers, very wide rows) are computed as in reference.py, in CuPy.
+Nothing here waits for the GPU, except to copy results to the host.
 
 Storage and arithmetic: float64, float32, or bf16 in memory with float32 arithmetic, sums and statistics.  A product of
 two bf16 matrices is summed in float32 on tensor cores; its result is bf16, or float32 where that is asked for.
@@ -25,7 +25,7 @@ try:
     import ml_dtypes
 
     BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
-except ImportError:  # everything but --precision bf16 does without
+except ImportError:  # only --precision bf16 needs it
     BFLOAT16 = None
 
 Array = Any
@@ -56,7 +56,7 @@ def _lists(wide: np.dtype) -> np.dtype:
 
 
 class CudaBackend(Backend):
-    """One GPU.  `tf32`: let tensor cores round the factors of float32 products to 10 bits."""
+    """One GPU.  `tf32`: tensor cores may round the factors of float32 products to 10 bits."""
 
     xp = cupy
 
@@ -86,7 +86,7 @@ class CudaBackend(Backend):
 
     def _launch(self, name: str, grid: tuple[int, ...], block: tuple[int, ...], *arguments: Any,
                 shared: int = 0) -> None:  # fmt: skip
-        """Start a kernel.  Arguments: arrays, which must be contiguous, NumPy scalars and structures; None is null."""
+        """Launch a kernel.  Arguments: contiguous arrays, NumPy scalars and structures; None is a null pointer."""
         function = self._functions.get(name)
         if function is None:
             function = self._functions[name] = self._load(name)
@@ -95,18 +95,18 @@ class CudaBackend(Backend):
         function(grid, block, tuple([_NULL if a is None else a for a in arguments]), shared_mem=shared)
 
     def _load(self, name: str) -> Any:
-        """Each kernel is compiled by itself when it is first used (a second or a few); CuPy keeps it on disk.
+        """Compile a kernel, which takes some seconds when it is first used; CuPy caches it on disk.
 
-        The text includes no header, so reading it again for the next one costs little.
+        The source includes no headers, so parsing all of it for each kernel costs little.
         """
         module = cupy.RawModule(code=kernels.source(), options=("-std=c++17",), name_expressions=[name])
         return module.get_function(name)
 
     def _each_group(self, name: str, kind: str, groups: int, *arguments: Any) -> None:
-        """A kernel that takes 16 elements a thread."""
+        """Launch a kernel that takes 16 elements a thread."""
         self._launch(f"{name}<{kind}>", (-(-groups // 256),), (256,), *arguments)
 
-    # ---- Choosing and adding up elements ----
+    # ---- Selecting and summing ----
 
     def keep_where(self, x: Array, keep: Array) -> Array:
         if x.dtype == BFLOAT16:
@@ -125,10 +125,10 @@ class CudaBackend(Backend):
     # ---- Dropout ----
 
     def draw(self, mask: random.Mask, shape: tuple[int, ...]) -> random.Mask:
-        return mask  # kernels draw it again wherever they need it: nothing is kept for the backward pass
+        return mask  # kernels draw it wherever they need it, so nothing is kept for the backward pass
 
     def _drawn(self, keep: Any, shape: tuple[int, ...]) -> Array | None:
-        """The mask as an array, for what goes the way of reference.py."""
+        """The mask as an array, for the kernels of reference.py."""
         if not isinstance(keep, random.Mask):
             return keep
         drawn = cupy.empty(shape, bool)
@@ -159,7 +159,9 @@ class CudaBackend(Backend):
         kind = _kind(x) if residual is None else _kind(x, residual)
         groups = _norm_groups(kind, x.shape[1], weight, bias)
         if kind is None or groups is None or not x.size or not (keep is None or isinstance(keep, random.Mask)):
-            return self._plain_layer_norm(x, residual, keep, scale, weight, bias, eps)
+            keep, (wide_x, wide_residual) = self._drawn(keep, x.shape), _widened(x, residual)
+            y, *kept = super().dropout_add_layer_norm(wide_x, wide_residual, keep, scale, weight, bias, eps)
+            return y if x.dtype != BFLOAT16 else y.astype(BFLOAT16), *kept
         x, (rows, width), wide = _contiguous(x), x.shape, WIDE[kind]
         y, normalised, inverse_std = (
             cupy.empty(x.shape, x.dtype),
@@ -172,18 +174,6 @@ class CudaBackend(Backend):
             normalised, inverse_std, np.int64(rows), np.int32(width), wide.type(eps), _drop_of(keep),
         )  # fmt: skip
         return y, normalised, inverse_std
-
-    def _plain_layer_norm(
-        self, x: Array, residual: Array | None, keep: Any, scale: float, weight: Array, bias: Array, eps: float
-    ) -> tuple[Array, Array, Array]:
-        dtype = x.dtype
-        keep = self._drawn(keep, x.shape)
-        if dtype == BFLOAT16:
-            x, residual = x.astype(np.float32), None if residual is None else residual.astype(np.float32)
-        if residual is not None:
-            x = residual + (x if keep is None else super().dropout(x, keep, scale))
-        y, normalised, inverse_std = super().layer_norm(x, weight, bias, eps)
-        return y.astype(dtype) if dtype == BFLOAT16 else y, normalised, inverse_std
 
     def layer_norm_backward(
         self, g_y: Array, normalised: Array, inverse_std: Array, weight: Array
@@ -241,7 +231,7 @@ class CudaBackend(Backend):
             return super().embedding_backward(g_y, indices, rows)
         g_weight = cupy.zeros((rows, width), WIDE[kind])
         if count and width:
-            # equal indices side by side, in the order of their rows: no two keys are equal, so any sort gives this
+            # equal indices side by side, in the order of their rows: no two keys are equal, so the sort may be unstable
             keys = cupy.sort(indices.astype(np.int64) * count + cupy.arange(count))
             chunks = -(-count // kernels.CHUNK)
             edges = cupy.empty((chunks, 2, width), WIDE[kind])
@@ -272,7 +262,7 @@ class CudaBackend(Backend):
         return y
 
     def _gemm(self, kind: str, a: Array, b: Array, y: Array) -> None:
-        """y ← a b.  cuBLAS counts by columns, and read so, the memory of y is yᵀ = bᵀ aᵀ."""
+        """y ← a b.  cuBLAS is column-major: for it, the memory of y is yᵀ = bᵀ aᵀ."""
         (a, a_trans, a_ld), (b, b_trans, b_ld) = _for_blas(a), _for_blas(b)
         (m, inner), n, wide = a.shape, b.shape[1], WIDE[kind]
         compute = cublas.CUBLAS_COMPUTE_64F if kind == "double" else cublas.CUBLAS_COMPUTE_32F
@@ -319,7 +309,10 @@ class CudaBackend(Backend):
     ) -> tuple[Array, tuple[Any, ...]]:
         kind, head = self._attention_kernel(q, k, v, keep, backward=False)
         if kind is None:
-            return self._plain_attention(q, k, v, mask, keep, keep_scale, scale)
+            leading = np.broadcast_shapes(q.shape[:-2], k.shape[:-2], v.shape[:-2])
+            keep = self._drawn(keep, (*leading, q.shape[-2], k.shape[-2]))
+            y, kept = super().attention(*_widened(q, k, v), mask, keep, keep_scale, scale)
+            return y if q.dtype != BFLOAT16 else y.astype(BFLOAT16), kept
         q, k, v, leading = _as_heads(q, k, v)
         (b, h, t, _), m = q.shape, v.shape[3]
         y = heads_last_empty(cupy, (b, h, t, m), q.dtype)
@@ -333,28 +326,16 @@ class CudaBackend(Backend):
         return y.reshape(*leading, t, m) if y.shape[:2] != leading else y, (y, log_total, mask)
 
     def attention_weights(self, q: Array, k: Array, mask: Array | None, scale: float) -> Array:
-        """In float32 for bf16.  The kernel keeps the weights to itself, so they are computed in plain array code."""
-        if q.dtype == BFLOAT16:
-            q, k = q.astype(np.float32), k.astype(np.float32)
-        return super().attention_weights(q, k, mask, scale)
-
-    def _plain_attention(
-        self, q: Array, k: Array, v: Array, mask: Array | None, keep: Any, keep_scale: float, scale: float
-    ) -> tuple[Array, tuple[Any, ...]]:
-        leading = np.broadcast_shapes(q.shape[:-2], k.shape[:-2], v.shape[:-2])
-        keep = self._drawn(keep, (*leading, q.shape[-2], k.shape[-2]))
-        if q.dtype == BFLOAT16:
-            q, k, v = (a.astype(np.float32) for a in (q, k, v))
-            y, (p,) = super().attention(q, k, v, mask, keep, keep_scale, scale)
-            return y.astype(BFLOAT16), (p,)
-        return super().attention(q, k, v, mask, keep, keep_scale, scale)
+        """As in reference.py, since the kernel of `attention` does not return the weights; in float32 for bf16."""
+        return super().attention_weights(*_widened(q, k), mask, scale)
 
     def attention_backward(
         self, g_y: Array, q: Array, k: Array, v: Array, kept: tuple[Any, ...], keep: Any, keep_scale: float,
         scale: float,
     ) -> tuple[Array, Array, Array]:  # fmt: skip
         if len(kept) == 1:
-            return self._plain_attention_backward(g_y, q, k, v, kept, keep, keep_scale, scale)
+            keep = self._drawn(keep, kept[0].shape)
+            return super().attention_backward(*_widened(g_y, q, k, v), kept, keep, keep_scale, scale)
         y, log_total, mask = kept
         kind, head = self._attention_kernel(q, k, v, keep, backward=True)
         assert kind is not None  # as in the forward pass
@@ -380,22 +361,13 @@ class CudaBackend(Backend):
             )  # fmt: skip
         return tuple([g.reshape(*leading, *g.shape[2:]) if g.shape[:2] != leading else g for g in gradients])
 
-    def _plain_attention_backward(
-        self, g_y: Array, q: Array, k: Array, v: Array, kept: tuple[Any, ...], keep: Any, keep_scale: float,
-        scale: float,
-    ) -> tuple[Array, Array, Array]:  # fmt: skip
-        keep = self._drawn(keep, kept[0].shape)
-        if q.dtype == BFLOAT16:
-            g_y, q, k, v = (a.astype(np.float32) for a in (g_y, q, k, v))
-        return super().attention_backward(g_y, q, k, v, kept, keep, keep_scale, scale)
-
     def _attention_kernel(self, q: Array, k: Array, v: Array, keep: Any, backward: bool) -> tuple[str | None, int]:
-        """The type and width of the kernel for these arrays, None where there is none."""
+        """C++ type and head width of the kernel for these arrays; (None, 0) if there is none."""
         kind, widest = _kind(q, k, v), max(q.shape[-1], v.shape[-1])
         if kind is None or widest > kernels.HEADS[-1] or not (keep is None or isinstance(keep, random.Mask)):
             return None, 0
         head = next(n for n in kernels.HEADS if widest <= n)
-        # the backward pass needs more shared memory, and must be able to go the way of the forward pass
+        # the backward pass needs more shared memory, and must be able to use a kernel where the forward pass does
         too_large = kernels.attention_shared_bytes(kind, head, backward=True) > self._shared_limit
         if (kind, head) == ("double", 128) or too_large or (kind == "bf16" and not self._has_bf16):
             return None, 0
@@ -425,7 +397,7 @@ class CudaBackend(Backend):
     def clear_rows_(self, rows: Array, keep: Array) -> None:
         if _kind(rows) is None or not rows.flags.c_contiguous:
             super().clear_rows_(rows, keep)
-        else:  # a factor of 0 gives 0 even where there is NaN, one of 1 costs nothing
+        else:  # a factor of 0 gives 0 also for NaN, a factor of 1 costs nothing
             self.scale_rows_(rows, keep)
 
     def scale_rows_(self, rows: Array, factors: Array) -> Array:
@@ -456,7 +428,7 @@ class CudaBackend(Backend):
         super().adam_all_(rest, **settings)
 
     def squared_norm(self, arrays: Sequence[Array]) -> Any:
-        """As a number on the device: reading it waits for all that comes before."""
+        """As a number on the device: reading it waits for all work before it."""
         total = cupy.zeros((), np.float64)
         for dtype in {a.dtype for a in arrays}:
             some = [(_contiguous(a),) for a in arrays if a.dtype == dtype and a.size]
@@ -485,15 +457,20 @@ class CudaBackend(Backend):
         return ids.get(), values.get(), log_total.get()
 
 
-# ---- Arrays as the kernels want them -----------------------------------------------------------------------------
+# ---- Arguments of kernels ----------------------------------------------------------------------------------------
 
 _NULL = np.intp(0)
 
 
 def _kind(*arrays: Array) -> str | None:
-    """The C++ type that all arrays have, None where they differ or there are no kernels for it."""
+    """The C++ type of all arrays; None if they differ or there are no kernels for it."""
     kind = KINDS.get(arrays[0].dtype)
     return kind if all(a.dtype == arrays[0].dtype for a in arrays) else None
+
+
+def _widened(*arrays: Array | None) -> Any:
+    """bf16 arrays as float32, others unchanged."""
+    return [a.astype(np.float32) if a is not None and a.dtype == BFLOAT16 else a for a in arrays]
 
 
 def _contiguous(a: Array) -> Array:
@@ -505,12 +482,12 @@ def _indices(a: Array) -> Array:
 
 
 def _threads(width: int) -> int:
-    """Threads for a row: a power of two, some 16 elements each."""
+    """Threads for a row: a power of two, with some 16 elements each."""
     return min(512, max(32, 1 << max(0, (width // GROUP - 1).bit_length())))
 
 
 def _norm_groups(kind: str | None, width: int, *parameters: Array) -> int | None:
-    """The smallest layer-norm kernel that holds a row; None where there is none for it."""
+    """The smallest layer-norm kernel that holds a row; None if there is none."""
     fits = [groups for groups in kernels.NORM_GROUPS if width <= groups * 32 * GROUP]
     if kind is None or not fits or any(p.dtype != WIDE[kind] for p in parameters):
         return None
@@ -518,7 +495,7 @@ def _norm_groups(kind: str | None, width: int, *parameters: Array) -> int | None
 
 
 def _drop_of(keep: random.Mask | None) -> Any:
-    """A mask as the kernels take it."""
+    """A dropout mask as the structure `Drop` of kernels.cu."""
     if keep is None or not keep.drop_below:
         return NO_DROP
     return np.array(
@@ -527,7 +504,7 @@ def _drop_of(keep: random.Mask | None) -> Any:
 
 
 def _for_blas(a: Array) -> tuple[Array, int, int]:
-    """A matrix that cuBLAS can read, whether it stands transposed in memory, and the distance of its rows there."""
+    """A matrix that cuBLAS can read, whether it is transposed in memory, and its leading dimension."""
     rows, columns = a.shape
     if a.flags.c_contiguous:
         return a, cublas.CUBLAS_OP_N, columns
@@ -542,7 +519,7 @@ def _for_blas(a: Array) -> tuple[Array, int, int]:
 
 
 def _as_heads(q: Array, k: Array, v: Array) -> tuple[Array, Array, Array, tuple[int, ...]]:
-    """[B, H, T, K], [B, H, S, K] and [B, H, S, M], whose last axis is dense in memory; and the true leading axes."""
+    """[B, H, T, K], [B, H, S, K] and [B, H, S, M], contiguous along the last axis; and the given leading axes."""
     leading = np.broadcast_shapes(q.shape[:-2], k.shape[:-2], v.shape[:-2])
     full = (1,) * (2 - len(leading)) + leading
 
@@ -555,7 +532,7 @@ def _as_heads(q: Array, k: Array, v: Array) -> tuple[Array, Array, Array, tuple[
 
 
 def _attention_shape(mask: Array | None, leading: tuple[int, ...], **arrays: Array) -> tuple[Array | None, Any]:
-    """The mask, and where everything lies."""
+    """The mask, and the structure `AttentionShape` of attention.cu: strides and sizes of all arrays."""
     q, k, v = arrays["q"], arrays["k"], arrays["v"]
     t, s = q.shape[2], k.shape[2]
     shape = np.zeros((), SHAPE)
@@ -572,7 +549,7 @@ def _attention_shape(mask: Array | None, leading: tuple[int, ...], **arrays: Arr
 def _listed(
     dtype: np.dtype, names: Sequence[str], updates: Sequence[tuple[Array | None, ...]], per_block: int
 ) -> list[tuple[Any, int]]:
-    """Arrays as `Lists` of kernels.cu, as many as are needed, and the blocks of each."""
+    """Arrays as structures `Lists` of kernels.cu, each with its number of blocks."""
     filled = []
     updates = [update for update in updates if update[0] is not None and update[0].size]
     for start in range(0, len(updates), kernels.LISTED):
@@ -593,7 +570,7 @@ _backends: dict[int, CudaBackend] = {}
 
 
 def device_count() -> int:
-    """GPUs that can be used.  Raises: RuntimeError with what is missing"""
+    """The number of usable GPUs.  Raises: RuntimeError that says what is missing"""
     try:
         return cupy.cuda.runtime.getDeviceCount()
     except cupy.cuda.runtime.CUDARuntimeError as error:
@@ -601,12 +578,12 @@ def device_count() -> int:
 
 
 def use(device: int) -> None:
-    """Make a GPU the current one of this thread: new arrays are made there."""
+    """Make a GPU the current device of this thread, on which new arrays are allocated."""
     cupy.cuda.Device(device).use()
 
 
 def backend_on(device: int) -> CudaBackend:
-    """The backend of a GPU; every thread that computes on it must have made it its current device."""
+    """The backend of a GPU, which must be the current device of every thread that computes on it."""
     if device not in _backends:
         with cupy.cuda.Device(device):
             _backends[device] = CudaBackend(device)

@@ -1,30 +1,29 @@
-"""The CUDA kernels as text, and the names under which cuda.py calls them."""
+"""The source of the CUDA kernels, and the names by which cuda.py launches them."""
 
 from __future__ import annotations
 
 from importlib.resources import files
 
-TYPES = {"bfloat16": "bf16", "float32": "float", "float64": "double"}  # of arrays in memory, as C++ calls them
-WIDE = {"bf16": "float", "float": "float", "double": "double"}  # of arithmetic, sums and statistics
+WIDE = {"bf16": "float", "float": "float", "double": "double"}  # type in memory: that of arithmetic and sums
 
 GROUP = 16  # neighbouring elements that a thread takes
 NORM_GROUPS = (1, 2, 4)  # of 32 · 16 columns each: layer norm holds a row in the registers of a warp
-NORM_BLOCKS = 256  # blocks that add up the gradients of scale and shift: a constant, as it decides the order of sums
-CHUNK = 32  # rows of an embedding's gradient that a block adds up
+NORM_BLOCKS = 256  # blocks that sum the gradients of weight and bias: a constant, as it decides the order of sums
+CHUNK = 32  # rows of an embedding's gradient that a block sums
 LISTED = 64  # arrays that one launch of Adam takes
 PER_THREAD = 4  # elements of each thread of Adam
 TILE = 64  # queries and keys of a tile of attention
-HEADS = (64, 128)  # widths of heads that attention has kernels for; narrower ones are filled up with zeros
+HEADS = (64, 128)  # widths of heads that attention has kernels for; narrower heads are padded with zeros
 
 
 def source() -> str:
-    """What is compiled: both files, as one text."""
+    """Both source files as one text, which is compiled."""
     folder = files("autograd.backend")
     return "".join(folder.joinpath(name).read_text("utf-8") for name in ("kernels.cu", "attention.cu"))
 
 
 def names(kind: str) -> list[str]:
-    """Every kernel for arrays of a C++ type, as C++ expressions."""
+    """All kernels for arrays of a C++ type, as C++ expressions."""
     wide = WIDE[kind]
     elementwise = ("dropout", "bias_", "relu_backward", "column_sum", "embedding", "embedding_backward")
     rows = ("cross_entropy", "scale_rows_", "top_tokens")
@@ -45,7 +44,7 @@ ATTENTION_BACKWARD = ("attention_backward", "attention_backward_queries")
 
 
 def attention_shared_bytes(kind: str, head: int, backward: bool) -> int:
-    """Shared memory of a block of attention, as its kernels lay it out."""
+    """Shared memory of a block of the attention kernels, which is laid out in attention.cu."""
     size, wide = {"bf16": (2, 4), "float": (4, 4), "double": (8, 8)}[kind]
     padding = 8 if size == 2 else 1
     tile, p_tile = TILE * (head + padding) * size, TILE * (TILE + padding) * size

@@ -1,7 +1,7 @@
-"""Every fused kernel in plain array code: runs on NumPy and on CuPy, and defines what is right.
+"""The definition of every fused kernel, in plain array code for NumPy and CuPy.
 
-Kernels see 2-D arrays (rows × columns) where the op treats every row alike; the ops do the reshaping.  A kernel whose
-name ends in an underscore overwrites its first argument.
+Kernels take 2-D arrays (rows × columns) where the op treats every row alike; the ops reshape.  A kernel whose name ends
+in an underscore overwrites its first argument.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Array = Any
 
 
 class Backend:
-    """One device's way to compute.  `xp` is its array module."""
+    """The kernels of a device.  `xp` is its array module."""
 
     xp: Any = np
 
@@ -28,9 +28,9 @@ class Backend:
         return self.xp.asarray(a)
 
     def set_precision(self, precision: str) -> None:
-        """Get ready to compute in "float32", "float64", "tf32" or "bf16".
+        """Prepare to compute in "float32", "float64", "tf32" or "bf16".
 
-        Raises: ValueError where this device cannot.
+        Raises: ValueError if the device does not have this precision.
         """
         if precision not in ("float32", "float64"):
             raise ValueError(f"precision={precision} is for GPUs")
@@ -39,7 +39,7 @@ class Backend:
         """`a` as a NumPy array."""
         return a
 
-    # ---- Choosing and adding up elements ----
+    # ---- Selecting and summing ----
 
     def keep_where(self, x: Array, keep: Array) -> Array:
         """x where `keep`, else 0, also where x is infinite or NaN.  Shapes: x [...], keep bool broadcastable to it"""
@@ -61,7 +61,7 @@ class Backend:
     # ---- Dropout ----
 
     def draw(self, mask: random.Mask, shape: tuple[int, ...]) -> Any:
-        """What the kernels here take as `keep`: the mask as a bool array of `shape`, or what they can draw it from."""
+        """The form of a dropout mask that this backend's kernels take as `keep`: here a bool array of `shape`."""
         return self.asarray(mask.array().reshape(shape))
 
     def dropout(self, x: Array, keep: Array, scale: float) -> Array:
@@ -99,14 +99,15 @@ class Backend:
         return normalised * weight + bias, normalised, inverse_std
 
     def dropout_add_layer_norm(
-        self, x: Array, residual: Array, keep: Array | None, scale: float, weight: Array, bias: Array, eps: float
+        self, x: Array, residual: Array | None, keep: Any, scale: float, weight: Array, bias: Array, eps: float
     ) -> tuple[Array, Array, Array]:
-        """layer_norm(residual + dropout(x)).
+        """layer_norm(residual + dropout(x)), or without a residual layer_norm(x).
 
         Shapes: x [N, D], residual [N, D], keep bool [N, D] or None -> as layer_norm
         """
-        dropped = x if keep is None else self.dropout(x, keep, scale)
-        return self.layer_norm(residual + dropped, weight, bias, eps)
+        if residual is not None:
+            x = residual + (x if keep is None else self.dropout(x, keep, scale))
+        return Backend.layer_norm(self, x, weight, bias, eps)
 
     def layer_norm_backward(
         self, g_y: Array, normalised: Array, inverse_std: Array, weight: Array
@@ -146,7 +147,7 @@ class Backend:
         return y if dtype is None else y.astype(dtype, copy=False)
 
     def embedding_backward(self, g_y: Array, indices: Array, rows: int) -> Array:
-        """Sum the gradients of equal indices: a sorted segment sum, in a fixed order, so it is deterministic.
+        """Sum the gradients of equal indices: a sorted segment sum, whose fixed order makes it deterministic.
 
         Shapes: g_y [N, D], indices [N] -> [rows, D]
         """
@@ -167,7 +168,7 @@ class Backend:
         return y if dtype is None else y.astype(dtype, copy=False)
 
     def linear(self, x: Array, weight: Array, bias: Array | None, relu: bool = False) -> Array:
-        """x Wᵀ + b, and of that max(·, 0) with `relu`.
+        """x Wᵀ + b, or max(x Wᵀ + b, 0) with `relu`.
 
         Shapes: x [N, in], weight [out, in], bias [out] or None -> [N, out]
         """
@@ -203,10 +204,10 @@ class Backend:
     def attention(
         self, q: Array, k: Array, v: Array, mask: Array | None, keep: Any, keep_scale: float, scale: float
     ) -> tuple[Array, tuple[Any, ...]]:
-        """y = dropout(p) v with p = softmax(scale · q kᵀ + mask); y lies in memory position by position.
+        """y = dropout(p) v with p = softmax(scale · q kᵀ + mask); for y in memory, see `heads_last_empty`.
 
         Shapes: q [..., T, K], k [..., S, K], v [..., S, M], mask and keep bool [..., T, S] or None
-                -> y [..., T, M], and what the backward pass needs besides the inputs: here (p [..., T, S],)
+                -> y [..., T, M], and a tuple for the backward pass: here (p [..., T, S],)
         """
         p = self.attention_weights(q, k, mask, scale)
         dropped = p if keep is None else self.dropout(p, keep, keep_scale)
@@ -285,7 +286,7 @@ class Backend:
     def cross_entropy_(self, logits: Array, targets: Array, label_smoothing: float) -> tuple[Array, Array]:
         """`cross_entropy`, and the logits become the gradient of each row's loss: softmax - (1 - ε) · one-hot - ε / V.
 
-        Forward and backward want the same exponentials of the largest array there is; so they are computed once.
+        Forward and backward pass need the same exponentials, of the largest array of a training step: computed once.
 
         Shapes: logits [N, V] (overwritten), targets [N] -> loss [N], nll [N]
         """
@@ -334,14 +335,14 @@ class Backend:
         parameter -= step_size * m / (self.xp.sqrt(v) + eps)
 
     def adam_all_(self, updates: Sequence[tuple[Array, Array, Array, Array, Array | None]], **settings: float) -> None:
-        """`adam_` for many arrays: (parameter, gradient, m, v, copy), where a copy is the parameter in fewer bits."""
+        """`adam_` for many arrays: (parameter, gradient, m, v, copy or None), a copy being in lower precision."""
         for parameter, gradient, m, v, copy in updates:
             self.adam_(parameter, gradient, m, v, **settings)
             if copy is not None:
                 copy[...] = parameter
 
     def squared_norm(self, arrays: Sequence[Array]) -> Any:
-        """Σ x² over all elements: pieces in the arrays' own precision, their sum in float64."""
+        """Σ x² over all elements: pieces in the arrays' precision, their sum in float64."""
         total = 0.0
         for array in arrays:
             flat = array.reshape(-1)
@@ -354,7 +355,7 @@ class Backend:
     def top_tokens(self, logits: Array, barred: Array, count: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Of each row, the `count` largest logits that are not barred, equal ones by id, and ln Σ exp of the whole row.
 
-        What is barred comes, with -inf, where there is nothing else. Without a finite largest logit, the sum is NaN.
+        Barred ids, with -inf, follow if there are too few others.  If the largest logit is not finite, the sum is NaN.
 
         Shapes: logits [R, V], barred bool [V] -> ids int [R, count], values [R, count], [R]; all three on the host
         """
@@ -369,10 +370,10 @@ class Backend:
 
 
 def heads_last_empty(xp: Any, shape: tuple[int, ...], dtype: Any) -> Array:
-    """An empty [..., H, T, K] array that lies in memory as [..., T, H, K].
+    """An empty array of shape [..., H, T, K], in memory [..., T, H, K].
 
-    The products write into it at full speed, and joining the heads, transpose and reshape to [..., T, H · K], then
-    copies nothing.
+    Products write into it at full speed, and joining the heads, by transpose and reshape to [..., T, H · K], copies
+    nothing.
     """
     if len(shape) < 3:
         return xp.empty(shape, dtype)

@@ -1,6 +1,6 @@
-"""Threads that wait for work: what `concurrent.futures` does, for blocks that take less than a tenth of a millisecond.
+"""A thread pool for tasks of less than a tenth of a millisecond.
 
-A future there has a condition, a state, callbacks and a work queue under a lock; here it is one lock.
+A future of `concurrent.futures` has a condition, a state, callbacks and a locked queue; a task here has two locks.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from queue import SimpleQueue
 
 
 class Task:
-    """A piece of work that a thread does, has done, or will not do."""
+    """A call that a thread of the pool makes, unless it is cancelled first."""
 
     __slots__ = ("_done", "_error", "_taken", "_work")
 
@@ -23,27 +23,27 @@ class Task:
         self._done.acquire()
 
     def run(self) -> None:
-        """Do it, unless it was cancelled."""
+        """Make the call, unless it was cancelled."""
         if not self._taken.acquire(blocking=False):
             return
         try:
             self._work()
-        except BaseException as error:  # whoever waits for the task gets it
+        except BaseException as error:  # `exception` returns it
             self._error = error
         self._done.release()
 
     def cancel(self) -> bool:
-        """Whether it had not begun, and now never will."""
+        """Cancel the call if it has not begun; return whether it had not."""
         return self._taken.acquire(blocking=False)
 
     def exception(self) -> BaseException | None:
-        """Wait until it is done; the error that ended it, if one did."""
+        """Wait until the call has ended; return the exception that it raised, if any."""
         with self._done:
             return self._error
 
 
 class Workers:
-    """Threads that run what is submitted, in order.  They end when this object does, and after a fork start anew."""
+    """Threads that run submitted tasks in order.  They end with this object, and a forked process starts its own."""
 
     def __init__(self, threads: int):
         self.threads = threads

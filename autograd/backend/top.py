@@ -1,8 +1,8 @@
 """The few largest of many logits, without sorting them: `CpuBackend.top_tokens`.
 
-Tokens form groups of up to DEPTH. The few largest logits of a row lie in the groups with the few largest maxima, and
-the largest of all keeps the exponentials finite. Group j of n has the ids j, j + n, j + 2 n, …: maxima over an axis
-that is not the last are vectors' maxima, which NumPy takes seven times as fast as those within a vector.
+Tokens form groups of up to DEPTH. The k largest logits of a row are in the k groups with the largest maxima, and the
+largest of all keeps the exponentials finite. Group j of n has the ids j, j + n, j + 2 n, …: NumPy takes maxima over an
+axis that is not the last seven times as fast as over the last.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ DEPTH = 64
 
 
 def group_count(classes: int) -> int:
-    """How many groups so many logits of a row form."""
+    """The number of groups of a row of `classes` logits."""
     return -(-classes // DEPTH)
 
 
 def look_over(logits: Array, barred: Array, largest: Array, log_total: Array) -> None:
-    """Fill in the largest logit of each group that is not barred, and ln Σ exp of the whole row.
+    """Compute the largest logit of each group that is not barred, and ln Σ exp of the whole row.
 
-    The latter is never below the largest logit, also in floating point.
+    The latter is not below the largest logit, also in floating point.
 
     Shapes: logits [R, V], barred bool [V]; written: largest [R, groups], log_total [R] float64
     """
@@ -34,10 +34,10 @@ def look_over(logits: Array, barred: Array, largest: Array, log_total: Array) ->
     groups.max(axis=1, out=largest)
     np.maximum(largest[:, :rest], logits[:, depth * n :], out=largest[:, :rest])
     peak = largest.max(axis=1)
-    with np.errstate(invalid="ignore"):  # where a logit is +∞ or NaN, or all are -∞, the sum says so: NaN
+    with np.errstate(invalid="ignore"):  # where a logit is +∞ or NaN, or all are -∞, the sum is NaN
         shifted = logits - peak[:, None]
     np.exp(shifted, out=shifted)
-    # pairwise, as NumPy adds along a row: the error grows with the logarithm of V
+    # NumPy sums along a row pairwise: the error grows with the logarithm of V
     log_total[...] = peak.astype(np.float64) + np.log(shifted.sum(axis=1).astype(np.float64))
     for j in {*(np.flatnonzero(barred) % n).tolist()}:
         largest[:, j] = np.where(barred[j::n], -np.inf, logits[:, j::n]).max(axis=1)
@@ -46,7 +46,7 @@ def look_over(logits: Array, barred: Array, largest: Array, log_total: Array) ->
 def largest_of_groups(logits: Array, barred: Array, largest: Array, count: int) -> tuple[Array, Array]:
     """The ids of the `count` largest logits of each row that are not barred, equal ones by id, and their values.
 
-    Were one of them outside the `count` groups with the largest maxima, these maxima would all be larger.
+    If one of them were outside the `count` groups with the largest maxima, these maxima would all be larger.
 
     Shapes: logits [R, V], barred bool [V], largest [R, groups] -> ids [R, count], values [R, count], -inf where barred
     """
@@ -57,7 +57,7 @@ def largest_of_groups(logits: Array, barred: Array, largest: Array, count: int) 
     else:
         groups = np.sort(np.argpartition(largest, -count, axis=1)[:, -count:], axis=1)  # [R, count]
         smallest = np.take_along_axis(largest, groups, axis=1).min(axis=1, keepdims=True)
-        uncertain = np.flatnonzero(np.count_nonzero(largest >= smallest, axis=1) > count)  # one left out is as good
+        uncertain = np.flatnonzero(np.count_nonzero(largest >= smallest, axis=1) > count)  # a group left out is equal
         steps = np.arange(-(-classes // n))[:, None]
         ids = (steps * n + groups[:, None]).reshape(rows, -1)  # ascending, as a group's place is below n
         inside = np.minimum(ids, classes - 1)
@@ -73,14 +73,14 @@ def largest_of_groups(logits: Array, barred: Array, largest: Array, count: int) 
 
 
 def _order(values: Array, count: int) -> Array:
-    """The places of the `count` largest of each row, largest first, equal ones by place. [R, W] -> [R, count]"""
+    """Positions of the `count` largest of each row, largest first, equal ones by position. [R, W] -> [R, count]"""
     width = values.shape[1]
     if count >= width:
         return np.argsort(-values, axis=1, kind="stable")
     places = np.sort(np.argpartition(values, width - count, axis=1)[:, width - count :], axis=1)
     taken = np.take_along_axis(values, places, axis=1)
     places = np.take_along_axis(places, np.argsort(-taken, axis=1, kind="stable"), axis=1)
-    # A partition takes any of several equal values at its boundary; such rows are sorted whole.
+    # A partition selects any of several equal values at its boundary; such rows are sorted whole.
     tied = np.flatnonzero(np.count_nonzero(values >= taken.min(axis=1, keepdims=True), axis=1) > count)
     places[tied] = np.argsort(-values[tied], axis=1, kind="stable")[:, :count]
     return places

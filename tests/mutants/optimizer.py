@@ -44,9 +44,9 @@ MUTANTS = [
     Mutant(PLAIN, "ε inside the root", "(self.xp.sqrt(v) + eps)", "self.xp.sqrt(v + eps)"),
     Mutant(PLAIN, "v of g for v of g²", "g * g - v", "abs(g) - v"),
     Mutant(CPU, "ε inside the root",
-           "np.sqrt(v_flat[s], out=step)\n            step += eps", "np.sqrt(v_flat[s] + eps, out=step)", near=TESTS),
+           "np.sqrt(v, out=step)\n            step += eps", "np.sqrt(v + eps, out=step)", near=TESTS),
     Mutant(CPU, "v of |g| for v of g²", "g *= g", "np.abs(g, out=g)", near=TESTS),
-    Mutant(CPU, "m not updated before it is used", "m_flat[s] += step", "m_flat[s] += 0 * step", near=TESTS),
+    Mutant(CPU, "m not updated before it is used", "m += step", "m += 0 * step", near=TESTS),
     Mutant(CPU, "writes into the gradient",
-           "g = g_flat[s] * gradient_scale", "g = g_flat[s]\n            g *= gradient_scale", near=TESTS),
+           "g = gradient * gradient_scale", "g = gradient\n            g *= gradient_scale", near=TESTS),
 ]

@@ -159,7 +159,7 @@ def test_several_callers_share_the_threads(backend_with):
 @pytest.mark.parametrize("threads", [0, -2])
 def test_no_thread_at_all_is_refused(threads, backend_with):
     backend = backend_with(2)
-    with pytest.raises(ValueError, match=f"threads={threads} could compute nothing; choose 1 or more"):
+    with pytest.raises(ValueError, match=f"threads={threads} is not a number of threads; choose 1 or more"):
         backend.set_threads(threads)
     assert backend.threads == 2
 
