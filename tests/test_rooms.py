@@ -1,0 +1,167 @@
+"""The rooms of `minitf/` and `autograd/`: imports go down the floors, in no circle, and stand at the top of files."""
+
+import ast
+from collections.abc import Iterator
+from graphlib import TopologicalSorter
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+FLOORS = {  # of rooms and single files, from the lowest; none imports from its own floor
+    "minitf": [
+        {"errors"},
+        {"config", "system"},
+        {"data", "storage", "model"},
+        {"decoding", "evaluation", "parsing", "parallel"},
+        {"translation", "corpora"},
+        {"training", "report"},
+        {"app"},
+        {"__init__", "__main__"},
+    ],
+    "autograd": [
+        {"random"},
+        {"backend"},
+        {"modes"},
+        {"tensor"},
+        {"versions"},
+        {"engine"},
+        {"ops"},
+        {"checkpointing", "gradcheck", "inspect"},
+        {"testing"},
+        {"__init__"},
+    ],
+}
+UPWARD = {  # imports that go up, or close a circle: (importing, imported): why
+    ("autograd.modes", "autograd.tensor"): "for type checkers",
+    ("autograd.modes", "autograd.engine"): "for type checkers",
+    ("autograd.tensor", "autograd.engine"): "a Tensor has backward()",
+    ("autograd.tensor", "autograd.ops"): "a Tensor has operators",
+    ("autograd.gradcheck.__main__", "autograd.testing.case"): "a program, not part of the room",
+    ("autograd.gradcheck.__main__", "autograd.testing.check"): "a program, not part of the room",
+    ("autograd.gradcheck", "autograd.gradcheck.compare"): "start-up",
+    ("autograd.gradcheck", "autograd.gradcheck.function"): "start-up",
+    ("autograd.gradcheck", "autograd.gradcheck.numerical"): "start-up",
+    ("autograd.testing.cases_corners", "autograd"): "the project's own cases, which move to the tests",
+    ("autograd.testing.cases_elementwise", "autograd"): "the project's own cases, which move to the tests",
+    ("autograd.testing.cases_network", "autograd"): "the project's own cases, which move to the tests",
+    ("autograd.testing.cases_shape", "autograd"): "the project's own cases, which move to the tests",
+}
+OPTIONAL = {"cupy", "cupy_backends", "matplotlib", "mpi4py", "ml_dtypes", "hypothesis"}  # imported where they are used
+LATE = {  # why imports stand inside functions: "file: function"
+    "start-up: public names and commands are imported when they are used": {
+        "autograd/__init__.py: __getattr__",
+        "minitf/__init__.py: __getattr__",
+        "minitf/__main__.py: main",
+        "minitf/app/commands.py: main",
+    },
+    "start-up: --help and wrong flags are answered without NumPy": {
+        "minitf/app/bleu.py: main",
+        "minitf/app/report.py: main",
+        "minitf/app/train.py: main",
+        "minitf/app/translate.py: main",
+        "minitf/system/environment.py: environment_facts",
+    },
+    "start-up: libraries that not every command needs": {
+        "autograd/backend/cpu.py: _has_small_kernels",
+        "autograd/backend/cpu.py: set_threads",
+        "minitf/corpora/phrases/numerals.py: _words",
+        "minitf/data/download.py: _copy",
+        "minitf/data/vocabulary.py: _load",
+        "minitf/data/vocabulary.py: _train",
+        "minitf/evaluation/metrics.py: sacrebleu_metrics",
+        "minitf/system/progress.py: __init__",
+    },
+    "start-up: the checker is imported with the first check": {
+        "autograd/gradcheck/__init__.py: _worst_error",
+        "autograd/gradcheck/compare.py: _report",
+    },
+    "needs CuPy": {
+        "autograd/backend/__init__.py: backend_of",
+        "autograd/backend/__init__.py: get_backend",
+        "minitf/parallel/launch.py: _require_gpus",
+    },
+    "the project's own cases, which move to the tests": {"autograd/testing/case.py: _load"},
+    "Unix only": {"minitf/data/prepared.py: _alone", "minitf/parallel/mpi.py: _addresses"},
+}
+FILES = sorted(path for package in FLOORS for path in (ROOT / package).rglob("*.py"))
+each_file = pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
+
+
+def module_of(path: Path) -> str:
+    """minitf/model/layers.py -> minitf.model.layers"""
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def is_module(name: str) -> bool:
+    path = ROOT / name.replace(".", "/")
+    return path.with_suffix(".py").exists() or (path / "__init__.py").exists()
+
+
+def imports_in(tree: ast.AST) -> Iterator[str]:
+    """All modules imported anywhere in the tree, in functions and for type checkers too."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"line {node.lineno}: a relative import"
+            for alias in node.names:  # `from minitf.report import chart` imports a module, too
+                name = f"{node.module}.{alias.name}"
+                yield name if is_module(name) else str(node.module)
+
+
+def imports_of(path: Path) -> set[str]:
+    """The modules that a file imports of its own package, except those in UPWARD."""
+    module = module_of(path)
+    found = {name for name in imports_in(ast.parse(path.read_text("utf-8"))) if is_module(name)}
+    package = module.split(".")[0]
+    return {name for name in found - {module} if name.split(".")[0] == package and (module, name) not in UPWARD}
+
+
+def floor_of(module: str) -> tuple[int, str]:
+    package, _, rest = module.partition(".")
+    room = rest.split(".")[0] or "__init__"
+    return next(number for number, rooms in enumerate(FLOORS[package]) if room in rooms), room
+
+
+def test_every_room_has_its_floor():
+    assert len(FLOORS["minitf"]) <= 8
+    for package, floors in FLOORS.items():
+        rooms = {path.stem for path in (ROOT / package).iterdir() if path.is_dir() or path.suffix == ".py"}
+        assert rooms - {"__pycache__"} == set().union(*floors)
+    assert {path.stem for path in (ROOT / "minitf").glob("*.py")} == {"__init__", "__main__", "errors"}
+
+
+@each_file
+def test_imports_go_down(path):
+    floor, room = floor_of(module_of(path))
+    for imported in imports_of(path):
+        other_floor, other = floor_of(imported)
+        assert other == room or other_floor < floor, f"{path.relative_to(ROOT)} imports {imported}"
+
+
+def test_engine_knows_nothing_of_transformers():
+    for path in (ROOT / "autograd").rglob("*.py"):
+        assert not any(name.startswith("minitf") for name in imports_in(ast.parse(path.read_text("utf-8")))), path
+
+
+def test_no_file_imports_itself_in_a_circle():
+    graph = {module_of(path): imports_of(path) for path in FILES}
+    tuple(TopologicalSorter(graph).static_order())  # raises CycleError, which names the files
+
+
+def is_late(node: ast.AST) -> bool:
+    """Does a function import a module that is not optional, or one by its name?"""
+    calls = {ast.unparse(each.func) for each in ast.walk(node) if isinstance(each, ast.Call)}
+    return bool({name.split(".")[0] for name in imports_in(node)} - OPTIONAL or calls & {"import_module", "__import__"})
+
+
+def test_imports_inside_functions_have_a_reason():
+    found = {
+        f"{path.relative_to(ROOT)}: {node.name}"
+        for path in FILES
+        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        if isinstance(node, ast.FunctionDef) and is_late(node)
+    }
+    assert sorted(found - set().union(*LATE.values())) == []
