@@ -311,7 +311,8 @@ class CudaBackend(Backend):
         if kind is None:
             leading = np.broadcast_shapes(q.shape[:-2], k.shape[:-2], v.shape[:-2])
             keep = self._drawn(keep, (*leading, q.shape[-2], k.shape[-2]))
-            y, kept = super().attention(*_widened(q, k, v), mask, keep, keep_scale, scale)
+            wide_q, k, v = _widened(q, k, v)
+            y, kept = super().attention(wide_q, k, v, mask, keep, keep_scale, scale)
             return y if q.dtype != BFLOAT16 else y.astype(BFLOAT16), kept
         q, k, v, leading = _as_heads(q, k, v)
         (b, h, t, _), m = q.shape, v.shape[3]
@@ -327,15 +328,16 @@ class CudaBackend(Backend):
 
     def attention_weights(self, q: Array, k: Array, mask: Array | None, scale: float) -> Array:
         """As in reference.py, since the kernel of `attention` does not return the weights; in float32 for bf16."""
-        return super().attention_weights(*_widened(q, k), mask, scale)
+        q, k = _widened(q, k)
+        return super().attention_weights(q, k, mask, scale)
 
     def attention_backward(
         self, g_y: Array, q: Array, k: Array, v: Array, kept: tuple[Any, ...], keep: Any, keep_scale: float,
         scale: float,
     ) -> tuple[Array, Array, Array]:  # fmt: skip
         if len(kept) == 1:
-            keep = self._drawn(keep, kept[0].shape)
-            return super().attention_backward(*_widened(g_y, q, k, v), kept, keep, keep_scale, scale)
+            keep, (g_y, q, k, v) = self._drawn(keep, kept[0].shape), _widened(g_y, q, k, v)
+            return super().attention_backward(g_y, q, k, v, kept, keep, keep_scale, scale)
         y, log_total, mask = kept
         kind, head = self._attention_kernel(q, k, v, keep, backward=True)
         assert kind is not None  # as in the forward pass
@@ -468,7 +470,7 @@ def _kind(*arrays: Array) -> str | None:
     return kind if all(a.dtype == arrays[0].dtype for a in arrays) else None
 
 
-def _widened(*arrays: Array | None) -> Any:
+def _widened(*arrays: Array | None) -> list[Array]:
     """bf16 arrays as float32, others unchanged."""
     return [a.astype(np.float32) if a is not None and a.dtype == BFLOAT16 else a for a in arrays]
 
