@@ -33,10 +33,6 @@ from minitf.system.progress import say
 from minitf.system.signals import TerminationInterrupt, exit_status, interrupting
 
 SECTIONS = {"model": "Model", "optimizer": "Optimizer", "parsing": "Parsing (section 6.3), for --task parsing"}
-PATHS_OF_INPUTS = (
-    *("data_dir", "train", "valid", "test", "vocabulary"),
-    *("parsing.trees", "parsing.valid_trees", "parsing.test_trees"),
-)
 
 
 @dataclass(frozen=True)
@@ -117,13 +113,12 @@ def _occupy_standard_descriptors() -> None:
 
 
 def program(command: str) -> str:
-    """Return how this process was started: `translate.py` by the script of that name, else `minitf translate`."""
-    script = Path(sys.argv[0]).name
-    return script if script == f"{command}.py" else f"minitf {command}"
+    """Return how usage texts call a command: `translate.py` if a script was started, else `minitf translate`."""
+    return shell_command(command).removeprefix("python ")
 
 
 def shell_command(command: str) -> str:
-    """Return what to type for a command: `python translate.py` if a script was started so, else `minitf translate`."""
+    """Return what to type for a command: `python translate.py` if a script was started, else `minitf translate`."""
     is_script = Path(sys.argv[0]).name in ("train.py", "translate.py")
     return f"python {command}.py" if is_script else f"minitf {command}"
 
@@ -157,7 +152,7 @@ def parse_train_args(argv: Sequence[str]) -> tuple[RunConfig, Path | None]:
     )
     given = _given(parser, argv)
     resume = given.pop("resume", None)
-    given = {name: _absolute(value) if name in PATHS_OF_INPUTS else value for name, value in given.items()}
+    given = {name: value if name == "output" else _absolute(value) for name, value in given.items()}
     if resume is not None:
         return _resumed(resume, given), resume
     return _changed(_preset(given.pop("preset", DEFAULT_PRESET)), given), None

@@ -32,14 +32,13 @@ MustWait = Callable[[], bool]
 def translate_text(config: TranslateConfig) -> None:
     """Translate the input as `config` says."""
     settings = settings_of(config)
-    texts = read_aligned_texts(config)
+    texts, line_count = read_aligned_texts(config)
     references = texts["reference"]
-    line_count = count_lines(config)
-    check_aligned(config, line_count, texts)
     set_up_device(config.threads, config.device, config.precision or "float32")
     hypotheses = []
     with open_output(config.output) as write, watch(config, line_count) as (progress, warn):
-        translator = load_translator(config, warn)
+        loaded = ("average", "checkpoint", "weights", "same_bits", "device", "precision")
+        translator = Translator.load(config.run, warn=warn, **{name: getattr(config, name) for name in loaded})
         lines, must_wait = open_input(config)
         attention = attention_writer(config, translator, settings.copy(), warn)
         if attention is not None:
@@ -101,12 +100,6 @@ def parsed(
         yield [tree], tree
 
 
-def load_translator(config: TranslateConfig, warn: Callable[[str], object]) -> Translator:
-    """Load the translator of the run with the weights and numbers that `config` says."""
-    names = ("average", "checkpoint", "weights", "same_bits", "device", "precision")
-    return Translator.load(config.run, warn=warn, **{name: getattr(config, name) for name in names})
-
-
 def settings_of(config: TranslateConfig) -> dict[str, Any]:
     """Return the settings of the search, as `Translator` takes them."""
     drawing = {name: getattr(config, name) for name in ("temperature", "top_k", "top_p", "seed")}
@@ -142,27 +135,24 @@ def open_input(config: TranslateConfig) -> tuple[Iterable[str], MustWait]:
     return lines_of(stream, "standard input", config.errors), arriving.must_wait
 
 
-def read_aligned_texts(config: TranslateConfig) -> dict[str, list[str] | None]:
-    """Read the texts that have a line for each line of the input; None for those that are not given."""
+def read_aligned_texts(config: TranslateConfig) -> tuple[dict[str, list[str] | None], int | None]:
+    """Read the texts that have a line for each line of the input, None if not given, and count the lines of the input.
+
+    Faults in the input are found before the work begins; the count is None if the input can be read only once.
+    Raises: UserError where a text has another number of lines than the input
+    """
     paths = {name: getattr(config, name) for name in ("reference", "prefix", "score")}
-    return {name: path and list(read_lines(path, config.errors)) for name, path in paths.items()}
-
-
-def count_lines(config: TranslateConfig) -> int | None:
-    """Count the lines of the input, and find faults in it before the work begins; None if it can be read only once."""
+    texts = {name: path and list(read_lines(path, config.errors)) for name, path in paths.items()}
     if config.input is None or (config.input.exists() and not config.input.is_file()):
-        return None
-    return sum(1 for _ in read_lines(config.input, config.errors))
-
-
-def check_aligned(config: TranslateConfig, line_count: int | None, texts: dict[str, list[str] | None]) -> None:
-    """Raises: UserError where a text has another number of lines than the input."""
+        return texts, None
+    line_count = sum(1 for _ in read_lines(config.input, config.errors))
     for name, lines in texts.items():
-        if line_count is not None and lines is not None and len(lines) != line_count:
+        if lines is not None and len(lines) != line_count:
             raise UserError(
-                f"{config.input} has {line_count:,} lines but {getattr(config, name)} has {len(lines):,}; "
+                f"{config.input} has {line_count:,} lines but {paths[name]} has {len(lines):,}; "
                 "give a line for each line of this very input"
             )
+    return texts, line_count
 
 
 # ---- Output ------------------------------------------------------------------------------------------------------

@@ -87,20 +87,31 @@ def unreadable(path: PathLike, error: Exception) -> UserError:
 
 
 def in_chunks(
-    items: Iterable[T], characters: Callable[[T], int], *, max_items: int, max_characters: int
+    items: Iterable[T],
+    characters: Callable[[T], int],
+    *,
+    max_items: int,
+    max_characters: int,
+    must_wait: Callable[[], bool] = lambda: False,
 ) -> Iterator[list[T]]:
-    """Successive lists of items, so that work by the list needs the memory of one list, long lines or not.
+    """Yield successive lists of items, so that work by the list needs the memory of one list, long lines or not.
 
-    A list ends at `max_items` items, or with the item that takes it to `max_characters`.
+    A list ends at `max_items` items, with the item that takes it to `max_characters`, where `must_wait` says that the
+    next item has not arrived, and before an item that raises UserError.
     """
     chunk: list[T] = []
     held = 0
-    for item in items:
-        chunk.append(item)
-        held += characters(item)
-        if len(chunk) >= max_items or held >= max_characters:
+    try:
+        for item in items:
+            chunk.append(item)
+            held += characters(item)
+            if len(chunk) >= max_items or held >= max_characters or must_wait():
+                yield chunk
+                chunk, held = [], 0
+    except UserError:  # a line that cannot be read does not take those before it along
+        if chunk:
             yield chunk
-            chunk, held = [], 0
+        raise
     if chunk:
         yield chunk
 

@@ -20,7 +20,7 @@ import numpy as np
 
 from minitf.config.special_tokens import EOS
 from minitf.data.pieces import split_long
-from minitf.data.text import PathLike
+from minitf.data.text import PathLike, in_chunks
 from minitf.data.vocabulary import Vocabulary
 from minitf.decoding.batched import BatchedModel
 from minitf.decoding.decoder import InferenceTransformer
@@ -253,7 +253,7 @@ class Translator:
         """
         remaining = iter(targets)
         first_line = 1
-        for chunk in _chunks(lines, lambda: False):
+        for chunk in _chunks(lines):
             given = list(itertools.islice(remaining, len(chunk)))
             for found in self.score(list(zip(chunk, given, strict=False)), **settings):
                 yield [found]
@@ -418,23 +418,9 @@ class Translator:
             self.warn(f"no translation ended within its length limit, so the output is cut: {lines}")
 
 
-def _chunks(lines: Iterable[str], must_wait: Callable[[], bool]) -> Iterator[list[str]]:
-    """Yield lists of lines that end at either limit and wherever the next line has not arrived."""
-    chunk: list[str] = []
-    held = 0
-    try:
-        for line in lines:
-            chunk.append(line)
-            held += len(line)
-            if len(chunk) == LINES_AT_A_TIME or held >= CHARACTERS_AT_A_TIME or must_wait():
-                yield chunk
-                chunk, held = [], 0
-    except UserError:  # a line that cannot be read does not take those before it along
-        if chunk:
-            yield chunk
-        raise
-    if chunk:
-        yield chunk
+def _chunks(lines: Iterable[str], must_wait: Callable[[], bool] = lambda: False) -> Iterator[list[str]]:
+    limits = {"max_items": LINES_AT_A_TIME, "max_characters": CHARACTERS_AT_A_TIME}
+    return in_chunks(lines, len, **limits, must_wait=must_wait)
 
 
 def _refuse_single_string(lines: Iterable[str]) -> None:
