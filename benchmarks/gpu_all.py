@@ -55,7 +55,7 @@ def sections(output: Path, peer: list[str], args: argparse.Namespace) -> list[tu
         ("card", 60, [["nvidia-smi"], [PYTHON, "-c", "import cupy; cupy.show_config()"]]),
         ("kernels", 300, [[*pytest, "tests/autograd/backend/test_cuda.py"]]),
         ("models", 300, [[*pytest, "tests/minitf/test_on_gpu.py"]]),
-        ("gradcheck", 300, [[PYTHON, "-m", "autograd.gradcheck", "--device", "cuda", "--examples", "1"]]),
+        ("gradcheck", 300, [[PYTHON, "-m", "tests.cases", "--ops", "--device", "cuda", "--examples", "1"]]),
         ("base", 300, [[*bench, "--json", str(output / "base.json")]]),
         ("big", 300, [[*bench, "--config", "big", "--precision", "bf16", "--json", str(output / "big.json")]]),
         ("curves", 400, [curve(output, precision, args) for precision in ("float32", "bf16", "tf32")]),

@@ -11,8 +11,7 @@
 
     gradcheck(lambda x: apply(Cube, x), np.random.default_rng(0).standard_normal((2, 3)))
 
-`python -m autograd.gradcheck` checks every op of this package.  The name `autograd.gradcheck` is the function;
-`from autograd.gradcheck import GradcheckError` reaches the module around it.
+The name `autograd.gradcheck` is the function; `from autograd.gradcheck import GradcheckError` reaches the module.
 """
 
 from __future__ import annotations

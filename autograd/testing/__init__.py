@@ -1,10 +1,13 @@
-"""Tools for testing ops: cases for every op here, and Hypothesis strategies for ops of your own.
+"""Tools for testing ops of your own: cases, checks and Hypothesis strategies.
 
-    from autograd.testing import cases_for
+    from autograd.testing import Example, cases_for, check_case, draw, register
 
-    for case in cases_for("LayerNorm"):
-        function, arrays = case.make(np.random.default_rng(0))
-        gradcheck(function, arrays)
+    @register("Cube", "any shape")
+    def _(rng):
+        return Example(cube, [draw.uniform(rng, draw.shape(rng))], plain=lambda x: x * x * x)
+
+    for case in cases_for("Cube"):
+        check_case(case, np.random.default_rng(0))
 
 `autograd.testing.strategies` needs Hypothesis (`pip install hypothesis`); nothing else here does.
 """

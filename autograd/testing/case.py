@@ -1,11 +1,10 @@
-"""A case: one way of calling one op, with inputs drawn at random; and the list of all cases."""
+"""A case, which is one way of calling one op with random inputs, and the register of all cases."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from difflib import get_close_matches
-from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -18,11 +17,11 @@ Function = Callable[..., Any]
 
 @dataclass(frozen=True)
 class Example:
-    """What one draw of a case gives.
+    """One draw of a case.
 
-    function: Tensors to a Tensor, or to a tuple of them
-    arrays: its inputs, float64, where the function is smooth in a neighbourhood of at least 0.01
-    plain: the same function from simpler ops or none of our own, an oracle for a fused op
+    function: maps Tensors to a Tensor, or to a tuple of them
+    arrays: its inputs, float64, where the function is smooth within a distance of 0.01
+    plain: the same function composed of simpler ops, or computed without the engine: an oracle for a fused op
     """
 
     function: Function
@@ -34,11 +33,11 @@ class Example:
 class Case:
     """One way of calling one op.
 
-    op: name of the class in `Op.registry`
+    op: name of its class
     name: what is special about this way of calling it
-    draw: from a random generator to an `Example`, the same one from the same state of the generator
-    analytic: can the function compute with complex numbers, as gradcheck's mode="complex" asks?
-    fast: has it so many inputs that gradients are checked along random directions only?
+    draw: maps a random generator to an `Example`, and equal states of the generator to equal examples
+    analytic: True if the function computes with complex numbers, which gradcheck's mode="complex" asks for
+    fast: True to check gradients along random directions only, for functions of many inputs
     """
 
     op: str
@@ -57,13 +56,12 @@ class Case:
 
 
 _cases: dict[str, list[Case]] = {}
-_BUILT_IN = ("cases_elementwise", "cases_shape", "cases_network", "cases_corners")
 
 
 def register(op: str, name: str, analytic: bool = True) -> Callable[[Callable], Callable]:
-    """Decorator: the function below it, from a random generator to an `Example`, is a case of `op`.
+    """Decorator: register a function from a random generator to an `Example` as a case of `op`.
 
-    Raises: ValueError where the op has a case of this name already.
+    Raises: ValueError if the op already has a case of this name
     """
 
     def add(draw: Callable[[np.random.Generator], Example]) -> Callable:
@@ -77,11 +75,10 @@ def register(op: str, name: str, analytic: bool = True) -> Callable[[Callable], 
 
 
 def cases_for(op: str) -> list[Case]:
-    """All cases of an op, by the name of its class; empty for an op that has none.
+    """The registered cases of an op, given the name of its class; empty for an op of `autograd` without any.
 
-    Raises: ValueError for a name that is neither in `Op.registry` nor among the cases.
+    Raises: ValueError for a name that is neither in `Op.registry` nor among the cases
     """
-    _load()
     if op not in _cases and op not in Op.registry:
         known = sorted({*Op.registry, *_cases})
         close = get_close_matches(op, known, n=3, cutoff=0.5) or get_close_matches(op.title(), known, n=3)
@@ -91,13 +88,6 @@ def cases_for(op: str) -> list[Case]:
 
 
 def all_cases() -> Iterator[Case]:
-    """Every case, ops in alphabetical order."""
-    _load()
+    """Every registered case, ops in alphabetical order."""
     for op in sorted(_cases):
         yield from _cases[op]
-
-
-def _load() -> None:
-    """The cases of this package's own ops register themselves when first asked for."""
-    for module in _BUILT_IN:
-        import_module(f"autograd.testing.{module}")

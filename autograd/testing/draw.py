@@ -14,9 +14,15 @@ Rng = np.random.Generator
 GAP = 0.05  # least distance from a kink, between values that are compared, and between bounds
 
 
-def shape(rng: Rng, *, min_ndim: int = 0, max_ndim: int = 3, min_side: int = 1, max_side: int = 4) -> Shape:
-    ndim = rng.integers(min_ndim, max_ndim, endpoint=True)
-    return tuple(rng.integers(min_side, max_side, ndim, endpoint=True).tolist())
+def shape(rng: Rng, *, min_ndim: int = 0, max_ndim: int = 4, min_side: int = 1, max_side: int = 4) -> Shape:
+    """A shape of at most 64 elements; with min_side=0, about one in ten has a side of 0."""
+    empty = min_side == 0 and rng.random() < 0.1
+    sides = rng.integers(max(min_side, 1), max_side, rng.integers(min_ndim, max_ndim, endpoint=True), endpoint=True)
+    while math.prod(sides.tolist()) > 64:
+        sides[sides.argmax()] -= 1
+    if empty and sides.size:
+        sides[rng.integers(sides.size)] = 0
+    return tuple(sides.tolist())
 
 
 def shrunk(rng: Rng, full: Shape) -> Shape:

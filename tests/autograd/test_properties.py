@@ -12,6 +12,7 @@ import autograd as ag
 from autograd import Op, Tensor, random
 from autograd.testing import Example, check_case, check_example, draw
 from autograd.testing import strategies as ags
+from tests import cases  # noqa: F401 (registers those that `ags.cases` draws)
 
 OPS = sorted(Op.registry)
 PATIENT = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow, HealthCheck.differing_executors]}

@@ -10,7 +10,7 @@ import pytest
 
 import autograd as ag
 from autograd import Tensor, random
-from autograd.testing import all_cases, check_case
+from autograd.testing import check_case
 from minitf.config import PRESETS, OptimizerConfig, RunConfig, TransformerConfig, TranslateConfig
 from minitf.config.special_tokens import BOS, EOS, PAD
 from minitf.decoding.decoder import InferenceTransformer, padded_width
@@ -22,6 +22,7 @@ from minitf.model.transformer import Transformer
 from minitf.system.device import set_up_device
 from minitf.training.optim import Adam, global_norm
 from minitf.translation.attention_weights import attention_weights
+from tests.cases import all_cases
 from tests.emulation.cupy_stand_in import installed
 from tests.emulation.device import KINDS, cuda_backend
 from tests.emulation.emulator import Emulator

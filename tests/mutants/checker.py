@@ -45,6 +45,6 @@ MUTANTS = [
     Mutant("autograd.gradcheck:gradcheck", "False becomes True",
            "        return False\n    return True", "        return True\n    return True"),
     Mutant(f"{T}:_compare", "plain compositions may differ", "or not (error <= EXACT).all()", ""),
-    Mutant(f"{T}:check_cases", "failures are not told",
+    Mutant("tests.cases.table:check_cases", "failures are not told",
            'row.failures.append(f"{case} (example {k}): {type(error).__name__}: {error}")', "pass"),
 ]

@@ -1,7 +1,7 @@
 """The checks that a mutant must get past: none of them is made for a mutant, all of them are run by others too.
 
-- the cases of every op (`autograd.testing`), with every way the CPU has to compute, and on the plain kernels;
-- the cases of every layer and of whole models (`minitf.model.gradients`);
+- the cases of every op (`tests.cases.ops`), with every way the CPU has to compute, and on the plain kernels;
+- the cases of every layer and of whole models (`tests.cases`);
 - the tests.
 """
 
@@ -20,13 +20,15 @@ import autograd.backend as backends
 from autograd import engine
 from autograd.backend import Backend, CpuBackend, cpu
 from autograd.engine import Op
-from autograd.testing import Case, cases_for
-from autograd.testing.check import check_cases
-from minitf.model.gradients import LAYERS, MODELS
+from autograd.testing import Case
+from tests.cases import cases_for
+from tests.cases.layers import LAYERS
+from tests.cases.models import MODELS
+from tests.cases.table import check_cases
 from tests.mutants.damage import Mutant
 
 ROOT = Path(__file__).resolve().parents[2]
-EXAMPLES = 3  # a case, and seed 0: what `python -m autograd.gradcheck` takes
+EXAMPLES = 3  # a case, and seed 0: what `python -m tests.cases` takes
 
 
 @dataclass(frozen=True)
@@ -171,6 +173,7 @@ SEVERAL = {
         for name in ("compare", "conduct", "function", "numerical")
     },
     "autograd.testing.check": ["tests/autograd/testing/test_testing.py"],
+    "tests.cases.table": ["tests/test_cases.py"],
 }
 
 
@@ -208,7 +211,7 @@ def checks_for(mutant: Mutant) -> Iterator[Check]:
         yield partial(run_tests, "tests/autograd/ops/test_every_op.py")
 
 
-_TESTED_ONLY = ("autograd.gradcheck", "autograd.testing", "autograd.inspect")
+_TESTED_ONLY = ("autograd.gradcheck", "autograd.testing", "autograd.inspect", "tests.cases")
 EXACT_ZEROS = ("tests/minitf/model/test_gradients.py", "no_gradient or do_not_meet")  # who may not see whom
 
 

@@ -23,10 +23,10 @@ axis, a mask the wrong way round. The replacement is compiled and put in the fun
 or inherited; if the text to replace no longer occurs exactly once, the run fails. None of the checks was made for a
 mutant. They are those that users and the tests run, the nearest first, until one notices:
 
-- the cases of an op, three random examples each, as in `python -m autograd.gradcheck`: against differences, complex
+- the cases of an op, three random examples each, as in `python -m tests.cases`: against differences, complex
   steps and the op's plain form; for kernels as after an import, "in blocks" as with threads but so small that small
   arrays are cut too, and "plainly" by their definitions;
-- the cases of a layer or a whole Transformer, as in `python -m minitf.model.gradients`;
+- the cases of a layer or a whole Transformer, as in `python -m tests.cases`;
 - the tests: what must be exactly zero, ties, who owns an array, hooks, Adam's textbook loop, the
   checker's own, and those of `autograd.inspect`.
 

@@ -1,4 +1,4 @@
-"""What the checker refuses to check: kinks, functions that misbehave, unsuitable arguments; and its command line."""
+"""What the checker refuses to check: kinks, functions that misbehave, unsuitable arguments."""
 
 import subprocess
 import sys
@@ -10,7 +10,6 @@ import pytest
 import autograd as ag
 from autograd import Op, Tensor, apply, gradcheck, random
 from autograd.gradcheck import GradcheckError, NondifferentiableError, gradient_error
-from autograd.gradcheck.__main__ import main
 from tests.helpers.ops import MODES, X, message, op
 
 # ---- Points where there is no derivative ----
@@ -240,7 +239,7 @@ def test_a_wrong_gradient_is_not_blamed_on_complex_steps():
     assert "1.01 times the right one" in message(wrong, X, mode="complex")
 
 
-# ---- Its names, its command line ----
+# ---- Its name, its documentation ----
 
 
 def test_the_name_is_the_function_whatever_is_imported_first():
@@ -251,51 +250,6 @@ def test_the_name_is_the_function_whatever_is_imported_first():
     ):
         code = f"{first}\nfrom autograd import gradcheck, tanh\nimport numpy\nassert gradcheck(tanh, numpy.ones(2))"
         subprocess.run([sys.executable, "-W", "error", "-c", code], check=True)
-
-
-def test_command_line(capsys):
-    assert main(["--ops", "Relu", "Where", "--examples", "2", "--seed", "5"]) == 0
-    lines = capsys.readouterr().out.splitlines()
-    assert [line.split()[0] for line in lines[1:3]] == ["Relu", "Where"]
-    assert lines[1].split()[1:3] == ["3", "6"]
-    assert lines[-1].startswith("2 ops, 6 cases, 12 examples; worst error")
-
-
-def test_command_line_finds_a_broken_op(capsys, monkeypatch):
-    monkeypatch.setattr(Op.registry["Tanh"], "backward", lambda self, g: g * (1 - self.saved[0]))
-    assert main(["--ops", "Exp", "Tanh", "--examples", "1"]) == 1
-    lines = capsys.readouterr().out.splitlines()
-    assert lines[2].endswith("FAILED")
-    assert "Tanh: any shape (example 0): GradcheckError: wrong gradient of the input" in lines[3]
-    assert lines[-1] == "FAILED: 1 of 2 ops: Tanh"
-
-
-def test_command_line_misses_an_op_without_a_case(capsys, monkeypatch):
-    class Forgotten(Op):
-        pass
-
-    monkeypatch.setitem(Op.registry, "Forgotten", Forgotten)
-    assert main(["--ops", "Forgotten"]) == 1
-    assert "Forgotten has no case" in capsys.readouterr().out
-
-
-def test_command_line_errors(capsys):
-    assert main(["--ops", "Rellu"]) == 2
-    assert capsys.readouterr().err == "error: there is no op 'Rellu'; did you mean Relu or Gelu?\n"
-    assert main(["--device", "abacus"]) == 2
-    assert "abacus" in capsys.readouterr().err
-    with pytest.raises(SystemExit, match="2"):
-        main(["--examples", "0"])
-    assert "'0' is not a whole number of at least 1" in capsys.readouterr().err
-
-
-def test_runs_as_a_module():
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-m", "autograd.gradcheck", "--ops", "Add", "--examples", "1"],
-        check=True, capture_output=True, text=True,
-    )  # fmt: skip
-    assert done.stderr == ""
-    assert done.stdout.splitlines()[-1].startswith("1 ops, 6 cases")
 
 
 def test_example_of_the_documentation():

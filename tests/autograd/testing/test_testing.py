@@ -1,4 +1,4 @@
-"""The tools for testing ops: their cases reach every op, their arrays are what they promise."""
+"""The tools for testing ops: checks reject what is wrong, strategies draw what they promise."""
 
 import subprocess
 import sys
@@ -12,63 +12,13 @@ from hypothesis.errors import NoSuchExample
 import autograd as ag
 from autograd import Op, Tensor, apply
 from autograd.gradcheck import GradcheckError
-from autograd.testing import Case, Errors, Example, all_cases, cases_for, check_case, check_example, draw, register
+from autograd.testing import Case, Errors, Example, cases_for, check_case, check_example, draw, register
 from autograd.testing import case as case_module
 from autograd.testing import strategies as ags
-from autograd.testing.check import Row, check_cases, summary
 
 FEW = settings(max_examples=50, derandomize=True, deadline=None)
 
 # ---- Cases ----
-
-
-def test_every_op_has_cases():
-    assert [name for name in Op.registry if not cases_for(name)] == []
-
-
-def test_cases_run_the_op_they_name():
-    """A case whose function avoids its op would prove nothing about it."""
-    for case in all_cases():
-        function, arrays = case.make(np.random.default_rng(0))
-        outputs = function(*[Tensor(a, requires_grad=True) for a in arrays])
-        stack = [y.op for y in (outputs if isinstance(outputs, tuple) else (outputs,))]
-        seen = set()
-        while stack:
-            node = stack.pop()
-            seen.add(type(node).__name__)
-            stack += [edge[0] for edge in getattr(node, "edges", ()) if edge is not None and isinstance(edge[0], Op)]
-        assert case.op in seen, str(case)
-
-
-def test_cases_have_names_of_their_own():
-    names = [str(case) for case in all_cases()]
-    assert len(set(names)) == len(names)
-
-
-def test_make_is_repeatable_and_gives_float64():
-    for case in all_cases():
-        (_, first), (_, again) = (case.make(np.random.default_rng(3)) for _ in range(2))
-        assert first, str(case)
-        for a, b in zip(first, again, strict=True):
-            assert isinstance(a, np.ndarray)
-            assert a.dtype == np.float64
-            assert a.flags.writeable
-            np.testing.assert_array_equal(a, b)
-            assert a.strides == b.strides
-
-
-def test_different_generators_give_different_examples():
-    for case in all_cases():
-        arrays = [case.make(np.random.default_rng(seed))[1] for seed in range(10)]
-        if arrays[0][0].size:
-            assert any(x[0].shape != arrays[0][0].shape or (x[0] != arrays[0][0]).any() for x in arrays), str(case)
-
-
-def test_some_arrays_are_not_contiguous():
-    some = [case.make(np.random.default_rng(seed))[1][0] for case in cases_for("Linear") for seed in range(20)]
-    assert any(not x.flags.c_contiguous and not x.flags.f_contiguous for x in some)
-    assert any(x.flags.f_contiguous and not x.flags.c_contiguous for x in some)
-    assert any(min(x.strides) < 0 for x in some if x.size)
 
 
 def test_unknown_ops():
@@ -142,25 +92,6 @@ def test_check_example_rejects_another_function(plain):
 
 def test_a_plain_composition_may_have_values_only():
     assert check_example(Example(ag.tanh, [X], lambda x: Tensor(np.tanh(x.data)))).plain == 0
-
-
-def test_rows_and_summary():
-    def case(name, backward):
-        return Case("Sine", name, lambda rng: Example(broken(np.sin, backward), [rng.standard_normal(2)]))
-
-    good = case("good", lambda self, g: g * np.cos(self.saved[0]))
-    bad = case("bad", lambda self, g: g)
-    stops = case("stops", lambda self, g: g.no_such_thing)
-    row = check_cases("Sine", [good], 3)
-    assert (row.cases, row.examples, row.failures) == (1, 3, [])
-    assert summary([row], "ops").startswith("1 ops, 1 cases, 3 examples; worst error ")
-    row = check_cases("Sine", [bad, stops, good], 2)
-    assert (row.cases, row.examples) == (3, 2)
-    assert [failure.split(":")[1] for failure in row.failures] == [" bad (example 0)", " stops (example 0)"]
-    assert "AttributeError" in row.failures[1]
-    assert str(row).endswith("FAILED")
-    assert summary([row, Row("Other", 1)], "ops") == "FAILED: 1 of 2 ops: Sine"
-    assert check_cases("Forgotten", [], 2).failures == ["Forgotten has no case; write one in autograd/testing"]
 
 
 def test_errors_merge_to_the_worse():
@@ -292,8 +223,7 @@ def test_only_strategies_need_hypothesis():
     code = """
 import sys
 sys.modules["hypothesis"] = None
-from autograd.testing import all_cases
-from autograd.gradcheck.__main__ import main
+from tests.cases.__main__ import main
 assert main(["--ops", "Add", "--examples", "1"]) == 0
 try:
     import autograd.testing.strategies

@@ -1,10 +1,6 @@
 """Every layer and the whole model: gradients against differences and complex steps; what must be zero is zero."""
 
-import re
-import subprocess
-import sys
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,15 +8,16 @@ import pytest
 import autograd as ag
 from autograd import Op, Tensor, random
 from autograd.gradcheck import GradcheckError
-from autograd.testing import cases_for, check_case, check_example
+from autograd.testing import check_case, check_example
 from minitf.config.special_tokens import BOS, EOS, PAD
-from minitf.model import gradients, transformer
+from minitf.model import transformer
 from minitf.model.attention import padding_mask
-from minitf.model.gradients import CONFIG, LAYERS, MODELS, VOCABULARY, bind, main
-from minitf.model.layers import Module
+from minitf.model.layers import Initializer, Module
 from minitf.model.transformer import Transformer
+from tests.cases.layers import LAYERS
+from tests.cases.models import MODELS
+from tests.cases.modules import CONFIG, VOCABULARY, bind
 
-PAGE = Path(__file__).parents[3] / "docs" / "gradients.md"
 LAYER_CASES = [case for cases in LAYERS.values() for case in cases]
 MODEL_CASES = [case for cases in MODELS.values() for case in cases]
 
@@ -77,9 +74,7 @@ def test_every_layer_has_a_case():
 def test_examples_differentiate_every_parameter():
     for case, extra in ((MODEL_CASES[0], 0), (LAYERS["EncoderLayer"][0], 1)):
         example = case.draw(generator(0))
-        model = (
-            Transformer(CONFIG) if not extra else transformer.EncoderLayer(CONFIG, gradients.Initializer(0, np.float64))
-        )
+        model = Transformer(CONFIG) if not extra else transformer.EncoderLayer(CONFIG, Initializer(0, np.float64))
         shapes = [p.shape for p in model.parameters()]
         assert [a.shape for a in example.arrays[extra:]] == shapes
         leaves = [Tensor(a, requires_grad=True) for a in example.arrays]
@@ -235,71 +230,3 @@ def test_rows_of_words_that_do_not_occur_have_no_gradient():
     for row in range(VOCABULARY):
         assert g_source.data[row].any() == (row in real)
         assert g_target.data[row].any() == (row in {*parts.shifted[parts.target != PAD].tolist()})
-
-
-# ---- The command and its page ----
-
-
-def test_the_page_is_up_to_date():
-    """Names, cases and examples; the errors belong to the machine that wrote it."""
-    text = PAGE.read_text(encoding="utf-8")
-    examples = int(re.search(r"--examples (\d+)", text).group(1))
-    tables = [{name: cases_for(name) for name in sorted(Op.registry)}, LAYERS, MODELS]
-    expected = [
-        (name, str(len(cases)), str(len(cases) * examples)) for table in tables for name, cases in table.items()
-    ]
-    found = re.findall(r"^\| ([^|]+?) \| (\d+) \| (\d+) \|", text, re.MULTILINE)
-    assert found == expected, "write it anew: python -m minitf.model.gradients --write docs/gradients.md"
-
-
-def test_the_page_works():
-    """Its Python runs, and its failing example fails as it says."""
-    text = PAGE.read_text(encoding="utf-8")
-    first, second = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
-    names = {}
-    exec(first, names)
-    exec(second, names)
-    with pytest.raises(GradcheckError) as caught:
-        exec(first.replace("3 * x**2 * g_y", "x**2 * g_y"), {})
-    (shown,) = re.findall(r"```text\n(.*?)```", text, re.DOTALL)
-    number = r"-?\d+\.\d{6,}"
-    assert re.sub(number, "#", shown.strip()) == re.sub(number, "#", str(caught.value))
-    np.testing.assert_allclose(
-        [float(x) for x in re.findall(number, shown)], [float(x) for x in re.findall(number, str(caught.value))], 1e-6
-    )
-
-
-def test_command_writes_its_page(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(gradients, "LAYERS", {"LayerNorm": LAYERS["LayerNorm"]})
-    monkeypatch.setattr(gradients, "MODELS", {})
-    monkeypatch.setattr(Op, "registry", {"Relu": Op.registry["Relu"]})
-    page = tmp_path / "page.md"
-    assert main(["--examples", "1", "--write", str(page)]) == 0
-    text = page.read_text(encoding="utf-8")
-    assert "| Relu | 3 | 3 | < 1e-" in text
-    assert "| LayerNorm | 1 | 1 |" in text
-    assert "--examples 1 --seed 0 --write docs/gradients.md" in text
-    assert "1 ops, 3 cases, 3 examples" in capsys.readouterr().out
-    assert main(["--examples", "1", "--write", str(tmp_path / "no" / "page.md")]) == 2
-    assert "error: cannot write" in capsys.readouterr().err
-
-
-def test_command_fails_and_writes_nothing(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(gradients, "LAYERS", {})
-    monkeypatch.setattr(gradients, "MODELS", {})
-    monkeypatch.setattr(Op, "registry", {"Tanh": Op.registry["Tanh"]})
-    monkeypatch.setattr(Op.registry["Tanh"], "backward", lambda self, g: g)
-    page = tmp_path / "page.md"
-    assert main(["--examples", "1", "--write", str(page)]) == 1
-    assert not page.exists()
-    assert "FAILED: 1 of 1 ops: Tanh" in capsys.readouterr().out
-
-
-def test_help_runs():
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-m", "minitf.model.gradients", "--help"],
-        check=True,
-        capture_output=True,
-        text=True,
-    )
-    assert "--write FILE" in done.stdout

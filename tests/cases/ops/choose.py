@@ -1,0 +1,110 @@
+"""Cases of autograd/ops/choose.py."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+import autograd as ag
+from autograd.testing import draw, register
+from tests.cases.example import Example, torch
+from tests.cases.families import one_input, two_inputs
+
+one_input("Abs", ag.abs, lambda x: torch.abs(x), draw.away_from, analytic=False)
+
+# ---- The larger, the smaller, the bounded ----
+
+
+def _apart(rng: draw.Rng, shapes: list[draw.Shape]) -> list[np.ndarray]:
+    return draw.distinct(rng, *shapes)
+
+
+two_inputs("Maximum", ag.maximum, lambda a, b: torch.maximum(a, b), _apart, lambda a, b: ag.where(a > b, a, b))
+two_inputs("Minimum", ag.minimum, lambda a, b: torch.minimum(a, b), _apart, lambda a, b: ag.where(a > b, b, a))
+
+
+@register("Clip", "between numbers")
+def _(rng):
+    low, high = sorted(rng.integers(-2, 3, 2).tolist())
+    return Example(
+        lambda x: ag.clip(x, low, high), [draw.away_from(rng, draw.shape(rng), (low, high))],
+        lambda x: ag.minimum(ag.maximum(x, low), high), lambda x: torch.clamp(x, low, high),
+    )  # fmt: skip
+
+
+@register("Clip", "one bound")
+def _(rng):
+    bounds = [(-1, None), (None, 1), (-0.5, None), (None, 0.5)][rng.integers(4)]
+    return Example(
+        lambda x: ag.clip(x, *bounds), [draw.away_from(rng, draw.shape(rng), (-1, -0.5, 0.5, 1))],
+        torch=lambda x: torch.clamp(x, *bounds),
+    )  # fmt: skip
+
+
+@register("Clip", "between Tensors, broadcast")
+def _(rng):
+    """The bounds may cross: then the upper one wins."""
+    return Example(
+        ag.clip, draw.distinct(rng, *draw.broadcastable(rng, 3, min_side=0)),
+        lambda x, low, high: ag.minimum(ag.maximum(x, low), high),
+        lambda *xs: torch.clamp(*torch.broadcast_tensors(*xs)),  # PyTorch's own broadcasting fails here
+    )  # fmt: skip
+
+
+# ---- By a mask ----
+
+
+@register("Where", "both sides, broadcast")
+def _(rng):
+    condition, a, b = draw.broadcastable(rng, 3, min_side=0)
+    chosen = draw.mask(rng, condition)
+    return Example(
+        lambda a, b: ag.where(chosen, a, b), [draw.uniform(rng, a), draw.uniform(rng, b)],
+        lambda a, b: a * chosen + b * ~chosen, lambda a, b: torch.where(torch.tensor(chosen), a, b),
+    )  # fmt: skip
+
+
+@register("Where", "a number on one side")
+def _(rng):
+    shape = draw.shape(rng)
+    chosen = draw.mask(rng, shape)
+    left = bool(rng.integers(2))
+    return Example(lambda x: ag.where(chosen, x, 0.5) if left else ag.where(chosen, 0.5, x), [draw.uniform(rng, shape)])
+
+
+@register("Where", "reused")
+def _(rng):
+    shape = draw.shape(rng)
+    chosen = draw.mask(rng, shape)
+    return Example(
+        lambda x: ag.where(chosen, x, x * x), [draw.uniform(rng, shape)],
+        torch=lambda x: torch.where(torch.tensor(chosen), x, x * x),
+    )  # fmt: skip
+
+
+@register("MaskedFill", "with a number")
+def _(rng):
+    x, mask = draw.broadcastable(rng)
+    filled = draw.mask(rng, mask)
+    return Example(
+        lambda x: ag.masked_fill(x, filled, -1.5), [draw.uniform(rng, x)],
+        lambda x: ag.where(filled, -1.5, x), lambda x: x.masked_fill(torch.tensor(filled), -1.5),
+    )  # fmt: skip
+
+
+@register("MaskedFill", "with a Tensor")
+def _(rng):
+    x, mask = draw.broadcastable(rng, min_side=0)
+    filled = draw.mask(rng, mask)
+    return Example(
+        lambda x, value: ag.masked_fill(x, filled, value), [draw.uniform(rng, x), draw.uniform(rng, ())],
+        lambda x, value: ag.where(filled, value, x), lambda x, value: x.masked_fill(torch.tensor(filled), value),
+    )  # fmt: skip
+
+
+@register("MaskedFill", "with minus infinity, before softmax")
+def _(rng):
+    shape = draw.shape(rng, min_ndim=1)
+    filled = ~draw.attention_mask(rng, shape)
+    return Example(lambda x: ag.softmax(ag.masked_fill(x, filled, -math.inf)), [draw.uniform(rng, shape)])

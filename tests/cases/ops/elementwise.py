@@ -1,0 +1,96 @@
+"""Cases of autograd/ops/elementwise.py."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+import autograd as ag
+from autograd.testing import draw, register
+from tests.cases.example import Example, torch
+from tests.cases.families import one_input, two_inputs
+
+# ---- Arithmetic ----
+
+
+def _away_from_0(rng: draw.Rng, shape: draw.Shape) -> np.ndarray:
+    return draw.away_from(rng, shape, low=-9, high=9, gap=0.3)
+
+
+def _sides(rng: draw.Rng, shapes: list[draw.Shape]) -> list[np.ndarray]:
+    return [draw.uniform(rng, shape) for shape in shapes]
+
+
+def _divisible(rng: draw.Rng, shapes: list[draw.Shape]) -> list[np.ndarray]:
+    a, b = shapes
+    return [draw.uniform(rng, a), _away_from_0(rng, b)]
+
+
+def _powers(rng: draw.Rng, shapes: list[draw.Shape]) -> list[np.ndarray]:
+    base, exponent = shapes
+    return [draw.positive(rng, base), draw.uniform(rng, exponent)]
+
+
+two_inputs("Add", ag.add, lambda a, b: torch.add(a, b), _sides)
+two_inputs("Subtract", ag.subtract, lambda a, b: torch.subtract(a, b), _sides, lambda a, b: a + (-1) * b)
+two_inputs("Multiply", ag.multiply, lambda a, b: torch.multiply(a, b), _sides)
+two_inputs("Divide", ag.divide, lambda a, b: torch.divide(a, b), _divisible, lambda a, b: a * ag.reciprocal(b))
+one_input("Negative", ag.negative, lambda x: torch.negative(x))
+
+
+@register("Multiply", "a Tensor with itself")
+def _(rng):
+    return Example(
+        lambda x: ag.multiply(x, x), [draw.uniform(rng, draw.shape(rng))], ag.square, lambda x: torch.square(x)
+    )
+
+
+# ---- Powers, exponentials, logarithms ----
+
+one_input("Square", ag.square, lambda x: torch.square(x), plain=lambda x: x * x)
+one_input("Exp", ag.exp, lambda x: torch.exp(x))
+one_input("Log", ag.log, lambda x: torch.log(x), draw.positive)
+one_input("Sqrt", ag.sqrt, lambda x: torch.sqrt(x), draw.positive, lambda x: ag.exp(0.5 * ag.log(x)))
+one_input("Reciprocal", ag.reciprocal, lambda x: torch.reciprocal(x), _away_from_0)
+two_inputs("Power", ag.power, lambda a, b: torch.pow(a, b), _powers, lambda a, b: ag.exp(b * ag.log(a)))
+
+
+@register("Power", "whole exponent, any base")
+def _(rng):
+    n = int(rng.choice([-3, -2, 0, 1, 3, 4]))
+    x = draw.away_from(rng, draw.shape(rng), low=-3, high=3, gap=0.3)
+    return Example(lambda x: ag.power(x, n), [x], torch=lambda x: x**n)
+
+
+@register("Power", "whole exponents in an array, any base")
+def _(rng):
+    base, exponent = draw.broadcastable(rng)
+    n = rng.choice([-2.0, 0.0, 1.0, 3.0], exponent)
+    x = draw.away_from(rng, base, low=-3, high=3, gap=0.3)
+    return Example(
+        lambda x: ag.power(x, n.astype(x.dtype)), [x], torch=lambda x: torch.pow(x, torch.tensor(n, dtype=x.dtype))
+    )
+
+
+# ---- Other precision ----
+
+
+@register("AsType", "same type", analytic=False)
+def _(rng):
+    return Example(lambda x: ag.astype(x, x.dtype), [draw.uniform(rng, draw.shape(rng))], torch=lambda x: x.to(x.dtype))
+
+
+@register("AsType", "through a wider type", analytic=False)
+def _(rng):
+    """Back to float64 by a second AsType, so that differences keep their digits."""
+    return Example(
+        lambda x: ag.astype(ag.astype(x * x, _wider(x)), "float64"),
+        [draw.uniform(rng, draw.shape(rng))],
+        lambda x: x * x,
+    )
+
+
+def _wider(x: Any) -> Any:
+    """A wider type than float64, if the array's device has one."""
+    return np.longdouble if isinstance(x.data, np.ndarray) else np.float64

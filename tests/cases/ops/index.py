@@ -1,0 +1,156 @@
+"""Cases of autograd/ops/index.py."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+import autograd as ag
+from autograd.testing import draw, register
+from tests.cases.example import Example, torch
+
+
+def _index(rng: draw.Rng) -> Any:
+    """An index into shape (4, 3, 5), of every kind that NumPy has."""
+    i = draw.indices(rng, (2, 3), 4, negative=True)
+    j = draw.indices(rng, (3,), 3)
+    kinds: list[Any] = [
+        2,
+        (slice(None), -1),
+        slice(3, None, -2),
+        (slice(1, 1), 0),
+        (Ellipsis, slice(0, 4, 2)),
+        (None, 1, Ellipsis, None),
+        (i,),
+        (i, slice(1, 3)),
+        (slice(None), j, 0),
+        (i, j),
+        (i, slice(None), j),  # advanced indices apart: their axes come first
+        [1, 1, 1],
+        draw.mask(rng, (4,)),
+        draw.mask(rng, (4, 3)),
+        (slice(None), draw.mask(rng, (3, 5))),
+        np.zeros(4, bool),
+        np.zeros((0,), int),
+    ]
+    return kinds[rng.integers(len(kinds))]
+
+
+@register("GetItem", "every kind of index")
+def _(rng):
+    index = _index(rng)
+    return Example(lambda x: ag.getitem(x, index), [draw.uniform(rng, (4, 3, 5))])
+
+
+def _part(rng: draw.Rng, size: int, integers: bool, together: draw.Shape) -> Any:
+    """An index along one axis of `size` elements: a slice, an integer if `integers`, else an array of them."""
+    kind = rng.integers(4)
+    if kind == 0:
+        start, stop = sorted(rng.integers(0, size + 1, 2).tolist())
+        return slice(start, stop, int(rng.integers(1, 3)))
+    if kind == 1:
+        return slice(None)
+    return int(rng.integers(-size, size)) if integers else rng.integers(-size, size, together)
+
+
+@register("GetItem", "slices beside integers or arrays")
+def _(rng):
+    """Not beside both: NumPy counts an integer among the arrays, PyTorch does not, and axes end up elsewhere."""
+    shape = draw.shape(rng, min_ndim=1)
+    integers, together = bool(rng.integers(2)), draw.shape(rng, min_ndim=1, max_ndim=2)
+    parts = [_part(rng, n, integers, together) for n in shape[: rng.integers(1, len(shape) + 1)]]
+    index = (*parts, ...) if rng.random() < 0.3 else tuple(parts)
+    return Example(
+        lambda x: x[index], [draw.uniform(rng, shape)],
+        torch=lambda x: x[tuple([torch.tensor(i) if isinstance(i, np.ndarray) else i for i in index])],
+    )  # fmt: skip
+
+
+@register("GetItem", "a mask of the leading axes")
+def _(rng):
+    shape = draw.shape(rng, min_ndim=1, min_side=0)
+    mask = draw.mask(rng, shape[: rng.integers(1, len(shape) + 1)], 0.5)
+    return Example(lambda x: x[mask], [draw.uniform(rng, shape)], torch=lambda x: x[torch.tensor(mask)])
+
+
+@register("GetItem", "rows that repeat")
+def _(rng):
+    rows = draw.indices(rng, (6,), 3, negative=True)
+    return Example(
+        lambda x: x[rows], [draw.uniform(rng, (3, 2))], lambda x: ag.matmul(np.eye(3)[rows], x),
+        lambda x: x[torch.tensor(rows, dtype=torch.int64)],
+    )  # fmt: skip
+
+
+@register("GetItem", "pairs of positions that repeat")
+def _(rng):
+    """Six pairs out of four: some element is picked twice, and its gradients must add up."""
+    i, j = draw.indices(rng, (6,), 2, negative=True), draw.indices(rng, (6,), 2)
+    return Example(
+        lambda x: ag.getitem(x, (i, j)), [draw.uniform(rng, (2, 2))],
+        lambda x: ag.sum(np.eye(2)[i] * ag.transpose(ag.matmul(x, np.eye(2)[:, j])), 1),
+        lambda x: x[torch.tensor(i, dtype=torch.int64), torch.tensor(j, dtype=torch.int64)],
+    )  # fmt: skip
+
+
+@register("GetItem", "reused")
+def _(rng):
+    return Example(lambda x: x[1:] * x[:-1] + x[0], [draw.uniform(rng, (4, 2))], torch=lambda x: x[1:] * x[:-1] + x[0])
+
+
+def _torch_take(x: Any, indices: np.ndarray, axis: int | None) -> Any:
+    where = torch.tensor(indices, dtype=torch.int64)
+    return torch.take(x, where) if axis is None else x[(*[slice(None)] * (axis % x.ndim), where)]
+
+
+@register("Take", "along an axis")
+def _(rng):
+    shape = draw.shape(rng, min_ndim=1, max_ndim=3)
+    axis = int(rng.integers(-len(shape), len(shape)))
+    where = draw.indices(rng, draw.shape(rng, max_ndim=2), shape[axis], negative=True)
+    return Example(
+        lambda x: ag.take(x, where, axis), [draw.uniform(rng, shape)], torch=lambda x: _torch_take(x, where, axis)
+    )
+
+
+@register("Take", "of the flattened array")
+def _(rng):
+    shape = draw.shape(rng)
+    where = draw.indices(rng, draw.shape(rng, max_ndim=2, min_side=0), math.prod(shape), negative=True)
+    return Example(lambda x: ag.take(x, where), [draw.uniform(rng, shape)], torch=lambda x: _torch_take(x, where, None))
+
+
+@register("Take", "elements that repeat")
+def _(rng):
+    """Eight out of three numbers: rows of one element are added up by a kernel of their own."""
+    where = draw.indices(rng, (8,), 3, negative=True)
+    axis = [None, 0][rng.integers(2)]
+    return Example(
+        lambda x: ag.take(x, where, axis), [draw.uniform(rng, (3,))], lambda x: ag.matmul(np.eye(3)[where], x),
+        lambda x: _torch_take(x, where, axis),
+    )  # fmt: skip
+
+
+@register("Take", "a table of indices, along any axis")
+def _(rng):
+    """All axes of different sizes: each must come back to its place."""
+    axis = int(rng.integers(-3, 3))
+    x = draw.uniform(rng, (2, 3, 4))
+    where = draw.indices(rng, (2, 5), x.shape[axis], negative=True)
+    one_hot = np.eye(x.shape[axis])[where]  # [2, 5, n]
+    before, after = "abc"[: axis % 3], "abc"[axis % 3 + 1 :]
+    subscripts = f"{before}n{after},ijn->{before}ij{after}"
+    return Example(
+        lambda x: ag.take(x, where, axis), [x], lambda x: ag.einsum(subscripts, x, one_hot),
+        lambda x: _torch_take(x, where, axis),
+    )  # fmt: skip
+
+
+@register("Take", "nothing")
+def _(rng):
+    nothing = np.zeros(0, int)
+    return Example(
+        lambda x: ag.take(x, nothing, 0), [draw.uniform(rng, (3, 2))], torch=lambda x: _torch_take(x, nothing, 0)
+    )

@@ -1,0 +1,88 @@
+"""Cases of autograd/ops/loss.py."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+import autograd as ag
+from autograd.testing import draw, register
+from tests.cases.example import Example, torch
+
+
+def _plain_cross_entropy(logits: Any, targets: Any, label_smoothing: float, ignored: Any, reduction: str) -> Any:
+    classes = logits.shape[-1]
+    wanted = np.eye(classes)[np.where(ignored, 0, targets)] * (1 - label_smoothing) + label_smoothing / classes
+    losses = -ag.sum(ag.log_softmax(logits) * (wanted * ~ignored[..., None]), -1)
+    if reduction == "none":
+        return losses
+    return ag.sum(losses) / (max(int((~ignored).sum()), 1) if reduction == "mean" else 1)
+
+
+def _torch_cross_entropy(logits: Any, targets: Any, label_smoothing: float, reduction: str) -> Any:
+    losses = torch.nn.functional.cross_entropy(
+        logits.reshape(-1, logits.shape[-1]), torch.tensor(targets.reshape(-1), dtype=torch.int64),
+        label_smoothing=label_smoothing, reduction="none",
+    )  # fmt: skip
+    if reduction == "none":
+        return losses.reshape(targets.shape)
+    # a mean over no target is NaN in PyTorch, 0 here
+    return losses.sum() / (max(int((targets != -100).sum()), 1) if reduction == "mean" else 1)
+
+
+def _cross_entropy(name: str, reduction: str, smoothing: float, ignore: float, overwrite: bool = False) -> None:
+    @register("CrossEntropy", name)
+    def cross_entropy(rng):
+        shape = (*draw.shape(rng, max_ndim=2), int(rng.integers(1, 6)))
+        targets = draw.indices(rng, shape[:-1], shape[-1])
+        ignored = np.asarray(rng.random(shape[:-1]) < ignore)
+        targets = np.where(ignored, -100, targets)
+
+        def function(logits):
+            logits = logits * 1 if overwrite else logits  # what is overwritten must not be the input itself
+            return ag.cross_entropy(
+                logits, targets, label_smoothing=smoothing, reduction=reduction, overwrite_logits=overwrite
+            )
+
+        return Example(
+            function, [draw.uniform(rng, shape)],
+            lambda logits: _plain_cross_entropy(logits, targets, smoothing, ignored, reduction),
+            lambda logits: _torch_cross_entropy(logits, targets, smoothing, reduction),
+        )  # fmt: skip
+
+
+_cross_entropy("mean", "mean", 0.0, 0.0)
+_cross_entropy("sum, smoothed", "sum", 0.1, 0.0)
+_cross_entropy("each, smoothed, some ignored", "none", 0.2, 0.4)
+_cross_entropy("mean, smoothed, some ignored", "mean", 0.1, 0.4)
+_cross_entropy("mean, all ignored", "mean", 0.1, 1.1)
+_cross_entropy("sum, logits overwritten", "sum", 0.1, 0.3, overwrite=True)
+
+
+@register("CrossEntropy", "each, logits overwritten, every second ignored")
+def _(rng):
+    """Rows of different weight, among them 0."""
+    targets = draw.indices(rng, (4,), 3)
+    targets[::2] = -100
+    return Example(
+        lambda x: ag.cross_entropy(x * 1, targets, label_smoothing=0.1, reduction="none", overwrite_logits=True),
+        [draw.uniform(rng, (4, 3))],
+        lambda x: ag.cross_entropy(x, targets, label_smoothing=0.1, reduction="none"),
+        lambda x: _torch_cross_entropy(x, targets, 0.1, "none"),
+    )
+
+
+@register("CrossEntropy", "no rows")
+def _(rng):
+    return Example(lambda x: ag.cross_entropy(x, np.zeros(0, int)), [draw.uniform(rng, (0, 3))])
+
+
+@register("CrossEntropy", "large logits")
+def _(rng):
+    targets = draw.indices(rng, (3,), 4)
+    return Example(
+        lambda x: ag.cross_entropy(x, targets), [draw.uniform(rng, (3, 4)) + 1000],
+        lambda x: _plain_cross_entropy(x - 1000, targets, 0.0, np.zeros(3, bool), "mean"),
+        lambda x: _torch_cross_entropy(x, targets, 0.0, "mean"),
+    )  # fmt: skip

@@ -1,0 +1,213 @@
+"""Cases of autograd/ops/shape.py."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+import autograd as ag
+from autograd.testing import draw, register
+from tests.cases.example import Example, torch
+
+# ---- Other axes for the same elements ----
+
+
+def _factors(rng: draw.Rng, size: int) -> list[int]:
+    """A shape of `size` elements."""
+    sides = [1] * int(rng.integers(1, 4))
+    for prime in (2, 3):
+        while size % prime == 0:
+            size //= prime
+            sides[rng.integers(len(sides))] *= prime
+    return [size * sides[0], *sides[1:]]
+
+
+@register("Reshape", "any shape")
+def _(rng):
+    shape = draw.shape(rng)
+    new = _factors(rng, math.prod(shape))
+    if rng.integers(2):
+        new[rng.integers(len(new))] = -1
+    return Example(lambda x: ag.reshape(x, new), [draw.uniform(rng, shape)], torch=lambda x: torch.reshape(x, new))
+
+
+@register("Reshape", "zero size")
+def _(rng):
+    return Example(
+        lambda x: ag.reshape(x, (0, 5)), [draw.uniform(rng, (2, 0))], torch=lambda x: torch.reshape(x, (0, 5))
+    )
+
+
+@register("Transpose", "reversed")
+def _(rng):
+    x = draw.uniform(rng, draw.shape(rng, min_side=0))
+    return Example(ag.transpose, [x], torch=lambda x: x.permute(tuple(reversed(range(x.ndim)))))
+
+
+@register("Transpose", "any order")
+def _(rng):
+    shape = draw.shape(rng, min_side=0)
+    axes = [int(a) - len(shape) * int(rng.integers(2)) for a in rng.permutation(len(shape))]
+    return Example(lambda x: ag.transpose(x, axes), [draw.uniform(rng, shape)], torch=lambda x: x.permute(axes))
+
+
+@register("Transpose", "three axes in a circle")
+def _(rng):
+    """Not its own inverse: whoever transposes the gradient by `axes` again is found out."""
+    return Example(
+        lambda x: ag.transpose(x, (1, 2, 0)), [draw.uniform(rng, (2, 2, 2))], torch=lambda x: x.permute(1, 2, 0)
+    )
+
+
+@register("SwapAxes", "any two axes")
+def _(rng):
+    shape = draw.shape(rng, min_ndim=1, min_side=0)
+    a, b = rng.integers(-len(shape), len(shape), 2).tolist()
+    return Example(lambda x: ag.swapaxes(x, a, b), [draw.uniform(rng, shape)], torch=lambda x: x.swapaxes(a, b))
+
+
+@register("SwapAxes", "axes of one size")
+def _(rng):
+    """Whoever forgets to swap back gives a gradient of the right shape."""
+    return Example(lambda x: ag.swapaxes(x, 0, -1), [draw.uniform(rng, (3, 2, 3))], torch=lambda x: x.swapaxes(0, -1))
+
+
+@register("ExpandDims", "one axis or two")
+def _(rng):
+    shape = draw.shape(rng, max_ndim=3, min_side=0)
+    axis = [(0, -1), (0, 1), int(rng.integers(-len(shape) - 1, len(shape) + 1))][rng.choice(3, p=[0.2, 0.2, 0.6])]
+    new = np.expand_dims(np.zeros(shape), axis).shape
+    return Example(lambda x: ag.expand_dims(x, axis), [draw.uniform(rng, shape)], torch=lambda x: x.reshape(new))
+
+
+@register("Squeeze", "one axis, several or all")
+def _(rng):
+    shape = (1, *draw.shape(rng, max_ndim=2), 1)
+    axis = [0, -1, (0, -1), None][rng.integers(4)]
+    return Example(
+        lambda x: ag.squeeze(x, axis), [draw.uniform(rng, shape)],
+        torch=lambda x: torch.squeeze(x) if axis is None else torch.squeeze(x, axis),
+    )  # fmt: skip
+
+
+@register("BroadcastTo", "any shape")
+def _(rng):
+    full = draw.shape(rng, min_side=0)
+    return Example(
+        lambda x: ag.broadcast_to(x, full), [draw.uniform(rng, draw.shrunk(rng, full))],
+        torch=lambda x: torch.broadcast_to(x, full),
+    )  # fmt: skip
+
+
+@register("BroadcastTo", "to zero size")
+def _(rng):
+    return Example(
+        lambda x: ag.broadcast_to(x, (0, 3)), [draw.uniform(rng, (1, 3))], torch=lambda x: torch.broadcast_to(x, (0, 3))
+    )
+
+
+# ---- Putting together and taking apart ----
+
+
+def _alike(rng: draw.Rng, axis: int, shape: Sequence[int]) -> list[np.ndarray]:
+    """One to three arrays whose shapes differ along `axis` only; one may have nothing there."""
+    arrays = []
+    for _ in range(rng.integers(1, 4)):
+        each = list(shape)
+        each[axis] = int(rng.integers(0, 4))
+        arrays.append(draw.uniform(rng, tuple(each)))
+    return arrays
+
+
+@register("Concatenate", "any axis")
+def _(rng):
+    shape = draw.shape(rng, min_ndim=1, max_ndim=3, min_side=0)
+    axis = int(rng.integers(-len(shape), len(shape)))
+    return Example(
+        lambda *arrays: ag.concatenate(arrays, axis), _alike(rng, axis, shape),
+        torch=lambda *arrays: torch.cat(arrays, axis),
+    )  # fmt: skip
+
+
+@register("Concatenate", "flattened")
+def _(rng):
+    arrays = [draw.uniform(rng, draw.shape(rng, max_ndim=2)) for _ in range(3)]
+    return Example(
+        lambda *arrays: ag.concatenate(arrays, None), arrays,
+        torch=lambda *arrays: torch.cat([a.reshape(-1) for a in arrays]),
+    )  # fmt: skip
+
+
+@register("Concatenate", "a Tensor with itself")
+def _(rng):
+    return Example(
+        lambda x: ag.concatenate([x, x * x, x]), [draw.uniform(rng, (2, 2))], torch=lambda x: torch.cat([x, x * x, x])
+    )
+
+
+@register("Stack", "any axis")
+def _(rng):
+    shape = draw.shape(rng, max_ndim=3, min_side=0)
+    axis = int(rng.integers(-len(shape) - 1, len(shape) + 1))
+    return Example(
+        lambda *arrays: ag.stack(arrays, axis), [draw.uniform(rng, shape) for _ in range(rng.integers(1, 4))],
+        torch=lambda *arrays: torch.stack(arrays, axis),
+    )  # fmt: skip
+
+
+@register("Split", "equal sections")
+def _(rng):
+    shape = list(draw.shape(rng, min_ndim=1, max_ndim=3, min_side=0))
+    axis = int(rng.integers(-len(shape), len(shape)))
+    sections = int(rng.integers(1, 4))
+    shape[axis] *= sections
+    return Example(
+        lambda x: ag.split(x, sections, axis), [draw.uniform(rng, tuple(shape))],
+        torch=lambda x: torch.tensor_split(x, sections, axis),
+    )  # fmt: skip
+
+
+@register("Split", "before indices")
+def _(rng):
+    """Indices out of order name some elements twice, others never."""
+    points = rng.integers(0, 6, 2).tolist()
+    return Example(lambda x: ag.split(x, points, 1), [draw.uniform(rng, (2, 5))])
+
+
+@register("Split", "before indices in order, any axis")
+def _(rng):
+    shape = draw.shape(rng, min_ndim=1, min_side=0)
+    axis = int(rng.integers(-len(shape), len(shape)))
+    points = sorted(rng.integers(0, shape[axis] + 1, rng.integers(0, 4)).tolist())
+    return Example(
+        lambda x: ag.split(x, points, axis), [draw.uniform(rng, shape)],
+        torch=lambda x: torch.tensor_split(x, points, axis),
+    )  # fmt: skip
+
+
+@register("Split", "one piece used")
+def _(rng):
+    return Example(
+        lambda x: ag.split(x, 2)[1] * 2, [draw.uniform(rng, (4, 2))], torch=lambda x: torch.tensor_split(x, 2)[1] * 2
+    )
+
+
+@register("Pad", "any widths")
+def _(rng):
+    shape = draw.shape(rng, min_ndim=1, max_ndim=3, min_side=0)
+    widths = rng.integers(0, 3, (len(shape), 2)).tolist()
+    backward = [n for pair in reversed(widths) for n in pair]  # PyTorch's order
+    return Example(
+        lambda x: ag.pad(x, widths, constant_values=0.5), [draw.uniform(rng, shape)],
+        torch=lambda x: torch.nn.functional.pad(x, backward, value=0.5),
+    )  # fmt: skip
+
+
+@register("Pad", "one width for all sides")
+def _(rng):
+    return Example(
+        lambda x: ag.pad(x, 1), [draw.uniform(rng, draw.shape(rng, max_ndim=3))],
+        torch=lambda x: torch.nn.functional.pad(x, [1] * (2 * x.ndim)),
+    )  # fmt: skip

@@ -1,0 +1,238 @@
+"""The cases of ops, layers and models: they reach every op and are what they promise; their command and its page."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from autograd import Op, Tensor, apply, no_grad
+from autograd.gradcheck import GradcheckError
+from autograd.modes import Watcher, watch
+from autograd.testing import Case, Example
+from tests.cases import __main__ as command
+from tests.cases import all_cases, cases_for
+from tests.cases.__main__ import main
+from tests.cases.layers import LAYERS
+from tests.cases.models import MODELS
+from tests.cases.table import Row, check_cases, summary
+
+PAGE = Path(__file__).parent.parent / "docs" / "gradients.md"
+
+# ---- The cases ----
+
+
+def test_every_op_has_cases():
+    assert [name for name in Op.registry if not cases_for(name)] == []
+
+
+def test_cases_run_the_op_they_name():
+    """A case whose function avoids its op would prove nothing about it."""
+    for case in all_cases():
+        function, arrays = case.make(np.random.default_rng(0))
+        outputs = function(*[Tensor(a, requires_grad=True) for a in arrays])
+        stack = [y.op for y in (outputs if isinstance(outputs, tuple) else (outputs,))]
+        seen = set()
+        while stack:
+            node = stack.pop()
+            seen.add(type(node).__name__)
+            stack += [edge[0] for edge in getattr(node, "edges", ()) if edge is not None and isinstance(edge[0], Op)]
+        assert case.op in seen, str(case)
+
+
+def test_cases_have_names_of_their_own():
+    names = [str(case) for case in all_cases()]
+    assert len(set(names)) == len(names)
+
+
+def test_make_is_repeatable_and_gives_float64():
+    for case in all_cases():
+        (_, first), (_, again) = (case.make(np.random.default_rng(3)) for _ in range(2))
+        assert first, str(case)
+        for a, b in zip(first, again, strict=True):
+            assert isinstance(a, np.ndarray)
+            assert a.dtype == np.float64
+            assert a.flags.writeable
+            np.testing.assert_array_equal(a, b)
+            assert a.strides == b.strides
+
+
+def test_different_generators_give_different_examples():
+    for case in all_cases():
+        arrays = [case.make(np.random.default_rng(seed))[1] for seed in range(10)]
+        if arrays[0][0].size:
+            assert any(x[0].shape != arrays[0][0].shape or (x[0] != arrays[0][0]).any() for x in arrays), str(case)
+
+
+def test_some_arrays_are_not_contiguous():
+    some = [case.make(np.random.default_rng(seed))[1][0] for case in cases_for("Linear") for seed in range(20)]
+    assert any(not x.flags.c_contiguous and not x.flags.f_contiguous for x in some)
+    assert any(x.flags.f_contiguous and not x.flags.c_contiguous for x in some)
+    assert any(min(x.strides) < 0 for x in some if x.size)
+
+
+class FlopCounts(Watcher):
+    """What each op counts, forward and backward."""
+
+    def __init__(self):
+        self.found = []
+
+    def before_forward(self, op, arrays):
+        self.inputs = [np.shape(a) for a in arrays]
+
+    def after_forward(self, op, outputs):
+        self.found.append((type(op).__name__, *op.flops(self.inputs, [y.shape for y in outputs])))
+
+
+@pytest.mark.parametrize("op", sorted(Op.registry))
+def test_flop_counts(op):
+    """Every count is a finite number of at least 0; without gradients, nothing is counted backward."""
+    for case in cases_for(op):
+        function, arrays = case.make(np.random.default_rng(0))
+        leaves = [Tensor(a, requires_grad=True) for a in arrays]
+        with watch(FlopCounts()) as recorded:
+            function(*leaves)
+        with watch(FlopCounts()) as plain, no_grad():
+            function(*leaves)
+        assert [(name, forward, 0) for name, forward, _ in recorded.found] == plain.found, str(case)
+        assert op in {name for name, _, _ in recorded.found}
+        for name, forward, backward in recorded.found:
+            assert 0 <= forward < np.inf, f"{case}: {name}"
+            assert 0 <= backward < np.inf, f"{case}: {name}"
+
+
+# ---- Tables ----
+
+
+def broken(forward, backward):
+    def run(self, x):
+        self.save(x)
+        return forward(x)
+
+    return lambda x: apply(type("Broken", (Op,), {"forward": run, "backward": backward}), x)
+
+
+def test_rows_and_summary():
+    def case(name, backward):
+        return Case("Sine", name, lambda rng: Example(broken(np.sin, backward), [rng.standard_normal(2)]))
+
+    good = case("good", lambda self, g: g * np.cos(self.saved[0]))
+    bad = case("bad", lambda self, g: g)
+    stops = case("stops", lambda self, g: g.no_such_thing)
+    row = check_cases("Sine", [good], 3)
+    assert (row.cases, row.examples, row.failures) == (1, 3, [])
+    assert summary([row], "ops").startswith("1 ops, 1 cases, 3 examples; worst error ")
+    row = check_cases("Sine", [bad, stops, good], 2)
+    assert (row.cases, row.examples) == (3, 2)
+    assert [failure.split(":")[1] for failure in row.failures] == [" bad (example 0)", " stops (example 0)"]
+    assert "AttributeError" in row.failures[1]
+    assert str(row).endswith("FAILED")
+    assert summary([row, Row("Other", 1)], "ops") == "FAILED: 1 of 2 ops: Sine"
+    assert check_cases("Forgotten", [], 2).failures == ["Forgotten has no case: @register one in tests/cases/ops"]
+
+
+# ---- The command and its page ----
+
+
+def test_the_command(capsys):
+    assert main(["--ops", "Relu", "Where", "--examples", "2", "--seed", "5"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines[1:3]] == ["Relu", "Where"]
+    assert lines[1].split()[1:3] == ["3", "6"]
+    assert lines[-1].startswith("2 ops, 6 cases, 12 examples; worst error")
+
+
+def test_the_command_finds_a_broken_op(capsys, monkeypatch):
+    monkeypatch.setattr(Op.registry["Tanh"], "backward", lambda self, g: g * (1 - self.saved[0]))
+    assert main(["--ops", "Exp", "Tanh", "--examples", "1"]) == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[2].endswith("FAILED")
+    assert "Tanh: any shape (example 0): GradcheckError: wrong gradient of the input" in lines[3]
+    assert lines[-1] == "FAILED: 1 of 2 ops: Tanh"
+
+
+def test_the_command_misses_an_op_without_a_case(capsys, monkeypatch):
+    class Forgotten(Op):
+        pass
+
+    monkeypatch.setitem(Op.registry, "Forgotten", Forgotten)
+    assert main(["--ops", "Forgotten"]) == 1
+    assert "Forgotten has no case" in capsys.readouterr().out
+
+
+def test_the_command_errors(capsys):
+    assert main(["--ops", "Rellu"]) == 2
+    assert capsys.readouterr().err == "error: there is no op 'Rellu'; did you mean Relu or Gelu?\n"
+    assert main(["--device", "abacus"]) == 2
+    assert "abacus" in capsys.readouterr().err
+    with pytest.raises(SystemExit, match="2"):
+        main(["--examples", "0"])
+    assert "'0' is not a whole number of at least 1" in capsys.readouterr().err
+
+
+def test_runs_as_a_module():
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-m", "tests.cases", "--ops", "Add", "--examples", "1"],
+        check=True, capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.stderr == ""
+    assert done.stdout.splitlines()[-1].startswith("1 ops, 6 cases")
+
+
+def test_the_page_is_up_to_date():
+    """Names, cases and examples; the errors belong to the machine that wrote it."""
+    text = PAGE.read_text(encoding="utf-8")
+    examples = int(re.search(r"--examples (\d+)", text).group(1))
+    tables = [{name: cases_for(name) for name in sorted(Op.registry)}, LAYERS, MODELS]
+    expected = [
+        (name, str(len(cases)), str(len(cases) * examples)) for table in tables for name, cases in table.items()
+    ]
+    found = re.findall(r"^\| ([^|]+?) \| (\d+) \| (\d+) \|", text, re.MULTILINE)
+    assert found == expected, "write it anew: python -m tests.cases --write docs/gradients.md"
+
+
+def test_the_page_works():
+    """Its Python runs, and its failing example fails as it says."""
+    text = PAGE.read_text(encoding="utf-8")
+    first, second = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    names = {}
+    exec(first, names)
+    exec(second, names)
+    with pytest.raises(GradcheckError) as caught:
+        exec(first.replace("3 * x**2 * g_y", "x**2 * g_y"), {})
+    (shown,) = re.findall(r"```text\n(.*?)```", text, re.DOTALL)
+    number = r"-?\d+\.\d{6,}"
+    assert re.sub(number, "#", shown.strip()) == re.sub(number, "#", str(caught.value))
+    np.testing.assert_allclose(
+        [float(x) for x in re.findall(number, shown)], [float(x) for x in re.findall(number, str(caught.value))], 1e-6
+    )
+
+
+def test_the_command_writes_its_page(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(command, "LAYERS", {"LayerNorm": LAYERS["LayerNorm"]})
+    monkeypatch.setattr(command, "MODELS", {})
+    monkeypatch.setattr(Op, "registry", {"Relu": Op.registry["Relu"]})
+    page = tmp_path / "page.md"
+    assert main(["--examples", "1", "--write", str(page)]) == 0
+    text = page.read_text(encoding="utf-8")
+    assert "| Relu | 3 | 3 | < 1e-" in text
+    assert "| LayerNorm | 1 | 1 |" in text
+    assert "--examples 1 --seed 0 --write docs/gradients.md" in text
+    assert "1 ops, 3 cases, 3 examples" in capsys.readouterr().out
+    assert main(["--examples", "1", "--write", str(tmp_path / "no" / "page.md")]) == 2
+    assert "error: cannot write" in capsys.readouterr().err
+    with pytest.raises(SystemExit, match="2"):
+        main(["--ops", "Relu", "--write", str(page)])
+
+
+def test_the_command_fails_and_writes_nothing(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(command, "LAYERS", {})
+    monkeypatch.setattr(command, "MODELS", {})
+    monkeypatch.setattr(Op, "registry", {"Tanh": Op.registry["Tanh"]})
+    monkeypatch.setattr(Op.registry["Tanh"], "backward", lambda self, g: g)
+    page = tmp_path / "page.md"
+    assert main(["--examples", "1", "--write", str(page)]) == 1
+    assert not page.exists()
+    assert "FAILED: 1 of 1 ops: Tanh" in capsys.readouterr().out
