@@ -1,10 +1,9 @@
-"""Public corpora by name: where they come from, and which lines of which files are training, validation and test text.
+"""Public corpora by name: their addresses, and which of their lines are training, validation and test text.
 
     texts = find("multi30k", None, print)      # downloads into the cache; needs no connection the next time
     texts = find("multi30k", Path("mine"), print)
 
-A corpus of plain files is read where it lies. Of archives the wanted texts are written once into the folder `texts`
-beside them.
+A corpus of plain files is used as it is. From archives, the texts are written once into the folder `texts` beside them.
 
 Source: section 5.1 (WMT 2014); Elliott et al. 2016 (Multi30k); Cettolo et al. 2014 (IWSLT)
 """
@@ -22,10 +21,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from minitf.data.download import Remote, Say, fetch, sha256_of, verify
+from minitf.data.download import Remote, Say, fetch, verify
 from minitf.data.text import write_atomically
 from minitf.errors import UserError
-from minitf.system.files import os_errors_explained, parse_json
+from minitf.system.files import os_errors_explained, parse_json_object, sha256_of
 
 PathPair = tuple[Path, Path]
 Splits = dict[str, PathPair]  # "train", "valid", "test"
@@ -36,29 +35,28 @@ DONE_NAME = "texts.json"
 
 @dataclass(frozen=True)
 class Part:
-    """Text in an archive: a member of it for each side."""
+    """Text in an archive: one member for each side."""
 
     archive: Remote
-    source: tuple[str, ...]  # names it may have
+    source: tuple[str, ...]  # alternative names
     target: tuple[str, ...]
     form: str = "plain"  # or "sgm", "tags"
 
 
 @dataclass(frozen=True)
 class Dataset:
-    """A corpus: plain files of each split and side, or parts of archives that are joined."""
+    """A corpus: plain files for each split and side, or concatenated parts of archives."""
 
     name: str
-    about: str
     languages: tuple[str, str]
     files: dict[str, tuple[Remote, Remote]] | None = None
     parts: dict[str, tuple[Part, ...]] | None = None
-    valid_every: int | None = None  # every so many pairs of the training text are the validation text
+    valid_every: int | None = None  # every n-th pair of the training text is validation text
 
 
 # ---- Multi30k ----
 
-MULTI30K = "https://raw.githubusercontent.com/multi30k/dataset/master/data/task1"
+_MULTI30K = "https://raw.githubusercontent.com/multi30k/dataset/master/data/task1"
 _TOKENIZED_SHA256 = {
     "train.lc.norm.tok.de": "cb5a23529b65ec2061f1dc446192a9c37382b63cc75f81a0be59d34894b3a505",
     "val.lc.norm.tok.en": "46573ce391ae227f1c72f873392436a20ef18e0a6d518098cfbd70b77c8572ec",
@@ -66,7 +64,7 @@ _TOKENIZED_SHA256 = {
     "test_2016_flickr.lc.norm.tok.en": "5b7f32627cf99eced828311b955dae9800bb52bc8b91cf8b6526829e605b29d2",
     "test_2016_flickr.lc.norm.tok.de": "c6a33d39d48f9f510de147651316cd9d918e09ad0219df734a2f16b6baccacc4",
 }
-"""Of the files that have had one version only; the English training text has had two."""
+"""Checksums of the files that have had a single version; the English training text has had two."""
 
 
 def _multi30k(source: str, target: str, *, tokenized: bool) -> dict[str, tuple[Remote, Remote]]:
@@ -74,7 +72,7 @@ def _multi30k(source: str, target: str, *, tokenized: bool) -> dict[str, tuple[R
 
     def remote(stem: str, language: str) -> Remote:
         name = f"{stem}.lc.norm.tok.{language}" if tokenized else f"{stem}.{language}.gz"
-        return Remote(f"{MULTI30K}/{'tok' if tokenized else 'raw'}/{name}", _TOKENIZED_SHA256.get(name))
+        return Remote(f"{_MULTI30K}/{'tok' if tokenized else 'raw'}/{name}", _TOKENIZED_SHA256.get(name))
 
     return {split: (remote(stem, source), remote(stem, target)) for split, stem in stems.items()}
 
@@ -139,64 +137,39 @@ _IWSLT14 = {
     ),
 }
 
-DATASETS = {
-    each.name: each
-    for each in (
-        Dataset(
-            "multi30k",
-            "29,000 captions of pictures, as written, English to German; test_2016_flickr",
-            ("en", "de"),
-            files=_multi30k("en", "de", tokenized=False),
-        ),
-        Dataset(
-            "multi30k-tok",
-            "the same, lower-cased and tokenized by its authors: what published scores are taken on",
-            ("en", "de"),
-            files=_multi30k("en", "de", tokenized=True),
-        ),
-        Dataset(
-            "wmt14-en-de",
-            "4.5 million pairs, the paper's; newstest2013 and newstest2014",
-            ("en", "de"),
-            parts=_WMT14_EN_DE,
-        ),
-        Dataset(
-            "wmt14-en-fr",
-            "36 to 41 million pairs, the paper's; newstest2013 and newstest2014",
-            ("en", "fr"),
-            parts=_WMT14_EN_FR,
-        ),
-        Dataset(
-            "iwslt14",
-            "talks, German to English; validated on every 23rd pair, tested on dev2010 to tst2012, as is usual",
-            ("de", "en"),
-            parts=_IWSLT14,
-            valid_every=23,
-        ),
-    )
-}
+_CORPORA = (
+    # 29,000 captions of pictures as written; test_2016_flickr
+    Dataset("multi30k", ("en", "de"), files=_multi30k("en", "de", tokenized=False)),
+    # the same, lower-cased and tokenized by its authors: the text of published scores
+    Dataset("multi30k-tok", ("en", "de"), files=_multi30k("en", "de", tokenized=True)),
+    # 4.5 million pairs, the paper's; newstest2013 and newstest2014
+    Dataset("wmt14-en-de", ("en", "de"), parts=_WMT14_EN_DE),
+    # 36 to 41 million pairs, the paper's; newstest2013 and newstest2014
+    Dataset("wmt14-en-fr", ("en", "fr"), parts=_WMT14_EN_FR),
+    # talks; validated on every 23rd pair, tested on dev2010 to tst2012, as usual
+    Dataset("iwslt14", ("de", "en"), parts=_IWSLT14, valid_every=23),
+)
+DATASETS = {dataset.name: dataset for dataset in _CORPORA}
 
 
 def cache_folder() -> Path:
-    """Where downloads are kept: `minitf` in $XDG_CACHE_HOME, by default ~/.cache."""
+    """The folder of downloads: `minitf` in $XDG_CACHE_HOME, by default ~/.cache."""
     base = os.environ.get("XDG_CACHE_HOME", "")
     return (Path(base) if os.path.isabs(base) else Path.home() / ".cache") / "minitf"
 
 
 def find(name: str, folder: Path | None, say: Say) -> Splits:
-    """The texts of a corpus, downloaded where they are not in the folder; default: one of its own in the cache.
+    """Find the texts of a corpus in a folder, and download what is missing; default: a folder in the cache.
 
-    Raises: UserError for a name that is not known and for what cannot be downloaded or used.
+    Raises: UserError for an unknown name, and for files that cannot be downloaded or used.
     """
     if name not in DATASETS:
         raise UserError(f"data={name!r} is not known; choose one of {', '.join(DATASETS)}")
     dataset = DATASETS[name]
     folder = cache_folder() / name if folder is None else folder
     if dataset.files is not None:
-        return {
-            split: (_plain_file(pair[0], folder, say), _plain_file(pair[1], folder, say))
-            for split, pair in dataset.files.items()
-        }
+        files = dataset.files.items()
+        return {split: (_plain_file(one, folder, say), _plain_file(two, folder, say)) for split, (one, two) in files}
     return _texts_of_archives(dataset, folder, say)
 
 
@@ -204,7 +177,7 @@ def find(name: str, folder: Path | None, say: Say) -> Splits:
 
 
 def _plain_file(remote: Remote, folder: Path, say: Say) -> Path:
-    """The file under the name it is published by or a simpler one, packed or not; else downloaded."""
+    """Find the file under its published name or a simpler one, compressed or not; else download it."""
     plain = remote.name.removesuffix(".gz")
     simple = plain.replace(".lc.norm.tok.", ".")
     for name in dict.fromkeys((remote.name, plain, simple, simple + ".gz")):
@@ -220,9 +193,9 @@ def _plain_file(remote: Remote, folder: Path, say: Say) -> Path:
 
 
 def _texts_of_archives(dataset: Dataset, folder: Path, say: Say) -> Splits:
-    """The texts in the folder, made from its archives unless they are there and whole.
+    """Extract the texts from the archives, unless the folder already has them complete.
 
-    Where they are whole, the archives, which may be many gigabytes, are not needed any more.
+    Then the archives, which may be many gigabytes, are no longer needed.
     """
     parts = dataset.parts or {}
     source, target = dataset.languages
@@ -245,35 +218,30 @@ def _texts_of_archives(dataset: Dataset, folder: Path, say: Say) -> Splits:
 
 
 def _are_whole(texts: Path, splits: Splits, dataset: Dataset) -> bool:
-    """Were the texts written to their end, and have they not changed since?
+    """Whether the texts are complete and unchanged.
 
-    Raises: UserError for a text that has changed: someone may have meant it.
+    Raises: UserError for a text that has changed, perhaps on purpose.
     """
-    if not (texts / DONE_NAME).exists():
-        return False
     try:
-        about = parse_json((texts / DONE_NAME).read_bytes())
+        about = parse_json_object((texts / DONE_NAME).read_bytes())
         if about["format"] != FORMAT:
             return False
-        checksums = about["sha256"]
-        for pair in splits.values():
-            for path in pair:
-                if sha256_of(path) != checksums[path.name]:
-                    raise UserError(
-                        f"{path} has changed since it was made from the archives of {dataset.name}; delete {texts} to "
-                        "make it again, or give your own texts with --train, --valid and --test"
-                    )
-    except (ValueError, KeyError, TypeError) as error:
-        if isinstance(error, UserError):
-            raise
-        return False  # a damaged description: all is made again
+        checksums = {path: about["sha256"][path.name] for pair in splits.values() for path in pair}
+    except (FileNotFoundError, ValueError, KeyError, TypeError):
+        return False  # a missing or damaged description: all is extracted again
+    for path, checksum in checksums.items():
+        if sha256_of(path) != checksum:
+            raise UserError(
+                f"{path} has changed since it was made from the archives of {dataset.name}; delete {texts} to "
+                "make it again, or give your own texts with --train, --valid and --test"
+            )
     return True
 
 
 def _write_split(
     dataset: Dataset, split: str, parts: tuple[Part, ...], paths: dict[Remote, Path], splits: Splits
 ) -> None:
-    """Both sides of a split, and of the validation text where that is cut from the training text."""
+    """Write both sides of a split, and of the validation text if that is cut from the training text."""
     cut = dataset.valid_every if split == "train" else None
     counts = []
     for side in (0, 1):
@@ -294,7 +262,7 @@ def _write_split(
 
 
 def _lines(part: Part, side: int, path: Path) -> Iterator[bytes]:
-    """The sentences of a side, without the archive's own markup."""
+    """Iterate over the sentences of one side, without the archive's markup."""
     with _member(path, (part.source, part.target)[side]) as (name, stream):
         lines: Iterable[bytes] = (line.rstrip(b"\r\n") for line in stream)
         form = "sgm" if name.endswith((".sgm", ".xml")) else part.form
@@ -306,7 +274,7 @@ def _lines(part: Part, side: int, path: Path) -> Iterator[bytes]:
 
 
 def _without_tags(lines: Iterable[bytes]) -> Iterator[bytes]:
-    """A transcript with its titles and descriptions, which are translated too; its other tags are about the talk."""
+    """Keep the lines of a transcript, its titles and descriptions, which are translated too; drop all other tags."""
     for line in lines:
         line = re.sub(rb"</?(title|description)>", b"", line).strip()
         if not line.startswith((b"<url>", b"<talkid>", b"<keywords>", b"<speaker>", b"<reviewer", b"<translator")):
@@ -315,9 +283,9 @@ def _without_tags(lines: Iterable[bytes]) -> Iterator[bytes]:
 
 @contextlib.contextmanager
 def _member(path: Path, names: tuple[str, ...]) -> Iterator[tuple[str, Any]]:
-    """The first of the names that the archive has, and its bytes, decompressed where the name ends in `.gz`.
+    """Open the first of the names that the archive has, decompressed where the name ends in `.gz`.
 
-    Nothing is unpacked to disk, so no name in an archive can lead out of a folder.
+    Nothing is unpacked to disk, so that no name in an archive can point outside the folder.
     """
     try:
         with tarfile.open(path) as archive:

@@ -1,8 +1,8 @@
-"""Lines of text, read and written exactly.
+"""Read and write lines of text exactly.
 
-A line is what `\\n` ends, and nothing else is: U+2028, U+0085, form feeds and a lone `\\r` are characters of a
-sentence. Python's text files and `str.splitlines` cut there as well, which shifts one side of a corpus against the
-other and mistrains silently. Here files are read as bytes, cut at `\\n`, and decoded line by line.
+Only `\\n` ends a line: U+2028, U+0085, form feeds and a lone `\\r` are characters of a sentence. Python's text files
+and `str.splitlines` cut there as well, which shifts one side of a corpus against the other: a model silently learns
+from wrong pairs. Here files are read as bytes, cut at `\\n`, and decoded line by line.
 """
 
 import contextlib
@@ -10,13 +10,14 @@ import gzip
 import io
 import itertools
 import os
+import unicodedata
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import IO, Any, BinaryIO, TypeVar
 
 from minitf.errors import UserError
-from minitf.system.files import BUFFER_BYTES, atomic_write, open_device
+from minitf.system.files import BUFFER_BYTES, atomic_write, open_device, os_errors_explained
 
 PathLike = str | os.PathLike[str]
 T = TypeVar("T")
@@ -26,10 +27,10 @@ BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
 def lines_of(stream: BinaryIO, name: str, errors: str = "strict") -> Iterator[str]:
-    """Each line of a binary stream, without its `\\n` or `\\r\\n`, as soon as it has arrived.
+    """Iterate over the lines of a binary stream, without `\\n` or `\\r\\n`, each as soon as it has arrived.
 
-    A byte order mark at the start is dropped, a last line without `\\n` counts, an empty stream has no line. Every
-    other character passes as it is, NUL included. Memory: one line.
+    A byte order mark at the start is dropped, a last line without `\\n` counts, an empty stream has no line. All other
+    characters are kept, NUL included. Memory: one line.
 
     Raises: UserError for bytes that are not UTF-8, unless errors="replace" reads them as U+FFFD.
     """
@@ -48,19 +49,24 @@ def lines_of(stream: BinaryIO, name: str, errors: str = "strict") -> Iterator[st
 
 
 def read_lines(path: PathLike, errors: str = "strict") -> Iterator[str]:
-    """The lines of a file, decompressed first where its name ends in `.gz`; cut and decoded as `lines_of` does.
+    """Iterate over the lines of a file, decompressed first where its name ends in `.gz`, as `lines_of` does.
 
     Raises: UserError when the file cannot be opened, read or decompressed, or is not UTF-8.
     """
-    try:
-        with _opened(Path(path)) as stream:
-            yield from lines_of(stream, os.fspath(path), errors)
-    except (OSError, EOFError, zlib.error) as error:
-        raise unreadable(path, error) from error
+    with os_errors_explained(f"read {os.fspath(path)}"):
+        try:
+            with _opened(Path(path)) as stream:
+                yield from lines_of(stream, os.fspath(path), errors)
+        except (gzip.BadGzipFile, zlib.error) as error:
+            advice = "compress it again, or drop .gz from its name"
+            raise UserError(f"cannot read {os.fspath(path)}: it is not valid gzip data ({error}); {advice}") from error
+        except EOFError as error:
+            advice = "copy or download it again"
+            raise UserError(f"cannot read {os.fspath(path)}: its gzip data ends too early; {advice}") from error
 
 
 def read_pairs(source_path: PathLike, target_path: PathLike, errors: str = "strict") -> Iterator[tuple[str, str]]:
-    """Line i of the source with line i of the target, for every i. Memory: one pair.
+    """Iterate over pairs of line i of the source and line i of the target. Memory: one pair.
 
     Raises: UserError as `read_lines` does; when a file has no line; and, after the last common line, when one file has
     more lines than the other. Both are then read to their end, so that the message names both counts.
@@ -81,9 +87,21 @@ def read_pairs(source_path: PathLike, target_path: PathLike, errors: str = "stri
         )
 
 
-def unreadable(path: PathLike, error: Exception) -> UserError:
-    """The error to raise for a file that could not be opened, read or decompressed."""
-    return UserError(f"cannot read {os.fspath(path)}: {_reason(error)}")
+def normalise(line: str) -> str:
+    """Normalise a line for the vocabulary: NFC, every run of white space (line ends too) one space, none at the ends.
+
+    Raises: UserError for half a surrogate pair, which Python's strings can hold but no encoded text can.
+    """
+    if not line.isascii():
+        try:
+            line.encode()
+        except UnicodeEncodeError as error:
+            raise UserError(
+                f"character {error.start + 1:,} of {line[:40]!r} is half a surrogate pair, which is not a character; "
+                "decode the text as UTF-8 with errors='replace'"
+            ) from None
+    # U+2581 marks the start of a word inside sentencepiece, which cannot distinguish it from a space.
+    return " ".join(unicodedata.normalize("NFC", line).replace("▁", " ").split())
 
 
 def in_chunks(
@@ -94,7 +112,7 @@ def in_chunks(
     max_characters: int,
     must_wait: Callable[[], bool] = lambda: False,
 ) -> Iterator[list[T]]:
-    """Yield successive lists of items, so that work by the list needs the memory of one list, long lines or not.
+    """Group items into lists whose memory is bounded, however long single items are.
 
     A list ends at `max_items` items, with the item that takes it to `max_characters`, where `must_wait` says that the
     next item has not arrived, and before an item that raises UserError.
@@ -118,15 +136,15 @@ def in_chunks(
 
 @contextlib.contextmanager
 def write_atomically(path: PathLike, *, binary: bool = False) -> Iterator[IO[Any]]:
-    """A file to write to, which takes the name `path` only once it is complete and safe on disk.
+    """Open a file for writing that appears at `path` only once it is complete and durable.
 
-    The text is UTF-8, and `\\n` is written as it is. A failure in the `with` block or in writing leaves whatever stood
-    at `path` untouched and no other file behind. A device or pipe such as `/dev/stdout`
-    cannot be renamed onto; it is written to directly.
+    The text is UTF-8, and `\\n` is written as it is. A failure in the `with` block or in writing leaves an earlier file
+    at `path` as it was, and no other file behind. A device or pipe such as `/dev/stdout` is written to directly, since
+    no file can be renamed onto it.
 
-    Raises: UserError when the folder is missing or closed to us, the disk is full, or `path` is a folder.
+    Raises: UserError when the folder is missing or read-only, the disk is full, or `path` is a folder.
     """
-    target = Path(os.path.realpath(path))  # behind a link, the file itself is what must be replaced
+    target = Path(os.path.realpath(path))  # replace the file that a link points to, not the link
     action = f"write {os.fspath(path)}"
     if target.is_dir():
         raise UserError(f"cannot {action}: it is a folder; give the name of a file")
@@ -144,7 +162,7 @@ def write_atomically(path: PathLike, *, binary: bool = False) -> Iterator[IO[Any
 
 @contextlib.contextmanager
 def _opened(path: Path) -> Iterator[BinaryIO]:
-    """The bytes of a file, decompressed where its name ends in `.gz`."""
+    """Open a file, decompressed where its name ends in `.gz`."""
     with open(path, "rb", buffering=BUFFER_BYTES) as stored:
         if path.suffix != ".gz":
             yield stored
@@ -171,20 +189,3 @@ def _not_utf8(name: str, number: int, raw: bytes, position: int, offset: int) ->
         f"{name}, line {number:,}: byte {position + 1:,} of the line (byte {offset + position + 1:,} of the input) is "
         f"0x{raw[position]:02x}, which is not valid UTF-8 there; {advice}"
     )
-
-
-def _reason(error: Exception) -> str:
-    match error:
-        case FileNotFoundError():
-            return "no such file; check the path"
-        case IsADirectoryError():
-            return "it is a folder; give a file"
-        case PermissionError():
-            return "permission denied; make the file readable"
-        case gzip.BadGzipFile() | zlib.error():
-            return f"it is not valid gzip data ({error}); compress it again, or drop .gz from its name"
-        case EOFError():
-            return "its gzip data ends too early; copy or download it again"
-        case OSError(strerror=str(reason)):
-            return reason
-    return str(error)

@@ -1,33 +1,30 @@
-"""Subword units shared by source and target: byte-pair encoding through sentencepiece (section 5.1).
+"""Subword vocabulary shared by source and target: byte-pair encoding through sentencepiece (section 5.1).
 
-Text is normalised as little as translation allows: canonical composition (NFC) makes one character of `e` + `´`, and
-any run of white space becomes one space. Nothing else changes. sentencepiece's own default, nmt_nfkc, also rewrites
-"…" as "...", "m²" as "m2" and "½" as "1⁄2"; a model that learns from such targets cannot produce the references it is
-scored against. White space is safe to fold, as BLEU's tokenisation splits at all of it; left in, each no-break space of
-a raw corpus would make pieces of its own.
+`normalise` changes text as little as translation allows: canonical composition (NFC) makes one character of `e` + `´`,
+and any run of white space becomes one space. sentencepiece's own default, nmt_nfkc, also rewrites "…" as "...", "m²" as
+"m2" and "½" as "1⁄2"; a model trained on such targets cannot produce the references it is scored against. White space
+can be folded because BLEU's tokenisation splits at all of it; otherwise each no-break space of a raw corpus would make
+pieces of its own.
 """
 
 import hashlib
 import io
 import re
 import threading
-import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+
+from sentencepiece import SentencePieceProcessor, SentencePieceTrainer
 
 from minitf.config.special_tokens import BOS, EOS, PAD, UNK
-from minitf.data.text import PathLike, in_chunks, unreadable, write_atomically
+from minitf.data.text import PathLike, in_chunks, normalise, write_atomically
 from minitf.errors import UserError
-from minitf.system.signals import uninterrupted
+from minitf.system.files import os_errors_explained
 
-if TYPE_CHECKING:
-    import numpy as np
-
-# Characters that together make up this share of the text get a piece of their own; the rest are spelled in bytes.
-# One in 100,000 is spelled out: in 58,000 lines of Multi30k the 13 characters seen five times or less, too rare to
-# learn an embedding from, while spelling them is what gives the byte pieces something to learn from.
+# The most frequent characters, which make up this share of the text, get a piece each; the rest are spelled in bytes.
+# In 58,000 lines of Multi30k these are the 13 characters seen five times or less: too rare to learn an embedding from,
+# while spelling them trains the byte pieces.
 COVERAGE = 0.99999
 MAX_DISTINCT_WORDS = 1_000_000  # sentencepiece needs some 600 bytes for each
 LINES_AT_A_TIME, CHARACTERS_AT_A_TIME = 10_000, 2_000_000
@@ -35,48 +32,39 @@ LINES_AT_A_TIME, CHARACTERS_AT_A_TIME = 10_000, 2_000_000
 # characters. No piece is longer than 16 characters, so a cut here loses nothing.
 LONGEST_WORD = 1000
 
-Ids: TypeAlias = "Sequence[int] | np.ndarray"
-
-
-def normalise(line: str) -> str:
-    """The text that is encoded: NFC, with every run of white space (line ends too) made one space, none at the ends.
-
-    Raises: UserError for half a surrogate pair, which Python's strings can hold but no encoded text can.
-    """
-    if not line.isascii():
-        try:
-            line.encode()
-        except UnicodeEncodeError as error:
-            raise UserError(
-                f"character {error.start + 1:,} of {line[:40]!r} is half a surrogate pair, which is no character; "
-                "decode the text as UTF-8 with errors='replace'"
-            ) from None
-    # U+2581 marks the start of a word inside sentencepiece, which has no way to tell it from a space.
-    return " ".join(unicodedata.normalize("NFC", line).replace("▁", " ").split())
-
 
 class Vocabulary:
-    """Text to token ids and back, by the pieces of one sentencepiece model.
+    """Conversion of text to token ids and back, by a sentencepiece model.
 
-    `decode(encode(line)) == normalise(line)` for any text whatever when the model has byte pieces. Text that looks like
-    a special token ("</s>") is text: it is spelled out and never becomes the token.
+    `decode(encode(line)) == normalise(line)` for any text if the model has byte pieces. Text that looks like a special
+    token ("</s>") is spelled out and never becomes the token.
     """
 
     def __init__(self, model: bytes, name: str = "the vocabulary"):
-        """From the bytes of a model file; `name` is for messages.
+        """Load the bytes of a model file; `name` is for messages.
 
-        Raises: UserError when the bytes are no sentencepiece model or its special tokens have other ids than ours.
+        Raises: UserError when the bytes are not a sentencepiece model, or its special tokens have other ids than ours.
         """
         self.model = model
-        self._processor = _load(model, name)
+        self._processor = SentencePieceProcessor()
+        try:
+            self._processor.load_from_serialized_proto(model)
+            self._processor.id_to_piece(list(range(len(self))))
+        except (RuntimeError, UnicodeDecodeError) as error:  # the latter for a damaged piece
+            raise UserError(f"{name} is not a sentencepiece model; give the file that training wrote") from error
+        ids = self._processor
+        found = ids.pad_id(), ids.unk_id(), ids.bos_id(), ids.eos_id()
+        if found != (PAD, UNK, BOS, EOS):
+            raise UserError(
+                f"{name} has the special token ids PAD, UNK, BOS, EOS = {', '.join(map(str, found))} where "
+                f"{PAD}, {UNK}, {BOS}, {EOS} are needed; train the vocabulary here, or with these ids"
+            )
 
     @classmethod
     def load(cls, path: PathLike) -> "Vocabulary":
-        """Reads a model file. Raises: UserError when it is missing or cannot be used."""
-        try:
+        """Load a model file.  Raises: UserError when it is missing or cannot be used"""
+        with os_errors_explained(f"read {path}"):
             model = Path(path).read_bytes()
-        except OSError as error:
-            raise unreadable(path, error) from error
         return cls(model, str(path))
 
     @classmethod
@@ -91,19 +79,19 @@ class Vocabulary:
         max_distinct_words: int = MAX_DISTINCT_WORDS,
         symbols: Sequence[str] = (),
     ) -> "Vocabulary":
-        """Learns byte-pair merges from the lines of both languages, and writes the model to `model_path`.
+        """Learn byte-pair merges from the lines of both languages, and write the model to `model_path`.
 
-        The same lines give the same file, byte for byte: merges depend on how often each word occurs and on nothing
-        random. Only the counts are held, so memory does not grow with the corpus; see `count_words`.
+        The same lines give the same file, byte for byte: merges depend only on how often each word occurs. Only these
+        counts are in memory; see `count_words`.
 
-        byte_fallback spells a character without a piece in its UTF-8 bytes: no text is ever lost to UNK, at the price
-        of 256 rows of the embedding.
-        symbols are texts that are always one piece, the longest that fits first; one that begins with a space is the
-        beginning of a word. They get the first ids after the special tokens and are part of the `vocab_size`.
+        byte_fallback: spell a character without a piece in its UTF-8 bytes, so that no text becomes UNK; this takes 256
+        rows of the embedding
+        symbols: texts that are always one piece, the longest match first; one that begins with a space begins a word;
+        they get the first ids after the special tokens and are part of the `vocab_size`
 
         Raises: UserError when there is no text, or when `vocab_size` is below what the special tokens, bytes and
         characters need or above what the words of the corpus can be merged into.
-        Source: Sennrich et al. 2016, as section 5.1 uses it; the vocabulary is shared by source and target.
+        Source: Sennrich et al. 2016
         """
         _check_settings(vocab_size, coverage)
         words = count_words(lines, max_distinct_words)
@@ -115,7 +103,7 @@ class Vocabulary:
         return vocabulary
 
     def save(self, path: PathLike) -> None:
-        """Writes the model file, whole or not at all."""
+        """Write the model file, completely or not at all."""
         with write_atomically(path, binary=True) as file:
             file.write(self.model)
 
@@ -123,31 +111,28 @@ class Vocabulary:
         return len(self._processor)
 
     def encode(self, lines: Sequence[str]) -> list[list[int]]:
-        """The token ids of each line, without BOS and EOS; [] for a line of nothing but white space.
-
-        Lines are shared out among the machine's cores.
-        """
+        """Convert lines to token ids without BOS and EOS, on all cores; a line of white space has none."""
         return self._processor.encode([normalise(line) for line in lines])
 
-    def decode(self, sentences: Sequence[Ids]) -> list[str]:
-        """The text of each sentence of token ids: one line each, whatever the ids. PAD, BOS and EOS have no text.
+    def decode(self, sentences: Iterable[Iterable[int]]) -> list[str]:
+        """Convert token ids to text, one line for each sentence. PAD, BOS and EOS have no text.
 
-        Bytes that do not spell UTF-8 show as U+FFFD and UNK as "⁇", so that neither disappears unseen.
+        Bytes that do not spell UTF-8 become U+FFFD and UNK becomes "⁇", so that neither disappears unnoticed.
         Raises: UserError for an id that is not in the vocabulary.
         """
         rows = [self._checked(ids) for ids in sentences]
-        # Byte pieces can spell a line end, and must not cut one translation into two.
+        # Byte pieces can spell a line end, which must not cut one translation into two.
         return [" ".join(text.split()) for text in self._processor.decode(rows)] if rows else []
 
-    def pieces(self, ids: Ids) -> list[str]:
-        """The piece of each id, as sentencepiece writes it: "▁" stands for the space before a word."""
+    def pieces(self, ids: Iterable[int]) -> list[str]:
+        """Convert token ids to pieces, as sentencepiece writes them: "▁" stands for the space before a word."""
         return [self._processor.id_to_piece(index) for index in self._checked(ids)]
 
     def fingerprint(self) -> str:
-        """SHA-256 of the model file: two vocabularies with the same fingerprint give the same ids."""
+        """SHA-256 of the model file: vocabularies with the same fingerprint give the same ids."""
         return hashlib.sha256(self.model).hexdigest()
 
-    def _checked(self, ids: Ids) -> list[int]:
+    def _checked(self, ids: Iterable[int]) -> list[int]:
         row = [int(index) for index in ids]
         if row and not (min(row) >= 0 and max(row) < len(self)):
             wrong = next(index for index in row if not 0 <= index < len(self))
@@ -159,11 +144,11 @@ class Vocabulary:
 
 
 def count_words(lines: Iterable[str], max_distinct_words: int = MAX_DISTINCT_WORDS) -> Counter[str]:
-    """How often each word occurs in normalised lines, in the order of their first occurrence.
+    """Count the words of normalised lines, in the order of their first occurrence.
 
-    Pieces never reach across a space, so the counts hold all that merging needs, in the memory of the distinct words
-    alone. Whenever those exceed `max_distinct_words`, the rarer half is let go: words that rare have no say in which
-    merges come first (lossy counting, Manku & Motwani 2002).
+    Pieces never reach across a space, so that merging needs the counts alone. Whenever there are more than
+    `max_distinct_words`, the rarer half is dropped: such rare words do not decide which merges come first (lossy
+    counting, Manku & Motwani 2002).
     """
     words: Counter[str] = Counter()
     for chunk in in_chunks(lines, len, max_items=LINES_AT_A_TIME, max_characters=CHARACTERS_AT_A_TIME):
@@ -174,9 +159,6 @@ def count_words(lines: Iterable[str], max_distinct_words: int = MAX_DISTINCT_WOR
 
 
 def _train(words: Counter[str], vocab_size: int, coverage: float, byte_fallback: bool, symbols: Sequence[str]) -> bytes:
-    with uninterrupted():
-        from sentencepiece import SentencePieceTrainer
-
     model = io.BytesIO()
     stopped = threading.Event()
 
@@ -206,13 +188,13 @@ def _train(words: Counter[str], vocab_size: int, coverage: float, byte_fallback:
 
 
 def _interruptibly(work: Callable[[], None], stopped: threading.Event) -> None:
-    """Call `work` in a thread of its own, so that an interrupt is answered at once.
+    """Call `work` in a thread, so that an interrupt takes effect at once.
 
-    sentencepiece runs for minutes without looking at signals; and one that arrives while it reads from Python, it
-    would report as a fault of the text.
+    sentencepiece does not check for signals for minutes, and would report one that arrives while it reads from Python
+    as a fault of the text.
     """
     failures: list[BaseException] = []
-    done = threading.Event()  # and not `join`, which after an interrupt takes the thread for ended (Python 3.11, 3.12)
+    done = threading.Event()  # not `join`, which considers the thread ended after an interrupt (Python 3.11, 3.12)
 
     def run() -> None:
         try:
@@ -227,7 +209,7 @@ def _interruptibly(work: Callable[[], None], stopped: threading.Event) -> None:
         done.wait()
     except BaseException:
         stopped.set()
-        done.wait(timeout=1)  # a thread that comes back into an interpreter about to end would abort the process
+        done.wait(timeout=1)  # a thread that returns to an interpreter about to end would abort the process
         raise
     if failures:
         raise failures[0]
@@ -242,14 +224,14 @@ def _until(stopped: threading.Event, lines: Iterable[str]) -> Iterator[str]:
 
 def _training_lines(words: Counter[str]) -> Iterable[str]:
     for word, count in words.items():
-        # sentencepiece passes over a line that holds U+2585, which it uses within; the byte pieces spell it.
+        # sentencepiece skips a line with U+2585, which it uses internally; the byte pieces spell it.
         for part in word.replace("\u2585", " ").split():
             for start in range(0, len(part), LONGEST_WORD):
                 yield f"{part[start : start + LONGEST_WORD]}\t{count}"
 
 
 def _training_advice(message: str, vocab_size: int) -> str:
-    """sentencepiece's complaint about the size, as a sentence that says which sizes are possible."""
+    """Reword sentencepiece's error about the size as a sentence that says which sizes are possible."""
     if found := re.search(r"required_chars\. \d+ vs (\d+)", message):
         return (
             f"vocab_size={vocab_size:,} is too small: special tokens, bytes and the characters of this corpus alone "
@@ -268,22 +250,3 @@ def _check_settings(vocab_size: int, coverage: float) -> None:
         raise UserError(f"vocab_size={vocab_size} is impossible: choose a number of pieces such as 8000")
     if not 0.98 <= coverage <= 1:
         raise UserError(f"coverage={coverage} is not a share of the characters between 0.98 and 1")
-
-
-def _load(model: bytes, name: str) -> Any:
-    with uninterrupted():
-        from sentencepiece import SentencePieceProcessor
-
-    processor = SentencePieceProcessor()
-    try:
-        processor.load_from_serialized_proto(model)
-        processor.id_to_piece(list(range(len(processor))))
-    except (RuntimeError, UnicodeDecodeError) as error:  # the latter for a damaged piece
-        raise UserError(f"{name} is not a sentencepiece model; give the file that training wrote") from error
-    found = processor.pad_id(), processor.unk_id(), processor.bos_id(), processor.eos_id()
-    if found != (PAD, UNK, BOS, EOS):
-        raise UserError(
-            f"{name} has the special token ids PAD, UNK, BOS, EOS = {', '.join(map(str, found))} where "
-            f"{PAD}, {UNK}, {BOS}, {EOS} are needed; train the vocabulary here, or with these ids"
-        )
-    return processor

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from autograd.backend import CPU
-from minitf.config.special_tokens import EOS, PAD
+from minitf.data.sentences import Sentences, pad
 from minitf.decoding.decoder import InferenceTransformer, padded_width
 from minitf.decoding.state import IncrementalDecoder
 
@@ -47,7 +47,7 @@ class BatchedModel:
         reporting = threading.Lock()
 
         def work(decoder: IncrementalDecoder, batch: list[int]) -> None:
-            source = pad([[*sentences[i], EOS] for i in batch])  # [B, S]
+            source = pad(Sentences.from_lists([sentences[i] for i in batch]))  # [B, S]
             for i, result in zip(batch, job(decoder, source, batch), strict=True):
                 results[i] = result
             with reporting:
@@ -136,11 +136,3 @@ def batches_by_length(
             batch = [i for i in batch if group(lengths[i]) == group(longest)]
         yield batch
         begin += len(batch)
-
-
-def pad(sentences: Sequence[Sequence[int]]) -> np.ndarray:
-    """One array of sentences of any lengths.  Shapes: -> [B, S], filled up with PAD"""
-    padded = np.full((len(sentences), max(map(len, sentences))), PAD, dtype=np.int64)
-    for row, sentence in zip(padded, sentences, strict=True):
-        row[: len(sentence)] = sentence
-    return padded

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from minitf.data.vocabulary import normalise
+from minitf.data.text import normalise
 
 # In this order, each on what the ones before have made of the line
 RULES = tuple(

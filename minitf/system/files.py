@@ -1,6 +1,8 @@
 """Files that are whole or absent, JSON without surprises, and operating-system errors in plain words."""
 
 import errno
+import fcntl
+import hashlib
 import io
 import json
 import os
@@ -24,7 +26,7 @@ ADVICE = {
     errno.EROFS: "choose a folder on a file system that can be written",
     errno.ENOENT: "check the path",
     errno.ENOTDIR: "check the path: one of its parts is a file",
-    errno.EISDIR: "check the path",
+    errno.EISDIR: "give the path of a file",
 }
 
 
@@ -125,6 +127,22 @@ def sync_folder(folder: Path) -> None:
             raise
     finally:
         os.close(descriptor)
+
+
+@contextmanager
+def exclusive_lock(path: Path) -> Iterator[None]:
+    """Wait for a lock file and hold it; the kernel releases it when the process ends, however it ends."""
+    with os_errors_explained(f"lock {path}"):
+        file = open(path, "w")  # noqa: SIM115 (closed below)
+    with file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def sha256_of(path: Path) -> str:
+    """SHA-256 of a file, in hexadecimal digits."""
+    with os_errors_explained(f"read {path}"), open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def parse_json(text: str | bytes) -> Any:

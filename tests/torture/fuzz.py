@@ -31,8 +31,8 @@ from minitf.app.cli import parse_train_args, parse_translate_args, run_command
 from minitf.config import PRESETS, RunConfig, TranslateConfig
 from minitf.data.arriving import ArrivingLines
 from minitf.data.prepared import PreparedCorpus, prepare
-from minitf.data.text import lines_of, read_lines, read_pairs
-from minitf.data.vocabulary import Vocabulary, normalise
+from minitf.data.text import lines_of, normalise, read_lines, read_pairs
+from minitf.data.vocabulary import Vocabulary
 from minitf.errors import UserError
 from minitf.storage import checkpoint
 from minitf.storage.config_file import load_config, save_config
@@ -231,7 +231,7 @@ def prepared(folder: Path, tally: Tally, examples: int, draw: random.Random, mod
 
 
 def content(corpus: PreparedCorpus) -> list[list[int]]:
-    return [ids.tolist() for i in range(len(corpus)) for ids in (corpus.source(i), corpus.target(i))]
+    return [ids.tolist() for i in range(len(corpus)) for ids in (corpus.source[i], corpus.target[i])]
 
 
 def checkpoints(folder: Path, tally: Tally, examples: int, draw: random.Random) -> None:

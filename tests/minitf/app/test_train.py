@@ -555,9 +555,9 @@ def rewrite(path, change):
 
 
 BAD_TEXTS = {
-    "missing": (lambda path: path.unlink(), ["no such file; check the path"]),
+    "missing": (lambda path: path.unlink(), ["No such file or directory; check the path"]),
     "empty": (lambda path: path.write_bytes(b""), ["is empty; a corpus needs at least one line"]),
-    "a folder": (lambda path: (path.unlink(), path.mkdir()), ["it is a folder"]),
+    "a folder": (lambda path: (path.unlink(), path.mkdir()), ["Is a directory; give the path of a file"]),
     "a line too few": (
         lambda path: rewrite(path, lambda data: data[: data[:-1].rfind(b"\n") + 1]),
         ["lines but", "equal"],

@@ -233,12 +233,12 @@ def test_errors_are_one_sentence_without_a_traceback(tiny_run, tmp_path, source)
     assert_one_error(run(), "RUN")
     assert_one_error(run(tmp_path / "nowhere"), "nowhere is not a directory")
     assert_one_error(run(tmp_path), "holds no run")
-    assert_one_error(run(tiny_run, "--input", tmp_path / "nothing.en"), "nothing.en: no such file")
-    assert_one_error(run(tiny_run, "--input", tmp_path), "it is a folder")
+    assert_one_error(run(tiny_run, "--input", tmp_path / "nothing.en"), "nothing.en: No such file")
+    assert_one_error(run(tiny_run, "--input", tmp_path), "Is a directory")
     assert_one_error(run(tiny_run, "--beam", "0", stdin=TEXT), "beam=0")
     assert_one_error(run(tiny_run, "--checkpoint", "99", stdin=TEXT), "no checkpoint of step 99")
     assert_one_error(run(tiny_run, "--output", tmp_path / "no" / "out", "--quiet", stdin=TEXT), "cannot write")
-    assert_one_error(run(tiny_run, "--reference", tmp_path / "nothing.de", stdin=TEXT), "nothing.de: no such file")
+    assert_one_error(run(tiny_run, "--reference", tmp_path / "nothing.de", stdin=TEXT), "nothing.de: No such file")
 
 
 def test_differing_line_counts_are_told_before_the_work(tiny_run, source, tmp_path):

@@ -11,11 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from minitf.config.special_tokens import BOS, EOS, PAD
-from minitf.data.batches import Batch, Batches, collate
+from minitf.data.batches import Batch, Batches
 from minitf.data.prepared import PreparedCorpus, prepare
 from minitf.data.text import read_lines
 from minitf.data.vocabulary import Vocabulary
 from minitf.errors import UserError
+from tests.helpers.batches import batch_of, epoch_of
 
 LENGTHS = st.lists(st.tuples(st.integers(1, 12), st.integers(1, 12)), min_size=1, max_size=60)
 SENTENCES = st.lists(st.lists(st.integers(4, 99), max_size=9), min_size=1, max_size=9)
@@ -51,7 +52,7 @@ def members(batches) -> list[list[int]]:
     return [batch.indices.tolist() for batch in batches]
 
 
-# ---- collation -----------------------------------------------------------------------------------
+# ---- padding -----------------------------------------------------------------------------------
 
 
 def padded_by_hand(sentences, first=(), last=()) -> list[list[int]]:
@@ -65,7 +66,7 @@ def test_padding_is_what_a_loop_would_do(sources, data):
     targets = data.draw(
         st.lists(st.lists(st.integers(4, 99), max_size=9), min_size=len(sources), max_size=len(sources))
     )
-    batch = collate(sources, targets)
+    batch = batch_of(sources, targets)
     assert batch.source.tolist() == padded_by_hand(sources, last=[EOS])
     assert batch.target_in.tolist() == padded_by_hand(targets, first=[BOS])
     assert batch.target_out.tolist() == padded_by_hand(targets, last=[EOS])
@@ -76,32 +77,11 @@ def test_padding_is_what_a_loop_would_do(sources, data):
 
 
 def test_a_batch_by_hand():
-    batch = collate([[7, 8], [9]], [[5], [6, 7, 8]])
+    batch = batch_of([[7, 8], [9]], [[5], [6, 7, 8]])
     assert batch.source.tolist() == [[7, 8, EOS], [9, EOS, PAD]]
     assert batch.target_in.tolist() == [[BOS, 5, PAD, PAD], [BOS, 6, 7, 8]]
     assert batch.target_out.tolist() == [[5, EOS, PAD, PAD], [6, 7, 8, EOS]]
     assert (batch.source_tokens, batch.target_tokens, batch.padded_tokens) == (5, 6, 14)
-    assert batch.fill == 11 / 14
-
-
-@settings(deadline=None)  # the machine may be busy
-@given(SENTENCES)
-def test_a_source_alone_is_padded_as_in_training(sentences):
-    assert np.array_equal(collate(sentences), collate(sentences, sentences).source)
-
-
-def test_arrays_and_lists_collate_alike():
-    lists = [[5, 6], [], [70_000]]
-    arrays = [np.array(ids, dtype) for ids, dtype in zip(lists, (np.uint16, np.int64, np.int32), strict=True)]
-    assert np.array_equal(collate(lists), collate(arrays))
-    assert collate(lists).tolist() == [[5, 6, EOS], [EOS, PAD, PAD], [70_000, EOS, PAD]]
-
-
-def test_what_cannot_be_collated():
-    with pytest.raises(ValueError, match="at least one sentence"):
-        collate([])
-    with pytest.raises(ValueError, match="2 sources do not pair with 1 targets"):
-        collate([[5], [6]], [[7]])
 
 
 # ---- an epoch ------------------------------------------------------------------------------------
@@ -112,13 +92,13 @@ def test_what_cannot_be_collated():
 def test_an_epoch_holds_every_pair_once_within_the_budget(lengths, budget, epoch, shuffle):
     corpus = corpus_of(lengths)
     batches = Batches(corpus, budget, seed=3, shuffle=shuffle)
-    for epoch_batches in (list(batches.iterate(epoch)), list(batches.one_epoch())):
+    for epoch_batches in (epoch_of(batches, epoch), list(batches.one_epoch())):
         assert len(epoch_batches) == batches.per_epoch
         assert sorted(itertools.chain(*members(epoch_batches))) == list(range(len(lengths)))
         for batch in epoch_batches:
             assert max(batch.source.size, batch.target_in.size, batch.target_out.size) <= budget
-            sources = [corpus.source(i) for i in batch.indices]
-            assert same(batch, collate(sources, [corpus.target(i) for i in batch.indices], batch.indices))
+            sources = [corpus.source[i] for i in batch.indices]
+            assert same(batch, batch_of(sources, [corpus.target[i] for i in batch.indices], batch.indices))
 
 
 @settings(deadline=None)  # the machine may be busy
@@ -133,28 +113,28 @@ def test_batches_are_as_large_as_the_budget_allows(lengths, budget):
 @pytest.mark.parametrize(("budget", "fill"), [(1024, 0.93), (4096, 0.90)])
 def test_little_of_a_batch_is_padding(budget, fill):
     corpus = typical()
-    epoch = list(Batches(corpus, budget).iterate(0))
+    epoch = epoch_of(Batches(corpus, budget), 0)
     tokens = sum(batch.source_tokens + batch.target_tokens for batch in epoch)
-    assert tokens == len(corpus.source_ids) + len(corpus.target_ids) + 2 * len(corpus)
+    assert tokens == len(corpus.source.ids) + len(corpus.target.ids) + 2 * len(corpus)
     assert tokens / sum(batch.padded_tokens for batch in epoch) > fill
 
 
 def test_the_order_depends_on_seed_and_epoch_alone():
     corpus = typical(1000)
-    first = [members(Batches(corpus, 512, seed=1).iterate(epoch)) for epoch in range(3)]
+    first = [members(epoch_of(Batches(corpus, 512, seed=1), epoch)) for epoch in range(3)]
     busy = Batches(corpus, 512, seed=1)
     list(itertools.islice(busy, 7))
-    assert [members(busy.iterate(epoch)) for epoch in (2, 0, 1)] == [first[2], first[0], first[1]]
-    others = [*first[1:], members(Batches(corpus, 512, seed=2).iterate(0))]
+    assert [members(epoch_of(busy, epoch)) for epoch in (2, 0, 1)] == [first[2], first[0], first[1]]
+    others = [*first[1:], members(epoch_of(Batches(corpus, 512, seed=2), 0))]
     for other in others:
         assert other != first[0]
         assert {frozenset(batch) for batch in other} != {frozenset(batch) for batch in first[0]}  # not just reordered
 
 
 def test_short_and_long_batches_come_mixed():
-    widths = [batch.source.shape[1] for batch in Batches(typical(), 512, seed=1).iterate(0)]
+    widths = [batch.source.shape[1] for batch in epoch_of(Batches(typical(), 512, seed=1), 0)]
     assert abs(np.corrcoef(widths, np.arange(len(widths)))[0, 1]) < 0.3
-    ties = [batch.indices.tolist() for batch in Batches(corpus_of([(3, 3)] * 100), 40, seed=1).iterate(0)]
+    ties = [batch.indices.tolist() for batch in epoch_of(Batches(corpus_of([(3, 3)] * 100), 40, seed=1), 0)]
     assert ties != sorted(ties)
     assert any(batch != list(range(batch[0], batch[0] + len(batch))) for batch in ties)
 
@@ -162,7 +142,7 @@ def test_short_and_long_batches_come_mixed():
 def test_most_pairs_meet_others_in_the_next_epoch():
     batches = Batches(typical(), 512)
     together = [
-        {pair for batch in members(batches.iterate(epoch)) for pair in itertools.combinations(sorted(batch), 2)}
+        {pair for batch in members(epoch_of(batches, epoch)) for pair in itertools.combinations(sorted(batch), 2)}
         for epoch in (0, 1)
     ]
     assert len(together[0] & together[1]) < 0.3 * len(together[0])  # half without the jitter
@@ -170,15 +150,15 @@ def test_most_pairs_meet_others_in_the_next_epoch():
 
 def test_without_shuffling_every_epoch_is_the_same():
     batches = Batches(typical(1000), 512, seed=1, shuffle=False)
-    assert members(batches.iterate(0)) == members(batches.iterate(5)) == members(batches.one_epoch())
-    widths = [max(batch.source.shape[1], batch.target_in.shape[1]) for batch in batches.iterate(0)]
+    assert members(epoch_of(batches, 0)) == members(epoch_of(batches, 5)) == members(batches.one_epoch())
+    widths = [max(batch.source.shape[1], batch.target_in.shape[1]) for batch in epoch_of(batches, 0)]
     assert widths == sorted(widths)
 
 
 def test_the_order_is_the_one_that_earlier_checkpoints_count_in():
     """A literal, from NumPy 2.0 and 2.4 alike: if it changes, runs no longer resume exactly."""
     lengths = [(1 + i % 3, 1 + i % 2) for i in range(12)]
-    assert members(Batches(corpus_of(lengths), 12, seed=1).iterate(2)) == [
+    assert members(epoch_of(Batches(corpus_of(lengths), 12, seed=1), 2)) == [
         [11],
         [8, 5, 2],
         [7, 10, 1, 4],
@@ -218,9 +198,8 @@ def test_looking_does_not_move():
     batches = Batches(typical(300), 512)
     next(batches)
     state = batches.state()
-    list(batches.iterate(3, 1)), list(batches.one_epoch()), batches.batch(7, 0)
+    list(batches.one_epoch()), batches.batch(7, 0), batches.part(3, 1, 0, 2)
     assert batches.state() == state
-    assert all_same(batches.iterate(3, 2), list(batches.iterate(3))[2:])
 
 
 def test_no_batch_outside_an_epoch():
@@ -281,7 +260,7 @@ def test_fill_on_multi30k(tmp_path):
     lines = itertools.chain(read_lines(source), read_lines(target))
     corpus = prepare(source, target, Vocabulary.train(lines, 8000, tmp_path / "model"), tmp_path)
     assert (len(corpus), corpus.dropped_empty, corpus.dropped_long) == (29_000, 0, 0)
-    epoch = list(Batches(corpus, 4096).iterate(0))
+    epoch = epoch_of(Batches(corpus, 4096), 0)
     tokens = sum(batch.source_tokens + batch.target_tokens for batch in epoch)
     assert tokens / sum(batch.padded_tokens for batch in epoch) > 0.94
     assert len(epoch) <= 120

@@ -58,7 +58,7 @@ def test_what_has_arrived_is_not_asked_for_again(server, tmp_path, said, cuts):
     assert path.read_bytes() == CONTENT
     starts = [sum(cuts[:n]) for n in range(len(cuts) + 1)]
     assert [wanted for _, wanted in server.asked] == [None, *(f"bytes={start}-" for start in starts[1:])]
-    assert f"the connection ended after {cuts[0]:,} of 1,280,000 bytes; going on from there" in said[1]
+    assert f"the connection ended after {cuts[0]:,} of 1,280,000 bytes; resuming" in said[1]
 
 
 def test_a_later_command_goes_on_too(server, tmp_path, said):
@@ -127,13 +127,13 @@ def test_a_connection_that_fails_is_not_the_end_of_the_file(server, tmp_path, sa
     server.with_length = with_length
     assert get(server, tmp_path, said).read_bytes() == CONTENT
     of = " of 1,280,000" if with_length else ""
-    assert f"the connection ended after 1,000{of} bytes (decryption failed); going on from there" in said[1]
+    assert f"the connection ended after 1,000{of} bytes (decryption failed); resuming" in said[1]
     assert server.asked[-1] == ("/a.bin", "bytes=1000-")
 
 
 def test_a_known_checksum_is_verified(server, tmp_path, said):
     wrong = SHA256[::-1]
-    with pytest.raises(UserError, match=f"gave has SHA-256 {SHA256}, but {wrong} is known"):
+    with pytest.raises(UserError, match=f"has SHA-256 {SHA256}, but {wrong} is known"):
         get(server, tmp_path, said, wrong)
     assert list(tmp_path.glob("a.bin*")) == []
     path = get(server, tmp_path, said, SHA256)
@@ -180,7 +180,7 @@ def test_nobody_answers(tmp_path, said):
 def test_a_damaged_record_is_named(server, tmp_path, said):
     get(server, tmp_path, said)
     (tmp_path / "checksums.json").write_text("[]")
-    with pytest.raises(UserError, match=r"checksums.json is damaged \(it is no object .*\); delete it"):
+    with pytest.raises(UserError, match=r"checksums.json is damaged \(it is not an object .*\); delete it"):
         get(server, tmp_path, said)
 
 

@@ -154,7 +154,7 @@ def test_reading_takes_the_memory_of_a_line(tmp_path):
 
 @pytest.mark.parametrize(
     ("name", "reason"),
-    [("missing", "no such file"), ("folder", "it is a folder"), ("file/below", "Not a directory")],
+    [("missing", "No such file"), ("folder", "Is a directory"), ("file/below", "Not a directory")],
 )
 def test_unreadable_paths(tmp_path, name, reason):
     (tmp_path / "folder").mkdir()
@@ -168,7 +168,7 @@ def test_a_file_we_may_not_read(tmp_path, monkeypatch):
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
 
     monkeypatch.setattr(text, "open", refuse, raising=False)  # chmod does not stop root, who runs some test machines
-    with pytest.raises(UserError, match="permission denied; make the file readable"):
+    with pytest.raises(UserError, match="Permission denied; check the permissions"):
         list(read_lines(write(tmp_path / "secret", "a\n")))
 
 
@@ -209,9 +209,9 @@ def test_an_empty_side_is_named(tmp_path, source, target, empty):
 
 def test_a_side_that_cannot_be_read_is_named(tmp_path):
     good = write(tmp_path / "good", "x\n")
-    with pytest.raises(UserError, match="missing: no such file"):
+    with pytest.raises(UserError, match="missing: No such file"):
         list(read_pairs(good, tmp_path / "missing"))
-    with pytest.raises(UserError, match="missing: no such file"):
+    with pytest.raises(UserError, match="missing: No such file"):
         list(read_pairs(tmp_path / "missing", good))
     with pytest.raises(UserError, match="bad, line 2"):
         list(read_pairs(good, write(tmp_path / "bad", b"y\n\xff\n")))

@@ -17,8 +17,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from minitf.config.special_tokens import BOS, EOS, PAD, UNK
-from minitf.data.text import read_lines
-from minitf.data.vocabulary import Vocabulary, count_words, normalise
+from minitf.data.text import normalise, read_lines
+from minitf.data.vocabulary import Vocabulary, count_words
 from minitf.errors import UserError
 
 ENGLISH = [
@@ -291,9 +291,9 @@ def test_a_loaded_vocabulary_is_the_trained_one(tmp_path, vocabulary):
 
 
 def test_files_that_cannot_be_used(tmp_path, capfd):
-    with pytest.raises(UserError, match=r"cannot read .*missing: no such file"):
+    with pytest.raises(UserError, match=r"cannot read .*missing: No such file"):
         Vocabulary.load(tmp_path / "missing")
-    with pytest.raises(UserError, match=r"cannot read .*: it is a folder"):
+    with pytest.raises(UserError, match=r"cannot read .*: Is a directory"):
         Vocabulary.load(tmp_path)
     for data in (b"", b"just some text\n" * 10, bytes(1000)):
         (tmp_path / "other").write_bytes(data)

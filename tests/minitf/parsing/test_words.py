@@ -2,7 +2,7 @@
 
 import pytest
 
-from minitf.data.vocabulary import normalise
+from minitf.data.text import normalise
 from minitf.parsing.words import as_token, tokenize
 
 

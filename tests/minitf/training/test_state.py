@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from minitf.data.batches import collate
 from minitf.errors import UserError
 from minitf.training.state import CLOCK_FIELDS, CLOCK_KEYS, Interval, TrainState, perplexity
+from tests.helpers.batches import batch_of
 
-BATCH = collate([[5, 6], [7]], [[8], [9, 10, 11]])  # source 3 + 2 and 2 slots, target 4 + 2 …
+BATCH = batch_of([[5, 6], [7]], [[8], [9, 10, 11]])  # source 3 + 2 and 2 slots, target 4 + 2 …
 
 
 def an_interval():

@@ -6,11 +6,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from minitf.data.batches import collate
 from minitf.storage.log import read_log
 from minitf.training import validation
 from minitf.training.schedule import out_of_patience
 from minitf.training.validation import mean_nll, owes_validation, validate
+from tests.helpers.batches import batch_of
 from tests.helpers.small_run import CONFIG, SENTENCES
 
 
@@ -19,7 +19,7 @@ def test_mean_nll_is_that_of_each_sentence_alone(run):
     total, tokens = 0.0, 0
     run.model.eval()
     for source, target in zip(SENTENCES, SENTENCES[::-1], strict=True):
-        batch = collate([source], [target])
+        batch = batch_of([source], [target])
         logits = run.model(batch.source, batch.target_in).numpy()[0].astype(np.float64)
         log_total = np.log(np.exp(logits).sum(axis=1))
         total += float((log_total - logits[np.arange(len(target) + 1), batch.target_out[0]]).sum())

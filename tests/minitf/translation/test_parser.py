@@ -176,7 +176,7 @@ def test_held_out_trees_of_their_own(treebank, tmp_path):
         ("(S (NN a)", "line 1: the bracket opened in line 1 is never closed"),
         ("(S (-NONE- *))", "holds no tree with a word"),
         ("(S (NN a)) (S (NN b))", "the treebank has 2 trees, of which none can be held out"),
-        (None, "no such file"),
+        (None, "No such file"),
     ],
 )
 def test_a_treebank_that_cannot_be_used(tmp_path, capsys, text, message):

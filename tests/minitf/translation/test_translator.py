@@ -18,8 +18,7 @@ from autograd.backend import CPU
 from minitf.config import PRESETS
 from minitf.config.special_tokens import BOS, EOS, PAD
 from minitf.data.pieces import split_long
-from minitf.data.text import read_lines
-from minitf.data.vocabulary import normalise
+from minitf.data.text import normalise, read_lines
 from minitf.decoding.batched import batches_by_length
 from minitf.decoding.search import BeamSearchConfig, beam_search, greedy_search
 from minitf.errors import UserError
