@@ -1,6 +1,14 @@
 """A tiny reverse-mode automatic differentiation engine over NumPy and CuPy arrays."""
 
+import os
 from importlib import import_module
+
+if os.path.exists(os.path.join(os.path.dirname(__file__), "tracer.py")):  # a file of HIPS autograd
+    raise ImportError(
+        f"the files in {os.path.dirname(__file__)} are mixed with those of HIPS autograd, a package of the same name: "
+        "use a virtual environment without it, or run `pip uninstall autograd` and install this project again with "
+        "`pip install --force-reinstall --no-deps`"
+    )
 
 from autograd.tensor import Tensor  # isort: skip  (first: it draws in the engine and the ops in the order they need)
 from autograd.checkpointing import checkpoint

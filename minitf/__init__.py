@@ -5,7 +5,9 @@
 Start-up time: the public names are imported when first used, so that `import minitf` and `--help` need no NumPy.
 """
 
+import os
 from importlib import import_module
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -36,6 +38,27 @@ _MODULES = {
 }
 
 __all__ = list(_MODULES)
+
+
+def _check_autograd() -> None:
+    """Check the package `autograd` without importing it: HIPS autograd, on PyPI, has the same import name.
+
+    Raises: ImportError if it is HIPS autograd, or if installing or removing HIPS autograd has changed its files
+    """
+    spec = find_spec("autograd")
+    if spec is None:
+        return  # importing it will say so
+    folder = next(iter(spec.submodule_search_locations or [spec.origin or ""]))
+    found = [os.path.exists(os.path.join(folder, name)) for name in ("__init__.py", "engine.py", "tracer.py")]
+    if found != [True, True, False]:  # tracer.py is a file of HIPS autograd
+        raise ImportError(
+            f"autograd in {folder} is not this project's package, or HIPS autograd, a package of the same name, has "
+            "changed its files: use a virtual environment without HIPS autograd, or run `pip uninstall autograd` and "
+            "install this project again with `pip install --force-reinstall --no-deps`"
+        )
+
+
+_check_autograd()
 
 
 def __getattr__(name: str) -> Any:
