@@ -1,4 +1,4 @@
-"""What holds for every test: random numbers, signals, the marker `gpu`, and the line that sums up gradient checks."""
+"""For every test: global state, signals, the marker `gpu`, and the line that sums up the gradient checks."""
 
 import signal
 from collections.abc import Iterator
@@ -7,16 +7,19 @@ from typing import Any
 import pytest
 
 from autograd import random
+from autograd.backend import CPU
 from tests.helpers.proof import Proof
 
 
 @pytest.fixture(autouse=True)
-def random_numbers_of_others() -> Iterator[None]:
-    """Leave this thread's random numbers as they were found, so that the order of the tests does not matter."""
+def global_state() -> Iterator[None]:
+    """Leave random numbers and the CPU's threads as they were found, so that the order of the tests does not matter."""
     state, first_row = random.get_state(), random.get_first_row()
+    threads, pool = CPU.threads, CPU._pool
     yield
     random.set_state(state)
     random.set_first_row(first_row)
+    CPU.threads, CPU._pool = threads, pool
 
 
 def pytest_configure() -> None:

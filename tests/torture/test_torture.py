@@ -36,11 +36,8 @@ def tally():
 
 
 @pytest.fixture(autouse=True)
-def same_threads():
-    before = CPU.threads, CPU._pool
+def one_thread():
     CPU.set_threads(1)
-    yield
-    CPU.threads, CPU._pool = before
 
 
 @pytest.fixture(scope="module")

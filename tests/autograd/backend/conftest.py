@@ -1,20 +1,16 @@
-"""Backends with their threads, and the computer left as it was found."""
-
 from collections.abc import Callable, Iterator
 
 import pytest
 import threadpoolctl
 
-from autograd.backend import CPU, CpuBackend
+from autograd.backend import CpuBackend
 
 
 @pytest.fixture(autouse=True)
-def threads_of_others() -> Iterator[None]:
-    """The global backend, and the BLAS library's threads, as they were before."""
-    threads, pool = CPU.threads, CPU._pool
+def threads_of_blas() -> Iterator[None]:
+    """Leave the number of threads of the BLAS library as it was found."""
     with threadpoolctl.threadpool_limits():
         yield
-    CPU.threads, CPU._pool = threads, pool
 
 
 @pytest.fixture

@@ -29,14 +29,6 @@ from tests.helpers.runs import call, differences, fingerprint, flip, write_corpu
 PROGRAM = Path(__file__).parents[3] / "train.py"
 
 
-@pytest.fixture(autouse=True)
-def same_threads():
-    """Programs set the number of threads of the whole process."""
-    before = CPU.threads, CPU._pool
-    yield
-    CPU.threads, CPU._pool = before
-
-
 @pytest.fixture(scope="module")
 def halfway(ground):
     """A run that was ended at step 9, which is on nobody's schedule; to be copied."""

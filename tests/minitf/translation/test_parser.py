@@ -27,14 +27,6 @@ TINY = (
 )
 
 
-@pytest.fixture(autouse=True)
-def same_threads():
-    """Programs set the number of threads of the whole process."""
-    before = CPU.threads, CPU._pool
-    yield
-    CPU.threads, CPU._pool = before
-
-
 @pytest.fixture(scope="module")
 def treebank(tmp_path_factory):
     """40 trees with traces and function tags, and one without a word."""
