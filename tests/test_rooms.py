@@ -42,10 +42,6 @@ UPWARD = {  # imports that go up, or close a circle: (importing, imported): why
     ("autograd.gradcheck", "autograd.gradcheck.compare"): "start-up",
     ("autograd.gradcheck", "autograd.gradcheck.function"): "start-up",
     ("autograd.gradcheck", "autograd.gradcheck.numerical"): "start-up",
-    ("autograd.testing.cases_corners", "autograd"): "the project's own cases, which move to the tests",
-    ("autograd.testing.cases_elementwise", "autograd"): "the project's own cases, which move to the tests",
-    ("autograd.testing.cases_network", "autograd"): "the project's own cases, which move to the tests",
-    ("autograd.testing.cases_shape", "autograd"): "the project's own cases, which move to the tests",
 }
 OPTIONAL = {"cupy", "cupy_backends", "matplotlib", "mpi4py", "ml_dtypes", "hypothesis"}  # imported where they are used
 LATE = {  # why imports stand inside functions: "file: function"
@@ -81,7 +77,6 @@ LATE = {  # why imports stand inside functions: "file: function"
         "autograd/backend/__init__.py: get_backend",
         "minitf/parallel/launch.py: _require_gpus",
     },
-    "the project's own cases, which move to the tests": {"autograd/testing/case.py: _load"},
     "Unix only": {"minitf/data/prepared.py: _alone", "minitf/parallel/mpi.py: _addresses"},
 }
 FILES = sorted(path for package in FLOORS for path in (ROOT / package).rglob("*.py"))

@@ -10,8 +10,9 @@ import threading
 import pytest
 
 from minitf.data import download
-from minitf.data.download import Remote, fetch, sha256_of
+from minitf.data.download import Remote, fetch
 from minitf.errors import UserError
+from minitf.system.files import sha256_of
 from tests.helpers.server import serving
 
 CONTENT = bytes(range(256)) * 5_000  # 1.28 MB
