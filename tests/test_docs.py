@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, settings
 from autograd import random
 
 ROOT = Path(__file__).parent.parent
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
@@ -69,3 +69,10 @@ def test_links_lead_somewhere(page):
     for target in re.findall(r"\]\(([^)#]+)\)", page.read_text(encoding="utf-8")):
         if not target.startswith("https://"):
             assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_files_named_exist(page):
+    rooms = "autograd|minitf|tests|benchmarks|recipes|examples|docs"
+    for name in re.findall(rf"`((?:{rooms})/[\w./-]*)`", page.read_text(encoding="utf-8")):
+        assert (ROOT / name).exists(), f"{page.name} names {name}"

@@ -9,29 +9,29 @@ from autograd.engine import Op
 from tests.mutants.run import Verdict, shortened
 
 _HEAD = """\
-# Mutants: proof that the proof works
+# Mutation tests of gradients, engine and checker
 
 This page is written by
 
     python -m tests.mutants --write docs/mutants.md
 
-which fails, and writes nothing, where a mutant gets past the checks. A gradient check that accepts everything passes
-as well as one that works. So the code is damaged on purpose, one place at a time, and the checks must notice.
+which fails, and writes nothing, if a mutant is not detected. A gradient check that accepts everything passes as well as
+one that works; mutation tests tell the two apart.
 
-A mutant is the real text of one function with one exact replacement: a sign, a lost term, a factor of 1.001, a wrong
-axis, a mask the wrong way round. The replacement is compiled and put in the function's place, wherever it was imported
-or inherited; if the text to replace no longer occurs exactly once, the run fails. None of the checks was made for a
-mutant. They are those that users and the tests run, the nearest first, until one notices:
+A mutant is the source of one function with one exact replacement: a wrong sign, a missing term, a factor of 1.001, a
+wrong axis, an inverted mask. The replacement is compiled and substituted for the function wherever it was imported or
+inherited. If the text to replace does not occur exactly once, the run fails. No check was written for a mutant: the
+checks are those of users and of the test suite. They run in the following order until one fails:
 
-- the cases of an op, three random examples each, as in `python -m tests.cases`: against differences, complex
-  steps and the op's plain form; for kernels as after an import, "in blocks" as with threads but so small that small
-  arrays are cut too, and "plainly" by their definitions;
-- the cases of a layer or a whole Transformer, as in `python -m tests.cases`;
-- the tests: what must be exactly zero, ties, who owns an array, hooks, Adam's textbook loop, the
-  checker's own, and those of `autograd.inspect`.
+- the cases of an op, three random examples each, as in `python -m tests.cases`: compared with differences, complex
+  steps and the op's plain form. Kernels are checked as after an import, "in blocks" (as with threads, but with blocks
+  so small that small arrays are divided too), and "plainly" (the definitions in `reference.py`);
+- the cases of a layer or of a whole Transformer, as in `python -m tests.cases`;
+- the test suite: values that must be exactly zero, ties, ownership of arrays, hooks, the textbook loop of Adam, and the
+  tests of the gradient checker and of `autograd.inspect`.
 
-Then the damage is taken back, and the check that noticed must pass. Mutants that change nothing that anyone could see
-are not listed.
+Then the original function is restored, and the check that failed must pass. Mutants without an observable effect are
+not listed.
 
 """
 
