@@ -1,12 +1,12 @@
-"""The one kind of error that is a user's to mend."""
+"""The base class of errors that a user can fix."""
 
 from typing import ClassVar
 
 
 class UserError(ValueError):
-    """Something the user gave cannot be used; the message is one clear sentence that says what to do.
+    """Invalid input; the message is one sentence that names it and says what to do.
 
-    The command lines print it as `error: …` and exit with `exit_status`, without a traceback.
+    Command lines print `error: …` and exit with `exit_status`, without a traceback.
     """
 
     exit_status: ClassVar[int] = 2

@@ -19,7 +19,7 @@ from autograd.backend.cpu import available_cores  # noqa: E402
 from minitf.errors import UserError  # noqa: E402
 from minitf.storage.log import read_log  # noqa: E402
 from minitf.storage.run_directory import CHECKPOINTS_NAME, CONFIG_NAME, LOG_NAME  # noqa: E402
-from minitf.system.progress import say  # noqa: E402
+from minitf.system.messages import say  # noqa: E402
 
 
 def train_all(runs: Mapping[Path, list[str]], jobs: int = 1) -> Iterator[Path]:

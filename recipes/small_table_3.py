@@ -113,7 +113,7 @@ def measure(run: Path) -> Result:
     from minitf.storage.checkpoint import CheckpointStore, load
     from minitf.storage.log import read_log
     from minitf.storage.run_directory import RunDirectory
-    from minitf.system.progress import say
+    from minitf.system.messages import say
     from minitf.training.state import perplexity
     from minitf.translation.translator import Translator
 

@@ -62,11 +62,7 @@ LATE = {  # why imports stand inside functions: "file: function"
         "autograd/backend/cpu.py: _has_small_kernels",
         "autograd/backend/cpu.py: set_threads",
         "minitf/corpora/phrases/numerals.py: _words",
-        "minitf/data/download.py: _copy",
-        "minitf/data/vocabulary.py: _load",
-        "minitf/data/vocabulary.py: _train",
         "minitf/evaluation/metrics.py: sacrebleu_metrics",
-        "minitf/system/progress.py: __init__",
     },
     "start-up: the checker is imported with the first check": {
         "autograd/gradcheck/__init__.py: _worst_error",
@@ -77,7 +73,7 @@ LATE = {  # why imports stand inside functions: "file: function"
         "autograd/backend/__init__.py: get_backend",
         "minitf/parallel/launch.py: _require_gpus",
     },
-    "Unix only": {"minitf/data/prepared.py: _alone", "minitf/parallel/mpi.py: _addresses"},
+    "Unix only": {"minitf/parallel/mpi.py: _addresses"},
 }
 FILES = sorted(path for package in FLOORS for path in (ROOT / package).rglob("*.py"))
 each_file = pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))

@@ -29,7 +29,7 @@ from minitf.storage.config_file import load_config
 from minitf.storage.run_directory import CONFIG_NAME
 from minitf.system.environment import project_version
 from minitf.system.files import explained, os_errors_explained
-from minitf.system.progress import say
+from minitf.system.messages import say
 from minitf.system.signals import TerminationInterrupt, exit_status, interrupting
 
 SECTIONS = {"model": "Model", "optimizer": "Optimizer", "parsing": "Parsing (section 6.3), for --task parsing"}

@@ -9,7 +9,7 @@ from minitf.app.cli import shell_command
 from minitf.corpora.phrases import SAMPLES
 from minitf.data.text import read_lines, write_atomically
 from minitf.evaluation.metrics import bleu, exact_match
-from minitf.system.progress import Say
+from minitf.system.messages import Say
 from minitf.training.run import Run
 from minitf.translation.parser import Parser
 from minitf.translation.translator import Translator

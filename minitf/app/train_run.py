@@ -8,7 +8,8 @@ from minitf.app.cli import shell_command
 from minitf.app.final_scores import score_test_set
 from minitf.config import RunConfig
 from minitf.report.run_report import RunReport
-from minitf.system.progress import Progress, Silence, say, silent
+from minitf.system.messages import say, silent
+from minitf.system.progress import Progress
 from minitf.system.signals import StopRequest
 from minitf.training.loop import train
 from minitf.training.process import SingleProcess
@@ -24,7 +25,7 @@ def train_run(config: RunConfig, resume: Path | None, process: SingleProcess) ->
         tell(f"model: {parameters:,} parameters, vocabulary of {len(run.data.vocabulary):,}; run: {folder}")
         if process.description:
             tell(process.description)
-        bar = Progress(run.config.max_steps, run.state.step) if is_main else Silence()
+        bar = Progress(run.config.max_steps, run.state.step, shown=is_main)
         with RunReport(run.directory, run.config, parameters=parameters, writes=is_main) as report:
             with bar as progress, StopRequest(shared=process.is_parallel) as stop:
                 train(run, progress, stop, on_log=report.refresh)

@@ -21,7 +21,7 @@ from minitf.errors import UserError
 from minitf.evaluation.metrics import bleu, chrf, exact_match
 from minitf.report.attention_writer import attention_writer
 from minitf.system.device import set_up_device
-from minitf.system.progress import say, silent
+from minitf.system.messages import say, silent
 from minitf.translation.formats import formatted
 from minitf.translation.parser import Parser, as_learned
 from minitf.translation.translator import Translator

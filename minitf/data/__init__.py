@@ -1,1 +1,1 @@
-"""From text files to batches of token ids (section 5.1)."""
+"""Text files, the subword vocabulary, and batches of token ids (section 5.1)."""

@@ -1,4 +1,4 @@
-"""Lines from a pipe or a terminal, together with the knowledge whether the next one is already there."""
+"""Lines of standard input, and whether the next one has already arrived."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ READ_BYTES = 1 << 16
 
 
 class ArrivingLines:
-    """The raw lines of standard input, each with its `\\n`, in the form that `lines_of` reads.
+    """Iterator over the raw lines of a file descriptor, each with its `\\n`, as `lines_of` expects them.
 
-    Python's own buffered files cannot say whether the next line would have to be waited for; answering a person line by
-    line, and a file by the thousand, needs to know.
+    Python's buffered files cannot tell whether reading the next line would block; a translator needs to know, in order
+    to answer a person line by line and a file by the thousand.
     """
 
     def __init__(self, descriptor: int):
         self._descriptor = descriptor
         self._lines: deque[bytes] = deque()
-        self._begun: list[bytes] = []  # of a line whose end has not arrived
+        self._begun: list[bytes] = []  # parts of a line whose end has not arrived
         self._ended = False
 
     def __iter__(self) -> Iterator[bytes]:
@@ -34,7 +34,7 @@ class ArrivingLines:
             yield self._lines.popleft()
 
     def must_wait(self) -> bool:
-        """Would the next line, or the end, have to be waited for? Takes in what has arrived."""
+        """Whether reading the next line, or the end, would block. Reads what has arrived."""
         while not (self._lines or self._ended):
             if not select.select([self._descriptor], [], [], 0)[0]:
                 return True

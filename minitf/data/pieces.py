@@ -1,4 +1,4 @@
-"""A line that is too long for a model, cut into pieces."""
+"""Split lines that are too long for a model."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ CLOSING = "\"'”’»›“)]}」』）"
 
 
 def split_long(ids: list[int], texts: Sequence[str], limit: int) -> list[list[int]]:
-    """Cut a line into pieces of at most `limit` subwords, in the second half of what fits at the best place there is.
+    """Split a line into pieces of at most `limit` subwords, each at least half as long, at the best places.
 
-    The best place is behind the end of a sentence, then of a clause, then of a word, then of a character; of several,
-    the last. `texts` are the subwords as sentencepiece writes them: "▁" opens a word, "<0xE2>" is a byte.
+    The best place is after the end of a sentence, else of a clause, of a word, or of a character; of several, the last.
+    `texts` are the subwords as sentencepiece writes them: "▁" begins a word, "<0xE2>" is a byte.
     """
     pieces = []
     begin = 0
@@ -26,7 +26,7 @@ def split_long(ids: list[int], texts: Sequence[str], limit: int) -> list[list[in
 
 
 def _cut_quality(before: str, after: str) -> int:
-    """How good it is to cut between two subwords: 4 a sentence ends, 3 a clause, 2 a word, 1 a character, 0 none."""
+    """Rank a place between two subwords: 4 after a sentence, 3 a clause, 2 a word, 1 a character, 0 inside one."""
     if after.startswith("<0x") and "80" <= after[3:5].upper() <= "BF":
         return 0  # a byte that continues a character
     ended = before.rstrip(CLOSING)

@@ -21,7 +21,7 @@ from minitf.config.devices import WORKER_VARIABLE, announced_rank, parse_devices
 from minitf.errors import UserError
 from minitf.parallel.heartbeat import LOST_CONNECTION, Coordinator, Failure, describe, describe_exit
 from minitf.parallel.shared_memory import barrier_distances
-from minitf.system.progress import say
+from minitf.system.messages import say
 from minitf.system.signals import SIGNALS
 
 POLL_S = 0.2

@@ -18,7 +18,7 @@ from minitf.errors import UserError
 from minitf.parallel.group import Group, ParallelError
 from minitf.parallel.heartbeat import Coordinator, Heartbeat, Message, MessageSocket, describe
 from minitf.parallel.sums import chunk_of, sum_rows
-from minitf.system.progress import say
+from minitf.system.messages import say
 
 Array = Any
 

@@ -15,7 +15,7 @@ from minitf.config import RunConfig
 from minitf.config.options import shown
 from minitf.report.page import page
 from minitf.report.series import LogSeries, Series, curve_of
-from minitf.system.progress import clock
+from minitf.system.messages import clock
 
 REFRESH_S = 10
 """Time between reloads of the page of a running run in a browser."""

@@ -1,1 +1,1 @@
-"""The run directory: its files, its log and its checkpoints."""
+"""The run directory: configuration, checkpoints and log."""

@@ -1,4 +1,4 @@
-"""What computes: versions that a run records, because bits may differ between them."""
+"""Versions of software and hardware, which a run records because bits may differ between them."""
 
 import importlib.metadata
 import os
@@ -12,7 +12,7 @@ DISTRIBUTION = "minitf-transformer"
 
 def environment_facts() -> dict[str, str]:
     """Versions of this project, Python, NumPy, its matrix library, the system and the processor."""
-    import numpy as np  # here, so that `--help` need not wait for it
+    import numpy as np  # deferred: `--help` needs no NumPy
 
     blas = np.show_config(mode="dicts").get("Build Dependencies", {}).get("blas", {})
     return {
@@ -37,7 +37,7 @@ def project_version() -> str:
 
 
 def changes(before: dict[str, str], now: dict[str, str]) -> list[str]:
-    """The facts that differ, a sentence each: `numpy was 2.3.1 and is 2.4.6`."""
+    """Describe the facts that differ, one sentence each: `numpy was 2.3.1 and is 2.4.6`."""
     names = [*before, *(name for name in now if name not in before)]
     return [
         f"{name} was {before.get(name, 'not recorded')} and is {now.get(name, 'not recorded')}"

@@ -1,4 +1,4 @@
-"""Files that are whole or absent, JSON without surprises, and operating-system errors in plain words."""
+"""Atomic files, locks, checksums, strict JSON, and operating-system errors as UserError."""
 
 import errno
 import fcntl
@@ -31,14 +31,14 @@ ADVICE = {
 
 
 def explained(action: str, error: OSError) -> str:
-    """`cannot <action>: No space left on device; free some space or …`"""
+    """Format an error: `cannot <action>: No space left on device; free some space or …`"""
     advice = ADVICE.get(error.errno or 0)
     return f"cannot {action}: {error.strerror or error}" + (f"; {advice}" if advice else "")
 
 
 @contextmanager
 def os_errors_explained(action: str, kind: type[UserError] = UserError) -> Iterator[None]:
-    """Turn an OSError of the block into `kind`, in words."""
+    """Context manager that turns an OSError into `kind`, with the action that failed and advice."""
     try:
         yield
     except OSError as error:
@@ -46,7 +46,7 @@ def os_errors_explained(action: str, kind: type[UserError] = UserError) -> Itera
 
 
 class ReportingFile(io.FileIO):
-    """A file to write to whose failures are told as `kind`, however deep in buffers they happen, and no others are."""
+    """File opened for writing whose own failures are raised as `kind`, also from inside buffers."""
 
     def __init__(self, path: Path, action: str, kind: type[UserError] = UserError, *, new: bool = True):
         self._action, self._kind = action, kind
@@ -61,21 +61,21 @@ class ReportingFile(io.FileIO):
 
 @contextmanager
 def atomic_write(path: Path, action: str = "", kind: type[UserError] = UserError) -> Iterator[BinaryIO]:
-    """A file that appears at `path` complete and durable, or not at all; what stood there before stays until then.
+    """Open a file for writing that replaces `path` once it is complete and durable, or not at all.
 
-    Bytes go to a temporary file in the same folder (a rename is atomic only within a file system), are flushed to the
-    disk, and the file is renamed. The folder is flushed too: without that, a power failure may forget the rename
-    although the bytes are safe. The mode of a file that was there stays.
+    Bytes are written to a temporary file in the same folder (a rename is atomic only within a file system) and flushed
+    to the disk, and the file is renamed. The folder is flushed too: otherwise a power failure may undo the rename. The
+    mode of an earlier file is kept.
 
-    action: what it is that fails where the system refuses; default: `write <path>`
+    action: the action that error messages name; default: `write <path>`
 
-    Raises: `kind`, after removing the temporary file. A killed process leaves it behind; `remove_leftovers` finds it.
+    Raises: `kind`, after removing the temporary file. A killed process leaves it behind, for `remove_leftovers`.
     """
     action = action or f"write {path}"
     # 50 characters of at most 4 bytes: a name may have 255 bytes
     temporary = path.with_name(f".{path.name[:50]}.{os.urandom(4).hex()}.partial")
     file = None
-    try:  # from before the file is there: an interrupt may come before we hold it
+    try:  # begins before the file exists: an interrupt may arrive before `file` is assigned
         file = io.BufferedWriter(ReportingFile(temporary, action, kind), BUFFER_BYTES)
         yield file
         file.flush()
@@ -85,8 +85,8 @@ def atomic_write(path: Path, action: str = "", kind: type[UserError] = UserError
             os.fsync(file.fileno())
             file.close()
             os.replace(temporary, path)
-    except BaseException:  # an interrupt must not leave half a file either
-        with suppress(OSError, UserError):  # the error that brought us here is the one to report
+    except BaseException:  # an interrupt must not leave a partial file either
+        with suppress(OSError, UserError):  # the first error is the one to report
             if file is not None:
                 file.close()
         with suppress(OSError):
@@ -98,7 +98,7 @@ def atomic_write(path: Path, action: str = "", kind: type[UserError] = UserError
 
 @contextmanager
 def open_device(path: Path, action: str) -> Iterator[BinaryIO]:
-    """A device or pipe to write to.  Raises: UserError where the system refuses."""
+    """Open a device or pipe for writing.  Raises: UserError where the system refuses"""
     with io.BufferedWriter(ReportingFile(path, action, new=False), BUFFER_BYTES) as file:
         yield file
 
@@ -107,9 +107,9 @@ LEFTOVER = re.compile(r"\.(.+)\.[0-9a-f]{8}\.partial", re.DOTALL)
 
 
 def remove_leftovers(folder: Path, names: str = ".*") -> None:
-    """Delete what killed processes left of files that `atomic_write` was to make in `folder`; none may be at work.
+    """Delete the temporary files that killed processes have left in `folder`; no other process may write there.
 
-    names: a regular expression for the beginning of the files' names
+    names: regular expression for the beginning of the names of the final files
     """
     for name in os.listdir(folder):
         if (match := LEFTOVER.fullmatch(name)) and re.match(names, match[1]):
@@ -117,12 +117,12 @@ def remove_leftovers(folder: Path, names: str = ".*") -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Make the names in `folder` durable."""
+    """Flush a folder to the disk, so that renames in it are durable."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(descriptor)
     except OSError as error:
-        # Some network file systems cannot flush a folder, and say so in one of these ways; their server does it.
+        # Some network file systems cannot flush a folder and return one of these errors; their server flushes it.
         if error.errno not in (errno.EINVAL, errno.ENOTSUP):
             raise
     finally:
@@ -146,10 +146,10 @@ def sha256_of(path: Path) -> str:
 
 
 def parse_json(text: str | bytes) -> Any:
-    """The value of a JSON text, refusing what Python's reader lets pass.
+    """Parse a JSON text strictly.
 
-    Raises: ValueError for text that is not UTF-8 or not JSON, for a key given twice (the reader would keep the last),
-    for NaN and Infinity (not JSON), and for nesting too deep to read.
+    Raises: ValueError for text that is not UTF-8 or not JSON, for a key given twice (`json` would keep the last), for
+    NaN and Infinity (`json` would accept them), and for nesting too deep to parse.
     """
 
     def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Stopping when asked: SIGINT is Ctrl-C, SIGTERM comes from `kill` and batch systems, SIGHUP when a terminal closes."""
+"""Signals that stop a program: SIGINT (Ctrl-C), SIGTERM (`kill`, batch systems) and SIGHUP (a closed terminal)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
-from types import FrameType, TracebackType
+from types import FrameType
 from typing import Any
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -16,7 +16,7 @@ Handler = Callable[[int, FrameType | None], None]
 
 
 class TerminationInterrupt(KeyboardInterrupt):
-    """SIGTERM or SIGHUP; Ctrl-C is a plain KeyboardInterrupt, and what tidies up after one does so after the other."""
+    """SIGTERM or SIGHUP, handled by all code that handles the KeyboardInterrupt of Ctrl-C."""
 
     def __init__(self, number: int):
         super().__init__(signal.Signals(number).name)
@@ -24,23 +24,23 @@ class TerminationInterrupt(KeyboardInterrupt):
 
 
 def exit_status(interrupt: KeyboardInterrupt) -> int:
-    """128 + the signal's number, as a shell reports a process that a signal has ended: 130, 143 or 129."""
+    """128 + the signal's number, as shells report a process that was ended by a signal: 130, 143 or 129."""
     return 128 + (interrupt.number if isinstance(interrupt, TerminationInterrupt) else signal.SIGINT)
 
 
 def without_traceback() -> None:
-    """Let SIGINT end the process at once, as SIGTERM does, until `interrupting` answers both.
+    """Let SIGINT end the process at once, as SIGTERM does, until `interrupting` handles both.
 
-    For a program's first line: Python's own handler would print a traceback of what is being imported just then, or
-    being cleared away at the end.
+    Call it in a program's first line: Python's own handler would print a traceback of the import in progress, or of the
+    cleanup at the end.
     """
-    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # and not ignored, as our parent may want it
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # not if our parent made us ignore it
         signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 @contextmanager
 def interrupting() -> Iterator[None]:
-    """Inside its `with` block, all three signals raise a KeyboardInterrupt, so that half-written files are removed."""
+    """Context manager in which all three signals raise a KeyboardInterrupt, so that partial files are removed."""
     previous = _handle(_interrupt)
     try:
         yield
@@ -48,43 +48,39 @@ def interrupting() -> Iterator[None]:
         _restore(previous)
 
 
-class _Shelter:
-    """Whether an interrupt has to wait, and the one that does."""
+class _Deferral:
+    """Nesting depth of `uninterrupted`, and the signal that arrived inside it."""
 
     depth = 0
-    waiting: int | None = None
-
-
-_shelter = _Shelter()
+    pending: int | None = None
 
 
 @contextmanager
 def uninterrupted() -> Iterator[None]:
-    """Inside its `with` block nothing is interrupted; an interrupt that comes meanwhile is raised at the end.
+    """Context manager that defers interrupts to its end.
 
-    For what must not be left halfway: a library in C that is being imported prints a traceback of a KeyboardInterrupt
-    and calls it an ImportError; the import system and ctypes call back from places where Python can but print it.
+    Imports need it: an extension module turns a KeyboardInterrupt during its import into a traceback and an
+    ImportError, and from callbacks of the import system and of ctypes Python can only print it. The commands of
+    `minitf.app` import everything that their work needs inside one such block.
     """
-    if threading.current_thread() is not threading.main_thread():  # which no signal interrupts
+    if threading.current_thread() is not threading.main_thread():  # signals interrupt the main thread only
         yield
         return
-    _shelter.depth += 1
+    _Deferral.depth += 1
     try:
         yield
     finally:
-        _shelter.depth -= 1
-        if _shelter.waiting is not None and not _shelter.depth:
-            number, _shelter.waiting = _shelter.waiting, None
+        _Deferral.depth -= 1
+        if _Deferral.pending is not None and not _Deferral.depth:
+            number, _Deferral.pending = _Deferral.pending, None
             _interrupt(number, None)
 
 
 class StopRequest:
-    """Inside its `with` block, the first signal only sets `received`; the second one interrupts at once."""
+    """Context manager in which the first signal only sets `received`, and the second one interrupts at once."""
 
     def __init__(self, shared: bool = False) -> None:
-        """
-        shared: with other processes; all stop at the same step, at which they have agreed to
-        """
+        """shared: all ranks stop at the same step, the one at which `agree` sets the signal"""
         self.received: signal.Signals | None = None
         self._shared = shared
         self._agreed = 0
@@ -94,21 +90,19 @@ class StopRequest:
         self._previous = _handle(self._on_signal)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         _restore(self._previous)
 
     def __bool__(self) -> bool:
         return bool(self._agreed) if self._shared else self.received is not None
 
     def agree(self, numbers: Iterable[int]) -> None:
-        """Stop for the first signal that any process has received; 0 stands for none."""
+        """Stop for the first signal in `numbers`, those that the ranks have received; 0: none."""
         self._agreed = next(filter(None, [self._agreed, *numbers]), 0)
 
     @property
     def exit_status(self) -> int:
-        """128 + the signal's number; 0 if none came."""
+        """128 + the signal's number; 0 if none was received."""
         number = self._agreed if self._shared else self.received
         return 128 + number if number else 0
 
@@ -120,16 +114,16 @@ class StopRequest:
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:
-    if _shelter.depth:
-        _shelter.waiting = number
+    if _Deferral.depth:
+        _Deferral.pending = number
         return
     raise KeyboardInterrupt if number == signal.SIGINT else TerminationInterrupt(number)
 
 
 def _handle(handler: Handler) -> dict[signal.Signals, Any]:
-    """Install a handler; gives what was there. What our parent ignores, as `nohup` and `&` do, stays ignored."""
+    """Install a handler; return the previous ones. Signals that our parent ignores (`nohup`, `&`) stay ignored."""
     if threading.current_thread() is not threading.main_thread():
-        return {}  # only the main thread may, and only it is interrupted
+        return {}  # only the main thread may install handlers
     handled = [each for each in SIGNALS if signal.getsignal(each) != signal.SIG_IGN]
     return {each: signal.signal(each, handler) for each in handled}
 
@@ -140,7 +134,7 @@ def _restore(previous: dict[signal.Signals, Any]) -> None:
 
 
 def _write(text: str) -> None:
-    """Print from a handler: it may have interrupted a `print`, inside which Python's buffered files refuse another."""
+    """Print from a handler, which may have interrupted a `print`: Python's buffered files are not reentrant."""
     if sys.stderr is not None:
         with suppress(OSError, ValueError):  # closed, or its reader has gone
             os.write(sys.stderr.fileno(), text.encode())

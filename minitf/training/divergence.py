@@ -12,7 +12,7 @@ from minitf.errors import UserError
 from minitf.model.transformer import Transformer
 from minitf.storage.checkpoint import CheckpointStore, read_state
 from minitf.storage.run_directory import RunDirectory
-from minitf.system.progress import Say
+from minitf.system.messages import Say
 from minitf.training.loss import batch_loss
 from minitf.training.run import Run
 from minitf.training.state import Interval

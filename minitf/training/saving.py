@@ -7,7 +7,7 @@ import numpy as np
 from autograd.backend import backend_of
 from minitf.errors import UserError
 from minitf.storage.checkpoint import with_prefix, without_prefix
-from minitf.system.progress import Say
+from minitf.system.messages import Say
 from minitf.training.divergence import TrainingError, advice
 from minitf.training.run import Run
 from minitf.training.schedule import record_checkpoint

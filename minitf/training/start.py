@@ -15,7 +15,7 @@ from minitf.storage.checkpoint import CheckpointStore
 from minitf.storage.log import NoLog, RunLog
 from minitf.storage.run_directory import RunDirectory
 from minitf.system.device import set_up_device
-from minitf.system.progress import Say
+from minitf.system.messages import Say
 from minitf.training.moving_average import MovingAverage
 from minitf.training.optim import Adam
 from minitf.training.process import SingleProcess

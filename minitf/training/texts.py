@@ -19,7 +19,7 @@ from minitf.parsing.aligned_text import learn_vocabulary, prepare_texts, read_sp
 from minitf.parsing.trees import Tree
 from minitf.storage.run_directory import RunDirectory
 from minitf.system.files import os_errors_explained, remove_leftovers
-from minitf.system.progress import Say
+from minitf.system.messages import Say
 
 PathPair = tuple[Path, Path]
 

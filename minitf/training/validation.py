@@ -15,7 +15,7 @@ from minitf.decoding.search import BeamSearchConfig
 from minitf.evaluation.metrics import bleu
 from minitf.model.transformer import Transformer
 from minitf.system.arithmetic import sum_left_to_right
-from minitf.system.progress import Say
+from minitf.system.messages import Say
 from minitf.system.signals import StopRequest
 from minitf.training.process import Nats, SingleProcess
 from minitf.training.run import Run

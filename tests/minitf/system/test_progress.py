@@ -10,17 +10,9 @@ import termios
 
 import pytest
 
-from minitf.system.progress import Progress, clock, say
+from minitf.system.progress import Progress
 
 RECORD = {"step": 1200, "loss": 1.23456, "perplexity": 3.4567, "target_tokens_per_s": 12345.6, "learning_rate": 0.00071}
-
-
-@pytest.mark.parametrize(
-    ("seconds", "shown"),
-    [(0, "0:00"), (75.2, "1:15"), (59.7, "1:00"), (3600, "1:00:00"), (90061, "25:01:01"), (float("inf"), "?")],
-)
-def test_times(seconds, shown):
-    assert clock(seconds) == shown
 
 
 def test_plain_lines_where_there_is_no_terminal(capsys):
@@ -33,6 +25,14 @@ def test_plain_lines_where_there_is_no_terminal(capsys):
     assert err == (
         "step 1,200  loss 1.235  ppl 3.46  12,346 tokens/s  lr 7.10e-04  1:15 left\nstep 1,200: validation loss 1\n"
     )
+
+
+def test_a_progress_that_is_not_shown_prints_nothing(capsys):
+    with Progress(2000, 0, shown=False) as progress:
+        progress.step()
+        progress.update(RECORD, 75)
+        progress.say("step 1,200: validation loss 1")
+    assert capsys.readouterr() == ("", "")
 
 
 def test_a_bar_on_a_terminal():
@@ -61,14 +61,10 @@ with Progress(4, 1) as progress:
     assert b"a line above\r\n" in seen
 
 
-def test_say_goes_to_standard_error(capsys):
-    say("ü")
-    assert capsys.readouterr() == ("", "ü\n")
-
-
 TALKING = """
 import os, sys
-from minitf.system.progress import Progress, say
+from minitf.system.messages import say
+from minitf.system.progress import Progress
 with Progress(3, 0) as progress:
     for i in range(3):
         progress.step()
