@@ -14,7 +14,6 @@ Source: Chen et al. 2016, "Training deep nets with sublinear memory cost"
 
 from __future__ import annotations
 
-import threading
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -22,7 +21,7 @@ from typing import Any
 
 from autograd import random
 from autograd.engine import Op
-from autograd.modes import Watcher, enable_grad, is_grad_enabled, watch
+from autograd.modes import Watcher, enable_grad, is_grad_enabled, state, watch
 from autograd.tensor import Tensor
 
 Call = tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]
@@ -45,23 +44,9 @@ def checkpoint(fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         return fn(*args, **kwargs)
 
 
-class _Innermost(threading.local):
-    """The innermost running call of each thread, or None: of nested calls, only this one handles the ops."""
-
-    call: _Segment | _SecondRun | None = None
-
-
-_innermost = _Innermost()
-
-
-@contextmanager
-def _enter(call: _Segment | _SecondRun) -> Iterator[None]:
-    outer, _innermost.call = _innermost.call, call
-    try:
-        with watch(call):
-            yield
-    finally:
-        _innermost.call = outer
+def _innermost() -> _Segment | _SecondRun | None:
+    """The innermost running call of this thread: of nested calls, only this one handles the ops."""
+    return next((w for w in reversed(state.watchers) if isinstance(w, (_Segment, _SecondRun))), None)
 
 
 class _Segment(Watcher):
@@ -85,18 +70,18 @@ class _Segment(Watcher):
     @contextmanager
     def recording(self) -> Iterator[None]:
         """Context manager: nodes made inside drop the arrays that they save."""
-        outer = _innermost.call
+        outer = _innermost()
         if outer is not None:
             outer.add_segment(self)
         self.is_recording = True
         try:
-            with _enter(self):
+            with watch(self):
                 yield
         finally:
             self.is_recording = False
 
     def after_record(self, op: Op, inputs: Sequence[Any]) -> None:
-        if _innermost.call is self:
+        if _innermost() is self:
             self._note_versions([x for x in inputs if isinstance(x, Tensor) and x.op is None])
             self.parts.append(_Part(op, op.saved_arrays))
             if op.saved_arrays:
@@ -134,7 +119,7 @@ class _Segment(Watcher):
         random.set_first_row(self.first_row)
         second = _SecondRun(self.parts)
         try:
-            with enable_grad(), _enter(second):
+            with enable_grad(), watch(second):
                 fn(*args, **kwargs)
         finally:
             random.set_state(outer_state)
@@ -151,7 +136,7 @@ class _SecondRun(Watcher):
         self.done = 0
 
     def after_record(self, op: Op, inputs: Sequence[Any]) -> None:
-        if _innermost.call is self:
+        if _innermost() is self:
             node = self._next(type(op).__name__, op.saved_arrays, op)
             if isinstance(node, Op) and not node.freed:
                 node._saved, node._refill = op.saved_arrays, None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import weakref
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
@@ -13,6 +14,23 @@ from autograd.modes import is_grad_enabled
 
 if TYPE_CHECKING:
     from autograd.engine import Op
+
+
+def _raw(x: Any) -> Any:
+    return x.data if isinstance(x, Tensor) else x
+
+
+def _in_place(statement: str, operate: Callable[[Any, Any], Any]) -> Callable[[Tensor, Any], Tensor]:
+    def method(self: Tensor, other: Any) -> Tensor:
+        self._change_in_place(statement)
+        self.data[...] = operate(self.data[...], _raw(other))
+        return self
+
+    return method
+
+
+def _comparison(compare: Callable[[Any, Any], Any]) -> Callable[[Tensor, Any], Tensor]:
+    return lambda self, other: Tensor(compare(self.data, _raw(other)))
 
 
 class Tensor:
@@ -222,25 +240,10 @@ class Tensor:
         index = tuple(_raw(i) for i in index) if isinstance(index, tuple) else _raw(index)
         self.data[index] = _raw(value)
 
-    def __iadd__(self, other: Any) -> Tensor:
-        self._change_in_place("x += y")
-        self.data[...] += _raw(other)
-        return self
-
-    def __isub__(self, other: Any) -> Tensor:
-        self._change_in_place("x -= y")
-        self.data[...] -= _raw(other)
-        return self
-
-    def __imul__(self, other: Any) -> Tensor:
-        self._change_in_place("x *= y")
-        self.data[...] *= _raw(other)
-        return self
-
-    def __itruediv__(self, other: Any) -> Tensor:
-        self._change_in_place("x /= y")
-        self.data[...] /= _raw(other)
-        return self
+    __iadd__ = _in_place("x += y", operator.iadd)
+    __isub__ = _in_place("x -= y", operator.isub)
+    __imul__ = _in_place("x *= y", operator.imul)
+    __itruediv__ = _in_place("x /= y", operator.itruediv)
 
     # ---- Operators ----
 
@@ -292,24 +295,12 @@ class Tensor:
     # Comparisons are piecewise constant: they return boolean Tensors without a graph
 
     __hash__ = object.__hash__
-
-    def __eq__(self, other: Any) -> Tensor:  # type: ignore[override]
-        return Tensor(self.data == _raw(other))
-
-    def __ne__(self, other: Any) -> Tensor:  # type: ignore[override]
-        return Tensor(self.data != _raw(other))
-
-    def __lt__(self, other: Any) -> Tensor:
-        return Tensor(self.data < _raw(other))
-
-    def __le__(self, other: Any) -> Tensor:
-        return Tensor(self.data <= _raw(other))
-
-    def __gt__(self, other: Any) -> Tensor:
-        return Tensor(self.data > _raw(other))
-
-    def __ge__(self, other: Any) -> Tensor:
-        return Tensor(self.data >= _raw(other))
+    __eq__ = _comparison(operator.eq)  # type: ignore[assignment]
+    __ne__ = _comparison(operator.ne)  # type: ignore[assignment]
+    __lt__ = _comparison(operator.lt)
+    __le__ = _comparison(operator.le)
+    __gt__ = _comparison(operator.gt)
+    __ge__ = _comparison(operator.ge)
 
     # ---- Methods of NumPy arrays ----
 
@@ -349,10 +340,6 @@ class Tensor:
 
     def min(self, axis: Any = None, keepdims: bool = False) -> Tensor:
         return ops.min(self, axis=axis, keepdims=keepdims)
-
-
-def _raw(x: Any) -> Any:
-    return x.data if isinstance(x, Tensor) else x
 
 
 # An import circle, here because Tensor has operators: they call the ops, and these need Tensor, defined by now

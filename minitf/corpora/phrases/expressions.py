@@ -89,7 +89,7 @@ def calendar_year(value: int) -> Phrase:
 
 def date(day: int, month: int, of_year: int | None = None) -> Phrase:
     """As in "the third of May", "dritte Mai": without the article, which contracts to "am", "zum", "vom"."""
-    (english_day, german_day), (english_month, german_month, _) = ordinal(day), MONTHS[month - 1]
+    (english_day, german_day), (english_month, german_month) = ordinal(day), MONTHS[month - 1]
     english_year, german_year = (" " + words for words in year(of_year)) if of_year else ("", "")
     english = f"the {english_day} of {english_month}{english_year}"
     ending = ENDING_AFTER_DEFINITE["m"]

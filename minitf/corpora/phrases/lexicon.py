@@ -16,21 +16,11 @@ def nouns(table: str) -> tuple[Noun, ...]:
     return tuple(Noun(*row.split("/")) for row in table.split(", "))  # type: ignore[arg-type]
 
 
-MONTHS = (
-    # English, German, days (no leap day)
-    ("January", "Januar", 31),
-    ("February", "Februar", 28),
-    ("March", "März", 31),
-    ("April", "April", 30),
-    ("May", "Mai", 31),
-    ("June", "Juni", 30),
-    ("July", "Juli", 31),
-    ("August", "August", 31),
-    ("September", "September", 30),
-    ("October", "Oktober", 31),
-    ("November", "November", 30),
-    ("December", "Dezember", 31),
+MONTHS = pairs(
+    "January/Januar, February/Februar, March/März, April/April, May/Mai, June/Juni, July/Juli, August/August, "
+    "September/September, October/Oktober, November/November, December/Dezember"
 )
+DAYS_IN_MONTH = (31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)  # without leap days
 WEEKDAYS = pairs(
     "Monday/Montag, Tuesday/Dienstag, Wednesday/Mittwoch, Thursday/Donnerstag, Friday/Freitag, Saturday/Samstag, "
     "Sunday/Sonntag"

@@ -58,7 +58,7 @@ def the_nth(rng: PortableRandom) -> Phrase:
 
 
 def day_of(month: int, rng: PortableRandom) -> int:
-    return rng.randint(1, lexicon.MONTHS[month - 1][2])
+    return rng.randint(1, lexicon.DAYS_IN_MONTH[month - 1])
 
 
 def date(rng: PortableRandom) -> Phrase:
@@ -80,7 +80,7 @@ def date_range(rng: PortableRandom) -> Phrase:
 
 def days_of_month(rng: PortableRandom) -> Phrase:
     month = rng.randint(1, 12)
-    days = lexicon.MONTHS[month - 1][2]
+    days = lexicon.DAYS_IN_MONTH[month - 1]
     first = rng.randint(1, days - 1)
     return say.days_of_month(first, rng.randint(first + 1, days), month)
 
@@ -191,7 +191,7 @@ SLOTS: dict[str, Slot] = {
     "weekday": word(lexicon.WEEKDAYS),
     "part_of_weekday": word(lexicon.PARTS_OF_WEEKDAY),
     "day": word(lexicon.DAYS),
-    "month": lambda rng: unchanging(*rng.choice(lexicon.MONTHS)[:2]),
+    "month": word(lexicon.MONTHS),
     "season": word(lexicon.SEASONS),
     "part_of_month": word(lexicon.PARTS_OF_MONTH),
     "date": date,

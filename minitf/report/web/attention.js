@@ -193,8 +193,7 @@ function drawLines() {
 function isTouched(row, column) {
   const token = state.token;
   if (!token) return false;
-  if (token.side === "queries") return row === token.index;
-  return column === token.index;
+  return (token.side === "queries" ? row : column) === token.index;
 }
 
 function choose(token, kept) {
@@ -206,10 +205,6 @@ function choose(token, kept) {
 function tokenAt(target) {
   const item = target.closest?.(".tokens li");
   return item ? { side: item.dataset.side, index: +item.dataset.index } : null;
-}
-
-function isChosen(token) {
-  return state.kept && token && state.token.side === token.side && state.token.index === token.index;
 }
 
 function moveAmongTokens(event) {
@@ -236,7 +231,7 @@ function moveAmongTokens(event) {
 }
 
 function toggle(token) {
-  const off = isChosen(token);
+  const off = state.kept && state.token.side === token.side && state.token.index === token.index;
   state.kept = false;
   choose(token, !off);
 }
