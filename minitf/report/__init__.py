@@ -1,1 +1,1 @@
-"""What a run shows of itself: scores, curves, attention pictures."""
+"""Pages and figures: training curves, attention weights."""

@@ -370,7 +370,7 @@ function renderStatus(weights) {
   const cell = other === undefined ? [] : [" — the cell: ", quoted("keys", other), ` ${percent(at(other))}`];
   const sure = side === "queries" && state.kind !== "encoder"
     ? [` (generated with probability ${percent(Math.exp(sentence().log_probabilities[index]))})`] : [];
-  const mean = state.head === ALL ? [" — mean of all heads"] : [];
+  const mean = state.head === ALL ? [" — mean of heads"] : [];
   status.replaceChildren(quoted(side, index), ...sure, verb, ...(parts.length ? parts : ["nothing above 0.5 %"]),
     ...cell, ...mean);
 }
