@@ -13,8 +13,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from minitf.config import ParsingConfig
 from minitf.data.text import read_lines, write_atomically
 from minitf.data.vocabulary import Vocabulary
 from minitf.errors import UserError
@@ -23,20 +23,17 @@ from minitf.parsing.trees import Tree, clean, read_trees
 from minitf.parsing.words import as_token
 from minitf.system.files import os_errors_explained, remove_leftovers
 
-if TYPE_CHECKING:
-    from minitf.config import ParsingConfig
-
 SPLITS = ("train", "valid", "test")
 KINDS = ("words", "tokens", "trees")
 HELD_OUT = 20
-"""Where no held-out trees are given, the last twentieth of the file tests, and the twentieth before it validates:
-neighbours in a treebank are of one article, and a parser shall be tested on articles it does not know."""
+"""Without held-out trees, the last twentieth of the file is the test set and the one before it the validation set:
+neighbours in a treebank come from one article, and a parser is to be tested on articles that it has not seen."""
 
 PathPair = tuple[Path, Path]
 
 
 def check_trees(config: ParsingConfig, errors: str) -> None:
-    """Read every treebank once.  Raises: UserError for text that is no tree."""
+    """Read every treebank once.  Raises: UserError for malformed trees, and for a treebank without a word"""
     for path in (config.trees, config.valid_trees, config.test_trees):
         if path is not None and not sum(1 for _ in _cleaned(read_trees(path, errors))):
             raise UserError(f"{path} holds no tree with a word; give trees such as (S (NP (NN cat)) (VP (VB sit)))")
@@ -60,7 +57,7 @@ def prepare_texts(
 
 
 def learn_vocabulary(train: PathPair, vocab_size: int, path: Path, say: Callable[[str], object]) -> Vocabulary:
-    """Subwords of the words; each common token of trees as one piece, and the brackets that spell the others."""
+    """Learn subwords of the words, a piece for each common token of trees, and the brackets that spell the others."""
     words, tokens = train
     symbols = pieces_of_tokens(tokens, most=vocab_size // 2)
     say(f"learning a vocabulary of {vocab_size:,}: {len(symbols)} pieces of trees, and subwords of the words")
@@ -68,8 +65,8 @@ def learn_vocabulary(train: PathPair, vocab_size: int, path: Path, say: Callable
 
 
 def pieces_of_tokens(path: Path, most: int) -> list[str]:
-    """What a text of tokens is cut into: the `most` common ones that occur twice, each with the space before it, and
-    the brackets and tags in all of them."""
+    """The pieces for a text of tokens: the `most` common tokens that occur twice, with the space before each, and the
+    brackets and tags of all tokens."""
     counts = Counter(token for line in read_lines(path) for token in line.split())
     common = [f" {token}" for token, count in counts.most_common(most) if count > 1]
     return [*common, *dict.fromkeys(part for token in counts for part in parts(token))]
@@ -91,7 +88,7 @@ def read_splits(config: ParsingConfig, errors: str) -> dict[str, Iterable[Tree]]
 
 
 def held_out_count(trees: int) -> int:
-    """How many trees of a file are held out for each of the two splits.  Raises: UserError where there are too few."""
+    """Number of trees held out of a file for each of the two splits.  Raises: UserError where there are too few"""
     if trees < 3:
         raise UserError(
             f"the treebank has {trees} trees, of which none can be held out; give more, or held-out ones of their own"
@@ -100,7 +97,7 @@ def held_out_count(trees: int) -> int:
 
 
 def _write(trees: Iterable[Tree], config: ParsingConfig, paths: dict[str, Path]) -> None:
-    """Write the lines of one split; trees without a word have none."""
+    """Write the lines of one split; trees without a word are left out."""
     with ExitStack() as stack:
         words, tokens, brackets = (stack.enter_context(write_atomically(paths[kind])) for kind in KINDS)
         for tree in _cleaned(trees):

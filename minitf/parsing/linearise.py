@@ -1,15 +1,15 @@
-"""A tree as a sequence of tokens, and back, whatever the sequence.
+"""Convert trees to sequences of tokens, and any sequence of tokens back to a tree.
 
     (TOP (S (NP (DT the) (NN cat)) (VP (VBZ sleeps)) (. .)))
 
     ↔  (S(NP(DT) (NN)) (VP(VBZ)) (.))                              form="joined"
     ↔  (S (NP (DT) (NN) )NP (VP (VBZ) )VP (.) )S                   form="symbols"
 
-The target of translation when the sentence is its source (section 6.3). A tag is a bracket with the place of its word
-left empty: the words are those of the sentence, in order. Joined, a token says all there is to say at one word: which
-brackets open before it, its tag, and how many close after it. So the k-th token belongs to the k-th word, and a tree is
-no longer than its sentence; a treebank has a few hundred such tokens. As symbols, each bracket is a token, and closing
-ones carry the label of what they close.
+The sequence is the target of translation, the sentence its source (section 6.3). Words are left out, since they are
+those of the sentence in order; a tag is a bracket without its word. A joined token holds the brackets that open before
+a word, its tag, and the brackets that close after it: the k-th token belongs to the k-th word, and a tree is as long as
+its sentence; a treebank has a few hundred such tokens. As symbols, each bracket is a token, and closing brackets carry
+the label of their constituent.
 
 Source: Vinyals et al. 2015, "Grammar as a Foreign Language", for the symbols
 """
@@ -24,7 +24,7 @@ from minitf.errors import UserError
 from minitf.parsing.trees import MAX_DEPTH, ROOT, Leaf, Node, Tree
 
 ANY_WORD = "XX"
-"""The one tag of every word where the parts of speech are not to be learned, and of a word that has got none."""
+"""The tag of every word if parts of speech are not learned, and of a word without a tag."""
 PUNCTUATION: dict[str, tuple[str, ...]] = {
     ",": (",",),
     ";": (":", ","),
@@ -36,18 +36,18 @@ PUNCTUATION: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("``", "“"), ("``",)),
     **dict.fromkeys(("''", "”"), ("''",)),
 }
-"""Words that are no words, and the tags they have in treebanks, the usual one first."""
+"""Punctuation marks, and their tags in treebanks, the usual one first."""
 PUNCTUATION_TAGS = frozenset((",", ":", ".", "``", "''", "-LRB-", "-RRB-"))
 
 PART = re.compile(r"\((?P<tag>[^\s()]+)\)|\((?P<opens>[^\s()]+)|\)(?P<closes>[^\s()]*)|(?P<text>[^()]+|\()", re.ASCII)
 
 
 def linearise(tree: Tree, tags: str = "pos", form: str = "joined") -> list[str]:
-    """The tokens of a cleaned tree, without its root.
+    """Convert a cleaned tree to tokens, without its root.
 
-    tags: "pos" keeps the parts of speech, as the paper's first public code does; "xx" makes those of words one, XX,
-        as Vinyals et al. do, and keeps the others: EVALB tells punctuation by its tag
-    form: "joined" for a token a word, "symbols" for a token a bracket
+    tags: "pos" keeps the parts of speech, as the paper's first public code does; "xx" replaces those of words by XX, as
+        Vinyals et al. do, and keeps those of punctuation, by which EVALB recognises it
+    form: "joined" for a token per word, "symbols" for a token per bracket
     """
     if tags not in ("pos", "xx"):
         raise UserError(f"tags={tags!r} is unknown; choose pos or xx")
@@ -68,7 +68,7 @@ def _symbols(node: Node, tags: str) -> Iterator[str]:
 
 
 def _joined(symbols: Iterable[str]) -> Iterator[str]:
-    """Join what belongs to one word: a token ends before the first bracket that opens after its tag."""
+    """Join the symbols of each word: a token ends before the first bracket that opens after its tag."""
     token, complete = "", False
     for symbol in symbols:
         if complete and symbol.startswith("("):
@@ -86,23 +86,23 @@ def parts(token: str) -> list[str]:
 
 @dataclass
 class Repairs:
-    """How often each thing had to be mended to make a tree of a sequence. A well-formed one needs nothing."""
+    """Counts of the repairs that made a tree of a sequence; a well-formed one needs none."""
 
-    no_brackets: int = 0  # text that is no bracket: left out
+    no_brackets: int = 0  # text that is not a bracket: left out
     unopened: int = 0  # closing brackets where nothing was open: left out
-    mislabelled: int = 0  # closing brackets of a label that was not open: taken for the innermost one's
-    unclosed: int = 0  # constituents that had no closing bracket: closed with the one around them, or at the end
+    mislabelled: int = 0  # closing brackets of a label that was not open: close the innermost constituent
+    unclosed: int = 0  # constituents without a closing bracket: closed with the one around them, or at the end
     empty: int = 0  # constituents without a word: left out
-    too_deep: int = 0  # constituents nested deeper than any tree here: left out, what is in them stays
-    mistagged: int = 0  # words with the tag of punctuation, punctuation with another: tagged as if nothing was said
-    missing_tags: int = 0  # words for which there was no tag: put beside the word before; last ones outermost
-    surplus_tags: int = 0  # tags for which there was no word: left out
+    too_deep: int = 0  # constituents nested deeper than MAX_DEPTH: left out, their children stay
+    mistagged: int = 0  # words with the tag of punctuation, punctuation with another: tagged as if they had none
+    missing_tags: int = 0  # words without a tag: placed beside the word before; the last ones outermost
+    surplus_tags: int = 0  # tags without a word: left out
 
     def __bool__(self) -> bool:
         return any(getattr(self, each.name) for each in fields(self))
 
     def add(self, other: Repairs) -> None:
-        """Count those of another tree as well."""
+        """Add the counts of another tree."""
         for each in fields(self):
             setattr(self, each.name, getattr(self, each.name) + getattr(other, each.name))
 
@@ -113,9 +113,9 @@ class Repairs:
 
 
 def delinearise(tokens: Iterable[str], words: Sequence[str]) -> tuple[Tree, Repairs]:
-    """The tree that a sequence of tokens of either form makes over the words, and what had to be mended.
+    """Convert tokens of either form to a tree over the words, and count the repairs.
 
-    Whatever the sequence, the tree has exactly these words, in order, and no constituent without one.
+    For any sequence, the tree has exactly these words, in order, and no constituent without a word.
     """
     if not words:
         raise UserError("a tree needs at least one word")
@@ -127,12 +127,12 @@ def delinearise(tokens: Iterable[str], words: Sequence[str]) -> tuple[Tree, Repa
 
 
 def place_tags(tags: Sequence[str], words: Sequence[str]) -> list[int | None]:
-    """For each tag, the number of its word, or None for a surplus one.
+    """Align tags with words: for each tag, the index of its word, or None for a surplus tag.
 
-    The k-th tag belongs to the k-th word. Where there are more of one than of the other, the parser has lost count
-    somewhere, and all that comes after would be tags of the words beside. Punctuation tells where: these are the places
-    of the least edit distance between tags and words, where leaving out either costs 1, and a tag that its word cannot
-    have 2. Of equal ones, that in which what is left out comes last.
+    The k-th tag belongs to the k-th word. If the numbers differ, the parser has skipped or repeated a word somewhere,
+    and all later tags would belong to a neighbouring word. Punctuation shows where: the alignment has the least edit
+    distance, in which leaving out a tag or a word costs 1, and a tag that its word cannot have 2. Of equal alignments,
+    the one that leaves out last is chosen.
     """
     if len(tags) == len(words):
         return list(range(len(words)))
@@ -159,30 +159,30 @@ def place_tags(tags: Sequence[str], words: Sequence[str]) -> list[int | None]:
     return found
 
 
-def tell_punctuation(tree: Tree, repairs: Repairs) -> Tree:
-    """The tree with another tag for every word that is tagged as punctuation, and every mark tagged as what it is not.
+def retag_punctuation(tree: Tree, repairs: Repairs) -> Tree:
+    """Retag every word that is tagged as punctuation, and every mark that is tagged as a word or as another mark.
 
-    A treebank may do so once in a while; where a parser does, it has lost count of the words.
+    Such tags are rare in a treebank; a parser that assigns one has skipped or repeated a word.
     """
-    children: list[Node] = []
-    for child in tree.children:
+
+    def retagged(child: Node) -> Node:
         if isinstance(child, Tree):
-            children.append(tell_punctuation(child, repairs))
-        elif is_mistagged(child.word, child.tag):
-            repairs.mistagged += 1
-            children.append(Leaf(untold_tag(child.word), child.word))
-        else:
-            children.append(child)
-    return Tree(tree.label, tuple(children))
+            return retag_punctuation(child, repairs)
+        if not is_mistagged(child.word, child.tag):
+            return child
+        repairs.mistagged += 1
+        return Leaf(default_tag(child.word), child.word)
+
+    return Tree(tree.label, tuple(map(retagged, tree.children)))
 
 
-def untold_tag(word: str) -> str:
-    """The tag of a word whose tag is not said. EVALB takes a sentence for another one if punctuation is no such."""
+def default_tag(word: str) -> str:
+    """The tag of a word without one. EVALB rejects a sentence whose punctuation is not tagged as such."""
     return PUNCTUATION.get(word, (ANY_WORD,))[0]
 
 
 def is_mistagged(word: str, tag: str) -> bool:
-    """Can the word not have this tag, as one of them says punctuation and the other says none, or another mark?"""
+    """Whether exactly one of word and tag is punctuation, or they are different marks."""
     if word in PUNCTUATION:
         return tag not in PUNCTUATION[word]
     if any(letter.isalnum() for letter in word):
@@ -192,13 +192,15 @@ def is_mistagged(word: str, tag: str) -> bool:
 
 @dataclass
 class _Open:
-    """A constituent that is not closed yet."""
+    """A constituent that is still open."""
 
     label: str
     children: list[Node] = field(default_factory=list)
 
 
 class _Builder:
+    """The stack of open constituents while the parts of a sequence are read."""
+
     def __init__(self, words: Sequence[str], places: Sequence[int | None]):
         self.words = words
         self.places = iter(places)  # of the tags to come
@@ -219,29 +221,29 @@ class _Builder:
             self.repairs.no_brackets += 1
 
     def leaf(self, tag: str) -> None:
-        """Hang the word of the next tag under the innermost constituent, with those beside it that have none."""
+        """Add the word of the next tag to the innermost constituent, with the untagged words beside it."""
         place = next(self.places)
         if place is None:
             self.repairs.surplus_tags += 1
             return
         while self.used < place:
-            self.hang_untagged()
-        self.hang(tag)
+            self.add_untagged_word()
+        self.add_word(tag)
         while self.used < self.last and self.used not in self.tagged:
-            self.hang_untagged()
+            self.add_untagged_word()
 
-    def hang(self, tag: str) -> None:
-        """The next word becomes a leaf of the innermost constituent."""
+    def add_word(self, tag: str) -> None:
+        """Add the next word to the innermost constituent."""
         self.stack[-1].children.append(Leaf(tag, self.words[self.used]))
         self.used += 1
 
-    def hang_untagged(self) -> None:
-        """Likewise, for want of a tag of its own."""
+    def add_untagged_word(self) -> None:
+        """Add the next word, which has no tag."""
         self.repairs.missing_tags += 1
-        self.hang(untold_tag(self.words[self.used]))
+        self.add_word(default_tag(self.words[self.used]))
 
     def close(self, label: str) -> None:
-        """Close the innermost constituent of that label, with all within it; failing one, or a label, the innermost."""
+        """Close the innermost constituent of that label and all inside it; if there is none, the innermost of all."""
         if len(self.stack) == 1:
             self.repairs.unopened += 1
             return
@@ -265,16 +267,16 @@ class _Builder:
             self.stack[-1].children.append(Tree(done.label, tuple(done.children)))
 
     def finish(self) -> tuple[Tree, Repairs]:
-        """Close what is open; what is left of the words goes to the end of the outermost constituent."""
+        """Close all constituents; the remaining words go to the end of the outermost one."""
         while len(self.stack) > 1:
             self.repairs.unclosed += 1
             self.pop()
         children = self.stack[0].children
-        left = [Leaf(untold_tag(word), word) for word in self.words[self.used :]]
-        self.repairs.missing_tags += len(left)
-        if left and len(children) == 1 and isinstance(children[0], Tree):
-            only = children[0]
-            children = [Tree(only.label, (*only.children, *left))]
-        else:
-            children = [*children, *left]
+        rest = [Leaf(default_tag(word), word) for word in self.words[self.used :]]
+        self.repairs.missing_tags += len(rest)
+        match children:
+            case [Tree(label, inner)]:
+                children = [Tree(label, (*inner, *rest))]
+            case _:
+                children = [*children, *rest]
         return Tree(ROOT, tuple(children)), self.repairs

@@ -1,9 +1,9 @@
-"""Constituency trees: read from and written to brackets, and cleaned of what a parser is not asked for.
+"""Constituency trees: read from brackets, written to brackets, and cleaned for parsing.
 
     (TOP (S (NP (DT the) (NN cat)) (VP (VBZ sleeps)) (. .)))
 
-This is the form of the Penn Treebank. A file may lay a tree out over several lines; the outermost bracket may have no
-label. A word cannot hold white space or brackets: treebanks write -LRB- and -RRB- for "(" and ")".
+This is the format of the Penn Treebank. A tree may span several lines; the outermost bracket may have no label. A word
+cannot contain white space or brackets: treebanks write -LRB- and -RRB- for "(" and ")".
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from minitf.errors import UserError
 
 ROOT = "TOP"
 ROOT_LABELS = ("", "TOP", "ROOT", "S1")
-"""Labels of an outermost bracket that says nothing but "here is a tree"; cleaned trees have ROOT."""
+"""Labels of an outermost bracket that is not a constituent; cleaned trees have ROOT."""
 EMPTY_TAG = "-NONE-"
-"""The tag of what is not there: traces, dropped subjects, elided words."""
+"""The tag of empty elements: traces, dropped subjects, elided words."""
 MAX_DEPTH = 200
-"""Brackets within brackets; no sentence of a treebank comes near, and every function here may recurse so deep."""
+"""Depth of nested brackets; no treebank comes near it, and all functions here may recurse this deep."""
 
 PARTS = re.compile(r"[()]|[^\s()]+", re.ASCII)  # a no-break space is part of a word: treebanks have "a\u00a0b"
 
@@ -39,7 +39,7 @@ class Leaf:
 
 @dataclass(frozen=True, slots=True)
 class Tree:
-    """A constituent: its label, and what it consists of."""
+    """A constituent: its label and its children."""
 
     label: str
     children: tuple[Node, ...]
@@ -68,12 +68,12 @@ Node = Tree | Leaf
 
 
 def read_trees(path: PathLike, errors: str = "strict") -> Iterator[Tree]:
-    """Every tree of a file, `.gz` or not.  Raises: UserError for text that is no tree, with its line."""
+    """Iterate over the trees of a file, `.gz` or not.  Raises: UserError for a malformed tree, with its line"""
     return trees_of(read_lines(path, errors), str(path))
 
 
 def trees_of(lines: Iterable[str], name: str) -> Iterator[Tree]:
-    """Every tree of some lines, each as soon as it is complete; `name` is for messages.
+    """Iterate over the trees in lines of text, each as soon as it is complete; `name` is for messages.
 
     Raises: UserError for brackets that do not close or open, for words outside of a leaf, for empty brackets
     """
@@ -102,7 +102,7 @@ def trees_of(lines: Iterable[str], name: str) -> Iterator[Tree]:
 
 
 class _Bracket:
-    """One that is still open: its line, the words read in it (each with the children before it), and its children."""
+    """An open bracket: its line, its words (each with the number of children before it), and its children."""
 
     def __init__(self, line: int):
         self.line = line
@@ -111,7 +111,7 @@ class _Bracket:
 
 
 def _closed(bracket: _Bracket, name: str, number: int) -> Node:
-    """The node that a bracket has become."""
+    """The node of a complete bracket."""
     match bracket.texts, bracket.children:
         case [(0, tag), (0, word)], []:
             return Leaf(tag, word)
@@ -135,10 +135,12 @@ def _malformed(name: str, number: int, what: str) -> UserError:
 
 
 def clean(tree: Tree) -> Tree | None:
-    """The tree under one root (TOP x …), without empty elements and function tags; None where no word is left.
+    """Put a tree under one root (TOP x …), without empty elements and function tags; None if no word is left.
 
-    (NP-SBJ-1 …) becomes (NP …), as EVALB compares it; a leaf (-NONE- *T*) goes, and every constituent that it alone
-    made up. Source: the usual preparation of the Penn Treebank for parsing (Collins 1999).
+    (NP-SBJ-1 …) becomes (NP …), as EVALB compares it; a leaf (-NONE- *T*) is removed, and every constituent that
+    consists of such leaves.
+
+    Source: the usual preparation of the Penn Treebank for parsing (Collins 1999)
     """
     children = _cleaned_children(tree)
     if not children:

@@ -1,4 +1,4 @@
-"""Raw English into the words of a treebank, and a word as a token that survives the vocabulary."""
+"""Tokenize raw English as treebanks do, and write words as tokens that the vocabulary leaves as they are."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 
 from minitf.data.text import normalise
 
-# In this order, each on what the ones before have made of the line
+# applied in this order, each to the result of the ones before
 RULES = tuple(
     (re.compile(pattern), replacement)
     for pattern, replacement in (
@@ -28,7 +28,7 @@ RULES = tuple(
 
 
 def tokenize(line: str) -> list[str]:
-    """`"Don't," he said.` -> `` Do n't , '' he said .
+    """Tokenize a line: `"Don't," he said.` -> `` Do n't , '' he said .
 
     Source: after the rules of the Penn Treebank's tokenizer
     """
@@ -38,5 +38,5 @@ def tokenize(line: str) -> list[str]:
 
 
 def as_token(word: str) -> str:
-    """The word as the vocabulary will give it back, without the white space that treebanks have inside some."""
+    """Normalise a word as the vocabulary does, and remove the white space that some treebanks have inside words."""
     return "".join(normalise(word).split()) or "_"

@@ -19,7 +19,7 @@ from typing import Any
 from minitf.data.text import PathLike
 from minitf.errors import UserError
 from minitf.evaluation.evalb import Parameters, Summary, score_trees
-from minitf.parsing.linearise import Repairs, delinearise, tell_punctuation
+from minitf.parsing.linearise import Repairs, delinearise, retag_punctuation
 from minitf.parsing.trees import Tree, clean, trees_of
 from minitf.parsing.words import as_token
 from minitf.storage.run_directory import RunDirectory
@@ -94,7 +94,7 @@ class Parser:
         if not words:
             return None
         tree, repairs = delinearise(output.split(), words)
-        tree = tell_punctuation(tree, repairs)
+        tree = retag_punctuation(tree, repairs)
         self.parsed += 1
         self.repaired += bool(repairs)
         self.repairs.add(repairs)

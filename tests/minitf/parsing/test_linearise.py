@@ -17,7 +17,7 @@ from minitf.parsing.linearise import (
     linearise,
     parts,
     place_tags,
-    tell_punctuation,
+    retag_punctuation,
 )
 from minitf.parsing.trees import MAX_DEPTH, Tree, clean, read_trees, trees_of
 from tests.helpers.trees import TOKENS, TREES, WORDS
@@ -195,7 +195,7 @@ def test_each_repair(tokens, words, expected, repairs):
 def test_words_are_not_tagged_as_punctuation_nor_punctuation_as_words(tree, expected, count):
     repairs = Repairs()
     (made,) = trees_of([tree], "text")
-    assert str(tell_punctuation(made, repairs)) == (expected or tree)
+    assert str(retag_punctuation(made, repairs)) == (expected or tree)
     assert repairs == Repairs(mistagged=count)
 
 
