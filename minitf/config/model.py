@@ -33,9 +33,7 @@ class TransformerConfig:
         "relu", "non-linearity of the feed-forward networks", source="3.3"
     )
     norm: Literal["post", "pre"] = option(
-        "post",
-        "post: LayerNorm(x + f(x)), as in the paper; pre: x + f(LayerNorm(x)), steadier in deep models",
-        source="3.1",
+        "post", "post: LayerNorm(x + f(x)), as in the paper; pre: x + f(LayerNorm(x)), steadier if deep", source="3.1"
     )
     norm_epsilon: float = option(
         1e-6, "added to the variance in layer normalisation; as in the paper's first public code", above=0

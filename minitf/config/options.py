@@ -66,7 +66,8 @@ def check_fields(config: Any) -> None:
     for each in fields(config):
         value = getattr(config, each.name)
         bounds = each.metadata.get("bounds", {})
-        if not (fits(value, each.type) and (value is None or within(value, bounds))):
+        fitting = fits(value, each.type)
+        if not fitting or not (value is None or all(BOUNDS[name][1](value, bounds[name]) for name in bounds)):
             raise UserError(f"{each.name}={shown(value)}; choose {description(each.type, bounds)}")
 
 
@@ -84,11 +85,6 @@ def fits(value: Any, kind: Any) -> bool:
     if kind is int:
         return isinstance(value, int) and not isinstance(value, bool)
     return isinstance(value, kind)
-
-
-def within(value: float, bounds: dict[str, float]) -> bool:
-    """Whether a number is within the bounds of its option."""
-    return all(BOUNDS[name][1](value, bound) for name, bound in bounds.items())
 
 
 def is_union(kind: Any) -> bool:

@@ -8,6 +8,7 @@ A preset is a complete `RunConfig`. What is known not to be reproduced is said b
 
 import math
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -67,13 +68,13 @@ def _preset(
 
 # ---- Everyday ----
 
+_everyday = partial(_preset, "everyday")
 _BASE_HOURS, _BIG_HOURS = 12.0, 84.0  # 5.2: 12 hours; 3.5 days
 _base_published = Published(65, 4.92, 25.8, _BASE_HOURS)
 _big_published = Published(213, 4.33, 26.4, _BIG_HOURS)
 _big_model = {"d_model": 1024, "d_ff": 4096, "heads": 16, "dropout": 0.3}  # Table 3, last row
 
-_tiny = _preset(
-    "everyday",
+_tiny = _everyday(
     RunConfig(),
     "tiny",
     "the built-in corpus on a laptop, in minutes",
@@ -87,8 +88,7 @@ _tiny = _preset(
     log_every=20,
     save_every=40,
 )
-_small = _preset(
-    "everyday",
+_small = _everyday(
     RunConfig(),
     "small",
     "some 10,000 to 100,000 pairs on a laptop",
@@ -101,9 +101,8 @@ _small = _preset(
     log_every=50,
     save_every=500,
 )
-_base = _preset("everyday", RunConfig(), "base", "the paper's base model", _base_published)
-_big = _preset(
-    "everyday",
+_base = _everyday(RunConfig(), "base", "the paper's base model", _base_published)
+_big = _everyday(
     _base,
     "big",
     "the paper's big model",
@@ -184,18 +183,17 @@ for _name, _about, _model in (
 
 # ---- Toolkits ----
 
+_toolkit = partial(_preset, "toolkit")
 _later_tensor2tensor = {"norm": "pre", "attention_dropout": 0.1, "activation_dropout": 0.1}
 _fairseq_model = {**_CONCATENATED, "norm_epsilon": 1e-5, "first_position": 2, "attention_gain": math.sqrt(0.5)}
 
-_preset(
-    "toolkit",
+_toolkit(
     _base,
     "tensor2tensor-1.0.3",
     "transformer_base in the code nearest to the paper; without its target-space embedding and zero start vector",
     model=_CONCATENATED,
 )
-_preset(
-    "toolkit",
+_toolkit(
     _base,
     "tensor2tensor-base-v3",
     "transformer_base since October 2017",
@@ -203,8 +201,7 @@ _preset(
     optimizer={"beta2": 0.997, "learning_rate_scale": 2.0, "warmup_steps": 8_000},
     max_extra_length=100,
 )
-_fairseq = _preset(
-    "toolkit",
+_fairseq = _toolkit(
     _base,
     "fairseq-transformer-wmt-en-de",
     "fairseq's base model, peak rate 0.0007; smoothing spread over all tokens",
@@ -213,8 +210,7 @@ _fairseq = _preset(
     max_extra_length=200,
     beta=0.0,
 )
-_fairseq_big = _preset(
-    "toolkit",
+_fairseq_big = _toolkit(
     _fairseq,
     "fairseq-transformer-vaswani-wmt-en-de-big",
     "fairseq's big model, peak rate 0.0005",
@@ -222,21 +218,14 @@ _fairseq_big = _preset(
     optimizer={"peak_learning_rate": 5e-4},
     max_steps=300_000,
 )
-_preset(
-    "toolkit",
+_toolkit(
     _fairseq_big,
     "fairseq-transformer-wmt-en-de-big-t2t",
     "fairseq's big model in tensor2tensor's later manner",
     model=_later_tensor2tensor,
 )
-_epochs: dict[str, Any] = {
-    "valid_every": 1,
-    "valid_every_unit": "epochs",
-    "save_every": 1,
-    "save_every_unit": "epochs",
-}
-_preset(
-    "toolkit",
+_epochs: dict[str, Any] = {"valid_every": 1, "valid_every_unit": "epochs", "save_every": 1, "save_every_unit": "epochs"}
+_toolkit(
     _fairseq,
     "fairseq-iwslt-de-en",
     "fairseq's IWSLT recipe, without weight decay and on cased text: not its tokenized 34.5 to 35 BLEU",
@@ -252,8 +241,7 @@ _preset(
     alpha=1.0,
     **_epochs,
 )
-_preset(
-    "toolkit",
+_toolkit(
     _base,
     "marian-transformer-base",
     "--task transformer-base",
@@ -268,15 +256,9 @@ _preset(
 
 # ---- Parsing: section 6.3 ----
 
-_parsing: dict[str, Any] = {
-    "task": "parsing",
-    "max_length": 512,
-    "beam": 21,
-    "alpha": 0.3,
-    "max_extra_length": 300,
-}
-_preset(
-    "parsing",
+_parser = partial(_preset, "parsing")
+_parsing: dict[str, Any] = {"task": "parsing", "max_length": 512, "beam": 21, "alpha": 0.3, "max_extra_length": 300}
+_parser(
     _tiny,
     "parsing-tiny",
     "the built-in treebank on a laptop, in minutes",
@@ -288,16 +270,14 @@ _preset(
     valid_every=200,
     **_parsing,
 )
-_preset(
-    "parsing",
+_parser(
     _small,
     "parsing-small",
     "a treebank of some 10,000 trees on a laptop; give --parsing.trees",
     optimizer={"warmup_steps": 600, "peak_learning_rate": 0.0015},
     **_parsing | {"vocab_size": 4_000, "max_tokens_per_batch": 2_048},
 )
-_preset(
-    "parsing",
+_parser(
     _base,
     "parsing-wsj",
     "Table 4, Wall Street Journal only; give --parsing.trees of sections 02 to 21",

@@ -27,11 +27,7 @@ class OptimizerConfig:
     beta2: float = option(0.98, "Adam's decay of the mean squared gradient", source="5.3", at_least=0, below=1)
     epsilon: float = option(1e-9, "added to Adam's denominator", source="5.3", above=0)
     warmup_steps: int = option(
-        4000,
-        "updates over which the learning rate rises; it then falls as 1/sqrt(step)",
-        unit="updates",
-        source="5.3",
-        at_least=1,
+        4000, "updates of rising learning rate; it then falls as 1/sqrt(step)", unit="updates", source="5.3", at_least=1
     )
     learning_rate_scale: float = option(1.0, "factor on the learning rate of equation 3", source="5.3", above=0)
     peak_learning_rate: float | None = option(
@@ -94,10 +90,7 @@ class RunConfig:
     )
     device: str = option("cpu", "where to compute: cpu; cuda or cuda:0, the first GPU; cuda:1, the second")
     threads: int | None = option(
-        None,
-        "threads for matrix products, divided among the processes of a host; none: one per core",
-        at_least=1,
-        may_change=True,
+        None, "threads for matrix products, of all processes of a host; none: one per core", at_least=1, may_change=True
     )
     devices: str | None = option(
         None,
@@ -110,7 +103,7 @@ class RunConfig:
     )
     rank_timeout: float = option(
         20.0,
-        "abort the job when a process makes no progress for this long while it is not waiting for others",
+        "abort the job when a process makes no progress for this long, unless it waits for others",
         unit="seconds",
         above=0,
         may_change=True,
@@ -156,15 +149,11 @@ class RunConfig:
         100_000, "updates to train for", unit="updates", source="5.2", section="Training", at_least=1, may_change=True
     )
     max_minutes: float | None = option(
-        None,
-        "time to train for, counted over all resumptions; none: until max_steps",
-        unit="minutes",
-        above=0,
-        may_change=True,
+        None, "training time, over all resumptions; none: until max_steps", unit="minutes", above=0, may_change=True
     )
     patience: int | None = option(
         None,
-        "stop after this many validations in a row without improvement; none: never",
+        "stop after this many validations without improvement; none: never",
         unit="validations",
         at_least=1,
         may_change=True,

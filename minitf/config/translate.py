@@ -54,11 +54,7 @@ class TranslateConfig:
         None, "sample among this many most probable tokens only; none: all", unit="tokens", at_least=1
     )
     top_p: float | None = option(
-        None,
-        "sample among the fewest tokens whose probabilities sum to this; none: all",
-        unit="probability",
-        above=0,
-        at_most=1,
+        None, "sample among the fewest tokens that sum to this; none: all", unit="probability", above=0, at_most=1
     )
     seed: int | None = option(None, "seed of the random numbers of every sentence; none: 0", at_least=0)
     format: Literal["text", "jsonl"] = option(
@@ -76,11 +72,7 @@ class TranslateConfig:
         None, "given translations: write the log-probability and score of each instead of translating"
     )
     average: int | None = option(
-        None,
-        "last checkpoints to average; none: the run's number",
-        unit="checkpoints",
-        section="Model",
-        at_least=1,
+        None, "last checkpoints to average; none: the run's number", unit="checkpoints", section="Model", at_least=1
     )
     checkpoint: int | None = option(None, "translate with the one checkpoint of this step", unit="step", at_least=0)
     weights: Literal["average", "best", "moving-average"] | None = option(

@@ -42,7 +42,8 @@ def lines_of(stream: BinaryIO, name: str, errors: str = "strict") -> Iterator[st
         if skipped == len(raw):  # nothing but the mark: still an empty file
             return
         try:
-            yield _without_line_end(raw[skipped:]).decode("utf-8", errors)
+            line = raw[skipped:-2] if raw.endswith(b"\r\n") else raw[skipped:].removesuffix(b"\n")
+            yield line.decode("utf-8", errors)
         except UnicodeDecodeError as error:
             raise UserError(_not_utf8(name, number, raw, skipped + error.start, offset)) from None
         offset += len(raw)
@@ -170,12 +171,6 @@ def _opened(path: Path) -> Iterator[BinaryIO]:
         # GzipFile.readline is Python code; a C buffer in front of it halves the time of a pass.
         with gzip.GzipFile(fileobj=stored) as unzipped, io.BufferedReader(unzipped, BUFFER_BYTES) as stream:
             yield stream
-
-
-def _without_line_end(raw: bytes) -> bytes:
-    if raw.endswith(b"\r\n"):
-        return raw[:-2]
-    return raw[:-1] if raw.endswith(b"\n") else raw
 
 
 def _not_utf8(name: str, number: int, raw: bytes, position: int, offset: int) -> str:

@@ -68,7 +68,7 @@ class RunDirectory:
             run.path.mkdir(parents=True, exist_ok=True)
         run._acquire()
         try:
-            run._refuse_content()
+            run._make_room()
             run._remove_leftovers()
             run._write_environment()
             save_config(run.config_path, config)  # last: a folder with a configuration is a run
@@ -127,7 +127,7 @@ class RunDirectory:
         with os_errors_explained(f"clean {self.path}"):
             remove_leftovers(self.path, "|".join(map(re.escape, (*CONTENT_NAMES, HYPOTHESES_NAME))))
 
-    def _refuse_content(self) -> None:
+    def _make_room(self) -> None:
         """Clear the folder for a new run.  Raises: UserError if it holds results, or files of another program"""
         found = [name for name in CONTENT_NAMES if (self.path / name).exists()]
         if not found:
