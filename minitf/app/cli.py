@@ -4,7 +4,7 @@
 dashes. The preset gives every value that no flag gives; a resumed run keeps its own values.
 
 Not tyro: it prints errors as boxes of several lines, writes `--no-model.x` for `--model.no-x`, shows the default of one
-preset instead of each, and adds three packages to a plain install.
+preset instead of each, and adds four packages to a plain install.
 """
 
 from __future__ import annotations

@@ -105,7 +105,7 @@ def test_nothing_advises_to_install_somebody_elses_package():
     texts = [path for path in files if path.is_file() and (path.suffix in kinds or path.name == "Makefile")]
     assert len(texts) > 200
     for path in texts:
-        if path != Path(__file__):
+        if path.name not in {Path(__file__).name, "test_hips_autograd.py"}:  # these quote such commands
             found = advice.search(path.read_text(encoding="utf-8"))
             assert found is None, f"{path}: {found}"
 
