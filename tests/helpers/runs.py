@@ -34,7 +34,7 @@ from minitf.training.state import CLOCK_FIELDS, CLOCK_KEYS
 ENGLISH = ["the", "a", "cat", "dog", "house", "tree", "sees", "likes", "big", "small", "red", "blue"]
 GERMAN = ["der", "ein", "Katze", "Hund", "Haus", "Baum", "sieht", "mag", "groß", "klein", "rot", "blau"]
 PAIRS = {"train": 60, "valid": 12, "test": 4}
-MULTI30K = {"train": "train", "valid": "val", "test": "test_2016_flickr"}  # how its files are called
+MULTI30K = {"train": "train", "valid": "val", "test": "test_2016_flickr"}  # the stems of its files
 FLAGS = [
     *("--threads", "1", "--vocab-size", "320", "--max-length", "32", "--max-tokens-per-batch", "64"),
     *("--accumulate", "2", "--optimizer.warmup-steps", "20", "--optimizer.peak-learning-rate", "0.003"),
@@ -47,7 +47,7 @@ FLAGS = [
 
 
 def write_corpus(folder: Path) -> list[str]:
-    """Train, valid and test texts; gives the flags that name them."""
+    """Write training, validation and test texts; return the flags that name them."""
     draw = random.Random(0)
     flags = []
     for split, pairs in PAIRS.items():
@@ -63,22 +63,19 @@ def write_corpus(folder: Path) -> list[str]:
 
 
 def start_or_resume(folder: Path, flags: Sequence[str], *changes: str) -> list[str]:
-    """What someone types who wants the run done, whatever happened before."""
+    """The arguments that resume a run if it exists, and else start it."""
     if (folder / CONFIG_NAME).exists():
         return ["--resume", str(folder), *changes]
     return [*flags, "--output", str(folder), *changes]
 
 
 def call(argv: Sequence[str]) -> int:
-    """train.py in this process; gives its exit status."""
+    """Run train.py in this process; return its exit status."""
     return run_command(train.main, list(argv))
 
 
 class Child:
-    """A process that does `work` and ends with its result.
-
-    A fork begins where this process stands: importing NumPy, which takes most of a short run's time, is done.
-    """
+    """A forked process whose exit status is the result of `work`; NumPy, the slowest import, is already there."""
 
     def __init__(self, work: Callable[[], int]):
         sys.stdout.flush()
@@ -92,7 +89,7 @@ class Child:
         os.close(theirs)
 
     def wait(self, timeout_s: float | None = None) -> int | None:
-        """The exit status, negative if a signal ended it; None if it is still at work after that time."""
+        """Return the exit status, negative for a signal; None if the process still runs after `timeout_s`."""
         if timeout_s is None:
             return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
         end = time.monotonic() + timeout_s
@@ -105,7 +102,7 @@ class Child:
             time.sleep(0.0005)
 
     def said(self) -> str:
-        """What it printed, once it has ended; it must be less than a pipe holds, 64 KiB."""
+        """Return the output after the end of the process; less than a pipe's buffer of 64 KiB."""
         with open(self._output, "rb") as output:
             return output.read().decode(errors="replace")
 
@@ -132,7 +129,7 @@ def _live(work: Callable[[], int], output: int) -> NoReturn:
 
 
 def fingerprint(folder: Path) -> dict[str, str]:
-    """SHA-256 of all that a run leaves, its clock apart: a line for each part, so that a difference has a name."""
+    """Return the SHA-256 of every part of a run's result, times excluded."""
     parts: dict[str, Any] = {}
     for path in sorted((folder / "checkpoints").glob("*.safetensors")):
         arrays, state = checkpoint.load(path)
@@ -155,7 +152,7 @@ def fingerprint(folder: Path) -> dict[str, str]:
 
 
 def differences(one: dict[str, str], other: dict[str, str]) -> list[str]:
-    """The parts that differ, or that only one of the two runs has."""
+    """Return the names of the parts that differ or that only one run has."""
     return sorted(name for name in one.keys() | other.keys() if one.get(name) != other.get(name))
 
 
@@ -187,12 +184,12 @@ class Ground:
     made: int = 0
 
     def new(self) -> Path:
-        """A place for a run."""
+        """A directory for a new run."""
         self.made += 1
         return self.folder / f"run-{self.made}"
 
     def child(self, work: Callable[[], int], timeout_s: float | None = None) -> int:
-        """The exit status of a process that does `work`, killed after a time."""
+        """Run `work` in a process, kill it after `timeout_s`; return its exit status."""
         child = Child(work)
         status = child.wait(timeout_s)
         if status is None:
@@ -204,7 +201,7 @@ class Ground:
         return status
 
     def make_reference(self) -> None:
-        """The run that nothing happens to; a second one, to measure, once all modules are imported."""
+        """Make the reference fingerprint; a second run measures the duration with all modules imported."""
         for _ in range(2):
             run = self.new()
             start = time.perf_counter()
@@ -218,13 +215,13 @@ class Ground:
             shutil.rmtree(run)
 
     def finish(self, run: Path, *changes: str) -> None:
-        """Let a run go on to its end and compare.  Raises: LostError"""
+        """Resume a run, and compare the result with the reference.  Raises: LostError"""
         status = self.child(lambda: call(start_or_resume(run, self.flags, *changes)))
         check(status == 0, f"going on ended with {status}: {self.said[-2000:]}")
         self.compare(run)
 
     def compare(self, run: Path) -> None:
-        """Raises: LostError unless the run came to what it must; else its folder is deleted."""
+        """Delete a run.  Raises: LostError if its fingerprint differs from the reference or partial files remain"""
         found = differences(fingerprint(run), self.expected)
         check(not found, f"{run} differs in {', '.join(found[:5])}")
         left = list(run.rglob(".*.partial"))
@@ -234,7 +231,7 @@ class Ground:
 
 @contextmanager
 def prepared_ground() -> Iterator[Ground]:
-    """A folder with a corpus and the reference run's fingerprint, open to users without rights."""
+    """A temporary directory with a corpus and the reference fingerprint, readable by every user."""
     with tempfile.TemporaryDirectory(prefix="minitf-runs-") as name:
         folder = Path(name)
         folder.chmod(0o755)

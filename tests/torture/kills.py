@@ -1,4 +1,4 @@
-"""Processes that die or fail at every instant that matters, and what comes of the runs that they were at."""
+"""Runs that are killed, fail or are stopped at each file operation, each import, or a random instant; then resumed."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from minitf.system.files import ReportingFile, os_errors_explained
 from tests.helpers.runs import Ground, call, check, start_or_resume
 
 OPERATIONS = ("open", "write", "fsync", "fchmod", "replace", "unlink", "ftruncate", "mkdir", "rmdir")
-"""How a run changes what is on the disk, of the module os."""
+"""The functions of `os` that change files."""
 
 Deed = Callable[[Callable[..., Any], Sequence[Any]], Any]
 
 
 @dataclass
 class Tally:
-    """How often a fault was tried and survived."""
+    """How often a fault was tried and how often survived, with a sentence for each loss."""
 
     name: str
     tried: int = 0
@@ -40,7 +40,7 @@ class Tally:
 
     @contextmanager
     def trial(self, what: str) -> Iterator[None]:
-        """Count what happens inside; a failure is told, and the next trial goes on."""
+        """Count one trial; an AssertionError inside is recorded as a loss."""
         self.tried += 1
         start = time.perf_counter()
         try:
@@ -57,11 +57,11 @@ class Tally:
 
 
 def interfere(at: int, deed: Deed, for_good: bool = False) -> Iterator[int]:
-    """Do `deed` in place of this process's operation number `at` on files, counted from 1, or of all from there on.
+    """Call `deed` in place of file operation number `at`, counted from 1; for_good: of all later ones, too.
 
-    Gives an iterator whose next value is the number of the next operation.
+    Return an iterator whose next value is the number of the next operation.
     """
-    run_report.SOONEST_S, run_report.SHARE = 0.0, math.inf  # else the clock would decide how many operations there are
+    run_report.SOONEST_S, run_report.SHARE = 0.0, math.inf  # else the number of operations would depend on time
     numbers = itertools.count(1)
 
     def wrapped(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -87,7 +87,7 @@ def interfere(at: int, deed: Deed, for_good: bool = False) -> Iterator[int]:
 
 
 def count_operations(ground: Ground) -> int:
-    """How many operations on files a whole run takes."""
+    """Return the number of file operations of a whole run."""
     run = ground.new()
     place = ground.folder / "operations"
 
@@ -108,7 +108,7 @@ def die(function: Callable[..., Any], arguments: Sequence[Any]) -> None:
 
 
 def die_halfway(function: Callable[..., Any], arguments: Sequence[Any]) -> None:
-    """SIGKILL; of what is to be written, the first half still is."""
+    """SIGKILL after the first half of a write, before any other operation."""
     if function.__name__ == "write":
         *before, data = arguments
         function(*before, bytes(data)[: len(data) // 2])
@@ -116,7 +116,7 @@ def die_halfway(function: Callable[..., Any], arguments: Sequence[Any]) -> None:
 
 
 def kill_at(ground: Ground, tally: Tally, number: int, deed: Deed = die) -> None:
-    """A run killed at one operation, and resumed."""
+    """Kill a run at one operation; resume it."""
 
     def work() -> int:
         interfere(number, deed)
@@ -133,7 +133,7 @@ FAILURES = (errno.ENOSPC, errno.EIO, errno.EROFS, errno.EACCES, errno.EDQUOT)
 
 
 def fail_at(ground: Ground, tally: Tally, number: int, failure: int, for_good: bool) -> None:
-    """A run for which one operation fails, or all from then on; what was written stays good, and the run goes on."""
+    """Let one operation of a run fail, or all from there on; resume the run."""
 
     def fail(function: Callable[..., Any], arguments: Sequence[Any]) -> None:
         raise OSError(failure, os.strerror(failure))
@@ -150,11 +150,11 @@ def fail_at(ground: Ground, tally: Tally, number: int, failure: int, for_good: b
 
 
 def check_one_error(ground: Ground, status: int, *words: str) -> None:
-    """Exit status 2, and one sentence that says what was wrong, the last one."""
+    """Raises: LostError unless the exit status is 2 and the last line is the only error, with all `words`."""
     lines = ground.said.splitlines()
     errors = [line for line in lines if line.startswith("error: ")]
     check(status == 2, f"it ended with {status}: {ground.said}")
-    check(len(errors) == 1 and lines[-1] == errors[0], f"not one sentence at the end: {ground.said}")
+    check(len(errors) == 1 and lines[-1] == errors[0], f"not one error at the end: {ground.said}")
     for word in words:
         check(word in errors[0], f"{word!r} is not in {errors[0]!r}")
 
@@ -163,7 +163,7 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def stop_at(ground: Ground, tally: Tally, number: int, first: signal.Signals, second_after: int | None = None) -> None:
-    """A run that is asked to stop at one operation, and perhaps again, at once, some operations later."""
+    """Send a run a signal at one operation, and perhaps a second one some operations later; resume it."""
 
     def ask(function: Callable[..., Any], arguments: Sequence[Any]) -> Any:
         os.kill(os.getpid(), first)
@@ -195,15 +195,15 @@ def stop_at(ground: Ground, tally: Tally, number: int, first: signal.Signals, se
 ASKING = """
 import os, runpy, signal, sys
 
-signal.signal(signal.SIGINT, signal.default_int_handler)  # it is ignored in what a shell runs in the background
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell makes background processes ignore it
 number, at, program = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
 
 class Asking:
-    # sends this process a signal as it begins to import the module with number `at`
+    # sends this process a signal at the start of import number `at`
     count = 0
 
     def find_spec(self, name, path=None, target=None):
-        if self.count or name == "minitf.app.cli":  # before, Python itself begins
+        if self.count or name == "minitf.app.cli":  # earlier imports are those of Python itself
             self.count += 1
             if self.count == at:
                 os.kill(os.getpid(), number)
@@ -219,7 +219,7 @@ finally:
 
 
 def ask_at_import(ground: Ground, name: str, argv: Sequence[str], number: int, at: int) -> int:
-    """The exit status of a program that gets a signal at the import number `at`; 0: none, and it counts them."""
+    """Run a program that gets a signal at import number `at` (0: never; it prints their number); return its status."""
     which = program().with_name(name)
     words = [sys.executable, "-W", "error", "-c", ASKING, str(int(number)), str(at), str(which), *argv]
     done = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, timeout=600, check=False)
@@ -235,9 +235,9 @@ def stop_at_imports(
     share: float,
     draw: random.Random,
 ) -> None:
-    """A program that is asked to stop while it imports a library ends quietly, with the status of that signal.
+    """Send a program signals at random imports: it ends without a traceback, with the status of the signal.
 
-    command: gives the words after the program's name, and what to do once it has been stopped
+    command: returns the arguments of the program, and a function to call after it has ended
     """
     argv, _ = command()
     check(ask_at_import(ground, name, argv, 0, 0) == 0, f"counting imports failed: {ground.said}")
@@ -251,8 +251,8 @@ def stop_at_imports(
 
 
 def check_stopped(ground: Ground, status: int, number: signal.Signals) -> None:
-    """Raises: LostError unless a program ended as one that is asked to stop."""
-    if status == -number:  # before there is anything to tidy up, the signal itself ends it
+    """Raises: LostError unless a program ended with the status and the message of a signal."""
+    if status == -number:  # before the handlers are installed, the signal itself ends it
         check(not ground.said, f"it said {ground.said}")
         return
     check(status == 128 + number, f"it ended with {status}: {ground.said}")
@@ -266,9 +266,9 @@ def check_stopped(ground: Ground, status: int, number: signal.Signals) -> None:
 
 
 def kill_at_random(ground: Ground, tally: Tally, kills: int, draw: random.Random, command: bool) -> None:
-    """Runs that are killed and resumed again and again until they are done, and new ones until `kills` have been made.
+    """Kill and resume runs at random instants until they are done; start new ones until `kills` were sent.
 
-    command: through the command line as a person types it; else in forks, which spend all their time at work
+    command: run train.py as a command; else in forks, which need no time to start
     """
     start_s = measure_start(ground) if command else 0.0
     while tally.tried < kills:
@@ -288,7 +288,7 @@ def kill_at_random(ground: Ground, tally: Tally, kills: int, draw: random.Random
 
 
 def measure_start(ground: Ground) -> float:
-    """How long the command takes until it begins to work."""
+    """Return the seconds that train.py takes to start."""
     start = time.perf_counter()
     subprocess.run([sys.executable, "-c", "import minitf.app.train_run"], cwd=program().parent, check=True)
     return time.perf_counter() - start
@@ -299,7 +299,7 @@ def program() -> Path:
 
 
 def killed_after(ground: Ground, run: Path, changes: Sequence[str], delay_s: float, command: bool) -> int:
-    """Start or resume a run, and kill it after a time, unless it has ended before; gives its status."""
+    """Start or resume a run, kill it after `delay_s` unless it has ended; return its status."""
     argv = start_or_resume(run, ground.flags, *changes)
     if not command:
         return ground.child(lambda: call(argv), delay_s)

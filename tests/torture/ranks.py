@@ -1,4 +1,4 @@
-"""Runs of several processes, one of which is killed or stopped at a random instant; then the run goes on."""
+"""Data-parallel runs of which one process is killed or stopped at a random instant; then resumed."""
 
 from __future__ import annotations
 
@@ -16,15 +16,14 @@ from tests.helpers.runs import Ground, check, start_or_resume
 from tests.torture.kills import Tally, measure_start, program
 
 DEVICES = ["cpu:1", "cpu:2"]
-"""Updates are of two batches: either way whole batches are summed in the same order, to the same bits as in one
-process."""
+"""An update has two batches: with one or two ranks, whole batches are summed in the same order, to the same bits."""
 
 END_S = START_S + 60.0
-"""A loaded machine is given a minute for what takes a moment; one that is stopped at its start is waited for."""
+"""Time limit: a rank that is stopped while it starts is waited for; a minute more for a loaded machine."""
 
 
 def kill_ranks(ground: Ground, tally: Tally, kills: int, draw: random.Random) -> None:
-    """Runs that lose a process again and again until they are done, and new ones until `kills` have been lost."""
+    """Take a process from runs and resume them until they are done; start new ones until `kills` were taken."""
     start_s = 2 * measure_start(ground)  # the launcher, then its processes
     while tally.tried < kills:
         run = ground.new()
@@ -38,7 +37,7 @@ def kill_ranks(ground: Ground, tally: Tally, kills: int, draw: random.Random) ->
 
 
 def lose_a_process(ground: Ground, run: Path, draw: random.Random, start_s: float) -> bool:
-    """Start or resume a run and take a process from it after a time; gives whether it ended by that."""
+    """Start or resume a run, kill or stop one of its processes; return whether that ended the run."""
     flags = ["--devices", draw.choice(DEVICES), "--rank-timeout", "3"]
     words = [sys.executable, "-W", "error", str(program()), *start_or_resume(run, ground.flags, *flags)]
     deed = draw.choice([signal.SIGKILL] * 3 + [signal.SIGSTOP])
@@ -73,12 +72,12 @@ def lose_a_process(ground: Ground, run: Path, draw: random.Random, start_s: floa
     if deed == signal.SIGSTOP:
         reasons = ["sent no heartbeat", "finished its work, but did not exit"]
     named = len(errors) == 1 and any(f"(process {victim}) {reason}" in errors[0] for reason in reasons)
-    check(named, f"not the one that was lost: {ground.said}")
+    check(named, f"the lost process is not named: {ground.said}")
     return True
 
 
 def children(pid: int) -> list[int]:
-    """The processes that a process has started and that are still there."""
+    """Return the ids of the live child processes of a process."""
     try:
         text = Path(f"/proc/{pid}/task/{pid}/children").read_text()
     except OSError:  # it has ended
