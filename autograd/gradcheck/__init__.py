@@ -1,4 +1,4 @@
-"""Gradients held against numerical derivatives: is a backward pass the derivative of its forward pass?
+"""Gradient checks: compare the backward pass of a function with numerical derivatives.
 
     class Cube(Op):
         def forward(self, x):
@@ -43,31 +43,31 @@ def gradcheck(
     mode: str = "central",
     seed: int = 0,
 ) -> bool:
-    """True if the gradients of `func` at `inputs` are its derivatives, within atol + rtol · |numerical derivative|.
+    """Check that the gradients of `func` at `inputs` are its derivatives, within atol + rtol · |numerical derivative|.
 
-    func: takes the inputs as Tensors and returns a Tensor or a tuple of them; outputs that require no gradient are left
-        out.  It must give the same result at every call: fix the state of `autograd.random` inside it.
-    inputs: one input or a sequence.  Checked are float64 arrays, and Tensors that require a gradient, in any memory
-        layout; all else (integer arrays, other Tensors, Python values) is passed on as it is.  func may also reach the
-        Tensors in other ways, as a model reaches its parameters.
+    func: maps the inputs, as Tensors, to a Tensor or a tuple of them; outputs that require no gradient are ignored.  It
+        must give the same result at every call: set the state of `autograd.random` inside it.
+    inputs: one input or a sequence.  float64 arrays, and Tensors that require a gradient, are checked, in any memory
+        layout; other inputs (integer arrays, other Tensors, Python values) are passed on unchanged.  func may also read
+        the Tensors in other ways, as a model reads its parameters.
     mode: "central", (f(x + eps) - f(x - eps)) / 2 eps, with eps=1e-6, atol=1e-5, rtol=1e-3; or "complex",
-        Im f(x + i eps) / eps, with eps=1e-20 and atol=rtol=1e-12: exact up to rounding, for functions that can compute
-        with complex numbers.
-    fast: compare one randomly weighted sum of the outputs along one random direction an input, instead of each output
-        by each element: two evaluations an input, whatever its size.
-    seed: of the random weights and directions; never ones, by which a softmax without any gradient would pass.
+        Im f(x + i eps) / eps, with eps=1e-20 and atol=rtol=1e-12: exact up to rounding, for functions that compute with
+        complex numbers.
+    fast: True to compare one randomly weighted sum of the outputs along one random direction per input, which takes two
+        evaluations per input of any size, instead of each output by each element.
+    seed: of the random weights and directions, which are never all 1: a softmax without gradient would pass then.
     raise_exception: False to return False instead of raising GradcheckError.
 
-    Also checked: that the backward pass is linear in the gradient that arrives, gives the same when repeated, stays in
-    float64 and changes neither inputs, outputs nor that gradient; that func gives the same values without recording;
-    and, by central differences, that it is differentiable here.
+    Also checked: the backward pass is linear in the incoming gradient, gives the same result when repeated, stays in
+    float64 and changes neither inputs, outputs nor the incoming gradient; func gives the same values under no_grad();
+    and, by central differences, it is differentiable at `inputs`.
 
-    Raises: GradcheckError where a gradient is wrong, NondifferentiableError (one of them) at a kink, a jump or the
-        edge of a domain; TypeError or ValueError for what cannot be checked: float32 inputs, nothing to differentiate,
-        a func that mode="complex" does not suit.
+    Raises: GradcheckError for a wrong gradient, its subclass NondifferentiableError at a kink, a jump or the edge of a
+        domain; TypeError or ValueError for what cannot be checked: float32 inputs, no input that requires a gradient,
+        a func unsuitable for mode="complex".
     """
     try:
-        _worst_error(func, inputs, eps, atol, rtol, fast, mode, seed)
+        gradient_error(func, inputs, eps=eps, atol=atol, rtol=rtol, fast=fast, mode=mode, seed=seed)
     except GradcheckError:
         if raise_exception:
             raise
@@ -80,30 +80,17 @@ def gradient_error(
     inputs: Any,
     *,
     eps: float | None = None,
-    atol: float = math.inf,
-    rtol: float = 0.0,
+    atol: float | None = math.inf,
+    rtol: float | None = 0.0,
     fast: bool = False,
     mode: str = "central",
     seed: int = 0,
 ) -> float:
-    """The largest |analytic - numerical| / max(1, |numerical|) that `gradcheck` with these arguments meets.
+    """The largest |analytic - numerical| / max(1, |numerical|) that `gradcheck` with these arguments finds.
 
-    Raises: as gradcheck; but any error will do unless there is an atol
+    Raises: as gradcheck; but by default, every finite error is within `atol`
     """
-    return _worst_error(func, inputs, eps, atol, rtol, fast, mode, seed)
-
-
-def _worst_error(
-    func: Callable[..., Any],
-    inputs: Any,
-    eps: float | None,
-    atol: float | None,
-    rtol: float | None,
-    fast: bool,
-    mode: str,
-    seed: int,
-) -> float:
-    # imported when needed, so that `import autograd` need not
+    # imported at the first check, for the start-up time of `import autograd`
     import numpy as np
 
     from autograd.gradcheck.compare import Comparison

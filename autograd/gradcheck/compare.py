@@ -1,4 +1,4 @@
-"""The comparison of analytic with numerical derivatives, and the report where they differ."""
+"""Compare analytic with numerical derivatives, and report the differences."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from autograd.gradcheck.numerical import Numerical, narrow_down
 
 Array = np.ndarray
 
-FULL = 20_000  # entries of a Jacobian up to which a failure of the fast check is looked at in full
-SAMPLE = 200  # elements that are looked at where it is larger
+FULL = 20_000  # entries of the largest Jacobian that is computed to explain a failure of the fast check
+SAMPLE = 200  # elements that are compared if it is larger
 
 
 class Comparison:
@@ -33,7 +33,7 @@ class Comparison:
         self.numerical = method()
 
     def wrong(self, analytic: Array, numerical: Array) -> Array:
-        """Where two arrays differ by more than the tolerance; NaN differs."""
+        """Mask of the elements that differ by more than the tolerance; NaN differs."""
         with np.errstate(invalid="ignore"):
             return ~(abs(analytic - numerical) <= self.atol + self.rtol * abs(numerical))
 
@@ -43,9 +43,9 @@ class Comparison:
     # ---- Every derivative ----
 
     def everywhere(self) -> float:
-        """Compare all Jacobians; return the worst error.
+        """Compare all Jacobians; return the largest error.
 
-        Raises: GradcheckError where one is wrong.
+        Raises: GradcheckError if one is wrong
         """
         worst = 0.0
         for i, analytic in enumerate(self.function.jacobian()):
@@ -77,18 +77,18 @@ class Comparison:
     # ---- Along random directions ----
 
     def _direction(self, i: int) -> Array:
-        """Random numbers, 0 where the input is infinite and cannot be moved.  Shapes: -> [n_i], of length 1
+        """A random direction of length 1, 0 where the input is infinite.  Shapes: -> [n_i]
 
-        Of length 1, a derivative along it is about as large as those by single elements, and so are its errors.
+        With length 1, the derivative along it and its errors are about as large as those by single elements.
         """
         point = self.function.points[i].reshape(-1)
         direction = np.where(np.isfinite(point), self.rng.standard_normal(point.shape), 0)
         return direction / (np.linalg.norm(direction) or 1)
 
     def along_directions(self) -> float:
-        """Compare one number an input; return the worst error.
+        """Compare one number per input; return the largest error.
 
-        Raises: GradcheckError where one is wrong, after a search for the elements to blame.
+        Raises: GradcheckError if one is wrong, after a search for the wrong elements
         """
         worst = 0.0
         for i, gradient in enumerate(self.gradients):
@@ -108,7 +108,10 @@ class Comparison:
         return worst
 
     def _blame(self, i: int, direction: Array) -> None:
-        """Raises: GradcheckError about single elements of input i, where they can be found."""
+        """Search for wrong derivatives by single elements of input i.
+
+        Raises: GradcheckError if there is one
+        """
         function, gradient = self.function, self.gradients[i]
         if len(self.weights) * gradient.size <= FULL:
             analytic = function.jacobian()[i]
@@ -130,8 +133,8 @@ class Comparison:
     # ---- The report ----
 
     def _report(self, i: int, analytic: Array, numerical: Array, places: Array | None = None) -> str:
-        """What is wrong with d output / d input i, at some places of it, then of the weighted outputs, or at all."""
-        from autograd.gradcheck.diagnosis import likely_cause  # needed in the worst case only
+        """The error message for d output / d input i; given `places`, for the weighted outputs by these elements."""
+        from autograd.gradcheck.diagnosis import likely_cause  # only for an error message
 
         function = self.function
         wrong = self.wrong(analytic, numerical)

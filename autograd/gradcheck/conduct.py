@@ -1,4 +1,4 @@
-"""What must hold of a function and its backward pass, whatever the values are."""
+"""Checks of a function and its backward pass that do not depend on the values: side effects, determinism, precision."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from autograd.tensor import Tensor
 
 Array = np.ndarray
 
-NOISE = 1e-9  # gradients below this may be what rounding leaves of 0
+NOISE = 1e-9  # gradients below this may be rounding errors of 0
 
 
 def check_conduct(function: CheckedFunction, rng: np.random.Generator) -> tuple[Array, list[Array]]:
-    """Run func forward and backward and look at what it does besides computing.
+    """Run func forward and backward and check its side effects, determinism and precision.
 
     Shapes: -> random weights [M] of the output vector, and the gradients [n_i] for them
-    Raises: GradcheckError where func or its backward pass breaks a rule.
+    Raises: GradcheckError for a rule that func or its backward pass breaks
     """
     before = [_copy(x) for x in function.arguments]
     outputs = _call_twice(function, before)
@@ -77,7 +77,7 @@ def _check_repeatable(
     try:
         again = function.pull(outputs, cotangents)
     except GradcheckError:
-        return  # an op may overwrite what it saved if it then refuses a second pass; it must not go wrong silently
+        return  # an op may overwrite its saved arrays if a second pass then raises an error
     for i, (first, second) in enumerate(zip(gradients, again, strict=True)):
         if not _same(first, second):
             raise GradcheckError(
@@ -87,7 +87,7 @@ def _check_repeatable(
 
 
 def _check_precision(function: CheckedFunction, gradients: Sequence[Array]) -> None:
-    """Gradients of random float64 numbers that are all float32 numbers have been float32 on their way."""
+    """If all gradients are float32 numbers, though of random float64 weights, they were rounded to float32."""
     for i, g in enumerate(gradients):
         some = g[np.isfinite(g) & (abs(g) > NOISE)]
         with np.errstate(over="ignore"):

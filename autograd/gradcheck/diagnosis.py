@@ -1,4 +1,4 @@
-"""What a wrong Jacobian looks like, and which mistake makes it look so."""
+"""Find the mistake that a wrong Jacobian points to."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ Close = Callable[[Array, Array], bool]
 def likely_cause(
     analytic: Array, numerical: Array, output_shape: Shape, input_shape: Shape, close: Close, *, complete: bool = True
 ) -> str:
-    """One sentence or two on the mistake that the numbers point to; "" where they point to none.
+    """One or two sentences on the mistake that the numbers point to; "" if they point to none.
 
-    Shapes: analytic, numerical [M, n], with M elements of the output and all n of the input, or, unless `complete`,
-    some of them
+    Shapes: analytic, numerical [M, n], for M elements of the output and all n of the input; some of them, unless
+    `complete`
     """
     if not np.isfinite(analytic).all():
         return "the backward pass divides by 0 or overflows: its result is not finite"
@@ -61,7 +61,7 @@ def _constant_factor(a: Array, n: Array, output_shape: Shape, input_shape: Shape
 
 
 def _sizes(output_shape: Shape, input_shape: Shape) -> Iterator[tuple[int, str]]:
-    """The numbers that a mean over something would divide by, each once."""
+    """The possible divisors of a mean: sizes of axes and of whole arrays, each once."""
     seen = {1}
     for what, shape in (("input", input_shape), ("output", output_shape)):
         for axis, size in enumerate(shape):
@@ -75,7 +75,7 @@ def _sizes(output_shape: Shape, input_shape: Shape) -> Iterator[tuple[int, str]]
 
 
 def _transposed(a: Array, n: Array, input_shape: Shape, close: Close) -> str:
-    """Do the values stand where they would with two axes of the input exchanged?"""
+    """Are they the right values with two axes of the input exchanged?"""
     first = a.ndim - len(input_shape)
     for p in range(len(input_shape)):
         for q in range(p + 1, len(input_shape)):
@@ -87,7 +87,7 @@ def _transposed(a: Array, n: Array, input_shape: Shape, close: Close) -> str:
 
 
 def _factor_transposed(a: Array, n: Array, output_ndim: int, close: Close) -> str:
-    """Is it the derivative with an axis of the output and one of the input exchanged: g @ b for g @ b.T?"""
+    """Are they the right values with an axis of the output and one of the input exchanged, as in g @ b for g @ b.T?"""
     for q in range(output_ndim):
         for p in range(output_ndim, a.ndim):
             if a.shape[p] == a.shape[q] and close(a, n.swapaxes(p, q)):
@@ -100,7 +100,7 @@ def _factor_transposed(a: Array, n: Array, output_ndim: int, close: Close) -> st
 
 
 def _not_summed(a: Array, n: Array, output_shape: Shape, input_shape: Shape) -> str:
-    """Along an output axis over which the input was broadcast, does one index alone count?"""
+    """Is the gradient along a broadcast axis of the output that of one index, not the sum over all?"""
     lead = len(output_shape) - len(input_shape)
     for axis, size in enumerate(output_shape):
         repeated = size > 1 and (axis < lead or input_shape[axis - lead] == 1)
@@ -114,7 +114,7 @@ def _not_summed(a: Array, n: Array, output_shape: Shape, input_shape: Shape) -> 
 
 
 def _overwritten(a: Array, n: Array, close: Close) -> str:
-    """Right where not 0, and 0 for some of the outputs that an input element reaches."""
+    """Are all values right or 0, with 0 for some outputs only that depend on an input element?"""
     if not close(np.where(a == 0, n, a), n):
         return ""
     lost = (a == 0) & (n != 0)

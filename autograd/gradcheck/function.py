@@ -1,4 +1,4 @@
-"""A function under check: its outputs at any point near the inputs, and what its backward pass makes of cotangents."""
+"""The function under check: its outputs near the inputs, and the gradients of its backward pass."""
 
 from __future__ import annotations
 
@@ -20,19 +20,18 @@ Array = np.ndarray
 class CheckedFunction:
     """`func` near `inputs`, as a function from vectors to vectors.
 
-    Its input vectors are the elements of each differentiated input, its output vector the elements of all
-    differentiable outputs one after the other.  Use it in a `with` block: inside, the caller's Tensors hold copies of
-    their data.  They stay the same objects, so a func that closes over them (over a model's parameters) sees every
-    change made here.
+    Its input vectors are the elements of each differentiated input, its output vector is the concatenation of all
+    differentiable outputs.  In its `with` block, the caller's Tensors hold copies of their data.  They remain the same
+    objects, so that a func which closes over them (over a model's parameters) sees every change made here.
 
-    Raises: TypeError or ValueError for inputs that cannot be checked, GradcheckError for outputs that cannot.
+    Raises: TypeError or ValueError for inputs that cannot be checked, GradcheckError for such outputs
     """
 
     def __init__(self, func: Callable[..., Any], inputs: Any):
         self.func = func
         if isinstance(inputs, Tensor) or hasattr(inputs, "dtype"):
             inputs = [inputs]
-        first = {id(x): i for i, x in reversed(list(enumerate(inputs)))}  # a Tensor passed twice is one input
+        first = {id(x): i for i, x in reversed(list(enumerate(inputs)))}  # a Tensor that is passed twice is one input
         self.positions = [i for i, x in enumerate(inputs) if _is_differentiated(x) and first[id(x)] == i]
         if not self.positions:
             raise ValueError(
@@ -47,7 +46,7 @@ class CheckedFunction:
         self.tensors: list[Tensor] = [self.arguments[i] for i in self.positions]
         self.backends = [backend_of([tensor.data]) for tensor in self.tensors]
         self.points = [copy_with_layout(tensor.numpy()) for tensor in self.tensors]
-        self.outputs: list[int] = []  # which outputs are differentiable
+        self.outputs: list[int] = []  # positions of the differentiable outputs
         self.output_shapes: list[tuple[int, ...]] = []
         self.several = False
 
@@ -64,7 +63,7 @@ class CheckedFunction:
     # ---- Forward ----
 
     def call(self, points: Sequence[Array] | None = None) -> tuple[Tensor, ...]:
-        """All outputs at `points` (the inputs themselves by default)."""
+        """All outputs at `points`, by default at the inputs."""
         points = self.points if points is None else points
         for tensor, backend, point in zip(self.tensors, self.backends, points, strict=True):
             tensor.data = backend.asarray(point)
@@ -79,9 +78,9 @@ class CheckedFunction:
         return outputs
 
     def select_outputs(self, outputs: Sequence[Tensor]) -> None:
-        """Remember which outputs have a graph.
+        """Note which outputs have a graph.
 
-        Raises: GradcheckError where there is none, or where one is not float64.
+        Raises: GradcheckError if there is none, or if one is not float64
         """
         self.outputs = [j for j, y in enumerate(outputs) if y.requires_grad]
         self.output_shapes = [outputs[j].shape for j in self.outputs]
@@ -117,9 +116,9 @@ class CheckedFunction:
     def pull(
         self, outputs: Sequence[Tensor], cotangents: Sequence[Array | None], *, retain: bool = False
     ) -> list[Array]:
-        """Gradients of Σ cotangent · output, an array an input; outputs whose cotangent is None take no part.
+        """Gradients of Σ cotangent · output, one array per input; outputs whose cotangent is None are left out.
 
-        Raises: GradcheckError where an op's gradient does not fit its input.
+        Raises: GradcheckError if an op's gradient does not fit its input
         """
         chosen = [(outputs[j], c) for j, c in zip(self.outputs, cotangents, strict=True) if c is not None]
         last = _LastOp()
@@ -137,13 +136,14 @@ class CheckedFunction:
         ]
 
     def pull_vector(self, cotangent: Array) -> list[Array]:
-        """Gradients of cotangent · output, flat, by a fresh graph.  Shapes: [M] -> [n_i] for each input"""
+        """Gradients of cotangent · output as vectors, by a new graph.  Shapes: [M] -> [n_i] for each input"""
         return [g.reshape(-1) for g in self.pull(self.call(), self.split(cotangent))]
 
     def jacobian(self) -> list[Array]:
-        """Analytic d output / d input, one backward pass a row, each through a fresh graph.
+        """Analytic d output / d input, by one backward pass through a new graph per row.
 
-        Each row asks for one output alone, so that an op with several outputs meets cotangents that never came.
+        Each row is the gradient of one output alone, so that ops with several outputs are also run with cotangents that
+        are missing.
 
         Shapes: -> [M, n_i] for each input
         """
@@ -165,13 +165,13 @@ class CheckedFunction:
         return name if place is None else name + _subscript(self.points[i].shape, place)
 
     def output_name(self, row: int) -> str:
-        """The output, with its index, that a row of the Jacobian belongs to."""
+        """The output and the index that a row of the Jacobian belongs to."""
         j, place = self.locate(row)
         name = f"output {self.outputs[j]}" if self.several else "the output"
         return name + _subscript(self.output_shapes[j], place)
 
     def locate(self, row: int) -> tuple[int, int]:
-        """The differentiable output that a row of the Jacobian belongs to, and the place in it."""
+        """The differentiable output that a row of the Jacobian belongs to, and the element of it."""
         j = int(np.searchsorted(self._ends(), row, side="right"))
         return j, row - self.rows_of(j).start
 
@@ -185,7 +185,7 @@ class CheckedFunction:
 
 
 class _LastOp(modes.Watcher):
-    """Remembers which op's backward pass ran last, to explain what it returned."""
+    """The op whose backward pass ran last, to explain what it returned."""
 
     op: engine.Op | None = None
     g_outputs: Sequence[Any] = ()

@@ -1,4 +1,4 @@
-"""Derivatives without a backward pass: by central differences or by complex steps."""
+"""Numerical derivatives, by central differences or by complex steps."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from autograd.gradcheck.function import CheckedFunction, copy_with_layout
 from autograd.modes import Watcher, watch
 
 Array = np.ndarray
-Move = Callable[[float], tuple[float, Array]]  # from a step to the step that was taken, and the values there
+Move = Callable[[float], tuple[float, Array]]  # maps a step to the step taken, after rounding, and the values there
 
 
 class Numerical:
-    """A way to differentiate `function` numerically, with its usual step and tolerances."""
+    """A method of numerical differentiation, with its default step and tolerances."""
 
     EPS: ClassVar[float]
     ATOL: ClassVar[float]
@@ -26,7 +26,7 @@ class Numerical:
 
     def __init__(self, function: CheckedFunction, eps: float):
         self.function, self.eps = function, eps
-        self.middle = function.evaluate()  # [M], the outputs at the point itself
+        self.middle = function.evaluate()  # [M], the outputs at the inputs
 
     def jacobian(self, i: int) -> Array:
         """d output / d input i.  Shapes: -> [M, n_i]"""
@@ -37,15 +37,15 @@ class Numerical:
         raise NotImplementedError
 
     def confirm(self, i: int, direction: Array, weights: Array, agrees: bool) -> None:
-        """Look at a result in another way, given whether the gradient agrees with it.
+        """Check a result by other steps, given whether the gradient agrees with it.
 
-        Raises: NondifferentiableError or ValueError where the result cannot be trusted.
+        Raises: NondifferentiableError or ValueError if the result cannot be trusted
         """
         raise NotImplementedError
 
 
 def narrow_down(direction: Array, badness: Callable[[Array], float]) -> int:
-    """The element of `direction` to blame: halve it again and again, and go on with the half that is worse."""
+    """The worst element of `direction`, by bisection: the half with the larger badness is halved again."""
     candidates = np.flatnonzero(direction)
     while len(candidates) > 1:
         scores, halves = [], np.array_split(candidates, 2)
@@ -58,7 +58,7 @@ def narrow_down(direction: Array, badness: Callable[[Array], float]) -> int:
 
 
 def _weighted(weights: Array, values: Array) -> float:
-    """weights · values, in which an infinite value of weight 0 does not count."""
+    """weights · values, where an infinite value of weight 0 counts as 0."""
     return float((weights * np.where(weights == 0, 0, values)).sum())
 
 
@@ -66,15 +66,15 @@ def _weighted(weights: Array, values: Array) -> float:
 
 
 class Central(Numerical):
-    """(f(x + eps) - f(x - eps)) / 2 eps: exact up to eps², and up to rounding divided by eps.
+    """(f(x + eps) - f(x - eps)) / 2 eps, with errors of about eps² and of rounding divided by eps.
 
-    Raises: NondifferentiableError where the slopes to the left and to the right disagree.
+    Raises: NondifferentiableError if the slopes to the left and to the right disagree
     """
 
     EPS, ATOL, RTOL = 1e-6, 1e-5, 1e-3  # PyTorch's
 
-    JUMP_ATOL, JUMP_RTOL = 1e-5, 1e-3  # one-sided slopes that differ by more are looked at again,
-    WIDER = 10  # with a step so many times as wide
+    JUMP_ATOL, JUMP_RTOL = 1e-5, 1e-3  # one-sided slopes that differ by more are computed again,
+    WIDER = 10  # with a step WIDER times as large
 
     def jacobian(self, i: int) -> Array:
         moves = [self._by_element(i, place) for place in range(self.function.points[i].size)]
@@ -118,13 +118,13 @@ class Central(Numerical):
         return float(slopes.item())
 
     def confirm(self, i: int, direction: Array, weights: Array, agrees: bool) -> None:
-        """A jump is as steep as the step is small: look for one where a gradient is not as steep."""
+        """Search for a jump, whose slope is inversely proportional to the step, if the gradient disagrees."""
         if agrees:
             return
         _, middle, move_along = self._along(i, weights)
 
         def steepness(part: Array) -> tuple[float, float]:
-            """How steep it is, and how much less so in a wider step."""
+            """The slope, and how much it changes with a wider step."""
             slope, wide = (_slopes([move_along(part)], h, middle)[0].item() for h in (self.eps, self.WIDER * self.eps))
             return abs(slope), abs(slope - wide)
 
@@ -134,8 +134,8 @@ class Central(Numerical):
             raise self._nondifferentiable(i, place, "a random sum of the outputs", slope, slope)
 
     def _along(self, i: int, weights: Array) -> tuple[Array, Array, Callable[[Array], Move]]:
-        """The weights of finite outputs, their sum at the point itself, and how it changes along directions."""
-        weights = np.where(np.isfinite(self.middle), weights, 0)  # what is infinite all around has slope 0
+        """The weights of finite outputs, their sum at the inputs, and a function to move along directions."""
+        weights = np.where(np.isfinite(self.middle), weights, 0)  # an output that is infinite everywhere has slope 0
         point, start = self.function.points[i], self.function.points[i].copy()
 
         def move_along(part: Array) -> Move:
@@ -153,12 +153,12 @@ class Central(Numerical):
     def slopes(
         self, moves: Sequence[Move], middle: Array, scale: Array
     ) -> tuple[Array, tuple[int, int, float, float] | None]:
-        """The central slope of each output under each move, and where there is none: move, output, left, right.
+        """The central slope of each output for each move, and the worst kink: move, output, left and right slope.
 
-        Where a function is smooth, the one-sided slopes differ by eps · f'', which grows with eps; at a kink, they
-        differ by the same amount for any step.  So where they differ, a wider step tells a kink from a bend.
+        The one-sided slopes of a smooth function differ by eps · f'', which grows with eps; at a kink, they differ by
+        the same amount for any step.  If they differ, a wider step tells the two apart.
 
-        Shapes: middle [M], scale [M], the size of what was rounded -> [len(moves), M]
+        Shapes: middle [M], scale [M], the size of the rounded values -> [len(moves), M]
         """
         slope, left, right = _slopes(moves, self.eps, middle)
         with np.errstate(invalid="ignore"):
@@ -186,7 +186,7 @@ class Central(Numerical):
 
 
 def _slopes(moves: Sequence[Move], step: float, middle: Array) -> tuple[Array, Array, Array]:
-    """The slopes over both sides, on the left and on the right; 0 where nothing changes, though it be infinite.
+    """The central, left and right slopes; 0 for a value that does not change, also an infinite one.
 
     Shapes: middle [M] -> [len(moves), M], three times
     """
@@ -205,12 +205,12 @@ def _slopes(moves: Sequence[Move], step: float, middle: Array) -> tuple[Array, A
 
 
 class ComplexStep(Numerical):
-    """Im f(x + i h) / h: exact up to h² and to rounding, for nothing is subtracted.
+    """Im f(x + i h) / h, exact up to h² and rounding, as no difference is taken.
 
     Source: W. Squire and G. Trapp, "Using complex variables to estimate derivatives of real functions",
     SIAM Review 40 (1998), 110-112
 
-    Raises: ValueError where the function does not carry complex numbers through.
+    Raises: ValueError for a function that does not compute with complex numbers
     """
 
     EPS, ATOL, RTOL = 1e-20, 1e-12, 1e-12
@@ -221,7 +221,7 @@ class ComplexStep(Numerical):
         self.trusted = self._agrees_with_differences()
 
     def _agrees_with_differences(self) -> bool:
-        """A function may carry complex numbers through and yet not be analytic: move all inputs at once and see."""
+        """Compare with differences along one direction of all inputs: the function may not be analytic."""
         rng, central, starts = np.random.default_rng(0), Central(self.function, Central.EPS), []
         directions = [np.where(np.isfinite(x), rng.standard_normal(x.shape), 0) for x in self.function.points]
         for point, direction in zip(self.points, directions, strict=True):
@@ -260,7 +260,7 @@ class ComplexStep(Numerical):
         return slope
 
     def confirm(self, i: int, direction: Array, weights: Array, agrees: bool) -> None:
-        """Where gradient or differences disagree: which of these inputs does, because of a kink, or of |x| and such?"""
+        """Raise ValueError if the steps for this input disagree with differences, as for |x|, which is not analytic."""
         if agrees and self.trusted:
             return
         by_difference = Central(self.function, Central.EPS).along(i, direction, weights)
@@ -286,7 +286,7 @@ def _nearly(by_step: Any, by_difference: Any) -> bool:
 
 
 class _Watch(Watcher):
-    """Finds the op that drops imaginary parts, which carry the derivative."""
+    """Find the op that drops imaginary parts, which are the derivative."""
 
     op: Op | None = None
     complex_input = False

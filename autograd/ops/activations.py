@@ -1,4 +1,4 @@
-"""The nonlinearities of neural networks, element by element."""
+"""Activation functions, element by element."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from autograd.tensor import Tensor
 class Relu(Op):
     """y = max(x, 0)
 
-    Saves:  y (x > 0 exactly where y > 0; the layer that follows keeps y anyway)
+    Saves:  y (x > 0 exactly where y > 0; the next layer saves y anyway)
     """
 
     flops = per_output(1, 1)
@@ -87,9 +87,8 @@ def sigmoid(x: Any) -> Tensor:
 
 # ---- x times a smooth step from 0 to 1 ----
 #
-# Each keeps its derivative, computed on the way (and counted with it): one array as x would be, x is free to go, and
-# the step need not be computed again.  `inside` is x kept where the step is neither 0 nor 1, so that infinite x give
-# no ∞ · 0.
+# Each saves its derivative, which the forward pass computes (and counts): one array instead of x, and the step is not
+# computed again.  `inside` is x bounded to where the step is neither 0 nor 1: for infinite x, ∞ · 0 would be NaN.
 
 
 class Silu(Op):
@@ -154,7 +153,7 @@ class GeluTanh(Op):
 
     def forward(self, x):
         xp = self.xp
-        inside = xp.clip(x, -30, 30)  # with its cube, also within what float16 can hold
+        inside = xp.clip(x, -30, 30)  # its cube is within the range of float16, too
         square = inside * inside
         factor = math.sqrt(2 / math.pi)
         tanh = xp.tanh(factor * inside * (1 + 0.044715 * square))
@@ -170,7 +169,7 @@ class GeluTanh(Op):
 
 
 def gelu(x: Any, approximate: str = "none") -> Tensor:
-    """x · Φ(x), element by element; approximate="tanh" for the formula with tanh, within 5e-4 of it.
+    """x · Φ(x), element by element; approximate="tanh" for the formula with tanh, which differs by up to 5e-4.
 
     Raises: ValueError for an unknown approximation
     Source: Hendrycks and Gimpel 2016, "Gaussian error linear units (GELUs)"

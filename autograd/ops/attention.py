@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from autograd import random
 from autograd.backend import backend_of
 from autograd.engine import Op, apply
+from autograd.ops.nn import draw_mask
 from autograd.tensor import Tensor
 
 
@@ -17,21 +17,19 @@ class ScaledDotProductAttention(Op):
     """y = dropout(softmax(scale · q kᵀ + mask)) v
 
     Shapes: q [..., T, K], k [..., S, K], v [..., S, M]; mask bool [..., T, S] -> y [..., T, M]
-    Saves:  q, k, v, the dropout mask, and on a CPU the probabilities [..., T, S]; a GPU computes those again from y
+    Saves:  q, k, v, the dropout mask, and on a CPU the probabilities [..., T, S]; a GPU recomputes them from y
     """
 
     broadcasts = True  # over the leading axes
 
     def forward(self, q, k, v, *, mask, dropout, scale):
-        keep, self.keep_scale, self.scale = None, 1.0, scale
+        self.scale = scale
         dtype = self.xp.result_type(q, k, v)
         q, k, v = [a.astype(dtype, copy=False) for a in (q, k, v)]
         leading = _leading_shape(q, k, v)
-        if leading != _leading_shape(q, k):  # several values to the same weights
+        if leading != _leading_shape(q, k):  # the values have more leading axes than the weights
             q = self.xp.broadcast_to(q, (*leading, *q.shape[-2:]))
-        if dropout:
-            weights = random.next_mask((*leading, q.shape[-2], k.shape[-2]), dropout)
-            keep, self.keep_scale = self.backend.draw(weights, weights.shape), weights.scale
+        keep, self.keep_scale = draw_mask(self.backend, (*leading, q.shape[-2], k.shape[-2]), dropout)
         y, kept = self.backend.attention(q, k, v, mask, keep, self.keep_scale, scale)
         self.save(q, k, v, keep, *kept)
         return y
@@ -64,9 +62,9 @@ def scaled_dot_product_attention(
 ) -> Tensor:
     """softmax(scale · query keyᵀ) value, over the keys that `mask` allows.
 
-    `mask` is boolean, True means *may attend*; `is_causal` allows key j for query i where j ≤ i, and may be combined
-    with a mask.  A query that may attend to nothing gives zeros, with zero gradients.  `scale` is 1/√K by default;
-    `dropout` drops attention weights.
+    `mask` is boolean, True means *may attend*; `is_causal` allows key j for query i where j ≤ i, and can be combined
+    with a mask.  The result of a query that may attend to nothing is 0, and so are its gradients.  `scale` is 1/√K by
+    default; `dropout` is the probability of dropping an attention weight.
 
     Shapes: query [..., T, K], key [..., S, K], value [..., S, M], mask bool broadcastable to [..., T, S] -> [..., T, M]
     Raises: TypeError for a mask that is not boolean, ValueError for shapes that do not fit or for a dropout outside
@@ -97,7 +95,7 @@ def _leading_shape(*arrays: Any) -> tuple[int, ...]:
 
 
 def _allowed(query: Tensor, scores: tuple[int, ...], mask: Any, is_causal: bool) -> Any:
-    """The mask as an array, with the causal triangle in it.  Shapes: -> bool broadcastable to [..., T, S], or None"""
+    """The mask combined with the causal one, as an array.  Shapes: -> bool broadcastable to [..., T, S], or None"""
     xp = backend_of([query.data]).xp
     mask = mask.data if isinstance(mask, Tensor) else mask
     if mask is not None:

@@ -1,4 +1,4 @@
-"""Ops that choose, element by element, between values: the gradient goes where the value came from."""
+"""Ops that select one of several values, element by element: the gradient goes to the value selected."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def abs(x: Any) -> Tensor:
     return apply(Abs, x)
 
 
-# ---- The larger, the smaller, the bounded ----
+# ---- Maximum, minimum, clip ----
 
 
 class Maximum(Op):
@@ -93,13 +93,13 @@ def minimum(a: Any, b: Any) -> Tensor:
 
 
 def _chosen(a: Any, b: Any, y: Any) -> tuple[Any, Any]:
-    """Where y came from a, and where from b: from both where they are equal or one is NaN."""
+    """Masks of the elements that y takes from a and from b: from both where they are equal or one is NaN."""
     nan = y != y
     return (y == a) | nan, (y == b) | nan
 
 
 def _to_chosen(op: Op, g_y: Any) -> tuple[Any, Any]:
-    """The gradient where each of the two was chosen, half of it where both were."""
+    """The gradient of each input where it was chosen, half of it where both were."""
     from_a, from_b = op.saved
     share = g_y * 0.5 * op.xp.subtract(2, from_a & from_b, dtype=op.xp.int8)  # int8 changes no floating dtype
     needs_a, needs_b = op.needs_gradient
@@ -143,12 +143,12 @@ class Clip(Op):
 
 
 def clip(x: Any, min: Any = None, max: Any = None) -> Tensor:
-    """x, but no smaller than `min` and no larger than `max`, element by element, with broadcasting.
+    """min(max(x, `min`), `max`), element by element, with broadcasting; either bound may be None.
 
-    The gradient is 1 inside, also at the bounds themselves, and 0 outside; the bounds may be Tensors too, and get the
-    gradient of the elements that they replaced.
+    The slope is 1 inside, at the bounds too, and 0 outside.  The bounds may be Tensors, which get the gradient of the
+    elements that they replaced.
 
-    Raises: ValueError where both bounds are None
+    Raises: ValueError if both bounds are None
     """
     if min is None and max is None:
         raise ValueError("clip needs a bound: give min, max or both")
@@ -186,9 +186,9 @@ class Where(Op):
 def where(condition: Any, a: Any, b: Any) -> Tensor:
     """a where `condition` is true, else b, element by element, with broadcasting.
 
-    The gradient of the side that was not chosen is 0, even if the gradient that arrives is infinite.  But what
-    produced that side still runs: in `where(x > 0, log(x), 0)` the 0 meets 1/x at x = 0 and becomes NaN; choose before
-    the logarithm, `log(where(x > 0, x, 1))`.
+    The gradient of the side not chosen is 0, even if the incoming gradient is infinite.  The ops that computed that
+    side still run backward: in `where(x > 0, log(x), 0)`, 0 times 1/x is NaN at x = 0; choose before the logarithm,
+    `log(where(x > 0, x, 1))`.
     """
     return apply(Where, condition, a, b)
 
@@ -219,7 +219,7 @@ class MaskedFill(Op):
 
 
 def masked_fill(x: Any, mask: Any, value: Any) -> Tensor:
-    """x with `value` where `mask` is True, with broadcasting (mind the sense: attention masks are True to *keep*).
+    """x with `value` where `mask` is True, with broadcasting; attention masks are True in the opposite places.
 
     Raises: TypeError for a mask that is not boolean; ValueError for a value of more than one element
     """

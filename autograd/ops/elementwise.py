@@ -1,4 +1,4 @@
-"""Ops that treat every element alike: arithmetic, powers, exponentials and logarithms."""
+"""Elementwise arithmetic, powers, exponentials and logarithms."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Multiply(Op):
     """y = a · b
 
     Shapes: a [...], b [...] -> y [broadcast]
-    Saves:  each factor only where the other one needs a gradient
+    Saves:  each factor only if the other one needs a gradient
     """
 
     broadcasts = True
@@ -84,7 +84,7 @@ class Divide(Op):
     """y = a / b
 
     Shapes: a [...], b [...] -> y [broadcast]
-    Saves:  b, and y where b needs a gradient (dy/db = -y / b, so a need not be kept)
+    Saves:  b, and y if b needs a gradient (dy/db = -y / b does not need a)
     """
 
     broadcasts = True
@@ -244,7 +244,7 @@ class Power(Op):
     """y = aᵇ
 
     Shapes: a [...], b [...] -> y [broadcast]
-    Saves:  a and b, and y where b needs a gradient (dy/da = b · aᵇ⁻¹, dy/db = y · ln a)
+    Saves:  a and b, and y if b needs a gradient (dy/da = b · aᵇ⁻¹, dy/db = y · ln a)
     """
 
     broadcasts = True
@@ -277,15 +277,15 @@ class Power(Op):
 def power(a: Any, b: Any) -> Tensor:
     """aᵇ, element by element, with broadcasting; differentiable in both.
 
-    Where the formulas have no value: a⁰ has slope 0 in a, also at a = 0; 0ᵇ has slope 0 in b for b ≥ 0.  A negative a
-    is fine with an integral constant b; a b that needs a gradient gets NaN there, as aᵇ is not real around it.
+    Where the formulas have no value: a⁰ has slope 0 in a, also at a = 0; 0ᵇ has slope 0 in b for b ≥ 0.  For a negative
+    a, b must be integral, and its gradient is NaN: aᵇ is not real in its neighbourhood.
     """
     if isinstance(b, (int, float)) and b in _CHEAP and _is_floating(a):
         return _CHEAP[b](a)
     return apply(Power, a, b)
 
 
-_CHEAP = {2: square, 0.5: sqrt, -1: reciprocal}  # exponents with a shorter way than the general one
+_CHEAP = {2: square, 0.5: sqrt, -1: reciprocal}  # exponents with an op of their own
 
 
 def _is_floating(a: Any) -> bool:
@@ -296,7 +296,7 @@ def _is_floating(a: Any) -> bool:
 
 
 class AsType(Op):
-    """y = x in another dtype; the engine gives each gradient its input's dtype back"""
+    """y = x in another dtype; the engine casts the gradient back to the dtype of x"""
 
     flops = moves_only
 
@@ -308,5 +308,5 @@ class AsType(Op):
 
 
 def astype(x: Any, dtype: Any) -> Tensor:
-    """x as `dtype`; not copied where it is that already.  To an integer dtype, no gradient flows."""
+    """x as `dtype`, not copied if it has this dtype.  An integer result carries no gradient."""
     return apply(AsType, x, dtype=dtype)

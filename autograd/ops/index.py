@@ -1,4 +1,4 @@
-"""Ops that pick elements by position: the gradient goes back to the positions it came from, and adds up there."""
+"""Ops that select elements by position: the gradient is added to these positions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from autograd.engine import Op, apply
 from autograd.ops.flops import per_output
 from autograd.tensor import Tensor
 
-_HERE = object()  # stands in an index for an array that travels as an input of the op
+_ARRAY = object()  # placeholder in an index for an array, which is an input of the op
 
 
 class GetItem(Op):
@@ -28,28 +28,28 @@ class GetItem(Op):
     def forward(self, x, *arrays, index):
         self.shape, self.index = x.shape, index
         self.save(*arrays)
-        return x[_filled_in(index, arrays)]
+        return x[_with_arrays(index, arrays)]
 
     def backward(self, g_y):
         arrays = self.saved
-        return self._g_x(g_y, arrays, _filled_in(self.index, arrays)), *[None] * len(arrays)
+        return self._g_x(g_y, arrays, _with_arrays(self.index, arrays)), *[None] * len(arrays)
 
     def _g_x(self, g_y, arrays, index):
-        if not arrays or (len(arrays) == 1 and arrays[0].dtype.kind == "b"):  # nothing can be picked twice
+        if not arrays or (len(arrays) == 1 and arrays[0].dtype.kind == "b"):  # no element is selected twice
             g_x = self.xp.zeros(self.shape, g_y.dtype)
             g_x[index] = g_y
             return g_x
         if len(index) == 1:
             return add_rows(self.backend, g_y, arrays[0], self.shape)
         size = math.prod(self.shape)
-        positions = self.xp.arange(size).reshape(self.shape)[index]  # where each element came from
+        positions = self.xp.arange(size).reshape(self.shape)[index]  # of each element in x
         return self.backend.add_at(positions.reshape(-1), g_y.reshape(-1), size).reshape(self.shape)
 
 
-def _filled_in(index: tuple[Any, ...], arrays: Sequence[Any]) -> tuple[Any, ...]:
-    """The index as NumPy takes it: the arrays at their places."""
+def _with_arrays(index: tuple[Any, ...], arrays: Sequence[Any]) -> tuple[Any, ...]:
+    """The index with its arrays in the place of the placeholders."""
     rest = iter(arrays)
-    return tuple([next(rest) if part is _HERE else part for part in index])
+    return tuple([next(rest) if part is _ARRAY else part for part in index])
 
 
 def getitem(x: Any, index: Any) -> Tensor:
@@ -60,11 +60,11 @@ def getitem(x: Any, index: Any) -> Tensor:
         if part is None or part is Ellipsis or isinstance(part, (slice, np.integer)) or type(part) is int:
             parts.append(part)
             continue
-        # what else NumPy takes for an array: lists, tuples, ranges, booleans
+        # other array-likes: lists, tuples, ranges, booleans
         if not hasattr(part, "dtype") or isinstance(part, np.generic):
             part = np.asarray(part) if np.size(part) else np.zeros(np.shape(part), np.intp)
         arrays.append(part)
-        parts.append(_HERE)
+        parts.append(_ARRAY)
     return apply(GetItem, x, *arrays, index=tuple(parts))
 
 
@@ -108,7 +108,7 @@ def add_rows(backend: Backend, g_y: Any, indices: Any, shape: tuple[int, ...]) -
     Shapes: g_y [*indices.shape, ...], indices [...] -> [rows, ...]
     """
     rows, width = shape[0], math.prod(shape[1:])
-    indices = indices.reshape(-1).astype(backend.xp.intp, copy=False)  # room for negative ones plus the row count
+    indices = indices.reshape(-1).astype(backend.xp.intp, copy=False)  # wide enough for the sum below
     indices = backend.xp.where(indices < 0, indices + rows, indices)
     if width == 1:
         return backend.add_at(indices, g_y.reshape(-1), rows).reshape(shape)

@@ -1,4 +1,4 @@
-"""What a network adds to plain mathematics: lookups, normalisation, dropout."""
+"""Embedding, dropout and layer normalisation."""
 
 from __future__ import annotations
 
@@ -8,10 +8,21 @@ from typing import Any
 import numpy as np
 
 from autograd import random
-from autograd.backend import as_operand, backend_of
+from autograd.backend import Backend, as_operand, backend_of
 from autograd.engine import Op, apply, unbroadcast
 from autograd.ops.flops import per_input, per_output
 from autograd.tensor import Tensor
+
+
+def draw_mask(backend: Backend, shape: tuple[int, ...], p: float, drawn: tuple[int, ...] | None = None) -> Any:
+    """The next dropout mask of `shape`, True where elements are kept, and its scale 1 / P(keep); for p = 0, None and 1.
+
+    `drawn` is the shape of the array that is returned, by default that of the mask.
+    """
+    if not p:
+        return None, 1.0
+    mask = random.next_mask(shape, p)
+    return backend.draw(mask, drawn or shape), mask.scale
 
 
 class Embedding(Op):
@@ -25,10 +36,7 @@ class Embedding(Op):
 
     def forward(self, weight, positions=None, *, indices, scale, p, dtype):
         self.rows, self.scale = len(weight), scale
-        keep, self.keep_scale = None, 1.0
-        if p:
-            mask = random.next_mask((*indices.shape, weight.shape[1]), p)
-            keep, self.keep_scale = self.backend.draw(mask, mask.shape), mask.scale
+        keep, self.keep_scale = draw_mask(self.backend, (*indices.shape, weight.shape[1]), p)
         self.save(indices, keep)
         return self.backend.embedding(weight, indices, positions, scale, keep, self.keep_scale, dtype)
 
@@ -54,13 +62,13 @@ def embedding(
 ) -> Tensor:
     """dropout(scale · weight[indices] + positions): what a Transformer does to tokens (sections 3.4, 3.5, 5.4).
 
-    Without `positions` and `p`, rows of `weight`, times `scale` (√d_model in section 3.4).  `dtype` is that of the
-    result: bfloat16 starts a forward pass in mixed precision.
+    `scale` is √d_model in section 3.4.  `dtype` is that of the result: bfloat16 starts a forward pass in mixed
+    precision.
 
     Shapes: indices int [..., T], weight [V, D], positions [T, D] -> [..., T, D]
     Raises: IndexError for an index outside 0 … V - 1 (a negative one would silently wrap around); TypeError for
-    indices that are not integers; ValueError for positions of another shape, or p outside [0, 1).  Indices that are
-    on a GPU already are not looked at, which would mean to wait: there, an index outside gives NaN.
+    indices that are not integers; ValueError for positions of another shape, or p outside [0, 1).  Indices on a GPU
+    are not checked, which would wait for the device: there, an index outside gives NaN.
     """
     random.threshold(p)
     indices = indices.data if isinstance(indices, Tensor) else as_operand(indices)
@@ -80,7 +88,7 @@ def embedding(
 def check_indices(indices: Any, size: int, what: str) -> None:
     """Raises: TypeError unless `indices` holds integers, IndexError unless all are in 0 … size - 1.
 
-    On a GPU, their values are not looked at.
+    On a GPU, their values are not checked.
     """
     if indices.dtype.kind not in "iu":
         raise TypeError(f"{what} must be an integer array, found {indices.dtype}")
@@ -98,8 +106,7 @@ class Dropout(Op):
     flops = per_input(2, 2)
 
     def forward(self, x, *, p):
-        mask = random.next_mask(x.shape, p)
-        keep, self.scale = self.backend.draw(mask, mask.shape), mask.scale
+        keep, self.scale = draw_mask(self.backend, x.shape, p)
         self.save(keep)
         return self.backend.dropout(x, keep, self.scale)
 
@@ -109,7 +116,7 @@ class Dropout(Op):
 
 
 def dropout(x: Any, p: float = 0.5, training: bool = True) -> Tensor:
-    """Zero each element with probability `p` and scale the others up, so that the mean stays (section 5.4).
+    """Set each element to 0 with probability `p` and multiply the others by 1 / (1 - p) (section 5.4).
 
     The mask comes from `autograd.random`.  With p = 0 or `training` false, x itself is returned.
 
@@ -125,7 +132,7 @@ class LayerNorm(Op):
     """y = (x - mean) / sqrt(variance + eps) · weight + bias, over the last axis
 
     Shapes: x [..., D], weight [D], bias [D] -> y [..., D]
-    Saves:  x̂ = (x - mean) / σ and 1/σ: with them x and the mean are not needed
+    Saves:  x̂ = (x - mean) / σ, 1/σ and the weight; not x and its mean
     """
 
     flops = per_input(7, 11)  # mean 1, difference 1, variance 2, division 1, weight 1, bias 1
@@ -155,7 +162,7 @@ def layer_norm(x: Any, weight: Any, bias: Any, *, eps: float = 1e-6) -> Tensor:
 
 
 class DropoutAddLayerNorm(Op):
-    """y = layer_norm(residual + x · keep / P(keep)): what stands around every sub-layer, in one pass over memory
+    """y = layer_norm(residual + x · keep / P(keep)): the end of every sub-layer, in one pass over memory
 
     Shapes: x [..., D], residual [..., D], weight [D], bias [D] -> y [..., D]
     Saves:  keep (one byte an element), x̂ and 1/σ of the sum; neither the sum nor the dropped x
@@ -165,10 +172,7 @@ class DropoutAddLayerNorm(Op):
 
     def forward(self, x, residual, weight, bias, *, p, eps):
         width = x.shape[-1]
-        keep, self.scale = None, 1.0
-        if p:
-            mask = random.next_mask(x.shape, p)
-            keep, self.scale = self.backend.draw(mask, (math.prod(x.shape[:-1]), width)), mask.scale
+        keep, self.scale = draw_mask(self.backend, x.shape, p, (math.prod(x.shape[:-1]), width))
         y, normalised, inverse_std = self.backend.dropout_add_layer_norm(
             x.reshape(-1, width), residual.reshape(-1, width), keep, self.scale, weight, bias, eps
         )

@@ -1,4 +1,4 @@
-"""Products of matrices, with as few and as large BLAS calls as the shapes allow."""
+"""Matrix products, by as few and as large BLAS calls as the shapes allow."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from autograd.tensor import Tensor
 
 
 def _flat(a: Any) -> tuple[int, int]:
-    """The shape of all rows of `a` as one matrix; spelled out, as -1 cannot be inferred for zero-size arrays."""
+    """The shape of `a` as one matrix of all its rows; NumPy cannot infer -1 for arrays of size 0."""
     return math.prod(a.shape[:-1]), a.shape[-1]
 
 
 def _for_blas(xp: Any, a: Any) -> Any:
-    """`a` in memory of its own if it repeats elements (the gradient of a sum does): BLAS cannot read that."""
+    """`a`, copied if its elements share memory, as in the gradient of a sum: BLAS cannot read that."""
     return xp.ascontiguousarray(a) if 0 in a.strides else a
 
 
@@ -27,7 +27,7 @@ class Matmul(Op):
     """y = a b, with NumPy's rules: vectors gain an axis and lose it again, batch axes are broadcast
 
     Shapes: a [..., M, K], b [..., K, N] -> y [..., M, N]; a [K] is a row, b [K] a column
-    Saves:  each factor only where the other one needs a gradient
+    Saves:  each factor only if the other one needs a gradient
     """
 
     def forward(self, a, b):
@@ -36,7 +36,7 @@ class Matmul(Op):
         needs_a, needs_b = self.needs_gradient
         self.save(a if needs_b else None, b if needs_a else None)
         self.shapes = a.shape, b.shape
-        if a.ndim > 2 and 0 < b.ndim <= 2:  # one matrix meets a batch: one large product, not one a batch element
+        if a.ndim > 2 and 0 < b.ndim <= 2:  # a batch times one matrix: one large product, not one per batch element
             return xp.matmul(a.reshape(_flat(a)), b).reshape(*a.shape[:-1], *b.shape[1:])
         return xp.matmul(a, b)
 
@@ -66,7 +66,7 @@ class Matmul(Op):
         xp = self.xp
         if b.ndim == 2:
             return xp.matmul(g_y.reshape(_flat(g_y)), b.T).reshape(shape)
-        if len(shape) <= 2:  # a had no batch: its gradient is one product over batch and columns together
+        if len(shape) <= 2:  # a has no batch axis: one product over batch and columns together
             g_rows = _rows_first(xp, g_y)  # [M, ... N]
             b_rows = _rows_first(xp, b)  # [K, ... N]
             return (g_rows @ b_rows.T).reshape(shape)
@@ -74,13 +74,13 @@ class Matmul(Op):
 
     def _g_b(self, g_y, a, shape):
         """Σ over the batch axes that b lacks of aᵀ g_y.  Shapes: g_y [..., M, N], a [..., M, K] -> shape"""
-        if len(shape) <= 2:  # likewise: one product over batch and rows together
+        if len(shape) <= 2:  # b has no batch axis: one product over batch and rows together
             return (a.reshape(_flat(a)).T @ g_y.reshape(_flat(g_y))).reshape(shape)
         return unbroadcast(self.xp.matmul(a.swapaxes(-1, -2), g_y), shape)
 
 
 def _rows_first(xp: Any, a: Any) -> Any:
-    """All matrices of a batch side by side.  Shapes: a [..., M, N] -> [M, ... · N]"""
+    """The matrices of a batch side by side.  Shapes: a [..., M, N] -> [M, ... · N]"""
     rows = a.shape[-2]
     return xp.moveaxis(a, -2, 0).reshape(rows, math.prod(a.shape[:-2]) * a.shape[-1])
 
@@ -97,7 +97,7 @@ class Linear(Op):
     """y = x Wᵀ + b
 
     Shapes: x [..., in], weight [out, in], bias [out] -> y [..., out]
-    Saves:  x and weight, each only where the other one needs a gradient
+    Saves:  x and weight, each only if the other one needs a gradient
     """
 
     def forward(self, x, weight, bias=None, *, reduced=None):
@@ -142,7 +142,7 @@ def _check_linear_shapes(x: tuple[int, ...], weight: tuple[int, ...], bias: tupl
 def linear(x: Any, weight: Any, bias: Any = None) -> Tensor:
     """x Wᵀ + b as one op: a fully connected layer, with the weight stored [out, in] as PyTorch does.
 
-    In mixed precision, x is bfloat16 and the weight float32: the product takes its copy in x's precision, and its
+    In mixed precision, x is bfloat16 and the weight float32: the product uses a bfloat16 copy of the weight, whose
     gradient is float32.
 
     Shapes: x [..., in], weight [out, in], bias [out] -> [..., out]
@@ -153,7 +153,7 @@ def linear(x: Any, weight: Any, bias: Any = None) -> Tensor:
 
 
 def _reduced(x: Any, weight: Any) -> Any:
-    """The weight in the lower precision of x, None where they have the same."""
+    """The copy of the weight in the lower precision of x; None if both have the same precision."""
     dtype = getattr(x, "dtype", None)
     if not isinstance(weight, Tensor) or dtype is None or weight.dtype == dtype or dtype.name != "bfloat16":
         return None
@@ -168,7 +168,7 @@ class Einsum(Op):
 
     Each gradient is an Einstein sum too: of g_y and the other inputs, onto the labels of this one.
 
-    Saves:  each input only where another one needs a gradient
+    Saves:  each input only if another one needs a gradient
     """
 
     broadcasts = True  # a label may have size 1 in one input and n in another
@@ -201,7 +201,7 @@ class Einsum(Op):
         g = _contract(
             xp, (self.output, *[self.inputs[j] for j in others]), reached, (g_y, *[arrays[j] for j in others])
         )
-        # what was summed over in this input alone has the same gradient all along
+        # along labels of this input alone, which are summed over, the gradient is constant
         g = xp.expand_dims(g, [axis for axis, label in enumerate(labels) if label not in known])
         sizes = dict(zip(self.inputs[i], self.shapes[i], strict=True))
         g = xp.broadcast_to(g, [sizes[label] if n == 1 else n for label, n in zip(labels, g.shape, strict=True)])
@@ -213,18 +213,18 @@ class Einsum(Op):
 
 
 def _contract(xp: Any, inputs: Sequence[str], output: str, arrays: Sequence[Any]) -> Any:
-    """numpy.einsum; two arrays or more as matrix products where that is what they are."""
+    """numpy.einsum, with matrix products where two arrays or more allow them."""
     return xp.einsum(f"{','.join(inputs)}->{output}", *arrays, optimize=len(arrays) > 1)
 
 
 def einsum(subscripts: str, *operands: Any) -> Tensor:
     """Sum of products over labelled axes: `einsum("bqd,bkd->bqk", q, k)`.
 
-    All of NumPy's subscripts: without `->` the output has the labels that occur once, in alphabetical order; `...`
-    stands for broadcast axes (left out of the output, they are summed over, as in PyTorch); a label twice in one
+    All of NumPy's subscripts: without `->`, the output has the labels that occur once, in alphabetical order; `...`
+    stands for broadcast axes (which are summed over if the output lacks them, as in PyTorch); a label twice in one
     operand takes its diagonal.
 
-    Raises: TypeError for NumPy's other form (arrays and lists of numbers in turn); ValueError for subscripts that do
+    Raises: TypeError for NumPy's other form (arrays and lists of labels in turn); ValueError for subscripts that do
     not fit the operands
     """
     if not isinstance(subscripts, str):
@@ -241,11 +241,11 @@ def _parse_subscripts(subscripts: str, ndims: Sequence[int]) -> tuple[tuple[str,
     terms = left.split(",")
     if len(terms) != len(ndims):
         raise ValueError(f"einsum {subscripts!r} names {len(terms)} operands, {len(ndims)} were given")
-    widths = [  # how many axes `...` stands for
+    widths = [  # the number of axes that `...` stands for
         ndim - len(term.replace("...", "", 1)) if "..." in term else 0 for term, ndim in zip(terms, ndims, strict=True)
     ]
     unused = [letter for letter in string.ascii_letters if letter not in subscripts]
-    shared = "".join(unused[: max(widths)])  # the broadcast axes, aligned at the right
+    shared = "".join(unused[: max(widths)])  # labels of the broadcast axes, aligned at the right
     inputs = []
     for term, ndim, width in zip(terms, ndims, widths, strict=True):
         labels = term.replace("...", shared[len(shared) - width :], 1) if width >= 0 else term

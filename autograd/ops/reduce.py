@@ -1,4 +1,4 @@
-"""Ops that shrink axes, and the softmax family, which normalises along them."""
+"""Reductions over axes, and the softmax family."""
 
 from __future__ import annotations
 
@@ -21,11 +21,8 @@ def _kept_shape(shape: tuple[int, ...], axis: Axis) -> tuple[int, ...]:
 
 
 def _reduced_count(shape: tuple[int, ...], kept: tuple[int, ...]) -> int:
-    """How many elements go into one result."""
-    count = 1
-    for n, k in zip(shape, kept, strict=True):
-        count *= n if k == 1 else 1
-    return count
+    """The number of elements that go into one result."""
+    return math.prod([n for n, k in zip(shape, kept, strict=True) if k == 1])
 
 
 # ---- Sums ----
@@ -45,7 +42,7 @@ class Sum(Op):
         return x.sum(axis=axis, keepdims=keepdims)
 
     def backward(self, g_y):
-        return self.xp.broadcast_to(g_y.reshape(self.kept), self.shape)  # a view: nothing is written
+        return self.xp.broadcast_to(g_y.reshape(self.kept), self.shape)  # a view, not a copy
 
 
 def sum(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
@@ -67,8 +64,8 @@ class Mean(Op):
         return x.mean(axis=axis, keepdims=keepdims)
 
     def backward(self, g_y):
-        count = _reduced_count(self.shape, self.kept) or 1  # of nothing, the gradient has no elements
-        g_each = g_y * (1 / count)  # not g_y / count: float16 ends at 65504, and the count need not
+        count = _reduced_count(self.shape, self.kept) or 1  # a mean over no element has a gradient without elements
+        g_each = g_y * (1 / count)  # not g_y / count: the count may be larger than float16 can hold
         return self.xp.broadcast_to(g_each.reshape(self.kept), self.shape)
 
 
@@ -81,7 +78,7 @@ class Var(Op):
     """y = Σ (x - mean)² / (n - ddof) over `axis`
 
     Shapes: x [...] -> y [... without the axes, or 1 in their place]
-    Saves:  x and its mean; the centred x would be an array more
+    Saves:  x and its mean; saving the centred x would take another array
     """
 
     flops = per_input(4, 2)
@@ -103,9 +100,9 @@ class Var(Op):
 
 
 def var(x: Any, axis: Axis = None, ddof: float = 0, keepdims: bool = False) -> Tensor:
-    """The variance over `axis`: the mean squared distance from the mean, with n - ddof for n.
+    """The variance over `axis`: Σ (x - mean)² / (n - ddof).
 
-    `ddof` is what PyTorch calls `correction`, and its default there is 1.
+    PyTorch calls `ddof` the `correction`; its default there is 1.
     """
     return apply(Var, x, axis=axis, ddof=ddof, keepdims=keepdims)
 
@@ -135,7 +132,7 @@ class Max(Op):
 def max(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
     """The largest element over `axis` (an int, a tuple, or None for all axes).
 
-    Elements that are equally large share the gradient evenly, as in PyTorch's amax.
+    Equal maxima share the gradient evenly, as in PyTorch's amax.
     """
     return apply(Max, x, axis=axis, keepdims=keepdims)
 
@@ -162,13 +159,13 @@ class Min(Op):
 def min(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
     """The smallest element over `axis` (an int, a tuple, or None for all axes).
 
-    Elements that are equally small share the gradient evenly, as in PyTorch's amin.
+    Equal minima share the gradient evenly, as in PyTorch's amin.
     """
     return apply(Min, x, axis=axis, keepdims=keepdims)
 
 
 def _to_extrema(op: Op, axis: Axis, g_y: Any) -> Any:
-    """The gradient to the elements that equal the result (to the NaNs where it is NaN), in equal shares."""
+    """The gradient, in equal shares, for the elements that equal the result, or for the NaNs if it is NaN."""
     x, y = op.saved
     kept = _kept_shape(x.shape, axis)
     y = y.reshape(kept)
@@ -179,14 +176,14 @@ def _to_extrema(op: Op, axis: Axis, g_y: Any) -> Any:
 
 # ---- The softmax family: logsumexp, and exp(x) or x normalised by it ----
 #
-# A row of nothing but -inf is a choice among impossible things.  It weighs nothing: its logsumexp is -inf, its softmax
-# 0 everywhere, its log_softmax -inf, and no gradient becomes NaN.
+# A row of -inf only (every key is masked) has logsumexp -inf, softmax 0 and log_softmax -inf everywhere, and its
+# gradients are 0, not NaN.
 
 
 def _wide(xp: Any, x: Any) -> tuple[Any, Any]:
-    """x in a dtype that holds sums of exponentials, and the dtype of the result: float16 is computed in float32.
+    """x in the dtype to compute in, and the dtype of the result: float16 is computed in float32.
 
-    Integers give float64, as they do where NumPy divides them; complex numbers, which gradcheck sends, stay complex.
+    Integers give float64, as in NumPy's division; complex numbers, which gradcheck passes, stay complex.
     """
     x = xp.asarray(x)
     if x.dtype.kind not in "fc":
@@ -195,7 +192,7 @@ def _wide(xp: Any, x: Any) -> tuple[Any, Any]:
 
 
 def _peak(xp: Any, x: Any, axis: Axis) -> Any:
-    """max x along `axis`, with the axis kept, and 0 where it is not finite: exp(x - peak) does not overflow."""
+    """max x along `axis`, with the axis kept, and 0 where it is not finite: exp(x - peak) cannot overflow."""
     if x.size == 0:
         return xp.zeros(_kept_shape(x.shape, axis), x.dtype)
     peak = x.max(axis=axis, keepdims=True)
@@ -268,8 +265,8 @@ class Softmax(Op):
 def softmax(x: Any, axis: Axis = -1) -> Tensor:
     """exp(x) / Σ exp(x) along `axis`.
 
-    Where every x along the axis is -inf, so that nothing may be chosen, all weights are 0 and so are their gradients
-    (PyTorch's softmax gives NaN there, its scaled_dot_product_attention 0).
+    If every x along the axis is -inf, all weights and gradients are 0 (PyTorch's softmax gives NaN there, its
+    scaled_dot_product_attention 0).
     """
     return apply(Softmax, x, axis=axis)
 
@@ -302,6 +299,6 @@ class LogSoftmax(Op):
 def log_softmax(x: Any, axis: Axis = -1) -> Tensor:
     """x - ln Σ exp(x) along `axis`: the logarithm of the softmax, more exact than log(softmax(x)).
 
-    Where every x along the axis is -inf, the result is -inf, not NaN.
+    If every x along the axis is -inf, the result is -inf, not NaN.
     """
     return apply(LogSoftmax, x, axis=axis)

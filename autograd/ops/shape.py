@@ -1,4 +1,4 @@
-"""Ops that rearrange elements: the gradient goes the same way back."""
+"""Ops that rearrange elements; backward rearranges the gradient in reverse."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from autograd.tensor import Tensor
 
 
 class Reshape(Op):
-    """y has the elements of x in the same order, in another shape."""
+    """y = the elements of x, in the same order, in another shape."""
 
     flops = moves_only
 
@@ -29,7 +29,7 @@ class Reshape(Op):
 
 
 def reshape(x: Any, shape: int | Sequence[int]) -> Tensor:
-    """The elements of x in `shape`; one -1 stands for what is left over."""
+    """The elements of x in `shape`; one size may be -1 and is inferred from the others."""
     return apply(Reshape, x, shape=shape)
 
 
@@ -75,7 +75,7 @@ def swapaxes(x: Any, axis1: int, axis2: int) -> Tensor:
 
 
 class ExpandDims(Op):
-    """y = x with axes of size 1 put in."""
+    """y = x with new axes of size 1."""
 
     flops = moves_only
 
@@ -88,7 +88,7 @@ class ExpandDims(Op):
 
 
 def expand_dims(x: Any, axis: int | tuple[int, ...]) -> Tensor:
-    """x with new axes of size 1, which stand at `axis` in the result."""
+    """x with new axes of size 1, at the positions `axis` of the result."""
     return apply(ExpandDims, x, axis=axis)
 
 
@@ -116,7 +116,7 @@ class BroadcastTo(Op):
     Shapes: x [...] -> y [shape]
     """
 
-    broadcasts = True  # the engine sums over the repetitions
+    broadcasts = True  # the engine sums the gradient over the repeated axes
     flops = moves_only
 
     def forward(self, x, *, shape):
@@ -131,7 +131,7 @@ def broadcast_to(x: Any, shape: int | Sequence[int]) -> Tensor:
     return apply(BroadcastTo, x, shape=shape)
 
 
-# ---- Putting together and taking apart ----
+# ---- Joining, splitting, padding ----
 
 
 class Concatenate(Op):
@@ -159,7 +159,7 @@ class Concatenate(Op):
 
 
 def concatenate(arrays: Sequence[Any], axis: int | None = 0) -> Tensor:
-    """Join arrays along an axis that they have; with axis=None, flatten them first."""
+    """Join arrays along an existing axis; with axis=None, flatten them first."""
     return apply(Concatenate, *arrays, axis=axis)
 
 
@@ -181,7 +181,7 @@ class Stack(Op):
 
 
 def stack(arrays: Sequence[Any], axis: int = 0) -> Tensor:
-    """Join arrays of one shape along a new axis, which stands at `axis` in the result."""
+    """Join arrays of one shape along a new axis, at the position `axis` of the result."""
     return apply(Stack, *arrays, axis=axis)
 
 
@@ -203,14 +203,14 @@ class Split(Op):
         g_x = self.xp.zeros(self.shape, g_pieces[0].dtype)
         pieces = self.xp.split(g_x, self.indices_or_sections, self.axis)
         for piece, g in zip(pieces, g_pieces, strict=True):
-            piece += g  # views of g_x; NumPy lets unordered indices name an element twice, so add
+            piece += g  # views of g_x, which overlap if the indices are not in order
         return g_x
 
 
 def split(x: Any, indices_or_sections: int | Sequence[int], axis: int = 0) -> tuple[Tensor, ...]:
-    """Cut x along `axis` into so many equal sections, or before each of the indices.
+    """Split x along `axis` into a number of equal sections, or before each of the given indices.
 
-    Raises: ValueError where the axis does not divide into that many equal sections
+    Raises: ValueError if the axis cannot be divided into that many equal sections
     """
     return apply(Split, x, indices_or_sections=indices_or_sections, axis=axis)
 
@@ -227,16 +227,18 @@ class Pad(Op):
         self.inside = tuple(
             [slice(before, before + n) for (before, _), n in zip(pad_width.tolist(), x.shape, strict=True)]
         )
-        return self.xp.pad(x, pad_width.tolist() if x.shape else 0, constant_values=value)  # 0-d: no sides
+        return self.xp.pad(
+            x, pad_width.tolist() if x.shape else 0, constant_values=value
+        )  # an array of no axis has no sides
 
     def backward(self, g_y):
         return g_y[self.inside]
 
 
 def pad(x: Any, pad_width: Any, constant_values: float = 0) -> Tensor:
-    """x with `constant_values` around it.
+    """x with `constant_values` added at its edges.
 
-    `pad_width` is what NumPy takes: n for n on every side, (before, after) for every axis, or one such pair an axis.
+    `pad_width` is n for every side, (before, after) for every axis, or one such pair per axis, as in NumPy.
 
     Raises: ValueError for a pad_width of another form, or a negative one
     """

@@ -1,4 +1,4 @@
-"""Random shapes, arrays, axes and masks from a NumPy generator, for cases."""
+"""Random shapes, arrays, axes, masks and indices for cases, from a NumPy generator."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Array = np.ndarray
 Shape = tuple[int, ...]
 Rng = np.random.Generator
 
-GAP = 0.05  # least distance from a kink, between values that are compared, and between bounds
+GAP = 0.05  # least distance from a kink, and between numbers that are compared
 
 
 def shape(rng: Rng, *, min_ndim: int = 0, max_ndim: int = 4, min_side: int = 1, max_side: int = 4) -> Shape:
@@ -26,7 +26,7 @@ def shape(rng: Rng, *, min_ndim: int = 0, max_ndim: int = 4, min_side: int = 1, 
 
 
 def shrunk(rng: Rng, full: Shape) -> Shape:
-    """A shape that broadcasts to `full`: some axes of size 1, some leading axes gone."""
+    """A shape that broadcasts to `full`: some axes have size 1, some leading axes are missing."""
     shape = [1 if rng.random() < 0.4 else n for n in full]
     return tuple(shape[rng.integers(0, len(full), endpoint=True) :])
 
@@ -38,13 +38,13 @@ def broadcastable(rng: Rng, number: int = 2, **limits: int) -> list[Shape]:
 
 
 def relayout(rng: Rng, array: Array) -> Array:
-    """The same numbers in another order in memory: by columns, with gaps, backwards, or as they were; writable."""
+    """The array, writable, in a random memory layout: by columns, with gaps, reversed, or unchanged."""
     kind = rng.random()
     if kind < 0.4 or not array.ndim or not array.size:
         return array
     order = rng.permutation(array.ndim)
     steps = rng.choice([-2, -1, 1, 2], array.ndim) if kind < 0.8 else np.ones(array.ndim, int)
-    room = np.full([array.shape[i] * abs(steps[i]) for i in order], np.nan)  # the gaps must never be read
+    room = np.full([array.shape[i] * abs(steps[i]) for i in order], np.nan)  # of the gaps, which must not be read
     view = room.transpose(np.argsort(order))[tuple([slice(None, None, int(step)) for step in steps])]
     view[...] = array
     return view
@@ -57,7 +57,7 @@ def uniform(rng: Rng, shape: Shape, low: float = -2.0, high: float = 2.0) -> Arr
 def away_from(
     rng: Rng, shape: Shape, points: Sequence[float] = (0.0,), low: float = -2.0, high: float = 2.0, gap: float = GAP
 ) -> Array:
-    """Numbers at least `gap` away from `points`, which lie more than 4 gaps apart."""
+    """Numbers at least `gap` away from each of `points`, which must be equal or more than 4 gaps apart."""
     x = np.asarray(rng.uniform(low, high, shape))
     for point in points:
         side = np.where(x < point, -1, 1)
@@ -70,7 +70,7 @@ def positive(rng: Rng, shape: Shape, low: float = 0.3, high: float = 3.0) -> Arr
 
 
 def distinct(rng: Rng, *shapes: Shape) -> list[Array]:
-    """Arrays whose numbers, all together, are at least GAP apart."""
+    """Arrays whose numbers are all at least GAP apart, within and across arrays."""
     sizes = [math.prod(shape) for shape in shapes]
     total = sum(sizes)
     values = (rng.permutation(total) - total / 2 + rng.uniform(-0.25, 0.25, total)) * 2 * GAP
@@ -79,7 +79,7 @@ def distinct(rng: Rng, *shapes: Shape) -> list[Array]:
 
 
 def axis(rng: Rng, ndim: int, *, none: bool = True, several: bool = True) -> int | tuple[int, ...] | None:
-    """None, an axis or a tuple of axes; negative about every second time."""
+    """None, an axis or a tuple of axes, half of them negative."""
     kinds = ["none"] * none + ["one"] * (ndim > 0) + ["several"] * several
     kind = rng.choice(kinds)
     if kind == "none":
@@ -95,12 +95,12 @@ def mask(rng: Rng, shape: Shape, density: float = 0.6) -> Array:
 
 
 def attention_mask(rng: Rng, shape: Shape) -> Array:
-    """A mask over keys (the last axis) in which about every fifth query may attend to nothing."""
+    """A mask, keys last, in which about one in five queries may attend to nothing."""
     allowed = np.asarray(rng.random(shape) < 0.6)
     return allowed & (rng.random((*shape[:-1], 1)) < 0.8)
 
 
 def indices(rng: Rng, shape: Shape, size: int, *, negative: bool = False) -> Array:
-    """Integers below `size`, with repetitions where there are enough of them; in any integer dtype."""
+    """Integers below `size`, from -size if `negative`, of a random signed dtype."""
     dtype = (np.int64, np.int32, np.int16)[rng.integers(3)]
     return rng.integers(-size if negative else 0, size, shape).astype(dtype)

@@ -4,8 +4,8 @@
     def test_my_op(x):
         gradcheck(my_op, x)
 
-Hypothesis chooses shapes, layouts and a seed, and makes them as simple as it can where a test fails; the numbers come
-from NumPy's generator with that seed, which is some hundred times as fast.
+Hypothesis chooses shapes, memory layouts and a seed, and simplifies them if a test fails.  The numbers come from
+NumPy's generator with that seed, which is about a hundred times as fast.
 """
 
 from __future__ import annotations
@@ -32,22 +32,19 @@ Shapes = Shape | st.SearchStrategy[Shape]
 def shapes(
     min_ndim: int = 0, max_ndim: int = 3, min_side: int = 0, max_side: int = 4
 ) -> st.SearchStrategy[tuple[int, ...]]:
-    """Shapes, by default with empty ones and () among them."""
+    """Shapes, by default also empty ones and ()."""
     return st.lists(st.integers(min_side, max_side), min_size=min_ndim, max_size=max_ndim).map(tuple)
 
 
 def broadcastable_shapes(number: int = 2, max_ndim: int = 3, min_side: int = 0) -> st.SearchStrategy[tuple[Shape, ...]]:
-    """So many shapes that NumPy broadcasts against each other."""
+    """Tuples of `number` shapes that broadcast against each other."""
     drawn = mutually_broadcastable_shapes(num_shapes=number, max_dims=max_ndim, min_side=min_side, max_side=4)
     return drawn.map(lambda result: tuple(result.input_shapes))
 
 
 @st.composite
 def axes(draw_from: st.DrawFn, ndim: int, *, none: bool = True, several: bool = True) -> Any:
-    """What `axis` may be for so many axes: None, an axis, or a tuple of axes, each maybe counted from the end.
-
-    With ndim = 0, there is no axis to name: None or ().
-    """
+    """Values of an `axis` argument: None, an axis, or a tuple of axes, some of them negative; None or () for ndim=0."""
     kinds: list[st.SearchStrategy[Any]] = [st.none()] if none else []
     if ndim:
         kinds.append(st.integers(-ndim, ndim - 1))
@@ -66,7 +63,7 @@ def rngs() -> st.SearchStrategy[np.random.Generator]:
 
 
 class _SeededGenerator(np.random.Generator):
-    """A generator that tells its seed."""
+    """A generator whose repr shows its seed."""
 
     def __init__(self, seed: int):
         super().__init__(np.random.PCG64(seed))
@@ -89,8 +86,9 @@ def arrays(
 ) -> Array:
     """float64 arrays of numbers between `low` and `high`, in any memory layout.
 
-    away_from: points, kinks of the function, from which all numbers keep a distance of 0.05
-    distinct: numbers at least 0.05 apart, around 0, whatever `low` and `high`; where a function compares its inputs
+    away_from: points, such as kinks of the function, from which all numbers are at least 0.05 away
+    distinct: True for numbers around 0 that are at least 0.05 apart (`low` and `high` are ignored), for functions that
+        compare their inputs
     """
     shape = draw_from(shapes()) if shape is None else shape if isinstance(shape, tuple) else draw_from(shape)
     rng = draw_from(rngs())
@@ -104,7 +102,7 @@ def arrays(
 
 @st.composite
 def layouts(draw_from: st.DrawFn, array: Array) -> Array:
-    """The same numbers in another place: by columns, backwards, with gaps, inside a larger array, read-only."""
+    """The array in other memory layouts: by columns, reversed, with gaps, within a larger array, read-only."""
     if not draw_from(st.booleans()):
         return array
     order = draw_from(st.permutations(range(array.ndim)))
@@ -112,7 +110,10 @@ def layouts(draw_from: st.DrawFn, array: Array) -> Array:
     margin = draw_from(st.integers(0, 1))
     sizes = [array.shape[i] * abs(steps[i]) for i in order]
     room = np.full([n + 2 * margin for n in sizes], np.nan if array.dtype.kind in "fc" else 0, array.dtype)
-    inside: tuple[Any, ...] = (*[slice(margin, margin + n) for n in sizes], ...)  # with ..., () gives an array, too
+    inside: tuple[Any, ...] = (
+        *[slice(margin, margin + n) for n in sizes],
+        ...,
+    )  # with ..., indexing by () gives an array
     picked: tuple[Any, ...] = (*[slice(None, None, step) for step in steps], ...)
     view = room[inside].transpose(np.argsort(order).astype(int))[picked]
     view[...] = array
@@ -122,7 +123,7 @@ def layouts(draw_from: st.DrawFn, array: Array) -> Array:
 
 @st.composite
 def masks(draw_from: st.DrawFn, shape: Shapes, *, blocked_rows: bool = True) -> Array:
-    """Boolean masks, True where attention is allowed; with `blocked_rows`, some rows of the last axis allow nothing."""
+    """Boolean masks, True where attention is allowed; with `blocked_rows`, some rows are all False."""
     shape = shape if isinstance(shape, tuple) else draw_from(shape)
     rng, density = draw_from(rngs()), draw_from(st.sampled_from([0.0, 0.3, 0.7, 1.0]))
     mask = np.asarray(rng.random(shape) < density)
@@ -135,10 +136,7 @@ def masks(draw_from: st.DrawFn, shape: Shapes, *, blocked_rows: bool = True) -> 
 
 @st.composite
 def indices(draw_from: st.DrawFn, size: int, shape: Shapes | None = None, *, negative: bool = False) -> Array:
-    """Integer arrays below `size`, which repeat themselves where they are longer than that; of any integer type.
-
-    For size = 0, there is no index: the arrays are empty.
-    """
+    """Arrays of indices below `size`, of any integer type; empty arrays for size=0."""
     shape = draw_from(shapes()) if shape is None else shape if isinstance(shape, tuple) else draw_from(shape)
     if not size:
         shape = (0,)
@@ -147,5 +145,5 @@ def indices(draw_from: st.DrawFn, size: int, shape: Shapes | None = None, *, neg
 
 
 def cases(op: str) -> st.SearchStrategy[Case]:
-    """The cases of an op of this package."""
+    """The registered cases of an op."""
     return st.sampled_from(cases_for(op))
