@@ -80,7 +80,8 @@ def _embedding_with_positions(name: str, p: float) -> None:
             lambda w, rows: ag.embedding(where, w, scale=1.5, positions=rows, p=p),
             lambda w, rows: plain_dropout(ag.matmul(np.eye(4)[where], w) * 1.5 + rows, p),
         )
-        return Example(function, [draw.uniform(rng, (4, 5)), draw.uniform(rng, (3, 5))], plain)
+        peer = None if p else lambda w, rows: _torch_embedding(w, where, 1.5, rows)
+        return Example(function, [draw.uniform(rng, (4, 5)), draw.uniform(rng, (3, 5))], plain, peer)
 
 
 _embedding_with_positions("positions", 0.0)
@@ -152,7 +153,9 @@ def _dropout_add_layer_norm(name: str, largest_p: float) -> None:
         )
         shape = draw.shape(rng, min_ndim=1, min_side=2)
         x = draw.uniform(rng, shape, -0.05, 0.05)  # small beside the residual, so that the sum keeps its variance
-        return Example(function, [x, _spread(rng, shape), *[draw.uniform(rng, shape[-1:]) for _ in "wb"]], plain)
+        arrays = [x, _spread(rng, shape), *[draw.uniform(rng, shape[-1:]) for _ in "wb"]]
+        peer = None if p else lambda x, residual, w, b: _torch_layer_norm(x + residual, w, b)
+        return Example(function, arrays, plain, peer)
 
 
 _dropout_add_layer_norm("a fixed mask", 0.6)
