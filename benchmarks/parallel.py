@@ -95,13 +95,13 @@ def measure_steps(group: Group, tokens: int, threads: int) -> dict[str, float]:
 
     for number in range(3):
         step(number)
-    gradients.times.take()
+    gradients.take_times()
     done, learned, start = 0, 0, time.perf_counter()
     while group.broadcast_value(time.perf_counter() - start) < SECONDS_OF_STEPS:
         learned += step(done)
         done += 1
     elapsed_s = time.perf_counter() - start
-    clock = {name: seconds / done for name, seconds in gradients.times.take().items()}
+    clock = {name: seconds / done for name, seconds in gradients.take_times().items()}
     return {"step_s": elapsed_s / done, "tokens_per_s": learned / elapsed_s, "steps": done, **clock}
 
 

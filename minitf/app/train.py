@@ -20,7 +20,8 @@ def main(argv: Sequence[str]) -> int:
         with uninterrupted():
             from minitf.parallel.launch import launch_devices
         command = sys.argv[:1] if program("train") == "train.py" else ["-m", "minitf", "train"]
-        return launch_devices([*command, *argv], config.devices, config.rank_timeout)
+        with rank_zero_output():
+            return launch_devices([*command, *argv], config.devices, config.rank_timeout)
     with uninterrupted():
         from minitf.app.train_run import train_run
         from minitf.training.process import SingleProcess

@@ -13,7 +13,7 @@ from minitf.system.progress import Progress
 from minitf.system.signals import StopRequest
 from minitf.training.loop import train
 from minitf.training.process import SingleProcess
-from minitf.training.start import open_run
+from minitf.training.run import open_run
 
 
 def train_run(config: RunConfig, resume: Path | None, process: SingleProcess) -> int:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import asdict, dataclass
 from typing import Any
 
 from autograd import Tensor
@@ -19,21 +18,6 @@ Array = Any
 FIRST_BUCKET_BYTES = 1 << 20  # small, so that communication starts early
 BUCKET_BYTES = 25 << 20  # large enough for full bandwidth, small enough that little is left after the backward pass
 ALIGNMENT = 64  # elements; kernels read 16 bytes at a time, and a cache line has 64
-
-
-@dataclass
-class CommunicationTimes:
-    """Seconds spent on communication since the last call of `take`."""
-
-    waiting_s: float = 0.0  # waiting for the last rank to complete a bucket, during the backward pass
-    summing_s: float = 0.0  # summing buckets, during the backward pass
-    exposed_s: float = 0.0  # waiting after the backward pass until all buckets are reduced
-
-    def take(self) -> dict[str, float]:
-        """Return the times and reset them."""
-        times = asdict(self)
-        self.waiting_s = self.summing_s = self.exposed_s = 0.0
-        return times
 
 
 class GradientBuckets:
@@ -54,7 +38,9 @@ class GradientBuckets:
         bucket_bytes: int = BUCKET_BYTES,
     ):
         self.group = group
-        self.times = CommunicationTimes()
+        self.waiting_s = 0.0  # for the last rank to complete a bucket, during the backward pass
+        self.summing_s = 0.0  # during the backward pass
+        self.exposed_s = 0.0  # after the backward pass, until all buckets are reduced
         self._parameters = parameters[::-1]
         first = self._parameters[0].data
         self._xp = backend_of([first]).xp
@@ -92,7 +78,13 @@ class GradientBuckets:
             self.group.synchronize()
         if self._as_bfloat16:
             self._gradients[...] = from_bfloat16(self._reduced, self._xp)
-        self.times.exposed_s += time.perf_counter() - start
+        self.exposed_s += time.perf_counter() - start
+
+    def take_times(self) -> dict[str, float]:
+        """Return the seconds spent on communication since the last call."""
+        times = {"waiting_s": self.waiting_s, "summing_s": self.summing_s, "exposed_s": self.exposed_s}
+        self.waiting_s = self.summing_s = self.exposed_s = 0.0
+        return times
 
     def _on_gradient(self, parameter: Tensor) -> None:
         """Called when a backward pass has accumulated the gradient of `parameter`."""
@@ -116,8 +108,8 @@ class GradientBuckets:
             self._reduced[part] = to_bfloat16(self._gradients[part], self._xp)
         self.group.all_reduce(part)
         waited_s = self.group.waited_s - waited_s
-        self.times.waiting_s += waited_s
-        self.times.summing_s += time.perf_counter() - start - waited_s
+        self.waiting_s += waited_s
+        self.summing_s += time.perf_counter() - start - waited_s
 
 
 def _places(parameters: Sequence[Parameter]) -> list[slice]:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 from minitf.errors import UserError
+from minitf.parallel.heartbeat import Heartbeat
 
 Array = Any
 
@@ -30,6 +31,7 @@ class Group:
     hosts = 1
     device = "cpu"
     cores = 1  # CPU cores of this rank
+    heartbeat: Heartbeat
     is_asynchronous = False  # True: `all_reduce` returns at once, and `synchronize` waits
     waited_s = 0.0  # time in `all_reduce` before the last rank arrived; not measured on GPUs
 
@@ -62,10 +64,14 @@ class Group:
 
     def waiting(self) -> AbstractContextManager[None]:
         """Context manager: this rank waits for others, which does not count as a hang."""
-        return nullcontext()
+        return self.heartbeat.waiting()
 
     def close(self) -> None:
         """Leave the group, together with all other ranks."""
+        self.heartbeat.prepare_exit()
+        with self.waiting():
+            self.barrier()
+        self.heartbeat.finish()
 
     @contextmanager
     def main_process_first(self) -> Iterator[None]:

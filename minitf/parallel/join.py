@@ -28,7 +28,8 @@ def join(config: RunConfig) -> Iterator[Group]:
     An error inside the `with` block is reported once, by name of the rank, and aborts the job.
     """
     spec = WorkerSpec.of_this_process()
-    group, heartbeat = _join_mpi(config.rank_timeout) if spec is None else _join_launcher(spec)
+    group = _join_mpi(config.rank_timeout) if spec is None else _join_launcher(spec)
+    heartbeat = group.heartbeat
     try:
         kind = parse_devices(config.devices)[0] if spec is not None and config.devices else config.device
         yield _with_device(group, kind)
@@ -49,22 +50,19 @@ def join(config: RunConfig) -> Iterator[Group]:
         group.close()
 
 
-def _join_launcher(spec: WorkerSpec) -> tuple[Group, Heartbeat]:
+def _join_launcher(spec: WorkerSpec) -> SharedMemoryGroup:
     exit_with_launcher(spec.launcher)
     heartbeat = Heartbeat(spec.rank, socket.socket(fileno=spec.control))
-    return SharedMemoryGroup(
-        spec.rank, spec.size, spec.memory, spec.signal_pipes, spec.wait_pipes, heartbeat
-    ), heartbeat
+    return SharedMemoryGroup(spec.rank, spec.size, spec.memory, spec.signal_pipes, spec.wait_pipes, heartbeat)
 
 
-def _join_mpi(timeout_s: float) -> tuple[Group, Heartbeat]:
+def _join_mpi(timeout_s: float) -> MpiGroup:
     try:
-        group = MpiGroup(import_mpi(), timeout_s)
+        return MpiGroup(import_mpi(), timeout_s)
     except UserError as error:
         if announced_rank():  # rank 0 reports it for all
             raise SystemExit(error.exit_status) from None
         raise
-    return group, group.heartbeat
 
 
 def _with_device(group: Group, kind: str) -> Group:

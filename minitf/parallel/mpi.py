@@ -9,7 +9,7 @@ import socket
 import struct
 import threading
 import time
-from contextlib import AbstractContextManager, suppress
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -70,9 +70,6 @@ class MpiGroup(Group):
         self._rows: list[Array] = []
         self.heartbeat = _connect(self._world, timeout_s)
 
-    def waiting(self) -> AbstractContextManager[None]:
-        return self.heartbeat.waiting()
-
     def barrier(self) -> None:
         self._wait(self._world.Ibarrier())
 
@@ -132,10 +129,7 @@ class MpiGroup(Group):
         self._wait(leaders.Iallgatherv([total, kind], [row, (counts, starts), kind]))
 
     def close(self) -> None:
-        self.heartbeat.prepare_exit()
-        with self.waiting():
-            self.barrier()
-        self.heartbeat.finish()
+        super().close()
         if self._window is not None:
             self._window.Unlock_all()
             self._window.Free()  # MPI_Finalize may hang if it is left to free the window

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
 from typing import Any
 
 import numpy as np
@@ -29,7 +28,7 @@ class NcclGroup(Group):
         self.local_rank, self.local_size = control.local_rank, control.local_size
         self.hosts = control.hosts
         self.cores, self.device = control.cores, device
-        self._control, self._xp = control, xp
+        self._control, self._xp, self.heartbeat = control, xp, control.heartbeat
         self._nccl = xp.cuda.nccl
         if not self._nccl.available:
             raise UserError("CuPy finds no NCCL to join GPUs with; pip install nvidia-nccl-cu13, or train on one GPU")
@@ -53,9 +52,6 @@ class NcclGroup(Group):
 
     def all_gather(self, value: Any) -> list[Any]:
         return self._control.all_gather(value)
-
-    def waiting(self) -> AbstractContextManager[None]:
-        return self._control.waiting()
 
     def broadcast(self, array: Array) -> None:
         if isinstance(array, np.ndarray):

@@ -10,7 +10,6 @@ import json
 import mmap
 import os
 import time
-from contextlib import AbstractContextManager
 from typing import Any
 
 import numpy as np
@@ -42,7 +41,7 @@ class SharedMemoryGroup(Group):
         """
         self.rank = self.local_rank = rank
         self.size = self.local_size = size
-        self._memory, self._heartbeat = memory, heartbeat
+        self._memory, self.heartbeat = memory, heartbeat
         self._pipes = list(zip(signal_pipes, wait_pipes, strict=True))
         self._bytes = 0
         self._mail = self._map(MAILBOX_BYTES)  # [size, MAILBOX_BYTES]
@@ -64,9 +63,6 @@ class SharedMemoryGroup(Group):
             if not received:
                 time.sleep(10)  # the launcher knows which rank failed, and ends this process long before
                 raise ParallelError(f"rank {self.rank} has lost the connection to another rank")
-
-    def waiting(self) -> AbstractContextManager[None]:
-        return self._heartbeat.waiting()
 
     def all_gather(self, value: Any) -> list[Any]:
         data = json.dumps(value).encode()
@@ -108,12 +104,6 @@ class SharedMemoryGroup(Group):
         self.waited_s += time.perf_counter() - start
         sum_rows(self._rows, chunk_of(part, self.rank, self.size), into=self._rows)
         self.barrier()
-
-    def close(self) -> None:
-        self._heartbeat.prepare_exit()
-        with self.waiting():
-            self.barrier()
-        self._heartbeat.finish()
 
     def _map(self, row_bytes: int) -> Array:
         """Append zeros to the shared memory and map them.

@@ -25,10 +25,10 @@ from minitf.parallel.group import Group, ParallelError
 from minitf.parallel.join import join
 from minitf.system.environment import project_version
 from minitf.system.signals import StopRequest
-from minitf.training.clock import Clock
 from minitf.training.moving_average import MovingAverage
 from minitf.training.optim import Adam, global_norm
 from minitf.training.process import Nats, SingleProcess
+from minitf.training.schedule import Clock
 from minitf.training.state import Interval, TrainState
 
 NORM_TOLERANCE = 1e-6
@@ -66,12 +66,7 @@ class DataParallel(SingleProcess):
         return self.group.main_process_first()
 
     def synchronize(
-        self,
-        state: TrainState,
-        model: Transformer,
-        optimizer: Adam,
-        moving_average: MovingAverage | None,
-        train: Batches,
+        self, state: TrainState, model: Transformer, optimizer: Adam, average: MovingAverage | None, train: Batches
     ) -> TrainState:
         """Broadcast rank 0's parameters, optimizer state, moving average and training state to all ranks.
 
@@ -91,7 +86,7 @@ class DataParallel(SingleProcess):
             optimizer.step_count = state.step - state.skipped_updates
             if state.data:
                 train.restore(state.data)
-        averages = {} if moving_average is None else moving_average.arrays
+        averages = {} if average is None else average.arrays
         for array in (*(p.data for p in model.parameters()), *optimizer.state_arrays().values(), *averages.values()):
             self.group.broadcast(array)
         self._gradients = GradientBuckets(model.parameters(), self.group, as_bfloat16=self._as_bfloat16)
@@ -169,7 +164,7 @@ class DataParallel(SingleProcess):
         return None
 
     def communication_times(self) -> dict[str, float]:
-        return self._gradients.times.take()
+        return self._gradients.take_times()
 
 
 def share_of_update(batches: int, rank: int, size: int) -> list[tuple[int, int, int]]:

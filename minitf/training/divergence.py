@@ -6,25 +6,15 @@ from collections.abc import Sequence
 
 from autograd import random
 from autograd.inspect import AnomalyError, anomaly_mode
-from minitf.config import RunConfig
 from minitf.data.batches import Batch
-from minitf.errors import UserError
 from minitf.model.transformer import Transformer
-from minitf.storage.checkpoint import CheckpointStore, read_state
-from minitf.storage.run_directory import RunDirectory
 from minitf.system.messages import Say
 from minitf.training.loss import batch_loss
-from minitf.training.run import Run
+from minitf.training.run import Run, TrainingError, advice
 from minitf.training.state import Interval
 
 MAX_SKIPPED_IN_A_ROW = 10
 """Skipped updates in a row after which a run ends: the weights do not change, so the next one would be skipped too."""
-
-
-class TrainingError(UserError):
-    """Raised when training has diverged: the loss, a gradient or a weight is not finite."""
-
-    exit_status = 1  # the command line was right
 
 
 def skip_update(run: Run, step: int, update: Interval, batches: Sequence[Batch], say: Say) -> None:
@@ -58,16 +48,3 @@ def find_origin(model: Transformer, label_smoothing: float, step: int, batches: 
     except AnomalyError as error:
         return str(error)
     return None
-
-
-def advice(config: RunConfig, directory: RunDirectory, checkpoints: CheckpointStore) -> str:
-    """Name the last good checkpoint, and the options that help."""
-    good = [path for path in checkpoints.last(config.keep_checkpoints) if not read_state(path)["skipped_in_a_row"]]
-    last = f"the last good checkpoint is {good[-1]}" if good else "there is no good checkpoint"
-    skip = f"skip such updates (--resume {directory.path} --on-divergence skip), or "
-    given_peak = config.optimizer.peak_learning_rate is not None
-    return (
-        f"{last}; {skip if config.on_divergence == 'stop' else ''}start again with a smaller "
-        f"--optimizer.{'peak-learning-rate' if given_peak else 'learning-rate-scale'}, "
-        "more --optimizer.warmup-steps, or --optimizer.clip-norm 1"
-    )

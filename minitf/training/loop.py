@@ -8,13 +8,11 @@ from typing import Any
 from autograd import random
 from minitf.system.progress import Progress
 from minitf.system.signals import StopRequest
-from minitf.training.clock import Clock
 from minitf.training.divergence import skip_update
 from minitf.training.loss import batch_loss
 from minitf.training.optim import learning_rate
-from minitf.training.run import Run
-from minitf.training.saving import save
-from minitf.training.schedule import checkpoint_is_due, is_finished
+from minitf.training.run import Run, save
+from minitf.training.schedule import Clock, checkpoint_is_due, is_finished
 from minitf.training.state import Interval
 from minitf.training.validation import owes_validation, validate
 

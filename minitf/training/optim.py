@@ -1,4 +1,4 @@
-"""Adam, the learning-rate schedule with warm-up, and gradient clipping (section 5.3)."""
+"""Adam, the learning-rate schedule with warm-up, and the norm of the gradient (section 5.3)."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ Array = Any
 def learning_rate(step: int, d_model: int, config: OptimizerConfig) -> float:
     """scale · d_model^-0.5 · min(step^-0.5, step · warmup_steps^-1.5), equation 3.
 
-    Rises linearly for `warmup_steps` and then falls with 1/√step; with `peak_learning_rate` the curve is the same and
-    its top is given.  Steps count from 1.
+    It rises linearly for `warmup_steps` and then falls with 1/√step.  `peak_learning_rate` sets the top of the same
+    curve instead of `scale`.  Steps count from 1.
     """
     shape = min(step**-0.5, step * config.warmup_steps**-1.5)
     if config.peak_learning_rate is not None:
@@ -36,14 +36,14 @@ class Adam:
         self.v = {name: _zeros_like(p.data) for name, p in named_parameters.items()}  # second moments
 
     def step(self, rate: float, gradient_scale: float = 1.0) -> None:
-        """Update every parameter that has a gradient, which is multiplied by `gradient_scale` on the way.
+        """Update every parameter that has a gradient, after multiplying the gradient by `gradient_scale`.
 
         With bias corrections c_i = 1 - β_i^t: rate · (m / c₁) / (√(v / c₂) + ε) = step_size · m / (√v + ε √c₂).
         """
         self.step_count += 1
         correction1 = 1 - self.config.beta1**self.step_count
         root_correction2 = math.sqrt(1 - self.config.beta2**self.step_count)
-        # a copy in lower precision that products have used is written along with the parameter
+        # `reduced`: the copy of a parameter in lower precision that matrix products use is updated in the same pass
         updates = [
             (parameter, (parameter.data, parameter.grad.data, self.m[name], self.v[name], parameter.reduced))
             for name, parameter in self.named_parameters.items()
@@ -70,14 +70,11 @@ class Adam:
             parameter.grad = None
 
     def state_arrays(self) -> dict[str, Array]:
-        """The moments, under names for a checkpoint; with `step_count`, all that a resumed run needs."""
+        """Return the moments by name, for a checkpoint; with `step_count`, they are the whole state."""
         return {f"{kind}.{name}": a for kind, moments in (("m", self.m), ("v", self.v)) for name, a in moments.items()}
 
     def load_state(self, step_count: int, arrays: dict[str, Array]) -> None:
-        """Continue from `state_arrays()` after `step_count` updates.
-
-        Raises: ValueError where names or shapes differ.
-        """
+        """Continue from `state_arrays()` after `step_count` updates.  Raises: ValueError if names or shapes differ."""
         mine = self.state_arrays()
         if mine.keys() != arrays.keys():
             raise ValueError(f"the optimizer state does not fit: {sorted(mine.keys() ^ arrays.keys())[:3]} differ")
@@ -90,7 +87,7 @@ class Adam:
 
 
 def global_norm(parameters: Iterable[Parameter]) -> float:
-    """√(Σ g²) over all gradients: pieces in the gradient's own precision, their sum in float64."""
+    """√(Σ g²) over all gradients: blocks in the gradient's own precision, their sum in float64."""
     gradients = [p.grad.data for p in parameters if p.grad is not None]
     return math.sqrt(float(backend_of(gradients).squared_norm(gradients)))
 

@@ -11,9 +11,9 @@ from minitf.config import RunConfig
 from minitf.data.batches import Batch, Batches
 from minitf.model.transformer import Transformer
 from minitf.system.signals import StopRequest
-from minitf.training.clock import Clock
 from minitf.training.moving_average import MovingAverage
 from minitf.training.optim import Adam, global_norm
+from minitf.training.schedule import Clock
 from minitf.training.state import Interval, TrainState
 
 Nats = tuple[float, int]
@@ -39,12 +39,7 @@ class SingleProcess:
         return nullcontext()
 
     def synchronize(
-        self,
-        state: TrainState,
-        model: Transformer,
-        optimizer: Adam,
-        moving_average: MovingAverage | None,
-        train: Batches,
+        self, state: TrainState, model: Transformer, optimizer: Adam, average: MovingAverage | None, train: Batches
     ) -> TrainState:
         """Copy the main process's run to all ranks; return its training state."""
         return state

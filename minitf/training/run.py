@@ -1,19 +1,33 @@
-"""What a training run consists of."""
+"""A training run: what it consists of, how it starts and resumes, and its checkpoints."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
 
+import numpy as np
+
+from autograd.backend import backend_of
 from minitf.config import RunConfig
+from minitf.errors import UserError
 from minitf.model.transformer import Transformer
-from minitf.storage.checkpoint import CheckpointStore
+from minitf.parsing.aligned_text import check_trees
+from minitf.storage.checkpoint import CheckpointStore, read_state, with_prefix, without_prefix
 from minitf.storage.log import NoLog, RunLog
 from minitf.storage.run_directory import RunDirectory
+from minitf.system.device import set_up_device
+from minitf.system.messages import Say
 from minitf.training.moving_average import MovingAverage
 from minitf.training.optim import Adam
 from minitf.training.process import SingleProcess
+from minitf.training.schedule import record_checkpoint
 from minitf.training.state import TrainState
-from minitf.training.texts import TrainingData
+from minitf.training.texts import Texts, TrainingData, check_texts, find_texts, prepare_data
+
+MODEL, OPTIMIZER, MOVING_AVERAGE = "model.", "optimizer.", "moving_average."
+"""Prefixes of the names of tensors in a checkpoint."""
 
 
 @dataclass
@@ -30,3 +44,166 @@ class Run:
     checkpoints: CheckpointStore
     log: RunLog | NoLog
     process: SingleProcess
+
+
+class TrainingError(UserError):
+    """Raised when training has diverged: the loss, a gradient or a weight is not finite."""
+
+    exit_status = 1  # the command line was right
+
+
+# ---- Start -----------------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def open_run(config: RunConfig, resume: Path | None, process: SingleProcess, say: Say) -> Iterator[Run]:
+    """Start the run that `config` describes, or resume the one in the directory `resume`.
+
+    Raises: UserError for texts, vocabularies and directories that cannot be used.
+    """
+    set_up_device(process.threads, process.device, config.precision)
+    with ExitStack() as stack:
+        with process.main_process_first():
+            texts = find_texts(config, say)
+            if process.is_main_process:
+                directory = stack.enter_context(_create_or_lock(config, texts, resume, say))
+            else:
+                directory = _open_shared(config.output)
+            data = prepare_data(config, texts, directory, say)
+        config = replace(config, model=replace(config.model, vocab_size=len(data.vocabulary)))
+        compute_dtype = "bfloat16" if config.precision == "bf16" else None
+        model = Transformer(config.model, seed=config.seed, dtype=config.dtype, compute_dtype=compute_dtype)
+        model.to(process.device)
+        named_parameters = model.named_parameters()
+        run = Run(
+            config=config,
+            data=data,
+            model=model,
+            optimizer=Adam(named_parameters, config.optimizer),
+            moving_average=MovingAverage(named_parameters, config.moving_average) if config.moving_average else None,
+            state=TrainState(
+                vocabulary=data.vocabulary.fingerprint(),
+                valid_corpus=data.valid.corpus.fingerprint if data.valid else "",
+            ),
+            directory=directory,
+            checkpoints=CheckpointStore(
+                directory.checkpoints_path, keep=config.keep_checkpoints if process.is_main_process else None
+            ),
+            log=stack.enter_context(RunLog(directory.log_path)) if process.is_main_process else NoLog(),
+            process=process,
+        )
+        if resume is not None and process.is_main_process:
+            restore(run, say)
+        run.state = process.synchronize(run.state, model, run.optimizer, run.moving_average, data.train)
+        yield run
+
+
+def _create_or_lock(config: RunConfig, texts: Texts | None, resume: Path | None, say: Say) -> RunDirectory:
+    if resume is None:
+        if texts is not None:
+            check_texts(texts, config.errors)  # before the directory of the run exists
+        if config.task == "parsing":
+            check_trees(config.parsing, config.errors)
+        return RunDirectory.create(config.output, config)
+    directory = RunDirectory.resume(resume, config)
+    for change in directory.environment_changes():
+        say(f"note: {change} since this run began; its bits may differ")
+    return directory
+
+
+def _open_shared(path: Path) -> RunDirectory:
+    """Open the directory that the main process has created or locked."""
+    try:
+        return RunDirectory.open(path)
+    except UserError as error:
+        raise UserError(f"{error}; every host must see the directory that rank 0 has made") from None
+
+
+# ---- Checkpoints -----------------------------------------------------------------------------------------------------
+
+
+def save(run: Run) -> None:
+    """Write a checkpoint, complete or not at all, in the main process, after checking that all ranks agree.
+
+    Raises: CheckpointError if the system refuses; TrainingError, before a byte is written, if a weight or moment is
+    not finite.  Earlier checkpoints stay in both cases.
+    """
+    state = run.state
+    run.process.check_weights(state.step, run.model)
+    record_checkpoint(run.config, state, run.data.train.epoch)
+    if not run.process.is_main_process:
+        return
+    arrays = with_prefix(MODEL, {name: p.numpy() for name, p in run.model.named_parameters().items()})
+    arrays |= with_prefix(OPTIMIZER, run.optimizer.state_arrays())
+    if run.moving_average is not None:
+        arrays |= with_prefix(MOVING_AVERAGE, run.moving_average.arrays)
+    arrays = {name: backend_of([array]).to_host(array) for name, array in arrays.items()}
+    for name, array in arrays.items():
+        if not np.isfinite(array).all():
+            found = f"after step {state.step:,}, {name} is not finite"
+            raise TrainingError(f"training diverged: {found}; {advice(run.config, run.directory, run.checkpoints)}")
+    run.log.sync()
+    state.log_offset = run.log.offset
+    state.data = run.data.train.state()
+    run.checkpoints.save(state.step, arrays, state.to_plain())
+    run.checkpoints.forget_best(but=state.best_step)
+
+
+def save_best(run: Run, loss: float, bleu: float | None) -> None:
+    """Write the weights that were validated: the model's, which may be a moving average at the time of the call."""
+    state = run.state
+    arrays = with_prefix(MODEL, {name: p.numpy() for name, p in run.model.named_parameters().items()})
+    about = {"step": state.step, "vocabulary": state.vocabulary, "valid_loss": loss, "valid_bleu": bleu}
+    run.checkpoints.save_best(state.step, arrays, about)
+
+
+def restore(run: Run, say: Say) -> None:
+    """Continue from the newest complete checkpoint; without any, from the beginning."""
+
+    def warn(message: str) -> None:
+        say(f"warning: {message}")
+
+    found = run.checkpoints.latest(warn)
+    if found is None:
+        say("no checkpoint yet: starting from the beginning")
+        run.checkpoints.forget_best(but=0)
+        run.log.truncate_to(0, say)
+        return
+    arrays, plain = found
+    try:
+        state = TrainState.from_plain(plain)
+        _check_texts(run, state)
+        run.model.load_parameters(without_prefix(MODEL, arrays))
+        run.optimizer.load_state(state.step - state.skipped_updates, without_prefix(OPTIMIZER, arrays))
+        if run.moving_average is not None:
+            run.moving_average.load(without_prefix(MOVING_AVERAGE, arrays))
+        run.data.train.restore(state.data)
+    except ValueError as error:
+        raise UserError(f"the last checkpoint of {run.directory.path} does not fit this run: {error}") from error
+    run.state = state
+    run.checkpoints.forget_best(but=state.best_step)
+    run.checkpoints.check_best(state.best_step, warn)
+    run.log.truncate_to(state.log_offset, warn)
+    say(f"resumed after step {state.step:,}")
+
+
+def _check_texts(run: Run, state: TrainState) -> None:
+    """Refuse another vocabulary or validation text, with which the run's numbers would mean something else."""
+    if state.vocabulary != run.state.vocabulary:
+        raise UserError(f"{run.directory.vocabulary_path} has changed; put back the vocabulary it was trained with")
+    if state.valid_corpus != run.state.valid_corpus:
+        valid = run.data.texts.valid
+        raise UserError(f"the validation text {valid and valid[0]} has changed; put it back")
+
+
+def advice(config: RunConfig, directory: RunDirectory, checkpoints: CheckpointStore) -> str:
+    """Name the last good checkpoint, and the options that help."""
+    good = [path for path in checkpoints.last(config.keep_checkpoints) if not read_state(path)["skipped_in_a_row"]]
+    last = f"the last good checkpoint is {good[-1]}" if good else "there is no good checkpoint"
+    skip = f"skip such updates (--resume {directory.path} --on-divergence skip), or "
+    given_peak = config.optimizer.peak_learning_rate is not None
+    return (
+        f"{last}; {skip if config.on_divergence == 'stop' else ''}start again with a smaller "
+        f"--optimizer.{'peak-learning-rate' if given_peak else 'learning-rate-scale'}, "
+        "more --optimizer.warmup-steps, or --optimizer.clip-norm 1"
+    )

@@ -18,8 +18,7 @@ from minitf.system.arithmetic import sum_left_to_right
 from minitf.system.messages import Say
 from minitf.system.signals import StopRequest
 from minitf.training.process import Nats, SingleProcess
-from minitf.training.run import Run
-from minitf.training.saving import save_best
+from minitf.training.run import Run, save_best
 from minitf.training.schedule import record_validation, validation_is_due
 from minitf.training.state import TrainState, perplexity
 from minitf.training.texts import TrainingData

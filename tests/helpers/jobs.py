@@ -31,10 +31,10 @@ needs_mpi = pytest.mark.skipif(bool(WHY_NO_MPI := why_no_mpi()), reason=WHY_NO_M
 def python(*words, **more):
     """A Python of a job, with warnings as errors; gives what it said and its exit status."""
     environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "PYTHONPATH": str(ROOT), **more.pop("env", {})}
-    before = more.pop("before", [])
+    before, folder = more.pop("before", []), more.pop("cwd", ROOT)
     done = subprocess.run(
         [*before, sys.executable, "-W", "error", *map(str, words)],
-        capture_output=True, stdin=subprocess.DEVNULL, text=True, env=environment, cwd=ROOT, timeout=300, **more,
+        capture_output=True, stdin=subprocess.DEVNULL, text=True, env=environment, cwd=folder, timeout=300, **more,
     )  # fmt: skip
     return done.stdout + done.stderr, done.returncode
 

@@ -18,9 +18,10 @@ from minitf.app.cli import run_command
 from minitf.storage import checkpoint
 from minitf.storage.config_file import load_config
 from minitf.storage.log import read_log
-from minitf.training import divergence, loss, start, texts, validation
-from minitf.training.clock import Clock
+from minitf.training import divergence, loss, texts, validation
+from minitf.training import run as training_run
 from minitf.training.optim import Adam
+from minitf.training.schedule import Clock
 from minitf.training.state import CLOCK_KEYS
 from minitf.translation.translator import Translator
 from tests.helpers.patching import patch_everywhere
@@ -425,13 +426,13 @@ def test_a_validation_is_interrupted_and_made_up_for(ground, tmp_path, monkeypat
 
 @pytest.mark.parametrize(
     "place",
-    [texts.load_or_train_vocabulary, texts.prepare_split, start.restore, texts.check_texts],
+    [texts.load_or_train_vocabulary, texts.prepare_split, training_run.restore, texts.check_texts],
     ids=lambda f: f.__name__,
 )
 def test_a_signal_before_training_ends_it_at_once(ground, tmp_path, monkeypatch, capfd, place):
     run = tmp_path / "run"
     new, resumed = [*ground.flags, "--output", str(run)], ["--resume", str(run)]
-    resumes = place is start.restore
+    resumes = place is training_run.restore
     if resumes:
         call([*new, "--max-steps", "4"])
         capfd.readouterr()

@@ -1,5 +1,8 @@
 """Gradient buckets: what is in them, and when they are all-reduced."""
 
+from contextlib import nullcontext
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
@@ -13,6 +16,7 @@ from minitf.parallel.sums import from_bfloat16, to_bfloat16
 class Recorder(Group):
     """A process of `size`, each of which has the same gradients; remembers what was summed when."""
 
+    heartbeat = SimpleNamespace(waiting=nullcontext)
     is_asynchronous = True
 
     def __init__(self, size=2, parameters=()):

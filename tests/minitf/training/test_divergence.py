@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from autograd import random
-from minitf.training.divergence import MAX_SKIPPED_IN_A_ROW, TrainingError, advice, find_origin, skip_update
+from minitf.training.divergence import MAX_SKIPPED_IN_A_ROW, find_origin, skip_update
 from minitf.training.loss import batch_loss
-from minitf.training.saving import save
+from minitf.training.run import TrainingError
 from minitf.training.state import Interval
 from tests.helpers.small_run import CONFIG
 
@@ -69,17 +69,3 @@ def test_skipping_counts(run, said):
         TrainingError, match=r"as had 10 steps before: .*; there is no good checkpoint; start again with"
     ):
         skip_update(run, 3, *diverging(run), said.append)
-
-
-def test_advice_names_the_last_good_checkpoint(run):
-    run.state.step = 4
-    save(run)
-    run.state.step, run.state.skipped_in_a_row = 6, 1
-    save(run)
-    text = advice(run.config, run.directory, run.checkpoints)
-    assert f"the last good checkpoint is {run.checkpoints.path(4)};" in text
-    assert f"--resume {run.directory.path} --on-divergence skip" in text
-    assert "--optimizer.peak-learning-rate" in text
-    run.config = replace(CONFIG, optimizer=replace(CONFIG.optimizer, peak_learning_rate=None), on_divergence="skip")
-    assert "--optimizer.learning-rate-scale" in advice(run.config, run.directory, run.checkpoints)
-    assert "--on-divergence" not in advice(run.config, run.directory, run.checkpoints)

@@ -1,15 +1,16 @@
 """Checkpoints of a run: everything comes back, and nothing is written that is not finite."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from minitf.errors import UserError
 from minitf.storage.log import read_log
-from minitf.training.divergence import TrainingError
-from minitf.training.saving import restore, save
+from minitf.training.run import TrainingError, advice, restore, save
 from minitf.training.state import TrainState
+from tests.helpers.small_run import CONFIG
 
 
 def test_everything_is_restored(run, said):
@@ -74,3 +75,17 @@ def test_a_checkpoint_without_sound_numbers_is_not_written(run, value, part):
     with pytest.raises(TrainingError, match=f"after step 4, .*{name} is not finite; there is no good checkpoint"):
         save(run)
     assert run.checkpoints.steps() == []
+
+
+def test_advice_names_the_last_good_checkpoint(run):
+    run.state.step = 4
+    save(run)
+    run.state.step, run.state.skipped_in_a_row = 6, 1
+    save(run)
+    text = advice(run.config, run.directory, run.checkpoints)
+    assert f"the last good checkpoint is {run.checkpoints.path(4)};" in text
+    assert f"--resume {run.directory.path} --on-divergence skip" in text
+    assert "--optimizer.peak-learning-rate" in text
+    run.config = replace(CONFIG, optimizer=replace(CONFIG.optimizer, peak_learning_rate=None), on_divergence="skip")
+    assert "--optimizer.learning-rate-scale" in advice(run.config, run.directory, run.checkpoints)
+    assert "--on-divergence" not in advice(run.config, run.directory, run.checkpoints)
