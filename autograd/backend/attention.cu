@@ -1,23 +1,22 @@
-// Scaled dot-product attention without its [T, S] matrices in memory; follows kernels.cu in one module.
+// Scaled dot-product attention without [T, S] matrices in memory; compiled after kernels.cu, in one module.
 //
-// A block has 128 threads and computes tiles of 64 queries × 64 keys.  It walks over all keys (or queries) tile by tile
-// with a running maximum and sum, so sentences of any length take the same path; those of up to 64 tokens take one
-// tile.  Products run on tensor cores for bf16 (mma.sync, compute capability 8.0 and up), else on the plain units.
+// A block has 128 threads and computes tiles of 64 queries × 64 keys.  It loops over all keys (or queries) tile by tile
+// with a running maximum and sum, so the code is the same for any length; up to 64 tokens are one tile.  Products run on
+// tensor cores for bf16 (mma.sync, compute capability 8.0 and up), else on the ordinary cores.
 //
 // Source: Milakov and Gimelshein 2018 (the running softmax); Dao 2023, "FlashAttention-2" (the tiles, and a backward
-// pass that computes the probabilities again).  Unlike there, no sum is taken with atomics: results do not vary.
+// pass that recomputes the probabilities).  Unlike there, no sum uses atomics: results are deterministic.
 
 const int TILE = 64;
 const int THREADS = 128;
 
-struct Place {  // of an array [B, H, rows, columns] in memory, in elements; the columns lie side by side
+struct Place {  // strides of an array [B, H, rows, columns], in elements; columns are adjacent
     i64 batch, head, row;
 };
 
 struct AttentionShape {
-    Place q, k, v, y, g_y;  // g_q, g_k and g_v lie as q, k and v of their own, see `attention_backward`
-    Place g_q, g_k, g_v;
-    i64 mask[4];            // strides of the mask [B, H, T, S]; 0 along axes where it repeats
+    Place q, k, v, y, g_y, g_q, g_k, g_v;
+    i64 mask[4];            // strides of the mask [B, H, T, S]; 0 along axes that it is broadcast over
     int heads, t, s, k_width, v_width, unused;
 };
 
@@ -62,7 +61,7 @@ __device__ inline void mma(float* d, const unsigned (&a)[4], const unsigned (&b)
 #endif
 }
 
-// Two elements that follow each other along k, the first in the lower half: side by side in memory, or ld apart.
+// Two consecutive elements along k, the first in the lower half: adjacent in memory, or ld apart.
 template <bool APART> __device__ inline unsigned pair(const bf16* from, int ld) {
     if (!APART) return *(const unsigned*)from;
     return from[0].bits | unsigned(from[ld].bits) << 16;
@@ -91,7 +90,7 @@ __device__ inline void multiply(float (&c)[32], const bf16* a, int a_ld, const b
 
 template <class T> __device__ constexpr int padding() { return sizeof(T) == 2 ? 8 : 1; }  // against bank conflicts
 
-// Row-major, WIDTH columns; what lies beyond `rows` and `columns` becomes 0, so it adds nothing to any product.
+// Row-major, WIDTH columns; elements beyond `rows` and `columns` become 0, so they add nothing to a product.
 template <class T, int WIDTH>
 __device__ inline void load_tile(T* tile, const T* from, i64 row_stride, int rows, int columns) {
     const int per_row = WIDTH / 8;  // groups of 8 elements
@@ -124,7 +123,7 @@ template <class T> __device__ inline T* at(T* array, const Place& place, i64 b, 
     return array + b * place.batch + h * place.head + row * place.row;
 }
 
-// Which of the 32 keys from s on query t may attend to, a bit each.
+// A bit for each of the 32 keys from s on: may query t attend to it?
 __device__ inline unsigned allowed_bits(const bool* mask, const AttentionShape& shape, i64 b, i64 h, int t, int s) {
     unsigned bits = 0;
     if (t >= shape.t) return bits;
@@ -133,7 +132,7 @@ __device__ inline unsigned allowed_bits(const bool* mask, const AttentionShape& 
     return bits;
 }
 
-// Which of these weights dropout keeps.
+// A bit for each of the weights of these keys: does dropout keep it?
 __device__ inline unsigned kept_bits(const Drop& drop, const AttentionShape& shape, i64 bh, int t, int s) {
     const u64 position = (u64(bh) * shape.t + t) * shape.s + s;
     return keep_bits(drop, position) | keep_bits(drop, position + GROUP) << GROUP;
@@ -153,7 +152,7 @@ attention(const T* q, const T* k, const T* v, const bool* mask, T* y, Wide<T>* l
     W* scores = (W*)memory;          // [64, 65]
     W* top = scores + TILE * S_LD;   // of each query: the largest score so far,
     W* total = top + TILE;           // Σ exp(score - top),
-    W* factor = total + TILE;        // and what earlier sums are worth now
+    W* factor = total + TILE;        // exp(the last top - top): the factor of earlier sums
     T* q_tile = (T*)(factor + TILE);
     T* k_tile = q_tile + TILE * LD;
     T* v_tile = k_tile + TILE * LD;
@@ -165,7 +164,7 @@ attention(const T* q, const T* k, const T* v, const bool* mask, T* y, Wide<T>* l
     if (threadIdx.x < TILE) top[threadIdx.x] = -infinity<W>(), total[threadIdx.x] = 0;
     W out[HEAD / TILE][32] = {};
     for (int s0 = 0; s0 < shape.s; s0 += TILE) {
-        __syncthreads();  // the tiles of the last turn have been used
+        __syncthreads();  // the last iteration has used its tiles
         load_tile<T, HEAD>(k_tile, at(k, shape.k, b, h, s0), shape.k.row, shape.s - s0, shape.k_width);
         load_tile<T, HEAD>(v_tile, at(v, shape.v, b, h, s0), shape.v.row, shape.s - s0, shape.v_width);
         __syncthreads();

@@ -426,7 +426,7 @@ class CudaBackend(Backend):
         for dtype, some in by_type.items():
             names = ("parameter", "gradient", "m", "v", "copy")
             for lists, blocks in _listed(dtype, names, some, 256 * kernels.PER_THREAD):
-                self._launch(f"adam_<{KINDS[dtype]}>", (blocks,), (256,), lists, *map(dtype.type, numbers), None)
+                self._launch(f"adam_<{KINDS[dtype]}>", (blocks,), (256,), lists, *map(dtype.type, numbers))
         super().adam_all_(rest, **settings)
 
     def squared_norm(self, arrays: Sequence[Array]) -> Any:

@@ -1,10 +1,10 @@
-// The kernels of cuda.py: what is bound by memory, in one pass over it.
+// The kernels of cuda.py that memory bandwidth bounds: each reads and writes its arrays once.
 //
 // T is the type in memory: bf16, float or double.  W = Wide<T> is the type of arithmetic, sums and statistics: float,
 // float, double.  Every sum is taken in an order that depends on shapes alone, so two runs give the same bits.
-// reference.py says what each kernel computes; the names there and here are the same.
+// reference.py defines each kernel under the same name.
 //
-// This text needs no header, so it compiles with NVRTC, with nvcc, and for tests with a C++ compiler.
+// This file includes no header, so it compiles with NVRTC, with nvcc, and for tests with a C++ compiler.
 
 #ifndef DYNAMIC_SHARED
 #define DYNAMIC_SHARED(name) extern __shared__ __align__(16) unsigned char name[]
@@ -49,7 +49,7 @@ template <class W> __device__ inline W warp_sum(W x) {
     return x;
 }
 
-// ---- Sixteen elements at a time: what one call of the random generator serves ---------------------------------------
+// ---- Groups of sixteen elements: as many as one call of the random generator has bits for ---------------------------
 
 const int GROUP = 16;
 
@@ -57,7 +57,7 @@ template <class T> struct alignas(16) Group {
     T at[GROUP];
 };
 
-// The first `count` elements at `from`; the rest is 0.
+// The first `count` elements at `from`, then zeros.
 template <class T> __device__ inline Group<T> load_group(const T* from, i64 count) {
     Group<T> group;
     if (count >= GROUP && (u64)from % 16 == 0) {
@@ -87,7 +87,7 @@ template <class T> __device__ inline void store_group(T* to, i64 count, const Gr
 
 struct Drop {  // one dropout mask
     u64 seed, step, site;
-    u64 first;       // position in the mask of what the kernel takes for position 0
+    u64 first;       // position in the mask of the kernel's position 0
     double scale;    // 1 / P(keep)
     unsigned below;  // elements whose 16 random bits are less are dropped; 0: no dropout
     unsigned unused;
@@ -115,7 +115,7 @@ __device__ inline unsigned keep_block(const Drop& drop, u64 block) {
     return bits;
 }
 
-// The mask's elements at position … position + 15, a bit each, 1 for those that are kept: parts of two blocks, or one.
+// Elements position … position + 15 of the mask, which may be parts of two blocks; a bit each, 1 if kept.
 __device__ inline unsigned keep_bits(const Drop& drop, u64 position) {
     position += drop.first;
     const u64 block = position / GROUP;
@@ -148,7 +148,7 @@ template <class T> __global__ void dropout(const T* x, T* y, i64 size, Drop drop
     store_group(y + start, size - start, group);
 }
 
-// ---- What follows a product: bias and ReLU ---------------------------------------------------------------------------
+// ---- Bias and ReLU after a product -----------------------------------------------------------------------------------
 
 // y ← y + bias, then max(y, 0) where `relu`.  A thread takes 16 columns of a row.
 template <class T> __global__ void bias_(T* y, const Wide<T>* bias, i64 rows, int width, bool relu) {
@@ -251,8 +251,8 @@ __global__ void layer_norm(const T* x, const T* residual, const Wide<T>* weight,
     }
 }
 
-// The gradient of z, and with dropout that of x, which is otherwise the same.  Block b adds the rows b, b + gridDim.x, …
-// (times the warps) up to partial[b], [2, width]: its share of the gradients of weight and of bias.
+// g_z, and with dropout g_x, which is otherwise the same.  Block b sums rows b, b + gridDim.x, … (times the warps) in
+// partial[b], [2, width]: its part of the gradients of weight and bias.
 template <class T, int GROUPS>
 __global__ void layer_norm_backward(const T* g_y, const T* normalised, const Wide<T>* inverse_std,
                                     const Wide<T>* weight, T* g_z, T* g_x, Wide<T>* partial, i64 rows, int width,
@@ -340,9 +340,9 @@ __global__ void embedding(const Wide<T>* weight, const int* indices, const Wide<
     store_group(y + row * width + column, count, out);
 }
 
-// Σ of the rows of g_y with equal indices.  `keys` are index · rows + row, sorted: equal indices stand
-// together, in the order of the rows.  A block adds up CHUNK of them.  What begins and ends in its chunk goes to
-// g_weight; what may go on beyond its first or last key goes to edges[block], [2, width], for embedding_edges.
+// Σ of the rows of g_y with equal indices.  `keys` are index · rows + row, sorted: equal indices are adjacent, in the
+// order of the rows.  A block sums a chunk of CHUNK keys.  Sums that begin and end in its chunk go to g_weight; the sums
+// at its first and last key, which may extend to other chunks, go to edges[block], [2, width], for embedding_edges.
 const int CHUNK = 32;
 
 template <class T>
@@ -371,7 +371,7 @@ __global__ void embedding_backward(const T* g_y, const i64* keys, Wide<T>* g_wei
     }
 }
 
-// Adds up what embedding_backward left at the edges of chunks.  Block b: the sums that begin in chunk b.
+// Sums the edges of chunks from embedding_backward.  Block b: the sums that begin in chunk b.
 template <class W>
 __global__ void embedding_edges(const i64* keys, const W* edges, W* g_weight, i64 rows, int width, int vocabulary) {
     const i64 chunk = blockIdx.x, chunks = gridDim.x;
@@ -454,7 +454,7 @@ __global__ void cross_entropy(T* logits, const int* targets, Wide<T>* loss, Wide
     }
 }
 
-// rows[n] *= factors[n]; a factor of 1 costs nothing, a factor of 0 gives 0 whatever was there.  Block: a row.
+// rows[n] *= factors[n]; a factor of 1 costs nothing, a factor of 0 gives 0 also for ∞ and NaN.  Block: a row.
 template <class T> __global__ void scale_rows_(T* rows, const Wide<T>* factors, int width) {
     typedef Wide<T> W;
     const W factor = factors[blockIdx.x];
@@ -471,7 +471,7 @@ template <class T> __global__ void scale_rows_(T* rows, const Wide<T>* factors, 
 // ---- Optimizer -------------------------------------------------------------------------------------------------------
 
 const int PER_THREAD = 4;
-const int LISTED = 64;  // arrays a launch: the list is an argument, and arguments may take 4 KB
+const int LISTED = 64;  // arrays a launch: the list is an argument, and arguments are limited to 4 KB
 
 template <class W> struct Lists {
     W* parameter[LISTED];
@@ -479,7 +479,7 @@ template <class W> struct Lists {
     W* m[LISTED];
     W* v[LISTED];
     bf16* copy[LISTED];     // the parameter in bf16, or null
-    i64 block_end[LISTED];  // blocks of the arrays up to this one
+    i64 block_end[LISTED];  // number of blocks of the arrays up to this one
     i64 size[LISTED];
     i64 count;
 };
@@ -490,10 +490,9 @@ template <class W> __device__ inline int find_list(const Lists<W>& lists) {
     return k;
 }
 
-// One Adam update of many arrays.  guard: a number that must be finite, or nothing is changed; may be null.
+// One Adam update of many arrays.
 template <class W>
-__global__ void adam_(Lists<W> lists, W step_size, W beta1, W beta2, W eps, W gradient_scale, const W* guard) {
-    if (guard && !(*guard - *guard == 0)) return;
+__global__ void adam_(Lists<W> lists, W step_size, W beta1, W beta2, W eps, W gradient_scale) {
     const int k = find_list(lists);
     const i64 block = blockIdx.x - (k ? lists.block_end[k - 1] : 0);
     for (int j = 0; j < PER_THREAD; j++) {
@@ -508,7 +507,7 @@ __global__ void adam_(Lists<W> lists, W step_size, W beta1, W beta2, W eps, W gr
     }
 }
 
-// partial[block] = Σ gradient² over a block's share of many arrays.  Block: 256 threads.
+// partial[block] = Σ gradient² over a block's part of one of many arrays.  Block: 256 threads.
 template <class W> __global__ void squares(Lists<W> lists, W* partial) {
     __shared__ W sums[8];
     const int k = find_list(lists);

@@ -1,4 +1,4 @@
-"""What a model and its training cost, from the configuration alone: parameters and floating-point operations."""
+"""Parameters of a model and floating-point operations of its training, computed from the configuration."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import replace
 from minitf.config import RunConfig, TransformerConfig
 
 SENTENCE_TOKENS = 30
-"""Tokens of a sentence, for the length that attention looks back over; its scores are some 2 % of the base model."""
+"""Assumed tokens of a sentence, for attention: its scores are some 2 % of the base model's operations."""
 
 P100_FLOPS = 9.5e12
 """Sustained single-precision operations a second of one P100. Source: footnote 5."""
@@ -15,9 +15,9 @@ P100_COUNT = 8
 
 
 def parameter_count(c: TransformerConfig) -> int:
-    """How many numbers the model learns, exactly.  Units: numbers, not millions
+    """The exact number of parameters.
 
-    Weights and biases of every projection, a gain and a bias of every norm, the embeddings; no bias of the output.
+    Weights and biases of every projection, weight and bias of every norm, the embeddings; the output has no bias.
     """
     keys, values = c.heads * c.head_d_k, c.heads * c.head_d_v
     attention = c.d_model * (2 * keys + values) + values * c.d_model
@@ -33,30 +33,30 @@ def parameter_count(c: TransformerConfig) -> int:
 
 
 def update_flops(c: TransformerConfig, source_tokens: float, target_tokens: float, length: float) -> float:
-    """Operations of one update: those of all matrix products, forward and, with twice as many, backward.
+    """Operations of the matrix products of one update; the backward pass has twice those of the forward pass.
 
-    One multiplication with its addition counts as two. Softmax, norms, dropout and Adam, some 2 to 4 % more, are left
-    out. `length` is the number of tokens of each sentence, source and target alike, padding included.
+    One multiply-add counts as two operations. Softmax, norms, dropout and Adam, some 2 to 4 % more, are left out.
+    `length` is the number of tokens of each sentence, source and target alike, padding included.
     """
     keys, values = c.heads * c.head_d_k, c.heads * c.head_d_v
-    own = 2 * c.d_model * (2 * keys + values) + 2 * values * c.d_model  # query, key, value, output of a token
+    projections = 2 * c.d_model * (2 * keys + values) + 2 * values * c.d_model  # query, key, value, output of a token
     scores = 2 * length * (keys + values)  # q kᵀ and p v of a query
     feed_forward = 4 * c.d_model * c.d_ff
     cross_query = 2 * c.d_model * keys + 2 * values * c.d_model + scores
     cross_memory = 2 * c.d_model * (keys + values)  # of a source token
-    a_source_token = c.layers * (own + scores + feed_forward + cross_memory)
-    a_target_token = c.layers * (own + scores + cross_query + feed_forward) + 2 * c.d_model * c.vocab_size
-    return 3 * (source_tokens * a_source_token + target_tokens * a_target_token)
+    per_source_token = c.layers * (projections + scores + feed_forward + cross_memory)
+    per_target_token = c.layers * (projections + scores + cross_query + feed_forward) + 2 * c.d_model * c.vocab_size
+    return 3 * (source_tokens * per_source_token + target_tokens * per_target_token)
 
 
 def training_flops(config: RunConfig) -> float:
-    """Operations of a whole training, by counting: every update as large as it may be."""
+    """Operations of a whole training run, if every batch is full."""
     slots = config.max_tokens_per_batch * config.accumulate
     return config.max_steps * update_flops(with_vocabulary(config), slots, slots, SENTENCE_TOKENS)
 
 
 def paper_flops(hours: float) -> float:
-    """Operations of a whole training, by the paper's method: time × number of GPUs × what one sustains.
+    """Operations of a whole training run by the paper's method: time × number of GPUs × sustained rate of one.
 
     Source: section 6.1 and footnote 5; Table 2
     """
@@ -64,5 +64,5 @@ def paper_flops(hours: float) -> float:
 
 
 def with_vocabulary(config: RunConfig) -> TransformerConfig:
-    """The model of a run whose vocabulary turns out as large as it is asked to be."""
+    """The model of a run, with the vocabulary size that the run asks for."""
     return replace(config.model, vocab_size=config.vocab_size)

@@ -15,7 +15,7 @@ from autograd.backend import Backend, backend_of, get_backend
 
 
 class Parameter(Tensor):
-    """A Tensor that the optimizer changes."""
+    """A Tensor that is trained."""
 
     __slots__ = ()
 
@@ -24,18 +24,18 @@ class Parameter(Tensor):
 
 
 class Module:
-    """A part of a network: whatever parameters and modules are its attributes, or in lists that are, belong to it."""
+    """Base class of networks and their parts: parameters and modules are attributes, or items of lists that are."""
 
     training = True
 
     def children(self) -> Iterator[tuple[str, Module]]:
-        """The modules directly below, with their names, in the order in which they were assigned."""
+        """The direct submodules with their names, in the order of assignment."""
         for name, value in _with_items(vars(self).items()):
             if isinstance(value, Module):
                 yield name, value
 
     def named_parameters(self) -> dict[str, Parameter]:
-        """Every parameter under its dotted name, in a fixed order; a shared one once, under its first name."""
+        """All parameters by dotted name, in the order of assignment; a shared one once, by its first name."""
         named: dict[str, Parameter] = {}
         self._collect("", named, set())
         return named
@@ -52,27 +52,27 @@ class Module:
         return list(self.named_parameters().values())
 
     def parameter_count(self) -> int:
-        """How many numbers are learned."""
+        """The number of trained values."""
         return sum(p.size for p in self.parameters())
 
     def train(self, training: bool = True) -> Module:
-        """Switch dropout on (or off) in this module and all below."""
+        """Switch dropout on (or off) in this module and its submodules."""
         self.training = training
         for _, child in self.children():
             child.train(training)
         return self
 
     def eval(self) -> Module:
-        """Switch dropout off in this module and all below."""
+        """Switch dropout off in this module and its submodules."""
         return self.train(False)
 
     @property
     def backend(self) -> Backend:
-        """What computes with the parameters, where they are."""
+        """The backend of the device of the parameters."""
         return backend_of([p.data for p in self.parameters()[:1]])
 
     def to(self, device: str) -> Module:
-        """Move all parameters to a device: "cpu", "cuda", "cuda:1", …; an optimizer is made afterwards.
+        """Move all parameters to a device: "cpu", "cuda", "cuda:1", …. Make the optimizer afterwards.
 
         Raises: ValueError for a device that this installation cannot use.
         """
@@ -85,7 +85,7 @@ class Module:
     def load_parameters(self, arrays: dict[str, np.ndarray]) -> None:
         """Copy `arrays` into the parameters of the same names.
 
-        Raises: ValueError where names or shapes differ, naming the first few.
+        Raises: ValueError if names or shapes differ; the message has the first few.
         """
         named = self.named_parameters()
         missing, unknown = sorted(named.keys() - arrays.keys()), sorted(arrays.keys() - named.keys())
@@ -102,7 +102,7 @@ class Module:
 
 
 def _with_items(attributes: Iterable[tuple[str, Any]]) -> Iterator[tuple[str, Any]]:
-    """Attributes with their names, and in the place of each list its items: "layers.0", "layers.1", …"""
+    """Attributes with their names; instead of a list, its items: "layers.0", "layers.1", …"""
     for name, value in attributes:
         if isinstance(value, list):
             yield from ((f"{name}.{i}", item) for i, item in enumerate(value))
@@ -111,19 +111,19 @@ def _with_items(attributes: Iterable[tuple[str, Any]]) -> Iterator[tuple[str, An
 
 
 class Initializer:
-    """Draws the starting values of parameters, all from one stream: the seed and the architecture decide them."""
+    """Initial values of parameters, from one random generator: seed and architecture determine them."""
 
     def __init__(self, seed: int, dtype: Any = np.float32):
         self.rng = Generator(PCG64(seed))
         self.dtype = np.dtype(dtype)
 
     def glorot_uniform(self, n_out: int, n_in: int, gain: float = 1.0) -> Parameter:
-        """Uniform in ±gain · √(6 / (n_in + n_out)) (Glorot & Bengio 2010).  Shapes: -> [n_out, n_in]"""
+        """Uniform in ±gain · √(6 / (n_in + n_out)).  Shapes: -> [n_out, n_in]  Source: Glorot & Bengio 2010"""
         bound = gain * math.sqrt(6 / (n_in + n_out))
         return Parameter(self.rng.uniform(-bound, bound, (n_out, n_in)).astype(self.dtype))
 
     def normal(self, rows: int, width: int) -> Parameter:
-        """Normal with standard deviation 1/√width: times √d_model, embeddings start with unit variance."""
+        """Normal with standard deviation 1/√width, so that embeddings times √d_model have unit variance."""
         return Parameter((self.rng.standard_normal((rows, width)) * width**-0.5).astype(self.dtype))
 
     def zeros(self, size: int) -> Parameter:
@@ -178,7 +178,7 @@ class Dropout(Module):
 
 
 class FeedForward(Module):
-    """activation(x W₁ + b₁) W₂ + b₂, at every position alike (section 3.3, equation 2).
+    """activation(x W₁ + b₁) W₂ + b₂, the same at every position (section 3.3, equation 2).
 
     Shapes: x [..., D] -> [..., D], through [..., F]
     """
