@@ -104,15 +104,10 @@ class CpuBackend(Backend):
             self._caller.alone = before
 
     def _spread(self, work: Callable[[slice], None], rows: int, row_bytes: int) -> None:
-        """Call `work` on slices that cover 0 … rows, each a block that fits the cache, on all threads.
-
-        Work too small to divide is one call without overhead: a decoder makes hundreds of them in a step.
-        """
+        """Call `work` on slices that cover 0 … rows, each a block that fits the cache, on all threads."""
         total_bytes = rows * row_bytes
-        if total_bytes >= SERIAL_BYTES:
-            self._run_blocks(work, rows, max(1, min(BLOCK_BYTES, total_bytes // 4) // row_bytes))
-        elif rows:
-            work(slice(0, rows))
+        whole = total_bytes < SERIAL_BYTES
+        self._run_blocks(work, rows, rows if whole else max(1, min(BLOCK_BYTES, total_bytes // 4) // row_bytes))
 
     def _over_elements(self, work: Callable[..., Any], *arrays: Array) -> None:
         """Call `work` with equal parts of contiguous arrays of one shape, flattened, block by block on all threads."""
@@ -121,6 +116,10 @@ class CpuBackend(Backend):
 
     def _run_blocks(self, work: Callable[[slice], Any], rows: int, block: int, worth_waking: bool = True) -> None:
         """Call `work` on slices of `block` rows, on all threads."""
+        if rows <= block:  # without overhead: a decoder makes hundreds of small calls in a step
+            if rows:
+                work(slice(0, rows))
+            return
         starts = iter(range(0, rows, block))  # shared: a thread that has finished a block takes the next
 
         def run() -> None:
@@ -128,8 +127,7 @@ class CpuBackend(Backend):
                 work(slice(start, min(start + block, rows)))
 
         others = []
-        shared = worth_waking and rows > block and not self._caller.alone
-        if self._pool is not None and self.threads is not None and shared:
+        if self._pool is not None and self.threads is not None and worth_waking and not self._caller.alone:
             others = [self._pool.submit(run) for _ in range(self.threads - 1)]
         try:
             run()

@@ -11,7 +11,9 @@ few hypotheses at a time, where a call of NumPy may cost as much as the arithmet
 
 from __future__ import annotations
 
+import itertools
 import math
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
@@ -22,8 +24,8 @@ from autograd import Tensor, no_grad
 from autograd.backend import backend_of
 from minitf.config.special_tokens import PAD
 from minitf.decoding.state import DecodingState, IncrementalDecoder, Record
-from minitf.model.attention import MultiHeadAttention, padding_mask
-from minitf.model.layers import Embedding, FeedForward, LayerNorm, Linear, Module, Parameter
+from minitf.model.attention import padding_mask
+from minitf.model.layers import Embedding, FeedForward, LayerNorm, Linear, Module
 from minitf.model.transformer import Positions, Residual, Transformer
 
 Array = Any
@@ -41,7 +43,7 @@ class InferenceTransformer:
     """A Transformer in evaluation mode for search, on the model's device and in its precision.
 
     `start_decoding` takes over weights that have changed since it was last called: by an optimizer's step,
-    `load_parameters`, `to`, or an array assigned to `Parameter.data`. Numbers written into such an array are not seen.
+    `load_parameters`, `to`, or an array assigned to `Parameter.data`; not by writing into that array.
 
     same_bits: results do not depend on which sentences are decoded together, to the bit, if these have one
         `padded_width`; at about half the speed in large batches
@@ -70,12 +72,9 @@ class InferenceTransformer:
         mask = padding_mask(source)  # [B, 1, 1, S]
         mask = None if bool(mask.all()) else mask
         memory = self._encode(source, mask, record)  # [≥ B · S, D]
-        keys, values = [], []
-        for layer in self.model.decoder.layers:
-            attention = layer.cross_attention
-            keys.append(self._heads(memory, attention.key, b, source.size, attention.heads))  # [B, H, S, K]
-            values.append(self._heads(memory, attention.value, b, source.size, attention.heads))  # [B, H, S, d_v]
-        return DecodingState(self.backend, keys, values, mask, record)
+        cross = [layer.cross_attention for layer in self.model.decoder.layers]
+        keys_values = [self._projections(memory, each, b, source.size, each.heads) for each in cross]  # [B, H, S, …]
+        return DecodingState(self.backend, keys_values, mask, record)
 
     def decode_step(self, tokens: Array, state: DecodingState) -> Array:
         """Logits of the token that follows `tokens`, the newest of each row.  Shapes: tokens int [R] -> [R, V]"""
@@ -99,7 +98,7 @@ class InferenceTransformer:
         x = self._embed(source, self.model.source_embedding, self.model.source_positions)
         for index, layer in enumerate(encoder.layers):
             attention, residual = layer.self_attention, layer.self_attention_residual
-            q, k, v = self._projections(self._before(x, residual), attention, len(source), source.size)
+            q, k, v = self._projections(self._before(x, residual), attention, len(source), source.size, attention.heads)
             y = self._attend(q, k, v, mask, record, ("encoder", index))  # [≥ B · S, H · d_v]
             x = self._after(x, self._linear(y, attention.output), residual)
             x = self._feed_forward(x, layer.feed_forward, layer.feed_forward_residual)
@@ -107,14 +106,14 @@ class InferenceTransformer:
 
     def _decoder_layer(self, x: Array, index: int, state: DecodingState, mask: Array | None) -> Array:
         """Shapes: x [≥ R, D], mask bool [B, 1, n, nodes] -> [≥ R, D]"""
-        layer = self.model.decoder.layers[index]
+        layer, b, rows = self.model.decoder.layers[index], state.sentences, state.rows
         attention, residual = layer.self_attention, layer.self_attention_residual
-        q, k, v = self._projections(self._before(x, residual), attention, state.sentences, state.rows)
+        q, k, v = self._projections(self._before(x, residual), attention, b, rows, attention.heads)
         y = self._attend(q, *state.append(index, k, v), mask, state.record, ("decoder", index))  # [≥ R, H · d_v]
         x = self._after(x, self._linear(y, attention.output), residual)
 
         attention, residual = layer.cross_attention, layer.cross_attention_residual
-        q = self._heads(self._before(x, residual), attention.query, state.sentences, state.rows, attention.heads)
+        (q,) = self._projections(self._before(x, residual), attention.query, b, rows, attention.heads)
         y = self._attend(q, *state.memory(index), state.record, ("cross", index))
         x = self._after(x, self._linear(y, attention.output), residual)
         return self._feed_forward(x, layer.feed_forward, layer.feed_forward_residual)
@@ -164,19 +163,14 @@ class InferenceTransformer:
         w = weights.contiguous if many else weights.w
         return self.backend.linear_of_few(x, w, weights.bias, relu, self.rows_at_a_time)
 
-    def _heads(self, x: Array, linear: Linear, b: int, rows: int, heads: int) -> Array:
-        """A projection of the first rows by sentence and head.  Shapes: x [≥ rows, D] -> [B, H, rows / B, K]"""
-        return _by_head(self._linear(x, linear)[:rows], b, heads)
+    def _projections(self, x: Array, module: Module, b: int, rows: int, heads: int) -> list[Array]:
+        """Queries, keys or values of the first rows of x, by sentence and head, as many as the module's product has.
 
-    def _projections(self, x: Array, attention: MultiHeadAttention, b: int, rows: int) -> list[Array]:
-        """Query, key and value of self-attention, by one product.
-
-        Shapes: x [≥ rows, D] -> [B, H, rows / B, K] twice, [B, H, rows / B, d_v]
+        Shapes: x [≥ rows, D] -> [B, H, rows / B, K] each
         """
-        y = self._linear(x, attention)[:rows]  # [rows, H · (2 K + d_v)]
-        q_end = attention.query.weight.shape[0]
-        parts = (y[:, :q_end], y[:, q_end : 2 * q_end], y[:, 2 * q_end :])
-        return [_by_head(part, b, attention.heads) for part in parts]
+        y = self._linear(x, module)[:rows]
+        n = rows // b
+        return [y[:, part].reshape(b, n, heads, -1).swapaxes(1, 2) for part in self._weights[module].columns]
 
     def _attend(
         self, q: Array, k: Array, v: Array, mask: Array | None, record: Record | None, place: tuple[str, int]
@@ -210,52 +204,54 @@ class InferenceTransformer:
         self._loaded = [(p, p.data, p.version[0]) for p in self._parameters]
         self.backend = backend_of([model.output_matrix.data])
         self.dtype = np.dtype(model.compute_dtype or model.output_matrix.dtype)
-        weights: dict[Module, _Weights] = {model: _Weights(self._reduced(model.output_matrix), None, True)}
+        weights: dict[Module, _Weights] = {model: _Weights(model.output_matrix.data.astype(self.dtype, copy=False))}
         stacks = (model.encoder.layers, False), (model.decoder.layers, True)
         for layer, of_a_step in ((layer, of_a_step) for layers, of_a_step in stacks for layer in layers):
             attention, feed_forward = layer.self_attention, layer.feed_forward
-            weights[attention] = self._joined(attention, of_a_step)
+            weights[attention] = self._joined(attention.query, attention.key, attention.value, of_a_step=of_a_step)
             for linear in (attention.output, feed_forward.up, feed_forward.down):
-                weights[linear] = self._of(linear, of_a_step)
+                weights[linear] = self._joined(linear, of_a_step=of_a_step)
         for cross in (layer.cross_attention for layer in model.decoder.layers):
-            weights[cross.query], weights[cross.output] = self._of(cross.query, True), self._of(cross.output, True)
-            weights[cross.key], weights[cross.value] = self._of(cross.key, False), self._of(cross.value, False)
+            weights[cross] = self._joined(cross.key, cross.value, of_a_step=False)
+            weights[cross.query], weights[cross.output] = self._joined(cross.query), self._joined(cross.output)
         self._weights = weights
         self.rows_at_a_time = self._rows_computed_alike() if self.same_bits else None
 
-    def _of(self, linear: Linear, of_a_step: bool) -> _Weights:
-        return _Weights(self._reduced(linear.weight), None if linear.bias is None else linear.bias.data, of_a_step)
+    def _joined(self, *linears: Linear, of_a_step: bool = True) -> _Weights:
+        """The weights of several projections side by side, for one product."""
 
-    def _joined(self, attention: MultiHeadAttention, of_a_step: bool) -> _Weights:
-        """Query, key and value side by side: [H · (2 K + d_v), D]."""
-        parts = (attention.query, attention.key, attention.value)
-        concatenate = self.backend.xp.concatenate
-        biases = [part.bias.data for part in parts if part.bias is not None]
-        weight = concatenate([part.weight.data for part in parts]).astype(self.dtype, copy=False)
-        return _Weights(weight, concatenate(biases) if biases else None, of_a_step)
+        def joined(arrays: list[Array]) -> Array:
+            return arrays[0] if len(arrays) == 1 else self.backend.xp.concatenate(arrays)
 
-    def _reduced(self, weight: Parameter) -> Array:
-        return weight.data if weight.dtype == self.dtype else weight.reduced_to(self.dtype)
+        weight = joined([linear.weight.data for linear in linears]).astype(self.dtype, copy=False)
+        biases = [linear.bias.data for linear in linears if linear.bias is not None]
+        ends = np.cumsum([linear.weight.shape[0] for linear in linears]).tolist()
+        return _Weights(weight, joined(biases) if biases else None, of_a_step, ends)
 
     def _rows_computed_alike(self) -> int:
         """Rows of a product with which equal rows give equal results, as tried with all weights; one always does."""
-        rng, backend = np.random.default_rng(0), self.backend
-        for rows in backend.rows_alike:
+        rng = np.random.default_rng(0)
+        for rows in self.backend.rows_alike:
+            self.rows_at_a_time = rows
             results = []
-            for weights in self._weights.values():
+            for module, weights in self._weights.items():
                 x = rng.standard_normal((1, len(weights.w))).astype(self.dtype).repeat(rows, 0)
-                y = backend.linear_of_few(backend.asarray(x), weights.w, weights.bias, False, rows)
-                results.append(backend.to_host(y))
+                results.append(self.backend.to_host(self._linear(self.backend.asarray(x), module)))
             if all((y == y[:1]).all() for y in results):
                 return rows
         return 1
 
 
 class _Weights:
-    """w [in, out] and the bias of a product; `of_a_step`: each step of the decoder computes it."""
+    """The weights w [in, out] and the bias of a product, which may compute several projections.
 
-    def __init__(self, weight: Array, bias: Array | None, of_a_step: bool):
+    of_a_step: each step of the decoder computes the product
+    ends: the end of each projection's columns
+    """
+
+    def __init__(self, weight: Array, bias: Array | None = None, of_a_step: bool = True, ends: Sequence[int] = ()):
         self.w, self.bias, self.of_a_step = weight.T, bias, of_a_step
+        self.columns = [slice(start, end) for start, end in itertools.pairwise([0, *ends])]
 
     @cached_property
     def contiguous(self) -> Array:
@@ -263,11 +259,6 @@ class _Weights:
         return backend_of([self.w]).xp.ascontiguousarray(self.w)
 
 
-def _by_head(x: Array, b: int, heads: int) -> Array:
-    """Shapes: x [B · n, H · K] -> [B, H, n, K], a view"""
-    return x.reshape(b, len(x) // b, heads, x.shape[1] // heads).swapaxes(1, 2)
-
-
 def decoder_of(model: Transformer | IncrementalDecoder) -> IncrementalDecoder:
-    """The decoder of a Transformer, made anew; any other model is one already."""
+    """A new decoder of a Transformer; another model is a decoder itself."""
     return InferenceTransformer(model) if isinstance(model, Transformer) else model

@@ -7,7 +7,7 @@ masks are.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -47,19 +47,22 @@ class DecodingState:
     def __init__(
         self,
         backend: Backend,
-        memory_keys: list[Array],
-        memory_values: list[Array],
+        memory: Sequence[Sequence[Array]],
         memory_mask: Array | None,
         record: Record | None = None,
     ):
-        """Shapes: a layer's memory keys [B, H, S, K] and values [B, H, S, d_v], mask bool [B, 1, 1, S]"""
+        """memory: keys and values of the source, for each layer of the decoder
+
+        Shapes: keys [B, H, S, K], values [B, H, S, d_v], mask bool [B, 1, 1, S]
+        """
         self.backend = backend
-        self.sentences, self.beams = len(memory_keys[0]), 1
+        self.memory_keys, self.memory_values = [keys for keys, _ in memory], [values for _, values in memory]
+        self.memory_mask = memory_mask
+        self.sentences, self.beams = len(self.memory_keys[0]), 1
         self.length = 0  # positions decoded so far
         self.node_count = 0  # nodes of each sentence
-        self.memory_keys, self.memory_values, self.memory_mask = memory_keys, memory_values, memory_mask
-        self.keys = [self._with_room(a[:, :, :0], 0) for a in memory_keys]  # a layer: [B, H, room, K]
-        self.values = [self._with_room(a[:, :, :0], 0) for a in memory_values]  # a layer: [B, H, room, d_v]
+        self.keys = [self._with_room(keys[:, :, :0], 0) for keys, _ in memory]  # a layer: [B, H, room, K]
+        self.values = [self._with_room(values[:, :, :0], 0) for _, values in memory]  # a layer: [B, H, room, d_v]
         self.ancestors = backend.xp.zeros((self.sentences, 1, 0), bool)  # [B, n, room]: itself and its ancestors
         self.branched = False  # until there are several beams, every node is an ancestor
         self.record = record

@@ -14,7 +14,7 @@ def normal(*shape, seed=0):
 
 
 def started():
-    return DecodingState(CPU, [normal(B, H, 6, K)], [normal(B, H, 6, WIDTH)], None)
+    return DecodingState(CPU, [(normal(B, H, 6, K), normal(B, H, 6, WIDTH))], None)
 
 
 def step(state, position):
