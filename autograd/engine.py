@@ -136,9 +136,8 @@ def apply(op_class: type[Op], *inputs: Any, **parameters: Any) -> Any:
     watchers = state.watchers
     if recording or watchers:
         op.where = _caller()
-    if watchers:
-        for watcher in watchers:
-            watcher.before_forward(op, arrays)
+    for watcher in watchers:
+        watcher.before_forward(op, arrays)
     try:
         result = op.forward(*arrays, **parameters)
     except BaseException:
@@ -148,9 +147,8 @@ def apply(op_class: type[Op], *inputs: Any, **parameters: Any) -> Any:
     several = isinstance(result, tuple)
     # NumPy's reductions and its arithmetic on 0-d arrays return scalars: convert them to arrays here, for all ops
     outputs = [op.backend.asarray(a) for a in (result if several else (result,))]
-    if watchers:
-        for watcher in reversed(watchers):
-            watcher.after_forward(op, outputs)
+    for watcher in reversed(watchers):
+        watcher.after_forward(op, outputs)
 
     tensors = tuple(Tensor(a) for a in outputs)
     share_versions(inputs, tensors)
@@ -316,9 +314,8 @@ def _run_hooks(hooks: list[Callable], g: Array) -> Array:
 def _node_backward(node: Op, g_outputs: list[Array]) -> list[Array | None]:
     """Run a node's backward pass; undo broadcasting, check shapes and convert dtypes to those of the inputs."""
     watchers = state.watchers
-    if watchers:
-        for watcher in watchers:
-            watcher.before_backward(node, g_outputs)
+    for watcher in watchers:
+        watcher.before_backward(node, g_outputs)
     result = node.backward(*g_outputs)
     g_inputs = list(result) if isinstance(result, tuple) else [result]
     if len(g_inputs) != len(node.edges):
@@ -337,9 +334,8 @@ def _node_backward(node: Op, g_outputs: list[Array]) -> list[Array | None]:
                 f"{node}: backward returned a gradient of shape {g.shape} for input {i} of shape {shape}"
             )
         g_inputs[i] = g if g.dtype == dtype else g.astype(dtype)
-    if watchers:
-        for watcher in reversed(watchers):
-            watcher.after_backward(node, g_inputs)
+    for watcher in reversed(watchers):
+        watcher.after_backward(node, g_inputs)
     return g_inputs
 
 
