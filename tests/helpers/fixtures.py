@@ -3,14 +3,17 @@
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from minitf.config import PRESETS, RunConfig
 from minitf.data.vocabulary import Vocabulary
+from minitf.decoding.search import BeamSearchConfig
 from minitf.model.transformer import Transformer
 from minitf.storage.checkpoint import CheckpointStore, with_prefix
 from minitf.storage.run_directory import RunDirectory
+from minitf.translation import translator
 from tests.helpers.runs import Ground, prepared_ground
 
 SENTENCES = [
@@ -63,3 +66,17 @@ def ground() -> Iterator[Ground]:
     """A corpus, flags for training runs of a second on it, and the fingerprint that these must have."""
     with prepared_ground() as made:
         yield made
+
+
+@pytest.fixture
+def searches(monkeypatch: pytest.MonkeyPatch) -> list[BeamSearchConfig]:
+    """The configurations that translators have called beam_search with."""
+    seen = []
+    search = translator.beam_search
+
+    def spy(model: Any, source: Any, config: BeamSearchConfig, prefixes: Any) -> Any:
+        seen.append(config)
+        return search(model, source, config, prefixes)
+
+    monkeypatch.setattr(translator, "beam_search", spy)
+    return seen

@@ -15,7 +15,6 @@ from pathlib import Path
 
 import pytest
 
-import minitf.translation.translator
 from minitf.app import translate
 from minitf.app.cli import run_command
 from minitf.decoding.search import BeamSearchConfig
@@ -146,19 +145,11 @@ def test_flags_do_what_the_library_does(tiny_run, source, call, flags, load, sea
     assert out.splitlines() == translator.translate(LINES)
 
 
-def test_search_flags_reach_the_search(make_run, source, call, monkeypatch):
-    seen = []
-    real = minitf.translation.translator.beam_search
-
-    def spy(model, batch, search, prefixes):
-        seen.append(search)
-        return real(model, batch, search, prefixes)
-
-    monkeypatch.setattr(minitf.translation.translator, "beam_search", spy)
+def test_search_flags_reach_the_search(make_run, source, call, searches):
     path = make_run(beam=3, alpha=0.8, max_extra_length=4)
     call(path, "--input", source, "--quiet")
     call(path, "--input", source, "--quiet", "--beam", "2", "--alpha", "0", "--max-extra-length", "1")
-    assert seen == [
+    assert searches == [
         BeamSearchConfig(beam=3, alpha=0.8, max_extra_length=4),
         BeamSearchConfig(beam=2, alpha=0.0, max_extra_length=1),
     ]
@@ -420,20 +411,12 @@ def test_scoring_excludes_what_makes_translations(tiny_run, flags, call):
     assert "exclude each other" in err
 
 
-def test_penalties_and_lengths_reach_the_search(tiny_run, source, call, monkeypatch):
-    seen = []
-    real = minitf.translation.translator.beam_search
-
-    def spy(model, batch, search, prefixes):
-        seen.append(search)
-        return real(model, batch, search, prefixes)
-
-    monkeypatch.setattr(minitf.translation.translator, "beam_search", spy)
+def test_penalties_and_lengths_reach_the_search(tiny_run, source, call, searches):
     call(tiny_run, "--input", source, "--quiet", "--penalty", "fairseq", "--max-length", "6", "--min-length", "2")
     call(tiny_run, "--input", source, "--quiet", "--penalty", "fairseq", "--alpha", "0.5", "--max-length", "3")
     call(tiny_run, "--input", source, "--quiet", "--penalty", "fairseq", "--beta", "2")
     call(tiny_run, "--input", source, "--quiet", "--beta", "1")
-    assert {(each.alpha, each.beta, each.max_length, each.min_length) for each in seen} == {
+    assert {(each.alpha, each.beta, each.max_length, each.min_length) for each in searches} == {
         (1, 0, 6, 2),
         (0.5, 0, 3, 1),
         (1, 2, None, 1),

@@ -303,22 +303,14 @@ def test_without_a_listener_warnings_are_pythons(tiny_vocabulary):
 # ---- Search settings ---------------------------------------------------------------------------------------------
 
 
-def test_settings_reach_the_search(copier, monkeypatch):
-    seen = []
-    real = minitf.translation.translator.beam_search
-
-    def spy(model, source, search, prefixes):
-        seen.append(search)
-        return real(model, source, search, prefixes)
-
-    monkeypatch.setattr(minitf.translation.translator, "beam_search", spy)
+def test_settings_reach_the_search(copier, searches):
     copier.translate(["a"])
     copier.translate(["a"], beam=2, alpha=0.0, max_extra_length=7)
     copier.translate_nbest(["a"], beam=3)
     copier.translate_nbest(["a"], n_best=2)
     list(copier.translate_stream(["a"], beam=5, alpha=1.0, max_extra_length=9))
     default = BeamSearchConfig()
-    assert seen == [
+    assert searches == [
         default,
         replace(default, beam=2, alpha=0.0, max_extra_length=7),
         replace(default, beam=3, n_best=3),
@@ -612,22 +604,16 @@ def test_2000_real_sentences_alone_in_batches_of_7_and_256_and_shuffled(same_bit
     assert [alone[i] for i in order] == shuffled
 
 
-def test_a_run_is_searched_as_its_configuration_says_also_while_it_is_validated(tiny_run, tmp_path, monkeypatch):
-    path, text, seen = tmp_path / "run", tmp_path / "text", []
+def test_a_run_is_searched_as_its_configuration_says_also_while_it_is_validated(tiny_run, tmp_path, searches):
+    path, text = tmp_path / "run", tmp_path / "text"
     shutil.copytree(tiny_run, path)
     text.write_text("the cat sat\n", encoding="utf-8")
     run = RunDirectory.open(path)
     config = replace(run.config(), beam=3, valid_beam=2, alpha=0.9, beta=0.5, max_extra_length=7)
     save_config(path / "config.json", config)
     translator = Translator.load(path, warn=lambda message: None)
-    real = minitf.translation.translator.beam_search
-
-    def spy(model, batch, search, prefixes):
-        seen.append((search.beam, search.alpha, search.beta, search.max_extra_length))
-        return real(model, batch, search, prefixes)
-
-    monkeypatch.setattr(minitf.translation.translator, "beam_search", spy)
     translator.translate(["the cat sat"])
     texts = SimpleNamespace(valid=(text, text))
     validation_bleu(translator.model, SimpleNamespace(texts=texts, vocabulary=translator.vocabulary), config)
-    assert seen == [(3, 0.9, 0.5, 7), (2, 0.9, 0.5, 7)]
+    found = [(each.beam, each.alpha, each.beta, each.max_extra_length) for each in searches]
+    assert found == [(3, 0.9, 0.5, 7), (2, 0.9, 0.5, 7)]

@@ -1,0 +1,114 @@
+"""The tests' own order: they mirror the rooms, share through helpers, and take names from where these are defined."""
+
+import ast
+import functools
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+TESTS = ROOT / "tests"
+SHARED = {"helpers", "emulation", "cases"}  # what any test may import from tests/
+OWN = {"torture", "mutants"}  # programs beside the tests: only their own tests import them
+ACROSS = {  # tests that belong to no single file, and why
+    "autograd/backend/test_compile.py": "all kernels, given to the compiler",
+    "autograd/gradcheck/test_limits.py": "what gradcheck does and does not notice, from its public function",
+    "autograd/ops/test_against_pytorch.py": "all ops",
+    "autograd/ops/test_every_op.py": "all ops",
+    "autograd/ops/test_registration.py": "all ops: their cases, FLOPs and exports",
+    "autograd/test_borrowed.py": "arrays that gradients share, over engine and ops",
+    "autograd/test_hooks.py": "hooks of tensors, over engine and tensor",
+    "autograd/test_memory.py": "what all of the graph keeps alive",
+    "autograd/test_properties.py": "the gradients of all ops, proved with Hypothesis",
+    "minitf/decoding/test_exactness.py": "beam search against enumeration: a long proof",
+    "minitf/model/test_against_pytorch.py": "the whole model",
+    "minitf/model/test_gradients.py": "the gradients of all layers and models",
+    "minitf/test_on_gpu.py": "everything on the CUDA backend, emulated or real",
+    "minitf/training/test_data_parallel_runs.py": "whole data-parallel jobs, as commands",
+    "minitf/training/test_steady_memory.py": "no memory is lost from step to step, over all rooms",
+}
+FILES = sorted(path for path in TESTS.rglob("*.py") if "__pycache__" not in path.parts)
+ids = {"ids": lambda path: str(path.relative_to(TESTS))}
+
+
+def imports_of(path: Path) -> Iterator[tuple[str, str, str]]:
+    """(module, name, local name) of every `from module import name`; (module, "", "") of every `import module`."""
+    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from ((alias.name, "", "") for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield from ((str(node.module), alias.name, alias.asname or alias.name) for alias in node.names)
+
+
+@pytest.mark.parametrize("path", FILES, **ids)
+def test_tests_share_through_helpers(path):
+    """No test module is imported, nor a conftest; nothing of tests/ is imported under a shorter name."""
+    helpers = {each.stem for folder in SHARED for each in (TESTS / folder).rglob("*.py")}
+    room = path.relative_to(TESTS).parts[0]
+    allowed = SHARED | ({room, room.removeprefix("test_").removesuffix(".py")} & OWN)
+    for module, name, _ in imports_of(path):
+        top, *rest = f"{module}.{name}".rstrip(".").split(".")
+        assert top not in helpers, f"{module} is tests.….{module}"
+        assert top != "tests" or rest[0] in allowed, f"imports {module}"
+        assert "conftest" not in rest
+        assert not any(part.startswith("test_") for part in rest if top == "tests")
+
+
+@pytest.mark.parametrize("package", ["autograd", "minitf"])
+def test_tests_mirror_the_rooms(package):
+    """tests/minitf/model/test_layers.py tests minitf/model/layers.py; a file of the room's name, the whole room."""
+    alone = set()
+    for path in (TESTS / package).rglob("test_*.py"):
+        tested = path.relative_to(TESTS).with_name(path.name.removeprefix("test_"))
+        if not (ROOT / tested).exists() and tested.stem != tested.parent.name:
+            alone.add(str(path.relative_to(TESTS)))
+    assert alone == {name for name in ACROSS if name.startswith(f"{package}/")}
+
+
+def file_of(module: str) -> Path:
+    return (ROOT / module.replace(".", "/")).with_suffix(".py")
+
+
+@functools.cache
+def defined_in(path: Path) -> set[str]:
+    """The names that a file defines at its top level, also under `if` and `try`, or re-exports in `__all__`."""
+    found: set[str] = set()
+    todo: list[ast.AST] = [ast.parse(path.read_text("utf-8"))]
+    while todo:
+        for node in ast.iter_child_nodes(todo.pop()):
+            if isinstance(node, ast.FunctionDef | ast.ClassDef):
+                found.add(node.name)
+            elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+                found.add(node.id)
+            elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+                found.add(node.value)
+            elif not isinstance(node, ast.Import | ast.ImportFrom):
+                todo.append(node)
+    return found
+
+
+@pytest.mark.parametrize("path", FILES, **ids)
+def test_names_are_taken_from_where_they_are_defined(path):
+    """`training.replace` would be dataclasses.replace, reached through the module under test."""
+    tree = ast.parse(path.read_text("utf-8"))
+    modules, taken = {}, set()
+    for module, name, local in imports_of(path):
+        if file_of(f"{module}.{name}").exists():
+            modules[local] = f"{module}.{name}"
+        elif name and file_of(module).exists():  # a package may re-export
+            taken.add((module, name))
+    for node in ast.walk(tree):  # not local variables that are called like a module
+        if isinstance(node, ast.arg) or (isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)):
+            modules.pop(node.arg if isinstance(node, ast.arg) else node.id, None)
+    replaced = {  # what a test replaces is the name that the module under test uses
+        tuple(ast.unparse(each) for each in node.args[:2])
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "setattr"
+    }
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and not node.attr.startswith("__"):
+            alias = ast.unparse(node.value)
+            if alias in modules and (alias, repr(node.attr)) not in replaced:
+                taken.add((modules[alias], node.attr))
+    assert sorted((module, name) for module, name in taken if name not in defined_in(file_of(module))) == []
