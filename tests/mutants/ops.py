@@ -175,7 +175,7 @@ MUTANTS = [
            "tuple(kept), keep, self.keep_scale", "tuple(kept), None, self.keep_scale"),
     Mutant(f"{T}:ScaledDotProductAttention.backward", "mask of dropout drawn anew", "q, k, v, keep, *kept = self.saved",
            "q, k, v, keep, *kept = self.saved\n"
-           "        keep = None if keep is None else random.keep_mask(keep.shape, 1 - 1 / self.keep_scale)[0]"),
+           "        keep = draw_mask(self.backend, (*q.shape[:-1], k.shape[-2]), 1 - 1 / self.keep_scale)[0]"),
     Mutant(f"{T}:ScaledDotProductAttention.backward",
            "gradients of keys and values exchanged where they have one shape",
            "return self.backend.attention_backward(g_y, q, k, v, tuple(kept), keep, self.keep_scale, self.scale)",

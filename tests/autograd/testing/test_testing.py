@@ -203,8 +203,11 @@ def test_rngs_tell_their_seed(rng):
     assert rng.standard_normal() == again.standard_normal()
 
 
-def test_cases_of_an_op():
-    assert finds(ags.cases("Matmul"), lambda case: case.name == "vectors")
+def test_cases_of_an_op(monkeypatch):
+    monkeypatch.setattr(case_module, "_cases", {})
+    for name in ("any shape", "zero size"):
+        register("Mine", name)(lambda rng: Example(ag.tanh, [rng.standard_normal(3)]))
+    assert finds(ags.cases("Mine"), lambda case: case.name == "zero size")
 
 
 @FEW
@@ -233,3 +236,16 @@ else:
     raise AssertionError("no error")
 """
     subprocess.run([sys.executable, "-W", "error", "-c", code], check=True, capture_output=True)
+
+
+def test_example_of_the_documentation(monkeypatch):
+    import autograd.testing
+
+    monkeypatch.setattr(case_module, "_cases", {})
+    code = "\n".join(line[4:] for line in autograd.testing.__doc__.splitlines() if line.startswith("    ") or not line)
+    assert "check_case(" in code
+    exec(code, {"np": np, "cube": lambda x: x**3})
+    with pytest.raises(GradcheckError, match="plain composition"):
+        exec(code.replace("plain=lambda x: x * x * x", "plain=lambda x: x * x").replace("any shape", "wrong"), {
+            "np": np, "cube": lambda x: x**3,
+        })  # fmt: skip
