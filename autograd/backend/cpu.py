@@ -418,37 +418,20 @@ class CpuBackend(Backend):
     # ---- Cross-entropy ----
 
     def cross_entropy(self, logits: Array, targets: Array, label_smoothing: float) -> tuple[Array, Array]:
-        if _computes_wider(logits.dtype) or not logits.size:
-            return super().cross_entropy(logits, targets, label_smoothing)
-        loss, nll = np.empty(len(logits), logits.dtype), np.empty(len(logits), logits.dtype)
-
-        def work(s: slice) -> None:
-            loss[s], nll[s] = Backend.cross_entropy(self, logits[s], targets[s], label_smoothing)
-
-        self._spread(work, len(logits), logits[0].nbytes)
-        return loss, nll
+        return self._loss_of_blocks(Backend.cross_entropy, logits, targets, label_smoothing)
 
     def cross_entropy_(self, logits: Array, targets: Array, label_smoothing: float) -> tuple[Array, Array]:
-        if logits.dtype == np.float16 or not logits.size:
-            return super().cross_entropy_(logits, targets, label_smoothing)
-        classes = logits.shape[1]
+        return self._loss_of_blocks(Backend.cross_entropy_, logits, targets, label_smoothing)
+
+    def _loss_of_blocks(
+        self, kernel: Callable[..., Any], logits: Array, targets: Array, label_smoothing: float
+    ) -> tuple[Array, Array]:
+        if _computes_wider(logits.dtype) or not logits.size:
+            return kernel(self, logits, targets, label_smoothing)
         loss, nll = np.empty(len(logits), logits.dtype), np.empty(len(logits), logits.dtype)
 
         def work(s: slice) -> None:
-            x, target = logits[s], targets[s]
-            row = np.arange(len(x))
-            x -= x.max(axis=1, keepdims=True)
-            at_target = x[row, target]
-            mean = x.mean(axis=1) if label_smoothing else 0
-            np.exp(x, out=x)
-            total = x.sum(axis=1)
-            log_total = np.log(total)
-            nll[s] = log_total - at_target
-            loss[s] = (1 - label_smoothing) * nll[s] + label_smoothing * (log_total - mean)
-            x *= (1 / total)[:, None]
-            if label_smoothing:
-                x -= label_smoothing / classes
-            x[row, target] -= 1 - label_smoothing
+            loss[s], nll[s] = kernel(self, logits[s], targets[s], label_smoothing)
 
         self._spread(work, len(logits), logits[0].nbytes)
         return loss, nll
@@ -467,42 +450,11 @@ class CpuBackend(Backend):
 
     # ---- Optimizer ----
 
-    def adam_(
-        self,
-        parameter: Array,
-        gradient: Array,
-        m: Array,
-        v: Array,
-        *,
-        step_size: float,
-        beta1: float,
-        beta2: float,
-        eps: float,
-        gradient_scale: float,
-    ) -> None:
+    def adam_(self, parameter: Array, gradient: Array, m: Array, v: Array, **settings: float) -> None:
         if not all(a.flags.c_contiguous for a in (parameter, gradient, m, v)):
-            super().adam_(
-                parameter, gradient, m, v, step_size=step_size, beta1=beta1, beta2=beta2, eps=eps,
-                gradient_scale=gradient_scale,
-            )  # fmt: skip
-            return
-
-        def work(parameter: Array, gradient: Array, m: Array, v: Array) -> None:
-            g = gradient * gradient_scale
-            step = g - m
-            step *= 1 - beta1
-            m += step
-            g *= g
-            g -= v
-            g *= 1 - beta2
-            v += g
-            np.sqrt(v, out=step)
-            step += eps
-            np.divide(m, step, out=step)
-            step *= step_size
-            parameter -= step
-
-        self._over_elements(work, parameter, gradient, m, v)
+            super().adam_(parameter, gradient, m, v, **settings)
+        else:
+            self._over_elements(functools.partial(Backend.adam_, self, **settings), parameter, gradient, m, v)
 
     def adam_all_(self, updates: Sequence[tuple[Array, Array, Array, Array, Array | None]], **settings: float) -> None:
         # a small parameter alone is not worth waking threads for; all of them together are

@@ -290,13 +290,19 @@ class Backend:
 
         Shapes: logits [N, V] (overwritten), targets [N] -> loss [N], nll [N]
         """
-        xp = self.xp
-        loss, nll = self.cross_entropy(logits, targets, label_smoothing)
+        xp, row = self.xp, self.xp.arange(len(targets))
         logits -= logits.max(axis=1, keepdims=True)
+        at_target = logits[row, targets]
+        mean = logits.mean(axis=1) if label_smoothing else 0
         xp.exp(logits, out=logits)
-        logits /= logits.sum(axis=1, keepdims=True)
-        logits -= label_smoothing / logits.shape[1]
-        logits[xp.arange(len(targets)), targets] -= 1 - label_smoothing
+        total = logits.sum(axis=1)
+        log_total = xp.log(total)
+        nll = log_total - at_target
+        loss = (1 - label_smoothing) * nll + label_smoothing * (log_total - mean)
+        logits *= (1 / total)[:, None]
+        if label_smoothing:
+            logits -= label_smoothing / logits.shape[1]
+        logits[row, targets] -= 1 - label_smoothing
         return loss, nll
 
     def clear_rows_(self, rows: Array, keep: Array) -> None:
@@ -311,18 +317,9 @@ class Backend:
     # ---- Optimizer ----
 
     def adam_(
-        self,
-        parameter: Array,
-        gradient: Array,
-        m: Array,
-        v: Array,
-        *,
-        step_size: float,
-        beta1: float,
-        beta2: float,
-        eps: float,
-        gradient_scale: float,
-    ) -> None:
+        self, parameter: Array, gradient: Array, m: Array, v: Array, *,
+        step_size: float, beta1: float, beta2: float, eps: float, gradient_scale: float,
+    ) -> None:  # fmt: skip
         """One Adam update in place (Kingma & Ba 2015, Algorithm 1), bias corrections folded into `step_size` and `eps`.
 
         m ← β₁ m + (1 - β₁) g;  v ← β₂ v + (1 - β₂) g²;  parameter ← parameter - step_size · m / (√v + eps)
@@ -330,9 +327,18 @@ class Backend:
         Shapes: all [...], of one shape
         """
         g = gradient * gradient_scale
-        m += (1 - beta1) * (g - m)
-        v += (1 - beta2) * (g * g - v)
-        parameter -= step_size * m / (self.xp.sqrt(v) + eps)
+        step = g - m
+        step *= 1 - beta1
+        m += step
+        g *= g
+        g -= v
+        g *= 1 - beta2
+        v += g
+        step = self.xp.sqrt(v)
+        step += eps
+        step = m / step
+        step *= step_size
+        parameter -= step
 
     def adam_all_(self, updates: Sequence[tuple[Array, Array, Array, Array, Array | None]], **settings: float) -> None:
         """`adam_` for many arrays: (parameter, gradient, m, v, copy or None), a copy being in lower precision."""

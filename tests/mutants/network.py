@@ -10,6 +10,9 @@ from tests.mutants.damage import Mutant
 L = "minitf.model.layers"
 A = "minitf.model.attention"
 T = "minitf.model.transformer"
+DECODER = "minitf.decoding.decoder:InferenceTransformer"
+STATE = "minitf.decoding.state:DecodingState"
+DECODING = ("tests/minitf/decoding/test_decoder.py",)
 
 # fmt: off
 MUTANTS = [
@@ -89,4 +92,10 @@ MUTANTS = [
            "padding_mask(source))", "padding_mask(source) | True)", near=("exact zeros",)),
     Mutant(f"{T}:Transformer.encode", "the encoder sees padding",
            "padding_mask(source)", "padding_mask(source) | True", near=("exact zeros",)),
+    # ---- Decoding ----
+    Mutant(f"{DECODER}._after", "pre-norm: the residual branch is forgotten", "y += x", "pass", near=DECODING),
+    Mutant(f"{STATE}.begin_step", "the beams of a sentence attend to each other",
+           "xp.eye(self.beams, dtype=bool)", "xp.ones((self.beams, self.beams), bool)", near=DECODING),
+    Mutant(f"{STATE}.reorder", "a beam keeps its ancestors when it takes another's place",
+           "[self.backend.asarray(rows)]", "[self.backend.asarray(rows // self.beams * self.beams)]", near=DECODING),
 ]
