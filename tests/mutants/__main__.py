@@ -1,4 +1,4 @@
-"""python -m tests.mutants: damage the code in every listed way, show what notices, exit with 1 where nothing does."""
+"""python -m tests.mutants: apply every mutant, show which check detects it, exit with 1 if one is not detected."""
 
 from __future__ import annotations
 
@@ -48,9 +48,10 @@ def _row(number: int, verdict: Verdict) -> str:
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="python -m tests.mutants",
-        description="Damage gradients, engine, optimizer and checker one at a time; each damage must be noticed.",
+        description="Apply deliberate errors to gradients, engine, optimizer and gradcheck, one at a time; a check "
+        "must detect each.",
     )
-    parser.add_argument("--only", default="", metavar="TEXT", help="mutants with this in their place or damage only")
+    parser.add_argument("--only", default="", metavar="TEXT", help="only mutants with TEXT in their place or damage")
     parser.add_argument("--write", type=Path, metavar="FILE", help="write the results as a page of the documentation")
     options = parser.parse_args(arguments)
     if options.write is not None and options.only:

@@ -1,4 +1,4 @@
-"""Damage to the checker itself: what would let a wrong gradient pass."""
+"""Damage to gradcheck itself, which would let a wrong gradient pass."""
 
 from tests.mutants.damage import Mutant
 

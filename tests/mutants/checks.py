@@ -1,6 +1,6 @@
-"""The checks that a mutant must get past: none of them is made for a mutant, all of them are run by others too.
+"""The checks that must detect a mutant; none is made for mutants, all are also run by users or by the tests.
 
-- the cases of every op (`tests.cases.ops`), with every way the CPU has to compute, and on the plain kernels;
+- the cases of every op (`tests.cases.ops`), with all kernels of the CPU, and on the plain kernels;
 - the cases of every layer and of whole models (`tests.cases`);
 - the tests.
 """
@@ -28,30 +28,30 @@ from tests.cases.table import check_cases
 from tests.mutants.damage import Mutant
 
 ROOT = Path(__file__).resolve().parents[2]
-EXAMPLES = 3  # a case, and seed 0: what `python -m tests.cases` takes
+EXAMPLES = 3  # of each case, with seed 0: the defaults of `python -m tests.cases`
 
 
 @dataclass(frozen=True)
 class Finding:
-    """name: of what noticed; error: what it said; again: looks once more, at the same thing only"""
+    """A failed check. name: of the case or test; error: its message; again: runs it once more, alone."""
 
     name: str
     error: str
     again: Callable[[], Finding | None]
 
 
-Check = Callable[[], Finding | None]  # what is wrong, None if all is well
+Check = Callable[[], Finding | None]  # returns None if nothing is wrong
 
 
-# ---- Ways to compute ----
+# ---- Kernels ----
 
 
 @contextlib.contextmanager
 def computing_with(how: str) -> Iterator[None]:
-    """Ops compute with kernels of another kind inside the block.
+    """Context manager: run ops by other kernels inside the block.
 
-    "alone": as after `import autograd`; "in blocks": as after `set_threads`, in blocks so small that even small
-    arrays are cut; "plainly": by the definitions in reference.py.
+    "alone": as after `import autograd`; "in blocks": as after `set_threads`, in blocks so small that small arrays are
+    split, too; "plainly": by the definitions in reference.py.
     """
     changes: list[tuple[object, str, object]] = []
     if how != "alone":
@@ -112,7 +112,7 @@ NETWORKS = {**LAYERS, "Transformer": [case for cases in MODELS.values() for case
 
 
 class _FirstFailure:
-    """A pytest plugin: how many tests ran, and the first that failed, with what it said."""
+    """A pytest plugin that notes how many tests ran, and the first failure with its message."""
 
     def __init__(self) -> None:
         self.ran = 0
@@ -132,9 +132,9 @@ class _FirstFailure:
 
 
 def run_tests(path: str, names: str = "") -> Finding | None:
-    """The first failure among the tests of a file (with such names), in this process, where the damage is.
+    """Run the tests of a file (with such names) in this process, and so on the damaged code; return the first failure.
 
-    Raises: RuntimeError where no test ran at all.
+    Raises: RuntimeError if no test ran
     """
     seen = _FirstFailure()
     arguments = [path, "-x", "-k", names, "-m", "not slow", "-p", "no:cacheprovider", f"--rootdir={ROOT}"]
@@ -177,13 +177,13 @@ SEVERAL = {
 }
 
 
-# ---- Which checks a mutant meets ----
+# ---- The checks of each mutant ----
 
 
 def checks_for(mutant: Mutant) -> Iterator[Check]:
     """All checks that concern the place of a mutant, the nearest first.
 
-    What has no gradient of its own (optimizer, checker, what looks inside) meets tests only.
+    Code without a gradient (optimizer, gradcheck, inspect) is checked by tests only.
     """
     near = mutant.near or (mutant.name.split(".")[0],)
     in_a_model = mutant.module.startswith("minitf")
@@ -212,11 +212,11 @@ def checks_for(mutant: Mutant) -> Iterator[Check]:
 
 
 _TESTED_ONLY = ("autograd.gradcheck", "autograd.testing", "autograd.inspect", "tests.cases")
-EXACT_ZEROS = ("tests/minitf/model/test_gradients.py", "no_gradient or do_not_meet")  # who may not see whom
+EXACT_ZEROS = ("tests/minitf/model/test_gradients.py", "no_gradient or do_not_meet")  # what may not attend to what
 
 
 def _ways(module: str) -> tuple[str, ...]:
-    """In which ways to compute the code of a module takes part."""
+    """The kernels that use the code of a module."""
     return {
         "autograd.backend.cpu": ("alone", "in blocks"),
         "autograd.backend.reference": ("plainly", "alone", "in blocks"),
@@ -224,7 +224,7 @@ def _ways(module: str) -> tuple[str, ...]:
 
 
 def every_case() -> Iterator[Check]:
-    """All cases, each with every way to compute that makes a difference."""
+    """All cases, each with all kernels that differ for it."""
     for op in sorted(Op.registry):
         yield from op_checks(op)
     for layer in NETWORKS:

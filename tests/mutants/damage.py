@@ -1,8 +1,8 @@
-"""A mutant: the real source text of one function with one exact replacement, in force for the length of a `with` block.
+"""A mutant: the source text of one function with one exact replacement, which applies inside a `with` block.
 
-The replacement is compiled within the whole text of its module, and the function's code object is exchanged.  So the
-damage reaches everyone who holds the function, under whatever name it was imported or inherited, and what it needs
-around it (`super()`, closures, names of the module) is the real thing.
+The replacement is compiled within the whole text of its module, and replaces the function's code object.  So every
+reference to the function, imported or inherited under any name, runs the damaged code, with the module's own `super()`,
+closures and globals.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from typing import Any
 
 
 class StaleMutantError(Exception):
-    """The code has moved on, and a mutant no longer says what it damages."""
+    """The code has changed, and the text that a mutant replaces no longer exists."""
 
 
 @dataclass(frozen=True)
 class Mutant:
-    """One damage.
+    """One deliberate error.
 
     place: "module:function", or "module:Class.method"; with `attribute`, "module:Class.attribute"
-    damage: what is wrong now, in a few words
-    old, new: text of the function, which must occur in it exactly once, and what stands in its place
-    near: what to check first, where the place alone does not say so: ops, layers, files of tests, or "exact zeros"
-    attribute: for what is not the text of a function; `old` and `new` are then values
+    damage: the error in a few words
+    old, new: a text that occurs in the function exactly once, and its replacement
+    near: what to check first, if not the op or layer of that name: ops, layers, files of tests, or "exact zeros"
+    attribute: True to replace the value of a class attribute: `old` and `new` are values
     """
 
     place: str
@@ -54,9 +54,9 @@ class Mutant:
 
 @contextmanager
 def damaged(mutant: Mutant) -> Iterator[None]:
-    """The code is damaged inside the block, and whole again after it.
+    """Context manager: damage the code inside the block, and restore it.
 
-    Raises: StaleMutantError where the replacement no longer applies.
+    Raises: StaleMutantError if the text to replace does not occur exactly once
     """
     with _exchanged_attribute(mutant) if mutant.attribute else _exchanged_code(mutant):
         yield

@@ -1,4 +1,4 @@
-"""Damage to what looks inside: times, bytes, graphs and the first NaN, told wrongly."""
+"""Damage to autograd.inspect: wrong times, bytes, graphs, and reports of the first NaN."""
 
 from tests.mutants.damage import Mutant
 

@@ -56,7 +56,7 @@ def page(verdicts: Mapping[str, Sequence[Verdict]]) -> str:
 
 
 def kind(verdict: Verdict) -> str:
-    """What sort of check noticed."""
+    """The kind of check that failed."""
     if verdict.caught_by.startswith("tests/"):
         return "tests"
     op = verdict.caught_by.partition(":")[0]

@@ -1,4 +1,4 @@
-"""Damage, check, restore, check again; and a table of what came of it."""
+"""Damage the code, check it, restore it, check again; and the verdicts."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _DOES_NOT_RUN = re.compile(r"\b(NameError|UnboundLocalError|ImportError|ModuleNo
 
 @dataclass(frozen=True)
 class Verdict:
-    """caught_by: the name of the first check that noticed; problem: what is wrong with the mutant or the checks"""
+    """caught_by: the first check that failed; error: its message; problem: why the mutant does not count as caught."""
 
     mutant: Mutant
     caught_by: str = ""
@@ -28,10 +28,10 @@ class Verdict:
 
 
 def try_out(mutant: Mutant) -> Verdict:
-    """Run checks on the damaged code until one notices, then that check on the code as it is, which must pass."""
+    """Run checks on the damaged code until one fails, then that check on the restored code, where it must pass."""
     try:
         with damaged(mutant), warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # a warning is no check: the damage must be noticed otherwise
+            warnings.simplefilter("ignore")  # a warning does not count as a failure
             finding = _first_finding(mutant)
     except StaleMutantError as stale:
         return Verdict(mutant, problem=f"STALE: {stale}")

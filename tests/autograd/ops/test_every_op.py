@@ -235,7 +235,7 @@ def test_the_graph_dies_with_its_tensors(call):
 
 @every_call
 def test_backward_twice_gives_the_same(call):
-    """Backward must not spoil what it saved, nor the gradient that it was lent."""
+    """Backward must change neither its saved arrays nor the incoming gradient."""
     leaves = [Tensor(a, requires_grad=True) for a in call.arrays]
     outputs = outputs_of(call.function, leaves)
     cotangents = [np.random.default_rng(2).standard_normal(y.shape) for y in outputs]

@@ -88,7 +88,7 @@ def _softmax(op: str, function: Callable, peer: Callable, plain: Callable) -> No
 
     @register(op, "large numbers")
     def large(rng):
-        """Whoever exponentiates without subtracting the maximum overflows."""
+        """An exponential without subtracting the maximum would overflow."""
         x = draw.uniform(rng, (2, 4)) + 1000
         return Example(function, [x], lambda x: plain(x - 1000, -1), lambda x: peer(x, -1))
 

@@ -55,7 +55,7 @@ def _(rng):
 
 @register("Transpose", "three axes in a circle")
 def _(rng):
-    """Not its own inverse: whoever transposes the gradient by `axes` again is found out."""
+    """Not its own inverse: transposing the gradient by `axes` again would be wrong."""
     return Example(
         lambda x: ag.transpose(x, (1, 2, 0)), [draw.uniform(rng, (2, 2, 2))], torch=lambda x: x.permute(1, 2, 0)
     )
@@ -70,7 +70,7 @@ def _(rng):
 
 @register("SwapAxes", "axes of one size")
 def _(rng):
-    """Whoever forgets to swap back gives a gradient of the right shape."""
+    """Without swapping back, the gradient would have the right shape, but not the right values."""
     return Example(lambda x: ag.swapaxes(x, 0, -1), [draw.uniform(rng, (3, 2, 3))], torch=lambda x: x.swapaxes(0, -1))
 
 
