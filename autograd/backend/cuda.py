@@ -541,8 +541,8 @@ def _attention_shape(mask: Array | None, leading: tuple[int, ...], **arrays: Arr
     for name, a in arrays.items():
         shape[name] = [stride // a.itemsize for stride in a.strides[:3]]
     if mask is not None:
-        full = (*q.shape[:2], t, s)
-        shape["mask"] = cupy.broadcast_to(mask.reshape((1,) * (4 - mask.ndim) + mask.shape), full).strides
+        # by indexing, not by reshape, which might copy: the kernel gets the mask's own address
+        shape["mask"] = cupy.broadcast_to(mask[(None,) * (4 - mask.ndim)], (*q.shape[:2], t, s)).strides
     shape["heads"], shape["t"], shape["s"] = q.shape[1], t, s
     shape["k_width"], shape["v_width"] = q.shape[3], v.shape[3]
     return mask, shape[()]
