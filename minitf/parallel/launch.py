@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from types import FrameType
@@ -217,22 +217,17 @@ def _shared_memory() -> int:
 
 
 def _start(command: Sequence[str], spec: WorkerSpec) -> subprocess.Popen[bytes]:
-    options = ["-P", *(f"-W{option}" for option in sys.warnoptions)]  # -P: only what this process imports from
+    environment = {**os.environ, WORKER_VARIABLE: json.dumps(asdict(spec))}
+    environment["PYTHONPATH"] = os.pathsep.join(map(os.path.abspath, sys.path))  # the same code as in this process
+    # OpenBLAS takes all cores when it is imported; each rank sets its share of them itself
+    environment.setdefault("OPENBLAS_NUM_THREADS", "1")
     return subprocess.Popen(
-        [sys.executable, *options, *command],
-        env=_environment(spec),
+        [sys.executable, "-P", *(f"-W{option}" for option in sys.warnoptions), *command],
+        env=environment,
         pass_fds=spec.descriptors,
         stdin=subprocess.DEVNULL,
         start_new_session=True,  # Ctrl-C reaches the launcher alone, which forwards it to rank 0
     )
-
-
-def _environment(spec: WorkerSpec) -> Mapping[str, str]:
-    paths = [os.path.abspath(path) for path in sys.path]
-    environment = {**os.environ, WORKER_VARIABLE: json.dumps(asdict(spec)), "PYTHONPATH": os.pathsep.join(paths)}
-    # OpenBLAS takes all cores when it is imported; each rank sets its share of them itself
-    environment.setdefault("OPENBLAS_NUM_THREADS", "1")
-    return environment
 
 
 def _require_gpus(count: int) -> None:

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from autograd.backend import backend_of
 from minitf.model.layers import Module, Parameter
+from minitf.training.optim import load_arrays
 
 Array = Any
 
@@ -45,10 +45,4 @@ class MovingAverage:
 
     def load(self, arrays: dict[str, np.ndarray]) -> None:
         """Continue from the averages of a checkpoint.  Raises: ValueError if names or shapes differ."""
-        if difference := sorted(self.arrays.keys() ^ arrays.keys()):
-            raise ValueError(f"the moving average does not fit: {difference[:3]} differ")
-        for name, average in self.arrays.items():
-            if average.shape != arrays[name].shape:
-                raise ValueError(f"the average of {name} has shape {arrays[name].shape}, expected {average.shape}")
-        for name, average in self.arrays.items():
-            average[...] = backend_of([average]).asarray(arrays[name])
+        load_arrays(self.arrays, arrays, "the moving average")

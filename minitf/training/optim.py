@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from autograd.backend import backend_of
@@ -75,14 +75,7 @@ class Adam:
 
     def load_state(self, step_count: int, arrays: dict[str, Array]) -> None:
         """Continue from `state_arrays()` after `step_count` updates.  Raises: ValueError if names or shapes differ."""
-        mine = self.state_arrays()
-        if mine.keys() != arrays.keys():
-            raise ValueError(f"the optimizer state does not fit: {sorted(mine.keys() ^ arrays.keys())[:3]} differ")
-        for name, moment in mine.items():
-            if moment.shape != arrays[name].shape:
-                raise ValueError(f"moment {name} has shape {arrays[name].shape}, expected {moment.shape}")
-        for name, moment in mine.items():
-            moment[...] = backend_of([moment]).asarray(arrays[name])
+        load_arrays(self.state_arrays(), arrays, "the optimizer state")
         self.step_count = step_count
 
 
@@ -90,6 +83,17 @@ def global_norm(parameters: Iterable[Parameter]) -> float:
     """√(Σ g²) over all gradients: blocks in the gradient's own precision, their sum in float64."""
     gradients = [p.grad.data for p in parameters if p.grad is not None]
     return math.sqrt(float(backend_of(gradients).squared_norm(gradients)))
+
+
+def load_arrays(into: Mapping[str, Array], arrays: Mapping[str, Array], what: str) -> None:
+    """Copy arrays into those of the same names, on their device.  Raises: ValueError if names or shapes differ."""
+    if difference := sorted(into.keys() ^ arrays.keys()):
+        raise ValueError(f"{what} does not fit: {difference[:3]} differ")
+    for name, array in into.items():
+        if array.shape != arrays[name].shape:
+            raise ValueError(f"{what} does not fit: {name} has shape {arrays[name].shape}, expected {array.shape}")
+    for name, array in into.items():
+        array[...] = backend_of([array]).asarray(arrays[name])
 
 
 def _zeros_like(a: Array) -> Array:

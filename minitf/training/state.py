@@ -53,15 +53,15 @@ class Interval:
     def record(self, elapsed_s: float) -> dict[str, Any]:
         """Return means over the interval, for the log; NaN if every update of it was skipped."""
         tokens = self.source_tokens + self.target_tokens
-        is_empty = not self.target_tokens
+        targets, slots = self.target_tokens or math.nan, self.slots or math.nan
         return {
-            "loss": math.nan if is_empty else self.loss / self.target_tokens,
-            "perplexity": math.nan if is_empty else perplexity(self.nll / self.target_tokens),
+            "loss": self.loss / targets,
+            "perplexity": perplexity(self.nll / targets),
             "source_tokens": self.source_tokens,
             "target_tokens": self.target_tokens,
             "padded_tokens": self.slots - tokens,
-            "fill": math.nan if is_empty else tokens / self.slots,
-            "gradient_norm": math.nan if is_empty else self.gradient_norm,
+            "fill": tokens / slots,
+            "gradient_norm": self.gradient_norm if self.target_tokens else math.nan,
             "target_tokens_per_s": self.target_tokens / max(elapsed_s - self.start_s, 1e-9),
             "elapsed_s": elapsed_s,
         }

@@ -72,7 +72,7 @@ def test_what_does_not_fit_is_refused_and_changes_nothing(model):
     name = next(iter(before))
     with pytest.raises(ValueError, match=f"the moving average does not fit: \\['{name}'\\] differ"):
         average.load({each: array for each, array in before.items() if each != name})
-    with pytest.raises(ValueError, match=f"the average of {name} has shape \\(3,\\), expected \\(12, 8\\)"):
+    with pytest.raises(ValueError, match=f"does not fit: {name} has shape \\(3,\\), expected \\(12, 8\\)"):
         average.load({**{each: array + 1 for each, array in before.items()}, name: np.zeros(3)})
     assert all((average.arrays[each] == array).all() for each, array in before.items())
     average.load({each: array + 1 for each, array in before.items()})

@@ -208,7 +208,7 @@ def test_a_state_that_does_not_fit_is_refused_and_nothing_is_loaded():
         optimizer.load_state(9, without)
     with pytest.raises(ValueError, match=r"the optimizer state does not fit: \['m.d'\] differ"):
         optimizer.load_state(9, {**zeros, "m.d": np.zeros(1)})
-    with pytest.raises(ValueError, match=r"moment v.b.c has shape \(1,\), expected \(5,\)"):
+    with pytest.raises(ValueError, match=r"the optimizer state does not fit: v.b.c has shape \(1,\), expected \(5,\)"):
         optimizer.load_state(9, {**zeros, "v.b.c": np.zeros(1)})
     assert optimizer.step_count == 1
     np.testing.assert_equal(optimizer.state_arrays(), before)
