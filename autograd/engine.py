@@ -19,20 +19,31 @@ import itertools
 import math
 import os
 import sys
+import threading
 from collections.abc import Callable, Sequence
+from operator import attrgetter
+from sys import getrefcount
+from types import CodeType
 from typing import Any, ClassVar
 
 import numpy as np
 
 from autograd.backend import CPU, Backend, as_operand, backend_of, is_floating, silent
 from autograd.modes import backward_pass_watched, state
-from autograd.tensor import Tensor
+from autograd.tensor import Tensor, new_tensor
 from autograd.versions import share_versions, versions_of_saved
 
 Array = Any  # numpy.ndarray or cupy.ndarray
 Edge = tuple["Op | Tensor", int]  # a node and which of its outputs, or a leaf and 0
+Spec = tuple[tuple[int, ...], Any]  # shape and dtype
+
+Key = int | tuple[int, int]  # of a leaf or a node's first output, its id; of another output, with the index
 
 _order = itertools.count()
+_order_of = attrgetter("order")
+_accumulating = threading.Lock()
+_one = [np.empty(0)]
+ONE_OWNER = getrefcount(_one[0])  # of an object that only a list refers to, whatever this interpreter counts
 _HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 
 
@@ -54,18 +65,19 @@ class Op:
     registry: ClassVar[dict[str, type[Op]]] = {}
     """Every op class of `autograd.ops` by name, so that tests can check that each one is covered."""
 
-    backend: Backend
-    needs_gradient: tuple[bool, ...]  # one flag per input: `backward` may skip the products of the others
+    # Defaults are those of the class, and an instance sets what differs: a node stays small
+    backend: Backend = CPU
+    needs_gradient: tuple[bool, ...] = ()  # one flag per input: `backward` may skip the products of the others
     edges: tuple[Edge | None, ...] = ()
-    input_specs: tuple[tuple[tuple[int, ...], Any] | None, ...] = ()  # (shape, dtype) of each input to differentiate
-    output_specs: tuple[tuple[tuple[int, ...], Any], ...] = ()
+    output_specs: tuple[Spec, ...] = ()
     order: int = -1
-    where: tuple[str, int] = ("", 0)  # file and line outside this package that made the op
     hooks: dict[int, list[Callable]] | None = None  # by output index
     freed = False
     _saved: tuple[Any, ...] = ()
     _versions: tuple[tuple[list[int], int], ...] = ()
     _refill: Callable[[], None] | None = None  # recomputes the saved arrays that `checkpoint` dropped
+    _code: CodeType | None = None  # of the user's function that made the op
+    _instruction = 0  # and where in it
 
     def __init_subclass__(cls, **kwargs):
         super().__init_subclass__(**kwargs)
@@ -80,6 +92,19 @@ class Op:
     def save(self, *arrays: Any) -> None:
         """Keep what the backward pass needs; a node holds no other arrays."""
         self._saved = arrays
+
+    @property
+    def input_specs(self) -> tuple[Spec | None, ...]:
+        """Shape and dtype of each input to differentiate."""
+        return tuple([None if edge is None else _spec(*edge) for edge in self.edges])
+
+    @property
+    def where(self) -> tuple[str, int]:
+        """File and line outside this package that made the op; looked up on request, for an op costs microseconds."""
+        if self._code is None:
+            return "", 0
+        spans = self._code.co_lines()
+        return self._code.co_filename, next((n for a, b, n in spans if a <= self._instruction < b and n), 0)
 
     @property
     def saved_arrays(self) -> tuple[Any, ...]:
@@ -126,16 +151,19 @@ def apply(op_class: type[Op], *inputs: Any, **parameters: Any) -> Any:
     Only Tensors get gradients.  Python scalars stay Python scalars, so they never change a dtype.
     """
     op = op_class()
-    arrays = [x.data if isinstance(x, Tensor) else as_operand(x) for x in inputs]
-    op.backend = backend_of(arrays)
-    if op.backend is not CPU:
-        arrays = _on_device(op.backend, inputs, arrays)
-    recording = state.recording
-    op.needs_gradient = tuple([recording and isinstance(x, Tensor) and x.requires_grad for x in inputs])
-    recording = any(op.needs_gradient)
-    watchers = state.watchers
+    recording, watchers = state.recording, state.watchers
+    arrays, needs = [], []
+    for x in inputs:
+        is_tensor = isinstance(x, Tensor)
+        arrays.append(x.data if is_tensor else as_operand(x))
+        needs.append(is_tensor and recording and x._requires_grad)
+    op.needs_gradient = tuple(needs)
+    recording = True in needs
+    backend = backend_of(arrays)
+    if backend is not CPU:
+        op.backend, arrays = backend, _on_device(backend, inputs, arrays)
     if recording or watchers:
-        op.where = _caller()
+        _note_caller(op)
     for watcher in watchers:
         watcher.before_forward(op, arrays)
     try:
@@ -146,31 +174,29 @@ def apply(op_class: type[Op], *inputs: Any, **parameters: Any) -> Any:
         raise
     several = isinstance(result, tuple)
     # NumPy's reductions and its arithmetic on 0-d arrays return scalars: convert them to arrays here, for all ops
-    outputs = [op.backend.asarray(a) for a in (result if several else (result,))]
+    outputs = [a if type(a) is np.ndarray else backend.asarray(a) for a in (result if several else (result,))]
     for watcher in reversed(watchers):
         watcher.after_forward(op, outputs)
 
-    tensors = tuple(Tensor(a) for a in outputs)
+    tensors = [new_tensor(a) for a in outputs]
     share_versions(inputs, tensors)
     if recording:
-        _record(op, inputs, arrays, tensors)
+        _record(op, inputs, tensors)
         for watcher in reversed(watchers):
             watcher.after_record(op, inputs)
-    return tensors if several else tensors[0]
+    return tuple(tensors) if several else tensors[0]
 
 
-def _record(op: Op, inputs: Sequence[Any], arrays: Sequence[Any], outputs: Sequence[Tensor]) -> None:
+def _record(op: Op, inputs: Sequence[Any], outputs: Sequence[Tensor]) -> None:
     """Make `op` a node of the graph: edges to the nodes of its inputs, and its outputs refer to it."""
     op.order = next(_order)
-    op.edges = tuple([_edge(x) if needed else None for x, needed in zip(inputs, op.needs_gradient, strict=True)])
-    op.input_specs = tuple(
-        [(a.shape, a.dtype) if needed else None for a, needed in zip(arrays, op.needs_gradient, strict=True)]
-    )
+    op.edges = tuple([_edge(x) if needed else None for x, needed in zip(inputs, op.needs_gradient)])  # noqa: B905
     op.output_specs = tuple([(y.data.shape, y.data.dtype) for y in outputs])
-    op._versions = versions_of_saved(op.saved_arrays, (*inputs, *outputs))
+    if op._saved:
+        op._versions = versions_of_saved(op._saved, (*inputs, *outputs))
     for index, y in enumerate(outputs):
         if is_floating(y.data.dtype):
-            y.requires_grad, y.op, y.index = True, op, index
+            y._requires_grad, y._edge = True, (op, index)
 
 
 def _on_device(backend: Backend, inputs: Sequence[Any], arrays: list[Any]) -> list[Any]:
@@ -188,36 +214,26 @@ def _on_device(backend: Backend, inputs: Sequence[Any], arrays: list[Any]) -> li
 
 
 def _edge(x: Tensor) -> Edge:
-    return (x, 0) if x.op is None else (x.op, x.index)
+    return x._edge or (x, 0)
 
 
-def _caller() -> tuple[str, int]:
-    """File and line of the nearest stack frame outside this package: where user code made the op."""
+def _spec(target: Op | Tensor, index: int) -> Spec:
+    return target.output_specs[index] if isinstance(target, Op) else (target.data.shape, target.data.dtype)
+
+
+def _key(target: Op | Tensor, index: int) -> Key:
+    return (id(target), index) if index else id(target)
+
+
+def _note_caller(op: Op) -> None:
+    """Remember the nearest stack frame outside this package: where user code made the op."""
     frame = sys._getframe(2)
     while frame.f_back is not None and frame.f_code.co_filename.startswith(_HERE):
         frame = frame.f_back
-    return frame.f_code.co_filename, frame.f_lineno
+    op._code, op._instruction = frame.f_code, frame.f_lasti
 
 
 # ---- The backward pass -------------------------------------------------------------------------------------------
-
-
-class _Sum:
-    """Running sum of the gradients of one array."""
-
-    __slots__ = ("owned", "value")
-
-    def __init__(self) -> None:
-        self.value: Array | None = None
-        self.owned = False  # whether `value` may be changed in place
-
-    def add(self, g: Array, owned: bool) -> None:
-        if self.value is None:
-            self.value, self.owned = g, owned
-        elif self.owned:
-            self.value += g
-        else:
-            self.value, self.owned = self.value + g, True
 
 
 @silent()
@@ -237,67 +253,94 @@ def run_backward(
     Division by zero, overflow and invalid operations give ∞ and NaN without NumPy's warnings (the slope of sqrt at 0
     *is* infinite): a warning raised here could not name the op, `autograd.inspect.anomaly_mode` does.
     """
-    nodes, uses = _reachable(outputs)
-    sums: dict[tuple[int, int], _Sum] = {}  # by (id of node or leaf, output index)
-    captured: dict[tuple[int, int], Array] = {}
-    capture = None if wanted is None else {(id(target), index) for target, index in map(_edge, wanted)}
+    nodes, arrivals = _plan(outputs, wanted)
+    targets = None if wanted is None else {_key(*_edge(x)) for x in wanted}
+    sums: dict[Key, Array] = {}  # of the gradients that have arrived so far
+    owned: set[Key] = set()  # those of them that nothing else refers to, so that they may be changed in place
+    captured: dict[Key, Array] = {}
 
-    def add(edge: Edge, g: Array, owned: bool) -> None:
+    def add(edge: Any, g: Array, fresh: bool) -> None:
         target, index = edge
-        total = sums.setdefault((id(target), index), _Sum())
-        total.add(g, owned)
+        key = _key(target, index)
+        total = sums.get(key)
+        if total is None:
+            sums[key] = g
+            if fresh:
+                owned.add(key)
+        elif key in owned:
+            total += g
+        else:
+            added = total + g
+            sums[key] = np.asarray(added) if isinstance(added, np.generic) else added  # of 0-d arrays NumPy makes these
+            owned.add(key)
         if isinstance(target, Tensor):
-            uses[id(target)] -= 1
-            if not uses[id(target)]:  # complete: no node left to visit leads to this leaf
-                del sums[id(target), 0]
-                _finish_leaf(target, total, capture, captured)
+            arrivals[key] -= 1
+            if not arrivals[key]:  # complete: no node left to visit leads to this leaf
+                _finish_leaf(target, sums.pop(key), key in owned, targets, captured)
 
     for output, g in zip(outputs, gradients, strict=True):
-        add(_edge(output), g, owned=False)
+        if id(_edge(output)[0]) in arrivals:
+            add(_edge(output), g, fresh=False)
     for node in nodes:
-        totals = [sums.pop((id(node), index), None) for index in range(len(node.output_specs))]
-        g_outputs = [_complete_gradient(node, index, total) for index, total in enumerate(totals)]
-        if capture:
-            for index, (total, g) in enumerate(zip(totals, g_outputs, strict=True)):
-                if (id(node), index) in capture:  # copied unless the engine allocated it: others may refer to it
-                    captured[id(node), index] = g if total and total.owned and g is total.value else g.copy()
-        g_inputs = _node_backward(node, g_outputs)
-        for position, (edge, g) in enumerate(zip(node.edges, g_inputs, strict=True)):
-            if edge is not None:
-                if g is None:
-                    shape, dtype = node.input_specs[position]  # type: ignore[misc]
-                    g = node.xp.zeros(shape, dtype)
-                add(edge, g, owned=_is_fresh(g, g_outputs, g_inputs, node.saved_arrays))
-        if not retain_graph:
+        g_outputs = [_complete_gradient(node, i, sums, owned, targets, captured) for i in range(len(node.output_specs))]
+        followed = [i for i, edge in enumerate(node.edges) if edge is not None and id(edge[0]) in arrivals]
+        if followed:
+            g_inputs = _node_backward(node, g_outputs)
+            for i in followed:
+                fresh = _is_fresh(g_inputs, i)
+                add(node.edges[i], g_inputs[i], fresh)
+        if followed and not retain_graph:
             node._saved, node._versions, node._refill, node.freed = (), (), None, True
-    return [captured.get((id(t), i)) for t, i in map(_edge, wanted or ())]
+    return [captured.get(_key(*_edge(x))) for x in wanted or ()]
 
 
-def _reachable(outputs: Sequence[Tensor]) -> tuple[list[Op], dict[int, int]]:
-    """All nodes that `outputs` depend on, newest first, and the number of gradients that each leaf will receive."""
+def _plan(outputs: Sequence[Tensor], wanted: Sequence[Tensor] | None) -> tuple[list[Op], dict[Key, int]]:
+    """The nodes to visit, newest first, and the number of gradients that each of them and each leaf receives.
+
+    With `wanted`, only what leads from `outputs` to these Tensors is visited.
+    """
     seen: dict[int, Op] = {}
-    uses: dict[int, int] = {}
-    stack: list[Op | Tensor] = [_edge(output)[0] for output in outputs]
+    stack = [_edge(output) for output in outputs]
     while stack:
-        target = stack.pop()
-        if isinstance(target, Tensor):
-            uses[id(target)] = uses.get(id(target), 0) + 1
-        elif id(target) not in seen:
-            if target.freed:
-                raise RuntimeError(
-                    f"cannot run backward() a second time through {target}: the first call freed its saved arrays; "
-                    "make the first call backward(retain_graph=True), or run the forward pass again"
-                )
-            seen[id(target)] = target
-            stack.extend([edge[0] for edge in target.edges if edge is not None])
-    return sorted(seen.values(), key=lambda node: node.order, reverse=True), uses
+        node, _ = stack.pop()
+        if isinstance(node, Op) and id(node) not in seen:
+            seen[id(node)] = node
+            stack.extend([edge for edge in node.edges if edge is not None])
+    nodes = sorted(seen.values(), key=_order_of, reverse=True)
+    follow: set[int] | None = None
+    if wanted is not None:
+        follow = {id(_edge(x)[0]) for x in wanted}
+        for node in reversed(nodes):
+            if any(edge is not None and id(edge[0]) in follow for edge in node.edges):
+                follow.add(id(node))
+        nodes = [node for node in nodes if id(node) in follow]
+    arrivals: dict[Key, int] = {}
+    for edges in ([_edge(output) for output in outputs], *[node.edges for node in nodes]):
+        for edge in edges:
+            if edge is not None and (follow is None or id(edge[0]) in follow):
+                arrivals[id(edge[0])] = arrivals.get(id(edge[0]), 0) + 1
+    for node in nodes:
+        if node.freed:
+            raise RuntimeError(
+                f"cannot run backward() a second time through {node}: the first call freed its saved arrays; "
+                "make the first call backward(retain_graph=True), or run the forward pass again"
+            )
+    return nodes, arrivals
 
 
-def _complete_gradient(node: Op, index: int, total: _Sum | None) -> Array:
-    """The total gradient of one output after its hooks; zeros for an output that was not used."""
-    shape, dtype = node.output_specs[index]
-    g = node.xp.zeros(shape, dtype) if total is None or total.value is None else total.value
-    return _run_hooks(node.hooks[index], g) if node.hooks and index in node.hooks else g
+def _complete_gradient(
+    node: Op, index: int, sums: dict[Key, Array], owned: set[Key], targets: set[Key] | None, captured: dict[Key, Array]
+) -> Array:
+    """The total gradient of one output after its hooks, captured if it is wanted; zeros for an output not used."""
+    key = _key(node, index)
+    total = g = sums.pop(key, None)
+    if total is None:
+        g = node.xp.zeros(*node.output_specs[index])
+    if node.hooks and index in node.hooks:
+        g = _run_hooks(node.hooks[index], g)
+    if targets and key in targets:  # copied if anything else may refer to it
+        captured[key] = g if g is total and key in owned else g.copy()
+    return g
 
 
 def _run_hooks(hooks: list[Callable], g: Array) -> Array:
@@ -305,9 +348,11 @@ def _run_hooks(hooks: list[Callable], g: Array) -> Array:
         replaced = hook(Tensor(g))
         if replaced is not None:
             new = replaced.data if isinstance(replaced, Tensor) else replaced
+            if not hasattr(new, "shape"):
+                raise TypeError(f"a gradient hook returned {type(new).__name__}; return a Tensor, an array or None")
             if new.shape != g.shape:
                 raise ValueError(f"a gradient hook returned shape {new.shape} for a gradient of shape {g.shape}")
-            g = new
+            g = new if new.dtype == g.dtype else new.astype(g.dtype)
     return g
 
 
@@ -318,16 +363,20 @@ def _node_backward(node: Op, g_outputs: list[Array]) -> list[Array | None]:
         watcher.before_backward(node, g_outputs)
     result = node.backward(*g_outputs)
     g_inputs = list(result) if isinstance(result, tuple) else [result]
+    del result  # the reference counts of the gradients tell which of them the node keeps
     if len(g_inputs) != len(node.edges):
         raise RuntimeError(f"{node}: backward returned {len(g_inputs)} gradients for {len(node.edges)} inputs")
-    for i, (g, spec) in enumerate(zip(g_inputs, node.input_specs, strict=True)):
-        if g is None or spec is None:
+    for i, edge in enumerate(node.edges):
+        if edge is None:
             g_inputs[i] = None
             continue
-        shape, dtype = spec
-        if not hasattr(g, "shape"):
+        shape, dtype = _spec(*edge)
+        g = g_inputs[i]
+        if g is None:
+            g = node.xp.zeros(shape, dtype)
+        elif isinstance(g, np.generic) or not hasattr(g, "base"):  # a scalar, as NumPy's reductions return
             g = node.backend.asarray(g)
-        if node.broadcasts:
+        if g.shape != shape and node.broadcasts:
             g = unbroadcast(g, shape)
         if g.shape != shape:
             raise RuntimeError(
@@ -348,34 +397,28 @@ def unbroadcast(g: Array, shape: tuple[int, ...]) -> Array:
     return g.sum(axis=(*range(lead), *repeated), keepdims=True).reshape(shape)
 
 
-def _is_fresh(g: Array, g_outputs: Sequence[Array], g_inputs: Sequence[Array | None], saved: Sequence[Array]) -> bool:
-    """Whether the engine may write into `g`: it is not a view, and no other array here is `g` or a view of it."""
-    if getattr(g, "base", None) is not None:
-        return False
-    holders = [other for other in (*g_outputs, *g_inputs, *saved) if other is g or getattr(other, "base", None) is g]
-    return len(holders) == 1
+def _is_fresh(gradients: list[Array], i: int) -> bool:
+    """Whether the engine may write into a gradient: it is not a view, and only this list refers to it."""
+    return getrefcount(gradients[i]) == ONE_OWNER and gradients[i].base is None
 
 
-def _finish_leaf(leaf: Tensor, total: _Sum, capture: set | None, captured: dict) -> None:
+def _finish_leaf(leaf: Tensor, g: Array, owned: bool, targets: set[Key] | None, captured: dict[Key, Array]) -> None:
     """Run the hooks of a leaf whose gradient is complete, then capture the gradient or add it to `leaf.grad`."""
-    g: Array = total.value
-    owned = total.owned
     if leaf.hooks:
-        hooked = _run_hooks(leaf.hooks, g)
-        owned, g = False, hooked  # a hook may have kept the array
+        owned, g = False, _run_hooks(leaf.hooks, g)  # a hook may have kept the array
     for watcher in reversed(state.watchers):
         watcher.after_leaf(leaf, g)
-    if capture is not None:
-        if (id(leaf), 0) in capture:
-            captured[id(leaf), 0] = g if owned else g.copy()
-    elif leaf.grad is None:
-        leaf.grad = Tensor(g if owned else g.copy())
-    else:
-        leaf.grad.data[...] += g
-        leaf.grad.version[0] += 1
-    if capture is None and leaf.grad_hooks:
-        for grad_hook in list(leaf.grad_hooks):
-            grad_hook(leaf)
+    if targets is not None:
+        captured[id(leaf)] = g if owned else g.copy()
+        return
+    with _accumulating:  # threads may share a leaf
+        if leaf.grad is None:
+            leaf.grad = Tensor(g if owned else g.copy())
+        else:
+            leaf.grad.data[...] += g
+            leaf.grad.version[0] += 1
+    for grad_hook in list(leaf.grad_hooks or ()):
+        grad_hook(leaf)
 
 
 def grad(

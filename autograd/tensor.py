@@ -22,7 +22,7 @@ def _raw(x: Any) -> Any:
 
 def _in_place(statement: str, operate: Callable[[Any, Any], Any]) -> Callable[[Tensor, Any], Tensor]:
     def method(self: Tensor, other: Any) -> Tensor:
-        self._change_in_place(statement)
+        self._change_in_place(statement, other)
         self.data[...] = operate(self.data[...], _raw(other))
         return self
 
@@ -43,30 +43,50 @@ class Tensor:
     Raises: TypeError for requires_grad=True with data that is not floating point.
     """
 
-    __slots__ = (
-        "__weakref__", "_reduced", "_requires_grad", "data", "grad", "grad_hooks", "hooks", "index", "op", "version",
-    )  # fmt: skip
+    __slots__ = ("__weakref__", "_edge", "_reduced", "_requires_grad", "data", "grad", "grad_hooks", "hooks", "version")
     data: Any
+    grad: Tensor | None
+    hooks: list[Callable] | None
+    grad_hooks: list[Callable] | None
+    version: list[int]
     _requires_grad: bool
+    _edge: tuple[Op, int] | None  # the node that made this Tensor, and which of its outputs it is
+    _reduced: tuple[Any, Any, int] | None  # a copy in lower precision, of what data, at what version
     __array_ufunc__ = None  # `ndarray * Tensor` calls Tensor.__rmul__ instead of looping over elements
 
     def __init__(self, data: Any, requires_grad: bool = False, dtype: Any = None):
-        if isinstance(data, Tensor):
-            data = data.data
+        source = data
+        if isinstance(source, Tensor):
+            data = source.data
         if not hasattr(data, "__array_priority__") or isinstance(data, np.generic) or dtype is not None:
             xp = backend_of([data]).xp if hasattr(data, "__cuda_array_interface__") else np
             data = xp.asarray(data, dtype=dtype)
         self.data = data
-        self.grad: Tensor | None = None
-        self.op: Op | None = None  # the node that made this Tensor; None for a leaf
-        self.index = 0  # which output of `op`
-        self.version = [0]  # counts in-place changes, shared by all views of one memory
-        self.hooks: list[Callable] | None = None
-        self._reduced: tuple[Any, Any, int] | None = None  # a copy in lower precision, its data and their version
-        self.grad_hooks: list[Callable] | None = None
+        self._edge = None
+        if isinstance(source, Tensor) and data is source.data:
+            self.version = source.version  # one memory, one count of its changes
         self.requires_grad = requires_grad
 
+    def __getattr__(self, name: str) -> Any:
+        """The value of a slot that was never set: making a Tensor sets only what every Tensor needs."""
+        if name == "version":  # counts in-place changes; shared by all views of one memory
+            self.version = [0]
+            return self.version
+        if name in ("grad", "hooks", "grad_hooks", "_reduced"):
+            return None
+        raise AttributeError(f"'Tensor' object has no attribute {name!r}")
+
     # ---- Attributes ----
+
+    @property
+    def op(self) -> Op | None:
+        """The node that made this Tensor; None for a leaf."""
+        return None if self._edge is None else self._edge[0]
+
+    @property
+    def index(self) -> int:
+        """Which output of `op` this Tensor is."""
+        return 0 if self._edge is None else self._edge[1]
 
     @property
     def requires_grad(self) -> bool:
@@ -227,16 +247,22 @@ class Tensor:
 
     # ---- In-place changes: counted, so that a backward pass that needs the old values raises an error ----
 
-    def _change_in_place(self, what: str) -> None:
+    def _change_in_place(self, statement: str, value: Any) -> None:
+        out_of_place = "use where, concatenate or stack" if "[" in statement else f"write x = x {statement[2]} y"
         if self.requires_grad and is_grad_enabled():
             raise RuntimeError(
-                f"{what} would change in place a Tensor that requires a gradient; "
-                "write x = x + y instead, or change it under no_grad()"
+                f"{statement} would change in place a Tensor that requires a gradient; "
+                f"{out_of_place} instead, or change it under no_grad()"
+            )
+        if isinstance(value, Tensor) and value.requires_grad and is_grad_enabled():
+            raise RuntimeError(
+                f"{statement} would lose the gradient of y, because x does not record what is written into it; "
+                f"{out_of_place} instead, or write y.detach() if no gradient is wanted"
             )
         self.version[0] += 1
 
     def __setitem__(self, index: Any, value: Any) -> None:
-        self._change_in_place("x[...] = y")
+        self._change_in_place("x[...] = y", value)
         index = tuple(_raw(i) for i in index) if isinstance(index, tuple) else _raw(index)
         self.data[index] = _raw(value)
 
@@ -340,6 +366,13 @@ class Tensor:
 
     def min(self, axis: Any = None, keepdims: bool = False) -> Tensor:
         return ops.min(self, axis=axis, keepdims=keepdims)
+
+
+def new_tensor(data: Any) -> Tensor:
+    """A Tensor of an array, without the conversions and checks of the constructor."""
+    tensor = object.__new__(Tensor)
+    tensor.data, tensor._requires_grad, tensor._edge = data, False, None
+    return tensor
 
 
 # An import circle, here because Tensor has operators: they call the ops, and these need Tensor, defined by now

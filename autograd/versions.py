@@ -15,23 +15,23 @@ Array = Any  # numpy.ndarray or cupy.ndarray
 
 def owner_of(array: Array) -> Array:
     """The array that owns the memory of `array`, which may be a view."""
-    while getattr(array, "base", None) is not None:
-        array = array.base
+    base = getattr(array, "base", None)
+    while base is not None:
+        array, base = base, getattr(base, "base", None)
     return array
 
 
 def share_versions(inputs: Sequence[Any], outputs: Sequence[Tensor]) -> None:
-    """Give outputs that are views of an input the version counter of that input."""
+    """Give outputs that are views of an input, or an input's own array, the version counter of that input."""
     for output in outputs:
         owner = owner_of(output.data)
-        if owner is not output.data or any(isinstance(x, Tensor) and x.data is owner for x in inputs):
-            for x in inputs:
-                if isinstance(x, Tensor) and owner_of(x.data) is owner:
-                    output.version = x.version
+        for x in inputs:
+            if isinstance(x, Tensor) and (x.data is owner or owner_of(x.data) is owner):
+                output.version = x.version
 
 
 def versions_of_saved(saved: Sequence[Any], candidates: Sequence[Any]) -> tuple[tuple[list[int], int], ...]:
     """(counter, current value) of each Tensor among `candidates` whose memory is among the `saved` arrays."""
-    owners = [owner_of(a) for a in saved if hasattr(a, "base")]
-    tensors = [x for x in candidates if isinstance(x, Tensor)]
-    return tuple([(t.version, t.version[0]) for t in tensors if any(owner_of(t.data) is owner for owner in owners)])
+    owners = {id(owner_of(a)) for a in saved}  # alive as long as `saved`
+    tensors = [x for x in candidates if isinstance(x, Tensor) and id(owner_of(x.data)) in owners]
+    return tuple([(x.version, x.version[0]) for x in tensors])

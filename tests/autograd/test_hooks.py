@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 import autograd as ag
-from autograd import Tensor
+from autograd import Tensor, grad
+from autograd.modes import Watcher, watch
 from tests.helpers.leaves import leaf
 
 # ---- Hooks ----
@@ -218,3 +219,48 @@ def test_grad_leaves_hooks_of_wanted_leaves_in_charge():
     x = leaf(2.0)
     x.register_hook(lambda g: g * 10.0)
     assert ag.grad(x * 3, x)[0].item() == 30.0
+
+
+def test_a_hook_keeps_the_dtype():
+    x = Tensor(np.ones(3, np.float32), requires_grad=True)
+    x.register_hook(lambda g: Tensor(g.numpy().astype(np.float64) * 2))
+    y = x * 1
+    y.register_hook(lambda g: g.numpy().astype(np.float64))
+    y.sum().backward()
+    assert x.grad.dtype == np.float32
+    np.testing.assert_array_equal(x.grad.numpy(), 2)
+
+
+def test_a_hook_that_returns_no_array_is_an_error():
+    x = leaf(1.0, 2.0)
+    x.register_hook(lambda g: 2.0)
+    with pytest.raises(TypeError, match="a gradient hook returned float; return a Tensor, an array or None"):
+        x.sum().backward()
+
+
+def test_grad_runs_only_what_leads_to_its_inputs():
+    """Neither the ops below an intermediate Tensor nor their hooks: nobody has asked for these gradients."""
+    seen = []
+    x, w = leaf(1.0, 2.0), leaf(3.0, 4.0)
+    x.register_hook(lambda g: seen.append("x"))
+    below = x * x
+    below.register_hook(lambda g: seen.append("below"))
+    h = below * w
+    side = w * w
+    side.register_hook(lambda g: seen.append("side"))
+    (g,) = grad((h * side).sum(), h)
+    np.testing.assert_array_equal(g.numpy(), side.numpy())
+    assert seen == []
+    with watch(Counting()) as counting:
+        grad((h * h).sum(), h)
+    assert counting.names == ["Sum", "Multiply"]
+
+
+class Counting(Watcher):
+    """Names of the ops that a backward pass runs."""
+
+    def __init__(self):
+        self.names = []
+
+    def before_backward(self, op, g_outputs):
+        self.names.append(type(op).__name__)

@@ -1,12 +1,13 @@
 """What a graph keeps and frees, when; who may write into an array; what notices that it was changed."""
 
+import threading
 import weakref
 
 import numpy as np
 import pytest
 
 import autograd as ag
-from autograd import Op, Tensor, apply
+from autograd import Op, Tensor, apply, no_grad
 from tests.helpers.leaves import check_gradients, leaf, random_leaf, without_garbage_collector
 
 # ---- Freeing by reference counting alone ----
@@ -333,3 +334,63 @@ def test_a_gradient_and_its_view_given_to_two_inputs_stay_apart(swap):
     np.testing.assert_array_equal(w.grad.data, np.full((2, 2), 7.0))
     assert not np.shares_memory(x.grad.data, w.grad.data)
     check_gradients(function, x.data, w.data)
+
+
+@pytest.mark.parametrize(
+    "statement", ["h += y", "h -= y", "h *= y", "h /= y", "h[0] = y[0]"], ids=lambda statement: statement[1:4].strip()
+)
+def test_what_would_lose_its_gradient_is_not_written_into_a_tensor(statement):
+    w = random_leaf(3)
+    h = Tensor(np.ones(3))
+    with pytest.raises(RuntimeError, match="would lose the gradient of y"):
+        exec(statement, {"h": h, "y": w * 3})
+    np.testing.assert_array_equal(h.numpy(), 1)
+    with no_grad():
+        exec(statement, {"h": h, "y": w * 3})
+    exec(statement, {"h": h, "y": (w * 3).detach()})
+
+
+def test_a_tensor_of_a_tensor_counts_changes_with_it():
+    x = Tensor(np.ones(3))
+    other = Tensor(x)
+    w = random_leaf(3)
+    y = (w * x).sum()
+    other += 1.0
+    with pytest.raises(RuntimeError, match="changed in place 1 time"):
+        y.backward()
+    assert Tensor(x, dtype=np.float32).version is not x.version  # a copy
+
+
+class Buffered(Op):
+    """y = 2 x, with a buffer of its own for the gradient."""
+
+    buffer = np.zeros(3)
+
+    def forward(self, x):
+        return 2 * x
+
+    def backward(self, g_y):
+        return np.multiply(g_y, 2, out=self.buffer)
+
+
+def test_a_buffer_that_an_op_keeps_is_not_taken_for_a_gradient():
+    a, b = random_leaf(3), random_leaf(3)
+    (apply(Buffered, a) * 1.0).sum().backward()
+    (apply(Buffered, b) * 3.0).sum().backward()
+    np.testing.assert_array_equal(a.grad.numpy(), 2)
+    np.testing.assert_array_equal(b.grad.numpy(), 6)
+
+
+def test_threads_that_share_a_leaf_lose_no_gradient():
+    w = Tensor(np.zeros(50_000), requires_grad=True)
+
+    def add_ones():
+        for _ in range(50):
+            w.sum().backward()
+
+    threads = [threading.Thread(target=add_ones) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    np.testing.assert_array_equal(w.grad.numpy(), 200)

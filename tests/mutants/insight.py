@@ -42,7 +42,7 @@ MUTANTS = [
            "not in leaves", "not in ()", near=GRAPH),
     Mutant(f"{I}.graph:graph", "edges from the wrong end",
            "(index[id(edge[0])], index[id(each)])", "(index[id(each)], index[id(edge[0])])", near=GRAPH),
-    Mutant("autograd.engine:_caller", "the line of the caller's caller",
+    Mutant("autograd.engine:_note_caller", "the line of the caller's caller",
            "sys._getframe(2)", "sys._getframe(2).f_back.f_back.f_back", near=ANOMALY),
     Mutant(f"{I}.anomaly:_Inspector.after_forward", "NaN from outside passes",
            "if kind == NAN:", "if False:", near=ANOMALY),
