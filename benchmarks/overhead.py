@@ -2,9 +2,9 @@
 
     python benchmarks/overhead.py --peer hips=PYTHON --peer mygrad=PYTHON --peer pytorch=PYTHON
 
-Each peer is given by the Python that has it (`pip install autograd`, `mygrad`, `torch`), and left out where it is not
-given.  Measured, on arrays so small that the arithmetic hardly counts: `x + y` of 8 × 8 arrays, recorded; a chain of
-1,000 ops, forward and backward, an op; a chain of 10⁶ ops, built; and the memory of one node of that chain.
+Each peer is given by the Python that has it, and left out where it is not given.  Measured, on arrays so small that
+the arithmetic hardly counts: single recorded ops on 8 × 8 arrays; chains of 1,000 ops, forward and backward, an op; a
+chain of 10⁶ ops, built; and the memory of one node of that chain.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -80,15 +81,14 @@ def pytorch() -> dict[str, Callable]:
 
 def hips() -> dict[str, Callable]:
     """A function is traced here, so recording is timed inside of one that is being differentiated."""
-    import autograd.numpy as anp
     import numpy as np
-    from autograd.core import VJPNode
-    from autograd.numpy.numpy_boxes import ArrayBox
 
-    from autograd import grad
+    # By name, because ours has the same: in that Python, `autograd` is HIPS's
+    anp, core, boxes = map(import_module, ("autograd.numpy", "autograd.core", "autograd.numpy.numpy_boxes"))
+    grad = import_module("autograd").grad
 
     def box(value: Any) -> Any:
-        return ArrayBox(value, 0, VJPNode.new_root())
+        return boxes.ArrayBox(value, 0, core.VJPNode.new_root())
 
     return {
         "leaf": lambda: box(np.full((8, 8), 0.5)),
