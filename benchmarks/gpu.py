@@ -3,14 +3,16 @@
     python benchmarks/gpu.py --peer benchmarks/peers/torch_transformer.py
 
 Runs our step in every precision, the peer (a PyTorch program that prints one JSON line, in a process of its own) eager
-and compiled, and measures the card's rates: a large copy and a large product.  Prints a table, and one JSON line with
-all of it to --json.  Every figure is a median of steps between synchronisations, after a warm-up.
+and compiled, and measures the card's rates: a large copy and a large product.  Prints a table; --json gets
+all of it as one line, renewed after each row.  Every figure is a median of steps between synchronisations, after a
+warm-up.  The exit status is 1 if a row has no time.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import math
 import statistics
 import subprocess
 import sys
@@ -34,7 +36,7 @@ from workload import CONFIGS, FIELDS
 PEER_FLAGS = {"bf16": ["--amp", "bf16"], "tf32": ["--tf32"], "float32": []}
 
 
-def main() -> None:
+def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--config", default="base", choices=CONFIGS)
     parser.add_argument("--batch", type=int, default=500, help="sentences")
@@ -49,6 +51,7 @@ def main() -> None:
 
     rows: list[dict[str, Any]] = []
     rates = card_rates()
+    floor = floor_ms(args.config, args.batch, args.length, rates)
     print(f"card: copies {rates['copy_gb_per_s']:.0f} GB/s, bf16 products {rates['bf16_tflop_per_s']:.0f} TFLOP/s")
     for precision in args.precision:
         commands = {"ours": None, "torch eager": [], "torch compiled": ["--compile"]}
@@ -58,11 +61,16 @@ def main() -> None:
             found = our_step(args, precision) if flags is None else peer_step(args, precision, flags)
             rows.append({"who": name, "precision": precision, **found})
             print(row_text(rows[-1]), flush=True)
-    floor = floor_ms(args.config, args.batch, args.length, rates)
+            save(args, rows, rates, floor)
     print(
         f"at best, bf16: {floor['flop_ms']:.1f} ms for {floor['tflop']:.1f} TFLOP of products, "
         f"{floor['byte_ms']:.1f} ms for {floor['gbyte']:.1f} GB through memory"
     )
+    return 1 if any("error" in row for row in rows) else 0
+
+
+def save(args: argparse.Namespace, rows: list[dict[str, Any]], rates: Any, floor: Any) -> None:
+    """Write all rows measured so far: a program that is stopped keeps them."""
     if args.json is not None:
         text = json.dumps({"config": args.config, "rows": rows, "rates": rates, "floor": floor})
         args.json.write_text(text + "\n", encoding="utf-8")
@@ -100,7 +108,7 @@ def our_step(args: argparse.Namespace, precision: str) -> dict[str, Any]:
     source, target = (backend.asarray(rng.integers(4, config.vocab_size, shape, np.int32)) for _ in range(2))
     source, target_in, target_out = (cupy.ascontiguousarray(a) for a in (source[:, 1:], target[:, :-1], target[:, 1:]))
 
-    def step(number: int) -> None:
+    def step(number: int) -> ag.Tensor:
         random.begin_step(number)
         optimizer.zero_grad()
         logits = model(source, target_in)
@@ -110,18 +118,23 @@ def our_step(args: argparse.Namespace, precision: str) -> dict[str, Any]:
         del logits
         loss.backward()
         optimizer.step(1e-4, 1 / target_out.size)
+        return loss
 
     seconds = []
     for number in range(args.warmup + args.runs):
         backend.device.synchronize()
         start = time.perf_counter()
-        step(number)
+        loss = step(number)
         issued = time.perf_counter() - start
         backend.device.synchronize()
         if number >= args.warmup:
             seconds.append((time.perf_counter() - start, issued))
+    nats = loss.item() / target_out.size  # of a token
+    if not math.isfinite(nats):
+        return {"error": f"the loss is {nats} after {args.warmup + args.runs} steps"}
     median = statistics.median(whole for whole, _ in seconds)
     return {
+        "loss": nats,
         "seconds": median,
         "issue_seconds": statistics.median(issued for _, issued in seconds),  # Python's part, hidden where it is less
         "tokens_per_second": args.batch * args.length / median,
@@ -189,4 +202,4 @@ def floor_ms(name: str, batch: int, length: int, rates: dict[str, float]) -> dic
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

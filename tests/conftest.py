@@ -1,6 +1,7 @@
 """For every test: global state, signals, the marker `gpu`, and the line that sums up the gradient checks."""
 
 import signal
+import warnings
 from collections.abc import Iterator
 from typing import Any
 
@@ -32,11 +33,13 @@ def pytest_configure() -> None:
 def why_no_gpu() -> str | None:
     """Why tests marked gpu cannot run here; None where they can."""
     try:
-        import cupy
+        with warnings.catch_warnings():  # errors in a test, but no reason to skip all of them
+            warnings.simplefilter("ignore")
+            import cupy
 
-        return None if cupy.cuda.runtime.getDeviceCount() else "needs a GPU"
+            return None if cupy.cuda.runtime.getDeviceCount() else "needs a GPU"
     except Exception as error:  # CuPy has its own kinds of them
-        return f"needs CuPy and a GPU ({type(error).__name__})"
+        return f"needs CuPy and a GPU ({type(error).__name__}: {error})"
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

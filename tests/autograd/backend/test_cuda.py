@@ -29,10 +29,8 @@ def backend(request: pytest.FixtureRequest) -> Iterator[Any]:
 @pytest.fixture(params=[False, True], ids=["forwards", "backwards"])
 def order(request: pytest.FixtureRequest, backend: Any) -> None:
     """Threads take turns from the first to the last, or the other way: a missing barrier shows in one of them."""
-    if backend.emulator is not None:
+    if backend.emulator is not None:  # a GPU has its own order, and the second run is a repetition
         backend.emulator.backwards = request.param
-    elif request.param:
-        pytest.skip("a GPU has its own order")
 
 
 # ---- Moving between the two worlds -------------------------------------------------------------------------------
@@ -243,10 +241,8 @@ SIZES = [(1, 1, 1, 1, 1, 1), (2, 3, 4, 5, 3, 5), (1, 2, 64, 64, 64, 64), (1, 1, 
 
 @pytest.mark.parametrize("drop_below", [None, 20_000])
 @pytest.mark.parametrize("kind", ["none", "padding", "causal", "padded and causal", "any"])
-@pytest.mark.parametrize("size", SIZES, ids=str)
+@pytest.mark.parametrize("size", [size for size in SIZES if size[-1] <= 64], ids=str)  # wider heads have no kernel
 def test_attention_in_float64(backend: Any, size: tuple[int, ...], kind: str, drop_below: int | None) -> None:
-    if size[-1] > 64:
-        pytest.skip("no kernel for heads so wide in float64")
     check_attention(backend, size, kind, drop_below, np.float64)
 
 
