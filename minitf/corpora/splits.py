@@ -10,7 +10,7 @@ from typing import Generic, TypeVar
 
 from minitf.data.text import write_atomically
 from minitf.errors import UserError
-from minitf.system.files import os_errors_explained
+from minitf.system.files import make_folder, os_errors_explained
 
 Item = TypeVar("Item")
 
@@ -32,7 +32,7 @@ class Splits(Generic[Item]):
         """
         folder = Path(folder)
         with os_errors_explained(f"create the folder {folder}"):
-            folder.mkdir(parents=True, exist_ok=True)
+            make_folder(folder)
         for name, items in vars(self).items():
             for suffix, line_of in formats.items():
                 with write_atomically(folder / f"{name}.{suffix}") as file:

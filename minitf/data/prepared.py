@@ -27,7 +27,7 @@ from minitf.data.sentences import Sentences
 from minitf.data.text import PathLike, in_chunks, read_pairs, write_atomically
 from minitf.data.vocabulary import Vocabulary
 from minitf.errors import UserError
-from minitf.system.files import exclusive_lock, os_errors_explained, parse_json_object, sha256_of
+from minitf.system.files import delete, exclusive_lock, make_folder, os_errors_explained, parse_json_object, sha256_of
 
 FORMAT = 2  # raise it when the same text would give other ids or other files
 DESCRIPTION = "prepared.json"
@@ -110,7 +110,7 @@ def prepare(
     if (corpus := _load_if_current(folder, key)) is not None:
         return corpus
     with os_errors_explained(f"prepare a corpus in {folder}"):
-        folder.mkdir(parents=True, exist_ok=True)
+        make_folder(folder)
     with exclusive_lock(folder / "prepare.lock"):
         if (corpus := _load_if_current(folder, key)) is not None:
             return corpus  # another process has prepared it meanwhile
@@ -248,4 +248,4 @@ def _remove_leftovers(folder: Path, about: dict[str, Any]) -> None:
     with os_errors_explained(f"clean {folder}"):
         for path in folder.iterdir():
             if ours.fullmatch(path.name) and path.name not in _files(about):
-                path.unlink()
+                delete(path)

@@ -18,6 +18,7 @@ from typing import IO, Any, BinaryIO, TypeVar
 
 from minitf.errors import UserError
 from minitf.system.files import BUFFER_BYTES, atomic_write, open_device, os_errors_explained
+from minitf.system.held_folder import is_held
 
 PathLike = str | os.PathLike[str]
 T = TypeVar("T")
@@ -145,13 +146,16 @@ def write_atomically(path: PathLike, *, binary: bool = False) -> Iterator[IO[Any
 
     Raises: UserError when the folder is missing or read-only, the disk is full, or `path` is a folder.
     """
-    target = Path(os.path.realpath(path))  # replace the file that a link points to, not the link
     action = f"write {os.fspath(path)}"
+    if is_held(Path(path)):
+        target, is_device = Path(path), False  # replaced, whatever it is: nothing outside the folder is written
+    else:
+        target = Path(os.path.realpath(path))  # replace the file that a link points to, not the link
+        is_device = target.exists() and not target.is_file()
     if target.is_dir():
         raise UserError(f"cannot {action}: it is a folder; give the name of a file")
     if not target.parent.is_dir():
         raise UserError(f"cannot {action}: there is no folder {target.parent}; create it first")
-    is_device = target.exists() and not target.is_file()
     with open_device(target, action) if is_device else atomic_write(target, action) as file:
         if binary:
             yield file

@@ -21,7 +21,7 @@ from minitf.errors import UserError
 from minitf.parsing.linearise import linearise, parts
 from minitf.parsing.trees import Tree, clean, read_trees
 from minitf.parsing.words import as_token
-from minitf.system.files import os_errors_explained, remove_leftovers
+from minitf.system.files import make_folder, os_errors_explained, remove_leftovers
 
 SPLITS = ("train", "valid", "test")
 KINDS = ("words", "tokens", "trees")
@@ -49,7 +49,7 @@ def prepare_texts(
     found = {split: {kind: folder / f"{split}.{kind}" for kind in KINDS} for split in SPLITS}
     if not all(path.exists() for paths in found.values() for path in paths.values()):
         with os_errors_explained(f"make the folder {folder}"):
-            folder.mkdir(parents=True, exist_ok=True)
+            make_folder(folder)
             remove_leftovers(folder)
         for split, trees in splits().items():
             _write(trees, config, found[split])

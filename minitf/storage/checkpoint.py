@@ -23,7 +23,7 @@ from minitf.storage.checkpoint_file import (
     save,
     verify,
 )
-from minitf.system.files import os_errors_explained, remove_leftovers, sync_folder
+from minitf.system.files import delete, make_folder, os_errors_explained, remove_leftovers, rename
 
 __all__ = [
     "CheckpointError",
@@ -120,7 +120,7 @@ class CheckpointStore:
         if keep < 1:
             raise ValueError(f"keep={keep} would delete every checkpoint")
         with os_errors_explained(f"prepare {folder}", CheckpointError):
-            self.folder.mkdir(parents=True, exist_ok=True)
+            make_folder(self.folder)
             remove_leftovers(self.folder, "(step|best)-")
 
     def path(self, step: int) -> Path:
@@ -166,7 +166,7 @@ class CheckpointStore:
             off_schedule = [step for step in older if self._is_off_schedule(step)]
             scheduled = [step for step in older if step not in off_schedule]
             for step in [*off_schedule, *[*scheduled, newest][:-keep]]:
-                self.path(step).unlink()
+                delete(self.path(step))
 
     def _is_off_schedule(self, step: int) -> bool:
         try:
@@ -200,7 +200,7 @@ class CheckpointStore:
         with os_errors_explained(f"delete old checkpoints in {self.folder}", CheckpointError):
             for step in self._steps_in_names(self.BEST_PATTERN):
                 if step != but:
-                    self.best_path(step).unlink()
+                    delete(self.best_path(step))
 
     def check_best(self, step: int, warn: Callable[[str], None]) -> None:
         """Warn if the weights of the best validation are damaged, and rename them to `….damaged`.
@@ -254,6 +254,4 @@ class CheckpointStore:
     def _set_aside(self, paths: Sequence[Path]) -> None:
         with os_errors_explained(f"rename checkpoints in {self.folder}", CheckpointError):
             for path in paths:
-                os.replace(path, path.with_name(path.name + ".damaged"))
-            if paths:
-                sync_folder(self.folder)
+                rename(path, path.name + ".damaged")

@@ -9,6 +9,7 @@ from typing import Any, Self
 
 from minitf.errors import UserError
 from minitf.system.files import os_errors_explained, parse_json_object
+from minitf.system.held_folder import open_own_file, opened
 
 
 class RunLog:
@@ -16,8 +17,8 @@ class RunLog:
 
     def __init__(self, path: Path) -> None:
         self.path = Path(path)
-        with os_errors_explained(f"open {path}"):
-            self._file: int | None = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o666)
+        with os_errors_explained(f"open {path}"), opened(self.path.parent) as folder:
+            self._file: int | None = open_own_file(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, folder)
             self._cut(self._end_of_whole_lines(os.fstat(self._descriptor).st_size))
 
     @property

@@ -26,7 +26,15 @@ from minitf.config import RunConfig
 from minitf.errors import UserError
 from minitf.storage.config_file import load_config, save_config
 from minitf.system.environment import changes, environment_facts
-from minitf.system.files import atomic_write, os_errors_explained, parse_json, read_json_object, remove_leftovers
+from minitf.system.files import (
+    atomic_write,
+    delete,
+    os_errors_explained,
+    parse_json,
+    read_json_object,
+    remove_leftovers,
+)
+from minitf.system.held_folder import HeldFolder
 
 CONFIG_NAME = "config.json"
 ENVIRONMENT_NAME = "environment.json"
@@ -53,7 +61,7 @@ class RunDirectory:
         self.log_path = self.path / LOG_NAME
         self.report_path = self.path / REPORT_NAME
         self.hypotheses_path = self.path / HYPOTHESES_NAME
-        self._lock: int | None = None
+        self._held: HeldFolder | None = None
 
     @classmethod
     def create(cls, path: Path, config: RunConfig) -> Self:
@@ -159,41 +167,43 @@ class RunDirectory:
         with os_errors_explained(f"clear {self.path}"):
             for folder in (self.data_path, self.checkpoints_path):
                 if folder.exists():
-                    shutil.rmtree(folder)
+                    shutil.rmtree(folder)  # refuses a link, and follows none inside
             # in this order, so that the next process can clear what a killed one leaves
             for name in (REPORT_NAME, LOG_NAME, VOCABULARY_NAME, CONFIG_NAME, ENVIRONMENT_NAME):
-                (self.path / name).unlink(missing_ok=True)
+                delete(self.path / name, missing_ok=True)
 
     # ---- Lock ----
 
     def _acquire(self) -> None:
         """Take the run's lock, which the kernel releases when this process ends, however it ends."""
-        place = self.path / LOCK_NAME
         with os_errors_explained(f"lock {self.path}"):
-            descriptor = os.open(place, os.O_RDWR | os.O_CREAT, 0o666)
+            held = HeldFolder(self.path, LOCK_NAME)
             try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                os.ftruncate(descriptor, 0)
-                os.pwrite(descriptor, f"process {os.getpid()} on {socket.gethostname()}\n".encode(), 0)
-            except BlockingIOError:
-                holder = os.pread(descriptor, 200, 0).decode(errors="replace").strip() or "another process"
-                os.close(descriptor)
-                raise UserError(
-                    f"{self.path} is in use by {holder}; wait until it has ended, or give another --output"
-                ) from None
+                _lock(held.lock, self.path)
+                held.hold()
+                os.ftruncate(held.lock, 0)
+                os.pwrite(held.lock, f"process {os.getpid()} on {socket.gethostname()}\n".encode(), 0)
             except BaseException:
-                os.close(descriptor)
+                held.close()
                 raise
-        self._lock = descriptor
+        self._held = held
 
     def close(self) -> None:
         """Release the lock. Its file stays: deleting it would let two processes lock two files of one name."""
-        if self._lock is not None:
-            os.close(self._lock)
-            self._lock = None
+        if self._held is not None:
+            self._held.close()
+            self._held = None
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _lock(descriptor: int, path: Path) -> None:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        holder = os.pread(descriptor, 200, 0).decode(errors="replace").strip() or "another process"
+        raise UserError(f"{path} is in use by {holder}; wait until it has ended, or give another --output") from None

@@ -9,11 +9,12 @@ import os
 import re
 import stat
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from minitf.errors import UserError
+from minitf.system.held_folder import check_place, open_own_file, opened
 
 BUFFER_BYTES = 1 << 16
 
@@ -27,6 +28,7 @@ ADVICE = {
     errno.ENOENT: "check the path",
     errno.ENOTDIR: "check the path: one of its parts is a file",
     errno.EISDIR: "give the path of a file",
+    errno.ESTALE: "the folder was replaced on its file server; check it, then start again",
 }
 
 
@@ -48,11 +50,19 @@ def os_errors_explained(action: str, kind: type[UserError] = UserError) -> Itera
 class ReportingFile(io.FileIO):
     """File opened for writing whose own failures are raised as `kind`, also from inside buffers."""
 
-    def __init__(self, path: Path, action: str, kind: type[UserError] = UserError, *, new: bool = True):
+    def __init__(
+        self,
+        path: Path | str,
+        action: str,
+        kind: type[UserError] = UserError,
+        *,
+        new: bool = True,
+        folder: int | None = None,
+    ):
         self._action, self._kind = action, kind
         with os_errors_explained(action, kind):
             flags = os.O_WRONLY | os.O_CLOEXEC | (os.O_CREAT | os.O_EXCL if new else 0)
-            super().__init__(os.open(path, flags, 0o666), "w")
+            super().__init__(os.open(path, flags, 0o666, dir_fd=folder), "w")
 
     def write(self, data: Any) -> int:
         with os_errors_explained(self._action, self._kind):
@@ -73,27 +83,38 @@ def atomic_write(path: Path, action: str = "", kind: type[UserError] = UserError
     """
     action = action or f"write {path}"
     # 50 characters of at most 4 bytes: a name may have 255 bytes
-    temporary = path.with_name(f".{path.name[:50]}.{os.urandom(4).hex()}.partial")
-    file = None
-    try:  # begins before the file exists: an interrupt may arrive before `file` is assigned
-        file = io.BufferedWriter(ReportingFile(temporary, action, kind), BUFFER_BYTES)
-        yield file
-        file.flush()
+    temporary = f".{path.name[:50]}.{os.urandom(4).hex()}.partial"
+    with ExitStack() as stack:
         with os_errors_explained(action, kind):
-            if path.exists():
-                os.fchmod(file.fileno(), stat.S_IMODE(path.stat().st_mode))
-            os.fsync(file.fileno())
-            file.close()
-            os.replace(temporary, path)
-    except BaseException:  # an interrupt must not leave a partial file either
-        with suppress(OSError, UserError):  # the first error is the one to report
-            if file is not None:
+            folder = stack.enter_context(opened(path.parent))
+        file = None
+        try:  # begins before the file exists: an interrupt may arrive before `file` is assigned
+            file = io.BufferedWriter(ReportingFile(temporary, action, kind, folder=folder), BUFFER_BYTES)
+            yield file
+            file.flush()
+            with os_errors_explained(action, kind):
+                _keep_mode(path.name, file.fileno(), folder)
+                os.fsync(file.fileno())
                 file.close()
-        with suppress(OSError):
-            temporary.unlink(missing_ok=True)
-        raise
-    with os_errors_explained(action, kind):
-        sync_folder(path.parent)
+                check_place(path)  # again, after what may have been minutes
+                os.replace(temporary, path.name, src_dir_fd=folder, dst_dir_fd=folder)
+        except BaseException:  # an interrupt must not leave a partial file either
+            with suppress(OSError, UserError):  # the first error is the one to report
+                if file is not None:
+                    file.close()
+            with suppress(OSError):
+                os.unlink(temporary, dir_fd=folder)
+            raise
+        with os_errors_explained(action, kind):
+            _flush_folder(folder)
+
+
+def _keep_mode(name: str, descriptor: int, folder: int) -> None:
+    """Give an open file the mode of the file that it replaces."""
+    with suppress(FileNotFoundError):
+        found = os.stat(name, dir_fd=folder, follow_symlinks=False)
+        if stat.S_ISREG(found.st_mode):
+            os.fchmod(descriptor, stat.S_IMODE(found.st_mode))
 
 
 @contextmanager
@@ -111,32 +132,57 @@ def remove_leftovers(folder: Path, names: str = ".*") -> None:
 
     names: regular expression for the beginning of the names of the final files
     """
-    for name in os.listdir(folder):
-        if (match := LEFTOVER.fullmatch(name)) and re.match(names, match[1]):
-            (folder / name).unlink(missing_ok=True)
+    with opened(folder) as descriptor:
+        for name in os.listdir(descriptor):
+            if (match := LEFTOVER.fullmatch(name)) and re.match(names, match[1]):
+                with suppress(FileNotFoundError):
+                    os.unlink(name, dir_fd=descriptor)
+
+
+def delete(path: Path, *, missing_ok: bool = False) -> None:
+    """Delete a file; of a symbolic link, the link."""
+    with opened(path.parent) as folder, suppress(*[FileNotFoundError] if missing_ok else []):
+        os.unlink(path.name, dir_fd=folder)
+
+
+def rename(path: Path, name: str) -> None:
+    """Give a file another name in its folder, durably; a file of that name is replaced."""
+    with opened(path.parent) as folder:
+        os.replace(path.name, name, src_dir_fd=folder, dst_dir_fd=folder)
+        _flush_folder(folder)
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder, and those around it, where they are missing."""
+    with opened(folder, create=True):
+        pass
 
 
 def sync_folder(folder: Path) -> None:
     """Flush a folder to the disk, so that renames in it are durable."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    with opened(folder) as descriptor:
+        _flush_folder(descriptor)
+
+
+def _flush_folder(descriptor: int) -> None:
     try:
         os.fsync(descriptor)
     except OSError as error:
         # Some network file systems cannot flush a folder and return one of these errors; their server flushes it.
         if error.errno not in (errno.EINVAL, errno.ENOTSUP):
             raise
-    finally:
-        os.close(descriptor)
 
 
 @contextmanager
 def exclusive_lock(path: Path) -> Iterator[None]:
     """Wait for a lock file and hold it; the kernel releases it when the process ends, however it ends."""
-    with os_errors_explained(f"lock {path}"):
-        file = open(path, "w")  # noqa: SIM115 (closed below)
-    with file:
-        fcntl.flock(file, fcntl.LOCK_EX)
+    with os_errors_explained(f"lock {path}"), opened(path.parent) as folder:
+        descriptor = open_own_file(path, os.O_RDWR | os.O_CREAT, folder)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield
+    finally:
+        os.close(descriptor)
 
 
 def sha256_of(path: Path) -> str:

@@ -272,9 +272,9 @@ def test_file_and_folder_are_synced_around_the_rename(tmp_path, monkeypatch):
         events.append("sync folder" if stat.S_ISDIR(status.st_mode) else f"sync {status.st_size} bytes")
         really_sync(handle)
 
-    def replace(old, new):
+    def replace(*names, **folders):
         events.append("rename")
-        really_replace(old, new)
+        really_replace(*names, **folders)
 
     monkeypatch.setattr(os, "fsync", fsync)
     monkeypatch.setattr(os, "replace", replace)
@@ -320,7 +320,7 @@ def test_unwritable_paths(tmp_path, name, reason):
 @pytest.mark.parametrize("size", [1, 1_000_000])
 def test_a_full_device(monkeypatch, size):
     # Were it ever treated as a file, the rename would replace the machine's device.
-    monkeypatch.setattr(os, "replace", lambda *_: pytest.fail("renamed onto a device"))
+    monkeypatch.setattr(os, "replace", lambda *_, **__: pytest.fail("renamed onto a device"))
     with pytest.raises(UserError, match="cannot write /dev/full: No space left"), write_atomically("/dev/full") as file:
         file.write("x" * size)
 

@@ -113,7 +113,7 @@ def test_other_files_are_left_alone(tmp_path):
 def test_nothing_is_deleted_before_the_new_one_is_safe(tmp_path, monkeypatch):
     store = filled(tmp_path, [1, 2], keep=2)
 
-    def fail(*_):
+    def fail(*_, **__):
         raise OSError(28, "No space left on device")
 
     for step in ("fsync", "replace"):
@@ -213,7 +213,7 @@ def test_a_file_that_may_not_be_read_is_no_damaged_file(tmp_path, monkeypatch):
     """Going back to an older one would hide a wrong permission."""
     store = filled(tmp_path, [1, 2])
 
-    def refuse(*_):
+    def refuse(*_, **__):
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr("builtins.open", refuse)
@@ -229,7 +229,7 @@ def test_a_killed_process_leaves_its_last_checkpoint_and_the_next_one_cleans_up(
 import os, signal, numpy as np
 from minitf.storage.checkpoint import CheckpointStore
 store = CheckpointStore({str(tmp_path)!r}, keep=1)
-{moment} = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+{moment} = lambda *_, **__: os.kill(os.getpid(), signal.SIGKILL)
 store.save(2, {{"a": np.ones(99)}}, {{"step": 2}})
 """
     ended = subprocess.run([sys.executable, "-c", program], check=False)

@@ -375,7 +375,7 @@ def test_what_is_not_a_file_is_refused(tmp_path):
 
 
 def test_no_permission(tmp_path, monkeypatch):
-    def refuse(*_):
+    def refuse(*_, **__):
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr(os, "open", refuse)

@@ -165,7 +165,7 @@ def test_a_path_that_cannot_be_a_folder(tmp_path):
 
 
 def test_a_full_disk_leaves_no_run_and_no_lock(tmp_path, monkeypatch):
-    def fail(*_):
+    def fail(*_, **__):
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patch:

@@ -104,7 +104,7 @@ def test_a_disk_that_fails_late_leaves_the_old_file(tmp_path, monkeypatch, step)
     path = tmp_path / "a"
     path.write_bytes(b"old")
 
-    def fail(*_):
+    def fail(*_, **__):
         raise OSError(errno.EIO, "Input/output error")
 
     monkeypatch.setattr(os, step, fail)
@@ -124,9 +124,9 @@ def test_bytes_are_durable_before_the_name_and_the_name_before_the_end(tmp_path,
         done.append("flush folder" if target == str(tmp_path) else f"flush {os.path.getsize(target)} bytes")
         fsync(descriptor)
 
-    def spy_replace(source, target):
+    def spy_replace(*names, **folders):
         done.append("rename")
-        replace(source, target)
+        replace(*names, **folders)
 
     monkeypatch.setattr(os, "fsync", spy_fsync)
     monkeypatch.setattr(os, "replace", spy_replace)
@@ -141,7 +141,7 @@ def test_a_kill_between_writing_and_renaming_leaves_the_old_file(tmp_path):
     program = f"""
 import os, signal, pathlib
 from minitf.system.files import atomic_write
-os.replace = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+os.replace = lambda *_, **__: os.kill(os.getpid(), signal.SIGKILL)
 with atomic_write(pathlib.Path({str(path)!r})) as file:
     file.write(b"new")
 """

@@ -1,0 +1,160 @@
+"""Folders that this process has locked: written, renamed and deleted in through a descriptor, never by path alone.
+
+While a process works, its folder may be moved, or deleted with another run started in its place: its path would lead to
+the files of that run. In a folder that came from elsewhere, a symbolic link may lead out of it. So every change of a
+file opens the folder around it with `opened`. Inside a held folder, this checks that the path still leads to the folder
+that was locked, and follows no link; anywhere else, it opens the folder as usual.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Self
+
+from minitf.errors import UserError
+
+FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+ADVICE = "it was moved, deleted or replaced while this process was using it; resume the run from where it is now"
+
+
+class HeldFolder:
+    """A folder and the lock file in it, both open; held until `close`."""
+
+    _all: list[HeldFolder] = []  # noqa: RUF012 (of the process, as are its locks)
+
+    def __init__(self, path: Path, lock_name: str) -> None:
+        """Open the folder, and its lock file, which is created where it is missing.
+
+        Raises: UserError where the lock file is a link or not a file; OSError.
+        """
+        self.path, self.lock_path = path, path / lock_name
+        self.descriptor = os.open(path, FOLDER)
+        try:
+            self.lock = open_own_file(self.lock_path, os.O_RDWR | os.O_CREAT, self.descriptor)
+        except BaseException:
+            os.close(self.descriptor)
+            raise
+
+    def hold(self) -> None:
+        """Begin to check and to confine what is written here."""
+        self._all.append(self)
+        self.check()
+
+    def check(self) -> None:
+        """Raises: UserError unless the path leads to the open folder, and the lock file in it is the open one."""
+        if not _leads_to(self.path, self.descriptor):
+            raise UserError(f"{self.path} is no longer the folder that this process has locked: {ADVICE}")
+        if not _leads_to(self.lock_path.name, self.lock, self.descriptor):
+            raise UserError(f"{self.lock_path} is no longer the lock that this process holds: {ADVICE}")
+
+    def close(self) -> None:
+        """Release the lock."""
+        if self in self._all:
+            self._all.remove(self)
+        os.close(self.lock)
+        os.close(self.descriptor)
+
+    @classmethod
+    def around(cls, path: Path) -> Self | None:
+        """Return the held folder that contains a path."""
+        found = [each for each in cls._all if path.is_relative_to(each.path)]
+        return max(found, key=lambda each: len(each.path.parts), default=None)  # type: ignore[return-value]
+
+
+@contextmanager
+def opened(folder: Path, *, create: bool = False) -> Iterator[int]:
+    """Open a folder; yield the descriptor, for the `dir_fd` of functions of `os`.
+
+    create: make the folder, and those around it, where they are missing
+
+    Raises: UserError where a held folder has been moved, or a part of a path inside one is a link; OSError.
+    """
+    held = HeldFolder.around(folder)
+    if held is None:
+        if create:
+            folder.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(folder, FOLDER)
+    else:
+        held.check()
+        descriptor = _descend(held, folder, create)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def is_held(path: Path) -> bool:
+    """Whether a path is in a folder that this process has locked."""
+    return HeldFolder.around(path) is not None
+
+
+def check_place(path: Path) -> None:
+    """Raises: UserError where a path in a held folder no longer leads there."""
+    if held := HeldFolder.around(path):
+        held.check()
+
+
+def open_own_file(path: Path, flags: int, folder: int) -> int:
+    """Open a file that is changed in place, in an open folder.
+
+    Raises: UserError where the path leads to a file of another place or to a device; OSError.
+    """
+    try:
+        descriptor = os.open(path.name, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o666, dir_fd=folder)
+    except OSError as error:
+        raise _explained(path, error) from error
+    found = os.fstat(descriptor)
+    if stat.S_ISREG(found.st_mode) and found.st_nlink <= 1:
+        return descriptor
+    os.close(descriptor)
+    what = f"has {found.st_nlink} names (hard links)" if stat.S_ISREG(found.st_mode) else "is not a regular file"
+    raise UserError(f"{path} {what}, and writing to it would change something elsewhere; put a copy in its place")
+
+
+def _descend(held: HeldFolder, folder: Path, create: bool) -> int:
+    """Open a folder inside a held one, part by part, without following links."""
+    descriptor = os.dup(held.descriptor)
+    place = held.path
+    for part in folder.relative_to(held.path).parts:
+        place = place / part
+        try:
+            if create and not _exists(part, descriptor):
+                os.mkdir(part, dir_fd=descriptor)
+            inner = os.open(part, FOLDER | os.O_NOFOLLOW, dir_fd=descriptor)
+        except OSError as error:
+            raise _explained(place, error) from error
+        finally:
+            os.close(descriptor)
+        descriptor = inner
+    return descriptor
+
+
+def _explained(path: Path, error: OSError) -> Exception:
+    """The error to raise in place of one that a symbolic link has caused."""
+    if error.errno in (errno.ELOOP, errno.ENOTDIR) and path.is_symlink():
+        return UserError(
+            f"{path} is a symbolic link, and a run writes to nothing outside its folder; put the file or folder itself "
+            "in its place"
+        )
+    return error
+
+
+def _exists(name: str, folder: int) -> bool:
+    try:
+        os.stat(name, dir_fd=folder, follow_symlinks=False)
+    except FileNotFoundError:
+        return False
+    return True
+
+
+def _leads_to(path: Path | str, descriptor: int, folder: int | None = None) -> bool:
+    try:
+        found = os.stat(path, dir_fd=folder, follow_symlinks=folder is None)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    return os.path.samestat(found, os.fstat(descriptor))

@@ -1,0 +1,155 @@
+"""A held folder is written through its descriptor: never where its path has come to lead, never through a link."""
+
+import os
+import shutil
+
+import pytest
+
+from minitf.errors import UserError
+from minitf.system.files import atomic_write, delete, exclusive_lock, make_folder, remove_leftovers, rename
+from minitf.system.held_folder import HeldFolder, is_held, open_own_file, opened
+
+
+@pytest.fixture
+def held(tmp_path):
+    (tmp_path / "run" / "inner").mkdir(parents=True)
+    (tmp_path / "run" / "inner" / "old").write_text("old")
+    folder = HeldFolder(tmp_path / "run", "lock")
+    folder.hold()
+    yield folder
+    folder.close()
+
+
+def write(path):
+    with atomic_write(path) as file:
+        file.write(b"new")
+
+
+def append(path):
+    with opened(path.parent) as folder:
+        os.close(open_own_file(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, folder))
+
+
+def lock(path):
+    with exclusive_lock(path):
+        pass
+
+
+CHANGES = {
+    "write": write,
+    "append": append,
+    "lock": lock,
+    "delete": delete,
+    "rename": lambda path: rename(path, "other"),
+    "make": lambda path: make_folder(path.parent / "made"),
+    "clean": lambda path: remove_leftovers(path.parent),
+}
+
+
+def content(folder):
+    return {path: path.read_bytes() if path.is_file() else None for path in sorted(folder.rglob("*"))}
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
+def test_every_change_works_inside_it(held, change):
+    change(held.path / "inner" / "old")
+    change_twice = held.path / "old"
+    change_twice.write_text("old")
+    change(change_twice)
+
+
+def moved(path):
+    path.rename(path.with_name("elsewhere"))
+
+
+def emptied(path):
+    """Not the folder, but all that is in it: the lock too."""
+    for part in path.iterdir():
+        shutil.rmtree(part) if part.is_dir() else part.unlink()
+
+
+@pytest.mark.parametrize("fate", [moved, shutil.rmtree, emptied])
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
+def test_nothing_changes_in_a_folder_that_took_its_place(held, fate, change):
+    fate(held.path)
+    (held.path / "inner").mkdir(parents=True)
+    for name in ("lock", "inner/old", "inner/.old.01234567.partial"):
+        (held.path / name).write_text("of another run")
+    before = content(held.path.parent)
+    with pytest.raises(UserError, match=r"was moved, deleted or replaced .*; resume the run from where it is now"):
+        change(held.path / "inner" / "old")
+    assert content(held.path.parent) == before
+
+
+def test_a_file_is_not_renamed_into_a_folder_that_took_its_place_while_it_was_written(held):
+    path = held.path / "inner" / "old"
+
+    def slowly():
+        with atomic_write(path) as file:
+            file.write(b"new")
+            moved(held.path)
+            (held.path / "inner").mkdir(parents=True)
+
+    with pytest.raises(UserError, match="no longer the folder that this process has locked"):
+        slowly()
+    assert os.listdir(held.path / "inner") == []
+    assert content(held.path.with_name("elsewhere") / "inner") == {
+        held.path.with_name("elsewhere") / "inner" / "old": b"old"
+    }
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
+@pytest.mark.parametrize("absolute", [True, False])
+def test_no_folder_that_is_a_link_is_followed(held, change, absolute):
+    outside = held.path.parent / "outside"
+    (held.path / "inner").rename(outside)
+    (outside / ".old.01234567.partial").write_text("half")
+    (held.path / "inner").symlink_to(outside if absolute else "../outside")
+    before = content(outside)
+    with pytest.raises(UserError, match=r"inner is a symbolic link, and a run writes to nothing outside its folder"):
+        change(held.path / "inner" / "old")
+    assert content(outside) == before
+
+
+@pytest.mark.parametrize("change", [write, append, lock, delete])
+@pytest.mark.parametrize("dangling", [False, True])
+def test_no_file_that_is_a_link_is_followed(held, change, dangling):
+    outside = held.path.parent / "outside"
+    if not dangling:
+        outside.write_text("precious")
+    (held.path / "inner" / "link").symlink_to(outside)
+    if change in (append, lock):  # files that are changed in place
+        with pytest.raises(UserError, match=r"link is a symbolic link"):
+            change(held.path / "inner" / "link")
+    else:
+        change(held.path / "inner" / "link")
+        assert not (held.path / "inner" / "link").is_symlink()
+    assert outside.exists() != dangling
+    assert dangling or outside.read_text() == "precious"
+
+
+@pytest.mark.parametrize("change", [append, lock])
+def test_files_that_are_something_else_as_well_are_not_changed_in_place(held, change):
+    os.link(held.path / "inner" / "old", held.path.parent / "backup")
+    with pytest.raises(UserError, match=r"old has 2 names \(hard links\)"):
+        change(held.path / "inner" / "old")
+    os.mkfifo(held.path / "pipe")
+    with pytest.raises(UserError, match="pipe is not a regular file"):  # opening it would wait for a reader
+        change(held.path / "pipe")
+
+
+def test_after_its_end_paths_are_paths(held):
+    assert is_held(held.path / "inner" / "old")
+    assert not is_held(held.path.with_name("run2"))
+    again = HeldFolder(held.path, "lock")
+    again.hold()
+    again.close()
+    assert is_held(held.path)
+
+
+def test_a_lock_file_that_is_a_link_is_refused(tmp_path):
+    (tmp_path / "outside").write_text("precious")
+    (tmp_path / "lock").symlink_to(tmp_path / "outside")
+    with pytest.raises(UserError, match="lock is a symbolic link"):
+        HeldFolder(tmp_path, "lock")
+    assert (tmp_path / "outside").read_text() == "precious"
