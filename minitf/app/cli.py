@@ -141,7 +141,8 @@ def parse_train_args(argv: Sequence[str]) -> tuple[RunConfig, Path | None]:
         type=_converter(Path),
         metavar="RUN",
         help="resume the run in this folder from its last checkpoint; only values that do not change what is "
-        f"learned may be given: {', '.join(changeable())}",
+        f"learned may be given: {', '.join(changeable())}; and the texts of the run at another place: "
+        f"{', '.join(changeable('may_move'))}",
     )
     parser.group("Run").add_argument(
         "--list-presets",
@@ -168,9 +169,9 @@ def parse_translate_args(argv: Sequence[str]) -> TranslateConfig:
     return TranslateConfig(**_given(parser, argv))
 
 
-def changeable() -> list[str]:
-    """List the flags whose values may change when a run is resumed."""
-    return [flag.name for flag in flags_of(RunConfig) if flag.field.metadata["may_change"]]
+def changeable(how: str = "may_change") -> list[str]:
+    """List the flags whose values may change when a run is resumed; "may_move": those of paths to the same content."""
+    return [flag.name for flag in flags_of(RunConfig) if flag.field.metadata[how]]
 
 
 def _preset(name: str) -> RunConfig:
@@ -201,7 +202,8 @@ def _resumed(folder: Path, given: dict[str, Any]) -> RunConfig:
     for flag in flags_of(RunConfig):
         before = flag.value_in(saved)
         after = given.get(flag.dest, before)
-        if not (_absolute(after) == _absolute(before) or flag.field.metadata["may_change"]):
+        moved = flag.field.metadata["may_move"] and None not in (before, after)  # its content is compared later
+        if not (_absolute(after) == _absolute(before) or flag.field.metadata["may_change"] or moved):
             raise UserError(
                 f"{flag.name} {shown(after)} differs from the run's {shown(before)}, which a resumed run must keep; "
                 f"leave the flag out, or start another run with another --output"

@@ -19,6 +19,7 @@ COMMANDS = {
     "translate": "translate or parse text with a trained run",
     "bleu": "score translations: BLEU in seven definitions, with signatures and confidence intervals",
     "parse": "score trees as EVALB does, tokenize text, write the built-in treebank",
+    "pack": "copy what a run needs to translate, or to be resumed elsewhere",
     "report": "write report.html, the learning curves of a run",
     "presets": "list the presets of train, with their sizes and costs",
     "corpus": "write the built-in corpus to a folder",

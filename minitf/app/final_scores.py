@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable
+from itertools import islice
 
 from minitf.app.cli import shell_command
 from minitf.corpora.phrases import SAMPLES
@@ -46,8 +47,8 @@ def _score_translations(run: Run, say: Say) -> None:
     if config.train is None and config.data is None:
         samples = list(SAMPLES)
     else:
-        lines = read_lines((texts.test or texts.valid or texts.train)[0], errors=config.errors)
-        samples = [line for line, _ in zip(lines, range(SAMPLE_LINES), strict=False)]
+        found = [pair[0] for pair in (texts.test, texts.valid, texts.train) if pair is not None and pair[0].exists()]
+        samples = list(islice(read_lines(found[0], errors=config.errors), SAMPLE_LINES)) if found else []
     _show(samples, translator.translate(samples), say)
     say(f"\nthe run is in {folder}; translate with it:")
     say(f"    {shell_command('translate')} {folder} < input.txt > output.txt")

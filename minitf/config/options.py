@@ -37,6 +37,7 @@ def option(
     source: str = "",
     section: str = "",
     may_change: bool = False,
+    may_move: bool = False,
     hidden: bool = False,
     positional: bool = False,
     **bounds: float,
@@ -44,12 +45,13 @@ def option(
     """Make a field of a configuration.
 
     unit: what the number counts; source: section of the paper; section: heading in `--help`, also for the fields that
-    follow; may_change: a resumed run may be given another value; hidden: no flag, the program fills it; positional: an
-    argument without a flag; bounds: at_least, above, at_most and below, of a number.
+    follow; may_change: a resumed run may be given another value; may_move: a resumed run may be given another path to
+    the same content; hidden: no flag, the program fills it; positional: an argument without a flag; bounds: at_least,
+    above, at_most and below, of a number.
     """
     assert bounds.keys() <= BOUNDS.keys()
     texts = {"help": help, "unit": unit, "source": source, "section": section}
-    switches = {"may_change": may_change, "hidden": hidden, "positional": positional}
+    switches = {"may_change": may_change, "may_move": may_move, "hidden": hidden, "positional": positional}
     return field(default=default, metadata={**texts, **switches, "bounds": bounds})
 
 

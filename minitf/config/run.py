@@ -54,12 +54,14 @@ class ParsingConfig:
     """The trees of a run of task=parsing, and how they are written as tokens."""
 
     trees: Path | None = option(
-        None, "treebank to learn from, in brackets; none: the built-in one, drawn from a grammar"
+        None, "treebank to learn from, in brackets; none: the built-in one, drawn from a grammar", may_move=True
     )
     valid_trees: Path | None = option(
-        None, "validation treebank; none: a twentieth of the trees, before those of the test"
+        None, "validation treebank; none: a twentieth of the trees, before those of the test", may_move=True
     )
-    test_trees: Path | None = option(None, "test treebank, scored at the end; none: the last twentieth of the trees")
+    test_trees: Path | None = option(
+        None, "test treebank, scored at the end; none: the last twentieth of the trees", may_move=True
+    )
     tags: Literal["pos", "xx"] = option(
         "pos", "pos: learn the part of speech of each word; xx: one tag for all words, punctuation aside"
     )
@@ -121,17 +123,23 @@ class RunConfig:
         section="Data",
     )
     data_dir: Path | None = option(
-        None, "folder that holds or is to hold the corpus chosen by data; none: one in the cache, ~/.cache/minitf"
+        None,
+        "folder that holds or is to hold the corpus chosen by data; none: one in the cache, ~/.cache/minitf",
+        may_change=True,
     )
-    train: PathPair | None = option(None, "source and target text to learn from, aligned line by line")
-    valid: PathPair | None = option(None, "source and target text for validation; a public corpus has its own")
+    train: PathPair | None = option(None, "source and target text to learn from, aligned line by line", may_move=True)
+    valid: PathPair | None = option(
+        None, "source and target text for validation; a public corpus has its own", may_move=True
+    )
     test: PathPair | None = option(
-        None, "source and target text to translate and score at the end; a public corpus has its own"
+        None, "source and target text to translate and score at the end; a public corpus has its own", may_move=True
     )
     errors: Literal["strict", "replace"] = option(
         "strict", "bytes that are not UTF-8: strict stops and names the line, replace reads U+FFFD"
     )
-    vocabulary: Path | None = option(None, "SentencePiece model to use; none: one is learned from the training text")
+    vocabulary: Path | None = option(
+        None, "SentencePiece model to use; none: one is learned from the training text", may_move=True
+    )
     vocab_size: int = option(
         37_000, "size of the vocabulary to learn, shared by both languages", unit="tokens", source="5.1", at_least=5
     )

@@ -98,15 +98,8 @@ def prepare(
     if max_length < 2:
         raise UserError(f"max_length={max_length} leaves no room for a token and EOS; choose 2 or more")
     folder = Path(folder)
-    wanted = {
-        "format": FORMAT,
-        "source": _content(source_path),
-        "target": _content(target_path),
-        "vocabulary": vocabulary.fingerprint(),
-        "max_length": max_length,
-        "errors": errors,
-    }
-    key = hashlib.sha256(json.dumps(wanted, sort_keys=True).encode()).hexdigest()
+    wanted = _identity(_content(source_path), _content(target_path), vocabulary, max_length, errors)
+    key = _key(wanted)
     if (corpus := _load_if_current(folder, key)) is not None:
         return corpus
     with os_errors_explained(f"prepare a corpus in {folder}"):
@@ -122,6 +115,51 @@ def prepare(
             file.write("\n")
         _remove_leftovers(folder, about)
     return PreparedCorpus.load(folder)
+
+
+def load_prepared(folder: PathLike, vocabulary: Vocabulary, *, max_length: int, errors: str) -> PreparedCorpus:
+    """Load what `prepare` wrote, where the text itself is gone.
+
+    Raises: UserError when the ids were made with another vocabulary or other settings, and as `PreparedCorpus.load`.
+    """
+    about = _read_description(Path(folder))
+    wanted = _identity(about.get("source"), about.get("target"), vocabulary, max_length, errors)
+    if _key(wanted) != about["key"]:
+        raise UserError(f"{folder} holds token ids of another vocabulary or max_length; put the text back to make them")
+    return PreparedCorpus.load(folder)
+
+
+def is_prepared(folder: PathLike) -> bool:
+    """Whether `prepare` has completed a corpus in the folder; `PreparedCorpus.load` also checks its bytes."""
+    try:
+        return bool(_read_description(Path(folder)))
+    except UserError:
+        return False
+
+
+def other_content(folder: PathLike, source: Path, target: Path) -> list[Path]:
+    """Return those of two existing files that are not the text of the folder's ids; none where it holds no ids."""
+    if not is_prepared(folder):
+        return []
+    about = _read_description(Path(folder))
+    sides = {"source": source, "target": target}
+    return [path for side, path in sides.items() if path.exists() and _content(path) != about.get(side)]
+
+
+def _identity(source: Any, target: Any, vocabulary: Vocabulary, max_length: int, errors: str) -> dict[str, Any]:
+    """Everything that token ids depend on; the text by its content."""
+    return {
+        "format": FORMAT,
+        "source": source,
+        "target": target,
+        "vocabulary": vocabulary.fingerprint(),
+        "max_length": max_length,
+        "errors": errors,
+    }
+
+
+def _key(identity: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()
 
 
 def _write_ids(

@@ -19,12 +19,13 @@ from minitf.storage.log import NoLog, RunLog
 from minitf.storage.run_directory import RunDirectory
 from minitf.system.device import set_up_device
 from minitf.system.messages import Say
+from minitf.training.kept_texts import Texts, texts_of_resumed
 from minitf.training.moving_average import MovingAverage
 from minitf.training.optim import Adam
 from minitf.training.process import SingleProcess
 from minitf.training.schedule import record_checkpoint
 from minitf.training.state import TrainState
-from minitf.training.texts import Texts, TrainingData, check_texts, find_texts, prepare_data
+from minitf.training.texts import TrainingData, check_texts, find_texts, prepare_data
 
 MODEL, OPTIMIZER, MOVING_AVERAGE = "model.", "optimizer.", "moving_average."
 """Prefixes of the names of tensors in a checkpoint."""
@@ -64,7 +65,7 @@ def open_run(config: RunConfig, resume: Path | None, process: SingleProcess, say
     set_up_device(process.threads, process.device, config.precision)
     with ExitStack() as stack:
         with process.main_process_first():
-            texts = find_texts(config, say)
+            texts = texts_of_resumed(config, RunDirectory.open(resume), say) if resume else find_texts(config, say)
             if process.is_main_process:
                 directory = stack.enter_context(_create_or_lock(config, texts, resume, say))
             else:
@@ -170,6 +171,11 @@ def restore(run: Run, say: Say) -> None:
         run.log.truncate_to(0, say)
         return
     arrays, plain = found
+    if "packed" in plain:
+        raise UserError(
+            f"{run.directory.path} was packed to translate and holds no state of the optimizer; resume the run it was "
+            "packed from, or pack that with --resumable"
+        )
     try:
         state = TrainState.from_plain(plain)
         _check_texts(run, state)

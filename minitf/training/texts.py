@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
+from typing import Any
 
 from minitf.config import RunConfig
 from minitf.corpora.phrases import generate_corpus, write_corpus
 from minitf.corpora.treebank import generate_treebank
 from minitf.data.batches import Batches
 from minitf.data.datasets import find
-from minitf.data.prepared import PreparedCorpus, prepare
+from minitf.data.prepared import PreparedCorpus, load_prepared, prepare
 from minitf.data.text import read_lines, read_pairs
 from minitf.data.vocabulary import Vocabulary
 from minitf.errors import UserError
@@ -20,17 +20,7 @@ from minitf.parsing.trees import Tree
 from minitf.storage.run_directory import RunDirectory
 from minitf.system.files import os_errors_explained, remove_leftovers
 from minitf.system.messages import Say
-
-PathPair = tuple[Path, Path]
-
-
-@dataclass
-class Texts:
-    """The files of a run: source and target of each split."""
-
-    train: PathPair
-    valid: PathPair | None
-    test: PathPair | None
+from minitf.training.kept_texts import PathPair, Texts, exist, keep_held_out
 
 
 @dataclass
@@ -69,7 +59,10 @@ def prepare_data(config: RunConfig, texts: Texts | None, directory: RunDirectory
 
     texts: None for the built-in corpora
     """
-    texts = texts or make_texts(config, directory)
+    if texts is None:
+        texts = make_texts(config, directory)
+    else:
+        keep_held_out(texts, directory)
     vocabulary = load_or_train_vocabulary(config, directory, texts, say)
     train = prepare_split("train", texts.train, vocabulary, directory, config, say)
     valid = prepare_split("valid", texts.valid, vocabulary, directory, config, say) if texts.valid else None
@@ -112,6 +105,8 @@ def load_or_train_vocabulary(config: RunConfig, directory: RunDirectory, texts: 
         given = Vocabulary.load(config.vocabulary)
         given.save(directory.vocabulary_path)
         return given
+    if texts.train is None or not exist(texts.train):
+        raise UserError(f"{directory.vocabulary_path} is missing; put it back, or give --train SOURCE TARGET")
     if config.task == "parsing":
         return learn_vocabulary(texts.train, config.vocab_size, directory.vocabulary_path, say)
     say(f"learning a joint vocabulary of {config.vocab_size:,} subwords")
@@ -120,10 +115,15 @@ def load_or_train_vocabulary(config: RunConfig, directory: RunDirectory, texts: 
 
 
 def prepare_split(
-    name: str, paths: PathPair, vocabulary: Vocabulary, directory: RunDirectory, config: RunConfig, say: Say
+    name: str, paths: PathPair | None, vocabulary: Vocabulary, directory: RunDirectory, config: RunConfig, say: Say
 ) -> PreparedCorpus:
-    """Return the memory-mapped token ids of one split; report how many pairs are left out and why."""
-    corpus = prepare(*paths, vocabulary, directory.data_path / name, max_length=config.max_length, errors=config.errors)
+    """Return the memory-mapped token ids of one split, kept ones if its text is gone; report how many are left out."""
+    folder = directory.data_path / name
+    settings: Any = {"max_length": config.max_length, "errors": config.errors}
+    if paths is None or not exist(paths):
+        corpus = load_prepared(folder, vocabulary, **settings)
+    else:
+        corpus = prepare(*paths, vocabulary, folder, **settings)
     left_out = []
     if corpus.dropped_empty:
         left_out.append(f"{corpus.dropped_empty:,} with an empty side")
@@ -131,5 +131,5 @@ def prepare_split(
         left_out.append(f"{corpus.dropped_long:,} with a side of more than {config.max_length} tokens")
     say(f"{name}: {len(corpus):,} pairs" + (f"; left out: {', '.join(left_out)}" if left_out else ""))
     if not len(corpus):
-        raise UserError(f"no pair of {paths[0]} and {paths[1]} can be used; raise --max-length or check the texts")
+        raise UserError(f"no pair of the {name} text can be used; raise --max-length or check the texts")
     return corpus

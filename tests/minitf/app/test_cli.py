@@ -282,11 +282,13 @@ def test_a_resumed_run_keeps_its_values_and_knows_where_it_is(run):
 
 def test_what_may_change():
     assert changeable() == [
-        *("--threads", "--devices", "--rank-timeout"),
+        *("--threads", "--devices", "--rank-timeout", "--data-dir"),
         *("--max-steps", "--max-minutes", "--patience", "--on-divergence", "--valid-every", "--valid-every-unit"),
         *("--log-every", "--save-every", "--save-every-unit", "--keep-checkpoints", "--weights"),
         *("--average-checkpoints", "--beam", "--alpha", "--beta", "--max-extra-length", "--bleu-tokenize"),
     ]
+    trees = ("--parsing.trees", "--parsing.valid-trees", "--parsing.test-trees")
+    assert changeable("may_move") == ["--train", "--valid", "--test", "--vocabulary", *trees]
 
 
 @pytest.mark.parametrize("flag", list(flags_of(RunConfig)), ids=lambda flag: flag.dest)
@@ -300,7 +302,10 @@ def test_every_other_value_must_stay(run, flag):
         words = words[2:]
     words = words[words.index(flag.name) :] if flag.dest.startswith("parsing.") else words
     saved, _ = parse_train_args(["--resume", str(run)])
-    if flag.name in changeable():
+    if flag.dest == "data_dir":
+        with pytest.raises(UserError, match=r"data_dir=.* is the folder of a public corpus"):
+            parse_train_args(["--resume", str(run), *words])
+    elif flag.name in changeable() or (flag.name in changeable("may_move") and flag.value_in(saved) is not None):
         config, _ = parse_train_args(["--resume", str(run), *words])
         assert changed_fields(config, saved) == {flag.dest}
     else:

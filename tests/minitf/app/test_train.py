@@ -624,11 +624,12 @@ def test_data_that_has_changed_is_not_resumed_on(ground, texts, tmp_path, capsys
     folder, flags = texts
     run = tmp_path / "run"
     assert call([*flags, *ground.flags[9:], "--output", str(run), "--max-steps", "4"]) == 0
-    for name, words in (("train.en", "corpus"), ("valid.en", "the validation text")):
+    for name, words in (("train.en", "training text"), ("valid.en", "validation text"), ("test.en", "test text")):
         before = (folder / name).read_bytes()
         (folder / name).write_bytes(before.replace(b"cat", b"dog", 1))
         capsys.readouterr()
-        assert_one_error(call(["--resume", str(run), "--max-steps", "6"]), capsys.readouterr().err, words)
+        status = call(["--resume", str(run), "--max-steps", "6"])
+        assert_one_error(status, capsys.readouterr().err, folder / name, words, "its content differs")
         (folder / name).write_bytes(before)
     assert call(["--resume", str(run), "--max-steps", "13"]) == 0
     same_as_reference(ground, run)

@@ -9,11 +9,12 @@ from minitf.data.prepared import PreparedCorpus
 from minitf.model.transformer import Transformer
 from minitf.storage.checkpoint import CheckpointStore
 from minitf.storage.log import RunLog
+from minitf.training.kept_texts import Texts
 from minitf.training.optim import Adam
 from minitf.training.process import SingleProcess
 from minitf.training.run import Run
 from minitf.training.state import TrainState
-from minitf.training.texts import Texts, TrainingData
+from minitf.training.texts import TrainingData
 from tests.helpers.small_run import CONFIG, SENTENCES
 
 

@@ -1,0 +1,112 @@
+"""The work of `minitf pack`: a directory that holds only what is needed of a run."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+from minitf.app.cli import shell_command
+from minitf.config import RunConfig
+from minitf.data.vocabulary import Vocabulary
+from minitf.errors import UserError
+from minitf.storage import checkpoint as checkpoints
+from minitf.storage.config_file import save_config
+from minitf.storage.run_directory import RunDirectory
+from minitf.system.files import os_errors_explained
+from minitf.system.messages import say
+from minitf.training.kept_texts import Texts, exist, keep_held_out
+from minitf.training.run import MODEL
+from minitf.translation.loading import check_vocabulary, load_weights
+
+
+def pack_run(run: Path, output: Path | None, resumable: bool) -> str:
+    """Copy what `run` needs into the new directory `output`; return what to tell the user.
+
+    Raises: UserError for a run that has no checkpoint, and where `output` exists.
+    """
+    directory = RunDirectory.open(run)
+    place = output or run.absolute().with_name(f"{run.absolute().name}-packed")
+    with _new_directory(place) as path:
+        packed = RunDirectory(path)
+        content = (_pack_to_resume if resumable else _pack_to_translate)(directory, packed)
+    command = f"{shell_command('train')} --resume" if resumable else shell_command("translate")
+    return f"{place}: {_size(place)} of {_size(run)}: {content}\nuse it with:\n    {command} {place}"
+
+
+def _pack_to_translate(run: RunDirectory, packed: RunDirectory) -> str:
+    """Write configuration, vocabulary, and the weights that translate as the one checkpoint."""
+    config, vocabulary = run.config(), Vocabulary.load(run.vocabulary_path)
+    weights, origin = load_weights(run, config, None, None, config.weights, lambda message: say(f"warning: {message}"))
+    check_vocabulary(run.vocabulary_path, vocabulary, origin)
+    packed.checkpoints_path.mkdir()
+    about = {"packed": config.weights, "vocabulary": vocabulary.fingerprint()}
+    step = int(origin.stem.partition("-")[2])
+    arrays = checkpoints.with_prefix(MODEL, weights)
+    checkpoints.save(checkpoints.CheckpointStore(packed.checkpoints_path).path(step), arrays, about)
+    _copy(run.vocabulary_path, packed.vocabulary_path)
+    save_config(packed.config_path, replace(config, weights="average", average_checkpoints=1))
+    found = len(checkpoints.CheckpointStore(run.checkpoints_path).last(config.average_checkpoints))
+    kind = f"the mean of {found} checkpoints" if config.weights == "average" else f"{config.weights} weights"
+    return f"configuration, vocabulary and {kind}"
+
+
+def _pack_to_resume(run: RunDirectory, packed: RunDirectory) -> str:
+    """Copy all that decides how the run continues: every bit will be that of the run that stayed where it was."""
+    config, store = run.config(), checkpoints.CheckpointStore(run.checkpoints_path)
+    kept = store.last(config.average_checkpoints if config.weights == "average" else 1)
+    if not kept:
+        raise UserError(f"{run.path} has no checkpoint yet; train until the first one is saved")
+    best = store.best_step()
+    packed.checkpoints_path.mkdir()
+    for path in [*kept, *([] if best is None else [store.best_path(best)])]:
+        _copy(path, packed.checkpoints_path / path.name)
+    with os_errors_explained(f"copy {run.data_path}"):
+        shutil.copytree(run.data_path, packed.data_path, ignore=shutil.ignore_patterns("*.partial", "*.lock"))
+    keep_held_out(_existing_texts(config), packed)  # of a run that was started before runs kept copies
+    for name in ("environment_path", "vocabulary_path", "log_path", "config_path"):  # the log after its checkpoint
+        if getattr(run, name).exists():
+            _copy(getattr(run, name), getattr(packed, name))
+    return f"{len(kept)} checkpoints, token ids, held-out texts, log, configuration and vocabulary"
+
+
+def _existing_texts(config: RunConfig) -> Texts:
+    valid, test = (pair if pair is not None and exist(pair) else None for pair in (config.valid, config.test))
+    return Texts(None, valid, test)
+
+
+@contextmanager
+def _new_directory(path: Path) -> Iterator[Path]:
+    """Yield a temporary directory that is renamed to `path` at the end, or deleted after an error."""
+    if path.exists() and (not path.is_dir() or any(path.iterdir())):
+        raise UserError(f"{path} already exists; delete it, or give another --output")
+    with os_errors_explained(f"create {path}"):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary = Path(tempfile.mkdtemp(prefix=f".{path.name[:50]}.", suffix=".partial", dir=path.parent))
+    try:
+        temporary.chmod(0o777 & ~_umask())
+        yield temporary
+        with os_errors_explained(f"create {path}"):
+            os.replace(temporary, path)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+def _umask() -> int:
+    value = os.umask(0)
+    os.umask(value)
+    return value
+
+
+def _copy(source: Path, target: Path) -> None:
+    with os_errors_explained(f"copy {source}"):
+        shutil.copyfile(source, target)
+
+
+def _size(folder: Path) -> str:
+    """`22.1 MB`, of all files of a directory."""
+    return f"{sum(path.stat().st_size for path in folder.rglob('*') if path.is_file()) / 1e6:,.1f} MB"

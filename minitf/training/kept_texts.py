@@ -1,0 +1,173 @@
+"""What a run keeps of its texts, so that it can be resumed where they are not.
+
+`data/train` and `data/valid` hold the token ids of the training and the validation text, `data/texts` copies of the
+validation and the test text. A text that a resumed run is given again must have the content it had.
+"""
+
+from __future__ import annotations
+
+import filecmp
+import shutil
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from minitf.config import RunConfig
+from minitf.data.datasets import find
+from minitf.data.prepared import is_prepared, other_content
+from minitf.data.vocabulary import Vocabulary
+from minitf.errors import UserError
+from minitf.parsing.aligned_text import prepare_texts, read_splits
+from minitf.storage.run_directory import RunDirectory
+from minitf.system.files import atomic_write, os_errors_explained, remove_leftovers
+from minitf.system.messages import Say
+
+PathPair = tuple[Path, Path]
+NAMES = {"train": "training text", "valid": "validation text", "test": "test text"}
+
+
+@dataclass
+class Texts:
+    """The files of a run: source and target of each split.
+
+    `train`, None for "not known", and `valid` need not exist where the run keeps their token ids.
+    """
+
+    train: PathPair | None
+    valid: PathPair | None
+    test: PathPair | None
+
+
+# ---- Copies ----------------------------------------------------------------------------------------------------------
+
+
+def keep_held_out(texts: Texts, directory: RunDirectory) -> None:
+    """Copy the validation and the test text into the run's directory, unless it holds them."""
+    folder = directory.data_path / "texts"
+    for split, pair in (("valid", texts.valid), ("test", texts.test)):
+        if pair is None or not exist(pair) or kept_copies(directory, split) is not None:
+            continue
+        with os_errors_explained(f"make the folder {folder}"):
+            folder.mkdir(parents=True, exist_ok=True)
+            remove_leftovers(folder, f"{split}\\.")
+        for path, side in zip(pair, ("source", "target"), strict=True):
+            name = f"{split}.{side}" + (".gz" if path.suffix == ".gz" else "")
+            with os_errors_explained(f"read {path}"), open(path, "rb") as text, atomic_write(folder / name) as copy:
+                shutil.copyfileobj(text, copy)
+
+
+def kept_copies(directory: RunDirectory, split: str) -> PathPair | None:
+    """Return the paths of the run's copies of a held-out text; None if it has none."""
+    names = [f"{split}.{side}{ending}" for side in ("source", "target") for ending in ("", ".gz")]
+    found = [path for name in names if (path := directory.data_path / "texts" / name).exists()]
+    return (found[0], found[1]) if len(found) == 2 else None
+
+
+def exist(pair: PathPair) -> bool:
+    """Return whether both files exist."""
+    return all(path.exists() for path in pair)
+
+
+# ---- Resuming --------------------------------------------------------------------------------------------------------
+
+
+def texts_of_resumed(config: RunConfig, directory: RunDirectory, say: Say) -> Texts | None:
+    """Return the texts of a resumed run: those that are named, or else the run's copies; None for built-in corpora.
+
+    Raises: UserError for a text with other content than the run's, and for a text that is needed but neither there nor
+    kept.
+    """
+    saved = directory.config()
+    if config.vocabulary != saved.vocabulary and config.vocabulary is not None:
+        _check_vocabulary(config.vocabulary, directory)
+    if config.task == "parsing":
+        if config.parsing != saved.parsing:
+            _check_treebank(config, directory)
+        return None
+    if config.data is not None:
+        copies = kept_copies(directory, "valid"), kept_copies(directory, "test")
+        if is_prepared(directory.data_path / "train") and None not in copies:
+            return Texts(None, *copies)  # needs neither the cache nor a connection
+        texts = Texts(**find(config.data, config.data_dir, say))
+        for split, pair in (("train", texts.train), ("valid", texts.valid)):
+            if pair is not None:
+                _check_ids(pair, split, directory)
+        return texts
+    if config.train is None:
+        return None
+    return Texts(
+        train=_train(config.train, directory, say),
+        valid=None if config.valid is None else _valid(config, config.valid, directory),
+        test=None if config.test is None else _test(config.test, directory, say),
+    )
+
+
+def _train(pair: PathPair, directory: RunDirectory, say: Say) -> PathPair:
+    _check_ids(pair, "train", directory)
+    if not exist(pair):
+        if not is_prepared(directory.data_path / "train"):
+            raise UserError(f"{_missing(pair)} does not exist, and the run needs it; {_advice('train')}")
+        say(f"note: {_missing(pair)} does not exist; training continues with the token ids that the run keeps")
+    return pair
+
+
+def _valid(config: RunConfig, pair: PathPair, directory: RunDirectory) -> PathPair:
+    _check_ids(pair, "valid", directory)
+    if exist(pair):
+        return pair
+    copies = kept_copies(directory, "valid")
+    if copies is None and (config.valid_metric == "bleu" or not is_prepared(directory.data_path / "valid")):
+        raise UserError(f"{_missing(pair)} does not exist, and the run needs it; {_advice('valid')}")
+    return copies or pair
+
+
+def _test(pair: PathPair, directory: RunDirectory, say: Say) -> PathPair | None:
+    copies = kept_copies(directory, "test")
+    if not exist(pair):
+        if copies is None:
+            say(f"note: {_missing(pair)} does not exist: no test score at the end; {_advice('test')}")
+        return copies
+    for path, copy in zip(pair, copies or (), strict=False):
+        if not filecmp.cmp(path, copy, shallow=False):
+            raise _changed(path, "test")
+    return pair
+
+
+def _check_ids(pair: PathPair, split: str, directory: RunDirectory) -> None:
+    """Refuse a text whose content is not that of the token ids which the run keeps."""
+    for path in other_content(directory.data_path / split, *pair):
+        raise _changed(path, split)
+
+
+def _check_vocabulary(path: Path, directory: RunDirectory) -> None:
+    given, own = Vocabulary.load(path), directory.vocabulary_path
+    if own.exists() and given.fingerprint() != Vocabulary.load(own).fingerprint():
+        raise UserError(f"{path} is not the vocabulary of the run; leave --vocabulary out: the run has a copy")
+
+
+def _check_treebank(config: RunConfig, directory: RunDirectory) -> None:
+    """Refuse trees that give other lines than those which the run keeps."""
+    with tempfile.TemporaryDirectory(prefix="minitf-trees-") as name:
+        given = prepare_texts(lambda: read_splits(config.parsing, config.errors), config.parsing, Path(name))
+        for split, pair in given.items():
+            for path in pair:
+                own = directory.data_path / "treebank" / path.name
+                if own.exists() and not filecmp.cmp(path, own, shallow=False):
+                    raise UserError(
+                        f"the {split} trees are not those of the run; leave the flags of trees out: the run has copies"
+                    )
+
+
+def _changed(path: Path, split: str) -> UserError:
+    return UserError(
+        f"{path} is not the {NAMES[split]} of the run: its content differs; put that text back, name it with "
+        f"--{split} SOURCE TARGET, or remove this one: without it, the run continues with what it keeps"
+    )
+
+
+def _missing(pair: PathPair) -> Path:
+    return next(path for path in pair if not path.exists())
+
+
+def _advice(split: str) -> str:
+    return f"give --{split} SOURCE TARGET as they are now"

@@ -1,0 +1,136 @@
+"""A run that is resumed where its texts are not: with the same bits, or one sentence that says what is missing."""
+
+import gzip
+import shutil
+from pathlib import Path
+
+import pytest
+
+from minitf.corpora.treebank import generate_treebank
+from minitf.data.vocabulary import Vocabulary
+from minitf.training import kept_texts
+from tests.helpers.runs import call, differences, fingerprint, write_corpus
+
+
+@pytest.fixture
+def begun(ground, tmp_path):
+    """A folder of texts, and a run on them that was ended at step 9."""
+    (tmp_path / "texts").mkdir()
+    flags = write_corpus(tmp_path / "texts")
+    run = tmp_path / "run"
+    assert call([*flags, *ground.flags[9:], "--output", str(run), "--max-steps", "9"]) == 0
+    return tmp_path / "texts", run
+
+
+def resume(run, *more):
+    return call(["--resume", str(run), "--max-steps", "13", *map(str, more)])
+
+
+def as_never_moved(ground, run):
+    return differences(fingerprint(run), ground.expected) == []
+
+
+def named(texts, split):
+    return [f"--{split}", texts / f"{split}.en", texts / f"{split}.de"]
+
+
+def test_without_any_text_the_bits_are_the_same(ground, begun, tmp_path, capsys):
+    texts, run = begun
+    shutil.rmtree(texts)
+    moved = run.rename(tmp_path / "elsewhere")
+    assert resume(moved) == 0
+    assert (
+        f"note: {texts / 'train.en'} does not exist; training continues with the token ids" in capsys.readouterr().err
+    )
+    assert as_never_moved(ground, moved)
+
+
+def test_texts_may_be_named_where_they_are_now(ground, begun, tmp_path):
+    texts, run = begun
+    texts = texts.rename(tmp_path / "other")
+    assert resume(run, *named(texts, "train"), *named(texts, "valid"), *named(texts, "test")) == 0
+    assert as_never_moved(ground, run)
+    assert call(["--resume", str(run)]) == 0  # the new places are remembered
+
+
+@pytest.mark.parametrize("split", ["train", "valid", "test"])
+def test_another_text_is_refused_before_anything_is_written(ground, begun, tmp_path, capsys, split):
+    texts, run = begun
+    other = texts / "other.de"
+    other.write_text((texts / f"{split}.de").read_text().replace("Hund", "Katze").replace("Haus", "Baum"))
+    before = {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}
+    assert resume(run, f"--{split}", texts / f"{split}.en", other) == 2
+    assert f"error: {other} is not the {kept_texts.NAMES[split]} of the run: its content" in capsys.readouterr().err
+    assert {path: path.read_bytes() for path in run.rglob("*") if path.is_file()} == before
+    assert resume(run) == 0
+    assert as_never_moved(ground, run)
+
+
+def test_a_run_that_kept_no_copies_says_what_it_goes_without(ground, begun, capsys):
+    """As runs of earlier versions: the ids of both texts are enough for all but the test score."""
+    texts, run = begun
+    shutil.rmtree(run / "data" / "texts")
+    for path in [*texts.glob("train.*"), *texts.glob("valid.*"), texts / "test.de"]:
+        path.unlink()
+    assert resume(run) == 0
+    err = capsys.readouterr().err
+    assert f"note: {texts / 'test.de'} does not exist: no test score at the end; give --test" in err
+    assert "held-out BLEU" not in err
+    found = differences(fingerprint(run), ground.expected)
+    assert found == ["log.jsonl", "test.hypotheses"]
+
+
+@pytest.mark.parametrize("lost", ["train", "valid"])
+def test_ids_that_are_lost_need_the_text(begun, capsys, lost):
+    texts, run = begun
+    (run / "data" / lost / "prepared.json").unlink()
+    shutil.rmtree(run / "data" / "texts")
+    (texts / f"{lost}.en").unlink()
+    assert resume(run) == 2
+    advice = f"{texts / lost}.en does not exist, and the run needs it; give --{lost} SOURCE TARGET as they are now"
+    assert advice in capsys.readouterr().err
+
+
+def test_compressed_texts_are_kept_as_they_are(ground, begun, tmp_path):
+    texts, _ = begun
+    flags = []
+    for split in ("train", "valid", "test"):
+        for side in ("en", "de"):
+            content = (texts / f"{split}.{side}").read_bytes()
+            (texts / f"{split}.{side}.gz").write_bytes(gzip.compress(content))
+        flags += [f"--{split}", str(texts / f"{split}.en.gz"), str(texts / f"{split}.de.gz")]
+    run = tmp_path / "compressed"
+    assert call([*flags, *ground.flags[9:], "--output", str(run), "--max-steps", "9"]) == 0
+    shutil.rmtree(texts)
+    assert resume(run) == 0
+    assert (run / "test.hypotheses").exists()
+
+
+def test_the_vocabulary_may_be_named_again_if_it_is_the_same(ground, begun, tmp_path, capsys):
+    texts, first = begun
+    one = Path(shutil.copy(first / "vocabulary.model", tmp_path / "one.model"))
+    run = tmp_path / "given"
+    flags = [*named(texts, "train"), *ground.flags[9:], "--vocabulary", one, "--output", run, "--max-steps", "2"]
+    assert call(list(map(str, flags))) == 0
+    same = one.rename(tmp_path / "same.model")
+    assert call(["--resume", str(run), "--vocabulary", str(same)]) == 0
+    other = tmp_path / "other.model"
+    Vocabulary.train(["the cat sat on the mat", "eine Katze"], 290, other)
+    assert call(["--resume", str(run), "--vocabulary", str(other)]) == 2
+    assert "other.model is not the vocabulary of the run; leave --vocabulary out" in capsys.readouterr().err
+
+
+def test_trees_may_be_named_again_if_they_are_the_same(ground, tmp_path, capsys):
+    treebank = generate_treebank(train_trees=60, valid_trees=5, test_trees=5)
+    trees = tmp_path / "mine.trees"
+    trees.write_text("".join(f"{tree}\n" for tree in treebank.train))
+    run = tmp_path / "run"
+    small = ["--task", "parsing", *ground.flags[9:], "--vocab-size", "400", "--max-length", "64"]
+    flags = [*small, "--parsing.trees", str(trees), "--output", str(run), "--max-steps", "2"]
+    assert call(flags) == 0
+    moved = trees.rename(tmp_path / "moved.trees")
+    assert call(["--resume", str(run), "--parsing.trees", str(moved)]) == 0
+    moved.write_text("".join(moved.read_text().splitlines(keepends=True)[:-1]))
+    again = moved.rename(tmp_path / "again.trees")
+    assert call(["--resume", str(run), "--parsing.trees", str(again)]) == 2
+    assert "trees are not those of the run" in capsys.readouterr().err
