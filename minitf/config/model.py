@@ -1,9 +1,10 @@
-"""The architecture of the Transformer (section 3)."""
+"""The architecture of the Transformer (section 3), with what models of other programs need."""
 
 from dataclasses import dataclass
 from typing import Literal
 
 from minitf.config.options import check_fields, option
+from minitf.config.special_tokens import EOS
 from minitf.errors import UserError
 
 
@@ -11,8 +12,13 @@ from minitf.errors import UserError
 class TransformerConfig:
     """Hyperparameters of the model. The defaults are the paper's base model."""
 
-    vocab_size: int = option(0, "rows of the embedding; 0: as many as the vocabulary", at_least=0, hidden=True)
+    vocab_size: int = option(0, "rows of the embeddings; 0: as many as the vocabulary", at_least=0, hidden=True)
+    source_vocab_size: int | None = option(
+        None, "rows of the source embedding; none: as many as of the target's", at_least=1, hidden=True
+    )
     layers: int = option(6, "layers of the encoder, and of the decoder", source="Table 3, N", at_least=1)
+    encoder_layers: int | None = option(None, "layers of the encoder; none: layers", source="Table 3, N", at_least=1)
+    decoder_layers: int | None = option(None, "layers of the decoder; none: layers", source="Table 3, N", at_least=1)
     d_model: int = option(512, "width of embeddings and of every sub-layer's output", source="3.1", at_least=1)
     heads: int = option(8, "attention heads", source="3.2.2, h", at_least=1)
     d_ff: int = option(2048, "inner width of the feed-forward networks", source="3.3", at_least=1)
@@ -38,10 +44,11 @@ class TransformerConfig:
     norm_epsilon: float = option(
         1e-6, "added to the variance in layer normalisation; as in the paper's first public code", above=0
     )
-    positions: Literal["sinusoidal", "sinusoidal-concatenated", "learned"] = option(
+    positions: Literal["sinusoidal", "sinusoidal-concatenated", "sinusoidal-halves", "learned"] = option(
         "sinusoidal",
-        "sinusoidal: sin and cos in turn, as in the paper; sinusoidal-concatenated: all sin, then all cos, as in its "
-        "first public code; learned: a table, Table 3 row E",
+        "sinusoidal: sin and cos in turn, as in the paper; sinusoidal-concatenated: all sin, then all cos, with the "
+        "frequencies of its first public code; sinusoidal-halves: all sin, then all cos, with the paper's frequencies, "
+        "as Hugging Face's Marian; learned: a table, Table 3 row E",
         source="3.5",
     )
     max_positions: int = option(
@@ -54,12 +61,32 @@ class TransformerConfig:
     attention_gain: float = option(
         1.0, "factor on the initial weights of query, key and value projections; fairseq has 0.7071", above=0
     )
-    share_embeddings: bool = option(
-        True, "one matrix for source embedding, target embedding and output projection", source="3.4"
+    share_embeddings: Literal["all", "source-target", "target-output", "none"] = option(
+        "all",
+        "one matrix for all: source embedding, target embedding and output projection; or only for two of them; older "
+        "configurations have true for all and false for none",
+        source="3.4",
+    )
+    scale_embeddings: bool = option(True, "embeddings times the square root of d_model", source="3.4")
+    embedding_norm: bool = option(
+        False, "layer normalisation of embeddings with their positions; the paper has none, fairseq offers it"
+    )
+    decoder_start: Literal["bos", "eos", "zero"] = option(
+        "bos",
+        "first input of the decoder: bos, the embedding of the start token; eos, that of the end token, as in fairseq; "
+        "zero, a zero vector, as in Marian",
+    )
+    source_eos: bool = option(True, "an end token after each source sentence")
+    output_bias: bool = option(False, "a bias on the logits; the paper names none, Marian has one")
+    masked_tokens: tuple[int, ...] = option(
+        (), "tokens that the model never produces: their logits are minus infinity", hidden=True
     )
 
     def __post_init__(self) -> None:
+        if isinstance(self.share_embeddings, bool):  # in older configurations
+            object.__setattr__(self, "share_embeddings", "all" if self.share_embeddings else "none")
         check_fields(self)
+        self._check_vocabularies()
         if None in (self.d_k, self.d_v) and self.d_model % self.heads:
             raise UserError(
                 f"d_model={self.d_model} is not divisible by heads={self.heads}; choose a multiple of {self.heads}"
@@ -76,6 +103,47 @@ class TransformerConfig:
             )
         if self.positions == "sinusoidal-concatenated" and self.d_model < 4:
             raise UserError(f"d_model={self.d_model} is too small for positions={self.positions}; choose 4 or more")
+
+    def _check_vocabularies(self) -> None:
+        source, target = self.source_vocab_size, self.vocab_size
+        if source not in (None, target) and self.ties_source:
+            raise UserError(
+                f"source_vocab_size={source} and vocab_size={target} differ, but share_embeddings="
+                f"{self.share_embeddings} has one matrix for both; choose target-output or none"
+            )
+        wrong = [token for token in self.masked_tokens if token < 0 or token == EOS or 0 < target <= token]
+        if wrong:
+            raise UserError(
+                f"masked_tokens has {wrong[0]}; choose ids of the vocabulary of {target} tokens, without the end token "
+                f"{EOS}, which every sentence needs"
+            )
+        if list(self.masked_tokens) != sorted({*self.masked_tokens}):
+            raise UserError(f"masked_tokens={list(self.masked_tokens)} is not in ascending order, or has an id twice")
+
+    @property
+    def encoder_depth(self) -> int:
+        """Layers of the encoder: encoder_layers, or layers."""
+        return self.layers if self.encoder_layers is None else self.encoder_layers
+
+    @property
+    def decoder_depth(self) -> int:
+        """Layers of the decoder: decoder_layers, or layers."""
+        return self.layers if self.decoder_layers is None else self.decoder_layers
+
+    @property
+    def source_rows(self) -> int:
+        """Rows of the source embedding: source_vocab_size, or vocab_size."""
+        return self.vocab_size if self.source_vocab_size is None else self.source_vocab_size
+
+    @property
+    def ties_source(self) -> bool:
+        """Whether one matrix is the source embedding and the target embedding."""
+        return self.share_embeddings in ("all", "source-target")
+
+    @property
+    def ties_output(self) -> bool:
+        """Whether one matrix is the target embedding and the output projection."""
+        return self.share_embeddings in ("all", "target-output")
 
     @property
     def head_d_k(self) -> int:

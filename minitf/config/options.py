@@ -1,7 +1,8 @@
 """Fields of configurations: their documentation, validation and conversion to JSON.
 
 A configuration is a frozen dataclass whose fields are made by `option`. Its types may be bool, int, float, str, Path,
-Literal of strings, a pair of paths, another configuration, and any of these `| None`. The fields alone determine
+Literal of strings, a pair of paths, a tuple of one type (`tuple[int, ...]`), another configuration, and any of these
+`| None`. The fields alone determine
 `check_fields` for `__post_init__`, `to_plain` and `from_plain` for JSON, and the flags of `app.cli`.
 """
 
@@ -81,12 +82,19 @@ def fits(value: Any, kind: Any) -> bool:
     if is_union(kind):
         return any(fits(value, part) for part in parts)
     if get_origin(kind) is tuple:
-        return isinstance(value, tuple) and len(value) == len(parts) and all(map(fits, value, parts))
+        kinds = of_items(kind, len(value)) if isinstance(value, tuple) else ()
+        return isinstance(value, tuple) and len(value) == len(kinds) and all(map(fits, value, kinds))
     if kind is float:
         return fits(value, int) or (isinstance(value, float) and math.isfinite(value))
     if kind is int:
         return isinstance(value, int) and not isinstance(value, bool)
     return isinstance(value, kind)
+
+
+def of_items(kind: Any, count: int) -> tuple[Any, ...]:
+    """The types of the items of a tuple: (`tuple[int, ...]`, 3) -> (int, int, int)."""
+    parts = get_args(kind)
+    return parts[:1] * count if parts[-1] is ... else parts
 
 
 def is_union(kind: Any) -> bool:
@@ -109,7 +117,8 @@ def description(kind: Any, bounds: dict[str, float] | None = None) -> str:
     if get_origin(kind) is Literal:
         text = "one of " + ", ".join(get_args(kind))
     elif get_origin(kind) is tuple:
-        text = "two paths"
+        items = {int: "whole numbers", Path: "paths"}
+        text = items[get_args(kind)[0]] if get_args(kind)[-1] is ... else "two paths"
     else:
         text = names.get(kind, f"a {getattr(kind, '__name__', kind)}")
     if bounds:
@@ -172,8 +181,10 @@ def _value_from_plain(kind: Any, value: Any, name: str) -> Any:
         return None
     if is_dataclass(kind) and isinstance(kind, type):
         return from_plain(kind, value, name)
-    if get_origin(kind) is tuple and isinstance(value, list) and len(value) == len(get_args(kind)):
-        return tuple(_value_from_plain(part, each, name) for part, each in zip(get_args(kind), value, strict=True))
+    if get_origin(kind) is tuple and isinstance(value, list):
+        kinds = of_items(kind, len(value))
+        if len(kinds) == len(value):
+            return tuple(_value_from_plain(part, each, name) for part, each in zip(kinds, value, strict=True))
     if kind is Path and isinstance(value, str):
         return Path(value)
     return value

@@ -22,11 +22,11 @@ import numpy as np
 import autograd as ag
 from autograd import Tensor, no_grad
 from autograd.backend import backend_of
-from minitf.config.special_tokens import PAD
+from minitf.config.special_tokens import BOS, PAD
 from minitf.decoding.state import DecodingState, IncrementalDecoder, Record
 from minitf.model.attention import padding_mask
-from minitf.model.layers import Embedding, FeedForward, LayerNorm, Linear, Module
-from minitf.model.transformer import Positions, Residual, Transformer
+from minitf.model.layers import FeedForward, LayerNorm, Linear, Module
+from minitf.model.transformer import Residual, Transformer, end_for_start
 
 Array = Any
 
@@ -81,7 +81,7 @@ class InferenceTransformer:
         model = self.model
         if len(tokens) != state.rows:
             raise ValueError(f"{len(tokens)} tokens for a state of {state.rows} rows; give one for each")
-        x = self._embed(tokens[:, None], model.target_embedding, model.target_positions, state.length)  # [≥ R, D]
+        x = self._embed(tokens[:, None], "target", state.length)  # [≥ R, D]
         state.begin_step()
         mask = state.mask()
         for index in range(len(model.decoder.layers)):
@@ -95,7 +95,7 @@ class InferenceTransformer:
     def _encode(self, source: Array, mask: Array | None, record: Record | None) -> Array:
         """Shapes: source int [B, S], mask bool [B, 1, 1, S] -> memory [≥ B · S, D]"""
         encoder = self.model.encoder
-        x = self._embed(source, self.model.source_embedding, self.model.source_positions)
+        x = self._embed(source, "source")
         for index, layer in enumerate(encoder.layers):
             attention, residual = layer.self_attention, layer.self_attention_residual
             q, k, v = self._projections(self._before(x, residual), attention, len(source), source.size, attention.heads)
@@ -129,17 +129,24 @@ class InferenceTransformer:
 
     # ---- Parts of layers ----
 
-    def _embed(self, tokens: Array, embedding: Embedding, positions: Positions, start: int = 0) -> Array:
-        """Scaled embeddings + positions, and rows of zeros up to whole products.
+    def _embed(self, tokens: Array, side: str, start: int = 0) -> Array:
+        """Scaled embeddings + positions, normalised in some models, and rows of zeros up to whole products.
 
         Shapes: tokens int [B, T] -> [≥ B · T, D]
         """
+        embedding, positions = self.model.embedding_of(side)
+        norm = self.model.embedding_norm_of(side)
+        starts_with = self.model.config.decoder_start if side == "target" and (tokens == BOS).any() else "bos"
+        if starts_with == "eos":
+            tokens = end_for_start(tokens)
+        tokens = self.backend.asarray(tokens)
         rows = positions.rows(tokens.shape[1], start, self.backend)
-        x = self.backend.embedding(
-            embedding.weight.data, self.backend.asarray(tokens), rows.data if isinstance(rows, Tensor) else rows,
-            embedding.scale, None, 1.0, self.dtype,
-        )  # fmt: skip
-        return self._whole(x.reshape(tokens.size, x.shape[-1]))
+        rows = rows.data if isinstance(rows, Tensor) else rows
+        x = self.backend.embedding(embedding.weight.data, tokens, rows, embedding.scale, None, 1.0, self.dtype)
+        if starts_with == "zero":
+            x = self.backend.xp.where((tokens == BOS)[:, :, None], rows.astype(x.dtype, copy=False), x)
+        x = x.reshape(tokens.size, x.shape[-1])
+        return self._whole(x if norm is None else self._layer_norm(x, norm))
 
     def _before(self, x: Array, residual: Residual) -> Array:
         """What the sub-layer inside a residual connection is given."""
@@ -204,7 +211,10 @@ class InferenceTransformer:
         self._loaded = [(p, p.data, p.version[0]) for p in self._parameters]
         self.backend = backend_of([model.output_matrix.data])
         self.dtype = np.dtype(model.compute_dtype or model.output_matrix.dtype)
-        weights: dict[Module, _Weights] = {model: _Weights(model.output_matrix.data.astype(self.dtype, copy=False))}
+        output = model.output_matrix.data.astype(self.dtype, copy=False)
+        with no_grad():
+            bias = model.logit_bias()
+        weights: dict[Module, _Weights] = {model: _Weights(output, None if bias is None else bias.data)}
         stacks = (model.encoder.layers, False), (model.decoder.layers, True)
         for layer, of_a_step in ((layer, of_a_step) for layers, of_a_step in stacks for layer in layers):
             attention, feed_forward = layer.self_attention, layer.feed_forward

@@ -17,7 +17,7 @@ P100_COUNT = 8
 def parameter_count(c: TransformerConfig) -> int:
     """The exact number of parameters.
 
-    Weights and biases of every projection, weight and bias of every norm, the embeddings; the output has no bias.
+    Weights and biases of every projection, weight and bias of every norm, the embeddings, and the bias of the output.
     """
     keys, values = c.heads * c.head_d_k, c.heads * c.head_d_v
     attention = c.d_model * (2 * keys + values) + values * c.d_model
@@ -27,9 +27,10 @@ def parameter_count(c: TransformerConfig) -> int:
     encoder_layer = attention + feed_forward + 2 * norm
     decoder_layer = 2 * attention + feed_forward + 3 * norm
     last_norms = 2 * norm if c.norm == "pre" else 0
-    embeddings = c.vocab_size * c.d_model * (1 if c.share_embeddings else 3)
+    rows = c.source_rows + c.vocab_size * ((not c.ties_source) + (not c.ties_output))
+    embeddings = rows * c.d_model + (2 * norm if c.embedding_norm else 0) + (c.vocab_size if c.output_bias else 0)
     positions = 2 * c.max_positions * c.d_model if c.positions == "learned" else 0
-    return c.layers * (encoder_layer + decoder_layer) + last_norms + embeddings + positions
+    return c.encoder_depth * encoder_layer + c.decoder_depth * decoder_layer + last_norms + embeddings + positions
 
 
 def update_flops(c: TransformerConfig, source_tokens: float, target_tokens: float, length: float) -> float:
@@ -44,8 +45,9 @@ def update_flops(c: TransformerConfig, source_tokens: float, target_tokens: floa
     feed_forward = 4 * c.d_model * c.d_ff
     cross_query = 2 * c.d_model * keys + 2 * values * c.d_model + scores
     cross_memory = 2 * c.d_model * (keys + values)  # of a source token
-    per_source_token = c.layers * (projections + scores + feed_forward + cross_memory)
-    per_target_token = c.layers * (projections + scores + cross_query + feed_forward) + 2 * c.d_model * c.vocab_size
+    per_source_token = c.encoder_depth * (projections + scores + feed_forward) + c.decoder_depth * cross_memory
+    per_target_token = c.decoder_depth * (projections + scores + cross_query + feed_forward)
+    per_target_token += 2 * c.d_model * c.vocab_size
     return 3 * (source_tokens * per_source_token + target_tokens * per_target_token)
 
 

@@ -82,8 +82,10 @@ class Module:
             parameter.grad = None
         return self
 
-    def load_parameters(self, arrays: dict[str, np.ndarray]) -> None:
+    def load_parameters(self, arrays: dict[str, np.ndarray], *, copy: bool = True) -> None:
         """Copy `arrays` into the parameters of the same names.
+
+        copy: False makes the arrays themselves the parameters' data, where their type is that of the parameter
 
         Raises: ValueError if names or shapes differ; the message has the first few.
         """
@@ -97,7 +99,11 @@ class Module:
             if parameter.shape != arrays[name].shape:
                 raise ValueError(f"{name} has shape {arrays[name].shape}, the model expects {parameter.shape}")
         for name, parameter in named.items():
-            parameter.data[...] = backend_of([parameter.data]).asarray(arrays[name])
+            array = backend_of([parameter.data]).asarray(arrays[name])
+            if copy:
+                parameter.data[...] = array
+            else:
+                parameter.data = array.astype(parameter.dtype, copy=False)
             parameter.version[0] += 1
 
 
@@ -111,19 +117,26 @@ def _with_items(attributes: Iterable[tuple[str, Any]]) -> Iterator[tuple[str, An
 
 
 class Initializer:
-    """Initial values of parameters, from one random generator: seed and architecture determine them."""
+    """Initial values of parameters, from one random generator: seed and architecture determine them.
 
-    def __init__(self, seed: int, dtype: Any = np.float32):
-        self.rng = Generator(PCG64(seed))
+    Without a seed, random parameters are not initialised: weights that replace them are loaded sooner.
+    """
+
+    def __init__(self, seed: int | None, dtype: Any = np.float32):
+        self.rng = None if seed is None else Generator(PCG64(seed))
         self.dtype = np.dtype(dtype)
 
     def glorot_uniform(self, n_out: int, n_in: int, gain: float = 1.0) -> Parameter:
         """Uniform in ±gain · √(6 / (n_in + n_out)).  Shapes: -> [n_out, n_in]  Source: Glorot & Bengio 2010"""
+        if self.rng is None:
+            return Parameter(np.empty((n_out, n_in), self.dtype))
         bound = gain * math.sqrt(6 / (n_in + n_out))
         return Parameter(self.rng.uniform(-bound, bound, (n_out, n_in)).astype(self.dtype))
 
     def normal(self, rows: int, width: int) -> Parameter:
         """Normal with standard deviation 1/√width, so that embeddings times √d_model have unit variance."""
+        if self.rng is None:
+            return Parameter(np.empty((rows, width), self.dtype))
         return Parameter((self.rng.standard_normal((rows, width)) * width**-0.5).astype(self.dtype))
 
     def zeros(self, size: int) -> Parameter:
@@ -145,11 +158,11 @@ class Linear(Module):
 
 
 class Embedding(Module):
-    """y = √d_model · weight[ids] (section 3.4).  Shapes: ids int [B, T] -> [B, T, D]"""
+    """y = √d_model · weight[ids] (section 3.4), or weight[ids].  Shapes: ids int [B, T] -> [B, T, D]"""
 
-    def __init__(self, vocab_size: int, d_model: int, init: Initializer):
+    def __init__(self, vocab_size: int, d_model: int, init: Initializer, *, scaled: bool = True):
         self.weight = init.normal(vocab_size, d_model)
-        self.scale = math.sqrt(d_model)
+        self.scale = math.sqrt(d_model) if scaled else 1.0
 
     def __call__(self, ids: Any) -> Tensor:
         return ag.embedding(ids, self.weight, scale=self.scale)

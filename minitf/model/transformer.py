@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -11,6 +12,7 @@ import autograd as ag
 from autograd import Tensor
 from autograd.backend import Backend, backend_of
 from minitf.config import TransformerConfig
+from minitf.config.special_tokens import BOS, EOS
 from minitf.errors import UserError
 from minitf.model.attention import MultiHeadAttention, padding_mask
 from minitf.model.layers import Dropout, Embedding, FeedForward, Initializer, LayerNorm, Module, Parameter
@@ -21,20 +23,20 @@ Array = Any
 # ---- Positions (section 3.5) -------------------------------------------------------------------------------------
 
 
-def sinusoids(length: int, d_model: int, *, concatenated: bool = False) -> np.ndarray:
+def sinusoids(length: int, d_model: int, kind: str = "sinusoidal") -> np.ndarray:
     """PE(pos, 2i) = sin(pos / 10000^(2i / d_model)), PE(pos, 2i + 1) = cos(the same angle).
 
-    With `concatenated`, all sines come before all cosines and the exponent is i / (d_model / 2 - 1), as in the first
-    public code.
+    With kind "sinusoidal-halves", all sines come before all cosines; with "sinusoidal-concatenated", the exponent is
+    also i / (d_model / 2 - 1), as in the first public code.
 
     Shapes: -> float64 [length, d_model]
     """
     half = np.arange(d_model // 2)
-    exponent = half / max(d_model // 2 - 1, 1) if concatenated else 2 * half / d_model
+    exponent = half / max(d_model // 2 - 1, 1) if kind == "sinusoidal-concatenated" else 2 * half / d_model
     angle = np.arange(length)[:, None] / 10000.0**exponent  # [length, D / 2]
-    if concatenated:
-        return np.concatenate([np.sin(angle), np.cos(angle)], axis=1)
-    return np.stack([np.sin(angle), np.cos(angle)], axis=-1).reshape(length, d_model)
+    if kind == "sinusoidal":
+        return np.stack([np.sin(angle), np.cos(angle)], axis=-1).reshape(length, d_model)
+    return np.concatenate([np.sin(angle), np.cos(angle)], axis=1)
 
 
 class Positions(Module):
@@ -69,7 +71,7 @@ class Positions(Module):
                 )
             return self.weight[start:stop]
         if stop > len(self.fixed) or backend_of([self.fixed]) is not backend:
-            table = sinusoids(2 * stop, self.d_model, concatenated=self.kind == "sinusoidal-concatenated")
+            table = sinusoids(2 * stop, self.d_model, self.kind)
             self.fixed = backend.asarray(table.astype(self.dtype))
         return self.fixed[start:stop]
 
@@ -146,7 +148,7 @@ class Encoder(Module):
     """A stack of layers (left half of Figure 1)."""
 
     def __init__(self, config: TransformerConfig, init: Initializer):
-        self.layers = [EncoderLayer(config, init) for _ in range(config.layers)]
+        self.layers = [EncoderLayer(config, init) for _ in range(config.encoder_depth)]
         # the sum that leaves a pre-norm stack is not normalised; the paper's post-norm stack ends in a norm by itself
         self.norm = LayerNorm(config.d_model, config.norm_epsilon, init) if config.norm == "pre" else None
 
@@ -161,7 +163,7 @@ class Decoder(Module):
     """A stack of layers (right half of Figure 1)."""
 
     def __init__(self, config: TransformerConfig, init: Initializer):
-        self.layers = [DecoderLayer(config, init) for _ in range(config.layers)]
+        self.layers = [DecoderLayer(config, init) for _ in range(config.decoder_depth)]
         self.norm = LayerNorm(config.d_model, config.norm_epsilon, init) if config.norm == "pre" else None
 
     def __call__(self, x: Tensor, memory: Tensor, memory_mask: Array) -> Tensor:
@@ -177,52 +179,100 @@ class Decoder(Module):
 class Transformer(Module):
     """logits = Decoder(target, Encoder(source)) · embeddingᵀ
 
-    One matrix serves both embeddings and the output projection (section 3.4) unless `share_embeddings` is off.
+    One matrix serves both embeddings and the output projection (section 3.4); `share_embeddings` says which of them.
     The seed and the configuration determine the initial weights.
     """
 
     def __init__(
-        self, config: TransformerConfig, seed: int = 0, dtype: Any = np.float32, compute_dtype: str | None = None
+        self, config: TransformerConfig, seed: int | None = 0, dtype: Any = np.float32, compute_dtype: str | None = None
     ):
-        """compute_dtype: dtype of activations if not that of the parameters: "bfloat16" for mixed precision"""
+        """seed: None leaves the weights uninitialised, to be loaded
+        compute_dtype: dtype of activations if not that of the parameters: "bfloat16" for mixed precision
+        """
         if config.vocab_size < 1:
             raise UserError(f"vocab_size={config.vocab_size} is not positive; set it to the size of the vocabulary")
-        init = Initializer(seed, dtype)
+        init, d, scaled = Initializer(seed, dtype), config.d_model, config.scale_embeddings
         self.config = config
         self.compute_dtype = compute_dtype
-        self.source_embedding = Embedding(config.vocab_size, config.d_model, init)
-        if config.share_embeddings:
+        self.source_embedding = Embedding(config.source_rows, d, init, scaled=scaled)
+        if config.ties_source:
             self.target_embedding = self.source_embedding
         else:
-            self.target_embedding = Embedding(config.vocab_size, config.d_model, init)
-            self.projection = init.glorot_uniform(config.vocab_size, config.d_model)
+            self.target_embedding = Embedding(config.vocab_size, d, init, scaled=scaled)
+        if not config.ties_output:
+            self.projection = init.glorot_uniform(config.vocab_size, d)
+        self.output_bias = init.zeros(config.vocab_size) if config.output_bias else None
         self.source_positions = Positions(config, init)
         self.target_positions = Positions(config, init)
+        if config.embedding_norm:
+            self.source_embedding_norm = LayerNorm(d, config.norm_epsilon, init)
+            self.target_embedding_norm = LayerNorm(d, config.norm_epsilon, init)
         self.dropout = Dropout(config.dropout)
         self.encoder = Encoder(config, init)
         self.decoder = Decoder(config, init)
 
     def __call__(self, source: Array, target: Array) -> Tensor:
         """Logits of each next token.  Shapes: source int [B, S], target int [B, T] -> [B, T, V]"""
-        return ag.linear(self.decode(target, self.encode(source), padding_mask(source)), self.output_matrix)
+        hidden = self.decode(target, self.encode(source), padding_mask(source))
+        return ag.linear(hidden, self.output_matrix, self.logit_bias())
+
+    def logit_bias(self) -> Tensor | None:
+        """The bias of the logits, minus infinity for tokens that the model never produces.  Shapes: -> [V]"""
+        if not self.config.masked_tokens:
+            return self.output_bias
+        xp, matrix = self.backend.xp, self.output_matrix
+        masked = xp.zeros(len(matrix), bool)
+        masked[list(self.config.masked_tokens)] = True
+        bias = xp.zeros(len(matrix), matrix.dtype) if self.output_bias is None else self.output_bias
+        return ag.masked_fill(bias, masked, -math.inf)
 
     @property
     def output_matrix(self) -> Parameter:
         """The weights of the output projection.  Shapes: -> [V, D]"""
-        return self.source_embedding.weight if self.config.share_embeddings else self.projection
+        return self.target_embedding.weight if self.config.ties_output else self.projection
 
     def encode(self, source: Array) -> Tensor:
         """Shapes: source int [B, S], padded with PAD -> memory [B, S, D]"""
-        x = self._embed(source, self.source_embedding, self.source_positions)
-        return self.encoder(x, padding_mask(source))
+        return self.encoder(self._embed(source, "source"), padding_mask(source))
 
     def decode(self, target: Array, memory: Tensor, memory_mask: Array) -> Tensor:
         """Shapes: target int [B, T], memory [B, S, D], memory_mask bool [B, 1, 1, S] -> [B, T, D]"""
-        x = self._embed(target, self.target_embedding, self.target_positions)
-        return self.decoder(x, memory, memory_mask)
+        return self.decoder(self._embed(target, "target"), memory, memory_mask)
 
-    def _embed(self, ids: Array, embedding: Embedding, positions: Positions) -> Tensor:
-        """Dropout(√d_model · embedding + positions).  Shapes: ids int [B, T] -> [B, T, D]"""
+    def _embed(self, ids: Array, side: str) -> Tensor:
+        """Dropout(√d_model · embedding + positions), or Dropout(LayerNorm(…)).  Shapes: ids int [B, T] -> [B, T, D]"""
+        embedding, positions = self.embedding_of(side)
+        norm = self.embedding_norm_of(side)
         rows = positions.rows(ids.shape[1], 0, backend_of([embedding.weight.data]))
+        start = self.config.decoder_start if side == "target" else "bos"
+        if start == "eos":
+            ids = end_for_start(ids)
         p = self.dropout.p if self.training else 0.0
-        return ag.embedding(ids, embedding.weight, scale=embedding.scale, positions=rows, p=p, dtype=self.compute_dtype)
+        is_plain = norm is None and start != "zero"
+        x = ag.embedding(
+            ids, embedding.weight, scale=embedding.scale, positions=rows, p=p if is_plain else 0.0,
+            dtype=self.compute_dtype,
+        )  # fmt: skip
+        if is_plain:
+            return x
+        if start == "zero":
+            first = backend_of([x.data]).asarray(ids == BOS)[:, :, None]  # [B, T, 1]
+            x = ag.where(first, ag.astype(rows, x.dtype), x)  # the position alone
+        return self.dropout(x if norm is None else norm(x))
+
+    def embedding_of(self, side: str) -> tuple[Embedding, Positions]:
+        """The embedding and the positions of "source" or "target"."""
+        if side == "source":
+            return self.source_embedding, self.source_positions
+        return self.target_embedding, self.target_positions
+
+    def embedding_norm_of(self, side: str) -> LayerNorm | None:
+        """The layer normalisation of the embeddings of "source" or "target", if the model has one."""
+        if not self.config.embedding_norm:
+            return None
+        return self.source_embedding_norm if side == "source" else self.target_embedding_norm
+
+
+def end_for_start(tokens: Array) -> Array:
+    """The tokens with EOS in place of BOS, for a decoder that starts with EOS.  Shapes: [...] -> [...]"""
+    return backend_of([tokens]).xp.where(tokens == BOS, EOS, tokens)

@@ -8,7 +8,6 @@ from contextlib import nullcontext
 
 import autograd as ag
 from minitf.config import RunConfig
-from minitf.config.special_tokens import PAD
 from minitf.data.batches import Batches
 from minitf.data.text import read_lines
 from minitf.decoding.search import BeamSearchConfig
@@ -17,6 +16,7 @@ from minitf.model.transformer import Transformer
 from minitf.system.arithmetic import sum_left_to_right
 from minitf.system.messages import Say
 from minitf.system.signals import StopRequest
+from minitf.training.loss import logits_and_labels
 from minitf.training.process import Nats, SingleProcess
 from minitf.training.run import Run, save_best
 from minitf.training.schedule import record_validation, validation_is_due
@@ -87,8 +87,8 @@ def mean_nll(
         for batch in process.validation_batches(valid):
             if stop:
                 break
-            logits = model(batch.source, batch.target_in)
-            nll = ag.cross_entropy(logits, batch.target_out, ignore_index=PAD, reduction="sum").item()
+            logits, labels, ignored = logits_and_labels(model, batch)
+            nll = ag.cross_entropy(logits, labels, ignore_index=ignored, reduction="sum").item()
             losses.append((nll, batch.target_tokens))
     model.train()
     if stop:

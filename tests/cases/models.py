@@ -12,9 +12,11 @@ import autograd as ag
 from autograd import Tensor
 from autograd.testing import Case, Example
 from minitf.config import TransformerConfig
-from minitf.config.special_tokens import BOS, PAD
+from minitf.config.special_tokens import BOS
+from minitf.data.batches import Batch
 from minitf.model.transformer import Transformer
-from tests.cases.modules import CONFIG, Rng, cases, example_of, sentences
+from minitf.training.loss import logits_and_labels
+from tests.cases.modules import CONFIG, VOCABULARY, Rng, cases, example_of, sentences
 
 
 def _transformer(**changes: Any) -> Callable[[Rng], Example]:
@@ -26,8 +28,11 @@ def _transformer(**changes: Any) -> Callable[[Rng], Example]:
         source, target = sentences(rng, 4), sentences(rng, 3)
         shifted = np.concatenate([np.full((2, 1), BOS), target[:, :-1]], axis=1)
 
+        batch = Batch(np.arange(2), source, shifted, target)
+
         def loss() -> Tensor:
-            return ag.cross_entropy(model(source, shifted), target, label_smoothing=0.1, ignore_index=PAD)
+            logits, labels, ignored = logits_and_labels(model, batch)
+            return ag.cross_entropy(logits, labels, label_smoothing=0.1, ignore_index=ignored)
 
         return example_of(model, loss, [], rng)
 
@@ -39,7 +44,19 @@ _VARIANTS: dict[str, dict[str, Any]] = {
     "pre-norm": {"norm": "pre"},
     "learned positions": {"positions": "learned", "max_positions": 6},
     "concatenated sinusoids": {"positions": "sinusoidal-concatenated"},
-    "matrices apart": {"share_embeddings": False},
+    "matrices apart": {"share_embeddings": "none"},
+    "source and target share a matrix": {"share_embeddings": "source-target"},
+    "target and output share a matrix, other source vocabulary": {
+        "share_embeddings": "target-output",
+        "source_vocab_size": VOCABULARY + 2,
+    },
+    "other depths": {"encoder_layers": 1, "decoder_layers": 3},
+    "sinusoids in halves": {"positions": "sinusoidal-halves", "first_position": 2},
+    "start with a zero vector": {"decoder_start": "zero", "positions": "learned", "max_positions": 6},
+    "start with the end token": {"decoder_start": "eos", "scale_embeddings": False},
+    "normalised embeddings": {"embedding_norm": True, "decoder_start": "zero"},
+    "bias on the logits": {"output_bias": True},
+    "masked tokens": {"masked_tokens": (0, 2, 7), "output_bias": True},
     "other widths of keys and values": {"d_k": 3, "d_v": 1},
     "gelu": {"activation": "gelu"},
     "silu": {"activation": "silu"},

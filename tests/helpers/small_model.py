@@ -41,6 +41,8 @@ class Lively:
 
     def decode_step(self, tokens, state):
         self.steps += 1
-        logits = 6 * np.sin(50 * self.model.decode_step(tokens, state))
+        logits = self.model.decode_step(tokens, state)
+        with np.errstate(invalid="ignore"):
+            logits = np.where(np.isneginf(logits), logits, 6 * np.sin(50 * logits))
         logits[:, EOS] -= 1
         return logits

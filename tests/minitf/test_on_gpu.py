@@ -74,7 +74,7 @@ def trained(
 @pytest.mark.parametrize(
     "changes",
     [{}, {"attention_dropout": 0.2, "activation_dropout": 0.1}, {"norm": "pre", "positions": "learned"},
-     {"share_embeddings": False, "activation": "gelu", "d_k": 5, "d_v": 3}],
+     {"share_embeddings": "none", "activation": "gelu", "d_k": 5, "d_v": 3}],
     ids=str,
 )  # fmt: skip
 def test_training_gives_the_same_numbers_as_on_the_cpu(gpu: Any, changes: dict[str, Any]) -> None:
@@ -138,7 +138,7 @@ def test_the_bfloat16_copy_of_a_weight_is_never_out_of_date(gpu: Any) -> None:
 # ---- Decoding ----------------------------------------------------------------------------------------------------
 
 DECODED = [
-    {}, {"norm": "pre"}, {"norm": "pre", "positions": "learned"}, {"share_embeddings": False, "activation": "gelu"},
+    {}, {"norm": "pre"}, {"norm": "pre", "positions": "learned"}, {"share_embeddings": "none", "activation": "gelu"},
     {"d_k": 5, "d_v": 3, "attention_bias": False},
 ]  # fmt: skip
 every_model = pytest.mark.parametrize("changes", DECODED, ids=str)

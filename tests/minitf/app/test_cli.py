@@ -98,7 +98,7 @@ def test_every_flag_of_translating_sets_its_field_and_no_other(flag):
 
 
 def test_values_of_each_type():
-    words = "--preset=small --max-minutes 1.5 --max-steps=1_000 --precision=float64 --model.no-share-embeddings"
+    words = "--preset=small --max-minutes 1.5 --max-steps=1_000 --precision=float64 --model.share-embeddings none"
     words += " --model.d-k 16 --optimizer.clip-norm 25 --optimizer.epsilon=1e-8"
     config, resume = parse_train_args([*words.split(), "--train", "a b.en", "/x/ü.de"])
     small = PRESETS["small"]
@@ -109,7 +109,7 @@ def test_values_of_each_type():
         max_minutes=1.5,
         max_steps=1000,
         precision="float64",
-        model=replace(small.model, share_embeddings=False, d_k=16),
+        model=replace(small.model, share_embeddings="none", d_k=16),
         optimizer=replace(small.optimizer, clip_norm=25.0, epsilon=1e-8),
     )
 
@@ -117,13 +117,13 @@ def test_values_of_each_type():
 @pytest.mark.parametrize(
     "words",
     [
-        ["--max_steps", "5", "--optimizer.warmup_steps=7", "--model.no_share_embeddings"],
-        ["--optimizer.warmup-steps", "7", "--model.no-share_embeddings", "--max-steps=5"],
+        ["--max_steps", "5", "--optimizer.warmup_steps=7", "--model.no_attention_bias"],
+        ["--optimizer.warmup-steps", "7", "--model.no-attention_bias", "--max-steps=5"],
     ],
 )
 def test_underscores_are_dashes(words):
     config, _ = parse_train_args(words)
-    assert (config.max_steps, config.optimizer.warmup_steps, config.model.share_embeddings) == (5, 7, False)
+    assert (config.max_steps, config.optimizer.warmup_steps, config.model.attention_bias) == (5, 7, False)
 
 
 def test_underscores_of_values_stay():

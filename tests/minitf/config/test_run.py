@@ -49,7 +49,25 @@ def all_fields(config_class):
         (TransformerConfig, {"norm_epsilon": float("inf")}, "norm_epsilon=inf; choose a number > 0"),
         (TransformerConfig, {"norm": "mid"}, "norm='mid'; choose one of post, pre"),
         (TransformerConfig, {"activation": None}, "activation=none; choose one of relu, gelu, silu"),
-        (TransformerConfig, {"share_embeddings": 1}, "share_embeddings=1; choose true or false"),
+        (TransformerConfig, {"share_embeddings": 1}, "share_embeddings=1; choose one of all, source-target"),
+        (TransformerConfig, {"encoder_layers": 0}, "encoder_layers=0; choose a whole number >= 1, or none"),
+        (TransformerConfig, {"decoder_start": "pad"}, "decoder_start='pad'; choose one of bos, eos, zero"),
+        (TransformerConfig, {"masked_tokens": [0]}, "masked_tokens=[0]; choose whole numbers"),
+        (TransformerConfig, {"masked_tokens": (0, "2")}, "masked_tokens=0 '2'; choose whole numbers"),
+        (
+            TransformerConfig,
+            {"vocab_size": 9, "masked_tokens": (0, 9)},
+            "masked_tokens has 9; choose ids of the vocabulary of 9 tokens, without the end token 3",
+        ),
+        (TransformerConfig, {"masked_tokens": (3,)}, "masked_tokens has 3; choose ids of the vocabulary"),
+        (TransformerConfig, {"masked_tokens": (-1,)}, "masked_tokens has -1; choose ids of the vocabulary"),
+        (TransformerConfig, {"masked_tokens": (2, 0)}, "masked_tokens=[2, 0] is not in ascending order, or has an id"),
+        (TransformerConfig, {"masked_tokens": (0, 0)}, "masked_tokens=[0, 0] is not in ascending order, or has an id"),
+        (
+            TransformerConfig,
+            {"vocab_size": 9, "source_vocab_size": 8},
+            "source_vocab_size=8 and vocab_size=9 differ, but share_embeddings=all has one matrix for both; choose",
+        ),
         (OptimizerConfig, {"beta2": 1}, "beta2=1; choose a number >= 0 and < 1"),
         (OptimizerConfig, {"warmup_steps": 0}, "warmup_steps=0; choose a whole number >= 1"),
         (OptimizerConfig, {"clip_norm": 0.0}, "clip_norm=0.0; choose a number > 0, or none"),
@@ -162,7 +180,7 @@ def test_the_defaults_and_the_base_preset_are_the_papers():
         "post",
         "relu",
         "sinusoidal",
-        True,
+        "all",
     )
     assert (model.attention_dropout, model.activation_dropout) == (0, 0)
     assert (optimizer.beta1, optimizer.beta2, optimizer.epsilon, optimizer.warmup_steps) == (0.9, 0.98, 1e-9, 4000)

@@ -19,7 +19,16 @@ VARIANTS = {
     "learned positions": {"positions": "learned"},
     "pre-norm, learned positions": {"positions": "learned", "norm": "pre"},
     "narrow keys": {"d_k": 3, "d_v": 5},
-    "unshared": {"share_embeddings": False},
+    "unshared": {"share_embeddings": "none"},
+    "source and target shared": {"share_embeddings": "source-target", "output_bias": True},
+    "target and output shared, two vocabularies": {"share_embeddings": "target-output", "source_vocab_size": 29},
+    "other depths": {"encoder_layers": 3, "decoder_layers": 1},
+    "sinusoids in halves, from position 1": {"positions": "sinusoidal-halves", "first_position": 1},
+    "start with a zero vector": {"decoder_start": "zero", "output_bias": True, "masked_tokens": (0, 2)},
+    "start with a zero vector, learned positions": {"decoder_start": "zero", "positions": "learned"},
+    "start with the end token": {"decoder_start": "eos", "scale_embeddings": False},
+    "normalised embeddings": {"embedding_norm": True, "decoder_start": "zero"},
+    "masked tokens": {"masked_tokens": (0, 1, 2, 7)},
 }
 every_variant = pytest.mark.parametrize("changes", VARIANTS.values(), ids=VARIANTS.keys())
 

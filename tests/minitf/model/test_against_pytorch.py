@@ -7,8 +7,10 @@ import pytest
 
 import autograd as ag
 from minitf.config import OptimizerConfig, TransformerConfig
-from minitf.config.special_tokens import PAD
+from minitf.config.special_tokens import BOS, EOS, PAD
+from minitf.data.batches import Batch
 from minitf.model.transformer import Transformer
+from minitf.training.loss import logits_and_labels
 from minitf.training.optim import Adam, learning_rate
 
 torch = pytest.importorskip("torch", reason="PyTorch is a peer, installed only for comparisons")
@@ -19,7 +21,16 @@ CONFIGS = {
     "narrow keys": {"d_k": 3, "d_v": 5},
     "concatenated sinusoids, gelu": {"positions": "sinusoidal-concatenated", "activation": "gelu"},
     "learned positions, silu": {"positions": "learned", "max_positions": 12, "activation": "silu"},
-    "unshared": {"share_embeddings": False},
+    "unshared": {"share_embeddings": "none"},
+    "source and target shared": {"share_embeddings": "source-target", "output_bias": True},
+    "target and output shared, two vocabularies": {"share_embeddings": "target-output", "source_vocab_size": 29},
+    "other depths": {"encoder_layers": 3, "decoder_layers": 1},
+    "sinusoids in halves, from position 1": {"positions": "sinusoidal-halves", "first_position": 1},
+    "start with a zero vector": {"decoder_start": "zero", "output_bias": True, "masked_tokens": (0, 2)},
+    "start with a zero vector, learned positions": {"decoder_start": "zero", "positions": "learned"},
+    "start with the end token": {"decoder_start": "eos", "scale_embeddings": False},
+    "normalised embeddings": {"embedding_norm": True, "decoder_start": "zero"},
+    "masked tokens": {"masked_tokens": (0, 1, 2, 7), "output_bias": True},
 }
 
 
@@ -58,50 +69,61 @@ class Peer:
         return f.linear(hidden, self.p[f"{name}.down.weight"], self.p[f"{name}.down.bias"])
 
     def embed(self, side, ids):
-        shared = self.config.share_embeddings
-        table = self.p["source_embedding.weight" if shared else f"{side}_embedding.weight"]
-        x = table[ids] * math.sqrt(self.config.d_model)
-        if self.config.positions == "learned":
-            return x + self.p[f"{side}_positions.weight"][: ids.shape[1]]
-        d = self.config.d_model
-        code = torch.zeros(ids.shape[1], d, dtype=torch.float64)
-        for pos in range(ids.shape[1]):
+        c = self.config
+        x = self.table(side)[ids] * (math.sqrt(c.d_model) if c.scale_embeddings else 1)
+        if side == "target" and c.decoder_start == "zero":
+            x = x.masked_fill((ids == BOS)[:, :, None], 0)
+        if side == "target" and c.decoder_start == "eos":
+            x[ids == BOS] = self.table(side)[EOS] * (math.sqrt(c.d_model) if c.scale_embeddings else 1)
+        x = x + self.positions(side, ids.shape[1])
+        return self.norm(f"{side}_embedding_norm", x) if c.embedding_norm else x
+
+    def table(self, side):
+        shared = side == "source" or self.config.share_embeddings in ("all", "source-target")
+        return self.p["source_embedding.weight" if shared else f"{side}_embedding.weight"]
+
+    def positions(self, side, length):
+        first, d, kind = self.config.first_position, self.config.d_model, self.config.positions
+        if kind == "learned":
+            return self.p[f"{side}_positions.weight"][first : first + length]
+        code = torch.zeros(length, d, dtype=torch.float64)
+        for t in range(length):
             for i in range(d // 2):
-                if self.config.positions == "sinusoidal":
-                    angle = pos / 10000 ** (2 * i / d)
-                    code[pos, 2 * i], code[pos, 2 * i + 1] = math.sin(angle), math.cos(angle)
-                else:
-                    angle = pos / 10000 ** (i / (d // 2 - 1))
-                    code[pos, i], code[pos, d // 2 + i] = math.sin(angle), math.cos(angle)
-        return x + code
+                angle = (first + t) / 10000 ** (i / (d // 2 - 1) if kind == "sinusoidal-concatenated" else 2 * i / d)
+                places = (2 * i, 2 * i + 1) if kind == "sinusoidal" else (i, d // 2 + i)
+                code[t, places[0]], code[t, places[1]] = math.sin(angle), math.cos(angle)
+        return code
 
     def logits(self, source, target):
         source, target = torch.tensor(source, dtype=torch.long), torch.tensor(target, dtype=torch.long)
         seen = (source != PAD)[:, None, None, :]
         causal = torch.ones(target.shape[1], target.shape[1], dtype=torch.bool).tril()
         x, y = self.embed("source", source), self.embed("target", target)
-        for i in range(self.config.layers):
+        for i in range(self.config.encoder_depth):
             x = self.sublayer(f"encoder.layers.{i}.self_attention", x, lambda n, z: self.attention(n, z, z, seen))
             x = self.sublayer(f"encoder.layers.{i}.feed_forward", x, self.feed_forward)
         if self.config.norm == "pre":
             x = self.norm("encoder.norm", x)
-        for i in range(self.config.layers):
+        for i in range(self.config.decoder_depth):
             y = self.sublayer(f"decoder.layers.{i}.self_attention", y, lambda n, z: self.attention(n, z, z, causal))
             y = self.sublayer(f"decoder.layers.{i}.cross_attention", y, lambda n, z: self.attention(n, z, x, seen))
             y = self.sublayer(f"decoder.layers.{i}.feed_forward", y, self.feed_forward)
         if self.config.norm == "pre":
             y = self.norm("decoder.norm", y)
-        shared = self.config.share_embeddings
-        return y @ self.p["source_embedding.weight" if shared else "projection"].T
+        tied = self.config.share_embeddings in ("all", "target-output")
+        logits = y @ (self.table("target") if tied else self.p["projection"]).T
+        logits = logits + self.p["output_bias"] if self.config.output_bias else logits
+        logits[..., list(self.config.masked_tokens)] = -math.inf
+        return logits
 
     def loss(self, source, target, expected, label_smoothing):
-        logits = self.logits(source, target)
-        return torch.nn.functional.cross_entropy(
-            logits.flatten(0, 1),
-            torch.tensor(expected, dtype=torch.long).flatten(),
-            ignore_index=PAD,
-            label_smoothing=label_smoothing,
-        )
+        """Σ over real tokens of (1 - ε) · nll + ε · the mean over the tokens allowed, by its definition."""
+        logits, expected = self.logits(source, target), torch.tensor(expected, dtype=torch.long)
+        logp = torch.log_softmax(logits, dim=-1)
+        mean = logp[..., [v for v in range(logp.shape[-1]) if v not in self.config.masked_tokens]].mean(dim=-1)
+        nll = -logp.gather(-1, expected[..., None])[..., 0]
+        counted = expected != PAD
+        return ((1 - label_smoothing) * nll - label_smoothing * mean)[counted].mean()
 
 
 def setup(changes, seed=0):
@@ -115,7 +137,8 @@ def setup(changes, seed=0):
 
 
 def batch(rng, sentences=3, s=7, t=6):
-    source, target = rng.integers(4, 23, (sentences, s)), rng.integers(4, 23, (sentences, t + 1))
+    source, target = rng.integers(8, 23, (sentences, s)), rng.integers(8, 23, (sentences, t + 1))
+    target[:, 0] = BOS
     source[1, 5:] = PAD
     target[1, 4:] = PAD
     target[2, 6:] = PAD
@@ -123,7 +146,8 @@ def batch(rng, sentences=3, s=7, t=6):
 
 
 def loss_of(model, source, target, expected, label_smoothing=0.1):
-    return ag.cross_entropy(model(source, target), expected, label_smoothing=label_smoothing, ignore_index=PAD)
+    logits, labels, ignored = logits_and_labels(model, Batch(np.arange(len(source)), source, target, expected))
+    return ag.cross_entropy(logits, labels, label_smoothing=label_smoothing, ignore_index=ignored)
 
 
 def relative_error(ours, theirs):
@@ -137,7 +161,9 @@ def test_logits_loss_and_every_gradient(changes):
     real = expected != PAD
     with torch.no_grad():
         theirs = peer.logits(source, target).numpy()
-    assert relative_error(model(source, target).data[real], theirs[real]) < 1e-10
+    logits, allowed = model(source, target).data, np.delete(np.arange(23), changes.get("masked_tokens", ()))
+    np.testing.assert_array_equal(np.isneginf(logits), np.isneginf(theirs))
+    assert relative_error(logits[real][:, allowed], theirs[real][:, allowed]) < 1e-10
     ours, their_loss = loss_of(model, source, target, expected), peer.loss(source, target, expected, 0.1)
     ours.backward()
     their_loss.backward()

@@ -20,7 +20,11 @@ VARIANTS = [
     {"positions": "learned"},
     {"d_k": 3},
     {"d_k": 3, "d_v": 5},
-    {"share_embeddings": False},
+    {"share_embeddings": "none"},
+    {"share_embeddings": "source-target", "output_bias": True},
+    {"share_embeddings": "target-output", "source_vocab_size": 23},
+    {"encoder_layers": 3, "decoder_layers": 1},
+    {"embedding_norm": True, "norm": "pre"},
     {"attention_bias": False},
     {"layers": 1, "d_ff": 7},
 ]

@@ -113,8 +113,8 @@ BREAKAGES = {
     ),
     "the scale of the embedding is not differentiated": (
         transformer, "Transformer", "_embed",
-        lambda self, ids, embedding, positions: (
-            ag.embedding(ids, embedding.weight) + (embedding.scale - 1) * embedding.weight.data[ids]
+        lambda self, ids, side: (
+            ag.embedding(ids, (e := self.embedding_of(side)[0]).weight) + (e.scale - 1) * e.weight.data[ids]
         ),
     ),
     "the memory gets no gradient": (
@@ -221,7 +221,7 @@ def test_sentences_of_a_batch_do_not_meet(norm):
 
 def test_rows_of_words_that_do_not_occur_have_no_gradient():
     """With matrices apart; a shared one is the output projection, too, which every word is in."""
-    parts = Parts(share_embeddings=False)
+    parts = Parts(share_embeddings="none")
     model = parts.model
     random.set_state((3, 1, 0))
     loss = ag.cross_entropy(model(parts.source, parts.shifted), parts.target, ignore_index=PAD)

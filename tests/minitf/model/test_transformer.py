@@ -23,7 +23,15 @@ VARIANTS = {
     "learned positions": {"positions": "learned", "activation": "silu"},
     "pre-norm, learned positions": {"positions": "learned", "norm": "pre"},
     "narrow keys": {"d_k": 3, "d_v": 5},
-    "unshared": {"share_embeddings": False},
+    "unshared": {"share_embeddings": "none"},
+    "source and target shared": {"share_embeddings": "source-target", "output_bias": True},
+    "target and output shared, two vocabularies": {"share_embeddings": "target-output", "source_vocab_size": 29},
+    "other depths": {"encoder_layers": 3, "decoder_layers": 1},
+    "sinusoids in halves, from position 1": {"positions": "sinusoidal-halves", "first_position": 1},
+    "start with a zero vector": {"decoder_start": "zero", "output_bias": True},
+    "start with a zero vector, learned positions": {"decoder_start": "zero", "positions": "learned"},
+    "start with the end token": {"decoder_start": "eos", "scale_embeddings": False},
+    "normalised embeddings": {"embedding_norm": True, "decoder_start": "zero"},
 }
 every_variant = pytest.mark.parametrize("changes", VARIANTS.values(), ids=VARIANTS.keys())
 
@@ -86,17 +94,23 @@ def test_wavelengths_form_a_geometric_progression():
 
 def test_concatenated_sinusoids_by_hand():
     """All sines, then all cosines; wavelengths reach 10000 · 2π exactly."""
-    table = sinusoids(3, 8, concatenated=True)
+    table = sinusoids(3, 8, "sinusoidal-concatenated")
     for p in range(3):
         angles = [p, p / 10000 ** (1 / 3), p / 10000 ** (2 / 3), p / 10000]
         expected = [*(math.sin(a) for a in angles), *(math.cos(a) for a in angles)]
         np.testing.assert_allclose(table[p], expected, rtol=1e-12)
 
 
-@pytest.mark.parametrize("kind", ["sinusoidal", "sinusoidal-concatenated"])
+def test_sinusoids_in_halves_are_the_papers_in_another_order():
+    """All sines, then all cosines, with the paper's wavelengths."""
+    paper, halves = sinusoids(9, 8), sinusoids(9, 8, "sinusoidal-halves")
+    np.testing.assert_array_equal(halves, np.concatenate([paper[:, ::2], paper[:, 1::2]], axis=1))
+
+
+@pytest.mark.parametrize("kind", ["sinusoidal", "sinusoidal-concatenated", "sinusoidal-halves"])
 def test_fixed_positions_have_no_end_and_do_not_change_as_they_grow(kind):
     positions = Positions(replace(SMALL, positions=kind), Initializer(0))
-    expected = sinusoids(600, 8, concatenated=kind != "sinusoidal").astype(np.float32)
+    expected = sinusoids(600, 8, kind).astype(np.float32)
     for start, stop in ((0, 3), (0, 600), (500, 600), (2, 4)):
         x = np.ones((2, stop - start, 8), np.float32)
         y = positions(Tensor(x), start)
@@ -151,7 +165,7 @@ def test_names_and_order_of_all_parameters():
     assert set(pre) - set(names) == {*linear("encoder.norm"), *linear("decoder.norm")}
     learned = list(model_with(layers=1, positions="learned").named_parameters())
     assert set(learned) - set(names) == {"source_positions.weight", "target_positions.weight"}
-    unshared = list(model_with(layers=1, share_embeddings=False).named_parameters())
+    unshared = list(model_with(layers=1, share_embeddings="none").named_parameters())
     assert set(unshared) - set(names) == {"target_embedding.weight", "projection"}
 
 
@@ -208,7 +222,7 @@ def test_the_values_of_padding_are_never_seen(changes):
 @pytest.mark.parametrize("norm", ["post", "pre"])
 def test_no_gradient_comes_from_padding(norm):
     """Exactly zero in the rows that only padding looks up; source, target, and positions beyond the sentences."""
-    model = model_with(share_embeddings=False, norm=norm, positions="learned")
+    model = model_with(share_embeddings="none", norm=norm, positions="learned")
     source, target, expected = batch(width=12)
     loss_of(model, source, target, expected).backward()
     for name, used in (("source", 6), ("target", 7)):
@@ -254,7 +268,7 @@ def test_later_target_tokens_do_not_change_earlier_logits(changes):
 @pytest.mark.parametrize("norm", ["post", "pre"])
 def test_no_gradient_comes_from_later_target_tokens(norm):
     """Each position has a token of its own, so each row of the embedding's gradient belongs to one position."""
-    model = model_with(share_embeddings=False, norm=norm)
+    model = model_with(share_embeddings="none", norm=norm)
     source, target = ids(np.random.default_rng(0), 5), np.arange(4, 11)[None]
     for t in range(7):
         g = np.zeros((1, 7, SMALL.vocab_size))
@@ -299,7 +313,7 @@ def test_embeddings_are_scaled_and_positions_added():
 def test_the_shared_matrix_receives_three_gradients():
     """Source embedding, target embedding and output projection: their sum, as three matrices show."""
     shared = model_with()
-    three = Transformer(replace(SMALL, share_embeddings=False), dtype=np.float64)
+    three = Transformer(replace(SMALL, share_embeddings="none"), dtype=np.float64)
     arrays = {name: p.data for name, p in shared.named_parameters().items()}
     matrix = arrays["source_embedding.weight"]
     three.load_parameters({**arrays, "target_embedding.weight": matrix, "projection": matrix})
@@ -418,3 +432,43 @@ def test_ids_outside_the_vocabulary_are_refused(bad):
     source, target, _ = batch()
     with pytest.raises(IndexError, match="embedding index must lie in 0 … 16"):
         model_with()(np.where(source == EOS, bad, source), target)
+
+
+# ---- What models of other programs need ----
+
+
+def test_a_zero_vector_starts_the_decoder_whatever_the_embedding_of_the_start_token():
+    """The first position alone; a gradient reaches neither the start token's row nor, through it, any other."""
+    model = model_with(decoder_start="zero", share_embeddings="none")
+    source, target, expected = batch()
+    before = model(source, target).data.copy()
+    model.target_embedding.weight.data[BOS] = 1e3
+    np.testing.assert_array_equal(model(source, target).data, before)
+    loss_of(model, source, target, expected).backward()
+    assert not model.target_embedding.weight.grad.data[BOS].any()
+
+
+def test_the_end_token_starts_the_decoder():
+    plain, ends = model_with(), model_with(decoder_start="eos")
+    source, target, _ = batch()
+    np.testing.assert_array_equal(ends(source, target).data, plain(source, np.where(target == BOS, EOS, target)).data)
+
+
+@pytest.mark.parametrize("output_bias", [False, True])
+def test_masked_tokens_have_no_probability(output_bias):
+    """Other logits are those of the model without masks."""
+    masked = (0, 2, 7)
+    plain, model = model_with(output_bias=output_bias), model_with(output_bias=output_bias, masked_tokens=masked)
+    source, target, _ = batch()
+    logits, expected = model(source, target).data, plain(source, target).data
+    assert np.isneginf(logits[..., masked]).all()
+    np.testing.assert_array_equal(np.delete(logits, masked, -1), np.delete(expected, masked, -1))
+
+
+def test_a_model_without_a_seed_takes_arrays_as_they_are():
+    arrays = {name: p.data for name, p in model_with(norm="pre", dtype=np.float32).named_parameters().items()}
+    model = Transformer(replace(SMALL, norm="pre"), seed=None)
+    model.load_parameters(arrays, copy=False)
+    for name, parameter in model.named_parameters().items():
+        assert parameter.data is arrays[name]
+    assert model.output_matrix is model.source_embedding.weight

@@ -23,7 +23,7 @@ ODD = replace(
     max_minutes=0.1,
     threads=3,
     patience=None,
-    model=TransformerConfig(d_k=16, dropout=0, share_embeddings=False, positions="learned"),
+    model=TransformerConfig(d_k=16, dropout=0, share_embeddings="none", positions="learned", masked_tokens=(0, 2)),
     optimizer=OptimizerConfig(peak_learning_rate=1 / 3, clip_norm=25),
 )
 
@@ -48,6 +48,16 @@ def test_the_file_can_be_read_by_people(tmp_path):
     lines = (tmp_path / "c.json").read_text().splitlines()
     assert '  "max_steps": 100000,' in lines
     assert '    "layers": 6,' in lines
+
+
+@pytest.mark.parametrize(("before", "today"), [(True, "all"), (False, "none")])
+def test_older_configurations_share_all_embeddings_or_none(tmp_path, before, today):
+    path = tmp_path / "c.json"
+    save_config(path, ODD)
+    plain = json.loads(path.read_text())
+    plain["model"]["share_embeddings"] = before
+    path.write_text(json.dumps(plain))
+    assert load_config(path).model.share_embeddings == today
 
 
 def test_a_key_that_an_older_version_did_not_know_has_its_default(tmp_path):
