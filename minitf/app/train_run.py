@@ -25,6 +25,8 @@ def train_run(config: RunConfig, resume: Path | None, process: SingleProcess) ->
         tell(f"model: {parameters:,} parameters, vocabulary of {len(run.data.vocabulary):,}; run: {folder}")
         if process.description:
             tell(process.description)
+        if run.data.valid is None:
+            tell("no validation text: nothing watches for overfitting; --valid SOURCE TARGET, from minitf split, would")
         bar = Progress(run.config.max_steps, run.state.step, shown=is_main)
         with RunReport(run.directory, run.config, parameters=parameters, writes=is_main) as report:
             with bar as progress, StopRequest(shared=process.is_parallel) as stop:

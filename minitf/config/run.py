@@ -171,6 +171,13 @@ class RunConfig:
         "metric that decides which validation is the best, for patience and for the best checkpoint; bleu translates "
         "the validation text each time",
     )
+    valid_bleu_every: int | None = option(
+        None,
+        "also compute BLEU at the first validation after each interval of this length, in valid_every_unit; it decides "
+        "nothing: valid_metric does; none: BLEU only with valid_metric=bleu",
+        at_least=1,
+        may_change=True,
+    )
     valid_beam: int = option(
         1, "width of beam search for the BLEU of a validation; 1 is greedy", unit="hypotheses", at_least=1
     )
@@ -286,6 +293,11 @@ class RunConfig:
             raise UserError("task=parsing learns from trees, not from texts; give parsing.trees instead")
         if self.task == "parsing" and self.valid_metric == "bleu":
             raise UserError("valid_metric=bleu scores translations, not trees; choose loss for task=parsing")
+        if self.valid_bleu_every is not None:
+            if self.task == "parsing":
+                raise UserError("valid_bleu_every scores translations, not trees; leave it out for task=parsing")
+            if self.train is not None and self.valid is None:
+                raise UserError(f"valid_bleu_every={self.valid_bleu_every} translates the validation text; give valid")
         if self.task == "translation" and self.parsing != ParsingConfig():
             raise UserError("the values of parsing are for task=parsing; give that, or leave them out")
         if self.data_dir is not None and self.data is None:

@@ -69,7 +69,7 @@ def charts_of(log: LogSeries) -> list[Chart]:
         return [curve_of(log[name], "training", "train"), curve_of(log[f"valid_{name}"], "validation", "valid")]
 
     bleu = [curve_of(log["valid_bleu"], "validation", "valid"), curve_of(log["bleu"], "test", "test")]
-    bleu_missing = "Computed on the test text when training ends; at every validation with --valid-metric bleu."
+    bleu_missing = "Computed on the test text when training ends; during training with --valid-bleu-every."
     rate = curve_of(log["learning_rate"], "learning rate", "rate")
     speed = curve_of(log["target_tokens_per_s"], "target tokens/s", "speed")
     norm = curve_of(log["gradient_norm"], "gradient norm", "norm")
@@ -100,8 +100,10 @@ def _header(log: LogSeries, config: RunConfig, name: str, status: str, note: str
     step = int(log.newest.get("step", 0))
     now = time.time()
     updated = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(now))
-    done = config.max_steps if status == FINISHED else min(step, config.max_steps)
-    of_all = f"step {step:,} of {config.max_steps:,}"
+    share = 1.0 if status == FINISHED else _share(log, config)
+    of_all = (
+        f"{math.floor(100 * share)} %, step {step:,} of {'at most ' if config.max_minutes else ''}{config.max_steps:,}"
+    )
     left = f", {remaining}" if status == RUNNING and (remaining := _remaining(log, config)) else ""
     epoch = f", epoch {int(log.newest['epoch']) + 1}" if "epoch" in log.newest else ""
     return (
@@ -109,10 +111,16 @@ def _header(log: LogSeries, config: RunConfig, name: str, status: str, note: str
         f'<span class="soft">{of_all}{epoch}{left}</span>'
         f'<time class="soft push" id="updated" datetime="{now:.0f}">{updated}</time>'
         '<button type="button" id="theme" class="no-print">Theme: auto</button></header>'
-        f'<progress max="{config.max_steps}" value="{done}" aria-label="steps done"></progress>'
+        f'<progress max="1" value="{share:.4g}" aria-label="share done"></progress>'
         + (f'<p class="note">{escape(note)}</p>' if note else "")
         + '<p class="problem" id="problem" role="alert" hidden></p>'
     )
+
+
+def _share(log: LogSeries, config: RunConfig) -> float:
+    """The share that is done, of the steps or of the minutes, whichever is larger."""
+    of_minutes = log.newest.get("elapsed_s", 0.0) / (60 * config.max_minutes) if config.max_minutes else 0.0
+    return min(1.0, max(log.newest.get("step", 0) / config.max_steps, of_minutes))
 
 
 def _remaining(log: LogSeries, config: RunConfig) -> str:

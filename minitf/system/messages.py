@@ -13,10 +13,16 @@ Say = Callable[[str], None]
 
 def say(text: str) -> None:
     """Print a line on standard error; do nothing if it is closed or its reader has gone."""
-    if sys.stderr is None:  # closed from the start; print(file=None) would write to standard output
+    put(f"{text}\n")
+
+
+def put(text: str) -> None:
+    """Write a text to standard error; do nothing if it is closed or its reader has gone."""
+    if sys.stderr is None:  # closed from the start
         return
     try:
-        print(text, file=sys.stderr, flush=True)
+        sys.stderr.write(text)
+        sys.stderr.flush()
     except (OSError, ValueError):
         with suppress(OSError, ValueError):  # the rest of the buffer must not fail again when the process ends
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
@@ -33,3 +39,18 @@ def clock(seconds: float) -> str:
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+
+
+def duration(seconds: float) -> str:
+    """Format a duration in words: "50 s", "45 min", "6 h 30 min", "3 d 4 h"; "?" for infinity."""
+    if seconds == float("inf"):
+        return "?"
+    if seconds < 99.5:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    if minutes < 60:
+        return f"{minutes} min"
+    if minutes < 48 * 60:
+        return f"{minutes // 60} h {minutes % 60} min"
+    hours = round(minutes / 60)
+    return f"{hours // 24} d {hours % 24} h"

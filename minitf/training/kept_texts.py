@@ -116,7 +116,8 @@ def _valid(config: RunConfig, pair: PathPair, directory: RunDirectory) -> PathPa
     if exist(pair):
         return pair
     copies = kept_copies(directory, "valid")
-    if copies is None and (config.valid_metric == "bleu" or not is_prepared(directory.data_path / "valid")):
+    translated = config.valid_metric == "bleu" or config.valid_bleu_every is not None
+    if copies is None and (translated or not is_prepared(directory.data_path / "valid")):
         raise UserError(f"{_missing(pair)} does not exist, and the run needs it; {_advice('valid')}")
     return copies or pair
 

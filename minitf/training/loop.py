@@ -16,6 +16,8 @@ from minitf.training.schedule import Clock, checkpoint_is_due, is_finished
 from minitf.training.state import Interval
 from minitf.training.validation import owes_validation, validate
 
+STEPS_BEFORE_ESTIMATE = 100  # after which the duration of the run is printed
+
 
 def train(run: Run, progress: Progress, stop: StopRequest, on_log: Callable[[], None]) -> None:
     """Train until the steps, the minutes or the patience of the run are used up, or `stop` is requested.
@@ -25,12 +27,12 @@ def train(run: Run, progress: Progress, stop: StopRequest, on_log: Callable[[], 
     Raises: TrainingError if the loss or the gradient is not finite.
     """
     config, model, optimizer, state, process = run.config, run.model, run.optimizer, run.state, run.process
-    clock = Clock(state.elapsed_s, config.max_minutes, shared=process.is_parallel)
-    saved_step = state.step
+    clock = Clock(state.elapsed_s, config.max_minutes, shared=process.is_parallel, step=state.step)
+    first_step = saved_step = state.step
     random.manual_seed(config.seed)
     model.train()
     if owes_validation(run):  # the run was stopped between a step and the end of its validation
-        validate(run, stop, progress.say)
+        validate_and_show(run, stop, progress)
         save(run)
 
     while not (stop or is_finished(config, state, clock)):
@@ -60,17 +62,19 @@ def train(run: Run, progress: Progress, stop: StopRequest, on_log: Callable[[], 
         else:
             skip_update(run, step, update, batches, progress.say)
         state.step = step
-        progress.step()
 
         # ---- 4. log ----
         state.elapsed_s = clock.elapsed_s
+        progress.step(clock.share(step, config.max_steps))
+        if step - first_step == STEPS_BEFORE_ESTIMATE:
+            progress.say(clock.estimate(step, config.max_steps))
         if step == 1 or step % config.log_every == 0:
             progress.update(log_interval(run), clock.remaining_s(step, config.max_steps))
             on_log()
 
         # ---- 5. validate and save ----
         if owes_validation(run):
-            validate(run, stop, progress.say)
+            validate_and_show(run, stop, progress)
         if checkpoint_is_due(config, state, run.data.train.epoch):  # after the lines of the log, which it then covers
             save(run)
             saved_step = step
@@ -82,7 +86,14 @@ def train(run: Run, progress: Progress, stop: StopRequest, on_log: Callable[[], 
         # run resumed for more steps drops them, so that its log is that of a run that never ended here.
         if state.interval.slots:
             log_interval(run)
-        validate(run, stop, progress.say)
+        validate_and_show(run, stop, progress)
+
+
+def validate_and_show(run: Run, stop: StopRequest, progress: Progress) -> None:
+    """Validate, and show the BLEU if it was measured."""
+    bleu = validate(run, stop, progress.say)
+    if bleu is not None:
+        progress.bleu = bleu
 
 
 def log_interval(run: Run) -> dict[str, Any]:

@@ -12,6 +12,7 @@ import math
 import time
 
 from minitf.config import RunConfig
+from minitf.system.messages import duration
 from minitf.training.state import TrainState
 
 
@@ -22,6 +23,15 @@ def validation_is_due(config: RunConfig, state: TrainState, epoch: int) -> bool:
     if config.valid_every_unit == "epochs":
         return epoch // config.valid_every > state.validated_epoch // config.valid_every
     return state.step % config.valid_every == 0
+
+
+def bleu_is_due(config: RunConfig, state: TrainState, epoch: int) -> bool:
+    """True if the validation of this step computes BLEU."""
+    if config.valid_metric == "bleu" or config.valid_bleu_every is None:
+        return config.valid_metric == "bleu"
+    in_epochs = config.valid_every_unit == "epochs"
+    now, before = (epoch, state.validated_epoch) if in_epochs else (state.step, state.validated_step)
+    return now // config.valid_bleu_every > before // config.valid_bleu_every
 
 
 def record_validation(state: TrainState, epoch: int, improved: bool, loss: float, bleu: float | None) -> None:
@@ -64,12 +74,12 @@ def out_of_patience(config: RunConfig, state: TrainState) -> bool:
 class Clock:
     """Seconds spent in the training loop, over all resumptions, and the time limit of the run."""
 
-    def __init__(self, elapsed_s: float, max_minutes: float | None, shared: bool = False):
+    def __init__(self, elapsed_s: float, max_minutes: float | None, shared: bool = False, step: int = 0):
         """
-        elapsed_s: time spent before this start
+        elapsed_s, step: time spent and steps made before this start, perhaps on another machine
         shared: show the time set by `follow` instead of this process's, so that all ranks come to the same decisions
         """
-        self._before_s = elapsed_s
+        self._before_s, self._before_step = elapsed_s, step
         self._start_s = time.perf_counter()
         self._limit_s = math.inf if max_minutes is None else max_minutes * 60
         self._followed_s = elapsed_s if shared else None
@@ -92,10 +102,26 @@ class Clock:
         """True once the time limit is reached."""
         return self.elapsed_s >= self._limit_s
 
+    def seconds_per_step(self, step: int) -> float:
+        """The mean time of a step since this start; infinity before the first."""
+        spent_s = self.elapsed_s - (self._before_s if self._before_step else 0.0)
+        return spent_s / (step - self._before_step) if step > self._before_step else math.inf
+
     def remaining_s(self, step: int, max_steps: int) -> float:
         """Estimate the seconds left, from the mean time of a step and the time limit."""
-        by_steps = (max_steps - step) * self.elapsed_s / step if step else math.inf
+        by_steps = (max_steps - step) * self.seconds_per_step(step) if step < max_steps else 0.0
         return max(0.0, min(by_steps, self._limit_s - self.elapsed_s))
+
+    def share(self, step: int, max_steps: int) -> float:
+        """The share of the run that is done, from 0 to 1: of its steps or of its minutes, whichever is larger."""
+        return min(1.0, max(step / max_steps, self.elapsed_s / self._limit_s))
+
+    def estimate(self, step: int, max_steps: int) -> str:
+        """State how long the whole run takes at the speed since this start."""
+        whole_s = self.seconds_per_step(step) * max_steps
+        sooner = whole_s > self._limit_s
+        limit = f"; max_minutes ends the run after {duration(self._limit_s)}" if sooner else ""
+        return f"at this speed: {duration(whole_s)} for {max_steps:,} steps{limit}"
 
 
 def is_finished(config: RunConfig, state: TrainState, clock: Clock) -> bool:

@@ -19,7 +19,7 @@ from minitf.system.signals import StopRequest
 from minitf.training.loss import logits_and_labels
 from minitf.training.process import Nats, SingleProcess
 from minitf.training.run import Run, save_best
-from minitf.training.schedule import record_validation, validation_is_due
+from minitf.training.schedule import bleu_is_due, record_validation, validation_is_due
 from minitf.training.state import TrainState, perplexity
 from minitf.training.texts import TrainingData
 from minitf.translation.translator import Translator
@@ -34,8 +34,8 @@ def owes_validation(run: Run) -> bool:
     return run.data.valid is not None and validation_is_due(run.config, run.state, run.data.train.epoch)
 
 
-def validate(run: Run, stop: StopRequest, say: Say) -> None:
-    """Measure the validation loss, and BLEU if that is the metric; log them, and keep the best weights.
+def validate(run: Run, stop: StopRequest, say: Say) -> float | None:
+    """Measure the validation loss, and BLEU where it is due; log them, keep the best weights, and return the BLEU.
 
     The weights measured are the moving average if there is one.  Does nothing without a validation text, and for a step
     that has been validated.  A validation that is interrupted leaves no trace: the checkpoint of its step says that it
@@ -43,10 +43,11 @@ def validate(run: Run, stop: StopRequest, say: Say) -> None:
     """
     state = run.state
     if run.data.valid is None or state.validated_step == state.step:
-        return
+        return None
+    with_bleu = bleu_is_due(run.config, state, run.data.train.epoch)
     start = time.perf_counter()
     with run.moving_average.in_place(run.model) if run.moving_average else nullcontext():
-        measured = measure(run.model, run.data, run.config, run.process, stop)
+        measured = measure(run.model, run.data, run.config, run.process, stop, with_bleu)
         if measured is not None:
             improved = is_best(run.config.valid_metric, state, *measured)
             if improved and run.process.is_main_process:
@@ -55,20 +56,27 @@ def validate(run: Run, stop: StopRequest, say: Say) -> None:
     spent_s = run.process.broadcast(time.perf_counter() - start)
     state.elapsed_s += spent_s
     state.interval.start_s += spent_s  # tokens per second are those of training
-    if measured is not None:
-        log_validation(run, *measured, say)
+    if measured is None:
+        return None
+    log_validation(run, *measured, say)
+    return measured[1]
 
 
 def measure(
-    model: Transformer, data: TrainingData, config: RunConfig, process: SingleProcess, stop: StopRequest
+    model: Transformer,
+    data: TrainingData,
+    config: RunConfig,
+    process: SingleProcess,
+    stop: StopRequest,
+    with_bleu: bool,
 ) -> tuple[float, float | None] | None:
-    """Return (loss, BLEU) on the validation text; BLEU is None unless it is the metric.
+    """Return (loss, BLEU) on the validation text; BLEU is None unless it is asked for.
 
     Returns None if `stop` is requested before the end.
     """
     assert data.valid is not None
     loss = mean_nll(model, data.valid, process, stop)
-    if loss is None or config.valid_metric == "loss":
+    if loss is None or not with_bleu:
         return None if loss is None else (loss, None)
     score = process.broadcast(validation_bleu(model, data, config, stop) if process.is_main_process else None)
     return None if score is None else (loss, score)

@@ -283,7 +283,8 @@ def test_a_resumed_run_keeps_its_values_and_knows_where_it_is(run):
 def test_what_may_change():
     assert changeable() == [
         *("--threads", "--devices", "--rank-timeout", "--data-dir"),
-        *("--max-steps", "--max-minutes", "--patience", "--on-divergence", "--valid-every", "--valid-every-unit"),
+        *("--max-steps", "--max-minutes", "--patience", "--valid-bleu-every", "--on-divergence"),
+        *("--valid-every", "--valid-every-unit"),
         *("--log-every", "--save-every", "--save-every-unit", "--keep-checkpoints", "--weights"),
         *("--average-checkpoints", "--beam", "--alpha", "--beta", "--max-extra-length", "--bleu-tokenize"),
     ]

@@ -309,6 +309,26 @@ def test_the_weights_of_the_best_bleu_are_kept(ground, tmp_path, monkeypatch, ki
     assert all((kept[0][name] == kept[1][name]).all() for name in kept[0])
 
 
+def test_bleu_while_training_decides_nothing(ground, tmp_path, monkeypatch, capsys):
+    """Steps 4, 8, 12 and 13 are validated; every 8 steps one of them computes BLEU, also in a run that is resumed."""
+    monkeypatch.setattr(validation, "validation_bleu", lambda *_: 50.0 - random.get_state()[1])
+    flags = [*ground.flags, "--valid-bleu-every", "8"]
+    whole, parts = tmp_path / "whole", tmp_path / "parts"
+    assert call([*flags, "--output", str(whole)]) == 0
+    log = read_log(whole / "log.jsonl")
+    assert [(line["step"], line["valid_bleu"]) for line in log if "valid_bleu" in line] == [(8, 42.0)]
+    err = capsys.readouterr().err
+    assert "step 8: validation loss" in err
+    assert ", BLEU 42.00" in err
+    assert "step 9  loss" in err
+    assert "  BLEU 42.0  " in err.partition("step 9  loss")[2].partition("\n")[0]
+    found = differences(fingerprint(whole), ground.expected)
+    assert found == [name for name in found if name == "log.jsonl" or name.endswith(" state")]  # where the BLEU stands
+    assert "log.jsonl" in found
+    in_parts(flags, parts)
+    assert differences(fingerprint(whole), fingerprint(parts)) == []
+
+
 def test_what_is_translated_with(ground, copy, capfd):
     """Every kind of weights is another model, and `best` and `moving-average` are those that the run's files hold."""
     store = checkpoint.CheckpointStore(copy / "checkpoints")
@@ -362,11 +382,13 @@ def test_a_validation_that_translates_is_interrupted_and_made_up_for(ground, tmp
     assert differences(fingerprint(whole), fingerprint(parts)) == []
 
 
-def test_without_validation_text(ground, tmp_path):
+def test_without_validation_text(ground, tmp_path, capsys):
     keep = [*ground.flags[:3], *ground.flags[9:]]
     assert call([*keep, "--output", str(tmp_path / "run"), "--max-steps", "3"]) == 0
     assert not any("valid_loss" in line for line in read_log(tmp_path / "run" / "log.jsonl"))
     assert steps_of(tmp_path / "run") == [2, 3]
+    note = "no validation text: nothing watches for overfitting; --valid SOURCE TARGET, from minitf split, would"
+    assert note in capsys.readouterr().err
 
 
 # ---- Signals -----------------------------------------------------------------------------------------------------

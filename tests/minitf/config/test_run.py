@@ -108,6 +108,8 @@ def all_fields(config_class):
         (RunConfig, {"valid": PAIR}, "valid is given without train; the built-in corpus brings its own"),
         (RunConfig, {"test": PAIR}, "test is given without train; the built-in corpus brings its own"),
         (RunConfig, {"train": PAIR, "patience": 3}, "patience=3 counts validations; give valid"),
+        (RunConfig, {"train": PAIR, "valid_bleu_every": 3}, "valid_bleu_every=3 translates the validation text; give"),
+        (RunConfig, {"task": "parsing", "valid_bleu_every": 3}, "valid_bleu_every scores translations, not trees"),
         (RunConfig, {"train": PAIR, "weights": "best"}, "weights=best are those of the best validation; give valid"),
         (RunConfig, {"weights": "moving-average"}, "weights=moving-average needs moving_average; give it a decay"),
         (RunConfig, {"moving_average": 1.0}, "moving_average=1.0; choose a number > 0 and < 1, or none"),

@@ -52,6 +52,19 @@ def test_the_newest_figures_are_there(log):
     assert "27k target tokens" in text
 
 
+def test_the_progress_is_that_of_steps_or_of_minutes_whichever_is_larger(log):
+    for minutes, value, text in (
+        (None, "0.6", "60 %, step 600 of 1,000"),
+        (25.0, "0.8", "80 %, step 600 of at most 1,000"),
+        (90.0, "0.6", "60 %, step 600 of at most 1,000"),
+        (5.0, "1", "100 %, step 600"),
+    ):
+        page = run_page(log, replace(CONFIG, max_minutes=minutes), "x", RUNNING)
+        assert f'<progress max="1" value="{value}"' in page
+        assert text in page
+    assert '<progress max="1" value="1"' in run_page(log, CONFIG, "x", FINISHED)
+
+
 def test_a_run_under_way_looks_for_news_and_one_that_ended_does_not(log):
     assert 'http-equiv="refresh"' in run_page(log, CONFIG, "x", RUNNING)
     for status in (FINISHED, FAILED):
@@ -66,7 +79,7 @@ def test_what_is_not_known_yet_is_left_out(log_of):
     assert "step 0 of 1,000" in text
     assert "<svg" not in text
     assert text.count("nothing logged yet") == 5
-    assert "--valid-metric bleu" in text
+    assert "--valid-bleu-every" in text
     first = run_page(log_of(next(records(20))), CONFIG, "x", RUNNING)
     assert first.count("<svg") == 5
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from minitf.system.messages import clock, say
+from minitf.system.messages import clock, duration, say
 
 
 @pytest.mark.parametrize(
@@ -16,3 +16,13 @@ def test_times(seconds, shown):
 def test_say_goes_to_standard_error(capsys):
     say("ü")
     assert capsys.readouterr() == ("", "ü\n")
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(0, "0 s"), (99, "99 s"), (100, "2 min"), (3_540, "59 min"), (3_599, "1 h 0 min"), (23_400, "6 h 30 min")],
+)
+def test_durations_in_words(seconds, text):
+    assert duration(seconds) == text
+    assert duration(100 * 3_600) == "4 d 4 h"
+    assert duration(float("inf")) == "?"

@@ -23,7 +23,7 @@ def test_plain_lines_where_there_is_no_terminal(capsys):
     out, err = capsys.readouterr()
     assert out == ""
     assert err == (
-        "step 1,200  loss 1.235  ppl 3.46  12,346 tokens/s  lr 7.10e-04  1:15 left\nstep 1,200: validation loss 1\n"
+        "step 1,200  loss 1.235  ppl 3.46  12,346 tokens/s  lr 7.1e-04  1:15 left\nstep 1,200: validation loss 1\n"
     )
 
 
@@ -35,18 +35,11 @@ def test_a_progress_that_is_not_shown_prints_nothing(capsys):
     assert capsys.readouterr() == ("", "")
 
 
-def test_a_bar_on_a_terminal():
-    program = f"""
-from minitf.system.progress import Progress
-with Progress(4, 1) as progress:
-    progress.step()
-    progress.update({RECORD!r}, 75)
-    progress.say("a line above")
-    progress.step()
-"""
+def seen_on_terminal(program, columns, rows=24):
+    """What a program writes to a terminal of this size."""
     ours, theirs = pty.openpty()
-    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 120, 0, 0))
-    subprocess.run([sys.executable, "-c", program], stderr=theirs, check=True)
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+    done = subprocess.Popen([sys.executable, "-c", program], stderr=theirs)
     os.close(theirs)
     seen = b""
     while True:
@@ -56,9 +49,57 @@ with Progress(4, 1) as progress:
             break
         seen += data
     os.close(ours)
-    assert b"3/4" in seen
-    assert b"ppl 3.46" in seen
-    assert b"a line above\r\n" in seen
+    assert done.wait() == 0
+    return seen.decode()
+
+
+BAR = f"""
+from minitf.system.progress import Progress
+with Progress(4, 1) as progress:
+    progress.step()
+    progress.update({RECORD!r}, 75)
+    progress.say("a line above")
+    progress.bleu = 41.234
+    progress.step(0.9)
+    progress.update({RECORD!r}, 5025)
+"""
+
+
+def test_a_bar_on_a_terminal():
+    seen = seen_on_terminal(BAR, 120)
+    first = "1:15 left  50 %  2/4  loss 1.235  ppl 3.46  12,346 tokens/s  lr 7.1e-04"
+    assert f"\r{first} |{'█' * 12}{' ' * 12}|" in seen
+    assert "a line above\r\n" in seen
+    last = seen.rstrip().rpartition("\r")[2]
+    assert last.startswith("1:23:45 left  90 %  3/4  loss 1.235  ppl 3.46  BLEU 41.2  12,346 tokens/s  lr 7.1e-04 |")
+
+
+@pytest.mark.parametrize("columns", [20, 33, 60, 79, 80, 100])
+def test_nothing_on_a_terminal_is_cut_off(columns):
+    """Every line fits, and every part of it is whole; the first parts stay longest."""
+    seen = seen_on_terminal(BAR, columns)
+    whole = {"1:15 left", "1:23:45 left", "50 %", "90 %", "25 %", "2/4", "3/4", "1/4", "loss 1.235", "ppl 3.46"}
+    whole |= {"BLEU 41.2", "12,346 tokens/s", "lr 7.1e-04"}
+    for line in seen.replace("\n", "\r").split("\r"):
+        assert len(line) < columns
+        rest = line.partition("|")[0].replace("a line above", "")
+        for part in sorted(whole, key=len, reverse=True):
+            rest = rest.replace(part, "")
+        assert rest.strip() == "", line
+        assert " ," not in line
+    assert "1:23:45 left" in seen
+    if columns >= 80:
+        assert "12,346 tokens/s" in seen.rstrip().rpartition("\r")[2]
+
+
+@pytest.mark.parametrize("size", [(0, 0), (0, 24), (10, 24)])
+def test_a_terminal_without_a_usable_size_gets_lines(size):
+    seen = seen_on_terminal(BAR, *size).replace("\r\n", "\n")
+    assert "\r" not in seen
+    assert seen.splitlines()[1:] == [
+        "a line above",
+        "step 1,200  loss 1.235  ppl 3.46  BLEU 41.2  12,346 tokens/s  lr 7.1e-04  1:23:45 left",
+    ]
 
 
 TALKING = """

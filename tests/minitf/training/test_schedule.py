@@ -9,6 +9,7 @@ import pytest
 from minitf.config import RunConfig
 from minitf.training.schedule import (
     Clock,
+    bleu_is_due,
     checkpoint_is_due,
     is_finished,
     record_checkpoint,
@@ -83,6 +84,19 @@ def test_what_the_best_validation_leaves():
     assert (state.validated_step, state.validated_epoch) == (8, 2)
 
 
+def test_when_a_validation_computes_bleu():
+    state = TrainState(step=9, validated_step=6, validated_epoch=2)
+    every = RunConfig(valid_bleu_every=3)
+    assert bleu_is_due(every, state, 2)
+    assert not bleu_is_due(replace(every, valid_bleu_every=10), state, 2)
+    assert bleu_is_due(replace(every, valid_bleu_every=7), state, 2)  # the first validation after step 7
+    in_epochs = replace(every, valid_every_unit="epochs")
+    assert not bleu_is_due(in_epochs, state, 2)
+    assert bleu_is_due(in_epochs, state, 3)
+    assert bleu_is_due(RunConfig(valid_metric="bleu"), state, 2)
+    assert not bleu_is_due(RunConfig(), state, 2)
+
+
 def test_what_ends_a_run():
     config = RunConfig(max_steps=1_000)
     clock = Clock(0.0, None)
@@ -106,6 +120,25 @@ def test_the_clock_counts_all_resumptions():
     assert Clock(120.0, max_minutes=2).is_up
     assert not Clock(120.0, max_minutes=None).is_up
     assert Clock(120.0, max_minutes=None).remaining_s(step=0, max_steps=9) == math.inf
+
+
+def test_the_pace_of_a_resumed_run_is_that_since_it_was_resumed(monkeypatch):
+    """It may be on another machine."""
+    clock = Clock(1_000.0, max_minutes=None, step=10)
+    assert clock.remaining_s(10, 20) == math.inf
+    monkeypatch.setattr(Clock, "own_s", 1_004.0)
+    assert clock.seconds_per_step(12) == 2
+    assert clock.remaining_s(12, 20) == 16
+    assert clock.estimate(12, 12_000) == "at this speed: 6 h 40 min for 12,000 steps"
+
+
+def test_the_share_is_of_steps_or_of_minutes_whichever_is_larger(monkeypatch):
+    monkeypatch.setattr(Clock, "own_s", 540.0)
+    assert Clock(0.0, max_minutes=15).share(1_160, 100_000) == pytest.approx(0.6)
+    assert Clock(0.0, max_minutes=None).share(1_160, 100_000) == pytest.approx(0.0116)
+    assert Clock(0.0, max_minutes=5).share(1, 2) == 1
+    limited = Clock(0.0, max_minutes=15).estimate(100, 100_000)
+    assert limited == "at this speed: 6 d 6 h for 100,000 steps; max_minutes ends the run after 15 min"
 
 
 def test_a_shared_clock_shows_what_it_follows():
