@@ -20,21 +20,23 @@ import math
 import os
 import sys
 import threading
+from collections import Counter
 from collections.abc import Callable, Sequence
 from operator import attrgetter
-from sys import getrefcount
+from sys import getrefcount, modules
 from types import CodeType
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Union
 
 import numpy as np
+from numpy import ndarray
 
 from autograd.backend import CPU, Backend, as_operand, backend_of, is_floating, silent
 from autograd.modes import backward_pass_watched, state
 from autograd.tensor import Tensor, new_tensor
-from autograd.versions import share_versions, versions_of_saved
+from autograd.versions import version_of, versions_of_saved
 
 Array = Any  # numpy.ndarray or cupy.ndarray
-Edge = tuple["Op | Tensor", int]  # a node and which of its outputs, or a leaf and 0
+Edge = Union["Op", "Tensor", tuple["Op", int]]  # to a node's first output, to a leaf, or to another output of a node
 Spec = tuple[tuple[int, ...], Any]  # shape and dtype
 
 Key = int | tuple[int, int]  # of a leaf or a node's first output, its id; of another output, with the index
@@ -68,11 +70,11 @@ class Op:
     # Defaults are those of the class, and an instance sets what differs: a node stays small
     backend: Backend = CPU
     needs_gradient: tuple[bool, ...] = ()  # one flag per input: `backward` may skip the products of the others
-    edges: tuple[Edge | None, ...] = ()
     output_specs: tuple[Spec, ...] = ()
     order: int = -1
     hooks: dict[int, list[Callable]] | None = None  # by output index
     freed = False
+    _edges: tuple[Edge | None, ...] = ()
     _saved: tuple[Any, ...] = ()
     _versions: tuple[tuple[list[int], int], ...] = ()
     _refill: Callable[[], None] | None = None  # recomputes the saved arrays that `checkpoint` dropped
@@ -92,6 +94,11 @@ class Op:
     def save(self, *arrays: Any) -> None:
         """Keep what the backward pass needs; a node holds no other arrays."""
         self._saved = arrays
+
+    @property
+    def edges(self) -> tuple[tuple[Op | Tensor, int] | None, ...]:
+        """Where the gradient of each input goes: a node and which of its outputs, or a leaf and 0; or nowhere."""
+        return tuple([None if edge is None else _split(edge) for edge in self._edges])
 
     @property
     def input_specs(self) -> tuple[Spec | None, ...]:
@@ -154,14 +161,18 @@ def apply(op_class: type[Op], *inputs: Any, **parameters: Any) -> Any:
     recording, watchers = state.recording, state.watchers
     arrays, needs = [], []
     for x in inputs:
-        is_tensor = isinstance(x, Tensor)
-        arrays.append(x.data if is_tensor else as_operand(x))
-        needs.append(is_tensor and recording and x._requires_grad)
-    op.needs_gradient = tuple(needs)
+        if isinstance(x, Tensor):
+            arrays.append(x.data)
+            needs.append(recording and x._requires_grad)
+        else:
+            arrays.append(as_operand(x))
+            needs.append(False)
     recording = True in needs
-    backend = backend_of(arrays)
-    if backend is not CPU:
-        op.backend, arrays = backend, _on_device(backend, inputs, arrays)
+    op.needs_gradient = tuple(needs)
+    if "cupy" in modules:  # otherwise no array is on a GPU
+        backend = backend_of(arrays)
+        if backend is not CPU:
+            op.backend, arrays = backend, _on_device(backend, inputs, arrays)
     if recording or watchers:
         _note_caller(op)
     for watcher in watchers:
@@ -174,12 +185,13 @@ def apply(op_class: type[Op], *inputs: Any, **parameters: Any) -> Any:
         raise
     several = isinstance(result, tuple)
     # NumPy's reductions and its arithmetic on 0-d arrays return scalars: convert them to arrays here, for all ops
-    outputs = [a if type(a) is np.ndarray else backend.asarray(a) for a in (result if several else (result,))]
+    tensors = []
+    for a in result if several else (result,):
+        if type(a) is not ndarray:
+            a = op.backend.asarray(a)
+        tensors.append(new_tensor(a, version_of(a, inputs)))
     for watcher in reversed(watchers):
-        watcher.after_forward(op, outputs)
-
-    tensors = [new_tensor(a) for a in outputs]
-    share_versions(inputs, tensors)
+        watcher.after_forward(op, [y.data for y in tensors])
     if recording:
         _record(op, inputs, tensors)
         for watcher in reversed(watchers):
@@ -190,13 +202,19 @@ def apply(op_class: type[Op], *inputs: Any, **parameters: Any) -> Any:
 def _record(op: Op, inputs: Sequence[Any], outputs: Sequence[Tensor]) -> None:
     """Make `op` a node of the graph: edges to the nodes of its inputs, and its outputs refer to it."""
     op.order = next(_order)
-    op.edges = tuple([_edge(x) if needed else None for x, needed in zip(inputs, op.needs_gradient)])  # noqa: B905
-    op.output_specs = tuple([(y.data.shape, y.data.dtype) for y in outputs])
+    edges: list[Edge | None] = []
+    for x, needed in zip(inputs, op.needs_gradient):  # noqa: B905
+        edges.append(x._edge or x if needed else None)
+    op._edges = tuple(edges)
+    specs: list[Spec] = []
+    for y in outputs:
+        dtype = y.data.dtype
+        if is_floating(dtype):
+            y._requires_grad, y._edge = True, (op, len(specs)) if specs else op
+        specs.append((y.data.shape, dtype))
+    op.output_specs = tuple(specs)
     if op._saved:
         op._versions = versions_of_saved(op._saved, (*inputs, *outputs))
-    for index, y in enumerate(outputs):
-        if is_floating(y.data.dtype):
-            y._requires_grad, y._edge = True, (op, index)
 
 
 def _on_device(backend: Backend, inputs: Sequence[Any], arrays: list[Any]) -> list[Any]:
@@ -214,15 +232,19 @@ def _on_device(backend: Backend, inputs: Sequence[Any], arrays: list[Any]) -> li
 
 
 def _edge(x: Tensor) -> Edge:
-    return x._edge or (x, 0)
+    return x._edge or x
+
+
+def _split(edge: Edge) -> tuple[Op | Tensor, int]:
+    return edge if isinstance(edge, tuple) else (edge, 0)
 
 
 def _spec(target: Op | Tensor, index: int) -> Spec:
     return target.output_specs[index] if isinstance(target, Op) else (target.data.shape, target.data.dtype)
 
 
-def _key(target: Op | Tensor, index: int) -> Key:
-    return (id(target), index) if index else id(target)
+def _key(edge: Edge) -> Key:
+    return (id(edge[0]), edge[1]) if isinstance(edge, tuple) else id(edge)
 
 
 def _note_caller(op: Op) -> None:
@@ -254,71 +276,41 @@ def run_backward(
     *is* infinite): a warning raised here could not name the op, `autograd.inspect.anomaly_mode` does.
     """
     nodes, arrivals = _plan(outputs, wanted)
-    targets = None if wanted is None else {_key(*_edge(x)) for x in wanted}
-    sums: dict[Key, Array] = {}  # of the gradients that have arrived so far
-    owned: set[Key] = set()  # those of them that nothing else refers to, so that they may be changed in place
-    captured: dict[Key, Array] = {}
-
-    def add(edge: Any, g: Array, fresh: bool) -> None:
-        target, index = edge
-        key = _key(target, index)
-        total = sums.get(key)
-        if total is None:
-            sums[key] = g
-            if fresh:
-                owned.add(key)
-        elif key in owned:
-            total += g
-        else:
-            added = total + g
-            sums[key] = np.asarray(added) if isinstance(added, np.generic) else added  # of 0-d arrays NumPy makes these
-            owned.add(key)
-        if isinstance(target, Tensor):
-            arrivals[key] -= 1
-            if not arrivals[key]:  # complete: no node left to visit leads to this leaf
-                _finish_leaf(target, sums.pop(key), key in owned, targets, captured)
-
+    sums = _Sums(arrivals, wanted)
     for output, g in zip(outputs, gradients, strict=True):
-        if id(_edge(output)[0]) in arrivals:
-            add(_edge(output), g, fresh=False)
+        if id(_split(_edge(output))[0]) in arrivals:
+            sums.add(_edge(output), [g], 0)
     for node in nodes:
-        g_outputs = [_complete_gradient(node, i, sums, owned, targets, captured) for i in range(len(node.output_specs))]
-        followed = [i for i, edge in enumerate(node.edges) if edge is not None and id(edge[0]) in arrivals]
-        if followed:
-            g_inputs = _node_backward(node, g_outputs)
-            for i in followed:
-                fresh = _is_fresh(g_inputs, i)
-                add(node.edges[i], g_inputs[i], fresh)
-        if followed and not retain_graph:
+        g_outputs = sums.take(node)
+        followed = [(e, i) for i, e in enumerate(node._edges) if e is not None and id(_split(e)[0]) in arrivals]
+        if not followed:  # wanted itself
+            continue
+        g_inputs = _node_backward(node, g_outputs)
+        del g_outputs  # before the sums look who else refers to these arrays
+        for edge, i in followed:
+            sums.add(edge, g_inputs, i)
+        if not retain_graph:
             node._saved, node._versions, node._refill, node.freed = (), (), None, True
-    return [captured.get(_key(*_edge(x))) for x in wanted or ()]
+    return [sums.captured.get(_key(_edge(x))) for x in wanted or ()]
 
 
-def _plan(outputs: Sequence[Tensor], wanted: Sequence[Tensor] | None) -> tuple[list[Op], dict[Key, int]]:
+def _plan(outputs: Sequence[Tensor], wanted: Sequence[Tensor] | None) -> tuple[list[Op], dict[int, int]]:
     """The nodes to visit, newest first, and the number of gradients that each of them and each leaf receives.
 
     With `wanted`, only what leads from `outputs` to these Tensors is visited.
     """
-    seen: dict[int, Op] = {}
-    stack = [_edge(output) for output in outputs]
-    while stack:
-        node, _ = stack.pop()
-        if isinstance(node, Op) and id(node) not in seen:
-            seen[id(node)] = node
-            stack.extend([edge for edge in node.edges if edge is not None])
-    nodes = sorted(seen.values(), key=_order_of, reverse=True)
-    follow: set[int] | None = None
+    starts: Sequence[Edge | None] = [_edge(output) for output in outputs]
+    nodes, arrivals = _reachable(starts)
+    nodes.sort(key=_order_of, reverse=True)
     if wanted is not None:
-        follow = {id(_edge(x)[0]) for x in wanted}
+        follow = {id(_split(_edge(x))[0]) for x in wanted}
         for node in reversed(nodes):
-            if any(edge is not None and id(edge[0]) in follow for edge in node.edges):
+            if any(edge is not None and id(_split(edge)[0]) in follow for edge in node._edges):
                 follow.add(id(node))
         nodes = [node for node in nodes if id(node) in follow]
-    arrivals: dict[Key, int] = {}
-    for edges in ([_edge(output) for output in outputs], *[node.edges for node in nodes]):
-        for edge in edges:
-            if edge is not None and (follow is None or id(edge[0]) in follow):
-                arrivals[id(edge[0])] = arrivals.get(id(edge[0]), 0) + 1
+        followed = itertools.chain(starts, *[node._edges for node in nodes])
+        arrivals = Counter(id(_split(edge)[0]) for edge in followed if edge is not None)
+        arrivals = {key: count for key, count in arrivals.items() if key in follow}
     for node in nodes:
         if node.freed:
             raise RuntimeError(
@@ -328,19 +320,98 @@ def _plan(outputs: Sequence[Tensor], wanted: Sequence[Tensor] | None) -> tuple[l
     return nodes, arrivals
 
 
-def _complete_gradient(
-    node: Op, index: int, sums: dict[Key, Array], owned: set[Key], targets: set[Key] | None, captured: dict[Key, Array]
-) -> Array:
-    """The total gradient of one output after its hooks, captured if it is wanted; zeros for an output not used."""
-    key = _key(node, index)
-    total = g = sums.pop(key, None)
-    if total is None:
-        g = node.xp.zeros(*node.output_specs[index])
-    if node.hooks and index in node.hooks:
-        g = _run_hooks(node.hooks[index], g)
-    if targets and key in targets:  # copied if anything else may refer to it
-        captured[key] = g if g is total and key in owned else g.copy()
-    return g
+def _reachable(starts: Sequence[Edge | None]) -> tuple[list[Op], dict[int, int]]:
+    """All nodes that edges lead to from `starts`, and the number of edges that lead to each node and leaf, by id."""
+    nodes: list[Op] = []
+    counts: dict[int, int] = {}
+    groups = [starts]
+    for edges in groups:  # grows
+        for edge in edges:
+            if edge is None:
+                continue
+            target = edge[0] if isinstance(edge, tuple) else edge
+            key = id(target)
+            count = counts.get(key, 0)
+            counts[key] = count + 1
+            if count == 0 and isinstance(target, Op):
+                nodes.append(target)
+                groups.append(target._edges)
+    return nodes, counts
+
+
+class _Sums:
+    """The gradients that have arrived at nodes and leaves so far in one backward pass, summed.
+
+    An array is added to in place if nothing but this object refers to it, and it is not a view.
+    """
+
+    def __init__(self, arrivals: dict[int, int], wanted: Sequence[Tensor] | None):
+        self.sums: dict[Key, Array] = {}
+        self.arrivals = arrivals  # gradients that each leaf still waits for
+        self.targets = None if wanted is None else {_key(_edge(x)) for x in wanted}
+        self.captured: dict[Key, Array] = {}  # complete gradients of the targets
+
+    def add(self, edge: Edge, gradients: list[Array], i: int) -> None:
+        """Move `gradients[i]` out of the list and add it to what has come along `edge`."""
+        sums = self.sums
+        key = (id(edge[0]), edge[1]) if isinstance(edge, tuple) else id(edge)
+        if key not in sums:
+            sums[key] = gradients[i]
+        elif self.owns(key):
+            sums[key] += gradients[i]
+        else:
+            added = sums[key] + gradients[i]
+            sums[key] = (
+                np.asarray(added) if isinstance(added, np.generic) else added
+            )  # from 0-d arrays NumPy makes these
+        gradients[i] = None
+        if isinstance(edge, Tensor):
+            self.arrivals[id(edge)] -= 1
+            if not self.arrivals[id(edge)]:  # complete: no node left to visit leads to this leaf
+                self.finish(edge)
+
+    def owns(self, key: Key) -> bool:
+        """Whether a sum may be changed in place: it is not a view, and only `sums` refers to it."""
+        return getrefcount(self.sums[key]) == ONE_OWNER and self.sums[key].base is None
+
+    def take(self, node: Op) -> list[Array]:
+        """The complete gradients of a node's outputs."""
+        if node.hooks or self.targets or len(node.output_specs) > 1:
+            return [self._complete(node, index) for index in range(len(node.output_specs))]
+        return [self.sums.pop(id(node))]
+
+    def _complete(self, node: Op, index: int) -> Array:
+        """The total gradient of one output after its hooks, captured if it is wanted; zeros for an output not used."""
+        key = (id(node), index) if index else id(node)
+        owned = key in self.sums and self.owns(key)
+        total = g = self.sums.pop(key, None)
+        if total is None:
+            g = node.xp.zeros(*node.output_specs[index])
+        if node.hooks and index in node.hooks:
+            g = _run_hooks(node.hooks[index], g)
+        if self.targets and key in self.targets:  # copied if anything else may refer to it
+            self.captured[key] = g if g is total and owned else g.copy()
+        return g
+
+    def finish(self, leaf: Tensor) -> None:
+        """Run the hooks of a leaf whose gradient is complete, then capture the gradient or add it to `leaf.grad`."""
+        owned = self.owns(id(leaf)) and not leaf.hooks  # a hook may keep the array
+        g = self.sums.pop(id(leaf))
+        if leaf.hooks:
+            g = _run_hooks(leaf.hooks, g)
+        for watcher in reversed(state.watchers):
+            watcher.after_leaf(leaf, g)
+        if self.targets is not None:
+            self.captured[id(leaf)] = g if owned else g.copy()
+            return
+        with _accumulating:  # threads may share a leaf
+            if leaf.grad is None:
+                leaf.grad = Tensor(g if owned else g.copy())
+            else:
+                leaf.grad.data[...] += g
+                leaf.grad.version[0] += 1
+        for grad_hook in list(leaf.grad_hooks or ()):
+            grad_hook(leaf)
 
 
 def _run_hooks(hooks: list[Callable], g: Array) -> Array:
@@ -364,19 +435,20 @@ def _node_backward(node: Op, g_outputs: list[Array]) -> list[Array | None]:
     result = node.backward(*g_outputs)
     g_inputs = list(result) if isinstance(result, tuple) else [result]
     del result  # the reference counts of the gradients tell which of them the node keeps
-    if len(g_inputs) != len(node.edges):
-        raise RuntimeError(f"{node}: backward returned {len(g_inputs)} gradients for {len(node.edges)} inputs")
-    for i, edge in enumerate(node.edges):
+    if len(g_inputs) != len(node._edges):
+        raise RuntimeError(f"{node}: backward returned {len(g_inputs)} gradients for {len(node._edges)} inputs")
+    for i, edge in enumerate(node._edges):
         if edge is None:
             g_inputs[i] = None
             continue
-        shape, dtype = _spec(*edge)
+        shape, dtype = _spec(edge, 0) if not isinstance(edge, tuple) else _spec(*edge)
         g = g_inputs[i]
-        if g is None:
-            g = node.xp.zeros(shape, dtype)
-        elif isinstance(g, np.generic) or not hasattr(g, "base"):  # a scalar, as NumPy's reductions return
-            g = node.backend.asarray(g)
-        if g.shape != shape and node.broadcasts:
+        if type(g) is not ndarray:
+            if g is None:
+                g = node.xp.zeros(shape, dtype)
+            elif isinstance(g, np.generic) or not hasattr(g, "base"):  # a scalar, as NumPy's reductions return
+                g = node.backend.asarray(g)
+        if node.broadcasts and g.shape != shape:
             g = unbroadcast(g, shape)
         if g.shape != shape:
             raise RuntimeError(
@@ -395,30 +467,6 @@ def unbroadcast(g: Array, shape: tuple[int, ...]) -> Array:
     lead = g.ndim - len(shape)
     repeated = [lead + i for i, n in enumerate(shape) if n == 1 and g.shape[lead + i] != 1]
     return g.sum(axis=(*range(lead), *repeated), keepdims=True).reshape(shape)
-
-
-def _is_fresh(gradients: list[Array], i: int) -> bool:
-    """Whether the engine may write into a gradient: it is not a view, and only this list refers to it."""
-    return getrefcount(gradients[i]) == ONE_OWNER and gradients[i].base is None
-
-
-def _finish_leaf(leaf: Tensor, g: Array, owned: bool, targets: set[Key] | None, captured: dict[Key, Array]) -> None:
-    """Run the hooks of a leaf whose gradient is complete, then capture the gradient or add it to `leaf.grad`."""
-    if leaf.hooks:
-        owned, g = False, _run_hooks(leaf.hooks, g)  # a hook may have kept the array
-    for watcher in reversed(state.watchers):
-        watcher.after_leaf(leaf, g)
-    if targets is not None:
-        captured[id(leaf)] = g if owned else g.copy()
-        return
-    with _accumulating:  # threads may share a leaf
-        if leaf.grad is None:
-            leaf.grad = Tensor(g if owned else g.copy())
-        else:
-            leaf.grad.data[...] += g
-            leaf.grad.version[0] += 1
-    for grad_hook in list(leaf.grad_hooks or ()):
-        grad_hook(leaf)
 
 
 def grad(

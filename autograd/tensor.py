@@ -50,7 +50,7 @@ class Tensor:
     grad_hooks: list[Callable] | None
     version: list[int]
     _requires_grad: bool
-    _edge: tuple[Op, int] | None  # the node that made this Tensor, and which of its outputs it is
+    _edge: Op | tuple[Op, int] | None  # the node that made this Tensor; with an index, unless it is its first output
     _reduced: tuple[Any, Any, int] | None  # a copy in lower precision, of what data, at what version
     __array_ufunc__ = None  # `ndarray * Tensor` calls Tensor.__rmul__ instead of looping over elements
 
@@ -81,12 +81,12 @@ class Tensor:
     @property
     def op(self) -> Op | None:
         """The node that made this Tensor; None for a leaf."""
-        return None if self._edge is None else self._edge[0]
+        return self._edge[0] if isinstance(self._edge, tuple) else self._edge
 
     @property
     def index(self) -> int:
         """Which output of `op` this Tensor is."""
-        return 0 if self._edge is None else self._edge[1]
+        return self._edge[1] if isinstance(self._edge, tuple) else 0
 
     @property
     def requires_grad(self) -> bool:
@@ -368,10 +368,11 @@ class Tensor:
         return ops.min(self, axis=axis, keepdims=keepdims)
 
 
-def new_tensor(data: Any) -> Tensor:
-    """A Tensor of an array, without the conversions and checks of the constructor."""
+def new_tensor(data: Any, version: list[int] | None) -> Tensor:
+    """A Tensor of an array, without the constructor's checks; `version` is the counter of the memory it shares."""
     tensor = object.__new__(Tensor)
     tensor.data, tensor._requires_grad, tensor._edge = data, False, None
+    tensor.version = [0] if version is None else version
     return tensor
 
 

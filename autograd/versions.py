@@ -21,17 +21,20 @@ def owner_of(array: Array) -> Array:
     return array
 
 
-def share_versions(inputs: Sequence[Any], outputs: Sequence[Tensor]) -> None:
-    """Give outputs that are views of an input, or an input's own array, the version counter of that input."""
-    for output in outputs:
-        owner = owner_of(output.data)
-        for x in inputs:
-            if isinstance(x, Tensor) and (x.data is owner or owner_of(x.data) is owner):
-                output.version = x.version
+def version_of(array: Array, tensors: Sequence[Any]) -> list[int] | None:
+    """The counter of the first Tensor among `tensors` that shares memory with `array`; None if there is none."""
+    owner = array if getattr(array, "base", None) is None else owner_of(array)
+    for x in tensors:
+        if isinstance(x, Tensor) and (x.data is owner or (x.data.base is not None and owner_of(x.data) is owner)):
+            return x.version
+    return None
 
 
-def versions_of_saved(saved: Sequence[Any], candidates: Sequence[Any]) -> tuple[tuple[list[int], int], ...]:
-    """(counter, current value) of each Tensor among `candidates` whose memory is among the `saved` arrays."""
-    owners = {id(owner_of(a)) for a in saved}  # alive as long as `saved`
-    tensors = [x for x in candidates if isinstance(x, Tensor) and id(owner_of(x.data)) in owners]
-    return tuple([(x.version, x.version[0]) for x in tensors])
+def versions_of_saved(saved: Sequence[Any], tensors: Sequence[Any]) -> tuple[tuple[list[int], int], ...]:
+    """(counter, current value) of each saved array that shares memory with one of `tensors`."""
+    found = []
+    for array in saved:
+        version = version_of(array, tensors)
+        if version is not None:
+            found.append((version, version[0]))
+    return tuple(found)
