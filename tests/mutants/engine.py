@@ -50,7 +50,8 @@ MUTANTS = [
            near=("Add",)),
     Mutant(f"{E}:_node_backward", "a gradient keeps a dtype that is not its input's",
            "g if g.dtype == dtype else g.astype(dtype)", "g"),
-    Mutant(f"{E}:_node_backward", "a gradient of a wrong shape goes on", "        if g.shape != shape:", "        if False:"),
+    Mutant(f"{E}:_node_backward", "a gradient of a wrong shape goes on",
+           "        if g.shape != shape:", "        if False:"),
     Mutant(f"{E}:_node_backward", "too few gradients go on",
            "if len(g_inputs) != len(node._edges):", "if len(g_inputs) > len(node._edges):"),
     # ---- Leaves and results ----
