@@ -30,7 +30,7 @@ from typing import Any, ClassVar, Union
 import numpy as np
 from numpy import ndarray
 
-from autograd.backend import CPU, Backend, as_operand, backend_of, is_floating, silent
+from autograd.backend import CPU, Backend, as_array, as_operand, as_output, backend_of, is_floating, silent
 from autograd.modes import backward_pass_watched, state
 from autograd.tensor import Tensor, new_tensor
 from autograd.versions import version_of, versions_of_saved
@@ -159,6 +159,12 @@ def apply(op_class: type[Op], *inputs: Any, **parameters: Any) -> Any:
     """
     op = op_class()
     recording, watchers = state.recording, state.watchers
+    for name, value in parameters.items():
+        if isinstance(value, Tensor):
+            raise TypeError(
+                f"{op_class.__name__} got a Tensor as {name}=, where it gets no gradient; "
+                "pass it to apply() by position, or its number by .item()"
+            )
     arrays, needs = [], []
     for x in inputs:
         if isinstance(x, Tensor):
@@ -184,11 +190,10 @@ def apply(op_class: type[Op], *inputs: Any, **parameters: Any) -> Any:
             watcher.after_error(op)
         raise
     several = isinstance(result, tuple)
-    # NumPy's reductions and its arithmetic on 0-d arrays return scalars: convert them to arrays here, for all ops
     tensors = []
     for a in result if several else (result,):
         if type(a) is not ndarray:
-            a = op.backend.asarray(a)
+            a = as_output(op.backend, a, op_class)
         tensors.append(new_tensor(a, version_of(a, inputs)))
     for watcher in reversed(watchers):
         watcher.after_forward(op, [y.data for y in tensors])
@@ -211,6 +216,11 @@ def _record(op: Op, inputs: Sequence[Any], outputs: Sequence[Tensor]) -> None:
         dtype = y.data.dtype
         if is_floating(dtype):
             y._requires_grad, y._edge = True, (op, len(specs)) if specs else op
+        elif dtype.kind not in "biu":
+            raise TypeError(
+                f"{type(op).__name__} of a Tensor that requires a gradient gave {dtype}; only real functions are "
+                "differentiated: compute real and imaginary parts in two Tensors, or use x.detach()"
+            )
         specs.append((y.data.shape, dtype))
     op.output_specs = tuple(specs)
     if op._saved:
@@ -418,9 +428,11 @@ def _run_hooks(hooks: list[Callable], g: Array) -> Array:
     for hook in list(hooks):
         replaced = hook(Tensor(g))
         if replaced is not None:
-            new = replaced.data if isinstance(replaced, Tensor) else replaced
-            if not hasattr(new, "shape"):
-                raise TypeError(f"a gradient hook returned {type(new).__name__}; return a Tensor, an array or None")
+            if not hasattr(replaced, "shape"):
+                raise TypeError(
+                    f"a gradient hook returned {type(replaced).__name__}; return a Tensor, an array or None"
+                )
+            new = replaced.data if isinstance(replaced, Tensor) else as_array(replaced)
             if new.shape != g.shape:
                 raise ValueError(f"a gradient hook returned shape {new.shape} for a gradient of shape {g.shape}")
             g = new if new.dtype == g.dtype else new.astype(g.dtype)
@@ -476,14 +488,17 @@ def grad(
     *,
     retain_graph: bool = False,
     allow_unused: bool = False,
+    create_graph: bool = False,
 ) -> tuple[Tensor | None, ...]:
     """Gradients of `outputs` with respect to `inputs`, returned instead of accumulated.
 
     `inputs` may be leaves or intermediate Tensors.  `grad_outputs` has one array per output (default: 1 for an output
-    of one element).
+    of one element).  The gradients have no graph: there are no second derivatives.
 
-    Raises: RuntimeError if `outputs` do not depend on an input, unless `allow_unused`: its gradient is then None.
+    Raises: RuntimeError if `outputs` do not depend on an input, unless `allow_unused`: its gradient is then None;
+    NotImplementedError for create_graph=True.
     """
+    refuse_create_graph(create_graph)
     outputs = [outputs] if isinstance(outputs, Tensor) else list(outputs)
     inputs = [inputs] if isinstance(inputs, Tensor) else list(inputs)
     given = [None] * len(outputs) if grad_outputs is None else grad_outputs
@@ -502,6 +517,15 @@ def grad(
     return tuple([None if g is None else Tensor(g) for g in results])
 
 
+def refuse_create_graph(create_graph: bool) -> None:
+    """Raises: NotImplementedError for True"""
+    if create_graph:
+        raise NotImplementedError(
+            "create_graph=True: second derivatives are not available, a gradient has no graph; "
+            "take differences of gradients, or write the first derivative with autograd's functions"
+        )
+
+
 def starting_gradient(output: Tensor, gradient: Any) -> Array:
     """The gradient of `output` that a backward pass starts from: `gradient`, or 1 for a single element.
 
@@ -509,7 +533,8 @@ def starting_gradient(output: Tensor, gradient: Any) -> Array:
     """
     if not output.requires_grad:
         raise RuntimeError(
-            "backward() has nothing to do: the Tensor does not depend on any Tensor with requires_grad=True"
+            "backward() has nothing to do: the Tensor does not depend on any Tensor with requires_grad=True "
+            "(a gradient has no graph: second derivatives are not available)"
         )
     xp = backend_of([output.data]).xp
     if gradient is None:
@@ -519,7 +544,7 @@ def starting_gradient(output: Tensor, gradient: Any) -> Array:
                 "reduce it (for example .sum()) or pass gradient="
             )
         return xp.ones(output.shape, output.dtype)
-    g = xp.asarray(gradient.data if isinstance(gradient, Tensor) else gradient, dtype=output.dtype)
+    g = xp.asarray(gradient.data if isinstance(gradient, Tensor) else as_array(gradient), dtype=output.dtype)
     if g.shape != output.shape:
         raise ValueError(f"gradient has shape {g.shape}, the Tensor has shape {output.shape}; they must be equal")
     return g

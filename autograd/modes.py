@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ContextDecorator, contextmanager
+from inspect import isasyncgenfunction, iscoroutinefunction, isgeneratorfunction
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -24,14 +25,31 @@ class _ThreadState(threading.local):
 state = _ThreadState()
 
 
-@contextmanager
-def _set_state(name: str, value: Any) -> Iterator[Any]:
-    before = getattr(state, name)
-    setattr(state, name, value)
-    try:
-        yield value
-    finally:
-        setattr(state, name, before)
+class _Setting(ContextDecorator):
+    """Context manager and decorator: one of the modes of this thread has another value inside."""
+
+    def __init__(self, name: str, value: Any):
+        self.name, self.value = name, value
+        self.before: list[Any] = []
+
+    def __enter__(self) -> Any:
+        self.before.append(getattr(state, self.name))
+        setattr(state, self.name, self.value)
+        return self.value
+
+    def __exit__(self, *_: object) -> None:
+        setattr(state, self.name, self.before.pop())
+
+    def _recreate_cm(self) -> _Setting:
+        return _Setting(self.name, self.value)  # of its own for each call: calls may run in several threads
+
+    def __call__(self, function: Any) -> Any:
+        if isgeneratorfunction(function) or iscoroutinefunction(function) or isasyncgenfunction(function):
+            raise TypeError(
+                f"no_grad() and enable_grad() cannot decorate {function.__name__}(), a generator or coroutine, "
+                "whose body runs after the call; write `with` blocks inside it that contain no yield and no await"
+            )
+        return super().__call__(function)
 
 
 # ---- Recording ----
@@ -39,12 +57,12 @@ def _set_state(name: str, value: Any) -> Iterator[Any]:
 
 def no_grad():
     """Context manager and decorator: ops inside are not recorded and save nothing."""
-    return _set_state("recording", False)
+    return _Setting("recording", False)
 
 
 def enable_grad():
     """Context manager and decorator: record ops, also inside a `no_grad` block."""
-    return _set_state("recording", True)
+    return _Setting("recording", True)
 
 
 def is_grad_enabled() -> bool:
@@ -93,7 +111,7 @@ class Watcher:
 @contextmanager
 def watch(watcher: Watcher) -> Iterator[Watcher]:
     """Context manager: call `watcher` around every op of this thread, in addition to the watchers around it."""
-    with _set_state("watchers", (*state.watchers, watcher)):
+    with _Setting("watchers", (*state.watchers, watcher)):
         yield watcher
 
 

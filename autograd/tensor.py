@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from autograd.backend import backend_of, is_floating
+from autograd.backend import as_array, as_operand, is_floating
 from autograd.modes import is_grad_enabled
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def _raw(x: Any) -> Any:
-    return x.data if isinstance(x, Tensor) else x
+    return x.data if isinstance(x, Tensor) else as_operand(x)
 
 
 def _in_place(statement: str, operate: Callable[[Any, Any], Any]) -> Callable[[Tensor, Any], Tensor]:
@@ -30,7 +30,7 @@ def _in_place(statement: str, operate: Callable[[Any, Any], Any]) -> Callable[[T
 
 
 def _comparison(compare: Callable[[Any, Any], Any]) -> Callable[[Tensor, Any], Tensor]:
-    return lambda self, other: Tensor(compare(self.data, _raw(other)))
+    return lambda self, other: Tensor(compare(self.data, other.data if isinstance(other, Tensor) else other))
 
 
 class Tensor:
@@ -43,25 +43,31 @@ class Tensor:
     Raises: TypeError for requires_grad=True with data that is not floating point.
     """
 
-    __slots__ = ("__weakref__", "_edge", "_reduced", "_requires_grad", "data", "grad", "grad_hooks", "hooks", "version")
+    __slots__ = (
+        "__weakref__",
+        "_edge",
+        "_grad",
+        "_reduced",
+        "_requires_grad",
+        "data",
+        "grad_hooks",
+        "hooks",
+        "version",
+    )
     data: Any
-    grad: Tensor | None
+    _grad: Tensor | None
     hooks: list[Callable] | None
     grad_hooks: list[Callable] | None
     version: list[int]
     _requires_grad: bool
     _edge: Op | tuple[Op, int] | None  # the node that made this Tensor; with an index, unless it is its first output
     _reduced: tuple[Any, Any, int] | None  # a copy in lower precision, of what data, at what version
-    __array_ufunc__ = None  # `ndarray * Tensor` calls Tensor.__rmul__ instead of looping over elements
 
     def __init__(self, data: Any, requires_grad: bool = False, dtype: Any = None):
         source = data
         if isinstance(source, Tensor):
             data = source.data
-        if not hasattr(data, "__array_priority__") or isinstance(data, np.generic) or dtype is not None:
-            xp = backend_of([data]).xp if hasattr(data, "__cuda_array_interface__") else np
-            data = xp.asarray(data, dtype=dtype)
-        self.data = data
+        self.data = data = as_array(data, dtype)
         self._edge = None
         if isinstance(source, Tensor) and data is source.data:
             self.version = source.version  # one memory, one count of its changes
@@ -72,7 +78,7 @@ class Tensor:
         if name == "version":  # counts in-place changes; shared by all views of one memory
             self.version = [0]
             return self.version
-        if name in ("grad", "hooks", "grad_hooks", "_reduced"):
+        if name in ("_grad", "hooks", "grad_hooks", "_reduced"):
             return None
         raise AttributeError(f"'Tensor' object has no attribute {name!r}")
 
@@ -139,7 +145,19 @@ class Tensor:
         return self.data if isinstance(self.data, np.ndarray) else self.data.get()
 
     def __array__(self, dtype=None, copy=None) -> np.ndarray:
+        """For np.asarray and arrays of Tensors.  Raises: TypeError if a gradient would be lost"""
+        if self._requires_grad and is_grad_enabled():
+            raise TypeError(
+                "a NumPy array of a Tensor that requires a gradient would lose its graph; join Tensors with "
+                "autograd.stack or autograd.concatenate, or write x.data or x.detach() if no gradient is wanted"
+            )
         return np.array(self.numpy(), dtype=dtype, copy=copy)
+
+    def __array_ufunc__(self, ufunc, method, *inputs, **kwargs) -> Any:
+        return numpy_calls.call_ufunc(ufunc, method, inputs, kwargs)
+
+    def __array_function__(self, function, types, args, kwargs) -> Any:
+        return numpy_calls.call_function(function, args, kwargs)
 
     def item(self) -> Any:
         """The element of a Tensor of size 1, as a Python number."""
@@ -163,6 +181,24 @@ class Tensor:
     def __bool__(self) -> bool:
         return bool(self.data)
 
+    def __format__(self, spec: str) -> str:
+        """format(x, ".3f") of a single element.  Raises: TypeError for several elements with a format"""
+        if self.size != 1 and spec:
+            raise TypeError(
+                f"format {spec!r} is for a single element, this Tensor has shape {self.shape}; "
+                "write np.array2string(x.data, precision=3), or format the elements of x.tolist()"
+            )
+        return format(self.item(), spec) if spec else str(self)
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        """For copy and pickle.  Raises: RuntimeError for the result of an op, whose graph they cannot copy"""
+        if self._edge is not None:
+            raise RuntimeError(
+                f"only leaf Tensors can be copied or pickled, this one was made by {self.op}; "
+                "use x.detach(), or x.clone() for a copy with a graph"
+            )
+        return super().__reduce_ex__(protocol)
+
     def __iter__(self) -> Iterator[Tensor]:
         if self.ndim == 0:
             raise TypeError("cannot iterate over a 0-d Tensor")
@@ -170,16 +206,37 @@ class Tensor:
 
     # ---- Gradients ----
 
-    def backward(self, gradient: Any = None, *, retain_graph: bool = False) -> None:
+    def backward(self, gradient: Any = None, *, retain_graph: bool = False, create_graph: bool = False) -> None:
         """Add d(self)/d(leaf), weighted by `gradient`, to the `grad` of every leaf that this Tensor depends on.
 
         `gradient` has this Tensor's shape and may be omitted for a single element.  The graph is freed unless
         `retain_graph`.
 
         Raises: RuntimeError if the graph was freed, `gradient` is missing or a saved array was changed in place;
-        ValueError if `gradient` has the wrong shape.
+        ValueError if `gradient` has the wrong shape; NotImplementedError for create_graph=True.
         """
+        engine.refuse_create_graph(create_graph)
         engine.run_backward([self], [engine.starting_gradient(self, gradient)], retain_graph=retain_graph)
+
+    @property
+    def grad(self) -> Tensor | None:
+        """The sum of the gradients that backward passes have added, None before the first.
+
+        Raises: on assignment, TypeError for anything but a Tensor or None; ValueError for another shape or dtype
+        """
+        return self._grad
+
+    @grad.setter
+    def grad(self, value: Tensor | None) -> None:
+        if value is not None:
+            if not isinstance(value, Tensor):
+                raise TypeError(f"grad must be a Tensor or None, found {type(value).__name__}; write Tensor(g)")
+            if (value.shape, value.dtype) != (self.shape, self.dtype):
+                raise ValueError(
+                    f"grad must have the shape and dtype of its Tensor, {self.shape} {self.dtype}; "
+                    f"found {value.shape} {value.dtype}"
+                )
+        self._grad = value
 
     def zero_grad(self) -> None:
         """Set `grad` to None."""
@@ -263,7 +320,8 @@ class Tensor:
 
     def __setitem__(self, index: Any, value: Any) -> None:
         self._change_in_place("x[...] = y", value)
-        index = tuple(_raw(i) for i in index) if isinstance(index, tuple) else _raw(index)
+        parts = [i.data if isinstance(i, Tensor) else i for i in (index if isinstance(index, tuple) else (index,))]
+        index = tuple(parts) if isinstance(index, tuple) else parts[0]
         self.data[index] = _raw(value)
 
     __iadd__ = _in_place("x += y", operator.iadd)
@@ -311,6 +369,9 @@ class Tensor:
 
     def __neg__(self) -> Tensor:
         return ops.negative(self)
+
+    def __pos__(self) -> Tensor:
+        return self
 
     def __abs__(self) -> Tensor:
         return ops.abs(self)
@@ -377,4 +438,4 @@ def new_tensor(data: Any, version: list[int] | None) -> Tensor:
 
 
 # An import circle, here because Tensor has operators: they call the ops, and these need Tensor, defined by now
-from autograd import engine, ops  # noqa: E402
+from autograd import engine, numpy_calls, ops  # noqa: E402

@@ -16,7 +16,17 @@ import numpy as np
 from autograd.backend.cpu import CpuBackend
 from autograd.backend.reference import Backend
 
-__all__ = ["Backend", "CpuBackend", "as_operand", "backend_of", "get_backend", "is_floating", "silent"]
+__all__ = [
+    "Backend",
+    "CpuBackend",
+    "as_array",
+    "as_operand",
+    "as_output",
+    "backend_of",
+    "get_backend",
+    "is_floating",
+    "silent",
+]
 
 CPU = CpuBackend()
 
@@ -71,10 +81,54 @@ def as_operand(x: Any) -> Any:
 
     The dtype of a NumPy scalar overrides an array's (`float32_array * np.float64(2)` is float64); a Python number takes
     that of the array.
+
+    Raises: TypeError as `as_array`
     """
-    if isinstance(x, np.generic):
-        return x.item()
-    return np.asarray(x) if isinstance(x, (list, tuple)) else x
+    if type(x) in _NUMBERS:
+        return x
+    return x.item() if isinstance(x, np.generic) else as_array(x)
+
+
+_NUMBERS = {float, int, bool, complex, type(None)}  # None is an operand left out, such as a bound of clip
+
+
+def as_array(x: Any, dtype: Any = None) -> Any:
+    """`x` as a NumPy or CuPy array, not copied if it is one already; a subclass of ndarray as the plain array.
+
+    A matrix would be multiplied by the rules of matrices, and the mask of a masked array has no gradient.
+
+    Raises: TypeError for a masked array with masked elements, and for Python objects that are not numbers
+    """
+    if type(x) is not np.ndarray:
+        cupy = sys.modules.get("cupy")
+        if cupy is not None and isinstance(x, cupy.ndarray):
+            return x if dtype is None else x.astype(dtype, copy=False)
+        if isinstance(x, np.ndarray) and isinstance(x, np.ma.MaskedArray) and np.ma.is_masked(x):
+            raise TypeError(
+                "a masked array with masked elements has no gradient; "
+                "write autograd.where(x.mask, value, x.data), or x.filled(value)"
+            )
+    array = np.asarray(x, dtype)
+    if array.dtype.hasobject:
+        kind = "an array of Python objects" if isinstance(x, np.ndarray) else type(x).__name__
+        raise TypeError(
+            f"found {kind}; expected a Tensor, an array or a list of numbers, or a number. "
+            "Join Tensors with autograd.stack or autograd.concatenate"
+        )
+    return array
+
+
+def as_output(backend: Backend, a: Any, op_class: type) -> Any:
+    """What an op's forward pass returned, as an array: NumPy's reductions and 0-d arithmetic return scalars.
+
+    Raises: TypeError for anything but an array or a number
+    """
+    if not isinstance(a, (np.generic, backend.xp.ndarray, float, int, complex)):
+        raise TypeError(
+            f"{op_class.__name__}.forward returned {type(a).__name__}; return an array, or a tuple of arrays, "
+            "computed from the arrays that forward gets"
+        )
+    return backend.asarray(a)
 
 
 def silent() -> np.errstate:

@@ -102,6 +102,8 @@ class ndarray(np.lib.mixins.NDArrayOperatorsMixin):  # noqa: N801
         return method
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        if not all(isinstance(x, (ndarray, np.ndarray, np.generic, int, float, complex)) for x in inputs):
+            return NotImplemented
         out = kwargs.get("out")
         with np.errstate(all="ignore"):
             result = getattr(ufunc, method)(*_unwrapped(inputs), **_unwrapped(kwargs))

@@ -1,0 +1,239 @@
+"""NumPy's functions, and arrays that are more or less than plain ones, in the place of Tensors."""
+
+import operator
+
+import numpy as np
+import pytest
+
+import autograd as ag
+from autograd import Tensor
+from tests.helpers.leaves import leaf, random_leaf
+
+pytestmark = pytest.mark.filterwarnings("ignore:the matrix subclass")
+
+OPERATORS = [operator.add, operator.sub, operator.mul, operator.truediv, operator.pow, operator.matmul]
+COMPARISONS = [operator.eq, operator.ne, operator.lt, operator.le, operator.gt, operator.ge]
+
+# ---- Operators with an array on the left ----
+
+
+@pytest.mark.parametrize("operate", OPERATORS)
+def test_operators_with_an_array_on_the_left_have_the_gradients_of_tensors(operate):
+    rng = np.random.default_rng(0)
+    a, x = rng.uniform(1, 2, (3, 3)), Tensor(rng.uniform(1, 2, (3, 3)), requires_grad=True)
+    y, expected = operate(a, x), operate(Tensor(a), x)
+    np.testing.assert_array_equal(y.data, expected.data)
+    g = rng.standard_normal((3, 3))
+    np.testing.assert_array_equal(ag.grad(y, x, g)[0].data, ag.grad(expected, x, g)[0].data)
+
+
+@pytest.mark.parametrize("compare", COMPARISONS)
+def test_comparisons_with_an_array_on_the_left_give_boolean_tensors(compare):
+    a, b = np.array([1.0, 2.0, 3.0]), np.array([2.0, 2.0, 2.0])
+    y = compare(a, Tensor(b, requires_grad=True))
+    assert isinstance(y, Tensor)
+    np.testing.assert_array_equal(y.data, compare(a, b))
+
+
+@pytest.mark.parametrize("scalar", [np.float64(2), np.float32(2), np.int64(2), np.array(2.0)])
+def test_numpy_scalars_on_the_left(scalar):
+    x = leaf(1.0, 3.0)
+    (scalar * x).sum().backward()
+    assert x.grad.tolist() == [2, 2]
+
+
+@pytest.mark.parametrize("operate", [operator.iadd, operator.isub, operator.imul, operator.itruediv])
+def test_a_tensor_is_not_written_into_an_array(operate):
+    a = np.ones(3)
+    with pytest.raises(TypeError, match=r"write x = x \+ y"):
+        operate(a, random_leaf(3))
+    assert a.tolist() == [1, 1, 1]
+
+
+# ---- Functions ----
+
+MASKED = np.ma.array([1.0, 2.0, 3.0], mask=[False, True, False])
+X, A, B = leaf(1.0, 2.0, 3.0), Tensor(2.0, requires_grad=True), Tensor(3.0, requires_grad=True)
+REFUSED = {  # what the message must name
+    "np.exp": (lambda: np.exp(X), "autograd.exp"),
+    "np.absolute": (lambda: np.abs(X), "autograd.abs"),
+    "np.sum": (lambda: np.sum(X), "autograd.sum"),
+    "np.sum of a list": (lambda: np.sum([A, B]), "autograd.stack"),
+    "np.mean": (lambda: np.mean(X, axis=0), "autograd.mean"),
+    "np.amax": (lambda: np.amax(X), "autograd.max"),
+    "np.concatenate": (lambda: np.concatenate([X, X]), "autograd.concatenate"),
+    "np.stack": (lambda: np.stack((A, B)), "autograd.stack"),
+    "np.where": (lambda: np.where([True, False, True], X, 0.0), "autograd.where"),
+    "np.einsum": (lambda: np.einsum("i,i->", X, X), "autograd.einsum"),
+    "np.dot": (lambda: np.dot(X, X), "x.data"),
+    "np.linalg.norm": (lambda: np.linalg.norm(X), "np.linalg.norm"),
+    "np.block": (lambda: np.block([[X, X]]), "np.block"),
+    "np.interp": (lambda: np.interp(0.5, X, X), "np.interp"),
+    "np.copyto": (lambda: np.copyto(np.zeros(3), X), "np.copyto"),
+    "np.arctan": (lambda: np.arctan(X), "np.arctan"),
+    "np.add.reduce": (lambda: np.add.reduce(X), "np.add.reduce"),
+    "np.sum(where=)": (lambda: np.sum(np.ones(3), where=X), "np."),
+    "np.vectorize": (lambda: np.vectorize(abs)(X), "x.detach"),
+    "np.array": (lambda: np.array([A, B]), "autograd.stack"),
+    "np.asarray": (lambda: np.asarray(X), "x.detach"),
+    "an array of objects": (lambda: np.array([A, B], dtype=object), "autograd.stack"),
+    "assignment": (lambda: np.zeros(3).__setitem__(slice(None), X), "x.data"),
+    "a masked array on the left": (lambda: MASKED * X, "x.data"),
+    "a list of Tensors": (lambda: ag.sum([A * A, B * B]), "autograd.stack"),
+    "nested lists": (lambda: ag.sum([[A], [B]]), "autograd.stack"),
+    "a list on the right": (lambda: X * [A, B, A], "autograd.stack"),
+    "a tuple on the left": (lambda: (A, B, A) * X, "autograd.stack"),
+    "Tensor of a list": (lambda: Tensor([A, B]), "autograd.stack"),
+    "a list in a list of arrays": (lambda: ag.concatenate([[A], [B]]), "autograd.stack"),
+    "a complex number": (lambda: X * 1j, "complex128"),
+    "a complex array": (lambda: X * np.array([1j, 1, 1]), "complex128"),
+    "complex": (lambda: X.astype(complex), "complex128"),
+    "a choice": (lambda: ag.where([True, False, True], X, 1j), "complex128"),
+    "text": (lambda: X.astype("U"), "U"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_would_lose_a_gradient_is_refused(name):
+    function, needed = REFUSED[name]
+    with pytest.raises(TypeError) as caught:
+        function()
+    assert needed in str(caught.value)
+
+
+def objects(*values):
+    array = np.empty(len(values), object)
+    for i, value in enumerate(values):
+        array[i] = value
+    return array
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda: X * objects(A, B, A),
+        lambda: ag.sum(objects(A * A, B * B)),
+        lambda: Tensor(objects(A, B)),
+        lambda: Tensor([1.0]) + objects(A),
+        lambda: ag.where([True], objects(A), 0.0),
+        lambda: Tensor(None),
+        lambda: X * {1.0},
+        lambda: X * (i for i in range(3)),
+    ],
+)
+def test_python_objects_are_refused(function):
+    with pytest.raises(TypeError, match=r"^found .*autograd\.stack"):
+        function()
+
+
+def test_without_a_gradient_to_lose_numpy_gets_the_array():
+    x = Tensor([1.0, 2.0, 3.0])
+    assert np.dot(x, x) == 14
+    assert np.linalg.norm(Tensor([3.0, 4.0])) == 5
+    np.testing.assert_array_equal(np.block([[x, x]]), [[1, 2, 3, 1, 2, 3]])
+    np.testing.assert_array_equal(np.array([x, x]), [[1, 2, 3], [1, 2, 3]])
+    with ag.no_grad():
+        assert np.dot(X, X) == 14
+        np.testing.assert_array_equal(np.asarray(X), [1, 2, 3])
+
+
+def test_functions_without_a_gradient_take_any_tensor():
+    assert np.shape(X) == (3,)
+    assert np.ndim(X) == 1
+    assert np.argmax(X) == 2
+    assert np.allclose(X, [1, 2, 3])
+    assert np.array_equal(X, X)
+    assert np.zeros_like(X).tolist() == [0, 0, 0]
+    assert np.array_repr(X) == "array([1., 2., 3.])"
+
+
+# ---- Subclasses of ndarray, and other arrays ----
+
+
+@pytest.mark.parametrize("operate", [o for o in OPERATORS if o is not operator.pow])  # of a matrix, by an integer only
+def test_a_matrix_is_a_plain_array(operate):
+    a = np.array([[1.0, 2.0], [3.0, 4.0]])
+    x = Tensor([[1.0, 2.0], [2.0, 1.0]], requires_grad=True)
+    for one, other in ((operate(x, np.matrix(a)), operate(x, a)), (operate(np.matrix(a), x), operate(a, x))):
+        assert type(one.data) is np.ndarray
+        np.testing.assert_array_equal(one.data, other.data)
+        g = np.array([[1.0, -1.0], [0.5, 2.0]])
+        np.testing.assert_array_equal(ag.grad(one, x, np.matrix(g))[0].data, ag.grad(other, x, g)[0].data)
+
+
+def test_a_tensor_of_a_matrix_is_a_plain_array_of_the_same_memory():
+    matrix = np.matrix([[1.0, 2.0], [3.0, 4.0]])
+    x = Tensor(matrix, requires_grad=True)
+    assert type(x.data) is np.ndarray
+    assert np.shares_memory(x.data, matrix)
+    (x * x).sum().backward()
+    assert x.grad.tolist() == [[2, 4], [6, 8]]
+
+
+def test_in_place_changes_by_a_matrix_go_element_by_element():
+    x = Tensor([[1.0, 2.0], [3.0, 4.0]])
+    x *= np.matrix([[2.0, 0.0], [0.0, 2.0]])
+    assert x.tolist() == [[2, 0], [0, 8]]
+
+
+def test_hooks_may_return_a_matrix():
+    x = leaf([1.0, 2.0])
+    x.register_hook(lambda g: np.matrix(g.data * 2))
+    (x * 3).sum().backward()
+    assert x.grad.tolist() == [[6, 6]]
+    assert type(x.grad.data) is np.ndarray
+
+
+def test_a_memory_map_is_read_where_it_lies(tmp_path):
+    np.arange(6.0).tofile(tmp_path / "numbers")
+    mapped = np.memmap(tmp_path / "numbers", dtype=float, mode="r+", shape=(2, 3))
+    w = Tensor(mapped, requires_grad=True)
+    assert np.shares_memory(w.data, mapped)
+    y = (w * w).sum() + (w * mapped).sum()
+    y.backward()
+    np.testing.assert_array_equal(w.grad.data, 3 * np.arange(6.0).reshape(2, 3))
+    z = (w * w).sum()
+    with ag.no_grad():
+        w += 1.0
+    assert mapped[0, 0] == 1
+    with pytest.raises(RuntimeError, match="changed in place"):
+        z.backward()
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda: Tensor(MASKED),
+        lambda: X * MASKED,
+        lambda: ag.sum(MASKED),
+        lambda: ag.where([True, False, True], X, MASKED),
+        lambda: ag.concatenate([X, MASKED]),
+        lambda: (X * 2).backward(MASKED),
+        lambda: Tensor(np.zeros(3)).__setitem__(slice(None), MASKED),
+        lambda: Tensor(np.zeros(3)).__iadd__(MASKED),
+    ],
+)
+def test_masked_elements_are_refused(function):
+    with pytest.raises(TypeError, match=r"masked elements .*autograd\.where"):
+        function()
+
+
+def test_a_masked_array_without_masked_elements_is_a_plain_array():
+    x = leaf(1.0, 2.0, 3.0)
+    y = x * np.ma.array([1.0, 2.0, 3.0])
+    assert type(y.data) is np.ndarray
+    y.sum().backward()
+    assert x.grad.tolist() == [1, 2, 3]
+
+
+def test_other_objects_with_an_array_are_arrays():
+    class Column:
+        __array_priority__ = 1000
+
+        def __array__(self, dtype=None, copy=None):
+            return np.array([1.0, 2.0, 3.0])
+
+    x = leaf(1.0, 2.0, 3.0)
+    assert type(Tensor(Column()).data) is np.ndarray
+    (x * Column()).sum().backward()
+    assert x.grad.tolist() == [1, 2, 3]

@@ -1,0 +1,132 @@
+"""Tensor: what may be assigned, copied and formatted, and what errors say."""
+
+import copy
+import pickle
+
+import numpy as np
+import pytest
+
+import autograd as ag
+from autograd import Op, Tensor, apply
+from tests.helpers.leaves import leaf, random_leaf
+
+# ---- The gradient ----
+
+
+@pytest.mark.parametrize("value", [np.ones(2), [1.0, 1.0], 1.0])
+def test_a_gradient_is_a_tensor(value):
+    x = leaf(1.0, 2.0)
+    with pytest.raises(TypeError, match=rf"found {type(value).__name__}; write Tensor\(g\)"):
+        x.grad = value
+
+
+@pytest.mark.parametrize("value", [np.ones(3), np.ones((1, 2)), np.ones(2, np.float32)])
+def test_a_gradient_has_the_shape_and_dtype_of_its_tensor(value):
+    x = leaf(1.0, 2.0)
+    with pytest.raises(ValueError, match=r"\(2,\) float64; found \("):
+        x.grad = Tensor(value)
+    assert x.grad is None
+
+
+def test_an_assigned_gradient_is_added_to():
+    x = leaf(1.0, 2.0)
+    x.grad = Tensor([1.0, 2.0])
+    (x * 3).sum().backward()
+    assert x.grad.tolist() == [4, 5]
+    x.grad = None
+    assert x.grad is None
+
+
+def test_second_derivatives_are_refused():
+    x = leaf(2.0)
+    y = x * x * x
+    for call in (lambda: ag.grad(y, x, create_graph=True), lambda: y.backward(create_graph=True)):
+        with pytest.raises(NotImplementedError, match=r"create_graph=True: second derivatives are not available"):
+            call()
+    (g,) = ag.grad(y, x)
+    with pytest.raises(RuntimeError, match="second derivatives are not available"):
+        ag.grad(g, x)
+
+
+# ---- Copies ----
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, copy.copy, pickle.dumps])
+def test_only_leaves_are_copied_and_pickled(copied):
+    y = random_leaf(3) * 2
+    with pytest.raises(RuntimeError, match=r"only leaf Tensors .* made by Multiply \(made at .*test_tensor.*x\.detach"):
+        copied(y)
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x))])
+def test_a_copied_leaf_is_a_leaf_of_its_own(copied):
+    x = leaf(1.0, 2.0)
+    (x * x).sum().backward()
+    other = copied(x)
+    assert other.requires_grad
+    assert other.grad.tolist() == x.grad.tolist() == [2, 4]
+    (other * 3).sum().backward()
+    assert other.grad.tolist() == [5, 7]
+    assert x.grad.tolist() == [2, 4]
+    assert not np.shares_memory(other.data, x.data)
+
+
+# ---- Formats ----
+
+
+def test_format_of_a_single_element():
+    assert f"{leaf(1.23456):.3f} {Tensor(7):d} {Tensor(np.float32(0.5)):>6}" == "1.235 7    0.5"
+    assert f"{leaf(1.0, 2.0)}" == str(leaf(1.0, 2.0))
+    with pytest.raises(TypeError, match=r"format '\.3f' is for a single element, this Tensor has shape \(2,\)"):
+        format(leaf(1.0, 2.0), ".3f")
+
+
+def test_unary_plus_is_the_tensor_itself():
+    x = leaf(1.0)
+    assert +x is x
+
+
+# ---- Ops that return something else, and keywords ----
+
+
+def op_returning(value):
+    class Returning(Op):
+        def forward(self, x):
+            return value(x)
+
+    return Returning
+
+
+@pytest.mark.parametrize(
+    ("value", "kind"),
+    [
+        (lambda x: [x, x], "list"),
+        (lambda x: None, "NoneType"),
+        (lambda x: {"y": x}, "dict"),
+        (lambda x: (x, None), "NoneType"),
+        (lambda x: Tensor(x), "Tensor"),
+    ],
+)
+def test_an_op_returns_arrays(value, kind):
+    with pytest.raises(TypeError, match=rf"Returning\.forward returned {kind}; return an array, or a tuple of arrays"):
+        apply(op_returning(value), random_leaf(2))
+
+
+def test_numbers_that_an_op_returns_become_arrays():
+    assert apply(op_returning(lambda x: 3.0), random_leaf(2)).data.shape == ()
+
+
+class Scaled(Op):
+    """y = factor · x, which differentiates x alone."""
+
+    def forward(self, x, *, factor):
+        return x * factor
+
+    def backward(self, g_y):
+        return g_y
+
+
+def test_a_tensor_as_a_keyword_of_an_op_is_refused():
+    """Its gradient would be lost without a word."""
+    with pytest.raises(TypeError, match=r"Scaled got a Tensor as factor=.*by position, or its number by \.item"):
+        apply(Scaled, random_leaf(2), factor=leaf(2.0))
