@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import MISSING, Field, dataclass, fields, is_dataclass, replace
 from operator import attrgetter
 from pathlib import Path
-from typing import Any, Literal, NoReturn, get_args, get_origin
+from typing import Any, Literal, NamedTuple, NoReturn, get_args, get_origin
 
 from minitf.app.preset_table import list_presets
 from minitf.config import DEFAULT_PRESET, PRESETS, RunConfig, TranslateConfig
@@ -126,8 +126,21 @@ def shell_command(command: str) -> str:
 # ---- Reading ----
 
 
+class TrainArguments(NamedTuple):
+    """The configuration of a run, and its directory if the run is to be resumed."""
+
+    config: RunConfig
+    resume: Path | None
+    allow_config_edits: bool
+
+
 def parse_train_args(argv: Sequence[str]) -> tuple[RunConfig, Path | None]:
-    """Return the configuration of a run, and its directory if the run is to be resumed.
+    """Return the first two of `read_train_args`."""
+    return read_train_args(argv)[:2]
+
+
+def read_train_args(argv: Sequence[str]) -> TrainArguments:
+    """Return what the command line of `train` says.
 
     Raises: UserError for anything that cannot be; SystemExit(0) after `--help` and `--version`.
     """
@@ -145,6 +158,11 @@ def parse_train_args(argv: Sequence[str]) -> tuple[RunConfig, Path | None]:
         f"{', '.join(changeable('may_move'))}",
     )
     parser.group("Run").add_argument(
+        "--allow-config-edits",
+        action="store_true",
+        help="resume although the run's config.json was edited since its last checkpoint",
+    )
+    parser.group("Run").add_argument(
         "--list-presets",
         action=_Print,
         nargs=0,
@@ -152,11 +170,11 @@ def parse_train_args(argv: Sequence[str]) -> tuple[RunConfig, Path | None]:
         help="print all presets, with their sizes and costs",
     )
     given = _given(parser, argv)
-    resume = given.pop("resume", None)
+    resume, allow_config_edits = given.pop("resume", None), given.pop("allow_config_edits", False)
     given = {name: value if name == "output" else _absolute(value) for name, value in given.items()}
     if resume is not None:
-        return _resumed(resume, given), resume
-    return _changed(_preset(given.pop("preset", DEFAULT_PRESET)), given), None
+        return TrainArguments(_resumed(resume, given), resume, allow_config_edits)
+    return TrainArguments(_changed(_preset(given.pop("preset", DEFAULT_PRESET)), given), None, allow_config_edits)
 
 
 def parse_translate_args(argv: Sequence[str]) -> TranslateConfig:

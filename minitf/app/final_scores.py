@@ -32,7 +32,7 @@ def score_test_set(run: Run, say: Say) -> None:
 
 def _score_translations(run: Run, say: Say) -> None:
     config, texts, folder = run.config, run.data.texts, run.directory.path
-    translator = Translator.load(folder, warn=lambda message: say(f"warning: {message}"))
+    translator = Translator.load(folder, allow_config_edits=True, warn=lambda message: say(f"warning: {message}"))
     if texts.test is not None:
         source, reference = (list(read_lines(path, errors=config.errors)) for path in texts.test)
         say(f"translating {len(source):,} held-out lines (beam {config.beam}, α {config.alpha})")
@@ -56,7 +56,7 @@ def _score_translations(run: Run, say: Say) -> None:
 
 def _score_trees(run: Run, say: Say) -> None:
     config, folder = run.config, run.directory.path
-    parser = Parser.load(folder, warn=lambda message: say(f"warning: {message}"))
+    parser = Parser.load(folder, allow_config_edits=True, warn=lambda message: say(f"warning: {message}"))
     assert run.data.texts.test is not None  # a parsing run always has a test set
     sentences = run.data.texts.test[0]
     gold = sentences.with_suffix(".trees")

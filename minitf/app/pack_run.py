@@ -21,7 +21,7 @@ from minitf.system.files import os_errors_explained
 from minitf.system.messages import say
 from minitf.training.kept_texts import Texts, exist, keep_held_out
 from minitf.training.run import MODEL
-from minitf.translation.loading import check_vocabulary, load_weights
+from minitf.translation.loading import check_config, check_vocabulary, choose_checkpoints
 
 
 def pack_run(run: Path, output: Path | None, resumable: bool) -> str:
@@ -41,13 +41,15 @@ def pack_run(run: Path, output: Path | None, resumable: bool) -> str:
 def _pack_to_translate(run: RunDirectory, packed: RunDirectory) -> str:
     """Write configuration, vocabulary, and the weights that translate as the one checkpoint."""
     config, vocabulary = run.config(), Vocabulary.load(run.vocabulary_path)
-    weights, origin = load_weights(run, config, None, None, config.weights, lambda message: say(f"warning: {message}"))
-    check_vocabulary(run.vocabulary_path, vocabulary, origin)
+    paths, prefix = choose_checkpoints(run, config, None, None, config.weights, _warn)
+    check_config(run.config_path, config, paths, False, _warn)
+    check_vocabulary(run.vocabulary_path, vocabulary, paths[-1])
     packed.checkpoints_path.mkdir()
     about = {"packed": config.weights, "vocabulary": vocabulary.fingerprint()}
-    step = int(origin.stem.partition("-")[2])
-    arrays = checkpoints.with_prefix(MODEL, weights)
-    checkpoints.save(checkpoints.CheckpointStore(packed.checkpoints_path).path(step), arrays, about)
+    step = int(paths[-1].stem.partition("-")[2])
+    arrays = checkpoints.with_prefix(MODEL, checkpoints.average(paths, prefix))
+    place = checkpoints.CheckpointStore(packed.checkpoints_path).path(step)
+    checkpoints.save(place, arrays, about, checkpoints.read_origin(paths[-1]))
     _copy(run.vocabulary_path, packed.vocabulary_path)
     save_config(packed.config_path, replace(config, weights="average", average_checkpoints=1))
     found = len(checkpoints.CheckpointStore(run.checkpoints_path).last(config.average_checkpoints))
@@ -72,6 +74,10 @@ def _pack_to_resume(run: RunDirectory, packed: RunDirectory) -> str:
         if getattr(run, name).exists():
             _copy(getattr(run, name), getattr(packed, name))
     return f"{len(kept)} checkpoints, token ids, held-out texts, log, configuration and vocabulary"
+
+
+def _warn(message: str) -> None:
+    say(f"warning: {message}")
 
 
 def _existing_texts(config: RunConfig) -> Texts:

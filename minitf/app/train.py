@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from minitf.app.cli import parse_train_args, program
+from minitf.app.cli import program, read_train_args
 from minitf.config.devices import is_single_process, is_worker, rank_zero_output
 from minitf.system.signals import uninterrupted
 
@@ -15,7 +15,7 @@ from minitf.system.signals import uninterrupted
 def main(argv: Sequence[str]) -> int:
     """Train the run that the command line describes; return the exit status."""
     with rank_zero_output():
-        config, resume = parse_train_args(argv)
+        config, resume, allow_config_edits = read_train_args(argv)
     if config.devices is not None and not is_worker():
         with uninterrupted():
             from minitf.parallel.launch import launch_devices
@@ -26,8 +26,8 @@ def main(argv: Sequence[str]) -> int:
         from minitf.app.train_run import train_run
         from minitf.training.process import SingleProcess
     if is_single_process():
-        return train_run(config, resume, SingleProcess(config))
+        return train_run(config, resume, SingleProcess(config), allow_config_edits=allow_config_edits)
     with uninterrupted():
         from minitf.training.data_parallel import join_ranks
     with join_ranks(config) as process:
-        return train_run(config, resume, process)
+        return train_run(config, resume, process, allow_config_edits=allow_config_edits)

@@ -16,11 +16,13 @@ from minitf.training.process import SingleProcess
 from minitf.training.run import open_run
 
 
-def train_run(config: RunConfig, resume: Path | None, process: SingleProcess) -> int:
+def train_run(
+    config: RunConfig, resume: Path | None, process: SingleProcess, *, allow_config_edits: bool = False
+) -> int:
     """Start or resume a run, train, and score the test set; return the exit status."""
     is_main = process.is_main_process
     tell = say if is_main else silent
-    with open_run(config, resume, process, tell) as run:
+    with open_run(config, resume, process, tell, allow_config_edits=allow_config_edits) as run:
         parameters, folder = run.model.parameter_count(), run.directory.path
         tell(f"model: {parameters:,} parameters, vocabulary of {len(run.data.vocabulary):,}; run: {folder}")
         if process.description:

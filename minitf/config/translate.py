@@ -75,6 +75,9 @@ class TranslateConfig:
         None, "last checkpoints to average; none: the run's number", unit="checkpoints", section="Model", at_least=1
     )
     checkpoint: int | None = option(None, "translate with the one checkpoint of this step", unit="step", at_least=0)
+    allow_config_edits: bool = option(
+        False, "use the run's config.json although it was edited since the checkpoints were saved"
+    )
     weights: Literal["average", "best", "moving-average"] | None = option(
         None,
         "weights that translate: average, the mean of the last checkpoints; best, those of the best validation; "

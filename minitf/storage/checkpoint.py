@@ -7,7 +7,7 @@ tell them apart. The format of a file is described in `minitf.storage.checkpoint
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from minitf.storage.checkpoint_file import (
     DamagedCheckpointError,
     Reader,
     load,
+    read_origin,
     read_state,
     save,
     verify,
@@ -31,7 +32,9 @@ __all__ = [
     "DamagedCheckpointError",
     "average",
     "load",
+    "read_origin",
     "read_state",
+    "refuse_mixture",
     "save",
     "verify",
     "with_prefix",
@@ -51,6 +54,26 @@ def without_prefix(prefix: str, arrays: Mapping[str, Array]) -> dict[str, Array]
     return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
 
 
+# ---- Origin ----
+
+
+def refuse_mixture(origins: Mapping[Path, Mapping[str, Any]]) -> None:
+    """Refuse checkpoints of several runs, by the identity in their origins; those of earlier versions have none.
+
+    Raises: CheckpointError that names the checkpoints of each run.
+    """
+    runs: dict[str, list[str]] = {}
+    for path, origin in origins.items():
+        if origin.get("run"):
+            runs.setdefault(str(origin["run"]), []).append(path.name)
+    if len(runs) > 1:
+        listed = "; ".join(f"of run {identity[:8]}: {', '.join(names)}" for identity, names in runs.items())
+        raise CheckpointError(
+            f"{next(iter(origins)).parent} holds checkpoints of {len(runs)} runs; move those of all runs but one "
+            f"elsewhere ({listed})"
+        )
+
+
 # ---- Averaging ----
 
 
@@ -66,6 +89,7 @@ def average(paths: Sequence[Path], prefix: str = "model.") -> dict[str, Array]:
         raise CheckpointError("there is no checkpoint to average; train until the first one is saved")
     with ExitStack() as stack:
         readers = [stack.enter_context(Reader(path)) for path in paths]
+        refuse_mixture({reader.path: reader.origin for reader in readers})
         for reader in readers[1:]:
             _refuse_difference(readers[0], reader, prefix)
         return {name.removeprefix(prefix): _mean(readers, name) for name in readers[0].names(prefix)}
@@ -112,9 +136,13 @@ class CheckpointStore:
     PATTERN = re.compile(r"step-(\d{8,})\.safetensors")
     BEST_PATTERN = re.compile(r"best-(\d{8,})\.safetensors")
 
-    def __init__(self, folder: Path, keep: int | None = None) -> None:
+    def __init__(self, folder: Path, keep: int | None = None, origin: Mapping[str, Any] | None = None) -> None:
+        """
+        origin: what each checkpoint that is saved is to carry about the run, such as its identity, "run"
+        """
         self.folder = Path(folder)
         self.keep = keep
+        self.origin = dict(origin or {})
         if keep is None:
             return
         if keep < 1:
@@ -140,6 +168,26 @@ class CheckpointStore:
             names = os.listdir(self.folder) if self.folder.exists() else []  # nothing saved yet
         return sorted(int(match[1]) for match in map(pattern.fullmatch, names) if match)
 
+    def check_one_run(self) -> None:
+        """Raises: CheckpointError where there are checkpoints of several runs; damaged ones do not count."""
+        origins = {}
+        best = self._steps_in_names(self.BEST_PATTERN)
+        for path in [*map(self.path, self.steps()), *map(self.best_path, best)]:
+            with suppress(CheckpointError):  # damaged, or just deleted by the process that trains
+                origins[path] = read_origin(path)
+        refuse_mixture(origins)
+
+    def newest_origin(self) -> tuple[Path | None, dict[str, Any]]:
+        """The newest checkpoint whose header is undamaged, and its origin; (None, {}) where there is none."""
+        for path in reversed(self.last(len(self.steps()))):
+            with suppress(CheckpointError):
+                return path, read_origin(path)
+        return None, {}
+
+    def take_identity(self, step: int) -> None:
+        """Save under the identity of the checkpoint of a step from now on; one of an earlier version has none."""
+        self.origin |= {name: value for name, value in read_origin(self.path(step)).items() if name == "run"}
+
     # ---- Saving ----
 
     def save(self, step: int, arrays: Mapping[str, Array], state: Mapping[str, Any]) -> Path:
@@ -155,7 +203,7 @@ class CheckpointStore:
             raise ValueError(f"{self.folder} was opened for reading; give keep to save")
         if step < 0:
             raise ValueError(f"step={step} is negative")
-        save(self.path(step), arrays, state)
+        save(self.path(step), arrays, state, self.origin)
         self._delete_superseded(self.keep)
         return self.path(step)
 
@@ -192,7 +240,7 @@ class CheckpointStore:
 
         Raises: as `save` of a file.
         """
-        save(self.best_path(step), arrays, state)
+        save(self.best_path(step), arrays, state, self.origin)
 
     def forget_best(self, but: int) -> None:
         """Delete the weights of all best validations but that of one step: those of earlier steps, and those of later
@@ -223,10 +271,14 @@ class CheckpointStore:
 
         Raises: as `load` of a file; where there is none, the message lists the steps that there are.
         """
+        return load(self.existing(step), prefix)
+
+    def existing(self, step: int) -> Path:
+        """The path of the checkpoint of a step.  Raises: CheckpointError where there is none"""
         if not self.path(step).exists():
             steps = ", ".join(map(str, self.steps())) or "none"
             raise CheckpointError(f"{self.folder} has no checkpoint of step {step}; there are: {steps}")
-        return load(self.path(step), prefix)
+        return self.path(step)
 
     def latest(self, warn: Callable[[str], None]) -> tuple[dict[str, Array], dict[str, Any]] | None:
         """Load the newest undamaged checkpoint; return None where there are no checkpoints.
@@ -234,8 +286,10 @@ class CheckpointStore:
         `warn` is called with a sentence for each newer one that is damaged, which with `keep` is renamed to
         `….damaged`: it must neither count as one of those to keep nor be averaged.
 
-        Raises: CheckpointError where all checkpoints are damaged: starting from scratch would hide the loss.
+        Raises: CheckpointError where all checkpoints are damaged: starting from scratch would hide the loss; and where
+        they are of several runs.
         """
+        self.check_one_run()
         steps = self.steps()
         for step in reversed(steps):
             try:

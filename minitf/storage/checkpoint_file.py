@@ -2,11 +2,12 @@
 
 A file is a length (8 bytes, little-endian), a header (JSON, that many bytes) and the bytes of the tensors, end to end:
 
-    {"__metadata__": {"minitf_checkpoint": "1", "sha256": …, "tensors_sha256": …, "state": …},
+    {"__metadata__": {"minitf_checkpoint": "1", "sha256": …, "tensors_sha256": …, "state": …, "origin": …},
      "model.encoder.layers.0.norm.gain": {"dtype": "F32", "shape": [512], "data_offsets": [0, 2048]}, …}
 
 `sha256` covers length and header (with zeros in its own place), `tensors_sha256` holds a checksum of each tensor, in
 order: a flipped bit anywhere is found, and reading only `model.*` checks all it reads without reading the rest.
+`origin` says which run and configuration the tensors are of; files of earlier versions lack it.
 
 The safetensors library reads the files and validates their headers, so that a file may come from anywhere. It does not
 write them: its temporary file has a name that nobody could clean up after a kill, is private to its owner and is not
@@ -69,10 +70,12 @@ def _is_name(name: str) -> bool:
 # ---- Writing ----
 
 
-def save(path: Path, arrays: Mapping[str, Array], state: Mapping[str, Any]) -> None:
+def save(
+    path: Path, arrays: Mapping[str, Array], state: Mapping[str, Any], origin: Mapping[str, Any] | None = None
+) -> None:
     """Write a checkpoint, durable and whole or not at all; memory: at most a copy of one tensor.
 
-    state: what JSON can represent exactly (no tuples, no keys but strings, no NaN).
+    state, origin: what JSON can represent exactly (no tuples, no keys but strings, no NaN).
 
     Raises: CheckpointError where the system refuses to write; TypeError or ValueError for arrays or a state that
     cannot be stored.
@@ -80,26 +83,26 @@ def save(path: Path, arrays: Mapping[str, Array], state: Mapping[str, Any]) -> N
     path = Path(path)
     # wide types first, so that each tensor is aligned to its own width
     ordered = dict(sorted(arrays.items(), key=lambda item: -item[1].dtype.itemsize))
-    text = _state_text(state)
-    header = _header(ordered, [BLANK] * len(ordered), text)
+    texts = {"state": _json_text(state), "origin": _json_text(origin or {})}
+    header = _header(ordered, [BLANK] * len(ordered), texts)
     mebibytes = math.ceil(sum(array.nbytes for array in ordered.values()) / 2**20)
     with atomic_write(path, f"write the checkpoint {path} ({mebibytes} MiB)", CheckpointError) as file:
         file.write(header)
         digests = [_write_tensor(file, array) for array in ordered.values()]
         file.seek(0)
-        file.write(_header(ordered, digests, text))
+        file.write(_header(ordered, digests, texts))
 
 
-def _state_text(state: Mapping[str, Any]) -> str:
+def _json_text(state: Mapping[str, Any]) -> str:
     text = json.dumps(state, allow_nan=False)
     if json.loads(text) != state:
         raise TypeError("the state does not come back from JSON as it is: use lists for tuples and strings for keys")
     return text
 
 
-def _header(arrays: Mapping[str, Array], digests: Sequence[str], state_text: str) -> bytes:
+def _header(arrays: Mapping[str, Array], digests: Sequence[str], texts: Mapping[str, str]) -> bytes:
     """Length and header. Its size does not depend on the digests, so that it can be written again."""
-    metadata = {"minitf_checkpoint": "1", "sha256": BLANK, "tensors_sha256": "".join(digests), "state": state_text}
+    metadata = {"minitf_checkpoint": "1", "sha256": BLANK, "tensors_sha256": "".join(digests), **texts}
     header: dict[str, Any] = {METADATA: metadata}
     begin = 0
     for name, array in arrays.items():
@@ -156,6 +159,12 @@ def read_state(path: Path) -> dict[str, Any]:
         return reader.state
 
 
+def read_origin(path: Path) -> dict[str, Any]:
+    """Read the origin alone; that of a file of an earlier version is empty."""
+    with Reader(path) as reader:
+        return reader.origin
+
+
 def verify(path: Path) -> None:
     """Check every byte of a checkpoint; memory: one tensor.
 
@@ -182,7 +191,8 @@ class Reader:
             metadata = header.pop(METADATA)
             self.kinds = {name: (claim["dtype"], claim["shape"]) for name, claim in header.items()}
             self._digests = _checked_digests(metadata, self.kinds)
-            self.state = _checked_state(metadata)
+            self.state = _json_of(metadata, "state", "null")
+            self.origin = _json_of(metadata, "origin", "{}")
 
     def __enter__(self) -> Self:
         return self
@@ -247,8 +257,8 @@ def _checked_digests(metadata: dict[str, Any], kinds: Mapping[str, tuple[str, li
     return {name: text[64 * i : 64 * (i + 1)] for i, name in enumerate(kinds)}
 
 
-def _checked_state(metadata: dict[str, Any]) -> dict[str, Any]:
+def _json_of(metadata: dict[str, Any], name: str, default: str) -> dict[str, Any]:
     try:
-        return parse_json_object(metadata.get("state", "null"))
+        return parse_json_object(metadata.get(name, default))
     except ValueError as error:
-        raise ValueError(f"its state cannot be read: {error}") from error
+        raise ValueError(f"its {name} cannot be read: {error}") from error

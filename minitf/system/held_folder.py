@@ -83,6 +83,8 @@ def opened(folder: Path, *, create: bool = False) -> Iterator[int]:
         held.check()
         descriptor = _descend(held, folder, create)
     try:
+        if held is not None:
+            held.check()  # again: what was opened is a part of the folder that was locked
         yield descriptor
     finally:
         os.close(descriptor)

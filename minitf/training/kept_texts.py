@@ -19,7 +19,7 @@ from minitf.data.vocabulary import Vocabulary
 from minitf.errors import UserError
 from minitf.parsing.aligned_text import prepare_texts, read_splits
 from minitf.storage.run_directory import RunDirectory
-from minitf.system.files import atomic_write, os_errors_explained, remove_leftovers
+from minitf.system.files import atomic_write, make_folder, os_errors_explained, remove_leftovers
 from minitf.system.messages import Say
 
 PathPair = tuple[Path, Path]
@@ -48,7 +48,7 @@ def keep_held_out(texts: Texts, directory: RunDirectory) -> None:
         if pair is None or not exist(pair) or kept_copies(directory, split) is not None:
             continue
         with os_errors_explained(f"make the folder {folder}"):
-            folder.mkdir(parents=True, exist_ok=True)
+            make_folder(folder)
             remove_leftovers(folder, f"{split}\\.")
         for path, side in zip(pair, ("source", "target"), strict=True):
             name = f"{split}.{side}" + (".gz" if path.suffix == ".gz" else "")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
@@ -11,6 +12,7 @@ import numpy as np
 
 from autograd.backend import backend_of
 from minitf.config import RunConfig
+from minitf.config.binding import decisive_values, edits
 from minitf.errors import UserError
 from minitf.model.transformer import Transformer
 from minitf.parsing.aligned_text import check_trees
@@ -57,8 +59,12 @@ class TrainingError(UserError):
 
 
 @contextmanager
-def open_run(config: RunConfig, resume: Path | None, process: SingleProcess, say: Say) -> Iterator[Run]:
+def open_run(
+    config: RunConfig, resume: Path | None, process: SingleProcess, say: Say, *, allow_config_edits: bool = False
+) -> Iterator[Run]:
     """Start the run that `config` describes, or resume the one in the directory `resume`.
+
+    allow_config_edits: resume although config.json was edited since the last checkpoint
 
     Raises: UserError for texts, vocabularies and directories that cannot be used.
     """
@@ -67,6 +73,8 @@ def open_run(config: RunConfig, resume: Path | None, process: SingleProcess, say
         with process.main_process_first():
             texts = texts_of_resumed(config, RunDirectory.open(resume), say) if resume else find_texts(config, say)
             if process.is_main_process:
+                if resume is not None:
+                    _check_config(RunDirectory(resume), config, say, allow_config_edits)
                 directory = stack.enter_context(_create_or_lock(config, texts, resume, say))
             else:
                 directory = _open_shared(config.output)
@@ -88,7 +96,9 @@ def open_run(config: RunConfig, resume: Path | None, process: SingleProcess, say
             ),
             directory=directory,
             checkpoints=CheckpointStore(
-                directory.checkpoints_path, keep=config.keep_checkpoints if process.is_main_process else None
+                directory.checkpoints_path,
+                keep=config.keep_checkpoints if process.is_main_process else None,
+                origin={"run": secrets.token_hex(16), "config": decisive_values(config)},
             ),
             log=stack.enter_context(RunLog(directory.log_path)) if process.is_main_process else NoLog(),
             process=process,
@@ -110,6 +120,16 @@ def _create_or_lock(config: RunConfig, texts: Texts | None, resume: Path | None,
     for change in directory.environment_changes():
         say(f"note: {change} since this run began; its bits may differ")
     return directory
+
+
+def _check_config(directory: RunDirectory, config: RunConfig, say: Say, allow_edits: bool) -> None:
+    """Refuse a configuration that was edited since the last checkpoint, or warn where that is allowed."""
+    path, origin = CheckpointStore(directory.checkpoints_path).newest_origin()
+    if path is not None and (found := edits(origin.get("config"), config)):
+        message = f"{directory.config_path} was edited since {path.name} was saved: {'; '.join(found)}"
+        if not allow_edits:
+            raise UserError(f"{message}; put it back, or give --allow-config-edits to go on with the new values")
+        say(f"warning: {message}")
 
 
 def _open_shared(path: Path) -> RunDirectory:
@@ -187,6 +207,7 @@ def restore(run: Run, say: Say) -> None:
     except ValueError as error:
         raise UserError(f"the last checkpoint of {run.directory.path} does not fit this run: {error}") from error
     run.state = state
+    run.checkpoints.take_identity(state.step)
     run.checkpoints.forget_best(but=state.best_step)
     run.checkpoints.check_best(state.best_step, warn)
     run.log.truncate_to(state.log_offset, warn)

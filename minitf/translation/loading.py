@@ -1,8 +1,8 @@
-"""Load what a run has learned: the weights to translate with, and the model that they fit."""
+"""Load what a run has learned: the checkpoints to translate with, and the model that they fit."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,6 +11,7 @@ import numpy as np
 
 from autograd.backend import get_backend
 from minitf.config import RunConfig
+from minitf.config.binding import edits
 from minitf.config.hardware import check_precision
 from minitf.data.vocabulary import Vocabulary
 from minitf.errors import UserError
@@ -21,15 +22,18 @@ from minitf.storage.run_directory import RunDirectory
 Weights = dict[str, np.ndarray]
 
 
-def load_weights(
+def choose_checkpoints(
     run: RunDirectory,
     config: RunConfig,
     average: int | None,
     checkpoint: int | None,
     weights: str,
     warn: Callable[[str], object],
-) -> tuple[Weights, Path]:
-    """Load the weights to translate with; also return the file to name in errors.  Arguments: see `Translator.load`"""
+) -> tuple[list[Path], str]:
+    """Return the checkpoints whose mean translates, and the prefix of its weights in them.
+
+    Arguments: see `Translator.load`
+    """
     if average is not None and checkpoint is not None:
         raise UserError(f"average={average} and checkpoint={checkpoint} exclude each other; choose one of the two")
     if average is not None and average < 1:
@@ -37,23 +41,24 @@ def load_weights(
     if weights != "average" and (average or checkpoint) is not None:
         raise UserError(f"weights={weights} excludes average={average} and checkpoint={checkpoint}; choose one")
     store = checkpoints.CheckpointStore(run.checkpoints_path)
+    store.check_one_run()
     if weights == "best":
         best = store.best_step()
         if best is None:
             raise UserError(f"{store.folder} has no weights of a best validation; train with --valid until the first")
-        return checkpoints.load(store.best_path(best), "model.")[0], store.best_path(best)
+        return [store.best_path(best)], "model."
     if weights == "moving-average" and config.moving_average is None:
         raise UserError(f"the run of {store.folder} keeps no moving average; train one with --moving-average 0.9999")
     if checkpoint is not None:
-        return store.load(checkpoint, "model.")[0], store.path(checkpoint)
+        return [store.existing(checkpoint)], "model."
     paths = store.last(average or config.average_checkpoints)
     if not paths:
         raise UserError(f"{run.path} has no checkpoint yet; train until the first one is saved")
     if weights == "moving-average":
-        return checkpoints.load(paths[-1], "moving_average.")[0], paths[-1]
+        return paths[-1:], "moving_average."
     if average is not None and len(paths) < average:
         warn(f"{run.path} has {len(paths)} checkpoints, not {average}: the mean is taken of these")
-    return checkpoints.average(paths), paths[-1]
+    return paths, "model."
 
 
 def check_vocabulary(path: Path, vocabulary: Vocabulary, origin: Path) -> None:
@@ -62,6 +67,20 @@ def check_vocabulary(path: Path, vocabulary: Vocabulary, origin: Path) -> None:
         raise UserError(
             f"{path} is not the vocabulary that {origin} was trained with; put back the one that training wrote"
         )
+
+
+def check_config(
+    config_path: Path, config: RunConfig, paths: Sequence[Path], allowed: bool, warn: Callable[[str], object]
+) -> None:
+    """Refuse a configuration that was edited since the checkpoints were saved, or warn where that is allowed."""
+    for path in paths:
+        found = edits(checkpoints.read_origin(path).get("config"), config, for_translation=True)
+        message = f"{config_path} was edited since {path.name} was saved: {'; '.join(found)}"
+        if found and not allowed:
+            raise UserError(f"{message}; put it back, or give --allow-config-edits to use the new values")
+        if found:
+            warn(message)
+            return
 
 
 def build_model(config: RunConfig, vocabulary: Vocabulary, weights: Weights, origin: Path, dtype: Any) -> Transformer:

@@ -30,10 +30,17 @@ from minitf.decoding.search import BeamSearchConfig, Hypothesis, Model, beam_sea
 from minitf.decoding.state import IncrementalDecoder
 from minitf.errors import UserError
 from minitf.model.transformer import Transformer
+from minitf.storage.checkpoint import average as average_of
 from minitf.storage.run_directory import RunDirectory
 from minitf.system.arithmetic import sum_left_to_right
 from minitf.translation.attention_weights import SentenceAttention, sentence_attention
-from minitf.translation.loading import build_model, check_vocabulary, load_weights, with_precision
+from minitf.translation.loading import (
+    build_model,
+    check_config,
+    check_vocabulary,
+    choose_checkpoints,
+    with_precision,
+)
 from minitf.translation.results import Alignment, Ids, Translation, joined
 
 MAX_TOKENS_PER_BATCH = 4096
@@ -128,6 +135,7 @@ class Translator:
         device: str = "cpu",
         precision: str | None = None,
         same_bits: bool = False,
+        allow_config_edits: bool = False,
         warn: Callable[[str], object] = warnings.warn,
     ) -> Translator:
         """Load the translator of a run, which may still be training, with the run's settings of the search.
@@ -140,6 +148,7 @@ class Translator:
         device: "cpu", "cuda", "cuda:1", …
         precision: "float32", "float64", or on a GPU "tf32" or "bf16"; default: the run's where the device has it
         same_bits, warn: see `Translator`
+        allow_config_edits: use a config.json that was edited since the checkpoints were saved, with a warning
         Raises: UserError where there is no run, no checkpoint, or its parts do not belong together
         Source: section 6.1 (averaging)
         """
@@ -148,10 +157,11 @@ class Translator:
         vocabulary = Vocabulary.load(run.vocabulary_path)
         if weights is None:
             weights = config.weights if average is None and checkpoint is None else "average"
-        arrays, origin = load_weights(run, config, average, checkpoint, weights, warn)
-        check_vocabulary(run.vocabulary_path, vocabulary, origin)
+        paths, prefix = choose_checkpoints(run, config, average, checkpoint, weights, warn)
+        check_config(run.config_path, config, paths, allow_config_edits, warn)
+        check_vocabulary(run.vocabulary_path, vocabulary, paths[-1])
         config = with_precision(config, device, precision)
-        model = build_model(config, vocabulary, arrays, origin, dtype or config.dtype)
+        model = build_model(config, vocabulary, average_of(paths, prefix), paths[-1], dtype or config.dtype)
         model.to(device)
         learned = config.model.positions == "learned"
         search = BeamSearchConfig(

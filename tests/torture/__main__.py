@@ -25,7 +25,7 @@ from autograd.backend import CPU
 from autograd.backend.cpu import available_cores
 from minitf.system.environment import environment_facts
 from tests.helpers.runs import FLAGS, PAIRS, Ground, check, prepared_ground
-from tests.torture import faults, fuzz, kills, ranks
+from tests.torture import faults, folders, fuzz, kills, ranks
 from tests.torture.faults import make_halfway
 from tests.torture.kills import Tally
 
@@ -54,6 +54,7 @@ def main() -> int:
         plan = [
             *plan_kills(ground, operations, args.kills, args.share, draw),
             *plan_faults(ground, halfway, args.share, draw),
+            *plan_folders(ground, halfway, operations, args.share, draw),
             *plan_fuzz(ground, halfway, args.examples, draw),
         ]
         plan = [(name, act) for name, act in plan if re.search(args.only, name)]
@@ -231,6 +232,23 @@ def plan_faults(ground: Ground, halfway: Path, share: float, draw: random.Random
     else:
         print("skipped: full and read-only file systems (mounting one needs root)", flush=True)
     return plan
+
+
+def plan_folders(ground: Ground, halfway: Path, operations: int, share: float, draw: random.Random) -> list[Entry]:
+    """Folders that are moved, replaced, linked or edited."""
+    numbers = sorted(draw.sample(range(1, operations + 1), max(1, round(share * operations))))
+
+    def replace(tally: Tally) -> None:
+        for number in numbers:
+            folders.another_run_in_its_place(ground, tally, halfway, number, draw.choice(folders.FATES))
+
+    return [
+        ("another run in the run's place, at each operation", replace),
+        ("checkpoints of two runs", lambda t: folders.mixed_checkpoints_are_refused(ground, t, halfway)),
+        ("links in a run's folder", lambda t: folders.links_lead_nowhere(ground, t, halfway)),
+        ("config.json edited", lambda t: folders.edited_configurations_are_told(ground, t, halfway)),
+        ("checkpoints of earlier versions", lambda t: folders.old_checkpoints_are_used(ground, t, halfway)),
+    ]
 
 
 def plan_fuzz(ground: Ground, halfway: Path, examples: int, draw: random.Random) -> list[Entry]:

@@ -25,7 +25,7 @@ from tests.helpers.runs import Ground, call, check, start_or_resume
 OPERATIONS = ("open", "write", "fsync", "fchmod", "replace", "unlink", "ftruncate", "mkdir", "rmdir")
 """The functions of `os` that change files."""
 
-Deed = Callable[[Callable[..., Any], Sequence[Any]], Any]
+Deed = Callable[[Callable[..., Any], Sequence[Any], dict[str, Any]], Any]
 
 
 @dataclass
@@ -68,7 +68,7 @@ def interfere(at: int, deed: Deed, for_good: bool = False) -> Iterator[int]:
         def act(*arguments: Any, **options: Any) -> Any:
             number = next(numbers)
             if number == at or (for_good and number > at):
-                return deed(function, arguments)
+                return deed(function, arguments, options)
             return function(*arguments, **options)
 
         act.__name__ = function.__name__
@@ -102,12 +102,12 @@ def count_operations(ground: Ground) -> int:
     return int(place.read_text())
 
 
-def die(function: Callable[..., Any], arguments: Sequence[Any]) -> None:
+def die(function: Callable[..., Any], arguments: Sequence[Any], options: dict[str, Any]) -> None:
     """SIGKILL, before the operation."""
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def die_halfway(function: Callable[..., Any], arguments: Sequence[Any]) -> None:
+def die_halfway(function: Callable[..., Any], arguments: Sequence[Any], options: dict[str, Any]) -> None:
     """SIGKILL after the first half of a write, before any other operation."""
     if function.__name__ == "write":
         *before, data = arguments
@@ -135,7 +135,7 @@ FAILURES = (errno.ENOSPC, errno.EIO, errno.EROFS, errno.EACCES, errno.EDQUOT)
 def fail_at(ground: Ground, tally: Tally, number: int, failure: int, for_good: bool) -> None:
     """Let one operation of a run fail, or all from there on; resume the run."""
 
-    def fail(function: Callable[..., Any], arguments: Sequence[Any]) -> None:
+    def fail(function: Callable[..., Any], arguments: Sequence[Any], options: dict[str, Any]) -> None:
         raise OSError(failure, os.strerror(failure))
 
     def work() -> int:
@@ -165,15 +165,15 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 def stop_at(ground: Ground, tally: Tally, number: int, first: signal.Signals, second_after: int | None = None) -> None:
     """Send a run a signal at one operation, and perhaps a second one some operations later; resume it."""
 
-    def ask(function: Callable[..., Any], arguments: Sequence[Any]) -> Any:
+    def ask(function: Callable[..., Any], arguments: Sequence[Any], options: dict[str, Any]) -> Any:
         os.kill(os.getpid(), first)
         if second_after is not None:
             interfere(second_after, hurry)
-        return function(*arguments)
+        return function(*arguments, **options)
 
-    def hurry(function: Callable[..., Any], arguments: Sequence[Any]) -> Any:
+    def hurry(function: Callable[..., Any], arguments: Sequence[Any], options: dict[str, Any]) -> Any:
         os.kill(os.getpid(), signal.SIGTERM)
-        return function(*arguments)
+        return function(*arguments, **options)
 
     def work() -> int:
         interfere(number, ask)

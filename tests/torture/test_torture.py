@@ -13,7 +13,7 @@ from minitf.storage.checkpoint_file import Reader
 from minitf.storage.log import RunLog
 from minitf.training.optim import Adam
 from minitf.translation.translator import Translator
-from tests.torture import faults, fuzz, kills
+from tests.torture import faults, folders, fuzz, kills
 from tests.torture.__main__ import exit_status, report, row, stop_starting, stop_translating, write
 from tests.torture.kills import Tally
 
@@ -112,6 +112,21 @@ def test_full_and_closed_disks(ground, tally, draw, halfway):
 
 def test_two_runs(ground, tally, halfway):
     faults.two_runs_on_one_folder(ground, tally, halfway)
+
+
+def test_another_run_in_its_place(ground, tally, draw, halfway, operations):
+    for fate in folders.FATES:
+        folders.another_run_in_its_place(ground, tally, halfway, draw.randint(10, operations), fate)
+
+
+def test_mixed_and_edited_folders(ground, tally, halfway):
+    folders.mixed_checkpoints_are_refused(ground, tally, halfway)
+    folders.edited_configurations_are_told(ground, tally, halfway, folders.EDITS[:2])
+    folders.old_checkpoints_are_used(ground, tally, halfway)
+
+
+def test_links(ground, tally, halfway):
+    folders.links_lead_nowhere(ground, tally, halfway, folders.LINKED[:3])
 
 
 def test_streams(ground, tally):

@@ -332,3 +332,55 @@ def test_prefixes():
     both = with_prefix("model.", arrays) | {"optimizer.m": np.zeros(1)}
     assert set(both) == {"model.weight", "model.model.x", "optimizer.m"}
     assert set(without_prefix("model.", both)) == set(arrays)
+
+
+# ---- Origin ----
+
+
+def of_run(folder, identity, steps):
+    store = CheckpointStore(folder, keep=9, origin={"run": identity})
+    for step in steps:
+        store.save(step, arrays_of(step), {"step": step})
+    return store
+
+
+def test_checkpoints_of_two_runs_are_not_mixed(tmp_path):
+    of_run(tmp_path, "1234567890", [1, 2])
+    of_run(tmp_path, "fedcba9876", [3])
+    message = r"holds checkpoints of 2 runs; move .* \(of run 12345678: .*fedcba98"
+    store = CheckpointStore(tmp_path, keep=9)
+    for act in (
+        lambda: average(store.last(2), ""),
+        lambda: store.latest(no_warning),
+        store.check_one_run,
+    ):
+        with pytest.raises(CheckpointError, match=message):
+            act()
+    assert store.steps() == [1, 2, 3]
+
+
+def test_the_best_weights_of_another_run_are_noticed(tmp_path):
+    of_run(tmp_path, "1234567890", [1])
+    of_run(tmp_path, "fedcba9876", []).save_best(1, arrays_of(1), {})
+    with pytest.raises(CheckpointError, match="checkpoints of 2 runs"):
+        CheckpointStore(tmp_path).check_one_run()
+
+
+def test_checkpoints_without_an_identity_belong_to_any_run(tmp_path):
+    filled(tmp_path, [1])
+    of_run(tmp_path, "1234567890", [2])
+    store = CheckpointStore(tmp_path, keep=9)
+    assert average(store.last(2), "").keys() == arrays_of(1).keys()
+    assert store.latest(no_warning)[1] == {"step": 2}
+
+
+def test_a_resumed_run_keeps_its_identity(tmp_path):
+    of_run(tmp_path, "1234567890", [1])
+    store = CheckpointStore(tmp_path, keep=9, origin={"run": "drawn again", "config": {"a": 1}})
+    store.take_identity(1)
+    store.save(2, arrays_of(2), {})
+    path, origin = CheckpointStore(tmp_path).newest_origin()
+    assert (path, origin) == (store.path(2), {"run": "1234567890", "config": {"a": 1}})
+    flip(store.path(2), 100)
+    assert CheckpointStore(tmp_path).newest_origin()[0] == store.path(1)
+    assert CheckpointStore(tmp_path / "absent").newest_origin() == (None, {})
