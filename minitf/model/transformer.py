@@ -26,8 +26,8 @@ Array = Any
 def sinusoids(length: int, d_model: int, kind: str = "sinusoidal") -> np.ndarray:
     """PE(pos, 2i) = sin(pos / 10000^(2i / d_model)), PE(pos, 2i + 1) = cos(the same angle).
 
-    With kind "sinusoidal-halves", all sines come before all cosines; with "sinusoidal-concatenated", the exponent is
-    also i / (d_model / 2 - 1), as in the first public code.
+    With kind "sinusoidal-halves", all sines come before all cosines, rounded to float32 as Hugging Face keeps them;
+    with "sinusoidal-concatenated", the exponent is i / (d_model / 2 - 1), as in the first public code.
 
     Shapes: -> float64 [length, d_model]
     """
@@ -36,7 +36,8 @@ def sinusoids(length: int, d_model: int, kind: str = "sinusoidal") -> np.ndarray
     angle = np.arange(length)[:, None] / 10000.0**exponent  # [length, D / 2]
     if kind == "sinusoidal":
         return np.stack([np.sin(angle), np.cos(angle)], axis=-1).reshape(length, d_model)
-    return np.concatenate([np.sin(angle), np.cos(angle)], axis=1)
+    table = np.concatenate([np.sin(angle), np.cos(angle)], axis=1)
+    return table.astype(np.float32).astype(np.float64) if kind == "sinusoidal-halves" else table
 
 
 class Positions(Module):
