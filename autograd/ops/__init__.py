@@ -6,15 +6,18 @@ from autograd.ops.attention import *
 from autograd.ops.choose import *
 from autograd.ops.elementwise import *
 from autograd.ops.index import *
+from autograd.ops.local import *
 from autograd.ops.loss import *
 from autograd.ops.nn import *
 from autograd.ops.products import *
+from autograd.ops.recurrent import *
 from autograd.ops.reduce import *
 from autograd.ops.shape import *
 
 __all__ = [
     "abs",
     "add",
+    "additive_attention",
     "astype",
     "broadcast_to",
     "clip",
@@ -29,8 +32,10 @@ __all__ = [
     "expand_dims",
     "gelu",
     "getitem",
+    "gru",
     "layer_norm",
     "linear",
+    "local_attention",
     "log",
     "log_softmax",
     "logsumexp",

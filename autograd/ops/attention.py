@@ -1,4 +1,4 @@
-"""Scaled dot-product attention as one op (section 3.2.1, equation 1)."""
+"""Scaled dot-product attention (section 3.2.1, equation 1) and additive attention, as one op each."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ class ScaledDotProductAttention(Op):
         self.scale = scale
         dtype = self.xp.result_type(q, k, v)
         q, k, v = [a.astype(dtype, copy=False) for a in (q, k, v)]
-        leading = _leading_shape(q, k, v)
-        if leading != _leading_shape(q, k):  # the values have more leading axes than the weights
+        leading = leading_shape(q, k, v)
+        if leading != leading_shape(q, k):  # the values have more leading axes than the weights
             q = self.xp.broadcast_to(q, (*leading, *q.shape[-2:]))
         keep, self.keep_scale = draw_mask(self.backend, (*leading, q.shape[-2], k.shape[-2]), dropout)
         y, kept = self.backend.attention(q, k, v, mask, keep, self.keep_scale, scale)
@@ -71,6 +71,17 @@ def scaled_dot_product_attention(
     [0, 1).
     Source: section 3.2.1, equation 1
     """
+    query, key, value, scale = as_attention_inputs(query, key, value, scale)
+    scores = *leading_shape(query, key, value), query.shape[-2], key.shape[-2]
+    mask = _allowed(query, scores, mask, is_causal)
+    return apply(ScaledDotProductAttention, query, key, value, mask=mask, dropout=dropout, scale=scale)
+
+
+def as_attention_inputs(query: Any, key: Any, value: Any, scale: float | None) -> tuple[Tensor, Tensor, Tensor, float]:
+    """Query, key and value as Tensors whose shapes fit, and the scale, 1/√K if it is None.
+
+    Raises: ValueError for shapes that do not fit.
+    """
     query, key, value = [x if isinstance(x, Tensor) else Tensor(x) for x in (query, key, value)]
     if min(query.ndim, key.ndim, value.ndim) < 2:
         raise ValueError("query, key and value need at least two axes: positions and features")
@@ -78,14 +89,12 @@ def scaled_dot_product_attention(
         raise ValueError(f"query has {query.shape[-1]} features, key has {key.shape[-1]}; they must be equal")
     if key.shape[-2] != value.shape[-2]:
         raise ValueError(f"key has {key.shape[-2]} positions, value has {value.shape[-2]}; they must be equal")
-    scores = *_leading_shape(query, key, value), query.shape[-2], key.shape[-2]
-    allowed = _allowed(query, scores, mask, is_causal)
     if scale is None:
         scale = 1 / math.sqrt(query.shape[-1]) if query.shape[-1] else 1.0
-    return apply(ScaledDotProductAttention, query, key, value, mask=allowed, dropout=dropout, scale=float(scale))
+    return query, key, value, float(scale)
 
 
-def _leading_shape(*arrays: Any) -> tuple[int, ...]:
+def leading_shape(*arrays: Any) -> tuple[int, ...]:
     """The common shape of all axes but the last two."""
     shapes = [a.shape[:-2] for a in arrays]
     try:
@@ -96,17 +105,25 @@ def _leading_shape(*arrays: Any) -> tuple[int, ...]:
 
 def _allowed(query: Tensor, scores: tuple[int, ...], mask: Any, is_causal: bool) -> Any:
     """The mask combined with the causal one, as an array.  Shapes: -> bool broadcastable to [..., T, S], or None"""
-    xp = backend_of([query.data]).xp
-    mask = mask.data if isinstance(mask, Tensor) else mask
-    if mask is not None:
-        mask = xp.asarray(mask)
-        if mask.dtype != bool:
-            raise TypeError(f"mask must be boolean (True = may attend), found {mask.dtype}; use mask != 0 or mask == 0")
-        if not _broadcasts_to(mask.shape, scores):
-            raise ValueError(f"a mask of shape {mask.shape} does not broadcast to [..., T, S] = {scores}")
+    mask = mask_array(query, mask, scores, "[..., T, S]")
     if is_causal:
-        causal = xp.tri(*scores[-2:], dtype=bool)
+        causal = backend_of([query.data]).xp.tri(*scores[-2:], dtype=bool)
         mask = causal if mask is None else mask & causal
+    return mask
+
+
+def mask_array(query: Tensor, mask: Any, shape: tuple[int, ...], axes: str) -> Any:
+    """A mask as an array on the device of `query`, None as None.
+
+    Raises: TypeError for a mask that is not boolean, ValueError if it does not broadcast to `shape`.
+    """
+    if mask is None:
+        return None
+    mask = backend_of([query.data]).xp.asarray(mask.data if isinstance(mask, Tensor) else mask)
+    if mask.dtype != bool:
+        raise TypeError(f"mask must be boolean (True = may attend), found {mask.dtype}; use mask != 0 or mask == 0")
+    if not _broadcasts_to(mask.shape, shape):
+        raise ValueError(f"a mask of shape {mask.shape} does not broadcast to {axes} = {shape}")
     return mask
 
 
@@ -114,3 +131,78 @@ def _broadcasts_to(shape: tuple[int, ...], target: tuple[int, ...]) -> bool:
     return len(shape) <= len(target) and all(
         n in (1, t) for n, t in zip(reversed(shape), reversed(target), strict=False)
     )
+
+
+class AdditiveAttention(Op):
+    """y = dropout(p) v with p = softmax(Σ_d w_d tanh(q_d + k_d) + mask)
+
+    One query position at a time, so that the [..., T, S, K] arguments of tanh never stand in memory at once.
+
+    Shapes: q [..., T, K], k [..., S, K], v [..., S, M], w [..., K]; mask bool [..., T, S] -> y [..., T, M]
+    Saves:  q, k, v, w, the probabilities [..., T, S] and the dropout mask; tanh is computed again
+    Source: Bahdanau et al. 2015, equation 6 of appendix A.1.2; section 3.2.1 compares it with the dot product
+    """
+
+    broadcasts = True  # over the leading axes
+
+    def forward(self, q, k, v, w, *, mask, dropout):
+        leading = np.broadcast_shapes(leading_shape(q, k, v), w.shape[:-1])
+        scores = self.xp.empty((*leading, q.shape[-2], k.shape[-2]), self.xp.result_type(q, k, w))
+        for t in range(q.shape[-2]):
+            u = self.xp.tanh(q[..., t, None, :] + k)  # [..., S, K]
+            scores[..., t, :] = (u @ w[..., None])[..., 0]
+        p = self.backend.masked_softmax_(scores, mask)
+        keep, self.keep_scale = draw_mask(self.backend, p.shape, dropout)
+        self.save(q, k, v, w, p, keep)
+        return self.xp.matmul(p if keep is None else self.backend.dropout(p, keep, self.keep_scale), v)
+
+    def flops(self, inputs, outputs):
+        """Of n = B · T · S scores: 4 n K for them and 2 n M for p v; backward 8 n K with tanh again, and 4 n M."""
+        k, m = inputs[0][-1], outputs[0][-1]
+        n = math.prod(outputs[0][:-1]) * inputs[1][-2]
+        forward, backward = (7, 8) if self.keep_scale != 1.0 else (5, 4)
+        return n * (4 * k + 2 * m + forward), n * (8 * k + 4 * m + backward) if any(self.needs_gradient) else 0
+
+    def backward(self, g_y):
+        xp, (q, k, v, w, p, keep) = self.xp, self.saved
+        dropped = p if keep is None else self.backend.dropout(p, keep, self.keep_scale)
+        g_v = xp.matmul(dropped.swapaxes(-1, -2), g_y)  # [..., S, T] @ [..., T, M]
+        g_p = xp.matmul(g_y, v.swapaxes(-1, -2))  # [..., T, M] @ [..., M, S]
+        if keep is not None:
+            g_p = self.backend.dropout(g_p, keep, self.keep_scale)
+        g_scores = self.backend.softmax_backward_(g_p, p)
+        leading, features = p.shape[:-2], q.shape[-1]
+        g_q = xp.empty((*leading, q.shape[-2], features), p.dtype)
+        g_k = xp.zeros((*leading, k.shape[-2], features), p.dtype)
+        g_w = xp.zeros((*leading, features), p.dtype)
+        for t in range(q.shape[-2]):
+            u = xp.tanh(q[..., t, None, :] + k)  # [..., S, K]
+            g_t = g_scores[..., t, :, None]  # [..., S, 1]
+            g_w += (u * g_t).sum(axis=-2)
+            g_u = g_t * (w[..., None, :] * (1 - u * u))
+            g_k += g_u
+            g_q[..., t, :] = g_u.sum(axis=-2)
+        return g_q, g_k, g_v, g_w
+
+
+def additive_attention(
+    query: Any, key: Any, value: Any, weight: Any, mask: Any = None, *, is_causal: bool = False, dropout: float = 0.0
+) -> Tensor:
+    """softmax(Σ_d weight_d tanh(query_d + key_d)) value, over the keys that `mask` allows.
+
+    `mask`, `is_causal` and `dropout` as for `scaled_dot_product_attention`.
+
+    Shapes: query [..., T, K], key [..., S, K], value [..., S, M], weight [..., K], with the leading axes of the others
+    or fewer; mask bool broadcastable to [..., T, S] -> [..., T, M]
+    Raises: as `scaled_dot_product_attention`; ValueError for a weight of another width.
+    Source: Bahdanau et al. 2015, appendix A.1.2; section 3.2.1
+    """
+    query, key, value, _ = as_attention_inputs(query, key, value, None)
+    weight = weight if isinstance(weight, Tensor) else Tensor(weight)
+    leading = leading_shape(query, key, value)
+    if weight.shape[-1:] != query.shape[-1:] or not _broadcasts_to(weight.shape[:-1], leading):
+        raise ValueError(
+            f"weight has shape {weight.shape}; expected [..., K] that broadcasts to {(*leading, query.shape[-1])}"
+        )
+    mask = _allowed(query, (*leading, query.shape[-2], key.shape[-2]), mask, is_causal)
+    return apply(AdditiveAttention, query, key, value, weight, mask=mask, dropout=dropout)

@@ -11,6 +11,8 @@ I = "autograd.ops.index"  # noqa: E741
 M = "autograd.ops.products"
 N = "autograd.ops.nn"
 T = "autograd.ops.attention"
+W = "autograd.ops.local"
+G = "autograd.ops.recurrent"
 L = "autograd.ops.loss"
 
 # fmt: off
@@ -189,6 +191,26 @@ MUTANTS = [
            "xp.tri(*scores[-2:], k=1, dtype=bool)", near=("ScaledDotProductAttention",)),
     Mutant(f"{T}:_allowed", "padding forgotten where attention is causal",
            "causal if mask is None else mask & causal", "causal", near=("ScaledDotProductAttention",)),
+    Mutant(f"{T}:AdditiveAttention.backward", "the weight forgotten in the slope of tanh",
+           "w[..., None, :] * (1", "(1"),
+    Mutant(f"{T}:AdditiveAttention.backward", "keys get the gradient of the last query only",
+           "g_k += g_u", "g_k = g_u"),
+    Mutant(f"{T}:AdditiveAttention.backward", "dropout forgotten",
+           "g_p = self.backend.dropout(g_p, keep, self.keep_scale)", "pass"),
+    # ---- The layers of Table 1 ----
+    Mutant(f"{W}:LocalAttention._allowed", "one position too many is seen", "offset <= ahead", "offset <= ahead + 1"),
+    Mutant(f"{W}:LocalAttention._allowed", "the farthest position before is not seen", "offset >= 0", "offset > 0"),
+    Mutant(f"{W}:LocalAttention._unwindowed", "of overlapping windows the later one overwrites the earlier",
+           "total[..., 1:, : width - self.block, :] +=", "total[..., 1:, : width - self.block, :] ="),
+    Mutant(f"{W}:LocalAttention.backward", "scale forgotten", "g_scores *= self.scale", "pass"),
+    Mutant(f"{W}:LocalAttention.forward", "padding forgotten",
+           "self._allowed(length, mask)", "self._allowed(length, None)"),
+    Mutant(f"{G}:GRU.backward", "the state's own share forgotten", "+ g_moved * z[t] +", "+"),
+    Mutant(f"{G}:GRU.backward", "the reset gate forgotten before the recurrent product",
+           "[g_r, g_z, g_n * r[t]]", "[g_r, g_z, g_n]"),
+    Mutant(f"{G}:GRU.backward", "time runs forwards", "in reversed(range(len(r)))", "in range(len(r))"),
+    Mutant(f"{G}:GRU.backward", "masked positions stop the gradient", "g_h - g_moved + g_moved", "g_moved"),
+    Mutant(f"{G}:GRU.backward", "the state after for the state before", "(h[t] - n[t])", "(h[t + 1] - n[t])"),
     # ---- The loss ----
     Mutant(f"{L}:CrossEntropy.forward", "label smoothing forgotten in the gradient",
            "self.backend.cross_entropy_(g_logits, targets, label_smoothing)",

@@ -50,7 +50,9 @@ def calls():
 
 
 CALLS = {op: list(some) for op, some in groupby(calls(), key=lambda call: call.op)}
-ALL_GRADIENTS = {"DropoutAddLayerNorm", "LayerNorm", "ScaledDotProductAttention"}
+ALL_GRADIENTS = {
+    "AdditiveAttention", "DropoutAddLayerNorm", "GRU", "LayerNorm", "LocalAttention", "ScaledDotProductAttention",
+}  # fmt: skip
 KEEP_ANYWAY = {"Dropout", "Embedding", *ALL_GRADIENTS}  # their nodes die with the call if nothing is recorded
 
 
