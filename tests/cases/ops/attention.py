@@ -126,7 +126,9 @@ def _(rng):
     q, k = arrays[:2]
     mask = draw.attention_mask(rng, (*draw.shrunk(rng, q.shape[:-2]), q.shape[-2], k.shape[-2]))
     return Example(
-        lambda *tensors: ag.additive_attention(*tensors, mask), arrays, lambda *tensors: _plain_additive(*tensors, mask)
+        lambda q, k, v, w: ag.additive_attention(q, k, v, w, mask),
+        arrays,
+        lambda q, k, v, w: _plain_additive(q, k, v, w, mask),
     )
 
 
@@ -144,7 +146,7 @@ def _(rng):
 def _(rng):
     function, plain = same_masks(
         rng,
-        lambda *tensors: ag.additive_attention(*tensors, dropout=0.4),
-        lambda *tensors: _plain_additive(*tensors, dropout=0.4),
+        lambda q, k, v, w: ag.additive_attention(q, k, v, w, dropout=0.4),
+        lambda q, k, v, w: _plain_additive(q, k, v, w, dropout=0.4),
     )
     return Example(function, _qkvw(rng), plain)

@@ -14,7 +14,8 @@ from tests.cases.example import Example, torch
 def _plain_gru(x: Any, weight: Any, bias: Any, mask: Any = None) -> Any:
     """A step at a time, of plain ops."""
     width = weight.shape[1]
-    h, states = np.zeros((*x.shape[:-2], width)), []
+    h: Any = np.zeros((*x.shape[:-2], width))
+    states = []
     for t in range(x.shape[-2]):
         x_r, x_z, x_n = ag.split(x[..., t, :], 3, axis=-1)
         h_r, h_z, h_n = ag.split(ag.linear(h, weight, bias), 3, axis=-1)
