@@ -10,6 +10,11 @@
 const int TILE = 64;
 const int THREADS = 128;
 
+// Blocks a multiprocessor has shared memory for; a bound on registers for more of them would only cause spills.
+template <class T, int HEAD> __device__ constexpr int blocks() {
+    return sizeof(T) * HEAD == 128 ? 3 : sizeof(T) * HEAD == 256 ? 2 : 1;
+}
+
 struct Place {  // strides of an array [B, H, rows, columns], in elements; columns are adjacent
     i64 batch, head, row;
 };
@@ -143,7 +148,7 @@ __device__ inline unsigned kept_bits(const Drop& drop, const AttentionShape& sha
 // y = dropout(p) v with p = softmax(scale · q kᵀ + mask), and log_total [B · H, T] = ln Σ exp(scores), ∞ for a query
 // that may attend to nothing.  Grid: B · H × tiles of queries.
 template <class T, int HEAD>
-__global__ void __launch_bounds__(THREADS, sizeof(T) == 8 ? 1 : 3)
+__global__ void __launch_bounds__(THREADS, blocks<T, HEAD>())
 attention(const T* q, const T* k, const T* v, const bool* mask, T* y, Wide<T>* log_total,
                           AttentionShape shape, Wide<T> scale, Drop drop) {
     typedef Wide<T> W;
@@ -282,7 +287,7 @@ __device__ inline void score_gradients(Tiles<T, HEAD>& tiles, const bool* mask, 
 
 // g_k and g_v, and g_q where all keys are in one tile.  Grid: B · H × tiles of keys.
 template <class T, int HEAD>
-__global__ void __launch_bounds__(THREADS, sizeof(T) == 8 ? 1 : 3)
+__global__ void __launch_bounds__(THREADS, blocks<T, HEAD>())
 attention_backward(const T* q, const T* k, const T* v, const bool* mask, const T* y, const T* g_y,
                                    const Wide<T>* log_total, T* g_q, T* g_k, T* g_v, AttentionShape shape,
                                    Wide<T> scale, Drop drop) {
@@ -318,7 +323,7 @@ attention_backward(const T* q, const T* k, const T* v, const bool* mask, const T
 
 // g_q where keys fill several tiles.  Grid: B · H × tiles of queries.
 template <class T, int HEAD>
-__global__ void __launch_bounds__(THREADS, sizeof(T) == 8 ? 1 : 3)
+__global__ void __launch_bounds__(THREADS, blocks<T, HEAD>())
 attention_backward_queries(const T* q, const T* k, const T* v, const bool* mask, const T* y,
                                            const T* g_y, const Wide<T>* log_total, T* g_q, AttentionShape shape,
                                            Wide<T> scale, Drop drop) {

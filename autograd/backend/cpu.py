@@ -159,10 +159,10 @@ class CpuBackend(Backend):
         self._run_blocks(work, inner, _part(inner))
         return _in_order(parts)
 
-    def linear(self, x: Array, weight: Array, bias: Array | None, relu: bool = False) -> Array:
-        dtype = np.result_type(x, weight)
-        if bias is not None and np.result_type(dtype, bias) != dtype:
-            return super().linear(x, weight, bias, relu)
+    def linear(self, x: Array, weight: Array, bias: Array | None, relu: bool = False, dtype: Any = None) -> Array:
+        given, dtype = dtype, np.result_type(x, weight)
+        if given not in (None, dtype) or (bias is not None and np.result_type(dtype, bias) != dtype):
+            return super().linear(x, weight, bias, relu, given)
         if len(x) < COLUMNS_BELOW and self.threads is not None:
             return self.linear_of_few(x, weight.T, bias, relu)
         y = np.empty((len(x), len(weight)), dtype)
@@ -187,8 +187,11 @@ class CpuBackend(Backend):
         return FEW_ROWS if _has_small_kernels() else 0
 
     def linear_of_few(
-        self, x: Array, w: Array, bias: Array | None, relu: bool = False, rows_at_a_time: int | None = None
-    ) -> Array:
+        self, x: Array, w: Array, bias: Array | None, relu: bool = False, rows_at_a_time: int | None = None,
+        dtype: Any = None,
+    ) -> Array:  # fmt: skip
+        if dtype not in (None, np.result_type(x, w)):
+            return super().linear_of_few(x, w, bias, relu, rows_at_a_time, dtype)
         (rows, n_in), n_out = x.shape, w.shape[1]
         y = np.empty((rows, n_out), np.result_type(x, w))
         step = rows_at_a_time or max(1, rows)

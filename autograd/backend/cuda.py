@@ -9,6 +9,7 @@ two bf16 matrices is summed in float32 on tensor cores; its result is bf16, or f
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -20,6 +21,10 @@ from autograd import random
 from autograd.backend import kernels
 from autograd.backend.kernels import GROUP, TILE
 from autograd.backend.reference import Backend, heads_last_empty
+
+OLDEST = (14, 2)
+if tuple(int(part) for part in cupy.__version__.split(".")[:2]) < OLDEST:
+    raise ImportError(f"CuPy {cupy.__version__} is too old; pip install 'cupy-cuda13x>=14.2'")
 
 try:
     import ml_dtypes
@@ -107,6 +112,11 @@ class CudaBackend(Backend):
         self._launch(f"{name}<{kind}>", (-(-groups // 256),), (256,), *arguments)
 
     # ---- Selecting and summing ----
+
+    def add_at(self, positions: Array, values: Array, size: int) -> Array:
+        # sorted, as the gradient of an embedding is: cupy.add.at adds atomically, in any order
+        total = self.embedding_backward(values.reshape(-1, 1), positions.reshape(-1), size)
+        return total.reshape(size).astype(values.dtype, copy=False)
 
     def keep_where(self, x: Array, keep: Array) -> Array:
         if x.dtype == BFLOAT16:
@@ -196,10 +206,11 @@ class CudaBackend(Backend):
         warps = 8 if WIDE[kind].itemsize == 4 else 4
         blocks = min(kernels.NORM_BLOCKS, -(-rows // warps))
         partial = cupy.empty((blocks, 2 * width), WIDE[kind])
+        held = 1 if kind == "double" else groups  # groups of columns that a block sums
         self._launch(
-            f"layer_norm_backward<{kind}, {groups}>", (blocks,), (32, warps),
+            f"layer_norm_backward<{kind}, {groups}>", (blocks, groups // held), (32, warps),
             _contiguous(g_y), _contiguous(normalised), inverse_std, _contiguous(weight), g_z, g_x, partial,
-            np.int64(rows), np.int32(width), _drop_of(keep), shared=2 * width * WIDE[kind].itemsize,
+            np.int64(rows), np.int32(width), _drop_of(keep), shared=2 * held * 32 * GROUP * WIDE[kind].itemsize,
         )  # fmt: skip
         sums = self.sum_rows(partial)
         return g_x, g_z, sums[:width], sums[width:]
@@ -241,7 +252,7 @@ class CudaBackend(Backend):
                 _contiguous(g_y), keys, g_weight, edges, np.int64(count), np.int32(width), np.int32(rows),
             )  # fmt: skip
             self._launch(
-                f"embedding_edges<{kernels.WIDE[kind]}>", (chunks,), (min(256, -(-width // 32) * 32),),
+                f"embedding_edges<{kernels.WIDE[kind]}>", (chunks, -(-width // 32)), (32, kernels.SUMMED),
                 keys, edges, g_weight, np.int64(count), np.int32(width), np.int32(rows),
             )  # fmt: skip
         return g_weight
@@ -275,12 +286,13 @@ class CudaBackend(Backend):
             cublas.CUBLAS_GEMM_DEFAULT,
         )  # fmt: skip
 
-    def linear(self, x: Array, weight: Array, bias: Array | None, relu: bool = False) -> Array:
+    def linear(self, x: Array, weight: Array, bias: Array | None, relu: bool = False, dtype: Any = None) -> Array:
         kind = _kind(x, weight)
-        if kind is None or not (bias is None or bias.dtype == WIDE[kind]):
-            return super().linear(x, weight, bias, relu)
-        y = self.product(x, weight.T)
+        if kind is None or not (bias is None or bias.dtype == WIDE[kind]) or dtype not in (None, x.dtype, WIDE[kind]):
+            return super().linear(x, weight, bias, relu, dtype)
+        y = self.product(x, weight.T, dtype)
         if y.size and (relu or bias is not None):
+            kind = KINDS[y.dtype]
             bias = cupy.zeros(y.shape[1], WIDE[kind]) if bias is None else _contiguous(bias)
             groups = len(y) * -(-y.shape[1] // GROUP)
             self._each_group("bias_", kind, groups, y, bias, np.int64(len(y)), np.int32(y.shape[1]), np.bool_(relu))
@@ -422,7 +434,8 @@ class CudaBackend(Backend):
                 by_type.setdefault(arrays[0].dtype, []).append(update)
             else:
                 rest.append(update)
-        numbers = [settings[name] for name in ("step_size", "beta1", "beta2", "eps", "gradient_scale")]
+        complements = [1 - settings[name] for name in ("beta1", "beta2")]
+        numbers = [settings["step_size"], *complements, settings["eps"], settings["gradient_scale"]]
         for dtype, some in by_type.items():
             names = ("parameter", "gradient", "m", "v", "copy")
             for lists, blocks in _listed(dtype, names, some, 256 * kernels.PER_THREAD):
@@ -450,13 +463,15 @@ class CudaBackend(Backend):
         if kind is None or not logits.size:
             return super().top_tokens(logits, barred, count)
         wide = WIDE[kind]
-        ids, values = cupy.empty((rows, count), np.int32), cupy.empty((rows, count), wide)
-        log_total = cupy.empty(rows, wide)
+        results = (((rows,), wide), ((rows, count), wide), ((rows, count), np.dtype(np.int32)))  # the widest first
+        memory = cupy.empty(sum(math.prod(shape) * dtype.itemsize for shape, dtype in results), np.uint8)
+        log_total, values, ids = _views(memory, results)
         self._launch(
             f"top_tokens<{kind}>", (rows,), (_threads(classes),), _contiguous(logits), barred, ids, values,
             log_total, np.int32(classes), np.int32(count),
         )  # fmt: skip
-        return ids.get(), values.get(), log_total.get()
+        log_total, values, ids = _views(memory.get(), results)  # one copy to the host, which waits, and not three
+        return ids, values, log_total
 
 
 # ---- Arguments of kernels ----------------------------------------------------------------------------------------
@@ -468,6 +483,16 @@ def _kind(*arrays: Array) -> str | None:
     """The C++ type of all arrays; None if they differ or there are no kernels for it."""
     kind = KINDS.get(arrays[0].dtype)
     return kind if all(a.dtype == arrays[0].dtype for a in arrays) else None
+
+
+def _views(memory: Array, results: Sequence[tuple[tuple[int, ...], np.dtype]]) -> list[Array]:
+    """Arrays of the given shapes and dtypes, one after the other in an array of bytes."""
+    views, start = [], 0
+    for shape, dtype in results:
+        stop = start + math.prod(shape) * dtype.itemsize
+        views.append(memory[start:stop].view(dtype).reshape(shape))
+        start = stop
+    return views
 
 
 def _widened(*arrays: Array | None) -> list[Array]:

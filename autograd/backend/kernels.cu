@@ -200,6 +200,9 @@ template <class T> __global__ void column_sum(const T* x, Wide<T>* partial, i64 
 // ---- Layer normalisation ---------------------------------------------------------------------------------------------
 // A warp takes a row, a lane GROUPS groups of 16 of its columns, in registers.  Block: 32 lanes × some warps.
 
+// Groups of columns that a block of layer_norm_backward sums: registers hold the sums of one group in double.
+template <class W> __device__ constexpr int sums_held(int groups) { return sizeof(W) == 8 ? 1 : groups; }
+
 template <int GROUPS> __device__ inline int column_of(int k) { return (k * 32 + threadIdx.x) * GROUP; }
 
 // y = x̂ · weight + bias with x̂ = (z - mean z) / σ and z = residual + dropout(x); residual may be null.
@@ -251,43 +254,48 @@ __global__ void layer_norm(const T* x, const T* residual, const Wide<T>* weight,
     }
 }
 
-// g_z, and with dropout g_x, which is otherwise the same.  Block b sums rows b, b + gridDim.x, … (times the warps) in
-// partial[b], [2, width]: its part of the gradients of weight and bias.
+// g_z, and with dropout g_x, which is otherwise the same.  Block (b, c) sums rows b, b + gridDim.x, … (times the warps)
+// in partial[b], [2, width]: its part of the gradients of weight and bias, in the columns of the groups that it holds.
 template <class T, int GROUPS>
 __global__ void layer_norm_backward(const T* g_y, const T* normalised, const Wide<T>* inverse_std,
                                     const Wide<T>* weight, T* g_z, T* g_x, Wide<T>* partial, i64 rows, int width,
                                     Drop drop) {
     typedef Wide<T> W;
-    W g_weight[GROUPS][GROUP] = {}, g_bias[GROUPS][GROUP] = {};
+    const bool KEPT = GROUPS * sizeof(W) < 16;  // wider rows are read twice: registers hold the sums, not the row as well
+    const int SUMS = sums_held<W>(GROUPS);  // groups whose sums this block holds: those from blockIdx.y · SUMS on
+    W g_weight[SUMS][GROUP] = {}, g_bias[SUMS][GROUP] = {};
     for (i64 row = blockIdx.x * i64(blockDim.y) + threadIdx.y; row < rows; row += i64(gridDim.x) * blockDim.y) {
-        Group<T> g[GROUPS], hat[GROUPS];
+        Group<T> g[KEPT ? GROUPS : 1], hat[KEPT ? GROUPS : 1];
         W sum = 0, along = 0;
 #pragma unroll
         for (int k = 0; k < GROUPS; k++) {
-            const int column = column_of<GROUPS>(k), count = width - column;
-            g[k] = load_group(g_y + row * width + column, count);
-            hat[k] = load_group(normalised + row * width + column, count);
+            const int column = column_of<GROUPS>(k), count = width - column, at = KEPT ? k : 0;
+            g[at] = load_group(g_y + row * width + column, count);
+            hat[at] = load_group(normalised + row * width + column, count);
             const Group<W> w = load_group(weight + column, count);
+            const bool mine = SUMS == GROUPS || k / SUMS == int(blockIdx.y);
 #pragma unroll
             for (int i = 0; i < GROUP; i++) {
-                const W g_i = W(g[k].at[i]), hat_i = W(hat[k].at[i]);
+                const W g_i = W(g[at].at[i]), hat_i = W(hat[at].at[i]);
                 sum += g_i * w.at[i], along += g_i * w.at[i] * hat_i;
-                g_weight[k][i] += g_i * hat_i, g_bias[k][i] += g_i;
+                if (mine) g_weight[k % SUMS][i] += g_i * hat_i, g_bias[k % SUMS][i] += g_i;
             }
         }
+        if (blockIdx.y) continue;  // the first block of a row writes its gradient
         sum = warp_sum(sum) / width, along = warp_sum(along) / width;
         const W inverse = inverse_std[row];
 #pragma unroll
         for (int k = 0; k < GROUPS; k++) {
-            const int column = column_of<GROUPS>(k), count = width - column;
+            const int column = column_of<GROUPS>(k), count = width - column, at = KEPT ? k : 0;
             if (count <= 0) break;
             const i64 place = row * width + column;
+            if (!KEPT) g[0] = load_group(g_y + place, count), hat[0] = load_group(normalised + place, count);
             const Group<W> w = load_group(weight + column, count);
             const unsigned bits = drop.below ? keep_bits(drop, place) : 0;
             Group<T> out, masked;
 #pragma unroll
             for (int i = 0; i < GROUP; i++) {
-                const W value = (W(g[k].at[i]) * w.at[i] - sum - W(hat[k].at[i]) * along) * inverse;
+                const W value = (W(g[at].at[i]) * w.at[i] - sum - W(hat[at].at[i]) * along) * inverse;
                 out.at[i] = T(value);
                 if (drop.below) masked.at[i] = T(dropped(value, bits, i, drop));
             }
@@ -296,22 +304,24 @@ __global__ void layer_norm_backward(const T* g_y, const T* normalised, const Wid
         }
     }
     DYNAMIC_SHARED(memory);
-    W* sums = (W*)memory;  // [2, width]
+    W* sums = (W*)memory;  // [2, SUMS · 32 · GROUP]
+    const int held = SUMS * 32 * GROUP, first = blockIdx.y * held;
     for (int warp = 0; warp < blockDim.y; warp++) {  // one after the other: the order of a sum decides its bits
         if (threadIdx.y == warp)
 #pragma unroll
-            for (int k = 0; k < GROUPS; k++)
+            for (int k = 0; k < SUMS; k++)
 #pragma unroll
                 for (int i = 0; i < GROUP; i++) {
-                    const int column = column_of<GROUPS>(k) + i;
-                    if (column >= width) continue;
-                    sums[column] = (warp ? sums[column] : W(0)) + g_weight[k][i];
-                    sums[width + column] = (warp ? sums[width + column] : W(0)) + g_bias[k][i];
+                    const int place = column_of<GROUPS>(k) + i;
+                    sums[place] = (warp ? sums[place] : W(0)) + g_weight[k][i];
+                    sums[held + place] = (warp ? sums[held + place] : W(0)) + g_bias[k][i];
                 }
         __syncthreads();
     }
-    for (int i = threadIdx.y * 32 + threadIdx.x; i < 2 * width; i += 32 * blockDim.y)
-        partial[blockIdx.x * i64(2 * width) + i] = sums[i];
+    for (int i = threadIdx.y * 32 + threadIdx.x; i < held && first + i < width; i += 32 * blockDim.y) {
+        partial[blockIdx.x * i64(2 * width) + first + i] = sums[i];
+        partial[blockIdx.x * i64(2 * width) + width + first + i] = sums[held + i];
+    }
 }
 
 // ---- Embedding -------------------------------------------------------------------------------------------------------
@@ -371,10 +381,15 @@ __global__ void embedding_backward(const T* g_y, const i64* keys, Wide<T>* g_wei
     }
 }
 
-// Sums the edges of chunks from embedding_backward.  Block b: the sums that begin in chunk b.
+// Sums the edges of chunks from embedding_backward.  Block (b, c): the sums that begin in chunk b, of 32 columns.  A
+// frequent token has hundreds of edges: each of SUMMED rows of threads takes every SUMMED-th of them.
+const int SUMMED = 16;
+
 template <class W>
 __global__ void embedding_edges(const i64* keys, const W* edges, W* g_weight, i64 rows, int width, int vocabulary) {
+    __shared__ W sums[SUMMED][32];
     const i64 chunk = blockIdx.x, chunks = gridDim.x;
+    const int column = blockIdx.y * 32 + threadIdx.x;
     for (int side = 0; side < 2; side++) {
         const i64 first = keys[chunk * CHUNK] / rows;
         const i64 stop = (chunk + 1) * CHUNK < rows ? (chunk + 1) * CHUNK : rows;
@@ -382,13 +397,20 @@ __global__ void embedding_edges(const i64* keys, const W* edges, W* g_weight, i6
         if (side && first == last) return;  // one sum, at side 0
         if (!side && chunk && keys[chunk * CHUNK - 1] / rows == first) continue;  // it began in an earlier chunk
         if (index < 0 || index >= vocabulary) continue;
-        for (int column = threadIdx.x; column < width; column += blockDim.x) {
-            W sum = edges[(chunk * 2 + side) * width + column];
+        W sum = 0;
+        if (column < width) {
+            if (threadIdx.y == 0) sum = edges[(chunk * 2 + side) * width + column];
             if (index == last)
-                for (i64 next = chunk + 1; next < chunks && keys[next * CHUNK] / rows == index; next++)
+                for (i64 next = chunk + 1 + threadIdx.y; next < chunks && keys[next * CHUNK] / rows == index; next += SUMMED)
                     sum += edges[next * 2 * width + column];
+        }
+        sums[threadIdx.y][threadIdx.x] = sum;
+        __syncthreads();
+        if (threadIdx.y == 0 && column < width) {
+            for (int i = 1; i < SUMMED; i++) sum += sums[i][threadIdx.x];
             g_weight[index * width + column] = sum;
         }
+        __syncthreads();
     }
 }
 
@@ -490,17 +512,17 @@ template <class W> __device__ inline int find_list(const Lists<W>& lists) {
     return k;
 }
 
-// One Adam update of many arrays.
+// One Adam update of many arrays.  1 - β is computed on the host: in float, 1 - 0.98f has 6 digits.
 template <class W>
-__global__ void adam_(Lists<W> lists, W step_size, W beta1, W beta2, W eps, W gradient_scale) {
+__global__ void adam_(Lists<W> lists, W step_size, W one_minus_beta1, W one_minus_beta2, W eps, W gradient_scale) {
     const int k = find_list(lists);
     const i64 block = blockIdx.x - (k ? lists.block_end[k - 1] : 0);
     for (int j = 0; j < PER_THREAD; j++) {
         const i64 i = (block * PER_THREAD + j) * blockDim.x + threadIdx.x;
         if (i >= lists.size[k]) return;
         const W g = lists.gradient[k][i] * gradient_scale;
-        const W m = lists.m[k][i] + (1 - beta1) * (g - lists.m[k][i]);
-        const W v = lists.v[k][i] + (1 - beta2) * (g * g - lists.v[k][i]);
+        const W m = lists.m[k][i] + one_minus_beta1 * (g - lists.m[k][i]);
+        const W v = lists.v[k][i] + one_minus_beta2 * (g * g - lists.v[k][i]);
         const W p = lists.parameter[k][i] - step_size * m / (square_root(v) + eps);
         lists.m[k][i] = m, lists.v[k][i] = v, lists.parameter[k][i] = p;
         if (lists.copy[k]) lists.copy[k][i] = bf16(float(p));

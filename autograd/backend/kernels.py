@@ -9,6 +9,7 @@ WIDE = {"bf16": "float", "float": "float", "double": "double"}  # type in memory
 GROUP = 16  # neighbouring elements that a thread takes
 NORM_GROUPS = (1, 2, 4)  # of 32 · 16 columns each: layer norm holds a row in the registers of a warp
 NORM_BLOCKS = 256  # blocks that sum the gradients of weight and bias: a constant, as it decides the order of sums
+SUMMED = 16  # rows of threads that sum the edges of an embedding's gradient
 CHUNK = 32  # rows of an embedding's gradient that a block sums
 LISTED = 64  # arrays that one launch of Adam takes
 PER_THREAD = 4  # elements of each thread of Adam

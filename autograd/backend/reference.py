@@ -167,12 +167,12 @@ class Backend:
         y = self.xp.matmul(a, b)
         return y if dtype is None else y.astype(dtype, copy=False)
 
-    def linear(self, x: Array, weight: Array, bias: Array | None, relu: bool = False) -> Array:
-        """x Wᵀ + b, or max(x Wᵀ + b, 0) with `relu`.
+    def linear(self, x: Array, weight: Array, bias: Array | None, relu: bool = False, dtype: Any = None) -> Array:
+        """x Wᵀ + b, or max(x Wᵀ + b, 0) with `relu`, in `dtype` (None: that of x).
 
         Shapes: x [N, in], weight [out, in], bias [out] or None -> [N, out]
         """
-        y = self.product(x, weight.T)
+        y = self.product(x, weight.T, dtype)
         y = y if bias is None else y + bias
         return self.xp.maximum(y, 0) if relu else y
 
@@ -182,8 +182,9 @@ class Backend:
     """Values of `rows_at_a_time` to try, the fastest first."""
 
     def linear_of_few(
-        self, x: Array, w: Array, bias: Array | None, relu: bool = False, rows_at_a_time: int | None = None
-    ) -> Array:
+        self, x: Array, w: Array, bias: Array | None, relu: bool = False, rows_at_a_time: int | None = None,
+        dtype: Any = None,
+    ) -> Array:  # fmt: skip
         """`linear` for few rows and many weights, as in decoding, with the weights as [in, out].
 
         rows_at_a_time: rows of x in each product, R being a multiple.  A BLAS adds up in an order that depends on the
@@ -192,11 +193,11 @@ class Backend:
         Shapes: x [R, in], w [in, out], bias [out] or None -> [R, out]
         """
         if rows_at_a_time in (None, len(x)):
-            return self.linear(x, w.T, bias, relu)
-        y = self.xp.empty((len(x), w.shape[1]), x.dtype)
+            return self.linear(x, w.T, bias, relu, dtype)
+        y = self.xp.empty((len(x), w.shape[1]), dtype or x.dtype)
         for start in range(0, len(x), rows_at_a_time):
             some = slice(start, start + rows_at_a_time)
-            y[some] = self.linear(x[some], w.T, bias, relu)
+            y[some] = self.linear(x[some], w.T, bias, relu, dtype)
         return y
 
     # ---- Attention ----

@@ -47,7 +47,14 @@ class Embedding(Op):
         g_weight = self._g_weight(g_y, indices) if self.needs_gradient[0] else None
         if len(self.needs_gradient) == 1:
             return g_weight
-        return g_weight, unbroadcast(g_y, g_y.shape[-2:]) if self.needs_gradient[1] else None
+        return g_weight, self._g_positions(g_y) if self.needs_gradient[1] else None
+
+    def _g_positions(self, g_y):
+        """Σ over the batch; in float32 for bfloat16.  Shapes: g_y [..., T, D] -> [T, D]"""
+        if g_y.dtype.kind == "f":
+            return unbroadcast(g_y, g_y.shape[-2:])
+        t, d = g_y.shape[-2:]
+        return self.backend.sum_rows(g_y.reshape(math.prod(g_y.shape[:-2]), t * d)).reshape(t, d)
 
     def _g_weight(self, g_y, indices):
         g_rows = g_y.reshape(indices.size, g_y.shape[-1])  # [N, D]

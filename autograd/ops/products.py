@@ -100,12 +100,12 @@ class Linear(Op):
     Saves:  x and weight, each only if the other one needs a gradient
     """
 
-    def forward(self, x, weight, bias=None, *, reduced=None):
+    def forward(self, x, weight, bias=None, *, reduced=None, dtype=None):
         _check_linear_shapes(x.shape, weight.shape, None if bias is None else bias.shape)
         self.dtype, weight = weight.dtype, weight if reduced is None else reduced
         needs_x, needs_weight = self.needs_gradient[:2]
         self.save(x if needs_weight else None, weight if needs_x else None)
-        y = self.backend.linear(x.reshape(_flat(x)), weight, bias)  # [rows, in] @ [in, out]
+        y = self.backend.linear(x.reshape(_flat(x)), weight, bias, dtype=dtype)  # [rows, in] @ [in, out]
         return y.reshape(*x.shape[:-1], weight.shape[0])
 
     def flops(self, inputs, outputs):
@@ -118,6 +118,9 @@ class Linear(Op):
         x, weight = self.saved
         needs_x, needs_weight = self.needs_gradient[:2]
         g_rows = _for_blas(self.xp, g_y.reshape(_flat(g_y)))  # [rows, out]
+        factor = x if weight is None else weight
+        if factor is not None and factor.dtype.name == "bfloat16":  # also where the result was float32
+            g_rows = g_rows.astype(factor.dtype, copy=False)
         g_x = g_weight = None
         if needs_x:
             g_x = self.backend.product(g_rows, weight).reshape(*g_y.shape[:-1], weight.shape[1])
@@ -139,17 +142,18 @@ def _check_linear_shapes(x: tuple[int, ...], weight: tuple[int, ...], bias: tupl
         raise ValueError(f"linear: bias has shape {bias}, the weight [out, in] {weight} asks for {weight[:1]}")
 
 
-def linear(x: Any, weight: Any, bias: Any = None) -> Tensor:
+def linear(x: Any, weight: Any, bias: Any = None, *, dtype: Any = None) -> Tensor:
     """x Wᵀ + b as one op: a fully connected layer, with the weight stored [out, in] as PyTorch does.
 
     In mixed precision, x is bfloat16 and the weight float32: the product uses a bfloat16 copy of the weight, whose
-    gradient is float32.
+    gradient is float32.  `dtype` is that of the result, by default that of x: logits in float32 are sums that are not
+    rounded.
 
     Shapes: x [..., in], weight [out, in], bias [out] -> [..., out]
     Raises: ValueError for shapes that do not fit
     """
     inputs = (x, weight) if bias is None else (x, weight, bias)
-    return apply(Linear, *inputs, reduced=_reduced(x, weight))
+    return apply(Linear, *inputs, reduced=_reduced(x, weight), dtype=None if dtype is None else np.dtype(dtype))
 
 
 def _reduced(x: Any, weight: Any) -> Any:

@@ -32,6 +32,8 @@ Array = Any
 
 WIDTH_STEP = 8
 """With `same_bits`, sources are padded to a multiple of this; those of one width are computed alike."""
+TRIED = 8
+"""Rows that are tried with each weight, to find products in which equal rows have equal results: few may differ."""
 
 
 def padded_width(length: int) -> int:
@@ -168,7 +170,8 @@ class InferenceTransformer:
         weights = self._weights[module]
         many = weights.of_a_step and (self.rows_at_a_time or len(x)) >= self.backend.contiguous_from
         w = weights.contiguous if many else weights.w
-        return self.backend.linear_of_few(x, w, weights.bias, relu, self.rows_at_a_time)
+        dtype = self.model.output_matrix.dtype if module is self.model else None  # logits are not rounded to bfloat16
+        return self.backend.linear_of_few(x, w, weights.bias, relu, self.rows_at_a_time, dtype)
 
     def _projections(self, x: Array, module: Module, b: int, rows: int, heads: int) -> list[Array]:
         """Queries, keys or values of the first rows of x, by sentence and head, as many as the module's product has.
@@ -244,7 +247,7 @@ class InferenceTransformer:
         for rows in self.backend.rows_alike:
             self.rows_at_a_time = rows
             results = []
-            for module, weights in self._weights.items():
+            for module, weights in (each for each in self._weights.items() for _ in range(TRIED)):
                 x = rng.standard_normal((1, len(weights.w))).astype(self.dtype).repeat(rows, 0)
                 results.append(self.backend.to_host(self._linear(self.backend.asarray(x), module)))
             if all((y == y[:1]).all() for y in results):

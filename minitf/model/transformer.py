@@ -215,7 +215,8 @@ class Transformer(Module):
     def __call__(self, source: Array, target: Array) -> Tensor:
         """Logits of each next token.  Shapes: source int [B, S], target int [B, T] -> [B, T, V]"""
         hidden = self.decode(target, self.encode(source), padding_mask(source))
-        return ag.linear(hidden, self.output_matrix, self.logit_bias())
+        dtype = self.output_matrix.dtype  # not rounded to compute_dtype
+        return ag.linear(hidden, self.output_matrix, self.logit_bias(), dtype=dtype)
 
     def logit_bias(self) -> Tensor | None:
         """The bias of the logits, minus infinity for tokens that the model never produces.  Shapes: -> [V]"""

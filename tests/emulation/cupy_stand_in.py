@@ -194,6 +194,7 @@ def _empty(shape: Any, dtype: Any = float, order: str = "C") -> ndarray:
 
 def _module(emulator: Emulator, device_count: int) -> dict[str, ModuleType]:
     cupy: Any = _Cupy("cupy")
+    cupy.__version__ = "14.2.0"
     cupy.ndarray, cupy.asarray, cupy.array, cupy.empty = ndarray, _asarray, _asarray, _empty
     cupy.empty_like = lambda a, dtype=None: _empty(a.shape, dtype or a.dtype)
     cupy.asnumpy = lambda a: a.get()

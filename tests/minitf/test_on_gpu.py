@@ -208,11 +208,11 @@ def test_decoding_in_float32_and_bfloat16_follows_float64(gpu: Any) -> None:
     pytest.importorskip("ml_dtypes")
     source, target = sentences(np.random.default_rng(1), 6), np.array([[BOS, 7, 8, 9]] * 3)
     exact = attention_weights(speaking(norm="pre"), source, target)
-    for compute_dtype, dtype, tolerance in ((None, "float32", 1e-4), ("bfloat16", "bfloat16", 0.1)):
+    for compute_dtype, tolerance in ((None, 1e-4), ("bfloat16", 0.1)):
         model = speaking(np.float32, compute_dtype, norm="pre")
         model.to("cuda")
         found = attention_weights(model, source, target)
-        assert found.logits.dtype == dtype
+        assert found.logits.dtype == np.float32
         for name in ("encoder", "decoder", "cross"):
             weights = getattr(found, name)
             assert weights.dtype == np.float32
@@ -223,7 +223,55 @@ def test_decoding_in_float32_and_bfloat16_follows_float64(gpu: Any) -> None:
         (best, *_) = beam_search(model, source, BeamSearchConfig(max_extra_length=4))
         assert np.isfinite(best[0].score)
     assert "attention<bf16, 64>" in gpu.launched
-    assert "top_tokens<bf16>" in gpu.launched
+    assert "top_tokens<bf16>" not in gpu.launched
+
+
+def test_scoring_agrees_with_search_in_bfloat16(gpu: Any) -> None:
+    """Logits rounded to bfloat16 would be off by up to 0.03, and so would log-probabilities."""
+    pytest.importorskip("ml_dtypes")
+    source = sentences(np.random.default_rng(1), 6)
+    model = speaking(np.float32, "bfloat16")
+    model.to("cuda")
+    found = [best for best, *_ in beam_search(model, source, BeamSearchConfig(max_extra_length=4))]
+    targets = [[*each.tokens, *([EOS] if each.finished else [])] for each in found]
+    for each, scored in zip(found, score_targets(model, source, targets), strict=True):
+        assert sum(scored.log_probabilities) == pytest.approx(each.log_probability, abs=1e-4)
+    logits = model.eval()(*[model.backend.asarray(a) for a in (source, np.array([[BOS, 7, 8]] * 3))])
+    assert logits.dtype == np.float32
+    rounded = logits.numpy().astype(__import__("ml_dtypes").bfloat16).astype(np.float32)
+    assert not np.array_equal(logits.numpy(), rounded)
+
+
+def test_gradients_of_positions_and_logits_are_sums_in_float32(gpu: Any) -> None:
+    """Of 300 ones, a bfloat16 sum of bfloat16 numbers would be 256."""
+    bf16 = np.dtype(pytest.importorskip("ml_dtypes").bfloat16)
+    weight, positions = (Tensor(gpu.asarray(np.ones(s, np.float32)), requires_grad=True) for s in ((5, 3), (2, 3)))
+    ag.embedding(np.zeros((301, 2), int), weight, positions=positions, dtype=bf16).sum().backward()
+    np.testing.assert_array_equal(positions.grad.numpy(), np.full((2, 3), 301))
+    x = Tensor(gpu.asarray(np.ones((2, 301), np.float32)).astype(bf16), requires_grad=True)
+    weight = Tensor(gpu.asarray(np.ones((4, 301), np.float32)), requires_grad=True)
+    y = ag.linear(x, weight, dtype=np.float32)
+    np.testing.assert_array_equal(y.numpy(), np.full((2, 4), 301, np.float32))
+    y.sum().backward()
+    assert (x.grad.dtype, weight.grad.dtype) == (bf16, np.float32)
+    np.testing.assert_array_equal(weight.grad.numpy(), np.full((4, 301), 2))
+
+
+def test_a_step_of_a_search_waits_for_the_gpu_at_most_a_few_times(gpu: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many sentences it has; counted on the stand-in, where each read of the device can be seen."""
+    if gpu.emulator is None:
+        return  # a GPU does not tell
+    reads = []
+    for name in ("get", "__bool__", "__float__", "__int__", "__index__"):
+        original = getattr(gpu.xp.ndarray, name)
+        monkeypatch.setattr(gpu.xp.ndarray, name, lambda a, original=original: (reads.append(a), original(a))[1])
+    model, source = speaking(np.float32), np.tile(sentences(np.random.default_rng(1), 6), (4, 1))
+    model.to("cuda")
+    config = BeamSearchConfig(max_extra_length=8, min_length=9, max_length=9)
+    for most, search in ((1, beam_search), (3, sample)):
+        reads.clear()
+        search(model, source, config)
+        assert 9 <= len(reads) <= 9 * most + 3  # and the start
 
 
 @pytest.mark.parametrize(("dtype", "compute_dtype"), [(np.float64, None), (np.float32, None), (np.float32, "bfloat16")])
@@ -285,6 +333,10 @@ def test_what_is_missing_is_said(pytestconfig: pytest.Config, monkeypatch: pytes
         set_up_device(1, "cuda:1")
     with installed(emulator, device_count=0), pytest.raises(UserError, match="finds no NVIDIA GPU or no driver"):
         set_up_device(1, "cuda")
+    with installed(emulator) as cupy:
+        cupy.__version__ = "14.1.3"
+        with pytest.raises(UserError, match=r"CuPy 14.1.3 is too old; pip install"):
+            set_up_device(1, "cuda")
     monkeypatch.setitem(__import__("sys").modules, "cupy", None)
     with pytest.raises(UserError, match=r"needs CuPy, which cannot be imported .*pip install '\.\[gpu\]'"):
         set_up_device(1, "cuda")

@@ -16,6 +16,7 @@ from tests.emulation.device import KINDS, cuda_backend
 from tests.helpers.kernel_calls import KERNELS
 
 DTYPES = [np.float32, np.float64]
+KINDS_OF_C = {np.float32: "float", np.float64: "double"}
 SKIPPED = {"normal_distribution", "softmax_backward_", "masked_softmax_", "adam_"}  # not overridden, or tested below
 LIMITED = {"embedding_backward": 33, "cross_entropy": 7}
 
@@ -169,6 +170,18 @@ def test_many_rows_add_up_in_blocks(backend: Any, order: None, dtype: Any) -> No
     assert_close(ours, Backend().layer_norm_backward(*args), 1000 * tolerance_of(dtype))
 
 
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("width", [600, 1100, 2048])
+def test_wide_rows_are_normalised_by_kernels(backend: Any, order: None, dtype: Any, width: int) -> None:
+    """Registers hold only a part of a row, or of the sums of its columns."""
+    rng = np.random.default_rng(0)
+    g_y, normalised = normal(rng, 9, width, dtype=dtype), normal(rng, 9, width, dtype=dtype)
+    args = g_y, normalised, rng.random((9, 1)).astype(dtype), normal(rng, width, dtype=dtype)
+    ours = backend.layer_norm_backward(*[backend.asarray(a) for a in args])
+    assert_close(ours, Backend().layer_norm_backward(*args), 100 * tolerance_of(dtype))
+    assert backend.launched[0].startswith("layer_norm_backward<")
+
+
 @pytest.mark.parametrize("relu", [False, True])
 @pytest.mark.parametrize(("rows", "inner", "width"), [(1, 1, 1), (5, 3, 16), (7, 20, 37)])
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -215,6 +228,28 @@ def test_gradients_of_equal_indices_add_up(
     g_y, indices = normal(rng, rows, width, dtype=dtype), rng.integers(0, vocabulary, rows)
     ours = backend.embedding_backward(backend.asarray(g_y), backend.asarray(indices), vocabulary)
     assert_close(ours, Backend().embedding_backward(g_y, indices, vocabulary), 20 * tolerance_of(dtype))
+
+
+def test_a_frequent_index_has_many_edges(backend: Any, order: None) -> None:
+    """More chunks than rows of threads, of an index that begins and ends inside a chunk."""
+    rng = np.random.default_rng(0)
+    g_y, indices = normal(rng, 1500, 35), np.full(1500, 2)
+    indices[:40], indices[-50:] = 1, 3
+    ours = backend.embedding_backward(backend.asarray(g_y), backend.asarray(indices), 5)
+    assert_close(ours, Backend().embedding_backward(g_y, indices, 5), 1e-10)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.float16, np.complex128, np.int64])
+def test_values_are_added_in_a_fixed_order(backend: Any, dtype: Any) -> None:
+    """`cupy.add.at` adds atomically: the order, and the last bits, would change from run to run."""
+    rng = np.random.default_rng(0)
+    positions, values = rng.integers(0, 9, 200), (4 * normal(rng, 200)).astype(dtype)
+    ours = backend.add_at(backend.asarray(positions), backend.asarray(values), 11)
+    assert ours.dtype == dtype
+    expected = Backend().add_at(positions, values.astype(np.complex128), 11)
+    tolerance = {np.float32: 1e-5, np.float16: 0.05, np.int64: 0}.get(dtype, 1e-13)
+    np.testing.assert_allclose(ours.get().astype(np.complex128), expected, rtol=tolerance, atol=tolerance)
+    assert backend.launched[:1] == [f"embedding_backward<{n}>" for t, n in KINDS_OF_C.items() if t is dtype]
 
 
 # ---- Attention ---------------------------------------------------------------------------------------------------
@@ -398,6 +433,14 @@ def test_adam_for_many_arrays_at_once(backend: Any, dtype: Any) -> None:
     assert len(backend.launched) == 2
     exact = sum(float((some[1].astype(np.float64) ** 2).sum()) for some in arrays)
     assert float(backend.squared_norm([some[1] for some in device])) == pytest.approx(exact, rel=1e-5)
+
+
+def test_adam_in_float32_uses_beta_as_given(backend: Any) -> None:
+    """In float32, 1 - 0.999 is off by 1e-5 of itself, and so would be the second moment."""
+    parameter, m, v = (backend.asarray(np.zeros(1, np.float32)) for _ in range(3))
+    gradient = backend.asarray(np.ones(1, np.float32))
+    backend.adam_all_([(parameter, gradient, m, v, None)], **{**ADAM, "beta2": 0.999, "gradient_scale": 1.0})
+    np.testing.assert_allclose(v.get(), 0.001, rtol=1e-7)
 
 
 def test_adam_writes_the_bfloat16_copy(backend: Any, bf16: np.dtype) -> None:
