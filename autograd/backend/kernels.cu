@@ -383,10 +383,9 @@ __global__ void embedding_backward(const T* g_y, const i64* keys, Wide<T>* g_wei
 
 // Sums the edges of chunks from embedding_backward.  Block (b, c): the sums that begin in chunk b, of 32 columns.  A
 // frequent token has hundreds of edges: each of SUMMED rows of threads takes every SUMMED-th of them.
-const int SUMMED = 16;
-
 template <class W>
 __global__ void embedding_edges(const i64* keys, const W* edges, W* g_weight, i64 rows, int width, int vocabulary) {
+    const int SUMMED = 16;
     __shared__ W sums[SUMMED][32];
     const i64 chunk = blockIdx.x, chunks = gridDim.x;
     const int column = blockIdx.y * 32 + threadIdx.x;
