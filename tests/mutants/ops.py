@@ -151,7 +151,7 @@ MUTANTS = [
            "g_weight *= self.scale", "g_weight *= self.scale**2", near=("Embedding",)),
     Mutant(f"{N}:Embedding.backward", "dropout forgotten", "if keep is not None:", "if False:"),
     Mutant(f"{N}:Embedding.backward", "positions: the last sentence for the sum over all",
-           "unbroadcast(g_y, g_y.shape[-2:])", "g_y.reshape(-1, *g_y.shape[-2:])[-1]"),
+           "self._g_positions(g_y)", "g_y.reshape(-1, *g_y.shape[-2:])[-1]"),
     Mutant(f"{N}:Dropout.backward", "scale forgotten", "g_y, keep, self.scale", "g_y, keep, 1.0"),
     Mutant(f"{N}:Dropout.backward", "mask ignored", "self.backend.dropout(g_y, keep, self.scale)", "g_y * self.scale"),
     Mutant(f"{N}:Dropout.backward", "mask drawn anew",
