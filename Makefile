@@ -4,22 +4,29 @@ VENV := .venv
 BIN := $(VENV)/bin
 DEMO := runs/demo
 
-.PHONY: help demo parse test quick prove mutants torture bench-gpu lint clean
+.PHONY: help demo parse test quick prove mutants torture bench-gpu lint sdist clean
 
 help:
-	@echo "make demo    train on the built-in corpus, score it, translate a few sentences (5 minutes on 2 cores)"
-	@echo "make parse   learn to parse the built-in treebank, score it, parse a sentence"
-	@echo "make test    run the test suite"
-	@echo "make quick   its quick part (PYTHON=python3.12 VENV=.venv-3.12: with another Python)"
-	@echo "make prove   the slow proofs as well"
+	@echo "Times are those of 2 idle cores; the first command also installs packages into .venv, in about a minute."
+	@echo "make demo    train on the built-in corpus, score it, translate a few sentences (5 minutes)"
+	@echo "make parse   learn to parse the built-in treebank, score it, parse a sentence (5 minutes)"
+	@echo "make test    run the test suite (2 to 3 minutes)"
+	@echo "make quick   its quick part (1 to 2 minutes; PYTHON=python3.12 VENV=.venv-3.12: with another Python)"
+	@echo "make prove   the slow proofs as well (about an hour)"
 	@echo "make mutants damage gradients, engine and checker one place at a time: is every damage noticed?"
-	@echo "make torture kill, starve and damage runs, and feed rubbish to all that reads (some 15 minutes on 2 idle cores)"
+	@echo "make torture kill, starve and damage runs, and feed rubbish to all that reads (15 minutes)"
 	@echo "make bench-gpu  a training step on a GPU; PEER=program.py to compare with"
 	@echo "make lint    ruff and mypy"
+	@echo "make sdist   build the source distribution and the wheel in dist/"
 	@echo "make clean   delete the virtual environments (runs are kept)"
 
+IS_SUPPORTED := import sys; sys.exit(sys.version_info < (3, 11))
+
+# With an older Python, pip would look for versions of every package that fit it, for many minutes and in vain
 $(BIN)/python:
-	$(PYTHON) -m venv $(VENV)
+	@$(PYTHON) -c '$(IS_SUPPORTED)' || { \
+	    echo "error: $(PYTHON) is $$($(PYTHON) --version 2>&1); Python 3.11 to 3.14 is needed: make PYTHON=python3.12"; exit 2; }
+	@$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); exit 2; }
 
 # HIPS autograd has the import name of this project's autograd: in one environment, each would replace files of the other
 comma := ,
@@ -27,7 +34,9 @@ define install
 @if $(BIN)/python -m pip show --quiet autograd 2>/dev/null; then \
     echo "error: $(VENV) contains HIPS autograd, which has the import name of this project's autograd; run make clean"; exit 2; \
 fi
-$(BIN)/python -m pip install --quiet --editable '.$(1)'
+@$(BIN)/python -c '$(IS_SUPPORTED)' || { echo "error: $(VENV) is of $$($(BIN)/python --version); run make clean"; exit 2; }
+@echo "installing into $(VENV)"
+@$(BIN)/python -m pip install --quiet --editable '.$(1)'
 @touch $@
 endef
 
@@ -80,6 +89,10 @@ lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
+
+# Dependencies of the build come from the package index; the checklist of a release is in CONTRIBUTING.md
+sdist: $(VENV)/.installed-dev
+	$(BIN)/python -m build --outdir dist .
 
 clean:
 	rm -rf .venv .venv-*

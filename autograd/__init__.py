@@ -10,6 +10,11 @@ if os.path.exists(os.path.join(os.path.dirname(__file__), "tracer.py")):  # a fi
         "`pip install --force-reinstall --no-deps`"
     )
 
+from autograd.requirements import refuse, unmet_requirement
+
+if unmet_requirement() is not None:  # before the first import of NumPy
+    refuse()
+
 from autograd.tensor import Tensor  # isort: skip  (first: it draws in the engine and the ops in the order they need)
 from autograd.checkpointing import checkpoint
 from autograd.engine import Op, apply, grad

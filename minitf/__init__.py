@@ -6,6 +6,7 @@ Start-up time: the public names are imported when first used, so that `import mi
 """
 
 import os
+import sys
 from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
@@ -59,11 +60,15 @@ def _check_autograd() -> None:
 
 
 _check_autograd()
+if sys.version_info < (3, 11):  # noqa: UP036 (for those who have it)
+    import_module("autograd")  # refuses, in one sentence
 
 
 def __getattr__(name: str) -> Any:
     if name not in _MODULES:
         raise AttributeError(f"module 'minitf' has no attribute {name!r}")
+    if find_spec("numpy") is None:
+        import_module("autograd")  # refuses, in one sentence
     return getattr(import_module(_MODULES[name]), name)
 
 

@@ -20,7 +20,7 @@ FLOORS = {  # of rooms and single files, from the lowest; none imports from its 
         {"__init__", "__main__"},
     ],
     "autograd": [
-        {"random"},
+        {"random", "requirements"},
         {"backend"},
         {"modes"},
         {"tensor"},

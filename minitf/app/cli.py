@@ -83,6 +83,12 @@ def run_command(main: Callable[[Sequence[str]], int | None], argv: Sequence[str]
     except UserError as error:
         say(f"error: {error}")
         return error.exit_status
+    except ModuleNotFoundError as error:
+        name = (error.name or "").partition(".")[0]
+        if name in ("", "autograd", "minitf"):
+            raise
+        say(f"error: the package {name} is not installed for {sys.executable}; {how_to_install()}")
+        return 2
     except MemoryError as error:
         say(f"error: not enough memory ({error}); choose a smaller --max-tokens-per-batch or a smaller model")
         return 2
@@ -98,6 +104,14 @@ def run_command(main: Callable[[Sequence[str]], int | None], argv: Sequence[str]
         say(f"error: {explained(f'use {error.filename}', error)}")  # a file for which no caller had a better message
         return 2
     return status or 0
+
+
+def how_to_install() -> str:
+    """State how to get the packages that this project needs."""
+    folder = Path(__file__).parents[2]
+    if (folder / ".venv" / "bin" / "python").exists() and sys.prefix != str(folder / ".venv"):
+        return f"activate the environment that has it: . {folder}/.venv/bin/activate"
+    return "run `pip install .` in the project's directory, in a virtual environment, or `make demo`, which makes one"
 
 
 def _occupy_standard_descriptors() -> None:
