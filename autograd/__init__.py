@@ -24,6 +24,8 @@ from autograd.ops import __all__ as _ops
 
 from autograd.gradcheck import gradcheck  # isort: skip  (last: it is made of the others, and hides its own module)
 
+__version__ = "0.1.0"
+
 __all__ = [
     "Op",
     "Tensor",

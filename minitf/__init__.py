@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from minitf.translation.parser import Parser as Parser
     from minitf.translation.translator import Translator as Translator
 
+    __version__: str
+
 _MODULES = {
     "Adam": "minitf.training.optim",
     "BeamSearchConfig": "minitf.decoding.search",
@@ -65,6 +67,8 @@ if sys.version_info < (3, 11):  # noqa: UP036 (for those who have it)
 
 
 def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        return import_module("minitf.system.environment").VERSION
     if name not in _MODULES:
         raise AttributeError(f"module 'minitf' has no attribute {name!r}")
     if find_spec("numpy") is None:

@@ -27,7 +27,7 @@ from minitf.config.presets import NAMED
 from minitf.errors import UserError
 from minitf.storage.config_file import load_config
 from minitf.storage.run_directory import CONFIG_NAME
-from minitf.system.environment import project_version
+from minitf.system.environment import VERSION
 from minitf.system.files import explained, os_errors_explained
 from minitf.system.messages import say
 from minitf.system.signals import TerminationInterrupt, exit_status, interrupting
@@ -321,7 +321,7 @@ def build_parser(config_class: type, usage: str, about: str) -> ArgumentParser:
 
 def version() -> str:
     """`minitf 0.1.0`"""
-    return f"minitf {project_version()}"
+    return f"minitf {VERSION}"
 
 
 def add_options_of(parser: ArgumentParser, function: Callable[..., Any], helps: dict[str, str]) -> None:

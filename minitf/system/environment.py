@@ -1,13 +1,10 @@
 """Versions of software and hardware, which a run records because bits may differ between them."""
 
-import importlib.metadata
 import os
 import platform
-import tomllib
-from pathlib import Path
 
-DISTRIBUTION = "minitf-transformer"
-"""Name of the project as pip installs it; the distribution `minitf` is another project's."""
+VERSION = "0.1.0"
+"""Of this project; pyproject.toml reads it from here."""
 
 
 def environment_facts() -> dict[str, str]:
@@ -16,7 +13,7 @@ def environment_facts() -> dict[str, str]:
 
     blas = np.show_config(mode="dicts").get("Build Dependencies", {}).get("blas", {})
     return {
-        "minitf": project_version(),
+        "minitf": VERSION,
         "python": f"{platform.python_implementation()} {platform.python_version()}",
         "numpy": np.__version__,
         "blas": f"{blas.get('name', 'unknown')} {blas.get('version', 'unknown')}",
@@ -24,16 +21,6 @@ def environment_facts() -> dict[str, str]:
         "machine": platform.machine(),
         "cores": str(os.cpu_count()),
     }
-
-
-def project_version() -> str:
-    """The version of this project: as it stands beside the sources, else as it was installed."""
-    pyproject = Path(__file__).parents[2] / "pyproject.toml"
-    if pyproject.is_file():
-        project = tomllib.loads(pyproject.read_text(encoding="utf-8")).get("project", {})
-        if project.get("name") == DISTRIBUTION:
-            return str(project["version"])
-    return importlib.metadata.version(DISTRIBUTION)
 
 
 def changes(before: dict[str, str], now: dict[str, str]) -> list[str]:

@@ -23,7 +23,7 @@ from minitf.model.transformer import Transformer
 from minitf.parallel.buckets import GradientBuckets
 from minitf.parallel.group import Group, ParallelError
 from minitf.parallel.join import join
-from minitf.system.environment import project_version
+from minitf.system.environment import VERSION
 from minitf.system.signals import StopRequest
 from minitf.training.moving_average import MovingAverage
 from minitf.training.optim import Adam, global_norm
@@ -51,7 +51,7 @@ class DataParallel(SingleProcess):
         """
         Raises: ParallelError if another rank was started with another configuration or version.
         """
-        facts = {"the version of minitf": project_version(), **_flat(to_plain(config))}
+        facts = {"the version of minitf": VERSION, **_flat(to_plain(config))}
         require_same(group, facts, "start all processes with the same command and the same code")
         self.group = group
         self.device = group.device

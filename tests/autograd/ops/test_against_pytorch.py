@@ -8,7 +8,7 @@ from autograd import Op, Tensor
 from autograd.testing import draw
 from tests.cases import cases_for
 
-torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+torch = pytest.importorskip("torch", reason="PyTorch is not installed: pip install torch")
 F = torch.nn.functional
 
 EXAMPLES = 120  # of each op, over all of its cases

@@ -9,10 +9,11 @@ from pathlib import Path
 
 import pytest
 
+import autograd
 import minitf
 from minitf.app.cli import program, run_command
 from minitf.app.commands import COMMANDS, main
-from minitf.system.environment import DISTRIBUTION, project_version
+from minitf.system.environment import VERSION
 
 ROOT = Path(__file__).parents[3]
 HEAVY = {"autograd", "numpy", "sacrebleu", "safetensors", "sentencepiece", "tqdm", "matplotlib", "num2words"}
@@ -27,7 +28,14 @@ def test_help_lists_every_command(capsys):
 
 def test_version(capsys):
     assert run_command(main, ["--version"]) == 0
-    assert capsys.readouterr().out == f"minitf {project_version()}\n"
+    assert capsys.readouterr().out == f"minitf {VERSION}\n"
+
+
+def test_packages_and_changelog_are_of_one_version():
+    assert autograd.__version__ == minitf.__version__ == VERSION
+    heads = re.findall(r"^## \[(.+?)\]", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), re.MULTILINE)
+    assert heads[0] in ("Unreleased", VERSION)
+    assert "version" not in tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]  # it is read from there
 
 
 @pytest.mark.parametrize(
@@ -112,7 +120,7 @@ def test_nothing_advises_to_install_somebody_elses_package():
 
 def test_the_distribution_has_a_name_of_its_own():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    assert project["name"] == DISTRIBUTION == "minitf-transformer"
+    assert project["name"] == "minitf-transformer"
 
 
 @pytest.mark.skipif(shutil.which("make") is None, reason="needs make")

@@ -13,7 +13,7 @@ from minitf.model.transformer import Transformer
 from minitf.training.loss import logits_and_labels
 from minitf.training.optim import Adam, learning_rate
 
-torch = pytest.importorskip("torch", reason="PyTorch is a peer, installed only for comparisons")
+torch = pytest.importorskip("torch", reason="PyTorch is not installed: pip install torch")
 
 CONFIGS = {
     "paper": {},

@@ -4,14 +4,14 @@ import platform
 
 import numpy as np
 
-from minitf.system.environment import changes, environment_facts, project_version
+from minitf.system.environment import VERSION, changes, environment_facts
 
 
 def test_facts():
     facts = environment_facts()
     assert facts["python"].endswith(platform.python_version())
     assert facts["numpy"] == np.__version__
-    assert facts["minitf"] == project_version()
+    assert facts["minitf"] == VERSION
     assert facts["blas"] != "unknown unknown"
     assert all(isinstance(value, str) and value for value in facts.values())
 
