@@ -12,7 +12,7 @@ from pathlib import Path
 
 from minitf.app.cli import shell_command
 from minitf.config import RunConfig
-from minitf.data.vocabulary import Vocabulary
+from minitf.data.vocabulary_pair import load_vocabulary
 from minitf.errors import UserError
 from minitf.storage import checkpoint as checkpoints
 from minitf.storage.config_file import save_config
@@ -40,7 +40,7 @@ def pack_run(run: Path, output: Path | None, resumable: bool) -> str:
 
 def _pack_to_translate(run: RunDirectory, packed: RunDirectory) -> str:
     """Write configuration, vocabulary, and the weights that translate as the one checkpoint."""
-    config, vocabulary = run.config(), Vocabulary.load(run.vocabulary_path)
+    config, vocabulary = run.config(), load_vocabulary(run.vocabulary_path)
     paths, prefix = choose_checkpoints(run, config, None, None, config.weights, _warn)
     check_config(run.config_path, config, paths, False, _warn)
     check_vocabulary(run.vocabulary_path, vocabulary, paths[-1])
@@ -50,7 +50,7 @@ def _pack_to_translate(run: RunDirectory, packed: RunDirectory) -> str:
     arrays = checkpoints.with_prefix(MODEL, checkpoints.average(paths, prefix))
     place = checkpoints.CheckpointStore(packed.checkpoints_path).path(step)
     checkpoints.save(place, arrays, about, checkpoints.read_origin(paths[-1]))
-    _copy(run.vocabulary_path, packed.vocabulary_path)
+    _copy(run.vocabulary_path, packed.path / run.vocabulary_path.name)
     save_config(packed.config_path, replace(config, weights="average", average_checkpoints=1))
     found = len(checkpoints.CheckpointStore(run.checkpoints_path).last(config.average_checkpoints))
     kind = f"the mean of {found} checkpoints" if config.weights == "average" else f"{config.weights} weights"
@@ -72,7 +72,7 @@ def _pack_to_resume(run: RunDirectory, packed: RunDirectory) -> str:
     keep_held_out(_existing_texts(config), packed)  # of a run that was started before runs kept copies
     for name in ("environment_path", "vocabulary_path", "log_path", "config_path"):  # the log after its checkpoint
         if getattr(run, name).exists():
-            _copy(getattr(run, name), getattr(packed, name))
+            _copy(getattr(run, name), packed.path / getattr(run, name).name)
     return f"{len(kept)} checkpoints, token ids, held-out texts, log, configuration and vocabulary"
 
 

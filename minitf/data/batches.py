@@ -31,7 +31,7 @@ class Batch:
     """
 
     indices: np.ndarray  # [B] int64, of the pairs in the corpus
-    source: np.ndarray  # [B, S] int32, source then EOS
+    source: np.ndarray  # [B, S] int32, source then EOS, which some models leave out
     target_in: np.ndarray  # [B, T] int32, BOS then target
     target_out: np.ndarray  # [B, T] int32, target then EOS
     first_row: int = 0  # index of row 0 in the whole batch, if this is a part of one
@@ -39,7 +39,7 @@ class Batch:
 
     @property
     def source_tokens(self) -> int:
-        """Number of source tokens, with EOS, without padding."""
+        """Number of source tokens, with EOS if they end with it, without padding."""
         return int(np.count_nonzero(self.source != PAD))
 
     @property
@@ -68,8 +68,18 @@ class Batches:
     Memory: lengths and one epoch's order, some 30 bytes per pair; the ids remain in the corpus.
     """
 
-    def __init__(self, corpus: PreparedCorpus, max_tokens_per_batch: int, seed: int = 0, *, shuffle: bool = True):
+    def __init__(
+        self,
+        corpus: PreparedCorpus,
+        max_tokens_per_batch: int,
+        seed: int = 0,
+        *,
+        shuffle: bool = True,
+        source_eos: bool = True,
+    ):
         """
+        source_eos: end each source with EOS
+
         Units: max_tokens_per_batch in padded slots of one side, BOS or EOS included.
         Raises: UserError when a single pair exceeds the budget.
         """
@@ -79,6 +89,7 @@ class Batches:
         self.max_tokens_per_batch = max_tokens_per_batch
         self.seed = seed
         self.shuffle = shuffle
+        self.source_eos = source_eos
         self.epoch = 0
         self.position = 0
         self._widths = np.maximum(corpus.source.lengths, corpus.target.lengths) + 1  # [pairs], + 1: BOS or EOS
@@ -185,7 +196,7 @@ class Batches:
         longest_source, longest_target = int(source.lengths[indices].max()), int(target.lengths[indices].max())
         return Batch(
             rows,
-            source=pad(sources, longest_source),
+            source=pad(sources, longest_source, eos=self.source_eos),
             target_in=pad(targets, longest_target, bos=True),
             target_out=pad(targets, longest_target),
             first_row=start,

@@ -25,7 +25,7 @@ import numpy as np
 
 from minitf.data.sentences import Sentences
 from minitf.data.text import PathLike, in_chunks, read_pairs, write_atomically
-from minitf.data.vocabulary import Vocabulary
+from minitf.data.vocabulary_pair import AnyVocabulary
 from minitf.errors import UserError
 from minitf.system.files import delete, exclusive_lock, make_folder, os_errors_explained, parse_json_object, sha256_of
 
@@ -79,7 +79,7 @@ class PreparedCorpus:
 def prepare(
     source_path: PathLike,
     target_path: PathLike,
-    vocabulary: Vocabulary,
+    vocabulary: AnyVocabulary,
     folder: PathLike,
     *,
     max_length: int = 256,
@@ -107,7 +107,11 @@ def prepare(
     with exclusive_lock(folder / "prepare.lock"):
         if (corpus := _load_if_current(folder, key)) is not None:
             return corpus  # another process has prepared it meanwhile
-        about: dict[str, Any] = {**wanted, "key": key, "dtype": ID_TYPES[len(vocabulary) > 2**16]}
+        about: dict[str, Any] = {
+            **wanted,
+            "key": key,
+            "dtype": ID_TYPES[max(len(vocabulary.source), len(vocabulary)) > 2**16],
+        }
         about |= _write_ids(folder, about, vocabulary, read_pairs(source_path, target_path, errors))
         about["sha256"] = {name: _content(folder / name)["sha256"] for name in _files(about)}
         with write_atomically(folder / DESCRIPTION) as file:
@@ -117,7 +121,7 @@ def prepare(
     return PreparedCorpus.load(folder)
 
 
-def load_prepared(folder: PathLike, vocabulary: Vocabulary, *, max_length: int, errors: str) -> PreparedCorpus:
+def load_prepared(folder: PathLike, vocabulary: AnyVocabulary, *, max_length: int, errors: str) -> PreparedCorpus:
     """Load what `prepare` wrote, where the text itself is gone.
 
     Raises: UserError when the ids were made with another vocabulary or other settings, and as `PreparedCorpus.load`.
@@ -146,7 +150,7 @@ def other_content(folder: PathLike, source: Path, target: Path) -> list[Path]:
     return [path for side, path in sides.items() if path.exists() and _content(path) != about.get(side)]
 
 
-def _identity(source: Any, target: Any, vocabulary: Vocabulary, max_length: int, errors: str) -> dict[str, Any]:
+def _identity(source: Any, target: Any, vocabulary: AnyVocabulary, max_length: int, errors: str) -> dict[str, Any]:
     """Everything that token ids depend on; the text by its content."""
     return {
         "format": FORMAT,
@@ -163,7 +167,7 @@ def _key(identity: dict[str, Any]) -> str:
 
 
 def _write_ids(
-    folder: Path, about: dict[str, Any], vocabulary: Vocabulary, pairs: Iterator[tuple[str, str]]
+    folder: Path, about: dict[str, Any], vocabulary: AnyVocabulary, pairs: Iterator[tuple[str, str]]
 ) -> dict[str, int]:
     """Write the four arrays; return the counts that describe them."""
     counts = dict.fromkeys(COUNTS, 0)
@@ -187,7 +191,7 @@ def _write_ids(
     return counts
 
 
-def _encoded(pairs: Iterable[tuple[str, str]], vocabulary: Vocabulary) -> Iterator[Sides]:
+def _encoded(pairs: Iterable[tuple[str, str]], vocabulary: AnyVocabulary) -> Iterator[Sides]:
     """Encode pairs in chunks: the token ids of the sources and of the targets of each.
 
     While sentencepiece, which releases the interpreter lock, encodes one chunk, the next is read and the one before is
@@ -195,7 +199,8 @@ def _encoded(pairs: Iterable[tuple[str, str]], vocabulary: Vocabulary) -> Iterat
     """
 
     def encode(chunk: list[tuple[str, str]]) -> Sides:
-        return vocabulary.encode([pair[0] for pair in chunk]), vocabulary.encode([pair[1] for pair in chunk])
+        sources, targets = zip(*chunk, strict=True)
+        return vocabulary.source.encode(sources), vocabulary.target.encode(targets)
 
     def characters(pair: tuple[str, str]) -> int:
         return len(pair[0]) + len(pair[1])

@@ -48,16 +48,19 @@ class Sentences:
         return np.diff(self.offsets).astype(np.int32)
 
 
-def pad(sentences: Sentences, longest: int | None = None, *, bos: bool = False) -> np.ndarray:
-    """Pad sentences to [B, longest + 1] int32: each followed by EOS, or with `bos` preceded by BOS."""
+def pad(sentences: Sentences, longest: int | None = None, *, bos: bool = False, eos: bool = True) -> np.ndarray:
+    """Pad sentences to [B, longest + 1] int32: each followed by EOS, or with `bos` preceded by BOS.
+
+    With neither, to [B, longest].
+    """
     lengths = sentences.lengths
     longest = int(lengths.max()) if longest is None else longest
-    rows = np.full((len(lengths), longest + 1), PAD, np.int32)
-    body = rows[:, 1:] if bos else rows[:, :-1]
+    rows = np.full((len(lengths), longest + (bos or eos)), PAD, np.int32)
+    body = rows[:, 1:] if bos else rows[:, :longest]
     # A mask selects in row order, which is the order of the sentences laid end to end: no loop over rows.
     body[np.arange(longest) < lengths[:, None]] = sentences.ids
     if bos:
         rows[:, 0] = BOS
-    else:
+    elif eos:
         rows[np.arange(len(rows)), lengths] = EOS
     return rows

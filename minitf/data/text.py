@@ -92,8 +92,14 @@ def read_pairs(source_path: PathLike, target_path: PathLike, errors: str = "stri
 def normalise(line: str) -> str:
     """Normalise a line for the vocabulary: NFC, every run of white space (line ends too) one space, none at the ends.
 
-    Raises: UserError for half a surrogate pair, which Python's strings can hold but no encoded text can.
+    Raises: UserError for half a surrogate pair
     """
+    # U+2581 marks the start of a word inside sentencepiece, which cannot distinguish it from a space.
+    return " ".join(unicodedata.normalize("NFC", checked_characters(line)).replace("▁", " ").split())
+
+
+def checked_characters(line: str) -> str:
+    """Return the line.  Raises: UserError for half a surrogate pair, which Python's strings can hold but no text can"""
     if not line.isascii():
         try:
             line.encode()
@@ -102,8 +108,7 @@ def normalise(line: str) -> str:
                 f"character {error.start + 1:,} of {line[:40]!r} is half a surrogate pair, which is not a character; "
                 "decode the text as UTF-8 with errors='replace'"
             ) from None
-    # U+2581 marks the start of a word inside sentencepiece, which cannot distinguish it from a space.
-    return " ".join(unicodedata.normalize("NFC", line).replace("▁", " ").split())
+    return line
 
 
 def in_chunks(

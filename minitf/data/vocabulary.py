@@ -14,6 +14,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import Self
 
 from sentencepiece import SentencePieceProcessor, SentencePieceTrainer
 
@@ -39,6 +40,8 @@ class Vocabulary:
     `decode(encode(line)) == normalise(line)` for any text if the model has byte pieces. Text that looks like a special
     token ("</s>") is spelled out and never becomes the token.
     """
+
+    file_name = "vocabulary.model"
 
     def __init__(self, model: bytes, name: str = "the vocabulary"):
         """Load the bytes of a model file; `name` is for messages.
@@ -106,6 +109,16 @@ class Vocabulary:
         """Write the model file, completely or not at all."""
         with write_atomically(path, binary=True) as file:
             file.write(self.model)
+
+    @property
+    def source(self) -> Self:
+        """The vocabulary of the source language, as that of every model has one: this."""
+        return self
+
+    @property
+    def target(self) -> Self:
+        """The vocabulary of the target language: this."""
+        return self
 
     def __len__(self) -> int:
         return len(self._processor)

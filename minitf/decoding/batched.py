@@ -37,8 +37,11 @@ class BatchedModel:
         max_tokens: int,
         max_sentences: int,
         done: Callable[[Sequence[int]], object],
+        source_eos: bool = True,
     ) -> list[Result]:
         """The result of `job` for each sentence (token ids, without EOS), in order.
+
+        source_eos: end each sentence with EOS
 
         The longest sentences come first, so that a batch too large for memory fails at once. `done` is called with the
         indices of finished sentences.
@@ -47,7 +50,7 @@ class BatchedModel:
         reporting = threading.Lock()
 
         def work(decoder: IncrementalDecoder, batch: list[int]) -> None:
-            source = pad(Sentences.from_lists([sentences[i] for i in batch]))  # [B, S]
+            source = pad(Sentences.from_lists([sentences[i] for i in batch]), eos=source_eos)  # [B, S]
             for i, result in zip(batch, job(decoder, source, batch), strict=True):
                 results[i] = result
             with reporting:
@@ -57,7 +60,7 @@ class BatchedModel:
         if threads > 1:
             max_sentences = min(max_sentences, max(WORTH_A_THREAD, -(-len(sentences) // threads)))
         same_bits = isinstance(self.decoder, InferenceTransformer) and self.decoder.same_bits
-        lengths = [len(ids) + 1 for ids in sentences]
+        lengths = [len(ids) + source_eos for ids in sentences]
         batches = list(batches_by_length(lengths, max_tokens, max_sentences, padded_width if same_bits else None))
         with self.lock:
             if min(threads, len(batches)) <= 1:

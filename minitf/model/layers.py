@@ -85,7 +85,7 @@ class Module:
     def load_parameters(self, arrays: dict[str, np.ndarray], *, copy: bool = True) -> None:
         """Copy `arrays` into the parameters of the same names.
 
-        copy: False makes the arrays themselves the parameters' data, where their type is that of the parameter
+        copy: False makes the arrays themselves the parameters' data, where they have its type and can be written
 
         Raises: ValueError if names or shapes differ; the message has the first few.
         """
@@ -103,7 +103,7 @@ class Module:
             if copy:
                 parameter.data[...] = array
             else:
-                parameter.data = array.astype(parameter.dtype, copy=False)
+                parameter.data = array.astype(parameter.dtype, copy=not getattr(array.flags, "writeable", True))
             parameter.version[0] += 1
 
 

@@ -53,10 +53,10 @@ def attention_figure(
     Raises: UserError if the model has no such layer or head, or matplotlib is not installed
     """
     require_matplotlib()
-    check_choice(sentence.layers, sentence.heads, layer, head)
+    check_choice(sentence.layers_of(kind), sentence.heads, layer, head)
     weights = getattr(sentence, kind)  # [L, H, T, S]
     queries, keys = labels(sentence, kind)
-    layers = range(sentence.layers) if layer is None else [layer - 1]
+    layers = range(sentence.layers_of(kind)) if layer is None else [layer - 1]
     heads = range(sentence.heads) if head is None else [head - 1]
     if len(layers) == len(heads) == 1:
         title = f"{kind}, layer {layers[0] + 1}, head {heads[0] + 1}"

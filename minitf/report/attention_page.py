@@ -40,16 +40,19 @@ def attention_page(
     """
     if not sentences:
         raise UserError("there is no sentence for an attention page: every line is blank")
-    layers, heads = sentences[0].layers, sentences[0].heads
-    check_choice(layers, heads, layer, head)
+    first = sentences[0]
+    heads, shown = first.heads, first.layers_of(kind)
+    check_choice(shown, heads, layer, head)
+    depths = f"{first.layers}" if first.encoder_layers == first.layers else f"{first.encoder_layers} + {first.layers}"
     described = {
-        "model": f"{name} · {layers} layers of {heads} heads",
-        "layers": layers,
+        "model": f"{name} · {depths} layers of {heads} heads",
+        "layers": first.layers,
+        "encoder_layers": first.encoder_layers,
         "heads": heads,
         "start": {
             "sentence": 0,
             "kind": kind,
-            "layer": (layer or layers) - 1,
+            "layer": (layer or shown) - 1,
             "head": -1 if head is None else head - 1,
         },
         "sentences": [
@@ -72,6 +75,7 @@ def _described(sentence: SentenceAttention, number: int) -> dict[str, Any]:
     text = sentence.source_text
     short = text if len(text) <= LONGEST_LABEL else text[: LONGEST_LABEL - 1] + "…"
     end = [len(sentence.target_out) - 1] if sentence.finished else []
+    source_end = [len(sentence.source) - 1] if sentence.source_eos else []
     return {
         "label": f"{number}: {short}",
         "source_text": text,
@@ -79,7 +83,7 @@ def _described(sentence: SentenceAttention, number: int) -> dict[str, Any]:
         "source": sentence.source,
         "target_in": sentence.target_in,
         "target_out": sentence.target_out,
-        "special": {"source": [len(sentence.source) - 1], "target_in": [0], "target_out": end},
+        "special": {"source": source_end, "target_in": [0], "target_out": end},
         "log_probabilities": [round(float(p), 5) for p in sentence.log_probabilities],
     }
 

@@ -56,7 +56,8 @@ class AttentionWriter:
             known = ", ".join((PAGE_SUFFIXES[0], *SUFFIXES))
             raise UserError(f"attention={path} has an unknown suffix; choose one of {known}")
         model = cast(Transformer, translator.model).config
-        check_choice(model.layers, model.heads, config.attention_layer, config.attention_head)
+        layers = model.encoder_depth if config.attention_kind == "encoder" else model.decoder_depth
+        check_choice(layers, model.heads, config.attention_layer, config.attention_head)
 
     def listen(self, lines: Iterable[str]) -> Iterator[str]:
         """Pass on `lines` and record those that are wanted."""

@@ -2,7 +2,7 @@
 
     config.json          the resolved configuration
     environment.json     versions of what the run was started with
-    vocabulary.model     the SentencePiece model
+    vocabulary.model     the SentencePiece model; vocabulary.json instead in an imported run
     data/                token ids, prepared from the texts
     checkpoints/         step-00001000.safetensors, …
     log.jsonl            one JSON object per line
@@ -39,13 +39,23 @@ from minitf.system.held_folder import HeldFolder
 CONFIG_NAME = "config.json"
 ENVIRONMENT_NAME = "environment.json"
 VOCABULARY_NAME = "vocabulary.model"
+IMPORTED_VOCABULARY_NAME = "vocabulary.json"
 DATA_NAME = "data"
 CHECKPOINTS_NAME = "checkpoints"
 LOG_NAME = "log.jsonl"
 LOCK_NAME = "lock"
 HYPOTHESES_NAME = "test.hypotheses"
 REPORT_NAME = "report.html"
-CONTENT_NAMES = (CONFIG_NAME, ENVIRONMENT_NAME, VOCABULARY_NAME, DATA_NAME, CHECKPOINTS_NAME, LOG_NAME, REPORT_NAME)
+CONTENT_NAMES = (
+    CONFIG_NAME,
+    ENVIRONMENT_NAME,
+    VOCABULARY_NAME,
+    IMPORTED_VOCABULARY_NAME,
+    DATA_NAME,
+    CHECKPOINTS_NAME,
+    LOG_NAME,
+    REPORT_NAME,
+)
 
 
 class RunDirectory:
@@ -55,7 +65,6 @@ class RunDirectory:
         self.path = Path(path)
         self.config_path = self.path / CONFIG_NAME
         self.environment_path = self.path / ENVIRONMENT_NAME
-        self.vocabulary_path = self.path / VOCABULARY_NAME
         self.data_path = self.path / DATA_NAME
         self.checkpoints_path = self.path / CHECKPOINTS_NAME
         self.log_path = self.path / LOG_NAME
@@ -116,6 +125,12 @@ class RunDirectory:
             raise UserError(f"{path} holds no run: {CONFIG_NAME} is missing; give the folder of a training run")
         return run
 
+    @property
+    def vocabulary_path(self) -> Path:
+        """The vocabulary, or where a vocabulary that is learned is written."""
+        imported = self.path / IMPORTED_VOCABULARY_NAME
+        return imported if imported.exists() else self.path / VOCABULARY_NAME
+
     def config(self) -> RunConfig:
         """Read the run's configuration."""
         return load_config(self.config_path)
@@ -169,7 +184,8 @@ class RunDirectory:
                 if folder.exists():
                     shutil.rmtree(folder)  # refuses a link, and follows none inside
             # in this order, so that the next process can clear what a killed one leaves
-            for name in (REPORT_NAME, LOG_NAME, VOCABULARY_NAME, CONFIG_NAME, ENVIRONMENT_NAME):
+            vocabularies = (VOCABULARY_NAME, IMPORTED_VOCABULARY_NAME)
+            for name in (REPORT_NAME, LOG_NAME, *vocabularies, CONFIG_NAME, ENVIRONMENT_NAME):
                 delete(self.path / name, missing_ok=True)
 
     # ---- Lock ----

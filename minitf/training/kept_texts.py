@@ -15,7 +15,7 @@ from pathlib import Path
 from minitf.config import RunConfig
 from minitf.data.datasets import find
 from minitf.data.prepared import is_prepared, other_content
-from minitf.data.vocabulary import Vocabulary
+from minitf.data.vocabulary_pair import load_vocabulary
 from minitf.errors import UserError
 from minitf.parsing.aligned_text import prepare_texts, read_splits
 from minitf.storage.run_directory import RunDirectory
@@ -141,8 +141,8 @@ def _check_ids(pair: PathPair, split: str, directory: RunDirectory) -> None:
 
 
 def _check_vocabulary(path: Path, directory: RunDirectory) -> None:
-    given, own = Vocabulary.load(path), directory.vocabulary_path
-    if own.exists() and given.fingerprint() != Vocabulary.load(own).fingerprint():
+    given, own = load_vocabulary(path), directory.vocabulary_path
+    if own.exists() and given.fingerprint() != load_vocabulary(own).fingerprint():
         raise UserError(f"{path} is not the vocabulary of the run; leave --vocabulary out: the run has a copy")
 
 

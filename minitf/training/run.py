@@ -13,6 +13,7 @@ import numpy as np
 from autograd.backend import backend_of
 from minitf.config import RunConfig
 from minitf.config.binding import decisive_values, edits
+from minitf.data.vocabulary_pair import sized
 from minitf.errors import UserError
 from minitf.model.transformer import Transformer
 from minitf.parsing.aligned_text import check_trees
@@ -79,7 +80,7 @@ def open_run(
             else:
                 directory = _open_shared(config.output)
             data = prepare_data(config, texts, directory, say)
-        config = replace(config, model=replace(config.model, vocab_size=len(data.vocabulary)))
+        config = replace(config, model=sized(config.model, data.vocabulary))
         compute_dtype = "bfloat16" if config.precision == "bf16" else None
         model = Transformer(config.model, seed=config.seed, dtype=config.dtype, compute_dtype=compute_dtype)
         model.to(process.device)

@@ -14,6 +14,7 @@ from minitf.data.datasets import find
 from minitf.data.prepared import PreparedCorpus, load_prepared, prepare
 from minitf.data.text import read_lines, read_pairs
 from minitf.data.vocabulary import Vocabulary
+from minitf.data.vocabulary_pair import AnyVocabulary, load_vocabulary
 from minitf.errors import UserError
 from minitf.parsing.aligned_text import learn_vocabulary, prepare_texts, read_splits
 from minitf.parsing.trees import Tree
@@ -28,7 +29,7 @@ class TrainingData:
     """Texts, vocabulary, and batches of the training and validation text."""
 
     texts: Texts
-    vocabulary: Vocabulary
+    vocabulary: AnyVocabulary
     train: Batches
     valid: Batches | None
 
@@ -66,12 +67,13 @@ def prepare_data(config: RunConfig, texts: Texts | None, directory: RunDirectory
     vocabulary = load_or_train_vocabulary(config, directory, texts, say)
     train = prepare_split("train", texts.train, vocabulary, directory, config, say)
     valid = prepare_split("valid", texts.valid, vocabulary, directory, config, say) if texts.valid else None
+    settings: Any = {"seed": config.seed, "source_eos": config.model.source_eos}
     budget = config.max_tokens_per_batch
     return TrainingData(
         texts,
         vocabulary,
-        train=Batches(train, budget, seed=config.seed),
-        valid=Batches(valid, budget, seed=config.seed, shuffle=False) if valid else None,
+        train=Batches(train, budget, **settings),
+        valid=Batches(valid, budget, shuffle=False, **settings) if valid else None,
     )
 
 
@@ -97,13 +99,13 @@ def splits_of(config: RunConfig) -> Mapping[str, Iterable[Tree]]:
     return {"train": treebank.train, "valid": treebank.valid, "test": treebank.test}
 
 
-def load_or_train_vocabulary(config: RunConfig, directory: RunDirectory, texts: Texts, say: Say) -> Vocabulary:
+def load_or_train_vocabulary(config: RunConfig, directory: RunDirectory, texts: Texts, say: Say) -> AnyVocabulary:
     """Load the vocabulary in the run's directory, or copy the one given there, or learn one of both languages."""
     if directory.vocabulary_path.exists():
-        return Vocabulary.load(directory.vocabulary_path)
+        return load_vocabulary(directory.vocabulary_path)
     if config.vocabulary is not None:
-        given = Vocabulary.load(config.vocabulary)
-        given.save(directory.vocabulary_path)
+        given = load_vocabulary(config.vocabulary)
+        given.save(directory.path / given.file_name)
         return given
     if texts.train is None or not exist(texts.train):
         raise UserError(f"{directory.vocabulary_path} is missing; put it back, or give --train SOURCE TARGET")
@@ -115,7 +117,7 @@ def load_or_train_vocabulary(config: RunConfig, directory: RunDirectory, texts: 
 
 
 def prepare_split(
-    name: str, paths: PathPair | None, vocabulary: Vocabulary, directory: RunDirectory, config: RunConfig, say: Say
+    name: str, paths: PathPair | None, vocabulary: AnyVocabulary, directory: RunDirectory, config: RunConfig, say: Say
 ) -> PreparedCorpus:
     """Return the memory-mapped token ids of one split, kept ones if its text is gone; report how many are left out."""
     folder = directory.data_path / name

@@ -16,7 +16,7 @@ import numpy as np
 
 from autograd.backend import backend_of
 from minitf.config.special_tokens import BOS, EOS
-from minitf.data.vocabulary import Vocabulary
+from minitf.data.vocabulary_pair import AnyVocabulary
 from minitf.decoding.candidates import log_probabilities_of
 from minitf.decoding.decoder import InferenceTransformer
 from minitf.errors import UserError
@@ -71,20 +71,30 @@ class SentenceAttention:
     `decoder` to the input `target_in[t]`.
     """
 
-    source: tuple[str, ...]  # [S] pieces, the end token last
+    source: tuple[str, ...]  # [S] pieces, the end token last where the model reads one
     target_in: tuple[str, ...]  # [T] the start token first
     target_out: tuple[str, ...]  # [T] the end token last, unless the translation was cut at its length limit
-    encoder: Array  # [L, H, S, S]
+    encoder: Array  # [L, H, S, S]; the encoder may have another number of layers than the decoder
     decoder: Array  # [L, H, T, T]
     cross: Array  # [L, H, T, S]
     log_probabilities: Array  # [T] of each piece of target_out, given those before it; natural logarithm
     source_text: str
     target_text: str
     finished: bool  # False: cut at the length limit, so target_out does not end with the end token
+    source_eos: bool = True  # False: source does not end with the end token
 
     @property
     def layers(self) -> int:
+        """Layers of the decoder."""
         return self.cross.shape[0]
+
+    @property
+    def encoder_layers(self) -> int:
+        return self.encoder.shape[0]
+
+    def layers_of(self, kind: str) -> int:
+        """Layers that have weights of "encoder", "decoder" or "cross"."""
+        return self.encoder_layers if kind == "encoder" else self.layers
 
     @property
     def heads(self) -> int:
@@ -92,29 +102,32 @@ class SentenceAttention:
 
 
 def sentence_attention(
-    model: Any, vocabulary: Vocabulary, source: Sequence[int], target: Sequence[int]
+    model: Any, vocabulary: AnyVocabulary, source: Sequence[int], target: Sequence[int]
 ) -> SentenceAttention:
-    """The attention of a sentence, given as token ids ending with EOS, and its target, ending with EOS unless cut.
+    """The attention of a sentence, given as token ids without EOS, and its target, ending with EOS unless cut.
 
     Raises: UserError for a model that is not a Transformer
     """
     if not isinstance(model, Transformer | InferenceTransformer):
         raise UserError(f"a model of type {type(model).__name__} has no attention weights; give a Transformer")
     target_in = [BOS, *target[:-1]]
-    weights = attention_weights(model, np.array([source]), np.array([target_in]))
+    source_eos = (model if isinstance(model, Transformer) else model.model).config.source_eos
+    source_in = [*source, EOS] if source_eos else source
+    weights = attention_weights(model, np.array([source_in]), np.array([target_in]))
     log_probabilities = [
         log_probabilities_of(logits[None], np.array([token]), position, np.zeros(1, int))
         for position, (logits, token) in enumerate(zip(weights.logits[0], target, strict=True), start=1)
     ]
     return SentenceAttention(
-        source=tuple(vocabulary.pieces(source)),
-        target_in=tuple(vocabulary.pieces(target_in)),
-        target_out=tuple(vocabulary.pieces(target)),
+        source=tuple(vocabulary.source.pieces(source_in)),
+        target_in=tuple(vocabulary.target.pieces(target_in)),
+        target_out=tuple(vocabulary.target.pieces(target)),
         encoder=weights.encoder[0],
         decoder=weights.decoder[0],
         cross=weights.cross[0],
         log_probabilities=np.concatenate(log_probabilities),
-        source_text=vocabulary.decode([source])[0],
-        target_text=vocabulary.decode([target])[0],
+        source_text=vocabulary.source.decode([source])[0],
+        target_text=vocabulary.target.decode([target])[0],
         finished=target[-1] == EOS,
+        source_eos=source_eos,
     )

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from minitf.config import TranslateConfig
-from minitf.data.vocabulary import Vocabulary
+from minitf.data.vocabulary_pair import AnyVocabulary
 from minitf.translation.translator import Alignment, Translation, Translator
 
 
@@ -43,13 +43,13 @@ def _text(config: TranslateConfig, number: int, translation: Translation, alignm
     return ("\t" if config.score is not None else " ||| ").join(parts)
 
 
-def _object(vocabulary: Vocabulary, translation: Translation, alignment: Alignment | None) -> dict[str, Any]:
+def _object(vocabulary: AnyVocabulary, translation: Translation, alignment: Alignment | None) -> dict[str, Any]:
     about: dict[str, Any] = {
         "text": translation.text,
         "log_probability": translation.log_probability,
         "score": translation.score,
         "finished": translation.finished,
-        "tokens": vocabulary.pieces([i for _, target in translation.parts for i in target]),
+        "tokens": vocabulary.target.pieces([i for _, target in translation.parts for i in target]),
     }
     if translation.token_log_probabilities is not None:
         about["token_log_probabilities"] = list(translation.token_log_probabilities)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +14,48 @@ from autograd.backend import get_backend
 from minitf.config import RunConfig
 from minitf.config.binding import edits
 from minitf.config.hardware import check_precision
-from minitf.data.vocabulary import Vocabulary
+from minitf.data.vocabulary_pair import AnyVocabulary, load_vocabulary, sized
 from minitf.errors import UserError
 from minitf.model.transformer import Transformer
 from minitf.storage import checkpoint as checkpoints
 from minitf.storage.run_directory import RunDirectory
 
 Weights = dict[str, np.ndarray]
+
+
+@dataclass(frozen=True)
+class LearnedModel:
+    """What a run has learned."""
+
+    config: RunConfig
+    vocabulary: AnyVocabulary
+    weights: Weights
+    origin: Path
+    """The file or folder to name in errors."""
+
+
+def load_learned(
+    path: Path,
+    *,
+    average: int | None = None,
+    checkpoint: int | None = None,
+    weights: str | None = None,
+    allow_config_edits: bool = False,
+    warn: Callable[[str], object] = warnings.warn,
+) -> LearnedModel:
+    """Load the weights and the vocabulary of a run.  Arguments: see `Translator.load`
+
+    Raises: UserError where there is no run, no checkpoint, or its parts do not belong together
+    """
+    run = RunDirectory.open(path)
+    config = run.config()
+    vocabulary = load_vocabulary(run.vocabulary_path)
+    if weights is None:
+        weights = config.weights if average is None and checkpoint is None else "average"
+    paths, prefix = choose_checkpoints(run, config, average, checkpoint, weights, warn)
+    check_config(run.config_path, config, paths, allow_config_edits, warn)
+    check_vocabulary(run.vocabulary_path, vocabulary, paths[-1])
+    return LearnedModel(config, vocabulary, checkpoints.average(paths, prefix), paths[-1])
 
 
 def choose_checkpoints(
@@ -61,7 +97,7 @@ def choose_checkpoints(
     return paths, "model."
 
 
-def check_vocabulary(path: Path, vocabulary: Vocabulary, origin: Path) -> None:
+def check_vocabulary(path: Path, vocabulary: AnyVocabulary, origin: Path) -> None:
     """Refuse a vocabulary of the right size that gives the ids another meaning; not all checkpoints name theirs."""
     if checkpoints.read_state(origin).get("vocabulary", vocabulary.fingerprint()) != vocabulary.fingerprint():
         raise UserError(
@@ -83,19 +119,22 @@ def check_config(
             return
 
 
-def build_model(config: RunConfig, vocabulary: Vocabulary, weights: Weights, origin: Path, dtype: Any) -> Transformer:
-    """Build the model of a run with these weights, in evaluation mode.  Raises: UserError where they do not fit"""
-    if config.model.vocab_size not in (0, len(vocabulary)):
+def build_model(learned: LearnedModel, dtype: Any) -> Transformer:
+    """Build the model with its weights, in evaluation mode.  Raises: UserError where they do not fit"""
+    config, vocabulary = learned.config, learned.vocabulary
+    rows, pieces = (config.model.source_rows, config.model.vocab_size), (len(vocabulary.source), len(vocabulary))
+    if config.model.vocab_size and rows != pieces:
+        model_has, vocabulary_has = (str(b) if a == b else f"{a} and {b}" for a, b in (rows, pieces))
         raise UserError(
-            f"the run's model has {config.model.vocab_size} tokens, but its vocabulary {len(vocabulary)}; "
-            "put back the vocabulary.model that the run was trained with"
+            f"the run's model has {model_has} tokens, but its vocabulary {vocabulary_has}; "
+            "put back the vocabulary that the run was trained with"
         )
     compute_dtype = "bfloat16" if config.precision == "bf16" else None
-    model = Transformer(replace(config.model, vocab_size=len(vocabulary)), dtype=dtype, compute_dtype=compute_dtype)
+    model = Transformer(sized(config.model, vocabulary), seed=None, dtype=dtype, compute_dtype=compute_dtype)
     try:
-        model.load_parameters(weights)
+        model.load_parameters(learned.weights, copy=False)
     except ValueError as error:
-        raise UserError(f"{origin} does not fit the run's configuration: {error}") from error
+        raise UserError(f"{learned.origin} does not fit the run's configuration: {error}") from error
     model.eval()
     return model
 

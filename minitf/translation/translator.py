@@ -18,10 +18,11 @@ from typing import Any, TypedDict, Unpack
 
 import numpy as np
 
+from minitf.config import TransformerConfig
 from minitf.config.special_tokens import EOS
 from minitf.data.pieces import split_long
 from minitf.data.text import PathLike, in_chunks
-from minitf.data.vocabulary import Vocabulary
+from minitf.data.vocabulary_pair import AnyVocabulary
 from minitf.decoding.batched import BatchedModel
 from minitf.decoding.decoder import InferenceTransformer
 from minitf.decoding.sampling import SamplingConfig, sample
@@ -30,17 +31,9 @@ from minitf.decoding.search import BeamSearchConfig, Hypothesis, Model, beam_sea
 from minitf.decoding.state import IncrementalDecoder
 from minitf.errors import UserError
 from minitf.model.transformer import Transformer
-from minitf.storage.checkpoint import average as average_of
-from minitf.storage.run_directory import RunDirectory
 from minitf.system.arithmetic import sum_left_to_right
 from minitf.translation.attention_weights import SentenceAttention, sentence_attention
-from minitf.translation.loading import (
-    build_model,
-    check_config,
-    check_vocabulary,
-    choose_checkpoints,
-    with_precision,
-)
+from minitf.translation.loading import build_model, load_learned, with_precision
 from minitf.translation.results import Alignment, Ids, Translation, joined
 
 MAX_TOKENS_PER_BATCH = 4096
@@ -96,7 +89,7 @@ class Translator:
     def __init__(
         self,
         model: Model,
-        vocabulary: Vocabulary,
+        vocabulary: AnyVocabulary,
         *,
         search: BeamSearchConfig | None = None,
         max_source_length: int = 255,
@@ -122,6 +115,8 @@ class Translator:
         elif same_bits:
             raise UserError(f"same_bits needs a Transformer, not a model of type {type(model).__name__}; leave it out")
         self._batched = BatchedModel(model)
+        config = model.model.config if isinstance(model, InferenceTransformer) else TransformerConfig()
+        self._source_eos, self._masked = config.source_eos, {*config.masked_tokens}
 
     @classmethod
     def load(
@@ -152,27 +147,27 @@ class Translator:
         Raises: UserError where there is no run, no checkpoint, or its parts do not belong together
         Source: section 6.1 (averaging)
         """
-        run = RunDirectory.open(Path(run_directory))
-        config = run.config()
-        vocabulary = Vocabulary.load(run.vocabulary_path)
-        if weights is None:
-            weights = config.weights if average is None and checkpoint is None else "average"
-        paths, prefix = choose_checkpoints(run, config, average, checkpoint, weights, warn)
-        check_config(run.config_path, config, paths, allow_config_edits, warn)
-        check_vocabulary(run.vocabulary_path, vocabulary, paths[-1])
-        config = with_precision(config, device, precision)
-        model = build_model(config, vocabulary, average_of(paths, prefix), paths[-1], dtype or config.dtype)
+        learned = load_learned(
+            Path(run_directory),
+            average=average,
+            checkpoint=checkpoint,
+            weights=weights,
+            allow_config_edits=allow_config_edits,
+            warn=warn,
+        )
+        config = with_precision(learned.config, device, precision)
+        model = build_model(replace(learned, config=config), dtype or config.dtype)
         model.to(device)
-        learned = config.model.positions == "learned"
+        has_table = config.model.positions == "learned"
         search = BeamSearchConfig(
             beam=config.beam,
             alpha=config.alpha,
             beta=config.beta,
             max_extra_length=config.max_extra_length,
-            max_length=config.model.max_positions - config.model.first_position if learned else None,
+            max_length=config.model.max_positions - config.model.first_position if has_table else None,
         )
         limit = config.max_length - 1  # max_length counts the EOS of training sentences
-        return cls(model, vocabulary, search=search, max_source_length=limit, same_bits=same_bits, warn=warn)
+        return cls(model, learned.vocabulary, search=search, max_source_length=limit, same_bits=same_bits, warn=warn)
 
     # ---- Translations ----
 
@@ -241,18 +236,30 @@ class Translator:
         probability. Its token ids (in `Translation.parts`) get the number that the search gave them.
         """
         plan = self._plan(settings)
-        sources = self.vocabulary.encode([source for source, _ in pairs])
-        encoded = iter(self.vocabulary.encode([target for _, target in pairs if isinstance(target, str)]))
+        sources = self.vocabulary.source.encode([source for source, _ in pairs])
+        encoded = iter(self.vocabulary.target.encode([target for _, target in pairs if isinstance(target, str)]))
         targets = [tuple(next(encoded) if isinstance(target, str) else target) for _, target in pairs]
-        for number, ids in enumerate(sources, start=1):
+        for number, (ids, target) in enumerate(zip(sources, targets, strict=True), start=1):
             if len(ids) > self.max_source_length:
                 self.warn(f"line {number} {self._too_long(ids)}")
+            self._check_scorable(number, ids, target)
         asked = [i for i, pair in enumerate(zip(sources, targets, strict=True)) if any(pair)]
         scored = dict(zip(asked, self._force([(sources[i], targets[i]) for i in asked], plan), strict=True))
-        texts = self.vocabulary.decode(targets)
+        texts = self.vocabulary.target.decode(targets)
         return [
             self._scored(texts[i], tuple(sources[i]), targets[i], scored.get(i), plan.search) for i in range(len(pairs))
         ]
+
+    def _check_scorable(self, number: int, source: Sequence[int], target: Ids) -> None:
+        """Raises: UserError for a pair to which the model can give no probability."""
+        if target and not source and not self._source_eos:
+            raise UserError(
+                f"line {number} is blank, and this model reads no end token after a source: there is nothing to "
+                "translate; leave the line out"
+            )
+        if never := self._masked & {*target}:
+            (piece,) = self.vocabulary.target.pieces([min(never)])
+            raise UserError(f"the translation of line {number} holds {piece!r}, which this model never produces")
 
     def score_stream(
         self, lines: Iterable[str], targets: Iterable[str], **settings: Unpack[Settings]
@@ -292,17 +299,17 @@ class Translator:
 
         Raises: UserError for a blank source, and for one so long that it is translated in pieces
         """
-        (ids,) = self.vocabulary.encode([source])
+        (ids,) = self.vocabulary.source.encode([source])
         if not ids:
             raise UserError("the source is blank; give a sentence")
         if len(ids) > self.max_source_length:
             raise UserError(f"the source {self._too_long(ids)}, and is translated in pieces; give one of these")
-        given = None if target is None else (*self.vocabulary.encode([target])[0], EOS)
+        given = None if target is None else (*self.vocabulary.target.encode([target])[0], EOS)
         return self._attention(ids, given, self._plan(settings))
 
     def attentions(self, line: str, **settings: Unpack[Settings]) -> list[SentenceAttention]:
         """Return the attention weights for any line: none for a blank one, one for each piece of a long one."""
-        (ids,) = self.vocabulary.encode([line])
+        (ids,) = self.vocabulary.source.encode([line])
         return [self._attention(piece, None, self._plan(settings)) for piece in self._pieces(ids)]
 
     # ---- Search ----
@@ -323,11 +330,11 @@ class Translator:
         _refuse_single_string(lines)
         if prefixes is not None and len(prefixes) != len(lines):
             raise UserError(f"{len(prefixes)} prefixes for {len(lines)} lines; give one for each, maybe an empty one")
-        begun = [()] * len(lines) if prefixes is None else self.vocabulary.encode(prefixes)
+        begun = [()] * len(lines) if prefixes is None else self.vocabulary.target.encode(prefixes)
         pieces: list[list[int]] = []
         first: list[Sequence[int]] = []  # of each piece: how its translation must begin
         last_piece: list[int] = []  # of each line: how many pieces there are up to its end
-        encoded = zip(self.vocabulary.encode(lines), begun, strict=True)
+        encoded = zip(self.vocabulary.source.encode(lines), begun, strict=True)
         for number, (ids, prefix) in enumerate(encoded, start=first_line):
             split = self._pieces(ids)
             if len(split) > 1:
@@ -349,7 +356,7 @@ class Translator:
         """Split a line into the pieces to translate: none of a blank line, one of nearly every other."""
         if len(ids) <= self.max_source_length:
             return [ids] if ids else []
-        return split_long(ids, self.vocabulary.pieces(ids), self.max_source_length)
+        return split_long(ids, self.vocabulary.source.pieces(ids), self.max_source_length)
 
     def _too_long(self, ids: Sequence[int]) -> str:
         return f"has {len(ids)} subwords, more than the {self.max_source_length} the model knows"
@@ -379,10 +386,11 @@ class Translator:
 
     def _run(self, sentences: Sequence[list[int]], job: Any, plan: _Plan, rows: int, done: Any) -> list[Any]:
         most = min(max(1, MAX_ROWS_PER_BATCH // rows), plan.max_sentences_per_batch or MAX_ROWS_PER_BATCH)
-        return self._batched.run(sentences, job, max_tokens=plan.max_tokens_per_batch, max_sentences=most, done=done)
+        limits: Any = {"max_tokens": plan.max_tokens_per_batch, "max_sentences": most}
+        return self._batched.run(sentences, job, **limits, done=done, source_eos=self._source_eos)
 
     def _decode(self, pieces: list[list[int]], found: list[list[Hypothesis]]) -> list[list[Translation]]:
-        texts = iter(self.vocabulary.decode([each.tokens for hypotheses in found for each in hypotheses]))
+        texts = iter(self.vocabulary.target.decode([each.tokens for hypotheses in found for each in hypotheses]))
         return [
             [
                 Translation(
@@ -399,7 +407,7 @@ class Translator:
             ((best, *_),) = self._search([ids], [()], plan, lambda batch: None)
             target = (*best.tokens, EOS) if best.finished else best.tokens
         with self._batched.lock:
-            return sentence_attention(self._batched.decoder, self.vocabulary, [*ids, EOS], target)
+            return sentence_attention(self._batched.decoder, self.vocabulary, ids, target)
 
     @staticmethod
     def _scored(text: str, source: Ids, target: Ids, forced: ForcedTarget | None, search: Any) -> Translation:
@@ -410,8 +418,8 @@ class Translator:
         return Translation(text, found.score, found.log_probability, True, ((source, target),), tokens)
 
     def _alignment(self, parts: Sequence[tuple[Ids, Ids]], forced: Sequence[ForcedTarget]) -> Alignment:
-        source = tuple(self.vocabulary.pieces([i for ids, _ in parts for i in ids]))
-        target = tuple(self.vocabulary.pieces([i for _, ids in parts for i in ids]))
+        source = tuple(self.vocabulary.source.pieces([i for ids, _ in parts for i in ids]))
+        target = tuple(self.vocabulary.target.pieces([i for _, ids in parts for i in ids]))
         weights = np.zeros((len(target), len(source)))
         s = t = 0
         for (source_ids, target_ids), each in zip(parts, forced, strict=True):

@@ -9,6 +9,7 @@ import pytest
 
 from minitf.config import PRESETS, RunConfig
 from minitf.data.vocabulary import Vocabulary
+from minitf.data.vocabulary_pair import AnyVocabulary, sized
 from minitf.decoding.search import BeamSearchConfig
 from minitf.model.transformer import Transformer
 from minitf.storage.checkpoint import CheckpointStore, with_prefix
@@ -34,20 +35,23 @@ def tiny_vocabulary(tmp_path_factory: pytest.TempPathFactory) -> Vocabulary:
 
 @pytest.fixture(scope="session")
 def make_run(tmp_path_factory: pytest.TempPathFactory, tiny_vocabulary: Vocabulary) -> MakeRun:
-    """make_run(steps=(1, 2, 3), **settings of RunConfig): a run whose checkpoints hold different random weights."""
+    """make_run(steps=(1, 2, 3), **settings of RunConfig): a run whose checkpoints hold different random weights.
 
-    def make(steps: tuple[int, ...] = (1, 2, 3), **settings: object) -> Path:
+    vocabulary: another one than the tiny one
+    """
+
+    def make(
+        steps: tuple[int, ...] = (1, 2, 3), vocabulary: AnyVocabulary = tiny_vocabulary, **settings: object
+    ) -> Path:
         tiny = PRESETS["tiny"]
         small = replace(tiny.model, layers=2, d_model=16, d_ff=32, heads=2)
         config: RunConfig = replace(tiny, **{"model": small, **settings})  # type: ignore[arg-type]
         path = tmp_path_factory.mktemp("runs") / "run"
         with RunDirectory.create(path, config) as run:
-            tiny_vocabulary.save(run.vocabulary_path)
+            vocabulary.save(run.path / vocabulary.file_name)
             store = CheckpointStore(run.checkpoints_path, keep=max(1, len(steps)))
             for step in steps:
-                model = Transformer(
-                    replace(config.model, vocab_size=len(tiny_vocabulary)), seed=step, dtype=config.dtype
-                )
+                model = Transformer(sized(config.model, vocabulary), seed=step, dtype=config.dtype)
                 weights = {name: parameter.data for name, parameter in model.named_parameters().items()}
                 store.save(step, with_prefix("model.", weights), {})
         return path

@@ -29,12 +29,14 @@ async function unpack(sentence) {
   const all = new Float32Array(count);
   for (let i = 0; i < count; i++) all[i] = (bytes[i] * 256 + bytes[count + i]) / 65535;
   const { source, target_out } = page.sentences[sentence];
-  const [s, t, heads] = [source.length, target_out.length, page.layers * page.heads];
-  const ends = [0, heads * s * s, heads * (s * s + t * t), heads * (s * s + t * t + t * s)];
+  const [s, t] = [source.length, target_out.length];
+  const sizes = [layersOf("encoder") * s * s, layersOf("decoder") * t * t, layersOf("cross") * t * s];
+  const ends = sizes.reduce((all, size) => [...all, all.at(-1) + size * page.heads], [0]);
   return { encoder: all.subarray(ends[0], ends[1]), decoder: all.subarray(ends[1], ends[2]),
     cross: all.subarray(ends[2], ends[3]) };
 }
 
+function layersOf(kind) { return kind === "encoder" ? page.encoder_layers : page.layers; }
 function sentence() { return page.sentences[state.sentence]; }
 function queries() { return sentence()[KINDS[state.kind].queries]; }
 function keys() { return sentence()[KINDS[state.kind].keys]; }

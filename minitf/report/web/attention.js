@@ -13,7 +13,7 @@ function buildHeads() {
     cell.scope = "col";
     top.append(cell);
   }
-  for (let layer = 0; layer < page.layers; layer++) {
+  for (let layer = 0; layer < Math.max(page.layers, page.encoder_layers); layer++) {
     const row = table.insertRow();
     const name = element("th");
     name.scope = "row";
@@ -46,6 +46,8 @@ function moveAmongHeads(event) {
 function renderHeads() {
   for (const button of $("heads").querySelectorAll("button")) {
     const [layer, head] = [+button.dataset.layer, +button.dataset.head];
+    button.closest("tr").hidden = layer >= layersOf(state.kind);
+    if (layer >= layersOf(state.kind)) continue;
     const pressed = layer === state.layer && head === state.head;
     button.setAttribute("aria-pressed", pressed);
     button.tabIndex = pressed ? 0 : -1;
@@ -96,7 +98,7 @@ function pattern(weights) {
       add("the token before the previous one", row, row - 1);
       add("the start token", row, 0);
     }
-    if (state.kind !== "decoder") add("the end token", row, s - 1);
+    if (state.kind !== "decoder" && sentence().special.source.length) add("the end token", row, s - 1);
   }
   const [best, share] = [...shares].reduce((a, b) => (b[1] > a[1] ? b : a));
   const wide = `spread over ${spread.toFixed(1)} of ${s} tokens`;
@@ -405,6 +407,7 @@ async function render() {
     return;
   }
   if (wanted !== state.sentence) return; // another sentence was chosen meanwhile
+  state.layer = Math.min(state.layer, layersOf(state.kind) - 1);
   const tokens = state.token?.side === "queries" ? queries() : keys();
   if (state.token && state.token.index >= tokens.length) state.token = null;
   if (state.token) delete state.token.other;

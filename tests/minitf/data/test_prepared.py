@@ -27,6 +27,7 @@ class Letters:
 
     def __init__(self, size=100, name="letters"):
         self.size, self.name, self.asked = size, name, []
+        self.source = self.target = self
 
     def __len__(self):
         return self.size
@@ -304,6 +305,7 @@ from minitf.data import prepared
 prepared.PAIRS_AT_A_TIME = 2
 class Dying:
     calls = 0
+    source = target = property(lambda self: self)
     def __len__(self): return 100
     def fingerprint(self): return "letters"
     def encode(self, lines):

@@ -12,6 +12,7 @@ def test_arrays_and_lists_are_alike():
     arrays = [np.array(ids, dtype) for ids, dtype in zip(lists, (np.uint16, np.int64, np.int32), strict=True)]
     for sentences in (Sentences.from_lists(lists), Sentences.from_lists(arrays)):
         assert pad(sentences).tolist() == [[5, 6, EOS], [EOS, PAD, PAD], [70_000, EOS, PAD]]
+        assert pad(sentences, eos=False).tolist() == [[5, 6], [PAD, PAD], [70_000, PAD]]
         assert pad(sentences, bos=True).tolist() == [[BOS, 5, 6], [BOS, PAD, PAD], [BOS, 70_000, PAD]]
         assert [ids.tolist() for ids in sentences] == lists
 

@@ -1,0 +1,84 @@
+"""A run with two vocabularies and another architecture: text to text, scores, n-best, alignments and attention."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from minitf.config.special_tokens import BOS, EOS, PAD
+from minitf.data.vocabulary_pair import PieceVocabulary, VocabularyPair
+from minitf.errors import UserError
+from minitf.report.attention_page import attention_page
+from minitf.translation.translator import Translator
+from tests.helpers.imported import MODEL, PAIR
+
+LINES = ["abc", "", "hgfedcba", "c", "abcabcabc"]
+
+
+@pytest.fixture(scope="module")
+def translator(make_run):
+    return Translator.load(make_run(vocabulary=PAIR, model=MODEL, precision="float64"), warn=lambda message: None)
+
+
+def test_text_goes_in_by_one_vocabulary_and_comes_out_by_the_other(translator):
+    texts = translator.translate(LINES, min_length=3, max_extra_length=5)
+    assert texts[1] == ""
+    assert all(texts[i] and {*texts[i]} <= {*"ABCDEFGHIJ "} for i in (0, 2, 3, 4))
+    assert translator.translate([LINES[2]], min_length=3, max_extra_length=5) == [texts[2]]
+
+
+def test_the_model_reads_no_end_token(translator):
+    """Log-probabilities are those of the model itself, given the source without EOS and BOS before the target."""
+    (scored,) = translator.score([("abc", "BAD")])
+    source, target = np.array([[4, 5, 6]]), [5, 4, 7]
+    logits = translator.model(source, np.array([[BOS, *target]])).data[0]
+    expected = logits - np.log(np.exp(logits).sum(axis=1, keepdims=True))
+    np.testing.assert_allclose(scored.token_log_probabilities, expected[range(4), [*target, EOS]], rtol=1e-9)
+
+
+def test_search_scores_and_nbest_agree(translator):
+    for found in translator.translate_nbest(LINES[2:], beam=3, min_length=2, max_extra_length=3):
+        assert found[0].text
+        for each in found:
+            if each.finished:
+                ((source, target),) = each.parts
+                (scored,) = translator.score([(translator.vocabulary.source.decode([source])[0], target)])
+                assert scored.log_probability == pytest.approx(each.log_probability, rel=1e-9)
+
+
+def test_alignment_and_attention_have_the_pieces_of_their_side(translator):
+    (found,) = translator.translate_nbest(["abc"], n_best=1, max_extra_length=5)
+    (alignment,) = translator.align(found)
+    assert alignment.source == ("a", "b", "c")
+    np.testing.assert_allclose(alignment.weights.sum(axis=1), 1, rtol=1e-6)
+    shown = translator.attention("abc", "BAD")
+    assert shown.source == ("a", "b", "c")
+    assert shown.target_in == ("<s>", "B", "A", "D")
+    assert shown.target_out == ("B", "A", "D", "</s>")
+    assert (shown.encoder_layers, shown.layers) == (3, 2)
+    assert (shown.encoder.shape, shown.cross.shape) == ((3, 2, 3, 3), (2, 2, 4, 3))
+    for weights in (shown.encoder, shown.decoder, shown.cross):
+        np.testing.assert_allclose(weights.sum(axis=-1), 1, rtol=1e-9)
+    page = attention_page([shown], "imported", kind="encoder", layer=3)
+    assert "3 + 2 layers of 2 heads" in page
+    with pytest.raises(UserError, match="attention_layer=3 is not among the model's 2"):
+        attention_page([shown], "imported", kind="cross", layer=3)
+
+
+def test_a_target_for_a_blank_source_is_refused_where_the_model_reads_no_end_token(translator):
+    assert translator.score([("", "")])[0].log_probability == 0
+    with pytest.raises(UserError, match="line 2 is blank, and this model reads no end token"):
+        translator.score([("a", "A"), ("  ", "A")])
+
+
+def test_a_translation_that_the_model_never_produces_is_named(translator):
+    with pytest.raises(UserError, match="never produces"):
+        translator.score([("a", [4, PAD])])
+
+
+def test_another_vocabulary_is_refused(make_run):
+    larger = PieceVocabulary("characters", [*PAIR.source.pieces_by_id, "i"])
+    run = make_run(vocabulary=PAIR, model=replace(MODEL, vocab_size=14, source_vocab_size=12))
+    VocabularyPair(larger, PAIR.target).save(run / "vocabulary.json")
+    with pytest.raises(UserError, match="model has 12 and 14 tokens, but its vocabulary 13 and 14"):
+        Translator.load(run)
