@@ -20,6 +20,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
+from minitf.system.files import parse_json_object
+
 INTERVAL_S = 0.5
 START_S = 60.0
 """Limit for the first heartbeat: Python and NumPy may take that long to start from a slow disk on a busy machine."""
@@ -27,6 +29,7 @@ START_S = 60.0
 PROGRESS_CPU_S = 0.02
 """CPU time from which a rank counts as making progress; sending heartbeats alone takes less."""
 
+LONGEST_MESSAGE = 1 << 20
 LOST_CONNECTION = "exited unexpectedly"
 
 Message = dict[str, Any]
@@ -53,15 +56,18 @@ class MessageSocket:
         self.socket.sendall(json.dumps(message).encode() + b"\n")
 
     def receive(self) -> list[Message] | None:
-        """Return the messages that have arrived, or None if the connection is closed."""
+        """Return the messages that have arrived, or None if the connection is closed or brings something else."""
         try:
             data = self.socket.recv(65536)
         except OSError:
             return None
-        if not data:
-            return None
         *lines, self._incomplete_line = (self._incomplete_line + data).split(b"\n")
-        return [json.loads(line) for line in lines]
+        if not data or len(self._incomplete_line) > LONGEST_MESSAGE:
+            return None
+        try:
+            return [parse_json_object(line) for line in lines]
+        except ValueError:
+            return None
 
 
 # ---- The rank ----------------------------------------------------------------------------------------------------
@@ -175,7 +181,11 @@ class Coordinator:
                     return Failure(rank, LOST_CONNECTION)
                 continue
             for message in messages:
-                if failure := self.handle(rank, message, time.monotonic()):
+                try:
+                    failure = self.handle(rank, message, time.monotonic())
+                except (KeyError, TypeError):
+                    failure = Failure(rank, f"sent a message that this version does not know: {str(message)[:80]}")
+                if failure:
                     return failure
         return self.check(time.monotonic())
 

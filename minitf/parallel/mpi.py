@@ -6,25 +6,23 @@ import json
 import os
 import secrets
 import socket
-import struct
 import threading
 import time
-from contextlib import suppress
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from minitf.errors import UserError
-from minitf.parallel.group import Group, ParallelError
-from minitf.parallel.heartbeat import Coordinator, Heartbeat, Message, MessageSocket, describe
+from minitf.parallel import rendezvous
+from minitf.parallel.group import Group
+from minitf.parallel.heartbeat import Coordinator, Heartbeat, describe
 from minitf.parallel.sums import chunk_of, sum_rows
 from minitf.system.messages import say
 
 Array = Any
 
 FIRST_PAUSE_S, LAST_PAUSE_S = 2e-5, 1e-3
-CONNECT_S = 60.0
-WELCOME = {"welcome": True}
 MAX_COUNT = 1 << 28  # MPI counts in 32 bits
 
 
@@ -68,7 +66,7 @@ class MpiGroup(Group):
         self.hosts = self._host.bcast(self._leaders.size if is_leader else None)
         self._window: Any = None
         self._rows: list[Array] = []
-        self.heartbeat = _connect(self._world, timeout_s)
+        self.heartbeat = _connect(self._world, self._host, timeout_s)
 
     def barrier(self) -> None:
         self._wait(self._world.Ibarrier())
@@ -153,74 +151,42 @@ class MpiGroup(Group):
 # ---- Heartbeats --------------------------------------------------------------------------------------------------
 
 
-def _connect(world: Any, timeout_s: float) -> Heartbeat:
-    """Connect every rank to rank 0, where a thread is the coordinator."""
-    token = secrets.token_hex(16)
-    server = socket.create_server(("", 0), backlog=world.size) if world.rank == 0 else None
-    port = None if server is None else server.getsockname()[1]
-    port, token, addresses = world.bcast((port, token, _addresses()) if world.rank == 0 else None)
-    names = dict(enumerate(world.allgather(f"process {os.getpid()} on {socket.gethostname()}")))
-    if server is not None:
+def _connect(world: Any, host: Any, timeout_s: float) -> Heartbeat:
+    """Connect every rank to rank 0, where a thread is the coordinator.
+
+    host: the communicator of the ranks of this host
+    """
+    own = rendezvous.own_addresses()
+    facts = world.allgather((f"process {os.getpid()} on {socket.gethostname()}", own))
+    names = {rank: name for rank, (name, _) in enumerate(facts)}
+    on_host = set(host.allgather(world.rank))
+    servers: list[socket.socket] = []
+    places, token = None, secrets.token_hex(16)
+    if world.rank == 0:
+        others = {address for rank, (_, theirs) in enumerate(facts) if rank not in on_host for address in theirs}
+        servers = rendezvous.listen(rendezvous.needed_addresses(own, sorted(others), with_local=len(on_host) > 1))
+        places = [server.getsockname() for server in servers]
+    places, token = world.bcast((places, token))
+    if servers:
         theirs, connection = socket.socketpair()
-        threading.Thread(target=_coordinate, args=(server, theirs, token, timeout_s, names), daemon=True).start()
+        threading.Thread(target=_coordinate, args=(servers, theirs, token, timeout_s, names), daemon=True).start()
     else:
-        connection = _connect_to_rank_0(addresses, port, {"rank": world.rank, "token": token})
+        connection = rendezvous.connect(places, world.rank, token)
     return Heartbeat(world.rank, connection)
 
 
-def _addresses() -> list[str]:
-    """Return the IPv4 addresses of all interfaces of this host, loopback last."""
-    found = {"127.0.0.1"}
-    with suppress(OSError):
-        found |= {str(info[4][0]) for info in socket.getaddrinfo(socket.gethostname(), None, socket.AF_INET)}
-    with suppress(OSError, ImportError):
-        import fcntl  # Unix only
-
-        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-            for _, interface in socket.if_nameindex():
-                with suppress(OSError):  # an interface without an address
-                    siocgifaddr = 0x8915
-                    answer = fcntl.ioctl(probe.fileno(), siocgifaddr, struct.pack("256s", interface.encode()[:15]))
-                    found.add(socket.inet_ntoa(answer[20:24]))
-    return sorted(found, key=lambda address: address.startswith("127."))
-
-
-def _connect_to_rank_0(addresses: list[str], port: int, hello: Message) -> socket.socket:
-    """Connect to the first address at which rank 0 answers.  Raises: ParallelError if it answers at none."""
-    end = time.monotonic() + CONNECT_S
-    while time.monotonic() < end:
-        for address in addresses:
-            with suppress(OSError, ValueError):
-                connection = socket.create_connection((address, port), timeout=5.0)
-                messages = MessageSocket(connection)
-                messages.send(hello)
-                if messages.receive() == [WELCOME]:
-                    connection.settimeout(None)  # the next message comes when the job is aborted
-                    return connection
-                connection.close()  # another program listens at this address
-        time.sleep(0.2)
-    raise ParallelError(
-        f"rank 0 cannot be reached at {', '.join(addresses)}, port {port}, within {CONNECT_S:g} seconds; open the "
-        "ports between these hosts"
-    )
-
-
-def _coordinate(server: socket.socket, own: socket.socket, token: str, timeout_s: float, names: dict[int, str]) -> None:
+def _coordinate(
+    servers: Sequence[socket.socket], own: socket.socket, token: str, timeout_s: float, names: dict[int, str]
+) -> None:
     """Receive heartbeats; abort the job on the first failure.  Runs in a thread of rank 0."""
-    connections = {0: own}
-    end = time.monotonic() + CONNECT_S
-    with server:
-        while len(connections) < len(names):
-            server.settimeout(max(0.01, end - time.monotonic()))
-            try:
-                connection, _ = server.accept()
-            except TimeoutError:
-                missing = min(set(names) - set(connections))
-                say(f"error: rank {missing} ({names[missing]}) cannot reach rank 0; open the ports between these hosts")
-                os._exit(1)
-            if (rank := _greet(connection, token)) is not None:
-                connections[rank] = connection
-    coordinator = Coordinator(connections, timeout_s)
+    reception = rendezvous.Reception(servers, token, [rank for rank in names if rank != 0])
+    missing = reception.wait(rendezvous.CONNECT_S)
+    reception.close()
+    if missing:
+        listed = ", ".join(f"rank {rank} ({names[rank]})" for rank in missing[:5])
+        say(f"error: {len(missing)} ranks cannot reach rank 0: {listed}; open the ports between these hosts")
+        os._exit(1)
+    coordinator = Coordinator({0: own, **reception.admitted}, timeout_s)
     failure = None
     while failure is None and not coordinator.all_done:
         failure = coordinator.listen(0.2)
@@ -231,16 +197,3 @@ def _coordinate(server: socket.socket, own: socket.socket, token: str, timeout_s
         time.sleep(0.5)  # for the ranks to exit by themselves: mpiexec reports each one that it has to kill
         os._exit(failure.status)
     coordinator.close()
-
-
-def _greet(connection: socket.socket, token: str) -> int | None:
-    """Return the rank of a process that has connected; close the connection of any other program."""
-    connection.settimeout(5.0)
-    messages = MessageSocket(connection)
-    with suppress(OSError, ValueError):
-        hello = messages.receive()
-        if hello and hello[0].get("token") == token:
-            messages.send(WELCOME)
-            return int(hello[0]["rank"])
-    connection.close()
-    return None

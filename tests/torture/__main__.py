@@ -25,7 +25,7 @@ from autograd.backend import CPU
 from autograd.backend.cpu import available_cores
 from minitf.system.environment import environment_facts
 from tests.helpers.runs import FLAGS, PAIRS, Ground, check, prepared_ground
-from tests.torture import faults, folders, fuzz, kills, ranks
+from tests.torture import faults, folders, fuzz, kills, ranks, strangers
 from tests.torture.faults import make_halfway
 from tests.torture.kills import Tally
 
@@ -273,6 +273,7 @@ def plan_fuzz(ground: Ground, halfway: Path, examples: int, draw: random.Random)
         ("fuzz: logs", lambda t: fuzz.logs(folder, t, of(0.08), draw)),
         ("fuzz: lines through the translator", lambda t: fuzz.translations(t, of(0.04), draw, halfway)),
         ("fuzz: files through translate.py, in process", lambda t: fuzz.translate_commands(t, of(0.02), draw, halfway)),
+        ("fuzz: messages without the token, to rank 0", lambda t: strangers.strangers_are_ignored(t, examples, draw)),
         ("fuzz: the translate.py command", lambda t: fuzz.real_commands(t, of(0.001), draw, halfway)),
     ]
 

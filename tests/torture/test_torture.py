@@ -13,7 +13,7 @@ from minitf.storage.checkpoint_file import Reader
 from minitf.storage.log import RunLog
 from minitf.training.optim import Adam
 from minitf.translation.translator import Translator
-from tests.torture import faults, folders, fuzz, kills
+from tests.torture import faults, folders, fuzz, kills, strangers
 from tests.torture.__main__ import exit_status, report, row, stop_starting, stop_translating, write
 from tests.torture.kills import Tally
 
@@ -131,6 +131,10 @@ def test_links(ground, tally, halfway):
 
 def test_streams(ground, tally):
     faults.nobody_listens(ground, tally, faults.ENDINGS[:2])
+
+
+def test_strangers_at_the_door_of_rank_0(tally, draw):
+    strangers.strangers_are_ignored(tally, 300, draw)
 
 
 # ---- Hostile input -----------------------------------------------------------------------------------------------
