@@ -1,4 +1,4 @@
-"""Tools for testing ops of your own: cases, checks and Hypothesis strategies.
+"""Tools for testing gradients of your own: cases, checks, Hypothesis strategies, functions that are no ops.
 
     from autograd.testing import Example, cases_for, check_case, draw, register
 
@@ -9,10 +9,25 @@
     for case in cases_for("Cube"):
         check_case(case, np.random.default_rng(0))
 
+`from_vjp` makes a function of NumPy arrays and its hand-written gradient one that `autograd.gradcheck` can check,
+`from_torch` a function of PyTorch tensors.
+
 `autograd.testing.strategies` needs Hypothesis (`pip install hypothesis`); nothing else here does.
 """
 
 from autograd.testing.case import Case, Example, all_cases, cases_for, register
 from autograd.testing.check import Errors, check_case, check_example
+from autograd.testing.wrap import from_torch, from_vjp
 
-__all__ = ["Case", "Errors", "Example", "all_cases", "cases_for", "check_case", "check_example", "register"]
+__all__ = [
+    "Case",
+    "Errors",
+    "Example",
+    "all_cases",
+    "cases_for",
+    "check_case",
+    "check_example",
+    "from_torch",
+    "from_vjp",
+    "register",
+]

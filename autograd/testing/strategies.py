@@ -83,9 +83,14 @@ def arrays(
     away_from: Sequence[float] = (),
     distinct: bool = False,
     any_layout: bool = True,
+    negative_strides: bool = True,
+    read_only: bool = True,
 ) -> Array:
     """float64 arrays of numbers between `low` and `high`, in any memory layout.
 
+    any_layout: False for arrays in C order only
+    negative_strides: False for functions that refuse arrays with negative strides, as PyTorch does
+    read_only: False for functions that refuse arrays that are read-only
     away_from: points, such as kinks of the function, from which all numbers are at least 0.05 away
     distinct: True for numbers around 0 that are at least 0.05 apart (`low` and `high` are ignored), for functions that
         compare their inputs
@@ -97,16 +102,21 @@ def arrays(
     else:
         x = draw.away_from(rng, shape, away_from, low, high)
     x = np.array(x, order="C")
-    return draw_from(layouts(x)) if any_layout else x
+    if not any_layout:
+        return x
+    return draw_from(layouts(x, negative_strides=negative_strides, read_only=read_only))
 
 
 @st.composite
-def layouts(draw_from: st.DrawFn, array: Array) -> Array:
-    """The array in other memory layouts: by columns, reversed, with gaps, within a larger array, read-only."""
+def layouts(draw_from: st.DrawFn, array: Array, *, negative_strides: bool = True, read_only: bool = True) -> Array:
+    """The array in other memory layouts: by columns, reversed, with gaps, within a larger array, read-only.
+
+    negative_strides, read_only: False to leave these out
+    """
     if not draw_from(st.booleans()):
         return array
     order = draw_from(st.permutations(range(array.ndim)))
-    steps = [draw_from(st.sampled_from([1, 2, -1, -2])) for _ in range(array.ndim)]
+    steps = [draw_from(st.sampled_from([1, 2, -1, -2] if negative_strides else [1, 2])) for _ in range(array.ndim)]
     margin = draw_from(st.integers(0, 1))
     sizes = [array.shape[i] * abs(steps[i]) for i in order]
     room = np.full([n + 2 * margin for n in sizes], np.nan if array.dtype.kind in "fc" else 0, array.dtype)
@@ -117,7 +127,7 @@ def layouts(draw_from: st.DrawFn, array: Array) -> Array:
     picked: tuple[Any, ...] = (*[slice(None, None, step) for step in steps], ...)
     view = room[inside].transpose(np.argsort(order).astype(int))[picked]
     view[...] = array
-    view.flags.writeable = draw_from(st.booleans())
+    view.flags.writeable = not read_only or draw_from(st.booleans())
     return view
 
 

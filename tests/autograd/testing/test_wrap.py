@@ -1,0 +1,204 @@
+"""Functions of NumPy arrays and of PyTorch tensors, with their gradients, as functions of Tensors."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import autograd as ag
+from autograd import Tensor, gradcheck
+from autograd.gradcheck import GradcheckError
+from autograd.testing import from_torch, from_vjp
+from tests.helpers.ops import W, X, message
+
+
+def affine(x, w, scale=1.0):
+    return scale * (x @ w.T)
+
+
+def affine_vjp(g, x, w, scale=1.0):
+    return scale * (g @ w), scale * (g.T @ x)
+
+
+# ---- NumPy ----
+
+
+def test_one_input():
+    assert gradcheck(from_vjp(np.sin, lambda g, x: g * np.cos(x)), X, float32=True)
+    text = message(from_vjp(np.sin, lambda g, x: -g * np.cos(x)), X)
+    assert "the sign is wrong" in text
+
+
+def test_several_inputs_and_keywords():
+    function = from_vjp(affine, affine_vjp)
+    assert gradcheck(function, [X, W], float32=True)
+    assert gradcheck(lambda x, w: function(x, w, scale=2.0), [X, W])
+    assert "wrong gradient of input 1" in message(from_vjp(affine, lambda g, x, w: (g @ w, g @ x)), [X, W])
+
+
+def test_several_outputs():
+    function = from_vjp(lambda x: (np.sin(x), x.sum()), lambda g, x: g[0] * np.cos(x) + g[1])
+    assert gradcheck(function, X)
+    forgotten = from_vjp(lambda x: (np.sin(x), x.sum()), lambda g, x: g[0] * np.cos(x))
+    assert "output 1" in message(forgotten, X)
+
+
+def test_inputs_that_are_no_arrays_and_integer_arrays():
+    def pick(x, rows, axis, name):
+        assert name == "rows"
+        return np.take(x, rows, axis)
+
+    def pick_vjp(g, x, rows, axis, name):
+        g_x = np.zeros_like(x)
+        np.add.at(g_x, rows, g)
+        return g_x, None, None, None
+
+    rows = np.array([0, 1, 1])
+    assert gradcheck(from_vjp(pick, pick_vjp), [X, rows, 0, "rows"])
+    assert gradcheck(from_vjp(pick, lambda *a: pick_vjp(*a)[:2]), [X, rows, 0, "rows"])  # of the arrays alone
+
+
+def test_it_is_a_function_of_tensors_like_any_other():
+    function = from_vjp(np.sin, lambda g, x: g * np.cos(x))
+    x = Tensor(X, requires_grad=True)
+    y = function(x * 2)
+    assert type(y.op).__name__ == "sin"
+    ag.sum(y).backward()
+    np.testing.assert_allclose(x.grad.data, 2 * np.cos(2 * X))
+    assert isinstance(function(X), Tensor)
+    assert function.__name__ == "sin"
+    with ag.no_grad():
+        assert function(x).op is None
+
+
+def test_numbers_are_arrays_of_one_element():
+    assert gradcheck(from_vjp(lambda x: float((x * x).sum()), lambda g, x: 2 * g * x), X)
+    assert gradcheck(from_vjp(lambda x: x.max(), lambda g, x: g * (x == x.max())), X)
+
+
+@pytest.mark.parametrize(
+    ("vjp", "said"),
+    [
+        (lambda g, x, w: g @ w, r"returned 1 gradient\(s\) for 2 inputs"),
+        (lambda g, x, w: (g @ w, g.T @ x, None), r"returned 3 gradient\(s\) for 2 inputs"),
+        (lambda g, x, w: (g, g.T @ x), r"gradient of shape \(2, 2\) for input 0 of shape \(2, 3\)"),
+        (lambda g, x, w: ((g @ w).T, g.T @ x), r"the gradient is transposed"),
+        (lambda g, x, w: (g @ w, (g.T @ x).reshape(-1)), r"not brought back to the shape of the input"),
+    ],
+    ids=["too few", "too many", "of g", "transposed", "flat"],
+)
+def test_gradients_that_do_not_fit(vjp, said):
+    with pytest.raises(GradcheckError, match=said):
+        gradcheck(from_vjp(affine, vjp), [X, W])
+
+
+def test_a_reduced_axis_that_is_not_broadcast_back():
+    assert "keepdims" in message(from_vjp(lambda x: x.sum(1), lambda g, x: g), X)
+    assert gradcheck(from_vjp(lambda x: x.sum(1), lambda g, x: g[:, None] + 0 * x), X)
+
+
+def test_a_function_that_returns_no_numbers():
+    with pytest.raises(TypeError, match="no array of numbers: return an array"):
+        gradcheck(from_vjp(lambda x: None, lambda g, x: g), X)
+
+
+def test_functions_that_misbehave_are_found():
+    room = np.empty(X.shape)
+    assert "changed by the next call" in message(
+        from_vjp(lambda x: np.sin(x, out=room), lambda g, x: g * np.cos(x)), X, mode="central"
+    )
+
+    def in_place(g, x):
+        g *= np.cos(x)
+        return g
+
+    assert "the gradient that arrives" in message(from_vjp(np.sin, in_place), X)
+
+
+# ---- What gradcheck says to functions of other libraries ----
+
+
+@pytest.mark.parametrize(
+    "function",
+    [np.sin, lambda x: np.exp(x) + 1, lambda x: np.asarray(x) ** 2, lambda x: float(np.asarray(x).sum()), np.tanh],
+    ids=["ufunc", "expression", "converted", "number", "tanh"],
+)
+def test_numpy_functions(function):
+    with pytest.raises(TypeError, match=r"from_vjp\(function, vjp\)"):
+        gradcheck(function, X)
+    with pytest.raises(TypeError, match=r"autograd\.exp for np\.exp"):
+        gradcheck(function, X, fast=True)
+
+
+def test_other_errors_stay_what_they_are():
+    def fails(x):
+        raise TypeError("nonsense")
+
+    with pytest.raises(TypeError, match="nonsense"):
+        gradcheck(fails, X)
+    with pytest.raises(ValueError, match="not enough values"):
+        gradcheck(lambda x: [a for a, b in [(1,)]], X)
+
+
+# ---- PyTorch ----
+
+
+def test_without_pytorch():
+    code = """
+import sys
+sys.modules["torch"] = None
+from autograd.testing import from_torch
+try:
+    from_torch(abs)
+except ImportError as error:
+    assert str(error) == "from_torch needs PyTorch: pip install torch", error
+else:
+    raise AssertionError("no error")
+"""
+    subprocess.run([sys.executable, "-W", "error", "-c", code], check=True, capture_output=True)
+
+
+def test_pytorch_is_not_imported_with_the_package():
+    code = "import sys, autograd.testing; assert 'torch' not in sys.modules"
+    subprocess.run([sys.executable, "-W", "error", "-c", code], check=True, capture_output=True)
+
+
+@pytest.fixture
+def torch():
+    return pytest.importorskip("torch", reason="PyTorch is not installed")
+
+
+def test_torch_functions(torch):
+    assert gradcheck(from_torch(torch.sin), X, float32=True)
+    assert gradcheck(from_torch(torch.nn.functional.silu), X, float32=True)
+    assert gradcheck(from_torch(lambda x, w: (x @ w.T, x.sum())), [X, W], fast=True)
+    assert gradcheck(from_torch(lambda x, n: torch.nn.functional.layer_norm(x, (n,))), [X, 3])
+    assert gradcheck(from_torch(lambda x: x[:, [0, 0, 2]]), X[:, ::-1])
+    assert gradcheck(from_torch(torch.nn.Softmax(dim=1)), X)
+
+
+def test_wrong_torch_functions(torch):
+    class Sine(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.save_for_backward(x)
+            return x.sin()
+
+        @staticmethod
+        def backward(ctx, g):
+            (x,) = ctx.saved_tensors
+            return 2 * x.cos() * g
+
+    text = message(from_torch(Sine.apply), X)
+    assert "every value is 2 times the right one" in text
+    assert "the gradient never arrives" in message(from_torch(lambda x: x.detach() * 2), X)
+
+
+def test_torch_functions_without_a_wrapper(torch):
+    with pytest.raises(TypeError, match=r"check autograd\.testing\.from_torch\(function\)"):
+        gradcheck(torch.sin, X)
+    with pytest.raises(TypeError, match=r"check autograd\.testing\.from_torch\(function\)"):
+        gradcheck(lambda x: torch.from_numpy(x.data).sin(), X)
+    with pytest.raises(TypeError, match="needs PyTorch's tensors"):
+        gradcheck(from_torch(lambda x: x.detach().numpy()), X)
