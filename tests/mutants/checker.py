@@ -6,25 +6,60 @@ C = "autograd.gradcheck.compare:Comparison"
 K = "autograd.gradcheck.conduct"
 F = "autograd.gradcheck.function:CheckedFunction"
 N = "autograd.gradcheck.numerical"
+W = f"{N}:Estimate.wrong"
+S = "autograd.gradcheck.complex_step"
+V = "autograd.gradcheck.variations"
 T = "autograd.testing.check"
 
 # fmt: off
 MUTANTS = [
-    Mutant(f"{C}.wrong", "accepts everything",
-           "return ~(abs(analytic - numerical) <= self.atol + self.rtol * abs(numerical))",
-           "return np.zeros(np.broadcast(analytic, numerical).shape, bool)"),
-    Mutant(f"{C}.wrong", "no absolute value: what is too small passes",
-           "abs(analytic - numerical)", "(analytic - numerical)"),
-    Mutant(f"{C}.wrong", "NaN passes", "~(abs(analytic - numerical) <= self.atol + self.rtol * abs(numerical))",
-           "abs(analytic - numerical) > self.atol + self.rtol * abs(numerical)"),
-    Mutant(f"{C}.wrong", "a thousandfold tolerance", "self.rtol * abs(numerical)", "1000 * self.rtol * abs(numerical)"),
+    Mutant(f"{W}", "accepts everything",
+           "return ~(abs(analytic - self.values) <= self.atol + self.rtol * abs(self.values) + self.error)",
+           "return np.zeros(np.broadcast(analytic, self.values).shape, bool)"),
+    Mutant(f"{W}", "no absolute value: what is too small passes",
+           "abs(analytic - self.values)", "(analytic - self.values)"),
+    Mutant(f"{W}", "NaN passes",
+           "~(abs(analytic - self.values) <= self.atol + self.rtol * abs(self.values) + self.error)",
+           "abs(analytic - self.values) > self.atol + self.rtol * abs(self.values) + self.error"),
+    Mutant(f"{W}", "a thousandfold tolerance", "self.rtol * abs(self.values)", "1000 * self.rtol * abs(self.values)"),
     Mutant(f"{C}._jacobian", "the gradient is compared with itself",
-           "self.close(analytic, numerical)", "self.close(analytic, analytic)"),
+           "self.numerical.jacobian(i)", "self.numerical.estimate(analytic)"),
     Mutant(f"{C}.along_directions", "the gradient is compared with itself, in the fast check",
-           "np.array([self.numerical.along(i, direction, self.weights)])", "analytic"),
-    Mutant(f"{C}.along_directions", "a difference is seen and nothing is said", "if not agrees:", "if False:"),
-    Mutant(f"{C}.everywhere", "only the first input is looked at",
-           "enumerate(self.function.jacobian())", "enumerate(self.function.jacobian()[:1])"),
+           "self.numerical.along(i, direction, self.weights)", "self.numerical.estimate(analytic)"),
+    Mutant(f"{C}.along_directions", "a difference is seen and nothing is said",
+           "if estimate.wrong(analytic).any():", "if False:"),
+    Mutant(f"{C}.everywhere", "only the first input is looked at", "enumerate(jacobians)", "enumerate(jacobians[:1])"),
+    # ---- Which numerical derivatives ----
+    Mutant(f"{S}:Automatic._better", "complex steps are never used", "return by_step", "return by_difference"),
+    Mutant(f"{S}:ComplexStep.reconsider", "complex steps are always believed", "if _closer(", "if False and _closer("),
+    Mutant(f"{S}:ComplexStep.reconsider_along", "complex steps are always believed, in the fast check",
+           "if _closer(", "if False and _closer("),
+    Mutant(f"{S}:Automatic.jacobian", "kinks are not looked for",
+           "self.central.jacobian(i)", "self.steps.jacobian(i) if self.steps else self.central.jacobian(i)"),
+    Mutant(f"{N}:Central.reconsider", "the error of differences is not allowed for",
+           "abs(wide - estimate.values[:, place])", "0"),
+    # ---- Circumstances ----
+    Mutant(f"{V}:_compare", "differences go unnoticed", "if off.any():", "if False:"),
+    Mutant(f"{V}:check_frozen", "no input is frozen",
+           "with _frozen(function, frozen):", "with _frozen(function, set()):"),
+    Mutant(f"{V}:_sets_to_freeze", "none is left alone", "if 2 < count <= ALONE", "if False"),
+    Mutant(f"{V}:check_layouts", "incoming gradients in C order only",
+           "layout_of_cotangents(c) for c in cotangents", "c for c in cotangents"),
+    Mutant(f"{V}:check_layouts", "inputs in one order only", "layouts[i % len(layouts)](x)", "by_rows(x)"),
+    Mutant(f"{V}:_check_repeated_cotangent", "no incoming gradient of repeated numbers",
+           "np.broadcast_to(number, shape)", "np.full(shape, number)"),
+    Mutant(f"{V}:_check_two_graphs", "only one graph is alive",
+           "second = function.call(points)\n    inputs", "second = function.call()\n    inputs"),
+    Mutant(f"{V}:_check_two_graphs", "two graphs are not joined",
+           "_compare(\n        function,\n        function.pull_pairs",
+           "(lambda *_: None)(\n        function,\n        function.pull_pairs"),
+    Mutant(f"{V}:_times", "other points are the inputs", "factor * x", "x"),
+    Mutant(f"{V}:_Line.disagrees", "slopes elsewhere may differ",
+           "not abs(analytic - numerical) <= error", "False"),
+    Mutant(f"{V}:check_float32", "float32 may differ", "if wrong.any():", "if False:"),
+    Mutant(f"{V}:check_float32", "a thousandfold tolerance of float32",
+           "NARROW_RTOL * abs(g)", "1000 * NARROW_RTOL * abs(g)"),
+    # ---- Conduct ----
     Mutant(f"{C}._check_linear", "linearity is not checked", "if off.any():", "if False:"),
     Mutant(f"{C}._direction", "the same direction for all elements", "self.rng.standard_normal(point.shape)", "1.0"),
     Mutant(f"{K}:check_conduct", "cotangents of ones",

@@ -170,7 +170,7 @@ SEVERAL = {
             "tests/autograd/gradcheck/test_gradcheck.py",
             "tests/autograd/gradcheck/test_limits.py",
         ]
-        for name in ("compare", "conduct", "function", "numerical")
+        for name in ("compare", "complex_step", "conduct", "function", "numerical", "variations")
     },
     "autograd.testing.check": ["tests/autograd/testing/test_testing.py"],
     "tests.cases.table": ["tests/test_cases.py"],

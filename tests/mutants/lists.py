@@ -1,12 +1,13 @@
 """All mutants, by group."""
 
-from tests.mutants import checker, engine, insight, kernels, network, ops, optimizer
+from tests.mutants import checker, circumstances, engine, insight, kernels, network, ops, optimizer
 from tests.mutants.damage import Mutant
 
 GROUPS: dict[str, list[Mutant]] = {
     "Ops": ops.MUTANTS,
     "Plain kernels": kernels.PLAIN,
     "CPU kernels": kernels.CPU,
+    "Circumstances": circumstances.MUTANTS,
     "Engine": engine.MUTANTS,
     "Layers and model": network.MUTANTS,
     "Optimizer": optimizer.MUTANTS,
