@@ -42,9 +42,18 @@ UPWARD = {  # imports that go up, or close a circle: (importing, imported): why
     ("autograd.gradcheck.__main__", "autograd.testing.check"): "a program, not part of the room",
     ("autograd.gradcheck", "autograd.gradcheck.compare"): "start-up",
     ("autograd.gradcheck", "autograd.gradcheck.function"): "start-up",
-    ("autograd.gradcheck", "autograd.gradcheck.numerical"): "start-up",
+    ("autograd.gradcheck", "autograd.gradcheck.complex_step"): "start-up",
+    ("autograd.gradcheck", "autograd.gradcheck.variations"): "start-up",
 }
-OPTIONAL = {"cupy", "cupy_backends", "matplotlib", "mpi4py", "ml_dtypes", "hypothesis"}  # imported where they are used
+OPTIONAL = {
+    "cupy",
+    "cupy_backends",
+    "matplotlib",
+    "mpi4py",
+    "ml_dtypes",
+    "hypothesis",
+    "torch",
+}  # imported where they are used
 LATE = {  # why imports stand inside functions: "file: function"
     "start-up: public names and commands are imported when they are used": {
         "autograd/__init__.py: __getattr__",
@@ -68,8 +77,9 @@ LATE = {  # why imports stand inside functions: "file: function"
     },
     "start-up: the checker is imported with the first check": {
         "autograd/gradcheck/__init__.py: gradient_error",
-        "autograd/gradcheck/compare.py: _report",
+        "autograd/gradcheck/compare.py: _cause",
     },
+    "needs PyTorch": {"autograd/testing/wrap.py: from_torch"},
     "needs CuPy": {
         "autograd/backend/__init__.py: backend_of",
         "autograd/backend/__init__.py: get_backend",

@@ -15,6 +15,7 @@ from autograd.gradcheck import GradcheckError
 from autograd.tensor import Tensor
 
 Array = np.ndarray
+Shape = tuple[int, ...]
 
 
 class CheckedFunction:
@@ -47,7 +48,7 @@ class CheckedFunction:
         self.backends = [backend_of([tensor.data]) for tensor in self.tensors]
         self.points = [copy_with_layout(tensor.numpy()) for tensor in self.tensors]
         self.outputs: list[int] = []  # positions of the differentiable outputs
-        self.output_shapes: list[tuple[int, ...]] = []
+        self.output_shapes: list[Shape] = []
         self.several = False
 
     def __enter__(self) -> CheckedFunction:
@@ -67,15 +68,45 @@ class CheckedFunction:
         points = self.points if points is None else points
         for tensor, backend, point in zip(self.tensors, self.backends, points, strict=True):
             tensor.data = backend.asarray(point)
-        outputs = self.func(*self.arguments)
+        try:
+            outputs = self.func(*self.arguments)
+        except (TypeError, ValueError, AttributeError) as error:
+            hint = "" if self.output_shapes else self._hint(str(error))
+            if hint:
+                raise TypeError(hint) from error
+            raise
         self.several = isinstance(outputs, (tuple, list))
         outputs = tuple(outputs) if self.several else (outputs,)
         for j, y in enumerate(outputs):
             if not isinstance(y, Tensor):
                 raise TypeError(
                     f"output {j} of the function is a {type(y).__name__}; return a Tensor or a tuple of Tensors"
+                    + self._hint(str(type(y)), "\n")
                 )
         return outputs
+
+    def _hint(self, symptom: str, start: str = "") -> str:
+        """What to do about a function of NumPy's arrays or of PyTorch's tensors; "" for any other."""
+        if "must be Tensor, not" in symptom or "<class 'torch." in symptom:
+            return (
+                f"{start}the function computes with PyTorch's tensors, and here it got one of autograd's: check "
+                "autograd.testing.from_torch(function)"
+            )
+        arrays = [x.numpy().copy() if isinstance(x, Tensor) else x for x in self.arguments]
+        try:
+            with np.errstate(all="ignore"):
+                outputs = self.func(*arrays)
+        except Exception:  # whatever it computes with, it is not arrays
+            return ""
+        outputs = outputs if isinstance(outputs, (tuple, list)) and outputs else (outputs,)
+        if not all(isinstance(y, (np.ndarray, np.generic, float)) for y in outputs):
+            return ""
+        return (
+            f"{start}the function computes with NumPy arrays, so that no graph is recorded and there is no backward "
+            "pass to check: check autograd.testing.from_vjp(function, vjp), where vjp(g, *inputs) returns the gradient "
+            "of (g * function(*inputs)).sum() by each input; or compute with the functions of autograd (autograd.exp "
+            "for np.exp) on Tensors"
+        )
 
     def select_outputs(self, outputs: Sequence[Tensor]) -> None:
         """Note which outputs have a graph.
@@ -118,22 +149,30 @@ class CheckedFunction:
     ) -> list[Array]:
         """Gradients of Σ cotangent · output, one array per input; outputs whose cotangent is None are left out.
 
+        Zeros for an input that requires no gradient now.
+
         Raises: GradcheckError if an op's gradient does not fit its input
         """
         chosen = [(outputs[j], c) for j, c in zip(self.outputs, cotangents, strict=True) if c is not None]
+        return self.pull_pairs([(y, c) for y, c in chosen if y.requires_grad], retain=retain)
+
+    def pull_pairs(self, pairs: Sequence[tuple[Tensor, Array]], *, retain: bool = False) -> list[Array]:
+        """Likewise, of (output, cotangent) that may be outputs of several calls."""
+        active = [tensor for tensor in self.tensors if tensor.requires_grad]
         last = _LastOp()
         try:
             with modes.watch(last):
-                gradients = engine.grad(
-                    [y for y, _ in chosen], self.tensors, [c for _, c in chosen], retain_graph=retain,
-                    allow_unused=True,
-                )  # fmt: skip
+                found = engine.grad(
+                    [y for y, _ in pairs], active, [c for _, c in pairs], retain_graph=retain, allow_unused=True
+                )
         except RuntimeError as error:
             raise GradcheckError(f"the backward pass stopped: {error}{last.hint()}") from error
+        gradients = iter(found)
         return [
-            np.zeros(point.shape) if g is None else np.array(g.numpy(), dtype=np.float64)
-            for g, point in zip(gradients, self.points, strict=True)
-        ]
+            np.zeros(point.shape) if not tensor.requires_grad or (g := next(gradients)) is None
+            else np.array(g.numpy(), dtype=np.float64)
+            for tensor, point in zip(self.tensors, self.points, strict=True)
+        ]  # fmt: skip
 
     def pull_vector(self, cotangent: Array) -> list[Array]:
         """Gradients of cotangent · output as vectors, by a new graph.  Shapes: [M] -> [n_i] for each input"""
@@ -202,18 +241,37 @@ class _LastOp(modes.Watcher):
         except RuntimeError:  # this is the error to explain, and it explains itself
             return ""
         for g, spec in zip(result if isinstance(result, tuple) else (result,), self.op.input_specs, strict=False):
-            if g is not None and spec is not None and _broadcasts_to(spec[0], np.shape(g)):
-                return (
-                    "\nlikely cause: a missing sum over the axes along which the input was broadcast; sum over them, "
-                    "or set broadcasts = True in the op's class and the engine will"
-                )
+            if g is not None and spec is not None and np.shape(g) != spec[0]:
+                cause = _cause_of_shape(np.shape(g), spec[0], [shape for shape, _ in self.op.output_specs])
+                return f"\nlikely cause: {cause}" if cause else ""
         return ""
 
 
-def _broadcasts_to(small: tuple[int, ...], large: tuple[int, ...]) -> bool:
+def _broadcasts_to(small: Shape, large: Shape) -> bool:
     if small == large or len(small) > len(large):
         return False
     return all(n in (1, m) for n, m in zip(reversed(small), reversed(large), strict=False))
+
+
+def _cause_of_shape(found: Shape, expected: Shape, outputs: Sequence[Shape]) -> str:
+    """Why a gradient has shape `found` for an input of shape `expected`."""
+    if _broadcasts_to(expected, found):
+        return (
+            "a missing sum over the axes along which the input was broadcast; sum over them, or set broadcasts = True "
+            "in the op's class and the engine will"
+        )
+    if found in outputs and math.prod(found) < math.prod(expected):
+        return (
+            "the gradient of a reduced axis is not broadcast back to the input: give it the reduced axis again (as by "
+            "keepdims=True, or np.expand_dims(g, axis)), then np.broadcast_to(g, x.shape)"
+        )
+    if found == expected[::-1]:
+        return "the gradient is transposed: return its .T, or exchange the factors of the product"
+    if math.prod(found) == math.prod(expected):
+        return (
+            "the gradient is not brought back to the shape of the input: g.reshape(x.shape), or axes in another order"
+        )
+    return ""
 
 
 def _is_differentiated(x: Any) -> bool:
@@ -225,8 +283,8 @@ def _is_differentiated(x: Any) -> bool:
 def _check_input(position: int, x: Any) -> None:
     if x.dtype != np.float64:
         raise TypeError(
-            f"input {position} is {x.dtype}, in which small differences are lost to rounding; gradients can be checked "
-            "in float64 only: pass x.astype('float64')"
+            f"input {position} is {x.dtype}, in which small differences are lost to rounding: pass "
+            "x.astype('float64'), and float32=True to compare the gradients in float32 with those in float64"
         )
     if isinstance(x, Tensor) and x.op is not None:
         raise ValueError(

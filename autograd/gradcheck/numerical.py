@@ -1,39 +1,63 @@
-"""Numerical derivatives, by central differences or by complex steps."""
+"""Numerical derivatives by central differences; complex_step.py has the other methods."""
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar
+from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
-from autograd.engine import Op
 from autograd.gradcheck import NondifferentiableError
-from autograd.gradcheck.function import CheckedFunction, copy_with_layout
-from autograd.modes import Watcher, watch
+from autograd.gradcheck.function import CheckedFunction
 
 Array = np.ndarray
 Move = Callable[[float], tuple[float, Array]]  # maps a step to the step taken, after rounding, and the values there
 
+ROUNDING = float(np.finfo(float).eps)
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """Numerical derivatives, a bound on their own error, and the tolerances of a comparison with them."""
+
+    values: Array
+    error: Array
+    atol: float
+    rtol: float
+
+    def wrong(self, analytic: Array) -> Array:
+        """Mask of the elements that differ by more than the tolerance; NaN differs."""
+        with np.errstate(invalid="ignore"):
+            return ~(abs(analytic - self.values) <= self.atol + self.rtol * abs(self.values) + self.error)
+
 
 class Numerical:
-    """A method of numerical differentiation, with its default step and tolerances."""
+    """A method of numerical differentiation, with its default step and tolerances.
+
+    atol, rtol: what a gradient may differ from `d`, atol + rtol · |d|, in addition to what is known of the error of `d`
+    """
 
     EPS: ClassVar[float]
     ATOL: ClassVar[float]
     RTOL: ClassVar[float]
 
-    def __init__(self, function: CheckedFunction, eps: float):
-        self.function, self.eps = function, eps
+    def __init__(
+        self, function: CheckedFunction, eps: float | None = None, atol: float | None = None, rtol: float | None = None
+    ):
+        self.function = function
+        self.eps = self.EPS if eps is None else eps
+        self.eps_is_given = eps is not None
+        self.atol = self.ATOL if atol is None else atol
+        self.rtol = self.RTOL if rtol is None else rtol
         self.middle = function.evaluate()  # [M], the outputs at the inputs
 
-    def jacobian(self, i: int) -> Array:
+    def jacobian(self, i: int) -> Estimate:
         """d output / d input i.  Shapes: -> [M, n_i]"""
         raise NotImplementedError
 
-    def along(self, i: int, direction: Array, weights: Array) -> float:
-        """d (weights · output) / dt at x_i + t · direction.  Shapes: direction [n_i], weights [M]"""
+    def along(self, i: int, direction: Array, weights: Array) -> Estimate:
+        """d (weights · output) / dt at x_i + t · direction.  Shapes: direction [n_i], weights [M] -> []"""
         raise NotImplementedError
 
     def confirm(self, i: int, direction: Array, weights: Array, agrees: bool) -> None:
@@ -42,6 +66,23 @@ class Numerical:
         Raises: NondifferentiableError or ValueError if the result cannot be trusted
         """
         raise NotImplementedError
+
+    def reconsider(self, i: int, analytic: Array, estimate: Estimate) -> Estimate:
+        """`jacobian(i)` with more effort, given the gradient [M, n_i] that disagrees with it."""
+        return estimate
+
+    def reconsider_along(
+        self, i: int, direction: Array, weights: Array, analytic: Array, estimate: Estimate
+    ) -> Estimate:
+        """`along(i, direction, weights)` with more effort, given the slope [] that disagrees with it."""
+        return estimate
+
+    def describe(self) -> str:
+        """What the gradient is compared with."""
+        raise NotImplementedError
+
+    def estimate(self, values: Array, error: Array | float = 0.0) -> Estimate:
+        return Estimate(values, np.broadcast_to(error, values.shape), self.atol, self.rtol)
 
 
 def narrow_down(direction: Array, badness: Callable[[Array], float]) -> int:
@@ -57,38 +98,73 @@ def narrow_down(direction: Array, badness: Callable[[Array], float]) -> int:
     return int(candidates[0])
 
 
-def _weighted(weights: Array, values: Array) -> float:
+def weighted(weights: Array, values: Array) -> float:
     """weights · values, where an infinite value of weight 0 counts as 0."""
     return float((weights * np.where(weights == 0, 0, values)).sum())
 
 
-# ---- Central differences ----
-
-
 class Central(Numerical):
-    """(f(x + eps) - f(x - eps)) / 2 eps, with errors of about eps² and of rounding divided by eps.
+    """(f(x + h) - f(x - h)) / 2h, with errors of about h² and of rounding divided by h.
+
+    For single elements, h = eps · max(1, |x|), or `eps` itself if it is given.
 
     Raises: NondifferentiableError if the slopes to the left and to the right disagree
     """
 
-    EPS, ATOL, RTOL = 1e-6, 1e-5, 1e-3  # PyTorch's
+    EPS, ATOL, RTOL = 1e-6, 1e-7, 1e-6
 
     JUMP_ATOL, JUMP_RTOL = 1e-5, 1e-3  # one-sided slopes that differ by more are computed again,
     WIDER = 10  # with a step WIDER times as large
 
-    def jacobian(self, i: int) -> Array:
-        moves = [self._by_element(i, place) for place in range(self.function.points[i].size)]
-        slopes, kink = self.slopes(moves, self.middle, abs(self.middle))
+    def describe(self) -> str:
+        return "central differences"
+
+    # ---- Every derivative ----
+
+    def jacobian(self, i: int) -> Estimate:
+        places = range(self.function.points[i].size)
+        moves = [self._by_element(i, place) for place in places]
+        steps = np.array([self._step(i, place) for place in places])
+        slopes, kink = self.slopes(moves, self.middle, abs(self.middle), steps)
         if kink is not None:
             place, row, *sides = kink
             raise self._nondifferentiable(i, place, self.function.output_name(row), *sides)
-        return slopes.T
+        return self.estimate(slopes.T, self._noise(abs(self.middle)[:, None], steps))
+
+    def reconsider(self, i: int, analytic: Array, estimate: Estimate) -> Estimate:
+        """Allow for the error of the differences: what twice the step changes in the columns that are wrong."""
+        error = estimate.error.copy()
+        for place in np.flatnonzero(estimate.wrong(analytic).any(axis=0)).tolist():
+            wide = _slopes([self._by_element(i, place)], np.array([2 * self._step(i, place)]), self.middle)[0][0]
+            error[:, place] += abs(wide - estimate.values[:, place])
+        return self.estimate(estimate.values, error)
+
+    def fine(self, i: int, place: int) -> Array:
+        """d output / d one element, by Richardson's extrapolation: to about 1e-12 where f is smooth.  Shapes: -> [M]"""
+        return self._extrapolate(self._by_element(i, place), 100 * self._step(i, place), self.middle)
+
+    def fine_along(self, i: int, direction: Array, weights: Array) -> Array:
+        """`along`, in the same way.  Shapes: -> []"""
+        _, middle, move_along = self._along(i, weights)
+        return self._extrapolate(move_along(direction), 100 * self.eps, middle)[0]
+
+    def _extrapolate(self, move: Move, h: float, middle: Array) -> Array:
+        (near,), (far,) = (_slopes([move], np.array([step]), middle)[0] for step in (h, 2 * h))
+        return (4 * near - far) / 3
+
+    def _step(self, i: int, place: int) -> float:
+        value = self.function.points[i].reshape(-1)[place]
+        return self.eps * (1.0 if self.eps_is_given or not np.isfinite(value) else max(1.0, abs(value)))
+
+    def _noise(self, scale: Array | float, steps: Array | float) -> Array:
+        """What rounding values of size `scale` may change in a slope."""
+        return np.asarray(4 * ROUNDING * np.where(np.isfinite(scale), scale, 0) / steps)
 
     def _by_element(self, i: int, place: int) -> Move:
         point = self.function.points[i]
         index = np.unravel_index(place, point.shape)
         value = point[index]
-        if np.isfinite(value) and value + self.eps == value:
+        if np.isfinite(value) and value + self._step(i, place) == value:
             raise ValueError(
                 f"eps={self.eps} is lost to rounding beside {self.function.input_name(i, place)} = {value}; "
                 "choose a larger eps or smaller inputs"
@@ -104,18 +180,28 @@ class Central(Numerical):
 
         return move
 
-    def along(self, i: int, direction: Array, weights: Array) -> float:
+    # ---- Along a direction ----
+
+    def along(self, i: int, direction: Array, weights: Array) -> Estimate:
         weights, middle, move_along = self._along(i, weights)
-        scale = np.array([_weighted(abs(weights), abs(self.middle))])
-        slopes, kink = self.slopes([move_along(direction)], middle, scale)
+        scale = np.array([weighted(abs(weights), abs(self.middle))])
+        slopes, kink = self.slopes([move_along(direction)], middle, scale, np.array([self.eps]))
         if kink is not None:
 
             def jump(part: Array) -> float:
-                _, left, right = _slopes([move_along(part)], self.eps, middle)
+                _, left, right = _slopes([move_along(part)], np.array([self.eps]), middle)
                 return float(abs(right - left).item())
 
             raise self._nondifferentiable(i, narrow_down(direction, jump), "a random sum of the outputs", *kink[2:])
-        return float(slopes.item())
+        return self.estimate(slopes[0, 0], self._noise(scale[0], self.eps))
+
+    def reconsider_along(
+        self, i: int, direction: Array, weights: Array, analytic: Array, estimate: Estimate
+    ) -> Estimate:
+        """Likewise."""
+        _, middle, move_along = self._along(i, weights)
+        wide = _slopes([move_along(direction)], np.array([2 * self.eps]), middle)[0][0, 0]
+        return self.estimate(estimate.values, estimate.error + abs(wide - estimate.values))
 
     def confirm(self, i: int, direction: Array, weights: Array, agrees: bool) -> None:
         """Search for a jump, whose slope is inversely proportional to the step, if the gradient disagrees."""
@@ -125,7 +211,8 @@ class Central(Numerical):
 
         def steepness(part: Array) -> tuple[float, float]:
             """The slope, and how much it changes with a wider step."""
-            slope, wide = (_slopes([move_along(part)], h, middle)[0].item() for h in (self.eps, self.WIDER * self.eps))
+            steps = (np.array([self.eps]), np.array([self.WIDER * self.eps]))
+            slope, wide = (_slopes([move_along(part)], h, middle)[0].item() for h in steps)
             return abs(slope), abs(slope - wide)
 
         slope, change = steepness(direction)
@@ -142,33 +229,35 @@ class Central(Numerical):
             def move(step: float) -> tuple[float, Array]:
                 point[...] = start + (step * part).reshape(start.shape)
                 try:
-                    return step, np.array([_weighted(weights, self.function.evaluate())])
+                    return step, np.array([weighted(weights, self.function.evaluate())])
                 finally:
                     point[...] = start
 
             return move
 
-        return weights, np.array([_weighted(weights, self.middle)]), move_along
+        return weights, np.array([weighted(weights, self.middle)]), move_along
+
+    # ---- Slopes and kinks ----
 
     def slopes(
-        self, moves: Sequence[Move], middle: Array, scale: Array
+        self, moves: Sequence[Move], middle: Array, scale: Array, steps: Array
     ) -> tuple[Array, tuple[int, int, float, float] | None]:
         """The central slope of each output for each move, and the worst kink: move, output, left and right slope.
 
-        The one-sided slopes of a smooth function differ by eps · f'', which grows with eps; at a kink, they differ by
-        the same amount for any step.  If they differ, a wider step tells the two apart.
+        The one-sided slopes of a smooth function differ by h · f'', which grows with h; at a kink, they differ by the
+        same amount for any step.  If they differ, a wider step tells the two apart.
 
-        Shapes: middle [M], scale [M], the size of the rounded values -> [len(moves), M]
+        Shapes: middle [M], scale [M], the size of the rounded values, steps [len(moves)] -> [len(moves), M]
         """
-        slope, left, right = _slopes(moves, self.eps, middle)
+        slope, left, right = _slopes(moves, steps, middle)
         with np.errstate(invalid="ignore"):
             jump = abs(right - left)
-            noise = 100 * np.finfo(float).eps * np.where(np.isfinite(scale), scale, 0) / self.eps
+            noise = 25 * self._noise(scale, steps[:, None])
             steepest = self.JUMP_RTOL * np.maximum(abs(left), abs(right))
             kink = ~np.isfinite(slope + jump)
             suspicious = ~kink & (jump > np.maximum(np.maximum(steepest, self.JUMP_ATOL), noise))
             for n in np.flatnonzero(suspicious.any(axis=1)).tolist():
-                _, wide_left, wide_right = _slopes([moves[n]], self.WIDER * self.eps, middle)
+                _, wide_left, wide_right = _slopes([moves[n]], self.WIDER * steps[n : n + 1], middle)
                 kink[n] |= suspicious[n] & ~(abs(wide_right - wide_left)[0] > np.sqrt(self.WIDER) * jump[n])
         if not kink.any():
             return slope, None
@@ -180,17 +269,18 @@ class Central(Numerical):
         value = self.function.points[i][np.unravel_index(place, self.function.points[i].shape)]
         return NondifferentiableError(
             f"the function is not differentiable at {self.function.input_name(i, place)} = {value:.6g}, or not within "
-            f"{self.eps:g} of it: the slope of {output} is {left:.6g} to the left and {right:.6g} to the right (a kink "
-            "as of relu or abs at 0, a tie in max, a bound of clip, the edge of a domain); move this input away"
+            f"{self._step(i, place):g} of it: the slope of {output} is {left:.6g} to the left and {right:.6g} to the "
+            "right (a kink as of relu or abs at 0, a tie in max, a bound of clip, the edge of a domain); move this "
+            "input away"
         )
 
 
-def _slopes(moves: Sequence[Move], step: float, middle: Array) -> tuple[Array, Array, Array]:
+def _slopes(moves: Sequence[Move], steps: Array, middle: Array) -> tuple[Array, Array, Array]:
     """The central, left and right slopes; 0 for a value that does not change, also an infinite one.
 
-    Shapes: middle [M] -> [len(moves), M], three times
+    Shapes: steps [len(moves)], middle [M] -> [len(moves), M], three times
     """
-    ends = [(*move(step), *move(-step)) for move in moves]
+    ends = [(*move(step), *move(-step)) for move, step in zip(moves, steps, strict=True)]
     up, down = (np.array([end[k] for end in ends]).reshape(-1, 1) for k in (0, 2))
     above, below = (np.array([end[k] for end in ends]).reshape(len(ends), middle.size) for k in (1, 3))
     with np.errstate(all="ignore"):
@@ -199,112 +289,3 @@ def _slopes(moves: Sequence[Move], step: float, middle: Array) -> tuple[Array, A
             np.where(below == middle, 0, (below - middle) / down),
             np.where(above == middle, 0, (above - middle) / up),
         )
-
-
-# ---- Complex steps ----
-
-
-class ComplexStep(Numerical):
-    """Im f(x + i h) / h, exact up to h² and rounding, as no difference is taken.
-
-    Source: W. Squire and G. Trapp, "Using complex variables to estimate derivatives of real functions",
-    SIAM Review 40 (1998), 110-112
-
-    Raises: ValueError for a function that does not compute with complex numbers
-    """
-
-    EPS, ATOL, RTOL = 1e-20, 1e-12, 1e-12
-
-    def __init__(self, function: CheckedFunction, eps: float):
-        super().__init__(function, eps)
-        self.points = [copy_with_layout(point, np.complex128) for point in function.points]
-        self.trusted = self._agrees_with_differences()
-
-    def _agrees_with_differences(self) -> bool:
-        """Compare with differences along one direction of all inputs: the function may not be analytic."""
-        rng, central, starts = np.random.default_rng(0), Central(self.function, Central.EPS), []
-        directions = [np.where(np.isfinite(x), rng.standard_normal(x.shape), 0) for x in self.function.points]
-        for point, direction in zip(self.points, directions, strict=True):
-            starts.append(point.copy())
-            point += 1j * self.eps * direction
-        by_step = self._evaluate().imag / self.eps
-        for point, start in zip(self.points, starts, strict=True):
-            point[...] = start
-
-        def move(step: float) -> tuple[float, Array]:
-            for point, start, direction in zip(self.function.points, starts, directions, strict=True):
-                point[...] = start.real + step * direction
-            values = self.function.evaluate()
-            for point, start in zip(self.function.points, starts, strict=True):
-                point[...] = start.real
-            return step, values
-
-        by_difference, kink = central.slopes([move], central.middle, abs(central.middle))
-        return kink is None and _nearly(by_step, by_difference[0])
-
-    def jacobian(self, i: int) -> Array:
-        point = self.points[i]
-        columns = np.zeros((point.size, self.middle.size))
-        for place, index in enumerate(np.ndindex(*point.shape)):
-            value = point[index]
-            point[index] = value + 1j * self.eps
-            columns[place] = self._evaluate().imag / self.eps
-            point[index] = value
-        return columns.T
-
-    def along(self, i: int, direction: Array, weights: Array) -> float:
-        start = self.points[i].copy()
-        self.points[i][...] = start + 1j * self.eps * direction.reshape(start.shape)
-        slope = _weighted(weights, self._evaluate().imag / self.eps)
-        self.points[i][...] = start
-        return slope
-
-    def confirm(self, i: int, direction: Array, weights: Array, agrees: bool) -> None:
-        """Raise ValueError if the steps for this input disagree with differences, as for |x|, which is not analytic."""
-        if agrees and self.trusted:
-            return
-        by_difference = Central(self.function, Central.EPS).along(i, direction, weights)
-        if not _nearly(self.along(i, direction, weights), by_difference):
-            raise _unsuitable("its complex steps disagree with its differences, so something in it is not analytic")
-
-    def _evaluate(self) -> Array:
-        """The complex outputs at `points`."""
-        seen = _Watch()
-        try:
-            with warnings.catch_warnings(), watch(seen):
-                warnings.simplefilter("error", np.exceptions.ComplexWarning)
-                values = self.function.evaluate(self.points)
-        except (TypeError, np.exceptions.ComplexWarning) as error:
-            raise _unsuitable(f"{seen.op or 'it'} stops with {type(error).__name__}: {error}") from error
-        if not np.iscomplexobj(values):
-            raise _unsuitable("its outputs for complex inputs are real")
-        return values
-
-
-def _nearly(by_step: Any, by_difference: Any) -> bool:
-    return bool(np.all(abs(by_step - by_difference) <= Central.ATOL + Central.RTOL * abs(by_difference)))
-
-
-class _Watch(Watcher):
-    """Find the op that drops imaginary parts, which are the derivative."""
-
-    op: Op | None = None
-    complex_input = False
-
-    def before_forward(self, op: Op, arrays: Sequence[Any]) -> None:
-        self.op = op
-        self.complex_input = any(getattr(getattr(a, "dtype", None), "kind", "") == "c" for a in arrays)
-
-    def after_forward(self, op: Op, outputs: Sequence[Any]) -> None:
-        if self.complex_input and any(y.dtype.kind == "f" for y in outputs):
-            raise _unsuitable(f"{op} turns complex numbers into real ones")
-
-
-def _unsuitable(what: str) -> ValueError:
-    return ValueError(
-        f"mode='complex' does not suit this function: {what}; use mode='central' (|x| and what is built on it is not "
-        "analytic, and an op may not be written for complex numbers)"
-    )
-
-
-METHODS: dict[str, type[Numerical]] = {"central": Central, "complex": ComplexStep}

@@ -9,8 +9,8 @@ from autograd.gradcheck import GradcheckError
 RNG = np.random.default_rng(1)
 X = RNG.standard_normal((2, 3))
 W = RNG.standard_normal((2, 3))
-MODES = [{}, {"fast": True}, {"mode": "complex"}, {"fast": True, "mode": "complex"}]
-each_mode = pytest.mark.parametrize("how", MODES, ids=["full", "fast", "complex", "fast complex"])
+MODES = [{}, {"fast": True}, {"mode": "central"}, {"mode": "complex"}, {"fast": True, "mode": "complex"}]
+each_mode = pytest.mark.parametrize("how", MODES, ids=["full", "fast", "central", "complex", "fast complex"])
 
 
 def op(forward, backward, **attributes):

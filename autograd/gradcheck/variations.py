@@ -1,0 +1,414 @@
+"""Checks of a backward pass where it is right at the inputs: other points, frozen inputs, memory layouts, float32.
+
+Each compares with the gradients at the inputs, which are known to be right by then, or with numerical derivatives.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from autograd.gradcheck import GradcheckError
+from autograd.gradcheck.function import CheckedFunction, copy_with_layout
+from autograd.gradcheck.numerical import ROUNDING, narrow_down, weighted
+
+Array = np.ndarray
+Arrays = list[Array]
+
+SAME = 1e-7  # of the largest element, what another order of sums may change
+SLOPE = 1e-6  # likewise of a slope at another point, and what is known of the error of the differences
+FLOOR = 1e-9  # of the outputs: a slope may be what is left of terms that cancel
+STEP = 1e-6
+ALONE, IN_TURN = 8, 16  # with more inputs, none is left alone; with more, random halves are frozen
+
+
+def check_variations(
+    function: CheckedFunction,
+    weights: Array,
+    gradients: Sequence[Array],
+    rng: np.random.Generator,
+    *,
+    elsewhere: bool,
+    layouts: bool,
+    float32: bool,
+) -> None:
+    """Shapes: weights [M] of the outputs, gradients [n_i] for them
+
+    Raises: GradcheckError for a gradient that is wrong under other circumstances
+    """
+    right = [g.reshape(x.shape) for g, x in zip(gradients, function.points, strict=True)]
+    check_frozen(function, weights, right, rng)
+    if layouts:
+        check_layouts(function, weights, right, rng)
+    if elsewhere:
+        for what, points in other_points(function.points, rng):
+            check_point(function, weights, right, what, points, rng)
+    if float32:
+        check_float32(function, weights, rng)
+
+
+def _compare(function: CheckedFunction, found: Sequence[Array], right: Sequence[Array], message: str) -> None:
+    """Raises: GradcheckError with `message`, in which {} is the input, if a gradient differs by more than rounding"""
+    for i, (a, b) in enumerate(zip(found, right, strict=True)):
+        with np.errstate(invalid="ignore"):
+            off = (a != b) & ~(abs(a - b) <= SAME * (1e-3 + abs(b).max(initial=0, where=np.isfinite(b))))
+        off &= ~(np.isnan(a) & np.isnan(b))
+        if off.any():
+            place = int(np.argmax(off))
+            raise GradcheckError(
+                f"{message.format(function.input_name(i))}: at {function.input_name(i, place)} it is "
+                f"{a.reshape(-1)[place]:.10g} then, and {b.reshape(-1)[place]:.10g} otherwise, which is right"
+            )
+
+
+def size_of(function: CheckedFunction, weights: Array) -> float:
+    """Σ |weights · outputs| at the inputs, without infinite ones."""
+    values = function.evaluate()
+    return weighted(abs(weights), np.where(np.isfinite(values), abs(values), 0))
+
+
+# ---- Frozen inputs ----
+
+
+def check_frozen(function: CheckedFunction, weights: Array, right: Arrays, rng: np.random.Generator) -> None:
+    """Freeze each input in turn, and all but one: the gradients of the others must stay what they are."""
+    for frozen in _sets_to_freeze(len(function.tensors), rng):
+        with _frozen(function, frozen):
+            outputs = function.call()
+            if not any(outputs[j].requires_grad for j in function.outputs):
+                continue  # none of the others has a gradient
+            found = function.pull(outputs, function.split(weights.copy()))
+        names = " and ".join(function.input_name(k) for k in sorted(frozen))
+        _compare(
+            function,
+            [b if k in frozen else a for k, (a, b) in enumerate(zip(found, right, strict=True))],
+            right,
+            f"the gradient of {{}} is wrong when {names} requires no gradient (requires_grad=False, a frozen "
+            "parameter); does forward save, or backward compute, something else then (see needs_gradient)?",
+        )
+
+
+def _sets_to_freeze(count: int, rng: np.random.Generator) -> list[set[int]]:
+    everyone = {*range(count)}
+    if count == 1:
+        return []
+    if count > IN_TURN:
+        halves = [{*rng.permutation(count)[: count // 2].tolist()} for _ in range(4)]
+        return [part for half in halves for part in (half, everyone - half)]
+    alone = [everyone - {k} for k in everyone] if 2 < count <= ALONE else []
+    return [{k} for k in everyone] + alone
+
+
+@contextmanager
+def _frozen(function: CheckedFunction, which: set[int]) -> Iterator[None]:
+    for k in which:
+        function.tensors[k].requires_grad = False
+    try:
+        yield
+    finally:
+        for k in which:
+            function.tensors[k].requires_grad = True
+
+
+# ---- Memory layouts ----
+
+
+def in_order(a: Array, order: Sequence[int], step: int = 1) -> Array:
+    """A copy whose axes follow each other in memory in this order, with gaps of NaN or in reverse by `step`."""
+    room = np.full([a.shape[k] * abs(step) for k in order], np.nan, a.dtype)
+    everything: tuple[Any, ...] = (*[slice(None, None, step)] * a.ndim, ...)
+    view = room.transpose(np.argsort(order))[everything]
+    view[...] = a
+    return view
+
+
+def by_rows(a: Array) -> Array:
+    return np.array(a, order="C")
+
+
+def by_columns(a: Array) -> Array:
+    return np.array(a, order="F")
+
+
+def with_gaps(a: Array) -> Array:
+    return in_order(a, range(a.ndim), 2)
+
+
+def backwards(a: Array) -> Array:
+    return in_order(a, range(a.ndim), -1)
+
+
+def last_axis_first(a: Array) -> Array:
+    return in_order(a, [*range(a.ndim)[-1:], *range(a.ndim)[:-1]])
+
+
+Layout = Callable[[Array], Array]
+LAYOUTS: dict[str, tuple[Sequence[Layout], Layout]] = {  # of inputs, taken in turn, and of the incoming gradient
+    "inputs and incoming gradients in C order": ([by_rows], by_rows),
+    "inputs in Fortran order": ([by_columns], by_rows),
+    "an incoming gradient in Fortran order": ([by_rows], by_columns),
+    "inputs and incoming gradients in Fortran order": ([by_columns], by_columns),
+    "inputs and incoming gradients of every second element of an array": ([with_gaps], with_gaps),
+    "inputs and incoming gradients with negative strides": ([backwards], backwards),
+    "inputs and incoming gradients whose last axis is the slowest": ([last_axis_first], last_axis_first),
+    "inputs in C and in Fortran order by turns": ([by_rows, by_columns], by_rows),
+    "inputs in Fortran and in C order by turns": ([by_columns, by_rows], by_rows),
+}
+
+
+def check_layouts(function: CheckedFunction, weights: Array, right: Arrays, rng: np.random.Generator) -> None:
+    """Repeat the backward pass with inputs and incoming gradients in other memory layouts."""
+    values = function.evaluate()
+    cotangents = function.split(weights)
+    done: set[tuple[tuple[int, ...], ...]] = set()
+    for what, (layouts, layout_of_cotangents) in LAYOUTS.items():
+        points = [layouts[i % len(layouts)](x) for i, x in enumerate(function.points)]
+        incoming = [layout_of_cotangents(c) for c in cotangents]
+        strides = tuple([a.strides for a in (*points, *incoming) if a.size > 1])
+        if strides not in done:
+            done.add(strides)
+            _check_layout(function, points, incoming, values, right, what)
+    _check_repeated_cotangent(function, rng)
+
+
+def _check_layout(
+    function: CheckedFunction, points: Arrays, incoming: Arrays, values: Array, right: Arrays, what: str
+) -> None:
+    try:
+        outputs = function.call(points)
+    except (TypeError, ValueError, NotImplementedError, BufferError):
+        return  # the function refuses this layout, which nobody gave it
+    found = function.vector(outputs)
+    if not np.allclose(found, values, rtol=SAME, atol=SAME * abs(values[np.isfinite(values)]).max(initial=0)):
+        raise GradcheckError(f"the function gives other values for {what}; does it assume that arrays are contiguous?")
+    message = f"the gradient of {{}} is wrong for {what}; does backward assume that arrays are contiguous?"
+    _compare(function, function.pull(outputs, incoming), right, message)
+
+
+def _check_repeated_cotangent(function: CheckedFunction, rng: np.random.Generator) -> None:
+    """An incoming gradient of one repeated number, read-only and with strides of 0, as the gradient of a sum is."""
+    numbers = rng.standard_normal(len(function.output_shapes))
+    if max(len(shape) for shape in function.output_shapes) == 0:
+        return
+    repeated, full = [], []
+    for number, shape in zip(numbers, function.output_shapes, strict=True):
+        repeated.append(np.broadcast_to(number, shape))
+        full.append(np.full(shape, number))
+    right = function.pull(function.call(), full)
+    message = (
+        "the gradient of {} is wrong for an incoming gradient of repeated numbers (strides of 0, read-only), as the "
+        "sum of the outputs gives; does backward assume that arrays are contiguous?"
+    )
+    _compare(function, function.pull(function.call(), repeated), right, message)
+
+
+# ---- Other points ----
+
+
+def other_points(points: Sequence[Array], rng: np.random.Generator) -> Iterator[tuple[str, Arrays]]:
+    """Points where a function may take other branches; many a function refuses some of them."""
+
+    def shuffled(x: Array) -> Array:
+        moved = copy_with_layout(x)
+        moved[...] = rng.permutation(x.reshape(-1)).reshape(x.shape) * rng.uniform(0.97, 1.03, x.shape)
+        return moved
+
+    with np.errstate(all="ignore"):
+        yield "the inputs in another order, each changed by up to 3 %", [shuffled(x) for x in points]
+        for factor in (-1.0, 10.0, -10.0, 0.1):
+            yield f"{factor:g} times the inputs", [_times(x, factor) for x in points]
+
+
+def _times(x: Array, factor: float) -> Array:
+    moved = copy_with_layout(x)
+    moved[...] = factor * x
+    return moved
+
+
+def check_point(
+    function: CheckedFunction, weights: Array, right: Arrays, what: str, points: Arrays, rng: np.random.Generator
+) -> None:
+    """Compare graphs of two points that are alive at once, and the gradient at the other point with differences."""
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        there = _gradients_at(function, weights, points)
+        if there is None:
+            return
+        _check_two_graphs(function, weights, right, there, points, what)
+        _check_slopes(function, weights, there, points, what, rng)
+
+
+def _gradients_at(function: CheckedFunction, weights: Array, points: Arrays) -> Arrays | None:
+    """The gradients at a point; None if the function has none there that can be checked, or is infinite."""
+    try:
+        outputs = function.call(points)
+        if [outputs[j].shape for j in function.outputs] != function.output_shapes:
+            return None
+        if not np.isfinite(function.vector(outputs)).all():
+            return None
+    except Exception:  # a function may refuse points that nobody gave it, in any way
+        return None
+    return function.pull(outputs, function.split(weights.copy()))
+
+
+def _check_two_graphs(
+    function: CheckedFunction, weights: Array, here: Arrays, there: Arrays, points: Arrays, what: str
+) -> None:
+    first = function.call()
+    before = [y.numpy().copy() for y in first]
+    second = function.call(points)
+    inputs = {id(x) for x in function.tensors}  # a function may return an input itself
+    if any(
+        id(y) not in inputs and not np.array_equal(y.numpy(), then, equal_nan=then.dtype.kind in "fc")
+        for y, then in zip(first, before, strict=True)
+    ):
+        raise GradcheckError(
+            "the output of one call is changed by the next call: the function returns a buffer that it uses again; "
+            "let it return a new array each time"
+        )
+    buffer = (
+        "the gradient of {} is wrong once the function has been called at another point before the backward pass: an "
+        "op keeps values in a buffer, an attribute of its class or a global variable, which the next call overwrites; "
+        "keep them by self.save(...)"
+    )
+    _compare(function, function.pull(first, function.split(weights.copy())), here, buffer)
+    _compare(function, function.pull(second, function.split(weights.copy())), there, buffer)
+    first, second = function.call(), function.call(points)
+    cotangents = function.split(weights.copy())
+    pairs = [(y[j], c) for y in (first, second) for j, c in zip(function.outputs, cotangents, strict=True)]
+    _compare(
+        function,
+        function.pull_pairs([(y, c) for y, c in pairs if y.requires_grad]),
+        [a + b for a, b in zip(here, there, strict=True)],
+        "the gradient of {} is wrong if the function is used twice in one graph: backward returns a buffer that it "
+        "uses again, or keeps something from one call to the next",
+    )
+
+
+def _check_slopes(
+    function: CheckedFunction, weights: Array, gradients: Arrays, points: Arrays, what: str, rng: np.random.Generator
+) -> None:
+    """Compare the slope along a random direction in all inputs with differences, where these are to be trusted."""
+    line = _Line(function, points, weights, gradients)
+    sizes = [np.maximum(abs(x), 0.1 * abs(x[np.isfinite(x)]).max(initial=1e-3)) for x in points]
+    size = np.concatenate([np.where(np.isfinite(s), s, 0).reshape(-1) for s in sizes])
+    direction = rng.standard_normal(size.size) * size
+    if not line.disagrees(direction):
+        return
+    place = narrow_down(direction, line.excess)
+    unit = np.zeros(size.size)
+    unit[place] = size[place]
+    if not line.disagrees(unit):
+        return  # no single element is to blame: rounding, or a kink close by
+    analytic, numerical, _ = line.compare(unit)
+    ends = np.cumsum([x.size for x in points])
+    i = int(np.searchsorted(ends, place, side="right"))
+    place -= int(ends[i]) - points[i].size
+    raise GradcheckError(
+        f"the gradient is right at the inputs, and wrong at another point ({what}): for a random sum of the outputs by "
+        f"{function.input_name(i, place)}, which is {points[i].reshape(-1)[place]:.6g} there\n"
+        f"  analytic   {analytic / unit.max():.10g}\n  numerical  {numerical / unit.max():.10g}\n"
+        "likely cause: a branch of the function that the inputs do not reach (beyond a kink, a bound, a threshold), or "
+        "something that backward keeps from the first call"
+    )
+
+
+class _Line:
+    """Slopes of a weighted sum of the outputs at a point, along directions in all inputs."""
+
+    def __init__(self, function: CheckedFunction, points: Arrays, weights: Array, gradients: Arrays):
+        self.function, self.points = function, points
+        self.weights = np.where(np.isfinite(function.evaluate(points)), weights, 0)
+        self.gradient = np.concatenate([g.reshape(-1) for g in gradients])
+        self.usual = size_of(function, weights)
+
+    def compare(self, direction: Array) -> tuple[float, float, float]:
+        """The analytic slope, the numerical one, and by how much they may differ: ∞ at a kink."""
+        middle, up, down, up2, down2 = (self._value(direction, k * STEP) for k in (0, 1, -1, 2, -2))
+        near, wide = (up - down) / (2 * STEP), (up2 - down2) / (4 * STEP)
+        bend, wide_bend = abs(up - 2 * middle + down) / STEP, abs(up2 - 2 * middle + down2) / (2 * STEP)
+        size = abs(near) + abs(np.nan_to_num(self.gradient * direction)).sum()
+        noise = 100 * ROUNDING * self.scale / STEP + FLOOR * (self.scale + self.usual)
+        if bend > 1e-2 * size + noise and bend > 0.75 * wide_bend:
+            return 0.0, 0.0, np.inf  # the slopes to both sides differ, and not less for a smaller step
+        return float(self.gradient @ direction), near, SLOPE * size + 3 * abs(near - wide) + noise
+
+    def disagrees(self, direction: Array) -> bool:
+        """Also where the gradient is not finite and the slope is."""
+        analytic, numerical, error = self.compare(direction)
+        return bool(np.isfinite(numerical + error) and not abs(analytic - numerical) <= error)
+
+    def excess(self, direction: Array) -> float:
+        analytic, numerical, error = self.compare(direction)
+        return abs(analytic - numerical) - error if np.isfinite(error + numerical) else 0.0
+
+    def _value(self, direction: Array, step: float) -> float:
+        parts = np.split(step * direction, np.cumsum([x.size for x in self.points])[:-1])
+        moved = [copy_with_layout(x) for x in self.points]
+        for x, part in zip(moved, parts, strict=True):
+            x += part.reshape(x.shape)
+        try:
+            values = self.function.evaluate(moved)
+        except Exception:  # the edge of what the function takes
+            return np.nan
+        self.scale = weighted(abs(self.weights), abs(values))
+        return weighted(self.weights, values)
+
+
+# ---- float32 ----
+
+NARROW_RTOL, NARROW_ATOL = 1e-4, 1e-5  # of the gradient, and of its largest element: about 1000 roundings of float32
+
+
+def check_float32(function: CheckedFunction, weights: Array, rng: np.random.Generator) -> None:
+    """Compare the gradients in float32 with those in float64, at points that are numbers in both.
+
+    They may differ by 1e-4 of the value, 1e-5 of the largest one or of outputs / inputs, and ten times what the
+    difference varies when the inputs are moved by a few roundings: a function that amplifies rounding is not blamed.
+    """
+    narrow_weights = weights.astype(np.float32).astype(np.float64)
+    size = size_of(function, weights)
+    differences: list[Arrays] = []
+    right: Arrays = []
+    for k in range(4):
+        points = [_rounded(x, rng, k) for x in function.points]
+        right = _pulled(function, narrow_weights, [x.astype(np.float64) for x in points])
+        found = _pulled(function, narrow_weights, points)
+        with np.errstate(invalid="ignore"):
+            differences.append([a - b for a, b in zip(found, right, strict=True)])
+    for i, g in enumerate(right):
+        off = np.array([d[i] for d in differences])
+        spread = off.max(axis=0) - off.min(axis=0)
+        with np.errstate(invalid="ignore"):
+            largest = max(abs(g).max(initial=0), size / max(1.0, abs(points[i]).max(initial=0)))
+            allowed = NARROW_RTOL * abs(g) + NARROW_ATOL * largest + 10 * spread
+            wrong = np.isfinite(g) & ~(abs(off[-1]) <= allowed) & (abs(g) < np.finfo(np.float32).max / 1e3)
+        if wrong.any():
+            place = int(np.argmax(np.where(wrong, np.nan_to_num(abs(off[-1]), nan=np.inf), -1)))
+            value = g.reshape(-1)[place]
+            raise GradcheckError(
+                f"wrong gradient of {function.input_name(i)} in float32, where it is right in float64: for a random "
+                f"sum of the outputs by {function.input_name(i, place)}\n"
+                f"  in float32  {value + off[-1].reshape(-1)[place]:.7g}\n  in float64  {value:.7g}\n"
+                f"differ by more than {allowed.reshape(-1)[place]:.1g}; likely cause: another path for float32, a "
+                "detour through float16, or numbers that overflow, vanish or cancel in it"
+            )
+
+
+def _rounded(x: Array, rng: np.random.Generator, k: int) -> Array:
+    """x in float32, in the same layout, moved by a few roundings for k > 0."""
+    with np.errstate(invalid="ignore", over="ignore"):
+        moved = x * (1 + (k > 0) * 2.0**-22 * rng.uniform(-1, 1, x.shape))
+        narrow = np.empty_like(x, dtype=np.float32)
+        narrow[...] = moved
+    return narrow
+
+
+def _pulled(function: CheckedFunction, weights: Array, points: Arrays) -> Arrays:
+    outputs = function.call(points)
+    pairs = [(outputs[j], c) for j, c in zip(function.outputs, function.split(weights), strict=True)]
+    return function.pull_pairs([(y, c) for y, c in pairs if y.requires_grad])
