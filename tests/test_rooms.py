@@ -45,15 +45,8 @@ UPWARD = {  # imports that go up, or close a circle: (importing, imported): why
     ("autograd.gradcheck", "autograd.gradcheck.complex_step"): "start-up",
     ("autograd.gradcheck", "autograd.gradcheck.variations"): "start-up",
 }
-OPTIONAL = {
-    "cupy",
-    "cupy_backends",
-    "matplotlib",
-    "mpi4py",
-    "ml_dtypes",
-    "hypothesis",
-    "torch",
-}  # imported where they are used
+# imported where they are used
+OPTIONAL = {"cupy", "cupy_backends", "matplotlib", "mpi4py", "ml_dtypes", "hypothesis", "torch"}
 LATE = {  # why imports stand inside functions: "file: function"
     "start-up: public names and commands are imported when they are used": {
         "autograd/__init__.py: __getattr__",
