@@ -22,6 +22,8 @@ COMMANDS = {
     "pack": "copy what a run needs to translate, or to be resumed elsewhere",
     "report": "write report.html, the learning curves of a run",
     "presets": "list the presets of train, with their sizes and costs",
+    "statistics": "describe a corpus: lengths, faults, which preset and vocabulary suit it",
+    "split": "cut a corpus into training, validation and test text without overlap",
     "corpus": "write the built-in corpus to a folder",
 }
 

@@ -113,7 +113,7 @@ def open_run(
 def _create_or_lock(config: RunConfig, texts: Texts | None, resume: Path | None, say: Say) -> RunDirectory:
     if resume is None:
         if texts is not None:
-            check_texts(texts, config.errors)  # before the directory of the run exists
+            check_texts(texts, config.errors, say)  # before the directory of the run exists
         if config.task == "parsing":
             check_trees(config.parsing, config.errors)
         return RunDirectory.create(config.output, config)

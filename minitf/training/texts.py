@@ -44,15 +44,26 @@ def find_texts(config: RunConfig, say: Say) -> Texts | None:
     return None if config.train is None else Texts(config.train, config.valid, config.test)
 
 
-def check_texts(texts: Texts, errors: str) -> None:
+def check_texts(texts: Texts, errors: str, say: Say) -> None:
     """Read every text once, so that a fault in any of them is reported before anything is written.
 
+    Warn of held-out sources that are also in the training text, on which scores say nothing.
     Raises: UserError for a text that is missing, empty, not UTF-8, or not aligned with its other side.
     """
-    for pair in (texts.train, texts.valid, texts.test):
+    held_out: dict[str, set[str]] = {}
+    for name, pair in (("valid", texts.valid), ("test", texts.test)):
         if pair is not None:
-            for _ in read_pairs(*pair, errors=errors):
-                pass
+            held_out[name] = {source for source, _ in read_pairs(*pair, errors=errors) if source.strip()}
+    shared: dict[str, set[str]] = {name: set() for name in held_out}
+    assert texts.train is not None
+    for source, _ in read_pairs(*texts.train, errors=errors):
+        for name, sources in held_out.items():
+            if source in sources:
+                shared[name].add(source)
+    for name, found in shared.items():
+        if found:
+            share = f"{len(found):,} of {len(held_out[name]):,} source sentences of --{name}"
+            say(f"warning: {share} are also in the training text; minitf split cuts a corpus without overlap")
 
 
 def prepare_data(config: RunConfig, texts: Texts | None, directory: RunDirectory, say: Say) -> TrainingData:

@@ -1,0 +1,173 @@
+"""Cut a parallel corpus into training, validation and test text so that no source sentence is on two sides.
+
+    split_corpus(Path("mine.en"), Path("mine.de"), Path("split"), valid=1000, test=1000)
+
+Pairs with the same source stay together, and with `by="both"` also those with the same target, and those that either
+ties together. Sentences are compared without regard to case and white space: a copy that differs in these only
+would leak as well. Time is linear in the size of the corpus, which is held in memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from minitf.corpora.portable_random import PortableRandom
+from minitf.corpora.splits import Splits, require_non_negative
+from minitf.data.text import normalise, read_pairs, write_atomically
+from minitf.errors import UserError
+from minitf.system.files import os_errors_explained
+
+Pair = tuple[str, str]
+BY = ("source", "both")
+LARGEST_SHORTFALL = 0.1  # of a held-out part
+
+
+@dataclass
+class Report:
+    """What `split_corpus` did: counts of pairs, and the files it wrote."""
+
+    train: int
+    valid: int
+    test: int
+    empty: int  # pairs left out because a side is empty
+    targets_in_train: int  # held-out pairs whose target, with another source, is also a target of training
+    paths: dict[str, tuple[Path, Path]]  # of train, valid and test, without empty ones
+
+
+def split_corpus(
+    source: Path,
+    target: Path,
+    folder: Path,
+    *,
+    valid: int,
+    test: int,
+    seed: int = 0,
+    by: str = "source",
+    errors: str = "strict",
+) -> Report:
+    """Write train, valid and test with the suffixes of the given files into `folder`.
+
+    Pairs keep their order within the training text, and are drawn by `seed`.
+    Raises: UserError for texts that cannot be read, files that exist, and a corpus that cannot be cut like that.
+    """
+    require_non_negative(valid=valid, test=test, seed=seed)
+    if by not in BY:
+        raise UserError(f"by={by!r} is unknown; choose source or both")
+    suffixes = _suffixes(source, target)
+    paths = [folder / f"{name}.{suffix}" for name in ("train", "valid", "test") for suffix in suffixes]
+    found = [path for path in paths if path.exists()]
+    if found:
+        raise UserError(f"{found[0]} already exists; delete it, or give another --output")
+    pairs = list(read_pairs(source, target, errors))
+    whole = [pair for pair in pairs if all(map(str.strip, pair))]
+    splits = split_pairs(whole, valid=valid, test=test, seed=seed, by=by)
+    trained = {key_of(pair[1]) for pair in splits.train}
+    return Report(
+        **{name: len(part) for name, part in vars(splits).items()},
+        empty=len(pairs) - len(whole),
+        targets_in_train=sum(key_of(pair[1]) in trained for pair in (*splits.valid, *splits.test)),
+        paths=_write(splits, folder, suffixes),
+    )
+
+
+def _write(splits: Splits[Pair], folder: Path, suffixes: Pair) -> dict[str, tuple[Path, Path]]:
+    """Write the parts that are not empty; return the paths of each."""
+    with os_errors_explained(f"create the folder {folder}"):
+        folder.mkdir(parents=True, exist_ok=True)
+    written = {}
+    for name, pairs in vars(splits).items():
+        if not pairs:
+            continue
+        written[name] = (folder / f"{name}.{suffixes[0]}", folder / f"{name}.{suffixes[1]}")
+        for side, path in enumerate(written[name]):
+            with write_atomically(path) as file:
+                file.writelines(f"{pair[side]}\n" for pair in pairs)
+    return written
+
+
+def split_pairs(pairs: list[Pair], *, valid: int, test: int, seed: int = 0, by: str = "source") -> Splits[Pair]:
+    """Draw groups of pairs that belong together until each held-out part has its number of pairs.
+
+    A group that is larger than what is left to draw stays in training. A part may therefore be a little smaller than
+    asked for: where each source has three targets, the numbers of pairs are multiples of three.
+    Raises: UserError if a part would be more than a tenth too small, or nothing would be left to train on.
+    """
+    groups = groups_of(pairs, by)
+    order = list(range(len(groups)))
+    PortableRandom(seed).shuffle(order)
+    held_out: dict[str, list[int]] = {}
+    drawn: set[int] = set()
+    for name, wanted in (("test", test), ("valid", valid)):
+        chosen: list[int] = []
+        for number in order:
+            if len(chosen) == wanted:
+                break
+            if number not in drawn and len(chosen) + len(groups[number]) <= wanted:
+                drawn.add(number)
+                chosen += groups[number]
+        if wanted - len(chosen) > max(LARGEST_SHORTFALL * wanted, 2) or (wanted and not chosen):
+            raise UserError(_too_few(name, wanted, len(chosen), len(pairs), len(groups), by))
+        held_out[name] = chosen
+    train = sorted(i for number, group in enumerate(groups) if number not in drawn for i in group)
+    if not train:
+        raise UserError(f"nothing is left to train on: all {len(pairs):,} pairs are held out; give a smaller --test")
+    splits = Splits(*([pairs[i] for i in part] for part in (train, held_out["valid"], held_out["test"])))
+    refuse_overlap(splits, by)
+    return splits
+
+
+def groups_of(pairs: Iterable[Pair], by: str = "source") -> list[list[int]]:
+    """The indices of the pairs that belong together, in the order of their first pairs."""
+    parents: list[int] = []
+    first: dict[tuple[int, str], int] = {}
+    for i, pair in enumerate(pairs):
+        parents.append(i)
+        for side in range(len(pair) if by == "both" else 1):
+            other = _root(parents, first.setdefault((side, key_of(pair[side])), i))
+            own = _root(parents, i)
+            parents[max(own, other)] = min(own, other)
+    groups: dict[int, list[int]] = {}
+    for i in range(len(parents)):
+        groups.setdefault(_root(parents, i), []).append(i)
+    return list(groups.values())
+
+
+def _root(parents: list[int], i: int) -> int:
+    """The first pair of the group of pair i; paths are halved on the way."""
+    while parents[i] != i:
+        parents[i] = parents[parents[i]]
+        i = parents[i]
+    return i
+
+
+def key_of(sentence: str) -> str:
+    """What two sentences that count as the same have in common."""
+    return normalise(sentence).casefold()
+
+
+def refuse_overlap(splits: Splits[Pair], by: str = "source") -> None:
+    """Raises: UserError if a sentence is in two of the parts"""
+    for side, name in enumerate(("source", "target") if by == "both" else ("source",)):
+        where: dict[str, str] = {}
+        for part, pairs in vars(splits).items():
+            for pair in pairs:
+                other = where.setdefault(key_of(pair[side]), part)
+                if other != part:
+                    raise UserError(f"the {name} {pair[side][:60]!r} is in both {other} and {part}; keep it in one")
+
+
+def _suffixes(source: Path, target: Path) -> Pair:
+    """The languages, as the names of the files end: corpus.en.gz -> en; source and target where they do not tell."""
+    one, two = (path.with_suffix("") if path.suffix == ".gz" else path for path in (source, target))
+    found = one.suffix.removeprefix("."), two.suffix.removeprefix(".")
+    return found if all(found) and found[0] != found[1] else ("source", "target")
+
+
+def _too_few(name: str, wanted: int, found: int, pairs: int, groups: int, by: str) -> str:
+    tied = "the same source" if by == "source" else "a source or target in common, directly or through others,"
+    return (
+        f"only {found:,} of {wanted:,} pairs can be held out for {name}: the {pairs:,} pairs are {groups:,} groups "
+        f"with {tied} which cannot be cut; give a smaller --{name}" + ("" if by == "source" else ", or --by source")
+    )

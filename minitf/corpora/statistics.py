@@ -1,0 +1,167 @@
+"""What to know of a parallel corpus before training on it: lengths, faults, and which model it suits.
+
+    print(render(corpus_statistics(Path("mine.en"), Path("mine.de"))))
+
+Time is linear in the size of the corpus; memory holds a hash of every line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from minitf.data.text import normalise, read_lines, read_pairs
+from minitf.errors import UserError
+
+MOST_WORDS = 100  # a longer sentence is most often several, or no sentence
+MOST_RATIO = 3.0  # of the lengths of two sides in words; beyond, one is seldom the translation of the other
+SHORT = 5  # words: of shorter sentences no ratio is surprising
+QUANTILES = (0.5, 0.95, 0.99, 1.0)
+
+
+@dataclass
+class Side:
+    """The lengths of the sentences of one side, and its distinct words."""
+
+    path: Path
+    words: list[int] = field(default_factory=list)  # of each sentence
+    characters: int = 0
+    distinct_words: set[str] = field(default_factory=set)
+
+    def add(self, sentence: str) -> int:
+        """Count one sentence, and return its length in words."""
+        words = sentence.split()
+        self.words.append(len(words))
+        self.characters += len(sentence)
+        self.distinct_words.update(words)
+        return len(words)
+
+
+@dataclass
+class Statistics:
+    """Counts of pairs, and the line of the first pair of each kind, counted from 1."""
+
+    source: Side
+    target: Side
+    pairs: int = 0
+    faults: dict[str, tuple[int, int]] = field(default_factory=dict)  # name: count, first line
+    distinct_pairs: int = 0
+    distinct_sources: int = 0
+    distinct_targets: int = 0
+
+    def count(self, fault: str, line: int) -> None:
+        """Count a fault of a line."""
+        found, first = self.faults.get(fault, (0, line))
+        self.faults[fault] = found + 1, first
+
+
+def corpus_statistics(source: Path, target: Path, errors: str = "strict") -> Statistics:
+    """Read a corpus once.  Raises: UserError for texts that cannot be read or are not aligned"""
+    found = Statistics(Side(source), Side(target))
+    seen: tuple[set[int], set[int], set[int]] = (set(), set(), set())  # hashes of pairs, sources and targets
+    for line, pair in enumerate(read_pairs(source, target, errors), start=1):
+        one, two = map(normalise, pair)
+        found.pairs += 1
+        lengths = found.source.add(one), found.target.add(two)
+        key = hash((one, two))
+        for fault in _faults(one, two, *lengths, is_repeated=key in seen[0]):
+            found.count(fault, line)
+        for keys, each in zip(seen, (key, hash(one), hash(two)), strict=True):
+            keys.add(each)
+    found.distinct_pairs, found.distinct_sources, found.distinct_targets = map(len, seen)
+    return found
+
+
+def _faults(source: str, target: str, source_words: int, target_words: int, is_repeated: bool) -> Iterator[str]:
+    longer, shorter = max(source_words, target_words), min(source_words, target_words)
+    if not shorter:
+        yield "have an empty side"
+        return
+    if is_repeated:
+        yield "repeat an earlier pair"
+    if source == target:
+        yield "have two equal sides"
+    if longer > MOST_WORDS:
+        yield f"have a side of more than {MOST_WORDS} words"
+    if longer > max(MOST_RATIO * shorter, SHORT):
+        yield f"have one side more than {MOST_RATIO:g} times as long as the other"
+
+
+def refuse_leaks(training: Path, held_out: Path, errors: str = "strict") -> None:
+    """Raises: UserError if a sentence of a held-out text is also one of the training text, ignoring case"""
+    wanted = {normalise(line).casefold() for line in read_lines(held_out, errors)} - {""}
+    shared: dict[str, int] = {}
+    for number, line in enumerate(read_lines(training, errors), start=1):
+        if (key := normalise(line).casefold()) in wanted:
+            shared.setdefault(key, number)
+    if shared:
+        text, number = next(iter(shared.items()))
+        raise UserError(
+            f"{len(shared):,} of {len(wanted):,} sentences of {held_out} are also in {training}, the first on line "
+            f"{number:,}: {text[:60]!r}; a score on them says nothing: cut the corpus with minitf split"
+        )
+
+
+# ---- Advice ----------------------------------------------------------------------------------------------------------
+
+
+def suggested_preset(distinct_pairs: int) -> tuple[str, str]:
+    """Return the flags of a model that suits the number of pairs, and why."""
+    if distinct_pairs < 10_000:
+        return "--preset small --model.dropout 0.3", "few pairs: expect rough translations, and more from more text"
+    if distinct_pairs < 500_000:
+        return "--preset small", "some 10,000 to 500,000 pairs"
+    return "--preset base", "half a million pairs or more: on a GPU, or --preset small on a CPU"
+
+
+def suggested_vocabulary(statistics: Statistics) -> int:
+    """Return a number of subwords: larger for more text, and never more than the text has words to make them of."""
+    pairs = statistics.distinct_pairs
+    by_size = next(
+        (size for most, size in ((20_000, 4_000), (200_000, 8_000), (2_000_000, 16_000)) if pairs < most), 37_000
+    )
+    words = len(statistics.source.distinct_words | statistics.target.distinct_words)
+    return min(by_size, 300 + words // 100 * 100)
+
+
+def suggested_flags(statistics: Statistics) -> str:
+    """Return flags of minitf train that suit the corpus."""
+    return f"{suggested_preset(statistics.distinct_pairs)[0]} --vocab-size {suggested_vocabulary(statistics)}"
+
+
+def render(statistics: Statistics) -> str:
+    """Format as lines of text, ending with a command to train."""
+    lines = [f"{statistics.pairs:,} pairs, {statistics.distinct_pairs:,} of them distinct", ""]
+    head = f"{'':20}{'words':>12}{'distinct':>12}{'a sentence':>12}" + "".join(f"{_name(q):>9}" for q in QUANTILES)
+    lines.append(head)
+    for side in (statistics.source, statistics.target):
+        ordered = sorted(side.words)
+        row = f"{side.path.name[:19]:20}{sum(ordered):>12,}{len(side.distinct_words):>12,}"
+        row += f"{sum(ordered) / max(len(ordered), 1):>12.1f}"
+        lines.append(row + "".join(f"{ordered[round(q * (len(ordered) - 1))]:>9,}" for q in QUANTILES))
+    ratio = sum(statistics.target.words) / max(sum(statistics.source.words), 1)
+    lines.append(f"words of the target for each of the source: {ratio:.2f}")
+    lines.append(
+        f"distinct sources: {statistics.distinct_sources:,}; distinct targets: {statistics.distinct_targets:,}"
+    )
+    lines += ["", "pairs to look at:" if statistics.faults else "no pair has an empty side or another fault"]
+    for fault, (count, line) in statistics.faults.items():
+        lines.append(f"{count:>9,} {fault}, the first on line {line:,}")
+    return "\n".join([*lines, "", *_advice(statistics)])
+
+
+def _name(quantile: float) -> str:
+    return {0.5: "median", 1.0: "longest"}.get(quantile, f"{100 * quantile:g} %")
+
+
+def _advice(statistics: Statistics) -> list[str]:
+    _, why = suggested_preset(statistics.distinct_pairs)
+    held_out = min(1_000, max(1, statistics.distinct_sources // 20))
+    source, target = statistics.source.path, statistics.target.path
+    return [
+        f"suggested: {suggested_flags(statistics)}",
+        f"    {why}",
+        "first cut off held-out text:",
+        f"    minitf split {source} {target} --valid {held_out} --test {held_out}",
+    ]

@@ -1,0 +1,80 @@
+"""What is counted of a corpus, and that the advice that follows can be taken."""
+
+import pytest
+
+from minitf.app import split, statistics
+from minitf.app.cli import run_command
+from minitf.corpora.statistics import corpus_statistics, render, suggested_preset
+from tests.helpers.runs import call
+
+PAIRS = [
+    ("a b c", "x y"),
+    ("a b c", "x y"),  # again
+    ("", "x"),
+    ("same here", "same here"),
+    ("w " * 101, "v " * 90),
+    ("one two", "1 2 3 4 5 6 7"),
+    ("one", "1 2 3 4 5"),  # short sentences may differ that much
+    ("a b c", "z"),
+]
+
+
+def write(folder, pairs, name="c"):
+    paths = folder / f"{name}.en", folder / f"{name}.de"
+    for side, path in enumerate(paths):
+        path.write_text("".join(pair[side] + "\n" for pair in pairs))
+    return paths
+
+
+def test_counts(tmp_path):
+    found = corpus_statistics(*write(tmp_path, PAIRS))
+    assert (found.pairs, found.distinct_pairs, found.distinct_sources, found.distinct_targets) == (8, 7, 6, 7)
+    assert found.source.words == [3, 3, 0, 2, 101, 2, 1, 3]
+    assert found.source.distinct_words == {"a", "b", "c", "same", "here", "w", "one", "two"}
+    assert found.faults == {
+        "repeat an earlier pair": (1, 2),
+        "have an empty side": (1, 3),
+        "have two equal sides": (1, 4),
+        "have a side of more than 100 words": (1, 5),
+        "have one side more than 3 times as long as the other": (1, 6),
+    }
+    text = render(found)
+    assert "8 pairs, 7 of them distinct" in text
+    assert "1 have an empty side, the first on line 3" in text
+    assert max(map(len, text.splitlines()[:-1])) <= 120
+
+
+def test_more_text_gets_a_larger_model_and_vocabulary():
+    assert "dropout" in suggested_preset(9_999)[0]
+    assert suggested_preset(10_000)[0] == "--preset small"
+    assert suggested_preset(500_000)[0] == "--preset base"
+
+
+def test_leaks_are_refused(tmp_path, capsys):
+    paths = write(tmp_path, PAIRS)
+    clean, leak = write(tmp_path, [("d e", "u")], "clean"), write(tmp_path, [("A  b C", "u"), ("q", "r")], "leak")
+    command = [*map(str, paths), "--held-out", *map(str, clean)]
+    assert run_command(statistics.main, command) == 0
+    assert run_command(statistics.main, [*command, "--held-out", *map(str, leak)]) == 2
+    err = capsys.readouterr().err
+    assert f"error: 1 of 2 sentences of {leak[0]} are also in {paths[0]}, the first on line 1: 'a b c'" in err
+
+
+@pytest.mark.parametrize("count", [120, 900])
+def test_the_suggested_commands_work(tmp_path, capsys, monkeypatch, count):
+    """From a corpus of any size to a training run, by the commands that are printed."""
+    words = [chr(97 + i) * (2 + j) for i in range(20) for j in range(3)]
+    pairs = [
+        (f"{words[i % 60]} {words[i * 7 % 53]} {i}", f"{words[i * 11 % 59]} {i} und {words[i % 60]}")
+        for i in range(count)
+    ]
+    paths = write(tmp_path, pairs)
+    monkeypatch.chdir(tmp_path)
+    assert run_command(statistics.main, [path.name for path in paths]) == 0
+    command = capsys.readouterr().out.splitlines()[-1].split()
+    assert command[:2] == ["minitf", "split"]
+    assert run_command(split.main, command[2:]) == 0
+    command = capsys.readouterr().out.splitlines()[-1].split()
+    assert command[:2] == ["minitf", "train"]
+    small = ["--model.d-model", "16", "--model.d-ff", "16", "--model.layers", "1", "--max-steps", "1", "--beam", "1"]
+    assert call([*command[2:], *small, "--max-extra-length", "2", "--max-tokens-per-batch", "256"]) == 0
