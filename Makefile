@@ -12,7 +12,7 @@ help:
 	@echo "make parse   learn to parse the built-in treebank, score it, parse a sentence (5 minutes)"
 	@echo "make test    run the test suite (2 to 3 minutes)"
 	@echo "make quick   its quick part (1 to 2 minutes; PYTHON=python3.12 VENV=.venv-3.12: with another Python)"
-	@echo "make prove   the slow proofs as well (about an hour)"
+	@echo "make prove   the slow proofs as well (some 15 minutes)"
 	@echo "make mutants damage gradients, engine and checker one place at a time: is every damage noticed?"
 	@echo "make torture kill, starve and damage runs, and feed rubbish to all that reads (15 minutes)"
 	@echo "make bench-gpu  a training step on a GPU; PEER=program.py to compare with"

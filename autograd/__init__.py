@@ -41,6 +41,6 @@ __all__ = [
 
 
 def __getattr__(name):
-    if name == "inspect":  # only who looks inside pays for the import
-        return import_module("autograd.inspect")
+    if name in ("inspect", "testing"):  # only who uses them pays for the import
+        return import_module(f"autograd.{name}")
     raise AttributeError(f"module 'autograd' has no attribute {name!r}")

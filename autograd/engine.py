@@ -533,8 +533,9 @@ def starting_gradient(output: Tensor, gradient: Any) -> Array:
     """
     if not output.requires_grad:
         raise RuntimeError(
-            "backward() has nothing to do: the Tensor does not depend on any Tensor with requires_grad=True "
-            "(a gradient has no graph: second derivatives are not available)"
+            "backward() of a Tensor that does not depend on any Tensor with requires_grad=True: set it on the inputs; "
+            "if this Tensor is a gradient, it has no graph, and second derivatives are not available: take differences "
+            "of gradients"
         )
     xp = backend_of([output.data]).xp
     if gradient is None:

@@ -40,6 +40,7 @@ _WITHOUT_GRADIENT = {  # functions of shapes and dtypes, comparisons, positions,
     np.array2string, np.save, np.savez, np.savez_compressed, np.savetxt,
 }  # fmt: skip
 
+_SIGNS = {np.add: "+", np.subtract: "-", np.multiply: "*", np.divide: "/", np.power: "**", np.matmul: "@"}
 _OTHER_NAMES = {"absolute": "abs", "fabs": "abs", "true_divide": "divide", "float_power": "power", "amax": "max"}
 
 
@@ -49,9 +50,11 @@ def call_ufunc(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: di
         left, right = inputs
         return _OPERATORS[ufunc](_operand(left), right)
     if kwargs.get("out") is not None:
+        sign = _SIGNS.get(ufunc)
+        instead = f"write x = x {sign} y in the place of x {sign}= y" if sign else "leave out= out"
         raise TypeError(
             f"np.{ufunc.__name__} would write a Tensor into an array, which records no gradient; "
-            "write x = x + y in the place of x += y, or use y.data if no gradient is wanted"
+            f"{instead}, or use y.data if no gradient is wanted"
         )
     raise _refusal(ufunc.__name__ if method == "__call__" else f"{ufunc.__name__}.{method}")
 

@@ -36,9 +36,12 @@ class Matmul(Op):
         needs_a, needs_b = self.needs_gradient
         self.save(a if needs_b else None, b if needs_a else None)
         self.shapes = a.shape, b.shape
-        if a.ndim > 2 and 0 < b.ndim <= 2:  # a batch times one matrix: one large product, not one per batch element
-            return xp.matmul(a.reshape(_flat(a)), b).reshape(*a.shape[:-1], *b.shape[1:])
-        return xp.matmul(a, b)
+        try:
+            if a.ndim > 2 and 0 < b.ndim <= 2:  # a batch times one matrix: one large product, not one per batch element
+                return xp.matmul(a.reshape(_flat(a)), b).reshape(*a.shape[:-1], *b.shape[1:])
+            return xp.matmul(a, b)
+        except ValueError:
+            raise ValueError(_mismatch(a.shape, b.shape)) from None
 
     def flops(self, inputs, outputs):
         """2 · M · N · K forward, and as many for each gradient: g_a = g_y bᵀ, g_b = aᵀ g_y."""
@@ -77,6 +80,22 @@ class Matmul(Op):
         if len(shape) <= 2:  # b has no batch axis: one product over batch and rows together
             return (a.reshape(_flat(a)).T @ g_y.reshape(_flat(g_y))).reshape(shape)
         return unbroadcast(self.xp.matmul(a.swapaxes(-1, -2), g_y), shape)
+
+
+def _mismatch(a: tuple[int, ...], b: tuple[int, ...]) -> str:
+    """State why arrays of these shapes have no matrix product."""
+    if not a or not b:
+        return f"matmul of shapes {a} and {b}: a scalar has no matrix product; multiply with *"
+    inner = b[-2] if len(b) > 1 else b[0]
+    if a[-1] != inner:
+        axis = "last axis but one" if len(b) > 1 else "only axis"
+        return (
+            f"matmul of shapes {a} and {b}: the last axis of the first, {a[-1]}, must equal the {axis} of the second, "
+            f"{inner}; transpose one of the two, or reshape it"
+        )
+    return (
+        f"matmul of shapes {a} and {b}: the batch axes {a[:-2]} and {b[:-2]} cannot be broadcast; make them equal or 1"
+    )
 
 
 def _rows_first(xp: Any, a: Any) -> Any:

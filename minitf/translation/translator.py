@@ -19,6 +19,7 @@ from typing import Any, TypedDict, Unpack
 import numpy as np
 
 from minitf.config import TransformerConfig
+from minitf.config.options import nearest
 from minitf.config.special_tokens import EOS
 from minitf.data.pieces import split_long
 from minitf.data.text import PathLike, in_chunks
@@ -319,7 +320,10 @@ class Translator:
         given: dict[str, Any] = {name: value for name, value in settings.items() if value is not None}
         unknown = given.keys() - Settings.__annotations__.keys()
         if unknown:
-            raise TypeError(f"{min(unknown)} is not a setting; choose among {', '.join(Settings.__annotations__)}")
+            name, valid = min(unknown), list(Settings.__annotations__)
+            begin = [each for each in valid if each.startswith(name)]  # n: n_best
+            hint = f"; did you mean {' or '.join(begin)}?" if begin else nearest(name, valid)
+            raise TypeError(f"{name} is not a setting of a translation{hint}; the settings are {', '.join(valid)}")
         of_search = {each.name: given.pop(each.name) for each in fields(BeamSearchConfig) if each.name in given}
         return _Plan(replace(self.search, **of_search), **given)
 

@@ -196,7 +196,7 @@ def test_backward_needs_a_gradient_for_several_elements():
         (leaf(1.0, 2.0) * 2).backward()
     with pytest.raises(ValueError, match=r"gradient has shape \(3,\), the Tensor has shape \(2,\)"):
         (leaf(1.0, 2.0) * 2).backward(np.ones(3))
-    with pytest.raises(RuntimeError, match="nothing to do"):
+    with pytest.raises(RuntimeError, match="does not depend on any Tensor with requires_grad=True"):
         Tensor([1.0]).backward()
 
 
@@ -408,3 +408,15 @@ def test_run_backward_from_several_outputs_meets_in_the_middle():
     a, b = shared * 2, ag.sum(shared)
     run_backward([a, b], [starting_gradient(a, np.ones(2)), starting_gradient(b, None)])
     assert x.grad.tolist() == [6, 12]
+
+
+def test_a_second_derivative_says_that_there_is_none():
+    x = leaf(np.ones(3))
+    (x**3).sum().backward()
+    with pytest.raises(RuntimeError, match="if this Tensor is a gradient, it has no graph, and second"):
+        x.grad.sum().backward()
+
+
+def test_testing_and_inspect_are_attributes_without_an_import_of_their_own():
+    assert ag.testing.check_case
+    assert ag.inspect.profile

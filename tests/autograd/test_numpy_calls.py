@@ -1,6 +1,7 @@
 """NumPy's functions, and arrays that are more or less than plain ones, in the place of Tensors."""
 
 import operator
+import re
 
 import numpy as np
 import pytest
@@ -42,10 +43,13 @@ def test_numpy_scalars_on_the_left(scalar):
     assert x.grad.tolist() == [2, 2]
 
 
-@pytest.mark.parametrize("operate", [operator.iadd, operator.isub, operator.imul, operator.itruediv])
-def test_a_tensor_is_not_written_into_an_array(operate):
+@pytest.mark.parametrize(
+    ("operate", "sign"),
+    [(operator.iadd, "+"), (operator.isub, "-"), (operator.imul, "*"), (operator.itruediv, "/"), (operator.ipow, "**")],
+)
+def test_a_tensor_is_not_written_into_an_array(operate, sign):
     a = np.ones(3)
-    with pytest.raises(TypeError, match=r"write x = x \+ y"):
+    with pytest.raises(TypeError, match=re.escape(f"write x = x {sign} y in the place of x {sign}= y, or use y.data")):
         operate(a, random_leaf(3))
     assert a.tolist() == [1, 1, 1]
 

@@ -1,5 +1,7 @@
 """Matrix products in all of NumPy's forms, the fully connected layer, Einstein's summation."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -91,9 +93,30 @@ def test_matmul_after_a_sum(shape_a, shape_b):
         ((2, 3, 4), (3, 4, 2)),
     ],
 )
-def test_matmul_of_what_does_not_fit_is_numpys_error(shape_a, shape_b):
+def test_matmul_of_what_does_not_fit_is_a_value_error(shape_a, shape_b):
     with pytest.raises(ValueError, match=r"matmul|operands could not be broadcast"):
         ag.matmul(leaf(shape_a), leaf(shape_b))
+
+
+@pytest.mark.parametrize(
+    ("shape_a", "shape_b", "message"),
+    [
+        ((2, 3), (2, 3), "the last axis of the first, 3, must equal the last axis but one of the second, 2"),
+        (
+            (5, 2, 3),
+            (2, 3),
+            "the last axis of the first, 3, must equal the last axis but one of the second, 2",
+        ),
+        ((3,), (4,), "the last axis of the first, 3, must equal the only axis of the second, 4; transpose"),
+        ((2, 3, 4), (3, 4, 5), "the batch axes (2,) and (3,) cannot be broadcast; make them equal or 1"),
+        ((), (4,), "a scalar has no matrix product; multiply with *"),
+    ],
+)
+def test_matmul_of_what_does_not_fit_names_shapes_and_axes(shape_a, shape_b, message):
+    one, two = np.ones(shape_a), np.ones(shape_b)
+    for a, b in ((Tensor(one), Tensor(two)), (Tensor(one), two), (one, Tensor(two))):
+        with pytest.raises(ValueError, match=re.escape(f"matmul of shapes {shape_a} and {shape_b}: {message}")):
+            a @ b
 
 
 def test_matmul_of_views():

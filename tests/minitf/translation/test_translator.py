@@ -550,9 +550,11 @@ def test_an_alignment_of_a_line_in_pieces_stays_within_the_pieces(tiny_run):
         s, t = s + len(source), t + len(target)
 
 
-def test_an_unknown_setting_is_refused(copier):
-    with pytest.raises(TypeError, match="bean is not a setting; choose among beam"):
-        copier.translate(["a"], bean=3)
+@pytest.mark.parametrize(("name", "hint"), [("bean", "beta or beam"), ("n", "n_best"), ("max_len", "max_length")])
+def test_an_unknown_setting_is_refused(copier, name, hint):
+    message = f"{name} is not a setting of a translation; did you mean {hint}?; the settings are beam, "
+    with pytest.raises(TypeError, match=f"^{re.escape(message)}"):
+        copier.translate_nbest(["a"], **{name: 3})
 
 
 @pytest.mark.parametrize("same_bits", [False, True])
