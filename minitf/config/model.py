@@ -55,6 +55,23 @@ class TransformerConfig:
         1024, "rows of the table of learned positions, which bounds the length of sentences", unit="tokens", at_least=1
     )
     first_position: int = option(0, "number of the first position; fairseq counts from 2", unit="positions", at_least=0)
+    attention: Literal["scaled-dot-product", "dot-product", "additive"] = option(
+        "scaled-dot-product",
+        "scores of attention: scaled-dot-product, q k / sqrt(d_k), as in the paper; dot-product, without the scale; "
+        "additive, w tanh(q + k), which the paper compares with",
+        source="3.2.1",
+    )
+    mixing: Literal["self-attention", "restricted", "recurrent", "convolutional", "separable-convolutional"] = option(
+        "self-attention",
+        "how positions of one sequence see others: self-attention, as in the paper; restricted, self-attention to a "
+        "neighbourhood in encoder and decoder; or, in the encoder alone, a gated recurrent unit or a convolution",
+        source="Table 1, section 4",
+    )
+    neighbourhood: int = option(
+        32, "positions that restricted self-attention sees: around its own, in the decoder up to its own",
+        unit="tokens", source="section 4, r", at_least=1,
+    )  # fmt: skip
+    kernel_width: int = option(3, "width of convolutions", unit="tokens", source="Table 1, k", at_least=1)
     attention_bias: bool = option(
         True, "biases in the projections of attention; the paper names none, its first public code has them"
     )
@@ -90,6 +107,10 @@ class TransformerConfig:
         if None in (self.d_k, self.d_v) and self.d_model % self.heads:
             raise UserError(
                 f"d_model={self.d_model} is not divisible by heads={self.heads}; choose a multiple of {self.heads}"
+            )
+        if self.mixing == "restricted" and self.attention == "additive":
+            raise UserError(
+                "mixing=restricted computes dot products; choose attention=scaled-dot-product or dot-product with it"
             )
         if self.positions != "learned" and self.d_model % 2:
             raise UserError(

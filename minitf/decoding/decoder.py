@@ -24,9 +24,10 @@ from autograd import Tensor, no_grad
 from autograd.backend import backend_of
 from minitf.config.special_tokens import BOS, PAD
 from minitf.decoding.state import DecodingState, IncrementalDecoder, Record
-from minitf.model.attention import padding_mask
+from minitf.model.attention import MultiHeadAttention, padding_mask
 from minitf.model.layers import FeedForward, LayerNorm, Linear, Module
-from minitf.model.transformer import Residual, Transformer, end_for_start
+from minitf.model.mixing import Mixing
+from minitf.model.transformer import EncoderLayer, Residual, Transformer, end_for_start
 
 Array = Any
 
@@ -76,7 +77,8 @@ class InferenceTransformer:
         memory = self._encode(source, mask, record)  # [≥ B · S, D]
         cross = [layer.cross_attention for layer in self.model.decoder.layers]
         keys_values = [self._projections(memory, each, b, source.size, each.heads) for each in cross]  # [B, H, S, …]
-        return DecodingState(self.backend, keys_values, mask, record)
+        window = self.model.decoder.layers[0].self_attention.neighbourhood
+        return DecodingState(self.backend, keys_values, mask, record, window)
 
     def decode_step(self, tokens: Array, state: DecodingState) -> Array:
         """Logits of the token that follows `tokens`, the newest of each row.  Shapes: tokens int [R] -> [R, V]"""
@@ -99,10 +101,16 @@ class InferenceTransformer:
         encoder = self.model.encoder
         x = self._embed(source, "source")
         for index, layer in enumerate(encoder.layers):
-            attention, residual = layer.self_attention, layer.self_attention_residual
-            q, k, v = self._projections(self._before(x, residual), attention, len(source), source.size, attention.heads)
-            y = self._attend(q, k, v, mask, record, ("encoder", index))  # [≥ B · S, H · d_v]
-            x = self._after(x, self._linear(y, attention.output), residual)
+            residual = layer.self_attention_residual
+            y = self._before(x, residual)
+            if layer.mixing is not None:
+                y = self._mix(y, layer.mixing, source.shape, mask)
+            else:
+                attention = layer.self_attention
+                q, k, v = self._projections(y, attention, len(source), source.size, attention.heads)
+                y = self._attend(q, k, v, mask, attention, record, ("encoder", index))  # [≥ B · S, H · d_v]
+                y = self._linear(y, attention.output)
+            x = self._after(x, y, residual)
             x = self._feed_forward(x, layer.feed_forward, layer.feed_forward_residual)
         return x if encoder.norm is None else self._layer_norm(x, encoder.norm)
 
@@ -111,12 +119,13 @@ class InferenceTransformer:
         layer, b, rows = self.model.decoder.layers[index], state.sentences, state.rows
         attention, residual = layer.self_attention, layer.self_attention_residual
         q, k, v = self._projections(self._before(x, residual), attention, b, rows, attention.heads)
-        y = self._attend(q, *state.append(index, k, v), mask, state.record, ("decoder", index))  # [≥ R, H · d_v]
+        k, v = state.append(index, k, v)
+        y = self._attend(q, k, v, mask, attention, state.record, ("decoder", index))  # [≥ R, H · d_v]
         x = self._after(x, self._linear(y, attention.output), residual)
 
         attention, residual = layer.cross_attention, layer.cross_attention_residual
         (q,) = self._projections(self._before(x, residual), attention.query, b, rows, attention.heads)
-        y = self._attend(q, *state.memory(index), state.record, ("cross", index))
+        y = self._attend(q, *state.memory(index), attention, state.record, ("cross", index))
         x = self._after(x, self._linear(y, attention.output), residual)
         return self._feed_forward(x, layer.feed_forward, layer.feed_forward_residual)
 
@@ -182,20 +191,56 @@ class InferenceTransformer:
         n = rows // b
         return [y[:, part].reshape(b, n, heads, -1).swapaxes(1, 2) for part in self._weights[module].columns]
 
+    def _mix(self, x: Array, layer: Mixing, shape: tuple[int, int], mask: Array | None) -> Array:
+        """Another layer of Table 1 in the place of self-attention.  Shapes: x [≥ B · S, D] -> [≥ B · S, D]"""
+        b, s = shape
+        rows = x[: b * s].reshape(b, s, -1)
+        whole = self.backend.xp.ones((b, 1, 1, s), bool) if mask is None else mask
+        with no_grad():
+            if self.same_bits:  # its products take in all sentences given
+                y = self.backend.xp.concatenate(
+                    [layer(Tensor(rows[i : i + 1]), whole[i : i + 1]).data for i in range(b)]
+                )
+            else:
+                y = layer(Tensor(rows), whole).data
+        return self._whole(y.reshape(b * s, -1))
+
     def _attend(
-        self, q: Array, k: Array, v: Array, mask: Array | None, record: Record | None, place: tuple[str, int]
+        self,
+        q: Array,
+        k: Array,
+        v: Array,
+        mask: Array | None,
+        attention: MultiHeadAttention,
+        record: Record | None,
+        place: tuple[str, int],
     ) -> Array:
         """Attention, heads joined, and rows of zeros up to whole products.
 
         Shapes: q [B, H, n, K], k [B, H, S, K], v [B, H, S, d_v], mask bool broadcastable to [B, H, n, S]
                 -> [≥ B · n, H · d_v]
         """
-        scale = 1 / math.sqrt(q.shape[3])
         if record is not None and place in record:
-            record[place](self.backend.to_host(self.backend.attention_weights(q, k, mask, scale)))
-        y = self.backend.attention(q, k, v, mask, None, 1.0, scale)[0]
+            unit = self.backend.xp.eye(k.shape[2], dtype=k.dtype)  # weights are what they make of it
+            unit = self.backend.xp.broadcast_to(unit, (*k.shape[:2], *unit.shape))  # [B, H, S, S]
+            record[place](self.backend.to_host(self._heads(q, k, unit, mask, attention, place)))
+        y = self._heads(q, k, v, mask, attention, place)
         b, h, n, width = y.shape
         return self._whole(y.swapaxes(1, 2).reshape(b * n, h * width))
+
+    def _heads(
+        self, q: Array, k: Array, v: Array, mask: Array | None, attention: MultiHeadAttention, place: tuple[str, int]
+    ) -> Array:
+        """Attention of the kind that the model has; a neighbourhood in the decoder is what its cache keeps.
+
+        Shapes: as `_attend` -> [B, H, n, d_v]
+        """
+        is_local = attention.neighbourhood is not None and place[0] == "encoder"
+        if attention.kind != "additive" and not is_local:
+            scale = 1 / math.sqrt(q.shape[3]) if attention.scale is None else attention.scale
+            return self.backend.attention(q, k, v, mask, None, 1.0, scale)[0]
+        with no_grad():
+            return attention.attend(Tensor(q), Tensor(k), Tensor(v), mask).data
 
     def _whole(self, x: Array) -> Array:
         """x with rows of zeros up to a multiple of `rows_at_a_time`."""
@@ -220,9 +265,13 @@ class InferenceTransformer:
         weights: dict[Module, _Weights] = {model: _Weights(output, None if bias is None else bias.data)}
         stacks = (model.encoder.layers, False), (model.decoder.layers, True)
         for layer, of_a_step in ((layer, of_a_step) for layers, of_a_step in stacks for layer in layers):
-            attention, feed_forward = layer.self_attention, layer.feed_forward
+            linears = [layer.feed_forward.up, layer.feed_forward.down]
+            if isinstance(layer, EncoderLayer) and layer.mixing is not None:
+                weights |= {linear: self._joined(linear, of_a_step=False) for linear in linears}
+                continue
+            attention = layer.self_attention
             weights[attention] = self._joined(attention.query, attention.key, attention.value, of_a_step=of_a_step)
-            for linear in (attention.output, feed_forward.up, feed_forward.down):
+            for linear in (attention.output, *linears):
                 weights[linear] = self._joined(linear, of_a_step=of_a_step)
         for cross in (layer.cross_attention for layer in model.decoder.layers):
             weights[cross] = self._joined(cross.key, cross.value, of_a_step=False)

@@ -7,6 +7,7 @@ masks are.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
@@ -50,8 +51,10 @@ class DecodingState:
         memory: Sequence[Sequence[Array]],
         memory_mask: Array | None,
         record: Record | None = None,
+        window: int | None = None,
     ):
         """memory: keys and values of the source, for each layer of the decoder
+        window: the number of newest positions, the present one included, that a row attends to; None: all
 
         Shapes: keys [B, H, S, K], values [B, H, S, d_v], mask bool [B, 1, 1, S]
         """
@@ -60,6 +63,9 @@ class DecodingState:
         self.memory_mask = memory_mask
         self.sentences, self.beams = len(self.memory_keys[0]), 1
         self.length = 0  # positions decoded so far
+        self.window = window
+        self.steps: deque[int] = deque()  # nodes of each position that is attended to, where there is a window
+        self.first_node = 0  # those before it are outside the window
         self.node_count = 0  # nodes of each sentence
         self.keys = [self._with_room(keys[:, :, :0], 0) for keys, _ in memory]  # a layer: [B, H, room, K]
         self.values = [self._with_room(values[:, :, :0], 0) for _, values in memory]  # a layer: [B, H, room, d_v]
@@ -80,13 +86,19 @@ class DecodingState:
     def begin_step(self) -> None:
         """Make a node for each row, which only this row attends to."""
         self.branched |= self.beams > 1
+        if self.window is not None:
+            if len(self.steps) == self.window:
+                self.first_node += self.steps.popleft()
+            self.steps.append(self.beams)
         if self.nodes > self.ancestors.shape[2]:
-            room = max(2 * self.node_count, FIRST_POSITIONS * self.beams)
+            kept = slice(self.first_node, self.node_count)
+            count = kept.stop - kept.start
+            room = max(2 * count, FIRST_POSITIONS * self.beams)
             self.keys = [self._with_room(a, room) for a in self.keys]
             self.values = [self._with_room(a, room) for a in self.values]
             grown = self.backend.xp.zeros((self.sentences, self.beams, room), bool)
-            grown[:, :, : self.node_count] = self.ancestors[:, :, : self.node_count]
-            self.ancestors = grown
+            grown[:, :, :count] = self.ancestors[:, :, kept]
+            self.ancestors, self.first_node, self.node_count = grown, 0, count
         self.ancestors[:, :, self.node_count : self.nodes] = self.backend.xp.eye(self.beams, dtype=bool)
 
     def end_step(self) -> None:
@@ -95,8 +107,8 @@ class DecodingState:
         self.length += 1
 
     def mask(self) -> Array | None:
-        """Which node each row may attend to; None: all.  Shapes: -> bool [B, 1, n, nodes]"""
-        return self.ancestors[:, None, :, : self.nodes] if self.branched else None
+        """Which node of the window each row may attend to; None: all.  Shapes: -> bool [B, 1, n, nodes]"""
+        return self.ancestors[:, None, :, self.first_node : self.nodes] if self.branched else None
 
     def memory(self, layer: int) -> tuple[Array, Array, Array | None]:
         """Keys, values and mask of the source, in one layer of the decoder."""
@@ -111,13 +123,14 @@ class DecodingState:
         b, start, end = self.sentences, self.node_count, self.nodes
         keys, values = self.keys[layer], self.values[layer]
         keys[:b, :, start:end], values[:b, :, start:end] = k, v
-        return keys[:b, :, :end], values[:b, :, :end]
+        return keys[:b, :, self.first_node : end], values[:b, :, self.first_node : end]
 
     def _with_room(self, cache: Array, room: int) -> Array:
-        """A cache of more nodes.  Shapes: [B, H, old room, K] -> [B, H, room, K]"""
+        """A cache of more nodes, without those outside the window.  Shapes: [B, H, old room, K] -> [B, H, room, K]"""
         _, h, _, width = cache.shape
         grown = self.backend.xp.empty((self.sentences, h, room, width), cache.dtype)
-        grown[:, :, : self.node_count] = cache[: self.sentences, :, : self.node_count]
+        kept = cache[: self.sentences, :, self.first_node : self.node_count]
+        grown[:, :, : kept.shape[2]] = kept
         return grown
 
     def reorder(self, rows: Array) -> None:

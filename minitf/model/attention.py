@@ -34,13 +34,21 @@ class MultiHeadAttention(Module):
         *,
         bias: bool = True,
         gain: float = 1.0,
+        kind: str = "scaled-dot-product",
+        neighbourhood: int | None = None,
     ):
-        """gain: factor on the initial weights of query, key and value."""
-        self.heads = heads
+        """gain: factor on the initial weights of query, key and value
+
+        kind: "scaled-dot-product", "dot-product" or "additive" (section 3.2.1)
+        neighbourhood: for self-attention, the number of positions that one attends to (section 4); None: all
+        """
+        self.heads, self.kind, self.neighbourhood = heads, kind, neighbourhood
         self.query = Linear(d_model, heads * d_k, init, bias=bias, gain=gain)
         self.key = Linear(d_model, heads * d_k, init, bias=bias, gain=gain)
         self.value = Linear(d_model, heads * d_v, init, bias=bias, gain=gain)
         self.output = Linear(heads * d_v, d_model, init, bias=bias)
+        if kind == "additive":
+            self.score = init.glorot_uniform(heads, d_k)  # of tanh(query + key), in each head
         self.dropout = Dropout(dropout)
 
     def __call__(
@@ -50,9 +58,27 @@ class MultiHeadAttention(Module):
         q = self.split_heads(self.query(query))  # [B, H, T, K]
         k = self.split_heads(self.key(key))  # [B, H, S, K]
         v = self.split_heads(self.value(value))  # [B, H, S, d_v]
+        return self.output(join_heads(self.attend(q, k, v, mask, is_causal)))
+
+    def attend(self, q: Tensor, k: Tensor, v: Tensor, mask: Array | None, is_causal: bool = False) -> Tensor:
+        """The heads, from projected queries, keys and values.
+
+        Shapes: q [B, H, T, K], k [B, H, S, K], v [B, H, S, d_v] -> [B, H, T, d_v]
+        """
         p = self.dropout.p if self.training else 0.0
-        heads = ag.scaled_dot_product_attention(q, k, v, mask, is_causal=is_causal, dropout=p)  # [B, H, T, d_v]
-        return self.output(join_heads(heads))
+        if self.kind == "additive":
+            return ag.additive_attention(q, k, v, self.score, mask, is_causal=is_causal, dropout=p)
+        if self.neighbourhood is not None:
+            positions = None if mask is None else mask[..., 0, :]  # [B, 1, S]
+            return ag.local_attention(
+                q, k, v, positions, neighbourhood=self.neighbourhood, is_causal=is_causal, dropout=p, scale=self.scale
+            )
+        return ag.scaled_dot_product_attention(q, k, v, mask, is_causal=is_causal, dropout=p, scale=self.scale)
+
+    @property
+    def scale(self) -> float | None:
+        """The factor on dot products of queries and keys; None: 1/√d_k."""
+        return 1.0 if self.kind == "dot-product" else None
 
     def split_heads(self, x: Tensor) -> Tensor:
         """Shapes: [B, T, H · K] -> [B, H, T, K], a view"""

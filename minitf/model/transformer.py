@@ -16,6 +16,7 @@ from minitf.config.special_tokens import BOS, EOS
 from minitf.errors import UserError
 from minitf.model.attention import MultiHeadAttention, padding_mask
 from minitf.model.layers import Dropout, Embedding, FeedForward, Initializer, LayerNorm, Module, Parameter
+from minitf.model.mixing import Convolution, Mixing, Recurrent, SeparableConvolution
 
 Array = Any
 
@@ -98,11 +99,24 @@ class Residual(Module):
         )  # fmt: skip
 
 
-def _attention(config: TransformerConfig, init: Initializer) -> MultiHeadAttention:
+def _attention(config: TransformerConfig, init: Initializer, *, to_itself: bool = True) -> MultiHeadAttention:
     return MultiHeadAttention(
         config.d_model, config.heads, config.head_d_k, config.head_d_v, config.attention_dropout, init,
-        bias=config.attention_bias, gain=config.attention_gain,
+        bias=config.attention_bias, gain=config.attention_gain, kind=config.attention,
+        neighbourhood=config.neighbourhood if to_itself and config.mixing == "restricted" else None,
     )  # fmt: skip
+
+
+def _other_mixing(config: TransformerConfig, init: Initializer) -> Mixing | None:
+    """The layer of Table 1 that the encoder has in the place of self-attention; None if it has self-attention."""
+    match config.mixing:
+        case "recurrent":
+            return Recurrent(config.d_model, init)
+        case "convolutional":
+            return Convolution(config.d_model, config.kernel_width, init)
+        case "separable-convolutional":
+            return SeparableConvolution(config.d_model, config.kernel_width, init)
+    return None
 
 
 def _feed_forward(config: TransformerConfig, init: Initializer) -> FeedForward:
@@ -110,18 +124,24 @@ def _feed_forward(config: TransformerConfig, init: Initializer) -> FeedForward:
 
 
 class EncoderLayer(Module):
-    """Self-attention, then feed-forward."""
+    """Self-attention, or another layer of Table 1, then feed-forward."""
 
     def __init__(self, config: TransformerConfig, init: Initializer):
-        self.self_attention = _attention(config, init)
+        self.mixing = _other_mixing(config, init)
+        if self.mixing is None:
+            self.self_attention = _attention(config, init)
         self.self_attention_residual = Residual(config, init)
         self.feed_forward = _feed_forward(config, init)
         self.feed_forward_residual = Residual(config, init)
 
     def __call__(self, x: Tensor, mask: Array) -> Tensor:
         """Shapes: x [B, S, D], mask bool [B, 1, 1, S] -> [B, S, D]"""
-        x = self.self_attention_residual(x, lambda y: self.self_attention(y, y, y, mask))
+        x = self.self_attention_residual(x, lambda y: self.mix(y, mask))
         return self.feed_forward_residual(x, self.feed_forward)
+
+    def mix(self, x: Tensor, mask: Array) -> Tensor:
+        """The sub-layer in which positions see others.  Shapes: x [B, S, D], mask bool [B, 1, 1, S] -> [B, S, D]"""
+        return self.self_attention(x, x, x, mask) if self.mixing is None else self.mixing(x, mask)
 
 
 class DecoderLayer(Module):
@@ -130,7 +150,7 @@ class DecoderLayer(Module):
     def __init__(self, config: TransformerConfig, init: Initializer):
         self.self_attention = _attention(config, init)
         self.self_attention_residual = Residual(config, init)
-        self.cross_attention = _attention(config, init)
+        self.cross_attention = _attention(config, init, to_itself=False)
         self.cross_attention_residual = Residual(config, init)
         self.feed_forward = _feed_forward(config, init)
         self.feed_forward_residual = Residual(config, init)

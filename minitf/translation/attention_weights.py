@@ -45,6 +45,11 @@ def attention_weights(model: Transformer | InferenceTransformer, source: Any, ta
     Source: sections 3.2.1 and 3.2.2; the paper's Figures 3 to 5
     """
     decoder = InferenceTransformer(model) if isinstance(model, Transformer) else model
+    if decoder.model.encoder.layers[0].mixing is not None:
+        raise UserError(
+            f"the encoder of this model is {decoder.model.config.mixing} and has no attention weights to show; "
+            "--attention needs a model with mixing=self-attention or restricted"
+        )
     layers = {"encoder": len(decoder.model.encoder.layers)}
     layers["decoder"] = layers["cross"] = len(decoder.model.decoder.layers)
     kept: dict[tuple[str, int], list[Array]] = {(kind, i): [] for kind, n in layers.items() for i in range(n)}
@@ -52,8 +57,10 @@ def attention_weights(model: Transformer | InferenceTransformer, source: Any, ta
     length, s = target.shape[1], source.shape[1]
     logits = [decoder.decode_step(target[:, t], state) for t in range(length)]  # T × [B, V]
     for layer in range(layers["decoder"]):
-        rows = kept["decoder", layer]  # T × [B, H, 1, t + 1]
-        kept["decoder", layer] = [np.pad(row, ((0, 0),) * 3 + ((0, length - row.shape[3]),)) for row in rows]
+        rows = kept["decoder", layer]  # T × [B, H, 1, the last positions up to t]
+        kept["decoder", layer] = [
+            np.pad(row, ((0, 0),) * 3 + ((t + 1 - row.shape[3], length - t - 1),)) for t, row in enumerate(rows)
+        ]
     encoder, own, cross = (
         np.stack([np.concatenate(kept[kind, layer], axis=2) for layer in range(n)], axis=1)  # [B, L, H, …, …]
         for kind, n in layers.items()

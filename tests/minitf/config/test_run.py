@@ -59,6 +59,12 @@ def all_fields(config_class):
             {"vocab_size": 9, "masked_tokens": (0, 9)},
             "masked_tokens has 9; choose ids of the vocabulary of 9 tokens, without the end token 3",
         ),
+        (
+            TransformerConfig,
+            {"mixing": "restricted", "attention": "additive"},
+            "mixing=restricted computes dot products; choose attention=scaled-dot-product or dot-product with it",
+        ),
+        (TransformerConfig, {"neighbourhood": 0}, "neighbourhood=0; choose a whole number >= 1"),
         (TransformerConfig, {"masked_tokens": (3,)}, "masked_tokens has 3; choose ids of the vocabulary"),
         (TransformerConfig, {"masked_tokens": (-1,)}, "masked_tokens has -1; choose ids of the vocabulary"),
         (TransformerConfig, {"masked_tokens": (2, 0)}, "masked_tokens=[2, 0] is not in ascending order, or has an id"),

@@ -29,6 +29,12 @@ VARIANTS = {
     "start with the end token": {"decoder_start": "eos", "scale_embeddings": False},
     "normalised embeddings": {"embedding_norm": True, "decoder_start": "zero"},
     "masked tokens": {"masked_tokens": (0, 1, 2, 7)},
+    "restricted attention": {"mixing": "restricted", "neighbourhood": 3},
+    "recurrent": {"mixing": "recurrent"},
+    "convolutional, pre-norm": {"mixing": "convolutional", "norm": "pre"},
+    "separable convolutions": {"mixing": "separable-convolutional", "kernel_width": 4},
+    "additive attention": {"attention": "additive"},
+    "dot products without scale": {"attention": "dot-product"},
 }
 every_variant = pytest.mark.parametrize("changes", VARIANTS.values(), ids=VARIANTS.keys())
 

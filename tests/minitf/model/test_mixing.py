@@ -1,0 +1,81 @@
+"""The layers of Table 1 that may stand in the place of self-attention: how far a position sees, by the gradient."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from autograd import Tensor
+from minitf.config import TransformerConfig
+from minitf.errors import UserError
+from minitf.model.layers import Initializer
+from minitf.model.mixing import Convolution, Recurrent, SeparableConvolution
+from minitf.model.transformer import EncoderLayer
+from minitf.translation.attention_weights import attention_weights
+from tests.helpers.small_model import model_with
+
+CONFIG = TransformerConfig(vocab_size=9, d_model=8, heads=2, d_ff=12, dropout=0.0)
+ALL = np.ones((1, 1, 1, 9), bool)
+
+
+def seen_by(function, position, length=9):
+    """The input positions on which an output position depends: where the gradient is not exactly zero."""
+    x = Tensor(np.random.default_rng(0).standard_normal((1, length, 8)), requires_grad=True)
+    function(x)[0, position].backward(np.random.default_rng(1).standard_normal(8))
+    return np.flatnonzero((x.grad.data[0] != 0).any(axis=1)).tolist()
+
+
+@pytest.mark.parametrize(
+    ("changes", "seen"),
+    [
+        ({}, [0, 1, 2, 3, 4, 5, 6, 7, 8]),
+        ({"mixing": "restricted", "neighbourhood": 5}, [2, 3, 4, 5, 6]),
+        ({"mixing": "restricted", "neighbourhood": 4}, [2, 3, 4, 5]),
+        ({"mixing": "recurrent"}, [0, 1, 2, 3, 4]),
+        ({"mixing": "convolutional", "kernel_width": 3}, [3, 4, 5]),
+        ({"mixing": "convolutional", "kernel_width": 4}, [2, 3, 4, 5]),
+        ({"mixing": "separable-convolutional", "kernel_width": 3}, [3, 4, 5]),
+    ],
+    ids=str,
+)
+def test_what_position_4_sees_through_one_layer(changes, seen):
+    layer = EncoderLayer(replace(CONFIG, **changes), Initializer(0, np.float64))
+    assert seen_by(lambda x: layer(x, ALL), 4) == seen
+
+
+def test_a_convolution_by_hand():
+    layer = Convolution(2, 3, Initializer(0, np.float64))
+    x = np.random.default_rng(2).standard_normal((1, 4, 2))
+    padded = np.concatenate([np.zeros((1, 2)), x[0], np.zeros((1, 2))])
+    weight = layer.output.weight.data  # [D, k · D]
+    expected = [sum(weight[:, 2 * j : 2 * j + 2] @ padded[t + j] for j in range(3)) for t in range(4)]
+    np.testing.assert_allclose(layer(Tensor(x), ALL[..., :4]).data[0], expected, rtol=1e-12)
+
+
+def test_a_separable_convolution_by_hand():
+    layer = SeparableConvolution(2, 3, Initializer(0, np.float64))
+    x = np.random.default_rng(2).standard_normal((1, 4, 2))
+    padded = np.concatenate([np.zeros((1, 2)), x[0], np.zeros((1, 2))])
+    alone = [sum(layer.weight.data[:, j] * padded[t + j] for j in range(3)) for t in range(4)]
+    expected = np.array(alone) @ layer.output.weight.data.T
+    np.testing.assert_allclose(layer(Tensor(x), ALL[..., :4]).data[0], expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "layer",
+    [
+        Recurrent(8, Initializer(0, np.float64)),
+        Convolution(8, 5, Initializer(0, np.float64)),
+        SeparableConvolution(8, 5, Initializer(0, np.float64)),
+    ],
+    ids=lambda layer: type(layer).__name__,
+)
+def test_padding_is_not_seen(layer):
+    mask = ALL.copy()
+    mask[..., 6:] = False
+    assert set(seen_by(lambda x: layer(x, mask), 5)) <= set(range(6))
+
+
+def test_an_encoder_without_attention_has_no_weights_to_show():
+    with pytest.raises(UserError, match="the encoder of this model is recurrent and has no attention weights to show"):
+        attention_weights(model_with({"mixing": "recurrent"}), np.array([[5, 3]]), np.array([[2, 5]]))
