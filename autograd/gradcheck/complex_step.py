@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -40,7 +41,7 @@ class ComplexStep(Numerical):
 
     def _agrees_with_differences(self) -> bool:
         """Compare with differences along one direction of all inputs: the function may not be analytic."""
-        rng, central, starts = np.random.default_rng(0), self.central, []
+        rng, central, starts = np.random.default_rng([0, 1]), self.central, []  # no weights are drawn from it
         directions = [np.where(np.isfinite(x), rng.standard_normal(x.shape), 0) for x in self.function.points]
         for point, direction in zip(self.points, directions, strict=True):
             starts.append(point.copy())
@@ -135,15 +136,18 @@ class Automatic(Numerical):
         self, function: CheckedFunction, eps: float | None = None, atol: float | None = None, rtol: float | None = None
     ):
         super().__init__(function, Central.EPS if eps is None else eps, atol, rtol)
-        self.central = Central(function, eps, atol, rtol)
+        self.asked_atol, self.asked_rtol = atol, rtol
+        self.central = Central(function, eps)
         self.steps: ComplexStep | None = None
         self.reason = ""  # why complex steps do not suit the function
         try:
             with np.errstate(all="ignore"), warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                self.steps = ComplexStep(function, None, self.atol, self.rtol)
+                steps = ComplexStep(function, None, self.atol, self.rtol)
         except _UnsuitableError as unsuitable:
             self.reason = unsuitable.what
+        else:
+            self.steps, self.reason = (steps, "") if steps.trusted else (None, NOT_ANALYTIC)
 
     def describe(self) -> str:
         if self.steps is not None:
@@ -152,56 +156,68 @@ class Automatic(Numerical):
 
     def jacobian(self, i: int) -> Estimate:
         by_difference = self.central.jacobian(i)
-        return self._better(by_difference, None if self.steps is None else self._try(self.steps.jacobian, i))
+        by_step = self._try("jacobian", i)
+        if by_step is None:
+            return self._as_asked(by_difference)
+        if by_difference.wrong(by_step.values).any():
+            by_difference = self.central.reconsider(i, by_step.values, by_difference)
+        return self._better(by_step, by_difference)
 
     def along(self, i: int, direction: Array, weights: Array) -> Estimate:
         by_difference = self.central.along(i, direction, weights)
-        by_step = None if self.steps is None else self._try(self.steps.along, i, direction, weights)
-        return self._better(by_difference, by_step)
+        by_step = self._try("along", i, direction, weights)
+        if by_step is None:
+            return self._as_asked(by_difference)
+        if by_difference.wrong(by_step.values).any():
+            by_difference = self.central.reconsider_along(i, direction, weights, by_step.values, by_difference)
+        return self._better(by_step, by_difference)
 
     def confirm(self, i: int, direction: Array, weights: Array, agrees: bool) -> None:
         self.central.confirm(i, direction, weights, agrees)
 
     def reconsider(self, i: int, analytic: Array, estimate: Estimate) -> Estimate:
-        if self.steps is not None and self._try(self.steps.reconsider, i, analytic, estimate):
+        if self._try("reconsider", i, analytic, estimate):
             return estimate
-        return self.central.reconsider(i, analytic, self.central.jacobian(i))
+        return self._as_asked(self.central.reconsider(i, analytic, self.central.jacobian(i)))
 
     def reconsider_along(
         self, i: int, direction: Array, weights: Array, analytic: Array, estimate: Estimate
     ) -> Estimate:
-        arguments = (i, direction, weights, analytic)
-        if self.steps is not None and self._try(self.steps.reconsider_along, *arguments, estimate):
+        if self._try("reconsider_along", i, direction, weights, analytic, estimate):
             return estimate
-        return self.central.reconsider_along(*arguments, self.central.along(i, direction, weights))
+        by_difference = self.central.along(i, direction, weights)
+        return self._as_asked(self.central.reconsider_along(i, direction, weights, analytic, by_difference))
 
-    def _try(self, method: Any, *arguments: Any) -> Estimate | None:
+    def _try(self, method: str, *arguments: Any) -> Estimate | None:
+        """What complex steps give; None if they do not suit the function."""
+        if self.steps is None:
+            return None
         try:
             with np.errstate(all="ignore"), warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                return method(*arguments)
+                return getattr(self.steps, method)(*arguments)
         except _UnsuitableError as unsuitable:
-            self._give_up(unsuitable.what)
+            self.steps, self.reason = None, unsuitable.what
             return None
 
-    def _better(self, by_difference: Estimate, by_step: Estimate | None) -> Estimate:
-        """The complex steps, unless they disagree with the differences."""
-        if by_step is None:
-            return by_difference
-        if _nearly(by_step.values, by_difference.values, by_difference.error):
+    def _better(self, by_step: Estimate, by_difference: Estimate) -> Estimate:
+        """The complex steps, unless the differences say that they are wrong."""
+        if not by_difference.wrong(by_step.values).any():
             return by_step
-        self._give_up(NOT_ANALYTIC)
-        return by_difference
+        self.steps, self.reason = None, NOT_ANALYTIC
+        return self._as_asked(by_difference)
 
-    def _give_up(self, reason: str) -> None:
-        self.steps, self.reason = None, reason
+    def _as_asked(self, by_difference: Estimate) -> Estimate:
+        atol = by_difference.atol if self.asked_atol is None else self.asked_atol
+        rtol = by_difference.rtol if self.asked_rtol is None else self.asked_rtol
+        return replace(by_difference, atol=atol, rtol=rtol)
 
 
 NOT_ANALYTIC = "its complex steps disagree with its differences, so something in it is not analytic"
 
 
-def _nearly(by_step: Any, by_difference: Any, error: Any = 0.0) -> bool:
-    return bool(np.all(abs(by_step - by_difference) <= 1e-5 + 1e-3 * abs(by_difference) + error))
+def _nearly(by_step: Any, by_difference: Any) -> bool:
+    return bool(np.all(abs(by_step - by_difference) <= 1e-5 + 1e-3 * abs(by_difference)))
 
 
 def _closer(fine: Any, analytic: Any, by_step: Any) -> bool:

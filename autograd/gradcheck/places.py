@@ -69,37 +69,40 @@ def overwritten(evidence: Evidence) -> str:
 
 
 def shifted(evidence: Evidence) -> str:
-    """Are they the right values moved along an axis of the input, or in reverse order?"""
+    """Are they the right values moved along an axis, or in reverse order?"""
     _, n = evidence.both
-    first = len(evidence.output_shape)
-    for axis, size in enumerate(evidence.input_shape):
-        if size > 1 and evidence.explained_by(np.flip(n, first + axis)):
-            return f"the values are right but in reverse order along axis {axis} of the input"
+    outputs = len(evidence.output_shape)
+    for axis, size in enumerate(n.shape):
+        where = f"axis {axis} of the output" if axis < outputs else f"axis {axis - outputs} of the input"
+        if size > 1 and evidence.explained_by(np.flip(n, axis)):
+            return f"the values are right but in reverse order along {where}"
         for by in (1, -1):
-            lost = np.roll(n, by, first + axis)
-            gap = lost.copy()
-            gap[(slice(None),) * (first + axis) + (0 if by == 1 else -1,)] = 0
-            if size > 2 and any(evidence.explained_by(model) for model in (lost, gap)):
+            moved = np.roll(n, by, axis)
+            cut = moved.copy()
+            cut[(slice(None),) * axis + (0 if by == 1 else -1,)] = 0
+            if size > 2 and any(evidence.explained_by(model) for model in (moved, cut)):
                 return (
-                    f"the values are right but moved by one along axis {axis} of the input: a start, an offset or an "
-                    "index is off by one"
+                    f"the values are right but moved by one along {where}: a start, an offset or an index is off by one"
                 )
     return ""
 
 
 def reordered(evidence: Evidence) -> str:
-    """Are the columns the right ones in another order?"""
+    """Are the columns, or the rows, the right ones in another order?"""
     a, n = evidence.analytic, evidence.numerical
-    digits = max(0, 6 - int(np.ceil(np.log10(abs(n).max(initial=1e-300)))))
-    if a.shape[1] > 1:
-        order_a, order_n = (np.lexsort(np.round(j, digits)) for j in (a, n))
-        residual = abs(a[:, order_a] - n[:, order_n]).max(initial=0)
-        if residual <= 1e-3 * abs(evidence.off).max(initial=0):
+    for what, one, other in (("input", a, n), ("output", a.T, n.T)):
+        if one.shape[1] > 1 and _same_columns(one, other, abs(evidence.off).max(initial=0)):
             return (
-                "the values are right but at other elements of the input: is the order of the elements, an index or a "
-                "permutation of axes not undone (the inverse of a permutation is np.argsort of it)?"
+                f"the values are right but at other elements of the {what}: is the order of the elements, an index or "
+                "a permutation of axes not undone (the inverse of a permutation is np.argsort of it)?"
             )
     return ""
+
+
+def _same_columns(a: np.ndarray, n: np.ndarray, off: float) -> bool:
+    digits = max(0, 6 - int(np.ceil(np.log10(abs(n).max(initial=1e-300)))))
+    order_a, order_n = (np.lexsort(np.round(j, digits)) for j in (a, n))
+    return bool(abs(a[:, order_a] - n[:, order_n]).max(initial=0.0) <= 1e-3 * off)
 
 
 def one_place(evidence: Evidence) -> str:

@@ -14,6 +14,7 @@ from autograd.gradcheck.evidence import Evidence
 Array = np.ndarray
 Shape = tuple[int, ...]
 
+NICE = (1, 2, 1 / 2, 3, 1 / 3, 4, 1 / 4, -1, -2, -1 / 2)  # factors beside a function of the values
 MANY = 80  # functions of inputs and output of which pairs are not tried
 
 # ---- Constant factors ----
@@ -58,11 +59,11 @@ def causes_of_ratio(ratio: float, output_shape: Shape, input_shape: Shape) -> li
             causes.append(f"a factor 1/√{size} is missing ({where})")
         if math.isclose(ratio, 1 / math.sqrt(size), rel_tol=1e-4):
             causes.append(f"a factor √{size} is missing ({where})")
-    for size, where in sizes if not causes else []:
+    for size, where in sizes:
         for other, elsewhere in sizes:
             if size != other and math.isclose(ratio, size / other, rel_tol=1e-4):
                 causes.append(f"divided by {other} ({elsewhere}) where {size} is meant ({where})")
-    return causes[:2]
+    return causes[:3]
 
 
 def _sizes(output_shape: Shape, input_shape: Shape) -> Iterator[tuple[int, str]]:
@@ -106,8 +107,8 @@ def of_another_input(evidence: Evidence) -> str:
     return ""
 
 
-def identity(evidence: Evidence) -> str:
-    """Is the Jacobian the identity, or the right one without it?"""
+def direct_path(evidence: Evidence) -> str:
+    """Is the Jacobian the right one without the identity, or with one too many?"""
     if evidence.output_shape != evidence.input_shape or len(evidence.analytic) < 2:
         return ""
     one = np.eye(len(evidence.analytic))
@@ -115,7 +116,15 @@ def identity(evidence: Evidence) -> str:
         return "the direct path is missing: a residual connection x + f(x) adds the incoming gradient itself"
     if evidence.explained_by(evidence.numerical + one):
         return "the incoming gradient itself is added once too often, as by a residual connection x + f(x)"
-    if evidence.explained_by(one) and evidence.zero(evidence.numerical - np.diag(np.diag(evidence.numerical))).all():
+    return ""
+
+
+def passed_on(evidence: Evidence) -> str:
+    """Is the Jacobian the identity, where the function is element-wise?"""
+    n = evidence.numerical
+    if evidence.output_shape != evidence.input_shape or not evidence.zero(n - np.diag(np.diag(n))).all():
+        return ""
+    if evidence.explained_by(np.eye(len(n))):
         return "the incoming gradient is passed on unchanged: the derivative of the function itself is forgotten"
     return ""
 
@@ -127,16 +136,25 @@ def mask(evidence: Evidence) -> str:
     """Does the gradient pass where the function is flat, in a function whose outputs depend on one element each?"""
     a, n = evidence.analytic, evidence.numerical
     flat, passes = evidence.zero(n), ~evidence.zero(a)
-    if not (flat & passes).any() or ((~flat | passes).sum(axis=1) > 1).any():
+    if not (flat & passes).any():
         return ""
-    if flat.all() or evidence.explained_by(n, ~flat):
+    if not n.any():
         return (
-            "a gradient passes where the output does not depend on the input: a mask (of relu, clip, where, dropout, "
-            "padding) is forgotten in backward"
+            "the output does not depend on this input here, and yet a gradient arrives: is a mask forgotten, or the "
+            "projection of a softmax or a normalisation?"
         )
+    if ((~flat | passes).sum(axis=1) > 1).any():
+        return ""
     if not passes[~flat].any():
         return (
             "the gradient passes exactly where the output does not depend on the input: a mask is the wrong way round"
+        )
+    ratio = float((a * n)[~flat].sum() / (n * n)[~flat].sum())
+    if evidence.explained_by(ratio * n, ~flat):
+        scale = "" if math.isclose(ratio, 1, rel_tol=1e-3) else f", and so is its factor {1 / ratio:.4g}"
+        return (
+            "a gradient passes where the output does not depend on the input: a mask (of relu, clip, where, dropout, "
+            f"padding) is forgotten in backward{scale}"
         )
     return ""
 
@@ -175,20 +193,22 @@ def factor_of_values(evidence: Evidence) -> str:
         for sign, text in ((1, "is missing"), (-1, "is too many")):
             with np.errstate(all="ignore"):
                 model = np.where(some, n / values if sign == 1 else n * values, 0)
-            if np.isfinite(model).all() and evidence.explained_by(model):
-                return _factor(name, sign, text)
+                times = float((a * model).sum() / (model * model).sum())
+            nice = min(NICE, key=lambda number, times=times: abs(number - times))  # type: ignore[misc]
+            if np.isfinite(model).all() and evidence.explained_by(nice * model):
+                return _factor(name if nice == 1 else f"{nice**-sign:g} · {name}", sign, text)
     return ""
 
 
 def _factor(name: str, sign: int, text: str) -> str:
-    if " / " in name:
+    if " / " in name and " · " not in name:
         one, other = name.split(" / ")
         one, other = (other, one) if sign == 1 else (one, other)
         return (
             f"every value is {one} / {other} times the right one: {one} and {other} are confused, or a factor is "
             f"missing{_legend(name)}"
         )
-    times = f"1 / ({name})" if sign == 1 else name
+    times = f"1 / ({name})" if sign == 1 and " · " in name else f"1 / {name}" if sign == 1 else name
     return f"every value is {times} times the right one: a factor {name} {text}{_legend(name)}"
 
 
@@ -217,13 +237,13 @@ def _legend(name: str) -> str:
 
 def _candidates(evidence: Evidence) -> Iterator[tuple[str, Array]]:
     """Simple functions of inputs and output, and products of two, that broadcast against the Jacobian."""
-    simple = [found for name, values in evidence.arrays.items() for found in _simple(evidence, name, values)]
+    found = [made for name, values in evidence.arrays.items() for made in _simple(evidence, name, values)]
     with np.errstate(all="ignore"):
-        for name, values in simple:
-            yield name, values
-        for (name, values), (other, others) in combinations(simple, 2) if len(simple) < MANY else ():
-            yield f"{name} · {other}", values * others
-            yield f"{name} / {other}", values / others
+        for simple in ([made for made in found if "(" not in made[0]], found):
+            yield from simple
+            for (name, values), (other, others) in combinations(simple, 2) if len(simple) < MANY else ():
+                yield f"{name} · {other}", values * others
+                yield f"{name} / {other}", values / others
 
 
 def _simple(evidence: Evidence, name: str, values: Array) -> Iterator[tuple[str, Array]]:

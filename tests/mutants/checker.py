@@ -6,6 +6,8 @@ C = "autograd.gradcheck.compare:Comparison"
 K = "autograd.gradcheck.conduct"
 F = "autograd.gradcheck.function:CheckedFunction"
 N = "autograd.gradcheck.numerical"
+D = "autograd.gradcheck"
+SAID = ("tests/autograd/gradcheck/test_diagnosis.py",)
 W = f"{N}:Estimate.wrong"
 S = "autograd.gradcheck.complex_step"
 V = "autograd.gradcheck.variations"
@@ -79,6 +81,12 @@ MUTANTS = [
            "if raise_exception:", "if False:"),
     Mutant("autograd.gradcheck:gradcheck", "False becomes True",
            "        return False\n    return True", "        return True\n    return True"),
+    # ---- What is said of a mistake ----
+    Mutant(f"{D}.projection:_vanishes", "everything is a projection", "<= NEARLY * terms", "<= np.inf", near=SAID),
+    Mutant(f"{D}.projection:_rank", "two missing terms count as one", "1e-2 * values.max", "1 * values.max", near=SAID),
+    Mutant(f"{D}.evidence:Evidence.explained_by", "any model explains anything", "<= 1e-3 *", "<= 1e3 *", near=SAID),
+    Mutant(f"{D}.values:mask", "masks are always the wrong way round",
+           "if not passes[~flat].any():", "if True:", near=SAID),
     Mutant(f"{T}:_compare", "plain compositions may differ", "or not (error <= EXACT).all()", ""),
     Mutant("tests.cases.table:check_cases", "failures are not told",
            'row.failures.append(f"{case} (example {k}): {type(error).__name__}: {error}")', "pass"),

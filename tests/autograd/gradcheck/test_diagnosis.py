@@ -1,0 +1,202 @@
+"""Classic wrong gradients, and the mistake that the message names."""
+
+import numpy as np
+import pytest
+
+from autograd import gradcheck
+from autograd.testing import from_vjp
+from tests.helpers.ops import message
+
+RNG = np.random.default_rng(7)
+X = RNG.standard_normal((4, 5))
+W = RNG.standard_normal((4, 5))
+SQUARE = RNG.standard_normal((4, 4))
+
+
+# ---- Normalisations ----
+
+
+def softmax(x, axis=-1):
+    e = np.exp(x - x.max(axis, keepdims=True))
+    return e / e.sum(axis, keepdims=True)
+
+
+def log_softmax(x):
+    return x - np.log(np.exp(x).sum(-1, keepdims=True))
+
+
+def normalise(x, axis=-1, eps=1e-5):
+    centred = x - x.mean(axis, keepdims=True)
+    return centred / np.sqrt((centred**2).mean(axis, keepdims=True) + eps)
+
+
+def inverse_std(x, axis=-1):
+    return 1 / np.sqrt(x.var(axis, keepdims=True) + 1e-5)
+
+
+def unit(x):
+    return x / np.sqrt((x * x).sum(-1, keepdims=True))
+
+
+def rms(x):
+    return x / np.sqrt((x * x).mean(-1, keepdims=True))
+
+
+NORMALISATIONS = {
+    "softmax without its projection": (softmax, lambda g, x: g * softmax(x), "- Σ g · y of a softmax"),
+    "softmax along axis 0": (lambda x: softmax(x, 0), lambda g, x: g * softmax(x, 0), "along axis 0, so the gradient"),
+    "softmax, projection along the wrong axis": (
+        lambda x: softmax(x, 0),
+        lambda g, x: softmax(x, 0) * (g - (g * softmax(x, 0)).sum(1, keepdims=True)),
+        "along axis 0, so the gradient must add up to 0",
+    ),
+    "log-softmax without Σ g": (log_softmax, lambda g, x: g, "- y · Σ g of a log-softmax"),
+    "centring": (lambda x: x - x.mean(-1, keepdims=True), lambda g, x: g, "- mean(g) of a normalisation"),
+    "layer norm, statistics detached": (normalise, lambda g, x: g * inverse_std(x), "mean and deviation along axis 1"),
+    "layer norm without the part along x̂": (
+        normalise,
+        lambda g, x: (g - g.mean(-1, keepdims=True)) * inverse_std(x),
+        "missing or wrong projection: the output does not change when the input is scaled along axis 1",
+    ),
+    "layer norm without the mean": (
+        normalise,
+        lambda g, x: (g - normalise(x) * (g * normalise(x)).mean(-1, keepdims=True)) * inverse_std(x),
+        "- mean(g) of a normalisation",
+    ),
+    "batch norm, statistics detached": (
+        lambda x: normalise(x, 0), lambda g, x: g * inverse_std(x, 0), "mean and deviation along axis 0",
+    ),
+    "unit length": (unit, lambda g, x: g / np.sqrt((x * x).sum(-1, keepdims=True)), "for a norm - x̂ · Σ g · x̂"),
+    "RMS norm": (rms, lambda g, x: g / np.sqrt((x * x).mean(-1, keepdims=True)), "input is scaled along axis 1"),
+    "the whole array": (
+        lambda x: x / np.linalg.norm(x), lambda g, x: g / np.linalg.norm(x), "is scaled along axes 0, 1",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("function", "vjp", "said"), NORMALISATIONS.values(), ids=NORMALISATIONS)
+@pytest.mark.parametrize("mode", ["auto", "central"])
+@pytest.mark.parametrize("fast", [False, True])
+def test_missing_projections(function, vjp, said, mode, fast):
+    text = message(from_vjp(function, vjp), X, mode=mode, fast=fast)
+    assert said in text.partition("likely cause: ")[2], text
+
+
+def test_rows_of_two_elements():
+    """Their layer norm hardly depends on the input at all."""
+    without = NORMALISATIONS["layer norm without the part along x̂"]
+    assert "when the input is scaled along axis 1" in message(from_vjp(*without[:2]), X[:, :2])
+
+
+# ---- Sums, means, axes ----
+
+SUMS = {
+    "mean divided by the other axis": (
+        lambda x: x.mean(0), lambda g, x: np.broadcast_to(g / 5, x.shape), "divided by 5 (the size of axis 1",
+    ),
+    "mean of two axes divided by one": (
+        lambda x: x.mean(), lambda g, x: np.broadcast_to(g / 4, x.shape), "a sum where a mean is meant",
+    ),
+    "n - 1": (
+        lambda x: x.var(0), lambda g, x: g * 2 * (x - x.mean(0)) / 3, "divided by n - 1 where n is meant (n = 4",
+    ),
+    "n": (
+        lambda x: x.var(0, ddof=1), lambda g, x: g * 2 * (x - x.mean(0)) / 4, "n where n - 1 is meant (n = 4",
+    ),
+    "scale of attention": (
+        lambda x: x @ W.T / np.sqrt(5), lambda g, x: g @ W, "a factor 1/√5 is missing (the size of axis 1",
+    ),
+    "keepdims": (lambda x: x.sum(1), lambda g, x: g, "keepdims=True, or np.expand_dims(g, axis)"),
+    "keepdims, square": (
+        lambda x: x[:, :4].sum(1), lambda g, x: np.pad(np.broadcast_to(g, (4, 4)), ((0, 0), (0, 1))), "",
+    ),
+    "transposed product": (lambda x: x[:, :4] @ SQUARE, lambda g, x: np.pad(g @ SQUARE, ((0, 0), (0, 1))), ""),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("function", "vjp", "said"), SUMS.values(), ids=SUMS)
+def test_sums_and_means(function, vjp, said):
+    assert said in message(from_vjp(function, vjp), X).partition("likely cause: ")[2]
+
+
+def test_a_reduced_gradient_along_the_wrong_axis():
+    text = message(from_vjp(lambda x: x.sum(1), lambda g, x: np.broadcast_to(g, x.shape)), SQUARE)
+    assert "broadcast along the wrong axis (keepdims)" in text
+
+
+def test_a_forgotten_broadcast_sum():
+    row = RNG.standard_normal(5)
+    assert "a missing sum" in message(from_vjp(np.add, lambda g, x, b: (g, g)), [X, row])
+    assert "a missing sum" in message(from_vjp(np.add, lambda g, x, b: (g, g[0])), [X, row])
+    assert "a mean where a sum is meant" in message(from_vjp(np.add, lambda g, x, b: (g, g.mean(0))), [X, row])
+
+
+def test_transposed_factors():
+    assert "a factor is transposed" in message(from_vjp(lambda x: x @ SQUARE, lambda g, x: g @ SQUARE), SQUARE)
+    assert "is transposed: return its .T" in message(from_vjp(lambda x: x.T @ X, lambda g, x: g @ X.T), X)
+
+
+# ---- Factors, terms, masks ----
+
+VALUES = {
+    "factor 2": (np.square, lambda g, x: g * x, "a factor 2 is missing"),
+    "sign": (np.negative, lambda g, x: g, "the sign is wrong"),
+    "chain rule": (lambda x: np.sin(x * x), lambda g, x: g * np.cos(x * x), "a factor 2 · x is missing"),
+    "y for y²": (np.tanh, lambda g, x: g * (1 - np.tanh(x)), "a factor (1 + y) is missing"),
+    "1 - y": (lambda x: 1 / (1 + np.exp(-x)), lambda g, x: g / (1 + np.exp(-x)), "a factor (1 - y) is missing"),
+    "output for input": (np.exp, lambda g, x: g * x, "x and y are confused"),
+    "exponent": (lambda x: x**3, lambda g, x: 3 * x * g, "a factor x is missing"),
+    "sign in part": (np.abs, lambda g, x: g, "the sign is wrong for some elements"),
+    "mask": (lambda x: np.maximum(x, 0), lambda g, x: g, "a mask (of relu, clip, where, dropout,"),
+    "inverted": (lambda x: np.maximum(x, 0), lambda g, x: g * (x < 0), "a mask is the wrong way round"),
+    "dropout and its scale": (lambda x: x * (W > 0) / 0.6, lambda g, x: g, "backward, and so is its factor"),
+    "half of the mask": (lambda x: np.clip(x, -0.5, 0.5), lambda g, x: g * (x < 0.5), "a mask (of relu, clip"),
+    "residual": (lambda x: x + np.sin(x), lambda g, x: g * np.cos(x), "the direct path is missing"),
+    "passed on": (np.sin, lambda g, x: g, "the incoming gradient is passed on unchanged"),
+    "ignored": (np.sin, lambda g, x: np.cos(x), "does not use the gradient that arrives"),
+    "overwritten rows": (
+        lambda x: x[[0, 1, 0, 0]], lambda g, x: np.array([g[3], g[1], 0 * g[0], 0 * g[0]]), "np.add.at",
+    ),
+    "off by one": (lambda x: x[1:], lambda g, x: np.pad(g, ((0, 1), (0, 0))), "moved by one along axis 0"),
+    "reversed": (lambda x: x[::-1] * 1, lambda g, x: g, "in reverse order along axis 0"),
+    "order of elements": (lambda x: x.reshape(5, 4), lambda g, x: g.reshape(x.shape, order="F"), "at other elements"),
+    "one column": (
+        lambda x: np.sin(x), lambda g, x: g * np.cos(x) * np.where(np.arange(5) == 4, 1.5, 1), "some values are right",
+    ),
+    "detached": (lambda x: x * x.mean(), lambda g, x: g * x.mean(), ""),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("function", "vjp", "said"), VALUES.values(), ids=VALUES)
+@pytest.mark.parametrize("mode", ["auto", "central"])
+def test_factors_terms_and_masks(function, vjp, said, mode):
+    text = message(from_vjp(function, vjp), X, mode=mode)
+    assert said in text.partition("likely cause: ")[2], text
+
+
+def test_exchanged_inputs():
+    text = message(from_vjp(np.multiply, lambda g, x, w: (g * x, g * w)), [X, W])
+    assert "this is the gradient of input 1: two gradients, or two factors, are exchanged" in text
+
+
+def test_a_forgotten_factor_is_named_after_its_input():
+    def scaled(x, w):
+        return normalise(x) * w
+
+    def vjp(g, x, w):
+        return np.zeros_like(x), g  # of w, without x̂
+
+    text = message(from_vjp(lambda x, w: x * w, lambda g, x, w: (g, g * x)), [X, W])
+    assert "a factor input 1 is missing" in text
+    assert "never arrives" in message(from_vjp(scaled, vjp), [X, W])
+
+
+def test_no_cause_is_made_up():
+    """Random numbers, and a wrong number here and there, fit no pattern."""
+    noise = np.random.default_rng(0).standard_normal(X.shape)
+    for wrong in (lambda g, x: g * noise, lambda g, x: g * np.cos(x) + g * noise * 0.1):
+        assert "none of the usual ones" in message(from_vjp(np.sin, wrong), X)
+
+
+def test_right_gradients_pass():
+    assert gradcheck(from_vjp(softmax, lambda g, x: softmax(x) * (g - (g * softmax(x)).sum(-1, keepdims=True))), X)
