@@ -56,6 +56,7 @@ LATE = {  # why imports stand inside functions: "file: function"
     },
     "start-up: --help and wrong flags are answered without NumPy": {
         "minitf/app/bleu.py: main",
+        "minitf/app/cli.py: read_train_args",
         "minitf/app/pack.py: main",
         "minitf/app/report.py: main",
         "minitf/app/train.py: main",

@@ -30,7 +30,7 @@ from minitf.storage.run_directory import CONFIG_NAME
 from minitf.system.environment import VERSION
 from minitf.system.files import explained, os_errors_explained
 from minitf.system.messages import say
-from minitf.system.signals import TerminationInterrupt, exit_status, interrupting
+from minitf.system.signals import TerminationInterrupt, exit_status, interrupting, uninterrupted
 
 SECTIONS = {"model": "Model", "optimizer": "Optimizer", "parsing": "Parsing (section 6.3), for --task parsing"}
 
@@ -188,6 +188,10 @@ def read_train_args(argv: Sequence[str]) -> TrainArguments:
     given = {name: value if name == "output" else _absolute(value) for name, value in given.items()}
     if resume is not None:
         return TrainArguments(_resumed(resume, given), resume, allow_config_edits)
+    if given.get("init") is not None:
+        with uninterrupted():  # deferred: needs NumPy
+            from minitf.app.fine_tuning import with_values_of_model
+        given = with_values_of_model(given)
     return TrainArguments(_changed(_preset(given.pop("preset", DEFAULT_PRESET)), given), None, allow_config_edits)
 
 

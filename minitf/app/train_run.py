@@ -25,6 +25,11 @@ def train_run(
     with open_run(config, resume, process, tell, allow_config_edits=allow_config_edits) as run:
         parameters, folder = run.model.parameter_count(), run.directory.path
         tell(f"model: {parameters:,} parameters, vocabulary of {len(run.data.vocabulary):,}; run: {folder}")
+        if run.config.init is not None:
+            tell(f"it starts with the weights of {run.config.init}")
+        if run.config.freeze is not None:
+            learning = sum(parameter.size for parameter in run.optimizer.named_parameters.values())
+            tell(f"{run.config.freeze} is frozen: {learning:,} parameters learn")
         if process.description:
             tell(process.description)
         if run.data.valid is None:

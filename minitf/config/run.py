@@ -153,9 +153,22 @@ class RunConfig:
         1, "batches summed for one update: larger updates in the same memory", unit="batches", at_least=1
     )
 
-    max_steps: int = option(
-        100_000, "updates to train for", unit="updates", source="5.2", section="Training", at_least=1, may_change=True
+    init: Path | None = option(
+        None,
+        "fine-tuning: start with the weights of this run, or model of another program, and keep its architecture and "
+        "vocabulary; none: start with random weights",
+        section="Training",
     )
+    init_weights: Literal["average", "best", "moving-average", "last"] | None = option(
+        None, "weights of init to start with; last: those of its last checkpoint; none: those that it translates with"
+    )
+    init_digest: str | None = option(None, "SHA-256 of the weights and the vocabulary of init", hidden=True)
+    freeze: str | None = option(
+        None,
+        "parts that do not learn, separated by commas: embeddings, encoder, decoder, output, or names of parameters "
+        "such as encoder.layers.0; none: all learn",
+    )
+    max_steps: int = option(100_000, "updates to train for", unit="updates", source="5.2", at_least=1, may_change=True)
     max_minutes: float | None = option(
         None, "training time, over all resumptions; none: until max_steps", unit="minutes", above=0, may_change=True
     )
@@ -285,6 +298,8 @@ class RunConfig:
                 f"average_checkpoints={self.average_checkpoints} are more than the keep_checkpoints="
                 f"{self.keep_checkpoints} that are kept; choose keep_checkpoints of {self.average_checkpoints} or more"
             )
+        if self.init is None and self.init_weights is not None:
+            raise UserError(f"init_weights={self.init_weights} are of a run to start from; give init, too")
         if self.weights == "moving-average" and self.moving_average is None:
             raise UserError("weights=moving-average needs moving_average; give it a decay such as 0.9999")
 

@@ -7,6 +7,7 @@ validation.py      validation loss and BLEU, and the best weights
 divergence.py      updates whose loss or gradient is not finite
 schedule.py        when to validate, to save and to stop; the clock
 moving_average.py  exponential moving average of the weights
+starting_point.py  random weights or those of a model; parts that do not learn
 run.py             what a run consists of; start, save, resume
 texts.py           texts, vocabulary and batches of a run
 state.py           what a checkpoint holds besides weights and moments

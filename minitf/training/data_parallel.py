@@ -89,7 +89,8 @@ class DataParallel(SingleProcess):
         averages = {} if average is None else average.arrays
         for array in (*(p.data for p in model.parameters()), *optimizer.state_arrays().values(), *averages.values()):
             self.group.broadcast(array)
-        self._gradients = GradientBuckets(model.parameters(), self.group, as_bfloat16=self._as_bfloat16)
+        learning = [parameter for parameter in model.parameters() if parameter.requires_grad]
+        self._gradients = GradientBuckets(learning, self.group, as_bfloat16=self._as_bfloat16)
         return state
 
     # ---- An update ----

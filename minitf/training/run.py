@@ -27,6 +27,7 @@ from minitf.training.moving_average import MovingAverage
 from minitf.training.optim import Adam
 from minitf.training.process import SingleProcess
 from minitf.training.schedule import record_checkpoint
+from minitf.training.starting_point import StartingPoint, freeze, starting_point
 from minitf.training.state import TrainState
 from minitf.training.texts import TrainingData, check_texts, find_texts, prepare_data
 
@@ -71,7 +72,11 @@ def open_run(
     """
     set_up_device(process.threads, process.device, config.precision)
     with ExitStack() as stack:
+        start: StartingPoint | None = None
         with process.main_process_first():
+            if process.is_main_process:
+                start = starting_point(config, resume, say)
+                config = replace(config, init_digest=start.digest) if start else config
             texts = texts_of_resumed(config, RunDirectory.open(resume), say) if resume else find_texts(config, say)
             if process.is_main_process:
                 if resume is not None:
@@ -79,17 +84,19 @@ def open_run(
                 directory = stack.enter_context(_create_or_lock(config, texts, resume, say))
             else:
                 directory = _open_shared(config.output)
-            data = prepare_data(config, texts, directory, say)
+            data = prepare_data(config, texts, directory, say, kept=None if start is None else start.vocabulary)
         config = replace(config, model=sized(config.model, data.vocabulary))
         compute_dtype = "bfloat16" if config.precision == "bf16" else None
         model = Transformer(config.model, seed=config.seed, dtype=config.dtype, compute_dtype=compute_dtype)
+        if start is not None:
+            start.load_into(model)
         model.to(process.device)
-        named_parameters = model.named_parameters()
+        named_parameters, learning = model.named_parameters(), freeze(model, config.freeze)
         run = Run(
             config=config,
             data=data,
             model=model,
-            optimizer=Adam(named_parameters, config.optimizer),
+            optimizer=Adam(learning, config.optimizer),
             moving_average=MovingAverage(named_parameters, config.moving_average) if config.moving_average else None,
             state=TrainState(
                 vocabulary=data.vocabulary.fingerprint(),

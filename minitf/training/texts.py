@@ -66,16 +66,19 @@ def check_texts(texts: Texts, errors: str, say: Say) -> None:
             say(f"warning: {share} are also in the training text; minitf split cuts a corpus without overlap")
 
 
-def prepare_data(config: RunConfig, texts: Texts | None, directory: RunDirectory, say: Say) -> TrainingData:
+def prepare_data(
+    config: RunConfig, texts: Texts | None, directory: RunDirectory, say: Say, kept: AnyVocabulary | None = None
+) -> TrainingData:
     """Make the vocabulary and the token ids in the run's directory, unless it holds them.
 
     texts: None for the built-in corpora
+    kept: the vocabulary of the model that the run starts from
     """
     if texts is None:
         texts = make_texts(config, directory)
     else:
         keep_held_out(texts, directory)
-    vocabulary = load_or_train_vocabulary(config, directory, texts, say)
+    vocabulary = load_or_train_vocabulary(config, directory, texts, say, kept)
     train = prepare_split("train", texts.train, vocabulary, directory, config, say)
     valid = prepare_split("valid", texts.valid, vocabulary, directory, config, say) if texts.valid else None
     settings: Any = {"seed": config.seed, "source_eos": config.model.source_eos}
@@ -110,14 +113,17 @@ def splits_of(config: RunConfig) -> Mapping[str, Iterable[Tree]]:
     return {"train": treebank.train, "valid": treebank.valid, "test": treebank.test}
 
 
-def load_or_train_vocabulary(config: RunConfig, directory: RunDirectory, texts: Texts, say: Say) -> AnyVocabulary:
+def load_or_train_vocabulary(
+    config: RunConfig, directory: RunDirectory, texts: Texts, say: Say, kept: AnyVocabulary | None = None
+) -> AnyVocabulary:
     """Load the vocabulary in the run's directory, or copy the one given there, or learn one of both languages."""
     if directory.vocabulary_path.exists():
         return load_vocabulary(directory.vocabulary_path)
-    if config.vocabulary is not None:
-        given = load_vocabulary(config.vocabulary)
-        given.save(directory.path / given.file_name)
-        return given
+    if kept is None and config.vocabulary is not None:
+        kept = load_vocabulary(config.vocabulary)
+    if kept is not None:
+        kept.save(directory.path / kept.file_name)
+        return kept
     if texts.train is None or not exist(texts.train):
         raise UserError(f"{directory.vocabulary_path} is missing; put it back, or give --train SOURCE TARGET")
     if config.task == "parsing":

@@ -34,6 +34,11 @@ class LearnedModel:
     """The file or folder to name in errors."""
 
 
+def config_of(path: Path) -> RunConfig:
+    """Read the configuration of a run.  Raises: UserError where there is no run"""
+    return RunDirectory.open(path).config()
+
+
 def load_learned(
     path: Path,
     *,

@@ -75,7 +75,12 @@ def test_presets(name):
     assert parse_train_args(["--preset", name]) == (NAMED[name].config, None)
 
 
-@pytest.mark.parametrize("flag", list(flags_of(RunConfig)), ids=lambda flag: flag.dest)
+FROM_A_RUN = ("init", "init_weights")  # take the architecture of a run: see test_fine_tuning.py
+
+
+@pytest.mark.parametrize(
+    "flag", [each for each in flags_of(RunConfig) if each.dest not in FROM_A_RUN], ids=lambda flag: flag.dest
+)
 def test_every_flag_of_training_sets_its_field_and_no_other(flag):
     words = other_words(flag)
     config, _ = parse_train_args(["--preset", "base", *words] if flag.dest != "preset" else words)

@@ -1,0 +1,106 @@
+"""Where a run starts: random weights, or those of a model (`--init`); and which parts do not learn (`--freeze`)."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from minitf.config import RunConfig
+from minitf.data.vocabulary_pair import AnyVocabulary
+from minitf.errors import UserError
+from minitf.model.layers import Module, Parameter
+from minitf.storage.checkpoint import CheckpointStore
+from minitf.storage.run_directory import RunDirectory
+from minitf.system.messages import Say
+from minitf.translation.loading import LearnedModel, load_learned
+
+PARTS = {
+    "embeddings": (
+        "source_embedding",
+        "target_embedding",
+        "source_positions",
+        "target_positions",
+        "source_embedding_norm",
+        "target_embedding_norm",
+    ),
+    "output": ("projection", "output_bias"),
+}
+"""Parts that several attributes of a Transformer make up; others, such as "encoder", are names of one."""
+
+
+@dataclass(frozen=True)
+class StartingPoint:
+    """The weights and the vocabulary that a run starts with."""
+
+    learned: LearnedModel
+    digest: str
+    """SHA-256 of both."""
+
+    @property
+    def vocabulary(self) -> AnyVocabulary:
+        return self.learned.vocabulary
+
+    def load_into(self, model: Module) -> None:
+        """Copy the weights into a model.  Raises: UserError where they do not fit"""
+        try:
+            model.load_parameters(self.learned.weights)
+        except ValueError as error:
+            raise UserError(f"{self.learned.origin} does not fit the architecture of the run: {error}") from error
+
+
+def starting_point(config: RunConfig, resume: Path | None, say: Say) -> StartingPoint | None:
+    """Load what a run starts with; None for random weights, and for a run that resumes from a checkpoint of its own.
+
+    Raises: UserError for a model that cannot be loaded, and where it is not the one that a resumed run started from
+    """
+    if config.init is None:
+        return None
+    if resume is not None and CheckpointStore(RunDirectory(resume).checkpoints_path).steps():
+        return None
+    of_run: dict[str, Any] = {"weights": config.init_weights}
+    if config.init_weights == "last":
+        of_run = {"average": 1}
+    learned = load_learned(config.init, **of_run, warn=lambda message: say(f"warning: {message}"))
+    digest = digest_of(learned)
+    if config.init_digest not in (None, digest):
+        raise UserError(
+            f"{config.init} has other weights than when this run began, and the run has no checkpoint yet; "
+            "put them back, or start another run"
+        )
+    return StartingPoint(learned, digest)
+
+
+def digest_of(learned: LearnedModel) -> str:
+    """SHA-256 of the weights, by name, and of the vocabulary."""
+    digest = hashlib.sha256(learned.vocabulary.fingerprint().encode())
+    for name, array in sorted(learned.weights.items()):
+        digest.update(f"\n{name} {array.dtype} {array.shape}\n".encode())
+        digest.update(np.ascontiguousarray(array).data)
+    return digest.hexdigest()
+
+
+def freeze(model: Module, parts: str | None) -> dict[str, Parameter]:
+    """Take the gradients from parts of a model; return the parameters that learn.
+
+    parts: names separated by commas: "embeddings", "output", and names of modules and parameters such as "encoder",
+        "decoder.layers.0" or "output_bias"
+
+    Raises: UserError for a part that the model does not have, and where nothing is left to learn
+    """
+    named = model.named_parameters()
+    for part in parts.split(",") if parts else ():
+        places = PARTS.get(part.strip(), (part.strip(),))
+        found = [name for name in named if any(name == place or name.startswith(f"{place}.") for place in places)]
+        if not found:
+            known = ", ".join([*PARTS, *dict.fromkeys(name.partition(".")[0] for name in named)])
+            raise UserError(f"freeze={parts!r}: the model has no part {part.strip()!r}; choose among {known}")
+        for name in found:
+            named[name].requires_grad = False
+    learning = {name: parameter for name, parameter in named.items() if parameter.requires_grad}
+    if not learning:
+        raise UserError(f"freeze={parts!r} leaves nothing to learn; freeze fewer parts")
+    return learning

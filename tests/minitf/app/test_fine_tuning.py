@@ -1,0 +1,111 @@
+"""`--init` and `--freeze`: from the command line to a run that goes on learning what another has learned."""
+
+import json
+import os
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file
+
+from minitf.app.cli import parse_train_args
+from minitf.config.presets import PRESETS
+from minitf.data.vocabulary_pair import load_vocabulary
+from minitf.errors import UserError
+from minitf.translation.translator import Translator
+from tests.helpers.imported import MODEL, PAIR
+from tests.helpers.runs import call
+
+
+@pytest.fixture(scope="module")
+def imported(make_run):
+    return make_run(vocabulary=PAIR, model=MODEL, steps=(1, 2), beam=3, alpha=1.0)
+
+
+def test_the_architecture_is_that_of_the_model_and_training_is_that_of_the_flags(imported):
+    words = ["--init", str(imported), "--preset", "small", "--model.dropout", "0.3", "--max-steps", "7", "--beam", "2"]
+    config, _ = parse_train_args(words)
+    assert (config.model.encoder_layers, config.model.decoder_start, config.model.masked_tokens) == (3, "zero", (0, 2))
+    assert (config.model.dropout, config.max_steps, config.beam, config.alpha) == (0.3, 7, 2, 1.0)
+    assert config.optimizer == PRESETS["small"].optimizer
+    assert (config.init, config.init_weights) == (imported.absolute(), None)
+    assert parse_train_args([*words, "--init-weights", "last"])[0].init_weights == "last"
+    agreeing, _ = parse_train_args([*words, "--model.d-model", "16", "--model.norm", "pre", "--task", "translation"])
+    assert agreeing == config
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--model.layers", "1"], r"--model\.layers 1 differs from the 6 of .*, whose architecture is kept; leave"),
+        (["--model.norm", "post"], r"--model\.norm post differs from the pre of"),
+        (["--model.no-output-bias"], r"--model\.output-bias false differs from the true of"),
+        (["--task", "parsing"], r"--task parsing differs from the translation of"),
+        (["--vocab-size", "900"], r"--vocab-size and --init exclude each other: the vocabulary is that of"),
+        (["--vocabulary", "v.model"], r"--vocabulary and --init exclude each other"),
+        (["--init", "absent"], r".*absent is not a directory"),
+        (["--init", "none", "--init-weights", "last"], r"init_weights=last are of a run to start from; give init, too"),
+    ],
+)
+def test_contradictions_are_refused(imported, words, message):
+    with pytest.raises(UserError, match=message):
+        parse_train_args(["--init", str(imported), *words])
+
+
+@pytest.fixture
+def texts(tmp_path):
+    """The model copies letters, each in the other vocabulary."""
+    rng = np.random.default_rng(0)
+    lines = ["".join(rng.choice([*"abcdefgh"], rng.integers(2, 9))) for _ in range(300)]
+    for name, text in (("a.src", lines), ("a.trg", [line.upper() for line in lines])):
+        (tmp_path / name).write_text("\n".join(text) + "\n")
+    return ["--train", str(tmp_path / "a.src"), str(tmp_path / "a.trg")]
+
+
+FLAGS = [
+    *("--threads", "1", "--max-length", "32", "--max-tokens-per-batch", "256", "--log-every", "5"),
+    *("--optimizer.warmup-steps", "5", "--optimizer.peak-learning-rate", "0.01", "--save-every", "10"),
+    *("--average-checkpoints", "1"),
+]
+
+
+@pytest.mark.heavy
+def test_an_imported_model_is_fine_tuned(imported, texts, tmp_path, capfd):
+    """It keeps its vocabulary, the frozen half keeps its bits, and the loss falls."""
+    out = tmp_path / "tuned"
+    words = ["--init", str(imported), "--freeze", "encoder,source_embedding", *texts, *FLAGS]
+    assert call([*words, "--max-steps", "40", "--output", str(out)]) == 0
+    said = capfd.readouterr().err
+    assert f"it starts with the weights of {imported}" in said
+    assert re.search(r"encoder,source_embedding is frozen: [\d,]+ parameters learn", said)
+    assert load_vocabulary(out / "vocabulary.json").fingerprint() == PAIR.fingerprint()
+    assert not (out / "vocabulary.model").exists()
+    config = json.loads((out / "config.json").read_text())
+    assert (config["init"], config["freeze"]) == (str(imported), "encoder,source_embedding")
+    assert re.fullmatch("[0-9a-f]{64}", config["init_digest"])
+    start, end = Translator.load(imported), Translator.load(out)
+    frozen = 0
+    for name, parameter in start.model.named_parameters().items():
+        same = parameter.data.tobytes() == end.model.named_parameters()[name].data.tobytes()
+        assert same == name.startswith(("encoder.", "source_embedding.")), name
+        frozen += same
+    assert frozen > 20
+    stored = load_file(out / "checkpoints" / "step-00000040.safetensors")
+    assert not [name for name in stored if name.startswith("optimizer.") and ".encoder." in name]
+    pairs = [("abc", "ABC"), ("hgf", "HGF")]
+    assert all(b.score > a.score for a, b in zip(start.score(pairs), end.score(pairs), strict=True))
+
+
+@pytest.mark.heavy
+def test_it_resumes_to_the_same_bits_without_the_model_that_it_started_from(make_run, texts, tmp_path):
+    first = make_run(vocabulary=PAIR, model=MODEL, steps=(1,))
+    words = ["--init", str(first), "--freeze", "decoder.layers.0", *texts, *FLAGS, "--output"]
+    whole, parts = tmp_path / "whole", tmp_path / "parts"
+    assert call([*words, str(whole), "--max-steps", "20"]) == 0
+    assert call([*words, str(parts), "--max-steps", "10"]) == 0
+    os.rename(first, Path(first).with_name("moved"))
+    assert call(["--resume", str(parts), "--max-steps", "20"]) == 0
+    one, two = (load_file(each / "checkpoints" / "step-00000020.safetensors") for each in (whole, parts))
+    assert one.keys() == two.keys()
+    assert all(one[name].tobytes() == two[name].tobytes() for name in one)
