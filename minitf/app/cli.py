@@ -22,7 +22,7 @@ from typing import Any, Literal, NamedTuple, NoReturn, get_args, get_origin
 
 from minitf.app.preset_table import list_presets
 from minitf.config import DEFAULT_PRESET, PRESETS, RunConfig, TranslateConfig
-from minitf.config.options import description, nearest, shown, without_none
+from minitf.config.options import description, nearest, none_is_absent, shown, without_none
 from minitf.config.presets import NAMED
 from minitf.errors import UserError
 from minitf.storage.config_file import load_config
@@ -367,6 +367,8 @@ def _help(flag: Flag, with_presets: bool) -> str:
         alike = len(set(values.values())) == 1
         listed = values[DEFAULT_PRESET] if alike else ", ".join(f"{name} {value}" for name, value in values.items())
         notes.append(f"default {listed}")
+    elif flag.field.default is None and not none_is_absent(flag.field.type):
+        notes.append("default: the run's")
     elif flag.field.default is not MISSING and flag.field.type is not bool:
         notes.append(f"default {shown(flag.field.default, quote=False)}")
     text = f"{metadata['help']} ({'; '.join(filter(None, notes))})" if any(notes) else metadata["help"]
@@ -375,10 +377,10 @@ def _help(flag: Flag, with_presets: bool) -> str:
 
 def _converter(kind: Any) -> Callable[[str], Any]:
     """Return the function that turns a word of the command line into a value; `none` is None where that may be."""
-    inner, optional = without_none(kind)
+    inner, takes_none = without_none(kind)[0], none_is_absent(kind)
 
     def convert(word: str) -> Any:
-        if optional and word == "none":
+        if takes_none and word == "none":
             return None
         try:
             if inner is Path and not word:

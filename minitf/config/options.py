@@ -110,9 +110,15 @@ def without_none(kind: Any) -> tuple[Any, bool]:
     return rest, True
 
 
+def none_is_absent(kind: Any) -> bool:
+    """Whether the word `none` stands for None: not where it is a value of its own, as in `Literal["none"] | None`."""
+    inner, optional = without_none(kind)
+    return optional and "none" not in get_args(inner)
+
+
 def description(kind: Any, bounds: dict[str, float] | None = None) -> str:
     """Describe a type and its bounds in words: `a whole number >= 1, or none`."""
-    kind, optional = without_none(kind)
+    whole, kind = kind, without_none(kind)[0]
     names = {int: "a whole number", float: "a number", bool: "true or false", str: "a text", Path: "a path"}
     if get_origin(kind) is Literal:
         text = "one of " + ", ".join(get_args(kind))
@@ -123,7 +129,7 @@ def description(kind: Any, bounds: dict[str, float] | None = None) -> str:
         text = names.get(kind, f"a {getattr(kind, '__name__', kind)}")
     if bounds:
         text += " " + " and ".join(f"{BOUNDS[name][0]} {bound}" for name, bound in bounds.items())
-    return f"{text}, or none" if optional else text
+    return f"{text}, or none" if none_is_absent(whole) else text
 
 
 def shown(value: Any, quote: bool = True) -> str:

@@ -34,7 +34,7 @@ class TranslateConfig:
     )
     penalty: (
         Literal["paper", "tensor2tensor", "opennmt-wu", "joeynmt", "fairseq", "marian", "sockeye", "none"] | None
-    ) = option(None, "length penalty of a toolkit; alpha and beta, where given, replace its own; none: the run's")
+    ) = option(None, "length penalty of a toolkit, none for no penalty; alpha and beta, where given, replace its own")
     max_extra_length: int | None = option(
         None, "longest output: tokens of the input plus this; none: the run's", unit="tokens", at_least=1
     )

@@ -34,6 +34,24 @@ def most_probable(
     return tokens.astype(np.int64, copy=False), np.minimum(values - log_total.astype(np.float64)[:, None], 0)
 
 
+def most_probable_next(
+    logits: Array, count: int, position: int, sentences: Array, allow_unknown: bool, may_end: Array
+) -> tuple[Array, Array]:
+    """`most_probable` among the tokens that search may choose: EOS in the rows of `may_end` only.
+
+    Shapes: logits [R, V], sentences [R], may_end bool [R] -> token [R, C], log-probability [R, C] float64
+    """
+    found = {
+        end: most_probable(logits, count, position, sentences, never_produced(allow_unknown, end))
+        for end in {*may_end.tolist()}
+    }
+    if len(found) == 1:
+        return found.popitem()[1]
+    (token, gained), (other_token, other_gained) = found[True], found[False]
+    rows = may_end[:, None]
+    return np.where(rows, token, other_token), np.where(rows, gained, other_gained)
+
+
 def log_probabilities_of(logits: Array, tokens: Array, position: int, sentences: Array) -> Array:
     """log P of one given token in each row.  Shapes: logits [R, V], tokens [R] -> [R] float64"""
     backend = backend_of([logits])

@@ -76,13 +76,14 @@ def sample(
 
     def choose(logits: Array, position: int, rows: Array) -> tuple[Array, Array]:
         host_logits = backend_of([logits]).to_host(logits)
-        never = list(never_produced(config.allow_unknown, position >= config.min_length))
+        may_end = config.may_end(position, limits[rows // n])
         chosen = np.empty(len(rows), dtype=np.int64)
         for place, row in enumerate(rows.tolist()):
             prefix = forced[row // n]
             if position <= len(prefix):
                 chosen[place] = prefix[position - 1]
             else:
+                never = list(never_produced(config.allow_unknown, may_end[place]))
                 probabilities = distribution(host_logits[place], sampling, never)
                 chosen[place] = _draw(probabilities, generators[row].random())
         return chosen, log_probabilities_of(logits, chosen, position, rows // n)

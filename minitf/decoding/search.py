@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from minitf.config.special_tokens import BOS, EOS, PAD
-from minitf.decoding.candidates import log_probabilities_of, most_probable, never_produced
+from minitf.decoding.candidates import log_probabilities_of, most_probable_next
 from minitf.decoding.decoder import decoder_of
 from minitf.decoding.state import IncrementalDecoder, IncrementalState
 from minitf.errors import UserError
@@ -98,6 +98,13 @@ class BeamSearchConfig:
     def penalty(self, length: int) -> float:
         """The divisor of the log-probability of `length` tokens, EOS included, BOS not."""
         return length_penalty(length, self.alpha, self.beta)
+
+    def may_end(self, position: int, limits: Array) -> Array:
+        """Whether an output may end at `position`: not before `min_length`, but in the last place of any limit.
+
+        Shapes: limits [R] -> bool [R]
+        """
+        return position >= np.minimum(self.min_length, limits)
 
     @property
     def candidates(self) -> int:
@@ -203,11 +210,12 @@ def greedy_search(model: Model, source: Array, config: BeamSearchConfig | None =
     config = config or BeamSearchConfig(beam=1)
 
     def choose(logits: Array, position: int, sentences: Array) -> tuple[Array, Array]:
-        never = never_produced(config.allow_unknown, position >= config.min_length)
-        token, gained = most_probable(logits, 1, position, sentences, never)  # [R, 1] each
+        may_end = config.may_end(position, limits[sentences])
+        token, gained = most_probable_next(logits, 1, position, sentences, config.allow_unknown, may_end)  # [R, 1] each
         return token[:, 0], gained[:, 0]
 
-    walks = walk(model, source, max_lengths(source, config), choose)
+    limits = max_lengths(source, config)
+    walks = walk(model, source, limits, choose)
     return [hypothesis_of(tokens, sum_left_to_right(gained), config) for tokens, gained in walks]
 
 
@@ -307,8 +315,10 @@ def _best_candidates(logits: Array, beams: Beams, config: BeamSearchConfig, posi
     """
     B, N = beams.log_probability.shape
     sentences = np.repeat(beams.sentence, N)  # [B × N]
-    never = never_produced(config.allow_unknown, position >= config.min_length)
-    token, gained = most_probable(logits, config.candidates, position, sentences, never)  # [B × N, C] each
+    may_end = config.may_end(position, beams.max_length.repeat(N))  # [B × N]
+    token, gained = most_probable_next(
+        logits, config.candidates, position, sentences, config.allow_unknown, may_end
+    )  # [B × N, C] each
     C = token.shape[1]
     _force_prefixes(token, gained, logits, beams, position)
     total = beams.log_probability.reshape(B * N, 1) + gained  # [B × N, C]

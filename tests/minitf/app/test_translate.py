@@ -416,9 +416,11 @@ def test_penalties_and_lengths_reach_the_search(tiny_run, source, call, searches
     call(tiny_run, "--input", source, "--quiet", "--penalty", "fairseq", "--alpha", "0.5", "--max-length", "3")
     call(tiny_run, "--input", source, "--quiet", "--penalty", "fairseq", "--beta", "2")
     call(tiny_run, "--input", source, "--quiet", "--beta", "1")
+    call(tiny_run, "--input", source, "--quiet", "--penalty", "none", "--max-length", "9")
     assert {(each.alpha, each.beta, each.max_length, each.min_length) for each in searches} == {
         (1, 0, 6, 2),
         (0.5, 0, 3, 1),
         (1, 2, None, 1),
         (0.6, 1, None, 1),
+        (0, 5, 9, 1),  # no penalty, not the run's
     }

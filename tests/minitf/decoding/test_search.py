@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from minitf.config.special_tokens import BOS, EOS, PAD, UNK
+from minitf.decoding.sampling import sample
 from minitf.decoding.search import BeamSearchConfig, Hypothesis, beam_search, greedy_search, length_penalty
 from minitf.errors import UserError
 from tests.helpers.fake_models import RandomModel, RandomModelState, ScriptedModel, sources
@@ -342,3 +343,14 @@ def test_rows_looked_at_together_do_not_matter(search, monkeypatch):
     together = search(model, source)
     monkeypatch.setattr("autograd.backend.cpu.BLOCK_BYTES", 80)  # two rows
     assert search(model, source) == together
+
+
+@pytest.mark.parametrize("search", [greedy_search, beam_search, sample])
+def test_an_output_may_end_in_the_last_place_of_a_limit_below_the_least_length(search):
+    """The end was forbidden there as well, so that no translation of a short sentence could be finished."""
+    source = np.array([[4, EOS, PAD, PAD, PAD], [4, 5, 4, 5, EOS]])
+    config = BeamSearchConfig(beam=1, min_length=5, max_extra_length=2)  # limits of 3 and 6 tokens
+    found = search(RandomModel(1, end_bias=100), source, config)
+    outputs = [each if search is greedy_search else each[0] for each in found]
+    assert [len(each.tokens) + 1 for each in outputs] == [3, 5]
+    assert all(each.finished for each in outputs)
