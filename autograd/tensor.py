@@ -285,22 +285,35 @@ class Tensor:
     # ---- A copy in lower precision, for matrix products ----
 
     def reduced_to(self, dtype: Any) -> Any:
-        """The data as `dtype`: a copy, cached until the data changes."""
+        """The data as `dtype`: the copy that `reduced` was set to, or a new one.
+
+        A copy made here is not used again: after `w.data -= g`, which counts no change, it would be out of date.
+        """
         copy = self.reduced
         if copy is None or copy.dtype != dtype:
-            self.reduced = copy = self.data.astype(dtype)
+            copy = self.data.astype(dtype)
+            self._reduced = copy, self.data, -1
         return copy
 
     @property
     def reduced(self) -> Any:
-        """The cached copy in lower precision, None if there is none or the data changed since it was set."""
+        """The copy in lower precision, None if it was not set or the data changed since.
+
+        Set it where the data changes, as an optimizer does.  Changes made by writing into `data` are not counted: set
+        it to None, or change the Tensor itself under `no_grad`.
+        """
         if self._reduced is None or self._reduced[1] is not self.data or self._reduced[2] != self.version[0]:
             return None
         return self._reduced[0]
 
     @reduced.setter
     def reduced(self, copy: Any) -> None:
-        self._reduced = copy, self.data, self.version[0]
+        self._reduced = None if copy is None else (copy, self.data, self.version[0])
+
+    @property
+    def last_reduced(self) -> Any:
+        """The copy that was last made or set, perhaps out of date: memory for the next one, None if there is none."""
+        return None if self._reduced is None else self._reduced[0]
 
     # ---- In-place changes: counted, so that a backward pass that needs the old values raises an error ----
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from autograd.backend import is_floating
 from autograd.engine import Op, apply
 from autograd.ops.flops import per_output
 from autograd.tensor import Tensor
@@ -19,7 +20,7 @@ class Relu(Op):
     flops = per_output(1, 1)
 
     def forward(self, x):
-        y = self.backend.relu(x)
+        y = self.backend.relu(x if hasattr(x, "dtype") else self.xp.asarray(x))
         self.save(y)
         return y
 
@@ -130,7 +131,7 @@ class Gelu(Op):
         x = xp.asarray(x)
         wide = x if x.dtype in (xp.float32, xp.float64) else x.astype(xp.result_type(x, xp.float32))
         density, step = self.backend.normal_distribution(wide)
-        dtype = x.dtype if x.dtype.kind == "f" else wide.dtype
+        dtype = x.dtype if is_floating(x.dtype) else wide.dtype
         if self.needs_gradient[0]:
             density *= xp.clip(wide, -40, 40)
             density += step
@@ -153,6 +154,10 @@ class GeluTanh(Op):
 
     def forward(self, x):
         xp = self.xp
+        x = xp.asarray(x)
+        dtype = x.dtype
+        if dtype.name == "bfloat16":
+            x = x.astype(xp.float32)
         inside = xp.clip(x, -30, 30)  # its cube is within the range of float16, too
         square = inside * inside
         factor = math.sqrt(2 / math.pi)
@@ -160,8 +165,10 @@ class GeluTanh(Op):
         step = 0.5 * (1 + tanh)
         if self.needs_gradient[0]:
             slope = factor * (1 + 3 * 0.044715 * square)  # of the argument of tanh
-            self.save(step + 0.5 * inside * (1 - tanh * tanh) * slope)
-        return xp.maximum(x, -30) * step
+            slope = step + 0.5 * inside * (1 - tanh * tanh) * slope
+            self.save(slope.astype(dtype) if dtype.name == "bfloat16" else slope)
+        y = xp.maximum(x, -30) * step
+        return y.astype(dtype) if dtype.name == "bfloat16" else y
 
     def backward(self, g_y):
         (slope,) = self.saved

@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from autograd.backend import backend_of
+from autograd.backend import as_array, backend_of
 from autograd.engine import Op, apply
+from autograd.ops.arguments import number, tensors
 from autograd.ops.nn import draw_mask
 from autograd.tensor import Tensor
 
@@ -82,7 +83,7 @@ def as_attention_inputs(query: Any, key: Any, value: Any, scale: float | None) -
 
     Raises: ValueError for shapes that do not fit.
     """
-    query, key, value = [x if isinstance(x, Tensor) else Tensor(x) for x in (query, key, value)]
+    query, key, value = tensors(query=query, key=key, value=value)
     if min(query.ndim, key.ndim, value.ndim) < 2:
         raise ValueError("query, key and value need at least two axes: positions and features")
     if query.shape[-1] != key.shape[-1]:
@@ -91,7 +92,7 @@ def as_attention_inputs(query: Any, key: Any, value: Any, scale: float | None) -
         raise ValueError(f"key has {key.shape[-2]} positions, value has {value.shape[-2]}; they must be equal")
     if scale is None:
         scale = 1 / math.sqrt(query.shape[-1]) if query.shape[-1] else 1.0
-    return query, key, value, float(scale)
+    return query, key, value, number("scale", scale)
 
 
 def leading_shape(*arrays: Any) -> tuple[int, ...]:
@@ -119,7 +120,8 @@ def mask_array(query: Tensor, mask: Any, shape: tuple[int, ...], axes: str) -> A
     """
     if mask is None:
         return None
-    mask = backend_of([query.data]).xp.asarray(mask.data if isinstance(mask, Tensor) else mask)
+    # copied: the backward pass of a GPU reads it again, and a Tensor may have changed by then
+    mask = backend_of([query.data]).xp.asarray(mask.data.copy() if isinstance(mask, Tensor) else as_array(mask))
     if mask.dtype != bool:
         raise TypeError(f"mask must be boolean (True = may attend), found {mask.dtype}; use mask != 0 or mask == 0")
     if not _broadcasts_to(mask.shape, shape):
@@ -198,7 +200,7 @@ def additive_attention(
     Source: Bahdanau et al. 2015, appendix A.1.2; section 3.2.1
     """
     query, key, value, _ = as_attention_inputs(query, key, value, None)
-    weight = weight if isinstance(weight, Tensor) else Tensor(weight)
+    (weight,) = tensors(weight=weight)
     leading = leading_shape(query, key, value)
     if weight.shape[-1:] != query.shape[-1:] or not _broadcasts_to(weight.shape[:-1], leading):
         raise ValueError(

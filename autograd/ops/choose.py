@@ -11,6 +11,13 @@ from autograd.ops.flops import per_output
 from autograd.tensor import Tensor
 
 
+def _narrow(y: Any, *operands: Any) -> Any:
+    """y in bfloat16 if all operands that are arrays have it: with a Python number, NumPy widens it to float32."""
+    if any(getattr(x, "dtype", y.dtype).name != "bfloat16" for x in operands if hasattr(x, "dtype")):
+        return y
+    return next((y.astype(x.dtype, copy=False) for x in operands if hasattr(x, "dtype")), y)
+
+
 class Abs(Op):
     """y = |x|
 
@@ -121,7 +128,7 @@ class Clip(Op):
 
     def forward(self, x, low, high):
         xp = self.xp
-        y = xp.clip(x, low, high)
+        y = _narrow(xp.clip(x, low, high), x, low, high)
         if any(self.needs_gradient):
             self.save(*self._replaced(x, low, high))
         return y
@@ -171,7 +178,7 @@ class Where(Op):
     def forward(self, condition, a, b):
         condition = self.xp.asarray(condition).astype(bool, copy=False)
         self.save(condition)
-        return self.xp.where(condition, a, b)
+        return _narrow(self.xp.where(condition, a, b), a, b)
 
     def backward(self, g_y):
         (condition,) = self.saved
@@ -206,7 +213,7 @@ class MaskedFill(Op):
     def forward(self, x, mask, value):
         mask = self.xp.asarray(mask)
         self.save(mask)
-        return self.xp.where(mask, value, x)
+        return _narrow(self.xp.where(mask, value, x), value, x)
 
     def backward(self, g_y):
         (mask,) = self.saved
@@ -226,6 +233,6 @@ def masked_fill(x: Any, mask: Any, value: Any) -> Tensor:
     mask = mask if hasattr(mask, "dtype") else np.asarray(mask)
     if mask.dtype.kind != "b":
         raise TypeError(f"masked_fill needs a boolean mask, found {mask.dtype}; write mask != 0 or mask == 0")
-    if getattr(value, "ndim", 0) != 0:
-        raise ValueError(f"masked_fill fills with one value, found shape {value.shape}; use where(mask, value, x)")
+    if np.ndim(value) != 0:
+        raise ValueError(f"masked_fill fills with one value, found shape {np.shape(value)}; use where(mask, value, x)")
     return apply(MaskedFill, x, mask, value)

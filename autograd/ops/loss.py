@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from autograd.backend import as_operand, backend_of
+from autograd.backend import backend_of
 from autograd.engine import Op, apply
+from autograd.ops.arguments import array_of, number, tensors
 from autograd.ops.flops import per_input
 from autograd.ops.nn import check_indices
-from autograd.tensor import Tensor
 
 
 class CrossEntropy(Op):
@@ -76,8 +76,9 @@ def cross_entropy(
     Raises: ValueError for shapes that do not match, an unknown reduction or ε outside [0, 1]; IndexError for a target
     outside 0 … V - 1, TypeError for targets that are not integers.
     """
-    targets = targets.data if isinstance(targets, Tensor) else as_operand(targets)
-    logits = logits if isinstance(logits, Tensor) else Tensor(logits)
+    targets = array_of(targets)
+    (logits,) = tensors(logits=logits)
+    label_smoothing = number("label_smoothing", label_smoothing)
     if not logits.ndim:
         raise ValueError("logits need a last axis, the classes; found a single number")
     *leading, classes = logits.shape
@@ -102,7 +103,7 @@ def cross_entropy(
         logits.reshape(-1, classes) if logits.ndim != 2 else logits,
         targets=targets,
         counted=counted,
-        label_smoothing=float(label_smoothing),
+        label_smoothing=label_smoothing,
         reduction=reduction,
         overwrite_logits=overwrite_logits,
     )

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from autograd import random
-from autograd.backend import Backend, as_operand, backend_of
+from autograd.backend import Backend
 from autograd.engine import Op, apply, unbroadcast
+from autograd.ops.arguments import array_of, number, tensors
 from autograd.ops.flops import per_input, per_output
 from autograd.tensor import Tensor
 
@@ -34,7 +35,8 @@ class Embedding(Op):
 
     flops = per_output(1, 1)  # times √d_model; backward, one addition an element
 
-    def forward(self, weight, positions=None, *, indices, scale, p, dtype):
+    def forward(self, weight, indices, positions=None, *, scale, p, dtype):
+        indices = self.xp.asarray(indices)
         self.rows, self.scale = len(weight), scale
         keep, self.keep_scale = draw_mask(self.backend, (*indices.shape, weight.shape[1]), p)
         self.save(indices, keep)
@@ -45,9 +47,9 @@ class Embedding(Op):
         if keep is not None:
             g_y = self.backend.dropout(g_y, keep, self.keep_scale)
         g_weight = self._g_weight(g_y, indices) if self.needs_gradient[0] else None
-        if len(self.needs_gradient) == 1:
-            return g_weight
-        return g_weight, self._g_positions(g_y) if self.needs_gradient[1] else None
+        if len(self.needs_gradient) == 2:
+            return g_weight, None
+        return g_weight, None, self._g_positions(g_y) if self.needs_gradient[2] else None
 
     def _g_positions(self, g_y):
         """Σ over the batch; in float32 for bfloat16.  Shapes: g_y [..., T, D] -> [T, D]"""
@@ -77,19 +79,19 @@ def embedding(
     indices that are not integers; ValueError for positions of another shape, or p outside [0, 1).  Indices on a GPU
     are not checked, which would wait for the device: there, an index outside gives NaN.
     """
-    random.threshold(p)
-    indices = indices.data if isinstance(indices, Tensor) else as_operand(indices)
-    check_indices(indices, len(weight), "embedding index")
-    indices = backend_of([weight.data]).asarray(indices)
-    settings = {"indices": indices, "scale": float(scale), "p": p, "dtype": dtype}
+    random.threshold(number("p", p))
+    (weight,) = tensors(weight=weight)
+    check_indices(array_of(indices), len(weight), "embedding index")
+    settings = {"scale": number("scale", scale), "p": p, "dtype": dtype}
     if positions is None:
-        return apply(Embedding, weight, **settings)
-    if positions.shape != (*indices.shape[-1:], weight.shape[1]):
+        return apply(Embedding, weight, indices, **settings)
+    (positions,) = tensors(positions=positions)
+    if positions.shape != (*array_of(indices).shape[-1:], weight.shape[1]):
         raise ValueError(
-            f"positions of shape {positions.shape} do not fit indices of shape {indices.shape} and {weight.shape[1]} "
-            "columns; they must be [T, D]"
+            f"positions of shape {positions.shape} do not fit indices of shape {np.shape(indices)} and "
+            f"{weight.shape[1]} columns; they must be [T, D]"
         )
-    return apply(Embedding, weight, positions, **settings)
+    return apply(Embedding, weight, indices, positions, **settings)
 
 
 def check_indices(indices: Any, size: int, what: str) -> None:
@@ -129,7 +131,7 @@ def dropout(x: Any, p: float = 0.5, training: bool = True) -> Tensor:
 
     Raises: ValueError for p outside [0, 1).
     """
-    random.threshold(p)
+    random.threshold(number("p", p))
     if p == 0 or not training:
         return x if isinstance(x, Tensor) else Tensor(x)
     return apply(Dropout, x, p=p)
@@ -164,6 +166,7 @@ def layer_norm(x: Any, weight: Any, bias: Any, *, eps: float = 1e-6) -> Tensor:
     Raises: ValueError where x has no feature, or weight or bias does not have the size of the last axis.
     Source: Ba et al. 2016; section 3.1
     """
+    x, weight, bias = tensors(x=x, weight=weight, bias=bias)
     _check_width(x, weight, bias)
     return apply(LayerNorm, x, weight, bias, eps=eps)
 
@@ -203,7 +206,8 @@ def dropout_add_layer_norm(
     Shapes: x [..., D], residual [..., D], weight [D], bias [D] -> [..., D]
     Raises: ValueError where shapes do not fit or p is outside [0, 1).
     """
-    random.threshold(p)
+    random.threshold(number("p", p))
+    x, residual, weight, bias = tensors(x=x, residual=residual, weight=weight, bias=bias)
     if x.shape != residual.shape:
         raise ValueError(f"x has shape {x.shape}, residual has shape {residual.shape}; they must be equal")
     _check_width(x, weight, bias)

@@ -120,7 +120,7 @@ class Linear(Op):
     """
 
     def forward(self, x, weight, bias=None, *, reduced=None, dtype=None):
-        _check_linear_shapes(x.shape, weight.shape, None if bias is None else bias.shape)
+        _check_linear_shapes(getattr(x, "shape", ()), weight.shape, None if bias is None else bias.shape)
         self.dtype, weight = weight.dtype, weight if reduced is None else reduced
         needs_x, needs_weight = self.needs_gradient[:2]
         self.save(x if needs_weight else None, weight if needs_x else None)
@@ -172,7 +172,11 @@ def linear(x: Any, weight: Any, bias: Any = None, *, dtype: Any = None) -> Tenso
     Raises: ValueError for shapes that do not fit
     """
     inputs = (x, weight) if bias is None else (x, weight, bias)
-    return apply(Linear, *inputs, reduced=_reduced(x, weight), dtype=None if dtype is None else np.dtype(dtype))
+    reduced = _reduced(x, weight)
+    y = apply(Linear, *inputs, reduced=reduced, dtype=None if dtype is None else np.dtype(dtype))
+    if reduced is not None and y.op is not None:  # the optimizer writes into the copy that the backward pass reads
+        y.op._versions = (*y.op._versions, (weight.version, weight.version[0]))
+    return y
 
 
 def _reduced(x: Any, weight: Any) -> Any:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from autograd.backend import is_floating
 from autograd.engine import Op, apply
+from autograd.ops.arguments import refuse_list
 from autograd.ops.flops import per_input
 from autograd.tensor import Tensor
 
@@ -47,6 +49,7 @@ class Sum(Op):
 
 def sum(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
     """The sum over `axis` (an int, a tuple, or None for all axes)."""
+    refuse_list(axis)
     return apply(Sum, x, axis=axis, keepdims=keepdims)
 
 
@@ -71,6 +74,7 @@ class Mean(Op):
 
 def mean(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
     """The arithmetic mean over `axis` (an int, a tuple, or None for all axes)."""
+    refuse_list(axis)
     return apply(Mean, x, axis=axis, keepdims=keepdims)
 
 
@@ -92,7 +96,8 @@ class Var(Op):
         self.slope = 2 * correction / (count or 1)
         self.save(x, x_mean)
         centred = x - x_mean
-        return (centred * centred).mean(axis=axis, keepdims=keepdims) * correction
+        variance = (centred * centred).mean(axis=axis, keepdims=keepdims) * correction
+        return variance.astype(x_mean.dtype, copy=False)  # bfloat16 times a number is float32
 
     def backward(self, g_y):
         x, x_mean = self.saved
@@ -104,6 +109,7 @@ def var(x: Any, axis: Axis = None, ddof: float = 0, keepdims: bool = False) -> T
 
     PyTorch calls `ddof` the `correction`; its default there is 1.
     """
+    refuse_list(axis)
     return apply(Var, x, axis=axis, ddof=ddof, keepdims=keepdims)
 
 
@@ -134,6 +140,7 @@ def max(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
 
     Equal maxima share the gradient evenly, as in PyTorch's amax.
     """
+    refuse_list(axis)
     return apply(Max, x, axis=axis, keepdims=keepdims)
 
 
@@ -161,6 +168,7 @@ def min(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
 
     Equal minima share the gradient evenly, as in PyTorch's amin.
     """
+    refuse_list(axis)
     return apply(Min, x, axis=axis, keepdims=keepdims)
 
 
@@ -181,14 +189,16 @@ def _to_extrema(op: Op, axis: Axis, g_y: Any) -> Any:
 
 
 def _wide(xp: Any, x: Any) -> tuple[Any, Any]:
-    """x in the dtype to compute in, and the dtype of the result: float16 is computed in float32.
+    """x in the dtype to compute in, and the dtype of the result: float16 and bfloat16 are computed in float32.
 
     Integers give float64, as in NumPy's division; complex numbers, which gradcheck passes, stay complex.
     """
     x = xp.asarray(x)
-    if x.dtype.kind not in "fc":
+    if x.dtype.kind == "c":
+        return x, x.dtype
+    if not is_floating(x.dtype):
         return x.astype(xp.float64), xp.dtype(xp.float64)
-    return (x.astype(xp.float32) if x.dtype == xp.float16 else x), x.dtype
+    return (x.astype(xp.float32) if x.dtype.itemsize == 2 else x), x.dtype
 
 
 def _peak(xp: Any, x: Any, axis: Axis) -> Any:
@@ -232,6 +242,7 @@ def logsumexp(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
 
     The result is -inf where all x are -inf or there are none; the gradient is 0 there.
     """
+    refuse_list(axis)
     return apply(LogSumExp, x, axis=axis, keepdims=keepdims)
 
 
@@ -268,6 +279,7 @@ def softmax(x: Any, axis: Axis = -1) -> Tensor:
     If every x along the axis is -inf, all weights and gradients are 0 (PyTorch's softmax gives NaN there, its
     scaled_dot_product_attention 0).
     """
+    refuse_list(axis)
     return apply(Softmax, x, axis=axis)
 
 
@@ -301,4 +313,5 @@ def log_softmax(x: Any, axis: Axis = -1) -> Tensor:
 
     If every x along the axis is -inf, the result is -inf, not NaN.
     """
+    refuse_list(axis)
     return apply(LogSoftmax, x, axis=axis)

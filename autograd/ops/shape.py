@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from autograd.engine import Op, apply
+from autograd.ops.arguments import refuse_list
 from autograd.ops.flops import moves_only
 from autograd.tensor import Tensor
 
@@ -53,7 +54,7 @@ class Transpose(Op):
 
 def transpose(x: Any, axes: Sequence[int] | None = None) -> Tensor:
     """The axes of x in the order `axes`, or reversed."""
-    return apply(Transpose, x, axes=axes)
+    return apply(Transpose, x, axes=None if axes is None else tuple(axes))
 
 
 class SwapAxes(Op):
@@ -107,6 +108,7 @@ class Squeeze(Op):
 
 def squeeze(x: Any, axis: int | tuple[int, ...] | None = None) -> Tensor:
     """x without the axes at `axis`, which must have size 1, or without all axes of size 1."""
+    refuse_list(axis)
     return apply(Squeeze, x, axis=axis)
 
 
@@ -212,6 +214,8 @@ def split(x: Any, indices_or_sections: int | Sequence[int], axis: int = 0) -> tu
 
     Raises: ValueError if the axis cannot be divided into that many equal sections
     """
+    if isinstance(indices_or_sections, (list, np.ndarray)):
+        indices_or_sections = tuple(indices_or_sections)  # a copy, which the caller cannot change before backward
     return apply(Split, x, indices_or_sections=indices_or_sections, axis=axis)
 
 

@@ -82,6 +82,13 @@ class Module:
             parameter.grad = None
         return self
 
+    def reduce(self, dtype: Any) -> Module:
+        """Give every matrix its copy in lower precision, for a model that is not trained."""
+        for parameter in self.parameters():
+            if parameter.ndim == 2:
+                parameter.reduced = parameter.data.astype(dtype)
+        return self
+
     def load_parameters(self, arrays: dict[str, np.ndarray], *, copy: bool = True) -> None:
         """Copy `arrays` into the parameters of the same names.
 
@@ -105,6 +112,8 @@ class Module:
             else:
                 parameter.data = array.astype(parameter.dtype, copy=not getattr(array.flags, "writeable", True))
             parameter.version[0] += 1
+            if parameter.last_reduced is not None:
+                parameter.reduced = parameter.data.astype(parameter.last_reduced.dtype)
 
 
 def _with_items(attributes: Iterable[tuple[str, Any]]) -> Iterator[tuple[str, Any]]:

@@ -43,9 +43,9 @@ class Adam:
         self.step_count += 1
         correction1 = 1 - self.config.beta1**self.step_count
         root_correction2 = math.sqrt(1 - self.config.beta2**self.step_count)
-        # `reduced`: the copy of a parameter in lower precision that matrix products use is updated in the same pass
+        # the copy of a parameter in lower precision, which matrix products use, is updated in the same pass
         updates = [
-            (parameter, (parameter.data, parameter.grad.data, self.m[name], self.v[name], parameter.reduced))
+            (parameter, (parameter.data, parameter.grad.data, self.m[name], self.v[name], parameter.last_reduced))
             for name, parameter in self.named_parameters.items()
             if parameter.grad is not None
         ]

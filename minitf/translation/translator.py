@@ -159,6 +159,8 @@ class Translator:
         config = with_precision(learned.config, device, precision)
         model = build_model(replace(learned, config=config), dtype or config.dtype)
         model.to(device)
+        if model.compute_dtype is not None:
+            model.reduce(model.compute_dtype)
         has_table = config.model.positions == "learned"
         search = BeamSearchConfig(
             beam=config.beam,

@@ -118,7 +118,7 @@ def test_two_runs_are_identical_to_the_bit(gpu: Any) -> None:
 
 
 def test_the_bfloat16_copy_of_a_weight_is_never_out_of_date(gpu: Any) -> None:
-    """Adam writes it; loading weights, and any counted change, makes it anew."""
+    """Adam and loading weights write it; without them, it is computed whenever it is used."""
     bf16 = np.dtype(pytest.importorskip("ml_dtypes").bfloat16)
     model = Transformer(SMALL, compute_dtype="bfloat16")
     model.to("cuda")
@@ -126,13 +126,18 @@ def test_the_bfloat16_copy_of_a_weight_is_never_out_of_date(gpu: Any) -> None:
         p for name, p in model.named_parameters().items() if name.endswith("encoder.layers.0.feed_forward.up.weight")
     ]
     first = weight.reduced_to(bf16)
-    assert weight.reduced_to(bf16) is first
+    weight.data -= 1.0
+    np.testing.assert_array_equal(weight.reduced_to(bf16).get(), weight.numpy().astype(bf16))
+    first = weight.last_reduced
     weight.grad = Tensor(model.backend.asarray(np.ones(weight.shape, np.float32)))
     Adam({"weight": weight}, OptimizerConfig()).step(0.1)
     assert weight.reduced is first
+    assert weight.reduced_to(bf16) is first
     np.testing.assert_array_equal(first.get(), weight.numpy().astype(bf16))
     model.load_parameters({name: p.numpy() + 1 for name, p in model.named_parameters().items()})
-    np.testing.assert_array_equal(weight.reduced_to(bf16).get(), weight.numpy().astype(bf16))
+    loaded = weight.reduced
+    assert weight.reduced_to(bf16) is loaded
+    np.testing.assert_array_equal(loaded.get(), weight.numpy().astype(bf16))
 
 
 # ---- Decoding ----------------------------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ MUTANTS = [
            "eps=self.config.epsilon * root_correction2", "eps=self.config.epsilon"),
     Mutant(f"{O}:Adam.step", "β₁ and β₂ exchanged", "beta1=self.config.beta1", "beta1=self.config.beta2"),
     Mutant(f"{O}:Adam.step", "the moments are exchanged",
-           "self.m[name], self.v[name], parameter.reduced", "self.v[name], self.m[name], parameter.reduced"),
+           "self.m[name], self.v[name], parameter.last_reduced", "self.v[name], self.m[name], parameter.last_reduced"),
     Mutant(f"{O}:Adam.step", "m starts from 0 at every step", "self.m[name]", "_zeros_like(parameter.data)"),
     Mutant(f"{O}:Adam.step", "the scale of the gradient is forgotten",
            "gradient_scale=gradient_scale", "gradient_scale=1.0"),

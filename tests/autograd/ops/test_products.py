@@ -385,3 +385,34 @@ def test_einsum_errors(subscripts, shapes, message):
 def test_einsum_with_lists_of_numbers_is_refused():
     with pytest.raises(TypeError, match="subscripts as one string first, found Tensor"):
         ag.einsum(leaf((2, 3)), [0, 1], [1, 0])
+
+
+# ---- A weight in lower precision ----
+
+
+@pytest.mark.parametrize("change", ["-=", "[...]", "out="])
+def test_linear_in_bfloat16_sees_every_change_of_the_weight(change):
+    """A copy that was kept did not, after an update written by hand."""
+    bfloat16 = pytest.importorskip("ml_dtypes").bfloat16
+    x = Tensor(np.ones((2, 3), bfloat16))
+    w = Tensor(np.ones((2, 3), np.float32), requires_grad=True)
+    assert ag.linear(x, w).tolist() == [[3, 3], [3, 3]]
+    g = np.ones((2, 3), np.float32)
+    if change == "-=":
+        w.data -= g
+    elif change == "[...]":
+        w.data[...] -= g
+    else:
+        np.subtract(w.data, g, out=w.data)
+    assert ag.linear(x, w).tolist() == [[0, 0], [0, 0]]
+
+
+def test_the_backward_pass_notices_that_an_optimizer_wrote_the_copy():
+    bfloat16 = pytest.importorskip("ml_dtypes").bfloat16
+    x = Tensor(np.ones((2, 3), bfloat16), requires_grad=True)
+    w = Tensor(np.ones((2, 3), np.float32), requires_grad=True)
+    y = ag.linear(x, w)
+    w.last_reduced[...] = 5
+    w.version[0] += 1
+    with pytest.raises(RuntimeError, match="changed in place"):
+        y.backward(np.ones((2, 2)))
