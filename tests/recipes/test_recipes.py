@@ -1,11 +1,9 @@
 """Recipes run, and name presets and options that exist."""
 
-import importlib.util
 import os
 import re
 import signal
 import subprocess
-import sys
 import threading
 import time
 from dataclasses import replace
@@ -20,22 +18,12 @@ from minitf.config.presets import NAMED
 from minitf.errors import UserError
 from minitf.storage.config_file import load_config
 from minitf.training import loop
+from tests.helpers.recipes import RECIPES, load_recipe
 from tests.helpers.runs import FLAGS, MULTI30K, write_corpus
 
-RECIPES = Path(__file__).parent.parent.parent / "recipes"
-
-
-def load(name):
-    spec = importlib.util.spec_from_file_location(name, RECIPES / f"{name}.py")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module  # where dataclasses look for it
-    spec.loader.exec_module(module)
-    return module
-
-
-resumable = load("resumable")
-seeds = load("seeds")
-small_table_3 = load("small_table_3")
+resumable = load_recipe("resumable")
+seeds = load_recipe("seeds")
+small_table_3 = load_recipe("small_table_3")
 
 
 @pytest.mark.parametrize("path", sorted(RECIPES.glob("*.sh")), ids=lambda path: path.name)

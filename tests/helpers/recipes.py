@@ -1,0 +1,16 @@
+"""Recipes as modules."""
+
+import importlib.util
+import sys
+from pathlib import Path
+
+RECIPES = Path(__file__).parent.parent.parent / "recipes"
+
+
+def load_recipe(name):
+    """The recipe of this name, imported once; recipes import each other by name."""
+    if name not in sys.modules:
+        spec = importlib.util.spec_from_file_location(name, RECIPES / f"{name}.py")
+        sys.modules[name] = module = importlib.util.module_from_spec(spec)  # where dataclasses look for it
+        spec.loader.exec_module(module)
+    return sys.modules[name]
