@@ -20,7 +20,7 @@ from cupy_backends.cuda.libs import cublas
 from autograd import random
 from autograd.backend import kernels
 from autograd.backend.kernels import GROUP, TILE
-from autograd.backend.reference import Backend, heads_last_empty
+from autograd.backend.reference import Backend, blocks_of, heads_last_empty
 
 OLDEST = (14, 2)
 if tuple(int(part) for part in cupy.__version__.split(".")[:2]) < OLDEST:
@@ -45,6 +45,7 @@ CUDA_TYPES = {"bf16": 14, "float": 0, "double": 1}  # cudaDataType
 DROP = np.dtype(
     [("seed", "u8"), ("step", "u8"), ("site", "u8"), ("first", "u8"), ("scale", "f8"), ("below", "u4"), ("_", "u4")]
 )
+ALIGNED = 64  # elements: rows of logits begin at multiples of it, which products and 16-byte loads need
 NO_DROP = np.zeros((), DROP)[()]
 _PLACES = ("q", "k", "v", "y", "g_y", "g_q", "g_k", "g_v")
 SHAPE = np.dtype(
@@ -272,8 +273,8 @@ class CudaBackend(Backend):
             self._gemm(kind, a, b, y)
         return y
 
-    def _gemm(self, kind: str, a: Array, b: Array, y: Array) -> None:
-        """y ← a b.  cuBLAS is column-major: for it, the memory of y is yᵀ = bᵀ aᵀ."""
+    def _gemm(self, kind: str, a: Array, b: Array, y: Array, add: bool = False) -> None:
+        """y ← a b, or y + a b with `add`.  cuBLAS is column-major: for it, the memory of y is yᵀ = bᵀ aᵀ."""
         (a, a_trans, a_ld), (b, b_trans, b_ld) = _for_blas(a), _for_blas(b)
         (m, inner), n, wide = a.shape, b.shape[1], WIDE[kind]
         compute = cublas.CUBLAS_COMPUTE_64F if kind == "double" else cublas.CUBLAS_COMPUTE_32F
@@ -282,7 +283,8 @@ class CudaBackend(Backend):
         cublas.gemmEx(
             cupy.cuda.device.get_cublas_handle(), b_trans, a_trans, n, m, inner,
             self._one[wide].ctypes.data, b.data.ptr, CUDA_TYPES[kind], b_ld, a.data.ptr, CUDA_TYPES[kind], a_ld,
-            self._zero[wide].ctypes.data, y.data.ptr, CUDA_TYPES[KINDS[y.dtype]], n, compute,
+            (self._one if add else self._zero)[wide].ctypes.data, y.data.ptr, CUDA_TYPES[KINDS[y.dtype]],
+            max(n, y.strides[0] // y.itemsize), compute,
             cublas.CUBLAS_GEMM_DEFAULT,
         )  # fmt: skip
 
@@ -397,16 +399,65 @@ class CudaBackend(Backend):
         return self._cross_entropy(logits, targets, label_smoothing, overwrite=True)
 
     def _cross_entropy(self, logits: Array, targets: Array, smoothing: float, overwrite: bool) -> tuple[Array, Array]:
-        kind, (rows, classes) = _kind(logits), logits.shape
+        kind, rows = _kind(logits), len(logits)
         if kind is None or not logits.size or (overwrite and not logits.flags.c_contiguous):
             plain = super().cross_entropy_ if overwrite else super().cross_entropy
             return plain(logits, targets, smoothing)
         loss, nll = cupy.empty(rows, WIDE[kind]), cupy.empty(rows, WIDE[kind])
-        self._launch(
-            f"cross_entropy<{kind}>", (rows,), (_threads(classes),), _contiguous(logits), _indices(targets),
-            loss, nll, np.int32(classes), WIDE[kind].type(smoothing), np.bool_(overwrite),
-        )  # fmt: skip
+        logits = _contiguous(logits)
+        self._launch_loss(logits, targets, None, None, loss, nll, logits if overwrite else None, smoothing)
         return loss, nll
+
+    def _launch_loss(
+        self, logits: Array, targets: Array, counted: Array | None, factors: Array | None, loss: Array, nll: Array,
+        gradient: Array | None, smoothing: float,
+    ) -> None:  # fmt: skip
+        """Launch the kernel of the loss.  Rows of logits and gradient may be apart, but as far as each other's."""
+        kind, (rows, classes) = KINDS[logits.dtype], logits.shape
+        to = kind if gradient is None else KINDS[gradient.dtype]
+        self._launch(
+            f"cross_entropy<{kind}, {to}>", (rows,), (_threads(classes),), logits, _indices(targets), counted, factors,
+            loss, nll, gradient, np.int32(classes), np.int64(logits.strides[0] // logits.itemsize),
+            WIDE[kind].type(smoothing),
+        )  # fmt: skip
+
+    logits_bytes = 512 << 20  # large products, in few launches
+
+    def linear_cross_entropy(
+        self, x: Array, weight: Array, bias: Array | None, targets: Array, counted: Array, factors: Array | None,
+        wanted: Sequence[bool], *, label_smoothing: float, rows: int | None = None,
+    ) -> tuple[Array, Array, Array | None, Array | None, Array | None]:  # fmt: skip
+        """As in reference.py; logits, and gradients of weight and bias, in float32 for bf16."""
+        kind, (size, inner), classes = _kind(x, weight), x.shape, len(weight)
+        if kind is None or not (size and inner and classes) or (bias is not None and bias.dtype != WIDE[kind]):
+            arrays = (x, weight, bias, targets, counted, factors, wanted)
+            return super().linear_cross_entropy(*arrays, label_smoothing=label_smoothing, rows=rows)
+        wide, stride = WIDE[kind], -(-classes // ALIGNED) * ALIGNED
+        rows = min(size, rows or max(1, self.logits_bytes // (stride * wide.itemsize)))
+        targets, counted = _indices(targets), _contiguous(counted)
+        factors = None if factors is None else _contiguous(factors.astype(wide, copy=False))
+        memory = cupy.empty((rows, stride), wide)[:, :classes]  # logits of a block, and their gradient
+        g_memory = cupy.empty((rows, stride), x.dtype)[:, :classes] if kind == "bf16" and any(wanted) else memory
+        loss, nll = cupy.empty(size, wide), cupy.empty(size, wide)
+        g_x = cupy.empty(x.shape, x.dtype) if wanted[0] else None
+        g_weight = cupy.empty(weight.shape, wide) if wanted[1] else None
+        g_bias = cupy.zeros(classes, wide) if wanted[2] else None
+        for some in blocks_of(size, rows):
+            logits, g = memory[: some.stop - some.start], g_memory[: some.stop - some.start]
+            self._gemm(kind, x[some], weight.T, logits)
+            if bias is not None:
+                logits += bias
+            self._launch_loss(
+                logits, targets[some], counted[some], None if factors is None else factors[some], loss[some],
+                nll[some], g if any(wanted) else None, label_smoothing,
+            )  # fmt: skip
+            if g_x is not None:
+                self._gemm(kind, g, weight, g_x[some])
+            if g_weight is not None:
+                self._gemm(kind, g.T, x[some], g_weight, add=some.start > 0)
+            if g_bias is not None:
+                g_bias += self.sum_rows(g)
+        return loss, nll, g_x, g_weight, g_bias
 
     def clear_rows_(self, rows: Array, keep: Array) -> None:
         if _kind(rows) is None or not rows.flags.c_contiguous:

@@ -424,14 +424,24 @@ template <class W> __device__ inline Weighed<W> merge(const Weighed<W>& a, const
     return {top, a.total * exponential(a.top - base) + b.total * exponential(b.top - base), a.sum + b.sum};
 }
 
-// Row losses against (1 - ε) · one-hot + ε / V, and row negative log-likelihoods; with `overwrite`, the logits become
-// the gradient of each row's loss.  NaN for a target outside.  Block: a row, with a power of two of threads up to 1024.
-template <class T>
-__global__ void cross_entropy(T* logits, const int* targets, Wide<T>* loss, Wide<T>* nll, int classes,
-                              Wide<T> smoothing, bool overwrite) {
+// Row losses against (1 - ε) · one-hot + ε / V, and row negative log-likelihoods.  `gradient`, null or of the same or
+// another type as the logits and perhaps their own memory, gets the gradient of each row's loss times its factor.  Rows
+// that do not count have loss and gradient 0; `counted` and `factors` may be null.  NaN for a target outside.
+// Rows are `stride` apart.  Block: a row, with a power of two of threads up to 1024.
+template <class T, class G>
+__global__ void cross_entropy(const T* logits, const int* targets, const bool* counted, const Wide<T>* factors,
+                              Wide<T>* loss, Wide<T>* nll, G* gradient, int classes, i64 stride, Wide<T> smoothing) {
     typedef Wide<T> W;
     __shared__ Weighed<W> parts[32];
-    T* row = logits + i64(blockIdx.x) * classes;
+    const T* row = logits + blockIdx.x * stride;
+    G* out = gradient + blockIdx.x * stride;
+    if (counted && !counted[blockIdx.x]) {
+        const Group<G> zeros = {};
+        for (int start = threadIdx.x * GROUP; gradient && start < classes; start += blockDim.x * GROUP)
+            store_group(out + start, classes - start, zeros);
+        if (threadIdx.x == 0) loss[blockIdx.x] = nll[blockIdx.x] = 0;
+        return;
+    }
     Weighed<W> mine = {-infinity<W>(), 0, 0};
     for (int start = threadIdx.x * GROUP; start < classes; start += blockDim.x * GROUP) {
         const Group<T> x = load_group(row + start, classes - start);
@@ -461,17 +471,18 @@ __global__ void cross_entropy(T* logits, const int* targets, Wide<T>* loss, Wide
         nll[blockIdx.x] = row_nll;
         loss[blockIdx.x] = smoothing == 0 ? row_nll : (1 - smoothing) * row_nll + smoothing * (log_total - all.sum / classes);
     }
-    if (!overwrite) return;
+    if (!gradient) return;
     __syncthreads();  // the target's logit has been read
-    const W everywhere = smoothing / classes;
+    const W everywhere = smoothing / classes, factor = factors ? factors[blockIdx.x] : W(1);
     for (int start = threadIdx.x * GROUP; start < classes; start += blockDim.x * GROUP) {
-        Group<T> x = load_group(row + start, classes - start);
+        const Group<T> x = load_group(row + start, classes - start);
+        Group<G> g;
 #pragma unroll
         for (int i = 0; i < GROUP; i++) {
             const W wanted = everywhere + (start + i == target ? 1 - smoothing : W(0));
-            x.at[i] = T(exponential(W(x.at[i]) - log_total) - wanted);
+            g.at[i] = G((exponential(W(x.at[i]) - log_total) - wanted) * factor);
         }
-        store_group(row + start, classes - start, x);
+        store_group(out + start, classes - start, g);
     }
 }
 

@@ -27,7 +27,7 @@ def names(kind: str) -> list[str]:
     """All kernels for arrays of a C++ type, as C++ expressions."""
     wide = WIDE[kind]
     elementwise = ("dropout", "bias_", "relu_backward", "column_sum", "embedding", "embedding_backward")
-    rows = ("cross_entropy", "scale_rows_", "top_tokens")
+    rows = ("scale_rows_", "top_tokens")
     listed = [f"{name}<{kind}>" for name in (*elementwise, *rows)]
     for groups in NORM_GROUPS:
         listed += [f"layer_norm<{kind}, {groups}>", f"layer_norm_backward<{kind}, {groups}>"]
@@ -37,6 +37,7 @@ def names(kind: str) -> list[str]:
     return [
         "keep_mask",
         *listed,
+        *dict.fromkeys((f"cross_entropy<{kind}, {kind}>", f"cross_entropy<{wide}, {kind}>")),
         *[f"{name}<{wide}>" for name in ("column_sum", "embedding_edges", "adam_", "squares")],
     ]
 

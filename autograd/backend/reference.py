@@ -7,7 +7,7 @@ in an underscore overwrites its first argument.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -306,6 +306,53 @@ class Backend:
         logits[row, targets] -= 1 - label_smoothing
         return loss, nll
 
+    logits_bytes = 128 << 20
+    """Bytes of logits that `linear_cross_entropy` holds in memory, unless it is given `rows`."""
+
+    def linear_cross_entropy(
+        self, x: Array, weight: Array, bias: Array | None, targets: Array, counted: Array, factors: Array | None,
+        wanted: Sequence[bool], *, label_smoothing: float, rows: int | None = None,
+    ) -> tuple[Array, Array, Array | None, Array | None, Array | None]:  # fmt: skip
+        """`cross_entropy` of the logits x Wᵀ + b, and the gradients of x, weight and bias, `rows` rows at a time.
+
+        Rows that are not `counted` have loss 0 and no gradient; the others' gradients are multiplied by `factors`.
+
+        Shapes: x [N, D], weight [V, D], bias [V] or None, targets int [N], counted bool [N], factors [N] or None
+                -> loss [N], nll [N], g_x [N, D], g_weight [V, D], g_bias [V], None where not wanted
+        """
+        xp, size = self.xp, len(x)
+        dtype = xp.result_type(*[a for a in (x, weight, bias) if a is not None])
+        loss, nll = xp.zeros(size, dtype), xp.zeros(size, dtype)
+        g_x = xp.empty(x.shape, dtype) if wanted[0] else None
+        g_weight = xp.zeros(weight.shape, dtype) if wanted[1] else None
+        g_bias = xp.zeros(len(weight), dtype) if wanted[2] else None
+        for some in blocks_of(size, rows or max(1, self.logits_bytes // max(1, len(weight) * dtype.itemsize))):
+            logits = self.linear(x[some], weight, bias)
+            kernel = self.cross_entropy_ if any(wanted) else self.cross_entropy
+            losses = kernel(logits, targets[some], label_smoothing)
+            loss[some], nll[some] = (xp.where(counted[some], each, 0) for each in losses)
+            if any(wanted):
+                self.clear_rows_(logits, counted[some])
+                if factors is not None:
+                    self.scale_rows_(logits, xp.where(counted[some], factors[some], 1))
+                g_x, g_weight, g_bias = self._add_gradients(logits, x, weight, some, g_x, g_weight, g_bias)
+        return loss, nll, g_x, g_weight, g_bias
+
+    def _add_gradients(
+        self, g_logits: Array, x: Array, weight: Array, some: slice, g_x: Array | None, g_weight: Array | None,
+        g_bias: Array | None,
+    ) -> tuple[Array | None, Array | None, Array | None]:  # fmt: skip
+        """The gradients with those of a block of rows; the first block's are the sums' first terms."""
+        if g_x is not None:
+            g_x[some] = self.product(g_logits, weight)
+        if g_weight is not None:
+            part = self.product(g_logits.T, x[some])
+            g_weight = g_weight.__iadd__(part) if some.start else part
+        if g_bias is not None:
+            part = self.sum_rows(g_logits)
+            g_bias = g_bias.__iadd__(part) if some.start else part
+        return g_x, g_weight, g_bias
+
     def clear_rows_(self, rows: Array, keep: Array) -> None:
         """Set rows[n] to 0 unless keep[n].  Shapes: rows [N, V] (overwritten), keep bool [N]"""
         rows[~keep] = 0
@@ -374,6 +421,11 @@ class Backend:
             total = xp.exp(logits - top[:, None]).sum(axis=1)
         log_total = top.astype(xp.float64) + xp.log(total.astype(xp.float64))
         return tuple([self.to_host(a) for a in (ids, xp.take_along_axis(allowed, ids, axis=1), log_total)])  # type: ignore[return-value]
+
+
+def blocks_of(size: int, rows: int) -> Iterator[slice]:
+    """Slices of `rows` that cover 0 … size."""
+    return (slice(start, min(start + rows, size)) for start in range(0, size, rows))
 
 
 def heads_last_empty(xp: Any, shape: tuple[int, ...], dtype: Any) -> Array:

@@ -35,6 +35,7 @@ __all__ = [
     "gru",
     "layer_norm",
     "linear",
+    "linear_cross_entropy",
     "local_attention",
     "log",
     "log_softmax",

@@ -120,7 +120,7 @@ class Linear(Op):
     """
 
     def forward(self, x, weight, bias=None, *, reduced=None, dtype=None):
-        _check_linear_shapes(getattr(x, "shape", ()), weight.shape, None if bias is None else bias.shape)
+        check_linear_shapes(getattr(x, "shape", ()), weight.shape, None if bias is None else bias.shape)
         self.dtype, weight = weight.dtype, weight if reduced is None else reduced
         needs_x, needs_weight = self.needs_gradient[:2]
         self.save(x if needs_weight else None, weight if needs_x else None)
@@ -150,7 +150,7 @@ class Linear(Op):
         return g_x, g_weight, self.backend.sum_rows(g_rows) if self.needs_gradient[2] else None
 
 
-def _check_linear_shapes(x: tuple[int, ...], weight: tuple[int, ...], bias: tuple[int, ...] | None) -> None:
+def check_linear_shapes(x: tuple[int, ...], weight: tuple[int, ...], bias: tuple[int, ...] | None) -> None:
     if len(weight) != 2:
         raise ValueError(f"linear needs a weight of two axes, [out, in]; found shape {weight}")
     if not x or x[-1] != weight[1]:
@@ -172,14 +172,19 @@ def linear(x: Any, weight: Any, bias: Any = None, *, dtype: Any = None) -> Tenso
     Raises: ValueError for shapes that do not fit
     """
     inputs = (x, weight) if bias is None else (x, weight, bias)
-    reduced = _reduced(x, weight)
+    reduced = reduced_weight(x, weight)
     y = apply(Linear, *inputs, reduced=reduced, dtype=None if dtype is None else np.dtype(dtype))
-    if reduced is not None and y.op is not None:  # the optimizer writes into the copy that the backward pass reads
-        y.op._versions = (*y.op._versions, (weight.version, weight.version[0]))
+    note_reduced(y, weight, reduced)
     return y
 
 
-def _reduced(x: Any, weight: Any) -> Any:
+def note_reduced(y: Tensor, weight: Any, reduced: Any) -> None:
+    """Have the backward pass of y refuse a copy of the weight that the optimizer has written into since."""
+    if reduced is not None and y.op is not None:
+        y.op._versions = (*y.op._versions, (weight.version, weight.version[0]))
+
+
+def reduced_weight(x: Any, weight: Any) -> Any:
     """The copy of the weight in the lower precision of x; None if both have the same precision."""
     dtype = getattr(x, "dtype", None)
     if not isinstance(weight, Tensor) or dtype is None or weight.dtype == dtype or dtype.name != "bfloat16":

@@ -16,7 +16,7 @@ from minitf.model.transformer import Transformer
 from minitf.system.arithmetic import sum_left_to_right
 from minitf.system.messages import Say
 from minitf.system.signals import StopRequest
-from minitf.training.loss import logits_and_labels
+from minitf.training.loss import batch_loss
 from minitf.training.process import Nats, SingleProcess
 from minitf.training.run import Run, save_best
 from minitf.training.schedule import bleu_is_due, record_validation, validation_is_due
@@ -95,9 +95,7 @@ def mean_nll(
         for batch in process.validation_batches(valid):
             if stop:
                 break
-            logits, labels, ignored = logits_and_labels(model, batch)
-            nll = ag.cross_entropy(logits, labels, ignore_index=ignored, reduction="sum").item()
-            losses.append((nll, batch.target_tokens))
+            losses.append((batch_loss(model, batch, label_smoothing=0.0)[1].item(), batch.target_tokens))
     model.train()
     if stop:
         return None

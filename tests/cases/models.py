@@ -8,14 +8,13 @@ from typing import Any
 
 import numpy as np
 
-import autograd as ag
 from autograd import Tensor
 from autograd.testing import Case, Example
 from minitf.config import TransformerConfig
 from minitf.config.special_tokens import BOS
 from minitf.data.batches import Batch
 from minitf.model.transformer import Transformer
-from minitf.training.loss import logits_and_labels
+from minitf.training.loss import batch_loss
 from tests.cases.modules import CONFIG, VOCABULARY, Rng, cases, example_of, sentences
 
 
@@ -31,8 +30,7 @@ def _transformer(**changes: Any) -> Callable[[Rng], Example]:
         batch = Batch(np.arange(2), source, shifted, target)
 
         def loss() -> Tensor:
-            logits, labels, ignored = logits_and_labels(model, batch)
-            return ag.cross_entropy(logits, labels, label_smoothing=0.1, ignore_index=ignored)
+            return batch_loss(model, batch, 0.1, reduction="mean")[0]
 
         return example_of(model, loss, [], rng)
 

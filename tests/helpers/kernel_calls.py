@@ -126,6 +126,21 @@ def cross_entropy(rng, dtype, rows, classes):
         yield (3 * normal(rng, (rows, classes), dtype) + offset, rng.integers(0, classes, rows), smoothing), {}
 
 
+def linear_cross_entropy(rng, dtype, rows, inner, classes):
+    x, weight, bias = (
+        normal(rng, (rows, inner), dtype),
+        normal(rng, (classes, inner), dtype),
+        normal(rng, classes, dtype),
+    )
+    targets, counted = rng.integers(0, max(classes, 1), rows), rng.random(rows) < 0.7
+    factors = rng.random(rows).astype(dtype)
+    every, none = (True, True, True), (False, False, False)
+    for at_once in (1, 3, None):
+        yield (x, weight, bias, targets, counted, factors, every), {"label_smoothing": 0.1, "rows": at_once}
+    yield (x, weight, None, targets, counted, None, (True, True, False)), {"label_smoothing": 0.0}
+    yield (x, weight, None, targets, counted, None, none), {"label_smoothing": 0.1, "rows": 2}
+
+
 def normal_distribution(rng, dtype, *shape):
     yield (np.asarray(4 * rng.standard_normal(shape), dtype),), {}
 
@@ -181,4 +196,7 @@ KERNELS = {  # name: what it is called with, in small and in large, and for whic
     "scale_rows_": (scale_rows_, ROWS, ROWS_LARGE, (0,)),
     "top_tokens": (top_tokens, [*ROWS, (3, 1000), (2, 777)], [(6, 37_000), (900, 160)], ()),
     "adam_": (adam_, [*ROWS, (4,), (2, 3, 4), ()], [(900, 160), (140_000,)], (0, 2, 3)),
+}
+OF_GPUS = {  # kernels that a CPU computes as they are defined
+    "linear_cross_entropy": (linear_cross_entropy, [(0, 3, 4), (1, 1, 1), (5, 3, 4), (7, 20, 70)], [], ()),
 }

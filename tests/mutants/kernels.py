@@ -10,6 +10,7 @@ DROPOUT = ("Dropout", "DropoutAddLayerNorm")
 NORM = ("LayerNorm", "DropoutAddLayerNorm")
 ATTENTION = ("ScaledDotProductAttention",)
 LOSS = ("CrossEntropy",)
+LINEAR_LOSS = ("LinearCrossEntropy",)
 LOOKUP = ("Embedding", "GetItem", "Take")
 
 # fmt: off
@@ -72,6 +73,14 @@ PLAIN = [
            "logits *= (1 / total)[:, None]", "pass", near=LOSS),
     Mutant(f"{R}.cross_entropy", "smoothed over V - 1 classes",
            "logits.mean(axis=1)", "logits.sum(axis=1) / (logits.shape[1] - 1 + 1e-9)", near=LOSS),
+    Mutant(f"{R}.linear_cross_entropy", "ignored rows get a gradient",
+           "self.clear_rows_(logits, counted[some])", "pass", near=LINEAR_LOSS),
+    Mutant(f"{R}.linear_cross_entropy", "factors of other rows",
+           "factors[some]", "factors[: some.stop - some.start]", near=LINEAR_LOSS),
+    Mutant(f"{R}._add_gradients", "the weight's gradient of the last block alone",
+           "g_weight.__iadd__(part) if some.start else part", "part", near=LINEAR_LOSS),
+    Mutant(f"{R}._add_gradients", "the bias's gradient of the last block alone",
+           "g_bias.__iadd__(part) if some.start else part", "part", near=LINEAR_LOSS),
     Mutant(f"{R}.clear_rows_", "the rows that count are cleared", "rows[~keep]", "rows[keep]", near=LOSS),
     Mutant(f"{R}.scale_rows_", "factors of the rows taken for factors of columns",
            "factors.astype(rows.dtype, copy=False)[:, None]", "factors.mean()", near=LOSS),

@@ -13,7 +13,7 @@ import pytest
 from autograd import random
 from autograd.backend import Backend
 from tests.emulation.device import KINDS, cuda_backend
-from tests.helpers.kernel_calls import KERNELS
+from tests.helpers.kernel_calls import KERNELS, OF_GPUS
 
 DTYPES = [np.float32, np.float64]
 KINDS_OF_C = {np.float32: "float", np.float64: "double"}
@@ -50,7 +50,7 @@ def to_host(x: Any) -> Any:
 
 
 def flat(x: Any) -> list[np.ndarray]:
-    return [array for each in x for array in flat(each)] if isinstance(x, tuple) else [x]
+    return [array for each in x if each is not None for array in flat(each)] if isinstance(x, tuple | list) else [x]
 
 
 def assert_close(ours: Any, theirs: Any, tolerance: float) -> None:
@@ -73,9 +73,9 @@ def tolerance_of(dtype: Any) -> float:
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("name", sorted(set(KERNELS) - SKIPPED))
+@pytest.mark.parametrize("name", sorted({*KERNELS, *OF_GPUS} - SKIPPED))
 def test_kernel_gives_what_its_definition_gives(backend: Any, name: str, dtype: Any) -> None:
-    calls, small, _, overwritten = KERNELS[name]
+    calls, small, _, overwritten = (KERNELS | OF_GPUS)[name]
     rng = np.random.default_rng(0)
     for size in small:
         for args, settings in calls(rng, dtype, *size):
@@ -389,6 +389,25 @@ def test_loss_in_bfloat16(backend: Any, bf16: np.dtype) -> None:
     assert ours[0].dtype == np.float32
     assert_close(ours, theirs, 1e-5)
     np.testing.assert_allclose(device.get().astype(np.float64), logits, rtol=2 * BF16, atol=1e-6)
+
+
+@pytest.mark.parametrize("rows", [2, None])
+def test_loss_of_a_product_in_bfloat16(backend: Any, bf16: np.dtype, rows: int | None) -> None:
+    """The logits are never rounded: the loss is exact to float32, and only the gradient is rounded once."""
+    rng = np.random.default_rng(0)
+    x, weight = rounded(bf16, normal(rng, 5, 20), normal(rng, 70, 20))
+    bias, targets, counted = normal(rng, 70, dtype=np.float32), rng.integers(0, 70, 5), np.arange(5) != 3
+    args = targets, counted, None, (True, True, True)
+    low = [backend.asarray(a.astype(bf16)) for a in (x, weight)]
+    ours = backend.linear_cross_entropy(
+        *low, backend.asarray(bias), *[to_device(backend, a) for a in args[:2]], *args[2:],
+        label_smoothing=0.1, rows=rows,
+    )  # fmt: skip
+    theirs = Backend().linear_cross_entropy(x, weight, bias, *args, label_smoothing=0.1)
+    assert [a.dtype for a in ours] == [np.float32, np.float32, bf16, np.float32, np.float32]
+    assert_close(ours[:2], theirs[:2], 1e-5)
+    assert_close(ours[2:], theirs[2:], 8 * BF16)
+    assert {name for name in backend.launched if "cross" in name} == {"cross_entropy<float, bf16>"}
 
 
 def test_products_in_bfloat16_add_up_in_float32(backend: Any, bf16: np.dtype) -> None:

@@ -1,6 +1,7 @@
 """Cross-entropy against its definition: smoothing, ignored targets, reductions, and logits that are overwritten."""
 
 import math
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -331,3 +332,99 @@ def test_targets_of_any_integer_dtype(dtype):
     expected = plain(logits, np.array([4, 0, 3]), ignore=0)[0]
     close(cross_entropy(logits, np.array([4, 0, 3], dtype), ignore_index=0), expected)
     close(cross_entropy(logits, np.array([4, 1, 3], dtype)), plain(logits, np.array([4, 1, 3]))[0])
+
+
+# ---- With the product that makes the logits ----
+
+
+def tensors(*shapes):
+    return [Tensor(normal(shape, seed=i), requires_grad=True) for i, shape in enumerate(shapes)]
+
+
+def loss_and_gradients(function, inputs):
+    for x in inputs:
+        x.grad = None
+    loss = function(*inputs)
+    loss.backward(Tensor(normal(loss.shape, seed=9)))
+    return [loss.data, *[x.grad.data for x in inputs]]
+
+
+@EVERY_REDUCTION
+@pytest.mark.parametrize("rows", [1, 2, 5, 100, None])
+def test_a_block_of_rows_at_a_time_is_all_rows_at_once(rows, reduction):
+    inputs, targets = tensors((5, 4), (7, 4), (7,)), np.array([0, 6, -100, 3, 3])
+    settings = {"label_smoothing": 0.1, "reduction": reduction}
+    found = loss_and_gradients(lambda x, w, b: ag.linear_cross_entropy(x, w, targets, b, rows=rows, **settings), inputs)
+    expected = loss_and_gradients(lambda x, w, b: cross_entropy(ag.linear(x, w, b), targets, **settings), inputs)
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-12)
+
+
+def test_one_block_gives_the_bits_of_the_two_ops():
+    inputs, targets = [x.astype(np.float32).detach() for x in tensors((50, 30), (70, 30))], np.arange(50)
+    for x in inputs:
+        x.requires_grad = True
+    settings = {"label_smoothing": 0.1, "reduction": "sum", "ignore_index": 3}
+    fused = ag.linear_cross_entropy(*inputs, targets, **settings)
+    fused.backward()
+    found = [fused.data, *[x.grad.data for x in inputs]]
+    for x in inputs:
+        x.grad = None
+    plain_loss = cross_entropy(ag.linear(*inputs), targets, overwrite_logits=True, **settings)
+    plain_loss.backward()
+    for one, other in zip(found, [plain_loss.data, *[x.grad.data for x in inputs]], strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_the_logits_never_stand_in_memory():
+    """Peak memory of forward and backward, against the logits' own 32 MB."""
+    rows, width, classes = 1000, 16, 4000
+    inputs, targets = tensors((rows, width), (classes, width)), np.arange(rows)
+
+    def peak(function):
+        tracemalloc.start()
+        function().backward()
+        found = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        return found
+
+    logits = rows * classes * 8
+    assert peak(lambda: cross_entropy(ag.linear(*inputs), targets, overwrite_logits=True)) > logits
+    assert peak(lambda: ag.linear_cross_entropy(*inputs, targets, rows=50)) < 0.2 * logits
+
+
+def test_a_masked_class_has_no_probability_and_no_share_of_the_smoothing():
+    x, weight, bias = tensors((3, 4), (5, 4), (5,))
+    masked = np.array([False, True, False, False, True])
+    loss = ag.linear_cross_entropy(x, weight, [0, 2, 3], bias, masked=masked, label_smoothing=0.3)
+    logits = (x.data @ weight.data.T + bias.data)[:, ~masked]
+    close(loss, plain(logits, np.array([0, 1, 2]), 0.3)[0])
+    loss.backward()
+    assert not weight.grad.data[masked].any()
+    assert not bias.grad.data[masked].any()
+
+
+def test_what_linear_cross_entropy_refuses():
+    x, weight = tensors((3, 4), (5, 4))
+    ok = np.zeros(3, int)
+    for error, message, call in (
+        (ValueError, "linear: x of shape", lambda: ag.linear_cross_entropy(x, weight[:, :3], ok)),
+        (ValueError, "targets of shape", lambda: ag.linear_cross_entropy(x, weight, ok[:2])),
+        (ValueError, "rows=0 computes nothing", lambda: ag.linear_cross_entropy(x, weight, ok, rows=0)),
+        (ValueError, r"masked must be bool \[5\]", lambda: ag.linear_cross_entropy(x, weight, ok, masked=[True])),
+        (IndexError, "target must lie in 0 … 4", lambda: ag.linear_cross_entropy(x, weight, ok + 5)),
+        (IndexError, "a masked class", lambda: ag.linear_cross_entropy(x, weight, ok, masked=np.arange(5) == 0)),
+    ):
+        with pytest.raises(error, match=message):
+            call()
+
+
+def test_only_what_needs_a_gradient_is_computed():
+    (x, weight), targets = tensors((3, 4), (5, 4)), np.zeros(3, int)
+    for frozen, other in ((x, weight), (weight, x)):
+        frozen.requires_grad, other.requires_grad = False, True
+        frozen.grad = other.grad = None
+        for reduction in ("sum", "none"):
+            ag.linear_cross_entropy(x, weight, targets, reduction=reduction).sum().backward()
+        assert frozen.grad is None
+        assert other.grad is not None
