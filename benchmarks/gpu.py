@@ -28,8 +28,9 @@ import autograd as ag
 from autograd import random
 from autograd.backend import get_backend
 from minitf.config import OptimizerConfig, TransformerConfig
-from minitf.config.special_tokens import PAD
+from minitf.data.batches import Batch
 from minitf.model.transformer import Transformer
+from minitf.training.loss import batch_loss
 from minitf.training.optim import Adam
 from workload import CONFIGS, FIELDS
 
@@ -107,15 +108,12 @@ def our_step(args: argparse.Namespace, precision: str) -> dict[str, Any]:
     shape = (args.batch, args.length + 1)
     source, target = (backend.asarray(rng.integers(4, config.vocab_size, shape, np.int32)) for _ in range(2))
     source, target_in, target_out = (cupy.ascontiguousarray(a) for a in (source[:, 1:], target[:, :-1], target[:, 1:]))
+    batch = Batch(np.arange(args.batch), source, target_in, target_out)
 
     def step(number: int) -> ag.Tensor:
         random.begin_step(number)
         optimizer.zero_grad()
-        logits = model(source, target_in)
-        loss = ag.cross_entropy(
-            logits, target_out, label_smoothing=0.1, ignore_index=PAD, reduction="sum", overwrite_logits=True
-        )
-        del logits
+        loss, _ = batch_loss(model, batch, label_smoothing=0.1)
         loss.backward()
         optimizer.step(1e-4, 1 / target_out.size)
         return loss

@@ -19,12 +19,12 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # also without 
 
 import numpy as np
 
-import autograd as ag
 from autograd import random
 from minitf.config import OptimizerConfig, TransformerConfig
-from minitf.config.special_tokens import PAD
+from minitf.data.batches import Batch
 from minitf.model.transformer import Transformer
 from minitf.system.device import set_up_device
+from minitf.training.loss import batch_loss
 from minitf.training.optim import Adam
 from workload import add_arguments, chosen
 
@@ -44,15 +44,12 @@ def main() -> None:
     rng = np.random.default_rng(0)
     source = rng.integers(4, config.vocab_size, (args.batch, args.length))
     target = rng.integers(4, config.vocab_size, (args.batch, args.length + 1))
+    batch = Batch(np.arange(args.batch), source, target[:, :-1], target[:, 1:])
 
     def step(number: int) -> None:
         random.begin_step(number)
         optimizer.zero_grad()
-        logits = model(source, target[:, :-1])
-        loss = ag.cross_entropy(
-            logits, target[:, 1:], label_smoothing=0.1, ignore_index=PAD, reduction="sum", overwrite_logits=True
-        )
-        del logits
+        loss, _ = batch_loss(model, batch, label_smoothing=0.1)
         loss.backward()
         optimizer.step(1e-4, 1 / target[:, 1:].size)
 

@@ -207,7 +207,8 @@ def linear_cross_entropy(
     """cross_entropy(linear(x, weight, bias), targets), without the logits in memory: the last product and the loss.
 
     Logits, loss and the gradients of all inputs are computed for `rows` rows at a time (None: as many as have logits of
-    128 MiB on a CPU, 512 MiB on a GPU).  A weight that is also used elsewhere, as a tied embedding is, gets the sum of its gradients.
+    128 MiB on a CPU, 512 MiB on a GPU).  A weight that is used elsewhere, too, as a tied embedding is, gets the sum of
+    its gradients.
     `masked`, bool [V], is True for classes that have probability 0 and no share in the label smoothing.  In mixed
     precision, x is bfloat16 and weight and bias float32: products use a bfloat16 copy of the weight, logits and loss
     are float32.  The other parameters are those of `cross_entropy`.
