@@ -92,9 +92,80 @@ wrong gradient of the input: 8 of 64 derivatives looked at differ, most that of 
 likely cause: every value is 0.3333 times the right one: a constant factor is wrong
 ```
 
-`gradcheck(cube, x, mode="complex")` compares with complex steps, within 1e-12; `fast=True` compares along random
+The function may be any composition of ops; its inputs are float64 arrays, or Tensors that require a gradient, such as
+the parameters of a model. What is compared:
+
+| `mode` | numerical derivatives | must agree within |
+|---|---|---|
+| `"auto"` | the default: complex steps where they work, else central differences | 1e-9 + 1e-9 · \\|d\\| |
+| `"complex"` | Im f(x + ih) / h with h = 1e-20 | 1e-12 + 1e-12 · \\|d\\| |
+| `"central"` | (f(x + h) - f(x - h)) / 2h with h = 1e-6 | 1e-7 + 1e-6 · \\|d\\|, and the error of the difference |
+
+Complex steps see a relative error of 1e-8, central differences one of 1e-5. They need a function that computes with
+complex numbers and is analytic, without |x|, casts to real numbers or `math.exp`. If it is not, `gradcheck` compares
+with central differences, and gives the reason in the error message. `gradcheck(autograd.silu, x, verbose=True)` prints:
+
+```text
+gradients right: compared with central differences (complex steps do not suit this function: its complex steps disagree
+with its differences, so something in it is not analytic), largest error 4e-11
+```
+
+Pass `atol` and `rtol` for other tolerances; PyTorch's are `atol=1e-5, rtol=1e-3`. `fast=True` compares along random
 directions, for functions of many inputs. At a kink (relu at 0, equal values in max), the error says so and asks for
-another input. With [Hypothesis](https://hypothesis.readthedocs.io), `autograd.testing.strategies` draws the inputs:
+another input.
+
+The backward pass is also run under other circumstances, in which it must be right, too:
+
+- a graph of another point is alive: static buffers, values kept in the class or from the first call;
+- each input is frozen in turn (`requires_grad=False`);
+- inputs and incoming gradients have other memory layouts: Fortran order, gaps, negative strides, strides of 0;
+  `layouts=False` omits this;
+- at other points: the inputs in another order, and times -1, 10, -10 and 0.1, as far as the function is defined there.
+  A gradient may be wrong beyond a kink that is not near the inputs. `elsewhere=False` omits this;
+- with `float32=True`, in float32: its gradients may differ from those in float64 by 1e-4 of the value, 1e-5 of the
+  largest value, and ten times what moving the inputs by a few roundings changes.
+
+The recipes below each find one such mistake.
+
+### A NumPy function with a hand-written gradient
+
+`autograd.testing.from_vjp(f, vjp)` makes a function of arrays and its gradient one that `gradcheck` can check, and that
+models can use. `vjp(g, *inputs)` returns the gradient of `(g * f(*inputs)).sum()` by each input: for an element-wise
+function with derivative `slope(x)`, that is `g * slope(x)`.
+
+```python
+from autograd.testing import from_vjp
+
+
+def softmax(x):
+    e = np.exp(x - x.max(axis=-1, keepdims=True))
+    return e / e.sum(axis=-1, keepdims=True)
+
+
+def softmax_vjp(g, x):
+    y = softmax(x)
+    return y * (g - (g * y).sum(axis=-1, keepdims=True))
+
+
+x = np.random.default_rng(1).standard_normal((2, 3))
+gradcheck(from_vjp(softmax, softmax_vjp), x, float32=True)
+
+try:
+    gradcheck(from_vjp(softmax, lambda g, x: g * softmax(x)), x)
+except RuntimeError as error:
+    print(str(error).partition("likely cause: ")[2].partition(":")[0])
+```
+
+```
+a missing or wrong projection
+```
+
+### With Hypothesis
+
+[Hypothesis](https://hypothesis.readthedocs.io) chooses shapes, memory layouts and a seed with
+`autograd.testing.strategies`, and simplifies what fails. `away_from` keeps a distance from kinks, `distinct` keeps
+numbers apart, `min_side=1` leaves out empty arrays, and `negative_strides=False` and `read_only=False` leave out
+layouts that a function refuses.
 
 ```python
 from hypothesis import given
@@ -106,6 +177,154 @@ def test_cube(x):
     gradcheck(cube, x)
 
 
+@given(strategies.arrays(strategies.shapes(min_ndim=1, min_side=1), negative_strides=False))
+def test_softmax(x):
+    gradcheck(from_vjp(softmax, softmax_vjp), x)
+
+
 test_cube()
+test_softmax()
+```
+
+### A PyTorch function
+
+`autograd.testing.from_torch(f)` takes a function of PyTorch tensors, such as the `apply` of a `torch.autograd.Function`
+or an `nn.Module`. Without PyTorch, this recipe does nothing:
+
+```python
+from importlib.util import find_spec
+
+if find_spec("torch"):
+    import torch
+    from autograd.testing import from_torch
+
+    gradcheck(from_torch(torch.nn.functional.silu), x, float32=True)
+```
+
+### A static buffer
+
+```python
+class Buffered(Cube):
+    kept = np.empty((2, 3))
+
+    def forward(self, x):
+        self.kept[...] = x
+        return x**3
+
+    def backward(self, g_y):
+        return 3 * self.kept**2 * g_y
+
+
+def says(function, inputs, **options):
+    try:
+        gradcheck(function, inputs, **options)
+    except RuntimeError as error:
+        print(str(error).split("; ")[0].split(": ")[0])  # the beginning
+
+
+says(lambda x: apply(Buffered, x), x)
+```
+
+```
+the gradient of the input is wrong once the function has been called at another point before the backward pass
+```
+
+### A frozen input
+
+```python
+class Product(Op):
+    def forward(self, a, b):
+        self.save(a, b)
+        return a * b
+
+    def backward(self, g_y):
+        a, b = self.saved
+        needs_a, needs_b = self.needs_gradient
+        return g_y * b if needs_b else g_y, g_y * a
+
+
+says(lambda a, b: apply(Product, a, b), [x, x + 1])
+```
+
+```
+the gradient of input 0 is wrong when input 1 requires no gradient (requires_grad=False, a frozen parameter)
+```
+
+### Memory layouts
+
+```python
+says(from_vjp(np.sin, lambda g, x: g.ravel(order="K").reshape(g.shape) * np.cos(x)), x)
+```
+
+```
+the gradient of the input is wrong for an incoming gradient in Fortran order
+```
+
+### Beyond a kink
+
+```python
+says(from_vjp(lambda x: np.clip(x, -5, 5), lambda g, x: g), x)
+```
+
+```
+the gradient is right at the inputs, and wrong at another point (10 times the inputs)
+```
+
+### float32
+
+```python
+def half(g, x):
+    slope = np.cos(x)
+    return g * (slope.astype(np.float16) if x.dtype == np.float32 else slope)
+
+
+gradcheck(from_vjp(np.sin, half), x)
+says(from_vjp(np.sin, half), x, float32=True)
+```
+
+```
+wrong gradient of the input in float32, where it is right in float64
+```
+
+### A small error
+
+```python
+try:
+    gradcheck(from_vjp(np.sin, lambda g, x: 1.0000001 * g * np.cos(x)), x)
+except RuntimeError as error:
+    print(str(error).partition("likely cause: ")[2])
+```
+
+```
+every value is 1 +1e-07 times the right one: a constant factor is wrong
+```
+
+### What the message names
+
+Among the mistakes that are named: a sign, a factor 2, a mean over the wrong number of elements, `n` for `n - 1`, a
+missing 1/√d; a missing sum over a broadcast axis, a gradient that is not broadcast back (keepdims), a transposed
+factor, exchanged inputs; rows that overwrite each other, an offset of one, elements in another order; a forgotten or
+inverted mask; a factor of the input or the output that is missing (`1 - y`, `2 · x`); statistics of a normalisation
+that are treated as constants, or a projection that is missing:
+
+```python
+def normalise(x):
+    centred = x - x.mean(axis=-1, keepdims=True)
+    return centred / np.sqrt((centred**2).mean(axis=-1, keepdims=True))
+
+
+def without_projection(g, x):  # lacks - x̂ · mean(g · x̂)
+    centred = x - x.mean(axis=-1, keepdims=True)
+    return (g - g.mean(axis=-1, keepdims=True)) / np.sqrt((centred**2).mean(axis=-1, keepdims=True))
+
+
+try:
+    gradcheck(from_vjp(normalise, without_projection), x)
+except RuntimeError as error:
+    print(str(error).partition("likely cause: ")[2].partition(":")[0])
+```
+
+```
+a missing or wrong projection
 ```
 """
