@@ -46,7 +46,7 @@ UPWARD = {  # imports that go up, or close a circle: (importing, imported): why
     ("autograd.gradcheck", "autograd.gradcheck.variations"): "start-up",
 }
 # imported where they are used
-OPTIONAL = {"cupy", "cupy_backends", "matplotlib", "mpi4py", "ml_dtypes", "hypothesis", "torch"}
+OPTIONAL = {"huggingface_hub", "cupy", "cupy_backends", "matplotlib", "mpi4py", "ml_dtypes", "hypothesis", "torch"}
 LATE = {  # why imports stand inside functions: "file: function"
     "start-up: public names and commands are imported when they are used": {
         "autograd/__init__.py: __getattr__",
@@ -57,6 +57,8 @@ LATE = {  # why imports stand inside functions: "file: function"
     "start-up: --help and wrong flags are answered without NumPy": {
         "minitf/app/bleu.py: main",
         "minitf/app/cli.py: read_train_args",
+        "minitf/app/export_model.py: main",
+        "minitf/app/import_model.py: main",
         "minitf/app/pack.py: main",
         "minitf/app/report.py: main",
         "minitf/app/train.py: main",

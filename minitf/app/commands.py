@@ -19,6 +19,8 @@ COMMANDS = {
     "translate": "translate or parse text with a trained run",
     "bleu": "score translations: BLEU in seven definitions, with signatures and confidence intervals",
     "parse": "score trees as EVALB does, tokenize text, write the built-in treebank",
+    "import": "make a run of a model of Marian, OPUS-MT, Hugging Face, fairseq or CTranslate2",
+    "export": "write a run for CTranslate2, Marian or Hugging Face",
     "pack": "copy what a run needs to translate, or to be resumed elsewhere",
     "report": "write report.html, the learning curves of a run",
     "presets": "list the presets of train, with their sizes and costs",
@@ -26,6 +28,10 @@ COMMANDS = {
     "split": "cut a corpus into training, validation and test text without overlap",
     "corpus": "write the built-in corpus to a folder",
 }
+
+
+MODULES = {"import": "import_model", "export": "export_model"}
+"""Commands whose module has another name."""
 
 
 def main(argv: Sequence[str]) -> int | None:
@@ -43,7 +49,7 @@ def main(argv: Sequence[str]) -> int | None:
         print(version())
     elif name in COMMANDS:
         with uninterrupted():
-            module = import_module(f"minitf.app.{name}")
+            module = import_module(f"minitf.app.{MODULES.get(name, name)}")
         return module.main(rest)
     else:
         raise UserError(f"unknown command {name}{nearest(name, COMMANDS) or '; minitf --help lists all'}")

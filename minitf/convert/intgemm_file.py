@@ -29,16 +29,20 @@ class QuantizedArray:
     """An 8-bit matrix with one multiplier."""
 
     quantized: StoredArray
-    shape: tuple[int, ...]
-    """That of the weights: the reverse of what is stored, if that is transposed."""
     multiplier: float
+    transposed: bool
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of the weights."""
+        return self.quantized.shape[::-1] if self.transposed else self.quantized.shape
 
     def read(self) -> Array:
         """w = q / multiplier"""
         weights = self.quantized.read().astype(np.float32)
         with np.errstate(all="ignore"):  # numbers that are not finite are refused later
             weights /= np.float32(self.multiplier)
-        return weights if self.quantized.shape == self.shape else np.ascontiguousarray(weights.T)
+        return np.ascontiguousarray(weights.T) if self.transposed else weights
 
 
 def binary_arrays(file: SourceFile) -> dict[str, StoredArray | QuantizedArray]:
@@ -74,14 +78,14 @@ def _array(
     file: SourceFile, name: str, kind: int, shape: tuple[int, ...], offset: int, size: int
 ) -> StoredArray | QuantizedArray:
     if kind in INTGEMM8:
-        as_it_is = "Wemb" in name
-        stored = StoredArray(file, offset, shape if as_it_is else shape[::-1], np.dtype(np.int8))
+        transposed = "Wemb" not in name
+        stored = StoredArray(file, offset, shape[::-1] if transposed else shape, np.dtype(np.int8))
         if stored.nbytes + 4 > size:
             raise file.damaged(f"its array {name[:80]!r} has {size} bytes, too few for shape {list(shape)}")
         (multiplier,) = struct.unpack("<f", file.bytes(offset + stored.nbytes, 4))
         if not (math.isfinite(multiplier) and multiplier):
             raise file.damaged(f"the multiplier of its array {name[:80]!r} is {multiplier}")
-        return QuantizedArray(stored, shape, multiplier)
+        return QuantizedArray(stored, multiplier, transposed)
     if kind not in (FLOAT32, INT8):
         raise file.damaged(f"its array {name[:80]!r} is of type {kind:#x}; only float32 and intgemm8 are read")
     array = StoredArray(file, offset, shape, np.dtype("<f4" if kind == FLOAT32 else np.int8))

@@ -14,6 +14,7 @@ from autograd.backend import get_backend
 from minitf.config import RunConfig
 from minitf.config.binding import edits
 from minitf.config.hardware import check_precision
+from minitf.convert.formats import is_foreign, read_foreign
 from minitf.data.vocabulary_pair import AnyVocabulary, load_vocabulary, sized
 from minitf.errors import UserError
 from minitf.model.transformer import Transformer
@@ -48,10 +49,16 @@ def load_learned(
     allow_config_edits: bool = False,
     warn: Callable[[str], object] = warnings.warn,
 ) -> LearnedModel:
-    """Load the weights and the vocabulary of a run.  Arguments: see `Translator.load`
+    """Load the weights and the vocabulary of a run, or of another program's model.  Arguments: see `Translator.load`
 
     Raises: UserError where there is no run, no checkpoint, or its parts do not belong together
     """
+    if is_foreign(path):
+        chosen = {"average": average, "checkpoint": checkpoint, "weights": weights}
+        for name, value in chosen.items():
+            if value is not None:
+                raise UserError(f"{name}={value} chooses among checkpoints, and {path} is one model; leave it out")
+        return LearnedModel(*read_foreign(path), path)
     run = RunDirectory.open(path)
     config = run.config()
     vocabulary = load_vocabulary(run.vocabulary_path)

@@ -16,6 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from minitf.convert.formats import is_foreign
 from minitf.data.text import PathLike
 from minitf.errors import UserError
 from minitf.evaluation.evalb import Parameters, Summary, score_trees
@@ -113,7 +114,8 @@ def as_learned(run_directory: PathLike, translator: Translator) -> Translator | 
 
 
 def _task(run_directory: PathLike) -> str:
-    return RunDirectory.open(Path(run_directory)).config().task
+    path = Path(run_directory)
+    return "translation" if is_foreign(path) else RunDirectory.open(path).config().task
 
 
 def _cleaned(line: str, number: int) -> str:

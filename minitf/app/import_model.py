@@ -1,0 +1,43 @@
+"""`minitf import SOURCE RUN`: make a run of a model of Marian, Hugging Face, fairseq or CTranslate2."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from minitf.app.cli import ArgumentParser
+from minitf.system.messages import say
+from minitf.system.signals import uninterrupted
+
+POSITIONS = {"marian": "sinusoidal-concatenated", "huggingface": "sinusoidal-halves"}
+
+
+def main(argv: Sequence[str]) -> None:
+    """Read the model, write the run, and print what it is."""
+    parser = ArgumentParser(
+        prog="minitf import",
+        description="Make a run of a trained model of Marian (OPUS-MT), Hugging Face's Marian, fairseq or CTranslate2.",
+    )
+    parser.add_argument("source", metavar="SOURCE", help="folder or file of the model, or hf:OWNER/NAME of the Hub")
+    parser.add_argument("run", type=Path, metavar="RUN", help="directory of the run to write; it must not hold one yet")
+    parser.add_argument(
+        "--positions",
+        choices=[*POSITIONS],
+        help="how the positions of a model.npz are computed: as Marian does (the default), or as Hugging Face and "
+        "CTranslate2 do when they read it",
+    )
+    given = parser.parse_args(argv)
+    with uninterrupted():  # deferred: `--help` and a wrong flag need no NumPy
+        from minitf.convert.formats import read_foreign
+        from minitf.convert.hub import PREFIX, downloaded
+        from minitf.storage.checkpoint import CheckpointStore, with_prefix
+        from minitf.storage.run_directory import RunDirectory
+    path = downloaded(given.source) if given.source.startswith(PREFIX) else Path(given.source)
+    config, vocabulary, weights = read_foreign(path, POSITIONS.get(given.positions))
+    with RunDirectory.create(given.run, replace(config, output=given.run.absolute())) as run:
+        vocabulary.save(run.path / vocabulary.file_name)
+        store = CheckpointStore(run.checkpoints_path, keep=1)
+        store.save(0, with_prefix("model.", weights), {"vocabulary": vocabulary.fingerprint()})
+    size = sum(array.size for array in weights.values())
+    say(f"{given.run}: {size:,} parameters, {len(vocabulary):,} pieces; translate with: minitf translate {given.run}")

@@ -1,0 +1,81 @@
+"""Which program wrote a model, and the reader and the writer of its format."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+from minitf.convert.ctranslate2 import is_ctranslate2, read_ctranslate2, write_ctranslate2
+from minitf.convert.fairseq import find_checkpoint, read_fairseq
+from minitf.convert.foreign import ForeignModel
+from minitf.convert.huggingface import is_huggingface, read_huggingface, write_huggingface
+from minitf.convert.marian import find_model, read_marian, write_marian
+from minitf.convert.outgoing import LearnedModel
+from minitf.convert.plain import write_plain
+from minitf.convert.stored_arrays import ModelFileError
+from minitf.errors import UserError
+from minitf.system.files import os_errors_explained
+
+Writer = Callable[[LearnedModel, Path], list[str]]
+WRITERS: dict[str, Writer] = {
+    "ctranslate2": write_ctranslate2,
+    "marian": write_marian,
+    "huggingface": write_huggingface,
+    "safetensors": write_plain,
+}
+
+
+def is_foreign(path: Path) -> bool:
+    """Whether a path is a model of another program: its file, or a folder that holds it."""
+    return is_ctranslate2(path) or is_huggingface(path) or _file_of(path) is not None
+
+
+def _file_of(path: Path) -> Path | None:
+    return find_model(path) or find_checkpoint(path)
+
+
+def read_foreign(path: Path, positions: str | None = None) -> ForeignModel:
+    """Read the model of another program.
+
+    positions: the positions of a model of Marian, where they are not its own; see `read_marian`
+
+    Raises: ModelFileError for what is not a model, for damage, and for an architecture that is not supported
+    """
+    with os_errors_explained(f"read {path}", ModelFileError):
+        path.stat()  # says what is wrong with the path
+        is_of_marian = not (is_ctranslate2(path) or is_huggingface(path)) and find_model(path) is not None
+    if positions is not None and not is_of_marian:
+        raise UserError(f"positions={positions} is for a model of Marian, and {path} holds none; leave it out")
+    if is_ctranslate2(path):
+        return read_ctranslate2(path)
+    if is_huggingface(path):
+        return read_huggingface(path)
+    file = _file_of(path)
+    if file is None:
+        raise ModelFileError(
+            f"{path} holds no model that is read: expected is a folder with model.npz, model.safetensors and "
+            "config.json, model.pt, or model.bin and vocabularies"
+        )
+    return read_marian(file, positions) if file == find_model(path) else read_fairseq(file)
+
+
+def write_foreign(learned: LearnedModel, folder: Path, name: str) -> list[str]:
+    """Write a model in the format of another program to a new folder, completely or not at all.
+
+    Returns: notes for the user
+    Raises: UserError for what the other program does not have, and a folder that holds files
+    """
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise UserError(f"{folder} already holds something; give a new folder")
+    temporary = folder.with_name(f".{folder.name[:50]}.{os.urandom(4).hex()}.partial")
+    with os_errors_explained(f"write the folder {folder}"):
+        try:
+            temporary.mkdir(parents=True)
+            notes = WRITERS[name](learned, temporary)
+            os.replace(temporary, folder)
+        except BaseException:
+            shutil.rmtree(temporary, ignore_errors=True)
+            raise
+    return notes

@@ -1,0 +1,52 @@
+"""`minitf import`: an ordinary run, which translates as the model does."""
+
+import numpy as np
+import pytest
+
+from minitf.app.import_model import main
+from minitf.convert.formats import write_foreign
+from minitf.errors import UserError
+from minitf.storage.run_directory import RunDirectory
+from minitf.translation.translator import Translator
+from tests.helpers.foreign_models import learned_model
+
+OPUS = {"decoder_start": "zero", "masked_tokens": (0, 2), "output_bias": True, "positions": "sinusoidal-concatenated"}
+
+
+def test_run_translates_as_the_model_does(tmp_path, capsys):
+    write_foreign(learned_model(**OPUS), tmp_path / "model", "marian")
+    main([str(tmp_path / "model"), str(tmp_path / "run")])
+    assert "translate with: minitf translate" in capsys.readouterr().err
+    first, second = (Translator.load(tmp_path / name, warn=lambda message: None) for name in ("model", "run"))
+    lines = ["the cat sat", "on my mat"]
+    settings = {"beam": 3, "max_length": 9}
+    assert first.translate_nbest(lines, **settings) == second.translate_nbest(lines, **settings)
+    config = RunDirectory.open(tmp_path / "run").config()
+    assert config.model == Translator.load(tmp_path / "run").model.config
+    for name, parameter in first.model.named_parameters().items():
+        np.testing.assert_array_equal(parameter.data, second.model.named_parameters()[name].data)
+
+
+@pytest.mark.parametrize(("name", "positions"), [("marian", "concatenated"), ("huggingface", "halves")])
+def test_positions_may_be_those_of_other_readers(name, positions, tmp_path):
+    write_foreign(learned_model(**OPUS), tmp_path / "model", "marian")
+    main([str(tmp_path / "model"), str(tmp_path / "run"), "--positions", name])
+    assert RunDirectory.open(tmp_path / "run").config().model.positions == f"sinusoidal-{positions}"
+
+
+def test_run_that_is_there_is_kept(tmp_path):
+    write_foreign(learned_model(**OPUS), tmp_path / "model", "marian")
+    main([str(tmp_path / "model"), str(tmp_path / "run")])
+    before = {path: path.read_bytes() for path in (tmp_path / "run").rglob("*") if path.is_file()}
+    with pytest.raises(UserError, match="already holds a run"):
+        main([str(tmp_path / "model"), str(tmp_path / "run")])
+    assert {path: path.read_bytes() for path in before} == before
+
+
+def test_damaged_model_leaves_no_run(tmp_path):
+    write_foreign(learned_model(**OPUS), tmp_path / "model", "marian")
+    path = tmp_path / "model" / "model.npz"
+    path.write_bytes(path.read_bytes()[:-100])
+    with pytest.raises(UserError, match=r"model\.npz cannot be read"):
+        main([str(tmp_path / "model"), str(tmp_path / "run")])
+    assert not (tmp_path / "run").exists()
