@@ -2,6 +2,7 @@
 
 import os
 from importlib import import_module
+from typing import TYPE_CHECKING
 
 if os.path.exists(os.path.join(os.path.dirname(__file__), "tracer.py")):  # a file of HIPS autograd
     raise ImportError(
@@ -40,7 +41,12 @@ __all__ = [
 ]
 
 
-def __getattr__(name):
-    if name in ("inspect", "testing"):  # only who uses them pays for the import
-        return import_module(f"autograd.{name}")
-    raise AttributeError(f"module 'autograd' has no attribute {name!r}")
+if TYPE_CHECKING:  # to a type checker, a __getattr__ would make every misspelt name right
+    from autograd import inspect as inspect
+    from autograd import testing as testing
+else:
+
+    def __getattr__(name):
+        if name in ("inspect", "testing"):  # only who uses them pays for the import
+            return import_module(f"autograd.{name}")
+        raise AttributeError(f"module 'autograd' has no attribute {name!r}")

@@ -32,7 +32,7 @@ from numpy import ndarray
 
 from autograd.backend import CPU, Backend, as_array, as_operand, as_output, backend_of, is_floating, silent
 from autograd.modes import backward_pass_watched, state
-from autograd.tensor import Tensor, new_tensor
+from autograd.tensor import Tensor, TensorLike, new_tensor
 from autograd.versions import version_of, versions_of_saved
 
 Array = Any  # numpy.ndarray or cupy.ndarray
@@ -81,7 +81,7 @@ class Op:
     _code: CodeType | None = None  # of the user's function that made the op
     _instruction = 0  # and where in it
 
-    def __init_subclass__(cls, **kwargs):
+    def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         if cls.__module__.startswith("autograd.ops"):
             Op.registry[cls.__name__] = cls
@@ -152,7 +152,7 @@ class Op:
         return f"{type(self).__name__} (made at {self.where[0]}:{self.where[1]})"
 
 
-def apply(op_class: type[Op], *inputs: Any, **parameters: Any) -> Any:
+def apply(op_class: type[Op], *inputs: TensorLike | None, **parameters: Any) -> Tensor:
     """Run an op on Tensors, arrays and Python scalars; return its output as a Tensor, several outputs as a tuple.
 
     Only Tensors get gradients.  Python scalars stay Python scalars, so they never change a dtype.
@@ -201,7 +201,10 @@ def apply(op_class: type[Op], *inputs: Any, **parameters: Any) -> Any:
         _record(op, inputs, tensors)
         for watcher in reversed(watchers):
             watcher.after_record(op, inputs)
-    return tuple(tensors) if several else tensors[0]
+    result_tensors: Any = (
+        tuple(tensors) if several else tensors[0]
+    )  # to a type checker always a Tensor: it can be unpacked
+    return result_tensors
 
 
 def _record(op: Op, inputs: Sequence[Any], outputs: Sequence[Tensor]) -> None:
@@ -484,7 +487,7 @@ def unbroadcast(g: Array, shape: tuple[int, ...]) -> Array:
 def grad(
     outputs: Tensor | Sequence[Tensor],
     inputs: Tensor | Sequence[Tensor],
-    grad_outputs: Any = None,
+    grad_outputs: TensorLike | Sequence[TensorLike | None] | None = None,
     *,
     retain_graph: bool = False,
     allow_unused: bool = False,
@@ -501,7 +504,7 @@ def grad(
     refuse_create_graph(create_graph)
     outputs = [outputs] if isinstance(outputs, Tensor) else list(outputs)
     inputs = [inputs] if isinstance(inputs, Tensor) else list(inputs)
-    given = [None] * len(outputs) if grad_outputs is None else grad_outputs
+    given: Any = [None] * len(outputs) if grad_outputs is None else grad_outputs
     if isinstance(given, Tensor) or hasattr(given, "shape"):
         given = [given]
     if len(given) != len(outputs):

@@ -55,12 +55,12 @@ class _Setting(ContextDecorator):
 # ---- Recording ----
 
 
-def no_grad():
+def no_grad() -> _Setting:
     """Context manager and decorator: ops inside are not recorded and save nothing."""
     return _Setting("recording", False)
 
 
-def enable_grad():
+def enable_grad() -> _Setting:
     """Context manager and decorator: record ops, also inside a `no_grad` block."""
     return _Setting("recording", True)
 

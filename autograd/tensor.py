@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import operator
 import weakref
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -13,11 +13,25 @@ from autograd.backend import as_array, as_operand, is_floating
 from autograd.modes import is_grad_enabled
 
 if TYPE_CHECKING:
+    from numpy.typing import DTypeLike, NDArray
+
     from autograd.engine import Op
+
+TensorLike: TypeAlias = (
+    "Tensor | np.ndarray[Any, Any] | np.generic | float | Sequence[float] | Sequence[Sequence[float]]"
+)
+"""What an op takes: a Tensor, which may get a gradient, or an array, number or list, which gets none."""
+TensorOrArray: TypeAlias = "Tensor | np.ndarray[Any, Any]"
+"""What an op takes that reads shapes first.  Arrays of CuPy, which has no types, pass everywhere."""
 
 
 def _raw(x: Any) -> Any:
     return x.data if isinstance(x, Tensor) else as_operand(x)
+
+
+def _one_tuple(numbers: tuple[Any, ...]) -> Any:
+    """The arguments of a method that takes its numbers one by one or as one sequence."""
+    return numbers[0] if len(numbers) == 1 and not isinstance(numbers[0], int) else numbers
 
 
 def _in_place(statement: str, operate: Callable[[Any, Any], Any]) -> Callable[[Tensor, Any], Tensor]:
@@ -63,7 +77,7 @@ class Tensor:
     _edge: Op | tuple[Op, int] | None  # the node that made this Tensor; with an index, unless it is its first output
     _reduced: tuple[Any, Any, int] | None  # a copy in lower precision, of what data, at what version
 
-    def __init__(self, data: Any, requires_grad: bool = False, dtype: Any = None):
+    def __init__(self, data: TensorLike, requires_grad: bool = False, dtype: DTypeLike | None = None):
         source = data
         if isinstance(source, Tensor):
             data = source.data
@@ -73,16 +87,18 @@ class Tensor:
             self.version = source.version  # one memory, one count of its changes
         self.requires_grad = requires_grad
 
-    def __getattr__(self, name: str) -> Any:
-        """The value of a slot that was never set: making a Tensor sets only what every Tensor needs."""
-        if name == "version":  # counts in-place changes; shared by all views of one memory
-            self.version = [0]
-            return self.version
-        if name in ("_grad", "hooks", "grad_hooks", "_reduced"):
-            return None
-        raise AttributeError(f"'Tensor' object has no attribute {name!r}")
+    if not TYPE_CHECKING:  # to a type checker, it would make every misspelt attribute right
 
-    # ---- Attributes ----
+        def __getattr__(self, name: str) -> Any:
+            """The value of a slot that was never set: making a Tensor sets only what every Tensor needs."""
+            if name == "version":  # counts in-place changes; shared by all views of one memory
+                self.version = [0]
+                return self.version
+            if name in ("_grad", "hooks", "grad_hooks", "_reduced"):
+                return None
+            raise AttributeError(f"'Tensor' object has no attribute {name!r}")
+
+        # ---- Attributes ----
 
     @property
     def op(self) -> Op | None:
@@ -126,7 +142,7 @@ class Tensor:
         return self.data.size
 
     @property
-    def dtype(self):
+    def dtype(self) -> np.dtype[Any]:
         return self.data.dtype
 
     def __len__(self) -> int:
@@ -140,11 +156,11 @@ class Tensor:
 
     # ---- Conversions ----
 
-    def numpy(self) -> np.ndarray:
+    def numpy(self) -> NDArray[Any]:
         """The data as a NumPy array: the same memory on the CPU, a copy from a GPU."""
         return self.data if isinstance(self.data, np.ndarray) else self.data.get()
 
-    def __array__(self, dtype=None, copy=None) -> np.ndarray:
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[Any]:
         """For np.asarray and arrays of Tensors.  Raises: TypeError if a gradient would be lost"""
         if self._requires_grad and is_grad_enabled():
             raise TypeError(
@@ -206,7 +222,9 @@ class Tensor:
 
     # ---- Gradients ----
 
-    def backward(self, gradient: Any = None, *, retain_graph: bool = False, create_graph: bool = False) -> None:
+    def backward(
+        self, gradient: TensorLike | None = None, *, retain_graph: bool = False, create_graph: bool = False
+    ) -> None:
         """Add d(self)/d(leaf), weighted by `gradient`, to the `grad` of every leaf that this Tensor depends on.
 
         `gradient` has this Tensor's shape and may be omitted for a single element.  The graph is freed unless
@@ -344,40 +362,40 @@ class Tensor:
 
     # ---- Operators ----
 
-    def __add__(self, other: Any) -> Tensor:
+    def __add__(self, other: TensorLike) -> Tensor:
         return ops.add(self, other)
 
-    def __radd__(self, other: Any) -> Tensor:
+    def __radd__(self, other: TensorLike) -> Tensor:
         return ops.add(other, self)
 
-    def __sub__(self, other: Any) -> Tensor:
+    def __sub__(self, other: TensorLike) -> Tensor:
         return ops.subtract(self, other)
 
-    def __rsub__(self, other: Any) -> Tensor:
+    def __rsub__(self, other: TensorLike) -> Tensor:
         return ops.subtract(other, self)
 
-    def __mul__(self, other: Any) -> Tensor:
+    def __mul__(self, other: TensorLike) -> Tensor:
         return ops.multiply(self, other)
 
-    def __rmul__(self, other: Any) -> Tensor:
+    def __rmul__(self, other: TensorLike) -> Tensor:
         return ops.multiply(other, self)
 
-    def __truediv__(self, other: Any) -> Tensor:
+    def __truediv__(self, other: TensorLike) -> Tensor:
         return ops.divide(self, other)
 
-    def __rtruediv__(self, other: Any) -> Tensor:
+    def __rtruediv__(self, other: TensorLike) -> Tensor:
         return ops.divide(other, self)
 
-    def __pow__(self, other: Any) -> Tensor:
+    def __pow__(self, other: TensorLike) -> Tensor:
         return ops.power(self, other)
 
-    def __rpow__(self, other: Any) -> Tensor:
+    def __rpow__(self, other: TensorLike) -> Tensor:
         return ops.power(other, self)
 
-    def __matmul__(self, other: Any) -> Tensor:
+    def __matmul__(self, other: TensorLike) -> Tensor:
         return ops.matmul(self, other)
 
-    def __rmatmul__(self, other: Any) -> Tensor:
+    def __rmatmul__(self, other: TensorLike) -> Tensor:
         return ops.matmul(other, self)
 
     def __neg__(self) -> Tensor:
@@ -409,36 +427,34 @@ class Tensor:
         """All axes reversed."""
         return ops.transpose(self)
 
-    def reshape(self, *shape: Any) -> Tensor:
-        return ops.reshape(self, shape[0] if len(shape) == 1 and not isinstance(shape[0], int) else shape)
+    def reshape(self, *shape: int | Sequence[int]) -> Tensor:
+        return ops.reshape(self, _one_tuple(shape))
 
-    def transpose(self, *axes: Any) -> Tensor:
-        if len(axes) == 1 and not isinstance(axes[0], int):
-            axes = axes[0]
-        return ops.transpose(self, axes or None)
+    def transpose(self, *axes: int | Sequence[int]) -> Tensor:
+        return ops.transpose(self, _one_tuple(axes) or None)
 
     def swapaxes(self, axis1: int, axis2: int) -> Tensor:
         return ops.swapaxes(self, axis1, axis2)
 
-    def squeeze(self, axis: Any = None) -> Tensor:
+    def squeeze(self, axis: int | tuple[int, ...] | None = None) -> Tensor:
         return ops.squeeze(self, axis)
 
-    def astype(self, dtype: Any) -> Tensor:
+    def astype(self, dtype: DTypeLike) -> Tensor:
         return ops.astype(self, dtype)
 
-    def sum(self, axis: Any = None, keepdims: bool = False) -> Tensor:
+    def sum(self, axis: int | tuple[int, ...] | None = None, keepdims: bool = False) -> Tensor:
         return ops.sum(self, axis=axis, keepdims=keepdims)
 
-    def mean(self, axis: Any = None, keepdims: bool = False) -> Tensor:
+    def mean(self, axis: int | tuple[int, ...] | None = None, keepdims: bool = False) -> Tensor:
         return ops.mean(self, axis=axis, keepdims=keepdims)
 
-    def var(self, axis: Any = None, ddof: int = 0, keepdims: bool = False) -> Tensor:
+    def var(self, axis: int | tuple[int, ...] | None = None, ddof: int = 0, keepdims: bool = False) -> Tensor:
         return ops.var(self, axis=axis, ddof=ddof, keepdims=keepdims)
 
-    def max(self, axis: Any = None, keepdims: bool = False) -> Tensor:
+    def max(self, axis: int | tuple[int, ...] | None = None, keepdims: bool = False) -> Tensor:
         return ops.max(self, axis=axis, keepdims=keepdims)
 
-    def min(self, axis: Any = None, keepdims: bool = False) -> Tensor:
+    def min(self, axis: int | tuple[int, ...] | None = None, keepdims: bool = False) -> Tensor:
         return ops.min(self, axis=axis, keepdims=keepdims)
 
 

@@ -66,14 +66,16 @@ if sys.version_info < (3, 11):  # noqa: UP036 (for those who have it)
     import_module("autograd")  # refuses, in one sentence
 
 
-def __getattr__(name: str) -> Any:
-    if name == "__version__":
-        return import_module("minitf.system.environment").VERSION
-    if name not in _MODULES:
-        raise AttributeError(f"module 'minitf' has no attribute {name!r}")
-    if find_spec("numpy") is None:
-        import_module("autograd")  # refuses, in one sentence
-    return getattr(import_module(_MODULES[name]), name)
+if not TYPE_CHECKING:  # to a type checker, it would make every misspelt name right
+
+    def __getattr__(name: str) -> Any:
+        if name == "__version__":
+            return import_module("minitf.system.environment").VERSION
+        if name not in _MODULES:
+            raise AttributeError(f"module 'minitf' has no attribute {name!r}")
+        if find_spec("numpy") is None:
+            import_module("autograd")  # refuses, in one sentence
+        return getattr(import_module(_MODULES[name]), name)
 
 
 def __dir__() -> list[str]:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, Literal
 
 from autograd.backend import is_floating
 from autograd.engine import Op, apply
 from autograd.ops.flops import per_output
-from autograd.tensor import Tensor
+from autograd.tensor import Tensor, TensorLike
 
 
 class Relu(Op):
@@ -29,7 +29,7 @@ class Relu(Op):
         return self.backend.relu_backward(g_y, y)
 
 
-def relu(x: Any) -> Tensor:
+def relu(x: TensorLike) -> Tensor:
     """max(x, 0), element by element; the gradient at 0 is 0."""
     return apply(Relu, x)
 
@@ -52,7 +52,7 @@ class Tanh(Op):
         return g_y * (1 - y * y)
 
 
-def tanh(x: Any) -> Tensor:
+def tanh(x: TensorLike) -> Tensor:
     """tanh(x), element by element."""
     return apply(Tanh, x)
 
@@ -81,7 +81,7 @@ class Sigmoid(Op):
         return g_y * y * (1 - y)
 
 
-def sigmoid(x: Any) -> Tensor:
+def sigmoid(x: TensorLike) -> Tensor:
     """1 / (1 + exp(-x)), element by element, for any x without overflow."""
     return apply(Sigmoid, x)
 
@@ -113,7 +113,7 @@ class Silu(Op):
         return g_y * slope
 
 
-def silu(x: Any) -> Tensor:
+def silu(x: TensorLike) -> Tensor:
     """x · sigmoid(x), element by element; also called swish."""
     return apply(Silu, x)
 
@@ -175,7 +175,7 @@ class GeluTanh(Op):
         return g_y * slope
 
 
-def gelu(x: Any, approximate: str = "none") -> Tensor:
+def gelu(x: TensorLike, approximate: Literal["none", "tanh"] = "none") -> Tensor:
     """x · Φ(x), element by element; approximate="tanh" for the formula with tanh, which differs by up to 5e-4.
 
     Raises: ValueError for an unknown approximation

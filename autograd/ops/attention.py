@@ -11,7 +11,7 @@ from autograd.backend import as_array, backend_of
 from autograd.engine import Op, apply
 from autograd.ops.arguments import number, tensors
 from autograd.ops.nn import draw_mask
-from autograd.tensor import Tensor
+from autograd.tensor import Tensor, TensorLike
 
 
 class ScaledDotProductAttention(Op):
@@ -52,10 +52,10 @@ class ScaledDotProductAttention(Op):
 
 
 def scaled_dot_product_attention(
-    query: Any,
-    key: Any,
-    value: Any,
-    mask: Any = None,
+    query: TensorLike,
+    key: TensorLike,
+    value: TensorLike,
+    mask: TensorLike | None = None,
     *,
     is_causal: bool = False,
     dropout: float = 0.0,
@@ -188,7 +188,14 @@ class AdditiveAttention(Op):
 
 
 def additive_attention(
-    query: Any, key: Any, value: Any, weight: Any, mask: Any = None, *, is_causal: bool = False, dropout: float = 0.0
+    query: TensorLike,
+    key: TensorLike,
+    value: TensorLike,
+    weight: TensorLike,
+    mask: TensorLike | None = None,
+    *,
+    is_causal: bool = False,
+    dropout: float = 0.0,
 ) -> Tensor:
     """softmax(Σ_d weight_d tanh(query_d + key_d)) value, over the keys that `mask` allows.
 

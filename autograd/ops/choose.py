@@ -8,7 +8,7 @@ import numpy as np
 
 from autograd.engine import Op, apply
 from autograd.ops.flops import per_output
-from autograd.tensor import Tensor
+from autograd.tensor import Tensor, TensorLike
 
 
 def _narrow(y: Any, *operands: Any) -> Any:
@@ -35,7 +35,7 @@ class Abs(Op):
         return g_y * self.xp.sign(x)
 
 
-def abs(x: Any) -> Tensor:
+def abs(x: TensorLike) -> Tensor:
     """|x|, element by element; the gradient at 0 is 0."""
     return apply(Abs, x)
 
@@ -63,7 +63,7 @@ class Maximum(Op):
         return _to_chosen(self, g_y)
 
 
-def maximum(a: Any, b: Any) -> Tensor:
+def maximum(a: TensorLike, b: TensorLike) -> Tensor:
     """The larger of a and b, element by element, with broadcasting; NaN where one of them is NaN.
 
     Where a = b, half the gradient goes to each, as in PyTorch and JAX.
@@ -91,7 +91,7 @@ class Minimum(Op):
         return _to_chosen(self, g_y)
 
 
-def minimum(a: Any, b: Any) -> Tensor:
+def minimum(a: TensorLike, b: TensorLike) -> Tensor:
     """The smaller of a and b, element by element, with broadcasting; NaN where one of them is NaN.
 
     Where a = b, half the gradient goes to each, as in PyTorch and JAX.
@@ -149,7 +149,7 @@ class Clip(Op):
         return tuple([None if mask is None else self.backend.keep_where(g_y, mask) for mask in self.saved])
 
 
-def clip(x: Any, min: Any = None, max: Any = None) -> Tensor:
+def clip(x: TensorLike, min: TensorLike | None = None, max: TensorLike | None = None) -> Tensor:
     """min(max(x, `min`), `max`), element by element, with broadcasting; either bound may be None.
 
     The slope is 1 inside, at the bounds too, and 0 outside.  The bounds may be Tensors, which get the gradient of the
@@ -190,7 +190,7 @@ class Where(Op):
         )
 
 
-def where(condition: Any, a: Any, b: Any) -> Tensor:
+def where(condition: TensorLike, a: TensorLike, b: TensorLike) -> Tensor:
     """a where `condition` is true, else b, element by element, with broadcasting.
 
     The gradient of the side not chosen is 0, even if the incoming gradient is infinite.  The ops that computed that
@@ -225,12 +225,12 @@ class MaskedFill(Op):
         )
 
 
-def masked_fill(x: Any, mask: Any, value: Any) -> Tensor:
+def masked_fill(x: TensorLike, mask: TensorLike, value: TensorLike) -> Tensor:
     """x with `value` where `mask` is True, with broadcasting; attention masks are True in the opposite places.
 
     Raises: TypeError for a mask that is not boolean; ValueError for a value of more than one element
     """
-    mask = mask if hasattr(mask, "dtype") else np.asarray(mask)
+    mask = mask if isinstance(mask, Tensor) or hasattr(mask, "dtype") else np.asarray(mask)
     if mask.dtype.kind != "b":
         raise TypeError(f"masked_fill needs a boolean mask, found {mask.dtype}; write mask != 0 or mask == 0")
     if np.ndim(value) != 0:

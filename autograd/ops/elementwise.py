@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from numpy.typing import DTypeLike
+
 from autograd.engine import Op, apply
 from autograd.ops.flops import moves_only, per_output
-from autograd.tensor import Tensor
+from autograd.tensor import Tensor, TensorLike
 
 # ---- Arithmetic of two arrays (the engine undoes broadcasting) ----
 
@@ -27,7 +29,7 @@ class Add(Op):
         return g_y, g_y
 
 
-def add(a: Any, b: Any) -> Tensor:
+def add(a: TensorLike, b: TensorLike) -> Tensor:
     """a + b, element by element, with broadcasting."""
     return apply(Add, a, b)
 
@@ -49,7 +51,7 @@ class Subtract(Op):
         return g_y, -g_y if needs_b else None
 
 
-def subtract(a: Any, b: Any) -> Tensor:
+def subtract(a: TensorLike, b: TensorLike) -> Tensor:
     """a - b, element by element, with broadcasting."""
     return apply(Subtract, a, b)
 
@@ -75,7 +77,7 @@ class Multiply(Op):
         return g_y * b if needs_a else None, g_y * a if needs_b else None
 
 
-def multiply(a: Any, b: Any) -> Tensor:
+def multiply(a: TensorLike, b: TensorLike) -> Tensor:
     """a · b, element by element, with broadcasting."""
     return apply(Multiply, a, b)
 
@@ -102,7 +104,7 @@ class Divide(Op):
         return g_a if needs_a else None, -g_a * y if needs_b else None
 
 
-def divide(a: Any, b: Any) -> Tensor:
+def divide(a: TensorLike, b: TensorLike) -> Tensor:
     """a / b, element by element, with broadcasting."""
     return apply(Divide, a, b)
 
@@ -119,7 +121,7 @@ class Negative(Op):
         return -g_y
 
 
-def negative(x: Any) -> Tensor:
+def negative(x: TensorLike) -> Tensor:
     """-x, element by element."""
     return apply(Negative, x)
 
@@ -144,7 +146,7 @@ class Square(Op):
         return g_y * 2 * x
 
 
-def square(x: Any) -> Tensor:
+def square(x: TensorLike) -> Tensor:
     """x², element by element."""
     return apply(Square, x)
 
@@ -167,7 +169,7 @@ class Exp(Op):
         return g_y * y
 
 
-def exp(x: Any) -> Tensor:
+def exp(x: TensorLike) -> Tensor:
     """eˣ, element by element."""
     return apply(Exp, x)
 
@@ -189,7 +191,7 @@ class Log(Op):
         return g_y / x
 
 
-def log(x: Any) -> Tensor:
+def log(x: TensorLike) -> Tensor:
     """ln x, element by element: -inf at 0 and NaN below, with NumPy's warning."""
     return apply(Log, x)
 
@@ -212,7 +214,7 @@ class Sqrt(Op):
         return g_y / (2 * y)
 
 
-def sqrt(x: Any) -> Tensor:
+def sqrt(x: TensorLike) -> Tensor:
     """√x, element by element; its gradient at 0 is infinite."""
     return apply(Sqrt, x)
 
@@ -235,7 +237,7 @@ class Reciprocal(Op):
         return -g_y * y * y
 
 
-def reciprocal(x: Any) -> Tensor:
+def reciprocal(x: TensorLike) -> Tensor:
     """1 / x, element by element."""
     return apply(Reciprocal, x)
 
@@ -274,7 +276,7 @@ class Power(Op):
         return self.backend.keep_where(g_y * slope, (a != 0) | (b < 0))
 
 
-def power(a: Any, b: Any) -> Tensor:
+def power(a: TensorLike, b: TensorLike) -> Tensor:
     """aᵇ, element by element, with broadcasting; differentiable in both.
 
     Where the formulas have no value: a⁰ has slope 0 in a, also at a = 0; 0ᵇ has slope 0 in b for b ≥ 0.  For a negative
@@ -307,6 +309,6 @@ class AsType(Op):
         return g_y
 
 
-def astype(x: Any, dtype: Any) -> Tensor:
+def astype(x: TensorLike, dtype: DTypeLike) -> Tensor:
     """x as `dtype`, not copied if it has this dtype.  An integer result carries no gradient."""
     return apply(AsType, x, dtype=dtype)

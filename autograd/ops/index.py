@@ -11,7 +11,7 @@ import numpy as np
 from autograd.backend import Backend
 from autograd.engine import Op, apply
 from autograd.ops.flops import per_output
-from autograd.tensor import Tensor
+from autograd.tensor import Tensor, TensorLike
 
 _ARRAY = object()  # placeholder in an index for an array, which is an input of the op
 
@@ -52,7 +52,7 @@ def _with_arrays(index: tuple[Any, ...], arrays: Sequence[Any]) -> tuple[Any, ..
     return tuple([next(rest) if part is _ARRAY else part for part in index])
 
 
-def getitem(x: Any, index: Any) -> Tensor:
+def getitem(x: TensorLike, index: Any) -> Tensor:
     """x[index] with every index of NumPy: integers, slices, None, Ellipsis, boolean masks, integer arrays, Tensors."""
     arrays = []
     parts: list[Any] = []
@@ -97,7 +97,7 @@ class Take(Op):
         return self.xp.moveaxis(add_rows(self.backend, g_rows, indices, rows), 0, axis)
 
 
-def take(x: Any, indices: Any, axis: int | None = None) -> Tensor:
+def take(x: TensorLike, indices: TensorLike, axis: int | None = None) -> Tensor:
     """The elements (axis=None) or slices along `axis` at `indices`, which may repeat and count from the end."""
     return apply(Take, x, indices, axis=axis)
 

@@ -8,7 +8,7 @@ from typing import Any
 from autograd.engine import Op, apply
 from autograd.ops.attention import as_attention_inputs, leading_shape, mask_array
 from autograd.ops.nn import draw_mask
-from autograd.tensor import Tensor
+from autograd.tensor import Tensor, TensorLike
 
 Array = Any
 
@@ -105,10 +105,10 @@ class LocalAttention(Op):
 
 
 def local_attention(
-    query: Any,
-    key: Any,
-    value: Any,
-    mask: Any = None,
+    query: TensorLike,
+    key: TensorLike,
+    value: TensorLike,
+    mask: TensorLike | None = None,
     *,
     neighbourhood: int,
     is_causal: bool = False,

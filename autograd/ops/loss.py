@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, Literal, overload
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from autograd.ops.arguments import array_of, number, tensors
 from autograd.ops.flops import per_input
 from autograd.ops.nn import check_indices
 from autograd.ops.products import check_linear_shapes, note_reduced, reduced_weight
+from autograd.tensor import Tensor, TensorLike
 
 
 class CrossEntropy(Op):
@@ -54,16 +55,41 @@ class CrossEntropy(Op):
         return self.backend.scale_rows_(g_logits, g_rows)
 
 
+Reduction = Literal["mean", "sum", "none"]
+
+
+@overload
 def cross_entropy(
-    logits: Any,
-    targets: Any,
+    logits: TensorLike,
+    targets: TensorLike,
     *,
     label_smoothing: float = 0.0,
     ignore_index: int = -100,
-    reduction: str = "mean",
+    reduction: Reduction = "mean",
+    with_nll: Literal[False] = False,
+    overwrite_logits: bool = False,
+) -> Tensor: ...
+@overload
+def cross_entropy(
+    logits: TensorLike,
+    targets: TensorLike,
+    *,
+    label_smoothing: float = 0.0,
+    ignore_index: int = -100,
+    reduction: Reduction = "mean",
+    with_nll: Literal[True],
+    overwrite_logits: bool = False,
+) -> tuple[Tensor, Tensor]: ...
+def cross_entropy(
+    logits: TensorLike,
+    targets: TensorLike,
+    *,
+    label_smoothing: float = 0.0,
+    ignore_index: int = -100,
+    reduction: Reduction = "mean",
     with_nll: bool = False,
     overwrite_logits: bool = False,
-) -> Any:
+) -> Tensor | tuple[Tensor, Tensor]:
     """Cross-entropy of integer targets under softmax(logits), with label smoothing (section 5.4).
 
     The target distribution gives 1 - ε to the target and spreads ε over all V classes, the target included
@@ -83,13 +109,13 @@ def cross_entropy(
         raise ValueError("logits need a last axis, the classes; found a single number")
     *leading, classes = logits.shape
     label_smoothing = number("label_smoothing", label_smoothing)
-    targets, counted = _rows(logits, targets, classes, ignore_index, label_smoothing, reduction)
+    labels, counted = _rows(logits, targets, classes, ignore_index, label_smoothing, reduction)
     if overwrite_logits:
         logits.version[0] += 1
     loss, nll = apply(
         CrossEntropy,
         logits.reshape(-1, classes) if logits.ndim != 2 else logits,
-        targets=targets,
+        targets=labels,
         counted=counted,
         label_smoothing=label_smoothing,
         reduction=reduction,
@@ -192,12 +218,12 @@ class LinearCrossEntropy(Op):
 
 
 def linear_cross_entropy(
-    x: Any,
-    weight: Any,
-    targets: Any,
-    bias: Any = None,
+    x: TensorLike,
+    weight: TensorLike,
+    targets: TensorLike,
+    bias: TensorLike | None = None,
     *,
-    masked: Any = None,
+    masked: TensorLike | None = None,
     label_smoothing: float = 0.0,
     ignore_index: int = -100,
     reduction: str = "mean",

@@ -6,13 +6,14 @@ import math
 from typing import Any
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from autograd import random
 from autograd.backend import Backend
 from autograd.engine import Op, apply, unbroadcast
 from autograd.ops.arguments import array_of, number, tensors
 from autograd.ops.flops import per_input, per_output
-from autograd.tensor import Tensor
+from autograd.tensor import Tensor, TensorLike, TensorOrArray
 
 
 def draw_mask(backend: Backend, shape: tuple[int, ...], p: float, drawn: tuple[int, ...] | None = None) -> Any:
@@ -67,7 +68,13 @@ class Embedding(Op):
 
 
 def embedding(
-    indices: Any, weight: Tensor, *, scale: float = 1.0, positions: Any = None, p: float = 0.0, dtype: Any = None
+    indices: TensorLike,
+    weight: Tensor,
+    *,
+    scale: float = 1.0,
+    positions: TensorOrArray | None = None,
+    p: float = 0.0,
+    dtype: DTypeLike | None = None,
 ) -> Tensor:
     """dropout(scale · weight[indices] + positions): what a Transformer does to tokens (sections 3.4, 3.5, 5.4).
 
@@ -124,7 +131,7 @@ class Dropout(Op):
         return self.backend.dropout(g_y, keep, self.scale)
 
 
-def dropout(x: Any, p: float = 0.5, training: bool = True) -> Tensor:
+def dropout(x: TensorLike, p: float = 0.5, training: bool = True) -> Tensor:
     """Set each element to 0 with probability `p` and multiply the others by 1 / (1 - p) (section 5.4).
 
     The mask comes from `autograd.random`.  With p = 0 or `training` false, x itself is returned.
@@ -159,7 +166,7 @@ class LayerNorm(Op):
         return g_x.reshape(g_y.shape), g_weight, g_bias
 
 
-def layer_norm(x: Any, weight: Any, bias: Any, *, eps: float = 1e-6) -> Tensor:
+def layer_norm(x: TensorOrArray, weight: TensorOrArray, bias: TensorOrArray, *, eps: float = 1e-6) -> Tensor:
     """Normalise the last axis to mean 0 and variance 1 (the biased variance, `eps` inside the root), scale, shift.
 
     Shapes: x [..., D], weight [D], bias [D] -> [..., D]
@@ -199,7 +206,14 @@ class DropoutAddLayerNorm(Op):
 
 
 def dropout_add_layer_norm(
-    x: Any, residual: Any, weight: Any, bias: Any, *, p: float = 0.0, eps: float = 1e-6, training: bool = True
+    x: TensorOrArray,
+    residual: TensorOrArray,
+    weight: TensorOrArray,
+    bias: TensorOrArray,
+    *,
+    p: float = 0.0,
+    eps: float = 1e-6,
+    training: bool = True,
 ) -> Tensor:
     """layer_norm(residual + dropout(x, p)) as one op: the residual connection of section 3.1 with 5.4's dropout.
 

@@ -8,9 +8,10 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from autograd.engine import Op, apply, unbroadcast
-from autograd.tensor import Tensor
+from autograd.tensor import Tensor, TensorLike
 
 
 def _flat(a: Any) -> tuple[int, int]:
@@ -104,7 +105,7 @@ def _rows_first(xp: Any, a: Any) -> Any:
     return xp.moveaxis(a, -2, 0).reshape(rows, math.prod(a.shape[:-2]) * a.shape[-1])
 
 
-def matmul(a: Any, b: Any) -> Tensor:
+def matmul(a: TensorLike, b: TensorLike) -> Tensor:
     """a @ b: the matrix product over the last two axes, batch axes broadcast; vectors as NumPy takes them.
 
     Raises: ValueError for shapes that do not fit, and for 0-d operands
@@ -161,7 +162,9 @@ def check_linear_shapes(x: tuple[int, ...], weight: tuple[int, ...], bias: tuple
         raise ValueError(f"linear: bias has shape {bias}, the weight [out, in] {weight} asks for {weight[:1]}")
 
 
-def linear(x: Any, weight: Any, bias: Any = None, *, dtype: Any = None) -> Tensor:
+def linear(
+    x: TensorLike, weight: TensorLike, bias: TensorLike | None = None, *, dtype: DTypeLike | None = None
+) -> Tensor:
     """x Wᵀ + b as one op: a fully connected layer, with the weight stored [out, in] as PyTorch does.
 
     In mixed precision, x is bfloat16 and the weight float32: the product uses a bfloat16 copy of the weight, whose
@@ -249,7 +252,7 @@ def _contract(xp: Any, inputs: Sequence[str], output: str, arrays: Sequence[Any]
     return xp.einsum(f"{','.join(inputs)}->{output}", *arrays, optimize=len(arrays) > 1)
 
 
-def einsum(subscripts: str, *operands: Any) -> Tensor:
+def einsum(subscripts: str, *operands: TensorLike) -> Tensor:
     """Sum of products over labelled axes: `einsum("bqd,bkd->bqk", q, k)`.
 
     All of NumPy's subscripts: without `->`, the output has the labels that occur once, in alphabetical order; `...`

@@ -7,7 +7,7 @@ from typing import Any
 from autograd.backend import backend_of
 from autograd.engine import Op, apply
 from autograd.ops.attention import mask_array
-from autograd.tensor import Tensor
+from autograd.tensor import Tensor, TensorLike
 
 
 def _sigmoid(xp: Any, x: Any) -> Any:
@@ -69,7 +69,7 @@ class GRU(Op):
         return g_x, rows.T @ h[:-1].reshape(len(rows), weight.shape[1]), rows.sum(axis=0)
 
 
-def gru(x: Any, weight: Any, bias: Any, mask: Any = None) -> Tensor:
+def gru(x: TensorLike, weight: TensorLike, bias: TensorLike, mask: TensorLike | None = None) -> Tensor:
     """The states of a gated recurrent unit that starts from 0.
 
     `x` holds the inputs' share of the three gates r, z and n: `linear(inputs, weight_ih, bias_ih)`.  `mask` is False at

@@ -9,7 +9,7 @@ from autograd.backend import is_floating
 from autograd.engine import Op, apply
 from autograd.ops.arguments import refuse_list
 from autograd.ops.flops import per_input
-from autograd.tensor import Tensor
+from autograd.tensor import Tensor, TensorLike
 
 Axis = int | tuple[int, ...] | None
 
@@ -47,7 +47,7 @@ class Sum(Op):
         return self.xp.broadcast_to(g_y.reshape(self.kept), self.shape)  # a view, not a copy
 
 
-def sum(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
+def sum(x: TensorLike, axis: Axis = None, keepdims: bool = False) -> Tensor:
     """The sum over `axis` (an int, a tuple, or None for all axes)."""
     refuse_list(axis)
     return apply(Sum, x, axis=axis, keepdims=keepdims)
@@ -72,7 +72,7 @@ class Mean(Op):
         return self.xp.broadcast_to(g_each.reshape(self.kept), self.shape)
 
 
-def mean(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
+def mean(x: TensorLike, axis: Axis = None, keepdims: bool = False) -> Tensor:
     """The arithmetic mean over `axis` (an int, a tuple, or None for all axes)."""
     refuse_list(axis)
     return apply(Mean, x, axis=axis, keepdims=keepdims)
@@ -104,7 +104,7 @@ class Var(Op):
         return (x - x_mean) * (g_y * self.slope).reshape(self.kept)
 
 
-def var(x: Any, axis: Axis = None, ddof: float = 0, keepdims: bool = False) -> Tensor:
+def var(x: TensorLike, axis: Axis = None, ddof: float = 0, keepdims: bool = False) -> Tensor:
     """The variance over `axis`: Σ (x - mean)² / (n - ddof).
 
     PyTorch calls `ddof` the `correction`; its default there is 1.
@@ -135,7 +135,7 @@ class Max(Op):
         return _to_extrema(self, self.axis, g_y)
 
 
-def max(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
+def max(x: TensorLike, axis: Axis = None, keepdims: bool = False) -> Tensor:
     """The largest element over `axis` (an int, a tuple, or None for all axes).
 
     Equal maxima share the gradient evenly, as in PyTorch's amax.
@@ -163,7 +163,7 @@ class Min(Op):
         return _to_extrema(self, self.axis, g_y)
 
 
-def min(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
+def min(x: TensorLike, axis: Axis = None, keepdims: bool = False) -> Tensor:
     """The smallest element over `axis` (an int, a tuple, or None for all axes).
 
     Equal minima share the gradient evenly, as in PyTorch's amin.
@@ -237,7 +237,7 @@ class LogSumExp(Op):
         return weights * g_y.reshape(y.shape)
 
 
-def logsumexp(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
+def logsumexp(x: TensorLike, axis: Axis = None, keepdims: bool = False) -> Tensor:
     """ln Σ exp(x) over `axis` (an int, a tuple, or None for all axes), without overflow.
 
     The result is -inf where all x are -inf or there are none; the gradient is 0 there.
@@ -273,7 +273,7 @@ class Softmax(Op):
         return g_x
 
 
-def softmax(x: Any, axis: Axis = -1) -> Tensor:
+def softmax(x: TensorLike, axis: Axis = -1) -> Tensor:
     """exp(x) / Σ exp(x) along `axis`.
 
     If every x along the axis is -inf, all weights and gradients are 0 (PyTorch's softmax gives NaN there, its
@@ -308,7 +308,7 @@ class LogSoftmax(Op):
         return g_y - self.xp.exp(y) * g_y.sum(axis=self.axis, keepdims=True)
 
 
-def log_softmax(x: Any, axis: Axis = -1) -> Tensor:
+def log_softmax(x: TensorLike, axis: Axis = -1) -> Tensor:
     """x - ln Σ exp(x) along `axis`: the logarithm of the softmax, more exact than log(softmax(x)).
 
     If every x along the axis is -inf, the result is -inf, not NaN.

@@ -11,7 +11,7 @@ import numpy as np
 from autograd.engine import Op, apply
 from autograd.ops.arguments import refuse_list
 from autograd.ops.flops import moves_only
-from autograd.tensor import Tensor
+from autograd.tensor import Tensor, TensorLike, TensorOrArray
 
 # ---- Other axes for the same elements (views where NumPy gives views) ----
 
@@ -29,7 +29,7 @@ class Reshape(Op):
         return g_y.reshape(self.shape)
 
 
-def reshape(x: Any, shape: int | Sequence[int]) -> Tensor:
+def reshape(x: TensorLike, shape: int | Sequence[int]) -> Tensor:
     """The elements of x in `shape`; one size may be -1 and is inferred from the others."""
     return apply(Reshape, x, shape=shape)
 
@@ -52,7 +52,7 @@ class Transpose(Op):
         return g_y.transpose(inverse)
 
 
-def transpose(x: Any, axes: Sequence[int] | None = None) -> Tensor:
+def transpose(x: TensorLike, axes: Sequence[int] | None = None) -> Tensor:
     """The axes of x in the order `axes`, or reversed."""
     return apply(Transpose, x, axes=None if axes is None else tuple(axes))
 
@@ -70,7 +70,7 @@ class SwapAxes(Op):
         return g_y.swapaxes(*self.axes)
 
 
-def swapaxes(x: Any, axis1: int, axis2: int) -> Tensor:
+def swapaxes(x: TensorLike, axis1: int, axis2: int) -> Tensor:
     """x with two axes exchanged."""
     return apply(SwapAxes, x, axis1=axis1, axis2=axis2)
 
@@ -88,7 +88,7 @@ class ExpandDims(Op):
         return g_y.reshape(self.shape)
 
 
-def expand_dims(x: Any, axis: int | tuple[int, ...]) -> Tensor:
+def expand_dims(x: TensorLike, axis: int | tuple[int, ...]) -> Tensor:
     """x with new axes of size 1, at the positions `axis` of the result."""
     return apply(ExpandDims, x, axis=axis)
 
@@ -106,7 +106,7 @@ class Squeeze(Op):
         return g_y.reshape(self.shape)
 
 
-def squeeze(x: Any, axis: int | tuple[int, ...] | None = None) -> Tensor:
+def squeeze(x: TensorLike, axis: int | tuple[int, ...] | None = None) -> Tensor:
     """x without the axes at `axis`, which must have size 1, or without all axes of size 1."""
     refuse_list(axis)
     return apply(Squeeze, x, axis=axis)
@@ -128,7 +128,7 @@ class BroadcastTo(Op):
         return g_y
 
 
-def broadcast_to(x: Any, shape: int | Sequence[int]) -> Tensor:
+def broadcast_to(x: TensorLike, shape: int | Sequence[int]) -> Tensor:
     """x repeated to `shape` by NumPy's broadcasting rules, without copying; the result is read-only."""
     return apply(BroadcastTo, x, shape=shape)
 
@@ -160,7 +160,7 @@ class Concatenate(Op):
         return tuple(gradients)
 
 
-def concatenate(arrays: Sequence[Any], axis: int | None = 0) -> Tensor:
+def concatenate(arrays: Sequence[TensorLike], axis: int | None = 0) -> Tensor:
     """Join arrays along an existing axis; with axis=None, flatten them first."""
     return apply(Concatenate, *arrays, axis=axis)
 
@@ -182,7 +182,7 @@ class Stack(Op):
         return tuple([g_y[_along(g_y.ndim, self.axis, i)] if needed[i] else None for i in range(len(needed))])
 
 
-def stack(arrays: Sequence[Any], axis: int = 0) -> Tensor:
+def stack(arrays: Sequence[TensorLike], axis: int = 0) -> Tensor:
     """Join arrays of one shape along a new axis, at the position `axis` of the result."""
     return apply(Stack, *arrays, axis=axis)
 
@@ -209,14 +209,14 @@ class Split(Op):
         return g_x
 
 
-def split(x: Any, indices_or_sections: int | Sequence[int], axis: int = 0) -> tuple[Tensor, ...]:
+def split(x: TensorLike, indices_or_sections: int | Sequence[int], axis: int = 0) -> tuple[Tensor, ...]:
     """Split x along `axis` into a number of equal sections, or before each of the given indices.
 
     Raises: ValueError if the axis cannot be divided into that many equal sections
     """
     if isinstance(indices_or_sections, (list, np.ndarray)):
         indices_or_sections = tuple(indices_or_sections)  # a copy, which the caller cannot change before backward
-    return apply(Split, x, indices_or_sections=indices_or_sections, axis=axis)
+    return tuple(apply(Split, x, indices_or_sections=indices_or_sections, axis=axis))
 
 
 class Pad(Op):
@@ -239,7 +239,9 @@ class Pad(Op):
         return g_y[self.inside]
 
 
-def pad(x: Any, pad_width: Any, constant_values: float = 0) -> Tensor:
+def pad(
+    x: TensorOrArray, pad_width: int | Sequence[int] | Sequence[Sequence[int]], constant_values: float = 0
+) -> Tensor:
     """x with `constant_values` added at its edges.
 
     `pad_width` is n for every side, (before, after) for every axis, or one such pair per axis, as in NumPy.

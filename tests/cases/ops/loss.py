@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -42,7 +42,7 @@ def _cross_entropy(name: str, reduction: str, smoothing: float, ignore: float, o
         def function(logits):
             logits = logits * 1 if overwrite else logits  # what is overwritten must not be the input itself
             return ag.cross_entropy(
-                logits, targets, label_smoothing=smoothing, reduction=reduction, overwrite_logits=overwrite
+                logits, targets, label_smoothing=smoothing, reduction=cast(Any, reduction), overwrite_logits=overwrite
             )
 
         return Example(

@@ -1,0 +1,139 @@
+"""What a type checker tells users: nothing of a right program, and the line of each wrong call."""
+
+import inspect
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import autograd as ag
+
+pytest.importorskip("mypy", reason="mypy is not installed: pip install '.[dev]'")
+ROOT = Path(__file__).parent.parent
+PROGRAM = '''\
+"""A user's script of 40 lines: an op of one's own, a training loop, a translation."""
+
+import numpy as np
+import numpy.typing as npt
+
+import autograd as ag
+from minitf import Adam, OptimizerConfig, Transformer, TransformerConfig, Translator
+
+Array = npt.NDArray[np.float64]
+
+
+class Cube(ag.Op):
+    def forward(self, x: Array) -> Array:
+        self.save(x)
+        return x**3
+
+    def backward(self, g_y: Array) -> Array:
+        (x,) = self.saved
+        g_x: Array = 3 * x**2 * g_y
+        return g_x
+
+
+def cube(x: ag.Tensor) -> ag.Tensor:
+    return ag.apply(Cube, x)
+
+
+def loss_of(x: ag.Tensor, weight: ag.Tensor, targets: npt.NDArray[np.int64]) -> ag.Tensor:
+    hidden = ag.relu(x @ weight + 1.0).reshape(4, -1)
+    first, second = ag.split(hidden, 2, axis=1)
+    scores = ag.concatenate([first, cube(second)], axis=-1)
+    return ag.cross_entropy(scores, targets, label_smoothing=0.1) + ag.mean(weight * weight)
+
+
+rng = np.random.default_rng(0)
+weight = ag.Tensor(rng.standard_normal((3, 6)), requires_grad=True)
+loss = loss_of(ag.Tensor(rng.standard_normal((4, 3))), weight, np.array([0, 1, 2, 3]))
+loss.backward()
+gradient = weight.grad
+assert gradient is not None and gradient.numpy().shape == weight.shape
+assert ag.gradcheck(cube, ag.Tensor(rng.standard_normal(3), requires_grad=True))
+with ag.no_grad():
+    weight -= 0.1 * gradient
+config = TransformerConfig(layers=1, d_model=16, d_ff=32, heads=2, vocab_size=20)
+model = Transformer(config, seed=1)
+optimizer = Adam(model.named_parameters(), OptimizerConfig(warmup_steps=10))
+logits = model(np.array([[5, 6, 2]]), np.array([[1, 7]]))
+print(logits.shape, float(loss), loss.item())
+
+
+def translated(run: str) -> list[str]:
+    return Translator.load(run).translate(["a house"], beam=4)
+'''
+WRONG = {  # a line of the program, the line in its place, and what mypy must say of it
+    "a misspelt method": ("loss.backward()", "loss.bakward()", 'has no attribute "bakward"'),
+    "a misspelt function": ("ag.relu(", "ag.rleu(", 'has no attribute "rleu"'),
+    "text for a tensor": ("ag.mean(weight * weight)", 'ag.mean("weight")', 'to "mean" has incompatible type "str"'),
+    "an argument that there is not": ("label_smoothing=0.1", "smoothing=0.1", "cross_entropy"),
+    "a reduction that there is not": ("label_smoothing=0.1", 'reduction="max"', "cross_entropy"),
+    "a shape of text": (".reshape(4, -1)", '.reshape(4, "-1")', 'to "reshape" of "Tensor" has incompatible type "str"'),
+    "an operand of text": ("x @ weight + 1.0", 'x @ weight + "1"', "Unsupported operand types"),
+    "an array for a tensor": (
+        "ag.Tensor(rng.standard_normal((4, 3))), weight",
+        "rng.standard_normal((4, 3)), weight",
+        'to "loss_of" has incompatible type',
+    ),
+    "a gradient that may be None": (
+        "assert gradient is not None and",
+        "assert",
+        'Item "None" of "Tensor | None" has no attribute "numpy"',
+    ),
+    "a tensor for an array": ("gradient.numpy().shape", "gradient.numpy().sape", "sape"),
+    "a field that there is not": ("layers=1", "layer=1", "TransformerConfig"),
+    "a field of another type": ("warmup_steps=10", 'warmup_steps="10"', "incompatible type"),
+    "a name that minitf has not": ("Adam, OptimizerConfig", "Adan, OptimizerConfig", "Adan"),
+    "a setting that there is not": ("beam=4", "bean=4", "translate"),
+    "text for lines": (
+        '.translate(["a house"], beam=4)',
+        ".translate(3)",
+        '"translate" of "Translator" has incompatible',
+    ),
+    "a result of another type": ("-> list[str]:", "-> str:", "Incompatible return value type"),
+}
+
+
+def checked(program, tmp_path):
+    """What `mypy --strict` prints of a program that imports the packages."""
+    name = f"program_{len(list(tmp_path.iterdir()))}.py"  # mypy takes files of one name, size and second for the same
+    (tmp_path / name).write_text(program, encoding="utf-8")
+    flags = ["--strict", "--follow-imports=silent", "--no-error-summary", "--cache-dir", tmp_path.parent / "mypy-cache"]
+    environment = {**os.environ, "MYPYPATH": str(ROOT), "NO_COLOR": "1"}
+    command = [sys.executable, "-m", "mypy", *flags, name]
+    return subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True).stdout
+
+
+@pytest.mark.heavy
+def test_mypy_accepts_a_right_program_and_finds_each_wrong_call(tmp_path):
+    assert len(PROGRAM.splitlines()) >= 40
+    assert checked(PROGRAM, tmp_path) == ""
+    for name, (right, wrong, message) in WRONG.items():
+        assert PROGRAM.count(right) == 1, name
+        program = PROGRAM.replace(right, wrong)
+        line = next(i for i, text in enumerate(program.splitlines(), start=1) if wrong.split(chr(10))[0] in text)
+        found = checked(program, tmp_path)
+        assert f".py:{line}: error:" in found or f".py:{line + 1}: error:" in found, f"{name}: {found}"
+        assert message in found, f"{name}: {found}"
+
+
+def test_the_program_runs(tmp_path):
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    subprocess.run([sys.executable, "-W", "error", "-c", PROGRAM], cwd=tmp_path, env=environment, check=True)
+
+
+UNTYPED = {"gradcheck": {"inputs"}, "getitem": {"index"}, "apply": {"parameters"}, "linear_cross_entropy": {"return"},
+           "checkpoint": {"args", "kwargs", "return"}}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", [name for name in ag.__all__ if inspect.isfunction(getattr(ag, name))])
+def test_every_function_of_autograd_is_typed(name):
+    signature = inspect.signature(getattr(ag, name))
+    typed = {each.name: each.annotation for each in signature.parameters.values()}
+    typed["return"] = signature.return_annotation
+    missing = (inspect.Parameter.empty, Any, "Any")
+    assert {each for each, annotation in typed.items() if annotation in missing} == UNTYPED.get(name, set())
