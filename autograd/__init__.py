@@ -18,7 +18,8 @@ if unmet_requirement() is not None:  # before the first import of NumPy
 
 from autograd.tensor import Tensor  # isort: skip  (first: it draws in the engine and the ops in the order they need)
 from autograd.checkpointing import checkpoint
-from autograd.engine import Op, apply, grad
+from autograd.differentiate import grad
+from autograd.engine import Op, apply
 from autograd.modes import enable_grad, is_grad_enabled, no_grad
 from autograd.ops import *  # noqa: F403
 from autograd.ops import __all__ as _ops

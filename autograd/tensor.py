@@ -233,8 +233,8 @@ class Tensor:
         Raises: RuntimeError if the graph was freed, `gradient` is missing or a saved array was changed in place;
         ValueError if `gradient` has the wrong shape; NotImplementedError for create_graph=True.
         """
-        engine.refuse_create_graph(create_graph)
-        engine.run_backward([self], [engine.starting_gradient(self, gradient)], retain_graph=retain_graph)
+        differentiate.refuse_create_graph(create_graph)
+        engine.run_backward([self], [differentiate.starting_gradient(self, gradient)], retain_graph=retain_graph)
 
     @property
     def grad(self) -> Tensor | None:
@@ -467,4 +467,4 @@ def new_tensor(data: Any, version: list[int] | None) -> Tensor:
 
 
 # An import circle, here because Tensor has operators: they call the ops, and these need Tensor, defined by now
-from autograd import engine, numpy_calls, ops  # noqa: E402
+from autograd import differentiate, engine, numpy_calls, ops  # noqa: E402

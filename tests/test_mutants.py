@@ -3,7 +3,6 @@
 import pytest
 
 import autograd as ag
-from autograd import engine
 from autograd.engine import Op
 from autograd.ops import elementwise
 from tests.mutants import __main__ as command
@@ -74,7 +73,7 @@ def test_damage_lasts_as_long_as_its_block():
     x = ag.Tensor(2.0, requires_grad=True)
 
     def slope():
-        (g,) = engine.grad(whole(x), x)
+        (g,) = ag.grad(whole(x), x)
         return g.item()
 
     assert slope() == -1
@@ -120,7 +119,7 @@ def slope_check():
 
     def check():
         try:
-            (g,) = engine.grad(elementwise.negative(x), x)
+            (g,) = ag.grad(elementwise.negative(x), x)
         except NameError as error:
             return Finding("slope", f"NameError: {error}", check)
         return None if g.item() == -1 else Finding("slope", f"it is {g.item()}", check)

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from autograd import engine, modes, random
+from autograd import differentiate, engine, modes, random
 from autograd.backend import backend_of
 from autograd.gradcheck import GradcheckError
 from autograd.tensor import Tensor
@@ -162,7 +162,7 @@ class CheckedFunction:
         last = _LastOp()
         try:
             with modes.watch(last):
-                found = engine.grad(
+                found = differentiate.grad(
                     [y for y, _ in pairs], active, [c for _, c in pairs], retain_graph=retain, allow_unused=True
                 )
         except RuntimeError as error:

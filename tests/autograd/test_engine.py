@@ -9,7 +9,8 @@ import pytest
 
 import autograd as ag
 from autograd import Op, Tensor, apply
-from autograd.engine import run_backward, starting_gradient
+from autograd.differentiate import starting_gradient
+from autograd.engine import run_backward
 from autograd.modes import Watcher, watch
 from tests.helpers.leaves import check_gradients, leaf, random_leaf, without_garbage_collector
 

@@ -160,6 +160,7 @@ def mirrored_tests(module: str) -> Iterator[Check]:
 SEVERAL = {
     "autograd.checkpointing": ["tests/autograd/test_checkpointing.py"],
     "autograd.engine": [f"tests/autograd/test_{name}.py" for name in ("hooks", "memory", "borrowed")],
+    "autograd.differentiate": ["tests/autograd/test_engine.py"],
     "autograd.modes": ["tests/autograd/test_engine.py"],
     "autograd.tensor": ["tests/autograd/test_hooks.py", "tests/autograd/test_memory.py"],
     "autograd.versions": ["tests/autograd/test_memory.py"],

@@ -40,7 +40,7 @@ MUTANTS = [
            "recording = True in needs", "recording = needs[:1] == [True]", near=("Multiply",)),
     Mutant(f"{E}:_record", "integers carry a gradient",
            "if is_floating(dtype):", "if is_floating(dtype) or dtype.kind == 'i':"),
-    Mutant(f"{E}:starting_gradient", "backward() of a single element starts from 2",
+    Mutant("autograd.differentiate:starting_gradient", "backward() of a single element starts from 2",
            "xp.ones(output.shape, output.dtype)", "xp.full(output.shape, 2, output.dtype)"),
     # ---- Broadcasting, shapes, dtypes ----
     Mutant(f"{E}:unbroadcast", "mean for sum over broadcast axes", "g.sum(axis", "g.mean(axis", near=("Add",)),
