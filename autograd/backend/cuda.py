@@ -70,6 +70,7 @@ class CudaBackend(Backend):
         self.device = cupy.cuda.Device(device)
         self.tf32 = False
         self._functions: dict[str, Any] = {}
+        self._causal: Array | None = None
         self._one = {np.dtype(t): np.ones(1, t) for t in (np.float32, np.float64)}  # factors that cuBLAS reads
         self._zero = {t: np.zeros(1, t) for t in self._one}
         self._shared_limit = self.device.attributes["MaxSharedMemoryPerBlockOptin"]
@@ -213,8 +214,7 @@ class CudaBackend(Backend):
             _contiguous(g_y), _contiguous(normalised), inverse_std, _contiguous(weight), g_z, g_x, partial,
             np.int64(rows), np.int32(width), _drop_of(keep), shared=2 * held * 32 * GROUP * WIDE[kind].itemsize,
         )  # fmt: skip
-        sums = self.sum_rows(partial)
-        return g_x, g_z, sums[:width], sums[width:]
+        return g_x, g_z, *self._sum_columns(kernels.WIDE[kind], partial, width)
 
     # ---- Embedding ----
 
@@ -301,22 +301,39 @@ class CudaBackend(Backend):
         return y
 
     def sum_rows(self, x: Array) -> Array:
-        kind, rows = _kind(x), len(x)
+        kind = _kind(x)
         if kind is None or not x.size:
             return super().sum_rows(x)
-        parts = min(128, -(-rows // 64))
-        total = self._column_sum(kind, _contiguous(x), parts)
-        return (self._column_sum(kernels.WIDE[kind], total, 1) if parts > 1 else total)[0]
+        return self._sum_columns(kind, _contiguous(x), x.shape[1])[0]
 
-    def _column_sum(self, kind: str, x: Array, parts: int) -> Array:
+    def _sum_columns(self, kind: str, x: Array, split: int) -> tuple[Array, Array]:
+        """The sums of the columns before `split` and from there on, as arrays of their own.
+
+        The engine copies gradients that are views, since other arrays may share their memory.
+        """
         rows, width = x.shape
-        partial = cupy.empty((parts, width), WIDE[kind])
+        parts = min(128, -(-rows // 64))
+        if parts > 1:
+            partial = cupy.empty((parts, width), WIDE[kind])
+            self._column_sum(kind, x, partial, partial, parts, width)
+            x, kind = partial, kernels.WIDE[kind]
+        sums = cupy.empty(split, WIDE[kind]), cupy.empty(width - split, WIDE[kind])
+        self._column_sum(kind, x, *sums, 1, split)
+        return sums
+
+    def _column_sum(self, kind: str, x: Array, partial: Array, rest: Array, parts: int, split: int) -> None:
+        rows, width = x.shape
         self._launch(
-            f"column_sum<{kind}>", (-(-width // 32), parts), (32, 8), x, partial, np.int64(rows), np.int32(width)
-        )
-        return partial
+            f"column_sum<{kind}>", (-(-width // 32), parts), (32, 8), x, partial, rest,
+            np.int64(rows), np.int32(width), np.int32(split),
+        )  # fmt: skip
 
     # ---- Attention ----
+
+    def causal_mask(self, queries: int, keys: int) -> Array:
+        if self._causal is None or self._causal.shape != (queries, keys):
+            self._causal = super().causal_mask(queries, keys)  # the same one in every layer of a step
+        return self._causal
 
     def attention(
         self, q: Array, k: Array, v: Array, mask: Array | None, keep: Any, keep_scale: float, scale: float

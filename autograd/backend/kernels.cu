@@ -180,8 +180,10 @@ template <class T> __global__ void relu_backward(const T* g, const T* y, T* out,
     store_group(out + start, size - start, group);
 }
 
-// partial[p] = Σ x[r] over rows r = p, p + P, …, for P = gridDim.y.  Block: 32 columns × 8 rows.
-template <class T> __global__ void column_sum(const T* x, Wide<T>* partial, i64 rows, int width) {
+// partial[p] = Σ x[r] over rows r = p, p + P, …, for P = gridDim.y; columns from `split` on go to `rest` instead, as an
+// array of their own.  Block: 32 columns × 8 rows.
+template <class T>
+__global__ void column_sum(const T* x, Wide<T>* partial, Wide<T>* rest, i64 rows, int width, int split) {
     typedef Wide<T> W;
     __shared__ W sums[8][32];
     const int column = blockIdx.x * 32 + threadIdx.x;
@@ -193,7 +195,8 @@ template <class T> __global__ void column_sum(const T* x, Wide<T>* partial, i64 
     __syncthreads();
     if (threadIdx.y == 0 && column < width) {
         for (int i = 1; i < 8; i++) sum += sums[i][threadIdx.x];
-        partial[i64(blockIdx.y) * width + column] = sum;
+        if (column < split) partial[i64(blockIdx.y) * split + column] = sum;
+        else rest[i64(blockIdx.y) * (width - split) + column - split] = sum;
     }
 }
 

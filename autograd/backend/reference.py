@@ -202,6 +202,10 @@ class Backend:
 
     # ---- Attention ----
 
+    def causal_mask(self, queries: int, keys: int) -> Array:
+        """True where a query may attend: at keys up to its own position; not to be changed.  Shapes: -> bool [T, S]"""
+        return self.xp.tri(queries, keys, dtype=bool)
+
     def attention(
         self, q: Array, k: Array, v: Array, mask: Array | None, keep: Any, keep_scale: float, scale: float
     ) -> tuple[Array, tuple[Any, ...]]:

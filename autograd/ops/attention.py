@@ -108,7 +108,7 @@ def _allowed(query: Tensor, scores: tuple[int, ...], mask: Any, is_causal: bool)
     """The mask combined with the causal one, as an array.  Shapes: -> bool broadcastable to [..., T, S], or None"""
     mask = mask_array(query, mask, scores, "[..., T, S]")
     if is_causal:
-        causal = backend_of([query.data]).xp.tri(*scores[-2:], dtype=bool)
+        causal = backend_of([query.data]).causal_mask(*scores[-2:])
         mask = causal if mask is None else mask & causal
     return mask
 

@@ -170,6 +170,17 @@ def test_many_rows_add_up_in_blocks(backend: Any, order: None, dtype: Any) -> No
     assert_close(ours, Backend().layer_norm_backward(*args), 1000 * tolerance_of(dtype))
 
 
+def test_gradients_of_parameters_are_no_views(backend: Any) -> None:
+    """The engine copies a view, whose memory others may share: a launch for each of 156 parameters."""
+    rng = np.random.default_rng(0)
+    g_y = backend.asarray(normal(rng, 300, 33))
+    inverse_std, weight = (backend.asarray(normal(rng, *shape)) for shape in ((300, 1), (33,)))
+    found = [backend.sum_rows(g_y), *backend.layer_norm_backward(g_y, g_y, inverse_std, weight)[1:]]
+    assert [(a.base, a.shape, a.flags.c_contiguous) for a in found] == [(None, (33,), True)] * 3
+    assert backend.causal_mask(3, 5) is backend.causal_mask(3, 5)
+    np.testing.assert_array_equal(backend.causal_mask(3, 5).get(), np.tri(3, 5, dtype=bool))
+
+
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("width", [600, 1100, 2048])
 def test_wide_rows_are_normalised_by_kernels(backend: Any, order: None, dtype: Any, width: int) -> None:

@@ -1,0 +1,37 @@
+"""Launches of a step are counted without a GPU, and no part of a step launches more than was counted before."""
+
+import argparse
+
+import pytest
+
+pytest.importorskip("ml_dtypes")
+
+from benchmarks import launches
+
+SMALL = {"layers": 2, "d_model": 16, "d_ff": 32, "heads": 2, "dropout": 0.1, "vocab_size": 50}
+
+
+@pytest.fixture(scope="module")
+def parts():
+    return launches.count_step(argparse.Namespace(config="base", batch=2, length=4, **SMALL))
+
+
+def test_every_product_and_kernel_of_a_step_is_counted(parts):
+    """Of 2 + 2 layers: 4 projections an attention, 2 products a feed-forward network, and the logits."""
+    forward, backward, update = (parts[name].launches for name in ("forward", "backward", "Adam"))
+    assert forward["matrix product"] == 6 * 4 + 4 * 2 + 3  # with the gradients of the loss
+    assert backward["matrix product"] == 2 * (6 * 4 + 4 * 2)
+    assert (forward["attention"], backward["attention_backward"]) == (6, 6)
+    assert (forward["layer_norm"], backward["layer_norm_backward"]) == (10, 10)
+    assert forward["cross_entropy"] == 1
+    assert update == {"adam_": 2}
+
+
+def test_the_gradients_of_parameters_are_not_copied(parts):
+    assert "CuPy: copy" not in parts["backward"].launches
+
+
+def test_bytes_are_those_of_the_arrays(parts):
+    rows, ff = 2 * 4, 32
+    assert parts["backward"].bytes["relu_backward"] == 4 * 3 * rows * ff * 2  # two read, one written, in bfloat16
+    assert parts["forward"].bytes["CuPy: maximum"] == 4 * 2 * rows * ff * 2
