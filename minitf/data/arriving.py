@@ -19,10 +19,15 @@ class ArrivingLines:
     to answer a person line by line and a file by the thousand.
     """
 
-    def __init__(self, descriptor: int):
+    def __init__(self, descriptor: int, longest: int = 1 << 60):
+        """
+        longest: bytes of a line, of which no more are kept
+        """
         self._descriptor = descriptor
+        self._longest = longest
         self._lines: deque[bytes] = deque()
         self._begun: list[bytes] = []  # parts of a line whose end has not arrived
+        self._begun_bytes = 0
         self._ended = False
 
     def __iter__(self) -> Iterator[bytes]:
@@ -47,9 +52,13 @@ class ArrivingLines:
         *ended, rest = data.split(b"\n")
         for part in ended:
             self._lines.append(b"".join([*self._begun, part, b"\n"]))
-            self._begun = []
+            self._begun, self._begun_bytes = [], 0
         if rest:
             self._begun.append(rest)
+            self._begun_bytes += len(rest)
+            if self._begun_bytes > self._longest:  # a line too long is handed on as it is, and refused
+                self._lines.append(b"".join(self._begun))
+                self._begun, self._begun_bytes = [], 0
         if not data:
             self._ended = True
             if self._begun:

@@ -27,7 +27,15 @@ from minitf.data.sentences import Sentences
 from minitf.data.text import PathLike, in_chunks, read_pairs, write_atomically
 from minitf.data.vocabulary_pair import AnyVocabulary
 from minitf.errors import UserError
-from minitf.system.files import delete, exclusive_lock, make_folder, os_errors_explained, parse_json_object, sha256_of
+from minitf.system.files import (
+    delete,
+    exclusive_lock,
+    make_folder,
+    os_errors_explained,
+    parse_json_object,
+    read_small_file,
+    sha256_of,
+)
 
 FORMAT = 2  # raise it when the same text would give other ids or other files
 DESCRIPTION = "prepared.json"
@@ -58,8 +66,19 @@ class PreparedCorpus:
         folder = Path(folder)
         about = _read_description(folder)
         arrays = [_map(folder / name, *shape, about["sha256"].get(name)) for name, shape in _files(about).items()]
+        for offsets, ids in ((arrays[1], arrays[0]), (arrays[3], arrays[2])):
+            if offsets[0] != 0 or offsets[-1] != len(ids) or (np.diff(offsets) < 1).any():
+                raise UserError(f"{folder} holds offsets that describe no sentences; prepare the corpus again")
         source, target = Sentences(*arrays[:2]), Sentences(*arrays[2:])
         return cls(source, target, about["dropped_empty"], about["dropped_long"], about["key"])
+
+    def check(self, folder: PathLike, vocabulary: AnyVocabulary, max_length: int) -> None:
+        """Raises: UserError for sentences that `prepare` cannot have made with this vocabulary and length."""
+        for side, size in ((self.source, len(vocabulary.source)), (self.target, len(vocabulary))):
+            if len(side.ids) and not 0 <= side.ids.min() <= side.ids.max() < size:
+                raise UserError(f"{folder} holds token ids outside of the vocabulary; prepare the corpus again")
+            if len(side) and np.diff(side.offsets).max() >= max_length:  # EOS is not among the ids
+                raise UserError(f"{folder} holds sentences longer than max_length; prepare the corpus again")
 
     @classmethod
     def from_ids(cls, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> "PreparedCorpus":
@@ -100,12 +119,12 @@ def prepare(
     folder = Path(folder)
     wanted = _identity(_content(source_path), _content(target_path), vocabulary, max_length, errors)
     key = _key(wanted)
-    if (corpus := _load_if_current(folder, key)) is not None:
+    if (corpus := _load_if_current(folder, key, vocabulary, max_length)) is not None:
         return corpus
     with os_errors_explained(f"prepare a corpus in {folder}"):
         make_folder(folder)
     with exclusive_lock(folder / "prepare.lock"):
-        if (corpus := _load_if_current(folder, key)) is not None:
+        if (corpus := _load_if_current(folder, key, vocabulary, max_length)) is not None:
             return corpus  # another process has prepared it meanwhile
         about: dict[str, Any] = {
             **wanted,
@@ -130,7 +149,9 @@ def load_prepared(folder: PathLike, vocabulary: AnyVocabulary, *, max_length: in
     wanted = _identity(about.get("source"), about.get("target"), vocabulary, max_length, errors)
     if _key(wanted) != about["key"]:
         raise UserError(f"{folder} holds token ids of another vocabulary or max_length; put the text back to make them")
-    return PreparedCorpus.load(folder)
+    corpus = PreparedCorpus.load(folder)
+    corpus.check(folder, vocabulary, max_length)
+    return corpus
 
 
 def is_prepared(folder: PathLike) -> bool:
@@ -255,7 +276,7 @@ def _read_description(folder: Path) -> dict[str, Any]:
     with os_errors_explained(f"read {path}"):
         if not path.exists():
             raise UserError(f"{folder} holds no prepared corpus ({DESCRIPTION} is missing); prepare it first")
-        content = path.read_bytes()
+        content = read_small_file(path)
     try:
         about = parse_json_object(content)
     except ValueError as error:
@@ -276,10 +297,11 @@ def _map(path: Path, dtype: str, count: int, sha256: str | None) -> np.ndarray:
         return np.asarray(np.memmap(path, dtype, mode="r", shape=(count,)))  # asarray: slices of a memmap are slow
 
 
-def _load_if_current(folder: Path, key: str) -> PreparedCorpus | None:
+def _load_if_current(folder: Path, key: str, vocabulary: AnyVocabulary, max_length: int) -> PreparedCorpus | None:
     """Load the folder's corpus if it was prepared from the same text in the same way and is complete."""
     try:
         corpus = PreparedCorpus.load(folder)
+        corpus.check(folder, vocabulary, max_length)
     except UserError:
         return None
     return corpus if corpus.fingerprint == key else None

@@ -25,6 +25,8 @@ T = TypeVar("T")
 
 ERROR_MODES = ("strict", "replace")
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+MAX_LINE_BYTES = 16 * 2**20
+"""Of a line; a file without line ends is more likely a mistake than a sentence."""
 
 
 def lines_of(stream: BinaryIO, name: str, errors: str = "strict") -> Iterator[str]:
@@ -33,12 +35,16 @@ def lines_of(stream: BinaryIO, name: str, errors: str = "strict") -> Iterator[st
     A byte order mark at the start is dropped, a last line without `\\n` counts, an empty stream has no line. All other
     characters are kept, NUL included. Memory: one line.
 
-    Raises: UserError for bytes that are not UTF-8, unless errors="replace" reads them as U+FFFD.
+    Raises: UserError for bytes that are not UTF-8, unless errors="replace" reads them as U+FFFD; and for a line of
+    more than 16 MiB.
     """
     if errors not in ERROR_MODES:
         raise UserError(f"errors={errors!r} is unknown; choose one of {', '.join(ERROR_MODES)}")
     offset = 0  # of the line's first byte in the stream
-    for number, raw in enumerate(stream, start=1):
+    for number, raw in enumerate(_raw_lines(stream), start=1):
+        if len(raw) > MAX_LINE_BYTES:
+            most = f"{MAX_LINE_BYTES // 2**20} MiB"
+            raise UserError(f"{name}, line {number:,} has more than {most}; put each sentence on a line of its own")
         skipped = len(BYTE_ORDER_MARK) if number == 1 and raw.startswith(BYTE_ORDER_MARK) else 0
         if skipped == len(raw):  # nothing but the mark: still an empty file
             return
@@ -48,6 +54,13 @@ def lines_of(stream: BinaryIO, name: str, errors: str = "strict") -> Iterator[st
         except UnicodeDecodeError as error:
             raise UserError(_not_utf8(name, number, raw, skipped + error.start, offset)) from None
         offset += len(raw)
+
+
+def _raw_lines(stream: BinaryIO) -> Iterator[bytes]:
+    """Iterate over the lines with their ends; of one that is longer than allowed, only a part too long is read."""
+    if not hasattr(stream, "readline"):  # ArrivingLines
+        return iter(stream)
+    return iter(lambda: stream.readline(MAX_LINE_BYTES + 2), b"")
 
 
 def read_lines(path: PathLike, errors: str = "strict") -> Iterator[str]:

@@ -21,7 +21,7 @@ from sentencepiece import SentencePieceProcessor, SentencePieceTrainer
 from minitf.config.special_tokens import BOS, EOS, PAD, UNK
 from minitf.data.text import PathLike, in_chunks, normalise, write_atomically
 from minitf.errors import UserError
-from minitf.system.files import os_errors_explained
+from minitf.system.files import read_small_file
 
 # The most frequent characters, which make up this share of the text, get a piece each; the rest are spelled in bytes.
 # In 58,000 lines of Multi30k these are the 13 characters seen five times or less: too rare to learn an embedding from,
@@ -32,6 +32,7 @@ LINES_AT_A_TIME, CHARACTERS_AT_A_TIME = 10_000, 2_000_000
 # sentencepiece skips a sentence of more than 4,192 bytes, and earlier releases end the process at a word of 65,536
 # characters. No piece is longer than 16 characters, so a cut here loses nothing.
 LONGEST_WORD = 1000
+MAX_MODEL_BYTES = 256 * 2**20
 
 
 class Vocabulary:
@@ -66,8 +67,7 @@ class Vocabulary:
     @classmethod
     def load(cls, path: PathLike) -> "Vocabulary":
         """Load a model file.  Raises: UserError when it is missing or cannot be used"""
-        with os_errors_explained(f"read {path}"):
-            model = Path(path).read_bytes()
+        model = read_small_file(Path(path), MAX_MODEL_BYTES)
         return cls(model, str(path))
 
     @classmethod

@@ -7,7 +7,7 @@ from typing import TypeVar
 from minitf.config import RunConfig
 from minitf.config.options import from_plain, to_plain
 from minitf.errors import UserError
-from minitf.system.files import atomic_write, os_errors_explained, parse_json
+from minitf.system.files import atomic_write, parse_json, read_small_file
 
 Config = TypeVar("Config")
 
@@ -23,8 +23,7 @@ def load_config(path: Path, config_class: type[Config] = RunConfig) -> Config:  
 
     Raises: UserError for a file that cannot be read, is not JSON, has an unknown key or an invalid value.
     """
-    with os_errors_explained(f"read {path}"):
-        content = path.read_bytes()
+    content = read_small_file(path)
     try:
         plain = parse_json(content)
         if isinstance(plain, dict) and "dtype" in plain:  # of a run before there were other precisions

@@ -32,6 +32,7 @@ from minitf.system.files import (
     os_errors_explained,
     parse_json,
     read_json_object,
+    read_small_file,
     remove_leftovers,
 )
 from minitf.system.held_folder import HeldFolder
@@ -168,7 +169,7 @@ class RunDirectory:
         try:
             if self.config_path.exists():
                 self.config()
-            return "minitf" in parse_json(self.environment_path.read_bytes())
+            return "minitf" in parse_json(read_small_file(self.environment_path))
         except (OSError, ValueError, TypeError):
             return False
 

@@ -17,6 +17,7 @@ from minitf.errors import UserError
 from minitf.system.held_folder import check_place, open_own_file, opened
 
 BUFFER_BYTES = 1 << 16
+MAX_JSON_BYTES = 2**20
 
 ADVICE = {
     errno.ENOSPC: "free some space or choose another folder",
@@ -185,9 +186,33 @@ def exclusive_lock(path: Path) -> Iterator[None]:
         os.close(descriptor)
 
 
+def read_small_file(path: Path, most: int = MAX_JSON_BYTES) -> bytes:
+    """Read a file that may come from anywhere.
+
+    Raises: UserError for a pipe or device, which might never end, and for a file of more than `most` bytes.
+    """
+    with os_errors_explained(f"read {path}"), open_regular(path) as file:
+        if os.fstat(file.fileno()).st_size > most:
+            raise UserError(f"{path} has more than {most / 2**20:g} MiB, which no such file has; check the path")
+        return file.read(most)
+
+
+def open_regular(path: Path) -> io.BufferedReader:
+    """Open a file for reading.  Raises: UserError for a pipe, which might never be written to, or a device; OSError"""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    mode = os.fstat(descriptor).st_mode
+    if stat.S_ISREG(mode):
+        os.set_blocking(descriptor, True)
+        return open(descriptor, "rb")
+    os.close(descriptor)
+    if stat.S_ISDIR(mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), os.fspath(path))
+    raise UserError(f"{path} is not a regular file but a pipe or device; give a file")
+
+
 def sha256_of(path: Path) -> str:
     """SHA-256 of a file, in hexadecimal digits."""
-    with os_errors_explained(f"read {path}"), open(path, "rb") as file:
+    with os_errors_explained(f"read {path}"), open_regular(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
@@ -226,9 +251,7 @@ def parse_json_object(text: str | bytes) -> dict[str, Any]:
 
 def read_json_object(path: Path) -> dict[str, Any]:
     """Read a file that holds a JSON object.  Raises: UserError where it cannot be read or does not hold one"""
-    with os_errors_explained(f"read {path}"):
-        content = path.read_bytes()
     try:
-        return parse_json_object(content)
+        return parse_json_object(read_small_file(path))
     except ValueError as error:
         raise UserError(f"{path}: {error}") from error

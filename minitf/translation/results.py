@@ -48,23 +48,44 @@ class Alignment:
         return sorted({(source[s], target[t]) for s, t in self.links()}, key=lambda link: (link[1], link[0]))
 
 
+@dataclass(frozen=True)
+class _Chain:
+    """Translations of the first pieces of a line: that of the last of them, and the chain of those before."""
+
+    score: float = 0.0
+    log_probability: float = 0.0
+    finished: bool = True
+    before: _Chain | None = None
+    last: Translation | None = None
+
+    def followed_by(self, last: Translation) -> _Chain:
+        log_probability = self.log_probability + last.log_probability
+        return _Chain(self.score + last.score, log_probability, self.finished and last.finished, self, last)
+
+    def translation(self) -> Translation:
+        """Combine the chain, in time linear in its length."""
+        parts: list[Translation] = []
+        chain: _Chain | None = self
+        while chain is not None and chain.last is not None:
+            parts.append(chain.last)
+            chain = chain.before
+        parts.reverse()
+        return Translation(
+            " ".join(each.text for each in parts if each.text),
+            self.score,
+            self.log_probability,
+            self.finished,
+            tuple(part for each in parts for part in each.parts),
+        )
+
+
 def joined(pieces: Sequence[list[Translation]], n_best: int) -> list[Translation]:
     """Combine one translation of each piece in the n best ways, by the sum of their scores."""
-    best = [Translation("", 0.0, 0.0, True)]
+    best = [_Chain()]
     for translations in pieces:
-        pairs = [(left, right) for left in best for right in translations]
-        pairs.sort(key=lambda pair: -(pair[0].score + pair[1].score))
-        best = [
-            Translation(
-                f"{left.text} {right.text}".strip(),
-                left.score + right.score,
-                left.log_probability + right.log_probability,
-                left.finished and right.finished,
-                left.parts + right.parts,
-            )
-            for left, right in pairs[:n_best]
-        ]
-    return best
+        chains = [left.followed_by(right) for left in best for right in translations]
+        best = sorted(chains, key=lambda chain: -chain.score)[:n_best]
+    return [chain.translation() for chain in best]
 
 
 def _word_numbers(pieces: Sequence[str]) -> list[int]:
