@@ -11,10 +11,12 @@ from __future__ import annotations
 
 import argparse
 import inspect
+import io
 import os
 import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import MISSING, Field, dataclass, fields, is_dataclass, replace
 from operator import attrgetter
 from pathlib import Path
@@ -22,7 +24,7 @@ from typing import Any, Literal, NamedTuple, NoReturn, get_args, get_origin
 
 from minitf.app.preset_table import list_presets
 from minitf.config import DEFAULT_PRESET, PRESETS, RunConfig, TranslateConfig
-from minitf.config.options import description, nearest, none_is_absent, shown, without_none
+from minitf.config.options import description, nearest, none_is_absent, shortened, shown, without_none
 from minitf.config.presets import NAMED
 from minitf.errors import UserError
 from minitf.storage.config_file import load_config
@@ -75,11 +77,14 @@ def run_command(main: Callable[[Sequence[str]], int | None], argv: Sequence[str]
     give 130, 143 and 129; an output whose reader has closed it (`| head`) gives 141.
     """
     _occupy_standard_descriptors()
+    _allow_any_character()
     try:
         with interrupting():
-            status = main(sys.argv[1:] if argv is None else argv)
-            if sys.stdout is not None:
-                sys.stdout.flush()  # here, where a failure can still be reported
+            try:
+                status = main(sys.argv[1:] if argv is None else argv)
+            finally:
+                if sys.stdout is not None and not isinstance(sys.exception(), Exception):
+                    sys.stdout.flush()  # here, where a failure can still be reported; also after --help
     except UserError as error:
         say(f"error: {error}")
         return error.exit_status
@@ -90,7 +95,8 @@ def run_command(main: Callable[[Sequence[str]], int | None], argv: Sequence[str]
         say(f"error: the package {name} is not installed for {sys.executable}; {how_to_install()}")
         return 2
     except MemoryError as error:
-        say(f"error: not enough memory ({error}); choose a smaller --max-tokens-per-batch or a smaller model")
+        what = "--max-tokens-per-batch, a smaller --beam or a smaller model"
+        say(f"error: not enough memory{f' ({error})' if str(error) else ''}; choose a smaller {what}")
         return 2
     except KeyboardInterrupt as interrupt:
         say("terminated" if isinstance(interrupt, TerminationInterrupt) else "interrupted")
@@ -99,11 +105,27 @@ def run_command(main: Callable[[Sequence[str]], int | None], argv: Sequence[str]
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # else Python complains again as it ends
         return 141
     except OSError as error:
-        if error.filename is None:
-            raise
-        say(f"error: {explained(f'use {error.filename}', error)}")  # a file for which no caller had a better message
+        say(f"error: {explained(_failed_action(error), error)}")
         return 2
     return status or 0
+
+
+def _failed_action(error: OSError) -> str:
+    """Describe what failed with an error for which no caller had a better message."""
+    if error.filename is not None:
+        return f"use {error.filename}"
+    if isinstance(error, FileNotFoundError):
+        return "use the working directory"
+    with suppress(OSError, ValueError):  # else Python complains again as it ends
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return "write to standard output"  # errors of files have names
+
+
+def _allow_any_character() -> None:
+    """Print what a terminal's encoding lacks, such as α in ASCII, as escape sequences."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
 
 
 def how_to_install() -> str:
@@ -214,7 +236,7 @@ def _preset(name: str) -> RunConfig:
     if name not in NAMED:
         few = ", ".join(PRESETS)
         raise UserError(
-            f"preset={name!r} is unknown{nearest(name, NAMED)}; choose {few}, or one that --list-presets names"
+            f"preset={shown(name)} is unknown{nearest(name, NAMED)}; choose {few}, or one that --list-presets names"
         )
     return NAMED[name].config
 
@@ -268,9 +290,9 @@ def _given(parser: ArgumentParser, argv: Sequence[str]) -> dict[str, Any]:
             valid = [option for action in parser._actions for option in action.option_strings]
             inner = [option for option in valid if option.endswith("." + name.lstrip("-"))]  # --layers: --model.layers
             hint = f"; did you mean {inner[0]}?" if inner else nearest(name, valid)
-            raise UserError(f"unknown flag {name}{hint or '; --help lists all'}")
+            raise UserError(f"unknown flag {shortened(name)}{hint or '; --help lists all'}")
     if unknown:
-        raise UserError(f"{unknown[0]!r} belongs to no flag; --help lists all")
+        raise UserError(f"{shown(unknown[0])} belongs to no flag; --help lists all")
     return {name: tuple(value) if isinstance(value, list) else value for name, value in vars(namespace).items()}
 
 
@@ -288,8 +310,12 @@ class ArgumentParser(argparse.ArgumentParser):
         found = [group for group in self._action_groups if group.title == name]
         return found[0] if found else self.add_argument_group(name)
 
+    def _print_message(self, message: str, file: Any = None) -> None:
+        if message:  # argparse would take no notice of a full disk
+            (file or sys.stderr).write(message)
+
     def error(self, message: str) -> NoReturn:
-        raise UserError(message.removeprefix("argument "))
+        raise UserError(shortened(message.removeprefix("argument "), most=1000))
 
 
 class _Switch(argparse.Action):
@@ -388,7 +414,7 @@ def _converter(kind: Any) -> Callable[[str], Any]:
             if get_origin(inner) is Literal:
                 return get_args(inner)[get_args(inner).index(word)]
             return inner(word)
-        except ValueError:
-            raise argparse.ArgumentTypeError(f"{word!r} is not {description(kind)}") from None
+        except (ValueError, OverflowError):
+            raise argparse.ArgumentTypeError(f"{shown(word)} is not {description(kind)}") from None
 
     return convert

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from importlib import import_module
 
 from minitf.app.cli import version
-from minitf.config.options import nearest
+from minitf.config.options import nearest, shortened
 from minitf.errors import UserError
 from minitf.system.signals import uninterrupted
 
@@ -52,5 +52,5 @@ def main(argv: Sequence[str]) -> int | None:
             module = import_module(f"minitf.app.{MODULES.get(name, name)}")
         return module.main(rest)
     else:
-        raise UserError(f"unknown command {name}{nearest(name, COMMANDS) or '; minitf --help lists all'}")
+        raise UserError(f"unknown command {shortened(name)}{nearest(name, COMMANDS) or '; minitf --help lists all'}")
     return 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable
 from itertools import islice
+from shlex import quote
 
 from minitf.app.cli import shell_command
 from minitf.corpora.phrases import SAMPLES
@@ -51,7 +52,7 @@ def _score_translations(run: Run, say: Say) -> None:
         samples = list(islice(read_lines(found[0], errors=config.errors), SAMPLE_LINES)) if found else []
     _show(samples, translator.translate(samples), say)
     say(f"\nthe run is in {folder}; translate with it:")
-    say(f"    {shell_command('translate')} {folder} < input.txt > output.txt")
+    say(f"    {shell_command('translate')} {quote(str(folder))} < input.txt > output.txt")
 
 
 def _score_trees(run: Run, say: Say) -> None:
@@ -86,8 +87,8 @@ def _score_trees(run: Run, say: Say) -> None:
         f"sentences; {parser.summary()}; {elapsed_s:.0f} s"
     )
     say(f"\nthe run is in {folder}; parse with it, and score:")
-    say(f"    {shell_command('translate')} {folder} < sentences.txt > trees.txt")
-    say(f"    minitf parse evalb {gold} {run.directory.hypotheses_path}")
+    say(f"    {shell_command('translate')} {quote(str(folder))} < sentences.txt > trees.txt")
+    say(f"    minitf parse evalb {quote(str(gold))} {quote(str(run.directory.hypotheses_path))}")
 
 
 def _write_hypotheses(run: Run, lines: Iterable[str]) -> None:

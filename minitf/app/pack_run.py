@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from shlex import quote
 
 from minitf.app.cli import shell_command
 from minitf.config import RunConfig
@@ -35,7 +36,7 @@ def pack_run(run: Path, output: Path | None, resumable: bool) -> str:
         packed = RunDirectory(path)
         content = (_pack_to_resume if resumable else _pack_to_translate)(directory, packed)
     command = f"{shell_command('train')} --resume" if resumable else shell_command("translate")
-    return f"{place}: {_size(place)} of {_size(run)}: {content}\nuse it with:\n    {command} {place}"
+    return f"{place}: {_size(place)} of {_size(run)}: {content}\nuse it with:\n    {command} {quote(str(place))}"
 
 
 def _pack_to_translate(run: RunDirectory, packed: RunDirectory) -> str:

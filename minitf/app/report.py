@@ -40,7 +40,7 @@ def is_training(directory: RunDirectory) -> bool:
     if not place.exists():
         return False
     with os_errors_explained(f"look at {place}"):
-        descriptor = os.open(place, os.O_RDONLY)
+        descriptor = os.open(place, os.O_RDONLY | os.O_NONBLOCK)  # it might be a pipe
     try:
         fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from shlex import quote
 
 from minitf.app.cli import shell_command
 from minitf.app.final_scores import score_test_set
@@ -41,7 +42,7 @@ def train_run(
             if run.state.skipped_updates:
                 tell(f"{run.state.skipped_updates:,} updates were skipped: their loss or gradient was not finite")
             if stop:
-                how = f"resume with: {shell_command('train')} --resume {folder}"
+                how = f"resume with: {shell_command('train')} --resume {quote(str(folder))}"
                 report.end("stopped", how)
                 tell(f"stopped after step {run.state.step:,}; {how}")
                 return stop.exit_status

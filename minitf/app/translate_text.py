@@ -21,7 +21,7 @@ from minitf.errors import UserError
 from minitf.evaluation.metrics import bleu, chrf, exact_match
 from minitf.report.attention_writer import attention_writer
 from minitf.system.device import set_up_device
-from minitf.system.messages import say, silent
+from minitf.system.messages import printable, say, silent
 from minitf.translation.formats import formatted
 from minitf.translation.parser import Parser, as_learned
 from minitf.translation.translator import Translator
@@ -196,7 +196,7 @@ def watch(
         return
     with tqdm(total=line_count, unit="line", dynamic_ncols=True, file=sys.stderr) as bar:
         tell = partial(bar.write, file=sys.stderr)  # above the bar
-        yield bar.update, lambda message: tell(f"warning: {message}")
+        yield bar.update, lambda message: tell(printable(f"warning: {message}"))
 
 
 def print_scores(hypotheses: list[str], references: list[str], tokenize: str, file: TextIO) -> None:

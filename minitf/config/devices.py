@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stdout
 
+from minitf.config.options import shown
 from minitf.errors import UserError
 
 MAX_PROCESSES = 1024
@@ -23,8 +24,8 @@ def parse_devices(devices: str) -> tuple[str, int]:
     match = re.fullmatch(r"(cpu:)?([0-9]{1,4})", devices)
     if not match or not 1 <= int(match[2]) <= MAX_PROCESSES:
         raise UserError(
-            f"devices={devices!r} is not a number of devices; choose 8 for eight GPUs of this host, or cpu:4 for four "
-            f"processes on its CPU, at most {MAX_PROCESSES:,}"
+            f"devices={shown(devices)} is not a number of devices; choose 8 for eight GPUs of this host, or cpu:4 for "
+            f"four processes on its CPU, at most {MAX_PROCESSES:,}"
         )
     return "cpu" if match[1] else "cuda", int(match[2])
 
@@ -50,7 +51,7 @@ def announced_size() -> int | None:
 
 
 def _first_number(names: tuple[str, ...]) -> int | None:
-    found = [os.environ[name] for name in names if os.environ.get(name, "").isdecimal()]
+    found = [os.environ[name] for name in names if re.fullmatch("[0-9]{1,9}", os.environ.get(name, ""))]
     return int(found[0]) if found else None
 
 

@@ -2,13 +2,14 @@
 
 import re
 
+from minitf.config.options import shown
 from minitf.errors import UserError
 
 
 def check_device(device: str) -> None:
     """Raises: UserError for a name that no device can have."""
     if not re.fullmatch(r"cpu|cuda(:\d+)?", device):
-        raise UserError(f"device={device!r} is not a device; choose cpu, or cuda:0 for the first GPU")
+        raise UserError(f"device={shown(device)} is not a device; choose cpu, or cuda:0 for the first GPU")
 
 
 def check_precision(precision: str | None, on_gpu: bool) -> None:

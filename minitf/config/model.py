@@ -16,9 +16,13 @@ class TransformerConfig:
     source_vocab_size: int | None = option(
         None, "rows of the source embedding; none: as many as of the target's", at_least=1, hidden=True
     )
-    layers: int = option(6, "layers of the encoder, and of the decoder", source="Table 3, N", at_least=1)
-    encoder_layers: int | None = option(None, "layers of the encoder; none: layers", source="Table 3, N", at_least=1)
-    decoder_layers: int | None = option(None, "layers of the decoder; none: layers", source="Table 3, N", at_least=1)
+    layers: int = option(6, "layers of the encoder, and of the decoder", source="Table 3, N", at_least=1, limit=1000)
+    encoder_layers: int | None = option(
+        None, "layers of the encoder; none: layers", source="Table 3, N", at_least=1, limit=1000
+    )
+    decoder_layers: int | None = option(
+        None, "layers of the decoder; none: layers", source="Table 3, N", at_least=1, limit=1000
+    )
     d_model: int = option(512, "width of embeddings and of every sub-layer's output", source="3.1", at_least=1)
     heads: int = option(8, "attention heads", source="3.2.2, h", at_least=1)
     d_ff: int = option(2048, "inner width of the feed-forward networks", source="3.3", at_least=1)
@@ -54,7 +58,9 @@ class TransformerConfig:
     max_positions: int = option(
         1024, "rows of the table of learned positions, which bounds the length of sentences", unit="tokens", at_least=1
     )
-    first_position: int = option(0, "number of the first position; fairseq counts from 2", unit="positions", at_least=0)
+    first_position: int = option(
+        0, "number of the first position; fairseq counts from 2", unit="positions", at_least=0, limit=10**6
+    )
     attention: Literal["scaled-dot-product", "dot-product", "additive"] = option(
         "scaled-dot-product",
         "scores of attention: scaled-dot-product, q k / sqrt(d_k), as in the paper; dot-product, without the scale; "

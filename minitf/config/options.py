@@ -9,6 +9,7 @@ Literal of strings, a pair of paths, a tuple of one type (`tuple[int, ...]`), an
 import difflib
 import math
 import operator
+import os
 from collections.abc import Callable, Iterable
 from dataclasses import MISSING, field, fields, is_dataclass
 from pathlib import Path
@@ -41,6 +42,7 @@ def option(
     may_move: bool = False,
     hidden: bool = False,
     positional: bool = False,
+    limit: float = math.inf,
     **bounds: float,
 ) -> Any:
     """Make a field of a configuration.
@@ -48,12 +50,13 @@ def option(
     unit: what the number counts; source: section of the paper; section: heading in `--help`, also for the fields that
     follow; may_change: a resumed run may be given another value; may_move: a resumed run may be given another path to
     the same content; hidden: no flag, the program fills it; positional: an argument without a flag; bounds: at_least,
-    above, at_most and below, of a number.
+    above, at_most and below, of a number; limit: beyond which a number is a mistake, and would take all
+    memory or never end.
     """
     assert bounds.keys() <= BOUNDS.keys()
     texts = {"help": help, "unit": unit, "source": source, "section": section}
     switches = {"may_change": may_change, "may_move": may_move, "hidden": hidden, "positional": positional}
-    return field(default=default, metadata={**texts, **switches, "bounds": bounds})
+    return field(default=default, metadata={**texts, **switches, "bounds": bounds, "limit": limit})
 
 
 def default_of(config_class: type) -> Any:
@@ -72,6 +75,14 @@ def check_fields(config: Any) -> None:
         fitting = fits(value, each.type)
         if not fitting or not (value is None or all(BOUNDS[name][1](value, bounds[name]) for name in bounds)):
             raise UserError(f"{each.name}={shown(value)}; choose {description(each.type, bounds)}")
+        if isinstance(value, int | float) and value > (limit := _limit(each, value)):
+            raise UserError(f"{each.name}={shown(value)} is too large; choose at most {limit:,}")
+
+
+def _limit(each: Any, value: float) -> float:
+    """The largest value of a field; no whole number may exceed 64 bits."""
+    limit = each.metadata.get("limit", math.inf)
+    return min(limit, 2**63 - 1) if isinstance(value, int) else limit
 
 
 def fits(value: Any, kind: Any) -> bool:
@@ -88,7 +99,15 @@ def fits(value: Any, kind: Any) -> bool:
         return fits(value, int) or (isinstance(value, float) and math.isfinite(value))
     if kind is int:
         return isinstance(value, int) and not isinstance(value, bool)
-    return isinstance(value, kind)
+    return isinstance(value, kind) and (kind not in (str, Path) or _is_for_the_system(str(value)))
+
+
+def _is_for_the_system(text: str) -> bool:
+    """Whether a text can name a file: without NUL, and without halves of surrogate pairs that no file name holds."""
+    try:
+        return b"\0" not in os.fsencode(text)
+    except UnicodeEncodeError:
+        return False
 
 
 def of_items(kind: Any, count: int) -> tuple[Any, ...]:
@@ -140,7 +159,14 @@ def shown(value: Any, quote: bool = True) -> str:
         return " ".join(map(shown, value))
     if isinstance(value, bool):
         return str(value).lower()
-    return repr(value) if quote and isinstance(value, str) else str(value)
+    return shortened(repr(value) if quote and isinstance(value, str) else str(value))
+
+
+def shortened(text: str, most: int = 200) -> str:
+    """Leave out the middle of a long text: `aaa… (5,000 characters) …aaa`."""
+    if len(text) <= most:
+        return text
+    return f"{text[: most // 2]}… ({len(text):,} characters) …{text[-most // 4 :]}"
 
 
 def nearest(name: str, valid: Iterable[str]) -> str:
@@ -172,7 +198,9 @@ def from_plain(config_class: type[Config], plain: Any, place: str = "") -> Confi
     for key in plain:
         if key not in valid:
             where = f" in {place}" if place else ""
-            raise UserError(f"unknown key {key!r}{where}{nearest(key, valid)}; the valid keys are {', '.join(valid)}")
+            raise UserError(
+                f"unknown key {shown(key)}{where}{nearest(key, valid)}; the valid keys are {', '.join(valid)}"
+            )
     for name, each in valid.items():
         if each.default is MISSING and each.default_factory is MISSING and name not in plain:
             raise UserError(f"the key {name!r} is missing{f' in {place}' if place else ''}")

@@ -92,7 +92,11 @@ class RunConfig:
     )
     device: str = option("cpu", "where to compute: cpu; cuda or cuda:0, the first GPU; cuda:1, the second")
     threads: int | None = option(
-        None, "threads for matrix products, of all processes of a host; none: one per core", at_least=1, may_change=True
+        None,
+        "threads for matrix products, of all processes of a host; none: one per core",
+        at_least=1,
+        may_change=True,
+        limit=1024,
     )
     devices: str | None = option(
         None,
@@ -109,6 +113,7 @@ class RunConfig:
         unit="seconds",
         above=0,
         may_change=True,
+        limit=1e6,
     )
     task: Literal["translation", "parsing"] = option(
         "translation",
@@ -192,7 +197,7 @@ class RunConfig:
         may_change=True,
     )
     valid_beam: int = option(
-        1, "width of beam search for the BLEU of a validation; 1 is greedy", unit="hypotheses", at_least=1
+        1, "width of beam search for the BLEU of a validation; 1 is greedy", unit="hypotheses", at_least=1, limit=1000
     )
     on_divergence: Literal["stop", "skip"] = option(
         "stop",
@@ -238,17 +243,30 @@ class RunConfig:
         5, "last checkpoints to average", unit="checkpoints", source="6.1", at_least=1, may_change=True
     )
     beam: int = option(
-        4, "width of beam search; 1 is greedy", unit="hypotheses", source="6.1", at_least=1, may_change=True
+        4,
+        "width of beam search; 1 is greedy",
+        unit="hypotheses",
+        source="6.1",
+        at_least=1,
+        may_change=True,
+        limit=1000,
     )
-    alpha: float = option(0.6, "exponent of the length penalty", source="6.1", at_least=0, may_change=True)
+    alpha: float = option(0.6, "exponent of the length penalty", source="6.1", at_least=0, may_change=True, limit=100)
     beta: float = option(
         5.0,
         "offset of the length in its penalty, ((beta + length) / (beta + 1))^alpha; 0 makes it length^alpha",
         at_least=0,
         may_change=True,
+        limit=1e6,
     )
     max_extra_length: int = option(
-        50, "longest output: tokens of the input plus this", unit="tokens", source="6.1", at_least=1, may_change=True
+        50,
+        "longest output: tokens of the input plus this",
+        unit="tokens",
+        source="6.1",
+        at_least=1,
+        may_change=True,
+        limit=10_000,
     )
     bleu_tokenize: Literal["13a", "intl", "char", "zh", "none"] = option(
         "13a", "tokenization of BLEU, by sacrebleu's names; none: the text is already tokenized", may_change=True

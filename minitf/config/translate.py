@@ -26,22 +26,39 @@ class TranslateConfig:
         "strict", "bytes that are not UTF-8: strict stops and names the line, replace reads U+FFFD"
     )
     beam: int | None = option(
-        None, "width of beam search; 1 is greedy; none: the run's", unit="hypotheses", section="Search", at_least=1
+        None,
+        "width of beam search; 1 is greedy; none: the run's",
+        unit="hypotheses",
+        section="Search",
+        at_least=1,
+        limit=1000,
     )
-    alpha: float | None = option(None, "exponent of the length penalty; none: the penalty's, or the run's", at_least=0)
+    alpha: float | None = option(
+        None, "exponent of the length penalty; none: the penalty's, or the run's", at_least=0, limit=100
+    )
     beta: float | None = option(
-        None, "offset of the length in its penalty; none: the penalty's, or the run's", at_least=0
+        None, "offset of the length in its penalty; none: the penalty's, or the run's", at_least=0, limit=1e6
     )
     penalty: (
         Literal["paper", "tensor2tensor", "opennmt-wu", "joeynmt", "fairseq", "marian", "sockeye", "none"] | None
     ) = option(None, "length penalty of a toolkit, none for no penalty; alpha and beta, where given, replace its own")
     max_extra_length: int | None = option(
-        None, "longest output: tokens of the input plus this; none: the run's", unit="tokens", at_least=1
+        None,
+        "longest output: tokens of the input plus this; none: the run's",
+        unit="tokens",
+        at_least=1,
+        limit=10_000,
     )
     max_length: int | None = option(
-        None, "longest output, end token included, whatever the input; none: no such limit", unit="tokens", at_least=1
+        None,
+        "longest output, end token included, whatever the input; none: no such limit",
+        unit="tokens",
+        at_least=1,
+        limit=100_000,
     )
-    min_length: int | None = option(None, "shortest output, end token included; none: 1", unit="tokens", at_least=1)
+    min_length: int | None = option(
+        None, "shortest output, end token included; none: 1", unit="tokens", at_least=1, limit=100_000
+    )
     prefix: Path | None = option(None, "forced beginning of each translation: a line, maybe empty, for each input line")
     same_bits: bool = option(
         False, "make a line's translation and score independent of the other lines, to the last bit; half as fast"
@@ -64,6 +81,7 @@ class TranslateConfig:
         1,
         "translations of each line; as text, more than one are lines of number ||| text ||| log-probability ||| score",
         at_least=1,
+        limit=1000,
     )
     alignment: bool = option(
         False, "word alignment from the decoder's attention: pairs of word numbers from 0, source-target"
@@ -111,7 +129,7 @@ class TranslateConfig:
     precision: Literal["float32", "float64", "tf32", "bf16"] | None = option(
         None, "numbers to compute with; none: the run's, or float32 where only a GPU has these"
     )
-    threads: int | None = option(None, "threads for matrix products; none: one per core", at_least=1)
+    threads: int | None = option(None, "threads for matrix products; none: one per core", at_least=1, limit=1024)
     quiet: bool = option(False, "print translations and errors only")
 
     def __post_init__(self) -> None:

@@ -155,7 +155,10 @@ DATASETS = {dataset.name: dataset for dataset in _CORPORA}
 def cache_folder() -> Path:
     """The folder of downloads: `minitf` in $XDG_CACHE_HOME, by default ~/.cache."""
     base = os.environ.get("XDG_CACHE_HOME", "")
-    return (Path(base) if os.path.isabs(base) else Path.home() / ".cache") / "minitf"
+    try:
+        return (Path(base) if os.path.isabs(base) else Path.home() / ".cache") / "minitf"
+    except RuntimeError:
+        raise UserError("there is no home directory to keep a corpus in; set HOME, or give --data-dir") from None
 
 
 def find(name: str, folder: Path | None, say: Say) -> Splits:

@@ -131,7 +131,8 @@ def prepare(
             "key": key,
             "dtype": ID_TYPES[max(len(vocabulary.source), len(vocabulary)) > 2**16],
         }
-        about |= _write_ids(folder, about, vocabulary, read_pairs(source_path, target_path, errors))
+        pairs, texts = read_pairs(source_path, target_path, errors), f"{source_path} and {target_path}"
+        about |= _write_ids(folder, about, vocabulary, pairs, texts)
         about["sha256"] = {name: _content(folder / name)["sha256"] for name in _files(about)}
         with write_atomically(folder / DESCRIPTION) as file:
             json.dump(about, file, indent=2)
@@ -188,9 +189,9 @@ def _key(identity: dict[str, Any]) -> str:
 
 
 def _write_ids(
-    folder: Path, about: dict[str, Any], vocabulary: AnyVocabulary, pairs: Iterator[tuple[str, str]]
+    folder: Path, about: dict[str, Any], vocabulary: AnyVocabulary, pairs: Iterator[tuple[str, str]], texts: str
 ) -> dict[str, int]:
-    """Write the four arrays; return the counts that describe them."""
+    """Write the four arrays; return the counts that describe them.  texts: their names, for messages"""
     counts = dict.fromkeys(COUNTS, 0)
     with contextlib.ExitStack() as stack:
         names = _files({**about, **counts})
@@ -206,7 +207,7 @@ def _write_ids(
                 counts[side] += len(sentences.ids)
         if not counts["pairs"]:
             raise UserError(
-                f"no pair is left to train on: {counts['dropped_empty']:,} have an empty side and "
+                f"no pair is left of {texts}: {counts['dropped_empty']:,} have an empty side and "
                 f"{counts['dropped_long']:,} have more than max_length={about['max_length']} tokens; raise max_length"
             )
     return counts
@@ -250,12 +251,18 @@ def _kept(sources: list[list[int]], targets: list[list[int]], max_length: int, c
     return kept
 
 
-def _content(path: PathLike) -> dict[str, Any]:
-    """Size and SHA-256 of a file; hashing runs at about 1 GB/s, encoding at some MB/s."""
-    path = Path(path)
+def require_regular(path: Path) -> None:
+    """Raises: UserError for a pipe or a device: a corpus is read more than once."""
     with os_errors_explained(f"read {path}"):
         if path.exists() and not path.is_file() and not path.is_dir():
             raise UserError(f"{path} is a pipe or device; a corpus is read more than once, so save it to a file first")
+
+
+def _content(path: PathLike) -> dict[str, Any]:
+    """Size and SHA-256 of a file; hashing runs at about 1 GB/s, encoding at some MB/s."""
+    path = Path(path)
+    require_regular(path)
+    with os_errors_explained(f"read {path}"):
         return {"bytes": path.stat().st_size, "sha256": sha256_of(path)}
 
 

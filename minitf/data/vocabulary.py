@@ -9,10 +9,12 @@ pieces of its own.
 
 import hashlib
 import io
+import os
 import re
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Self
 
@@ -32,6 +34,8 @@ LINES_AT_A_TIME, CHARACTERS_AT_A_TIME = 10_000, 2_000_000
 # sentencepiece skips a sentence of more than 4,192 bytes, and earlier releases end the process at a word of 65,536
 # characters. No piece is longer than 16 characters, so a cut here loses nothing.
 LONGEST_WORD = 1000
+TRAINER_THREADS = 16
+"""Threads that sentencepiece starts to learn a vocabulary."""
 MAX_MODEL_BYTES = 256 * 2**20
 
 
@@ -125,6 +129,7 @@ class Vocabulary:
 
     def encode(self, lines: Sequence[str]) -> list[list[int]]:
         """Convert lines to token ids without BOS and EOS, on all cores; a line of white space has none."""
+        require_threads(os.cpu_count() or 1)
         return self._processor.encode([normalise(line) for line in lines])
 
     def decode(self, sentences: Iterable[Iterable[int]]) -> list[str]:
@@ -156,6 +161,25 @@ class Vocabulary:
         return row
 
 
+@cache
+def require_threads(count: int) -> None:
+    """Raises: UserError where the system does not let a program start as many; sentencepiece would end the process."""
+    go_on = threading.Event()
+    threads = [threading.Thread(target=go_on.wait) for _ in range(count)]
+    try:
+        for thread in threads:
+            thread.start()
+    except (RuntimeError, MemoryError) as error:
+        raise UserError(
+            f"cannot start {count} threads ({error}); raise the limits of ulimit -u and ulimit -v"
+        ) from None
+    finally:
+        go_on.set()
+        for thread in threads:
+            if thread.ident is not None:
+                thread.join()
+
+
 def count_words(lines: Iterable[str], max_distinct_words: int = MAX_DISTINCT_WORDS) -> Counter[str]:
     """Count the words of normalised lines, in the order of their first occurrence.
 
@@ -172,6 +196,7 @@ def count_words(lines: Iterable[str], max_distinct_words: int = MAX_DISTINCT_WOR
 
 
 def _train(words: Counter[str], vocab_size: int, coverage: float, byte_fallback: bool, symbols: Sequence[str]) -> bytes:
+    require_threads(TRAINER_THREADS)
     model = io.BytesIO()
     stopped = threading.Event()
 

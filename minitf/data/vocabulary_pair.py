@@ -26,9 +26,9 @@ from sentencepiece import SentencePieceProcessor
 from minitf.config import TransformerConfig
 from minitf.config.special_tokens import BOS, EOS, PAD, UNK
 from minitf.data.text import PathLike, checked_characters, write_atomically
-from minitf.data.vocabulary import Vocabulary
+from minitf.data.vocabulary import MAX_MODEL_BYTES, Vocabulary
 from minitf.errors import UserError
-from minitf.system.files import os_errors_explained, parse_json_object
+from minitf.system.files import parse_json_object, read_small_file
 
 KINDS = ("sentencepiece", "words", "characters")
 FORMAT = {"format": "minitf vocabulary", "version": 1}
@@ -197,8 +197,7 @@ class VocabularyPair:
     @classmethod
     def load(cls, path: PathLike) -> Self:
         """Load what `save` wrote.  Raises: UserError when it is missing or cannot be used"""
-        with os_errors_explained(f"read {path}"):
-            content = Path(path).read_bytes()
+        content = read_small_file(Path(path), MAX_MODEL_BYTES)
         return cls.from_bytes(content, str(path))
 
     @classmethod
@@ -244,8 +243,7 @@ def load_vocabulary(path: PathLike) -> AnyVocabulary:
 
     Raises: UserError when it is missing or cannot be used
     """
-    with os_errors_explained(f"read {path}"):
-        content = Path(path).read_bytes()
+    content = read_small_file(Path(path), MAX_MODEL_BYTES)
     if content[:1] == b"{":  # which no sentencepiece model begins with
         return VocabularyPair.from_bytes(content, str(path))
     return Vocabulary(content, str(path))

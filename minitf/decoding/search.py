@@ -285,9 +285,10 @@ def checked_prefixes(prefixes: Prefixes | None, max_length: Array) -> list[list[
         raise ValueError(f"{len(prefixes)} prefixes for {len(max_length)} sentences; give one for each, maybe empty")
     for sentence, (prefix, limit) in enumerate(zip(prefixes, max_length.tolist(), strict=True)):
         if len(prefix) >= limit:
-            raise UserError(
-                f"the prefix of sentence {sentence} has {len(prefix)} tokens, but the output may have {limit} with its "
-                "end token; shorten the prefix or choose a larger max_extra_length"
+            raise SentenceError(
+                sentence,
+                f"the prefix of {{}} has {len(prefix)} tokens, but the output may have {limit} with its end token; "
+                "shorten the prefix or choose a larger max_extra_length",
             )
         if {PAD, BOS, EOS} & {*prefix}:
             raise ValueError(
@@ -394,10 +395,22 @@ def _cut(beams: Beams, b: Any, config: BeamSearchConfig, position: int) -> list[
     return [hypothesis_of(beams.tokens[b, n, 1:].tolist(), float(beams.log_probability[b, n]), config) for n in alive]
 
 
+class SentenceError(UserError):
+    """A sentence of a batch, counted from 0, cannot be decoded; `at` names it as its caller knows it."""
+
+    def __init__(self, sentence: int, text: str):
+        super().__init__(text.format(f"sentence {sentence}"))
+        self.sentence, self._text = sentence, text
+
+    def at(self, name: str) -> UserError:
+        return UserError(self._text.format(name))
+
+
 def dead_end(sentence: Any, position: int) -> UserError:
-    return UserError(
+    return SentenceError(
+        int(sentence),
         f"the model gives every token that may be produced a probability of 0 at output position {position} of "
-        f"sentence {sentence}; its weights have diverged: use an earlier checkpoint"
+        "{}; its weights have diverged: use an earlier checkpoint",
     )
 
 

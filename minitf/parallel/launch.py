@@ -47,7 +47,17 @@ class WorkerSpec:
     def of_this_process(cls) -> WorkerSpec | None:
         """Read what the launcher passed to this process; None if no launcher started it."""
         text = os.environ.pop(WORKER_VARIABLE, None)  # processes that this one starts are no ranks
-        return None if text is None else cls(**json.loads(text))
+        if text is None:
+            return None
+        try:
+            spec = cls(**json.loads(text))
+            for descriptor in spec.descriptors:
+                os.fstat(descriptor)
+        except (ValueError, TypeError, AttributeError, OSError, RecursionError, OverflowError):
+            raise UserError(
+                f"{WORKER_VARIABLE} is not what a launcher has set; remove it from the environment"
+            ) from None
+        return spec
 
 
 def launch_devices(command: Sequence[str], devices: str, timeout_s: float) -> int:

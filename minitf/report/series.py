@@ -11,9 +11,10 @@ from typing import Any
 from autograd.inspect.chart import Curve
 from minitf.errors import UserError
 from minitf.system.arithmetic import sum_left_to_right
-from minitf.system.files import os_errors_explained, parse_json
+from minitf.system.files import open_regular, os_errors_explained, parse_json
 
 MOST_POINTS = 400  # of a curve: more than one per two pixels cannot be seen
+LARGEST = 2**63  # of a whole number; a larger one is no count of anything
 DOTTED_POINTS = 60  # up to this number, each point of a curve gets a dot
 
 
@@ -50,7 +51,7 @@ class LogSeries:
 
         Raises: UserError for a log that cannot be read and for an invalid line, with its number.
         """
-        with os_errors_explained(f"read {self.path}"), open(self.path, "rb") as file:
+        with os_errors_explained(f"read {self.path}"), open_regular(self.path) as file:
             file.seek(self._read)
             lines = file.read()
         whole = lines[: lines.rfind(b"\n") + 1]  # the last line may be incomplete
@@ -77,7 +78,9 @@ def as_number(value: Any) -> float | None:
     """A number of a log, in which "nan", "inf" and "-inf" stand for the numbers that JSON lacks; None for others."""
     if isinstance(value, str) and value not in ("nan", "inf", "-inf"):
         return None
-    return float(value) if isinstance(value, (int, float, str)) and not isinstance(value, bool) else None
+    if isinstance(value, bool) or not isinstance(value, (int, float, str)):
+        return None
+    return None if isinstance(value, int) and abs(value) > LARGEST else float(value)
 
 
 def curve_of(series: Series, name: str, colour: str, most_points: int = MOST_POINTS) -> Curve:

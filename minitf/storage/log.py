@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from minitf.errors import UserError
-from minitf.system.files import os_errors_explained, parse_json_object
+from minitf.system.files import open_regular, os_errors_explained, parse_json_object
 from minitf.system.held_folder import open_own_file, opened
 
 
@@ -107,8 +107,8 @@ def read_log(path: Path) -> list[dict[str, Any]]:
 
     Raises: UserError for a file that cannot be read and for a line that is not a JSON object, with its number.
     """
-    with os_errors_explained(f"read {path}"):
-        lines = Path(path).read_bytes().split(b"\n")[:-1]
+    with os_errors_explained(f"read {path}"), open_regular(Path(path)) as file:
+        lines = file.read().split(b"\n")[:-1]
     records = []
     for number, line in enumerate(lines, start=1):
         try:

@@ -19,7 +19,9 @@ import os
 import re
 import shutil
 import socket
+import time
 from pathlib import Path
+from shlex import quote
 from typing import Self
 
 from minitf.config import RunConfig
@@ -159,9 +161,8 @@ class RunDirectory:
         if not self._is_ours() or (CONFIG_NAME not in found and found != [ENVIRONMENT_NAME]):
             raise UserError(f"{self.path} already holds {', '.join(found)}; empty it, or give another --output")
         if self._has_learned():
-            raise UserError(
-                f"{self.path} already holds a run; go on with --resume {self.path}, or give another --output"
-            )
+            resume = f"--resume {quote(str(self.path))}"
+            raise UserError(f"{self.path} already holds a run; go on with {resume}, or give another --output")
         self._clear()
 
     def _is_ours(self) -> bool:
@@ -218,9 +219,33 @@ class RunDirectory:
         self.close()
 
 
+LOCK_TRIALS, LOCK_PAUSE_S = 5, 0.1
+"""`minitf report` holds the lock for an instant, to see whether another process does."""
+
+
 def _lock(descriptor: int, path: Path) -> None:
+    for trial in range(LOCK_TRIALS):
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return
+        except BlockingIOError:
+            if trial < LOCK_TRIALS - 1:
+                time.sleep(LOCK_PAUSE_S)
+    holder = _holder(os.pread(descriptor, 200, 0).decode(errors="replace").strip())
+    raise UserError(f"{path} is in use by {holder}; wait until it has ended, or give another --output")
+
+
+def _holder(written: str) -> str:
+    """Name the process that holds a lock, unless the one that the lock file names has ended."""
+    match = re.fullmatch(r"process (\d{1,9}) on (.*)", written)
+    if match is None:
+        return "another process"
+    if match[2] != socket.gethostname() or int(match[1]) == os.getpid():
+        return written
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        holder = os.pread(descriptor, 200, 0).decode(errors="replace").strip() or "another process"
-        raise UserError(f"{path} is in use by {holder}; wait until it has ended, or give another --output") from None
+        os.kill(int(match[1]), 0)
+    except ProcessLookupError:
+        return "another process, which has opened its lock (fuser shows which)"
+    except OSError:  # it belongs to another user
+        pass
+    return written

@@ -19,8 +19,12 @@ def set_up_device(threads: int | None, device: str = "cpu", precision: str = "fl
     except ValueError as error:
         raise UserError(f"{error}; choose --device cpu or another --precision") from None
     if isinstance(backend, CpuBackend):
-        with uninterrupted():  # it looks for the BLAS library through ctypes
-            backend.set_threads(threads or available_cores())
+        count = threads or available_cores()
+        try:
+            with uninterrupted():  # it looks for the BLAS library through ctypes
+                backend.set_threads(count)
+        except (RuntimeError, MemoryError) as error:
+            raise UserError(f"cannot start {count:,} threads ({error}); choose fewer --threads") from None
     keep_freed_memory()
     # NumPy's warnings of overflow: non-finite losses, gradients and weights are looked for and reported by training
     warnings.filterwarnings("ignore", category=RuntimeWarning, message=".* encountered in ")

@@ -13,7 +13,7 @@ Say = Callable[[str], None]
 
 def say(text: str) -> None:
     """Print a line on standard error; do nothing if it is closed or its reader has gone."""
-    put(f"{text}\n")
+    put(f"{printable(text)}\n")
 
 
 def put(text: str) -> None:
@@ -26,6 +26,14 @@ def put(text: str) -> None:
     except (OSError, ValueError):
         with suppress(OSError, ValueError):  # the rest of the buffer must not fail again when the process ends
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
+
+
+CONTROLS = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160)) if chr(code) not in "\n\t"}
+
+
+def printable(text: str) -> str:
+    """Spell out control characters: text of a file must not move the cursor of a terminal, or rename its window."""
+    return text.translate(CONTROLS)
 
 
 def silent(text: str) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from shlex import quote
 
 import numpy as np
 
@@ -235,7 +236,7 @@ def advice(config: RunConfig, directory: RunDirectory, checkpoints: CheckpointSt
     """Name the last good checkpoint, and the options that help."""
     good = [path for path in checkpoints.last(config.keep_checkpoints) if not read_state(path)["skipped_in_a_row"]]
     last = f"the last good checkpoint is {good[-1]}" if good else "there is no good checkpoint"
-    skip = f"skip such updates (--resume {directory.path} --on-divergence skip), or "
+    skip = f"skip such updates (--resume {quote(str(directory.path))} --on-divergence skip), or "
     given_peak = config.optimizer.peak_learning_rate is not None
     return (
         f"{last}; {skip if config.on_divergence == 'stop' else ''}start again with a smaller "

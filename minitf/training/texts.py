@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -11,7 +12,7 @@ from minitf.corpora.phrases import generate_corpus, write_corpus
 from minitf.corpora.treebank import generate_treebank
 from minitf.data.batches import Batches
 from minitf.data.datasets import find
-from minitf.data.prepared import PreparedCorpus, load_prepared, prepare
+from minitf.data.prepared import PreparedCorpus, load_prepared, prepare, require_regular
 from minitf.data.text import read_lines, read_pairs
 from minitf.data.vocabulary import Vocabulary
 from minitf.data.vocabulary_pair import AnyVocabulary, load_vocabulary
@@ -50,6 +51,8 @@ def check_texts(texts: Texts, errors: str, say: Say) -> None:
     Warn of held-out sources that are also in the training text, on which scores say nothing.
     Raises: UserError for a text that is missing, empty, not UTF-8, or not aligned with its other side.
     """
+    for path in itertools.chain(*filter(None, (texts.train, texts.valid, texts.test))):
+        require_regular(path)  # before a byte of a pipe is taken
     held_out: dict[str, set[str]] = {}
     for name, pair in (("valid", texts.valid), ("test", texts.test)):
         if pair is not None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import itertools
 import warnings
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
@@ -28,7 +29,7 @@ from minitf.decoding.batched import BatchedModel
 from minitf.decoding.decoder import InferenceTransformer
 from minitf.decoding.sampling import SamplingConfig, sample
 from minitf.decoding.scoring import ForcedTarget, score_targets
-from minitf.decoding.search import BeamSearchConfig, Hypothesis, Model, beam_search, hypothesis_of
+from minitf.decoding.search import BeamSearchConfig, Hypothesis, Model, SentenceError, beam_search, hypothesis_of
 from minitf.decoding.state import IncrementalDecoder
 from minitf.errors import UserError
 from minitf.model.transformer import Transformer
@@ -229,6 +230,8 @@ class Translator:
             given = None if remaining is None else list(itertools.islice(remaining, len(chunk)))
             yield from self._translate(chunk, given, plan, first_line)
             first_line += len(chunk)
+        if remaining is not None and next(remaining, None) is not None:
+            raise UserError(f"there are more prefixes than the {first_line - 1} lines; give one for each")
 
     # ---- Scores, alignments, attention ----
 
@@ -354,7 +357,11 @@ class Translator:
             last_piece.append(len(pieces))
         ends = set(last_piece)
         plan.progress(len(lines) - len(ends - {0}))  # blank lines
-        found = self._search(pieces, first, plan, lambda batch: plan.progress(sum(i + 1 in ends for i in batch)))
+
+        def count(batch: Sequence[int]) -> object:
+            return plan.progress(sum(i + 1 in ends for i in batch))
+
+        found = self._search(pieces, first, plan, count, lambda piece: first_line + bisect_right(last_piece, piece))
         translated = self._decode(pieces, found)
         results = [joined(translated[a:b], plan.search.n_best) for a, b in itertools.pairwise([0, *last_piece])]
         self._warn_of_cuts(results, first_line)
@@ -370,13 +377,23 @@ class Translator:
         return f"has {len(ids)} subwords, more than the {self.max_source_length} the model knows"
 
     def _search(
-        self, pieces: list[list[int]], prefixes: list[Sequence[int]], plan: _Plan, done: Callable[[Sequence[int]], Any]
+        self,
+        pieces: list[list[int]],
+        prefixes: list[Sequence[int]],
+        plan: _Plan,
+        done: Callable[[Sequence[int]], Any],
+        line_of: Callable[[int], int] = lambda piece: 1,
     ) -> list[list[Hypothesis]]:
+        """line_of: the number of the line of a piece, for messages"""
+
         def job(model: IncrementalDecoder, source: Any, places: Sequence[int]) -> list[list[Hypothesis]]:
             begun = [prefixes[i] for i in places]
-            if plan.sampling is not None:
-                return sample(model, source, plan.search, plan.sampling, begun)
-            return beam_search(model, source, plan.search, begun)
+            try:
+                if plan.sampling is not None:
+                    return sample(model, source, plan.search, plan.sampling, begun)
+                return beam_search(model, source, plan.search, begun)
+            except SentenceError as error:
+                raise error.at(f"line {line_of(places[error.sentence])}") from None
 
         rows = plan.search.n_best if plan.sampling else plan.search.beam
         return self._run(pieces, job, plan, rows, done)

@@ -25,7 +25,7 @@ from autograd.backend import CPU
 from autograd.backend.cpu import available_cores
 from minitf.system.environment import environment_facts
 from tests.helpers.runs import FLAGS, PAIRS, Ground, check, prepared_ground
-from tests.torture import faults, folders, fuzz, kills, ranks, strangers
+from tests.torture import careless, faults, folders, forged, fuzz, kills, ranks, strangers
 from tests.torture.faults import make_halfway
 from tests.torture.kills import Tally
 
@@ -221,6 +221,8 @@ def plan_faults(ground: Ground, halfway: Path, share: float, draw: random.Random
         ),
         ("full disk: files may not grow", lambda t: faults.full_disk_by_limit(ground, t, draw, some, size)),
         ("no permission", lambda t: faults.no_permission(ground, t, halfway)),
+        ("careless commands", lambda t: careless.commands_end_in_a_sentence(ground, t, halfway)),
+        ("pipes and escapes in a run's folder", lambda t: careless.pipes_are_not_waited_for(ground, t, halfway)),
         ("two runs on one folder", lambda t: faults.two_runs_on_one_folder(ground, t, halfway)),
         ("standard streams closed, full, or without a reader", lambda t: faults.nobody_listens(ground, t)),
     ]
@@ -273,6 +275,8 @@ def plan_fuzz(ground: Ground, halfway: Path, examples: int, draw: random.Random)
         ("fuzz: logs", lambda t: fuzz.logs(folder, t, of(0.08), draw)),
         ("fuzz: lines through the translator", lambda t: fuzz.translations(t, of(0.04), draw, halfway)),
         ("fuzz: files through translate.py, in process", lambda t: fuzz.translate_commands(t, of(0.02), draw, halfway)),
+        ("fuzz: every command line", lambda t: forged.command_lines(ground, t, of(2), draw, halfway)),
+        ("fuzz: forged run folders, four commands each", lambda t: forged.run_folders(ground, t, of(1), draw, halfway)),
         ("fuzz: messages without the token, to rank 0", lambda t: strangers.strangers_are_ignored(t, examples, draw)),
         ("fuzz: the translate.py command", lambda t: fuzz.real_commands(t, of(0.001), draw, halfway)),
     ]

@@ -276,7 +276,7 @@ def forge(whole: bytes, changes: dict[str, Any], data: bytes) -> bytes:
     header |= changes
     opening = b'{"__metadata__":{"minitf_checkpoint":"1","sha256":"'
     if isinstance(header.get("__metadata__"), dict):
-        header["__metadata__"] = {**metadata, "sha256": "0" * 64}
+        header["__metadata__"] = {**metadata, **header["__metadata__"], "sha256": "0" * 64}
     try:
         text = json.dumps(header, separators=(",", ":")).encode()
     except ValueError:

@@ -13,7 +13,7 @@ from minitf.storage.checkpoint_file import Reader
 from minitf.storage.log import RunLog
 from minitf.training.optim import Adam
 from minitf.translation.translator import Translator
-from tests.torture import faults, folders, fuzz, kills, strangers
+from tests.torture import careless, faults, folders, forged, fuzz, kills, strangers
 from tests.torture.__main__ import exit_status, report, row, stop_starting, stop_translating, write
 from tests.torture.kills import Tally
 
@@ -127,6 +127,19 @@ def test_mixed_and_edited_folders(ground, tally, halfway):
 
 def test_links(ground, tally, halfway):
     folders.links_lead_nowhere(ground, tally, halfway, folders.LINKED[:3])
+
+
+def test_careless_commands(ground, tally, halfway):
+    careless.commands_end_in_a_sentence(ground, tally, halfway)
+
+
+def test_pipes_in_a_run(ground, tally, halfway):
+    careless.pipes_are_not_waited_for(ground, tally, halfway, careless.PIPES[:2])
+
+
+def test_forged_folders_and_command_lines(ground, tally, draw, halfway):
+    forged.command_lines(ground, tally, 48, draw, halfway)
+    forged.run_folders(ground, tally, 12, draw, halfway)
 
 
 def test_streams(ground, tally):

@@ -1,0 +1,261 @@
+"""Command lines of any words, and run folders in which any file was forged: a result or one sentence, no traceback."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import resource
+import shutil
+import time
+import traceback
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from minitf.app import commands
+from minitf.app.cli import flags_of, run_command
+from minitf.config import RunConfig, TranslateConfig
+from minitf.config.options import without_none
+from tests.helpers.runs import Child, Ground, check
+from tests.torture.fuzz import SHORT, forge
+from tests.torture.hostile import SPECIAL
+from tests.torture.kills import Tally
+
+AT_ONCE = 24  # command lines in one process
+SLOW_S = 20.0  # for these; other programs may use the processor
+MEMORY_BYTES = 6 * 2**30
+
+NUMBERS = [0, -1, 1, 2, 3, 7, 2**31, 2**63 - 1, 2**63, 10**30, 10**400, "9" * 5000, "1e300", "-1e300", "nan", "inf"]
+NUMBERS += ["1e-320", "0.5", "0.999999", "1_000", "\u0663", "0x10", " 1", "", "none", "-0", "1e400", "true"]
+WORDS = [*SPECIAL, "", "-", "--", "-x", "none", "tiny", "a b", "a" * 5000, "\x1b[31mred", "\udcff", "\ud800", "%s%n{0}"]
+PATHS = ["absent", ".", "..", "absent/absent", "text", "folder", "a" * 300, "/dev/null", "/dev/full", "binary", "empty"]
+STEADY = {"devices", "data", "data_dir", "accumulate", "threads", "resume", "output", "list_presets", "preset"}
+"""Flags whose values would start many processes, connect to the network, or compute for hours."""
+
+
+# ---- Trials ------------------------------------------------------------------------------------------------------
+
+
+def run_all(ground: Ground, tally: Tally, jobs: Sequence[tuple[str, Callable[[], Any]]]) -> None:
+    """Run jobs in a process of their own; each that ends with an exception, or never, is recorded as lost."""
+    report = ground.new().with_suffix(".txt")
+
+    def work() -> int:
+        null = os.open(os.devnull, os.O_RDWR)
+        for descriptor in range(3):
+            os.dup2(null, descriptor)
+        resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, resource.RLIM_INFINITY))
+        with open(report, "w", buffering=1, encoding="utf-8", errors="backslashreplace") as file:
+            for what, job in jobs:
+                print("begun", json.dumps(what), file=file)
+                try:
+                    status = job()
+                    ended = "ended" if status in (0, 1, 2) else f"lost status {status}"
+                except SystemExit as error:  # --help
+                    ended = "ended" if error.code == 0 else f"lost exit {error.code}"
+                except BaseException:
+                    ended = "lost " + json.dumps(traceback.format_exc()[-1500:])
+                print(ended, file=file)
+        return 0
+
+    start = time.perf_counter()
+    child = Child(work)
+    status = child.wait(SLOW_S)
+    if status is None:
+        os.kill(child.pid, 9)
+        child.wait()
+    child.said()
+    tally.seconds += time.perf_counter() - start
+    lines = report.read_text(encoding="utf-8").splitlines()
+    report.unlink()
+    tally.tried += len(lines[::2])
+    tally.survived += sum(line == "ended" for line in lines[1::2])
+    for begun, ended in zip(lines[::2], [*lines[1::2], f"no end: {status}"], strict=False):
+        if ended != "ended":
+            tally.lost.append(f"{tally.name}: {begun[:1000]}: {ended}")
+
+
+def started(main: Callable[[Sequence[str]], int | None], argv: Sequence[str]) -> int:
+    return run_command(main, [str(word) for word in argv])
+
+
+# ---- Command lines -----------------------------------------------------------------------------------------------
+
+
+def command_lines(ground: Ground, tally: Tally, count: int, draw: random.Random, halfway: Path) -> None:
+    """Words of every command: its flags with numbers, texts and paths that nobody would give."""
+    room = ground.new()
+    (room / "folder").mkdir(parents=True)
+    (room / "text").write_text("the cat\nthe dog sat\n")
+    (room / "binary").write_bytes(b"\xff\x00\x1f\x8b" * 9)
+    (room / "empty").touch()
+    before = os.getcwd()
+    os.chdir(room)
+    try:
+        while tally.tried < count:
+            lines = [command_line(ground, draw, halfway) for _ in range(min(AT_ONCE, count - tally.tried))]
+            jobs = [(" ".join(line), lambda line=line: started(commands.main, line)) for line in lines]
+            run_all(ground, tally, jobs)
+            shutil.rmtree(room / "out", ignore_errors=True)
+    finally:
+        os.chdir(before)
+
+
+def command_line(ground: Ground, draw: random.Random, halfway: Path) -> list[str]:
+    command = draw.choice(["train", "train", "resume", "translate", "translate", "translate", "others", "words"])
+    if command == "train":
+        ends = ["--max-steps", "1", "--output", "out"]
+        return ["train", *ground.flags, *some_flags(RunConfig, draw), *ends]
+    if command == "resume":  # of a folder that is none, or with values that may not change
+        run = draw.choice([*PATHS, str(halfway)])
+        return ["train", "--resume", run, "--model.heads", "3", *some_flags(RunConfig, draw)]
+    if command == "translate":
+        run = draw.choice([str(halfway)] * 4 + PATHS)
+        return ["translate", run, "--input", "text", *some_flags(TranslateConfig, draw), *SHORT]
+    if command == "words":
+        return [word(draw) for _ in range(draw.randint(0, 4))]
+    name = draw.choice(["bleu", "parse", "report", "pack", "presets"])
+    first = draw.choice(["evalb", "treebank", "tokenize", str(halfway), *PATHS])
+    rest = [draw.choice([word(draw), "--json", "--write", "--summary", "--output", "--language"]) for _ in range(3)]
+    return [name, first, *rest[: draw.randint(0, 3)]]
+
+
+def some_flags(config_class: type, draw: random.Random) -> list[str]:
+    flags = [flag for flag in flags_of(config_class) if flag.field.name not in STEADY and flag.name.startswith("--")]
+    words: list[str] = []
+    for flag in draw.sample(flags, draw.randint(1, 2)):
+        kind, _ = without_none(flag.field.type)
+        if kind is bool:
+            words.append(flag.name)
+        elif isinstance(flag.field.type, type) or kind in (int, float):
+            words += [flag.name, str(draw.choice(NUMBERS))]
+        else:
+            words += [flag.name, word(draw)]
+    return words
+
+
+def word(draw: random.Random) -> str:
+    return str(draw.choice([*NUMBERS, *WORDS, *PATHS])).replace("\0", "")
+
+
+# ---- Run folders -------------------------------------------------------------------------------------------------
+
+VALUES: list[Any] = [*NUMBERS, *WORDS, None, True, False, [], {}, [1], [[]], {"a": 1}, -1.5, 1e308, "\0", "a\0b"]
+
+
+def run_folders(ground: Ground, tally: Tally, count: int, draw: random.Random, halfway: Path) -> None:
+    """A copy of a run in which one to three files are forged: translated with, resumed, reported and packed."""
+    source = ground.folder / "test.en"
+    while tally.tried < 4 * count:
+        jobs: list[tuple[str, Callable[[], Any]]] = []
+        folders = []
+        for _ in range(min(AT_ONCE // 4, count)):
+            run = ground.new()
+            shutil.copytree(halfway, run)
+            done = "; ".join(harm(run, draw) for _ in range(draw.randint(1, 3)))
+            folders.append(run)
+            for line in (
+                ["translate", run, "--input", source, "--output", run.with_suffix(".out"), *SHORT],
+                ["report", run],
+                ["pack", run, "--output", run.with_suffix(".packed")],
+                ["train", "--resume", run, "--max-steps", "10"],
+            ):
+                jobs.append((f"{line[0]}: {done}", lambda line=line: started(commands.main, line)))
+        run_all(ground, tally, jobs)
+        for run in folders:
+            shutil.rmtree(run, ignore_errors=True)
+            shutil.rmtree(run.with_suffix(".packed"), ignore_errors=True)
+            run.with_suffix(".out").unlink(missing_ok=True)
+
+
+def harm(run: Path, draw: random.Random) -> str:
+    """Forge one file of a run; return what was done."""
+    path = draw.choice(sorted(path for path in run.rglob("*") if path.name != "prepare.lock"))
+    name = str(path.relative_to(run))
+    if not path.is_file() or not path.stat().st_size or path.stat().st_size > 10**8 or draw.random() < 0.25:
+        kind = draw.choice(["gone", "folder", "pipe", "empty", "loop", "huge"])
+        replace_by(path, kind)
+        return f"{name} {kind}"
+    if path.suffix == ".json":
+        return f"{name} {forge_json(path, draw)}"
+    if path.suffix == ".jsonl":
+        lines = [json.dumps(forged_record(draw)) for _ in range(3)]
+        path.write_text("\n".join(lines) + "\n")
+        return f"{name} {lines}"
+    if path.suffix == ".safetensors":
+        return f"{name} {forge_checkpoint(path, draw)}"
+    data = bytearray(path.read_bytes())
+    place = draw.randrange(len(data) + 1)
+    data[place : place + draw.randrange(9)] = draw.randbytes(draw.randrange(9))
+    path.write_bytes(data)
+    return f"{name} bytes at {place}"
+
+
+def replace_by(path: Path, kind: str) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
+    if not path.parent.is_dir():
+        return
+    if kind == "folder":
+        path.mkdir()
+    elif kind == "pipe":
+        os.mkfifo(path)
+    elif kind == "empty":
+        path.touch()
+    elif kind == "loop":
+        path.symlink_to(path.name)
+    elif kind == "huge":
+        with open(path, "wb") as file:
+            file.truncate(10**9)
+
+
+def forge_json(path: Path, draw: random.Random) -> str:
+    """Put a value that nobody would give into a JSON file, anywhere."""
+    plain = json.loads(path.read_bytes())
+    places = [(plain, key) for key in plain]
+    places += [(inner, key) for inner in plain.values() if isinstance(inner, dict) for key in inner]
+    inner, key = draw.choice(places)
+    value = draw.choice(VALUES)
+    inner[key] = value
+    path.write_text(json.dumps(plain))
+    return f"{key}={str(value)[:50]!r}"
+
+
+def forged_record(draw: random.Random) -> Any:
+    names = [
+        "step",
+        "loss",
+        "perplexity",
+        "valid_loss",
+        "bleu",
+        "elapsed_s",
+        "learning_rate",
+        "epoch",
+        "f1",
+        "signature",
+    ]
+    names += ["target_tokens_per_s", "valid_perplexity", "valid_bleu", "fill", "gradient_norm", "skipped_updates"]
+    record = {name: draw.choice(VALUES) for name in draw.sample(names, 4)}
+    return draw.choice([record, {"step": draw.randrange(9), **record}, {**record, "step": draw.choice(VALUES)}])
+
+
+def forge_checkpoint(path: Path, draw: random.Random) -> str:
+    """Change the header under a valid digest: the state, the origin, or the entry of a tensor."""
+    data = path.read_bytes()
+    header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
+    name = draw.choice(["state", "origin", *header])
+    if name in ("state", "origin"):
+        plain = json.loads(header["__metadata__"][name])
+        key = draw.choice([*plain, "run", "config"])
+        plain[key] = draw.choice(VALUES)
+        changes = {"__metadata__": {**header["__metadata__"], name: json.dumps(plain)}}
+        what = f"{name}.{key}={str(plain[key])[:50]!r}"
+    else:
+        changes = {name: draw.choice([*VALUES, {"dtype": "F64", "shape": [1], "data_offsets": [0, 8]}])}
+        what = f"{name}={str(changes[name])[:50]!r}"
+    path.write_bytes(forge(data, changes, b""))
+    check(path.stat().st_size > 0, "an empty checkpoint")
+    return what
