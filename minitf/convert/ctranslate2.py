@@ -84,7 +84,9 @@ def read_ctranslate2(path: Path) -> ForeignModel:
         options = Options(file.path, _scalars(content, arrays))
         config = _config(folder)
         model = _architecture(arrays, options, content, config)
-        sides = [_side(folder, side, config, arrays, model) for side in SIDES]
+        paths = {side: _vocabulary(folder, side) for side in SIDES}
+        names = {path: (json_list if path.suffix == ".json" else lines_of)(path) for path in {*paths.values()}}
+        sides = [_side(paths[side], names[paths[side]], side, config, arrays, model) for side in SIDES]
         stacks: dict[str, Array] = {}
         found = foreign_model(
             model,
@@ -260,13 +262,12 @@ def _dequantised(arrays: Arrays, name: str) -> Array:
 # ---- Vocabularies ------------------------------------------------------------------------------------------------
 
 
-def _side(folder: Path, side: str, config: Options, arrays: Arrays, model: TransformerConfig) -> Pieces:
+def _side(path: Path, names: list[str], side: str, config: Options, arrays: Arrays, model: TransformerConfig) -> Pieces:
     """The vocabulary of source or target, with `<unk>` at its end where it has none, as CTranslate2 adds it."""
-    path, names = _names(folder, side)
     rows = arrays.shape(*EMBEDDINGS[side])[0]
     unknown = config.text("unk_token", "<unk>")
     if len(names) < rows and unknown not in names:
-        names.append(unknown)
+        names = [*names, unknown]
     end = place_of(names, config.text("eos_token", "</s>"))
     if end is None:
         raise ModelFileError(f"{path} has no piece {config.text('eos_token', '</s>')!r}, which ends sentences")
@@ -279,17 +280,17 @@ def _side(folder: Path, side: str, config: Options, arrays: Arrays, model: Trans
     start = None if start == end else start
     pad = place_of(names, "<blank>", "<pad>")
     special = {PAD: pad if pad != start else None, UNK: place_of(names, unknown), BOS: start, EOS: end}
-    content = _sentencepiece(folder, side)
+    content = _sentencepiece(path.parent, side)
     kind, joiner = ("sentencepiece", "") if content else kind_of(names)
     return Pieces(names, special, kind, content, joiner).with_rows(rows, path)
 
 
-def _names(folder: Path, side: str) -> tuple[Path, list[str]]:
-    for name in (f"{side}_vocabulary", "shared_vocabulary"):
-        for suffix, read in ((".json", json_list), (".txt", lines_of)):
-            path = folder / (name + suffix)
-            if path.is_file():
-                return path, read(path)
+def _vocabulary(folder: Path, side: str) -> Path:
+    """The file of the pieces of source or target."""
+    names = [f"{name}_vocabulary{suffix}" for name in (side, "shared") for suffix in (".json", ".txt")]
+    for name in names:
+        if (folder / name).is_file():
+            return folder / name
     raise ModelFileError(f"{folder} has neither {side}_vocabulary nor shared_vocabulary, .json or .txt")
 
 

@@ -230,9 +230,10 @@ def _vocabularies(folder: Path, options: Options, arrays: Arrays) -> tuple[Piece
     models = _pair(folder, [], [], (".spm",), r"source|target|vocab|src|trg|tgt")
     if files is None:
         raise ModelFileError(f"{folder} has no vocabulary, such as vocab.yml or vocab.spm; put it beside the model")
+    read = {pair: _pieces(*pair) for pair in {*zip(files, models or (None, None), strict=True)}}
     sides = []
-    for index, side in enumerate(("source", "target")):
-        pieces = _pieces(files[index], models[index] if models else None)
+    for index, side in enumerate(EMBEDDINGS):
+        pieces = read[files[index], models[index] if models else None]
         sides.append(pieces.with_rows(arrays.shape(*EMBEDDINGS[side])[0], files[index]))
     return sides[0], sides[1]
 

@@ -5,6 +5,7 @@ Source: `Transformer.named_parameters`, which is not asked because it would allo
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
@@ -112,8 +113,6 @@ def rows_in_order(array: Array, order: Sequence[int]) -> Array:
 
 def _runs(order: Sequence[int]) -> Iterator[tuple[int, int]]:
     """The longest stretches of consecutive ids.  Example: [-1, 1, 0, 2, 3, 4] -> (0, 1), (1, 2), (2, 3), (3, 6)"""
-    start = 0
-    for i in range(1, len(order) + 1):
-        if i == len(order) or order[i] != order[i - 1] + 1 or order[i] == 0:
-            yield start, i
-            start = i
+    ids = np.asarray(order, np.int64)
+    begins = np.flatnonzero((np.diff(ids) != 1) | (ids[1:] == 0)) + 1
+    return itertools.pairwise([0, *begins.tolist(), len(ids)] if len(ids) else [])

@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +33,7 @@ class Pieces:
     model: bytes = b""
     joiner: str = ""
 
-    @property
+    @cached_property
     def order(self) -> list[int]:
         """The foreign id of each of our pieces: the special tokens, then all others; -1 for an added token."""
         used = {self.special[each] for each in SPECIALS}
@@ -71,16 +72,16 @@ def _unused(name: str, taken: set[str]) -> str:
 
 def place_of(names: Sequence[str], *wanted: str) -> int | None:
     """The id of the first of these names that is a piece."""
-    places = {name: index for index, name in reversed(list(enumerate(names)))}
-    return next((places[each] for each in wanted if each in places), None)
+    return next((names.index(each) for each in wanted if each in names), None)
 
 
 def kind_of(names: Sequence[str]) -> tuple[str, str]:
     """How text becomes pieces without a sentencepiece model: single characters or words; and what joins words."""
-    plain = [name for name in names if not re.fullmatch(r"<.*>|\[.*\]|⁇", name)]
+    plain = [name for name in names if len(name) == 1 or name[:1] + name[-1:] not in ("<>", "[]")]
     if plain and all(len(name) == 1 for name in plain):
         return "characters", ""
-    return "words", next((joiner for joiner in ("@@", "￭") if any(name.endswith(joiner) for name in plain)), "")
+    text = "\n".join(plain) + "\n"  # one search in a long text is faster than one in each piece
+    return "words", next((joiner for joiner in ("@@", "￭") if f"{joiner}\n" in text), "")
 
 
 # ---- Files -------------------------------------------------------------------------------------------------------
@@ -128,24 +129,27 @@ def yaml_ids(path: Path) -> list[str]:
             continue
         piece, _, value = (waiting, ":", line.lstrip(": ")) if waiting is not None else line.rpartition(":")
         waiting = None
-        if not re.fullmatch(r"\s*\d{1,9}\s*", value):
+        if not NUMBER.fullmatch(value):
             raise ModelFileError(f"{path}, line {number}: expected is a piece, a colon and its id")
         found[unquoted(piece)] = int(value)
     return _by_id(found, path)
+
+
+NUMBER = re.compile(r"\s*[0-9]{1,9}\s*")
+ESCAPE = re.compile(r"\\(x[0-9A-Fa-f]{2}|u(?!d[89ab])[0-9A-Fa-f]{4}|.)", re.DOTALL | re.IGNORECASE)
+ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "0": "\0"}
+
+
+def _unescaped(match: re.Match[str]) -> str:
+    code = match[1]
+    return chr(int(code[1:], 16)) if len(code) > 1 else ESCAPES.get(code, code)
 
 
 def unquoted(text: str) -> str:
     """The text of a scalar of YAML: `"a\\"b"`, `'it''s'` or plain."""
     text = text.strip(" ")
     if len(text) >= 2 and text[0] == text[-1] == '"':
-        escapes = {"n": "\n", "t": "\t", "r": "\r", "0": "\0"}
-
-        def unescaped(match: re.Match[str]) -> str:
-            code = match[1]
-            return chr(int(code[1:], 16)) if len(code) > 1 else escapes.get(code, code)
-
-        digits = r"x[0-9A-Fa-f]{2}|u(?!d[89ab])[0-9A-Fa-f]{4}"
-        return re.sub(rf"\\({digits}|.)", unescaped, text[1:-1], flags=re.DOTALL | re.IGNORECASE)
+        return ESCAPE.sub(_unescaped, text[1:-1]) if "\\" in text else text[1:-1]
     if len(text) >= 2 and text[0] == text[-1] == "'":
         return text[1:-1].replace("''", "'")
     return text

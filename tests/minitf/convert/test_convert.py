@@ -14,11 +14,13 @@ import pytest
 import safetensors.numpy
 
 from minitf.convert.ctranslate2_file import read_content
+from minitf.convert.formats import read_foreign, write_foreign
 from minitf.convert.intgemm_file import binary_arrays
 from minitf.convert.npz_file import npz_arrays
 from minitf.convert.safetensors_file import safetensors_arrays
 from minitf.convert.stored_arrays import ModelFileError, SourceFile
 from minitf.convert.torch_file import TorchArray, read_torch
+from minitf.errors import UserError
 from tests.helpers.foreign_files import (
     Described,
     Pickler,
@@ -28,6 +30,7 @@ from tests.helpers.foreign_files import (
     write_torch_legacy,
     write_torch_zip,
 )
+from tests.helpers.foreign_models import learned_model
 
 OVERHEAD_BYTES = 3 * 2**20
 """What Python itself may take, however small the file: objects of headers, and blocks that are read at once."""
@@ -148,6 +151,40 @@ def test_damaged_files_are_refused_in_one_sentence(kind, tmp_path):
 @pytest.mark.parametrize("kind", KINDS)
 def test_thousands_of_damaged_files_are_refused_in_one_sentence(kind, tmp_path):
     check_many(kind, tmp_path, 300)
+
+
+# ---- Whole folders -----------------------------------------------------------------------------------------------
+
+
+def check_folder(name, tmp_path, count):
+    """Damage each file of a model, vocabularies and configurations too, and read the model."""
+    fields = {"decoder_start": "zero", "masked_tokens": (0, 2), "output_bias": True, "positions": "sinusoidal-halves"}
+    write_foreign(learned_model(norm_epsilon=1e-5, **fields), tmp_path / name, name)
+    rng = np.random.default_rng(0)
+    for path in sorted((tmp_path / name).iterdir()):
+        whole = path.read_bytes()
+        for _ in range(count):
+            path.write_bytes(damaged(whole, rng))
+            try:
+                read_foreign(tmp_path / name)
+            except UserError as error:
+                message = str(error)
+            else:
+                message = ""
+            assert "\n" not in message
+            assert len(message) < 700
+        path.write_bytes(whole)
+
+
+@pytest.mark.parametrize("name", ["ctranslate2", "marian", "huggingface"])
+def test_models_with_a_damaged_file_are_read_or_refused_in_one_sentence(name, tmp_path):
+    check_folder(name, tmp_path, 10)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["ctranslate2", "marian", "huggingface"])
+def test_many_models_with_a_damaged_file_are_read_or_refused_in_one_sentence(name, tmp_path):
+    check_folder(name, tmp_path, 100)
 
 
 # ---- Hostile files -----------------------------------------------------------------------------------------------
