@@ -38,6 +38,10 @@ def main(argv: Sequence[str]) -> None:
     with RunDirectory.create(given.run, replace(config, output=given.run.absolute())) as run:
         vocabulary.save(run.path / vocabulary.file_name)
         store = CheckpointStore(run.checkpoints_path, keep=1)
-        store.save(0, with_prefix("model.", weights), {"vocabulary": vocabulary.fingerprint()})
+        store.save(
+            0,
+            with_prefix("model.", weights),
+            {"imported": str(path.absolute()), "vocabulary": vocabulary.fingerprint()},
+        )
     size = sum(array.size for array in weights.values())
     say(f"{given.run}: {size:,} parameters, {len(vocabulary):,} pieces; translate with: minitf translate {given.run}")

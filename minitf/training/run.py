@@ -200,6 +200,11 @@ def restore(run: Run, say: Say) -> None:
         run.log.truncate_to(0, say)
         return
     arrays, plain = found
+    if "imported" in plain:
+        raise UserError(
+            f"{run.directory.path} was imported and holds no state of an optimizer; start a run from it with "
+            f"--init {run.directory.path}"
+        )
     if "packed" in plain:
         raise UserError(
             f"{run.directory.path} was packed to translate and holds no state of the optimizer; resume the run it was "

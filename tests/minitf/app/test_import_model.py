@@ -3,7 +3,9 @@
 import numpy as np
 import pytest
 
+from minitf.app.cli import run_command
 from minitf.app.import_model import main
+from minitf.app.train import main as train
 from minitf.convert.formats import write_foreign
 from minitf.errors import UserError
 from minitf.storage.run_directory import RunDirectory
@@ -50,3 +52,13 @@ def test_damaged_model_leaves_no_run(tmp_path):
     with pytest.raises(UserError, match=r"model\.npz cannot be read"):
         main([str(tmp_path / "model"), str(tmp_path / "run")])
     assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.heavy
+def test_imported_run_cannot_be_resumed_and_says_what_to_do(tmp_path, capfd):
+    write_foreign(learned_model(**OPUS), tmp_path / "model", "marian")
+    main([str(tmp_path / "model"), str(tmp_path / "run")])
+    assert run_command(train, ["--resume", str(tmp_path / "run")]) == 2
+    message = capfd.readouterr().err.splitlines()[-1]
+    assert message.startswith(f"error: {tmp_path / 'run'} was imported and holds no state of an optimizer; ")
+    assert message.endswith(f"--init {tmp_path / 'run'}")
