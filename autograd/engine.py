@@ -201,10 +201,8 @@ def apply(op_class: type[Op], *inputs: TensorLike | None, **parameters: Any) -> 
         _record(op, inputs, tensors)
         for watcher in reversed(watchers):
             watcher.after_record(op, inputs)
-    result_tensors: Any = (
-        tuple(tensors) if several else tensors[0]
-    )  # to a type checker always a Tensor: it can be unpacked
-    return result_tensors
+    made: Any = tuple(tensors) if several else tensors[0]
+    return made  # to a type checker a Tensor, which can be unpacked as well
 
 
 def _record(op: Op, inputs: Sequence[Any], outputs: Sequence[Tensor]) -> None:
@@ -374,9 +372,8 @@ class _Sums:
             sums[key] += gradients[i]
         else:
             added = sums[key] + gradients[i]
-            sums[key] = (
-                np.asarray(added) if isinstance(added, np.generic) else added
-            )  # from 0-d arrays NumPy makes these
+            # NumPy makes scalars of sums of 0-d arrays
+            sums[key] = np.asarray(added) if isinstance(added, np.generic) else added
         gradients[i] = None
         if isinstance(edge, Tensor):
             self.arrivals[id(edge)] -= 1
