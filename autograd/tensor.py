@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import operator
 import weakref
 from collections.abc import Callable, Iterator, Sequence
@@ -441,6 +442,43 @@ class Tensor:
 
     def astype(self, dtype: DTypeLike) -> Tensor:
         return ops.astype(self, dtype)
+
+    def flatten(self, start_axis: int = 0, end_axis: int = -1) -> Tensor:
+        """The axes from `start_axis` to `end_axis`, all by default, as one."""
+        if self.ndim == 0:
+            return ops.reshape(self, (1,))
+        start, end = start_axis % self.ndim, end_axis % self.ndim + 1
+        return ops.reshape(self, (*self.shape[:start], math.prod(self.shape[start:end]), *self.shape[end:]))
+
+    def clone(self) -> Tensor:
+        return ops.clone(self)
+
+    def exp(self) -> Tensor:
+        return ops.exp(self)
+
+    def log(self) -> Tensor:
+        return ops.log(self)
+
+    def sqrt(self) -> Tensor:
+        return ops.sqrt(self)
+
+    def tanh(self) -> Tensor:
+        return ops.tanh(self)
+
+    def abs(self) -> Tensor:
+        return ops.abs(self)
+
+    def cumsum(self, axis: int | None = None) -> Tensor:
+        return ops.cumsum(self, axis)
+
+    def prod(self, axis: Any = None, keepdims: bool = False) -> Tensor:
+        return ops.prod(self, axis=axis, keepdims=keepdims)
+
+    def std(self, axis: Any = None, ddof: float = 0, keepdims: bool = False) -> Tensor:
+        return ops.std(self, axis=axis, ddof=ddof, keepdims=keepdims)
+
+    def argmax(self, axis: int | None = None, keepdims: bool = False) -> Tensor:
+        return ops.argmax(self, axis=axis, keepdims=keepdims)
 
     def sum(self, axis: int | tuple[int, ...] | None = None, keepdims: bool = False) -> Tensor:
         return ops.sum(self, axis=axis, keepdims=keepdims)

@@ -85,6 +85,10 @@ class Backend:
         """
         return special.normal_distribution(self.xp, x)
 
+    def erf(self, x: Array) -> Array:
+        """2/√π · ∫ exp(-t²) from 0 to x.  Shapes: x [...], float32 or float64 -> [...]"""
+        return special.erf(self.xp, x)
+
     # ---- Layer normalisation ----
 
     def layer_norm(self, x: Array, weight: Array, bias: Array, eps: float) -> tuple[Array, Array, Array]:

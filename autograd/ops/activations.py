@@ -30,7 +30,11 @@ class Relu(Op):
 
 
 def relu(x: TensorLike) -> Tensor:
-    """max(x, 0), element by element; the gradient at 0 is 0."""
+    """max(x, 0), element by element; the gradient at 0 is 0.
+
+    NaN stays NaN, with gradient 0 (PyTorch passes the incoming gradient on): backward sees the result alone, and NaN is
+    not above 0.
+    """
     return apply(Relu, x)
 
 
@@ -86,6 +90,29 @@ def sigmoid(x: TensorLike) -> Tensor:
     return apply(Sigmoid, x)
 
 
+class Softplus(Op):
+    """y = ln(1 + exp(x)) = max(x, 0) + ln(1 + exp(-|x|)), which cannot overflow
+
+    Saves:  x (dy/dx = sigmoid(x))
+    """
+
+    flops = per_output(6, 6)
+
+    def forward(self, x):
+        xp = self.xp
+        self.save(x)
+        return xp.maximum(x, 0) + xp.log1p(xp.exp(-xp.abs(x)))
+
+    def backward(self, g_y):
+        (x,) = self.saved
+        return g_y * _sigmoid(self.xp, x)
+
+
+def softplus(x: TensorLike) -> Tensor:
+    """ln(1 + exp(x)), element by element, for any x without overflow."""
+    return apply(Softplus, x)
+
+
 # ---- x times a smooth step from 0 to 1 ----
 #
 # Each saves its derivative, which the forward pass computes (and counts): one array instead of x, and the step is not
@@ -114,7 +141,10 @@ class Silu(Op):
 
 
 def silu(x: TensorLike) -> Tensor:
-    """x · sigmoid(x), element by element; also called swish."""
+    """x · sigmoid(x), element by element; also called swish.
+
+    At -∞, the result and the gradient are 0, their limits (PyTorch gives NaN); at NaN, both are NaN, as in PyTorch.
+    """
     return apply(Silu, x)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from autograd.engine import Op, apply
-from autograd.ops.flops import per_output
+from autograd.ops.flops import moves_only, per_output
 from autograd.tensor import Tensor, TensorLike
 
 
@@ -36,8 +36,25 @@ class Abs(Op):
 
 
 def abs(x: TensorLike) -> Tensor:
-    """|x|, element by element; the gradient at 0 is 0."""
+    """|x|, element by element; the gradient at 0 is 0, and NaN at NaN (PyTorch's is 0 there)."""
     return apply(Abs, x)
+
+
+class Sign(Op):
+    """y = 1 for x > 0, -1 for x < 0, else x: its gradient is 0"""
+
+    flops = per_output(1, 0)
+
+    def forward(self, x):
+        return self.xp.sign(x)
+
+    def backward(self, g_y):
+        return None
+
+
+def sign(x: TensorLike) -> Tensor:
+    """1, 0 or -1 with the sign of x, element by element; the gradient is 0.  NaN stays NaN (PyTorch gives 0)."""
+    return apply(Sign, x)
 
 
 # ---- Maximum, minimum, clip ----
@@ -160,6 +177,58 @@ def clip(x: TensorLike, min: TensorLike | None = None, max: TensorLike | None = 
     if min is None and max is None:
         raise ValueError("clip needs a bound: give min, max or both")
     return apply(Clip, x, min, max)
+
+
+# ---- Triangles ----
+
+
+class Tril(Op):
+    """y = x on and below the k-th diagonal, else 0, in the last two axes"""
+
+    flops = moves_only
+
+    def forward(self, x, *, k):
+        self.k = k
+        return self.xp.tril(x, k)
+
+    def backward(self, g_y):
+        return self.xp.tril(g_y, self.k)
+
+
+def tril(x: TensorLike, k: int = 0) -> Tensor:
+    """The lower triangle of each matrix [..., M, N]: x on and below the k-th diagonal, else 0.
+
+    Raises: ValueError for x of fewer than two axes
+    """
+    _require_matrices("tril", x)
+    return apply(Tril, x, k=k)
+
+
+class Triu(Op):
+    """y = x on and above the k-th diagonal, else 0, in the last two axes"""
+
+    flops = moves_only
+
+    def forward(self, x, *, k):
+        self.k = k
+        return self.xp.triu(x, k)
+
+    def backward(self, g_y):
+        return self.xp.triu(g_y, self.k)
+
+
+def triu(x: TensorLike, k: int = 0) -> Tensor:
+    """The upper triangle of each matrix [..., M, N]: x on and above the k-th diagonal, else 0.
+
+    Raises: ValueError for x of fewer than two axes
+    """
+    _require_matrices("triu", x)
+    return apply(Triu, x, k=k)
+
+
+def _require_matrices(name: str, x: Any) -> None:
+    if len(np.shape(x)) < 2:
+        raise ValueError(f"{name} needs matrices [..., M, N], found shape {np.shape(x)}")
 
 
 # ---- By a mask ----

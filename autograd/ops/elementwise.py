@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from numpy.typing import DTypeLike
 
+from autograd.backend import is_floating
 from autograd.engine import Op, apply
 from autograd.ops.flops import moves_only, per_output
 from autograd.tensor import Tensor, TensorLike
@@ -196,6 +198,119 @@ def log(x: TensorLike) -> Tensor:
     return apply(Log, x)
 
 
+class Log1p(Op):
+    """y = ln(1 + x)
+
+    Saves:  x
+    """
+
+    flops = per_output(1, 2)
+
+    def forward(self, x):
+        self.save(x)
+        return self.xp.log1p(x)
+
+    def backward(self, g_y):
+        (x,) = self.saved
+        return g_y / (1 + x)
+
+
+def log1p(x: TensorLike) -> Tensor:
+    """ln(1 + x), element by element, exact for small x: -inf at -1 and NaN below, with NumPy's warning."""
+    return apply(Log1p, x)
+
+
+class Expm1(Op):
+    """y = eˣ - 1
+
+    Saves:  x (not y: y + 1 is 0 for x < -40)
+    """
+
+    flops = per_output(1, 2)
+
+    def forward(self, x):
+        self.save(x)
+        return self.xp.expm1(x)
+
+    def backward(self, g_y):
+        (x,) = self.saved
+        return g_y * self.xp.exp(x)
+
+
+def expm1(x: TensorLike) -> Tensor:
+    """eˣ - 1, element by element, exact for small x."""
+    return apply(Expm1, x)
+
+
+class Sin(Op):
+    """y = sin x
+
+    Saves:  x
+    """
+
+    flops = per_output(1, 2)
+
+    def forward(self, x):
+        self.save(x)
+        return self.xp.sin(x)
+
+    def backward(self, g_y):
+        (x,) = self.saved
+        return g_y * self.xp.cos(x)
+
+
+def sin(x: TensorLike) -> Tensor:
+    """The sine of x in radians, element by element."""
+    return apply(Sin, x)
+
+
+class Cos(Op):
+    """y = cos x
+
+    Saves:  x
+    """
+
+    flops = per_output(1, 2)
+
+    def forward(self, x):
+        self.save(x)
+        return self.xp.cos(x)
+
+    def backward(self, g_y):
+        (x,) = self.saved
+        return -g_y * self.xp.sin(x)
+
+
+def cos(x: TensorLike) -> Tensor:
+    """The cosine of x in radians, element by element."""
+    return apply(Cos, x)
+
+
+class Erf(Op):
+    """y = 2/√π · ∫ exp(-t²) from 0 to x
+
+    Saves:  x
+    """
+
+    flops = per_output(90, 4)  # two polynomials, of 26 and 21 terms
+
+    def forward(self, x):
+        xp = self.xp
+        x = xp.asarray(x)
+        self.save(x)
+        wide = x if x.dtype in (xp.float32, xp.float64) else x.astype(xp.result_type(x, xp.float32))
+        return self.backend.erf(wide).astype(x.dtype if is_floating(x.dtype) else wide.dtype, copy=False)
+
+    def backward(self, g_y):
+        (x,) = self.saved
+        return g_y * self.xp.exp(-x * x) * (2 / math.sqrt(math.pi))
+
+
+def erf(x: TensorLike) -> Tensor:
+    """The error function, element by element: 2/√π · ∫ exp(-t²) from 0 to x."""
+    return apply(Erf, x)
+
+
 class Sqrt(Op):
     """y = √x
 
@@ -294,7 +409,24 @@ def _is_floating(a: Any) -> bool:
     return hasattr(a, "dtype") and a.dtype.kind == "f"
 
 
-# ---- Other precision ----
+# ---- Copies, other precision ----
+
+
+class Clone(Op):
+    """y = x, in memory of its own"""
+
+    flops = moves_only
+
+    def forward(self, x):
+        return self.xp.array(x)
+
+    def backward(self, g_y):
+        return g_y
+
+
+def clone(x: TensorLike) -> Tensor:
+    """A copy of x, through which gradients flow; `x.detach()` shares memory and has no graph."""
+    return apply(Clone, x)
 
 
 class AsType(Op):

@@ -8,7 +8,7 @@ from typing import Any
 from autograd.backend import is_floating
 from autograd.engine import Op, apply
 from autograd.ops.arguments import refuse_list
-from autograd.ops.flops import per_input
+from autograd.ops.flops import per_input, per_output
 from autograd.tensor import Tensor, TensorLike
 
 Axis = int | tuple[int, ...] | None
@@ -111,6 +111,101 @@ def var(x: TensorLike, axis: Axis = None, ddof: float = 0, keepdims: bool = Fals
     """
     refuse_list(axis)
     return apply(Var, x, axis=axis, ddof=ddof, keepdims=keepdims)
+
+
+class Std(Var):
+    """y = √(Σ (x - mean)² / (n - ddof)) over `axis`
+
+    Shapes: x [...] -> y [... without the axes, or 1 in their place]
+    Saves:  x, its mean and y
+    """
+
+    flops = per_input(4, 3)
+
+    def forward(self, x, *, axis, ddof, keepdims):
+        y = self.xp.sqrt(super().forward(x, axis=axis, ddof=ddof, keepdims=keepdims))
+        self.save(*self.saved, y)
+        return y
+
+    def backward(self, g_y):
+        x, x_mean, y = self.saved
+        ratio = self.backend.keep_where(g_y / y, y != 0)  # of equal elements, where the formula says 0 / 0
+        return (x - x_mean) * (ratio * (self.slope / 2)).reshape(self.kept)
+
+
+def std(x: TensorLike, axis: Axis = None, ddof: float = 0, keepdims: bool = False) -> Tensor:
+    """The standard deviation over `axis`: √(Σ (x - mean)² / (n - ddof)); where it is 0, so is its gradient.
+
+    PyTorch calls `ddof` the `correction`; its default there is 1.
+    """
+    refuse_list(axis)
+    return apply(Std, x, axis=axis, ddof=ddof, keepdims=keepdims)
+
+
+# ---- Products, and sums so far ----
+
+
+class Prod(Op):
+    """y = Π x over `axis`; dy/dx_i is the product of the other elements, also where some of them are 0
+
+    Shapes: x [...] -> y [... without the axes, or 1 in their place]
+    Saves:  x
+    """
+
+    flops = per_input(1, 4)
+
+    def forward(self, x, *, axis, keepdims):
+        x = self.xp.asarray(x)
+        self.axis = axis
+        self.save(x)
+        return x.prod(axis=axis, keepdims=keepdims)
+
+    def backward(self, g_y):
+        (x,) = self.saved
+        kept = _kept_shape(x.shape, self.axis)
+        axes = range(x.ndim) if self.axis is None else self.axis if isinstance(self.axis, tuple) else (self.axis,)
+        reduced = [axis % x.ndim for axis in axes]
+        order = [*[i for i in range(x.ndim) if i not in reduced], *reduced]  # the reduced axes last
+        moved = x.transpose(order)
+        rows = moved.reshape(math.prod(kept), _reduced_count(x.shape, kept))  # [results, n]
+        g_rows = g_y.reshape(-1, 1) * _products_of_others(self.xp, rows)
+        return g_rows.reshape(moved.shape).transpose([order.index(i) for i in range(x.ndim)])
+
+
+def _products_of_others(xp: Any, x: Any) -> Any:
+    """Of each element of a row, the product of those before it and those after it.  Shapes: x [N, n] -> [N, n]"""
+    before, after = xp.ones_like(x), xp.ones_like(x)
+    before[:, 1:] = xp.cumprod(x[:, :-1], axis=1)
+    after[:, :-1] = xp.cumprod(x[:, :0:-1], axis=1)[:, ::-1]
+    return before * after
+
+
+def prod(x: TensorLike, axis: Axis = None, keepdims: bool = False) -> Tensor:
+    """The product over `axis` (an int, a tuple, or None for all axes)."""
+    refuse_list(axis)
+    return apply(Prod, x, axis=axis, keepdims=keepdims)
+
+
+class CumSum(Op):
+    """y_i = Σ x_j over j ≤ i along `axis`; of the flattened x for axis=None
+
+    Shapes: x [...] -> y [...]
+    """
+
+    flops = per_output(1, 1)
+
+    def forward(self, x, *, axis):
+        self.shape, self.axis = self.xp.shape(x), axis
+        return self.xp.cumsum(x, axis=axis)
+
+    def backward(self, g_y):
+        xp, axis = self.xp, 0 if self.axis is None else self.axis
+        return xp.flip(xp.cumsum(xp.flip(g_y, axis), axis=axis), axis).reshape(self.shape)
+
+
+def cumsum(x: TensorLike, axis: int | None = None) -> Tensor:
+    """The sums so far along `axis`; with axis=None, of the flattened x."""
+    return apply(CumSum, x, axis=axis)
 
 
 # ---- Extrema ----

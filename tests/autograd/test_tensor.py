@@ -8,7 +8,7 @@ import pytest
 
 import autograd as ag
 from autograd import Op, Tensor, apply
-from tests.helpers.leaves import leaf, random_leaf
+from tests.helpers.leaves import check_gradients, leaf, random_leaf
 
 # ---- The gradient ----
 
@@ -130,3 +130,24 @@ def test_a_tensor_as_a_keyword_of_an_op_is_refused():
     """Its gradient would be lost without a word."""
     with pytest.raises(TypeError, match=r"Scaled got a Tensor as factor=.*by position, or its number by \.item"):
         apply(Scaled, random_leaf(2), factor=leaf(2.0))
+
+
+# ---- Methods ----
+
+METHODS = ["abs", "clone", "cumsum", "exp", "log", "max", "mean", "min", "prod", "sqrt", "std", "sum", "tanh", "var"]
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_methods_are_the_functions(name):
+    x = Tensor(np.random.default_rng(0).uniform(1, 2, (2, 3)), requires_grad=True)
+    for arguments in [{}, *([{"axis": 1}] if name not in ("abs", "clone", "exp", "log", "sqrt", "tanh") else [])]:
+        one, other = getattr(x, name)(**arguments), getattr(ag, name)(x, **arguments)
+        np.testing.assert_array_equal(one.data, other.data)
+        assert type(one.op) is type(other.op)
+
+
+def test_flatten():
+    x = Tensor(np.arange(24.0).reshape(2, 3, 4), requires_grad=True)
+    shapes = [x.flatten().shape, x.flatten(1).shape, x.flatten(0, 1).shape, Tensor(1.0).flatten().shape]
+    assert shapes == [(24,), (2, 12), (6, 4), (1,)]
+    check_gradients(lambda x: x.flatten(1), x.data)

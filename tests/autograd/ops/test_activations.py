@@ -154,3 +154,28 @@ def test_normal_distribution_in_blocks(shape, dtype):
             assert one.shape == array.shape
             assert one.dtype == dtype
             np.testing.assert_allclose(one, other, rtol=8 * np.finfo(dtype).eps)  # short ends are rounded otherwise
+
+
+@pytest.mark.parametrize(
+    ("function", "x", "y", "g"),
+    [
+        (ag.abs, np.nan, np.nan, np.nan),
+        (ag.relu, np.nan, np.nan, 0.0),
+        (ag.silu, np.nan, np.nan, np.nan),
+        (ag.gelu, np.nan, np.nan, np.nan),
+        (ag.softplus, np.nan, np.nan, np.nan),
+        (ag.sign, np.nan, np.nan, 0.0),
+        (ag.silu, -np.inf, 0.0, 0.0),
+        (ag.gelu, -np.inf, 0.0, 0.0),
+        (ag.softplus, -np.inf, 0.0, 0.0),
+        (ag.softplus, np.inf, np.inf, 1.0),
+        (ag.erf, np.inf, 1.0, 0.0),
+    ],
+)
+def test_conventions_at_nan_and_infinity(function, x, y, g):
+    """As documented: PyTorch differs in the gradients of abs and relu at NaN, in sign at NaN, and in silu at -∞."""
+    leaf = Tensor(x, requires_grad=True)
+    with np.errstate(invalid="ignore"):
+        result = function(leaf)
+    result.backward()
+    np.testing.assert_array_equal([result.item(), leaf.grad.item()], [y, g])

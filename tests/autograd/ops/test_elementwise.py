@@ -264,3 +264,27 @@ def test_products_of_many_axes_sum_in_the_wider_dtype():
     (scale * x).sum().backward()
     assert scale.grad.dtype == np.float16
     assert scale.grad.item() == 4096
+
+
+@pytest.mark.parametrize(("dtype", "tolerance"), [(np.float64, 4e-16), (np.float32, 4e-7)])
+def test_erf_is_exact_near_0_and_far_from_it(dtype, tolerance):
+    x = np.concatenate([np.linspace(-6, 6, 1001), 10.0 ** np.arange(-30, 0)]).astype(dtype)
+    expected = [math.erf(value) for value in x]
+    np.testing.assert_allclose(ag.erf(x).data, expected, rtol=tolerance)
+
+
+def test_expm1_and_log1p_are_exact_near_0_and_far_from_it():
+    x = Tensor([1e-20, -50.0], requires_grad=True)
+    y = ag.expm1(x)
+    (g,) = ag.grad(y, x, np.ones(2))
+    assert y.tolist() == [1e-20, -1.0]
+    assert g.tolist() == [1.0, math.exp(-50)]
+    assert ag.log1p(1e-20).item() == 1e-20
+
+
+def test_a_clone_has_memory_of_its_own_and_a_graph():
+    x = Tensor([1.0, 2.0], requires_grad=True)
+    y = x.clone()
+    assert not np.shares_memory(x.data, y.data)
+    (y * [1.0, 3.0]).sum().backward()
+    assert x.grad.tolist() == [1, 3]

@@ -295,3 +295,23 @@ def test_softmax_sums_to_one_in_every_dtype():
     for dtype, tolerance in ((np.float16, 2e-3), (np.float32, 1e-6), (np.float64, 1e-15)):
         x = Tensor((10 * normal((5, 100))).astype(dtype))
         np.testing.assert_allclose(ag.softmax(x).data.sum(axis=1, dtype=np.float64), 1, rtol=tolerance)
+
+
+# ---- Products, sums so far, standard deviations ----
+
+
+@pytest.mark.parametrize("x", [[2.0, 3.0, 4.0], [0.0, 3.0, 4.0], [0.0, 3.0, 0.0], [0.0, np.inf, 2.0], [5.0], []])
+def test_the_gradient_of_a_product_is_the_product_of_the_others(x):
+    leaf = Tensor(np.array(x), requires_grad=True)
+    with np.errstate(invalid="ignore"):
+        ag.prod(leaf).backward()
+        expected = [np.prod(np.delete(x, i)) for i in range(len(x))]
+    np.testing.assert_array_equal(leaf.grad.data, expected)
+
+
+def test_the_standard_deviation_of_equal_elements_has_gradient_0():
+    x = Tensor([[2.0, 2.0], [1.0, 3.0]], requires_grad=True)
+    y = ag.std(x, axis=1)
+    y.backward([1.0, 1.0])
+    assert y.tolist() == [0, 1]
+    assert x.grad.tolist() == [[0, 0], [-0.5, 0.5]]

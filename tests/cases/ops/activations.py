@@ -48,6 +48,10 @@ one_input("GeluTanh", _gelu_tanh, _torch_gelu_tanh, plain=_plain_gelu_tanh)
 
 # These compute with |x|, which is not analytic
 one_input("Sigmoid", ag.sigmoid, lambda x: torch.sigmoid(x), plain=_plain_sigmoid, analytic=False)
+one_input(
+    "Softplus", ag.softplus, lambda x: torch.logaddexp(x, torch.zeros_like(x)), plain=lambda x: ag.log(1 + ag.exp(x)),
+    analytic=False,
+)  # fmt: skip
 one_input("Silu", ag.silu, _torch_silu, plain=lambda x: x * _plain_sigmoid(x), analytic=False)
 one_input("Gelu", ag.gelu, _torch_gelu, plain=_plain_gelu, analytic=False)
 
@@ -60,6 +64,11 @@ def _(rng):
 @register("Sigmoid", "saturated", analytic=False)
 def _(rng):
     return Example(ag.sigmoid, [draw.uniform(rng, (5,), -30, 30)], torch=lambda x: torch.sigmoid(x))
+
+
+@register("Softplus", "far from 0", analytic=False)
+def _(rng):
+    return Example(ag.softplus, [draw.uniform(rng, draw.shape(rng), -50.0, 50.0)])
 
 
 @register("Silu", "far from 0", analytic=False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 
@@ -12,6 +13,28 @@ from tests.cases.example import Example, torch
 from tests.cases.families import one_input, two_inputs
 
 one_input("Abs", ag.abs, lambda x: torch.abs(x), draw.away_from, analytic=False)
+one_input("Sign", ag.sign, lambda x: torch.sign(x), draw.away_from, analytic=False)
+
+# ---- Triangles ----
+
+
+def _triangle(op: str, function: Callable, peer: Callable) -> None:
+    @register(op, "any diagonal")
+    def any_diagonal(rng):
+        shape, k = draw.shape(rng, min_ndim=2, min_side=0), int(rng.integers(-4, 5))
+        keep = function(np.ones(shape), k).data
+        return Example(
+            lambda x: function(x, k), [draw.uniform(rng, shape)], lambda x: x * keep, lambda x: peer(x, k)
+        )  # fmt: skip
+
+    @register(op, "reused")
+    def reused(rng):
+        x = draw.uniform(rng, draw.shape(rng, min_ndim=2))
+        return Example(lambda x: function(x) * x + function(x), [x], torch=lambda x: peer(x, 0) * x + peer(x, 0))
+
+
+_triangle("Tril", ag.tril, lambda x, k: torch.tril(x, k))
+_triangle("Triu", ag.triu, lambda x, k: torch.triu(x, k))
 
 # ---- The larger, the smaller, the bounded ----
 

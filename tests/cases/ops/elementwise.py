@@ -75,6 +75,21 @@ def _(rng):
 
 # ---- Other precision ----
 
+one_input("Clone", ag.clone, lambda x: torch.clone(x))
+one_input("Sin", ag.sin, lambda x: torch.sin(x))
+one_input("Cos", ag.cos, lambda x: torch.cos(x), plain=lambda x: ag.sin(x + np.pi / 2))
+one_input(
+    "Log1p", ag.log1p, lambda x: torch.log1p(x), lambda rng, shape: draw.uniform(rng, shape, -0.25, 3.0),
+    lambda x: ag.log(1 + x),
+)  # fmt: skip
+one_input("Expm1", ag.expm1, lambda x: torch.expm1(x), plain=lambda x: ag.exp(x) - 1)
+one_input("Erf", ag.erf, lambda x: torch.erf(x), analytic=False)
+
+
+@register("Erf", "far from 0", analytic=False)
+def _(rng):
+    return Example(ag.erf, [draw.uniform(rng, draw.shape(rng), -5.0, 5.0)], torch=lambda x: torch.erf(x))
+
 
 @register("AsType", "same type", analytic=False)
 def _(rng):

@@ -154,3 +154,76 @@ def _(rng):
     return Example(
         lambda x: ag.take(x, nothing, 0), [draw.uniform(rng, (3, 2))], torch=lambda x: _torch_take(x, nothing, 0)
     )
+
+
+@register("TakeAlongAxis", "any axis")
+def _(rng):
+    """Indices that repeat and count from the end."""
+    shape = draw.shape(rng, min_ndim=1, max_ndim=3)
+    axis = int(rng.integers(-len(shape), len(shape)))
+    rows = list(shape)
+    rows[axis] = int(rng.integers(0, 5))
+    where = draw.indices(rng, tuple(rows), shape[axis], negative=True)
+    one_hot = np.moveaxis(np.eye(shape[axis])[where], -1, axis % len(shape))  # [..., n, m, ...]
+    after = axis % len(shape) + 1
+    return Example(
+        lambda x: ag.take_along_axis(x, where, axis), [draw.uniform(rng, shape)],
+        lambda x: ag.sum(ag.expand_dims(x, after) * one_hot, after - 1),
+        lambda x: torch.gather(x, axis, torch.tensor(where % shape[axis], dtype=torch.int64)),
+    )  # fmt: skip
+
+
+@register("TakeAlongAxis", "of the flattened array")
+def _(rng):
+    shape = draw.shape(rng)
+    where = draw.indices(rng, (5,), math.prod(shape), negative=True)
+    return Example(
+        lambda x: ag.take_along_axis(x, where, None), [draw.uniform(rng, shape)], lambda x: ag.take(x, where),
+        lambda x: _torch_take(x, where, None),
+    )  # fmt: skip
+
+
+@register("TakeAlongAxis", "indices that broadcast")
+def _(rng):
+    where = draw.indices(rng, (1, 3), 4)
+    return Example(
+        lambda x: ag.take_along_axis(x, where, 1), [draw.uniform(rng, (2, 4))], lambda x: ag.take(x, where[0], 1)
+    )  # fmt: skip
+
+
+@register("TakeAlongAxis", "the largest elements")
+def _(rng):
+    k, largest = int(rng.integers(0, 5)), bool(rng.integers(2))
+    return Example(
+        lambda x: ag.topk(x, k, 1, largest)[0], draw.distinct(rng, (3, 4)),
+        torch=lambda x: torch.topk(x, k, 1, largest)[0],
+    )  # fmt: skip
+
+
+@register("IndexAdd", "any axis")
+def _(rng):
+    shape = draw.shape(rng, min_ndim=1, max_ndim=3)
+    axis, count = int(rng.integers(-len(shape), len(shape))), int(rng.integers(0, 5))
+    rows = list(shape)
+    rows[axis] = count
+    where, alpha = draw.indices(rng, (count,), shape[axis]), float(rng.choice([1.0, -2.5]))
+    one_hot = np.eye(shape[axis])[where].T * alpha  # [n, m]
+
+    def plain(x: Any, source: Any) -> Any:
+        return x + ag.swapaxes(ag.matmul(ag.swapaxes(source, axis, -1), one_hot.T), axis, -1)
+
+    return Example(
+        lambda x, source: ag.index_add(x, axis, where, source, alpha=alpha),
+        [draw.uniform(rng, shape), draw.uniform(rng, tuple(rows))],
+        plain,
+        lambda x, source: torch.index_add(x, axis, torch.tensor(where, dtype=torch.int64), source, alpha=alpha),
+    )
+
+
+@register("IndexAdd", "reused")
+def _(rng):
+    where = draw.indices(rng, (3,), 3)
+    return Example(
+        lambda x: ag.index_add(x, 0, where, x * x) * x, [draw.uniform(rng, (3, 2))],
+        torch=lambda x: torch.index_add(x, 0, torch.tensor(where, dtype=torch.int64), x * x) * x,
+    )  # fmt: skip

@@ -6,6 +6,8 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 import autograd as ag
 from autograd.testing import draw, register
 from tests.cases.example import Example, torch
@@ -39,12 +41,75 @@ reduction(
     "Var", lambda x, axis, keepdims: ag.var(x, axis, keepdims=keepdims),
     lambda x, **axes: torch.var(x, correction=0, **axes), _plain_var, empty=False,
 )  # fmt: skip
+reduction(
+    "Std", lambda x, axis, keepdims: ag.std(x, axis, keepdims=keepdims),
+    lambda x, **axes: torch.std(x, correction=0, **axes), distinct=True, empty=False,
+)  # fmt: skip
+reduction("Prod", ag.prod, lambda x, *, dim, keepdim: _torch_prod(x, dim, keepdim), empty=True)
 reduction("Max", ag.max, lambda x, **axes: torch.amax(x, **axes), distinct=True, empty=False)
 reduction(
     "Min", ag.min, lambda x, **axes: torch.amin(x, **axes),
     lambda x, axis, keepdims: -ag.max(-x, axis, keepdims), distinct=True, empty=False,
 )  # fmt: skip
 reduction("LogSumExp", ag.logsumexp, lambda x, **axes: torch.logsumexp(x, **axes), _plain_logsumexp, empty=False)
+
+
+def _torch_prod(x: Any, dim: Any, keepdim: bool) -> Any:
+    """PyTorch's product, which reduces one axis at a time."""
+    for axis in sorted(dim, reverse=True):
+        x = torch.prod(x, axis, keepdim=keepdim)
+    return x
+
+
+@register("Prod", "with zeros")
+def _(rng):
+    """None, one or several in a row: each gradient is the product of the others."""
+    x = draw.uniform(rng, (4, 3)) * (rng.random((4, 3)) < 0.7)
+    axis = [None, 0, 1, (0, 1)][rng.integers(4)]
+    return Example(
+        lambda x: ag.prod(x, axis), [x], lambda x: _plain_prod(x, axis),
+        lambda x: _torch_prod(x, (0, 1) if axis is None else axis if isinstance(axis, tuple) else (axis,), False),
+    )  # fmt: skip
+
+
+def _plain_prod(x: Any, axis: Any) -> Any:
+    """The factors one after the other."""
+    for a in [1, 0] if axis in (None, (0, 1)) else [axis]:
+        product = 1.0
+        for i in range(x.shape[a]):
+            product = product * (x[i] if a == 0 else x[:, i])
+        x = product
+    return x
+
+
+def _cumsum_axis(rng: draw.Rng, shape: draw.Shape) -> int | None:
+    return None if not shape or rng.random() < 0.3 else int(rng.integers(-len(shape), len(shape)))
+
+
+@register("CumSum", "any axis")
+def _(rng):
+    shape = draw.shape(rng, min_side=0)
+    axis = _cumsum_axis(rng, shape)
+    return Example(
+        lambda x: ag.cumsum(x, axis), [draw.uniform(rng, shape)], lambda x: _plain_cumsum(x, axis),
+        lambda x: torch.cumsum(x.reshape(-1) if axis is None else x, 0 if axis is None else axis),
+    )  # fmt: skip
+
+
+def _plain_cumsum(x: Any, axis: int | None) -> Any:
+    """A product with a matrix of ones below the diagonal."""
+    if axis is None:
+        x, axis = ag.reshape(x, (math.prod(x.shape),)), 0
+    ones = np.tri(x.shape[axis])  # [n, n]
+    return ag.swapaxes(ag.matmul(ag.swapaxes(x, axis, -1), ones.T), axis, -1)
+
+
+@register("CumSum", "reused")
+def _(rng):
+    return Example(
+        lambda x: ag.cumsum(x, 0) * x + ag.cumsum(x * x, -1), [draw.uniform(rng, (2, 3))],
+        torch=lambda x: torch.cumsum(x, 0) * x + torch.cumsum(x * x, -1),
+    )  # fmt: skip
 
 
 @register("Sum", "over no element")
