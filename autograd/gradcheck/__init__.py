@@ -65,7 +65,8 @@ def gradcheck(
     float32: True to compare the gradients of float32 inputs with those of float64 inputs, too.  They may differ by 1e-4
         of the value, 1e-5 of the largest value, and ten times what moving the inputs by a few roundings changes.
     elsewhere: False to call func at the inputs only.  By default, the gradients are also compared with differences at
-        the inputs in another order and at -1, 10, -10 and 0.1 times the inputs, as far as func is defined there.
+        the inputs in another order, times factors from -10 to 100, and with random numbers added, as far as func is
+        defined there.
     layouts: False to omit other memory layouts of inputs and incoming gradients.
     raise_exception: False to return False instead of raising GradcheckError.
     verbose: True to print what the gradients were compared with, and the largest error.

@@ -12,6 +12,7 @@ gradcheck(from_vjp(softplus, softplus_vjp), x)
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -22,6 +23,8 @@ from autograd.tensor import Tensor
 
 Array = np.ndarray
 Function = Callable[..., Any]
+
+GRADIENT_NAMES = {"g", "g_y", "gy", "dy", "dout", "grad", "grad_output", "gradient", "cotangent", "ct"}
 
 
 def from_vjp(function: Function, vjp: Function) -> Function:
@@ -35,6 +38,7 @@ def from_vjp(function: Function, vjp: Function) -> Function:
 
     Positional inputs may be Tensors, arrays or any other values, which are passed on as they are.
     """
+    _check_order(function, vjp)
     name = getattr(function, "__name__", type(function).__name__)
 
     class FromVjp(_Wrapped):
@@ -47,6 +51,28 @@ def from_vjp(function: Function, vjp: Function) -> Function:
 
     FromVjp.__name__ = FromVjp.__qualname__ = name.strip("<>")
     return _callable(FromVjp, function)
+
+
+def _check_order(function: Function, vjp: Function) -> None:
+    """Raises: TypeError if the names of vjp's parameters say that the gradient is the last"""
+    names, inputs = _parameters(vjp), _parameters(function)
+    if len(names) < 2 or names[0] in GRADIENT_NAMES or names[1:] == inputs:
+        return
+    if names[:-1] == inputs or (names[-1] in GRADIENT_NAMES and names[-1] not in inputs):
+        raise TypeError(
+            f"vjp is called with the incoming gradient first, and its parameters are ({', '.join(names)}): write "
+            f"vjp({', '.join([names[-1], *names[:-1]])})"
+        )
+
+
+def _parameters(function: Function) -> list[str]:
+    """The names of positional parameters without a default; none for a callable without a signature."""
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        return []
+    positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    return [p.name for p in parameters if p.kind in positional and p.default is p.empty]
 
 
 def from_torch(function: Function) -> Function:

@@ -120,8 +120,8 @@ The backward pass is also run under other circumstances, in which it must be rig
 - each input is frozen in turn (`requires_grad=False`);
 - inputs and incoming gradients have other memory layouts: Fortran order, gaps, negative strides, strides of 0;
   `layouts=False` omits this;
-- at other points: the inputs in another order, and times -1, 10, -10 and 0.1, as far as the function is defined there.
-  A gradient may be wrong beyond a kink that is not near the inputs. `elsewhere=False` omits this;
+- at other points: the inputs in another order, times factors, and with random numbers added, as far as the function is
+  defined there. A gradient may be wrong beyond a kink that is not near the inputs. `elsewhere=False` omits this;
 - with `float32=True`, in float32: its gradients may differ from those in float64 by 1e-4 of the value, 1e-5 of the
   largest value, and ten times what moving the inputs by a few roundings changes.
 

@@ -55,7 +55,7 @@ MUTANTS = [
     Mutant(f"{V}:_check_two_graphs", "two graphs are not joined",
            "_compare(\n        function,\n        function.pull_pairs",
            "(lambda *_: None)(\n        function,\n        function.pull_pairs"),
-    Mutant(f"{V}:_times", "other points are the inputs", "factor * x", "x"),
+    Mutant(f"{V}:other_points", "other points are the inputs", "array[...] = change(x)", "change(x)"),
     Mutant(f"{V}:_Line.disagrees", "slopes elsewhere may differ",
            "not abs(analytic - numerical) <= error", "False"),
     Mutant(f"{V}:check_float32", "float32 may differ", "if wrong.any():", "if False:"),

@@ -234,6 +234,13 @@ BRANCHES = {
     "huber, beyond the knee": (X / 3, lambda x: np.where(abs(x) < 1, x * x / 2, abs(x) - 0.5), lambda x: x),
     "a threshold at 5": (X, lambda x: np.where(x > 5, 3 * x, x), lambda x: 1.0 + 0 * x),
     "a slope that overflows": (100 * (abs(X) + 1), lambda x: np.logaddexp(0, x), lambda x: np.exp(x) / (1 + np.exp(x))),
+    "between 0.5 and 1 only": (
+        np.array([0.3]),
+        lambda x: np.where((x > 0.5) & (x < 1), 2 * x, x),
+        lambda x: 1.0 + 0 * x,
+    ),
+    "a bound at 50": (X, lambda x: np.clip(x, -50, 50), lambda x: 1.0 + 0 * x),
+    "beside 0": (np.zeros(4), lambda x: np.where(x > 1, 3 * x, x), lambda x: 1.0 + 0 * x),
     "abs, without its sign": (np.abs(X) + 0.1, np.abs, lambda x: 1.0 + 0 * x),
 }
 
@@ -292,7 +299,7 @@ def test_elsewhere_false_stays_at_the_inputs():
 def test_other_points_keep_layouts_and_infinities():
     x = np.asfortranarray(np.array([[1.0, -np.inf], [2.0, 3.0], [0.0, 5.0]]))
     points = dict(other_points([x], np.random.default_rng(0)))
-    assert len(points) == 5
+    assert len(points) == 8
     for (moved,) in points.values():
         assert moved.strides == x.strides
         assert np.isinf(moved).sum() == 1
