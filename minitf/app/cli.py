@@ -222,7 +222,7 @@ def parse_translate_args(argv: Sequence[str]) -> TranslateConfig:
 
     Raises: UserError for anything that cannot be; SystemExit(0) after `--help` and `--version`.
     """
-    usage = f"{program('translate')} RUN [flags]"
+    usage = f"{program('translate')} RUN [MORE ...] [flags]"
     parser = build_parser(TranslateConfig, usage, "Translate text with a trained run, a line for each line.")
     return TranslateConfig(**_given(parser, argv))
 
@@ -367,6 +367,8 @@ def _argument(flag: Flag) -> tuple[list[str], dict[str, Any]]:
     kind, _ = without_none(flag.field.type)
     name = flag.field.name
     if flag.field.metadata["positional"]:
+        if get_origin(kind) is tuple:
+            return [flag.dest], {"type": _converter(get_args(kind)[0]), "metavar": name.upper(), "nargs": "*"}
         return [flag.dest], {"type": _converter(kind), "metavar": name.upper()}
     if kind is bool:
         negated = flag.name.removesuffix(name.replace("_", "-")) + "no-" + name.replace("_", "-")

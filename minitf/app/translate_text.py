@@ -38,7 +38,9 @@ def translate_text(config: TranslateConfig) -> None:
     hypotheses = []
     with open_output(config.output) as write, watch(config, line_count) as (progress, warn):
         loaded = ("average", "checkpoint", "weights", "same_bits", "device", "precision", "allow_config_edits")
-        translator = Translator.load(config.run, warn=warn, **{name: getattr(config, name) for name in loaded})
+        translator = Translator.load(
+            config.run, *config.more, warn=warn, **{name: getattr(config, name) for name in loaded}
+        )
         lines, must_wait = open_input(config)
         attention = attention_writer(config, translator, settings.copy(), warn)
         if attention is not None:

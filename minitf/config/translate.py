@@ -16,6 +16,11 @@ class TranslateConfig:
     """A translation. The run provides what is none here."""
 
     run: Path = option(REQUIRED, "folder of a training run", positional=True)
+    more: tuple[Path, ...] = option(
+        (),
+        "further runs that translate with it as an ensemble: the mean of their probabilities decides",
+        positional=True,
+    )
     input: Path | None = option(None, "text to translate, a sentence a line; none: standard input", section="Text")
     output: Path | None = option(None, "file for the translations, a line for each line; none: standard output")
     reference: Path | None = option(None, "reference translations, to print the BLEU score")
@@ -145,6 +150,9 @@ class TranslateConfig:
                 f"weights={self.weights} is neither an average of checkpoints nor one of them; leave out average and "
                 "checkpoint, or weights"
             )
+        if self.more and (self.attention is not None or self.alignment):
+            shown = "alignment" if self.attention is None else "attention"
+            raise UserError(f"{shown} is of one model, not of an ensemble; give one run")
         for name in ("reference", "prefix", "sample", "attention"):
             if self.score is not None and getattr(self, name):
                 raise UserError(f"score and {name} exclude each other: score writes no new translations; leave one out")

@@ -12,6 +12,7 @@ import numpy as np
 from autograd.backend import CPU
 from minitf.data.sentences import Sentences, pad
 from minitf.decoding.decoder import InferenceTransformer, padded_width
+from minitf.decoding.ensemble import Ensemble
 from minitf.decoding.state import IncrementalDecoder
 
 Result = TypeVar("Result")
@@ -59,7 +60,7 @@ class BatchedModel:
         threads = self._threads()
         if threads > 1:
             max_sentences = min(max_sentences, max(WORTH_A_THREAD, -(-len(sentences) // threads)))
-        same_bits = isinstance(self.decoder, InferenceTransformer) and self.decoder.same_bits
+        same_bits = isinstance(self.decoder, InferenceTransformer | Ensemble) and self.decoder.same_bits
         lengths = [len(ids) + source_eos for ids in sentences]
         batches = list(batches_by_length(lengths, max_tokens, max_sentences, padded_width if same_bits else None))
         with self.lock:
@@ -72,7 +73,7 @@ class BatchedModel:
 
     def _threads(self) -> int:
         """How many batches to compute at once: several on a CPU, if the decoder is known to allow it."""
-        on_cpu = isinstance(self.decoder, InferenceTransformer) and self.decoder.backend is CPU
+        on_cpu = isinstance(self.decoder, InferenceTransformer | Ensemble) and self.decoder.backend is CPU
         return (CPU.threads or 1) if on_cpu else 1
 
     def _share_out(

@@ -57,6 +57,16 @@ class InferenceTransformer:
         self._parameters = model.parameters()
         self._load()
 
+    @property
+    def source_eos(self) -> bool:
+        """Whether sources end with EOS."""
+        return self.model.config.source_eos
+
+    @property
+    def masked_tokens(self) -> set[int]:
+        """Tokens that the model never produces."""
+        return {*self.model.config.masked_tokens}
+
     def start_decoding(self, source: Array, record: Record | None = None) -> DecodingState:
         """Encode `source` and project the decoder's keys and values of it, once for all steps.
 

@@ -19,7 +19,6 @@ from typing import Any, TypedDict, Unpack
 
 import numpy as np
 
-from minitf.config import TransformerConfig
 from minitf.config.options import nearest
 from minitf.config.special_tokens import EOS
 from minitf.data.pieces import split_long
@@ -27,6 +26,7 @@ from minitf.data.text import PathLike, in_chunks
 from minitf.data.vocabulary_pair import AnyVocabulary
 from minitf.decoding.batched import BatchedModel
 from minitf.decoding.decoder import InferenceTransformer
+from minitf.decoding.ensemble import Ensemble
 from minitf.decoding.sampling import SamplingConfig, sample
 from minitf.decoding.scoring import ForcedTarget, score_targets
 from minitf.decoding.search import BeamSearchConfig, Hypothesis, Model, SentenceError, beam_search, hypothesis_of
@@ -35,7 +35,7 @@ from minitf.errors import UserError
 from minitf.model.transformer import Transformer
 from minitf.system.arithmetic import sum_left_to_right
 from minitf.translation.attention_weights import SentenceAttention, sentence_attention
-from minitf.translation.loading import build_model, load_learned, with_precision
+from minitf.translation.loading import build_model, load_learned, require_one_target, source_reader, with_precision
 from minitf.translation.results import Alignment, Ids, Translation, joined
 
 MAX_TOKENS_PER_BATCH = 4096
@@ -117,14 +117,15 @@ class Translator:
         elif same_bits:
             raise UserError(f"same_bits needs a Transformer, not a model of type {type(model).__name__}; leave it out")
         self._batched = BatchedModel(model)
-        config = model.model.config if isinstance(model, InferenceTransformer) else TransformerConfig()
-        self._source_eos, self._masked = config.source_eos, {*config.masked_tokens}
+        self._source_eos, self._masked = True, set[int]()
+        if isinstance(model, InferenceTransformer | Ensemble):
+            self._source_eos, self._masked = model.source_eos, model.masked_tokens
 
     @classmethod
     def load(
         cls,
         run_directory: PathLike,
-        *,
+        *more: PathLike,
         average: int | None = None,
         checkpoint: int | None = None,
         weights: str | None = None,
@@ -138,7 +139,7 @@ class Translator:
         """Load the translator of a run, which may still be training, with the run's settings of the search.
 
         run_directory: a run, or a model of Marian, Hugging Face, fairseq or CTranslate2, which is converted in memory
-
+        more: further runs, which translate together with the first as an ensemble: with the mean of their probabilities
         average: use the mean of this many last checkpoints; default: the run's number, or as many as there are
         checkpoint: use the one checkpoint of this step instead
         weights: "average"; "best", those of the best validation; "moving-average", that of the last checkpoint;
@@ -148,32 +149,36 @@ class Translator:
         precision: "float32", "float64", or on a GPU "tf32" or "bf16"; default: the run's where the device has it
         same_bits, warn: see `Translator`
         allow_config_edits: use a config.json that was edited since the checkpoints were saved, with a warning
-        Raises: UserError where there is no run, no checkpoint, or its parts do not belong together
+        Raises: UserError where there is no run, no checkpoint, or its parts do not belong together; and for runs whose
+            target vocabularies differ
         Source: section 6.1 (averaging)
         """
-        learned = load_learned(
-            Path(run_directory),
-            average=average,
-            checkpoint=checkpoint,
-            weights=weights,
-            allow_config_edits=allow_config_edits,
-            warn=warn,
-        )
-        config = with_precision(learned.config, device, precision)
-        model = build_model(replace(learned, config=config), dtype or config.dtype)
-        model.to(device)
-        if model.compute_dtype is not None:
-            model.reduce(model.compute_dtype)
-        has_table = config.model.positions == "learned"
+        chosen: Any = {"average": average, "checkpoint": checkpoint, "weights": weights}
+        chosen |= {"allow_config_edits": allow_config_edits, "warn": warn}
+        learned = [load_learned(Path(path), **chosen) for path in (run_directory, *more)]
+        require_one_target(learned)
+        learned = [replace(each, config=with_precision(each.config, device, precision)) for each in learned]
+        models = [build_model(each, dtype or each.config.dtype) for each in learned]
+        for each in models:
+            each.to(device)
+            if each.compute_dtype is not None:
+                each.reduce(each.compute_dtype)
+        config, *_ = configs = [each.config for each in learned]
+        tables = [c.model.max_positions - c.model.first_position for c in configs if c.model.positions == "learned"]
         search = BeamSearchConfig(
             beam=config.beam,
             alpha=config.alpha,
             beta=config.beta,
             max_extra_length=config.max_extra_length,
-            max_length=config.model.max_positions - config.model.first_position if has_table else None,
+            max_length=min(tables, default=None),
         )
-        limit = config.max_length - 1  # max_length counts the EOS of training sentences
-        return cls(model, learned.vocabulary, search=search, max_source_length=limit, same_bits=same_bits, warn=warn)
+        # max_length counts the EOS of training sentences
+        settings: Any = {"search": search, "max_source_length": min(c.max_length for c in configs) - 1, "warn": warn}
+        if not more:
+            return cls(models[0], learned[0].vocabulary, same_bits=same_bits, **settings)
+        readers = [source_reader(learned[0], each) for each in learned]
+        members = [InferenceTransformer(each, same_bits=same_bits) for each in models]
+        return cls(Ensemble(members, readers), learned[0].vocabulary, **settings)
 
     # ---- Translations ----
 

@@ -13,13 +13,16 @@ from autograd import Tensor, random
 from autograd.testing import check_case
 from minitf.config import PRESETS, OptimizerConfig, RunConfig, TransformerConfig, TranslateConfig
 from minitf.config.special_tokens import BOS, EOS, PAD
+from minitf.data.batches import Batch
 from minitf.decoding.decoder import InferenceTransformer, padded_width
+from minitf.decoding.ensemble import Ensemble
 from minitf.decoding.sampling import SamplingConfig, sample
 from minitf.decoding.scoring import score_targets
 from minitf.decoding.search import BeamSearchConfig, beam_search, greedy_search
 from minitf.errors import UserError
 from minitf.model.transformer import Transformer
 from minitf.system.device import set_up_device
+from minitf.training.loss import batch_loss
 from minitf.training.optim import Adam, global_norm
 from minitf.translation.attention_weights import attention_weights
 from tests.cases import all_cases
@@ -56,14 +59,10 @@ def trained(
     optimizer = Adam(model.named_parameters(), OptimizerConfig())
     random.manual_seed(5)
     losses, norms = [], []
-    on_device = model.backend.asarray
     for step in range(1, steps + 1):
         random.begin_step(step, 0, 2)
         optimizer.zero_grad()
-        loss = ag.cross_entropy(
-            model(on_device(source), on_device(shifted)), on_device(target),
-            label_smoothing=0.1, ignore_index=PAD, reduction="sum", overwrite_logits=True,
-        )  # fmt: skip
+        loss, _ = batch_loss(model, Batch(np.arange(len(source)), source, shifted, target), 0.1)
         loss.backward()
         losses.append(loss.item())
         norms.append(global_norm(model.parameters()))
@@ -74,7 +73,8 @@ def trained(
 @pytest.mark.parametrize(
     "changes",
     [{}, {"attention_dropout": 0.2, "activation_dropout": 0.1}, {"norm": "pre", "positions": "learned"},
-     {"share_embeddings": "none", "activation": "gelu", "d_k": 5, "d_v": 3}],
+     {"share_embeddings": "none", "activation": "gelu", "d_k": 5, "d_v": 3},
+     {"decoder_start": "zero", "embedding_norm": True, "output_bias": True, "masked_tokens": (0, 2)}],
     ids=str,
 )  # fmt: skip
 def test_training_gives_the_same_numbers_as_on_the_cpu(gpu: Any, changes: dict[str, Any]) -> None:
@@ -145,6 +145,8 @@ def test_the_bfloat16_copy_of_a_weight_is_never_out_of_date(gpu: Any) -> None:
 DECODED = [
     {}, {"norm": "pre"}, {"norm": "pre", "positions": "learned"}, {"share_embeddings": "none", "activation": "gelu"},
     {"d_k": 5, "d_v": 3, "attention_bias": False},
+    {"decoder_start": "zero", "embedding_norm": True, "output_bias": True, "masked_tokens": (0, 2)},
+    {"decoder_start": "eos", "share_embeddings": "target-output", "scale_embeddings": False},
 ]  # fmt: skip
 every_model = pytest.mark.parametrize("changes", DECODED, ids=str)
 
@@ -206,6 +208,16 @@ def test_attention_and_scores_are_those_of_the_cpu(gpu: Any, changes: dict[str, 
     for ours, theirs in zip(scores, expected_scores, strict=True):
         np.testing.assert_allclose(ours.log_probabilities, theirs.log_probabilities, rtol=1e-9)
         np.testing.assert_allclose(ours.attention, theirs.attention, rtol=1e-9, atol=1e-12)
+
+
+def test_an_ensemble_is_that_of_the_cpu(gpu: Any) -> None:
+    models, source = (speaking(), speaking(norm="pre", masked_tokens=(0, 5))), sentences(np.random.default_rng(1), 6)
+    config = BeamSearchConfig(beam=3, max_extra_length=6)
+    expected = beam_search(Ensemble([InferenceTransformer(model) for model in models]), source, config)
+    for model in models:
+        model.to("cuda")
+    found = beam_search(Ensemble([InferenceTransformer(model) for model in models]), source, config)
+    assert_same_hypotheses(found, expected, 1e-9)
 
 
 def test_decoding_in_float32_and_bfloat16_follows_float64(gpu: Any) -> None:

@@ -95,11 +95,18 @@ def test_every_flag_of_training_sets_its_field_and_no_other(flag):
 
 
 @pytest.mark.parametrize(
-    "flag", [each for each in flags_of(TranslateConfig) if each.dest != "run"], ids=lambda flag: flag.dest
+    "flag",
+    [each for each in flags_of(TranslateConfig) if not each.field.metadata["positional"]],
+    ids=lambda flag: flag.dest,
 )
 def test_every_flag_of_translating_sets_its_field_and_no_other(flag):
     config = parse_translate_args(["runs/a", *other_words(flag)])
     assert changed_fields(config, TranslateConfig(run=Path("runs/a"))) == {flag.dest}
+
+
+def test_several_runs_are_an_ensemble():
+    for words in (["a", "b", "c", "--beam", "3"], ["--beam", "3", "a", "b", "c"]):
+        assert parse_translate_args(words) == TranslateConfig(run=Path("a"), more=(Path("b"), Path("c")), beam=3)
 
 
 def test_values_of_each_type():
@@ -256,7 +263,9 @@ def test_wrong_command_lines_of_training(words, message):
     [
         ([], "the following arguments are required: RUN"),
         (["--beem", "3", "runs/a"], r"unknown flag --beem; did you mean --beam"),
-        (["runs/a", "runs/b"], "'runs/b' belongs to no flag"),
+        (["runs/a", "--beam", "3", "runs/b"], "'runs/b' belongs to no flag"),
+        (["runs/a", "runs/b", "--alignment"], "alignment is of one model, not of an ensemble; give one run"),
+        (["runs/a", "runs/b", "--attention", "a.html"], "attention is of one model, not of an ensemble; give one run"),
         (["runs/a", "--average", "2", "--checkpoint", "5"], "average=2 and checkpoint=5 exclude each other"),
         ([""], "RUN: '' is not a path"),
     ],

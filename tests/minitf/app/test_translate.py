@@ -424,3 +424,17 @@ def test_penalties_and_lengths_reach_the_search(tiny_run, source, call, searches
         (0.6, 1, None, 1),
         (0, 5, 9, 1),  # no penalty, not the run's
     }
+
+
+def test_several_runs_translate_together(call, make_run, source):
+    """As the translator of the same runs does."""
+    runs = [make_run(steps=(1,)), make_run(steps=(2,))]
+    translator = Translator.load(*runs, warn=lambda message: None)
+    status, out, _ = call(*runs, *SHORT, "--quiet", "--input", source)
+    assert status == 0
+    assert out.splitlines() == translator.translate(TEXT.decode().split("\n")[:-1], max_extra_length=5)
+    scores = source.with_name("scores")
+    scores.write_text(out)
+    status, scored, _ = call(*runs, "--quiet", "--input", source, "--score", scores)
+    assert status == 0
+    assert len(scored.splitlines()) == len(out.splitlines())

@@ -1,0 +1,102 @@
+"""An ensemble: several models that translate together.
+
+P(token) = 1/M · Σ P_m(token), the arithmetic mean of the members' probabilities
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from autograd.backend import Backend
+from minitf.decoding.decoder import InferenceTransformer
+from minitf.decoding.state import DecodingState
+from minitf.errors import UserError
+
+Array = Any
+Reader = Callable[[np.ndarray], np.ndarray]
+"""Source sentences as the first member reads them -> as another member reads them; both [B, S], padded with PAD"""
+
+
+class Ensemble:
+    """Decoders with one target vocabulary on one device; search, sampling and scores use it like a single decoder."""
+
+    def __init__(self, members: Sequence[InferenceTransformer], readers: Sequence[Reader | None] | None = None):
+        """readers: of each member, for one that reads other token ids than the first; None: the same"""
+        sizes = {member.model.config.vocab_size for member in members}
+        if len(sizes) != 1:
+            raise UserError(f"an ensemble needs models of one target vocabulary, not of {sorted(sizes)} tokens")
+        self.members = list(members)
+        self.readers = list(readers) if readers is not None else [None] * len(self.members)
+
+    @property
+    def backend(self) -> Backend:
+        """The backend of the device of all members."""
+        return self.members[0].backend
+
+    @property
+    def same_bits(self) -> bool:
+        """Whether results do not depend on which sentences are decoded together."""
+        return self.members[0].same_bits
+
+    @property
+    def source_eos(self) -> bool:
+        """Whether sources end with EOS: as the first member reads them."""
+        return self.members[0].source_eos
+
+    @property
+    def masked_tokens(self) -> set[int]:
+        """Tokens that no member ever produces."""
+        return set.intersection(*(member.masked_tokens for member in self.members))
+
+    def start_decoding(self, source: np.ndarray) -> EnsembleState:
+        """Encode `source` with every member.  Shapes: source int [B, S], padded with PAD -> a state of B rows"""
+        return EnsembleState(
+            [
+                member.start_decoding(source if reader is None else reader(source))
+                for member, reader in zip(self.members, self.readers, strict=True)
+            ]
+        )
+
+    def decode_step(self, tokens: np.ndarray, state: EnsembleState) -> Array:
+        """The logarithm of the mean probability of the token that follows.  Shapes: tokens int [R] -> [R, V]"""
+        xp = self.backend.xp
+        found = [
+            _log_probabilities(xp, member.decode_step(tokens, each))
+            for member, each in zip(self.members, state.states, strict=True)
+        ]
+        top = found[0]
+        for each in found[1:]:
+            top = xp.maximum(top, each)
+        top = xp.where(xp.isneginf(top), 0, top)  # of tokens that no member produces
+        total = xp.zeros_like(top)
+        for each in found:
+            each -= top
+            total += xp.exp(each, out=each)
+        total /= len(found)
+        with np.errstate(divide="ignore"):
+            top += xp.log(total, out=total)
+        return top
+
+
+@dataclass
+class EnsembleState:
+    """The states of the members."""
+
+    states: list[DecodingState]
+
+    def reorder(self, rows: np.ndarray) -> None:
+        """Make row i what row rows[i] was, in every member."""
+        for state in self.states:
+            state.reorder(rows)
+
+
+def _log_probabilities(xp: Any, logits: Array) -> Array:
+    """log softmax of each row, in float32 at least.  Shapes: [R, V] -> [R, V], a new array"""
+    logits = logits.astype(xp.promote_types(logits.dtype, xp.float32) if logits.dtype.kind == "f" else xp.float32)
+    logits -= logits.max(axis=1, keepdims=True)
+    logits -= xp.log(xp.exp(logits).sum(axis=1, keepdims=True))
+    return logits

@@ -1,0 +1,115 @@
+"""Ensembles: the mean of the members' probabilities, in every kind of search and in scores."""
+
+import numpy as np
+import pytest
+
+from minitf.config.special_tokens import BOS, EOS, PAD
+from minitf.decoding.decoder import InferenceTransformer
+from minitf.decoding.ensemble import Ensemble
+from minitf.decoding.sampling import SamplingConfig, sample
+from minitf.decoding.scoring import score_targets
+from minitf.decoding.search import BeamSearchConfig, beam_search, greedy_search
+from minitf.errors import UserError
+from tests.helpers.small_model import SMALL, Lively, model_with, sources
+
+
+def softmax(logits):
+    p = np.exp(logits - logits.max(axis=-1, keepdims=True))
+    return p / p.sum(axis=-1, keepdims=True)
+
+
+def ensemble_of(*changes, dtype=np.float64):
+    models = [model_with(each, seed=seed, dtype=dtype) for seed, each in enumerate(changes)]
+    return models, Ensemble([InferenceTransformer(model) for model in models])
+
+
+def test_probabilities_are_the_mean_of_the_members():
+    """Whatever the architectures, over steps and reorderings; the members compute without caches here."""
+    models, ensemble = ensemble_of({}, {"norm": "pre", "encoder_layers": 1}, {"masked_tokens": (0, 5), "d_k": 3})
+    source = sources(5, 3, 7)
+    state = ensemble.start_decoding(source)
+    rng = np.random.default_rng(0)
+    target = np.full((3, 1), BOS)
+    for rows in (None, [2, 0, 1], [1, 2], [0, 0, 1, 1]):
+        if rows is not None:
+            state.reorder(np.array(rows))
+            source, target = source[rows], target[rows]
+            target = np.concatenate([target, rng.integers(4, SMALL.vocab_size, (len(target), 1))], axis=1)
+        found = ensemble.decode_step(target[:, -1], state)
+        expected = np.mean([softmax(model(source, target).data[:, -1]) for model in models], axis=0)
+        np.testing.assert_allclose(np.exp(found), expected, rtol=1e-9)
+        np.testing.assert_allclose(np.exp(found).sum(axis=1), 1, rtol=1e-12)
+
+
+def test_tokens_that_no_member_produces_have_no_probability():
+    _, ensemble = ensemble_of({"masked_tokens": (0, 2, 7)}, {"masked_tokens": (0, 7, 8)})
+    assert ensemble.masked_tokens == {0, 7}
+    logits = ensemble.decode_step(np.array([BOS]), ensemble.start_decoding(sources(4)))
+    assert np.flatnonzero(np.isneginf(logits[0])).tolist() == [0, 7]
+
+
+def test_improbable_tokens_do_not_underflow():
+    """float32 has no number for exp(-200)."""
+
+    class Certain:
+        backend = ensemble_of({})[1].backend
+
+        def __init__(self, model):
+            self.model = model
+
+        def start_decoding(self, source):
+            return None
+
+        def decode_step(self, tokens, state):
+            return np.array([[0, -200, -90]], np.float32)
+
+    member = Certain(model_with())
+    found = Ensemble([member, member]).decode_step(np.zeros(1, int), Ensemble([member, member]).start_decoding(None))
+    np.testing.assert_allclose(found, [[0, -200, -90]], rtol=1e-6)
+    assert found.dtype == np.float32
+
+
+def test_equal_members_are_one_model():
+    model = model_with()
+    one, two = InferenceTransformer(model), Ensemble([InferenceTransformer(model), InferenceTransformer(model)])
+    source, config = sources(5, 3, 7, 4), BeamSearchConfig(beam=3, n_best=3, max_extra_length=4)
+    for a, b in zip(beam_search(one, source, config), beam_search(two, source, config), strict=True):
+        assert [each.tokens for each in a] == [each.tokens for each in b]
+        np.testing.assert_allclose([each.score for each in a], [each.score for each in b], rtol=1e-12)
+    drawn = [sample(each, source, config, SamplingConfig(seed=3)) for each in (one, two)]
+    assert [[h.tokens for h in each] for each in drawn[0]] == [[h.tokens for h in each] for each in drawn[1]]
+
+
+@pytest.mark.parametrize("beam", [1, 4])
+def test_search_finds_what_scores_confirm(beam):
+    _, ensemble = ensemble_of({}, {"norm": "pre"})
+    lively = Lively(ensemble)
+    source = sources(5, 3, 7, 4)
+    config = BeamSearchConfig(beam=beam, n_best=beam, max_extra_length=6)
+    found = beam_search(lively, source, config)
+    if beam == 1:
+        assert [each for (each,) in found] == greedy_search(lively, source, config)
+    best = [each[0] for each in found]
+    targets = [(*each.tokens, EOS) if each.finished else each.tokens for each in best]
+    scored = score_targets(lively, source, targets)
+    np.testing.assert_allclose(
+        [sum(each.log_probabilities) for each in scored], [each.log_probability for each in best], rtol=1e-12
+    )
+
+
+def test_members_may_read_other_sources():
+    model = model_with(source_vocab_size=29, share_embeddings="none", seed=3)
+    other = model_with(share_embeddings="none")
+    members = [InferenceTransformer(other), InferenceTransformer(model)]
+    ensemble = Ensemble(members, [None, lambda source: np.where(source == PAD, PAD, source + 9)])
+    source = sources(4, 6)
+    found = ensemble.decode_step(np.full(2, BOS), ensemble.start_decoding(source))
+    target = np.full((2, 1), BOS)
+    shifted = np.where(source == PAD, PAD, source + 9)
+    expected = (softmax(other(source, target).data[:, 0]) + softmax(model(shifted, target).data[:, 0])) / 2
+    np.testing.assert_allclose(np.exp(found), expected, rtol=1e-9)
+
+
+def test_other_target_vocabularies_are_refused():
+    with pytest.raises(UserError, match=r"models of one target vocabulary, not of \[17, 18\] tokens"):
+        ensemble_of({}, {"vocab_size": 18})
