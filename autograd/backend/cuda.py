@@ -10,6 +10,7 @@ two bf16 matrices is summed in float32 on tensor cores; its result is bf16, or f
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -75,6 +76,14 @@ class CudaBackend(Backend):
         self._zero = {t: np.zeros(1, t) for t in self._one}
         self._shared_limit = self.device.attributes["MaxSharedMemoryPerBlockOptin"]
         self._has_bf16 = int(self.device.compute_capability) >= 80
+
+    @property
+    def nccl(self) -> Any:
+        """CuPy's interface to NCCL; its `available` is False without the library."""
+        with warnings.catch_warnings():  # of the missing library
+            warnings.simplefilter("ignore")
+            from cupy.cuda import nccl  # cupy.cuda has no such attribute before this import
+        return nccl
 
     def asarray(self, a: Any) -> Array:
         return a if isinstance(a, cupy.ndarray) else cupy.asarray(a)  # copied without waiting

@@ -79,10 +79,10 @@ def _with_device(group: Group, kind: str) -> Group:
         )
     device = kind if kind != "cuda" else f"cuda:{group.local_rank}"
     try:
-        cupy = get_backend(device).xp
+        backend = get_backend(device)
     except ValueError as error:
         raise UserError(f"{error}; choose fewer --devices, or --devices cpu:N") from None
-    return NcclGroup(group, cupy, device)
+    return NcclGroup(group, backend, device)
 
 
 def share_of_cores(cores: list[int], of_ranks: list[list[int]]) -> int:

@@ -19,22 +19,22 @@ class NcclGroup(Group):
 
     is_asynchronous = True
 
-    def __init__(self, control: Group, xp: Any, device: str):
+    def __init__(self, control: Group, backend: Any, device: str):
         """
-        xp: CuPy, with this rank's GPU as the current device (from the backend, which alone imports CuPy)
+        backend: that of this rank's GPU, which is the current device; it alone imports CuPy
         Raises: UserError if NCCL is missing or refuses these GPUs.
         """
         self.rank, self.size = control.rank, control.size
         self.local_rank, self.local_size = control.local_rank, control.local_size
         self.hosts = control.hosts
         self.cores, self.device = control.cores, device
-        self._control, self._xp, self.heartbeat = control, xp, control.heartbeat
-        self._nccl = xp.cuda.nccl
+        self._control, self._xp, self.heartbeat = control, backend.xp, control.heartbeat
+        self._nccl = backend.nccl
         if not self._nccl.available:
             raise UserError("CuPy finds no NCCL to join GPUs with; pip install nvidia-nccl-cu13, or train on one GPU")
         with control.waiting():
             self._communicator = self._connect()
-        self._stream = xp.cuda.Stream(non_blocking=True)
+        self._stream = self._xp.cuda.Stream(non_blocking=True)
         self._buffer: Array = None
 
     def _connect(self) -> Any:

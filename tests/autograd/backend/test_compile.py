@@ -9,7 +9,7 @@ import pytest
 
 from autograd.backend import kernels
 
-ARCHITECTURES = ["sm_80", "sm_90"]
+ARCHITECTURES = ["sm_80", "sm_90", "sm_100"]
 
 
 def program(kind: str, names: list[str]) -> str:

@@ -4,7 +4,9 @@ The emulation shows indices, bounds, barriers, shuffles, the layout of tensor-co
 and backward.  With `-m gpu` the same tests run on a GPU.
 """
 
+import sys
 from collections.abc import Iterator
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -67,6 +69,14 @@ def normal(rng: np.random.Generator, *shape: int, dtype: Any = np.float64) -> np
 
 def tolerance_of(dtype: Any) -> float:
     return 1e-12 if np.dtype(dtype) == np.float64 else 2e-5
+
+
+def test_nccl_is_imported_where_it_is_used(backend: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`cupy.cuda` has no attribute `nccl` before that."""
+    if backend.emulator is not None:
+        for name in ("cupy.cuda", "cupy.cuda.nccl"):
+            monkeypatch.setitem(sys.modules, name, ModuleType(name))
+    assert backend.nccl is sys.modules["cupy.cuda.nccl"]
 
 
 # ---- The calls that the CPU's kernels are tested with ------------------------------------------------------------

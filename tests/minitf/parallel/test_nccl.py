@@ -1,6 +1,8 @@
 """The calls of NCCL, their order and their streams, on a stand-in for CuPy."""
 
 from contextlib import nullcontext
+from importlib import import_module
+from importlib.util import find_spec
 from types import SimpleNamespace
 
 import numpy as np
@@ -8,7 +10,7 @@ import pytest
 
 from minitf.errors import UserError
 from minitf.parallel.group import Group
-from minitf.parallel.nccl import NcclGroup
+from minitf.parallel.nccl import NCCL_TYPES, NcclGroup
 
 
 class Control(Group):
@@ -67,12 +69,16 @@ class FakeCuPy:
             available=available, NcclError=NcclError, NcclCommunicator=Communicator,
             get_unique_id=lambda: bytes(range(128)), **constants,
         )  # fmt: skip
-        self.cuda = SimpleNamespace(nccl=self.nccl, Stream=Stream, get_current_stream=lambda: current)
+        self.cuda = SimpleNamespace(Stream=Stream, get_current_stream=lambda: current)
         outer.uint32, outer.float32 = np.uint32, np.float32
 
     @staticmethod
     def zeros(length, dtype):
         return GpuArray(length, dtype)
+
+
+def backend_of(cupy):
+    return SimpleNamespace(xp=cupy, nccl=cupy.nccl)
 
 
 class GpuArray:
@@ -85,7 +91,7 @@ class GpuArray:
 @pytest.mark.parametrize(("dtype", "kind"), [("float32", 7), ("float64", 8), ("uint16", 9)])
 def test_nccl_sums_in_place_on_its_own_stream_after_what_computes(dtype, kind):
     calls = []
-    group = NcclGroup(Control(), FakeCuPy(calls), "cuda:0")
+    group = NcclGroup(Control(), backend_of(FakeCuPy(calls)), "cuda:0")
     assert calls == [("init", 1, bytes(range(128)), 0)]
     calls.clear()
     buffer = group.new_buffer(100, dtype)
@@ -108,6 +114,25 @@ def test_nccl_sums_in_place_on_its_own_stream_after_what_computes(dtype, kind):
 
 def test_nccl_says_what_is_missing():
     with pytest.raises(UserError, match="CuPy finds no NCCL to join GPUs with; pip install nvidia-nccl-cu13"):
-        NcclGroup(Control(), FakeCuPy([], available=False), "cuda:0")
+        NcclGroup(Control(), backend_of(FakeCuPy([], available=False)), "cuda:0")
     with pytest.raises(UserError, match="NCCL cannot join 1 GPUs: Duplicate GPU detected; each process needs a GPU"):
-        NcclGroup(Control(), FakeCuPy([], refuses=True), "cuda:0")
+        NcclGroup(Control(), backend_of(FakeCuPy([], refuses=True)), "cuda:0")
+
+
+@pytest.mark.skipif(find_spec("cupy") is None or find_spec("nvidia") is None, reason="needs CuPy and NCCL")
+@pytest.mark.filterwarnings("default")
+def test_the_calls_are_those_of_cupy():
+    """By their signatures, which need no GPU."""
+    nccl = import_module("cupy.cuda.nccl")
+    if not nccl.available:
+        pytest.skip("needs NCCL's library")
+    assert len(bytes(nccl.get_unique_id())) == 128
+    for name, arguments in {
+        "allReduce": "intptr_t sendbuf, intptr_t recvbuf, size_t count, int datatype, int op, intptr_t stream",
+        "bcast": "intptr_t buff, size_t count, int datatype, int root, intptr_t stream",
+        "check_async_error": "",
+    }.items():
+        signature = getattr(nccl.NcclCommunicator, name).__doc__.splitlines()[0]
+        assert signature == f"NcclCommunicator.{name}(self{', ' if arguments else ''}{arguments})"
+    assert {"NCCL_UINT8", "NCCL_SUM", *NCCL_TYPES.values()} <= {*dir(nccl)}
+    assert issubclass(nccl.NcclError, Exception)
