@@ -217,9 +217,9 @@ MUTANTS = [
            "            g_y, q, k, v, tuple(kept), keep, self.keep_scale, self.scale)\n"
            "        return (g_q, g_v, g_k) if g_k.shape == g_v.shape else (g_q, g_k, g_v)"),
     Mutant(f"{T}:_allowed", "causal mask off by one: a position does not see itself",
-           "xp.tri(*scores[-2:], dtype=bool)",
+           "causal_mask(*scores[-2:])",
            "xp.tri(*scores[-2:], k=-1, dtype=bool)", near=("ScaledDotProductAttention",)),
-    Mutant(f"{T}:_allowed", "causal mask off by one: the next position is seen", "xp.tri(*scores[-2:], dtype=bool)",
+    Mutant(f"{T}:_allowed", "causal mask off by one: the next position is seen", "causal_mask(*scores[-2:])",
            "xp.tri(*scores[-2:], k=1, dtype=bool)", near=("ScaledDotProductAttention",)),
     Mutant(f"{T}:_allowed", "padding forgotten where attention is causal",
            "causal if mask is None else mask & causal", "causal", near=("ScaledDotProductAttention",)),
