@@ -56,9 +56,12 @@ def load_learned(
     Raises: UserError where there is no run, no checkpoint, or its parts do not belong together
     """
     if is_foreign(path):
-        chosen = {"average": average, "checkpoint": checkpoint, "weights": weights}
-        for name, value in chosen.items():
-            if value is not None:
+        for name, value, of_one in (
+            ("average", average, 1),
+            ("checkpoint", checkpoint, None),
+            ("weights", weights, "average"),
+        ):
+            if value not in (None, of_one):
                 raise UserError(f"{name}={value} chooses among checkpoints, and {path} is one model; leave it out")
         return LearnedModel(*read_foreign(path), path)
     run = RunDirectory.open(path)

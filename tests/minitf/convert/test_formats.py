@@ -106,6 +106,15 @@ def test_translator_takes_a_foreign_folder_as_it_is(tmp_path):
     assert together[2] == "" != together[0]
 
 
+@pytest.mark.parametrize("choice", [{"average": 2}, {"checkpoint": 100}, {"weights": "best"}])
+def test_foreign_models_have_no_checkpoints_to_choose_from(choice, tmp_path):
+    write_foreign(learned_model(**OPUS), tmp_path / "model", "ctranslate2")
+    (name,) = choice
+    with pytest.raises(UserError, match=f"{name}=.* chooses among checkpoints"):
+        Translator.load(tmp_path / "model", **choice)
+    assert Translator.load(tmp_path / "model", average=1)
+
+
 # ---- A trained model -----------------------------------------------------------------------------------------------
 
 EXPECTED = {  # natural logarithms; the file's own tests expect them
