@@ -116,7 +116,10 @@ class Backend:
     def layer_norm_backward(
         self, g_y: Array, normalised: Array, inverse_std: Array, weight: Array
     ) -> tuple[Array, Array, Array]:
-        """Shapes: g_y [N, D], x̂ [N, D], 1/σ [N, 1], weight [D] -> g_x [N, D], g_weight [D], g_bias [D]"""
+        """Shapes: g_y [N, D], x̂ [N, D], 1/σ [N, 1], weight [D] -> g_x [N, D], g_weight [D], g_bias [D]
+
+        Derived in docs/fused-ops.md.
+        """
         g_normalised = g_y * weight
         along_x = (g_normalised * normalised).mean(axis=1, keepdims=True)
         g_x = (g_normalised - g_normalised.mean(axis=1, keepdims=True) - normalised * along_x) * inverse_std
@@ -233,7 +236,10 @@ class Backend:
         self, g_y: Array, q: Array, k: Array, v: Array, kept: tuple[Any, ...], keep: Any, keep_scale: float,
         scale: float,
     ) -> tuple[Array, Array, Array]:  # fmt: skip
-        """Shapes: g_y [..., T, M], others as in `attention` -> g_q [..., T, K], g_k [..., S, K], g_v [..., S, M]"""
+        """Shapes: g_y [..., T, M], others as in `attention` -> g_q [..., T, K], g_k [..., S, K], g_v [..., S, M]
+
+        Derived in docs/fused-ops.md.
+        """
         xp, (p,) = self.xp, kept
         leading, (t, s) = p.shape[:-2], p.shape[-2:]
         g_q = heads_last_empty(xp, (*leading, t, q.shape[-1]), p.dtype)
@@ -296,6 +302,7 @@ class Backend:
         """`cross_entropy`, and the logits become the gradient of each row's loss: softmax - (1 - ε) · one-hot - ε / V.
 
         Forward and backward pass need the same exponentials, of the largest array of a training step: computed once.
+        Derived in docs/fused-ops.md.
 
         Shapes: logits [N, V] (overwritten), targets [N] -> loss [N], nll [N]
         """

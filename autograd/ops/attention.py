@@ -68,6 +68,7 @@ def scaled_dot_product_attention(
     default; `dropout` is the probability of dropping an attention weight.
 
     Shapes: query [..., T, K], key [..., S, K], value [..., S, M], mask bool broadcastable to [..., T, S] -> [..., T, M]
+    Saves:  q, k, v, the dropout mask, and on a CPU the probabilities [..., T, S]; a GPU recomputes them from y
     Raises: TypeError for a mask that is not boolean, ValueError for shapes that do not fit or for a dropout outside
     [0, 1).
     Source: section 3.2.1, equation 1

@@ -20,7 +20,7 @@ class CrossEntropy(Op):
     """loss = -Σ_k q_k log softmax(logits)_k, with q = (1 - ε) · one-hot + ε / V
 
     Shapes: logits [N, V]; targets int [N], counted bool [N] -> loss [] or [N], negative log-likelihood likewise
-    Saves:  d loss / d logits, computed in the forward pass: both need the same exponentials
+    Saves:  d loss / d logits, computed in the forward pass as both need the same exponentials, and which rows count
     """
 
     flops = per_input(7, 1)  # the softmax and the gradient are computed forward, backward scales it
@@ -101,6 +101,7 @@ def cross_entropy(
     the largest array of a training step; an op that saved the logits then raises an error in its backward pass.
 
     Shapes: logits [..., V], targets int [...] -> [] ("mean", "sum") or [...] ("none")
+    Saves:  d loss / d logits, computed in the forward pass as both need the same exponentials, and which rows count
     Raises: ValueError for shapes that do not match, an unknown reduction or ε outside [0, 1]; IndexError for a target
     outside 0 … V - 1, TypeError for targets that are not integers.
     """

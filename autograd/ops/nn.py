@@ -170,6 +170,7 @@ def layer_norm(x: TensorOrArray, weight: TensorOrArray, bias: TensorOrArray, *, 
     """Normalise the last axis to mean 0 and variance 1 (the biased variance, `eps` inside the root), scale, shift.
 
     Shapes: x [..., D], weight [D], bias [D] -> [..., D]
+    Saves:  x̂ = (x - mean) / σ, 1/σ and the weight; not x and its mean
     Raises: ValueError where x has no feature, or weight or bias does not have the size of the last axis.
     Source: Ba et al. 2016; section 3.1
     """
@@ -182,7 +183,7 @@ class DropoutAddLayerNorm(Op):
     """y = layer_norm(residual + x · keep / P(keep)): the end of every sub-layer, in one pass over memory
 
     Shapes: x [..., D], residual [..., D], weight [D], bias [D] -> y [..., D]
-    Saves:  keep (one byte an element), x̂ and 1/σ of the sum; neither the sum nor the dropped x
+    Saves:  keep (one byte an element), x̂ and 1/σ of the sum, and the weight; neither the sum nor the dropped x
     """
 
     flops = per_input(10, 13)
@@ -218,6 +219,7 @@ def dropout_add_layer_norm(
     """layer_norm(residual + dropout(x, p)) as one op: the residual connection of section 3.1 with 5.4's dropout.
 
     Shapes: x [..., D], residual [..., D], weight [D], bias [D] -> [..., D]
+    Saves:  keep (one byte an element), x̂ and 1/σ of the sum, and the weight; neither the sum nor the dropped x
     Raises: ValueError where shapes do not fit or p is outside [0, 1).
     """
     random.threshold(number("p", p))

@@ -54,7 +54,8 @@ def _pack_to_translate(run: RunDirectory, packed: RunDirectory) -> str:
     _copy(run.vocabulary_path, packed.path / run.vocabulary_path.name)
     save_config(packed.config_path, replace(config, weights="average", average_checkpoints=1))
     found = len(checkpoints.CheckpointStore(run.checkpoints_path).last(config.average_checkpoints))
-    kind = f"the mean of {found} checkpoints" if config.weights == "average" else f"{config.weights} weights"
+    mean = f"the mean of {found} checkpoints" if found > 1 else "the weights of the only checkpoint"
+    kind = mean if config.weights == "average" else f"{config.weights} weights"
     return f"configuration, vocabulary and {kind}"
 
 

@@ -1,6 +1,7 @@
 """Embedding, dropout, layer norm and the residual connection against their formulas, and one op against several."""
 
 import math
+from importlib import import_module
 
 import numpy as np
 import pytest
@@ -298,3 +299,19 @@ def test_the_residual_connection_refuses_shapes_that_differ():
         ag.dropout_add_layer_norm(x, residual[:1], weight, bias)
     with pytest.raises(ValueError, match=r"weight has shape \(2,\), the last axis of x asks for \(3,\)"):
         ag.dropout_add_layer_norm(x, residual, weight[:2], bias)
+
+
+@pytest.mark.parametrize(
+    ("function", "op"),
+    [
+        (ag.layer_norm, "nn.LayerNorm"),
+        (ag.dropout_add_layer_norm, "nn.DropoutAddLayerNorm"),
+        (ag.scaled_dot_product_attention, "attention.ScaledDotProductAttention"),
+        (ag.cross_entropy, "loss.CrossEntropy"),
+    ],
+)
+def test_help_of_a_fused_op_says_what_it_saves(function, op):
+    module, name = op.split(".")
+    of_class = getattr(import_module(f"autograd.ops.{module}"), name).__doc__
+    (saves,) = [line for line in of_class.splitlines() if line.strip().startswith("Saves:")]
+    assert saves in function.__doc__.splitlines()
