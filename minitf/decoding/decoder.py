@@ -231,9 +231,10 @@ class InferenceTransformer:
                 -> [≥ B · n, H · d_v]
         """
         if record is not None and place in record:
-            unit = self.backend.xp.eye(k.shape[2], dtype=k.dtype)  # weights are what they make of it
+            wide_q, wide_k = [a.astype(np.float32) if a.dtype.name == "bfloat16" else a for a in (q, k)]
+            unit = self.backend.xp.eye(k.shape[2], dtype=wide_k.dtype)  # weights are what they make of it
             unit = self.backend.xp.broadcast_to(unit, (*k.shape[:2], *unit.shape))  # [B, H, S, S]
-            record[place](self.backend.to_host(self._heads(q, k, unit, mask, attention, place)))
+            record[place](self.backend.to_host(self._heads(wide_q, wide_k, unit, mask, attention, place)))
         y = self._heads(q, k, v, mask, attention, place)
         b, h, n, width = y.shape
         return self._whole(y.swapaxes(1, 2).reshape(b * n, h * width))
