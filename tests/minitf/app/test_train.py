@@ -473,8 +473,8 @@ def not_a_number_at(monkeypatch, steps):
     """Make the loss of some steps NaN, in its gradient too."""
     batch_loss = loss.batch_loss
 
-    def spoilt(*arguments):
-        smoothed, nll = batch_loss(*arguments)
+    def spoilt(*arguments, **options):
+        smoothed, nll = batch_loss(*arguments, **options)
         return (smoothed * float("nan") if random.get_state()[1] in steps else smoothed), nll
 
     patch_everywhere(monkeypatch, batch_loss, spoilt)

@@ -217,3 +217,25 @@ def test_every_field_explains_itself(config_class):
         assert each.metadata["help"], each.name
         assert each.metadata["help"].isascii(), f"{each.name}: a terminal may know ASCII only"
         assert not each.metadata["help"].endswith("."), each.name
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"threads": 100_000}, "threads=100000 is too large; choose at most 1,024"),
+        ({"beam": 10**9}, "beam=1000000000 is too large; choose at most 1,000"),
+        ({"alpha": 1e300}, "alpha=1e+300 is too large; choose at most 100"),
+        ({"max_steps": 10**30}, "is too large; choose at most 9,223,372,036,854,775,807"),
+        ({"output": Path("a\0b")}, "output=a\0b; choose a path"),
+        ({"preset": "\ud800"}, r"preset='\\ud800'; choose a text"),
+        ({"device": "x" * 5000}, r"… \(5,002 characters\) …"),
+    ],
+)
+def test_numbers_and_texts_that_nothing_could_use_are_refused_in_a_short_sentence(values, message):
+    with pytest.raises(UserError, match=message.replace("+", r"\+")) as caught:
+        replace(PRESETS["tiny"], **values)
+    assert len(str(caught.value)) < 400
+
+
+def test_names_of_files_that_are_not_utf8_are_paths():
+    assert replace(PRESETS["tiny"], output=Path("\udcff")).output == Path("\udcff")

@@ -1,5 +1,6 @@
 """What is prepared is what the vocabulary gives, is made once, and is never half of anything."""
 
+import hashlib
 import json
 import os
 import shutil
@@ -407,3 +408,36 @@ def test_four_hundred_thousand_pairs_in_little_memory(tmp_path):
     files = [Path(os.environ["MINITF_DATA"]) / "europarl" / f"train.{language}.gz" for language in ("en", "fr")]
     done = subprocess.run([sys.executable, "-c", MEASURE, *files, tmp_path], capture_output=True, text=True, check=True)
     assert int(done.stdout) < 200  # MiB; the ids alone take 56, the text 262
+
+
+# ---- forged ----
+
+
+def forge(room, name, array):
+    """Replace an array, with a description that knows its digest."""
+    path = next(room.folder.glob(f"{name}-*.{'ids' if array.dtype == np.uint16 else 'offsets'}"))
+    path.write_bytes(array.tobytes())
+    about = json.loads((room.folder / "prepared.json").read_text())
+    about["sha256"][path.name] = hashlib.sha256(array.tobytes()).hexdigest()
+    (room.folder / "prepared.json").write_text(json.dumps(about))
+
+
+@pytest.mark.parametrize("side", ["source", "target"])
+def test_forged_ids_and_offsets_are_not_used(room, side):
+    corpus = room.prepare()
+    expected, offsets = content(corpus), np.array(getattr(corpus, side).offsets)
+    for wrong in (
+        np.full(offsets[-1], 60_000, np.uint16),  # outside of the vocabulary
+        np.concatenate([offsets[:1], offsets[-1:].repeat(len(offsets) - 1)]),  # one long sentence, and empty ones
+        offsets[::-1].copy(),
+    ):
+        forge(room, side, wrong)
+        assert content(room.prepare()) == expected
+
+
+def test_a_pipe_as_description_is_not_waited_for(room):
+    room.prepare()
+    (room.folder / "prepared.json").unlink()
+    os.mkfifo(room.folder / "prepared.json")
+    with pytest.raises(UserError, match="not a regular file but a pipe or device"):
+        PreparedCorpus.load(room.folder)

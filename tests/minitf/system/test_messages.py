@@ -26,3 +26,8 @@ def test_durations_in_words(seconds, text):
     assert duration(seconds) == text
     assert duration(100 * 3_600) == "4 d 4 h"
     assert duration(float("inf")) == "?"
+
+
+def test_control_characters_are_spelled_out(capsys):
+    say("a\x1b]0;title\x07\x9b31m\tb\nc\x00")
+    assert capsys.readouterr().err == "a\\x1b]0;title\\x07\\x9b31m\tb\nc\\x00\n"

@@ -619,3 +619,14 @@ def test_a_run_is_searched_as_its_configuration_says_also_while_it_is_validated(
     validation_bleu(translator.model, SimpleNamespace(texts=texts, vocabulary=translator.vocabulary), config)
     found = [(each.beam, each.alpha, each.beta, each.max_extra_length) for each in searches]
     assert found == [(3, 0.9, 0.5, 7), (2, 0.9, 0.5, 7)]
+
+
+def test_joining_many_pieces_takes_time_in_their_number():
+    """Text that grows by each piece would be copied 20,000 times: 10 GB."""
+    piece = [Translation("x" * 50, -1.0, -2.0, True, (((1,), (2,)),)), Translation("y", -3.0, -4.0, False)]
+    start = time.process_time()
+    best, second = joined([piece] * 20_000, 2)
+    assert time.process_time() - start < 5
+    assert best.text == " ".join(["x" * 50] * 20_000)
+    assert (best.score, best.log_probability, best.finished, len(best.parts)) == (-20_000.0, -40_000.0, True, 20_000)
+    assert (second.score, second.finished) == (-20_002.0, False)
