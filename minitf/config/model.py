@@ -16,12 +16,12 @@ class TransformerConfig:
     source_vocab_size: int | None = option(
         None, "rows of the source embedding; none: as many as of the target's", at_least=1, hidden=True
     )
-    layers: int = option(6, "layers of the encoder, and of the decoder", source="Table 3, N", at_least=1, limit=1000)
+    layers: int = option(6, "layers of the encoder, and of the decoder", source="Table 3, N", at_least=1, limit=150)
     encoder_layers: int | None = option(
-        None, "layers of the encoder; none: layers", source="Table 3, N", at_least=1, limit=1000
+        None, "layers of the encoder; none: layers", source="Table 3, N", at_least=1, limit=150
     )
     decoder_layers: int | None = option(
-        None, "layers of the decoder; none: layers", source="Table 3, N", at_least=1, limit=1000
+        None, "layers of the decoder; none: layers", source="Table 3, N", at_least=1, limit=150
     )
     d_model: int = option(512, "width of embeddings and of every sub-layer's output", source="3.1", at_least=1)
     heads: int = option(8, "attention heads", source="3.2.2, h", at_least=1)
