@@ -117,9 +117,8 @@ def _header(arrays: Mapping[str, Array], digests: Sequence[str], texts: Mapping[
     text = json.dumps(header, separators=(",", ":")).encode()
     text += b" " * (-len(text) % 8)  # the format requires aligned data
     if len(text) > MAX_HEADER_BYTES:
-        raise CheckpointError(
-            f"names and state take {len(text)} bytes, more than a header's {MAX_HEADER_BYTES}; choose fewer layers"
-        )
+        found = f"names and state take {len(text)} bytes, more than the {MAX_HEADER_BYTES} of a header"
+        raise CheckpointError(f"{found}; choose fewer layers")
     length = struct.pack("<Q", len(text))
     digest = hashlib.sha256(length + text).hexdigest().encode()
     return length + text[: DIGEST_PLACE.start] + digest + text[DIGEST_PLACE.stop :]
