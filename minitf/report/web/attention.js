@@ -100,7 +100,7 @@ function pattern(weights) {
     }
     if (state.kind !== "decoder" && sentence().special.source.length) add("the end token", row, s - 1);
   }
-  const [best, share] = [...shares].reduce((a, b) => (b[1] > a[1] ? b : a));
+  const [best, share] = [...shares].reduce((a, b) => (b[1] > a[1] ? b : a), ["", 0]);
   const wide = `spread over ${spread.toFixed(1)} of ${s} tokens`;
   return share > 0.4 ? `${percent(share)} to ${best}, ${wide}` : wide;
 }

@@ -336,3 +336,23 @@ def test_many_heads_and_one(make_attention, simple, chromium, tmp_path):
         chromium.wait_for(ready(0, "cross", layers - 1, -1))
         assert chromium.run("return document.querySelectorAll('#heads canvas').length") == layers * heads
         assert chromium.complaints() == []
+
+
+def test_encoder_and_decoder_of_different_depths(simple, chromium, tmp_path):
+    """Only layers that the kind has are shown, with its weights; a source may lack the end token."""
+    depths = {"encoder": 3, "decoder": 1, "cross": 1}
+    parts = {name: getattr(simple, name)[np.zeros(depth, int)] for name, depth in depths.items()}
+    path = tmp_path / "depths.html"
+    write_page(path, attention_page([replace(simple, **parts, source_eos=False)], "x", kind="encoder", layer=3))
+    chromium.complaints()
+    chromium.open(path)
+    visible = "return [...document.querySelectorAll('#heads tr')].filter(row => !row.hidden).length - 1"
+    last = "return Array.from(weightsIn(0, 0))"
+    chromium.wait_for(ready(0, "encoder", 2, -1))
+    assert chromium.run(visible) == 3
+    chromium.click('#kind input[value="cross"] + span')
+    chromium.wait_for(ready(0, "cross", 0, -1))
+    assert chromium.run(visible) == 1
+    np.testing.assert_allclose(chromium.run(last), simple.cross[0, 0].ravel(), atol=1e-4)
+    assert chromium.run("return sentence().special.source") == []
+    assert chromium.complaints() == []
