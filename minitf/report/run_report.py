@@ -13,6 +13,7 @@ from minitf.report.page import write_page
 from minitf.report.run_page import FAILED, RUNNING, STOPPED, run_page
 from minitf.report.series import LogSeries
 from minitf.storage.run_directory import RunDirectory
+from minitf.system.held_folder import check_place
 
 SHARE = 0.005  # largest share of the time that is spent on the page
 SOONEST_S = 2.0  # shortest time between two writes
@@ -46,7 +47,11 @@ class RunReport:
         if not self.writes:
             return
         start = time.perf_counter()
-        self._log.read_on()
+        try:
+            self._log.read_on()
+        except UserError:
+            check_place(self.directory.log_path)  # the log of another run, which has taken the place of this one
+            raise
         name = str(self.directory.path)
         text = run_page(self._log, self.config, name, status, note=note, parameters=self.parameters)
         write_page(self.directory.report_path, text)
