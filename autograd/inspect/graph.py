@@ -18,6 +18,8 @@ COLOURS = {  # by kind of node
     LEAF: "#fdf3d0",
     "products": "#cfe3f7",
     "attention": "#f9d5bb",
+    "local": "#f9d5bb",
+    "recurrent": "#f7e3bb",
     "nn": "#d5ecd0",
     "activations": "#e3f3c8",
     "loss": "#f5c6cb",

@@ -139,7 +139,7 @@ class Linear(Op):
         needs_x, needs_weight = self.needs_gradient[:2]
         g_rows = _for_blas(self.xp, g_y.reshape(_flat(g_y)))  # [rows, out]
         factor = x if weight is None else weight
-        if factor is not None and factor.dtype.name == "bfloat16":  # also where the result was float32
+        if factor is not None and factor.dtype != g_rows.dtype and factor.dtype.name == "bfloat16":  # y was float32
             g_rows = g_rows.astype(factor.dtype, copy=False)
         g_x = g_weight = None
         if needs_x:

@@ -36,8 +36,6 @@ MUTANTS = [
     Mutant(f"{S}:ComplexStep.reconsider", "complex steps are always believed", "if _closer(", "if False and _closer("),
     Mutant(f"{S}:ComplexStep.reconsider_along", "complex steps are always believed, in the fast check",
            "if _closer(", "if False and _closer("),
-    Mutant(f"{S}:Automatic.jacobian", "kinks are not looked for",
-           "self.central.jacobian(i)", "self.steps.jacobian(i) if self.steps else self.central.jacobian(i)"),
     Mutant(f"{N}:Central.reconsider", "the error of differences is not allowed for",
            "abs(wide - estimate.values[:, place])", "0"),
     # ---- Circumstances ----
