@@ -82,10 +82,12 @@ class Tensor:
         source = data
         if isinstance(source, Tensor):
             data = source.data
-        self.data = data = as_array(data, dtype)
+        self.data = as_array(data, dtype)
         self._edge = None
-        if isinstance(source, Tensor) and data is source.data:
+        if isinstance(source, Tensor) and self.data is source.data:
             self.version = source.version  # one memory, one count of its changes
+        elif self.data is source or self.data.base is not None:
+            self.version = _version_of_memory(self.data)
         self.requires_grad = requires_grad
 
     if not TYPE_CHECKING:  # to a type checker, it would make every misspelt attribute right
@@ -185,9 +187,7 @@ class Tensor:
 
     def detach(self) -> Tensor:
         """A Tensor of the same data without a graph; ops that saved the data still notice in-place changes."""
-        result = Tensor(self.data)
-        result.version = self.version
-        return result
+        return new_tensor(self.data, self.version)
 
     def __float__(self) -> float:
         return float(self.data)
@@ -494,6 +494,31 @@ class Tensor:
 
     def min(self, axis: int | tuple[int, ...] | None = None, keepdims: bool = False) -> Tensor:
         return ops.min(self, axis=axis, keepdims=keepdims)
+
+
+def owner_of(array: Any) -> Any:
+    """The array that owns the memory of `array`, which may be a view."""
+    base = getattr(array, "base", None)
+    while base is not None:
+        array, base = base, getattr(base, "base", None)
+    return array
+
+
+_versions: dict[int, tuple[weakref.ref, list[int]]] = {}  # by id of the array that owns the memory
+
+
+def _version_of_memory(array: Any) -> list[int]:
+    """The counter of all Tensors that users made of one array or of its views."""
+    owner = owner_of(array)
+    known = _versions.get(id(owner))
+    if known is not None and known[0]() is owner:
+        return known[1]
+    version, key = [0], id(owner)
+    try:
+        _versions[key] = weakref.ref(owner, lambda _: _versions.pop(key, None)), version
+    except TypeError:  # memory that is no array's, which cannot be referred to weakly
+        return version
+    return version
 
 
 def new_tensor(data: Any, version: list[int] | None) -> Tensor:

@@ -8,17 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from autograd.tensor import Tensor
+from autograd.tensor import Tensor, owner_of
 
 Array = Any  # numpy.ndarray or cupy.ndarray
-
-
-def owner_of(array: Array) -> Array:
-    """The array that owns the memory of `array`, which may be a view."""
-    base = getattr(array, "base", None)
-    while base is not None:
-        array, base = base, getattr(base, "base", None)
-    return array
 
 
 def version_of(array: Array, tensors: Sequence[Any]) -> list[int] | None:

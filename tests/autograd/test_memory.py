@@ -394,3 +394,46 @@ def test_threads_that_share_a_leaf_lose_no_gradient():
     for thread in threads:
         thread.join()
     np.testing.assert_array_equal(w.grad.numpy(), 200)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        lambda x, p: Tensor(x),
+        lambda x, p: Tensor(p),
+        lambda x, p: Tensor(p.data),
+        lambda x, p: Tensor(x[1:]),
+        lambda x, p: Tensor(x.reshape(1, 3).T),
+        lambda x, p: p.detach(),
+        lambda x, p: p.detach()[:2],
+    ],
+)
+def test_a_change_through_another_tensor_of_the_same_memory_is_noticed(other):
+    x = np.array([1.0, 2.0, 3.0])
+    p = Tensor(x, requires_grad=True)
+    y = (p * p).sum()
+    q = other(x, p)
+    with ag.no_grad():
+        q += 1
+    with pytest.raises(RuntimeError, match="needs for its backward pass an array that was changed"):
+        y.backward()
+
+
+def test_tensors_of_other_memory_count_apart():
+    x = np.array([1.0, 2.0, 3.0])
+    p, copy, converted = Tensor(x, requires_grad=True), Tensor(x.copy()), Tensor(x, dtype="float32")
+    y = (p * p).sum()
+    for q in (copy, converted):
+        q += 1
+    y.backward()
+    np.testing.assert_array_equal(p.grad.data, 2 * x)
+
+
+def test_counters_of_memory_die_with_it():
+    from autograd import tensor
+
+    before = len(tensor._versions)
+    kept = [Tensor(np.ones(2)) for _ in range(10)]
+    assert len(tensor._versions) == before + 10
+    del kept
+    assert len(tensor._versions) == before
