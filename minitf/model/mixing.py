@@ -23,8 +23,11 @@ class Recurrent(Module):
         self.bias = init.zeros(3 * d_model)
 
     def __call__(self, x: Tensor, mask: Array) -> Tensor:
-        """Shapes: x [B, S, D], mask bool [B, 1, 1, S] -> [B, S, D]"""
-        return ag.gru(self.inputs(x), self.weight, self.bias, mask[:, 0, 0])
+        """Shapes: x [B, S, D], mask bool [B, 1, 1, S] -> [B, S, D]
+
+        Padding stands at the end, where no other position reads it.
+        """
+        return ag.gru(self.inputs(x), self.weight, self.bias)
 
 
 class Convolution(Module):

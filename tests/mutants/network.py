@@ -41,8 +41,6 @@ MUTANTS = [
            "mask, is_causal)", "mask, False)", near=("exact zeros",)),
     Mutant("minitf.model.mixing:_neighbours", "a convolution sees padding",
            "ag.where(mask[:, 0, 0, :, None], x, 0)", "x", near=("tests/minitf/model/test_mixing.py",)),
-    Mutant("minitf.model.mixing:Recurrent.__call__", "padding changes the state",
-           "mask[:, 0, 0]", "None", near=("tests/minitf/model/test_mixing.py",)),
     Mutant("minitf.model.mixing:_neighbours", "a convolution is shifted by one position",
            "(width // 2, (width - 1) // 2)", "(width // 2 + 1, (width - 1) // 2)",
            near=("tests/minitf/model/test_mixing.py",)),
