@@ -17,17 +17,20 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 from autograd import random
 from autograd.engine import Op
 from autograd.modes import Watcher, enable_grad, is_grad_enabled, state, watch
 from autograd.tensor import Tensor
 
+P = ParamSpec("P")
+R = TypeVar("R")
+
 Call = tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]
 
 
-def checkpoint(fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+def checkpoint(fn: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
     """fn(*args, **kwargs), of which only the arguments and the random state are kept for the backward pass.
 
     `fn` runs again during the backward pass and must run the same ops: all its random numbers come from

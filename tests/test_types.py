@@ -126,8 +126,7 @@ def test_the_program_runs(tmp_path):
     subprocess.run([sys.executable, "-W", "error", "-c", PROGRAM], cwd=tmp_path, env=environment, check=True)
 
 
-UNTYPED = {"gradcheck": {"inputs"}, "getitem": {"index"}, "apply": {"parameters"}, "linear_cross_entropy": {"return"},
-           "checkpoint": {"args", "kwargs", "return"}}  # fmt: skip
+UNTYPED = {"gradcheck": {"inputs"}, "getitem": {"index"}, "apply": {"parameters"}}
 
 
 @pytest.mark.parametrize("name", [name for name in ag.__all__ if inspect.isfunction(getattr(ag, name))])

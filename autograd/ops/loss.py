@@ -218,6 +218,7 @@ class LinearCrossEntropy(Op):
         return g.astype(self.dtypes[i], copy=False)
 
 
+@overload
 def linear_cross_entropy(
     x: TensorLike,
     weight: TensorLike,
@@ -227,10 +228,37 @@ def linear_cross_entropy(
     masked: TensorLike | None = None,
     label_smoothing: float = 0.0,
     ignore_index: int = -100,
-    reduction: str = "mean",
+    reduction: Reduction = "mean",
+    with_nll: Literal[False] = False,
+    rows: int | None = None,
+) -> Tensor: ...
+@overload
+def linear_cross_entropy(
+    x: TensorLike,
+    weight: TensorLike,
+    targets: TensorLike,
+    bias: TensorLike | None = None,
+    *,
+    masked: TensorLike | None = None,
+    label_smoothing: float = 0.0,
+    ignore_index: int = -100,
+    reduction: Reduction = "mean",
+    with_nll: Literal[True],
+    rows: int | None = None,
+) -> tuple[Tensor, Tensor]: ...
+def linear_cross_entropy(
+    x: TensorLike,
+    weight: TensorLike,
+    targets: TensorLike,
+    bias: TensorLike | None = None,
+    *,
+    masked: TensorLike | None = None,
+    label_smoothing: float = 0.0,
+    ignore_index: int = -100,
+    reduction: Reduction = "mean",
     with_nll: bool = False,
     rows: int | None = None,
-) -> Any:
+) -> Tensor | tuple[Tensor, Tensor]:
     """cross_entropy(linear(x, weight, bias), targets), without the logits in memory: the last product and the loss.
 
     Logits, loss and the gradients of all inputs are computed for `rows` rows at a time (None: as many as have logits of

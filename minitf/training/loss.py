@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import numpy as np
 
 import autograd as ag
@@ -12,7 +14,7 @@ from minitf.model.transformer import Transformer
 
 
 def batch_loss(
-    model: Transformer, batch: Batch, label_smoothing: float, reduction: str = "sum"
+    model: Transformer, batch: Batch, label_smoothing: float, reduction: Literal["mean", "sum", "none"] = "sum"
 ) -> tuple[ag.Tensor, ag.Tensor]:
     """Cross-entropy with smoothed labels, and negative log-likelihood, of the target tokens, in nats.
 
