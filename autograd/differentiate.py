@@ -7,7 +7,7 @@ from typing import Any
 
 from autograd.backend import as_array, backend_of
 from autograd.engine import run_backward
-from autograd.tensor import Tensor, TensorLike
+from autograd.tensor import Tensor, TensorLike, new_tensor
 
 Array = Any  # numpy.ndarray or cupy.ndarray
 
@@ -45,7 +45,7 @@ def grad(
     if not allow_unused and any(g is None for g in results):
         unused = [i for i, g in enumerate(results) if g is None]
         raise RuntimeError(f"the outputs of grad() do not depend on input(s) {unused}; pass allow_unused=True")
-    return tuple([None if g is None else Tensor(g) for g in results])
+    return tuple([None if g is None else new_tensor(g, None) for g in results])
 
 
 def refuse_create_graph(create_graph: bool) -> None:

@@ -416,7 +416,7 @@ class _Sums:
             return
         with _accumulating:  # threads may share a leaf
             if leaf.grad is None:
-                leaf.grad = Tensor(g if owned else g.copy())
+                leaf.grad = new_tensor(g if owned else g.copy(), None)
             else:
                 leaf.grad.data[...] += g
                 leaf.grad.version[0] += 1
@@ -426,7 +426,7 @@ class _Sums:
 
 def _run_hooks(hooks: list[Callable], g: Array) -> Array:
     for hook in list(hooks):
-        replaced = hook(Tensor(g))
+        replaced = hook(new_tensor(g, None))
         if replaced is not None:
             if not hasattr(replaced, "shape"):
                 raise TypeError(

@@ -507,13 +507,20 @@ def owner_of(array: Any) -> Any:
 _versions: dict[int, tuple[weakref.ref, list[int]]] = {}  # by id of the array that owns the memory
 
 
-def _version_of_memory(array: Any) -> list[int]:
-    """The counter of all Tensors that users made of one array or of its views."""
+def known_version(array: Any) -> list[int] | None:
+    """The counter of the Tensors that users made of an array or of its views; None if there are none."""
     owner = owner_of(array)
     known = _versions.get(id(owner))
-    if known is not None and known[0]() is owner:
-        return known[1]
-    version, key = [0], id(owner)
+    return known[1] if known is not None and known[0]() is owner else None
+
+
+def _version_of_memory(array: Any) -> list[int]:
+    """The counter of all Tensors that users made of one array or of its views, from now on."""
+    version = known_version(array)
+    if version is not None:
+        return version
+    owner, version = owner_of(array), [0]
+    key = id(owner)
     try:
         _versions[key] = weakref.ref(owner, lambda _: _versions.pop(key, None)), version
     except TypeError:  # memory that is no array's, which cannot be referred to weakly

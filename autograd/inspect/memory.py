@@ -17,8 +17,7 @@ from autograd.inspect.chart import Curve, write_chart
 from autograd.inspect.modules import ModuleListener, listen
 from autograd.inspect.text import byte_unit, readable_array, readable_bytes, readable_place, table
 from autograd.modes import Watcher, watch
-from autograd.tensor import Tensor
-from autograd.versions import owner_of
+from autograd.tensor import Tensor, owner_of
 
 SAVED = "saved for the backward pass"
 GRADIENT = "gradients of leaves"

@@ -6,8 +6,7 @@ import weakref
 from typing import Any
 
 from autograd.engine import Op
-from autograd.tensor import Tensor
-from autograd.versions import owner_of
+from autograd.tensor import Tensor, owner_of
 
 
 class SavedMemory:

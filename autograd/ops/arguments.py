@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from autograd.backend import as_array
-from autograd.tensor import Tensor
+from autograd.tensor import Tensor, known_version, new_tensor
 
 
 def number(name: str, x: Any) -> float:
@@ -23,7 +23,11 @@ def tensors(**named: Any) -> list[Tensor]:
     for name, x in named.items():
         if x is None:
             raise TypeError(f"{name} must be a Tensor or an array, found None")
-    return [x if isinstance(x, Tensor) else Tensor(x) for x in named.values()]
+    return [x if isinstance(x, Tensor) else _constant(as_array(x)) for x in named.values()]
+
+
+def _constant(array: Any) -> Tensor:
+    return new_tensor(array, known_version(array))
 
 
 def array_of(x: Any) -> Any:

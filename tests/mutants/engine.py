@@ -58,7 +58,7 @@ MUTANTS = [
     Mutant(f"{E}:_Sums.finish", "a second backward pass overwrites the first",
            "leaf.grad.data[...] += g", "leaf.grad.data[...] = g"),
     Mutant(f"{E}:_Sums.finish", "a leaf keeps an array that is in other hands",
-           "leaf.grad = Tensor(g if owned else g.copy())", "leaf.grad = Tensor(g)"),
+           "leaf.grad = new_tensor(g if owned else g.copy(), None)", "leaf.grad = new_tensor(g, None)"),
     Mutant(f"{E}:_Sums.finish", "grad() returns an array that is in other hands",
            "self.captured[id(leaf)] = g if owned else g.copy()",
            "self.captured[id(leaf)] = g", near=("tests/autograd/test_borrowed.py",)),
