@@ -10,7 +10,7 @@ help:
 	@echo "Times are those of 2 idle cores; the first command also installs packages into .venv, in about a minute."
 	@echo "make demo    train on the built-in corpus, score it, translate a few sentences (5 minutes)"
 	@echo "make parse   learn to parse the built-in treebank, score it, parse a sentence (5 minutes)"
-	@echo "make test    run the test suite (2 to 3 minutes)"
+	@echo "make test    run the test suite (3 to 4 minutes)"
 	@echo "make quick   its quick part (1 to 2 minutes; PYTHON=python3.12 VENV=.venv-3.12: with another Python)"
 	@echo "make prove   the slow proofs as well (some 15 minutes)"
 	@echo "make mutants damage gradients, engine and checker one place at a time: is every damage noticed?"

@@ -437,3 +437,12 @@ def test_counters_of_memory_die_with_it():
     assert len(tensor._versions) == before + 10
     del kept
     assert len(tensor._versions) == before
+
+
+def test_a_counter_of_memory_that_is_gone_serves_no_other_array(monkeypatch):
+    """Another array may be at the address of one that was freed."""
+    from autograd import tensor
+
+    x, other, stale = np.ones(2), np.ones(2), [7]
+    monkeypatch.setattr(tensor, "_versions", {id(x): (weakref.ref(other), stale)})
+    assert Tensor(x).version is not stale
