@@ -17,7 +17,6 @@ import fcntl
 import json
 import os
 import re
-import shutil
 import socket
 import time
 from pathlib import Path
@@ -30,7 +29,7 @@ from minitf.storage.config_file import load_config, save_config
 from minitf.system.environment import changes, environment_facts
 from minitf.system.files import (
     atomic_write,
-    delete,
+    clear_away,
     os_errors_explained,
     parse_json,
     read_json_object,
@@ -182,13 +181,11 @@ class RunDirectory:
 
     def _clear(self) -> None:
         with os_errors_explained(f"clear {self.path}"):
-            for folder in (self.data_path, self.checkpoints_path):
-                if folder.exists():
-                    shutil.rmtree(folder)  # refuses a link, and follows none inside
             # in this order, so that the next process can clear what a killed one leaves
             vocabularies = (VOCABULARY_NAME, IMPORTED_VOCABULARY_NAME)
-            for name in (REPORT_NAME, LOG_NAME, *vocabularies, CONFIG_NAME, ENVIRONMENT_NAME):
-                delete(self.path / name, missing_ok=True)
+            parts = (DATA_NAME, CHECKPOINTS_NAME, REPORT_NAME, LOG_NAME, *vocabularies)
+            for name in (*parts, CONFIG_NAME, ENVIRONMENT_NAME):
+                clear_away(self.path / name)
 
     # ---- Lock ----
 

@@ -7,6 +7,7 @@ import io
 import json
 import os
 import re
+import shutil
 import stat
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
@@ -137,13 +138,38 @@ def remove_leftovers(folder: Path, names: str = ".*") -> None:
         for name in os.listdir(descriptor):
             if (match := LEFTOVER.fullmatch(name)) and re.match(names, match[1]):
                 with suppress(FileNotFoundError):
-                    os.unlink(name, dir_fd=descriptor)
+                    _remove(name, descriptor)
 
 
 def delete(path: Path, *, missing_ok: bool = False) -> None:
     """Delete a file; of a symbolic link, the link."""
     with opened(path.parent) as folder, suppress(*[FileNotFoundError] if missing_ok else []):
         os.unlink(path.name, dir_fd=folder)
+
+
+def clear_away(path: Path) -> None:
+    """Delete a file, or a folder and all that is in it, unless it has gone.
+
+    It gets another name first: if another run has taken the place of a held folder since the last check, it gets its
+    name back.
+    """
+    aside = f".{path.name[:50]}.{os.urandom(4).hex()}.partial"
+    with opened(path.parent) as folder, suppress(FileNotFoundError):
+        os.rename(path.name, aside, src_dir_fd=folder, dst_dir_fd=folder)
+        try:
+            check_place(path)
+        except UserError:
+            os.rename(aside, path.name, src_dir_fd=folder, dst_dir_fd=folder)
+            raise
+        _remove(aside, folder)
+
+
+def _remove(name: str, folder: int) -> None:
+    """Delete a file, or a folder and all that is in it, in an open folder; links are not followed."""
+    if stat.S_ISDIR(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
+        shutil.rmtree(name, dir_fd=folder)
+    else:
+        os.unlink(name, dir_fd=folder)
 
 
 def rename(path: Path, name: str) -> None:

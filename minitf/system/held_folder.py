@@ -12,7 +12,7 @@ import errno
 import os
 import stat
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Self
 
@@ -75,6 +75,17 @@ def opened(folder: Path, *, create: bool = False) -> Iterator[int]:
     Raises: UserError where a held folder has been moved, or a part of a path inside one is a link; OSError.
     """
     held = HeldFolder.around(folder)
+    try:
+        with _opened(folder, held, create) as descriptor:
+            check_place(folder)  # again: what was opened is a part of the folder that was locked
+            yield descriptor
+    except (OSError, UserError):
+        check_place(folder)  # the reason why something was missing, or already there
+        raise
+
+
+@contextmanager
+def _opened(folder: Path, held: HeldFolder | None, create: bool) -> Iterator[int]:
     if held is None:
         if create:
             folder.mkdir(parents=True, exist_ok=True)
@@ -83,8 +94,6 @@ def opened(folder: Path, *, create: bool = False) -> Iterator[int]:
         held.check()
         descriptor = _descend(held, folder, create)
     try:
-        if held is not None:
-            held.check()  # again: what was opened is a part of the folder that was locked
         yield descriptor
     finally:
         os.close(descriptor)
@@ -104,15 +113,21 @@ def check_place(path: Path) -> None:
 def open_own_file(path: Path, flags: int, folder: int) -> int:
     """Open a file that is changed in place, in an open folder.
 
-    Raises: UserError where the path leads to a file of another place or to a device; OSError.
+    Raises: UserError where the path leads to a file of another place or to a device, or the file may belong to another
+    run, which has taken the place of the one in a held folder; OSError.
     """
     try:
         descriptor = os.open(path.name, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o666, dir_fd=folder)
     except OSError as error:
         raise _explained(path, error) from error
     found = os.fstat(descriptor)
-    if stat.S_ISREG(found.st_mode) and found.st_nlink <= 1:
-        return descriptor
+    try:
+        check_place(path)  # after it was opened: it was in the folder that is locked
+        if stat.S_ISREG(found.st_mode) and found.st_nlink <= 1:
+            return descriptor
+    except BaseException:
+        os.close(descriptor)
+        raise
     os.close(descriptor)
     what = f"has {found.st_nlink} names (hard links)" if stat.S_ISREG(found.st_mode) else "is not a regular file"
     raise UserError(f"{path} {what}, and writing to it would change something elsewhere; put a copy in its place")
@@ -125,8 +140,9 @@ def _descend(held: HeldFolder, folder: Path, create: bool) -> int:
     for part in folder.relative_to(held.path).parts:
         place = place / part
         try:
-            if create and not _exists(part, descriptor):
-                os.mkdir(part, dir_fd=descriptor)
+            if create:
+                with suppress(FileExistsError):
+                    os.mkdir(part, dir_fd=descriptor)
             inner = os.open(part, FOLDER | os.O_NOFOLLOW, dir_fd=descriptor)
         except OSError as error:
             raise _explained(place, error) from error
@@ -144,14 +160,6 @@ def _explained(path: Path, error: OSError) -> Exception:
             "in its place"
         )
     return error
-
-
-def _exists(name: str, folder: int) -> bool:
-    try:
-        os.stat(name, dir_fd=folder, follow_symlinks=False)
-    except FileNotFoundError:
-        return False
-    return True
 
 
 def _leads_to(path: Path | str, descriptor: int, folder: int | None = None) -> bool:

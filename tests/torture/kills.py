@@ -22,7 +22,7 @@ from minitf.report import run_report
 from minitf.system.files import ReportingFile, os_errors_explained
 from tests.helpers.runs import Ground, call, check, start_or_resume
 
-OPERATIONS = ("open", "write", "fsync", "fchmod", "replace", "unlink", "ftruncate", "mkdir", "rmdir")
+OPERATIONS = ("open", "write", "fsync", "fchmod", "rename", "replace", "unlink", "ftruncate", "mkdir", "rmdir")
 """The functions of `os` that change files."""
 
 Deed = Callable[[Callable[..., Any], Sequence[Any], dict[str, Any]], Any]

@@ -70,7 +70,7 @@ def test_a_run_that_never_came_to_learn_is_replaced(tmp_path):
     assert sorted(os.listdir(tmp_path)) == ["config.json", "environment.json", "lock", "notes.txt"]
 
 
-@pytest.mark.parametrize("deadly", range(1, 12))
+@pytest.mark.parametrize("deadly", range(1, 17))
 def test_a_creation_killed_at_any_rename_or_removal_can_be_repeated(tmp_path, deadly):
     with RunDirectory.create(tmp_path, CONFIG) as run:
         run.vocabulary_path.write_text("of the first try")
@@ -89,13 +89,13 @@ def dying(act):
             os.kill(os.getpid(), signal.SIGKILL)
         return act(*arguments, **options)
     return counted
-for name in ("replace", "unlink", "rmdir"):
+for name in ("rename", "replace", "unlink", "rmdir"):
     setattr(os, name, dying(getattr(os, name)))
 RunDirectory.create(Path({str(tmp_path)!r}), RunConfig())
 """
     ended = subprocess.run([sys.executable, "-c", program], check=False)
     assert ended.returncode in (-signal.SIGKILL, 0)
-    assert (ended.returncode == 0) == (deadly == 11)  # all of them have been tried
+    assert (ended.returncode == 0) == (deadly == 16)  # all of them have been tried
     with RunDirectory.create(tmp_path, LATER) as run:
         assert run.config() == LATER
     assert sorted(os.listdir(tmp_path)) == ["config.json", "environment.json", "lock"]

@@ -1,13 +1,17 @@
 """A held folder is written through its descriptor: never where its path has come to lead, never through a link."""
 
+import itertools
 import os
 import shutil
+from contextlib import closing
 
 import pytest
 
 from minitf.errors import UserError
-from minitf.system.files import atomic_write, delete, exclusive_lock, make_folder, remove_leftovers, rename
+from minitf.storage.log import RunLog
+from minitf.system.files import atomic_write, clear_away, delete, exclusive_lock, make_folder, remove_leftovers, rename
 from minitf.system.held_folder import HeldFolder, is_held, open_own_file, opened
+from tests.torture.kills import OPERATIONS
 
 
 @pytest.fixture
@@ -30,6 +34,11 @@ def append(path):
         os.close(open_own_file(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, folder))
 
 
+def log(path):
+    with RunLog(path) as file:
+        file.append({"step": 1})
+
+
 def lock(path):
     with exclusive_lock(path):
         pass
@@ -38,8 +47,10 @@ def lock(path):
 CHANGES = {
     "write": write,
     "append": append,
+    "log": log,
     "lock": lock,
     "delete": delete,
+    "clear": clear_away,
     "rename": lambda path: rename(path, "other"),
     "make": lambda path: make_folder(path.parent / "made"),
     "clean": lambda path: remove_leftovers(path.parent),
@@ -79,6 +90,51 @@ def test_nothing_changes_in_a_folder_that_took_its_place(held, fate, change):
     with pytest.raises(UserError, match=r"was moved, deleted or replaced .*; resume the run from where it is now"):
         change(held.path / "inner" / "old")
     assert content(held.path.parent) == before
+
+
+@pytest.mark.parametrize("fate", [moved, shutil.rmtree, emptied])
+@pytest.mark.parametrize("change", [write, append, log, lock, clear_away, make_folder, remove_leftovers])
+@pytest.mark.parametrize("name", ["old", "inner", "inner/old"])
+def test_nothing_changes_in_a_folder_that_takes_its_place_in_the_midst(tmp_path, monkeypatch, fate, change, name):
+    """At each operation on files; the last number is one that is never reached."""
+    for at in itertools.count(1):
+        run = tmp_path / str(at) / "run"
+        make_run_folder(run, b"old")
+        before = {}
+        with monkeypatch.context() as patched, closing(HeldFolder(run, "lock")) as folder:
+            folder.hold()
+            numbers = itertools.count(1)
+
+            def wrapped(function, numbers=numbers, at=at, run=run, before=before):
+                def act(*arguments, **options):
+                    if next(numbers) == at:
+                        fate(run)
+                        make_run_folder(run, b"of another run")
+                        before.update(content(run))
+                    return function(*arguments, **options)
+
+                return act
+
+            for each in OPERATIONS:
+                patched.setattr(os, each, wrapped(getattr(os, each)))
+            said = "resume the run from where it is now"
+            try:
+                change(run / name)
+            except UserError as error:
+                said = str(error)
+            except OSError:
+                said = "of the file, which is a folder or is not there"
+        if not before:
+            return
+        assert "resume the run from where it is now" in said, f"operation {at}"
+        assert content(run) == before, f"operation {at}"
+
+
+def make_run_folder(run, text):
+    """What `change` may be called with is there, except the lock, whose absence would be told in another way."""
+    (run / "inner" / "old").parent.mkdir(parents=True, exist_ok=True)
+    for name in ("lock", "old", "inner/old", "inner/.old.01234567.partial"):
+        (run / name).write_bytes(text)
 
 
 def test_a_file_is_not_renamed_into_a_folder_that_took_its_place_while_it_was_written(held):
