@@ -11,7 +11,8 @@ from minitf.errors import UserError
 from minitf.storage.log import RunLog
 from minitf.system.files import atomic_write, clear_away, delete, exclusive_lock, make_folder, remove_leftovers, rename
 from minitf.system.held_folder import HeldFolder, is_held, open_own_file, opened
-from tests.torture.kills import OPERATIONS
+
+OPERATIONS = ("open", "write", "fsync", "fchmod", "rename", "replace", "unlink", "ftruncate", "mkdir", "rmdir")
 
 
 @pytest.fixture
