@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 DEMO := runs/demo
 
-.PHONY: help demo parse test quick prove mutants torture bench-gpu lint sdist clean
+.PHONY: help demo parse test quick prove mutants torture bench-gpu lint book sdist clean
 
 help:
 	@echo "Times are those of 2 idle cores; the first command also installs packages into .venv, in about a minute."
@@ -17,6 +17,7 @@ help:
 	@echo "make torture kill, starve and damage runs, and feed rubbish to all that reads (15 minutes)"
 	@echo "make bench-gpu  a training step on a GPU; PEER=program.py to compare with"
 	@echo "make lint    ruff and mypy"
+	@echo "make book    build the documents, with their numbers and pictures, into build/book (2 minutes)"
 	@echo "make sdist   build the source distribution and the wheel in dist/"
 	@echo "make clean   delete the virtual environments (runs are kept)"
 
@@ -49,6 +50,9 @@ $(VENV)/.installed-test: pyproject.toml | $(BIN)/python
 
 $(VENV)/.installed-dev: pyproject.toml | $(BIN)/python
 	$(call install,[test$(comma)dev])
+
+$(VENV)/.installed-docs: pyproject.toml | $(BIN)/python
+	$(call install,[docs])
 
 demo: $(VENV)/.installed
 	@if [ -e $(DEMO)/config.json ]; then \
@@ -89,6 +93,11 @@ lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
+
+# From scratch: Sphinx does not see that code has changed which a page runs
+book: $(VENV)/.installed-docs
+	$(BIN)/python -m sphinx -q -T -W --keep-going -E -a -c docs/book . build/book
+	@echo "open build/book/index.html"
 
 # Dependencies of the build come from the package index; the checklist of a release is in CONTRIBUTING.md
 sdist: $(VENV)/.installed-dev

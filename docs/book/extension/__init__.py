@@ -1,0 +1,1 @@
+"""What the book needs beyond Sphinx, MyST-NB and the theme."""

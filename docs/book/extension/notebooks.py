@@ -1,0 +1,52 @@
+"""Pages as notebooks: each ```python block is a cell, and the output below it is computed when the book is built.
+
+A page stays plain Markdown, which any viewer shows with highlighted code and with the output that `tests/test_docs.py`
+compares.
+"""
+
+import re
+from pathlib import Path
+from typing import Any
+
+from nbformat import NotebookNode
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
+from sphinx.application import Sphinx
+from sphinx.config import Config
+
+# A block of Python, and the block without a language that may follow as its output
+CELL = re.compile(r"^```python\n(?P<code>.*?)^```\n(?:\n*^```\n.*?^```\n)?", re.MULTILINE | re.DOTALL)
+
+# Ops name the line that made them: without this, lines of files such as /tmp/ipykernel_417/2093484.py
+SETUP = "get_ipython().compile.get_code_name = lambda raw, code, number: f'cell {number - 1}'"
+
+
+def set_formats(app: Sphinx, config: Config) -> None:
+    """Tell MyST-NB which pages have a block of Python."""
+    pages = [*app.srcdir.glob("*.md"), *app.srcdir.glob("docs/**/*.md")]
+    found = [str(page) for page in pages if CELL.search(Path(page).read_text("utf-8"))]
+    config.nb_custom_formats = {page: ["extension.notebooks.read", {}] for page in found}
+
+
+def read(text: str) -> NotebookNode:
+    """The page as a notebook; the output that it states is left out."""
+    cells, lines = [new_code_cell(SETUP, metadata={"tags": ["remove-cell"]})], [0]
+    end = 0
+    for match in CELL.finditer(text):
+        _add(cells, lines, text, end, match.start())
+        cells.append(new_code_cell(match["code"].rstrip()))
+        lines.append(text.count("\n", 0, match.start()) + 1)
+        end = match.end()
+    _add(cells, lines, text, end, len(text))
+    kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
+    return new_notebook(cells=cells, metadata={"kernelspec": kernel, "source_map": lines})
+
+
+def _add(cells: list[NotebookNode], lines: list[int], text: str, start: int, end: int) -> None:
+    if text[start:end].strip():
+        cells.append(new_markdown_cell(text[start:end]))
+        lines.append(text.count("\n", 0, start))
+
+
+def setup(app: Sphinx) -> dict[str, Any]:
+    app.connect("config-inited", set_formats)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
