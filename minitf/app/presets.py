@@ -9,7 +9,7 @@ from pathlib import Path
 from minitf.app.cli import ArgumentParser
 from minitf.app.preset_table import list_presets
 from minitf.errors import UserError
-from minitf.system.files import atomic_write
+from minitf.system.files import atomic_write, read_small_file
 
 
 def main(argv: Sequence[str]) -> None:
@@ -20,8 +20,12 @@ def main(argv: Sequence[str]) -> None:
     if page is None:
         print(list_presets())
         return
-    text = page.read_text(encoding="utf-8")
+    text = read_small_file(page).decode(errors="surrogateescape")
     if not (block := re.search(r"^```text\npreset .*?^```$", text, re.MULTILINE | re.DOTALL)):
         raise UserError(f"{page} has no block of text that begins with the heading of the list")
     with atomic_write(page) as file:
-        file.write(f"{text[: block.start()]}```text\n{list_presets()}\n```{text[block.end() :]}".encode())
+        file.write(
+            f"{text[: block.start()]}```text\n{list_presets()}\n```{text[block.end() :]}".encode(
+                errors="surrogateescape"
+            )
+        )

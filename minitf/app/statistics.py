@@ -7,6 +7,7 @@ from pathlib import Path
 
 from minitf.app.cli import ArgumentParser
 from minitf.corpora.statistics import corpus_statistics, refuse_leaks, render
+from minitf.system.files import require_regular
 
 
 def main(argv: Sequence[str]) -> None:
@@ -34,6 +35,8 @@ def main(argv: Sequence[str]) -> None:
         help="bytes that are not UTF-8",
     )
     given = parser.parse_args(argv)
+    if given.held_out:
+        require_regular(given.source)  # it is read again
     print(render(corpus_statistics(given.source, given.target, given.errors)))
     for source, _ in given.held_out:
         refuse_leaks(given.source, source, given.errors)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
@@ -33,7 +34,7 @@ def translate_text(config: TranslateConfig) -> None:
     """Translate the input as `config` says."""
     settings = settings_of(config)
     texts, line_count = read_aligned_texts(config)
-    references = texts["reference"]
+    unread = texts["reference"]
     set_up_device(config.threads, config.device, config.precision or "float32")
     hypotheses = []
     with open_output(config.output) as write, watch(config, line_count) as (progress, warn):
@@ -54,14 +55,15 @@ def translate_text(config: TranslateConfig) -> None:
         ):
             for line in written:
                 write(line)
-            if references is not None:
+            if unread is not None:
                 hypotheses.append(best)
         if isinstance(learned, Parser) and learned.repaired:
             warn(learned.summary())
     if attention is not None:  # after the translations, which must not be lost with it
         (silent if config.quiet else say)(attention.write())
     file = sys.stderr if config.output is None else sys.stdout  # where the translations are not
-    if references is not None and file is not None:
+    if unread is not None and file is not None:
+        references = unread if isinstance(unread, list) else list(itertools.islice(unread, len(hypotheses) + 1))
         if isinstance(learned, Parser):
             print(learned.score(references, hypotheses), file=file)
         else:
@@ -77,7 +79,7 @@ Results = Iterator[tuple[list[str], str]]
 def translated(
     translator: Translator,
     lines: Iterable[str],
-    texts: dict[str, list[str] | None],
+    texts: dict[str, Iterable[str] | None],
     config: TranslateConfig,
     must_wait: MustWait,
     settings: dict[str, Any],
@@ -137,24 +139,38 @@ def open_input(config: TranslateConfig) -> tuple[Iterable[str], MustWait]:
     return lines_of(stream, "standard input", config.errors), arriving.must_wait
 
 
-def read_aligned_texts(config: TranslateConfig) -> tuple[dict[str, list[str] | None], int | None]:
+def read_aligned_texts(config: TranslateConfig) -> tuple[dict[str, Iterable[str] | None], int | None]:
     """Read the texts that have a line for each line of the input, None if not given, and count the lines of the input.
 
-    Faults in the input are found before the work begins; the count is None if the input can be read only once.
+    Faults in files are found before the work begins. What can be read only once is read once: the count is None for an
+    input that is a pipe, and a text that is a pipe beside it is read as the input is.
     Raises: UserError where a text has another number of lines than the input
     """
+    line_count = None
+    if config.input is not None and not _is_stream(config.input):
+        line_count = sum(1 for _ in read_lines(config.input, config.errors))
     paths = {name: getattr(config, name) for name in ("reference", "prefix", "score")}
-    texts = {name: path and list(read_lines(path, config.errors)) for name, path in paths.items()}
-    if config.input is None or (config.input.exists() and not config.input.is_file()):
-        return texts, None
-    line_count = sum(1 for _ in read_lines(config.input, config.errors))
-    for name, lines in texts.items():
-        if lines is not None and len(lines) != line_count:
-            raise UserError(
-                f"{config.input} has {line_count:,} lines but {paths[name]} has {len(lines):,}; "
-                "give a line for each line of this very input"
-            )
-    return texts, line_count
+    return {name: path and _read_aligned(path, config, line_count) for name, path in paths.items()}, line_count
+
+
+def _read_aligned(path: Path, config: TranslateConfig, line_count: int | None) -> Iterable[str]:
+    is_stream = _is_stream(path)
+    if line_count is None:
+        lines = read_lines(path, config.errors)
+        return lines if is_stream else list(lines)
+    found = list(itertools.islice(read_lines(path, config.errors), line_count + 1 if is_stream else None))
+    if len(found) != line_count:
+        more = "more" if is_stream and len(found) > line_count else f"{len(found):,}"
+        raise UserError(
+            f"{config.input} has {line_count:,} lines but {path} has {more}; "
+            "give a line for each line of this very input"
+        )
+    return found
+
+
+def _is_stream(path: Path) -> bool:
+    """Whether a path leads to a pipe or device, of which every byte can be read only once."""
+    return path.exists() and not path.is_file() and not path.is_dir()
 
 
 # ---- Output ------------------------------------------------------------------------------------------------------

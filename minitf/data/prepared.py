@@ -34,6 +34,7 @@ from minitf.system.files import (
     os_errors_explained,
     parse_json_object,
     read_small_file,
+    require_regular,
     sha256_of,
 )
 
@@ -249,13 +250,6 @@ def _kept(sources: list[list[int]], targets: list[list[int]], max_length: int, c
     counts["dropped_empty"] += int(empty.sum())
     counts["dropped_long"] += int(long.sum())
     return kept
-
-
-def require_regular(path: Path) -> None:
-    """Raises: UserError for a pipe or a device: a corpus is read more than once."""
-    with os_errors_explained(f"read {path}"):
-        if path.exists() and not path.is_file() and not path.is_dir():
-            raise UserError(f"{path} is a pipe or device; a corpus is read more than once, so save it to a file first")
 
 
 def _content(path: PathLike) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import IO, Any, BinaryIO, TypeVar
 
 from minitf.errors import UserError
-from minitf.system.files import BUFFER_BYTES, atomic_write, open_device, os_errors_explained
+from minitf.system.files import BUFFER_BYTES, atomic_write, open_device, open_text, os_errors_explained
 from minitf.system.held_folder import is_held
 
 PathLike = str | os.PathLike[str]
@@ -186,7 +186,7 @@ def write_atomically(path: PathLike, *, binary: bool = False) -> Iterator[IO[Any
 @contextlib.contextmanager
 def _opened(path: Path) -> Iterator[BinaryIO]:
     """Open a file, decompressed where its name ends in `.gz`."""
-    with open(path, "rb", buffering=BUFFER_BYTES) as stored:
+    with open_text(path) as stored:
         if path.suffix != ".gz":
             yield stored
             return

@@ -21,7 +21,7 @@ from minitf.errors import UserError
 from minitf.parsing.linearise import linearise, parts
 from minitf.parsing.trees import Tree, clean, read_trees
 from minitf.parsing.words import as_token
-from minitf.system.files import make_folder, os_errors_explained, remove_leftovers
+from minitf.system.files import make_folder, os_errors_explained, remove_leftovers, require_regular
 
 SPLITS = ("train", "valid", "test")
 KINDS = ("words", "tokens", "trees")
@@ -34,7 +34,10 @@ PathPair = tuple[Path, Path]
 
 def check_trees(config: ParsingConfig, errors: str) -> None:
     """Read every treebank once.  Raises: UserError for malformed trees, and for a treebank without a word"""
-    for path in (config.trees, config.valid_trees, config.test_trees):
+    paths = (config.trees, config.valid_trees, config.test_trees)
+    for each in filter(None, paths):
+        require_regular(each)  # before a byte of a pipe is taken
+    for path in paths:
         if path is not None and not sum(1 for _ in _cleaned(read_trees(path, errors))):
             raise UserError(f"{path} holds no tree with a word; give trees such as (S (NP (NN cat)) (VP (VB sit)))")
 

@@ -16,7 +16,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from minitf.system.files import atomic_write
+from minitf.data.text import write_atomically
 
 SCRIPTS = {
     "attention": ("base.js", "attention-weights.js", "attention.js"),
@@ -71,8 +71,8 @@ def page(
 
 
 def write_page(path: Path, text: str) -> None:
-    """Write the page atomically.  Raises: UserError if the file cannot be written."""
-    with atomic_write(path) as file:
+    """Write the page atomically, or to a device or pipe.  Raises: UserError if it cannot be written."""
+    with write_atomically(path, binary=True) as file:
         file.write(text.encode(errors="backslashreplace"))
 
 

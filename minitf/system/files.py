@@ -10,6 +10,7 @@ import re
 import shutil
 import stat
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -63,8 +64,12 @@ class ReportingFile(io.FileIO):
     ):
         self._action, self._kind = action, kind
         with os_errors_explained(action, kind):
-            flags = os.O_WRONLY | os.O_CLOEXEC | (os.O_CREAT | os.O_EXCL if new else 0)
-            super().__init__(os.open(path, flags, 0o666, dir_fd=folder), "w")
+            flags = os.O_WRONLY | os.O_CLOEXEC
+            if new:
+                descriptor = os.open(path, flags | os.O_CREAT | os.O_EXCL, 0o666, dir_fd=folder)
+            else:
+                descriptor = _open_stream(Path(path), flags)
+            super().__init__(descriptor, "w")
 
     def write(self, data: Any) -> int:
         with os_errors_explained(self._action, self._kind):
@@ -234,6 +239,56 @@ def open_regular(path: Path) -> io.BufferedReader:
     if stat.S_ISDIR(mode):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), os.fspath(path))
     raise UserError(f"{path} is not a regular file but a pipe or device; give a file")
+
+
+def open_text(path: Path) -> BinaryIO:
+    """Open a file, a pipe, a terminal or the null device, to be read once, for reading.
+
+    Raises: UserError for a pipe to which no process writes, and for another device, such as /dev/zero, which may have
+    no end; OSError
+    """
+    descriptor = _open_stream(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOCTTY)
+    found = os.fstat(descriptor)
+    is_null = stat.S_ISCHR(found.st_mode) and found.st_rdev == os.stat(os.devnull).st_rdev
+    if stat.S_ISREG(found.st_mode) or stat.S_ISFIFO(found.st_mode) or is_null or os.isatty(descriptor):
+        return open(descriptor, "rb", buffering=BUFFER_BYTES)
+    os.close(descriptor)
+    if stat.S_ISDIR(found.st_mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), os.fspath(path))
+    raise UserError(f"{path} is a device, which may have no end; give a file or a pipe")
+
+
+PIPE_WAIT_S = 10.0
+"""Time to wait for the other end of a named pipe. Those of process substitution, such as <(zcat x.gz), are open."""
+
+
+def _open_stream(path: Path, flags: int) -> int:
+    """Open a file.  Raises: UserError for a pipe whose other end no process opens; OSError"""
+    if not stat.S_ISFIFO(os.stat(path).st_mode):
+        return os.open(path, flags)
+    pool = ThreadPoolExecutor(1, "open")  # only this blocks until the other end is open, and says so at once
+    opening = pool.submit(os.open, path, flags)
+    try:
+        return opening.result(PIPE_WAIT_S)
+    except BaseException as error:
+        with suppress(OSError):  # the thread must end: open the other end
+            other = os.O_RDONLY if flags & os.O_WRONLY else os.O_WRONLY
+            os.close(os.open(path, other | os.O_NONBLOCK))
+        with suppress(OSError):
+            os.close(opening.result())
+        if isinstance(error, TimeoutError):
+            what = "has read it" if flags & os.O_WRONLY else "has written to it"
+            raise UserError(f"{path} is a pipe, and in {PIPE_WAIT_S:g} s no process {what}; start one first") from None
+        raise
+    finally:
+        pool.shutdown()
+
+
+def require_regular(path: Path) -> None:
+    """Raises: UserError for a pipe or a device: a corpus is read more than once."""
+    with os_errors_explained(f"read {path}"):
+        if path.exists() and not path.is_file() and not path.is_dir():
+            raise UserError(f"{path} is a pipe or device; a corpus is read more than once, so save it to a file first")
 
 
 def sha256_of(path: Path) -> str:

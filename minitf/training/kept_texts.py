@@ -19,7 +19,7 @@ from minitf.data.vocabulary_pair import load_vocabulary
 from minitf.errors import UserError
 from minitf.parsing.aligned_text import prepare_texts, read_splits
 from minitf.storage.run_directory import RunDirectory
-from minitf.system.files import atomic_write, make_folder, os_errors_explained, remove_leftovers
+from minitf.system.files import atomic_write, make_folder, open_regular, os_errors_explained, remove_leftovers
 from minitf.system.messages import Say
 
 PathPair = tuple[Path, Path]
@@ -52,7 +52,7 @@ def keep_held_out(texts: Texts, directory: RunDirectory) -> None:
             remove_leftovers(folder, f"{split}\\.")
         for path, side in zip(pair, ("source", "target"), strict=True):
             name = f"{split}.{side}" + (".gz" if path.suffix == ".gz" else "")
-            with os_errors_explained(f"read {path}"), open(path, "rb") as text, atomic_write(folder / name) as copy:
+            with os_errors_explained(f"read {path}"), open_regular(path) as text, atomic_write(folder / name) as copy:
                 shutil.copyfileobj(text, copy)
 
 

@@ -12,7 +12,7 @@ from minitf.corpora.phrases import generate_corpus, write_corpus
 from minitf.corpora.treebank import generate_treebank
 from minitf.data.batches import Batches
 from minitf.data.datasets import find
-from minitf.data.prepared import PreparedCorpus, load_prepared, prepare, require_regular
+from minitf.data.prepared import PreparedCorpus, load_prepared, prepare
 from minitf.data.text import read_lines, read_pairs
 from minitf.data.vocabulary import Vocabulary
 from minitf.data.vocabulary_pair import AnyVocabulary, load_vocabulary
@@ -20,7 +20,7 @@ from minitf.errors import UserError
 from minitf.parsing.aligned_text import learn_vocabulary, prepare_texts, read_splits
 from minitf.parsing.trees import Tree
 from minitf.storage.run_directory import RunDirectory
-from minitf.system.files import os_errors_explained, remove_leftovers
+from minitf.system.files import os_errors_explained, remove_leftovers, require_regular
 from minitf.system.messages import Say
 from minitf.training.kept_texts import PathPair, Texts, exist, keep_held_out
 

@@ -25,7 +25,7 @@ from autograd.backend import CPU
 from autograd.backend.cpu import available_cores
 from minitf.system.environment import environment_facts
 from tests.helpers.runs import FLAGS, PAIRS, Ground, check, prepared_ground
-from tests.torture import careless, faults, folders, forged, fuzz, kills, ranks, strangers
+from tests.torture import careless, faults, folders, forged, fuzz, kills, ranks, strangers, streams
 from tests.torture.faults import make_halfway
 from tests.torture.kills import Tally
 
@@ -222,6 +222,7 @@ def plan_faults(ground: Ground, halfway: Path, share: float, draw: random.Random
         ("full disk: files may not grow", lambda t: faults.full_disk_by_limit(ground, t, draw, some, size)),
         ("no permission", lambda t: faults.no_permission(ground, t, halfway)),
         ("careless commands", lambda t: careless.commands_end_in_a_sentence(ground, t, halfway)),
+        ("pipes and devices as any file", lambda t: streams.every_option_ends(ground, t, halfway)),
         ("pipes and escapes in a run's folder", lambda t: careless.pipes_are_not_waited_for(ground, t, halfway)),
         ("two runs on one folder", lambda t: faults.two_runs_on_one_folder(ground, t, halfway)),
         ("standard streams closed, full, or without a reader", lambda t: faults.nobody_listens(ground, t)),

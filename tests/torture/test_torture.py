@@ -7,13 +7,15 @@ import pytest
 
 from autograd import random as dropout_masks
 from autograd.backend import CPU
+from minitf.app.cli import flags_of
+from minitf.config import RunConfig, TranslateConfig
 from minitf.data.batches import Batches
 from minitf.data.text import lines_of
 from minitf.storage.checkpoint_file import Reader
 from minitf.storage.log import RunLog
 from minitf.training.optim import Adam
 from minitf.translation.translator import Translator
-from tests.torture import careless, faults, folders, forged, fuzz, kills, strangers
+from tests.torture import careless, faults, folders, forged, fuzz, kills, strangers, streams
 from tests.torture.__main__ import exit_status, report, row, stop_starting, stop_translating, write
 from tests.torture.kills import Tally
 
@@ -131,6 +133,17 @@ def test_links(ground, tally, halfway):
 
 def test_careless_commands(ground, tally, halfway):
     careless.commands_end_in_a_sentence(ground, tally, halfway)
+
+
+def test_pipes_and_devices_as_files(ground, tally, halfway):
+    streams.every_option_ends(ground, tally, halfway, every=9)
+
+
+def test_every_option_that_names_a_file_is_tried():
+    words = {word for option in streams.options() for word in option.words}
+    for flag in (*flags_of(RunConfig), *flags_of(TranslateConfig)):
+        if "Path" in str(flag.field.type) and not flag.field.metadata["positional"]:
+            assert flag.name in words
 
 
 def test_pipes_in_a_run(ground, tally, halfway):

@@ -438,3 +438,17 @@ def test_several_runs_translate_together(call, make_run, source):
     status, scored, _ = call(*runs, "--quiet", "--input", source, "--score", scores)
     assert status == 0
     assert len(scored.splitlines()) == len(out.splitlines())
+
+
+@pytest.mark.parametrize("name", ["reference", "prefix", "score"])
+@pytest.mark.parametrize("count", [1, 2, 3, 10**9])
+def test_texts_beside_the_input_may_be_pipes_even_without_end(tiny_run, tmp_path, call, name, count):
+    (tmp_path / "in").write_text("the cat\nthe dog\n")
+    with subprocess.Popen(["sh", "-c", f"yes 'die Katze' | head -n {count}"], stdout=subprocess.PIPE) as writer:
+        assert writer.stdout is not None
+        given = [f"--{name}", f"/dev/fd/{writer.stdout.fileno()}"]
+        status, _, said = call(tiny_run, "--input", tmp_path / "in", *given, "--max-extra-length", "20")
+        writer.stdout.close()
+    assert status == (0 if count == 2 else 2)
+    found = "1" if count == 1 else "more"
+    assert count == 2 or f"in has 2 lines but {given[1]} has {found}; give a line for each line" in said

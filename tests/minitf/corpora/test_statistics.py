@@ -1,5 +1,7 @@
 """What is counted of a corpus, and that the advice that follows can be taken."""
 
+import os
+
 import pytest
 
 from minitf.app import split, statistics
@@ -78,3 +80,18 @@ def test_the_suggested_commands_work(tmp_path, capsys, monkeypatch, count):
     assert command[:2] == ["minitf", "train"]
     small = ["--model.d-model", "16", "--model.d-ff", "16", "--model.layers", "1", "--max-steps", "1", "--beam", "1"]
     assert call([*command[2:], *small, "--max-extra-length", "2", "--max-tokens-per-batch", "256"]) == 0
+
+
+def test_a_corpus_that_can_be_read_only_once_is_not_compared_with_held_out_text(tmp_path, capsys):
+    """Read again, it would be empty, and every held-out sentence would seem to be new."""
+    _, target = write(tmp_path, PAIRS)
+    reading, writing = os.pipe()
+    os.write(writing, "".join(f"{source}\n" for source, _ in PAIRS).encode())
+    os.close(writing)
+    command = [f"/dev/fd/{reading}", str(target)]
+    try:
+        assert run_command(statistics.main, [*command, "--held-out", str(target), str(target)]) == 2
+        assert "is a pipe or device; a corpus is read more than once" in capsys.readouterr().err
+        assert run_command(statistics.main, command) == 0
+    finally:
+        os.close(reading)

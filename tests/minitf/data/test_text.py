@@ -167,7 +167,7 @@ def test_a_file_we_may_not_read(tmp_path, monkeypatch):
     def refuse(path, *args, **kwargs):
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
 
-    monkeypatch.setattr(text, "open", refuse, raising=False)  # chmod does not stop root, who runs some test machines
+    monkeypatch.setattr(text, "open_text", refuse)  # chmod does not stop root, who runs some test machines
     with pytest.raises(UserError, match="Permission denied; check the permissions"):
         list(read_lines(write(tmp_path / "secret", "a\n")))
 

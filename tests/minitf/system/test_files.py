@@ -8,11 +8,21 @@ import resource
 import signal
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 
 from minitf.errors import UserError
-from minitf.system.files import atomic_write, os_errors_explained, parse_json, remove_leftovers
+from minitf.system import files
+from minitf.system.files import (
+    atomic_write,
+    open_device,
+    open_text,
+    os_errors_explained,
+    parse_json,
+    remove_leftovers,
+)
 
 
 def names(folder):
@@ -231,3 +241,32 @@ def test_json_that_is_read():
         "a": [1, 2.5, None, True, "ü"],
         "b": {"a": -1000.0},
     }
+
+
+# ---- Pipes and devices --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("writing", [False, True])
+def test_the_other_end_of_a_pipe_is_waited_for_but_not_for_ever(tmp_path, monkeypatch, writing):
+    monkeypatch.setattr(files, "PIPE_WAIT_S", 0.05)
+    os.mkfifo(tmp_path / "pipe")
+    doing = "read it" if writing else "written to it"
+    act = open_device(tmp_path / "pipe", "write").__enter__ if writing else lambda: open_text(tmp_path / "pipe")
+    with pytest.raises(UserError, match=rf"pipe is a pipe, and in 0.05 s no process has {doing}; start one first"):
+        act()
+
+
+def test_a_pipe_with_a_writer_is_read(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    with ThreadPoolExecutor(1) as pool:
+        writing = pool.submit((tmp_path / "pipe").write_bytes, b"text")
+        with open_text(tmp_path / "pipe") as file:
+            assert file.read() == b"text"
+        assert writing.result() == 4
+
+
+def test_a_device_that_may_have_no_end_is_refused():
+    with pytest.raises(UserError, match="/dev/zero is a device, which may have no end; give a file or a pipe"):
+        open_text(Path("/dev/zero"))
+    with open_text(Path("/dev/null")) as file:
+        assert file.read() == b""
