@@ -100,8 +100,9 @@ def _new_directory(path: Path) -> Iterator[Path]:
         yield temporary
         with os_errors_explained(f"create {path}"):
             os.replace(temporary, path)
-    finally:
+    except BaseException:  # not after the rename: a network file system may show the old name for a while
         shutil.rmtree(temporary, ignore_errors=True)
+        raise
 
 
 def _umask() -> int:

@@ -204,17 +204,20 @@ class CheckpointStore:
         if step < 0:
             raise ValueError(f"step={step} is negative")
         save(self.path(step), arrays, state, self.origin)
-        self._delete_superseded(self.keep)
+        self._delete_superseded(self.keep, step)
         return self.path(step)
 
-    def _delete_superseded(self, keep: int) -> None:
-        """Delete all but the last `keep`, and those off the schedule; the newest is durable by now."""
+    def _delete_superseded(self, keep: int, saved: int) -> None:
+        """Delete all but the last `keep`, and those off the schedule; the newest is durable by now.
+
+        saved: the step of the newest; a network file system may not list it yet
+        """
         with os_errors_explained(f"delete old checkpoints in {self.folder}", CheckpointError):
-            *older, newest = self.steps()
+            *older, newest = sorted({*self.steps(), saved})
             off_schedule = [step for step in older if self._is_off_schedule(step)]
             scheduled = [step for step in older if step not in off_schedule]
             for step in [*off_schedule, *[*scheduled, newest][:-keep]]:
-                delete(self.path(step))
+                delete(self.path(step), missing_ok=True)  # as above, or a request that was sent twice
 
     def _is_off_schedule(self, step: int) -> bool:
         try:
@@ -299,7 +302,7 @@ class CheckpointStore:
             else:
                 if self.keep is not None:
                     self._set_aside([self.path(each) for each in steps if each > step])
-                    self._delete_superseded(self.keep)  # the process that saved it may have been killed before
+                    self._delete_superseded(self.keep, step)  # the process that saved it may have been killed before
                 return found
         if steps:
             raise CheckpointError(f"none of the {len(steps)} checkpoints in {self.folder} is whole; start another run")

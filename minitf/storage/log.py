@@ -9,7 +9,7 @@ from typing import Any, Self
 
 from minitf.errors import UserError
 from minitf.system.files import open_regular, os_errors_explained, parse_json_object
-from minitf.system.held_folder import open_own_file, opened
+from minitf.system.held_folder import check_place, open_own_file, opened
 
 
 class RunLog:
@@ -29,8 +29,9 @@ class RunLog:
     def append(self, record: dict[str, Any]) -> None:
         """Write one line. Numbers that JSON lacks become the strings "nan", "inf" and "-inf", which `float` accepts."""
         line = json.dumps(_without_non_finite(record), ensure_ascii=False, allow_nan=False).encode() + b"\n"
-        start = self.offset
         with os_errors_explained(f"write {self.path}"):
+            check_place(self.path)
+            start = self.offset
             try:
                 written = 0
                 while written < len(line):

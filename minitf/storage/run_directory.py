@@ -36,7 +36,7 @@ from minitf.system.files import (
     read_small_file,
     remove_leftovers,
 )
-from minitf.system.held_folder import HeldFolder
+from minitf.system.held_folder import OWNER_BYTES, HeldFolder, owner_in
 
 CONFIG_NAME = "config.json"
 ENVIRONMENT_NAME = "environment.json"
@@ -195,9 +195,7 @@ class RunDirectory:
             held = HeldFolder(self.path, LOCK_NAME)
             try:
                 _lock(held.lock, self.path)
-                held.hold()
-                os.ftruncate(held.lock, 0)
-                os.pwrite(held.lock, f"process {os.getpid()} on {socket.gethostname()}\n".encode(), 0)
+                held.hold(f"process {os.getpid()} on {socket.gethostname()}")
             except BaseException:
                 held.close()
                 raise
@@ -228,7 +226,7 @@ def _lock(descriptor: int, path: Path) -> None:
         except BlockingIOError:
             if trial < LOCK_TRIALS - 1:
                 time.sleep(LOCK_PAUSE_S)
-    holder = _holder(os.pread(descriptor, 200, 0).decode(errors="replace").strip())
+    holder = _holder(owner_in(os.pread(descriptor, OWNER_BYTES, 0)))
     raise UserError(f"{path} is in use by {holder}; wait until it has ended, or give another --output")
 
 

@@ -20,6 +20,7 @@ from minitf.errors import UserError
 
 FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 ADVICE = "it was moved, deleted or replaced while this process was using it; resume the run from where it is now"
+OWNER_BYTES = 500  # read of a lock file
 
 
 class HeldFolder:
@@ -33,6 +34,7 @@ class HeldFolder:
         Raises: UserError where the lock file is a link or not a file; OSError.
         """
         self.path, self.lock_path = path, path / lock_name
+        self._written = b""
         self.descriptor = os.open(path, FOLDER)
         try:
             self.lock = open_own_file(self.lock_path, os.O_RDWR | os.O_CREAT, self.descriptor)
@@ -40,17 +42,30 @@ class HeldFolder:
             os.close(self.descriptor)
             raise
 
-    def hold(self) -> None:
-        """Begin to check and to confine what is written here."""
+    def hold(self, owner: str) -> None:
+        """Write who holds the lock into its file, and begin to check and to confine what is written in the folder."""
+        self._written = f"{owner}\n{os.urandom(8).hex()}\n".encode()  # processes of two hosts may have one name
+        os.ftruncate(self.lock, 0)
+        os.pwrite(self.lock, self._written, 0)
         self._all.append(self)
         self.check()
 
     def check(self) -> None:
-        """Raises: UserError unless the path leads to the open folder, and the lock file in it is the open one."""
+        """Check that this process still has the folder.
+
+        Raises: UserError unless the path leads to the open folder, the lock file in it is the open one, and no other
+        process has written its name into that, as where a file system grants everybody a lock.
+        """
         if not _leads_to(self.path, self.descriptor):
             raise UserError(f"{self.path} is no longer the folder that this process has locked: {ADVICE}")
         if not _leads_to(self.lock_path.name, self.lock, self.descriptor):
             raise UserError(f"{self.lock_path} is no longer the lock that this process holds: {ADVICE}")
+        if (found := os.pread(self.lock, OWNER_BYTES, 0)) != self._written:
+            other = owner_in(found) or "another process"
+            raise UserError(
+                f"{other} has taken {self.path} from this process: locks have no effect on this file system; keep runs "
+                "where they have, or start one process at a time"
+            )
 
     def close(self) -> None:
         """Release the lock."""
@@ -108,6 +123,11 @@ def check_place(path: Path) -> None:
     """Raises: UserError where a path in a held folder no longer leads there."""
     if held := HeldFolder.around(path):
         held.check()
+
+
+def owner_in(content: bytes) -> str:
+    """The owner that a lock file names."""
+    return content.decode(errors="replace").partition("\n")[0]
 
 
 def open_own_file(path: Path, flags: int, folder: int) -> int:

@@ -25,7 +25,7 @@ from autograd.backend import CPU
 from autograd.backend.cpu import available_cores
 from minitf.system.environment import environment_facts
 from tests.helpers.runs import FLAGS, PAIRS, Ground, check, prepared_ground
-from tests.torture import careless, faults, folders, forged, fuzz, kills, ranks, strangers, streams
+from tests.torture import careless, faults, folders, forged, fuzz, kills, ranks, slippery, strangers, streams
 from tests.torture.faults import make_halfway
 from tests.torture.kills import Tally
 
@@ -55,6 +55,7 @@ def main() -> int:
             *plan_kills(ground, operations, args.kills, args.share, draw),
             *plan_faults(ground, halfway, args.share, draw),
             *plan_folders(ground, halfway, operations, args.share, draw),
+            *plan_slippery(ground, halfway, args.share, args.seed),
             *plan_fuzz(ground, halfway, args.examples, draw),
         ]
         plan = [(name, act) for name, act in plan if re.search(args.only, name)]
@@ -252,6 +253,20 @@ def plan_folders(ground: Ground, halfway: Path, operations: int, share: float, d
         ("config.json edited", lambda t: folders.edited_configurations_are_told(ground, t, halfway)),
         ("checkpoints of earlier versions", lambda t: folders.old_checkpoints_are_used(ground, t, halfway)),
     ]
+
+
+def plan_slippery(ground: Ground, halfway: Path, share: float, seed: int) -> list[Entry]:
+    """Commands on a file system and by a clock that misbehave."""
+    if reason := slippery.why_not():
+        print(f"skipped: file systems that misbehave ({reason})", flush=True)
+        return []
+
+    trials = max(6, round(share * 120))
+
+    def part(name: str) -> Entry:
+        return name, lambda tally: tally.add(*slippery.tried(ground, halfway, [name], trials, seed))
+
+    return [part(name) for name in slippery.PARTS]
 
 
 def plan_fuzz(ground: Ground, halfway: Path, examples: int, draw: random.Random) -> list[Entry]:

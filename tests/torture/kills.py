@@ -38,6 +38,13 @@ class Tally:
     seconds: float = 0.0
     lost: list[str] = field(default_factory=list)
 
+    def add(self, other: Tally) -> None:
+        """Add what another tally has counted."""
+        self.tried += other.tried
+        self.survived += other.survived
+        self.seconds += other.seconds
+        self.lost += other.lost
+
     @contextmanager
     def trial(self, what: str) -> Iterator[None]:
         """Count one trial; an AssertionError inside is recorded as a loss."""

@@ -15,7 +15,7 @@ from minitf.storage.checkpoint_file import Reader
 from minitf.storage.log import RunLog
 from minitf.training.optim import Adam
 from minitf.translation.translator import Translator
-from tests.torture import careless, faults, folders, forged, fuzz, kills, strangers, streams
+from tests.torture import careless, faults, folders, forged, fuzz, kills, slippery, strangers, streams
 from tests.torture.__main__ import exit_status, report, row, stop_starting, stop_translating, write
 from tests.torture.kills import Tally
 
@@ -161,6 +161,33 @@ def test_streams(ground, tally):
 
 def test_strangers_at_the_door_of_rank_0(tally, draw):
     strangers.strangers_are_ignored(tally, 300, draw)
+
+
+# ---- File systems and clocks that misbehave ----------------------------------------------------------------------
+
+needs_library = pytest.mark.skipif(bool(slippery.why_not()), reason=slippery.why_not())
+
+
+@needs_library
+def test_file_systems_that_misbehave(ground, tally, halfway):
+    for counted in slippery.tried(ground, halfway, slippery.PARTS, 6, SEED):
+        assert counted.tried
+        tally.add(counted)
+
+
+@needs_library
+@pytest.mark.parametrize(
+    ("part", "spoilt"),
+    [
+        ("renames that are visible late", "by_listing"),
+        (slippery.LOCKS, "without_owner"),
+        pytest.param("power failure: what was not flushed is lost", "without_flush", marks=pytest.mark.slow),
+        pytest.param("quota, full disk or I/O error at a call", "without_errors", marks=pytest.mark.slow),
+    ],
+)
+def test_it_notices_what_file_systems_do(ground, halfway, part, spoilt):
+    (counted,) = slippery.tried(ground, halfway, [part], 12, SEED, spoilt)
+    assert counted.lost
 
 
 # ---- Hostile input -----------------------------------------------------------------------------------------------

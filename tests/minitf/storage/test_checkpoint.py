@@ -68,6 +68,15 @@ def test_the_last_are_kept_by_number_and_not_by_name_or_time(tmp_path):
     assert store.last(9) == [store.path(step) for step in store.steps()]
 
 
+def test_a_folder_that_lists_late_keeps_the_same(tmp_path, monkeypatch):
+    """The newest file of a network file system may not be listed yet."""
+    store, steps = filled(tmp_path, [5, 10], keep=2), CheckpointStore.steps
+    monkeypatch.setattr(CheckpointStore, "steps", lambda store: [step for step in steps(store) if step != 15])
+    store.save(15, arrays_of(15), {"step": 15})
+    monkeypatch.undo()
+    assert store.steps() == [10, 15]
+
+
 def saved(store, step, on_schedule):
     store.save(step, arrays_of(step), {"step": step, "on_schedule": on_schedule})
     return store.steps()

@@ -20,7 +20,7 @@ def held(tmp_path):
     (tmp_path / "run" / "inner").mkdir(parents=True)
     (tmp_path / "run" / "inner" / "old").write_text("old")
     folder = HeldFolder(tmp_path / "run", "lock")
-    folder.hold()
+    folder.hold("me")
     yield folder
     folder.close()
 
@@ -199,7 +199,7 @@ def test_after_its_end_paths_are_paths(held):
     assert is_held(held.path / "inner" / "old")
     assert not is_held(held.path.with_name("run2"))
     again = HeldFolder(held.path, "lock")
-    again.hold()
+    again.hold("me")
     again.close()
     assert is_held(held.path)
 
@@ -210,3 +210,13 @@ def test_a_lock_file_that_is_a_link_is_refused(tmp_path):
     with pytest.raises(UserError, match="lock is a symbolic link"):
         HeldFolder(tmp_path, "lock")
     assert (tmp_path / "outside").read_text() == "precious"
+
+
+def test_a_process_that_wrote_its_name_into_the_lock_has_taken_the_folder(held):
+    """Locks that have no effect, as on some network file systems: the one who came last goes on."""
+    (held.path / "lock").write_text("process 7 on other\n0123\n")
+    before = set(held.path.iterdir())
+    for change in (write, append, lock):
+        with pytest.raises(UserError, match=r"process 7 on other has taken .*run from this process: locks have no"):
+            change(held.path / "new")
+    assert set(held.path.iterdir()) == before
