@@ -103,7 +103,7 @@ def test_nothing_changes_in_a_folder_that_takes_its_place_in_the_midst(tmp_path,
         make_run_folder(run, b"old")
         before = {}
         with monkeypatch.context() as patched, closing(HeldFolder(run, "lock")) as folder:
-            folder.hold()
+            folder.hold("me")
             numbers = itertools.count(1)
 
             def wrapped(function, numbers=numbers, at=at, run=run, before=before):
