@@ -311,8 +311,12 @@ class Tensor:
         copy = self.reduced
         if copy is None or copy.dtype != dtype:
             copy = self.data.astype(dtype)
-            self._reduced = copy, self.data, -1
+            self.keep_reduced(copy)
         return copy
+
+    def keep_reduced(self, copy: Any) -> None:
+        """Keep a copy as memory for the next one: `last_reduced`."""
+        self._reduced = copy, self.data, -1
 
     @property
     def reduced(self) -> Any:

@@ -9,6 +9,7 @@ two bf16 matrices is summed in float32 on tensor cores; its result is bf16, or f
 
 from __future__ import annotations
 
+import itertools
 import math
 import warnings
 from collections.abc import Sequence
@@ -297,6 +298,26 @@ class CudaBackend(Backend):
             cublas.CUBLAS_GEMM_DEFAULT,
         )  # fmt: skip
 
+    packs_products = True
+
+    def stacked(self, arrays: Sequence[Array]) -> Array:
+        first, end = arrays[0], arrays[0].data.ptr
+        for a in arrays:
+            apart = a.data.mem is not first.data.mem or a.data.ptr != end
+            if apart or a.dtype != first.dtype or not a.flags.c_contiguous:
+                return super().stacked(arrays)
+            end += a.nbytes
+        return cupy.ndarray((sum(map(len, arrays)), *first.shape[1:]), first.dtype, first.data)
+
+    def parted(self, a: Array, sizes: Sequence[int]) -> list[Array]:
+        # no views: the engine copies gradients that are views, since other arrays may share their memory
+        row = math.prod(a.shape[1:]) * a.itemsize
+        starts = itertools.accumulate(sizes[:-1], initial=0)
+        return [
+            cupy.ndarray((size, *a.shape[1:]), a.dtype, a.data + start * row)
+            for start, size in zip(starts, sizes, strict=True)
+        ]
+
     def linear(self, x: Array, weight: Array, bias: Array | None, relu: bool = False, dtype: Any = None) -> Array:
         kind = _kind(x, weight)
         if kind is None or not (bias is None or bias.dtype == WIDE[kind]) or dtype not in (None, x.dtype, WIDE[kind]):
@@ -373,8 +394,9 @@ class CudaBackend(Backend):
 
     def attention_backward(
         self, g_y: Array, q: Array, k: Array, v: Array, kept: tuple[Any, ...], keep: Any, keep_scale: float,
-        scale: float,
+        scale: float, places: Sequence[Array | None] = (None, None, None),
     ) -> tuple[Array, Array, Array]:  # fmt: skip
+        """`places`: memory for the gradients of q, k and v."""
         if len(kept) == 1:
             keep, (g_y, q, k, v) = self._drawn(keep, kept[0].shape), _widened(g_y, q, k, v)
             return super().attention_backward(g_y, q, k, v, kept, keep, keep_scale, scale)
@@ -386,7 +408,10 @@ class CudaBackend(Backend):
         if g_y.strides[-1] != g_y.itemsize:
             g_y = cupy.ascontiguousarray(g_y)
         (b, h, t, _), s = q.shape, k.shape[2]
-        gradients = [heads_last_empty(cupy, a.shape, a.dtype) for a in (q, k, v)]
+        gradients = [
+            heads_last_empty(cupy, a.shape, a.dtype) if place is None or place.shape != a.shape else place
+            for a, place in zip((q, k, v), places, strict=True)
+        ]
         g_q, g_k, g_v = gradients
         _, shape = _attention_shape(mask, leading, q=q, k=k, v=v, y=y, g_y=g_y, g_q=g_q, g_k=g_k, g_v=g_v)
         inputs = (q, k, v, mask, y, g_y, log_total)

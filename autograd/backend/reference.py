@@ -183,6 +183,21 @@ class Backend:
         y = y if bias is None else y + bias
         return self.xp.maximum(y, 0) if relu else y
 
+    packs_products = False
+    """True where one large product is faster than several of the same rows."""
+
+    def side_by_side(self, arrays: Sequence[Array]) -> list[Array]:
+        """Copies of arrays, one after the other in a block of memory, so that `stacked` can return a view of it."""
+        return self.parted(self.xp.concatenate(arrays), [len(a) for a in arrays])
+
+    def stacked(self, arrays: Sequence[Array]) -> Array:
+        """The rows of all arrays, one after the other.  Shapes: [N_i, ...] -> [Σ N_i, ...]"""
+        return arrays[0] if len(arrays) == 1 else self.xp.concatenate(arrays)
+
+    def parted(self, a: Array, sizes: Sequence[int]) -> list[Array]:
+        """The rows of a contiguous array as several arrays, in its memory.  Shapes: [Σ N_i, ...] -> [N_i, ...]"""
+        return self.xp.split(a, np.cumsum(sizes[:-1]).tolist())
+
     contiguous_from: float = math.inf
     """Rows of x from which `linear_of_few` is faster with w contiguous as [in, out], and not a view of [out, in]."""
     rows_alike: tuple[int, ...] = (128, 64, 8, 4, 2)

@@ -43,6 +43,7 @@ __all__ = [
     "layer_norm",
     "linear",
     "linear_cross_entropy",
+    "linear_heads",
     "local_attention",
     "log",
     "log1p",

@@ -11,6 +11,7 @@ from autograd.backend import as_array, backend_of
 from autograd.engine import Op, apply
 from autograd.ops.arguments import number, tensors
 from autograd.ops.nn import draw_mask
+from autograd.ops.products import gradient_place
 from autograd.tensor import Tensor, TensorLike
 
 
@@ -48,7 +49,9 @@ class ScaledDotProductAttention(Op):
 
     def backward(self, g_y):
         q, k, v, keep, *kept = self.saved
-        return self.backend.attention_backward(g_y, q, k, v, tuple(kept), keep, self.keep_scale, self.scale)
+        places = [gradient_place(edge) for edge in self._edges]
+        given = {"places": places} if any(place is not None for place in places) else {}
+        return self.backend.attention_backward(g_y, q, k, v, tuple(kept), keep, self.keep_scale, self.scale, **given)
 
 
 def scaled_dot_product_attention(

@@ -10,7 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike
 
+from autograd.backend import backend_of
 from autograd.engine import Op, apply, unbroadcast
+from autograd.ops.arguments import tensors
 from autograd.tensor import Tensor, TensorLike
 
 
@@ -193,6 +195,120 @@ def reduced_weight(x: Any, weight: Any) -> Any:
     if not isinstance(weight, Tensor) or dtype is None or weight.dtype == dtype or dtype.name != "bfloat16":
         return None
     return weight.reduced_to(dtype)
+
+
+class LinearHeads(Op):
+    """y_i = x W_iᵀ + b_i for several i, as one product, each divided into heads
+
+    Consumers may compute the gradients of the outputs where they are needed side by side: see `gradient_place`.
+
+    Shapes: x [..., T, D], weight_i [H K_i, D], bias_i [H K_i] -> y_i [..., H, T, K_i]
+    Saves:  x if a weight needs a gradient, and the weights if x does
+    """
+
+    def forward(self, x, *parameters, heads, count, reduced):
+        weights, biases = parameters[:count], parameters[count:]
+        self.heads, self.widths, self.dtype = heads, [len(w) for w in weights], weights[0].dtype
+        self.leading, self.count = x.shape[:-1], count
+        weight = self.backend.stacked(weights if reduced is None else reduced)  # [H Σ K_i, D]
+        needs_weights = any(self.needs_gradient[1 : 1 + count])
+        self.save(x if needs_weights else None, weight if self.needs_gradient[0] else None)
+        y = self.backend.linear(x.reshape(_flat(x)), weight, self.backend.stacked(biases) if biases else None)
+        self.g_y: Any = None  # the memory of all gradients, [rows, H Σ K_i]
+        self.places: list[Any] = [None] * count  # views of it that were given to consumers
+        return tuple([self._heads(y, i) for i in range(count)])
+
+    def _heads(self, y, i):
+        """Output i as a view of y.  Shapes: y [rows, H Σ K_i] -> [..., H, T, K_i]"""
+        start, width = sum(self.widths[:i]), self.widths[i]
+        columns = y[:, start : start + width]
+        return columns.reshape(*self.leading, self.heads, width // self.heads).swapaxes(-2, -3)
+
+    def gradient_place(self, i):
+        """Memory for the gradient of output i, to one consumer a backward pass; None to the next."""
+        if self.freed or not self.backend.packs_products or self.places[i] is not None:
+            return None
+        if self.g_y is None:
+            self.g_y = self.xp.empty((math.prod(self.leading), sum(self.widths)), self.output_specs[0][1])
+        self.places[i] = self._heads(self.g_y, i)
+        return self.places[i]
+
+    def flops(self, inputs, outputs):
+        """As those of the linear layers one by one."""
+        products = 2 * math.prod(self.leading) * sum(self.widths) * inputs[0][-1]
+        biases = sum(map(math.prod, outputs)) if len(inputs) > 1 + self.count else 0
+        needs_x, needs_weights, needs_biases = (
+            any(self.needs_gradient[part]) for part in (slice(1), slice(1, 1 + self.count), slice(1 + self.count, None))
+        )
+        return products + biases, products * (needs_x + needs_weights) + biases * needs_biases
+
+    def backward(self, *g_ys):
+        x, weight = self.saved
+        places, g_rows = self.places, self.g_y
+        if g_rows is None:
+            g_rows = self.xp.empty((math.prod(self.leading), sum(self.widths)), g_ys[0].dtype)
+        for i, g_y in enumerate(g_ys):
+            if g_y is not places[i]:
+                self._heads(g_rows, i)[...] = g_y
+        self.g_y, self.places = None, [None] * self.count
+        g_x = g_weights = g_biases = None
+        if weight is not None:
+            g_x = self.backend.product(g_rows, weight).reshape(*self.leading, weight.shape[1])
+        if x is not None:
+            g_weights = self.backend.product(g_rows.T, x.reshape(_flat(x)), self.dtype)
+        if any(self.needs_gradient[1 + self.count :]):
+            g_biases = self.backend.sum_rows(g_rows)
+        parts: list[Any] = []
+        for g in (g_weights, g_biases):
+            parts += [None] * self.count if g is None else self.backend.parted(g, self.widths)
+        needs = self.needs_gradient[1:]  # without biases, half as many as parts
+        return g_x, *[part if needed else None for part, needed in zip(parts, needs, strict=False)]
+
+
+def gradient_place(edge: Any) -> Any:
+    """Memory for a gradient that goes along an edge of the graph, if the op there offers it."""
+    op, i = edge if isinstance(edge, tuple) else (edge, 0)
+    return op.gradient_place(i) if isinstance(op, LinearHeads) else None
+
+
+def linear_heads(
+    x: TensorLike, weights: Sequence[Tensor], biases: Sequence[Tensor] = (), *, heads: int
+) -> tuple[Tensor, ...]:
+    """x W_iᵀ + b_i for several weights, as one product, each divided into heads (section 3.2.2).
+
+    On a GPU, weights that `Module.to` has placed side by side are one matrix without a copy.
+
+    Shapes: x [..., T, D], weight_i [H K_i, D], bias_i [H K_i] -> y_i [..., H, T, K_i]
+    Raises: ValueError for shapes that do not fit
+    """
+    (x,) = tensors(x=x)
+    if x.ndim < 2 or not weights or len(biases) not in (0, len(weights)):
+        raise ValueError(
+            f"linear_heads needs x [..., T, D], and a bias for each weight or none; found x of shape {x.shape}, "
+            f"{len(weights)} weights and {len(biases)} biases"
+        )
+    for i, weight in enumerate(weights):
+        check_linear_shapes(x.shape, weight.shape, biases[i].shape if biases else None)
+        if weight.shape[0] % heads:
+            raise ValueError(f"a weight of shape {weight.shape} cannot be divided into {heads} heads")
+    reduced = reduced_weights(x, weights)
+    ys: Any = apply(LinearHeads, x, *weights, *biases, heads=heads, count=len(weights), reduced=reduced)
+    for weight in weights:
+        note_reduced(ys[0], weight, reduced)
+    return ys
+
+
+def reduced_weights(x: Any, weights: Sequence[Any]) -> list[Any] | None:
+    """As `reduced_weight`, of several; new copies lie side by side in memory."""
+    dtype = x.dtype
+    if dtype.name != "bfloat16" or all(weight.dtype == dtype for weight in weights):
+        return None
+    if any(weight.reduced is None for weight in weights):
+        copies = backend_of([x.data]).side_by_side([weight.reduced_to(dtype) for weight in weights])
+        for weight, copy in zip(weights, copies, strict=True):
+            weight.keep_reduced(copy)
+        return copies
+    return [weight.reduced for weight in weights]
 
 
 # ---- Einstein's summation ----

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import autograd as ag
 from autograd import Tensor
+from autograd.backend import backend_of
 from minitf.config.special_tokens import PAD
-from minitf.model.layers import Dropout, Initializer, Linear, Module
+from minitf.model.layers import Dropout, Initializer, Linear, Module, Parameter
 
 Array = Any
 
@@ -55,10 +57,27 @@ class MultiHeadAttention(Module):
         self, query: Tensor, key: Tensor, value: Tensor, mask: Array | None = None, is_causal: bool = False
     ) -> Tensor:
         """Shapes: query [B, T, D], key and value [B, S, D], mask bool broadcastable to [B, H, T, S] -> [B, T, D]"""
-        q = self.split_heads(self.query(query))  # [B, H, T, K]
-        k = self.split_heads(self.key(key))  # [B, H, S, K]
-        v = self.split_heads(self.value(value))  # [B, H, S, d_v]
+        if query is key is value and is_packed(query):
+            q, k, v = self.project_together(query)
+        else:
+            q = self.split_heads(self.query(query))  # [B, H, T, K]
+            k = self.split_heads(self.key(key))  # [B, H, S, K]
+            v = self.split_heads(self.value(value))  # [B, H, S, d_v]
         return self.output(join_heads(self.attend(q, k, v, mask, is_causal)))
+
+    def project_together(self, x: Tensor) -> tuple[Tensor, ...]:
+        """Queries, keys and values of self-attention, as one product.  Shapes: x [B, T, D] -> three [B, H, T, K]"""
+        return linear_heads(x, [self.query, self.key, self.value], self.heads)
+
+    def over(self, query: Tensor, k: Tensor, v: Tensor, mask: Array) -> Tensor:
+        """The same with keys and values that are projected already.
+
+        Shapes: query [B, T, D], k [B, H, S, K], v [B, H, S, d_v] -> [B, T, D]
+        """
+        return self.output(join_heads(self.attend(self.split_heads(self.query(query)), k, v, mask)))
+
+    def packed(self) -> Iterator[list[Parameter]]:
+        yield from side_by_side([self.query, self.key, self.value])
 
     def attend(self, q: Tensor, k: Tensor, v: Tensor, mask: Array | None, is_causal: bool = False) -> Tensor:
         """The heads, from projected queries, keys and values.
@@ -84,6 +103,23 @@ class MultiHeadAttention(Module):
         """Shapes: [B, T, H · K] -> [B, H, T, K], a view"""
         b, t, width = x.shape
         return x.reshape(b, t, self.heads, width // self.heads).swapaxes(1, 2)
+
+
+def is_packed(x: Tensor) -> bool:
+    """Whether projections of x are faster as one product, as on a GPU."""
+    return backend_of([x.data]).packs_products
+
+
+def side_by_side(layers: Sequence[Linear]) -> Iterator[list[Parameter]]:
+    """The weights of several layers, and their biases."""
+    yield [layer.weight for layer in layers]
+    yield [layer.bias for layer in layers if layer.bias is not None]
+
+
+def linear_heads(x: Tensor, layers: Sequence[Linear], heads: int) -> tuple[Tensor, ...]:
+    """The results of several linear layers as one product, divided into heads.  Shapes: x [B, T, D] -> [B, H, T, K]"""
+    biases = [layer.bias for layer in layers if layer.bias is not None]
+    return ag.linear_heads(x, [layer.weight for layer in layers], biases, heads=heads)
 
 
 def join_heads(x: Tensor) -> Tensor:

@@ -80,7 +80,16 @@ class Module:
         for parameter in self.parameters():
             parameter.data = backend.asarray(parameter.numpy())
             parameter.grad = None
+        for parameters in filter(None, self.packed() if backend.packs_products else ()):
+            arrays = backend.side_by_side([parameter.data for parameter in parameters])
+            for parameter, array in zip(parameters, arrays, strict=True):
+                parameter.data = array
         return self
+
+    def packed(self) -> Iterator[list[Parameter]]:
+        """Groups of parameters that one product reads together: `to` places them side by side in memory."""
+        for _, child in self.children():
+            yield from child.packed()
 
     def reduce(self, dtype: Any) -> Module:
         """Give every matrix its copy in lower precision, for a model that is not trained."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,8 +14,8 @@ from autograd.backend import Backend, backend_of
 from minitf.config import TransformerConfig
 from minitf.config.special_tokens import BOS, EOS
 from minitf.errors import UserError
-from minitf.model.attention import MultiHeadAttention, padding_mask
-from minitf.model.layers import Dropout, Embedding, FeedForward, Initializer, LayerNorm, Module, Parameter
+from minitf.model.attention import MultiHeadAttention, is_packed, linear_heads, padding_mask, side_by_side
+from minitf.model.layers import Dropout, Embedding, FeedForward, Initializer, LayerNorm, Linear, Module, Parameter
 from minitf.model.mixing import Convolution, Mixing, Recurrent, SeparableConvolution
 
 Array = Any
@@ -155,13 +155,21 @@ class DecoderLayer(Module):
         self.feed_forward = _feed_forward(config, init)
         self.feed_forward_residual = Residual(config, init)
 
-    def __call__(self, x: Tensor, memory: Tensor, memory_mask: Array) -> Tensor:
+    def __call__(
+        self, x: Tensor, memory: Tensor, memory_mask: Array, projected: Sequence[Tensor] | None = None
+    ) -> Tensor:
         """Shapes: x [B, T, D], memory [B, S, D], memory_mask bool [B, 1, 1, S] -> [B, T, D]
 
         Padding stands at the end of a target, so the causal mask already hides it from real positions.
+
+        projected: keys and values of the memory, where they are computed for all layers together
         """
         x = self.self_attention_residual(x, lambda y: self.self_attention(y, y, y, is_causal=True))
-        x = self.cross_attention_residual(x, lambda y: self.cross_attention(y, memory, memory, memory_mask))
+        if projected is None:
+            x = self.cross_attention_residual(x, lambda y: self.cross_attention(y, memory, memory, memory_mask))
+        else:
+            keys, values = projected
+            x = self.cross_attention_residual(x, lambda y: self.cross_attention.over(y, keys, values, memory_mask))
         return self.feed_forward_residual(x, self.feed_forward)
 
 
@@ -189,9 +197,23 @@ class Decoder(Module):
 
     def __call__(self, x: Tensor, memory: Tensor, memory_mask: Array) -> Tensor:
         """Shapes: x [B, T, D], memory [B, S, D], memory_mask bool [B, 1, 1, S] -> [B, T, D]"""
-        for layer in self.layers:
-            x = layer(x, memory, memory_mask)
+        projected: list[Any] = [None] * len(self.layers)
+        if is_packed(memory):
+            of_all = linear_heads(memory, self._of_memory(), self.layers[0].cross_attention.heads)
+            projected = list(zip(of_all[::2], of_all[1::2], strict=True))
+        for layer, each in zip(self.layers, projected, strict=True):
+            x = layer(x, memory, memory_mask, each)
         return x if self.norm is None else self.norm(x)
+
+    def packed(self) -> Iterator[list[Parameter]]:
+        for layer in self.layers:
+            yield from layer.self_attention.packed()
+        yield from side_by_side(self._of_memory())
+
+    def _of_memory(self) -> list[Linear]:
+        """The layers that compute keys and values of the encoder's output."""
+        attentions = [layer.cross_attention for layer in self.layers]
+        return [linear for attention in attentions for linear in (attention.key, attention.value)]
 
 
 # ---- The whole (Figure 1) ----------------------------------------------------------------------------------------

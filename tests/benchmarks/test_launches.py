@@ -17,10 +17,13 @@ def parts():
 
 
 def test_every_product_and_kernel_of_a_step_is_counted(parts):
-    """Of 2 + 2 layers: 4 projections an attention, 2 products a feed-forward network, and the logits."""
+    """Of 2 + 2 layers: query, key and value of self-attention are one product, and so are all keys and values of the
+    encoder's output; the output projections, queries to the encoder, 2 products a feed-forward network, and the logits.
+    """
     forward, backward, update = (parts[name].launches for name in ("forward", "backward", "Adam"))
-    assert forward["matrix product"] == 6 * 4 + 4 * 2 + 3  # with the gradients of the loss
-    assert backward["matrix product"] == 2 * (6 * 4 + 4 * 2)
+    products = 4 + 1 + 6 + 2 + 4 * 2
+    assert forward["matrix product"] == forward["bias_"] + 3 == products + 3  # with the gradients of the loss
+    assert backward["matrix product"] == 2 * products
     assert (forward["attention"], backward["attention_backward"]) == (6, 6)
     assert (forward["layer_norm"], backward["layer_norm_backward"]) == (10, 10)
     assert forward["cross_entropy"] == 1

@@ -10,6 +10,7 @@ import ctypes
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
@@ -22,13 +23,27 @@ _SAME = {
 }  # fmt: skip
 
 
+@dataclass(frozen=True)
+class MemoryPointer:
+    ptr: int
+    mem: np.ndarray  # whose memory it is
+
+    def __add__(self, offset: int) -> MemoryPointer:
+        return MemoryPointer(self.ptr + offset, self.mem)
+
+
 class ndarray(np.lib.mixins.NDArrayOperatorsMixin):  # noqa: N801
     """Stand-in for `cupy.ndarray`."""
 
     __array_priority__ = 100
     __cuda_array_interface__: dict = {}  # noqa: RUF012
 
-    def __init__(self, array: np.ndarray, base: ndarray | None = None):
+    def __init__(self, array: Any, dtype: Any = None, memptr: Any = None, *, base: ndarray | None = None):
+        if memptr is not None:  # a shape, and memory of another array: no view of it to CuPy
+            start = memptr.ptr - memptr.mem.ctypes.data
+            size = int(np.prod(array)) * np.dtype(dtype).itemsize
+            assert 0 <= start <= start + size <= memptr.mem.nbytes, "memory outside the array"
+            array = memptr.mem.reshape(-1).view(np.uint8)[start : start + size].view(dtype).reshape(array)
         self._array = array
         self.base = base
 
@@ -45,7 +60,7 @@ class ndarray(np.lib.mixins.NDArrayOperatorsMixin):  # noqa: N801
     real = property(lambda self: _wrapped(self._array.real, self))
     imag = property(lambda self: _wrapped(self._array.imag, self))
     T = property(lambda self: _wrapped(self._array.T, self))
-    data = property(lambda self: SimpleNamespace(ptr=self._array.ctypes.data))
+    data = property(lambda self: MemoryPointer(self._array.ctypes.data, _root(self._array)))
     device = property(lambda self: SimpleNamespace(id=0))
 
     # ---- To the host ----
@@ -146,7 +161,7 @@ def _wrapped(x: Any, *sources: ndarray) -> Any:
             if array is source._array:
                 return source
             if array.base is not None and _root(array) is _root(source._array):
-                return ndarray(array, source if source.base is None else source.base)
+                return ndarray(array, base=source if source.base is None else source.base)
         return ndarray(array)
     return type(x)([_wrapped(each, *sources) for each in x]) if type(x) in (tuple, list) else x
 

@@ -169,6 +169,11 @@ MUTANTS = [
            "self.backend.product(g_rows, weight)", "self.backend.product(g_rows, weight.reshape(weight.T.shape).T)"),
     Mutant(f"{M}:Linear.backward", "no gradient for x where the bias needs none",
            "if needs_x:", "if needs_x and len(self.needs_gradient) == 3:"),
+    Mutant(f"{M}:LinearHeads.backward", "the gradient of the first output alone", "enumerate(g_ys)",
+           "enumerate((g_ys[0], *[g_y * 0 for g_y in g_ys[1:]]))"),
+    Mutant(f"{M}:LinearHeads._heads", "heads and positions are not swapped, only their sizes",
+           "self.heads, width // self.heads).swapaxes(-2, -3)",
+           "self.heads, width // self.heads).reshape(*self.leading[:-1], self.heads, -1, width // self.heads)"),
     Mutant(f"{M}:Einsum._g_input", "labels summed over in one input alone get their gradient once",
            "xp.broadcast_to(g, [sizes[label] if n == 1 else n for label, n in zip(labels, g.shape, strict=True)])",
            "xp.broadcast_to(g / math.prod(sizes[x] for x in labels if x not in known), [sizes[label] if n == 1 "
@@ -204,7 +209,7 @@ MUTANTS = [
     Mutant(f"{T}:ScaledDotProductAttention.broadcasts", "keys shared by a batch not summed",
            True, False, attribute=True),
     Mutant(f"{T}:ScaledDotProductAttention.backward", "scale forgotten",
-           "self.keep_scale, self.scale)", "self.keep_scale, 1.0)"),
+           "self.keep_scale, self.scale, **given)", "self.keep_scale, 1.0, **given)"),
     Mutant(f"{T}:ScaledDotProductAttention.backward", "dropout forgotten",
            "tuple(kept), keep, self.keep_scale", "tuple(kept), None, self.keep_scale"),
     Mutant(f"{T}:ScaledDotProductAttention.backward", "mask of dropout drawn anew", "q, k, v, keep, *kept = self.saved",
@@ -212,9 +217,9 @@ MUTANTS = [
            "        keep = draw_mask(self.backend, (*q.shape[:-1], k.shape[-2]), 1 - 1 / self.keep_scale)[0]"),
     Mutant(f"{T}:ScaledDotProductAttention.backward",
            "gradients of keys and values exchanged where they have one shape",
-           "return self.backend.attention_backward(g_y, q, k, v, tuple(kept), keep, self.keep_scale, self.scale)",
+           "return self.backend.attention_backward(g_y, q, k, v, tuple(kept), keep, self.keep_scale, self.scale, **given)",
            "g_q, g_k, g_v = self.backend.attention_backward(\n"
-           "            g_y, q, k, v, tuple(kept), keep, self.keep_scale, self.scale)\n"
+           "            g_y, q, k, v, tuple(kept), keep, self.keep_scale, self.scale, **given)\n"
            "        return (g_q, g_v, g_k) if g_k.shape == g_v.shape else (g_q, g_k, g_v)"),
     Mutant(f"{T}:_allowed", "causal mask off by one: a position does not see itself",
            "causal_mask(*scores[-2:])",

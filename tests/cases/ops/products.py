@@ -98,6 +98,53 @@ def _(rng):
     return Example(ag.linear, arrays, torch=_torch_linear)
 
 
+# ---- Several layers as one product, divided into heads ----
+
+
+def _linear_heads(name: str, widths: Sequence[int], leading: Sequence[int], with_bias: bool) -> None:
+    @register("LinearHeads", name)
+    def linear_heads(rng):
+        count, heads = len(widths), 2
+        parameters = [draw.uniform(rng, (heads * width, 3)) for width in widths]
+        if with_bias:
+            parameters += [draw.uniform(rng, (heads * width,)) for width in widths]
+
+        def fused(x, *parameters):
+            return ag.linear_heads(x, parameters[:count], parameters[count:], heads=heads)
+
+        def one_by_one(x, *parameters):
+            found = [ag.linear(x, *pair) for pair in _pairs(parameters, count)]
+            return tuple([y.reshape(*y.shape[:-1], heads, y.shape[-1] // heads).swapaxes(-2, -3) for y in found])
+
+        def in_torch(x, *parameters):
+            found = [_torch_linear(x, *pair) for pair in _pairs(parameters, count)]
+            return tuple([y.unflatten(-1, (heads, -1)).transpose(-2, -3) for y in found])
+
+        return Example(fused, [draw.uniform(rng, (*leading, 3)), *parameters], one_by_one, in_torch)
+
+
+def _pairs(parameters: Sequence, count: int) -> list[tuple]:
+    """Each weight with its bias, if there are any."""
+    return [tuple(parameters[i::count]) for i in range(count)]
+
+
+_linear_heads("queries, keys and values", (2, 2, 3), (2, 4), True)
+_linear_heads("no bias, one sentence", (2, 1), (3,), False)
+_linear_heads("one weight", (3,), (1, 2, 2), True)
+
+
+@register("LinearHeads", "attended to, one of them twice")
+def _(rng):
+    arrays = [draw.uniform(rng, shape) for shape in ((2, 3, 4), (4, 4), (4, 4), (2, 4))]
+
+    def attend(x, w_k, w_v, w_q):
+        k, v = ag.linear_heads(x, [w_k, w_v], heads=2)
+        q = ag.linear(x, ag.concatenate([w_q, w_q])).reshape(2, 3, 2, 2).swapaxes(1, 2)
+        return ag.scaled_dot_product_attention(q, k, v) + ag.scaled_dot_product_attention(k, k, q)
+
+    return Example(attend, arrays)
+
+
 # ---- Einstein's summation ----
 
 _EINSUMS = [
