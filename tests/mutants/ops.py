@@ -217,7 +217,8 @@ MUTANTS = [
            "        keep = draw_mask(self.backend, (*q.shape[:-1], k.shape[-2]), 1 - 1 / self.keep_scale)[0]"),
     Mutant(f"{T}:ScaledDotProductAttention.backward",
            "gradients of keys and values exchanged where they have one shape",
-           "return self.backend.attention_backward(g_y, q, k, v, tuple(kept), keep, self.keep_scale, self.scale, **given)",
+           "return self.backend.attention_backward("
+           "g_y, q, k, v, tuple(kept), keep, self.keep_scale, self.scale, **given)",
            "g_q, g_k, g_v = self.backend.attention_backward(\n"
            "            g_y, q, k, v, tuple(kept), keep, self.keep_scale, self.scale, **given)\n"
            "        return (g_q, g_v, g_k) if g_k.shape == g_v.shape else (g_q, g_k, g_v)"),
