@@ -87,7 +87,7 @@ class CudaBackend(Backend):
         return nccl
 
     def asarray(self, a: Any) -> Array:
-        return a if isinstance(a, cupy.ndarray) else cupy.asarray(a)  # copied without waiting
+        return a if isinstance(a, cupy.ndarray) else cupy.asarray(a, order="C")  # copied without waiting
 
     def set_precision(self, precision: str) -> None:
         if precision == "bf16" and BFLOAT16 is None:

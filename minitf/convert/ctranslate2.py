@@ -30,7 +30,7 @@ from minitf.convert.pieces import (
     write_text,
 )
 from minitf.convert.position_tables import recognised
-from minitf.convert.stored_arrays import Array, ModelFileError, SourceFile
+from minitf.convert.stored_arrays import BFLOAT16, Array, ModelFileError, SourceFile, Stored
 from minitf.model.transformer import sinusoids
 
 MODEL_NAME, CONFIG_NAME = "model.bin", "config.json"
@@ -40,6 +40,7 @@ ACTIVATIONS = {0: "relu", 2: "silu", 3: "gelu"}
 INT16_SCALE = 1000.0
 """The scale of 16-bit weights in files that store none."""
 NORM_EPSILON = 1e-5
+FLOATS = (BFLOAT16, np.float16, np.float32)
 
 SIDES = {"source": "encoder", "target": "decoder"}
 EMBEDDINGS = {
@@ -222,13 +223,14 @@ def ctranslate2_name(name: str) -> tuple[str, int, int]:
     return f"{begin}/linear_{number}/{last}", part, parts
 
 
-def _parameter(arrays: Arrays, name: str, stacks: dict[str, Array]) -> Array:
+def _parameter(arrays: Arrays, name: str, stacks: dict[str, Array]) -> Array | Stored:
     """Read what the file has for a parameter; parts of one array are views of it."""
     theirs, part, parts = ctranslate2_name(name)
     if theirs in (EMBEDDINGS["source"][0], EMBEDDINGS["target"][0]):
         theirs = arrays.find(*EMBEDDINGS[name.partition("_")[0]])
     if parts == 1:
-        return _dequantised(arrays, theirs)
+        stored = arrays.stored(theirs)
+        return stored if stored.dtype in FLOATS else _dequantised(arrays, theirs)  # type: ignore[attr-defined]
     stack = stacks.pop(theirs, None)
     stack = _dequantised(arrays, theirs) if stack is None else stack
     if part < parts - 1:

@@ -15,7 +15,7 @@ from minitf.convert.options import Options
 from minitf.convert.pickle_data import Record
 from minitf.convert.pieces import Pieces, dict_txt, kind_of, sentencepiece_model
 from minitf.convert.pytorch_names import pytorch_name
-from minitf.convert.stored_arrays import Array, ModelFileError, SourceFile
+from minitf.convert.stored_arrays import Array, ModelFileError, SourceFile, Stored
 from minitf.convert.torch_file import TorchArray, read_torch
 
 ENCODER, DECODER = "encoder.embed_tokens.weight", "decoder.embed_tokens.weight"
@@ -151,14 +151,14 @@ def _sharing(arrays: Arrays, options: Options) -> Any:
     return "none"
 
 
-def _parameter(arrays: Arrays, name: str) -> Array:
+def _parameter(arrays: Arrays, name: str) -> Array | Stored:
     if name == "projection":
-        return arrays.read(OUTPUT, OLD_OUTPUT)
+        return arrays.stored(OUTPUT, OLD_OUTPUT)
     found = pytorch_name(name)
     if found in POSITIONS:
         rows = min(arrays.shape(each)[0] for each in POSITIONS)
         return arrays.read(found)[:rows]
-    return arrays.read(found)
+    return arrays.stored(found)
 
 
 def _is_ignored(name: str) -> bool:

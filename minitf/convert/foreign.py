@@ -3,28 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
+
+from sentencepiece import SentencePieceProcessor
 
 from minitf.config import RunConfig, TransformerConfig
 from minitf.convert.parameters import read_parameters
 from minitf.convert.pieces import Pieces
-from minitf.convert.stored_arrays import Array, ModelFileError
-from minitf.data.vocabulary_pair import PieceVocabulary, VocabularyPair
+from minitf.convert.stored_arrays import Array, ModelFileError, Stored
+from minitf.data.vocabulary_pair import PieceVocabulary, VocabularyPair, loaded_processor
 
 Weights = dict[str, Array]
 LONGEST_LINE, MOST_TOKENS = 512, 1024
 """max_length of an imported model whose files do not say how long sentences may be, and of any."""
-
-
-class Stored(Protocol):
-    """An array in a file."""
-
-    @property
-    def shape(self) -> tuple[int, ...]: ...
-
-    def read(self) -> Array: ...
 
 
 class ForeignModel(NamedTuple):
@@ -62,9 +56,13 @@ class Arrays:
 
     def read(self, *names: str) -> Array:
         """Read the first of these arrays that the file has."""
+        return self.stored(*names).read()
+
+    def stored(self, *names: str) -> Stored:
+        """The first of these arrays that the file has, to be read later."""
         name = self.find(*names)
         self.used.add(name)
-        return self.arrays[name].read()
+        return self.arrays[name]
 
     def depth(self, pattern: str, first: int = 0) -> int:
         """How many layers there are: `pattern` with {} = first, first + 1, …  Raises: ModelFileError if none"""
@@ -89,7 +87,7 @@ class Arrays:
 
 def foreign_model(
     model: TransformerConfig,
-    read: Callable[[str], Array],
+    read: Callable[[str], Array | Stored],
     source: Pieces,
     target: Pieces,
     origin: Path,
@@ -110,14 +108,17 @@ def foreign_model(
         source_vocab_size=len(source.order) if len(source.order) != len(target.order) else None,
         masked_tokens=tuple(sorted({*target.added, *never})),
     )
-    weights = read_parameters(model, read, source.order, target.order, origin)
+    sides = [source] if source == target else [source, target]
+    with ThreadPoolExecutor(2) as pool:  # sentencepiece loads its models while the weights are read
+        processors = [pool.submit(loaded_processor, side.model, str(origin)) for side in sides]
+        weights = read_parameters(model, read, source.order, target.order, origin)
+        each = [_side(side, origin, found.result()) for side, found in zip(sides, processors, strict=True)]
     longest = model.max_positions - model.first_position if model.positions == "learned" else MOST_TOKENS
     settings["max_length"] = max(2, min(settings.get("max_length", LONGEST_LINE), longest, MOST_TOKENS))
     defaults = {"vocab_size": max(5, model.vocab_size), "average_checkpoints": 1, "alpha": 1.0, "beta": 0.0}
     config = RunConfig(model=model, **{**defaults, **settings})
-    one = _side(source, origin)
-    return ForeignModel(config, VocabularyPair(one, one if source == target else _side(target, origin)), weights)
+    return ForeignModel(config, VocabularyPair(each[0], each[-1]), weights)
 
 
-def _side(pieces: Pieces, origin: Path) -> PieceVocabulary:
-    return PieceVocabulary(pieces.kind, pieces.ours, model=pieces.model, joiner=pieces.joiner, name=str(origin))
+def _side(pieces: Pieces, origin: Path, processor: SentencePieceProcessor) -> PieceVocabulary:
+    return PieceVocabulary(pieces.kind, pieces.ours, pieces.model, pieces.joiner, str(origin), processor)

@@ -37,7 +37,7 @@ from minitf.convert.pieces import (
 from minitf.convert.position_tables import recognised
 from minitf.convert.pytorch_names import pytorch_name
 from minitf.convert.safetensors_file import safetensors_arrays, write_safetensors
-from minitf.convert.stored_arrays import Array, ModelFileError, SourceFile, read_text
+from minitf.convert.stored_arrays import Array, ModelFileError, SourceFile, Stored, read_text
 from minitf.convert.torch_file import TorchArray, read_torch
 from minitf.errors import UserError
 from minitf.model.transformer import sinusoids
@@ -152,18 +152,18 @@ def _sharing(options: Options, arrays: Arrays) -> Any:
     return "none"
 
 
-def _parameter(arrays: Arrays, name: str, sharing: str) -> Array:
+def _parameter(arrays: Arrays, name: str, sharing: str) -> Array | Stored:
     """Read what the file has for a parameter of ours; of tied matrices it may hold any."""
     tied = {"all": (SHARED, ENCODER, DECODER, HEAD), "source-target": (SHARED, ENCODER, DECODER)}
     if name == "source_embedding.weight":
-        return arrays.read(*tied.get(sharing, (ENCODER,)))
+        return arrays.stored(*tied.get(sharing, (ENCODER,)))
     if name == "target_embedding.weight":
-        return arrays.read(*((DECODER, HEAD) if sharing == "target-output" else (DECODER,)))
+        return arrays.stored(*((DECODER, HEAD) if sharing == "target-output" else (DECODER,)))
     if name == "projection":
-        return arrays.read(HEAD)
+        return arrays.stored(HEAD)
     if name == "output_bias":
         return arrays.read(BIAS).reshape(-1)
-    return arrays.read("model." + pytorch_name(name))
+    return arrays.stored("model." + pytorch_name(name))
 
 
 def _forbidden(folder: Path, options: Options) -> list[int]:

@@ -42,7 +42,7 @@ class QuantizedArray:
         weights = self.quantized.read().astype(np.float32)
         with np.errstate(all="ignore"):  # numbers that are not finite are refused later
             weights /= np.float32(self.multiplier)
-        return np.ascontiguousarray(weights.T) if self.transposed else weights
+        return weights.T if self.transposed else weights
 
 
 def binary_arrays(file: SourceFile) -> dict[str, StoredArray | QuantizedArray]:

@@ -7,7 +7,7 @@ file with 2i / d. Source: marian-dev, src/models/transformer.h and src/common/co
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +40,7 @@ from minitf.convert.pieces import (
     yaml_ids,
     yaml_text,
 )
-from minitf.convert.stored_arrays import Array, ModelFileError, SourceFile, read_text
+from minitf.convert.stored_arrays import Array, ModelFileError, SourceFile, Stored, read_text
 from minitf.errors import UserError
 from minitf.system.files import atomic_write
 
@@ -77,7 +77,7 @@ def read_marian(path: Path, positions: str | None = None) -> ForeignModel:
         model = _architecture(arrays, options, positions)
         source, target = _vocabularies(path.parent, options, arrays)
 
-        def read(name: str) -> Array:
+        def read(name: str) -> Array | Stored:
             return _parameter(arrays, name, model.norm == "pre")
 
         beam = Options(path, _decoder_config(path.parent)).number("beam-size", 6, at_most=1000)
@@ -184,20 +184,20 @@ def _sharing(arrays: Arrays) -> Any:
 # ---- Weights -----------------------------------------------------------------------------------------------------
 
 
-def _parameter(arrays: Arrays, name: str, is_pre: bool) -> Array:
+def _parameter(arrays: Arrays, name: str, is_pre: bool) -> Array | Stored:
     """Read what Marian has for a parameter of ours."""
     if name.endswith("_embedding.weight"):
-        return arrays.read(*EMBEDDINGS[name.partition("_")[0]])
+        return arrays.stored(*EMBEDDINGS[name.partition("_")[0]])
     if name.endswith("_positions.weight"):
         return arrays.read("Wpos")
     if name == "projection":
         found = arrays.find(*OUTPUT)
-        return arrays.read(found) if found == OUTPUT[0] else arrays.read(found).T
+        return arrays.stored(found) if found == OUTPUT[0] else arrays.read(found).T
     if name == "output_bias":
         return arrays.read(OUTPUT_BIAS).reshape(-1)
     found = _other_norm(arrays, marian_name(name, is_pre))
     array = arrays.read(found)
-    return np.ascontiguousarray(array.T) if is_matrix(name) else array.reshape(-1)
+    return array.T if is_matrix(name) else array.reshape(-1)
 
 
 def _other_norm(arrays: Arrays, name: str) -> str:
@@ -230,7 +230,8 @@ def _vocabularies(folder: Path, options: Options, arrays: Arrays) -> tuple[Piece
     models = _pair(folder, [], [], (".spm",), r"source|target|vocab|src|trg|tgt")
     if files is None:
         raise ModelFileError(f"{folder} has no vocabulary, such as vocab.yml or vocab.spm; put it beside the model")
-    read = {pair: _pieces(*pair) for pair in {*zip(files, models or (None, None), strict=True)}}
+    lists = {file: yaml_ids(file) for file in {*files} if file.suffix != ".spm"}
+    read = {pair: _pieces(*pair, lists) for pair in {*zip(files, models or (None, None), strict=True)}}
     sides = []
     for index, side in enumerate(EMBEDDINGS):
         pieces = read[files[index], models[index] if models else None]
@@ -260,12 +261,12 @@ def _pair(
     return None
 
 
-def _pieces(path: Path, model: Path | None) -> Pieces:
+def _pieces(path: Path, model: Path | None, lists: Mapping[Path, list[str]]) -> Pieces:
     if path.suffix == ".spm":
         content = sentencepiece_model(path)
         names, kind, joiner = sentencepiece_pieces(content, path), "sentencepiece", ""
     else:
-        names = yaml_ids(path)
+        names = lists[path]
         content = b"" if model is None else sentencepiece_model(model)
         kind, joiner = ("sentencepiece", "") if content else kind_of(names)
     end, unknown = place_of(names, "</s>"), place_of(names, "<unk>")

@@ -5,13 +5,12 @@ Source: `Transformer.named_parameters`, which is not asked because it would allo
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from minitf.config import TransformerConfig
-from minitf.convert.stored_arrays import Array, ModelFileError
+from minitf.convert.stored_arrays import Array, ModelFileError, Stored, StoredArray, runs
 
 Shape = tuple[int, ...]
 SOURCE_ROWS = ("source_embedding.weight",)
@@ -66,26 +65,34 @@ def _norm(name: str, width: int) -> dict[str, Shape]:
 
 def read_parameters(
     config: TransformerConfig,
-    read: Callable[[str], Array],
+    read: Callable[[str], Array | Stored],
     source_order: Sequence[int],
     target_order: Sequence[int],
     origin: object,
 ) -> dict[str, Array]:
     """The arrays of all parameters, in float32 or float64, and checked.
 
-    read: called with the name of a parameter, returns its array with the rows of pieces in the foreign order
+    read: called with the name of a parameter, returns its array with the rows of pieces in the foreign order, or where
+        it is in a file
     source_order, target_order: the foreign id of each of our pieces; -1 for an added one, whose row is of zeros
 
     Raises: ModelFileError for a shape that does not fit the configuration, and for numbers that are not finite
     """
     orders = {**dict.fromkeys(SOURCE_ROWS, source_order), **dict.fromkeys(TARGET_ROWS, target_order)}
     arrays = {}
-    for name, shape in parameter_shapes(config).items():
-        array = read(name)
+    shapes = parameter_shapes(config)
+    for name in sorted(shapes, key=lambda name: name.endswith(".bias")):  # projections side by side in memory
+        shape, found = shapes[name], read(name)
         if name in orders:
-            if array.ndim != len(shape) or len(array) < max(orders[name], default=0) + 1:
-                raise ModelFileError(f"{origin}: {name} of shape {list(array.shape)} has fewer rows than pieces")
-            array = rows_in_order(array, orders[name])
+            if len(found.shape) != len(shape) or found.shape[0] < max(orders[name], default=0) + 1:
+                raise ModelFileError(f"{origin}: {name} of shape {list(found.shape)} has fewer rows than pieces")
+            array = (
+                found.rows(orders[name])
+                if isinstance(found, StoredArray)
+                else rows_in_order(_read(found), orders[name])
+            )
+        else:
+            array = _read(found)
         if array.shape != shape:
             raise ModelFileError(f"{origin}: {name} has shape {list(array.shape)}, expected is {list(shape)}")
         array = array.astype(np.float64 if array.dtype == np.float64 else np.float32, copy=False)
@@ -95,24 +102,20 @@ def read_parameters(
     return arrays
 
 
+def _read(found: Array | Stored) -> Array:
+    return found if isinstance(found, np.ndarray) else found.read()
+
+
 def _is_finite(array: Array) -> bool:
-    with np.errstate(all="ignore"):
-        return bool(np.isfinite(array.sum())) or bool(
-            np.isfinite(array).all()
-        )  # the sum alone is fast, but may overflow
+    numbers = array.ravel("K")
+    with np.errstate(all="ignore"):  # the sum of squares alone is fast, but may overflow
+        return bool(np.isfinite(numbers @ numbers)) or bool(np.isfinite(numbers).all())
 
 
 def rows_in_order(array: Array, order: Sequence[int]) -> Array:
     """array[order], with zeros where the order is -1; consecutive rows are copied at once."""
     result = np.zeros((len(order), *array.shape[1:]), array.dtype)
-    for start, stop in _runs(order):
+    for start, stop in runs(order):
         if order[start] >= 0:
             result[start:stop] = array[order[start] : order[start] + stop - start]
     return result
-
-
-def _runs(order: Sequence[int]) -> Iterator[tuple[int, int]]:
-    """The longest stretches of consecutive ids.  Example: [-1, 1, 0, 2, 3, 4] -> (0, 1), (1, 2), (2, 3), (3, 6)"""
-    ids = np.asarray(order, np.int64)
-    begins = np.flatnonzero((np.diff(ids) != 1) | (ids[1:] == 0)) + 1
-    return itertools.pairwise([0, *begins.tolist(), len(ids)] if len(ids) else [])

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from sentencepiece import SentencePieceProcessor
 
 from minitf.config.special_tokens import BOS, EOS, PAD, UNK
 from minitf.convert.stored_arrays import MAX_CONFIG_BYTES, ModelFileError, SourceFile, read_text
 from minitf.system.files import atomic_write, parse_json, parse_json_object
+
+Item = TypeVar("Item")
 
 MAX_PIECES = 2_000_000
 NAMES = {PAD: "<pad>", UNK: "<unk>", BOS: "<s>", EOS: "</s>"}
@@ -36,17 +38,25 @@ class Pieces:
     @cached_property
     def order(self) -> list[int]:
         """The foreign id of each of our pieces: the special tokens, then all others; -1 for an added token."""
-        used = {self.special[each] for each in SPECIALS}
         first = [-1 if (found := self.special[each]) is None else found for each in SPECIALS]
-        return first + [index for index in range(len(self.names)) if index not in used]
+        return first + self._without_specials(range(len(self.names)))
 
     @property
     def ours(self) -> list[str]:
         """The names of the pieces in our order."""
         taken = set(self.names)
-        return [
-            self.names[index] if index >= 0 else _unused(NAMES[place], taken) for place, index in enumerate(self.order)
+        first = [
+            self.names[found] if (found := self.special[each]) is not None else _unused(NAMES[each], taken)
+            for each in SPECIALS
         ]
+        return first + self._without_specials(self.names)
+
+    def _without_specials(self, items: Iterable[Item]) -> list[Item]:
+        """The items, one for each foreign id, without those of special tokens."""
+        rest = list(items)
+        for index in sorted({found for found in self.special.values() if found is not None}, reverse=True):
+            del rest[index]
+        return rest
 
     @property
     def added(self) -> tuple[int, ...]:
@@ -59,6 +69,8 @@ class Pieces:
             raise ModelFileError(
                 f"{path} has {rows} rows for {len(self.names)} pieces; give the model its own vocabulary"
             )
+        if rows == len(self.names):
+            return self
         taken = set(self.names)
         fillers = [_unused(f"<filler{index}>", taken) for index in range(len(self.names), rows)]
         return replace(self, names=self.names + fillers)
@@ -118,24 +130,19 @@ def yaml_ids(path: Path) -> list[str]:
 
     A line is `piece: id`, the piece plain or in quotation marks; a long piece is `? piece` and `: id` on two lines.
     """
-    found: dict[str, int] = {}
-    waiting: str | None = None
-    for number, line in enumerate(read_text(path).split("\n"), start=1):
-        line = line.rstrip("\r")
-        if not line.strip() or line == "---":
-            continue
-        if line.startswith("? "):
-            waiting = line[2:]
-            continue
-        piece, _, value = (waiting, ":", line.lstrip(": ")) if waiting is not None else line.rpartition(":")
-        waiting = None
-        if not NUMBER.fullmatch(value):
-            raise ModelFileError(f"{path}, line {number}: expected is a piece, a colon and its id")
-        found[unquoted(piece)] = int(value)
-    return _by_id(found, path)
+    text = LONG_PIECE.sub(r"\1:", read_text(path))
+    entries = ENTRY.findall(text)  # one search in a long text is faster than one in each line
+    if len(entries) < text.count("\n"):
+        lines = [line for line in text.split("\n") if line.strip() and line.rstrip("\r") != "---"]
+        wrong = next((line for line in lines if not ENTRY.fullmatch(line)), None)
+        if wrong is not None:
+            raise ModelFileError(f"{path}: {wrong[:40]!r} is not a piece, a colon and its id")
+    names = [piece if piece[:1] not in " \"'" else unquoted(piece) for piece, _ in entries]
+    return _by_id(dict(zip(names, [int(number) for _, number in entries], strict=True)), path)
 
 
-NUMBER = re.compile(r"\s*[0-9]{1,9}\s*")
+LONG_PIECE = re.compile(r"^\? ([^\n]*?)\r?\n:", re.MULTILINE)
+ENTRY = re.compile(r"^([^\n]*):[ \t]*([0-9]{1,9})[ \t\r]*$", re.MULTILINE)
 ESCAPE = re.compile(r"\\(x[0-9A-Fa-f]{2}|u(?!d[89ab])[0-9A-Fa-f]{4}|.)", re.DOTALL | re.IGNORECASE)
 ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "0": "\0"}
 
@@ -147,6 +154,8 @@ def _unescaped(match: re.Match[str]) -> str:
 
 def unquoted(text: str) -> str:
     """The text of a scalar of YAML: `"a\\"b"`, `'it''s'` or plain."""
+    if text[:1] == '"' == text[-1:] and "\\" not in text and len(text) >= 2:  # nearly all of a list
+        return text[1:-1]
     text = text.strip(" ")
     if len(text) >= 2 and text[0] == text[-1] == '"':
         return ESCAPE.sub(_unescaped, text[1:-1]) if "\\" in text else text[1:-1]
@@ -186,12 +195,14 @@ def sentencepiece_pieces(model: bytes, path: Path) -> list[str]:
 
 
 def _by_id(found: Mapping[str, object], path: Path) -> list[str]:
-    names: list[str | None] = [None] * len(found)
-    for name, index in found.items():
-        if type(index) is not int or not 0 <= index < len(names) or names[index] is not None:
-            raise ModelFileError(f"{path}: the ids are not 0 to {len(names) - 1}, each once; see {name[:40]!r}")
-        names[index] = name
-    return _checked([name for name in names if name is not None], path)
+    ids: Any = list(found.values())
+    if not {*map(type, ids)} <= {int} or sorted(ids) != list(range(len(ids))):
+        seen: set[object] = set()  # to name one that is wrong
+        for name, index in found.items():
+            if type(index) is not int or not 0 <= index < len(ids) or index in seen:
+                raise ModelFileError(f"{path}: the ids are not 0 to {len(ids) - 1}, each once; see {name[:40]!r}")
+            seen.add(index)
+    return _checked(sorted(found, key=found.__getitem__), path)  # type: ignore[arg-type]
 
 
 def _checked(names: list[str], path: Path) -> list[str]:

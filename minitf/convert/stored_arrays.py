@@ -6,10 +6,10 @@ import itertools
 import math
 import os
 import stat
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 import numpy as np
 
@@ -21,6 +21,8 @@ Array = np.ndarray
 BFLOAT16 = "bfloat16"
 """The type that NumPy lacks: the upper half of a float32."""
 MAX_RANK = 8
+ALIGNMENT, SMALL_BYTES = 64, 2**14
+"""Bytes: at a multiple of the first an array begins; one below the second has memory of its own."""
 MAX_CONFIG_BYTES = 16 * 2**20
 """Bytes of a configuration or a word list that is read as a whole; that of 250,000 pieces has 6 MB."""
 
@@ -29,8 +31,21 @@ class ModelFileError(UserError):
     """The file of a model cannot be read, or its bytes are not what its format requires."""
 
 
+class Stored(Protocol):
+    """An array in a file."""
+
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+
+    def read(self) -> Array: ...
+
+
 class SourceFile:
-    """A file open for reading; whatever lies beyond its end is refused before memory is allocated."""
+    """A file open for reading; whatever lies beyond its end is refused before memory is allocated.
+
+    Arrays are parts of one block of memory of the file's size: the system maps a block in large pages, which takes a
+    third of the time of many small arrays.
+    """
 
     def __init__(self, path: Path):
         self.path = Path(path)
@@ -40,6 +55,7 @@ class SourceFile:
                 raise ModelFileError(f"{path} is not a file; give the file of a model")
             self._descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         self.size = status.st_size
+        self._block, self._used = np.empty(0, np.uint8), 0
 
     def __enter__(self) -> Self:
         return self
@@ -53,21 +69,39 @@ class SourceFile:
 
     def bytes(self, offset: int, count: int) -> bytes:
         """Read `count` bytes.  Raises: ModelFileError where the file does not have them"""
-        return self.array(offset, (count,), np.dtype(np.uint8)).tobytes() if count else b""
+        self.check(offset, count)
+        content = np.empty(count, np.uint8)
+        self.fill(content, offset)
+        return content.tobytes()
 
     def array(self, offset: int, shape: Sequence[int], dtype: np.dtype[Any]) -> Array:
         """Read an array in C order.  Raises: ModelFileError where the file does not have its bytes"""
         self.check(offset, math.prod(shape) * dtype.itemsize)
-        array = np.empty(tuple(shape), dtype)
-        if array.size:
-            rest = memoryview(array.reshape(-1).view(np.uint8))  # type: ignore[arg-type]
-            with os_errors_explained(f"read {self.path}", ModelFileError):
-                while rest:
-                    count = os.preadv(self._descriptor, [rest[: 2**30]], offset)
-                    if not count:
-                        raise self.damaged("it has been cut short while it was read")
-                    rest, offset = rest[count:], offset + count
+        array = self.memory(shape, dtype)
+        self.fill(array, offset)
         return array
+
+    def fill(self, array: Array, offset: int) -> None:
+        """Read the bytes of an array in C order from `offset` on."""
+        rest = memoryview(array.reshape(-1).view(np.uint8)) if array.size else memoryview(b"")  # type: ignore[arg-type]
+        with os_errors_explained(f"read {self.path}", ModelFileError):
+            while rest:
+                count = os.preadv(self._descriptor, [rest[: 2**30]], offset)
+                if not count:
+                    raise self.damaged("it has been cut short while it was read")
+                rest, offset = rest[count:], offset + count
+
+    def memory(self, shape: Sequence[int], dtype: np.dtype[Any]) -> Array:
+        """A part of the block, as long as there is one."""
+        count = math.prod(shape) * dtype.itemsize
+        if count < SMALL_BYTES:
+            return np.empty(shape, dtype)
+        if not self._block.size:
+            self._block = np.empty(self.size, np.uint8)
+        start, self._used = self._used, self._used + -(-count // ALIGNMENT) * ALIGNMENT
+        if start + count > self.size:
+            return np.empty(shape, dtype)
+        return self._block[start : start + count].view(dtype).reshape(shape)
 
     def check(self, offset: int, count: int) -> None:
         """Raises: ModelFileError unless the file has `count` bytes at `offset`"""
@@ -100,8 +134,33 @@ class StoredArray:
         if isinstance(self.dtype, str):
             upper = self.file.array(self.offset, self.shape, np.dtype("<u2"))
             return (upper.astype(np.uint32) << 16).view(np.float32)
-        array = self.file.array(self.offset, self.shape, self.dtype)
-        return array.astype(self.dtype.newbyteorder("="), copy=False)
+        return _native(self.file.array(self.offset, self.shape, self.dtype))
+
+    def rows(self, order: Sequence[int]) -> Array:
+        """The rows of these numbers, each of which the array has; of zeros for -1."""
+        if isinstance(self.dtype, str):
+            upper = replace(self, dtype=np.dtype("<u2")).rows(order)
+            return (upper.astype(np.uint32) << 16).view(np.float32)
+        array = self.file.memory((len(order), *self.shape[1:]), self.dtype)
+        width = math.prod(self.shape[1:]) * self.dtype.itemsize
+        for start, stop in runs(order):
+            if order[start] < 0:
+                array[start:stop] = 0
+            else:
+                self.file.fill(array[start:stop], self.offset + order[start] * width)
+        return _native(array)
+
+
+def _native(array: Array) -> Array:
+    """The array in the machine's byte order."""
+    return array.astype(array.dtype.newbyteorder("="), copy=False)
+
+
+def runs(order: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """The longest stretches of consecutive ids.  Example: [-1, 1, 0, 2, 3, 4] -> (0, 1), (1, 2), (2, 3), (3, 6)"""
+    ids = np.asarray(order, np.int64)
+    begins = np.flatnonzero((np.diff(ids) != 1) | (ids[1:] == 0)) + 1
+    return itertools.pairwise([0, *begins.tolist(), len(ids)] if len(ids) else [])
 
 
 def refuse_overlap(file: SourceFile, spans: Sequence[tuple[int, int]]) -> None:

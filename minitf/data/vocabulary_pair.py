@@ -47,7 +47,13 @@ class PieceVocabulary:
     """
 
     def __init__(
-        self, kind: str, pieces: Sequence[str], model: bytes = b"", joiner: str = "", name: str = "the vocabulary"
+        self,
+        kind: str,
+        pieces: Sequence[str],
+        model: bytes = b"",
+        joiner: str = "",
+        name: str = "the vocabulary",
+        processor: SentencePieceProcessor | None = None,
     ):
         """
         pieces: in the order of their ids, the names of PAD, UNK, BOS and EOS first
@@ -55,25 +61,19 @@ class PieceVocabulary:
         joiner: what a word ends with that belongs to the next one, or begins with that belongs to the one before: "@@"
             joins `to@@ day`; for kind "words"
         name: for messages
+        processor: `loaded_processor(model, name)`, where that has been called already
 
         Raises: UserError for pieces that are not distinct texts, and a model that is not one of sentencepiece
         """
         self.kind, self.pieces_by_id, self.model, self.joiner = kind, list(pieces), model, joiner
         self._check(name)
-        self._ids = {piece: number for number, piece in enumerate(self.pieces_by_id) if number >= SPECIAL_TOKENS}
-        self._processor = SentencePieceProcessor()
-        if kind == "sentencepiece":
-            try:
-                self._processor.load_from_serialized_proto(model)
-                self._processor.id_to_piece(list(range(len(self._processor))))
-            except (RuntimeError, UnicodeDecodeError) as error:  # the latter for a damaged piece
-                raise UserError(f"{name} holds no sentencepiece model; import it again") from error
+        self._processor = loaded_processor(model, name) if processor is None else processor
 
     def _check(self, name: str) -> None:
         pieces = self.pieces_by_id
         if self.kind not in KINDS:
             raise UserError(f"{name} is of kind {self.kind!r}; choose one of {', '.join(KINDS)}")
-        if len(pieces) <= SPECIAL_TOKENS or not all(isinstance(piece, str) and piece for piece in pieces):
+        if len(pieces) <= SPECIAL_TOKENS or {*map(type, pieces)} != {str} or not all(pieces):
             raise UserError(f"{name} is not a list of the four special tokens and pieces, each a text")
         checked_characters("".join(pieces))
         if len({*pieces}) < len(pieces):
@@ -81,6 +81,11 @@ class PieceVocabulary:
             raise UserError(f"{name} has the piece {twice[:40]!r} twice; a piece has one id")
         if bool(self.model) != (self.kind == "sentencepiece") or (self.joiner and self.kind != "words"):
             raise UserError(f"{name} has a sentencepiece model or a joiner that its kind {self.kind} cannot have")
+
+    @cached_property
+    def _ids(self) -> dict[str, int]:
+        """The ids of all pieces but special tokens."""
+        return {piece: number for number, piece in enumerate(self.pieces_by_id) if number >= SPECIAL_TOKENS}
 
     @property
     def source(self) -> Self:
@@ -184,6 +189,18 @@ class PieceVocabulary:
     def fingerprint(self) -> str:
         """SHA-256 of all that decides ids and texts."""
         return hashlib.sha256(json.dumps(self.to_plain(), sort_keys=True).encode()).hexdigest()
+
+
+def loaded_processor(model: bytes, name: str) -> SentencePieceProcessor:
+    """The bytes of a sentencepiece model, ready to use; empty without a model.  Raises: UserError for other bytes"""
+    processor = SentencePieceProcessor()
+    try:
+        if model:
+            processor.load_from_serialized_proto(model)
+            processor.id_to_piece(list(range(len(processor))))
+    except (RuntimeError, UnicodeDecodeError) as error:  # the latter for a damaged piece
+        raise UserError(f"{name} holds no sentencepiece model; import it again") from error
+    return processor
 
 
 class VocabularyPair:

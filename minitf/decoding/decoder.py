@@ -294,7 +294,8 @@ class InferenceTransformer:
         """The weights of several projections side by side, for one product."""
 
         def joined(arrays: list[Array]) -> Array:
-            return arrays[0] if len(arrays) == 1 else self.backend.xp.concatenate(arrays)
+            view = _as_one(arrays)
+            return self.backend.xp.concatenate(arrays) if view is None else view
 
         weight = joined([linear.weight.data for linear in linears]).astype(self.dtype, copy=False)
         biases = [linear.bias.data for linear in linears if linear.bias is not None]
@@ -330,6 +331,20 @@ class _Weights:
     def contiguous(self) -> Array:
         """A contiguous copy of w, made when many rows are first decoded at once."""
         return backend_of([self.w]).xp.ascontiguousarray(self.w)
+
+
+def _as_one(arrays: Sequence[Array]) -> Array | None:
+    """A view of arrays that follow one another in one block of memory, as they do after an import; else None."""
+    first, base = arrays[0], arrays[0].base
+    if len(arrays) == 1 or not (isinstance(base, np.ndarray) and base.dtype == np.uint8 and base.ndim == 1):
+        return first if len(arrays) == 1 else None
+    start = end = first.ctypes.data - base.ctypes.data
+    for each in arrays:
+        alike = each.base is base and each.flags.c_contiguous and each.dtype == first.dtype
+        if not alike or each.ctypes.data - base.ctypes.data != end:
+            return None
+        end += each.nbytes
+    return base[start:end].view(first.dtype).reshape(-1, *first.shape[1:])
 
 
 def decoder_of(model: Transformer | IncrementalDecoder) -> IncrementalDecoder:

@@ -9,6 +9,7 @@ import os
 import re
 import shutil
 import stat
+from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
@@ -305,11 +306,10 @@ def parse_json(text: str | bytes) -> Any:
     """
 
     def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        found: dict[str, Any] = {}
-        for key, value in pairs:
-            if key in found:
-                raise ValueError(f"the key {key[:80]!r} is given twice")
-            found[key] = value
+        found = dict(pairs)
+        if len(found) < len(pairs):
+            (twice, _), *_ = Counter(key for key, _ in pairs).most_common(1)
+            raise ValueError(f"the key {twice[:80]!r} is given twice")
         return found
 
     def refuse(constant: str) -> None:

@@ -106,6 +106,21 @@ def test_translator_takes_a_foreign_folder_as_it_is(tmp_path):
     assert together[2] == "" != together[0]
 
 
+@pytest.mark.parametrize("name", FORMATS)
+def test_weights_stay_where_they_are_read_to(name, tmp_path):
+    """No matrix is copied: all are views of one block, as is the product of several, which Marian does not store."""
+    write_foreign(learned_model(**OPUS, **{"d_model": 64, "d_ff": 128}), tmp_path / "model", name)
+    translator = Translator.load(tmp_path / "model")
+    parameters = translator.model.named_parameters()
+    matrices = [each.data for each in parameters.values() if each.data.nbytes >= 2**14]
+    assert len(matrices) == 3 * 4 + 4 + 3 * 2
+    assert all(each.base is matrices[0].base for each in matrices)
+    assert all((each.T if name == "marian" else each).flags.c_contiguous for each in matrices)
+    for layer in translator.model.encoder.layers:
+        product = translator._batched.decoder._weights[layer.self_attention]
+        assert np.shares_memory(product.w, layer.self_attention.value.weight.data) == (name != "marian")
+
+
 @pytest.mark.parametrize("choice", [{"average": 2}, {"checkpoint": 100}, {"weights": "best"}])
 def test_foreign_models_have_no_checkpoints_to_choose_from(choice, tmp_path):
     write_foreign(learned_model(**OPUS), tmp_path / "model", "ctranslate2")
