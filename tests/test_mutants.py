@@ -5,6 +5,7 @@ import pytest
 import autograd as ag
 from autograd.engine import Op
 from autograd.ops import elementwise
+from minitf.learn.exercise import BUG_EXERCISES
 from tests.mutants import __main__ as command
 from tests.mutants import checks, run
 from tests.mutants.checks import NETWORKS, ROOT, Finding, run_tests
@@ -207,3 +208,8 @@ def test_a_long_error_is_shortened():
     assert shortened("AssertionError: " + "x" * 300) == "x" * 99 + "…"
     assert summary([Verdict(SIGN), Verdict(SIGN, problem="SURVIVES")]) == "2 mutants, 1 caught"
     assert "0 by" not in page({"Ops": [Verdict(SIGN, "slope", "it is 1.0")]})
+
+
+@pytest.mark.parametrize("exercise", BUG_EXERCISES.values(), ids=lambda exercise: exercise.name)
+def test_a_bug_to_find_is_one_of_the_mutants(exercise):
+    assert exercise.constant("MUTANT") in [(mutant.place, mutant.damage) for mutant in EVERY]

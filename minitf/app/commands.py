@@ -26,6 +26,7 @@ COMMANDS = {
     "presets": "list the presets of train, with their sizes and costs",
     "statistics": "describe a corpus: lengths, faults, which preset and vocabulary suit it",
     "split": "cut a corpus into training, validation and test text without overlap",
+    "learn": "exercises: write backward passes that are checked, find bugs, check a model of your own",
     "corpus": "write the built-in corpus to a folder",
 }
 

@@ -1,0 +1,166 @@
+"""`minitf learn [list|start N|check N|hint N|solution N]`: exercises in hand-written gradients, and bugs to find."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from minitf.app.cli import ArgumentParser
+from minitf.config.options import nearest, shortened
+from minitf.errors import UserError
+from minitf.learn.bug import Finding, find_bug
+from minitf.learn.exercise import ALL, BUG_EXERCISES, PARTS, Exercise, find
+from minitf.learn.progress import Progress
+from minitf.learn.verdict import LIMIT_S, Verdict, judge_file
+from minitf.system.files import atomic_write, make_folder, os_errors_explained, read_small_file
+from minitf.system.messages import printable
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run the action that the command line names; exit status 1: an answer is wrong."""
+    given = _parser().parse_args(argv)
+    if given.action not in ACTIONS:
+        raise UserError(
+            f"{shortened(given.action)} is not an action{nearest(given.action, ACTIONS)}; choose {', '.join(ACTIONS)}"
+        )
+    if given.action == "list" and given.exercise is not None:
+        raise UserError("list takes no exercise; minitf learn start N writes the file of exercise N")
+    if given.line is not None and given.action != "check":
+        raise UserError("--line names the wrong line to `check`; leave it out, or write minitf learn check bug-N")
+    if not 0 < given.seconds <= 3600:
+        raise UserError(f"--seconds {given.seconds:g} leaves no time, or is not a number up to 3600; choose such as 20")
+    progress = Progress(given.folder)
+    exercise = _chosen(given.exercise, progress)
+    if given.action == "check":
+        return _check(exercise, progress, given.line, given.seconds)
+    return ACTIONS[given.action](exercise, progress, given.force) or 0
+
+
+def _chosen(word: str | None, progress: Progress) -> Exercise:
+    if word is not None:
+        return find(word)
+    exercise = progress.next_unsolved()
+    return exercise if exercise is not None else ALL["1"]
+
+
+def _list(exercise: Exercise, progress: Progress, force: bool) -> None:
+    """Print all exercises with their states, and what to type next."""
+    groups = {**PARTS, "Find the bug": [each.name for each in BUG_EXERCISES.values()]}
+    marks = {"started": "…", "solved": "✓"}
+    every = iter(ALL.values())
+    for part, names in groups.items():
+        print(part)
+        for each in (next(every) for _ in names):
+            print(f"  {marks.get(progress.states.get(each.label, ''), ' ')} {each.label:>6}  {each.title}")
+    solved = sum(state == "solved" for state in progress.states.values())
+    print(f"\n{solved} of {len(ALL)} solved; next: minitf learn start {exercise.label}")
+
+
+def _start(exercise: Exercise, progress: Progress, force: bool) -> None:
+    """Write the file of an exercise."""
+    path = progress.folder / exercise.file_name
+    with os_errors_explained(f"look at {path}"):
+        exists = path.exists() or path.is_symlink()
+    if exists and not force:
+        raise UserError(f"{path} exists, with what you have written; --force replaces it by the file as given out")
+    make_folder(progress.folder)
+    with atomic_write(path) as file:
+        file.write(exercise.starter.encode())
+    progress.set(exercise, "started")
+    print(f"{path}: {exercise.title}")
+    if exercise.is_bug:
+        what = f"name the wrong line: minitf learn check {exercise.label} --line N, or write `# bug` at its end"
+    else:
+        what = f"replace `raise NotImplementedError`, then: minitf learn check {exercise.label}"
+    print(f"{what}\nminitf learn hint {exercise.label} helps")
+
+
+def _hint(exercise: Exercise, progress: Progress, force: bool) -> None:
+    make_folder(progress.folder)
+    number = progress.next_hint(exercise)
+    print(f"hint {number} of {len(exercise.hints)}: {_wrapped(exercise.hints[number - 1])}")
+    if number == len(exercise.hints):
+        print(f"this is the last one; minitf learn solution {exercise.label} shows the solution")
+
+
+def _solution(exercise: Exercise, progress: Progress, force: bool) -> None:
+    if exercise.is_bug:
+        number = exercise.wrong_line
+        print(f"line {number} is wrong:\n    {exercise.starter.splitlines()[number - 1].strip()}")
+        print(f"right:\n    {exercise.solution.splitlines()[number - 1].strip()}")
+        print(_wrapped(exercise.constant("WHY")))
+    else:
+        print(exercise.solution, end="")
+
+
+ACTIONS: dict[str, Callable[[Exercise, Progress, bool], None]] = {
+    "list": _list,
+    "start": _start,
+    "check": _list,  # has its own arguments
+    "hint": _hint,
+    "solution": _solution,
+}
+
+
+def _check(exercise: Exercise, progress: Progress, line: int | None, limit_s: float) -> int:
+    path = progress.folder / exercise.file_name
+    with os_errors_explained(f"look at {path}"):
+        if not path.is_file():
+            raise UserError(f"{path} is missing; minitf learn start {exercise.label} writes it")
+    if line is not None and not exercise.is_bug:
+        raise UserError(f"--line is for bugs; exercise {exercise.label} is checked by running it: leave --line out")
+    try:
+        text = read_small_file(path).decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise UserError(f"{path} is not UTF-8 text ({error.reason} at byte {error.start}); save it as UTF-8") from error
+    print(f"{exercise.label}. {exercise.title} ({path})", flush=True)
+    finding = find_bug(exercise, text, line) if exercise.is_bug else None
+    right = _show_finding(finding) if finding else _show_verdict(judge_file(exercise, path, limit_s))
+    if right:
+        progress.set(exercise, "solved")
+        following = progress.next_unsolved(after=exercise)
+        print("solved" + (f"; next: minitf learn start {following.label}" if following else "; that was the last one"))
+    elif exercise.label not in progress.states:
+        progress.set(exercise, "started")
+    return 0 if right else 1
+
+
+def _show_finding(finding: Finding) -> bool:
+    print(_wrapped(finding.message))
+    return finding.is_right
+
+
+def _show_verdict(verdict: Verdict) -> bool:
+    for what in verdict.passed:
+        print(f"  right  {what}")
+    if verdict.failed:
+        print(f"  wrong  {verdict.failed}")
+    if not verdict.is_right:
+        print(f"\n{_wrapped(verdict.message)}")
+    return verdict.is_right
+
+
+def _wrapped(text: str) -> str:
+    """Lines of at most 100 characters; those with an indentation stay as they are."""
+    lines = printable(text).splitlines()
+    return "\n".join(line if line.startswith(" ") else textwrap.fill(line, 100) for line in lines)
+
+
+def _parser() -> ArgumentParser:
+    parser = ArgumentParser(
+        prog="minitf learn",
+        description="Exercises: write backward passes and parts of a Transformer, which are checked with the gradient "
+        "checker; and bugs to find. Without arguments: list them.",
+    )
+    parser.add_argument("action", nargs="?", default="list", metavar="ACTION", help=f"{', '.join(ACTIONS)}")
+    parser.add_argument(
+        "exercise", nargs="?", metavar="N", help="1 to 24, bug-1 to bug-12, or a name; default: the next unsolved one"
+    )
+    parser.add_argument("--line", type=int, metavar="N", help="check bug-N: the number of the wrong line")
+    parser.add_argument("--folder", type=Path, default=Path(), help="of the answers and the progress (default: here)")
+    parser.add_argument("--force", action="store_true", help="start: replace a file that exists")
+    parser.add_argument(
+        "--seconds", type=float, default=LIMIT_S, metavar="S", help=f"check: time limit (default: {LIMIT_S:g})"
+    )
+    return parser

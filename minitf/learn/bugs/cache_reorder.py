@@ -1,0 +1,66 @@
+"""Beam search is worse than greedy search
+
+Symptom: greedy search gives 27 BLEU, beam search with 4 hypotheses gives 24. Many of its translations begin with one
+sentence and end with another. Scores that are computed again from the whole translation differ from those of the
+search.
+"""
+
+import numpy as np
+
+from minitf.learn.expect import equal
+
+
+class Cache:
+    """Keys and values of past positions, a row for each hypothesis.  Shapes: k [R, t, K], v [R, t, M]"""
+
+    def __init__(self, rows, k_width, v_width):
+        self.k = np.zeros((rows, 0, k_width))
+        self.v = np.zeros((rows, 0, v_width))
+
+    def append(self, k, v):
+        """k [R, K], v [R, M]: those of the newest position."""
+        self.k = np.concatenate([self.k, k[:, None]], axis=1)
+        self.v = np.concatenate([self.v, v[:, None]], axis=1)
+
+    def reorder(self, parents):
+        """After a step, row i continues what was row parents[i]."""
+        rows = np.asarray(parents)
+        self.k, self.v = self.k[rows], self.v[rows]
+
+    def attend(self, q):
+        """q [R, K] -> [R, M]"""
+        scores = (self.k @ q[:, :, None])[:, :, 0] / np.sqrt(q.shape[1])
+        weights = np.exp(scores - scores.max(axis=1, keepdims=True))
+        weights /= weights.sum(axis=1, keepdims=True)
+        return (weights[:, None] @ self.v)[:, 0]
+
+
+HINTS = (
+    "Greedy search is right. What does beam search do with the cache that greedy search does not?",
+    "A translation that begins with one sentence and ends with another: the tokens come from one hypothesis, the "
+    "past that is attended to from another.",
+    "Try reorder([1, 1]) on a cache of two rows: which rows does it have afterwards?",
+)
+BUG = ("rows = np.asarray(parents)", "rows = np.sort(parents)")
+MUTANT = (
+    "minitf.decoding.state:DecodingState.reorder", "a beam keeps its ancestors when it takes another's place",
+)  # fmt: skip
+WHY = "sorted parents are the right ones in another order: a row then continues the past of another hypothesis."
+RIGHT_LINES = {
+    "self.k[rows], self.v[rows]": "keys and values move together, by the same rows; are the rows right?",
+    "np.concatenate([self.k": "the new key becomes the last position",
+    "np.concatenate([self.v": "the new value becomes the last position",
+    "scores = (self.k @": "each row's query is compared with the keys of that row, with the scale 1/√K",
+    "weights /= ": "the weights of a query add up to 1",
+    "weights[:, None] @ self.v": "the weighted sum of the row's values",
+    "np.zeros((rows, 0": "it begins without positions",
+}
+
+
+def check_reorder(answer):
+    """rows [2, 0, 0]"""
+    cache = answer.Cache(3, 1, 1)
+    cache.append(np.array([[10.0], [20.0], [30.0]]), np.array([[1.0], [2.0], [3.0]]))
+    cache.reorder([2, 0, 0])
+    equal("the keys", cache.k[:, 0, 0], [30, 10, 10])
+    equal("the values", cache.v[:, 0, 0], [3, 1, 1])

@@ -1,0 +1,51 @@
+"""The frequent words learn too little
+
+Symptom: rare words are learned as they should be. Words that occur several times in a batch learn too slowly, and the
+more often they occur, the more is missing: the gradient of a row that is used 5 times is about a fifth of the right
+one. With batches of a single short sentence, everything is right.
+"""
+
+import numpy as np
+
+from minitf.learn.expect import equal
+
+
+class Embedding:
+    """y = scale · weight[ids]"""
+
+    def forward(self, ids, weight, scale):
+        self.saved = ids, weight.shape, scale
+        return weight[ids] * scale
+
+    def backward(self, g_y):
+        ids, shape, scale = self.saved
+        rows = g_y.reshape(-1, shape[1]) * scale
+        g_weight = np.zeros(shape)
+        np.add.at(g_weight, ids.reshape(-1), rows)
+        return g_weight
+
+
+HINTS = (
+    "What differs between a word that occurs once and one that occurs five times? Look at the backward pass.",
+    "Each occurrence contributes a row to the gradient. Which line brings the rows to their places?",
+    "a[indices] += b reads a[indices], adds b, and writes back: an index that occurs twice is written twice, not "
+    "added twice.",
+)
+BUG = ("np.add.at(g_weight, ids.reshape(-1), rows)", "g_weight[ids.reshape(-1)] += rows")
+MUTANT = ("autograd.ops.index:GetItem._g_x", "an element picked twice keeps the last gradient only")
+WHY = "`a[indices] += b` keeps one of several additions to the same row; np.add.at(a, indices, b) keeps all."
+RIGHT_LINES = {
+    "g_y.reshape(-1, shape[1]) * scale": "it makes rows of the incoming gradient, and applies the scale of the "
+    "forward pass",
+    "np.zeros(shape)": "rows that no token uses have gradient 0",
+    "return weight[ids] * scale": "a row may be taken several times; forward, that is no problem",
+    "self.saved = ": "indices, shape and scale are all that the backward pass needs",
+}
+
+
+def check_gradient(answer):
+    """the gradient of a row that is used three times"""
+    op = answer.Embedding()
+    op.forward(np.array([[1, 0, 1], [1, 2, 0]]), np.ones((4, 1)), 2.0)
+    found = op.backward(np.array([[[1.0], [2.0], [4.0]], [[8.0], [16.0], [32.0]]]))
+    equal("the gradient", found, np.array([[68.0], [26.0], [32.0], [0.0]]))

@@ -1,0 +1,52 @@
+"""Dropout kills deep models
+
+Symptom: without dropout, the model trains as it should, and the gradient check passes. With dropout 0.3, a model of 2
+layers trains slowly, and one of 12 layers not at all: nearly all gradients of its first layers are 0, and few others
+far too large.
+"""
+
+import numpy as np
+
+from minitf.learn.expect import equal
+
+
+class DropoutAdd:
+    """y = x · keep / (1 - p) + residual, the end of a sub-layer."""
+
+    def forward(self, x, residual, p, rng):
+        keep = rng.random(x.shape) >= p
+        scale = 1 / (1 - p)
+        self.saved = keep, scale
+        return x * keep * scale + residual
+
+    def backward(self, g_y):
+        keep, scale = self.saved
+        g_x = g_y * keep * scale
+        g_residual = g_y
+        return g_x, g_residual
+
+
+HINTS = (
+    "With p = 0, keep is True everywhere and the scale is 1. Which of the lines are then the same as without dropout?",
+    "From layer to layer, more elements of the gradient are 0. By which path does it get past a sub-layer?",
+    "y = dropout(x) + residual: the derivative by the residual is 1, whatever was dropped.",
+)
+BUG = ("g_residual = g_y", "g_residual = g_x")
+MUTANT = ("autograd.ops.nn:DropoutAddLayerNorm.backward", "residual gets the dropped gradient")
+WHY = "dropout acts on x alone; the residual path passes the incoming gradient on unchanged."
+RIGHT_LINES = {
+    "rng.random(x.shape) >= p": "an element is dropped with probability p",
+    "scale = 1 / (1 - p)": "the elements that are kept grow, so that the mean stays the same",
+    "return x * keep * scale + residual": "this is the formula: dropout before the addition",
+    "g_x = g_y * keep * scale": "the gradient of x passes where x was kept, with the same scale",
+    "self.saved = ": "the backward pass needs the same mask",
+}
+
+
+def check_gradient(answer):
+    """the gradients with dropout"""
+    op = answer.DropoutAdd()
+    y = op.forward(np.ones((4, 4)), np.zeros((4, 4)), 0.5, np.random.default_rng(0))
+    g_x, g_residual = op.backward(np.ones((4, 4)))
+    equal("the gradient of the residual", g_residual, np.ones((4, 4)))
+    equal("the gradient of x", g_x, y)

@@ -1,0 +1,125 @@
+"""An exercise, read from its file without importing it: text, starter, hints, solution.
+
+A file in `exercises/` is the solution. What the student sees ends at the line `HINTS = (`; the lines between `#
+solution` and `# end` are left out, and so are the imports of this package. A file in `bugs/` has no such lines: it is
+shown with one text replaced, `BUG = (right, wrong)`, and the student names that line.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from minitf.config.options import nearest, shortened
+from minitf.errors import UserError
+
+HERE = Path(__file__).parent
+PARTS = {
+    "Engine": ["tape", "topological_order", "broadcasting", "accumulation", "freeing", "central_differences"],
+    "Ops": [
+        "matmul", "softmax", "layer_norm", "cross_entropy", "embedding", "attention", "linear_cross_entropy",
+    ],
+    "Transformer": [
+        "masks", "positions", "residual_order", "label_smoothing", "adam", "warm_up", "checkpoint_average",
+    ],
+    "Decoding and beyond": ["key_value_cache", "beam_search", "gradient_accumulation", "all_reduce"],
+}  # fmt: skip
+BUGS = [
+    "repeated_rows", "shared_bias", "padding_mean", "smoothing", "residual_gradient", "dropout_mask", "causal_mask",
+    "padding_mask", "bias_correction", "warm_up_shape", "cache_reorder", "saved_output",
+]  # fmt: skip
+NAMES = [name for names in PARTS.values() for name in names]
+MARK = "# bug"
+_HOLE = re.compile(r"^( *)# solution\n.*?^ *# end\n", re.MULTILINE | re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Exercise:
+    """One exercise. name: of its file; label: "7" or "bug-3"."""
+
+    name: str
+    label: str
+    path: Path
+
+    @property
+    def is_bug(self) -> bool:
+        return self.label.startswith("bug-")
+
+    @property
+    def file_name(self) -> str:
+        """`07_matmul.py` or `bug_03_padding_mean.py`, in the student's folder."""
+        number = int(self.label.removeprefix("bug-"))
+        return f"{'bug_' if self.is_bug else ''}{number:02}_{self.name}.py"
+
+    @cached_property
+    def text(self) -> str:
+        return self.path.read_text(encoding="utf-8")
+
+    @cached_property
+    def title(self) -> str:
+        """The first line of the file."""
+        return self.text.partition("\n")[0].removeprefix('"""').rstrip(".")
+
+    def constant(self, name: str) -> Any:
+        """The value of a constant of the file, such as HINTS."""
+        for node in ast.parse(self.text).body:
+            if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == name:
+                return ast.literal_eval(node.value)
+        raise KeyError(f"{self.path}: {name} is missing")
+
+    @property
+    def hints(self) -> tuple[str, ...]:
+        return self.constant("HINTS")
+
+    @property
+    def solution(self) -> str:
+        """The student's file, filled in or mended."""
+        return re.sub(r"^ *# (solution|end)\n", "", self._shown(), flags=re.MULTILINE)
+
+    @property
+    def starter(self) -> str:
+        """The student's file as it is given out."""
+        if self.is_bug:
+            right, wrong = self.constant("BUG")
+            return self._shown().replace(right, wrong)
+        return _HOLE.sub(r"\1raise NotImplementedError  # your code\n", self._shown())
+
+    @property
+    def wrong_line(self) -> int:
+        """The number, from 1, of the wrong line in the starter of a bug."""
+        pairs = zip(self.starter.splitlines(), self.solution.splitlines(), strict=True)
+        return next(number for number, (wrong, right) in enumerate(pairs, 1) if wrong != right)
+
+    def _shown(self) -> str:
+        shown = self.text.partition("\nHINTS = (")[0]
+        shown = re.sub(r"^from minitf\.learn\.[^(\n]*(\([^)]*\))?\n\n?", "", shown, flags=re.MULTILINE)
+        return shown.rstrip() + "\n"
+
+
+EXERCISES = {
+    str(number): Exercise(name, str(number), HERE / "exercises" / f"{name}.py") for number, name in enumerate(NAMES, 1)
+}
+BUG_EXERCISES = {
+    f"bug-{number}": Exercise(name, f"bug-{number}", HERE / "bugs" / f"{name}.py")
+    for number, name in enumerate(BUGS, 1)
+}
+ALL = {**EXERCISES, **BUG_EXERCISES}
+
+
+def find(word: str) -> Exercise:
+    """The exercise of a number, "bug-3" or a name.  Raises: UserError for any other word"""
+    label = re.sub(r"^(bug)?[-_ ]?0*(\d+)$", lambda m: f"{'bug-' if m[1] else ''}{m[2]}", word.strip().lower())
+    if label in ALL:
+        return ALL[label]
+    by_name = {each.name: each for each in ALL.values()}
+    name = word.strip().lower().replace("-", "_")
+    if name in by_name:
+        return by_name[name]
+    raise UserError(
+        f"there is no exercise {shortened(word, 40)}{nearest(name, by_name)}; choose 1 to {len(EXERCISES)} or bug-1 to "
+        f"bug-{len(BUG_EXERCISES)}: minitf learn lists them"
+    )

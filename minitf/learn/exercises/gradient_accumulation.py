@@ -1,0 +1,90 @@
+"""Gradient accumulation: k small batches for a large one
+
+A batch that does not fit into memory is split into micro-batches; their gradients are summed before the optimizer's
+step. The loss of the whole batch is the mean over all its tokens,
+
+    loss = Σ_k (sum of the losses of micro-batch k) / (tokens of all micro-batches)
+
+so each micro-batch counts by its number of tokens: a mean of means would give a short micro-batch the same weight as a
+long one.
+
+Shapes: micro_batches, a list; mean_gradient(batch) -> (gradient of the mean loss over the batch's tokens, tokens)
+    -> the gradient of the mean loss over all tokens
+Source: section 5.1 (batches of about 25,000 tokens); `accumulate` of `minitf train`
+"""
+
+import numpy as np
+
+from minitf.learn.expect import equal, true
+
+
+def accumulated_gradient(micro_batches, mean_gradient):
+    """The gradient of the mean loss over the tokens of all micro-batches."""
+    # solution
+    total, tokens = 0.0, 0
+    for batch in micro_batches:
+        g, count = mean_gradient(batch)
+        total = total + count * g
+        tokens += count
+    return total / max(tokens, 1)
+    # end
+
+
+HINTS = (
+    "The gradient of a mean times the number of tokens is the gradient of the sum; sums of micro-batches add up.",
+    "Keep two running sums, of count * g and of count, and divide once at the end.",
+    "Do not use += on the first gradient: it may be an array of the model's. total = total + count * g makes another.",
+)
+
+BATCHES = [np.array([[1.0, 2.0]]), np.array([[4.0, 0.0], [2.0, 2.0], [3.0, 1.0]]), np.array([[0.0, 8.0], [1.0, 1.0]])]
+
+
+def _mean_gradient(batch):
+    return batch.mean(axis=0), len(batch)
+
+
+def check_tokens(answer):
+    """micro-batches of 1, 3 and 2 tokens"""
+    means = [batch.mean(axis=0) for batch in BATCHES]
+    every = np.concatenate(BATCHES)
+    mistakes = {
+        "a mean of means: each micro-batch has the same weight, however many tokens it has": np.mean(means, axis=0),
+        "the gradients of the means are added up and not divided": np.sum(means, axis=0),
+        "a sum over all tokens where a mean is meant: divide by the tokens of all micro-batches": every.sum(axis=0),
+        "the gradient of the last micro-batch alone: they are to be added up": means[-1],
+        "divided by the number of micro-batches; divide by that of tokens": every.sum(axis=0) / 3,
+        "the gradients of the means are added up without their weights: multiply each by its number of tokens": (
+            np.sum(means, axis=0) / 6
+        ),
+        "only the last micro-batch is in the sum: total is overwritten": BATCHES[-1].sum(axis=0) / 6,
+        "the last micro-batch's tokens are the divisor; it is those of all": every.sum(axis=0) / 2,
+    }
+    equal("the gradient", answer.accumulated_gradient(BATCHES, _mean_gradient), every.mean(axis=0), mistakes)
+
+
+def check_one_buffer(answer):
+    """a model that keeps its gradient and uses the array again"""
+    buffer = np.zeros(2)
+
+    def reused(batch):
+        buffer[...] = batch.mean(axis=0)
+        return buffer, len(batch)
+
+    found = answer.accumulated_gradient(BATCHES, reused)
+    message = (
+        "the gradient array of a micro-batch is kept or changed in place, and the model uses it again for the next "
+        "one; the running sum needs an array of its own"
+    )
+    true(np.allclose(found, np.concatenate(BATCHES).mean(axis=0)), message)
+
+
+def check_empty(answer):
+    """a micro-batch without tokens"""
+
+    def mean_gradient(batch):
+        return (batch.mean(axis=0) if len(batch) else np.zeros(2)), len(batch)
+
+    found = np.asarray(answer.accumulated_gradient([np.zeros((0, 2)), *BATCHES], mean_gradient))
+    equal("the gradient", found, np.concatenate(BATCHES).mean(axis=0))
+    nothing = np.asarray(answer.accumulated_gradient([np.zeros((0, 2))], mean_gradient))
+    true(np.isfinite(nothing).all(), "without any token, the gradient is 0, not NaN: divide by at least 1")

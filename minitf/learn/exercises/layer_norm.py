@@ -1,0 +1,71 @@
+"""Layer normalisation: its backward pass
+
+    x̂ = (x - mean) / s,  s = √(variance + eps)        y = x̂ · weight + bias
+
+along the last axis of n elements. Mean and variance depend on x, too; with ĝ = g · weight,
+
+    g_x = (ĝ - mean(ĝ) - x̂ · mean(ĝ · x̂)) / s        g_weight = Σ g · x̂        g_bias = Σ g
+
+where the means are along the last axis and the sums over all others.
+
+Shapes: x and g [..., n], weight and bias [n] -> g_x [..., n], g_weight [n], g_bias [n]
+Source: section 3.1; Ba et al. 2016; derived in docs/fused-ops.md
+"""
+
+import numpy as np
+
+from minitf.learn.expect import gradients
+
+
+def normalised(x, eps=1e-5):
+    """x̂ and s."""
+    centred = x - x.mean(axis=-1, keepdims=True)
+    s = np.sqrt((centred**2).mean(axis=-1, keepdims=True) + eps)
+    return centred / s, s
+
+
+def layer_norm(x, weight, bias):
+    """y = x̂ · weight + bias."""
+    return normalised(x)[0] * weight + bias
+
+
+def layer_norm_vjp(g, x, weight, bias):
+    """(g_x, g_weight, g_bias)."""
+    # solution
+    x_hat, s = normalised(x)
+    rows = tuple(range(x.ndim - 1))
+    g_hat = g * weight
+    along_x_hat = (g_hat * x_hat).mean(axis=-1, keepdims=True)
+    g_x = (g_hat - g_hat.mean(axis=-1, keepdims=True) - x_hat * along_x_hat) / s
+    return g_x, (g * x_hat).sum(axis=rows), g.sum(axis=rows)
+    # end
+
+
+HINTS = (
+    "Begin with the bias and the weight: they are shared by all rows, so their gradients are summed over all axes "
+    "but the last.",
+    "First the gradient of x̂, which is ĝ = g * weight. If mean and s were constants, g_x would be ĝ / s.",
+    "They are not: subtract from ĝ its mean, and x̂ times the mean of ĝ * x̂, each along the last axis with "
+    "keepdims=True.",
+)
+
+RNG = np.random.default_rng(2)
+
+
+def _inputs(*shape):
+    return RNG.standard_normal(shape), RNG.standard_normal(shape[-1]), RNG.standard_normal(shape[-1])
+
+
+def check_row(answer):
+    """gradients of one row [5]"""
+    gradients(layer_norm, answer.layer_norm_vjp, *_inputs(5))
+
+
+def check_rows(answer):
+    """gradients of three rows [3, 4]"""
+    gradients(layer_norm, answer.layer_norm_vjp, *_inputs(3, 4))
+
+
+def check_batch(answer):
+    """gradients of a batch [2, 3, 4]"""
+    gradients(layer_norm, answer.layer_norm_vjp, *_inputs(2, 3, 4))

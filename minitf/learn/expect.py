@@ -1,0 +1,136 @@
+"""What the checks of exercises are written with; each raises `Wrong` with the mistake that the answer looks like."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from autograd import gradcheck
+from autograd.gradcheck import GradcheckError
+from autograd.testing import from_vjp
+
+Array = np.ndarray
+
+
+class Wrong(Exception):  # noqa: N818 (an answer is wrong, not the program)
+    """An answer is wrong; the message says which mistake it looks like."""
+
+
+def gradients(function: Callable, vjp: Callable, *inputs: Any, mistakes: Mapping[str, Any] | None = None) -> None:
+    """The hand-written gradient is that of the function, by `autograd.gradcheck`.
+
+    mistakes: message: a function that returns True for an answer with that mistake, asked only of a wrong answer
+    """
+    names = list(inspect.signature(function).parameters)[: len(inputs)]
+    try:
+        _check_shapes(vjp, np.asarray(function(*inputs)), inputs, names)
+        gradcheck(from_vjp(function, vjp), list(inputs), float32=False)
+    except (GradcheckError, Wrong) as error:
+        for message, is_it in (mistakes or {}).items():
+            if is_it():
+                raise Wrong(message) from None
+        if _ignores_gradient(vjp, np.asarray(function(*inputs)), inputs):
+            raise Wrong("the gradient that arrives, g, is not used: the result is the same for every g") from None
+        raise Wrong(_with_names(str(error), names)) from None
+
+
+def _check_shapes(vjp: Callable, y: Array, inputs: tuple[Any, ...], names: list[str]) -> None:
+    """Call vjp as gradcheck will: an error in it is then the student's, and shapes are named as the student does."""
+    found = vjp(np.random.default_rng(0).standard_normal(y.shape), *inputs)
+    every = found if isinstance(found, (tuple, list)) else (found,)
+    if len(every) != len(inputs):
+        raise Wrong(f"{len(every)} gradient(s) are returned, expected {len(inputs)}: of {', '.join(names)}")
+    for name, g, x in zip(names, every, inputs, strict=True):
+        if g is None:
+            raise Wrong(f"the gradient of {name} is None: is `return` missing?")
+        if np.shape(g) != x.shape:
+            raise Wrong(f"the gradient of {name} has shape {np.shape(g)}, expected that of {name}, {x.shape}")
+
+
+def _ignores_gradient(vjp: Callable, y: Array, inputs: tuple[Any, ...]) -> bool:
+    """Whether vjp returns the same for two incoming gradients."""
+    results = []
+    for seed in range(2):
+        found = vjp(np.random.default_rng(seed).standard_normal(y.shape), *inputs)
+        results.append(found if isinstance(found, (tuple, list)) else (found,))
+    return all(np.array_equal(a, b) for a, b in zip(*results, strict=True))
+
+
+def _with_names(message: str, names: list[str]) -> str:
+    message = re.sub(r"\binput (\d+)(?![\w.])", lambda m: names[int(m[1])], message)
+    return re.sub(r"\bthe input(?=[ \[:])", names[0], message, count=0) if len(names) == 1 else message
+
+
+def equal(
+    what: str, found: Any, expected: Any, mistakes: Mapping[str, Any] | None = None, *, tolerance: float = 1e-9
+) -> None:
+    """`found` is `expected`, up to rounding.
+
+    mistakes: message: what an answer with that mistake returns, an array or a function that computes it
+    """
+    if found is None:
+        raise Wrong(f"{what} is None: is `return` missing?")
+    expected = np.asarray(expected)
+    try:
+        found = np.asarray(found)
+    except ValueError:
+        found = np.asarray(None)
+    if close(found, expected, tolerance):
+        return
+    for message, other in (mistakes or {}).items():
+        with np.errstate(all="ignore"):
+            if close(found, np.asarray(other() if callable(other) else other), tolerance):
+                raise Wrong(f"{what}: {message}")
+    if found.dtype.kind not in "biufc":
+        raise Wrong(f"{what} is of type {found.dtype}, expected numbers")
+    if found.shape != expected.shape:
+        raise Wrong(f"{what} has shape {found.shape}, expected {expected.shape}")
+    raise Wrong(f"{what} is wrong{_at_first_difference(found, expected, tolerance)}")
+
+
+def close(found: Array, expected: Array, tolerance: float = 1e-9) -> bool:
+    """Whether two arrays have one shape and the same values, up to rounding."""
+    if found.shape != expected.shape or found.dtype.kind not in "biufc":
+        return False
+    if found.dtype == bool or expected.dtype == bool:
+        return found.dtype == expected.dtype and bool((found == expected).all())
+    return bool(np.allclose(found, expected, rtol=tolerance, atol=tolerance, equal_nan=True))
+
+
+def _at_first_difference(found: Array, expected: Array, tolerance: float) -> str:
+    if not found.ndim:
+        return f": it is {found:.10g}, expected {expected:.10g}"
+    if found.dtype == bool or expected.dtype == bool:
+        if found.dtype != expected.dtype:
+            return f": its type is {found.dtype}, expected {expected.dtype}"
+        place = np.argwhere(found != expected)[0]
+    else:
+        with np.errstate(invalid="ignore"):
+            place = np.argwhere(~(abs(found - expected) <= tolerance * (1 + abs(expected))))[0]
+    at = tuple(place.tolist())
+    number = (lambda a: str(a)) if found.dtype == bool else (lambda a: f"{a:.10g}")
+    return f" at [{', '.join(map(str, at))}]: it is {number(found[at])}, expected {number(expected[at])}"
+
+
+def true(condition: Any, message: str) -> None:
+    """Raises: Wrong with the message unless the condition holds"""
+    if not condition:
+        raise Wrong(message)
+
+
+def unchanged(what: str, before: Array, after: Array) -> None:
+    """An argument has the values that it had."""
+    true(np.array_equal(before, after), f"the function changes {what} in place; let it work on a copy")
+
+
+def raises(kind: type[Exception], call: Callable[[], Any], message: str) -> None:
+    """The call raises an exception of that kind."""
+    try:
+        call()
+    except kind:
+        return
+    raise Wrong(message)

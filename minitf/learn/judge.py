@@ -1,0 +1,112 @@
+"""Run the checks of an exercise on an answer, with a time limit; `verdict.py` starts it in a process of its own.
+
+    python -m minitf.learn.judge LABEL FILE DESCRIPTOR
+
+writes the verdict as JSON to the descriptor; standard output is the answer's own.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import linecache
+import os
+import signal
+import sys
+import traceback
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from importlib import import_module
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from minitf.learn.exercise import Exercise, find
+from minitf.learn.expect import Wrong
+from minitf.learn.verdict import LIMIT_S, Verdict
+
+MOST_OUTPUT = 5000  # characters of a message that are shown
+
+
+class _TooLong(BaseException):
+    """The time limit is reached; no Exception, which an answer might catch."""
+
+
+def main(words: Sequence[str]) -> None:
+    label, path, descriptor, limit_s = words
+    verdict = judge(find(label), Path(path).read_text(encoding="utf-8"), path, float(limit_s))
+    os.write(int(descriptor), json.dumps(asdict(verdict)).encode()[:60_000])
+
+
+def judge(exercise: Exercise, text: str, path: str = "answer.py", limit_s: float = LIMIT_S) -> Verdict:
+    """Check an answer in this process: run the checks in order until one fails."""
+    linecache.cache[path] = (len(text), None, text.splitlines(keepends=True), path)
+    folder = exercise.path.parent.name
+    checks = _checks(import_module(f"minitf.learn.{folder}.{exercise.name}"))
+    passed: list[str] = []
+    what = "the file"
+    before = signal.signal(signal.SIGALRM, _stop)
+    signal.setitimer(signal.ITIMER_REAL, limit_s)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            answer = Answer(text, path)
+            for check in checks:
+                what = inspect.getdoc(check) or check.__name__
+                check(answer)
+                passed.append(what)
+    except (Exception, SystemExit, _TooLong) as error:
+        message = explained(error, path, limit_s)
+        return Verdict(tuple(passed), what, message[:MOST_OUTPUT])
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    return Verdict(tuple(passed))
+
+
+def _stop(*_: Any) -> None:
+    raise _TooLong
+
+
+def _checks(module: Any) -> list[Callable[[Any], None]]:
+    return [value for name, value in vars(module).items() if name.startswith("check_")]
+
+
+class Answer:
+    """The names of a student's file."""
+
+    def __init__(self, text: str, path: str):
+        self._names: dict[str, Any] = {"__name__": "answer", "__file__": path}
+        exec(compile(text, path, "exec"), self._names)
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in self._names:
+            raise Wrong(f"the file has no {name}; `minitf learn start N --force` writes the file as it was given out")
+        return self._names[name]
+
+
+def explained(error: BaseException, path: str, limit_s: float) -> str:
+    """What to tell a student of an exception: the message of a check, or the lines of the answer that raised it."""
+    if isinstance(error, Wrong):
+        return str(error)
+    frames = _own_frames(error.__traceback__, path)
+    last = f"line {frames[-1].lineno}" if frames else "the answer"
+    if isinstance(error, _TooLong):
+        where = f" at {last}: `{frames[-1].line}`" if frames else ""
+        return f"no result within {limit_s:g} s{where}; is there a loop that never ends?"
+    if isinstance(error, NotImplementedError) and frames:
+        return f"{frames[-1].name} is still to be written ({last})"
+    if isinstance(error, SyntaxError):
+        return "".join(traceback.format_exception_only(error)).rstrip()
+    lines = [f"  line {frame.lineno}, in {frame.name}\n    {frame.line}" for frame in frames]
+    kind = type(error).__name__
+    return "\n".join([f"the answer raises {kind}:", *lines, f"{kind}: {error}"])
+
+
+def _own_frames(trace: TracebackType | None, path: str) -> list[traceback.FrameSummary]:
+    return [frame for frame in traceback.extract_tb(trace) if frame.filename == path][-8:]
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,117 @@
+"""`minitf learn`, as a student uses it."""
+
+import pytest
+
+from minitf.app.cli import run_command
+from minitf.app.commands import main
+from minitf.learn.exercise import ALL, find
+
+
+@pytest.fixture
+def learn(tmp_path, monkeypatch, capfd):
+    """Call the command in an empty folder; return its exit status and what it printed."""
+    monkeypatch.chdir(tmp_path)
+
+    def call(*words):
+        status = run_command(main, ["learn", *words])
+        printed = capfd.readouterr()
+        return status, printed.out + printed.err
+
+    return call
+
+
+def test_it_lists_all_exercises(learn):
+    status, text = learn()
+    assert status == 0
+    for exercise in ALL.values():
+        assert f" {exercise.label}  {exercise.title}\n" in text
+    assert text.endswith("0 of 36 solved; next: minitf learn start 1\n")
+    assert learn("list") == (status, text)
+
+
+def test_an_exercise_from_start_to_end(learn, tmp_path):
+    status, text = learn("start", "1")
+    path = tmp_path / "01_tape.py"
+    assert status == 0
+    assert path.read_text(encoding="utf-8") == find("1").starter
+    assert text.startswith("01_tape.py: A tape")
+    status, text = learn("check", "1")
+    assert status == 1
+    assert "backward is still to be written (line " in text
+    assert [learn("hint", "1")[1][:11] for _ in range(4)] == [
+        "hint 1 of 3",
+        "hint 2 of 3",
+        "hint 3 of 3",
+        "hint 3 of 3",
+    ]
+    path.write_text(find("1").solution.replace("+=", "="), encoding="utf-8")
+    status, text = learn("check")  # the next unsolved one
+    assert status == 1
+    assert "  right  a chain" in text
+    assert "overwritten where a number is used twice" in text.replace("\n", " ")
+    path.write_text(find("1").solution, encoding="utf-8")
+    assert learn("check", "1")[1].endswith("solved; next: minitf learn start 2\n")
+    assert "✓      1  A tape" in learn()[1]
+
+
+def test_work_is_not_overwritten_without_force(learn, tmp_path):
+    learn("start", "7")
+    (tmp_path / "07_matmul.py").write_text("my work")
+    status, text = learn("start", "7")
+    assert (status, (tmp_path / "07_matmul.py").read_text()) == (2, "my work")
+    assert text == (
+        "error: 07_matmul.py exists, with what you have written; --force replaces it by the file as given out\n"
+    )
+    assert learn("start", "7", "--force")[0] == 0
+    assert (tmp_path / "07_matmul.py").read_text(encoding="utf-8") == find("7").starter
+
+
+def test_a_bug_is_found_by_its_line_or_by_mending_it(learn, tmp_path):
+    learn("start", "bug-2")
+    bug, path = find("bug-2"), tmp_path / "bug_02_shared_bias.py"
+    assert learn("check", "bug-2", "--line", "3")[0] == 1
+    assert learn("check", "bug-2", "--line", str(bug.wrong_line))[0] == 0
+    learn("start", "bug-3")
+    (tmp_path / "bug_03_padding_mean.py").write_text(find("bug-3").solution, encoding="utf-8")
+    assert learn("check", "bug-3")[1].endswith("solved; next: minitf learn start bug-4\n")
+    path.write_bytes(b"\xff\xfe")
+    assert "is not UTF-8 text" in learn("check", "bug-2")[1]
+
+
+@pytest.mark.parametrize("label", ["9", "bug-9"])
+def test_a_solution_is_shown(learn, label):
+    status, text = learn("solution", label)
+    assert status == 0
+    assert find(label).solution.splitlines()[find(label).wrong_line - 1 if label == "bug-9" else -1].strip() in text
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["chekc", "1"], "chekc is not an action; did you mean check?; choose list, start, check, hint, solution"),
+        (["check", "5"], "05_freeing.py is missing; minitf learn start 5 writes it"),
+        (["start", "77"], "there is no exercise 77"),
+        (["list", "3"], "list takes no exercise; minitf learn start N writes the file of exercise N"),
+        (["start", "1", "--line", "3"], "--line names the wrong line to `check`"),
+        (["start", "1", "--folder", "file"], "file"),
+        (["check", "1", "--seconds", "0"], "--seconds 0 leaves no time"),
+    ],
+)
+def test_what_cannot_be_done_is_refused_in_one_sentence(learn, tmp_path, words, message):
+    (tmp_path / "file").write_text("")
+    status, text = learn(*words)
+    assert status == 2
+    assert text.startswith("error: ")
+    assert message in text
+    assert text.count("\n") == 1
+
+
+def test_a_line_is_for_bugs(learn):
+    learn("start", "1")
+    assert "--line is for bugs" in learn("check", "1", "--line", "3")[1]
+
+
+def test_a_damaged_progress_file_is_one_sentence(learn, tmp_path):
+    (tmp_path / "minitf-learn.json").write_text("{")
+    status, text = learn()
+    assert (status, text.count("\n")) == (2, 1)
