@@ -25,7 +25,7 @@ from autograd.backend import CPU
 from autograd.backend.cpu import available_cores
 from minitf.system.environment import environment_facts
 from tests.helpers.runs import FLAGS, PAIRS, Ground, check, prepared_ground
-from tests.torture import careless, faults, folders, forged, fuzz, kills, ranks, slippery, strangers, streams
+from tests.torture import careless, faults, folders, forged, fuzz, kills, ranks, slippery, soak, strangers, streams
 from tests.torture.faults import make_halfway
 from tests.torture.kills import Tally
 
@@ -266,7 +266,10 @@ def plan_slippery(ground: Ground, halfway: Path, share: float, seed: int) -> lis
     def part(name: str) -> Entry:
         return name, lambda tally: tally.add(*slippery.tried(ground, halfway, [name], trials, seed))
 
-    return [part(name) for name in slippery.PARTS]
+    def tree(tally: Tally) -> None:
+        tally.add(soak.tried(ground.folder, max(20, round(share * 400)), seed))
+
+    return [*(part(name) for name in slippery.PARTS), ("starts, stops, kills, … in one tree, with faults", tree)]
 
 
 def plan_fuzz(ground: Ground, halfway: Path, examples: int, draw: random.Random) -> list[Entry]:

@@ -29,6 +29,7 @@ from minitf.errors import UserError
 from minitf.report import run_report
 from minitf.storage.checkpoint import CheckpointStore
 from minitf.system import files, held_folder
+from minitf.training.optim import Adam
 from tests.helpers.runs import Child, Ground, check, start_or_resume
 from tests.torture.faults import checkpoints_of, copy_of, is_damaged, last_steps
 from tests.torture.folders import content
@@ -318,6 +319,11 @@ def by_listing() -> None:
     CheckpointStore._delete_superseded = (  # type: ignore[method-assign]
         lambda store, keep, saved: plain(store, keep, max(store.steps(), default=0))
     )
+
+
+def without_moments() -> None:
+    """A resumed run forgets Adam's moments."""
+    Adam.load_state = lambda optimizer, steps, arrays: None  # type: ignore[method-assign]
 
 
 def main(job: Path) -> None:

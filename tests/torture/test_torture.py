@@ -15,7 +15,7 @@ from minitf.storage.checkpoint_file import Reader
 from minitf.storage.log import RunLog
 from minitf.training.optim import Adam
 from minitf.translation.translator import Translator
-from tests.torture import careless, faults, folders, forged, fuzz, kills, slippery, strangers, streams
+from tests.torture import careless, faults, folders, forged, fuzz, kills, slippery, soak, strangers, streams
 from tests.torture.__main__ import exit_status, report, row, stop_starting, stop_translating, write
 from tests.torture.kills import Tally
 
@@ -188,6 +188,18 @@ def test_file_systems_that_misbehave(ground, tally, halfway):
 def test_it_notices_what_file_systems_do(ground, halfway, part, spoilt):
     (counted,) = slippery.tried(ground, halfway, [part], 12, SEED, spoilt)
     assert counted.lost
+
+
+@needs_library
+def test_a_short_soak(tmp_path, tally):
+    tally.add(soak.tried(tmp_path, 24, SEED))
+
+
+@needs_library
+@pytest.mark.slow
+def test_the_soak_notices_forgotten_moments(tmp_path):
+    lost = soak.tried(tmp_path, 24, SEED, "--spoilt", "without_moments").lost
+    assert any("differs in " in each for each in lost)
 
 
 # ---- Hostile input -----------------------------------------------------------------------------------------------
