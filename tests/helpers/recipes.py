@@ -8,9 +8,11 @@ RECIPES = Path(__file__).parent.parent.parent / "recipes"
 
 
 def load_recipe(name):
-    """The recipe of this name, imported once; recipes import each other by name."""
+    """The recipe, or package of recipes, of this name, imported once; recipes import each other by name."""
     if name not in sys.modules:
-        spec = importlib.util.spec_from_file_location(name, RECIPES / f"{name}.py")
+        package = RECIPES / name / "__init__.py"
+        path = package if package.exists() else RECIPES / f"{name}.py"
+        spec = importlib.util.spec_from_file_location(name, path)
         sys.modules[name] = module = importlib.util.module_from_spec(spec)  # where dataclasses look for it
         spec.loader.exec_module(module)
     return sys.modules[name]
