@@ -291,9 +291,17 @@ def _given(parser: ArgumentParser, argv: Sequence[str]) -> dict[str, Any]:
             inner = [option for option in valid if option.endswith("." + name.lstrip("-"))]  # --layers: --model.layers
             hint = f"; did you mean {inner[0]}?" if inner else nearest(name, valid)
             raise UserError(f"unknown flag {shortened(name)}{hint or '; --help lists all'}")
-    if unknown:
+    values = {name: tuple(value) if isinstance(value, list) else value for name, value in vars(namespace).items()}
+    rest = next((action for action in parser._actions if action.nargs == "*"), None)
+    if rest is not None and (words := [word for word in unknown if word != "--"]):  # RUN --beam 2 MORE
+        try:  # argparse itself takes the positional arguments of one place
+            more = [parser._get_value(rest, word) for word in words]
+        except argparse.ArgumentError as error:
+            parser.error(str(error))
+        values[rest.dest] = (*values.get(rest.dest, ()), *more)
+    elif unknown:
         raise UserError(f"{shown(unknown[0])} belongs to no flag; --help lists all")
-    return {name: tuple(value) if isinstance(value, list) else value for name, value in vars(namespace).items()}
+    return values
 
 
 # ---- Building ----

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -29,6 +30,7 @@ def main(argv: Sequence[str]) -> None:
     )
     given = parser.parse_args(argv)
     with uninterrupted():  # deferred: `--help` and a wrong flag need no NumPy
+        from minitf.config.binding import decisive_values
         from minitf.convert.formats import read_foreign
         from minitf.convert.hub import PREFIX, downloaded
         from minitf.storage.checkpoint import CheckpointStore, with_prefix
@@ -37,7 +39,8 @@ def main(argv: Sequence[str]) -> None:
     config, vocabulary, weights = read_foreign(path, POSITIONS.get(given.positions))
     with RunDirectory.create(given.run, replace(config, output=given.run.absolute())) as run:
         vocabulary.save(run.path / vocabulary.file_name)
-        store = CheckpointStore(run.checkpoints_path, keep=1)
+        origin = {"run": secrets.token_hex(16), "config": decisive_values(config)}
+        store = CheckpointStore(run.checkpoints_path, keep=1, origin=origin)
         store.save(
             0,
             with_prefix("model.", weights),

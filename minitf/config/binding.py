@@ -16,6 +16,8 @@ from minitf.config.run import RunConfig
 
 PLACES = ("preset", "data", "device")
 """Fields that name a source or a place, and no number."""
+SIZES = ("model.vocab_size", "model.source_vocab_size")
+"""Filled in from the vocabulary, whose digest binds them."""
 
 TRAINING_ONLY = ("model.dropout", "model.attention_dropout", "model.activation_dropout", "model.attention_gain")
 TRANSLATION = ("task", "precision", "max_length", "parsing.tags", "parsing.form")
@@ -50,13 +52,9 @@ def _values(config: Any, prefix: str) -> dict[str, Any]:
         value = getattr(config, each.name)
         if is_dataclass(value):
             found |= _values(value, f"{each.name}.")
-        elif not (_is_free(each.metadata) or _is_path(each.type) or each.name in PLACES):
-            found[prefix + each.name] = value
+        elif not (each.metadata["may_change"] or _is_path(each.type) or prefix + each.name in (*PLACES, *SIZES)):
+            found[prefix + each.name] = list(value) if isinstance(value, tuple) else value  # as JSON has it
     return found
-
-
-def _is_free(metadata: Any) -> bool:
-    return metadata["may_change"] or metadata["hidden"]
 
 
 def _is_path(kind: Any) -> bool:

@@ -28,7 +28,7 @@ from minitf.training.moving_average import MovingAverage
 from minitf.training.optim import Adam
 from minitf.training.process import SingleProcess
 from minitf.training.schedule import record_checkpoint
-from minitf.training.starting_point import StartingPoint, freeze, starting_point
+from minitf.training.starting_point import StartingPoint, check_freeze, freeze, starting_point
 from minitf.training.state import TrainState
 from minitf.training.texts import TrainingData, check_texts, find_texts, prepare_data
 
@@ -76,6 +76,7 @@ def open_run(
         start: StartingPoint | None = None
         with process.main_process_first():
             if process.is_main_process:
+                check_freeze(config)
                 start = starting_point(config, resume, say)
                 config = replace(config, init_digest=start.digest) if start else config
             texts = texts_of_resumed(config, RunDirectory.open(resume), say) if resume else find_texts(config, say)

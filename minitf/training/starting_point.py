@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from minitf.config import RunConfig
+from minitf.config.special_tokens import EOS
 from minitf.data.vocabulary_pair import AnyVocabulary
 from minitf.errors import UserError
 from minitf.model.layers import Module, Parameter
+from minitf.model.transformer import Transformer
 from minitf.storage.checkpoint import CheckpointStore
 from minitf.storage.run_directory import RunDirectory
 from minitf.system.messages import Say
@@ -81,6 +83,13 @@ def digest_of(learned: LearnedModel) -> str:
         digest.update(f"\n{name} {array.dtype} {array.shape}\n".encode())
         digest.update(np.ascontiguousarray(array).data)
     return digest.hexdigest()
+
+
+def check_freeze(config: RunConfig) -> None:
+    """Raises: UserError for what `freeze` refuses, before there is a vocabulary or a directory of the run"""
+    if config.freeze is not None:
+        outline = replace(config.model, vocab_size=EOS + 1, source_vocab_size=None, masked_tokens=())
+        freeze(Transformer(outline, seed=None), config.freeze)
 
 
 def freeze(model: Module, parts: str | None) -> dict[str, Parameter]:

@@ -11,9 +11,11 @@ from safetensors.numpy import load_file
 
 from minitf.app.cli import parse_train_args
 from minitf.config.presets import PRESETS
+from minitf.convert.formats import write_foreign
 from minitf.data.vocabulary_pair import load_vocabulary
 from minitf.errors import UserError
 from minitf.translation.translator import Translator
+from tests.helpers.foreign_models import learned_model
 from tests.helpers.imported import MODEL, PAIR
 from tests.helpers.runs import call
 
@@ -95,6 +97,32 @@ def test_an_imported_model_is_fine_tuned(imported, texts, tmp_path, capfd):
     assert not [name for name in stored if name.startswith("optimizer.") and ".encoder." in name]
     pairs = [("abc", "ABC"), ("hgf", "HGF")]
     assert all(b.score > a.score for a, b in zip(start.score(pairs), end.score(pairs), strict=True))
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize("name", ["ctranslate2", "marian", "huggingface"])
+def test_a_model_of_another_program_is_fine_tuned_as_it_is(name, tmp_path, capfd):
+    """Without an import: the folder is what `--init` names."""
+    fields = {"decoder_start": "zero", "masked_tokens": (0, 2), "output_bias": True, "positions": "sinusoidal-halves"}
+    write_foreign(learned_model(**fields), tmp_path / "model", name)
+    for side, line in (("source", "the cat sat on my mat"), ("target", "die Katze saß auf der Matte")):
+        (tmp_path / side).write_text(f"{line}\n" * 40)
+    texts = ["--train", str(tmp_path / "source"), str(tmp_path / "target")]
+    words = ["--init", str(tmp_path / "model"), *texts, *FLAGS, "--max-steps", "10", "--output", str(tmp_path / "run")]
+    assert call(words) == 0
+    assert f"it starts with the weights of {tmp_path / 'model'}" in capfd.readouterr().err
+    pair = ("the cat sat on my mat", "die Katze saß auf der Matte")
+    before, after = (Translator.load(tmp_path / each).score([pair])[0].score for each in ("model", "run"))
+    assert after > before + 1
+
+
+@pytest.mark.heavy
+def test_a_part_that_cannot_be_frozen_is_refused_before_there_is_a_run(imported, texts, tmp_path, capfd):
+    for parts, message in (("encodr", "has no part 'encodr'; choose among"), ("encoder,decoder", "")):
+        words = ["--init", str(imported), "--freeze", parts, *texts, *FLAGS, "--max-steps", "1"]
+        assert call([*words, "--output", str(tmp_path / "run")]) == (2 if message else 0)
+        assert message in capfd.readouterr().err
+        assert (tmp_path / "run").exists() == (not message)
 
 
 @pytest.mark.heavy

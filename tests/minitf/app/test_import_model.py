@@ -1,5 +1,7 @@
 """`minitf import`: an ordinary run, which translates as the model does."""
 
+import json
+
 import numpy as np
 import pytest
 
@@ -36,10 +38,23 @@ def test_positions_may_be_those_of_other_readers(name, positions, tmp_path):
     assert RunDirectory.open(tmp_path / "run").config().model.positions == f"sinusoidal-{positions}"
 
 
+def test_an_edit_of_the_tokens_that_it_never_writes_is_refused(tmp_path):
+    write_foreign(learned_model(**OPUS), tmp_path / "model", "marian")
+    main([str(tmp_path / "model"), str(tmp_path / "run")])
+    path = tmp_path / "run" / "config.json"
+    config = json.loads(path.read_text())
+    assert config["model"]["masked_tokens"] == [0, 2]
+    path.write_text(json.dumps(config | {"model": config["model"] | {"masked_tokens": [0]}}))
+    with pytest.raises(UserError, match=r"model\.masked_tokens is .* and was .*; put it back"):
+        Translator.load(tmp_path / "run")
+
+
 def test_run_that_is_there_is_kept(tmp_path):
     write_foreign(learned_model(**OPUS), tmp_path / "model", "marian")
     main([str(tmp_path / "model"), str(tmp_path / "run")])
-    before = {path: path.read_bytes() for path in (tmp_path / "run").rglob("*") if path.is_file()}
+    before = {
+        path: path.read_bytes() for path in (tmp_path / "run").rglob("*") if path.is_file() and path.name != "lock"
+    }
     with pytest.raises(UserError, match="already holds a run"):
         main([str(tmp_path / "model"), str(tmp_path / "run")])
     assert {path: path.read_bytes() for path in before} == before

@@ -31,6 +31,7 @@ def with_value(name, value):
         ("model.attention_bias", False),
         ("precision", "float64"),
         ("max_length", 7),
+        ("model.masked_tokens", (5, 6)),
     ],
 )
 def test_an_edit_of_what_a_translation_depends_on_is_named(name, value):
