@@ -1,6 +1,6 @@
 # Everything runs in a virtual environment of its own, .venv; nothing needs root.
 PYTHON ?= python3
-VENV := .venv
+VENV := .venv$(if $(LOCKED),-locked)$(if $(LOWEST),-lowest)
 BIN := $(VENV)/bin
 DEMO := runs/demo
 
@@ -9,9 +9,11 @@ DEMO := runs/demo
 help:
 	@echo "Times are those of 2 idle cores; the first command also installs packages into .venv, in about a minute."
 	@echo "make demo    train on the built-in corpus, score it, translate a few sentences (5 minutes)"
+	@echo "             LOCKED=1: with the packages of requirements.lock, verified by their hashes"
 	@echo "make parse   learn to parse the built-in treebank, score it, parse a sentence (5 minutes)"
 	@echo "make test    run the test suite (3 to 4 minutes)"
-	@echo "make quick   its quick part (1 to 2 minutes; PYTHON=python3.12 VENV=.venv-3.12: with another Python)"
+	@echo "make quick   its quick part (1 to 2 minutes; PYTHON=python3.12 VENV=.venv-3.12: with another Python;"
+	@echo "             LOWEST=1: with the lowest versions that pyproject.toml allows)"
 	@echo "make prove   the slow proofs as well (some 15 minutes)"
 	@echo "make mutants damage gradients, engine and checker one place at a time: is every damage noticed?"
 	@echo "make torture kill, starve and damage runs, and feed rubbish to all that reads (15 minutes)"
@@ -31,13 +33,17 @@ $(BIN)/python:
 
 # HIPS autograd has the import name of this project's autograd: in one environment, each would replace files of the other
 comma := ,
+PIP = $(BIN)/python -m pip install --quiet
 define install
 @if $(BIN)/python -m pip show --quiet autograd 2>/dev/null; then \
     echo "error: $(VENV) contains HIPS autograd, which has the import name of this project's autograd; run make clean"; exit 2; \
 fi
 @$(BIN)/python -c '$(IS_SUPPORTED)' || { echo "error: $(VENV) is of $$($(BIN)/python --version); run make clean"; exit 2; }
 @echo "installing into $(VENV)"
-@$(BIN)/python -m pip install --quiet --editable '.$(1)'
+$(if $(LOCKED),@$(PIP) --require-hashes -r requirements-build.lock)
+$(if $(LOCKED),@$(PIP) --require-hashes --no-build-isolation --use-pep517 -r requirements.lock)
+$(if $(LOWEST),@$(BIN)/python .ci/lowest.py > $(VENV)/lowest.txt)
+@$(PIP) $(if $(LOCKED),--no-build-isolation $(if $(1),,--no-deps)) $(if $(LOWEST),-c $(VENV)/lowest.txt) --editable '.$(1)'
 @touch $@
 endef
 
