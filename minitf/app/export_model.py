@@ -26,7 +26,9 @@ def main(argv: Sequence[str]) -> None:
         from minitf.convert.formats import write_foreign
         from minitf.convert.outgoing import LearnedModel
         from minitf.translation.loading import load_learned
-    learned = load_learned(given.run, average=given.average, warn=lambda message: say(f"warning: {message}"))
+    learned = load_learned(
+        given.run, average=given.average, own_files=True, warn=lambda message: say(f"warning: {message}")
+    )
     notes = write_foreign(LearnedModel(learned.config, learned.vocabulary, learned.weights), given.folder, given.format)
     for note in notes:
         say(f"note: {note}")

@@ -13,14 +13,15 @@ from shlex import quote
 
 from minitf.app.cli import shell_command
 from minitf.config import RunConfig
+from minitf.data.prepared import is_prepared, other_content
 from minitf.data.vocabulary_pair import load_vocabulary
 from minitf.errors import UserError
 from minitf.storage import checkpoint as checkpoints
 from minitf.storage.config_file import save_config
 from minitf.storage.run_directory import RunDirectory
-from minitf.system.files import os_errors_explained
+from minitf.system.files import copy_inside, os_errors_explained
 from minitf.system.messages import say
-from minitf.training.kept_texts import Texts, exist, keep_held_out
+from minitf.training.kept_texts import Texts, exist, keep_held_out, kept_copies
 from minitf.training.run import MODEL
 from minitf.translation.loading import check_config, check_vocabulary, choose_checkpoints
 
@@ -43,6 +44,7 @@ def _pack_to_translate(run: RunDirectory, packed: RunDirectory) -> str:
     """Write configuration, vocabulary, and the weights that translate as the one checkpoint."""
     config, vocabulary = run.config(), load_vocabulary(run.vocabulary_path)
     paths, prefix = choose_checkpoints(run, config, None, None, config.weights, _warn)
+    run.require_own(paths)
     check_config(run.config_path, config, paths, False, _warn)
     check_vocabulary(run.vocabulary_path, vocabulary, paths[-1])
     packed.checkpoints_path.mkdir()
@@ -51,7 +53,7 @@ def _pack_to_translate(run: RunDirectory, packed: RunDirectory) -> str:
     arrays = checkpoints.with_prefix(MODEL, checkpoints.average(paths, prefix))
     place = checkpoints.CheckpointStore(packed.checkpoints_path).path(step)
     checkpoints.save(place, arrays, about, checkpoints.read_origin(paths[-1]))
-    _copy(run.vocabulary_path, packed.path / run.vocabulary_path.name)
+    vocabulary.save(packed.path / vocabulary.file_name)
     save_config(packed.config_path, replace(config, weights="average", average_checkpoints=1))
     found = len(checkpoints.CheckpointStore(run.checkpoints_path).last(config.average_checkpoints))
     mean = f"the mean of {found} checkpoints" if found > 1 else "the weights of the only checkpoint"
@@ -67,14 +69,13 @@ def _pack_to_resume(run: RunDirectory, packed: RunDirectory) -> str:
         raise UserError(f"{run.path} has no checkpoint yet; train until the first one is saved")
     best = store.best_step()
     packed.checkpoints_path.mkdir()
-    for path in [*kept, *([] if best is None else [store.best_path(best)])]:
-        _copy(path, packed.checkpoints_path / path.name)
-    with os_errors_explained(f"copy {run.data_path}"):
-        shutil.copytree(run.data_path, packed.data_path, ignore=shutil.ignore_patterns("*.partial", "*.lock"))
-    keep_held_out(_existing_texts(config), packed)  # of a run that was started before runs kept copies
-    for name in ("environment_path", "vocabulary_path", "log_path", "config_path"):  # the log after its checkpoint
-        if getattr(run, name).exists():
-            _copy(getattr(run, name), packed.path / getattr(run, name).name)
+    checkpoints_kept = [*kept, *([] if best is None else [store.best_path(best)])]
+    others = (run.environment_path, run.vocabulary_path, run.log_path, run.config_path)  # the log after its checkpoint
+    for path in (*checkpoints_kept, run.data_path, *others):
+        if path.exists():
+            with os_errors_explained(f"copy {path}"):
+                copy_inside(path, run.path, packed.path / path.relative_to(run.path))
+    keep_held_out(_texts_of_ids(config, packed), packed)  # of a run that was started before runs kept copies
     return f"{len(kept)} checkpoints, token ids, held-out texts, log, configuration and vocabulary"
 
 
@@ -82,9 +83,18 @@ def _warn(message: str) -> None:
     say(f"warning: {message}")
 
 
-def _existing_texts(config: RunConfig) -> Texts:
-    valid, test = (pair if pair is not None and exist(pair) else None for pair in (config.valid, config.test))
-    return Texts(None, valid, test)
+def _texts_of_ids(config: RunConfig, packed: RunDirectory) -> Texts:
+    """The validation text that is named in config.json, if it is the text of the run's token ids.
+
+    config.json may come from elsewhere and name any file; of a test text there are no ids to compare with.
+    """
+    valid = config.valid if config.valid is not None and exist(config.valid) else None
+    folder = packed.data_path / "valid"
+    if valid is not None and (not is_prepared(folder) or other_content(folder, *valid)):
+        valid = None
+    if config.test is not None and kept_copies(packed, "test") is None:
+        _warn(f"the run has no copy of its test text; resume it with --test {' '.join(map(str, config.test))}")
+    return Texts(None, valid, None)
 
 
 @contextmanager
@@ -109,11 +119,6 @@ def _umask() -> int:
     value = os.umask(0)
     os.umask(value)
     return value
-
-
-def _copy(source: Path, target: Path) -> None:
-    with os_errors_explained(f"copy {source}"):
-        shutil.copyfile(source, target)
 
 
 def _size(folder: Path) -> str:

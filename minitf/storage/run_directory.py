@@ -19,6 +19,7 @@ import os
 import re
 import socket
 import time
+from collections.abc import Iterable
 from pathlib import Path
 from shlex import quote
 from typing import Self
@@ -35,6 +36,7 @@ from minitf.system.files import (
     read_json_object,
     read_small_file,
     remove_leftovers,
+    require_inside,
 )
 from minitf.system.held_folder import OWNER_BYTES, HeldFolder, owner_in
 
@@ -136,6 +138,15 @@ class RunDirectory:
     def config(self) -> RunConfig:
         """Read the run's configuration."""
         return load_config(self.config_path)
+
+    def require_own(self, checkpoints: Iterable[Path]) -> None:
+        """Raises: UserError where a link leads to configuration, vocabulary or checkpoints outside of the folder
+
+        They would be given away as part of the run.
+        """
+        for path in (self.config_path, self.vocabulary_path, *checkpoints):
+            with os_errors_explained(f"read {path}"):
+                require_inside(path, self.path)
 
     def environment_changes(self) -> list[str]:
         """Describe the differences to the environment that the run was started in, one sentence each."""

@@ -292,6 +292,32 @@ def require_regular(path: Path) -> None:
             raise UserError(f"{path} is a pipe or device; a corpus is read more than once, so save it to a file first")
 
 
+def require_inside(path: Path, folder: Path) -> None:
+    """Raises: UserError for a path in a folder that a symbolic link leads out of it; OSError where there is nothing"""
+    real = Path(os.path.realpath(path, strict=True))
+    if not real.is_relative_to(os.path.realpath(folder, strict=True)):
+        raise UserError(
+            f"{path} leads to {real}, outside of {folder}, and what is not in that folder is not copied; put the file "
+            "itself in its place"
+        )
+
+
+def copy_inside(path: Path, folder: Path, target: Path) -> None:
+    """Copy a file, or a folder and all in it but locks and partial files, that lies in `folder`, with what links mean.
+
+    Raises: UserError for a pipe or device, and where a link leads out of `folder`; OSError
+    """
+    require_inside(path, folder)
+    if not path.is_dir():
+        with open_regular(path) as source, open(target, "xb") as copy:
+            shutil.copyfileobj(source, copy)
+        return
+    target.mkdir()
+    for part in sorted(path.iterdir()):
+        if part.suffix not in (".partial", ".lock"):
+            copy_inside(part, folder, target / part.name)
+
+
 def sha256_of(path: Path) -> str:
     """SHA-256 of a file, in hexadecimal digits."""
     with os_errors_explained(f"read {path}"), open_regular(path) as file:

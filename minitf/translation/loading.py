@@ -49,9 +49,12 @@ def load_learned(
     checkpoint: int | None = None,
     weights: str | None = None,
     allow_config_edits: bool = False,
+    own_files: bool = False,
     warn: Callable[[str], object] = warnings.warn,
 ) -> LearnedModel:
     """Load the weights and the vocabulary of a run, or of another program's model.  Arguments: see `Translator.load`
+
+    own_files: refuse files of a run that links lead to outside of its folder
 
     Raises: UserError where there is no run, no checkpoint, or its parts do not belong together
     """
@@ -70,6 +73,8 @@ def load_learned(
     if weights is None:
         weights = config.weights if average is None and checkpoint is None else "average"
     paths, prefix = choose_checkpoints(run, config, average, checkpoint, weights, warn)
+    if own_files:
+        run.require_own(paths)
     check_config(run.config_path, config, paths, allow_config_edits, warn)
     check_vocabulary(run.vocabulary_path, vocabulary, paths[-1])
     return LearnedModel(config, vocabulary, checkpoints.average(paths, prefix), paths[-1])

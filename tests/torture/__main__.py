@@ -25,7 +25,20 @@ from autograd.backend import CPU
 from autograd.backend.cpu import available_cores
 from minitf.system.environment import environment_facts
 from tests.helpers.runs import FLAGS, PAIRS, Ground, check, prepared_ground
-from tests.torture import careless, faults, folders, forged, fuzz, kills, ranks, slippery, soak, strangers, streams
+from tests.torture import (
+    careless,
+    faults,
+    folders,
+    forged,
+    forged_folders,
+    fuzz,
+    kills,
+    ranks,
+    slippery,
+    soak,
+    strangers,
+    streams,
+)
 from tests.torture.faults import make_halfway
 from tests.torture.kills import Tally
 
@@ -295,7 +308,10 @@ def plan_fuzz(ground: Ground, halfway: Path, examples: int, draw: random.Random)
         ("fuzz: lines through the translator", lambda t: fuzz.translations(t, of(0.04), draw, halfway)),
         ("fuzz: files through translate.py, in process", lambda t: fuzz.translate_commands(t, of(0.02), draw, halfway)),
         ("fuzz: every command line", lambda t: forged.command_lines(ground, t, of(2), draw, halfway)),
-        ("fuzz: forged run folders, four commands each", lambda t: forged.run_folders(ground, t, of(1), draw, halfway)),
+        (
+            "fuzz: forged run folders, four commands each",
+            lambda t: forged_folders.run_folders(ground, t, of(1), draw, halfway),
+        ),
         ("fuzz: messages without the token, to rank 0", lambda t: strangers.strangers_are_ignored(t, examples, draw)),
         ("fuzz: the translate.py command", lambda t: fuzz.real_commands(t, of(0.001), draw, halfway)),
     ]

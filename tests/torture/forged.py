@@ -1,4 +1,4 @@
-"""Command lines of any words, and run folders in which any file was forged: a result or one sentence, no traceback."""
+"""Command lines of any words: a result or one sentence, no traceback."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from minitf.app import commands
 from minitf.app.cli import flags_of, run_command
 from minitf.config import RunConfig, TranslateConfig
 from minitf.config.options import without_none
-from tests.helpers.runs import Child, Ground, check
-from tests.torture.fuzz import SHORT, forge
+from tests.helpers.runs import Child, Ground
+from tests.torture.fuzz import SHORT
 from tests.torture.hostile import SPECIAL
 from tests.torture.kills import Tally
 
@@ -45,6 +45,7 @@ def run_all(ground: Ground, tally: Tally, jobs: Sequence[tuple[str, Callable[[],
         null = os.open(os.devnull, os.O_RDWR)
         for descriptor in range(3):
             os.dup2(null, descriptor)
+        os.fsync = lambda descriptor: None  # nothing of it must outlast this process
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, resource.RLIM_INFINITY))
         with open(report, "w", buffering=1, encoding="utf-8", errors="backslashreplace") as file:
             for what, job in jobs:
@@ -137,125 +138,3 @@ def some_flags(config_class: type, draw: random.Random) -> list[str]:
 
 def word(draw: random.Random) -> str:
     return str(draw.choice([*NUMBERS, *WORDS, *PATHS])).replace("\0", "")
-
-
-# ---- Run folders -------------------------------------------------------------------------------------------------
-
-VALUES: list[Any] = [*NUMBERS, *WORDS, None, True, False, [], {}, [1], [[]], {"a": 1}, -1.5, 1e308, "\0", "a\0b"]
-
-
-def run_folders(ground: Ground, tally: Tally, count: int, draw: random.Random, halfway: Path) -> None:
-    """A copy of a run in which one to three files are forged: translated with, resumed, reported and packed."""
-    source = ground.folder / "test.en"
-    while tally.tried < 4 * count:
-        jobs: list[tuple[str, Callable[[], Any]]] = []
-        folders = []
-        for _ in range(min(AT_ONCE // 4, count)):
-            run = ground.new()
-            shutil.copytree(halfway, run)
-            done = "; ".join(harm(run, draw) for _ in range(draw.randint(1, 3)))
-            folders.append(run)
-            for line in (
-                ["translate", run, "--input", source, "--output", run.with_suffix(".out"), *SHORT],
-                ["report", run],
-                ["pack", run, "--output", run.with_suffix(".packed")],
-                ["train", "--resume", run, "--max-steps", "10"],
-            ):
-                jobs.append((f"{line[0]}: {done}", lambda line=line: started(commands.main, line)))
-        run_all(ground, tally, jobs)
-        for run in folders:
-            shutil.rmtree(run, ignore_errors=True)
-            shutil.rmtree(run.with_suffix(".packed"), ignore_errors=True)
-            run.with_suffix(".out").unlink(missing_ok=True)
-
-
-def harm(run: Path, draw: random.Random) -> str:
-    """Forge one file of a run; return what was done."""
-    path = draw.choice(sorted(path for path in run.rglob("*") if path.name != "prepare.lock"))
-    name = str(path.relative_to(run))
-    if not path.is_file() or not path.stat().st_size or path.stat().st_size > 10**8 or draw.random() < 0.25:
-        kind = draw.choice(["gone", "folder", "pipe", "empty", "loop", "huge"])
-        replace_by(path, kind)
-        return f"{name} {kind}"
-    if path.suffix == ".json":
-        return f"{name} {forge_json(path, draw)}"
-    if path.suffix == ".jsonl":
-        lines = [json.dumps(forged_record(draw)) for _ in range(3)]
-        path.write_text("\n".join(lines) + "\n")
-        return f"{name} {lines}"
-    if path.suffix == ".safetensors":
-        return f"{name} {forge_checkpoint(path, draw)}"
-    data = bytearray(path.read_bytes())
-    place = draw.randrange(len(data) + 1)
-    data[place : place + draw.randrange(9)] = draw.randbytes(draw.randrange(9))
-    path.write_bytes(data)
-    return f"{name} bytes at {place}"
-
-
-def replace_by(path: Path, kind: str) -> None:
-    if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path)
-    else:
-        path.unlink(missing_ok=True)
-    if not path.parent.is_dir():
-        return
-    if kind == "folder":
-        path.mkdir()
-    elif kind == "pipe":
-        os.mkfifo(path)
-    elif kind == "empty":
-        path.touch()
-    elif kind == "loop":
-        path.symlink_to(path.name)
-    elif kind == "huge":
-        with open(path, "wb") as file:
-            file.truncate(10**9)
-
-
-def forge_json(path: Path, draw: random.Random) -> str:
-    """Put a value that nobody would give into a JSON file, anywhere."""
-    plain = json.loads(path.read_bytes())
-    places = [(plain, key) for key in plain]
-    places += [(inner, key) for inner in plain.values() if isinstance(inner, dict) for key in inner]
-    inner, key = draw.choice(places)
-    value = draw.choice(VALUES)
-    inner[key] = value
-    path.write_text(json.dumps(plain))
-    return f"{key}={str(value)[:50]!r}"
-
-
-def forged_record(draw: random.Random) -> Any:
-    names = [
-        "step",
-        "loss",
-        "perplexity",
-        "valid_loss",
-        "bleu",
-        "elapsed_s",
-        "learning_rate",
-        "epoch",
-        "f1",
-        "signature",
-    ]
-    names += ["target_tokens_per_s", "valid_perplexity", "valid_bleu", "fill", "gradient_norm", "skipped_updates"]
-    record = {name: draw.choice(VALUES) for name in draw.sample(names, 4)}
-    return draw.choice([record, {"step": draw.randrange(9), **record}, {**record, "step": draw.choice(VALUES)}])
-
-
-def forge_checkpoint(path: Path, draw: random.Random) -> str:
-    """Change the header under a valid digest: the state, the origin, or the entry of a tensor."""
-    data = path.read_bytes()
-    header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
-    name = draw.choice(["state", "origin", *header])
-    if name in ("state", "origin"):
-        plain = json.loads(header["__metadata__"][name])
-        key = draw.choice([*plain, "run", "config"])
-        plain[key] = draw.choice(VALUES)
-        changes = {"__metadata__": {**header["__metadata__"], name: json.dumps(plain)}}
-        what = f"{name}.{key}={str(plain[key])[:50]!r}"
-    else:
-        changes = {name: draw.choice([*VALUES, {"dtype": "F64", "shape": [1], "data_offsets": [0, 8]}])}
-        what = f"{name}={str(changes[name])[:50]!r}"
-    path.write_bytes(forge(data, changes, b""))
-    check(path.stat().st_size > 0, "an empty checkpoint")
-    return what

@@ -15,7 +15,19 @@ from minitf.storage.checkpoint_file import Reader
 from minitf.storage.log import RunLog
 from minitf.training.optim import Adam
 from minitf.translation.translator import Translator
-from tests.torture import careless, faults, folders, forged, fuzz, kills, slippery, soak, strangers, streams
+from tests.torture import (
+    careless,
+    faults,
+    folders,
+    forged,
+    forged_folders,
+    fuzz,
+    kills,
+    slippery,
+    soak,
+    strangers,
+    streams,
+)
 from tests.torture.__main__ import exit_status, report, row, stop_starting, stop_translating, write
 from tests.torture.kills import Tally
 
@@ -152,7 +164,7 @@ def test_pipes_in_a_run(ground, tally, halfway):
 
 def test_forged_folders_and_command_lines(ground, tally, draw, halfway):
     forged.command_lines(ground, tally, 48, draw, halfway)
-    forged.run_folders(ground, tally, 12, draw, halfway)
+    forged_folders.run_folders(ground, tally, 12, draw, halfway)
 
 
 def test_streams(ground, tally):

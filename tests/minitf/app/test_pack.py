@@ -1,10 +1,12 @@
 """A packed run: translates as the run does, or continues with its bits, and holds no more than that takes."""
 
+import json
+import os
 import shutil
 
 import pytest
 
-from minitf.app import pack, translate
+from minitf.app import export_model, pack, translate
 from minitf.app.cli import run_command
 from minitf.storage.checkpoint import CheckpointStore
 from minitf.storage.config_file import load_config, save_config
@@ -71,10 +73,66 @@ def test_a_resumable_one_continues_with_the_same_bits_and_without_the_texts(grou
         texts.rename(halfway[1])
 
 
-def test_it_takes_held_out_texts_along_that_the_run_has_not_kept(ground, halfway, run, tmp_path):
+def test_it_takes_a_validation_text_along_that_the_run_has_not_kept(ground, halfway, run, tmp_path, capsys):
     shutil.rmtree(run / "data" / "texts")
     assert pack_command(run, "--resumable", "--output", tmp_path / "packed") == 0
-    assert len(list((tmp_path / "packed" / "data" / "texts").iterdir())) == 4
+    kept = tmp_path / "packed" / "data" / "texts"
+    assert sorted(path.name for path in kept.iterdir()) == ["valid.source", "valid.target"]
+    assert "warning: the run has no copy of its test text; resume it with --test " in capsys.readouterr().err
+
+
+def test_a_file_that_a_forged_configuration_names_is_not_taken_along(run, tmp_path):
+    shutil.rmtree(run / "data" / "texts")
+    secret = tmp_path / "secret"
+    secret.write_text("secret\n")
+    plain = json.loads((run / "config.json").read_text())
+    plain["valid"] = plain["test"] = [str(secret), str(secret)]
+    (run / "config.json").write_text(json.dumps(plain))
+    assert pack_command(run, "--resumable", "--output", tmp_path / "packed") == 0
+    assert all(b"secret\n" not in path.read_bytes() for path in (tmp_path / "packed").rglob("*") if path.is_file())
+
+
+LINKED = (
+    *("checkpoints/step-00000009.safetensors", "checkpoints", "vocabulary.model", "data", "data/texts", "log.jsonl"),
+    *("data/texts/valid.source", "data/train/prepared.json", "environment.json", "config.json"),
+)
+
+
+@pytest.mark.parametrize("name", LINKED)
+@pytest.mark.parametrize("command", ["pack", "pack --resumable", "export"])
+def test_what_links_lead_to_outside_is_not_given_away(run, tmp_path, capsys, name, command):
+    outside = tmp_path / "outside"
+    (run / name).rename(outside)
+    (run / name).symlink_to(outside)
+    main, *flags = {"pack": (pack.main,), "pack --resumable": (pack.main, "--resumable")}.get(command, (None,))
+    if command == "export":
+        words = [str(run), str(tmp_path / "packed"), "--format", "safetensors"]
+        status = run_command(export_model.main, words)
+    else:
+        status = run_command(main, [str(run), *flags, "--output", str(tmp_path / "packed")])
+    if name.startswith(("data", "log", "env")) and command != "pack --resumable":
+        assert status == 0  # they are not copied
+    else:
+        assert status == 2
+        assert f"leads to {outside}" in capsys.readouterr().err
+        assert not (tmp_path / "packed").exists()
+    (run / name).unlink()
+    outside.rename(run / name)
+    inside = run / "another name"
+    (run / name).rename(inside)
+    (run / name).symlink_to(inside)
+    assert pack_command(run, "--resumable", "--output", tmp_path / "again") == 0  # a link inside is followed
+    assert not any(path.is_symlink() for path in (tmp_path / "again").rglob("*"))
+
+
+@pytest.mark.parametrize("target", ["/dev/zero", "pipe"])
+def test_a_pipe_or_device_is_not_waited_for(run, tmp_path, capsys, target):
+    os.mkfifo(run / "data" / "pipe")
+    if target != "pipe":
+        (run / "data" / "pipe").unlink()
+        (run / "data" / "pipe").symlink_to(target)
+    assert pack_command(run, "--resumable") == 2
+    assert "is not a regular file" in (said := capsys.readouterr().err) or "leads to /dev/zero" in said
 
 
 def test_what_cannot_be_packed_is_refused(run, tmp_path, capsys):
