@@ -8,7 +8,7 @@ import struct
 import numpy as np
 from numpy.lib import format as npy
 
-from minitf.convert.stored_arrays import SourceFile, StoredArray
+from minitf.convert.stored_arrays import Member, SourceFile, StoredArray
 from minitf.convert.zip_file import stored_members
 
 MAGIC = b"\x93NUMPY"
@@ -21,12 +21,12 @@ def npz_arrays(file: SourceFile) -> dict[str, StoredArray]:
     Raises: ModelFileError for what is not an .npz file of plain numbers.
     """
     members = stored_members(file)
-    return {name.removesuffix(".npy"): _array(file, name, *place) for name, place in members.items()}
+    return {name.removesuffix(".npy"): _array(file, member) for name, member in members.items()}
 
 
-def _array(file: SourceFile, name: str, offset: int, size: int) -> StoredArray:
+def _array(file: SourceFile, member: Member) -> StoredArray:
     """Read the header of one .npy member: 6 bytes magic, version, length, and a literal of Python."""
-    shown = name[:80]
+    shown, offset, size = member.name[:80], member.offset, member.size
     start = file.bytes(offset, min(size, 12))
     if len(start) < 12 or start[:6] != MAGIC or start[6] not in (1, 2, 3):
         raise file.damaged(f"its member {shown!r} is not an array of NumPy")
@@ -44,7 +44,7 @@ def _array(file: SourceFile, name: str, offset: int, size: int) -> StoredArray:
         raise file.damaged(
             f"its array {shown!r} is of type {dtype}, or not in C order; only numbers in C order are read"
         )
-    array = StoredArray(file, offset + begin + length, shape, np.dtype(dtype))
-    if array.nbytes > size - begin - length:
-        raise file.damaged(f"its array {shown!r} of shape {list(shape)} is longer than its member")
+    array = StoredArray(file, offset + begin + length, shape, np.dtype(dtype), member)
+    if array.nbytes != size - begin - length:
+        raise file.damaged(f"its array {shown!r} of shape {list(shape)} is not as long as its member")
     return array

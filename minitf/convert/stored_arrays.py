@@ -6,10 +6,11 @@ import itertools
 import math
 import os
 import stat
+import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Protocol, Self
+from typing import Any, NamedTuple, Protocol, Self
 
 import numpy as np
 
@@ -23,6 +24,8 @@ BFLOAT16 = "bfloat16"
 MAX_RANK = 8
 ALIGNMENT, SMALL_BYTES = 64, 2**14
 """Bytes: at a multiple of the first an array begins; one below the second has memory of its own."""
+VERIFIED_BYTES, MAX_HEAD_BYTES = 2**20, 2**14
+"""Bytes of a member that are checked together, and the most that may stand before an array, such as its shape."""
 MAX_CONFIG_BYTES = 16 * 2**20
 """Bytes of a configuration or a word list that is read as a whole; that of 250,000 pieces has 6 MB."""
 
@@ -38,6 +41,16 @@ class Stored(Protocol):
     def shape(self) -> tuple[int, ...]: ...
 
     def read(self) -> Array: ...
+
+
+class Member(NamedTuple):
+    """A part of a file with a checksum."""
+
+    name: str
+    offset: int
+    size: int
+    crc: int
+    """CRC-32 of its bytes."""
 
 
 class SourceFile:
@@ -56,6 +69,7 @@ class SourceFile:
             self._descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         self.size = status.st_size
         self._block, self._used = np.empty(0, np.uint8), 0
+        self._verified: set[Member] = set()
 
     def __enter__(self) -> Self:
         return self
@@ -103,6 +117,24 @@ class SourceFile:
             return np.empty(shape, dtype)
         return self._block[start : start + count].view(dtype).reshape(shape)
 
+    def verify(self, member: Member) -> None:
+        """Raises: ModelFileError unless the bytes of a member have its checksum; they are read once"""
+        if member in self._verified:
+            return
+        block = np.empty(min(member.size, VERIFIED_BYTES), np.uint8)
+        found = 0
+        for start in range(0, member.size, VERIFIED_BYTES):
+            some = block[: member.size - start]
+            self.fill(some, member.offset + start)
+            found = zlib.crc32(some.data, found)
+        self.compare(member, found)
+        self._verified.add(member)
+
+    def compare(self, member: Member, crc: int) -> None:
+        """Raises: ModelFileError for another checksum than that of a member"""
+        if crc != member.crc:
+            raise self.damaged(f"the bytes of its member {member.name[:80]!r} have changed since they were written")
+
     def check(self, offset: int, count: int) -> None:
         """Raises: ModelFileError unless the file has `count` bytes at `offset`"""
         if offset < 0 or count < 0 or offset + count > self.size:
@@ -118,6 +150,8 @@ class StoredArray:
     shape: tuple[int, ...]
     dtype: np.dtype[Any] | str
     """A type of NumPy, or BFLOAT16."""
+    within: Member | None = None
+    """What it is a part of, where the file has checksums: that of a member is compared when an array of it is read."""
 
     def __post_init__(self) -> None:
         if len(self.shape) > MAX_RANK or any(not 0 <= size < 2**40 for size in self.shape):
@@ -132,15 +166,29 @@ class StoredArray:
     def read(self) -> Array:
         """Read the array; bfloat16 becomes float32, and bytes are in the machine's order."""
         if isinstance(self.dtype, str):
-            upper = self.file.array(self.offset, self.shape, np.dtype("<u2"))
+            upper = replace(self, dtype=np.dtype("<u2")).read()
             return (upper.astype(np.uint32) << 16).view(np.float32)
-        return _native(self.file.array(self.offset, self.shape, self.dtype))
+        array = self.file.array(self.offset, self.shape, self.dtype)
+        if self.within is not None:
+            self._verify(self.within, array)
+        return _native(array)
+
+    def _verify(self, member: Member, array: Array) -> None:
+        """Compare the checksum of the member, without another look at the bytes of `array` if these are its last."""
+        head = self.offset - member.offset
+        if head > MAX_HEAD_BYTES or head + self.nbytes != member.size or not self.nbytes:
+            self.file.verify(member)
+            return
+        start = zlib.crc32(self.file.bytes(member.offset, head))
+        self.file.compare(member, zlib.crc32(array.reshape(-1).view(np.uint8).data, start))
 
     def rows(self, order: Sequence[int]) -> Array:
         """The rows of these numbers, each of which the array has; of zeros for -1."""
         if isinstance(self.dtype, str):
             upper = replace(self, dtype=np.dtype("<u2")).rows(order)
             return (upper.astype(np.uint32) << 16).view(np.float32)
+        if self.within is not None:
+            self.file.verify(self.within)
         array = self.file.memory((len(order), *self.shape[1:]), self.dtype)
         width = math.prod(self.shape[1:]) * self.dtype.itemsize
         for start, stop in runs(order):

@@ -10,15 +10,14 @@ from __future__ import annotations
 import itertools
 import math
 import struct
-from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from minitf.convert.pickle_data import Admitted, Name, PickleError, Record, read_pickle
-from minitf.convert.stored_arrays import BFLOAT16, Array, SourceFile, StoredArray
-from minitf.convert.zip_file import Member, stored_members
+from minitf.convert.stored_arrays import BFLOAT16, Array, Member, SourceFile, StoredArray
+from minitf.convert.zip_file import stored_members
 
 MAGIC = 0x1950A86A20F9469CFC6C
 STORAGES: dict[str, np.dtype[Any] | str] = {
@@ -31,6 +30,10 @@ OPTION_MODULES = ("argparse.", "fairseq.", "omegaconf.", "typing.", "collections
 """Modules whose classes describe options; none of it is imported."""
 MAX_PICKLE_BYTES = 64 * 2**20
 BLOCK_BYTES = 2**16
+
+
+Places = dict[str, tuple[int, int, Member | None]]
+"""Of each storage: the offset of its first byte in the file, number of bytes, and what has its checksum."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +74,7 @@ class TorchArray:
             return self.stored.read()
         order = sorted(range(len(self.shape)), key=lambda axis: -self.strides[axis])
         shape = tuple(self.shape[axis] for axis in order)
-        array = StoredArray(self.stored.file, self.stored.offset, shape, self.stored.dtype).read()
+        array = replace(self.stored, shape=shape).read()
         return np.ascontiguousarray(array.transpose([order.index(axis) for axis in range(len(order))]))
 
 
@@ -90,20 +93,27 @@ def read_torch(file: SourceFile) -> Any:
     return _with_arrays(file, content, places)
 
 
-def _read_zip(file: SourceFile, storages: _Storages) -> tuple[Any, dict[str, Member]]:
+def _read_zip(file: SourceFile, storages: _Storages) -> tuple[Any, Places]:
     members = stored_members(file)
     pickles = [name for name in members if name.split("/", 1)[-1] == "data.pkl"]
     if len(pickles) != 1:
         raise file.damaged("it has no data.pkl; only what torch.save wrote is read, not a scripted model")
     folder = pickles[0].removesuffix("data.pkl")
-    if f"{folder}byteorder" in members and file.bytes(*members[f"{folder}byteorder"]) != b"little":
+    order = members.get(f"{folder}byteorder")
+    if order is not None and file.bytes(order.offset, order.size) != b"little":
         raise file.damaged("its numbers are big-endian")
     prefix = f"{folder}data/"
-    places = {name.removeprefix(prefix): place for name, place in members.items() if name.startswith(prefix)}
-    return read_pickle(_Stream(file, *members[pickles[0]]), _admitted(storages)), places
+    places: Places = {
+        name.removeprefix(prefix): (each.offset, each.size, each)
+        for name, each in members.items()
+        if name.startswith(prefix)
+    }
+    pickle = members[pickles[0]]
+    file.verify(pickle)
+    return read_pickle(_Stream(file, pickle.offset, pickle.size), _admitted(storages)), places
 
 
-def _read_legacy(file: SourceFile, storages: _Storages) -> tuple[Any, dict[str, Member]]:
+def _read_legacy(file: SourceFile, storages: _Storages) -> tuple[Any, Places]:
     stream, admitted = _Stream(file, 0, file.size), _admitted(storages)
     if read_pickle(stream, admitted) != MAGIC:
         raise file.damaged("it is not a file of PyTorch")
@@ -113,7 +123,7 @@ def _read_legacy(file: SourceFile, storages: _Storages) -> tuple[Any, dict[str, 
     content, keys = read_pickle(stream, admitted), read_pickle(stream, admitted)
     if not isinstance(keys, list) or not all(isinstance(key, str) for key in keys):
         raise file.damaged("its list of storages is damaged")
-    places: dict[str, Member] = {}
+    places: Places = {}
     place = stream.place
     for key in keys:
         (count,) = struct.unpack("<Q", file.bytes(place, 8))
@@ -121,7 +131,7 @@ def _read_legacy(file: SourceFile, storages: _Storages) -> tuple[Any, dict[str, 
             raise file.damaged(f"its storage {key[:80]!r} is not the one that its tensors name")
         size = count * _itemsize(STORAGES[storages.found[key].kind])
         file.check(place + 8, size)
-        places[key] = place + 8, size
+        places[key] = place + 8, size, None
         place += 8 + size
     return content, places
 
@@ -214,7 +224,7 @@ def _admitted(storages: _Storages) -> Admitted:
     )
 
 
-def _with_arrays(file: SourceFile, content: Any, places: Mapping[str, Member]) -> Any:
+def _with_arrays(file: SourceFile, content: Any, places: Places) -> Any:
     """The data with arrays of the file in place of the described tensors."""
 
     def array(tensor: Tensor) -> TorchArray:
@@ -227,7 +237,7 @@ def _with_arrays(file: SourceFile, content: Any, places: Mapping[str, Member]) -
             raise file.damaged(f"a tensor of shape {list(tensor.shape)} has the strides {list(tensor.strides)}")
         if tensor.offset + math.prod(tensor.shape) > tensor.storage.size:
             raise file.damaged(f"a tensor of shape {list(tensor.shape)} is larger than its storage")
-        stored = StoredArray(file, place[0] + tensor.offset * itemsize, tensor.shape, dtype)
+        stored = StoredArray(file, place[0] + tensor.offset * itemsize, tensor.shape, dtype, place[2])
         return TorchArray(stored, tensor.strides)
 
     return _replaced(content, array)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator
 
-from minitf.convert.stored_arrays import SourceFile, refuse_overlap
+from minitf.convert.stored_arrays import Member, SourceFile, refuse_overlap
 
 END = struct.Struct("<4s4H2IH")
 """The end of the directory: signature, disk numbers, entries (here, in all), bytes and offset, length of a comment."""
@@ -19,9 +19,6 @@ LOCAL = struct.Struct("<4s5H3I2H")
 UNSET, UNSET_SHORT = 0xFFFF_FFFF, 0xFFFF
 MAX_COMMENT = 0xFFFF
 MAX_DIRECTORY_BYTES = 64 * 2**20
-
-Member = tuple[int, int]
-"""Offset of the first byte in the file, and number of bytes."""
 
 
 def stored_members(file: SourceFile) -> dict[str, Member]:
@@ -34,15 +31,15 @@ def stored_members(file: SourceFile) -> dict[str, Member]:
     if size > MAX_DIRECTORY_BYTES:
         raise file.damaged(f"its directory of {size} bytes is too long")
     members: dict[str, Member] = {}
-    for name, (local, length) in _entries(file, file.bytes(offset, size), count):
+    for name, local, length, crc in _entries(file, file.bytes(offset, size), count):
         if name in members:
             raise file.damaged(f"it has two members {name[:80]!r}")
         signature, *_, name_length, extra_length = LOCAL.unpack(file.bytes(local, LOCAL.size))
         if signature != b"PK\3\4":
             raise file.damaged(f"its member {name[:80]!r} does not begin where the directory says")
-        members[name] = local + LOCAL.size + name_length + extra_length, length
-        file.check(*members[name])
-    refuse_overlap(file, list(members.values()))
+        members[name] = Member(name, local + LOCAL.size + name_length + extra_length, length, crc)
+        file.check(members[name].offset, length)
+    refuse_overlap(file, [(member.offset, member.size) for member in members.values()])
     return members
 
 
@@ -65,15 +62,15 @@ def _directory(file: SourceFile) -> tuple[int, int, int]:
     return count, size, offset
 
 
-def _entries(file: SourceFile, directory: bytes, count: int) -> Iterator[tuple[str, Member]]:
-    """Name, offset of the local header and size of each member in the directory."""
+def _entries(file: SourceFile, directory: bytes, count: int) -> Iterator[Member]:
+    """The members in the directory, with the offsets of their headers."""
     place = 0
     for _ in range(count):
         if len(directory) - place < ENTRY.size:
             raise file.damaged(f"its directory ends before the last of {count} entries")
         entry = ENTRY.unpack_from(directory, place)
         signature, flags, method = entry[0], entry[3], entry[4]
-        compressed, size, name_length, extra_length, comment_length, local = *entry[8:13], entry[16]
+        crc, compressed, size, name_length, extra_length, comment_length, local = *entry[7:13], entry[16]
         place += ENTRY.size
         raw, extra = directory[place : place + name_length], directory[place + name_length :][:extra_length]
         place += name_length + extra_length + comment_length
@@ -86,7 +83,7 @@ def _entries(file: SourceFile, directory: bytes, count: int) -> Iterator[tuple[s
         compressed, size, local = _wide(extra, compressed, size, local, file)
         if compressed != size:
             raise file.damaged(f"its member {name[:80]!r} has two sizes, {compressed} and {size}")
-        yield name, (local, size)
+        yield Member(name, local, size, crc)
 
 
 def _wide(extra: bytes, compressed: int, size: int, local: int, file: SourceFile) -> tuple[int, int, int]:

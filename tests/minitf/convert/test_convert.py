@@ -153,6 +153,30 @@ def test_thousands_of_damaged_files_are_refused_in_one_sentence(kind, tmp_path):
     check_many(kind, tmp_path, 300)
 
 
+@pytest.mark.parametrize("kind", ["npz", "torch"])
+def test_an_altered_number_in_a_zip_file_is_found(kind, tmp_path):
+    """Each member has a checksum, which covers the shape of an array too."""
+    path = tmp_path / ("model.npz" if kind == "npz" else "model.pt")
+    write(kind, path)
+    whole = path.read_bytes()
+    for array in arrays().values():
+        begin = whole.index(array.tobytes())
+        for place in (begin, begin + array.nbytes // 2, begin + array.nbytes - 1):
+            path.write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
+            with pytest.raises(ModelFileError, match="have changed since they were written"):
+                read(kind, path)
+
+
+def test_an_altered_embedding_is_found_though_its_rows_are_read_in_another_order(tmp_path):
+    write_foreign(learned_model(decoder_start="zero", masked_tokens=(0, 2)), tmp_path / "model", "marian")
+    path = tmp_path / "model" / "model.npz"
+    whole = path.read_bytes()
+    begin = whole.index(read_foreign(path).weights["source_embedding.weight"][5:].tobytes())
+    path.write_bytes(whole[:begin] + bytes([whole[begin] ^ 1]) + whole[begin + 1 :])
+    with pytest.raises(ModelFileError, match=r"'Wemb\.npy' have changed since they were written"):
+        read_foreign(path)
+
+
 # ---- Whole folders -----------------------------------------------------------------------------------------------
 
 
