@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
-from minitf.app.cli import parse_train_args
+from minitf.app import export_model, import_model
+from minitf.app.cli import parse_train_args, run_command
 from minitf.config.presets import PRESETS
 from minitf.convert.formats import write_foreign
 from minitf.data.vocabulary_pair import load_vocabulary
@@ -137,3 +138,52 @@ def test_it_resumes_to_the_same_bits_without_the_model_that_it_started_from(make
     one, two = (load_file(each / "checkpoints" / "step-00000020.safetensors") for each in (whole, parts))
     assert one.keys() == two.keys()
     assert all(one[name].tobytes() == two[name].tobytes() for name in one)
+
+
+# ---- A trained model -----------------------------------------------------------------------------------------------
+
+NAMES = ["آتزمون", "آرباكه", "اثينا", "مريم", "احمد", "كامل", "سالم", "نبيل", "فريد", "جمال", "حسن", "ليلى"]
+KNOWN = [("آتزمون", "atzmon"), ("آرباكه", "arbake")]
+
+
+@pytest.fixture(scope="module")
+def tuned(tmp_path_factory):
+    """The trained transliteration model, imported, and trained for 20 steps on what it writes itself."""
+    if "MINITF_DATA" not in os.environ:
+        pytest.skip("MINITF_DATA names no folder of corpora")
+    folder = tmp_path_factory.mktemp("transliteration")
+    source = Path(os.environ["MINITF_DATA"]) / "pretrained" / "aren-transliteration"
+    assert run_command(import_model.main, [str(source), str(folder / "run")]) == 0
+    for name, lines in (("source", NAMES), ("target", Translator.load(folder / "run").translate(NAMES))):
+        (folder / name).write_text("\n".join(lines * 4) + "\n", encoding="utf-8")
+    words = ["--init", str(folder / "run"), "--train", str(folder / "source"), str(folder / "target"), *FLAGS]
+    rate = ["--optimizer.peak-learning-rate", "0.0003"]
+    assert call([*words, *rate, "--max-steps", "20", "--output", str(folder / "tuned")]) == 0
+    return folder
+
+
+@pytest.mark.heavy
+def test_a_trained_model_of_another_program_does_not_fall_apart(tuned):
+    before, after = (Translator.load(tuned / name) for name in ("run", "tuned"))
+    assert not all(
+        np.array_equal(one.data, two.data)
+        for one, two in zip(before.model.parameters(), after.model.parameters(), strict=True)
+    )
+    assert after.translate([source for source, _ in KNOWN], beam=4) == [target for _, target in KNOWN]
+    scores = [[each.score for each in translator.score(KNOWN)] for translator in (before, after)]
+    np.testing.assert_allclose(*scores, atol=0.2)
+
+
+@pytest.mark.heavy
+def test_what_was_trained_has_the_same_scores_in_ctranslate2(tuned, tmp_path):
+    ctranslate2 = pytest.importorskip("ctranslate2", reason="CTranslate2 is not installed")
+    words = [str(tuned / "tuned"), str(tmp_path / "model"), "--format", "ctranslate2"]
+    assert run_command(export_model.main, words) == 0
+    theirs = ctranslate2.Translator(str(tmp_path / "model"))
+    ours = Translator.load(tuned / "tuned")
+    pairs = [*KNOWN, *zip(NAMES, ours.translate(NAMES), strict=True), ("مريم", "xylem")]
+    found = theirs.score_batch([[*source] for source, _ in pairs], [[*target] for _, target in pairs])
+    for expected, each in zip(ours.score(pairs), found, strict=True):
+        np.testing.assert_allclose(each.log_probs, expected.token_log_probabilities, atol=1e-5)
+    results = theirs.translate_batch([[*source] for source, _ in KNOWN], beam_size=4)
+    assert ["".join(each.hypotheses[0]) for each in results] == [target for _, target in KNOWN]
