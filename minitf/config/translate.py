@@ -150,9 +150,8 @@ class TranslateConfig:
                 f"weights={self.weights} is neither an average of checkpoints nor one of them; leave out average and "
                 "checkpoint, or weights"
             )
-        if self.more and (self.attention is not None or self.alignment):
-            shown = "alignment" if self.attention is None else "attention"
-            raise UserError(f"{shown} is of one model, not of an ensemble; give one run")
+        if self.more and self.attention is not None:
+            raise UserError("attention shows the heads of one model, not of an ensemble; give one run")
         for name in ("reference", "prefix", "sample", "attention"):
             if self.score is not None and getattr(self, name):
                 raise UserError(f"score and {name} exclude each other: score writes no new translations; leave one out")

@@ -26,9 +26,10 @@ WORTH_A_THREAD = 8
 class BatchedModel:
     """A decoder that one thread of a program uses at a time, and whose batches share the threads of the backend."""
 
-    def __init__(self, decoder: IncrementalDecoder):
+    def __init__(self, decoder: IncrementalDecoder, lock: threading.Lock | None = None):
+        """lock: that of another batched model whose threads must wait for this one; default: a new one"""
         self.decoder = decoder
-        self.lock = threading.Lock()
+        self.lock = threading.Lock() if lock is None else lock
 
     def run(
         self,

@@ -296,16 +296,31 @@ class Translator:
     def align(self, translations: Sequence[Translation], **settings: Unpack[Settings]) -> list[Alignment]:
         """Align the subwords of translations with those of their sources, by the decoder's attention.
 
-        The mean of the heads in the last layer but one, where it follows the words best.
+        The mean of the heads in the last layer but one, where it follows the words best; of an ensemble, the mean of
+        its models.
+
+        Raises: UserError for a model that is not a Transformer, and for an ensemble that reads different sources
         Source: Garg et al. 2019, arXiv:1909.02074
         """
         plan = self._plan(settings)
-        if not isinstance(self.model, Transformer):
-            raise UserError(f"alignments need a Transformer, not a model of type {type(self.model).__name__}")
-        layer = max(0, len(self.model.decoder.layers) - 2)
         parts = [part for translation in translations for part in translation.parts]
-        forced = iter(self._force(parts, plan, attention_layer=layer))
-        return [self._alignment(each.parts, [next(forced) for _ in each.parts]) for each in translations]
+        of_models = [
+            [forced.attention for forced in self._force(parts, plan, aligning=member)] for member in self._members()
+        ]
+        means = iter([np.mean(weights, axis=0) for weights in zip(*of_models, strict=True)])
+        return [self._alignment(each.parts, [next(means) for _ in each.parts]) for each in translations]
+
+    def _members(self) -> list[BatchedModel]:
+        """The models of an ensemble, or the one model, to be asked alone."""
+        if isinstance(self.model, Transformer):
+            return [self._batched]
+        if not isinstance(self.model, Ensemble):
+            raise UserError(f"alignments need a Transformer, not a model of type {type(self.model).__name__}")
+        if any(reader is not None for reader in self.model.readers):
+            raise UserError(
+                "alignments need models that cut their sources into the same pieces; give one of these runs"
+            )
+        return [BatchedModel(member, self._batched.lock) for member in self.model.members]
 
     def attention(self, source: str, target: str | None = None, **settings: Unpack[Settings]) -> SentenceAttention:
         """Return the attention weights of every head for `source` and `target`, by default its translation.
@@ -404,20 +419,29 @@ class Translator:
         return self._run(pieces, job, plan, rows, done)
 
     def _force(
-        self, pairs: Sequence[tuple[Sequence[int], Sequence[int]]], plan: _Plan, attention_layer: int | None = None
+        self, pairs: Sequence[tuple[Sequence[int], Sequence[int]]], plan: _Plan, aligning: BatchedModel | None = None
     ) -> list[ForcedTarget]:
-        """Decode given targets (without EOS) of given sources."""
+        """Decode given targets (without EOS) of given sources; aligning: a Transformer whose attention to keep."""
+        layer = None if aligning is None else max(0, aligning.decoder.model.config.decoder_depth - 2)  # type: ignore[attr-defined]
 
         def job(model: IncrementalDecoder, source: Any, places: Sequence[int]) -> list[ForcedTarget]:
             targets = [(*pairs[i][1], EOS) for i in places]
-            return score_targets(model, source, targets, attention_layer=attention_layer)
+            return score_targets(model, source, targets, attention_layer=layer)
 
-        return self._run([list(source) for source, _ in pairs], job, plan, 1, lambda batch: None)
+        return self._run([list(source) for source, _ in pairs], job, plan, 1, lambda batch: None, aligning)
 
-    def _run(self, sentences: Sequence[list[int]], job: Any, plan: _Plan, rows: int, done: Any) -> list[Any]:
+    def _run(
+        self,
+        sentences: Sequence[list[int]],
+        job: Any,
+        plan: _Plan,
+        rows: int,
+        done: Any,
+        batched: BatchedModel | None = None,
+    ) -> list[Any]:
         most = min(max(1, MAX_ROWS_PER_BATCH // rows), plan.max_sentences_per_batch or MAX_ROWS_PER_BATCH)
         limits: Any = {"max_tokens": plan.max_tokens_per_batch, "max_sentences": most}
-        return self._batched.run(sentences, job, **limits, done=done, source_eos=self._source_eos)
+        return (batched or self._batched).run(sentences, job, **limits, done=done, source_eos=self._source_eos)
 
     def _decode(self, pieces: list[list[int]], found: list[list[Hypothesis]]) -> list[list[Translation]]:
         texts = iter(self.vocabulary.target.decode([each.tokens for hypotheses in found for each in hypotheses]))
@@ -447,14 +471,14 @@ class Translator:
         found = hypothesis_of((*target, EOS), sum_left_to_right(tokens), search)
         return Translation(text, found.score, found.log_probability, True, ((source, target),), tokens)
 
-    def _alignment(self, parts: Sequence[tuple[Ids, Ids]], forced: Sequence[ForcedTarget]) -> Alignment:
+    def _alignment(self, parts: Sequence[tuple[Ids, Ids]], forced: Sequence[np.ndarray]) -> Alignment:
         source = tuple(self.vocabulary.source.pieces([i for ids, _ in parts for i in ids]))
         target = tuple(self.vocabulary.target.pieces([i for _, ids in parts for i in ids]))
         weights = np.zeros((len(target), len(source)))
         s = t = 0
         for (source_ids, target_ids), each in zip(parts, forced, strict=True):
             rows, columns = len(target_ids), len(source_ids)
-            weights[t : t + rows, s : s + columns] = each.attention[:rows, :columns]  # type: ignore[index]
+            weights[t : t + rows, s : s + columns] = each[:rows, :columns]
             s, t = s + columns, t + rows
         return Alignment(source, target, weights)
 

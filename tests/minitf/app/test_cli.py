@@ -264,8 +264,7 @@ def test_wrong_command_lines_of_training(words, message):
     [
         ([], "the following arguments are required: RUN"),
         (["--beem", "3", "runs/a"], r"unknown flag --beem; did you mean --beam"),
-        (["runs/a", "runs/b", "--alignment"], "alignment is of one model, not of an ensemble; give one run"),
-        (["runs/a", "runs/b", "--attention", "a.html"], "attention is of one model, not of an ensemble; give one run"),
+        (["runs/a", "runs/b", "--attention", "a.html"], "attention shows the heads of one model, not of an ensemble"),
         (["runs/a", "--average", "2", "--checkpoint", "5"], "average=2 and checkpoint=5 exclude each other"),
         ([""], "RUN: '' is not a path"),
         (["a", "--beam", "3", ""], "MORE: '' is not a path"),

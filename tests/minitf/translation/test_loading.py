@@ -103,8 +103,21 @@ def test_an_ensemble_of_runs_scores_with_the_mean_of_their_probabilities(make_ru
         np.testing.assert_allclose(each.token_log_probabilities, expected, rtol=1e-9)
     (found,) = both.translate_nbest(["abcd"], beam=3, min_length=2, max_extra_length=3)
     assert found[0].text
-    with pytest.raises(UserError, match="alignments need a Transformer"):
+    with pytest.raises(UserError, match="alignments need models that cut their sources into the same pieces"):
         both.align(found)
+
+
+def test_an_ensemble_aligns_with_the_mean_of_its_models(make_run):
+    """One has another depth."""
+    models = [MODEL, replace(MODEL, decoder_layers=1, heads=4)]
+    runs = [make_run(vocabulary=PAIR, model=each, steps=(1,), precision="float64") for each in models]
+    both, one, two = (Translator.load(*each, warn=print) for each in (runs, runs[:1], runs[1:]))
+    found = both.score([("abc", "BAD"), ("hg", "A")])
+    aligned = [translator.align(found) for translator in (both, one, two)]
+    for together, left, right in zip(*aligned, strict=True):
+        assert (together.source, together.target) == (left.source, left.target)
+        np.testing.assert_allclose(together.weights, (left.weights + right.weights) / 2, rtol=1e-12)
+        assert not np.allclose(left.weights, right.weights, atol=1e-3)
 
 
 def test_runs_that_cannot_translate_together_are_refused(make_run):
