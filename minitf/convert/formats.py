@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import glob
 import os
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -36,6 +38,13 @@ def _file_of(path: Path) -> Path | None:
     return find_model(path) or find_checkpoint(path)
 
 
+def _of_tensorflow(path: Path) -> Path | None:
+    """The table of a checkpoint of TensorFlow: `path`, beside it, or in the folder; None where there is none."""
+    stem = re.sub(r"\.(index|meta|data-\d+-of-\d+)$", "", path.name)
+    found = [*path.glob("*.index")] if path.is_dir() else [path.with_name(f"{stem}.index")]
+    return next((each for each in found if any(each.parent.glob(f"{glob.escape(each.stem)}.data-*-of-*"))), None)
+
+
 def read_foreign(path: Path, positions: str | None = None) -> ForeignModel:
     """Read the model of another program.
 
@@ -43,6 +52,11 @@ def read_foreign(path: Path, positions: str | None = None) -> ForeignModel:
 
     Raises: ModelFileError for what is not a model, for damage, and for an architecture that is not supported
     """
+    if checkpoint := _of_tensorflow(path):
+        raise ModelFileError(
+            f"{checkpoint} is a checkpoint of TensorFlow, such as tensor2tensor writes, a format that is not read; "
+            "convert it with a program that has TensorFlow"
+        )
     with os_errors_explained(f"read {path}", ModelFileError):
         path.stat()  # says what is wrong with the path
         is_of_marian = not (is_ctranslate2(path) or is_huggingface(path)) and find_model(path) is not None

@@ -90,6 +90,16 @@ def test_folder_without_a_model_says_what_is_expected(tmp_path):
         read_foreign(tmp_path / "missing")
 
 
+def test_checkpoints_of_tensorflow_are_refused_by_name(tmp_path):
+    for name in ("checkpoint", "model.ckpt-7.index", "model.ckpt-7.meta", "model.ckpt-7.data-00000-of-00001"):
+        (tmp_path / name).write_bytes(b"\0" * 8)
+    for name in ("", "model.ckpt-7", "model.ckpt-7.index", "model.ckpt-7.data-00000-of-00001"):
+        with pytest.raises(
+            ModelFileError, match=r"model\.ckpt-7\.index is a checkpoint of TensorFlow, such as tensor2t"
+        ):
+            read_foreign(tmp_path / name)
+
+
 def test_positions_are_an_option_of_marian_alone(tmp_path):
     write_foreign(learned_model(**OPUS), tmp_path / "model", "ctranslate2")
     with pytest.raises(UserError, match="positions=sinusoidal-halves is for a model of Marian"):
