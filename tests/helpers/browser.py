@@ -19,7 +19,7 @@ import pytest
 ELEMENT = "element-6066-11e4-a52e-4f735466cecf"  # the key of an element in the protocol
 PATIENCE_S = 60
 KEYS = {"Enter": "\ue007", "Escape": "\ue00c", "Tab": "\ue004", "Left": "\ue012", "Up": "\ue013", "Right": "\ue014"}
-KEYS |= {"Down": "\ue015", "End": "\ue010", "Home": "\ue011"}
+KEYS |= {"Down": "\ue015", "End": "\ue010", "Home": "\ue011", "Space": " "}
 
 
 class Browser:
@@ -74,6 +74,12 @@ class Browser:
         command = {"cmd": "Emulation.setEmulatedMedia", "params": {"features": features}}
         self._ask("POST", "goog/cdp/execute", command)
 
+    def viewport(self, width: int, height: int, *, mobile: bool = False) -> None:
+        """Show the page on a screen of this size, whatever the size of the window."""
+        screen = {"width": width, "height": height, "deviceScaleFactor": 2 if mobile else 1, "mobile": mobile}
+        command = {"cmd": "Emulation.setDeviceMetricsOverride", "params": screen}
+        self._ask("POST", "goog/cdp/execute", command)
+
     def complaints(self) -> list[str]:
         """What the console has been told since the last time: errors and warnings, blocked and failed loads."""
         return [entry["message"] for entry in self._ask("POST", "se/log", {"type": "browser"})]
@@ -89,6 +95,19 @@ class Browser:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(png)
         return png
+
+
+@pytest.fixture(scope="session")
+def chromium() -> Iterator[Browser]:
+    """One browser for all pages: starting it takes longer than looking at one."""
+    with browser() as window:
+        yield window
+
+
+@pytest.fixture
+def screenshots(tmp_path: Path) -> Path:
+    """Where screenshots are kept: the folder that MINITF_SCREENSHOTS names, else the test's own."""
+    return Path(os.environ.get("MINITF_SCREENSHOTS", tmp_path))
 
 
 def ask(method: str, url: str, body: dict[str, Any] | None = None) -> Any:

@@ -1,28 +1,12 @@
-"""Sentences with made-up attention, and a browser to look at pages with."""
+"""Sentences with made-up attention."""
 
-import os
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 
 import numpy as np
 import pytest
 
 from minitf.translation.attention_weights import SentenceAttention
-from tests.helpers.browser import Browser, browser
 from tests.helpers.pages import HEADS, LAYERS
-
-
-@pytest.fixture(scope="session")
-def chromium() -> Iterator[Browser]:
-    """One browser for all pages: starting it takes longer than looking at one."""
-    with browser() as window:
-        yield window
-
-
-@pytest.fixture
-def screenshots(tmp_path: Path) -> Path:
-    """Where screenshots are kept: the folder that MINITF_SCREENSHOTS names, else the test's own."""
-    return Path(os.environ.get("MINITF_SCREENSHOTS", tmp_path))
 
 
 @pytest.fixture(scope="session")

@@ -9,9 +9,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from autograd.inspect.page import to_json
 from minitf.errors import UserError
 from minitf.report.attention_page import WHOLE, attention_page, in_units
-from minitf.report.page import to_json, write_page
+from minitf.report.page import write_page
 from tests.helpers.pages import HEADS, LAYERS, Scripts
 
 HOSTILE = [
