@@ -1,10 +1,12 @@
-"""Tools to inspect a training step: pictures of the graph, profiles of time and memory, anomaly detection.
+"""Tools to inspect a training step: pictures of the graph, profiles of time and memory, a page of every op.
 
 draw(loss, "graph.svg", model.named_parameters())
 
 with profile(model, optimizer=optimizer.step) as p:
     …a training step…
 print(p)
+
+step_page(loss_of_batch, "step.html")
 
 with anomaly_mode():
     …raises an error at the line that produces the first NaN…
@@ -14,5 +16,18 @@ from autograd.inspect.anomaly import AnomalyError, anomaly_mode
 from autograd.inspect.graph import Graph, Node, draw, graph
 from autograd.inspect.memory import Memory, memory
 from autograd.inspect.profiling import Profile, profile
+from autograd.inspect.step import step_page
 
-__all__ = ["AnomalyError", "Graph", "Memory", "Node", "Profile", "anomaly_mode", "draw", "graph", "memory", "profile"]
+__all__ = [
+    "AnomalyError",
+    "Graph",
+    "Memory",
+    "Node",
+    "Profile",
+    "anomaly_mode",
+    "draw",
+    "graph",
+    "memory",
+    "profile",
+    "step_page",
+]

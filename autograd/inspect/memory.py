@@ -146,6 +146,10 @@ class Memory(Watcher, ModuleListener):
         found = self._alive.get(id(owner))
         return found[1] if found is not None and found[0]() is owner else None
 
+    def buffer_of(self, array: Any) -> Buffer | None:
+        """The recorded memory that an array lies in; None for memory that no op of the block allocated."""
+        return self._known(owner_of(array))
+
     # ---- Ops ----
 
     def before_forward(self, op: Op, arrays: Sequence[Any]) -> None:
@@ -166,7 +170,7 @@ class Memory(Watcher, ModuleListener):
     def after_record(self, op: Op, inputs: Sequence[Any]) -> None:
         _, kept = self._savers.get(op, (None, []))
         for array in op.saved_arrays:
-            buffer = self._known(owner_of(array)) if hasattr(array, "nbytes") else None
+            buffer = self.buffer_of(array) if hasattr(array, "nbytes") else None
             if buffer is not None:
                 buffer.saved.append((len(self.timeline) - 1, None))
                 kept.append(buffer)

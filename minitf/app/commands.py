@@ -23,6 +23,7 @@ COMMANDS = {
     "export": "write a run for CTranslate2, Marian or Hugging Face",
     "pack": "copy what a run needs to translate, or to be resumed elsewhere",
     "report": "write report.html, the learning curves of a run",
+    "step": "write step.html, a training step to walk through in a browser",
     "presets": "list the presets of train, with their sizes and costs",
     "statistics": "describe a corpus: lengths, faults, which preset and vocabulary suit it",
     "split": "cut a corpus into training, validation and test text without overlap",

@@ -1,0 +1,171 @@
+"""Arrays as numbers for a page: small ones whole, large ones as the elements at some indices of each axis."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from autograd.backend import backend_of
+
+MOST = 8192  # elements kept of an array
+MOST_TOGETHER = 16_000_000  # elements kept of all arrays while the step runs: 64 MB
+FEWEST = 64  # to which arrays are sampled at most to fit into a page
+EXACT = 256  # elements of a float64 array up to which it stays float64
+
+
+@dataclass
+class Sample:
+    """An array: its shape, statistics of all its elements, and those at the indices `kept` of each axis (None: all)."""
+
+    shape: tuple[int, ...]
+    dtype: str
+    statistics: dict[str, Any]
+    kept: list[list[int] | None]
+    elements: np.ndarray
+
+    def described(self, offset: int) -> dict[str, Any]:
+        """As values for JSON; the elements begin at byte `offset` of the page's numbers."""
+        made = {
+            "shape": self.shape,
+            "dtype": self.dtype,
+            "code": _code(self.elements),
+            "at": offset,
+            **self.statistics,
+        }
+        if any(indices is not None for indices in self.kept):
+            made["kept"] = self.kept
+        return made
+
+
+class Samples:
+    """The arrays of a recording, each different one once."""
+
+    def __init__(self, focus: Mapping[int, Sequence[int]] | None = None):
+        """focus: by length of an axis, the indices to keep first where the axis is sampled"""
+        self.all: list[Sample] = []
+        self.focus = focus or {}
+        self._limit, self._elements = MOST, 0
+        self._known: dict[tuple[Any, ...], int] = {}
+
+    def add(self, array: Any) -> int:
+        """The number of the sample of an array as it is now; nothing refers to the array afterwards."""
+        a = np.asarray(backend_of([array]).to_host(array)) if hasattr(array, "dtype") else np.asarray(array)
+        key = a.shape, str(a.dtype), hashlib.blake2b(np.ascontiguousarray(a).tobytes(), digest_size=16).digest()
+        if key not in self._known:
+            self._known[key] = len(self.all)
+            self.all.append(self._sample(a))
+            self._elements += self.all[-1].elements.size
+            while self._elements > MOST_TOGETHER and self._limit > FEWEST:
+                self._limit //= 2
+                self.all = [self._shrunk(each, self._limit) for each in self.all]
+                self._elements = sum(each.elements.size for each in self.all)
+        return self._known[key]
+
+    def _sample(self, a: np.ndarray) -> Sample:
+        dtype = str(a.dtype)
+        if a.dtype.kind not in "biuf":
+            try:
+                a = a.astype(np.float32)  # bfloat16
+            except (TypeError, ValueError):
+                a = np.empty((0,), np.float32)
+        whole = Sample(a.shape, dtype, _statistics(a), [None] * a.ndim, np.array(a))
+        return self._shrunk(whole, self._limit)
+
+    def _shrunk(self, sample: Sample, limit: int) -> Sample:
+        """The sample with at most `limit` elements."""
+        elements, kept = sample.elements, list(sample.kept)
+        counts = _counts(elements.shape, limit)
+        for axis, count in enumerate(counts):
+            if count == elements.shape[axis]:
+                continue
+            present = kept[axis] or list(range(elements.shape[axis]))
+            wanted = {*self.focus.get(sample.shape[axis], ())}
+            places = _places([i for i, index in enumerate(present) if index in wanted], len(present), count)
+            elements = elements.take(places, axis)
+            kept[axis] = [present[i] for i in places]
+        return Sample(sample.shape, sample.dtype, sample.statistics, kept, elements)
+
+    def pack(self, budget: int) -> tuple[list[dict[str, Any]], bytes]:
+        """Descriptions for JSON and the compressed elements, with smaller samples until these take `budget` bytes.
+
+        The bytes of four-byte numbers are stored plane by plane, which compresses better.
+        """
+        samples, limit = self.all, self._limit
+        packed = _packed(samples)
+        while len(packed[1]) > budget and limit > FEWEST:
+            share = len(packed[1]) / sum(each.elements.nbytes for each in samples)  # what compression leaves
+            while True:
+                limit //= 2
+                samples = [self._shrunk(each, limit) for each in samples]
+                if limit <= FEWEST or share * sum(each.elements.nbytes for each in samples) < budget:
+                    break
+            packed = _packed(samples)
+        return packed
+
+
+def _counts(shape: Sequence[int], limit: int) -> list[int]:
+    """How many indices of each axis to keep: few of leading axes, then half of the longest as often as needed."""
+    counts = list(shape)
+    for axis in range(len(counts) - 2):
+        if math.prod(counts) > limit:
+            counts[axis] = min(counts[axis], 2)
+    while math.prod(counts) > limit:
+        longest = counts.index(max(counts))
+        counts[longest] = (counts[longest] + 1) // 2
+    return counts
+
+
+def _places(first: list[int], size: int, count: int) -> list[int]:
+    """`count` of `size` places: those in `first` before any other, the others at equal distances."""
+    chosen = dict.fromkeys(first[:count])
+    spread = np.unique(np.linspace(0, size - 1, count).round().astype(int)).tolist()
+    for place in [*spread, *range(size)]:
+        if len(chosen) == count:
+            break
+        chosen.setdefault(place)
+    return sorted(chosen)
+
+
+def _statistics(a: np.ndarray) -> dict[str, Any]:
+    """Minimum, maximum, mean and root mean square of the finite elements, and the number of others."""
+    finite = a[np.isfinite(a)].astype(np.float64)
+    made: dict[str, Any] = {"other": int(a.size - finite.size)} if finite.size < a.size else {}
+    if finite.size:
+        with np.errstate(over="ignore"):
+            numbers = (finite.min(), finite.max(), finite.mean(), math.sqrt(float(np.mean(finite * finite))))
+        made["stats"] = [min(max(float(f"{number:.6g}"), -1e308), 1e308) for number in numbers]  # JSON has no infinity
+    return made
+
+
+def _code(a: np.ndarray) -> str:
+    """The type of the elements in the page."""
+    if a.dtype.kind == "b" or a.dtype == np.uint8:
+        return "u1"
+    if a.dtype.kind in "iu":
+        return "i4" if not a.size or (abs(a.min()) < 2**31 and abs(a.max()) < 2**31) else "f8"
+    return "f8" if a.dtype == np.float64 and a.size <= EXACT else "f4"
+
+
+def _packed(samples: Sequence[Sample]) -> tuple[list[dict[str, Any]], bytes]:
+    """Eight-byte numbers first, then those of four bytes, then bytes, so that each is aligned."""
+    offsets, at = [0] * len(samples), 0
+    sections = {"f8": b"", "4": b"", "u1": b""}
+    with np.errstate(over="ignore"):
+        for section, codes in (("f8", ("f8",)), ("4", ("f4", "i4")), ("u1", ("u1",))):
+            parts: list[bytes] = []
+            for number, sample in enumerate(samples):
+                if (code := _code(sample.elements)) in codes:
+                    parts.append(np.ascontiguousarray(sample.elements, dtype=f"<{code}").tobytes())
+                    offsets[number] = at
+                    at += len(parts[-1])
+            sections[section] = b"".join(parts)
+    planes = np.frombuffer(sections["4"], np.uint8).reshape(-1, 4).T.tobytes()
+    described = [sample.described(offset) for sample, offset in zip(samples, offsets, strict=True)]
+    head = np.array([len(sections["f8"]), len(sections["4"])], "<u4").tobytes()
+    return described, zlib.compress(head + sections["f8"] + planes + sections["u1"], 9)

@@ -1,0 +1,285 @@
+"""One recorded step of a model: the step that training would make, on a batch that can be looked at."""
+
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from minitf.app.cli import run_command
+from minitf.app.step import main
+from minitf.app.train import main as train
+from minitf.errors import UserError
+from minitf.training.optim import Adam, learning_rate
+from minitf.training.process import SingleProcess
+from minitf.training.run import open_run
+from minitf.training.single_step import default_step, step_of_run
+from tests.helpers.step_pages import StepPage
+
+
+def ignore(message):
+    pass
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory):
+    """The default step and its page."""
+    path = tmp_path_factory.mktemp("step") / "step.html"
+    step = default_step()
+    before = {name: p.data.copy() for name, p in step.model.named_parameters().items()}
+    losses = step.write_page(path)
+    return step, losses, before, StepPage(path)
+
+
+def test_the_recorded_step_is_the_real_one(recorded):
+    step, losses, before, _ = recorded
+    other = default_step()
+    plain = other.loss()
+    plain[0].backward()
+    gradients = {name: p.grad.data.copy() for name, p in other.model.named_parameters().items()}
+    other.update()
+    assert [each.data.tobytes() for each in plain] == [each.data.tobytes() for each in losses]
+    for name, p in step.model.named_parameters().items():
+        assert p.grad.data.tobytes() == gradients[name].tobytes()
+        assert p.data.tobytes() == other.model.named_parameters()[name].data.tobytes()
+        assert not np.array_equal(p.data, before[name])
+
+
+def test_the_page_has_every_parameter_with_its_gradient_and_update(recorded):
+    step, _, before, page = recorded
+    named = step.model.named_parameters()
+    assert {leaf["name"] for leaf in page.leaves} == {*named}
+    for name, p in named.items():
+        leaf = page.leaf(name)
+        for index, expected in (
+            (leaf["value"], before[name]),
+            (leaf["gradient"], p.grad.data),
+            (leaf["after"], p.data),
+            (leaf["states"]["m"][1], step.optimizer.m[name]),
+            (leaf["states"]["v"][1], step.optimizer.v[name]),
+        ):
+            np.testing.assert_array_equal(page.array(index), expected)
+    assert [each["phase"] for each in page.events[-len(named) :]] == ["update"] * len(named)
+
+
+def test_three_gradients_meet_in_the_shared_embedding(recorded):
+    _, _, _, page = recorded
+    number = next(i for i, leaf in enumerate(page.leaves) if leaf["name"] == "source_embedding.weight")
+    into = [(op, i) for _, op, i in page.arrivals if page.ops[op]["inputs"][i].get("leaf") == number]
+    names = [page.classes[page.ops[op]["class"]]["name"] for op, _ in into]
+    assert names == ["LinearCrossEntropy", "Embedding", "Embedding"]
+
+
+def test_layers_and_phases(recorded):
+    _, _, _, page = recorded
+    scopes = {op["scope"] for op in page.ops}
+    assert {"encoder.layers.0.self_attention.query", "decoder.layers.1.cross_attention", None} <= scopes
+    phases = list(dict.fromkeys(each["phase"] for each in page.events))
+    assert phases == ["forward", "loss", "backward", "update"]
+    assert page.update["name"] == "Adam"
+    assert "√(v / c₂)" in page.update["about"]
+
+
+def test_each_length_names_one_axis(recorded):
+    step, _, _, page = recorded
+    sizes = {name: axis["size"] for name, axis in page.axes.items()}
+    assert len(set(sizes.values())) == len(sizes)
+    assert (sizes["B"], sizes["S"], sizes["T"]) == (*step.batch.source.shape, step.batch.target_in.shape[1])
+    assert page.axes["T"]["labels"][0][0] == "<s>"
+    assert "<pad>" in str(page.axes["T"]["labels"] + page.axes["S"]["labels"])
+
+
+def test_the_page_of_the_default_model_is_small(recorded):
+    assert len(recorded[3].text.encode()) < 3e6
+
+
+# ---- Of a run ----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def trained(ground, tmp_path_factory):
+    """A run of 13 steps."""
+    folder = tmp_path_factory.mktemp("trained") / "run"
+    assert run_command(train, [*ground.flags, "--output", str(folder)]) == 0
+    return folder
+
+
+@pytest.mark.heavy
+def test_the_step_of_a_run_continues_it(trained, tmp_path):
+    step = step_of_run(trained, ignore)
+    assert (step.number, step.optimizer.step_count, len(step.batch.source)) == (14, 13, 3)
+    with open_run(replace(step.config, output=trained), trained, SingleProcess(step.config), ignore) as run:
+        for name, p in run.model.named_parameters().items():
+            np.testing.assert_array_equal(p.data, step.model.named_parameters()[name].data)
+            np.testing.assert_array_equal(run.optimizer.m[name], step.optimizer.m[name])
+    rate = step.update.keywords["rate"]
+    assert rate == learning_rate(14, step.config.model.d_model, step.config.optimizer)
+    step.write_page(tmp_path / "step.html")
+    page = StepPage(tmp_path / "step.html")
+    assert str(trained) in page.about
+    pieces = {piece for row in page.axes["T"]["labels"] for piece in row}
+    assert pieces <= {*step.vocabulary.pieces(range(len(step.vocabulary))), "<s>", "</s>", "<pad>"}
+
+
+def test_sentences_of_ones_own(tiny_run):
+    step = step_of_run(tiny_run, ignore, [("the cat", "die Katze"), ("a house", "ein Haus")])
+    assert len(step.batch.source) == 2
+    assert isinstance(step.optimizer, Adam)
+    with pytest.raises(UserError, match="pair 1 has a side without a token"):
+        step_of_run(tiny_run, ignore, [("the cat", " ")])
+
+
+def test_a_run_without_texts_asks_for_sentences(tiny_run):
+    with pytest.raises(UserError, match="keeps no training text; give sentences with --pair SOURCE TARGET"):
+        step_of_run(tiny_run, ignore)
+
+
+# ---- In a browser ------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def walked(chromium, tmp_path_factory):
+    """The page that the command writes, in a browser that is asked for nothing else and has nothing to complain of."""
+    path = tmp_path_factory.mktemp("walked") / "step.html"
+    assert run_command(main, ["--output", str(path)]) == 0
+    chromium.complaints()
+    chromium.requests()
+    chromium.prefer("light")
+    chromium.viewport(1280, 800)
+    chromium.open(path)
+    chromium.wait_for("document.body.dataset.ready === 'true'")
+    yield chromium, StepPage(path)
+    assert chromium.complaints() == []
+    assert [each for each in chromium.requests() if each not in (path.as_uri(), "data:,")] == []
+
+
+@pytest.mark.heavy
+def test_it_plays_to_the_end(walked):
+    window, page = walked
+    window.run(
+        "go(0); window.seen = new Set(); $('speed').append(new Option('all', 1e9)); $('speed').value = '1000000000'"
+    )
+    window.run(
+        "new MutationObserver(() => window.seen.add(+document.body.dataset.at))"
+        ".observe(document.body, {attributes: true})"
+    )
+    window.press("Space")
+    window.wait_for(f"state.at === {len(page.events) - 1} && !state.playing")
+    assert window.run("return window.seen.size") >= len(page.events) - 1
+
+
+@pytest.mark.heavy
+def test_ten_nodes_are_clicked(walked):
+    window, page = walked
+    window.run("go(0); $('fold-all').click()")
+    window.run("for (const path of ['encoder.layers.0', 'encoder.layers.0.self_attention']) toggle(path); fit()")
+    clicked = set()
+    inside = [i for i, op in enumerate(page.ops) if op["scope"] == "encoder.layers.0.self_attention"]
+    for number in [*inside[:9], 0]:
+        selector = f'[data-key="op {number}"] .name'
+        window.run(f"bringIntoView('op {number}')")
+        window.click(selector)
+        assert window.run("return state.at") == page.ops[number]["forward"]
+        name = page.classes[page.ops[number]["class"]]["name"]
+        assert window.run("return document.querySelector('#op h2').textContent") == name
+        clicked.add(number)
+    assert len(clicked) == 10
+    window.click('[data-key="group encoder.layers.1"] .name')
+    assert window.run("return open.has('encoder.layers.1')")
+
+
+@pytest.mark.heavy
+def test_ten_numbers_are_those_of_the_arrays(walked, recorded):
+    """Under the pointer, the page shows the numbers of the arrays that an independent run of the step has."""
+    window, page = walked
+    step = default_step()
+    loss, _ = step.loss()
+    loss.backward()
+    gradients = {name: p.grad.data for name, p in step.model.named_parameters().items()}
+    names = [name for name, g in gradients.items() if g.ndim == 2 and "layers" in name][::3][:10]
+    assert len(names) == 10
+    for name in names:
+        window.run("showLeaf(leaves.findIndex((leaf) => leaf.name === arguments[0]))", name)
+        index = page.leaf(name)["gradient"]
+        selector = f'#op [data-value="{index}"] canvas'
+        window.hover(selector, 3, 2)
+        text = window.run("return document.getElementById('tooltip').textContent")
+        row, column, number = re.fullmatch(r"\[(\d+)[^,]*, (\d+)[^,]*\] = (\S+)", text).groups()
+        expected = gradients[name][int(row), int(column)]
+        np.testing.assert_allclose(float(number.replace("−", "-")), expected, rtol=1e-4)
+
+
+@pytest.mark.heavy
+def test_the_page_answers_questions(walked):
+    """What does softmax keep?  Which gradients meet in the shared embedding?  When is the peak, and who holds it?"""
+    window, page = walked
+    text = "return document.querySelector(arguments[0]).textContent"
+    window.run("go(0)")
+    window.press("/", *"softmax", "Enter")
+    assert "softmax" in window.run(text, "#op .formula")
+    kept = window.run(text, "#op .saved")
+    assert "the probabilities" in kept
+    assert "freed after its backward pass, at moment" in kept
+    window.click("#jump-sums summary")
+    window.click("#jump-sums li button")
+    assert window.run(text, "#op h2") == "source_embedding.weight"
+    meeting = window.run(text, "#op .meeting")
+    assert "3 gradients meet here" in meeting
+    assert [meeting.count(name) for name in ("LinearCrossEntropy", "Embedding")] == [1, 2]
+    window.press("Escape")
+    window.click("#jump-peak")
+    memory = page.memory["bytes"]
+    assert window.run("return state.at") == memory.index(max(memory))
+    assert "the peak" in window.run(text, "#op details:last-of-type summary")
+    assert "saved for the backward pass" in window.run(text, "#op details:last-of-type")
+
+
+@pytest.mark.heavy
+def test_it_fits_the_screen_and_the_phone(walked, screenshots):
+    window, page = walked
+    attention = next(i for i, op in enumerate(page.ops) if "kᵀ" in page.classes[op["class"]]["formula"])
+    seen = []
+    for name, colours, size, mobile in (
+        ("light", "light", (1280, 800), False),
+        ("dark", "dark", (1280, 800), False),
+        ("phone", "light", (390, 844), True),
+        ("phone-dark", "dark", (390, 844), True),
+    ):
+        window.prefer(colours)
+        window.viewport(*size, mobile=mobile)
+        window.run("go(ops[arguments[0]].backward); openHere()", attention)
+        window.wait_for(
+            "new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(() => resolve(true))))"
+        )
+        seen.append(window.screenshot(screenshots / f"step-{name}.png"))
+        assert window.run("return document.documentElement.scrollWidth <= innerWidth"), name
+        if not mobile:
+            assert window.run("return document.documentElement.scrollHeight <= innerHeight")
+    assert len({*seen}) == 4
+    window.prefer("light")
+    window.viewport(1280, 800)
+    window.click("#theme")
+    window.click("#theme")
+    assert window.run("return getComputedStyle(document.body).backgroundColor") == "rgb(21, 23, 27)"
+    window.click("#theme")
+
+
+@pytest.mark.heavy
+def test_every_control_has_a_name(walked):
+    window, _ = walked
+    nameless = """
+        return [...document.querySelectorAll('button, select, input, canvas, [role]')].filter((each) => !each.hidden &&
+            !(each.getAttribute('aria-label') || each.textContent.trim() || each.labels?.length || each.id === 'found'
+              || each.id === 'status' || each.id === 'problem')).map((each) => each.outerHTML)"""
+    assert window.run(nameless) == []
+
+
+@pytest.mark.heavy
+def test_heat_maps_are_read_by_keyboard(walked):
+    window, page = walked
+    window.run("go(0); document.querySelector('#op canvas').focus()")
+    window.press("Right", "Down")
+    read = window.run("return document.getElementById('status').textContent")
+    value = page.ops[0]["inputs"][0]["value"]
+    assert float(read.partition(" = ")[2].replace("−", "-")) == pytest.approx(page.array(value)[1, 1], rel=1e-5)
+    assert window.run("return state.at") == 0
