@@ -60,6 +60,24 @@ def step_page(
         the labels of each sentence of a batch: {"B": 2, "T": [["the", "cat"], ["a", "dog"]]}
     title, about: heading of the page, and what the step is of
     """
+    text, result = recorded_page(
+        fn, *inputs, model=model, update=update, states=states, axes=axes, title=title, about=about
+    )
+    Path(path).write_text(text, encoding="utf-8", errors="backslashreplace")
+    return result
+
+
+def recorded_page(
+    fn: Callable[..., Any],
+    *inputs: Any,
+    model: Any = None,
+    update: Callable[[], Any] | None = None,
+    states: Mapping[str, Mapping[str, Any]] | None = None,
+    axes: Axes | None = None,
+    title: str = "",
+    about: str = "",
+) -> tuple[str, Any]:
+    """The page of `step_page` as HTML, and the result of fn."""
     found = _referred(fn)
     models = {id(each): each for each in found.values() if hasattr(each, "named_parameters")}
     if model is None and len(models) == 1:
@@ -81,8 +99,7 @@ def step_page(
     }
     described |= {"about": about, "loss": _loss(roots)}
     described["values"], numbers = recorder.samples.pack(BUDGET)
-    Path(path).write_text(_page(described, numbers), encoding="utf-8", errors="backslashreplace")
-    return result
+    return _page(described, numbers), result
 
 
 def _page(described: dict[str, Any], numbers: bytes) -> str:

@@ -11,13 +11,14 @@ from pathlib import Path
 from typing import Any
 
 from autograd import Tensor, random
-from autograd.inspect import step_page
+from autograd.inspect.step import recorded_page
 from minitf.config import PRESETS, RunConfig
 from minitf.config.special_tokens import BOS, EOS, PAD, UNK
 from minitf.convert.formats import is_foreign
 from minitf.corpora.phrases import generate_corpus
 from minitf.data.batches import Batch, Batches
 from minitf.data.prepared import PreparedCorpus, is_prepared, load_prepared
+from minitf.data.text import write_atomically
 from minitf.data.vocabulary import Vocabulary
 from minitf.data.vocabulary_pair import AnyVocabulary, sized
 from minitf.errors import UserError
@@ -25,7 +26,7 @@ from minitf.model.transformer import Transformer
 from minitf.storage.checkpoint import CheckpointStore, without_prefix
 from minitf.storage.run_directory import RunDirectory
 from minitf.training.loss import batch_loss
-from minitf.training.optim import Adam, learning_rate
+from minitf.training.optim import Adam, global_norm, learning_rate
 from minitf.training.run import OPTIMIZER
 from minitf.translation.loading import LearnedModel, load_learned, with_precision
 
@@ -57,9 +58,19 @@ class SingleStep:
 
     @property
     def update(self) -> Callable[[], None]:
-        """The update as training makes it, but for the clipping of a norm that takes all gradients."""
+        """Adam's update as training makes it."""
         rate = learning_rate(self.number, self.config.model.d_model, self.config.optimizer)
-        return partial(self.optimizer.step, rate=rate, gradient_scale=1 / self.batch.target_tokens)
+        return partial(self.optimizer.step, rate=rate, gradient_scale=self._clipping() / self.batch.target_tokens)
+
+    def _clipping(self) -> float:
+        """The factor that brings the gradient's norm to `clip_norm`, known from running the step once before."""
+        clip = self.config.optimizer.clip_norm
+        if clip is None:
+            return 1.0
+        self.loss()[0].backward()
+        norm = global_norm(self.model.parameters()) / self.batch.target_tokens
+        self.optimizer.zero_grad()
+        return 1.0 if norm <= clip else clip / norm
 
     @property
     def axes(self) -> dict[str, Any]:
@@ -88,9 +99,8 @@ class SingleStep:
             f"{self.batch.target_tokens} target tokens; {config.encoder_depth} + {config.decoder_depth} layers, "
             f"D {config.d_model}, {self.model.parameter_count():,} parameters"
         )
-        return step_page(
+        text, losses = recorded_page(
             self.loss,
-            path,
             model=self.model,
             update=self.update,
             states={"m": self.optimizer.m, "v": self.optimizer.v},
@@ -98,6 +108,9 @@ class SingleStep:
             title="A training step",
             about=about,
         )
+        with write_atomically(path, binary=True) as file:
+            file.write(text.encode(errors="backslashreplace"))
+        return losses
 
 
 def _pieces(vocabulary: Any, ids: Ids) -> list[str]:

@@ -10,7 +10,7 @@ from minitf.app.cli import run_command
 from minitf.app.step import main
 from minitf.app.train import main as train
 from minitf.errors import UserError
-from minitf.training.optim import Adam, learning_rate
+from minitf.training.optim import Adam, global_norm, learning_rate
 from minitf.training.process import SingleProcess
 from minitf.training.run import open_run
 from minitf.training.single_step import default_step, step_of_run
@@ -91,6 +91,17 @@ def test_each_length_names_one_axis(recorded):
 
 def test_the_page_of_the_default_model_is_small(recorded):
     assert len(recorded[3].text.encode()) < 3e6
+
+
+def test_the_norm_of_the_gradient_is_clipped():
+    step = default_step()
+    step.config = replace(step.config, optimizer=replace(step.config.optimizer, clip_norm=0.5))
+    tokens = step.batch.target_tokens
+    update = step.update
+    step.loss()[0].backward()
+    norm = global_norm(step.model.parameters()) / tokens
+    assert norm > 0.5
+    assert update.keywords["gradient_scale"] == 0.5 / norm / tokens
 
 
 # ---- Of a run ----------------------------------------------------------------------------------------------------
