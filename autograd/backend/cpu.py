@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import itertools
 import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -28,8 +29,12 @@ Array = Any
 # as long.
 BLOCK_BYTES = 1024 * 1024
 SERIAL_BYTES = 512 * 1024  # below this size, waking another thread costs more than it saves
+SERIAL_SEARCH = 2 * 1024 * 1024  # the same for logits that are searched, in many short calls
 SERIAL_PRODUCT = 2_000_000  # multiplications below which the same holds for a product
+ROWS_ALIKE = 48  # OpenBLAS computes a row to the same bits in every block whose first row is a multiple of this
 COLUMNS_BELOW = 256  # rows of `linear` below which threads divide its columns, and so the weights
+WIDE = 8  # times as many columns as rows from which they do so in any `linear`, in as many blocks
+MATMUL_SHARES = 512  # elements of a result below which NumPy's matmul keeps the interpreter lock; its dot never does
 FEW_ROWS = 16  # rows of `linear_of_few` from which large blocks of weights are faster
 FEW_PRODUCTS = 2**19  # multiplications of a block with few rows, where the BLAS has kernels for small products
 
@@ -82,7 +87,8 @@ class CpuBackend(Backend):
         its cores it is slower than one thread.  Blocks that any free thread takes next do not have this problem, and
         the same threads run all other kernels.
 
-        Blocks depend on shapes alone, so results do not depend on the number of threads, to the bit.
+        Blocks depend on shapes alone, except where the BLAS library computes each row of a product alike in every
+        block, so results do not depend on the number of threads, to the bit.
 
         Raises: ValueError for less than one thread.
         """
@@ -120,15 +126,19 @@ class CpuBackend(Backend):
             if rows:
                 work(slice(0, rows))
             return
-        starts = iter(range(0, rows, block))  # shared: a thread that has finished a block takes the next
+        self._run(work, [slice(start, min(start + block, rows)) for start in range(0, rows, block)], worth_waking)
+
+    def _run(self, work: Callable[[Any], Any], tasks: Sequence[Any], worth_waking: bool = True) -> None:
+        """Call `work` on each of the tasks, on all threads."""
+        waiting = iter(tasks)  # shared: a thread that has finished a task takes the next
 
         def run() -> None:
-            for start in starts:
-                work(slice(start, min(start + block, rows)))
+            for task in waiting:
+                work(task)
 
         others = []
-        if self._pool is not None and self.threads is not None and worth_waking and not self._caller.alone:
-            others = [self._pool.submit(run) for _ in range(self.threads - 1)]
+        if self._pool is not None and worth_waking and len(tasks) > 1 and not self._caller.alone:
+            others = [self._pool.submit(run) for _ in range(min(self._pool.threads, len(tasks) - 1))]
         try:
             run()
         finally:  # after an error or Ctrl-C in this thread, the others must not go on writing into arrays
@@ -145,18 +155,22 @@ class CpuBackend(Backend):
             return super().product(a, b, dtype)
         if self.threads is None or m * inner * n < SERIAL_PRODUCT:
             return np.matmul(a, b)
+        dtype = np.result_type(a, b)
         if m >= inner:
-            y = np.empty((m, n), np.result_type(a, b))
-            self._run_blocks(lambda s: np.matmul(a[s], b, out=y[s]), m, _part(m))
+            y = np.empty((m, n), dtype)
+            self._run(lambda s: np.matmul(a[s], b, out=y[s]), self._row_blocks(m, inner * n, dtype))
             return y
-        # a short, wide matrix times a tall one: parts of the inner axis, summed in order.  If the few rows of the
+        # a short, wide matrix times a tall one: parts of the inner axis, summed in order.  If only the few rows of the
         # result were divided instead, the BLAS would repack all of b in every thread.
-        parts: dict[int, Array] = {}
+        parts = {s.start: np.empty((m, n), dtype) for s in _parts_of(inner)}
 
-        def work(s: slice) -> None:
-            parts[s.start] = np.matmul(a[:, s], b[s])
+        def work(task: tuple[slice, slice]) -> None:
+            s, rows = task
+            np.matmul(a[rows, s], b[s], out=parts[s.start][rows])
 
-        self._run_blocks(work, inner, _part(inner))
+        # shared threads: as many blocks of rows as leave one for each thread
+        rows = self._row_blocks(m, inner * n, dtype, len(parts))
+        self._run(work, [(s, r) for s in _parts_of(inner) for r in rows])
         return _in_order(parts)
 
     def linear(self, x: Array, weight: Array, bias: Array | None, relu: bool = False, dtype: Any = None) -> Array:
@@ -167,18 +181,35 @@ class CpuBackend(Backend):
             return self.linear_of_few(x, weight.T, bias, relu)
         y = np.empty((len(x), len(weight)), dtype)
 
-        def work(s: slice) -> None:
-            np.matmul(x[s], weight.T, out=y[s])
+        def work(rows: slice, columns: slice = slice(None)) -> None:
+            out = y[rows, columns]
+            np.matmul(x[rows], weight[columns].T, out=out)
             if bias is not None:
-                y[s] += bias
+                out += bias[columns]
             if relu:
-                np.maximum(y[s], 0, out=y[s])
+                np.maximum(out, 0, out=out)
 
         if self.threads is None or x.size * len(weight) < SERIAL_PRODUCT:
             work(slice(None))
+        elif len(weight) >= WIDE * len(x):  # the weights, which the BLAS packs for each block of rows, are most of it
+            self._run_blocks(lambda s: work(slice(None), s), len(weight), -(-len(weight) // WIDE))
         else:
-            self._run_blocks(work, len(x), _part(len(x)))
+            self._run(work, self._row_blocks(len(x), x.shape[1] * len(weight), dtype))
         return y
+
+    def _row_blocks(self, rows: int, row_cost: int, dtype: Any, inner_parts: int = 1) -> list[slice]:
+        """Blocks of the rows of a product: few, as the BLAS packs the other factor for each.
+
+        One for each thread where the BLAS computes rows alike in any block; otherwise shapes alone must decide.
+
+        row_cost: multiplications of a row
+        inner_parts: the parts of the inner axis that threads compute at the same time
+        """
+        if not _computes_rows_alike(np.dtype(dtype)):
+            return [slice(start, start + _part(rows)) for start in range(0, rows, _part(rows))]
+        count = max(1, min((self.threads or 1) // inner_parts, rows * row_cost // SERIAL_PRODUCT))
+        starts = [ROWS_ALIKE * round(i * rows / (count * ROWS_ALIKE)) for i in range(count)]
+        return [slice(a, b) for a, b in itertools.pairwise([*starts, rows]) if a < b]
 
     rows_alike = (8, 4, 2)
 
@@ -199,7 +230,11 @@ class CpuBackend(Backend):
         def work(columns: slice) -> None:
             for start in range(0, rows, step):
                 some = slice(start, start + step)
-                np.matmul(x[some], w[:, columns], out=y[some, columns])
+                out = y[some, columns]
+                if out.size < MATMUL_SHARES:
+                    out[...] = np.dot(x[some], w[:, columns])
+                else:
+                    np.matmul(x[some], w[:, columns], out=out)
 
         # the blocks decide the bits: they do not depend on the number of rows if there is `rows_at_a_time`
         weights = _weights_at_a_time(step, n_in * n_out)
@@ -474,9 +509,8 @@ class CpuBackend(Backend):
             return super().top_tokens(logits, barred, count)
         rows, classes = logits.shape
         largest, log_total = np.empty((rows, top.group_count(classes)), logits.dtype), np.empty(rows)
-        self._spread(
-            lambda s: top.look_over(logits[s], barred, largest[s], log_total[s]), rows, classes * logits.itemsize
-        )
+        block = rows if logits.nbytes < SERIAL_SEARCH else max(1, BLOCK_BYTES // (classes * logits.itemsize))
+        self._run_blocks(lambda s: top.look_over(logits[s], barred, largest[s], log_total[s]), rows, block)
         return *top.largest_of_groups(logits, barred, largest, count), log_total
 
 
@@ -508,12 +542,32 @@ def _keep_block(x: Array, keep: Array, out: Array) -> None:
     bits &= x.view(np.int32)
 
 
+def _parts_of(inner: int) -> list[slice]:
+    """Parts of the inner axis of a product, which are summed: two, more of an axis of more than 4,096."""
+    part = min(2048, max(128, -(-inner // 2)))
+    return [slice(start, min(start + part, inner)) for start in range(0, inner, part)]
+
+
 def _part(rows: int) -> int:
-    """Rows of a block of a product: many, as the BLAS repacks the other factor for each block, but at least 4 blocks.
+    """Rows of a block of a product: many, as the BLAS packs the other factor for each block, but at least 4 blocks.
 
     With two blocks, a thread that starts late delays the whole product; with four or more, the other takes its blocks.
     """
     return min(2048, max(128, -(-rows // 4)))
+
+
+@functools.cache
+def _computes_rows_alike(dtype: np.dtype) -> bool:
+    """Does the BLAS compute a row to the same bits alone and in a larger block that begins at a multiple of ROWS_ALIKE?
+
+    OpenBLAS does: its kernels compute 4 to 16 rows at a time, and those at the end of a block in another order.
+    """
+    if dtype not in (np.float32, np.float64):
+        return False
+    rng = np.random.default_rng(0)
+    a, b = rng.standard_normal((2 * ROWS_ALIKE + 5, 500)).astype(dtype), rng.standard_normal((500, 203)).astype(dtype)
+    layouts = ((a, b), (a, np.asfortranarray(b)), (np.asfortranarray(a), b))
+    return all(np.array_equal((a @ b)[ROWS_ALIKE:], a[ROWS_ALIKE:] @ b) for a, b in layouts)
 
 
 @functools.cache

@@ -356,7 +356,9 @@ class Backend:
         g_x = xp.empty(x.shape, dtype) if wanted[0] else None
         g_weight = xp.zeros(weight.shape, dtype) if wanted[1] else None
         g_bias = xp.zeros(len(weight), dtype) if wanted[2] else None
-        for some in blocks_of(size, rows or max(1, self.logits_bytes // max(1, len(weight) * dtype.itemsize))):
+        for some in blocks_of(
+            size, rows or _equal_rows(size, self.logits_bytes // max(1, len(weight) * dtype.itemsize))
+        ):
             logits = self.linear(x[some], weight, bias)
             kernel = self.cross_entropy_ if any(wanted) else self.cross_entropy
             losses = kernel(logits, targets[some], label_smoothing)
@@ -456,6 +458,12 @@ class Backend:
 def blocks_of(size: int, rows: int) -> Iterator[slice]:
     """Slices of `rows` that cover 0 … size."""
     return (slice(start, min(start + rows, size)) for start in range(0, size, rows))
+
+
+def _equal_rows(size: int, most: int) -> int:
+    """Rows of a block for blocks of equal size, as few as have at most `most` rows."""
+    blocks = -(-size // max(1, most))
+    return max(1, -(-size // max(1, blocks)))
 
 
 def heads_last_empty(xp: Any, shape: tuple[int, ...], dtype: Any) -> Array:

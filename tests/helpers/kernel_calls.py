@@ -170,13 +170,13 @@ def adam_(rng, dtype, *shape):
 ROWS = [(0, 5), (1, 1), (1, 7), (3, 5), (65, 513)]
 ROWS_LARGE = [(900, 160)]  # several blocks, and enough to wake the other threads
 PRODUCTS = [(0, 3, 4), (2, 0, 4), (2, 3, 0), (1, 1, 1), (5, 3, 4), (300, 20, 30)]
-PRODUCTS_LARGE = [(900, 50, 60), (40, 2500, 30), (2100, 33, 40), (257, 257, 33)]
+PRODUCTS_LARGE = [(1900, 50, 70), (2101, 33, 90), (300, 300, 71), (40, 2500, 61), (130, 9000, 33)]
 HEADS = [(0, 2, 3, 4), (2, 0, 3, 4), (2, 2, 0, 4), (2, 2, 3, 0), (1, 1, 1, 1), (2, 3, 4, 5), (3, 2, 5, 4)]
 HEADS_LARGE = [(10, 4, 40, 90)]
 KERNELS = {  # name: what it is called with, in small and in large, and for which arguments it overwrites
     "product": (product, PRODUCTS, PRODUCTS_LARGE, ()),
-    "linear": (linear, PRODUCTS, [(900, 50, 60), (2100, 33, 40)], ()),
-    "linear_of_few": (linear_of_few, PRODUCTS, [(12, 300, 3000)], ()),
+    "linear": (linear, PRODUCTS, [(1900, 50, 70), (2101, 33, 90), (300, 21, 2500)], ()),
+    "linear_of_few": (linear_of_few, PRODUCTS, [(12, 300, 3000), (4, 2048, 512), (1, 2048, 1100)], ()),
     "keep_where": (keep_where, [*ROWS, (4,), (2, 3, 4)], [(900, 160), (140_000,)], ()),
     "dropout": (dropout, [*ROWS, (4,), (2, 3, 4)], [(900, 160), (140_000,)], ()),
     "layer_norm": (layer_norm, ROWS, ROWS_LARGE, ()),
@@ -194,7 +194,7 @@ KERNELS = {  # name: what it is called with, in small and in large, and for whic
     "cross_entropy_": (cross_entropy, ROWS, ROWS_LARGE, (0,)),
     "normal_distribution": (normal_distribution, [*ROWS, (4,), ()], [(900, 160), (140_000,)], ()),
     "scale_rows_": (scale_rows_, ROWS, ROWS_LARGE, (0,)),
-    "top_tokens": (top_tokens, [*ROWS, (3, 1000), (2, 777)], [(6, 37_000), (900, 160)], ()),
+    "top_tokens": (top_tokens, [*ROWS, (3, 1000), (2, 777)], [(20, 37_000), (900, 700)], ()),
     "adam_": (adam_, [*ROWS, (4,), (2, 3, 4), ()], [(900, 160), (140_000,)], (0, 2, 3)),
 }
 OF_GPUS = {  # kernels that a CPU computes as they are defined

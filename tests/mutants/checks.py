@@ -58,7 +58,8 @@ def computing_with(how: str) -> Iterator[None]:
         backend = Backend() if how == "plainly" else _in_blocks()
         changes += [(backends, "CPU", backend), (engine, "CPU", backend)]
     if how == "in blocks":
-        changes += [(cpu, "BLOCK_BYTES", 64), (cpu, "SERIAL_PRODUCT", 0), (cpu, "_part", lambda rows: 2)]
+        changes += [(cpu, "BLOCK_BYTES", 64), (cpu, "SERIAL_PRODUCT", 1), (cpu, "_parts_of", _pairs)]
+        changes += [(cpu, "ROWS_ALIKE", 2), (cpu, "_computes_rows_alike", lambda dtype: True)]
     before = [getattr(owner, name) for owner, name, _ in changes]
     for owner, name, value in changes:
         setattr(owner, name, value)
@@ -69,10 +70,14 @@ def computing_with(how: str) -> Iterator[None]:
             setattr(owner, name, value)
 
 
+def _pairs(inner: int) -> list[slice]:
+    return [slice(i, i + 2) for i in range(0, inner, 2)]
+
+
 def _in_blocks() -> CpuBackend:
     """One thread takes all blocks: which thread takes which has its tests elsewhere."""
     backend = CpuBackend()
-    backend.threads = 1
+    backend.threads = 6  # blocks of rows, also where the inner axis has two parts
     return backend
 
 
