@@ -10,19 +10,23 @@ Source: section 5.1 (WMT 2014); Elliott et al. 2016 (Multi30k); Cettolo et al. 2
 
 from __future__ import annotations
 
+import bz2
 import contextlib
 import gzip
+import io
 import json
+import lzma
 import os
 import re
 import tarfile
-from collections.abc import Iterable, Iterator
+import zlib
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from minitf.data.download import Remote, Say, fetch, verify
-from minitf.data.text import write_atomically
+from minitf.data.text import MAX_LINE_BYTES, write_atomically
 from minitf.errors import UserError
 from minitf.system.files import os_errors_explained, parse_json_object, sha256_of
 
@@ -31,6 +35,9 @@ Splits = dict[str, PathPair]  # "train", "valid", "test"
 SPLITS = ("train", "valid", "test")
 FORMAT = 1  # raise it when the same archives would give other texts
 DONE_NAME = "texts.json"
+MOST_UNPACKED = 100
+"""Times the size of an archive that may be unpacked of it; of text, it is 3 to 5."""
+MOST_AT_ONCE = 2**26
 
 
 @dataclass(frozen=True)
@@ -267,13 +274,20 @@ def _write_split(
 def _lines(part: Part, side: int, path: Path) -> Iterator[bytes]:
     """Iterate over the sentences of one side, without the archive's markup."""
     with _member(path, (part.source, part.target)[side]) as (name, stream):
-        lines: Iterable[bytes] = (line.rstrip(b"\r\n") for line in stream)
+        lines: Iterable[bytes] = _whole_lines(stream, path)
         form = "sgm" if name.endswith((".sgm", ".xml")) else part.form
         if form == "sgm":
             lines = (match[1].strip() for line in lines if (match := re.search(rb"<seg[^>]*>(.*)</seg>", line)))
         elif form == "tags":
             lines = _without_tags(lines)
         yield from lines
+
+
+def _whole_lines(stream: Any, path: Path) -> Iterator[bytes]:
+    while line := stream.readline(MAX_LINE_BYTES + 1):
+        if len(line) > MAX_LINE_BYTES:
+            raise UserError(f"{path} has a line of more than {MAX_LINE_BYTES:,} bytes, which no corpus has; delete it")
+        yield line.rstrip(b"\r\n")
 
 
 def _without_tags(lines: Iterable[bytes]) -> Iterator[bytes]:
@@ -291,15 +305,76 @@ def _member(path: Path, names: tuple[str, ...]) -> Iterator[tuple[str, Any]]:
     Nothing is unpacked to disk, so that no name in an archive can point outside the folder.
     """
     try:
-        with tarfile.open(path) as archive:
+        with _unpacked(path) as unpacked_archive, tarfile.open(fileobj=unpacked_archive, mode="r:") as archive:
             name, member = _first_of(names, archive, path)
             stream = archive.extractfile(member)
             assert stream is not None  # of a regular file it never is
-            unpacked: Any = gzip.GzipFile(fileobj=stream) if name.endswith(".gz") else stream
+            unpacked: Any = _bounded(gzip.GzipFile(fileobj=stream), path) if name.endswith(".gz") else stream
             yield name.removesuffix(".gz"), unpacked
-    except (tarfile.TarError, EOFError, OSError) as error:
+    except (tarfile.TarError, EOFError, OSError, zlib.error, lzma.LZMAError, ValueError, OverflowError) as error:
         reason = str(error).partition("\n")[0].rstrip(":")  # the rest lists every format that was tried
         raise UserError(f"cannot read {path}: {reason}; delete it to download it again") from error
+
+
+class _Bounded(io.RawIOBase):
+    """What a compressed file unpacks to, up to a limit: a few bytes can claim to be terabytes."""
+
+    def __init__(self, stream: Any, most: int) -> None:
+        self._stream, self._most = stream, most
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        data = self._stream.read(len(buffer))
+        buffer[: len(data)] = data
+        self._check(self._stream.tell())
+        return len(data)
+
+    def seek(self, place: int, whence: int = os.SEEK_SET) -> int:
+        self._check(place)  # a compressed file is read up to there
+        return self._stream.seek(place, whence)
+
+    def tell(self) -> int:
+        return self._stream.tell()
+
+    def _check(self, place: int) -> None:
+        if place > self._most:
+            raise OSError(f"it unpacks to more than {MOST_UNPACKED} times its size")
+
+
+class _Reader(io.BufferedReader):
+    """Refuse to hold much in memory, which the length of a header may ask for."""
+
+    def read(self, size: int | None = -1) -> bytes:
+        if size is None or not 0 <= size <= MOST_AT_ONCE:
+            raise OSError(f"a header of {size} bytes")
+        return super().read(size)
+
+
+def _bounded(stream: Any, path: Path) -> _Reader:
+    return _Reader(_Bounded(stream, 2**24 + MOST_UNPACKED * path.stat().st_size))
+
+
+@contextlib.contextmanager
+def _unpacked(path: Path) -> Iterator[_Reader]:
+    """Open an archive, decompressed as its first bytes say."""
+    kinds: dict[bytes, Callable[[Any], Any]] = {
+        b"\x1f\x8b": lambda file: gzip.GzipFile(fileobj=file),
+        b"BZh": bz2.BZ2File,
+        b"\xfd7zXZ": lzma.LZMAFile,
+    }
+    with open(path, "rb") as packed:
+        first = packed.peek(6)
+        for magic, kind in kinds.items():
+            if first.startswith(magic):
+                with kind(packed) as stream:
+                    yield _bounded(stream, path)
+                return
+        yield _bounded(packed, path)
 
 
 def _first_of(names: tuple[str, ...], archive: tarfile.TarFile, path: Path) -> tuple[str, tarfile.TarInfo]:

@@ -11,6 +11,8 @@ import contextlib
 import http.client
 import json
 import os
+import re
+import time
 import urllib.error
 import urllib.parse
 import urllib.request
@@ -21,6 +23,8 @@ from typing import Any, BinaryIO
 
 from tqdm import tqdm
 
+from minitf.config.options import shortened
+from minitf.data.connection import open_url
 from minitf.errors import UserError
 from minitf.system.files import (
     atomic_write,
@@ -33,7 +37,10 @@ from minitf.system.files import (
 
 CHECKSUMS_NAME = "checksums.json"
 BLOCK_BYTES = 1 << 20
-TIMEOUT_S = 60
+MOST_BYTES = 20 * 10**9
+"""Of a file; the largest archive of a known corpus has 2.6 GB."""
+SLOWEST, SLOW_S = 1000, 60.0
+"""A server that sends fewer bytes a second for so many seconds is given up."""
 ATTEMPTS = 5
 """Connections per file before giving up; each resumes where the one before ended."""
 
@@ -154,13 +161,13 @@ def _receive(url: str, part: Path, say: Say) -> None:
         request.add_header("Range", f"bytes={have}-")
         request.add_header("If-Range", version)
     with _opened(request, url, part) as response:
-        start = _start_of(response, have, url)
-        total = start + int(response.headers["Content-Length"]) if response.headers["Content-Length"] else None
+        start = _start_of(response, have, version, url, part)
+        total = _total_of(response, start, url)
         size = "" if total is None else f" ({total / 1e6:,.1f} MB)"
         say(f"downloading {url}{size}" + (f" from byte {start:,} on" if start else ""))
         with os_errors_explained(f"write {part}"), open(part, "ab" if start else "wb") as file:
             _remember_version(part, response)  # after the bytes of another version are gone
-            _copy(response, file, start, total)
+            _copy(response, file, start, total, url)
             file.flush()
             os.fsync(file.fileno())
 
@@ -169,12 +176,11 @@ def _receive(url: str, part: Path, say: Say) -> None:
 def _opened(request: urllib.request.Request, url: str, part: Path) -> Iterator[Any]:
     by_hand = f"check the connection, or put the file into {part.parent} by hand (--data-dir takes another folder)"
     try:
-        response = urllib.request.urlopen(request, timeout=TIMEOUT_S)
+        response = open_url(request)
     except urllib.error.HTTPError as error:
         error.close()
         if error.code == 416:  # more bytes are there than the file has, so they are of another one
-            part.unlink()
-            raise _BrokenOffError("the server has another file by now") from error
+            raise _another_file(part) from error
         raise UserError(f"cannot download {url}: the server answers {error.code} {error.reason}; {by_hand}") from error
     except (urllib.error.URLError, OSError, http.client.HTTPException) as error:
         reason = getattr(error, "reason", error)
@@ -183,29 +189,72 @@ def _opened(request: urllib.request.Request, url: str, part: Path) -> Iterator[A
         yield response
 
 
-def _start_of(response: Any, have: int, url: str) -> int:
-    """The offset that the response begins at: `have`, or 0 where the server sends the whole file."""
-    if response.status != 206:
+def _another_file(part: Path) -> _BrokenOffError:
+    part.unlink()
+    return _BrokenOffError("the server has another file by now")
+
+
+def _start_of(response: Any, have: int, version: str, url: str, part: Path) -> int:
+    """The offset that the response begins at: `have`, or 0 where the server sends the whole file.
+
+    Raises: _BrokenOffError for a part of another version, which is no part of this file.
+    """
+    if response.status == 200:
         return 0
     sent = response.headers["Content-Range"] or ""
-    if not sent.startswith(f"bytes {have}-"):
-        raise UserError(f"cannot download {url}: asked for the bytes from {have} on, the server sends {sent!r}")
+    match = re.fullmatch(r"bytes (\d{1,18})-(\d{1,18})/(\d{1,18}|\*)", sent, re.ASCII)
+    if response.status != 206 or not have or not match or int(match[1]) != have:
+        wanted = f"the bytes from {have} on" if have else "the whole file"
+        what = repr(sent[:80]) if response.status == 206 else f"status {response.status}"
+        raise UserError(f"cannot download {url}: asked for {wanted}, the server sends {what}")
+    if match[3] != "*" and int(match[2]) + 1 != int(match[3]):
+        raise UserError(f"cannot download {url}: asked for all bytes from {have} on, the server sends {sent!r}")
+    tag = response.headers["ETag"]
+    if version.startswith('"') and tag is not None and tag != version:
+        raise _another_file(part)
     return have
 
 
-def _copy(response: Any, file: BinaryIO, start: int, total: int | None) -> None:
+def _total_of(response: Any, start: int, url: str) -> int | None:
+    """The size of the whole file, where the server states it."""
+    stated = response.headers["Content-Length"]
+    encoding = response.headers["Content-Encoding"] or "identity"
+    if encoding != "identity":
+        raise UserError(f"cannot download {url}: the server sends it in the encoding {shortened(encoding)}")
+    if stated is None:
+        return None
+    if not re.fullmatch(r"[0-9]{1,18}", stated):
+        raise UserError(f"cannot download {url}: the server states a length of {shortened(stated)}")
+    if start + int(stated) > MOST_BYTES:
+        raise _too_long(url, f"{start + int(stated):,} bytes")
+    return start + int(stated)
+
+
+def _too_long(url: str, what: str) -> UserError:
+    return UserError(f"cannot download {url}: the server sends {what}, and at most {MOST_BYTES:,} are expected")
+
+
+def _copy(response: Any, file: BinaryIO, start: int, total: int | None, url: str) -> None:
     """Raises: _BrokenOffError where reading fails or ends too early; what has been read is written."""
-    place = start
+    place = since_place = start
+    since = time.monotonic()
     with tqdm(total=total, initial=start, unit="B", unit_scale=True, dynamic_ncols=True, disable=None) as bar:
         while True:
             block, failure = _read(response)
             file.write(block)
             place += len(block)
             bar.update(len(block))
+            if place > MOST_BYTES:
+                file.truncate(0)
+                raise _too_long(url, "no end")
+            if (duration_s := time.monotonic() - since) >= SLOW_S:
+                if place - since_place < SLOWEST * duration_s and not failure:
+                    failure = f"less than {SLOWEST:,} bytes a second"
+                since, since_place = time.monotonic(), place
             if failure or not block:
                 break
     file.flush()
-    if failure or total not in (None, place):
+    if failure or total not in (None, place) or (total is None and not place):  # a head that was cut is not noticed
         of = "" if total is None else f" of {total:,}"
         raise _BrokenOffError(f"the connection ended after {place:,}{of} bytes" + (f" ({failure})" if failure else ""))
 
@@ -213,7 +262,7 @@ def _copy(response: Any, file: BinaryIO, start: int, total: int | None) -> None:
 def _read(response: Any) -> tuple[bytes, str]:
     """Read the next bytes; return them and the error, if any. Errors of writing are not caught here."""
     try:
-        return response.read(BLOCK_BYTES), ""
+        return response.read1(BLOCK_BYTES), ""  # not `read`, which waits for all of them
     except http.client.IncompleteRead as error:
         return error.partial, "it was cut short"
     except (OSError, http.client.HTTPException) as error:  # timeouts and failures of encryption too

@@ -2,6 +2,7 @@
 
 import re
 import threading
+import time
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
@@ -21,6 +22,13 @@ class Server(ThreadingHTTPServer):
         self.status = None
         self.wrong_range = False
         self.with_length = True
+        self.headers = {}  # in place of those that would be right
+        self.moved_to = "/a.bin"
+        self.pause_s = 0.0  # before each byte, of the head too
+        self.endless = False
+        self.answer = 200
+        self.ignores_version = False
+        self.files_then = self.etag_then = None  # from the second request on
 
     def url(self, path="/a.bin"):
         return f"http://127.0.0.1:{self.server_address[1]}{path}"
@@ -34,19 +42,29 @@ class Handler(BaseHTTPRequestHandler):
         server = self.server
         wanted = self.headers["Range"]
         server.asked.append((self.path, wanted))
+        if self.path == "/cut":
+            self.wfile.write(b"HTTP/1.1 200 OK\r\nContent-Le")
+            return
+        if self.path == "/hesitant":
+            self.wfile.write(b"HTTP/1.1 200 OK\r\n")
+            while True:
+                time.sleep(0.05)
+                self.wfile.write(b"X")
         if server.status is not None:
             self.send_error(server.status)
             return
         if self.path == "/moved":
             self.send_response(302)
-            self.send_header("Location", "/a.bin")
+            self.send_header("Location", server.moved_to)
             self.end_headers()
             return
         if self.path not in server.files:
             self.send_error(404)
             return
         content, start = server.files[self.path], 0
-        same = self.headers["If-Range"] in (None, server.etag)
+        if server.files_then is not None and len(server.asked) > 1:
+            content, server.etag = server.files_then, server.etag_then
+        same = self.headers["If-Range"] in (None, server.etag) or server.ignores_version
         if wanted and server.ranges and same:
             start = int(re.fullmatch(r"bytes=(\d+)-", wanted)[1])
             if start >= len(content):
@@ -56,14 +74,23 @@ class Handler(BaseHTTPRequestHandler):
             first = start + 1 if server.wrong_range else start
             self.send_header("Content-Range", f"bytes {first}-{len(content) - 1}/{len(content)}")
         else:
-            self.send_response(200)
+            self.send_response(server.answer)
         if server.with_length:
             self.send_header("Content-Length", str(len(content) - start))
         if server.etag:
             self.send_header("ETag", server.etag)
         self.end_headers()
+        while server.endless:
+            self.wfile.write(bytes(10_000))
+        if server.pause_s:
+            for byte in content[start:]:
+                time.sleep(server.pause_s)
+                self.wfile.write(bytes([byte]))
         count = server.break_after.pop(0) if server.break_after else None
         self.wfile.write(content[start:] if count is None else content[start : start + count])
+
+    def send_header(self, name, value):
+        super().send_header(name, self.server.headers.get(name, value))
 
     def log_message(self, *arguments):
         pass

@@ -1,5 +1,6 @@
 """Public corpora in small: their archives as they are laid out, from a server on this machine."""
 
+import contextlib
 import gzip
 import io
 import json
@@ -297,3 +298,70 @@ def test_a_corpus_that_cannot_be_had(tmp_path, monkeypatch, capsys):
     err = capsys.readouterr().err
     assert err.startswith("error: cannot download http://127.0.0.1:1/train.en.gz: ")
     assert not (tmp_path / "run").exists()
+
+
+# ---- Archives that lie -------------------------------------------------------------------------------------------
+
+
+def unpacked(path, names=("a",)):
+    with datasets._member(path, names) as (_, stream):
+        return sum(map(len, datasets._whole_lines(stream, path)))
+
+
+def bomb(path, size, name="a"):
+    """An archive of a few bytes with a member of many."""
+    with gzip.open(path, "wb", compresslevel=9) as packed:
+        info = tarfile.TarInfo(name)
+        info.size = size
+        packed.write(info.tobuf())
+        line = b"x" * 9_999 + b"\n"
+        for _ in range(size // len(line)):
+            packed.write(line)
+    return path
+
+
+def test_an_archive_that_unpacks_to_too_much(tmp_path):
+    path = bomb(tmp_path / "bomb.tgz", 60_000_000)
+    assert path.stat().st_size < 200_000
+    with pytest.raises(UserError, match=r"cannot read .*bomb.tgz: it unpacks to more than 100 times its size; delete"):
+        unpacked(path)
+    with pytest.raises(UserError, match="it unpacks to more than 100 times its size"):
+        unpacked(path, ("behind it",))  # what is skipped is unpacked too
+
+
+def test_a_compressed_member_that_unpacks_to_too_much(tmp_path):
+    inner = gzip.compress((b"x" * 9_999 + b"\n") * 4_000)
+    path = tmp_path / "nested.tar"
+    path.write_bytes(tar({"a.gz": inner}, mode="w"))
+    with pytest.raises(UserError, match="it unpacks to more than 100 times its size"):
+        unpacked(path, ("a.gz",))
+
+
+def test_a_header_that_asks_for_much_memory(tmp_path):
+    """An extended header, which tarfile reads at once, states its own length."""
+    info = tarfile.TarInfo("long")
+    info.type, info.size = tarfile.XHDTYPE, 8**11 - 1
+    for name, write in (("plain.tar", Path.write_bytes), ("packed.tgz", lambda p, b: p.write_bytes(gzip.compress(b)))):
+        write(tmp_path / name, info.tobuf() + bytes(2000))
+        with pytest.raises(UserError, match=r"cannot read .*: a header of 85899\d+ bytes; delete it"):
+            unpacked(tmp_path / name)
+
+
+def test_a_line_without_end(tmp_path, monkeypatch):
+    monkeypatch.setattr(datasets, "MAX_LINE_BYTES", 1000)
+    path = tmp_path / "line.tar"
+    path.write_bytes(tar({"a": b"x" * 1001}, mode="w"))
+    with pytest.raises(UserError, match="has a line of more than 1,000 bytes, which no corpus has"):
+        unpacked(path)
+
+
+@pytest.mark.parametrize("kind", ["gz", "bz2", "xz", ""])
+def test_archives_that_are_cut_or_damaged(tmp_path, kind):
+    whole = tar({"a": "\n".join(map(str, range(2000))).encode()}, mode=f"w:{kind}")
+    (tmp_path / "whole").write_bytes(whole)
+    assert unpacked(tmp_path / "whole") == sum(len(str(number)) for number in range(2000))
+    for place in range(0, len(whole), len(whole) // 40):
+        for name, content in (("cut", whole[:place]), ("damaged", whole[:place] + b"\xff\0\xff" + whole[place + 3 :])):
+            (tmp_path / name).write_bytes(content)
+            with contextlib.suppress(UserError):
+                unpacked(tmp_path / name)

@@ -2,14 +2,16 @@
 
 import hashlib
 import http.client
+import io
 import json
 import socket
 import ssl
 import threading
+import urllib.request
 
 import pytest
 
-from minitf.data import download
+from minitf.data import connection, download
 from minitf.data.download import Remote, fetch
 from minitf.errors import UserError
 from minitf.system.files import sha256_of
@@ -113,7 +115,7 @@ def test_a_server_that_sends_another_range(server, tmp_path, said):
 @pytest.mark.parametrize("with_length", [True, False])
 def test_a_connection_that_fails_is_not_the_end_of_the_file(server, tmp_path, said, monkeypatch, with_length):
     """Nor a failure to write; and without a length, nothing but the failure tells that there is more."""
-    read = http.client.HTTPResponse.read
+    read = http.client.HTTPResponse.read1
     failures = [ssl.SSLError(1, "decryption failed")]
 
     def failing(response, amount=None):
@@ -124,7 +126,7 @@ def test_a_connection_that_fails_is_not_the_end_of_the_file(server, tmp_path, sa
             amount = 1000
         return read(response, amount)
 
-    monkeypatch.setattr(http.client.HTTPResponse, "read", failing)
+    monkeypatch.setattr(http.client.HTTPResponse, "read1", failing)
     server.with_length = with_length
     assert get(server, tmp_path, said).read_bytes() == CONTENT
     of = " of 1,280,000" if with_length else ""
@@ -204,3 +206,127 @@ def test_names():
 def test_checksum(tmp_path):
     (tmp_path / "x").write_bytes(b"abc")
     assert sha256_of(tmp_path / "x") == "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
+
+
+# ---- Servers that lie --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("to", "words"),
+    [
+        ("file:///etc/passwd", "is not allowed|which is not encrypted"),
+        ("ftp://127.0.0.1/a.bin", "which is not encrypted"),
+        ("data:text/plain,hello", "is not allowed"),
+        ("http://localhost/a.bin", "which is not encrypted"),
+        ("http://127.0.0.1:1/a.bin", "which is not encrypted"),
+        ("gopher:" + "x" * 5000, "is not allowed"),
+        ("/moved", "redirect"),
+    ],
+)
+def test_redirections_to_other_protocols_hosts_and_in_circles(server, tmp_path, said, to, words):
+    server.moved_to = to
+    with pytest.raises(UserError, match=words):
+        get(server, tmp_path, said, path="/moved")
+    assert not any(path.stat().st_size for path in tmp_path.iterdir())
+
+
+def redirected(old, new):
+    request = urllib.request.Request(old)
+    return connection._Redirections().redirect_request(request, io.BytesIO(), 302, "Found", {}, new)
+
+
+def test_encrypted_addresses_may_redirect_to_encrypted_ones_only():
+    assert redirected("https://one/a", "https://two/b").full_url == "https://two/b"
+    assert redirected("http://one/a", "https://one/a").full_url == "https://one/a"
+    for new in ("http://one/a", "http://two/a", "ftp://one/a"):
+        with pytest.raises(UserError, match="not encrypted"):
+            redirected("https://one/a", new)
+
+
+@pytest.mark.parametrize("url", ["file:///etc/passwd", "ftp://127.0.0.1/x", "data:,hello"])
+def test_other_protocols_are_not_spoken(tmp_path, said, url):
+    with pytest.raises(UserError, match=r"cannot download .*: unknown url type"):
+        fetch(Remote(url), tmp_path, said.append)
+
+
+@pytest.mark.parametrize(
+    ("headers", "words"),
+    [
+        ({"Content-Length": "many"}, "states a length of many"),
+        ({"Content-Length": "-1"}, "states a length of -1"),
+        ({"Content-Length": "9" * 5000}, "states a length of"),
+        ({"Content-Length": str(10**17)}, "sends 100,000,000,000,000,000 bytes, and at most 20,000,000,000"),
+        ({"Content-Length": str(len(CONTENT) + 1)}, "the connection ended after 1,280,000 of 1,280,001 bytes"),
+        ({"ETag": '"v1"\r\nContent-Encoding: gzip'}, "in the encoding gzip"),
+    ],
+)
+def test_lengths_and_encodings_that_are_wrong(server, tmp_path, said, headers, words):
+    server.headers = headers
+    with pytest.raises(UserError, match=words):
+        get(server, tmp_path, said)
+    assert not (tmp_path / "a.bin").exists()
+
+
+def test_a_shorter_length_is_found_by_the_checksum(server, tmp_path, said):
+    server.headers = {"Content-Length": "1000"}
+    with pytest.raises(UserError, match="has SHA-256"):
+        get(server, tmp_path, said, SHA256)
+    assert list(tmp_path.glob("a.bin*")) == []
+
+
+@pytest.mark.parametrize(
+    ("content_range", "words"),
+    [
+        ("bytes 1000-2000/1280000", "asked for all bytes from 1000 on, the server sends"),
+        ("bytes 0-1279999/1280000", "asked for the bytes from 1000 on, the server sends"),
+        ("garbage" * 999, "asked for the bytes from 1000 on, the server sends 'garbage"),
+    ],
+)
+def test_ranges_that_were_not_asked_for(server, tmp_path, said, content_range, words):
+    server.break_after, server.headers = [1000], {"Content-Range": content_range}
+    with pytest.raises(UserError, match=words) as found:
+        get(server, tmp_path, said)
+    assert len(str(found.value)) < 400
+
+
+def test_a_part_of_a_file_that_nobody_asked_for(server, tmp_path, said):
+    server.etag, server.answer = "", 206
+    with pytest.raises(UserError, match="asked for the whole file, the server sends"):
+        get(server, tmp_path, said)
+
+
+def test_a_server_that_goes_on_with_another_version(server, tmp_path, said):
+    """It ignores If-Range; the bytes of two versions must not be joined."""
+    server.break_after, server.ignores_version = [1000], True
+    server.files_then, server.etag_then = CONTENT[::-1], '"v2"'
+    assert get(server, tmp_path, said).read_bytes() == CONTENT[::-1]
+    assert any("the server has another file by now" in each for each in said)
+
+
+def test_a_server_that_drips(server, tmp_path, said, monkeypatch):
+    monkeypatch.setattr(download, "SLOW_S", 0.2)
+    monkeypatch.setattr(download, "ATTEMPTS", 2)
+    server.pause_s = 0.02
+    with pytest.raises(UserError, match="less than 1,000 bytes a second"):
+        get(server, tmp_path, said)
+
+
+def test_a_server_whose_answer_never_begins(server, tmp_path, said, monkeypatch):
+    """Its bytes come soon enough, one by one."""
+    monkeypatch.setattr(connection, "TIMEOUT_S", 0.3)
+    with pytest.raises(UserError, match=r"the server did not answer within 0.3 s; check the connection"):
+        get(server, tmp_path, said, path="/hesitant")
+
+
+def test_an_answer_that_is_cut_within_its_head(server, tmp_path, said, monkeypatch):
+    monkeypatch.setattr(download, "ATTEMPTS", 2)
+    with pytest.raises(UserError, match="the connection ended after 0 bytes, 2 times"):
+        get(server, tmp_path, said, path="/cut")
+
+
+def test_a_body_without_end(server, tmp_path, said, monkeypatch):
+    monkeypatch.setattr(download, "MOST_BYTES", 3_000_000)
+    server.with_length, server.endless = False, True
+    with pytest.raises(UserError, match="the server sends no end, and at most 3,000,000 are expected"):
+        get(server, tmp_path, said)
+    assert sum(path.stat().st_size for path in tmp_path.iterdir()) < 1000
