@@ -98,6 +98,16 @@ def run_command(main: Callable[[Sequence[str]], int | None], argv: Sequence[str]
         what = "--max-tokens-per-batch, a smaller --beam or a smaller model"
         say(f"error: not enough memory{f' ({error})' if str(error) else ''}; choose a smaller {what}")
         return 2
+    except ImportError as error:
+        if "failed to map" not in str(error) and "C-extensions" not in str(error):
+            raise
+        say("error: not enough memory for the code of a library; raise the limit of ulimit -v")
+        return 2
+    except RuntimeError as error:
+        if "can't start new thread" not in str(error):
+            raise
+        say("error: cannot start a thread; raise the limits of ulimit -u and ulimit -v, or choose fewer --threads")
+        return 2
     except KeyboardInterrupt as interrupt:
         say("terminated" if isinstance(interrupt, TerminationInterrupt) else "interrupted")
         return exit_status(interrupt)

@@ -13,6 +13,7 @@ from minitf.app.cli import version
 from minitf.config.options import nearest, shortened
 from minitf.errors import UserError
 from minitf.system.signals import uninterrupted
+from minitf.system.threads import require_numpy
 
 COMMANDS = {
     "train": "train a Transformer to translate or to parse, or resume a run",
@@ -34,6 +35,8 @@ COMMANDS = {
 
 MODULES = {"import": "import_model", "export": "export_model"}
 """Commands whose module has another name."""
+WITHOUT_NUMPY = ("parse", "presets", "statistics", "split", "corpus", "learn")
+"""Commands that never import NumPy, or not before they have read their arguments."""
 
 
 def main(argv: Sequence[str]) -> int | None:
@@ -50,6 +53,8 @@ def main(argv: Sequence[str]) -> int | None:
     elif name == "--version":
         print(version())
     elif name in COMMANDS:
+        if name not in WITHOUT_NUMPY:
+            require_numpy()
         with uninterrupted():
             module = import_module(f"minitf.app.{MODULES.get(name, name)}")
         return module.main(rest)

@@ -24,6 +24,7 @@ from minitf.config.special_tokens import BOS, EOS, PAD, UNK
 from minitf.data.text import PathLike, in_chunks, normalise, write_atomically
 from minitf.errors import UserError
 from minitf.system.files import read_small_file
+from minitf.system.threads import require_threads
 
 # The most frequent characters, which make up this share of the text, get a piece each; the rest are spelled in bytes.
 # In 58,000 lines of Multi30k these are the 13 characters seen five times or less: too rare to learn an embedding from,
@@ -129,7 +130,7 @@ class Vocabulary:
 
     def encode(self, lines: Sequence[str]) -> list[list[int]]:
         """Convert lines to token ids without BOS and EOS, on all cores; a line of white space has none."""
-        require_threads(os.cpu_count() or 1)
+        _require_encoding_threads(os.cpu_count() or 1)
         return self._processor.encode([normalise(line) for line in lines])
 
     def decode(self, sentences: Iterable[Iterable[int]]) -> list[str]:
@@ -161,23 +162,8 @@ class Vocabulary:
         return row
 
 
-@cache
-def require_threads(count: int) -> None:
-    """Raises: UserError where the system does not let a program start as many; sentencepiece would end the process."""
-    go_on = threading.Event()
-    threads = [threading.Thread(target=go_on.wait) for _ in range(count)]
-    try:
-        for thread in threads:
-            thread.start()
-    except (RuntimeError, MemoryError) as error:
-        raise UserError(
-            f"cannot start {count} threads ({error}); raise the limits of ulimit -u and ulimit -v"
-        ) from None
-    finally:
-        go_on.set()
-        for thread in threads:
-            if thread.ident is not None:
-                thread.join()
+_require_encoding_threads = cache(require_threads)
+"""sentencepiece would end the process; asked once, for it starts them for every text."""
 
 
 def count_words(lines: Iterable[str], max_distinct_words: int = MAX_DISTINCT_WORDS) -> Counter[str]:
