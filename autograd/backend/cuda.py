@@ -29,6 +29,11 @@ if tuple(int(part) for part in cupy.__version__.split(".")[:2]) < OLDEST:
     raise ImportError(f"CuPy {cupy.__version__} is too old; pip install 'cupy-cuda13x>=14.2'")
 
 try:
+    from autograd.backend import cublaslt
+except ImportError:  # nvmath-python is not installed: products by cuBLAS, and other kernels after them
+    cublaslt = None  # type: ignore[assignment]
+
+try:
     import ml_dtypes
 
     BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
@@ -73,10 +78,20 @@ class CudaBackend(Backend):
         self.tf32 = False
         self._functions: dict[str, Any] = {}
         self._causal: Array | None = None
+        self._done: Array | None = None  # how many blocks of each column have ended: column_sum
         self._one = {np.dtype(t): np.ones(1, t) for t in (np.float32, np.float64)}  # factors that cuBLAS reads
         self._zero = {t: np.zeros(1, t) for t in self._one}
         self._shared_limit = self.device.attributes["MaxSharedMemoryPerBlockOptin"]
+        self._lt = self._products() if cublaslt is not None else None
         self._has_bf16 = int(self.device.compute_capability) >= 80
+
+    def _products(self) -> Any:
+        self._workspace = cupy.empty(cublaslt.WORKSPACE_BYTES, np.uint8)
+        try:
+            return cublaslt.Products(self._workspace.data.ptr)
+        except Exception as error:  # whatever it is, cuBLAS does the same in more launches
+            warnings.warn(f"cuBLASLt cannot be used, cuBLAS is: {type(error).__name__}: {error}", stacklevel=2)
+            return None
 
     @property
     def nccl(self) -> Any:
@@ -283,20 +298,49 @@ class CudaBackend(Backend):
             self._gemm(kind, a, b, y)
         return y
 
-    def _gemm(self, kind: str, a: Array, b: Array, y: Array, add: bool = False) -> None:
-        """y ← a b, or y + a b with `add`.  cuBLAS is column-major: for it, the memory of y is yᵀ = bᵀ aᵀ."""
+    def _gemm(
+        self, kind: str, a: Array, b: Array, y: Array, add: bool = False, epilogue: str = "", vector: Any = None
+    ) -> bool:
+        """y ← a b, or y + a b with `add`.  cuBLAS is column-major: for it, the memory of y is yᵀ = bᵀ aᵀ.
+
+        epilogue: of cublaslt.py, with its `vector`; False is returned, and nothing done, where there is none
+        """
+        if epilogue and self._lt is None:
+            return False
         (a, a_trans, a_ld), (b, b_trans, b_ld) = _for_blas(a), _for_blas(b)
         (m, inner), n, wide = a.shape, b.shape[1], WIDE[kind]
         compute = cublas.CUBLAS_COMPUTE_64F if kind == "double" else cublas.CUBLAS_COMPUTE_32F
         if kind == "float" and self.tf32:
             compute = cublas.CUBLAS_COMPUTE_32F_FAST_TF32
+        one, factor = self._one[wide].ctypes.data, (self._one if add else self._zero)[wide].ctypes.data
+        y_type, y_ld = CUDA_TYPES[KINDS[y.dtype]], max(n, y.strides[0] // y.itemsize)
+        if self._lt is not None:
+            left = cublaslt.Matrix(b.data.ptr, CUDA_TYPES[kind], *_stored(n, inner, b_trans), b_ld, bool(b_trans))
+            right = cublaslt.Matrix(a.data.ptr, CUDA_TYPES[kind], *_stored(inner, m, a_trans), a_ld, bool(a_trans))
+            result = cublaslt.Matrix(y.data.ptr, y_type, n, m, y_ld)
+            given: tuple[int, ...] = ()
+            if epilogue:
+                given = getattr(cublaslt, epilogue), vector.data.ptr, CUDA_TYPES[KINDS[vector.dtype]]
+            stream = cupy.cuda.get_current_stream().ptr
+            done = self._lt.multiply(left, right, result, one, factor, compute, stream, *given)
+            if done or epilogue:
+                return done
         cublas.gemmEx(
             cupy.cuda.device.get_cublas_handle(), b_trans, a_trans, n, m, inner,
-            self._one[wide].ctypes.data, b.data.ptr, CUDA_TYPES[kind], b_ld, a.data.ptr, CUDA_TYPES[kind], a_ld,
-            (self._one if add else self._zero)[wide].ctypes.data, y.data.ptr, CUDA_TYPES[KINDS[y.dtype]],
-            max(n, y.strides[0] // y.itemsize), compute,
-            cublas.CUBLAS_GEMM_DEFAULT,
+            one, b.data.ptr, CUDA_TYPES[kind], b_ld, a.data.ptr, CUDA_TYPES[kind], a_ld, factor,
+            y.data.ptr, y_type, y_ld, compute, cublas.CUBLAS_GEMM_DEFAULT,
         )  # fmt: skip
+        return True
+
+    def weight_gradient(
+        self, g_y: Array, x: Array, dtype: Any = None, with_bias: bool = False
+    ) -> tuple[Array, Array | None]:
+        kind = _kind(g_y, x)
+        if with_bias and self._lt is not None and kind is not None and g_y.size and x.size and dtype == WIDE[kind]:
+            g_weight, g_bias = cupy.empty((g_y.shape[1], x.shape[1]), dtype), cupy.empty(g_y.shape[1], dtype)
+            if self._gemm(kind, g_y.T, x, g_weight, epilogue="BIAS_GRADIENT", vector=g_bias):
+                return g_weight, g_bias
+        return super().weight_gradient(g_y, x, dtype, with_bias)
 
     packs_products = True
 
@@ -322,6 +366,11 @@ class CudaBackend(Backend):
         kind = _kind(x, weight)
         if kind is None or not (bias is None or bias.dtype == WIDE[kind]) or dtype not in (None, x.dtype, WIDE[kind]):
             return super().linear(x, weight, bias, relu, dtype)
+        if self._lt is not None and bias is not None and x.size and len(weight):
+            y = cupy.empty((len(x), len(weight)), x.dtype if dtype is None else dtype)
+            epilogue = "RELU_BIAS" if relu else "BIAS"
+            if self._gemm(kind, x, weight.T, y, epilogue=epilogue, vector=_contiguous(bias)):
+                return y
         y = self.product(x, weight.T, dtype)
         if y.size and (relu or bias is not None):
             kind = KINDS[y.dtype]
@@ -336,27 +385,31 @@ class CudaBackend(Backend):
             return super().sum_rows(x)
         return self._sum_columns(kind, _contiguous(x), x.shape[1])[0]
 
-    def _sum_columns(self, kind: str, x: Array, split: int) -> tuple[Array, Array]:
+    def relu_backward_sum(self, g_y: Array, y: Array) -> tuple[Array, Array]:
+        kind = _kind(g_y, y)
+        if kind is None or not g_y.size:
+            return super().relu_backward_sum(g_y, y)
+        g_x = cupy.empty(g_y.shape, g_y.dtype)
+        return g_x, self._sum_columns(kind, _contiguous(g_y), g_y.shape[1], _contiguous(y), g_x)[0]
+
+    def _sum_columns(
+        self, kind: str, x: Array, split: int, y: Array | None = None, out: Array | None = None
+    ) -> tuple[Array, Array]:
         """The sums of the columns before `split` and from there on, as arrays of their own.
 
         The engine copies gradients that are views, since other arrays may share their memory.
         """
-        rows, width = x.shape
-        parts = min(128, -(-rows // 64))
-        if parts > 1:
-            partial = cupy.empty((parts, width), WIDE[kind])
-            self._column_sum(kind, x, partial, partial, parts, width)
-            x, kind = partial, kernels.WIDE[kind]
-        sums = cupy.empty(split, WIDE[kind]), cupy.empty(width - split, WIDE[kind])
-        self._column_sum(kind, x, *sums, 1, split)
-        return sums
-
-    def _column_sum(self, kind: str, x: Array, partial: Array, rest: Array, parts: int, split: int) -> None:
-        rows, width = x.shape
+        (rows, width), wide = x.shape, WIDE[kind]
+        blocks, parts = -(-width // 32), min(128, -(-rows // 64))
+        partial = cupy.empty((parts, width), wide) if parts > 1 else None
+        if self._done is None or self._done.size < blocks:
+            self._done = cupy.zeros(max(blocks, 4096), np.uint32)  # every launch leaves zeros
+        sums = cupy.empty(split, wide), cupy.empty(width - split, wide)
         self._launch(
-            f"column_sum<{kind}>", (-(-width // 32), parts), (32, 8), x, partial, rest,
+            f"column_sum<{kind}>", (blocks, parts), (32, 8), x, y, out, partial, self._done, *sums,
             np.int64(rows), np.int32(width), np.int32(split),
         )  # fmt: skip
+        return sums
 
     # ---- Attention ----
 
@@ -645,6 +698,11 @@ def _for_blas(a: Array) -> tuple[Array, int, int]:
     if down == 1 and along >= rows:
         return a, cublas.CUBLAS_OP_T, along
     return cupy.ascontiguousarray(a), cublas.CUBLAS_OP_N, columns
+
+
+def _stored(rows: int, columns: int, transposed: int) -> tuple[int, int]:
+    """The shape in memory of a matrix that a product takes transposed, or as it is."""
+    return (columns, rows) if transposed else (rows, columns)
 
 
 def _as_heads(q: Array, k: Array, v: Array) -> tuple[Array, Array, Array, tuple[int, ...]]:

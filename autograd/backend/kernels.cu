@@ -180,24 +180,55 @@ template <class T> __global__ void relu_backward(const T* g, const T* y, T* out,
     store_group(out + start, size - start, group);
 }
 
-// partial[p] = Σ x[r] over rows r = p, p + P, …, for P = gridDim.y; columns from `split` on go to `rest` instead, as an
-// array of their own.  Block: 32 columns × 8 rows.
-template <class T>
-__global__ void column_sum(const T* x, Wide<T>* partial, Wide<T>* rest, i64 rows, int width, int split) {
-    typedef Wide<T> W;
+// The sum of eight rows of threads, for the first of them.
+template <class W> __device__ inline W sum_of_eight(W sum) {
     __shared__ W sums[8][32];
+    sums[threadIdx.y][threadIdx.x] = sum;
+    __syncthreads();
+    if (threadIdx.y == 0)
+        for (int i = 1; i < 8; i++) sum += sums[i][threadIdx.x];
+    __syncthreads();
+    return sum;
+}
+
+// total = Σ over rows of x; columns from `split` on go to `rest` instead, as an array of their own.  With y, x is first
+// set to 0 where y is not above 0, and written to `out`: the gradient of ReLU, and that of the bias before it.
+// Blocks (c, p) sum rows p, p + P, … of 32 columns, for P = gridDim.y, in partial[p].  The last of them to end, by the
+// count in done[c], adds these up: which block that is decides no bit.  Block: 32 columns × 8 rows.
+template <class T>
+__global__ void column_sum(const T* x, const T* y, T* out, Wide<T>* partial, unsigned* done, Wide<T>* total,
+                           Wide<T>* rest, i64 rows, int width, int split) {
+    typedef Wide<T> W;
+    __shared__ bool is_last;
     const int column = blockIdx.x * 32 + threadIdx.x;
     W sum = 0;
     if (column < width)
-        for (i64 row = blockIdx.y + i64(gridDim.y) * threadIdx.y; row < rows; row += i64(gridDim.y) * 8)
-            sum += W(x[row * width + column]);
-    sums[threadIdx.y][threadIdx.x] = sum;
-    __syncthreads();
-    if (threadIdx.y == 0 && column < width) {
-        for (int i = 1; i < 8; i++) sum += sums[i][threadIdx.x];
-        if (column < split) partial[i64(blockIdx.y) * split + column] = sum;
-        else rest[i64(blockIdx.y) * (width - split) + column - split] = sum;
+        for (i64 row = blockIdx.y + i64(gridDim.y) * threadIdx.y; row < rows; row += i64(gridDim.y) * 8) {
+            T value = x[row * width + column];
+            if (y) {
+                if (!(W(y[row * width + column]) > W(0))) value = T(0.0f);
+                out[row * width + column] = value;
+            }
+            sum += W(value);
+        }
+    sum = sum_of_eight(sum);
+    if (gridDim.y > 1) {
+        volatile W* parts = partial;  // of other blocks: to be read from memory
+        if (threadIdx.y == 0 && column < width) parts[i64(blockIdx.y) * width + column] = sum;
+        __threadfence();
+        __syncthreads();
+        if (threadIdx.x == 0 && threadIdx.y == 0) is_last = atomicAdd(done + blockIdx.x, 1u) == gridDim.y - 1;
+        __syncthreads();
+        if (!is_last) return;
+        __threadfence();
+        sum = 0;
+        if (column < width)
+            for (int part = threadIdx.y; part < gridDim.y; part += 8) sum += parts[i64(part) * width + column];
+        sum = sum_of_eight(sum);
+        if (threadIdx.x == 0 && threadIdx.y == 0) done[blockIdx.x] = 0;  // for the next launch
     }
+    if (threadIdx.y == 0 && column < split) total[column] = sum;
+    else if (threadIdx.y == 0 && column < width) rest[column - split] = sum;
 }
 
 // ---- Layer normalisation ---------------------------------------------------------------------------------------------

@@ -78,6 +78,11 @@ class Backend:
         """g_y where y > 0, else 0.  Shapes: g_y [...], y [...] -> [...]"""
         return self.keep_where(g_y, y > 0)
 
+    def relu_backward_sum(self, g_y: Array, y: Array) -> tuple[Array, Array]:
+        """`relu_backward`, and the sum of its rows.  Shapes: g_y [N, D], y [N, D] -> [N, D], [D]"""
+        g_x = self.relu_backward(g_y, y)
+        return g_x, self.sum_rows(g_x)
+
     def normal_distribution(self, x: Array) -> tuple[Array, Array]:
         """Density φ(x) and distribution Φ(x) of the normal distribution.
 
@@ -182,6 +187,15 @@ class Backend:
         y = self.product(x, weight.T, dtype)
         y = y if bias is None else y + bias
         return self.xp.maximum(y, 0) if relu else y
+
+    def weight_gradient(
+        self, g_y: Array, x: Array, dtype: Any = None, with_bias: bool = False
+    ) -> tuple[Array, Array | None]:
+        """The gradients of weight and bias of `linear`, the latter None unless it is wanted.
+
+        Shapes: g_y [N, out], x [N, in] -> [out, in] in `dtype`, [out]
+        """
+        return self.product(g_y.T, x, dtype), self.sum_rows(g_y) if with_bias else None
 
     packs_products = False
     """True where one large product is faster than several of the same rows."""

@@ -116,41 +116,50 @@ def matmul(a: TensorLike, b: TensorLike) -> Tensor:
 
 
 class Linear(Op):
-    """y = x Wᵀ + b
+    """y = x Wᵀ + b, or max(x Wᵀ + b, 0)
 
     Shapes: x [..., in], weight [out, in], bias [out] -> y [..., out]
-    Saves:  x and weight, each only if the other one needs a gradient
+    Saves:  x and weight, each only if the other one needs a gradient; y after ReLU, which the next layer saves anyway
     """
 
-    def forward(self, x, weight, bias=None, *, reduced=None, dtype=None):
+    def forward(self, x, weight, bias=None, *, relu=False, reduced=None, dtype=None):
         check_linear_shapes(getattr(x, "shape", ()), weight.shape, None if bias is None else bias.shape)
-        self.dtype, weight = weight.dtype, weight if reduced is None else reduced
+        self.relu, self.dtype, weight = relu, weight.dtype, weight if reduced is None else reduced
         needs_x, needs_weight = self.needs_gradient[:2]
-        self.save(x if needs_weight else None, weight if needs_x else None)
-        y = self.backend.linear(x.reshape(_flat(x)), weight, bias, dtype=dtype)  # [rows, in] @ [in, out]
-        return y.reshape(*x.shape[:-1], weight.shape[0])
+        y = self.backend.linear(x.reshape(_flat(x)), weight, bias, relu, dtype)  # [rows, in] @ [in, out]
+        y = y.reshape(*x.shape[:-1], weight.shape[0])
+        self.save(x if needs_weight else None, weight if needs_x else None, y if relu else None)
+        return y
 
     def flops(self, inputs, outputs):
-        """2 · rows · in · out forward, as many for the gradient of x and of weight; rows · out for the bias."""
+        """2 · rows · in · out forward, as many for each of two gradients; rows · out for the bias and for ReLU."""
         product = 2 * math.prod(inputs[0]) * inputs[1][0]
         bias = math.prod(outputs[0]) if len(inputs) > 2 else 0
-        return product + bias, product * sum(self.needs_gradient[:2]) + bias * self.needs_gradient[-1]
+        relu = math.prod(outputs[0]) if self.relu else 0
+        needs = self.needs_gradient
+        return product + bias + relu, product * sum(needs[:2]) + bias * needs[-1] + relu * any(needs)
 
     def backward(self, g_y):
-        x, weight = self.saved
+        x, weight, y = self.saved
         needs_x, needs_weight = self.needs_gradient[:2]
-        g_rows = _for_blas(self.xp, g_y.reshape(_flat(g_y)))  # [rows, out]
+        g_bias, g_rows = None, _for_blas(self.xp, g_y.reshape(_flat(g_y)))  # [rows, out]
+        if y is not None and self.needs_gradient[2:] == (True,):
+            g_rows, g_bias = self.backend.relu_backward_sum(g_rows, y.reshape(_flat(y)))
+        elif y is not None:
+            g_rows = self.backend.relu_backward(g_rows, y.reshape(_flat(y)))
         factor = x if weight is None else weight
         if factor is not None and factor.dtype != g_rows.dtype and factor.dtype.name == "bfloat16":  # y was float32
             g_rows = g_rows.astype(factor.dtype, copy=False)
         g_x = g_weight = None
         if needs_x:
             g_x = self.backend.product(g_rows, weight).reshape(*g_y.shape[:-1], weight.shape[1])
+        with_bias = g_bias is None and self.needs_gradient[2:] == (True,)
         if needs_weight:
-            g_weight = self.backend.product(g_rows.T, x.reshape(_flat(x)), self.dtype)  # [out, rows] @ [rows, in]
-        if len(self.needs_gradient) == 2:
-            return g_x, g_weight
-        return g_x, g_weight, self.backend.sum_rows(g_rows) if self.needs_gradient[2] else None
+            found = self.backend.weight_gradient(g_rows, x.reshape(_flat(x)), self.dtype, with_bias)
+            g_weight, g_bias = found if with_bias else (found[0], g_bias)
+        elif with_bias:
+            g_bias = self.backend.sum_rows(g_rows)
+        return (g_x, g_weight) if len(self.needs_gradient) == 2 else (g_x, g_weight, g_bias)
 
 
 def check_linear_shapes(x: tuple[int, ...], weight: tuple[int, ...], bias: tuple[int, ...] | None) -> None:
@@ -165,9 +174,16 @@ def check_linear_shapes(x: tuple[int, ...], weight: tuple[int, ...], bias: tuple
 
 
 def linear(
-    x: TensorLike, weight: TensorLike, bias: TensorLike | None = None, *, dtype: DTypeLike | None = None
+    x: TensorLike,
+    weight: TensorLike,
+    bias: TensorLike | None = None,
+    *,
+    relu: bool = False,
+    dtype: DTypeLike | None = None,
 ) -> Tensor:
     """x Wᵀ + b as one op: a fully connected layer, with the weight stored [out, in] as PyTorch does.
+
+    With `relu`, the result is max(x Wᵀ + b, 0).
 
     In mixed precision, x is bfloat16 and the weight float32: the product uses a bfloat16 copy of the weight, whose
     gradient is float32.  `dtype` is that of the result, by default that of x: logits in float32 are sums that are not
@@ -178,7 +194,7 @@ def linear(
     """
     inputs = (x, weight) if bias is None else (x, weight, bias)
     reduced = reduced_weight(x, weight)
-    y = apply(Linear, *inputs, reduced=reduced, dtype=None if dtype is None else np.dtype(dtype))
+    y = apply(Linear, *inputs, relu=relu, reduced=reduced, dtype=None if dtype is None else np.dtype(dtype))
     note_reduced(y, weight, reduced)
     return y
 
@@ -254,9 +270,11 @@ class LinearHeads(Op):
         g_x = g_weights = g_biases = None
         if weight is not None:
             g_x = self.backend.product(g_rows, weight).reshape(*self.leading, weight.shape[1])
+        with_biases = any(self.needs_gradient[1 + self.count :])
         if x is not None:
-            g_weights = self.backend.product(g_rows.T, x.reshape(_flat(x)), self.dtype)
-        if any(self.needs_gradient[1 + self.count :]):
+            rows = x.reshape(_flat(x))
+            g_weights, g_biases = self.backend.weight_gradient(g_rows, rows, self.dtype, with_biases)
+        elif with_biases:
             g_biases = self.backend.sum_rows(g_rows)
         parts: list[Any] = []
         for g in (g_weights, g_biases):

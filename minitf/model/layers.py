@@ -221,4 +221,8 @@ class FeedForward(Module):
         self.down = Linear(d_ff, d_model, init)
 
     def __call__(self, x: Tensor) -> Tensor:
-        return self.down(self.dropout(self.activation(self.up(x))))
+        if self.activation is ag.relu and backend_of([x.data]).packs_products:
+            hidden = ag.linear(x, self.up.weight, self.up.bias, relu=True)
+        else:
+            hidden = self.activation(self.up(x))
+        return self.down(self.dropout(hidden))

@@ -34,7 +34,14 @@ def test_the_gradients_of_parameters_are_not_copied(parts):
     assert "CuPy: copy" not in parts["backward"].launches
 
 
+def test_bias_and_relu_are_one_launch_each_way(parts):
+    assert "CuPy: maximum" not in parts["forward"].launches
+    assert "relu_backward" not in parts["backward"].launches
+    assert parts["backward"].launches["column_sum"] == parts["forward"].launches["bias_"] + 10  # of layer norms
+
+
 def test_bytes_are_those_of_the_arrays(parts):
-    rows, ff = 2 * 4, 32
-    assert parts["backward"].bytes["relu_backward"] == 4 * 3 * rows * ff * 2  # two read, one written, in bfloat16
-    assert parts["forward"].bytes["CuPy: maximum"] == 4 * 2 * rows * ff * 2
+    rows, width, heads = 2 * 4, 16, 2
+    attention = 4 * rows * width * 2 + rows * heads * 4  # q, k, v and y in bfloat16, a float32 a row
+    padding = 2 * 2 * 4  # bool, of the encoder's own attention and of that to it
+    assert parts["forward"].bytes["attention"] == 6 * attention + 2 * padding + 2 * 4 * 4

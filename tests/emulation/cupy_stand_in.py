@@ -327,20 +327,24 @@ def _gemm_ex(
 
 
 @contextmanager
-def installed(emulator: Emulator, device_count: int = 1) -> Iterator[Any]:
-    """Inside this block, `import cupy` gives the stand-in, and `autograd.backend` has not yet imported CuPy."""
+def installed(emulator: Emulator, device_count: int = 1, nvmath: dict[str, ModuleType] | None = None) -> Iterator[Any]:
+    """Inside this block, `import cupy` gives the stand-in, and `autograd.backend` has not yet imported CuPy.
+
+    nvmath: the modules of nvmath_stand_in.py; without them, nvmath cannot be imported
+    """
     from autograd import backend
 
-    modules = _module(emulator, device_count)
-    hidden = {name: sys.modules.pop(name) for name in (*modules, "autograd.backend.cuda") if name in sys.modules}
+    modules = _module(emulator, device_count) | (nvmath or {"nvmath": None, "nvmath.bindings": None})
+    ours = ("autograd.backend.cuda", "autograd.backend.cublaslt")
+    hidden = {name: sys.modules.pop(name) for name in (*modules, *ours) if name in sys.modules}
     sys.modules.update(modules)
-    before = vars(backend).pop("cuda", None)
+    before = {name: vars(backend).pop(name) for name in ("cuda", "cublaslt") if name in vars(backend)}
     try:
         yield modules["cupy"]
     finally:
-        for name in (*modules, "autograd.backend.cuda"):
+        for name in (*modules, *ours):
             sys.modules.pop(name, None)
         sys.modules.update(hidden)
-        vars(backend).pop("cuda", None)
-        if before is not None:
-            backend.cuda = before  # type: ignore[attr-defined]
+        for name in ("cuda", "cublaslt"):
+            vars(backend).pop(name, None)
+        vars(backend).update(before)

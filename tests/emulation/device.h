@@ -161,6 +161,8 @@ const char* launch(void (*kernel)(A...), const unsigned* grid, const unsigned* b
 
 }  // namespace emulator
 
+inline void __threadfence() {}
+inline unsigned atomicAdd(unsigned* place, unsigned x) { return *place += x, *place - x; }
 inline void __syncthreads() { emulator::wait(emulator::block_barrier); }
 
 template <class W> inline W __shfl_xor_sync(unsigned, W x, int lane_mask) {

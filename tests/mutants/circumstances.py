@@ -21,8 +21,8 @@ MUTANTS = [
     # ---- Frozen inputs ----
     Mutant(f"{M}:Linear.backward", "another gradient of x where the weight is frozen", "product(g_rows, weight)",
            "product(g_rows, weight if needs_weight else 1.01 * weight)"),
-    Mutant(f"{M}:Linear.backward", "another gradient of the weight where x is frozen", "product(g_rows.T, x",
-           "product(g_rows.T if needs_x else -g_rows.T, x"),
+    Mutant(f"{M}:Linear.backward", "another gradient of the weight where x is frozen", "weight_gradient(g_rows, x",
+           "weight_gradient(g_rows if needs_x else -g_rows, x"),
     # ---- float32 ----
     Mutant(f"{A}:Tanh.backward", "1 % too little in float32", "y * y", 'y * y * (1.01 if y.dtype == "float32" else 1)'),
     Mutant(f"{R}:Softmax.forward", "saved by way of float16 in float32", "self.save(y)",

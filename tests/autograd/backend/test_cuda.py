@@ -180,6 +180,23 @@ def test_many_rows_add_up_in_blocks(backend: Any, order: None, dtype: Any) -> No
     assert_close(ours, Backend().layer_norm_backward(*args), 1000 * tolerance_of(dtype))
 
 
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, "bfloat16"])
+@pytest.mark.parametrize(("rows", "width"), [(1, 1), (3, 33), (65, 64), (1000, 40)])
+def test_gradient_of_relu_and_of_its_bias(backend: Any, order: None, dtype: Any, rows: int, width: int) -> None:
+    """One launch for both, whose last block adds up the sums of the others; the next launch finds no trace of it."""
+    dtype = np.dtype(dtype) if dtype != "bfloat16" else np.dtype(pytest.importorskip("ml_dtypes").bfloat16)
+    rng = np.random.default_rng(0)
+    for _ in range(2):
+        g_y = rng.integers(-3, 4, (rows, width)).astype(dtype)  # sums of small integers are exact
+        y = np.maximum(rng.integers(-2, 3, (rows, width)), 0).astype(dtype)
+        g_x, g_bias = backend.relu_backward_sum(backend.asarray(g_y), backend.asarray(y))
+        expected = np.where(y > 0, g_y, 0).astype(dtype)
+        np.testing.assert_array_equal(g_x.get(), expected)
+        np.testing.assert_array_equal(g_bias.get(), expected.astype(np.float64).sum(axis=0))
+        assert g_bias.base is None
+    assert [name.split("<")[0] for name in backend.launched] == ["column_sum"] * 2
+
+
 def test_gradients_of_parameters_are_no_views(backend: Any) -> None:
     """The engine copies a view, whose memory others may share: a launch for each of 156 parameters."""
     rng = np.random.default_rng(0)

@@ -92,6 +92,21 @@ def _(rng):
     )  # fmt: skip
 
 
+def _linear_relu(name: str, with_bias: bool) -> None:
+    @register("Linear", name)
+    def linear(rng):
+        arrays = [draw.uniform(rng, shape) for shape in ((2, 3, 3), (4, 3), (4,))[: 2 + with_bias]]
+        return Example(
+            lambda x, *parameters: ag.linear(x, *parameters, relu=True), arrays,
+            lambda x, *parameters: ag.relu(ag.linear(x, *parameters)),
+            lambda x, *parameters: torch.relu(_torch_linear(x, *parameters)),
+        )  # fmt: skip
+
+
+_linear_relu("with ReLU", True)
+_linear_relu("with ReLU, no bias", False)
+
+
 @register("Linear", "no rows")
 def _(rng):
     arrays = [draw.uniform(rng, (0, 3)), draw.uniform(rng, (2, 3)), draw.uniform(rng, (2,))]

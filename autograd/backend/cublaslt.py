@@ -1,0 +1,125 @@
+"""Matrix products with a bias, ReLU or the gradient of a bias in the same launch: cuBLASLt, through nvmath-python.
+
+CuPy wraps no cuBLASLt, and its cuBLAS calls raise while a stream is captured; these calls do not.  This file knows
+addresses and types, not CuPy.  All matrices are column-major, as cuBLAS takes them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from nvmath.bindings import cublasLt as lt  # noqa: N813
+
+WORKSPACE_BYTES = 32 << 20  # NVIDIA's recommendation for Hopper
+COMPUTE_32F, COMPUTE_32F_FAST_TF32, COMPUTE_64F = 68, 77, 70  # cublasComputeType_t
+SCALE_TYPES = {COMPUTE_32F: 0, COMPUTE_32F_FAST_TF32: 0, COMPUTE_64F: 1}  # cudaDataType of alpha and beta
+
+PLAIN, BIAS, RELU_BIAS, BIAS_GRADIENT = (
+    int(each) for each in (lt.Epilogue.DEFAULT, lt.Epilogue.BIAS, lt.Epilogue.RELU_BIAS, lt.Epilogue.BGRADB)
+)
+
+
+class Matrix(NamedTuple):
+    """A matrix as cuBLAS gets it: `rows` and `columns` before it is transposed."""
+
+    address: int
+    kind: int  # cudaDataType
+    rows: int
+    columns: int
+    leading: int
+    transposed: bool = False
+
+
+@dataclass
+class _Plan:
+    """What cuBLASLt needs to know of products of one shape, and the algorithm that it proposes for them."""
+
+    description: int
+    layouts: tuple[int, int, int]
+    result: Any  # of the heuristic, which holds the algorithm
+
+    @property
+    def algorithm(self) -> int:
+        return self.result["algo"].ctypes.data
+
+
+class Products:
+    """The products of one GPU.
+
+    workspace: address of WORKSPACE_BYTES on this GPU, used by one product after the other
+
+    Raises: lt.cuBLASLtError, or what nvmath raises where the library is missing
+    """
+
+    def __init__(self, workspace: int):
+        self._handle = lt.create()
+        self._workspace = workspace
+        self._plans: dict[tuple[Any, ...], _Plan | None] = {}
+
+    def multiply(
+        self, a: Matrix, b: Matrix, d: Matrix, alpha: int, beta: int, compute: int, stream: int,
+        epilogue: int = PLAIN, vector: int = 0, vector_kind: int = 0,
+    ) -> bool:  # fmt: skip
+        """d ← epilogue(alpha a b + beta d); False, with nothing done, where cuBLASLt has no algorithm for it.
+
+        alpha, beta: addresses of numbers on the host
+        vector: address of the bias (BIAS, RELU_BIAS: one element a row of d), or of memory for the gradient of a bias
+            (BIAS_GRADIENT: the sum of b over the inner axis, one element a column of d)
+        """
+        key = (*[(*each[1:], _alignment(each.address)) for each in (a, b, d)], compute, epilogue, vector_kind)
+        if key not in self._plans:
+            self._plans[key] = self._plan(a, b, d, compute, epilogue, vector, vector_kind)
+        plan = self._plans[key]
+        if plan is None:
+            return False
+        if epilogue != PLAIN:
+            _describe(plan.description, "BIAS_POINTER", vector)
+        lt.matmul(
+            self._handle, plan.description, alpha, a.address, plan.layouts[0], b.address, plan.layouts[1], beta,
+            d.address, plan.layouts[2], d.address, plan.layouts[2], plan.algorithm, self._workspace, WORKSPACE_BYTES,
+            stream,
+        )  # fmt: skip
+        return True
+
+    def _plan(
+        self, a: Matrix, b: Matrix, d: Matrix, compute: int, epilogue: int, vector: int, vector_kind: int
+    ) -> _Plan | None:
+        description = lt.matmul_desc_create(compute, SCALE_TYPES[compute])
+        _describe(description, "TRANSA", int(a.transposed))
+        _describe(description, "TRANSB", int(b.transposed))
+        if epilogue != PLAIN:
+            _describe(description, "EPILOGUE", epilogue)
+            _describe(description, "BIAS_DATA_TYPE", vector_kind)
+            _describe(description, "BIAS_POINTER", vector)
+        layouts = [lt.matrix_layout_create(each.kind, each.rows, each.columns, each.leading) for each in (a, b, d)]
+        preference = lt.matmul_preference_create()
+        limits = {"MAX_WORKSPACE_BYTES": WORKSPACE_BYTES}
+        for name, each in zip("ABCD", (a, b, d, d), strict=True):
+            limits[f"MIN_ALIGNMENT_{name}_BYTES"] = _alignment(each.address)
+        for name, value in limits.items():
+            attribute = getattr(lt.MatmulPreferenceAttribute, name)
+            number = np.array(value, lt.get_matmul_preference_attribute_dtype(attribute))
+            lt.matmul_preference_set_attribute(preference, attribute, number.ctypes.data, number.nbytes)
+        result, count = np.zeros((), lt.matmul_heuristic_result_dtype), np.zeros((), np.int32)
+        try:
+            lt.matmul_algo_get_heuristic(
+                self._handle, description, *layouts, layouts[2], preference, 1, result.ctypes.data, count.ctypes.data
+            )
+        except lt.cuBLASLtError:  # not supported
+            return None
+        finally:
+            lt.matmul_preference_destroy(preference)
+        return _Plan(description, (layouts[0], layouts[1], layouts[2]), result) if count else None
+
+
+def _describe(description: int, name: str, value: int) -> None:
+    attribute = getattr(lt.MatmulDescAttribute, name)
+    number = np.array(value, lt.get_matmul_desc_attribute_dtype(attribute))
+    lt.matmul_desc_set_attribute(description, attribute, number.ctypes.data, number.nbytes)
+
+
+def _alignment(address: int) -> int:
+    """The largest power of two up to 256 that divides an address."""
+    return min(256, address & -address) if address else 256
