@@ -128,7 +128,7 @@ class Linear(Op):
         needs_x, needs_weight = self.needs_gradient[:2]
         y = self.backend.linear(x.reshape(_flat(x)), weight, bias, relu, dtype)  # [rows, in] @ [in, out]
         y = y.reshape(*x.shape[:-1], weight.shape[0])
-        self.save(x if needs_weight else None, weight if needs_x else None, y if relu else None)
+        self.save(x if needs_weight else None, weight if needs_x else None, *([y] if relu else ()))
         return y
 
     def flops(self, inputs, outputs):
@@ -140,13 +140,14 @@ class Linear(Op):
         return product + bias + relu, product * sum(needs[:2]) + bias * needs[-1] + relu * any(needs)
 
     def backward(self, g_y):
-        x, weight, y = self.saved
+        x, weight, *after_relu = self.saved
         needs_x, needs_weight = self.needs_gradient[:2]
         g_bias, g_rows = None, _for_blas(self.xp, g_y.reshape(_flat(g_y)))  # [rows, out]
-        if y is not None and self.needs_gradient[2:] == (True,):
-            g_rows, g_bias = self.backend.relu_backward_sum(g_rows, y.reshape(_flat(y)))
-        elif y is not None:
-            g_rows = self.backend.relu_backward(g_rows, y.reshape(_flat(y)))
+        for y in after_relu:  # one or none
+            if self.needs_gradient[2:] == (True,):
+                g_rows, g_bias = self.backend.relu_backward_sum(g_rows, y.reshape(_flat(y)))
+            else:
+                g_rows = self.backend.relu_backward(g_rows, y.reshape(_flat(y)))
         factor = x if weight is None else weight
         if factor is not None and factor.dtype != g_rows.dtype and factor.dtype.name == "bfloat16":  # y was float32
             g_rows = g_rows.astype(factor.dtype, copy=False)
