@@ -2,11 +2,13 @@
 
     python benchmarks/translate.py --peer pytorch=PYTHON --peer ctranslate2=PYTHON --peers FOLDER
     python benchmarks/translate.py … --run runs/multi30k --input test.en
+    python benchmarks/translate.py … --opus-mt
 
 Three comparisons, the third where a trained run is given: the base model with random weights, 32 sentences of 25 tokens
 to 30 new tokens by beam 4; the latency of one sentence of 10 words; a trained run over a whole text with 1, 8 and 64
 sentences at once. FOLDER holds torch_transformer.py and ctranslate2_decode.py; the peers are given by the Python that
-has them, and left out where they are not given.
+has them, and left out where they are not given. --opus-mt compares one model of OPUS-MT's size instead, by
+beam 4 and greedily, in the files of Hugging Face and CTranslate2 that the others read, and the time to load it.
 """
 
 from __future__ import annotations
@@ -33,6 +35,7 @@ def main() -> None:
     parser.add_argument("--input", type=Path, help="the text to translate with it")
     parser.add_argument("--lines", type=int, help="only so many lines of it")
     parser.add_argument("--batches", type=int, nargs="+", default=[1, 8, 64], help="sentences at once")
+    parser.add_argument("--opus-mt", action="store_true", help="only a model of OPUS-MT's size, 58,000 pieces")
     args = parser.parse_args()
     if (args.run is None) != (args.input is None):
         parser.error("--run and --input belong together; give both or neither")
@@ -40,6 +43,9 @@ def main() -> None:
     given = peers_given(parser, args.peer, ("pytorch", "ctranslate2"))
     args.torch, args.ctranslate2 = given.get("pytorch"), given.get("ctranslate2")
     show(args.write, machine())
+    if args.opus_mt:
+        compare_opus_mt(args)
+        return
 
     compare(args, "base, random weights, 32 sentences, beam 4", decoders(args, 32, 25, 30))
     compare(args, "latency: one sentence of 10 words, 13 subwords to 13", decoders(args, 1, 13, 13))
@@ -50,6 +56,30 @@ def main() -> None:
         for batch in args.batches:
             contestants = translators(args, batch, exported)
             compare(args, f"{args.run.name} over {args.input.name}, {batch} sentences at once", contestants)
+
+
+def compare_opus_mt(args: argparse.Namespace) -> None:
+    """One model in all; PyTorch runs it in transformers."""
+    work = ["--batch", "32", "--length", "25", "--new-tokens", "30", "--runs", str(args.runs)]
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(temporary) / "model"
+        subprocess.run([sys.executable, str(HERE / "foreign_model.py"), str(folder)], check=True)
+        for beam in (4, 1):
+            size = ["--beam", str(beam), *work]
+            found = [Contestant("minitf", [*OURS, "decode", "--model", str(folder / "ctranslate2"), *size])]
+            for name, python, script, written in (
+                ("PyTorch, transformers", args.torch, "transformers_decode.py", "huggingface"),
+                ("CTranslate2, float32", args.ctranslate2, "ctranslate2_decode.py", "ctranslate2"),
+            ):
+                if python:
+                    command = [python, str(args.peers / script), "--model", str(folder / written), *size]
+                    found.append(Contestant(name, command))
+            search = "greedily" if beam == 1 else f"by beam {beam}"
+            compare(args, f"OPUS-MT's size, random weights, 32 sentences of 25 tokens to 30 {search}", found)
+            loading = [(each.name, each.median("load_seconds")) for each in found]
+            listed = ", ".join(f"{name} {seconds:.3f} s" for name, seconds in loading if seconds is not None)
+            read = found[0].median("read_seconds")
+            show(args.write, f"\nloading: {listed}" + (f"; reading the bytes {read:.3f} s" if read else ""))
 
 
 def decoders(args: argparse.Namespace, batch: int, length: int, new_tokens: int) -> list[Contestant]:

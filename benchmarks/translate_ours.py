@@ -1,6 +1,7 @@
 """Our side of the comparisons of translation speed: random weights to a fixed length, or a trained run over a text.
 
     python benchmarks/translate_ours.py decode --batch 32 --length 25 --new-tokens 30
+    python benchmarks/translate_ours.py decode --model FOLDER --batch 32 --length 25 --new-tokens 30
     python benchmarks/translate_ours.py corpus --run runs/multi30k --input test.en --batch 64
     python benchmarks/translate_ours.py export --run runs/multi30k --input test.en --output exported.npz
 
@@ -44,6 +45,7 @@ def main() -> None:
     parser.add_argument("--new-tokens", type=int, default=30, help="decode: output tokens of a sentence")
     parser.add_argument("--beam", type=int, default=4)
     parser.add_argument("--same-bits", action="store_true")
+    parser.add_argument("--model", type=Path, help="decode: a model of another program instead of random weights")
     parser.add_argument("--run", type=Path)
     parser.add_argument("--input", type=Path)
     parser.add_argument("--output", type=Path)
@@ -55,6 +57,7 @@ def main() -> None:
     if args.mode == "export":
         export(args)
         return
+    loading = load_times(args.model) if args.model else {}
     work = decode(args) if args.mode == "decode" else corpus(args)
     seconds, tokens = [], 0
     for number in range(args.runs + 1):
@@ -70,6 +73,7 @@ def main() -> None:
                 "mode": args.mode,
                 "seconds": round(median, 4),
                 "tokens_per_second": round(tokens / median, 1),
+                **loading,
                 "peak_mib": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024),
             }
         )
@@ -78,9 +82,13 @@ def main() -> None:
 
 def decode(args: argparse.Namespace) -> Callable[[], int]:
     """Every sentence has the same length, and so has every output: all sentences cost the same work."""
-    sizes = dict(zip(workload.FIELDS, workload.CONFIGS[args.config], strict=True))
-    model = Transformer(TransformerConfig(**sizes))
-    model.eval()
+    if args.model:
+        model = Translator.load(args.model).model
+        assert isinstance(model, Transformer)
+    else:
+        sizes = dict(zip(workload.FIELDS, workload.CONFIGS[args.config], strict=True))
+        model = Transformer(TransformerConfig(**sizes))
+        model.eval()
     batched = BatchedModel(InferenceTransformer(model, same_bits=args.same_bits))
     rng = np.random.default_rng(0)
     source = rng.integers(4, model.config.vocab_size, (args.batch, args.length - 1)).tolist()  # and EOS
@@ -97,6 +105,24 @@ def decode(args: argparse.Namespace) -> Callable[[], int]:
         return args.batch * args.new_tokens
 
     return work
+
+
+def load_times(folder: Path) -> dict[str, float]:
+    """Seconds to load a model of another program, and to read its bytes: the least of several, from the file cache."""
+
+    def least(work: Callable[[], object]) -> float:
+        seconds = []
+        for _ in range(5):
+            start = time.perf_counter()
+            work()
+            seconds.append(time.perf_counter() - start)
+        return round(min(seconds), 4)
+
+    def read() -> None:
+        for path in folder.iterdir():
+            path.read_bytes()
+
+    return {"read_seconds": least(read), "load_seconds": least(lambda: Translator.load(folder))}
 
 
 def corpus(args: argparse.Namespace) -> Callable[[], int]:

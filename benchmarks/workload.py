@@ -9,10 +9,17 @@ FIELDS = ("layers", "d_model", "d_ff", "heads", "dropout", "vocab_size")
 CONFIGS = {
     "base": (6, 512, 2048, 8, 0.1, 37000),
     "big": (6, 1024, 4096, 16, 0.3, 37000),
+    "opus-mt": (6, 512, 2048, 8, 0.1, 58000),
     "small": (3, 256, 1024, 4, 0.1, 8000),
     "multi30k-tiny": (4, 128, 256, 4, 0.3, 9712),
 }
-BATCHES = {"base": (64, 32), "big": (32, 32), "small": (128, 16), "multi30k-tiny": (256, 16)}  # sentences, tokens each
+BATCHES = {
+    "base": (64, 32),
+    "big": (32, 32),
+    "opus-mt": (64, 32),
+    "small": (128, 16),
+    "multi30k-tiny": (256, 16),
+}  # sentences, tokens each
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
