@@ -22,6 +22,7 @@ ACROSS = {  # tests that belong to no single file, and why
     "autograd/test_memory.py": "what all of the graph keeps alive",
     "autograd/test_properties.py": "the gradients of all ops, proved with Hypothesis",
     "minitf/decoding/test_exactness.py": "beam search against enumeration: a long proof",
+    "minitf/learn/conformance/test_against_pytorch.py": "what others write with PyTorch",
     "minitf/model/test_against_pytorch.py": "the whole model",
     "minitf/model/test_gradients.py": "the gradients of all layers and models",
     "minitf/test_on_gpu.py": "everything on the CUDA backend, emulated or real",

@@ -1,0 +1,18 @@
+"""Does an attention, a layer or a model of your own do what the paper says?  A table of properties.
+
+    from minitf.learn.conformance import check_attention, check_layer, check_model
+
+    print(check_attention(my_attention))                      # my_attention(q, k, v, mask)
+    print(check_layer(my_layer, d_model=16))                  # my_layer(x, mask)
+    print(check_model(my_model, vocab_size=100))              # my_model(source, target) -> logits
+
+They take functions of NumPy arrays, PyTorch modules, modules of this project and any other callable.  What is not given
+is reported as "not given", not as a failure.  docs/learn.md has an example of each kind.
+"""
+
+from minitf.learn.conformance.attention import check_attention
+from minitf.learn.conformance.layer import check_layer
+from minitf.learn.conformance.model import check_model
+from minitf.learn.conformance.table import Row, Table
+
+__all__ = ["Row", "Table", "check_attention", "check_layer", "check_model"]

@@ -1,0 +1,130 @@
+"""Call functions of NumPy arrays, of PyTorch tensors and of this project's Tensors alike."""
+
+from __future__ import annotations
+
+import copy
+import sys
+from collections.abc import Callable
+from typing import Any, Literal
+
+import numpy as np
+
+from autograd import Tensor, gradcheck, no_grad
+from autograd.gradcheck import GradcheckError
+from autograd.testing import from_torch, from_vjp
+from minitf.learn.conformance.table import NotGiven, Wrong
+from minitf.model.layers import Module
+
+Array = np.ndarray
+Library = Literal["numpy", "torch", "autograd"]
+
+
+def library_of(function: Any) -> Library:
+    """Which arrays a callable takes: PyTorch's for its modules and functions, Tensors for those of this project."""
+    torch = sys.modules.get("torch")
+    owner = getattr(function, "__self__", function)
+    module = getattr(function, "__module__", None) or ""
+    if torch is not None and (isinstance(owner, torch.nn.Module) or module.startswith("torch")):
+        return "torch"
+    if isinstance(owner, Module) or module.startswith("autograd"):
+        return "autograd"
+    return "numpy"
+
+
+def called(function: Callable[..., Any], library: Library) -> Callable[..., Array]:
+    """A function of NumPy arrays and other values, from one of another library's arrays; without gradients."""
+
+    def call(*inputs: Any) -> Array:
+        if library == "torch":
+            import torch
+
+            with torch.no_grad():
+                return to_numpy(function(*[_to_torch(x) for x in inputs]))
+        if library == "autograd":
+            with no_grad():
+                return to_numpy(function(*[_to_tensor(x) for x in inputs]))
+        return to_numpy(function(*inputs))
+
+    return call
+
+
+def to_numpy(y: Any) -> Array:
+    """The array of a result; the first one of a tuple, as of PyTorch's attention."""
+    if isinstance(y, tuple) and y:
+        y = y[0]
+    if isinstance(y, Tensor):
+        y = y.numpy()
+    elif hasattr(y, "detach"):
+        y = y.detach().cpu().numpy()
+    y = np.asarray(y)
+    if y.dtype.kind not in "fiub":
+        raise TypeError(f"the result is of type {y.dtype}, expected an array of numbers")
+    return y.copy()
+
+
+def in_float64(module: Any) -> Any:
+    """A copy of a module with float64 parameters, in evaluation mode; anything else as it is."""
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(module, torch.nn.Module):
+        return copy.deepcopy(module).double().eval()
+    if isinstance(module, Module):
+        module = copy.deepcopy(module)
+        for parameter in module.parameters():
+            parameter.data = parameter.data.astype(np.float64)
+        return module.eval()
+    return module
+
+
+def shared_array(x: Any) -> Array:
+    """The array of a parameter, in the parameter's own memory."""
+    if isinstance(x, Tensor):
+        return x.data
+    return x.detach().numpy() if hasattr(x, "detach") else x
+
+
+def _to_torch(x: Any) -> Any:
+    import torch
+
+    return torch.from_numpy(np.array(x)) if isinstance(x, np.ndarray) else x
+
+
+def _to_tensor(x: Any) -> Any:
+    return Tensor(x) if isinstance(x, np.ndarray) and x.dtype.kind == "f" else x
+
+
+def check_gradients(
+    function: Callable[..., Any], library: Library, inputs: list[Array], vjp: Callable[..., Any] | None
+) -> str:
+    """Compare the gradients of `function` by its inputs with numerical derivatives."""
+    if library == "torch":
+        checked = from_torch(lambda *tensors: _first(function(*tensors)))
+    elif library == "autograd":
+        checked = function
+    elif vjp is None:
+        raise NotGiven("give vjp(g, *inputs), the gradients of (g * y).sum() by the inputs")
+    else:
+        checked = from_vjp(function, vjp)
+    try:
+        gradcheck(checked, inputs, fast=True, mode="central", elsewhere=False, layouts=False)
+    except GradcheckError as error:
+        raise Wrong(" ".join(str(error).split())) from None
+    return "as central differences"
+
+
+def _first(y: Any) -> Any:
+    return y[0] if isinstance(y, tuple) else y
+
+
+def difference(a: Array, b: Array) -> float:
+    """The largest |a - b|, infinity where only one is not a number."""
+    if a.shape != b.shape:
+        raise Wrong(f"the result has shape {a.shape}, expected {b.shape}")
+    with np.errstate(invalid="ignore"):
+        off = np.where((a == b) | (np.isnan(a) & np.isnan(b)), 0, abs(a - b))
+    return float(np.nan_to_num(off, nan=np.inf).max(initial=0))
+
+
+def rounding(*arrays: Array) -> float:
+    """What rounding in another order may change in arrays of this size and type."""
+    size = max([float(abs(a[np.isfinite(a)]).max(initial=1)) for a in arrays])
+    return size * (2e-5 if any(a.dtype == np.float32 for a in arrays) else 1e-10)
