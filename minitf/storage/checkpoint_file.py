@@ -22,6 +22,7 @@ import re
 import stat
 import struct
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO, Self
@@ -150,8 +151,10 @@ def load(path: Path, prefix: str = "") -> tuple[dict[str, Array], dict[str, Any]
     Raises: DamagedCheckpointError where a byte that was read is not what was written; CheckpointError where the file
     cannot be opened or no name begins with the prefix.
     """
-    with Reader(path) as reader:
-        return {name.removeprefix(prefix): reader.read(name) for name in reader.names(prefix)}, reader.state
+    with Reader(path) as reader, ThreadPoolExecutor(os.cpu_count()) as pool:  # checksums take as long as reading
+        names = reader.names(prefix)
+        arrays = pool.map(reader.read, names)
+        return {name.removeprefix(prefix): a for name, a in zip(names, arrays, strict=True)}, reader.state
 
 
 def read_state(path: Path) -> dict[str, Any]:
