@@ -13,7 +13,7 @@ import numpy as np
 
 from autograd.backend import backend_of
 
-MOST = 8192  # elements kept of an array
+MOST = 12_000  # elements kept of an array
 MOST_TOGETHER = 16_000_000  # elements kept of all arrays while the step runs: 64 MB
 FEWEST = 64  # to which arrays are sampled at most to fit into a page
 EXACT = 256  # elements of a float64 array up to which it stays float64

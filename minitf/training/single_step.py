@@ -95,9 +95,9 @@ class SingleStep:
         """Run the step, recorded, and write its page; return its losses."""
         config = self.config.model
         about = (
-            f"{self.origin}: step {self.number:,}, {len(self.batch.source)} sentences, "
+            f"step {self.number:,} of {self.origin}; {len(self.batch.source)} sentences, "
             f"{self.batch.target_tokens} target tokens; {config.encoder_depth} + {config.decoder_depth} layers, "
-            f"D {config.d_model}, {self.model.parameter_count():,} parameters"
+            f"{self.model.parameter_count():,} parameters"
         )
         text, losses = recorded_page(
             self.loss,
@@ -125,7 +125,7 @@ def default_step(pairs: Sequence[tuple[str, str]] | None = None, *, layers: int 
     corpus = generate_corpus(train_pairs=400, valid_pairs=0, test_pairs=0).train
     with tempfile.TemporaryDirectory(prefix="minitf-step-") as folder:
         lines = (line for pair in corpus for line in pair)
-        vocabulary = Vocabulary.train(lines, 200, Path(folder) / "vocabulary.model", byte_fallback=False)
+        vocabulary = Vocabulary.train(lines, 320, Path(folder) / "vocabulary.model", byte_fallback=False)
     tiny = PRESETS["tiny"]
     small = replace(tiny.model, layers=layers, d_model=32, d_ff=64, heads=4, dropout=0.1)
     config = replace(tiny, model=sized(small, vocabulary))

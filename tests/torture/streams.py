@@ -72,6 +72,8 @@ def options() -> list[Option]:
         Option("split LONG LONG --valid 1 --test 1 --output {}", output=True),
         Option("report {}", "is not a directory"),
         Option("report RUN --output {}", output=True),
+        Option("step {}", "is not a directory"),
+        Option("step --output {}", output=True),
         Option("pack {}", "is not a directory"),
         Option("pack RUN --output {}", output=True),
         Option("import {} OUT/imported", "holds no model"),

@@ -286,6 +286,7 @@ function fit() {
   placeView();
 }
 function zoom(factor, x, y) {
+  view.moved = true;
   const box = $("graph").getBoundingClientRect();
   [x, y] = [(x ?? box.left + box.width / 2) - box.left, (y ?? box.top + box.height / 2) - box.top];
   const scale = Math.min(3, Math.max(0.08, view.scale * factor));
@@ -309,6 +310,7 @@ function bringIntoView(key) {
 }
 // Open or fold, and keep the node where it was.
 function toggle(path) {
+  view.moved = true;
   const key = `group ${path}`;
   const before = shown.byKey.get(key)?.box;
   if (open.has(path)) open.delete(path); else open.add(path);
@@ -325,6 +327,7 @@ function toggle(path) {
 function reveal(node) {
   const closed = ancestors(node).filter((each) => !open.has(each.path));
   if (closed.length) {
+    view.moved = true;
     for (const each of closed) open.add(each.path);
     drawGraph();
   }
@@ -368,6 +371,7 @@ function startGraph() {
     }
     moved += Math.abs(event.clientX - last.clientX) + Math.abs(event.clientY - last.clientY);
     if (moved > 5 && !graph.hasPointerCapture(event.pointerId)) graph.setPointerCapture(event.pointerId);
+    view.moved = true;
     pointers.set(event.pointerId, event);
   });
   for (const name of ["pointerup", "pointercancel"]) graph.addEventListener(name, (event) => pointers.delete(event.pointerId));

@@ -130,10 +130,10 @@ function savedPart(op, number, now) {
   }
   return section("saved", h("span", {}, "Keeps for its backward pass ", h("small", { class: "soft" }, bytesText(total), ", ", state)),
     about ? h("p", { class: "doc" }, about) : null,
-    cards(op.saved.map((each) => savedFigure(each, number, now))));
+    cards(kept.map((each) => savedFigure(each, number, now))),
+    h("p", { class: "settings soft" }, op.saved.filter(({ value }) => value === undefined).map(({ name, text }) => `${name}: ${text}`).join(" · ")));
 }
 function savedFigure(each, number, now) {
-  if (each.value === undefined) return arrayFigure(null, { name: each.name, absent: each.text });
   return arrayFigure(each.value, { name: each.name, height: 150, note: h("span", {}, ` ${bytesText(each.nbytes)} `, memoryOf(each, number)),
     faded: ops[number].backward !== null && now > ops[number].backward });
 }
@@ -223,9 +223,10 @@ function updatePanel(eventNumber) {
   const number = events[eventNumber].of;
   const leaf = leaves[number];
   const { update } = step;
+  const formula = [...update.about.split("\n\n"), update.formula].find((each) => each.includes("=")) ?? update.formula;
   const states = Object.entries(leaf.states).flatMap(([name, [before, after]]) => [arrayFigure(before, { name: `${name} before` }), arrayFigure(after, { name: `${name} after` })]);
   return [
-    heading(eventNumber, leaf.name, null, [update.formula, update.about].filter(Boolean).join("\n")),
+    heading(eventNumber, leaf.name, null, formula),
     Object.keys(update.arguments).length ? h("p", { class: "settings soft" }, Object.entries(update.arguments).map(([name, value]) => `${name} = ${brief(+value)}`).join(" · ")) : null,
     section("arrays", `${update.name}: what happens to ${leaf.name}`, cards(arrayFigure(leaf.value, { name: "before" }), arrayFigure(leaf.gradient, { name: "gradient", note: h("span", {}, " ", link("where it comes from", () => showLeaf(number))) }), h("span", { class: "arrow", "aria-hidden": "true" }, "→"), changeFigure(leaf), arrayFigure(leaf.after, { name: "after" }))),
     states.length ? section("arrays", "State of the optimizer", cards(states)) : null,

@@ -240,9 +240,10 @@ function restyle() {
 function measure() {
   const width = $("op").clientWidth - 28;
   const columns = width < 480 ? 2 : Math.max(3, Math.min(5, Math.round(width / 205)));
-  const wanted = Math.floor((width - 45) / columns - 26);
+  const wanted = Math.floor(width < 480 ? (width - 10) / 2 - 18 : (width - 45) / columns - 26);
   view.screen = $("graph").getBoundingClientRect();
   drawMemory();
+  if (!view.moved) fit();
   if (wanted === cardWidth) return;
   cardWidth = wanted;
   $("op").style.setProperty("--card-width", `${cardWidth}px`);
@@ -276,8 +277,8 @@ async function start() {
   const resized = new ResizeObserver(() => { cancelAnimationFrame(waiting); waiting = requestAnimationFrame(measure); });
   for (const id of ["chart", "map"]) resized.observe($(id));
   $("op").addEventListener("scroll", hideTooltip, { passive: true });
-  measure();
   go(0);
+  measure();
   document.body.dataset.ready = "true";
 }
 start().catch((error) => {
