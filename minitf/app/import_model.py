@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from minitf.app.cli import ArgumentParser
+from minitf.errors import UserError
 from minitf.system.messages import say
 from minitf.system.signals import uninterrupted
 
@@ -31,11 +32,15 @@ def main(argv: Sequence[str]) -> None:
     given = parser.parse_args(argv)
     with uninterrupted():  # deferred: `--help` and a wrong flag need no NumPy
         from minitf.config.binding import decisive_values
-        from minitf.convert.formats import read_foreign
+        from minitf.convert.formats import is_foreign, read_foreign
         from minitf.convert.hub import PREFIX, downloaded
         from minitf.storage.checkpoint import CheckpointStore, with_prefix
         from minitf.storage.run_directory import RunDirectory
+    if RunDirectory(given.run).config_path.exists():
+        raise UserError(f"{given.run} already holds a run; give another directory")
     path = downloaded(given.source) if given.source.startswith(PREFIX) else Path(given.source)
+    if not is_foreign(path) and RunDirectory(path).checkpoints_path.is_dir():
+        raise UserError(f"{path} is a run already; translate with: minitf translate {path}")
     config, vocabulary, weights = read_foreign(path, POSITIONS.get(given.positions))
     with RunDirectory.create(given.run, replace(config, output=given.run.absolute())) as run:
         vocabulary.save(run.path / vocabulary.file_name)

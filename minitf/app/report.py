@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from minitf.app.cli import ArgumentParser
+from minitf.errors import UserError
 from minitf.storage.run_directory import LOCK_NAME, RunDirectory
 from minitf.system.files import os_errors_explained
 from minitf.system.signals import uninterrupted
@@ -26,6 +27,8 @@ def main(argv: Sequence[str]) -> None:
     directory = RunDirectory.open(given.run)
     output = given.output or directory.report_path
     config = directory.config()
+    if not directory.log_path.exists():
+        raise UserError(f"{given.run} has no log, as runs that were imported or packed; give one that was trained here")
     log = LogSeries(directory.log_path)
     log.read_on()
     finished = "bleu" in log.newest or log.newest.get("step", 0) >= config.max_steps

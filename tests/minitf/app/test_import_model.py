@@ -7,6 +7,7 @@ import pytest
 
 from minitf.app.cli import run_command
 from minitf.app.import_model import main
+from minitf.app.report import main as report
 from minitf.app.train import main as train
 from minitf.convert.formats import write_foreign
 from minitf.errors import UserError
@@ -55,9 +56,18 @@ def test_run_that_is_there_is_kept(tmp_path):
     before = {
         path: path.read_bytes() for path in (tmp_path / "run").rglob("*") if path.is_file() and path.name != "lock"
     }
-    with pytest.raises(UserError, match="already holds a run"):
+    with pytest.raises(UserError, match="already holds a run; give another directory"):
         main([str(tmp_path / "model"), str(tmp_path / "run")])
     assert {path: path.read_bytes() for path in before} == before
+
+
+def test_run_needs_no_import_and_has_no_log_to_report(tmp_path):
+    write_foreign(learned_model(**OPUS), tmp_path / "model", "marian")
+    main([str(tmp_path / "model"), str(tmp_path / "run")])
+    with pytest.raises(UserError, match="run is a run already; translate with: minitf translate"):
+        main([str(tmp_path / "run"), str(tmp_path / "again")])
+    with pytest.raises(UserError, match="run has no log, as runs that were imported or packed"):
+        report([str(tmp_path / "run")])
 
 
 def test_damaged_model_leaves_no_run(tmp_path):
