@@ -9,34 +9,19 @@ from __future__ import annotations
 
 import ctypes
 import functools
-import itertools
 import os
-import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from autograd.backend import top
+from autograd.backend import blocks, top
+from autograd.backend.cpu_products import CpuProducts, in_order
 from autograd.backend.reference import Backend, heads_last_empty
-from autograd.backend.threads import Workers
 
 Array = Any
 
-# Largest block of one operand.  128 KiB would keep all operands in the second-level cache, but each NumPy call takes
-# the interpreter lock back when it ends, and short calls on two threads contend for it: cross-entropy took four times
-# as long.
-BLOCK_BYTES = 1024 * 1024
-SERIAL_BYTES = 512 * 1024  # below this size, waking another thread costs more than it saves
-SERIAL_SEARCH = 2 * 1024 * 1024  # the same for logits that are searched, in many short calls
-SERIAL_PRODUCT = 2_000_000  # multiplications below which the same holds for a product
-ROWS_ALIKE = 48  # OpenBLAS computes a row to the same bits in every block whose first row is a multiple of this
-COLUMNS_BELOW = 256  # rows of `linear` below which threads divide its columns, and so the weights
-WIDE = 8  # times as many columns as rows from which they do so in any `linear`, in as many blocks
-MATMUL_SHARES = 512  # elements of a result below which NumPy's matmul keeps the interpreter lock; its dot never does
-FEW_ROWS = 16  # rows of `linear_of_few` from which large blocks of weights are faster
-FEW_PRODUCTS = 2**19  # multiplications of a block with few rows, where the BLAS has kernels for small products
+SERIAL_SEARCH = 2 * 1024 * 1024  # logits of fewer bytes are searched by one thread: the calls are many and short
 
 
 def available_cores() -> int:
@@ -60,13 +45,7 @@ def keep_freed_memory() -> bool:
     return all(accepted)
 
 
-class _Caller(threading.local):
-    """Per thread: whether it is inside `CpuBackend.in_one_thread`."""
-
-    alone = False
-
-
-class CpuBackend(Backend):
+class CpuBackend(CpuProducts):
     """NumPy on the host.
 
     At first it uses one thread, and the BLAS library its own: an import changes nothing in the process.  After
@@ -74,175 +53,6 @@ class CpuBackend(Backend):
     """
 
     xp = np
-
-    def __init__(self) -> None:
-        self.threads: int | None = None
-        self._pool: Workers | None = None
-        self._caller = _Caller()
-
-    def set_threads(self, threads: int) -> None:
-        """Divide all work among `threads` threads, and limit the BLAS library to one thread in each.
-
-        A BLAS library splits a product into equal parts and busy-waits for the slowest: with another process on one of
-        its cores it is slower than one thread.  Blocks that any free thread takes next do not have this problem, and
-        the same threads run all other kernels.
-
-        Blocks depend on shapes alone, except where the BLAS library computes each row of a product alike in every
-        block, so results do not depend on the number of threads, to the bit.
-
-        Raises: ValueError for less than one thread.
-        """
-        if threads < 1:
-            raise ValueError(f"threads={threads} is not a number of threads; choose 1 or more")
-        from threadpoolctl import threadpool_limits
-
-        threadpool_limits(1, user_api="blas")
-        self.threads = threads
-        self._pool = Workers(threads - 1) if threads > 1 else None
-
-    @contextmanager
-    def in_one_thread(self) -> Iterator[None]:
-        """Context manager: this thread computes without the others, for programs that divide work among own threads."""
-        before, self._caller.alone = self._caller.alone, True
-        try:
-            yield
-        finally:
-            self._caller.alone = before
-
-    def _spread(self, work: Callable[[slice], None], rows: int, row_bytes: int) -> None:
-        """Call `work` on slices that cover 0 … rows, each a block that fits the cache, on all threads."""
-        total_bytes = rows * row_bytes
-        whole = total_bytes < SERIAL_BYTES
-        self._run_blocks(work, rows, rows if whole else max(1, min(BLOCK_BYTES, total_bytes // 4) // row_bytes))
-
-    def _over_elements(self, work: Callable[..., Any], *arrays: Array) -> None:
-        """Call `work` with equal parts of contiguous arrays of one shape, flattened, block by block on all threads."""
-        flat = [a.reshape(-1) for a in arrays]
-        self._spread(lambda s: work(*[a[s] for a in flat]), arrays[0].size, arrays[0].itemsize)
-
-    def _run_blocks(self, work: Callable[[slice], Any], rows: int, block: int, worth_waking: bool = True) -> None:
-        """Call `work` on slices of `block` rows, on all threads."""
-        if rows <= block:  # without overhead: a decoder makes hundreds of small calls in a step
-            if rows:
-                work(slice(0, rows))
-            return
-        self._run(work, [slice(start, min(start + block, rows)) for start in range(0, rows, block)], worth_waking)
-
-    def _run(self, work: Callable[[Any], Any], tasks: Sequence[Any], worth_waking: bool = True) -> None:
-        """Call `work` on each of the tasks, on all threads."""
-        waiting = iter(tasks)  # shared: a thread that has finished a task takes the next
-
-        def run() -> None:
-            for task in waiting:
-                work(task)
-
-        others = []
-        if self._pool is not None and worth_waking and len(tasks) > 1 and not self._caller.alone:
-            others = [self._pool.submit(run) for _ in range(min(self._pool.threads, len(tasks) - 1))]
-        try:
-            run()
-        finally:  # after an error or Ctrl-C in this thread, the others must not go on writing into arrays
-            errors = [other.exception() for other in others if not other.cancel()]
-        for error in errors:
-            if error is not None:
-                raise error
-
-    # ---- Products ----
-
-    def product(self, a: Array, b: Array, dtype: Any = None) -> Array:
-        (m, inner), n = a.shape, b.shape[1]
-        if dtype is not None and dtype != np.result_type(a, b):
-            return super().product(a, b, dtype)
-        if self.threads is None or m * inner * n < SERIAL_PRODUCT:
-            return np.matmul(a, b)
-        dtype = np.result_type(a, b)
-        if m >= inner:
-            y = np.empty((m, n), dtype)
-            self._run(lambda s: np.matmul(a[s], b, out=y[s]), self._row_blocks(m, inner * n, dtype))
-            return y
-        # a short, wide matrix times a tall one: parts of the inner axis, summed in order.  If only the few rows of the
-        # result were divided instead, the BLAS would repack all of b in every thread.
-        parts = {s.start: np.empty((m, n), dtype) for s in _parts_of(inner)}
-
-        def work(task: tuple[slice, slice]) -> None:
-            s, rows = task
-            np.matmul(a[rows, s], b[s], out=parts[s.start][rows])
-
-        # shared threads: as many blocks of rows as leave one for each thread
-        rows = self._row_blocks(m, inner * n, dtype, len(parts))
-        self._run(work, [(s, r) for s in _parts_of(inner) for r in rows])
-        return _in_order(parts)
-
-    def linear(self, x: Array, weight: Array, bias: Array | None, relu: bool = False, dtype: Any = None) -> Array:
-        given, dtype = dtype, np.result_type(x, weight)
-        if given not in (None, dtype) or (bias is not None and np.result_type(dtype, bias) != dtype):
-            return super().linear(x, weight, bias, relu, given)
-        if len(x) < COLUMNS_BELOW and self.threads is not None:
-            return self.linear_of_few(x, weight.T, bias, relu)
-        y = np.empty((len(x), len(weight)), dtype)
-
-        def work(rows: slice, columns: slice = slice(None)) -> None:
-            out = y[rows, columns]
-            np.matmul(x[rows], weight[columns].T, out=out)
-            if bias is not None:
-                out += bias[columns]
-            if relu:
-                np.maximum(out, 0, out=out)
-
-        if self.threads is None or x.size * len(weight) < SERIAL_PRODUCT:
-            work(slice(None))
-        elif len(weight) >= WIDE * len(x):  # the weights, which the BLAS packs for each block of rows, are most of it
-            self._run_blocks(lambda s: work(slice(None), s), len(weight), -(-len(weight) // WIDE))
-        else:
-            self._run(work, self._row_blocks(len(x), x.shape[1] * len(weight), dtype))
-        return y
-
-    def _row_blocks(self, rows: int, row_cost: int, dtype: Any, inner_parts: int = 1) -> list[slice]:
-        """Blocks of the rows of a product: few, as the BLAS packs the other factor for each.
-
-        One for each thread where the BLAS computes rows alike in any block; otherwise shapes alone must decide.
-
-        row_cost: multiplications of a row
-        inner_parts: the parts of the inner axis that threads compute at the same time
-        """
-        if not _computes_rows_alike(np.dtype(dtype)):
-            return [slice(start, start + _part(rows)) for start in range(0, rows, _part(rows))]
-        count = max(1, min((self.threads or 1) // inner_parts, rows * row_cost // SERIAL_PRODUCT))
-        starts = [ROWS_ALIKE * round(i * rows / (count * ROWS_ALIKE)) for i in range(count)]
-        return [slice(a, b) for a, b in itertools.pairwise([*starts, rows]) if a < b]
-
-    rows_alike = (8, 4, 2)
-
-    @property
-    def contiguous_from(self) -> float:  # type: ignore[override]
-        return FEW_ROWS if _has_small_kernels() else 0
-
-    def linear_of_few(
-        self, x: Array, w: Array, bias: Array | None, relu: bool = False, rows_at_a_time: int | None = None,
-        dtype: Any = None,
-    ) -> Array:  # fmt: skip
-        if dtype not in (None, np.result_type(x, w)):
-            return super().linear_of_few(x, w, bias, relu, rows_at_a_time, dtype)
-        (rows, n_in), n_out = x.shape, w.shape[1]
-        y = np.empty((rows, n_out), np.result_type(x, w))
-        step = rows_at_a_time or max(1, rows)
-
-        def work(columns: slice) -> None:
-            for start in range(0, rows, step):
-                some = slice(start, start + step)
-                out = y[some, columns]
-                if out.size < MATMUL_SHARES:
-                    out[...] = np.dot(x[some], w[:, columns])
-                else:
-                    np.matmul(x[some], w[:, columns], out=out)
-
-        # the blocks decide the bits: they do not depend on the number of rows if there is `rows_at_a_time`
-        weights = _weights_at_a_time(step, n_in * n_out)
-        block = 16 * max(1, weights // (16 * max(n_in, 1)))
-        self._run_blocks(work, n_out, block, worth_waking=x.size * n_out >= SERIAL_PRODUCT)
-        if bias is not None:
-            y += bias
-        return np.maximum(y, 0, out=y) if relu else y
 
     # ---- Selecting and summing ----
 
@@ -262,7 +72,7 @@ class CpuBackend(Backend):
             partial[s.start] = _sum_rows(x[s])
 
         self._spread(work, len(x), x.shape[1] * x.itemsize)
-        return _in_order(partial)
+        return in_order(partial)
 
     # ---- Dropout ----
 
@@ -364,7 +174,7 @@ class CpuBackend(Backend):
 
         width = g_y.shape[1]
         self._spread(work, len(g_y), g_y[0].nbytes)
-        return g_x, _in_order(g_weights), _in_order(g_biases)
+        return g_x, in_order(g_weights), in_order(g_biases)
 
     # ---- Embedding ----
 
@@ -375,7 +185,7 @@ class CpuBackend(Backend):
         g_weight = np.zeros((rows, width), g_y.dtype)
         flat, columns = g_weight.reshape(-1), np.arange(width)
         indices = indices.astype(np.intp, copy=False)  # narrower integers could not hold a position
-        block = max(1, BLOCK_BYTES // max(8 * width, 1))
+        block = max(1, blocks.BLOCK_BYTES // max(8 * width, 1))
         for start in range(0, len(indices), block):
             positions = indices[start : start + block, None] * width + columns
             np.add.at(flat, positions.reshape(-1), g_y[start : start + block].reshape(-1))
@@ -496,10 +306,10 @@ class CpuBackend(Backend):
 
     def adam_all_(self, updates: Sequence[tuple[Array, Array, Array, Array, Array | None]], **settings: float) -> None:
         # a small parameter alone is not worth waking threads for; all of them together are
-        small = [update for update in updates if update[0].nbytes < SERIAL_BYTES]
-        super().adam_all_([update for update in updates if update[0].nbytes >= SERIAL_BYTES], **settings)
+        small = [update for update in updates if update[0].nbytes < blocks.SERIAL_BYTES]
+        super().adam_all_([update for update in updates if update[0].nbytes >= blocks.SERIAL_BYTES], **settings)
         update_each = super().adam_all_
-        worth_waking = sum(update[0].nbytes for update in small) >= SERIAL_BYTES
+        worth_waking = sum(update[0].nbytes for update in small) >= blocks.SERIAL_BYTES
         self._run_blocks(lambda s: update_each(small[s], **settings), len(small), 4, worth_waking)
 
     # ---- Search ----
@@ -509,7 +319,7 @@ class CpuBackend(Backend):
             return super().top_tokens(logits, barred, count)
         rows, classes = logits.shape
         largest, log_total = np.empty((rows, top.group_count(classes)), logits.dtype), np.empty(rows)
-        block = rows if logits.nbytes < SERIAL_SEARCH else max(1, BLOCK_BYTES // (classes * logits.itemsize))
+        block = rows if logits.nbytes < SERIAL_SEARCH else max(1, blocks.BLOCK_BYTES // (classes * logits.itemsize))
         self._run_blocks(lambda s: top.look_over(logits[s], barred, largest[s], log_total[s]), rows, block)
         return *top.largest_of_groups(logits, barred, largest, count), log_total
 
@@ -527,64 +337,11 @@ def _sum_rows(x: Array) -> Array:
     return np.ones(len(x), x.dtype) @ x
 
 
-def _in_order(partial: dict[int, Array]) -> Array:
-    """Sum the results of blocks in the order of their rows, so that the bits do not depend on which was first."""
-    first, *others = [partial[start] for start in sorted(partial)]
-    for other in others:
-        first += other
-    return first
-
-
 def _keep_block(x: Array, keep: Array, out: Array) -> None:
     """x where `keep`, else 0, in float32: NumPy's `where` takes 1.3 ns an element, bits AND all ones or zeros 0.5."""
     bits = out.view(np.int32)
     np.negative(keep, out=bits, dtype=np.int32, casting="unsafe")
     bits &= x.view(np.int32)
-
-
-def _parts_of(inner: int) -> list[slice]:
-    """Parts of the inner axis of a product, which are summed: two, more of an axis of more than 4,096."""
-    part = min(2048, max(128, -(-inner // 2)))
-    return [slice(start, min(start + part, inner)) for start in range(0, inner, part)]
-
-
-def _part(rows: int) -> int:
-    """Rows of a block of a product: many, as the BLAS packs the other factor for each block, but at least 4 blocks.
-
-    With two blocks, a thread that starts late delays the whole product; with four or more, the other takes its blocks.
-    """
-    return min(2048, max(128, -(-rows // 4)))
-
-
-@functools.cache
-def _computes_rows_alike(dtype: np.dtype) -> bool:
-    """Does the BLAS compute a row to the same bits alone and in a larger block that begins at a multiple of ROWS_ALIKE?
-
-    OpenBLAS does: its kernels compute 4 to 16 rows at a time, and those at the end of a block in another order.
-    """
-    if dtype not in (np.float32, np.float64):
-        return False
-    rng = np.random.default_rng(0)
-    a, b = rng.standard_normal((2 * ROWS_ALIKE + 5, 500)).astype(dtype), rng.standard_normal((500, 203)).astype(dtype)
-    layouts = ((a, b), (a, np.asfortranarray(b)), (np.asfortranarray(a), b))
-    return all(np.array_equal((a @ b)[ROWS_ALIKE:], a[ROWS_ALIKE:] @ b) for a, b in layouts)
-
-
-@functools.cache
-def _has_small_kernels() -> bool:
-    """Is this OpenBLAS with AVX-512? It computes products of up to a million multiplications without repacking."""
-    from threadpoolctl import threadpool_info
-
-    return any(each.get("architecture") in ("SkylakeX", "Cooperlake", "SapphireRapids") for each in threadpool_info())
-
-
-def _weights_at_a_time(rows: int, weights: int) -> int:
-    """Weights of a block of `linear_of_few`: as many as fit a core's cache, or suit the kernels for small products."""
-    if rows < FEW_ROWS and _has_small_kernels():
-        return min(2**17, FEW_PRODUCTS // (1 << (max(rows, 1) - 1).bit_length()))
-    if rows < FEW_ROWS:
-        return 2**17
-    return min(2**19, max(2**17, weights // 4))
 
 
 def _computes_wider(dtype: Any) -> bool:

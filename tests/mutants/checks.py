@@ -18,7 +18,7 @@ import pytest
 
 import autograd.backend as backends
 from autograd import engine
-from autograd.backend import Backend, CpuBackend, cpu
+from autograd.backend import Backend, CpuBackend, blocks, cpu_products
 from autograd.engine import Op
 from autograd.testing import Case
 from tests.cases import cases_for
@@ -58,8 +58,16 @@ def computing_with(how: str) -> Iterator[None]:
         backend = Backend() if how == "plainly" else _in_blocks()
         changes += [(backends, "CPU", backend), (engine, "CPU", backend)]
     if how == "in blocks":
-        changes += [(cpu, "BLOCK_BYTES", 64), (cpu, "SERIAL_PRODUCT", 1), (cpu, "_parts_of", _pairs)]
-        changes += [(cpu, "ROWS_ALIKE", 2), (cpu, "_computes_rows_alike", lambda dtype: True)]
+        changes += [
+            (blocks, "BLOCK_BYTES", 64),
+            (cpu_products, "SERIAL_PRODUCT", 1),
+            (cpu_products, "_parts_of", _pairs),
+        ]
+        changes += [
+            (cpu_products, "ROWS_ALIKE", 2),
+            (cpu_products, "BLOCK_PRODUCT", 1),
+            (cpu_products, "_computes_rows_alike", lambda dtype: True),
+        ]
     before = [getattr(owner, name) for owner, name, _ in changes]
     for owner, name, value in changes:
         setattr(owner, name, value)
@@ -169,6 +177,8 @@ SEVERAL = {
     "autograd.modes": ["tests/autograd/test_engine.py"],
     "autograd.tensor": ["tests/autograd/test_hooks.py", "tests/autograd/test_memory.py"],
     "autograd.versions": ["tests/autograd/test_memory.py"],
+    "autograd.backend.blocks": ["tests/autograd/backend/test_cpu.py"],
+    "autograd.backend.cpu_products": ["tests/autograd/backend/test_cpu.py"],
     "autograd.backend.reference": ["tests/autograd/backend/test_cpu.py"],
     "autograd.gradcheck": ["tests/autograd/gradcheck/test_gradcheck.py", "tests/autograd/gradcheck/test_limits.py"],
     **{
@@ -224,7 +234,9 @@ EXACT_ZEROS = ("tests/minitf/model/test_gradients.py", "no_gradient or do_not_me
 def _ways(module: str) -> tuple[str, ...]:
     """The kernels that use the code of a module."""
     return {
+        "autograd.backend.blocks": ("alone", "in blocks"),
         "autograd.backend.cpu": ("alone", "in blocks"),
+        "autograd.backend.cpu_products": ("alone", "in blocks"),
         "autograd.backend.reference": ("plainly", "alone", "in blocks"),
     }.get(module, ("alone",))
 

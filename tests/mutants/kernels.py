@@ -4,6 +4,7 @@ from tests.mutants.damage import Mutant
 
 R = "autograd.backend.reference:Backend"
 B = "autograd.backend.cpu"
+P = "autograd.backend.cpu_products"
 C = f"{B}:CpuBackend"
 
 DROPOUT = ("Dropout", "DropoutAddLayerNorm")
@@ -89,16 +90,16 @@ PLAIN = [
 ]
 
 CPU = [
-    Mutant(f"{B}:_in_order", "the last block is lost",
+    Mutant(f"{P}:in_order", "the last block is lost",
            "sorted(partial)]", "sorted(partial)[:-1] or [0]]", near=("Linear",)),
-    Mutant(f"{B}:_in_order", "the last block for the sum", "first += other", "first = other", near=("Linear",)),
-    Mutant(f"{C}.product", "every part of the inner axis meets the first rows",
+    Mutant(f"{P}:in_order", "the last block for the sum", "first += other", "first = other", near=("Linear",)),
+    Mutant(f"{P}:CpuProducts.product", "every part of the inner axis meets the first rows",
            "b[s]", "b[: len(b[s])]", near=("Linear",)),
-    Mutant(f"{C}._row_blocks", "the last row of each block is not computed",
+    Mutant(f"{P}:CpuProducts._row_blocks", "the last row of each block is not computed",
            "slice(a, b)", "slice(a, b - 1)", near=("Linear",)),
-    Mutant(f"{C}.linear", "the first biases for every block of columns",
+    Mutant(f"{P}:CpuProducts.linear", "the first biases for every block of columns",
            "bias[columns]", "bias[: len(bias[columns])]", near=("Linear",)),
-    Mutant(f"{C}.linear_of_few", "a small block of columns is computed from the first weights",
+    Mutant(f"{P}:CpuProducts.linear_of_few", "a small block of columns is computed from the first weights",
            "np.dot(x[some], w[:, columns])", "np.dot(x[some], w[:, : out.shape[1]])", near=("Linear",)),
     Mutant(f"{C}.sum_rows", "every block adds up the first rows",
            "_sum_rows(x[s])", "_sum_rows(x[: len(x[s])])", near=("Linear",)),

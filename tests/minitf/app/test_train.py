@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from autograd import random
-from autograd.backend import CPU, cpu
+from autograd.backend import CPU, CpuBackend, blocks, cpu_products
 from minitf.app import translate
 from minitf.app.cli import run_command
 from minitf.storage import checkpoint
@@ -134,14 +134,18 @@ def test_a_finished_run_reports_again(ground, copy, capsys):
 @pytest.mark.parametrize("threads", ["2", "3"])
 def test_bits_do_not_depend_on_threads(ground, tmp_path, monkeypatch, threads):
     """Blocks are made so small that all threads get some, at every op."""
-    for name, value in {"BLOCK_BYTES": 256, "SERIAL_BYTES": 1, "SERIAL_PRODUCT": 1}.items():
-        monkeypatch.setattr(cpu, name, value)
+    for module, name, value in (
+        (blocks, "BLOCK_BYTES", 256),
+        (blocks, "SERIAL_BYTES", 1),
+        (cpu_products, "SERIAL_PRODUCT", 1),
+    ):
+        monkeypatch.setattr(module, name, value)
     flags = [*ground.flags, "--max-steps", "5"]
     assert call([*flags, "--output", str(tmp_path / "one")]) == 0
     assert call([*flags, "--output", str(tmp_path / "more"), "--max-steps", "2"]) == 0
     ran = []
-    run_blocks = cpu.CpuBackend._run_blocks
-    monkeypatch.setattr(cpu.CpuBackend, "_run_blocks", lambda *a, **k: ran.append(CPU._pool) or run_blocks(*a, **k))
+    run = CpuBackend._run
+    monkeypatch.setattr(CpuBackend, "_run", lambda *a, **k: ran.append(CPU._pool) or run(*a, **k))
     assert call(["--resume", str(tmp_path / "more"), "--threads", threads, "--max-steps", "5"]) == 0
     assert None not in ran
     assert differences(fingerprint(tmp_path / "one"), fingerprint(tmp_path / "more")) == []
