@@ -76,7 +76,7 @@ class SingleStep:
     def axes(self) -> dict[str, Any]:
         """Lengths of axes by their letter, with the tokens along those that have some."""
         model = self.config.model
-        rows = {"S": (self.batch.source, self.vocabulary.source), "T": (self.batch.target_in, self.vocabulary)}
+        rows = {"S": (self.batch.source, self.vocabulary.source), "T": (self.batch.target_in, self.vocabulary.target)}
         tokens = {name: [_pieces(vocabulary, row) for row in ids.tolist()] for name, (ids, vocabulary) in rows.items()}
         pieces = {"V": self.vocabulary.target}
         if len(self.vocabulary.source) != len(self.vocabulary):

@@ -80,6 +80,12 @@ class Browser:
         command = {"cmd": "Emulation.setDeviceMetricsOverride", "params": screen}
         self._ask("POST", "goog/cdp/execute", command)
 
+    def cpu_s(self) -> float:
+        """Seconds of CPU time that the page has taken: scripts, style, layout; a busy machine does not lengthen it."""
+        self._ask("POST", "goog/cdp/execute", {"cmd": "Performance.enable", "params": {"timeDomain": "threadTicks"}})
+        metrics = self._ask("POST", "goog/cdp/execute", {"cmd": "Performance.getMetrics", "params": {}})["metrics"]
+        return {each["name"]: each["value"] for each in metrics}["TaskDuration"]
+
     def complaints(self) -> list[str]:
         """What the console has been told since the last time: errors and warnings, blocked and failed loads."""
         return [entry["message"] for entry in self._ask("POST", "se/log", {"type": "browser"})]

@@ -308,13 +308,9 @@ def test_two_thousand_ops_stay_smooth(chromium, tmp_path):
     window = opened(chromium, path)
     assert window.run("return ops.length") > 2000
     assert window.run("return shown.nodes.length") < 100  # folded
-    script = """
-        let best = Infinity;
-        for (let round = 0; round < 8; round++) {
-            const start = performance.now();
-            for (let i = 0; i < 25; i++) { go(round * 400 + i * 13); document.body.offsetHeight; }
-            best = Math.min(best, (performance.now() - start) / 25);
-        }
-        return best"""
-    assert window.run(script) < 50  # ms for one moment, layout included; 5 on an idle machine
+    walk = "for (let i = 0; i < 200; i++) { go(i * 19); document.body.offsetHeight; }"
+    window.run(walk)
+    before = window.cpu_s()
+    window.run(walk)
+    assert (window.cpu_s() - before) / 200 < 0.016  # a moment with its layout, in a frame of a screen
     assert_quiet(window, path)

@@ -175,6 +175,8 @@ def test_it_plays_to_the_end(walked):
         ".observe(document.body, {attributes: true})"
     )
     window.press("Space")
+    for moment in range(0, len(page.events), 20):  # each in the time that a busy machine may take
+        window.wait_for(f"state.at >= {moment}")
     window.wait_for(f"state.at === {len(page.events) - 1} && !state.playing")
     assert window.run("return window.seen.size") >= len(page.events) - 1
 
@@ -273,6 +275,29 @@ def test_it_fits_the_screen_and_the_phone(walked, screenshots):
     window.click("#theme")
     assert window.run("return getComputedStyle(document.body).backgroundColor") == "rgb(21, 23, 27)"
     window.click("#theme")
+
+
+@pytest.mark.heavy
+def test_the_graph_is_walked_by_keyboard(walked):
+    """One node is a tab stop; arrows go to the others, Enter opens a layer and shows an op."""
+    window, _ = walked
+    window.run("go(0); $('fold-all').click()")
+    assert window.run("return document.querySelectorAll('#world [tabindex=\"0\"]').length") == 1
+    window.run("document.querySelector('#world [tabindex=\"0\"]').focus()")
+    key = "return document.activeElement.dataset.key"
+    seen = [window.run(key)]
+    while seen[-1] != "group encoder.layers.1":
+        window.press("Down")
+        assert window.run(key) not in seen
+        seen.append(window.run(key))
+    shown = "return shown.nodes.length"
+    before = window.run(shown)
+    window.press("Enter")
+    assert window.run(shown) > before
+    assert window.run(key) == "group encoder.layers.1"
+    window.press("Down", "Down", "Down")
+    window.press("Right")
+    assert window.run("return state.at") == 1
 
 
 @pytest.mark.heavy
