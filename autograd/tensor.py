@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from autograd.backend import as_array, as_operand, is_floating
+from autograd.memory import version_of_memory
 from autograd.modes import is_grad_enabled
 
 if TYPE_CHECKING:
@@ -87,7 +88,7 @@ class Tensor:
         if isinstance(source, Tensor) and self.data is source.data:
             self.version = source.version  # one memory, one count of its changes
         elif self.data is source or self.data.base is not None:
-            self.version = _version_of_memory(self.data)
+            self.version = version_of_memory(self.data)
         self.requires_grad = requires_grad
 
     if not TYPE_CHECKING:  # to a type checker, it would make every misspelt attribute right
@@ -498,38 +499,6 @@ class Tensor:
 
     def min(self, axis: int | tuple[int, ...] | None = None, keepdims: bool = False) -> Tensor:
         return ops.min(self, axis=axis, keepdims=keepdims)
-
-
-def owner_of(array: Any) -> Any:
-    """The array that owns the memory of `array`, which may be a view."""
-    base = getattr(array, "base", None)
-    while base is not None:
-        array, base = base, getattr(base, "base", None)
-    return array
-
-
-_versions: dict[int, tuple[weakref.ref, list[int]]] = {}  # by id of the array that owns the memory
-
-
-def known_version(array: Any) -> list[int] | None:
-    """The counter of the Tensors that users made of an array or of its views; None if there are none."""
-    owner = owner_of(array)
-    known = _versions.get(id(owner))
-    return known[1] if known is not None and known[0]() is owner else None
-
-
-def _version_of_memory(array: Any) -> list[int]:
-    """The counter of all Tensors that users made of one array or of its views, from now on."""
-    version = known_version(array)
-    if version is not None:
-        return version
-    owner, version = owner_of(array), [0]
-    key = id(owner)
-    try:
-        _versions[key] = weakref.ref(owner, lambda _: _versions.pop(key, None)), version
-    except TypeError:  # memory that is no array's, which cannot be referred to weakly
-        return version
-    return version
 
 
 def new_tensor(data: Any, version: list[int] | None) -> Tensor:

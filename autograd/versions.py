@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from autograd.tensor import Tensor, owner_of
+from autograd.memory import owner_of
+from autograd.tensor import Tensor
 
 Array = Any  # numpy.ndarray or cupy.ndarray
 

@@ -9,8 +9,9 @@ from typing import Any
 from autograd.backend import backend_of
 from autograd.engine import Op
 from autograd.inspect.text import readable_array
+from autograd.memory import owner_of
 from autograd.modes import Watcher, watch
-from autograd.tensor import Tensor, owner_of
+from autograd.tensor import Tensor
 
 FINITE, INFINITE, NAN = 0, 1, 2  # the kind of an array is that of its worst element
 KINDS = ("finite", "infinite", "NaN")

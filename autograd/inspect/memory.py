@@ -16,8 +16,9 @@ from autograd.engine import Op
 from autograd.inspect.chart import Curve, write_chart
 from autograd.inspect.modules import ModuleListener, listen
 from autograd.inspect.text import byte_unit, readable_array, readable_bytes, readable_place, table
+from autograd.memory import owner_of
 from autograd.modes import Watcher, watch
-from autograd.tensor import Tensor, owner_of
+from autograd.tensor import Tensor
 
 SAVED = "saved for the backward pass"
 GRADIENT = "gradients of leaves"

@@ -6,7 +6,8 @@ import weakref
 from typing import Any
 
 from autograd.engine import Op
-from autograd.tensor import Tensor, owner_of
+from autograd.memory import owner_of
+from autograd.tensor import Tensor
 
 
 class SavedMemory:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from autograd.backend import as_array
-from autograd.tensor import Tensor, known_version, new_tensor
+from autograd.memory import known_version
+from autograd.tensor import Tensor, new_tensor
 
 
 def number(name: str, x: Any) -> float:

@@ -11,7 +11,7 @@ import autograd as ag
 from autograd import Op, Tensor, apply, checkpoint, random
 from autograd.inspect import memory
 from autograd.inspect.memory import GRADIENT, INTERMEDIATE, RESULT, SAVED
-from autograd.tensor import owner_of
+from autograd.memory import owner_of
 from minitf.config import OptimizerConfig, TransformerConfig
 from minitf.model.transformer import Transformer
 from minitf.training.optim import Adam
