@@ -16,7 +16,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import MISSING, Field, dataclass, fields, is_dataclass, replace
 from operator import attrgetter
 from pathlib import Path
@@ -79,11 +79,11 @@ def run_command(main: Callable[[Sequence[str]], int | None], argv: Sequence[str]
     _occupy_standard_descriptors()
     _allow_any_character()
     try:
-        with interrupting():
+        with interrupting(), _closed_output_noticed():
             try:
                 status = main(sys.argv[1:] if argv is None else argv)
             finally:
-                if sys.stdout is not None and not isinstance(sys.exception(), Exception):
+                if not isinstance(sys.exception(), Exception):
                     sys.stdout.flush()  # here, where a failure can still be reported; also after --help
     except UserError as error:
         say(f"error: {error}")
@@ -112,12 +112,33 @@ def run_command(main: Callable[[Sequence[str]], int | None], argv: Sequence[str]
         say("terminated" if isinstance(interrupt, TerminationInterrupt) else "interrupted")
         return exit_status(interrupt)
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # else Python complains again as it ends
+        _drop_output()
         return 141
     except OSError as error:
         say(f"error: {explained(_failed_action(error), error)}")
         return 2
     return status or 0
+
+
+class _ClosedOutput(io.TextIOBase):
+    """Standard output that was closed before the start (`>&-`): Python would drop every line without a word."""
+
+    def write(self, text: str) -> int:
+        raise UserError("standard output is closed; open it, or send it to a file")
+
+    def fileno(self) -> int:
+        raise UserError("standard output is closed; give a file with --output")
+
+
+@contextmanager
+def _closed_output_noticed() -> Iterator[None]:
+    before = sys.stdout
+    if before is None:
+        sys.stdout = _ClosedOutput()
+    try:
+        yield
+    finally:
+        sys.stdout = before
 
 
 def _failed_action(error: OSError) -> str:
@@ -126,9 +147,14 @@ def _failed_action(error: OSError) -> str:
         return f"use {error.filename}"
     if isinstance(error, FileNotFoundError):
         return "use the working directory"
-    with suppress(OSError, ValueError):  # else Python complains again as it ends
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    _drop_output()
     return "write to standard output"  # errors of files have names
+
+
+def _drop_output() -> None:
+    """Send what standard output still holds nowhere: Python would complain again as it ends."""
+    with suppress(OSError, ValueError, AttributeError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _allow_any_character() -> None:

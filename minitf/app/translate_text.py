@@ -183,8 +183,6 @@ def open_output(path: Path | None) -> Iterator[Callable[[str], None]]:
         with write_atomically(path) as file:
             yield lambda line: print(line, file=file)
         return
-    if sys.stdout is None:
-        raise UserError("standard output is closed; give a file with --output")
     descriptor = sys.stdout.fileno()
 
     def write(line: str) -> None:

@@ -33,6 +33,7 @@ from tests.torture import (
     forged_folders,
     fuzz,
     kills,
+    listeners,
     ranks,
     slippery,
     soak,
@@ -239,6 +240,7 @@ def plan_faults(ground: Ground, halfway: Path, share: float, draw: random.Random
         ("pipes and devices as any file", lambda t: streams.every_option_ends(ground, t, halfway)),
         ("pipes and escapes in a run's folder", lambda t: careless.pipes_are_not_waited_for(ground, t, halfway)),
         ("two runs on one folder", lambda t: faults.two_runs_on_one_folder(ground, t, halfway)),
+        ("standard streams of every command", lambda t: listeners.every_command_ends(ground, t, halfway)),
         ("standard streams closed, full, or without a reader", lambda t: faults.nobody_listens(ground, t)),
     ]
     if faults.can_mount(ground):
@@ -308,9 +310,12 @@ def plan_fuzz(ground: Ground, halfway: Path, examples: int, draw: random.Random)
         ("fuzz: lines through the translator", lambda t: fuzz.translations(t, of(0.04), draw, halfway)),
         ("fuzz: files through translate.py, in process", lambda t: fuzz.translate_commands(t, of(0.02), draw, halfway)),
         ("fuzz: every command line", lambda t: forged.command_lines(ground, t, of(2), draw, halfway)),
-        (
-            "fuzz: forged run folders, four commands each",
-            lambda t: forged_folders.run_folders(ground, t, of(1), draw, halfway),
+        *(
+            (
+                f"fuzz: forged run folders, five commands each, {part}/4",  # parts run in processes of their own
+                lambda t: forged_folders.run_folders(ground, t, of(0.25), draw, halfway),
+            )
+            for part in range(1, 5)
         ),
         ("fuzz: messages without the token, to rank 0", lambda t: strangers.strangers_are_ignored(t, examples, draw)),
         ("fuzz: the translate.py command", lambda t: fuzz.real_commands(t, of(0.001), draw, halfway)),

@@ -23,6 +23,7 @@ from tests.torture import (
     forged_folders,
     fuzz,
     kills,
+    listeners,
     slippery,
     soak,
     strangers,
@@ -169,6 +170,10 @@ def test_forged_folders_and_command_lines(ground, tally, draw, halfway):
 
 def test_streams(ground, tally):
     faults.nobody_listens(ground, tally, faults.ENDINGS[:2])
+
+
+def test_streams_of_every_command(ground, tally, halfway):
+    listeners.every_command_ends(ground, tally, halfway, every=11)
 
 
 def test_strangers_at_the_door_of_rank_0(tally, draw):

@@ -145,3 +145,12 @@ def test_public_names_are_there_and_listed():
     assert {"Transformer", "TransformerConfig", "Translator", "Parser", "Adam"} <= {*minitf.__all__}
     with pytest.raises(AttributeError, match="module 'minitf' has no attribute 'Parsr'"):
         _ = minitf.Parsr
+
+
+@pytest.mark.parametrize("words", [["--version"], ["presets"], ["train", "--help"], ["--help"]])
+def test_lines_for_a_closed_standard_output_are_not_dropped_without_a_word(monkeypatch, capsys, words):
+    """Python itself prints them nowhere."""
+    monkeypatch.setattr(sys, "stdout", None)
+    assert run_command(main, words) == 2
+    assert sys.stdout is None
+    assert "error: standard output is closed; open it, or send it to a file" in capsys.readouterr().err
