@@ -20,27 +20,46 @@ class Wrong(Exception):  # noqa: N818 (an answer is wrong, not the program)
     """An answer is wrong; the message says which mistake it looks like."""
 
 
-def gradients(function: Callable, vjp: Callable, *inputs: Any, mistakes: Mapping[str, Any] | None = None) -> None:
+def gradients(
+    function: Callable, vjp: Callable, *inputs: Any, mistakes: Mapping[str, Any] | None = None, note: str = ""
+) -> None:
     """The hand-written gradient is that of the function, by `autograd.gradcheck`.
 
     mistakes: message: a function that returns True for an answer with that mistake, asked only of a wrong answer
+    note: what to say beside an exception of vjp
     """
     names = list(inspect.signature(function).parameters)[: len(inputs)]
     try:
-        _check_shapes(vjp, np.asarray(function(*inputs)), inputs, names)
+        _check_shapes(vjp, np.asarray(function(*inputs)), inputs, names, note)
         gradcheck(from_vjp(function, vjp), list(inputs), float32=False)
     except (GradcheckError, Wrong) as error:
         for message, is_it in (mistakes or {}).items():
-            if is_it():
+            if _holds(is_it):
                 raise Wrong(message) from None
-        if _ignores_gradient(vjp, np.asarray(function(*inputs)), inputs):
-            raise Wrong("the gradient that arrives, g, is not used: the result is the same for every g") from None
+        for name in _without_g(vjp, np.asarray(function(*inputs)), inputs, names):
+            raise Wrong(f"the gradient of {name} does not depend on the gradient that arrives, g") from None
         raise Wrong(_with_names(str(error), names)) from None
 
 
-def _check_shapes(vjp: Callable, y: Array, inputs: tuple[Any, ...], names: list[str]) -> None:
+def _holds(is_it: Callable[[], Any]) -> bool:
+    """Whether an answer has a mistake; not if it has another that makes the comparison impossible."""
+    try:
+        with np.errstate(all="ignore"):
+            return bool(is_it())
+    except (TypeError, ValueError, IndexError):
+        return False
+
+
+def _check_shapes(vjp: Callable, y: Array, inputs: tuple[Any, ...], names: list[str], note: str) -> None:
     """Call vjp as gradcheck will: an error in it is then the student's, and shapes are named as the student does."""
-    found = vjp(np.random.default_rng(0).standard_normal(y.shape), *inputs)
+    try:
+        found = vjp(np.random.default_rng(0).standard_normal(y.shape), *inputs)
+    except Exception as error:
+        shapes = [f"{name} {x.shape}" for name, x in zip(["g", *names], [y, *inputs], strict=True)]
+        error.add_note(f"the shapes are {', '.join(shapes)}")
+        if note:
+            error.add_note(note)
+        raise
     every = found if isinstance(found, (tuple, list)) else (found,)
     if len(every) != len(inputs):
         raise Wrong(f"{len(every)} gradient(s) are returned, expected {len(inputs)}: of {', '.join(names)}")
@@ -51,13 +70,13 @@ def _check_shapes(vjp: Callable, y: Array, inputs: tuple[Any, ...], names: list[
             raise Wrong(f"the gradient of {name} has shape {np.shape(g)}, expected that of {name}, {x.shape}")
 
 
-def _ignores_gradient(vjp: Callable, y: Array, inputs: tuple[Any, ...]) -> bool:
-    """Whether vjp returns the same for two incoming gradients."""
+def _without_g(vjp: Callable, y: Array, inputs: tuple[Any, ...], names: list[str]) -> list[str]:
+    """The inputs whose gradient is the same for two incoming gradients, and not 0."""
     results = []
     for seed in range(2):
         found = vjp(np.random.default_rng(seed).standard_normal(y.shape), *inputs)
         results.append(found if isinstance(found, (tuple, list)) else (found,))
-    return all(np.array_equal(a, b) for a, b in zip(*results, strict=True))
+    return [name for name, a, b in zip(names, *results, strict=False) if np.array_equal(a, b) and np.any(a)]
 
 
 def _with_names(message: str, names: list[str]) -> str:
@@ -74,6 +93,8 @@ def equal(
     """
     if found is None:
         raise Wrong(f"{what} is None: is `return` missing?")
+    if isinstance(found, dict | set):
+        raise Wrong(f"{what} is a {type(found).__name__}, expected a list or an array")
     expected = np.asarray(expected)
     try:
         found = np.asarray(found)

@@ -11,6 +11,7 @@ import inspect
 import json
 import linecache
 import os
+import re
 import signal
 import sys
 import traceback
@@ -26,6 +27,7 @@ from minitf.learn.exercise import Exercise, find
 from minitf.learn.expect import Wrong
 from minitf.learn.verdict import LIMIT_S, Verdict
 
+_REDUCTION = re.compile(r"\.(sum|mean|max|std|var)\((?!.*keepdims)")
 MOST_OUTPUT = 5000  # characters of a message that are shown
 
 
@@ -101,7 +103,10 @@ def explained(error: BaseException, path: str, limit_s: float) -> str:
         return "".join(traceback.format_exception_only(error)).rstrip()
     lines = [f"  line {frame.lineno}, in {frame.name}\n    {frame.line}" for frame in frames]
     kind = type(error).__name__
-    return "\n".join([f"the answer raises {kind}:", *lines, f"{kind}: {error}"])
+    notes = list(getattr(error, "__notes__", []))
+    if frames and "broadcast" in str(error) and _REDUCTION.search(frames[-1].line or ""):
+        notes.append("a reduction such as .sum(axis=-1) removes the axis; with keepdims=True it stays, with size 1")
+    return "\n".join([f"the answer raises {kind}:", *lines, f"{kind}: {error}", *notes])
 
 
 def _own_frames(trace: TracebackType | None, path: str) -> list[traceback.FrameSummary]:

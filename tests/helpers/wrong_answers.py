@@ -45,7 +45,7 @@ WRONG_ANSWERS = {
         ("        if not retain_graph:\n            node.saved, node.freed = (), True\n",
          "    for node in nodes if not retain_graph else ():\n        node.saved, node.freed = (), True\n",
          "expected 3, 2, 1: free each right after its own backward pass"),
-        ("if node.freed:", "if False:", "freed before its backward pass"),
+        ("if node.freed:", "if False:", "raise a RuntimeError"),
         ("node.saved, node.freed = (), True", "node.saved = ()", "node.freed is not set"),
     ],
     "central_differences": [
@@ -57,7 +57,7 @@ WRONG_ANSWERS = {
     ],
     "matmul": [
         ("g @ b.swapaxes(-1, -2)", "(b @ g.swapaxes(-1, -2)).reshape(a.shape)", "axes 0 and 1 of the gradient are exchanged"),
-        ("a.swapaxes(-1, -2) @ g\n", "a.T @ g\n", "g_b = a.T @ g"),
+        ("a.swapaxes(-1, -2) @ g\n", "a.T @ g\n", ".swapaxes(-1, -2) exchanges the last two"),
         ("    if b.ndim < a.ndim:  # one matrix for the whole batch\n"
          "        g_b = g_b.sum(axis=tuple(range(a.ndim - b.ndim)))\n", "", "b is used in all of them"),
         ("g_b.sum(", "g_b.mean(", "every value is 0.5 times the right one"),
@@ -87,20 +87,20 @@ WRONG_ANSWERS = {
         ("-chosen[counted].sum()", "-chosen.sum()", "padding counts in the sum, though"),
         ("    g_logits[~counted] = 0\n", "", "the rows of padding have a gradient"),
         ("    g_logits[np.arange(len(targets)), targets] -= 1\n", "", "is 1 subtracted at the target?"),
-        ("(g / max(counted.sum(), 1))", "(1 / max(counted.sum(), 1))", "the gradient that arrives, g, is not used"),
+        ("(g / max(counted.sum(), 1))", "(1 / max(counted.sum(), 1))", "does not depend on the gradient that arrives"),
         ("g_logits * (g / max(counted.sum(), 1))", "g_logits * g", "a sum where a mean is meant"),
     ],
     "embedding": [
         ("np.add.at(g_weight, ids, g)", "g_weight[ids] += g", "values are overwritten, not added"),
         ("np.add.at(g_weight, ids, g)", "g_weight[ids] = g", "values are overwritten, not added"),
-        ("return math.sqrt(weight.shape[1]) * g_weight", "return g_weight", "every value is 0.5 times the right one"),
+        ("return math.sqrt(weight.shape[1]) * g_weight", "return g_weight", "√n is missing"),
         ("return math.sqrt(weight.shape[1]) * g_weight", "return weight.shape[1] * g_weight",
-         "every value is 2 times the right one"),
+         "multiplied by √n twice, or by n"),
         ("    np.add.at(g_weight, ids, g)", "    for i, row in zip(ids, g):\n        g_weight[i] = row", "overwritten"),
     ],
     "attention": [
         ("keepdims=True)) / math.sqrt(q.shape[-1])\n    return g", "keepdims=True))\n    return g", "a factor 1/√5 is missing"),
-        ("(g_p - (g_p * p).sum(axis=-1, keepdims=True))", "g_p", "wrong gradient of q"),
+        ("(g_p - (g_p * p).sum(axis=-1, keepdims=True))", "g_p", "the projection of the softmax is missing"),
         ("return g_scores @ k, g_scores.swapaxes(-1, -2) @ q, g_v", "return g_scores @ k, g_v, g_scores.swapaxes(-1, -2) @ q",
          "expected that of k"),
         ("g_scores.swapaxes(-1, -2) @ q, g_v", "g_scores.swapaxes(-1, -2) @ k[..., :2, :], g_v", "wrong gradient of k"),

@@ -50,7 +50,16 @@ def check_sum(answer):
         answer.add(sums, owned, "a", part)
     last = "a gradient overwrites those before it; they must add up"
     true("a" in sums, "sums has no entry for the key")
-    equal("sums['a']", sums["a"], [111, 222], {last: [100, 200], "the first gradient is lost": [110, 220]})
+    equal(
+        "sums['a']",
+        sums["a"],
+        [111, 222],
+        {
+            last: [100, 200],
+            "only the first gradient is kept: the sum is not stored in sums[key]": [1, 2],
+            "the first gradient is lost": [110, 220],
+        },
+    )
 
 
 def check_shared(answer):

@@ -55,9 +55,30 @@ RNG = np.random.default_rng(5)
 
 
 def _check(answer, q, k, v, mask):
+    g = RNG.standard_normal((*q.shape[:-1], v.shape[-1]))
+
+    def of(seen=mask, axis=-1, project=1):
+        p = weights(q, k, seen)
+        g_p = g @ v.swapaxes(-1, -2)
+        g_scores = p * (g_p - project * (g_p * p).sum(axis=axis, keepdims=True)) / math.sqrt(q.shape[-1])
+        return g_scores @ k, g_scores.swapaxes(-1, -2) @ q, p.swapaxes(-1, -2) @ g
+
+    def is_like(right):
+        return lambda: all(map(np.allclose, answer.attention_vjp(g, q, k, v, mask), right))
+
+    mistakes = {
+        "the projection of the softmax is missing: g_scores = p · (g_p - Σ g_p · p), not p · g_p": is_like(
+            of(project=0)
+        ),
+        "the sum Σ g_p · p of the softmax is along the queries; it is along the keys, the last axis": is_like(
+            of(axis=-2)
+        ),
+        "the mask is not used: weights that it forbids are 0": is_like(of(np.ones_like(mask))),
+    }
     gradients(
-        lambda q, k, v: attention(q, k, v, mask), lambda g, q, k, v: answer.attention_vjp(g, q, k, v, mask), q, k, v
-    )
+        lambda q, k, v: attention(q, k, v, mask), lambda g, q, k, v: answer.attention_vjp(g, q, k, v, mask), q, k, v,
+        mistakes=mistakes, note="in a batch of heads, .T reverses all axes; .swapaxes(-1, -2) exchanges the last two",
+    )  # fmt: skip
 
 
 def _arrays(*shapes):

@@ -42,6 +42,9 @@ def check_leading(answer):
     mistakes = {
         "the gradient of one repetition alone comes back instead of the sum over all": G[0, 0],
         "a mean over the repetitions where a sum is meant": G.mean(axis=(0, 1)),
+        "the last axes are summed over; NumPy aligns shapes at their ends, so the leading ones were added": (
+            G.sum(axis=(1, 2))
+        ),
         "one leading axis is summed over, there are two": G.sum(axis=0),
     }
     equal("g of shape (4,)", answer.unbroadcast(G, (4,)), G.sum(axis=(0, 1)), mistakes)

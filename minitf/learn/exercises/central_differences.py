@@ -56,6 +56,9 @@ def check_matrix(answer):
         "meant": right + eps * 3 * x,
         "the sign is wrong: f(x + eps) comes first": -right,
         "the elements were moved all at once; the gradient needs each alone": np.full_like(x, right.sum()),
+        "all elements of a row are moved at once: x[i] is a row of a matrix; np.ndindex gives single elements": (
+            np.repeat(right.sum(axis=1, keepdims=True), 3, axis=1)
+        ),
     }
     found = answer.numerical_gradient(_f, x, eps)
     unchanged("x", before, x)

@@ -40,8 +40,25 @@ RNG = np.random.default_rng(4)
 
 
 def _check(answer, ids, mistakes=None):
-    weight = RNG.standard_normal((6, 4))
-    gradients(lambda w: embedding(ids, w), lambda g, w: answer.embedding_vjp(g, ids, w), weight, mistakes=mistakes)
+    weight, g = RNG.standard_normal((6, 5)), RNG.standard_normal((*ids.shape, 5))
+    right = np.zeros_like(weight)
+    np.add.at(right, ids, math.sqrt(5) * g)
+
+    def is_times(factor):
+        return lambda: np.allclose(answer.embedding_vjp(g, ids, weight), factor * right)
+
+    factors = {
+        "√n is missing: the forward pass multiplies by it": is_times(1 / math.sqrt(5)),
+        "divided by √n; the forward pass multiplies by it, so the backward pass does too": is_times(1 / 5),
+        "multiplied by √n twice, or by n": is_times(math.sqrt(5)),
+        "the factor is the root of the number of rows; it is that of their width n, weight.shape[1]": is_times(
+            math.sqrt(6 / 5)
+        ),
+    }
+    gradients(
+        lambda weight: embedding(ids, weight), lambda g, weight: answer.embedding_vjp(g, ids, weight), weight,
+        mistakes={**factors, **(mistakes or {})},
+    )  # fmt: skip
 
 
 def check_once(answer):
@@ -51,11 +68,11 @@ def check_once(answer):
 
 def check_shared(answer):
     """the gradient where rows are used several times: [3, 1, 3, 3]"""
-    ids, g = np.array([3, 1, 3, 3]), np.array([[1.0] * 4, [2.0] * 4, [4.0] * 4, [8.0] * 4])
+    ids, g = np.array([3, 1, 3, 3]), np.array([[1.0], [2.0], [4.0], [8.0]]).repeat(5, axis=1)
 
     def overwritten():
-        row = np.asarray(answer.embedding_vjp(g, ids, np.zeros((6, 4))))[3] / 2
-        return row[0] in (1, 4, 8)
+        row = np.asarray(answer.embedding_vjp(g, ids, np.zeros((6, 5))))[3] / math.sqrt(5)
+        return np.isclose(row[0], [1, 4, 8]).any()
 
     message = (
         "the gradient is right for rows used once and wrong where rows share an index: values are overwritten, not "

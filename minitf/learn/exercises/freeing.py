@@ -43,11 +43,16 @@ class _Node:
     """y = factor · x, with what it keeps; notes what is alive while it runs."""
 
     def __init__(self, factor, log, everyone):
-        self.saved, self.freed = (factor,), False
+        self.saved, self.freed, self.ran = (factor,), False, False
         self.log, self.everyone = log, everyone
         everyone.append(self)
 
     def backward(self, g):
+        if self.ran and not self.saved:
+            raise Wrong(
+                "a node runs a second time, with its arrays freed: look at node.freed, and raise a RuntimeError"
+            )
+        self.ran = True
         if not self.saved:
             raise Wrong("a node's arrays are freed before its backward pass, which needs them")
         self.log.append(sum(bool(node.saved) for node in self.everyone))

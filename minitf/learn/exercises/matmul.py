@@ -50,7 +50,9 @@ def check_square(answer):
 
 def check_batch(answer):
     """gradients of a batch [2, 3, 2, 4] [2, 3, 4, 3]"""
-    gradients(matmul, answer.matmul_vjp, RNG.standard_normal((2, 3, 2, 4)), RNG.standard_normal((2, 3, 4, 3)))
+    note = "in a batch, .T reverses all axes; .swapaxes(-1, -2) exchanges the last two"
+    inputs = RNG.standard_normal((2, 3, 2, 4)), RNG.standard_normal((2, 3, 4, 3))
+    gradients(matmul, answer.matmul_vjp, *inputs, note=note)
 
 
 def check_shared_matrix(answer):

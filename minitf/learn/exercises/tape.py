@@ -50,6 +50,9 @@ def check_chain(answer):
         ],
         "the gradient stops after one operation: the tape is to be read from its end, so that g[output] is complete "
         "before it is passed on": [0, -2, 1],
+        "the slopes are added up as they are: by the chain rule, each is multiplied by g[output]": [3, -2, 1],
+        "all gradients start at 1; only that of the last output by itself does": [-2, -1, 1],
+        "the backward pass starts at the output of the first operation; it is that of the last": [3, 1, 0],
     }
     equal("g", answer.backward([(1, [0], [3.0]), (2, [1], [-2.0])], 3), [-6, -2, 1], mistakes)
 
