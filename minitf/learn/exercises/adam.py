@@ -40,16 +40,18 @@ G = [np.array([0.5, -2.0, 1e-3]), np.array([-0.25, -1.0, 2e-3]), np.array([1.0, 
 
 
 def _run(
-    steps, eps=1e-2, *, correct1=True, correct2=True, inside=False, absolute=False, root=True, first=1, exchanged=False
-):
+    steps, eps=1e-2, *, correct1=True, correct2=True, inside=False, absolute=False, root=True, first=1,
+    exchanged=False, inverted=False, linear=False,
+):  # fmt: skip
     p, m, v = np.array([1.0, 2.0, 3.0]), np.zeros(3), np.zeros(3)
     b1, b2 = (0.98, 0.9) if exchanged else (0.9, 0.98)
     with np.errstate(all="ignore"):
         for t, g in enumerate(G[:steps], first):
-            m = b1 * m + (1 - b1) * g
-            v = b2 * v + (1 - b2) * (abs(g) if absolute else g**2)
-            mh = m / (1 - b1**t) if correct1 else m
-            vh = v / (1 - b2**t) if correct2 else v
+            old, new = (0.1, 0.02) if inverted else (b1, b2), (0.9, 0.98) if inverted else (1 - b1, 1 - b2)
+            m = old[0] * m + new[0] * g
+            v = old[1] * v + new[1] * (abs(g) if absolute else g**2)
+            mh = m / (1 - (b1 * t if linear else b1**t)) if correct1 else m
+            vh = v / (1 - (b2 * t if linear else b2**t)) if correct2 else v
             if inside:
                 divisor = np.sqrt(vh + eps)
             else:
@@ -77,7 +79,10 @@ def _mistakes(steps):
         "β₁ and β₂ are exchanged": _run(steps, exchanged=True),
         "steps count from 1: the bias correction is that of the next step": _run(steps, first=2),
         "the sign is wrong: the update goes against the gradient": 2 * np.array([1.0, 2.0, 3.0]) - _run(steps),
-        "eps is not the one given": _run(steps, eps=1e-9),
+        "eps is missing, or not the one given": _run(steps, eps=0.0),
+        "β and 1 - β are exchanged: most of the old moment is kept": _run(steps, inverted=True),
+        "the bias correction is 1 - β^t, a power; here it is 1 - β · t": _run(steps, linear=True),
+        "neither bias correction nor eps": _run(steps, eps=0.0, correct1=False, correct2=False),
     }
 
 

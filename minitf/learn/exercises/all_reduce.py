@@ -93,7 +93,7 @@ def check_two(answer):
         if partly.any() and not partly.all():
             raise Wrong(
                 f"rank {rank} has the sum in some chunks only: after the first round each rank has one complete "
-                f"chunk, the second round (all-gather) passes them on"
+                f"chunk, the second round (all-gather) puts them in the place of the others"
             )
         equal(f"the result of rank {rank}", found[rank], total, mistakes)
 

@@ -70,6 +70,7 @@ def _compare(answer, model, beam, max_length, alpha, tokens, total, wrong):
     found = answer.beam_search(model, beam, max_length, alpha)
     if not isinstance(found, tuple) or len(found) != 2:
         raise Wrong(f"return the tokens and the score, found {found!r}")
+    true(not found[1] > 0, f"the score is {found[1]:.4g}: add log-probabilities, which are not above 0")
     score = _score(total, len(tokens) + 1, alpha)
     if tuple(found[0]) != tokens:
         if tuple(found[0]) == (*tokens, EOS):

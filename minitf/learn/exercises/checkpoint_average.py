@@ -59,6 +59,7 @@ def check_mean(answer):
                 (a + b) / 2 + c
             )
             / 2,
+            "the mean of all elements; it is that of each element over the checkpoints (axis=0)": np.mean([a, b, c]),
             "the last checkpoint alone": c,
             "the first checkpoint is left out": (b + c) / 3,
         }

@@ -62,6 +62,12 @@ def _full(q, k, v, mask=None, scale=None):
         return e / e.sum(-1, keepdims=True) @ v
 
 
+def _raw(t):
+    """Step t without the division of the softmax."""
+    e = np.exp(Q[:, t : t + 1] @ K[:, : t + 1].swapaxes(-1, -2) / math.sqrt(3))
+    return (e @ V[:, : t + 1])[:, 0]
+
+
 def check_steps(answer):
     """four steps, compared with attention to all positions at once"""
     cache = _empty()
@@ -72,9 +78,14 @@ def check_steps(answer):
         mistakes = {
             "the position does not see itself: append its key and value before attending": without_itself[:, t],
             "only the newest position is seen: the cache does not keep earlier ones": V[:, t],
+            "no position is seen: append key and value before attending": np.zeros((3, 5)),
+            "the weights do not add up to 1: divide by their sum": _raw(t),
+            "keys and values are in different orders: append both at the end": (
+                _full(Q[:, t : t + 1], K[:, t::-1], V[:, : t + 1], True)[:, 0]
+            ),
             "the factor 1/√K is missing": _full(Q, K, V, scale=1.0)[:, t],
         }
-        equal(f"y of step {t}", y, full[:, t], mistakes if t else {})
+        equal(f"y of step {t}", y, full[:, t], mistakes)
         true(
             cache["k"].shape == (3, t + 1, 3) and cache["v"].shape == (3, t + 1, 5),
             f"after {t + 1} steps, the cache holds keys {cache['k'].shape} and values {cache['v'].shape}, expected "

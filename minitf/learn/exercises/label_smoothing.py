@@ -74,6 +74,7 @@ def check_values(answer):
         ),
         "eps and 1 - eps are exchanged": _loss(LOGITS, _q(0.8)),
         "each wrong class gets eps, not eps / V": _loss(LOGITS, _q(0.2, share=0.2, target=1.0)),
+        "the sign is wrong: the loss is minus the sum": -_loss(LOGITS, _q(0.2)),
         "a sum where a mean over the rows is meant": 3 * _loss(LOGITS, _q(0.2)),
     }
     equal("the loss with eps=0.2", answer.smoothed_loss(LOGITS, TARGETS, 0.2), _loss(LOGITS, _q(0.2)), mistakes)
@@ -93,6 +94,7 @@ def check_gradient(answer):
         "the smoothing is forgotten in the gradient: it is that of the plain cross-entropy": (
             lambda: np.allclose(found(), of(0.0))
         ),
+        "the softmax is missing: the gradient is (softmax - q) / N": lambda: np.allclose(found(), -_q(0.2) / 3),
         "the gradient of a row does not add up to 0: q does not add up to 1": (
             lambda: (abs(found().sum(axis=-1)) > 1e-9).any()
         ),

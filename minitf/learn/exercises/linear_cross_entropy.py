@@ -69,6 +69,7 @@ def _compare(answer, n, block):
     true(isinstance(found, tuple) and len(found) == 3, "return three things: loss, g_x, g_weight")
     loss, g_x, g_weight = _plain(x, weight, targets)
     last = slice((n - 1) // block * block, n)
+    complete = n // block * block
     alone = _plain(x[last], weight, targets[last])
     share = len(x[last]) / n
     scale = "divided by the rows of the block where N, of all blocks, is meant"
@@ -76,6 +77,9 @@ def _compare(answer, n, block):
         "the loss", found[0], loss,
         {
             "the loss of the last block alone: the blocks add up": alone[0] * share,
+            "the last rows are not computed: the last block may be shorter than the others": (
+                _plain(x[:complete], weight, targets[:complete])[0] * complete / n if complete else 0.0
+            ),
             "a sum where a mean is meant": loss * n,
             scale: lambda: sum(_plain(x[s : s + block], weight, targets[s : s + block])[0] for s in range(0, n, block)),
         },

@@ -49,6 +49,8 @@ def check_mask(answer):
         ),
         "padding is attended to: it is missing in the mask": np.broadcast_to(CAUSAL, RIGHT.shape),
         "the future is seen: the causal part of the mask is missing": np.broadcast_to(REAL, RIGHT.shape),
+        "the two masks are combined with or; a key must be real and not later (&)": CAUSAL | REAL,
+        "padding is seen and tokens are not: the comparison with `pad` is the wrong way round": CAUSAL & ~REAL,
         "padding is masked as a query (axis t), not as a key (axis s)": CAUSAL & (TARGET != 0)[:, None, :, None],
         "the axis of the heads is missing: [B, T, T] would broadcast sentences against heads": RIGHT[:, 0],
         "the mask holds numbers; it is to be boolean": RIGHT.astype(float),

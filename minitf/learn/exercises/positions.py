@@ -38,9 +38,9 @@ def _table(length, n, *, factor=2.0, start=0, base=10000.0):
     return np.stack([np.sin(angle), np.cos(angle)], axis=-1).reshape(length, n)
 
 
-def _columns(length, n):
+def _columns(length, n, factor=1):
     """The exponent of each column by its own number, as if 2i were the column."""
-    angle = np.arange(length)[:, None] / 10000 ** (np.arange(n) / n)
+    angle = np.arange(length)[:, None] / 10000 ** (factor * np.arange(n) / n)
     return np.where(np.arange(n) % 2 == 0, np.sin(angle), np.cos(angle))
 
 
@@ -56,6 +56,10 @@ def check_table(answer):
         "a cosine has another wavelength than its sine: 2i is the same number for both columns of a pair": _columns(
             7, 8
         ),
+        "the exponent is 2i / n, where 2i is the number of the column: here it is twice that": _columns(7, 8, 2),
+        "the base is 10000": _table(7, 8, base=1000.0),
+        "the odd columns are cosines, here they are sines": np.repeat(right[:, 0::2], 2, axis=1),
+        "the axes are exchanged: positions are the first": right.T,
         "the angle is multiplied by 10000^(2i / n); divide": lambda: _multiplied(7, 8),
         "the exponent is 4i / n: i counts pairs, of which there are n / 2": _table(7, 8, factor=4.0),
     }

@@ -51,6 +51,7 @@ def check_post_norm(answer):
     """post-norm"""
     right = _norm(X + _dropout(_sublayer(X)))
     mistakes = {
+        "the direct path is normalised, and the sum is not": _norm(X) + _dropout(_sublayer(_norm(X))),
         "pre-norm: the paper normalises the sum": X + _dropout(_sublayer(_norm(X))),
         "the direct path is missing: x is added to the sub-layer's output": _norm(_dropout(_sublayer(X))),
         "the norm is before the addition, so the sum is not normalised": X + _norm(_dropout(_sublayer(X))),

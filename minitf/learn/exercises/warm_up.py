@@ -39,6 +39,7 @@ def _mistakes(step):
         "multiplied by √d_model; the exponent is -0.5": _rate(step, scale=0.5),
         "the exponent of warmup is -1.5: the two terms are to meet at step = warmup": _rate(step, exponent=-1),
         "the exponent of warmup is -1.5, not -0.5": _rate(step, exponent=-0.5),
+        "the second term is step · warmup^-1.5, with step itself": _rate(1, 512) * step**-0.5,
         "steps count from 1; this is the rate of the next step": _rate(step + 1),
         "the rate stays constant after the warm-up; it is to fall with 1/√step": 512**-0.5
         * min(4000**-0.5, step * 4000**-1.5),
