@@ -114,4 +114,7 @@ def _own_frames(trace: TracebackType | None, path: str) -> list[traceback.FrameS
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    try:
+        main(sys.argv[1:])
+    except KeyboardInterrupt:  # the process that asks says so
+        sys.exit(130)
