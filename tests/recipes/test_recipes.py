@@ -81,7 +81,7 @@ def test_the_small_table_on_a_corpus_of_a_moment(tmp_path, capsys, monkeypatch):
 
     monkeypatch.setattr(resumable, "call_train", call_train)
     flags = [*FLAGS, "--data", "multi30k", "--data-dir", str(data), "--max-steps", "4", "--save-every", "2"]
-    command = ["--output", str(tmp_path / "out"), "--rows", "base", "d-smoothing-0.2", *flags]
+    command = ["--seeds", "0", "--output", str(tmp_path / "out"), "--rows", "base", "d-smoothing-0.2", *flags]
     validate = loop.validate
 
     def fail_once(run, stop, say):
@@ -103,7 +103,7 @@ def test_the_small_table_on_a_corpus_of_a_moment(tmp_path, capsys, monkeypatch):
     assert all(float(row[4]) > 1 for row in rows)
     assert run_command(small_table_3.main, command) == 0
     assert len(calls) == 3
-    assert run_command(small_table_3.main, ["--seeds", "0", "1", *command]) == 0  # the rows of seed 0 are there
+    assert run_command(small_table_3.main, [*command, "--seeds", "0", "1"]) == 0  # the rows of seed 0 are there
     assert [Path(call[-1]).parent.name for call in calls[3:]] == ["seed-1"] * 2
     assert [small_table_3.measure(tmp_path / "out" / f"seed-{seed}" / "base").seed for seed in (0, 1)] == [0, 1]
 
@@ -116,9 +116,12 @@ def test_the_small_tables_figures_are_means_over_seeds():
     lines = small_table_3.table([*found, result("big", 2, 7.5, 33.5)]).splitlines()
     assert len(lines) == 4
     assert lines[2] == (
-        "| base | - | 1,000 | 30 | 8.50 | 30.50 | +0.00 | 30.00, 31.00 | 1.5 | 65 M | 4.92 | 25.8 | +0.0 |"
+        "| base | - | 1,000 | 30 | 8.50 ± 0.50 | 30.50 ± 0.50 | +0.00 ± 0.00 | 30.00, 31.00 | 1.5 | 65 M | 4.92 | 25.8 "
+        "| +0.0 |"
     )
-    assert lines[3].endswith("| 1,000 | 30 | 7.25 | 33.25 | +2.75 | 33.00, 33.50 | 1.5 | 213 M | 4.33 | 26.4 | +0.6 |")
+    assert lines[3].endswith(
+        "| 1,000 | 30 | 7.25 ± 0.25 | 33.25 ± 0.25 | +2.75 ± 0.25 | 33.00, 33.50 | 1.5 | 213 M | 4.33 | 26.4 | +0.6 |"
+    )
     assert "| +3.00 | 33.00 |" in small_table_3.table(found).splitlines()[3]  # base under the same seed
     assert "| 33.00 |  | 33.00 |" in small_table_3.table(found[1:2])
 
