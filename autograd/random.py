@@ -146,7 +146,12 @@ class Mask:
 
     def array(self) -> np.ndarray:
         """True where an element is kept.  Shapes: -> bool `shape`"""
-        return bits(self.seed, self.step, self.site, self.shape, self.first_row) >= self.drop_below
+        return self.elements(0, math.prod(self.shape)).reshape(self.shape)
+
+    def elements(self, start: int, stop: int) -> np.ndarray:
+        """Some elements of the flattened mask: True where kept.  Shapes: -> bool [stop - start]"""
+        found = _elements(self.seed, self.step, self.site, self.first + start, stop - start)
+        return found >= self.drop_below
 
 
 def next_mask(shape: tuple[int, ...], p: float) -> Mask:
@@ -167,10 +172,16 @@ def bits(
     seed: int, step: int, site: int, shape: tuple[int, ...], first_row: int = 0
 ) -> np.ndarray[Any, np.dtype[np.uint16]]:
     """The 16 random bits of every element of rows `first_row`, … of an array.  Shapes: -> uint16 `shape`"""
-    size = math.prod(shape)
     start = first_row * math.prod(shape[1:])
+    return _elements(seed, step, site, start, math.prod(shape)).reshape(shape)
+
+
+def _elements(seed: int, step: int, site: int, start: int, size: int) -> np.ndarray[Any, np.dtype[np.uint16]]:
+    """The random bits of the elements `start`, … of a flattened array.  Shapes: -> uint16 [size]"""
     block, skipped = divmod(start, 16)  # a block of four words has 16 elements
     counter = np.array([block, step, 0, 0], np.uint64)
     philox = np.random.Philox(key=np.array([seed, site], np.uint64), counter=counter)
-    words = philox.random_raw(-(-(skipped + size) // 4))
-    return words.astype("<u8", copy=False).view("<u2")[skipped : skipped + size].reshape(shape)
+    count = -(-(skipped + size) // 4)
+    # the generator's own words, as of `philox.random_raw`, which keeps the interpreter lock meanwhile
+    words = np.random.Generator(philox).integers(0, 2**64 - 1, count, np.uint64, endpoint=True)
+    return words.astype("<u8", copy=False).view("<u2")[skipped : skipped + size]

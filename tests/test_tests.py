@@ -19,7 +19,6 @@ ACROSS = {  # tests that belong to no single file, and why
     "autograd/ops/test_registration.py": "all ops: their cases, FLOPs and exports",
     "autograd/test_borrowed.py": "arrays that gradients share, over engine and ops",
     "autograd/test_hooks.py": "hooks of tensors, over engine and tensor",
-    "autograd/test_memory.py": "what all of the graph keeps alive",
     "autograd/test_properties.py": "the gradients of all ops, proved with Hypothesis",
     "minitf/decoding/test_exactness.py": "beam search against enumeration: a long proof",
     "minitf/learn/conformance/test_against_pytorch.py": "what others write with PyTorch",

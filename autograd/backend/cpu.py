@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import math
 import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
+from autograd import random
 from autograd.backend import blocks, top
 from autograd.backend.cpu_products import CpuProducts, in_order
 from autograd.backend.reference import Backend, heads_last_empty
@@ -75,6 +77,15 @@ class CpuBackend(CpuProducts):
         return in_order(partial)
 
     # ---- Dropout ----
+
+    def draw(self, mask: random.Mask, shape: tuple[int, ...]) -> Array:
+        keep = np.empty(math.prod(mask.shape), bool)
+
+        def work(s: slice) -> None:
+            keep[s] = mask.elements(s.start, s.stop)
+
+        self._spread(work, len(keep), 2)  # bytes of random bits
+        return keep.reshape(shape)
 
     def dropout(self, x: Array, keep: Array, scale: float) -> Array:
         if not (x.flags.c_contiguous and x.ndim) or x.dtype.kind in "iub":

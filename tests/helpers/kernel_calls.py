@@ -4,6 +4,8 @@ import math
 
 import numpy as np
 
+from autograd.random import Mask
+
 
 def normal(rng, shape, dtype):
     return rng.standard_normal(shape).astype(dtype)
@@ -30,6 +32,11 @@ def linear_of_few(rng, dtype, m, inner, n):
     for rows_at_a_time in (None, max(m // 4, 1) if m % 4 == 0 else 1):
         yield (x, w, bias), {"relu": True, "rows_at_a_time": rows_at_a_time}
         yield (x, w, None), {"rows_at_a_time": rows_at_a_time}
+
+
+def draw(rng, dtype, *shape):
+    for first_row in (0, 3):
+        yield (Mask(1, 2, 3, shape, first_row, 6554), (*shape, 1)), {}
 
 
 def keep_where(rng, dtype, *shape):
@@ -177,6 +184,7 @@ KERNELS = {  # name: what it is called with, in small and in large, and for whic
     "product": (product, PRODUCTS, PRODUCTS_LARGE, ()),
     "linear": (linear, PRODUCTS, [(1900, 50, 70), (2101, 33, 90), (300, 21, 2500)], ()),
     "linear_of_few": (linear_of_few, PRODUCTS, [(12, 300, 3000), (4, 2048, 512), (1, 2048, 1100)], ()),
+    "draw": (draw, [*ROWS, (4,), ()], [(900, 703), (1_000_001,)], ()),
     "keep_where": (keep_where, [*ROWS, (4,), (2, 3, 4)], [(900, 160), (140_000,)], ()),
     "dropout": (dropout, [*ROWS, (4,), (2, 3, 4)], [(900, 160), (140_000,)], ()),
     "layer_norm": (layer_norm, ROWS, ROWS_LARGE, ()),
