@@ -120,6 +120,7 @@ def all_parts(output: Path, args: argparse.Namespace) -> list[Part]:
             "big", 180, [[*bench, "--config", "big", "--precision", "bf16", "--json", str(output / "big.json")]],
             rows_are_good,
         ),
+        Part("overlap", 90, [[PYTHON, "benchmarks/gpu_overlap.py", "--json", str(output / "overlap.json")]]),
         bleu(output, args.multi30k),
     ]  # fmt: skip
 

@@ -14,10 +14,12 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # also without an installation
 
-PACKAGES = (
-    "numpy", "cupy-cuda13x", "cupy-cuda12x", "ml-dtypes", "nvmath-python", "nvidia-cuda-nvrtc", "nvidia-nccl-cu13",
-    "sentencepiece", "safetensors", "sacrebleu", "threadpoolctl", "tqdm", "sacremoses", "num2words", "pytest",
-    "hypothesis", "torch",
+NEEDED = (
+    "numpy", "ml-dtypes", "sentencepiece", "safetensors", "sacrebleu", "threadpoolctl", "tqdm", "pytest", "hypothesis",
+)  # fmt: skip
+OTHERS = (
+    "cupy-cuda13x", "cupy-cuda12x", "nvmath-python", "nvidia-cuda-nvrtc", "nvidia-nccl-cu13", "sacremoses", "num2words",
+    "torch",
 )  # fmt: skip
 
 
@@ -25,7 +27,7 @@ def main() -> int:
     argparse.ArgumentParser(description=__doc__).parse_args()
     warnings.simplefilter("always")  # a warning of CuPy's is printed and decides nothing
     print("Python", sys.version)
-    for package in PACKAGES:
+    for package in (*NEEDED, *OTHERS):
         print(f"{package:20}{version_of(package)}")
     for program in ("g++", "nvcc", "compute-sanitizer", "ncu", "nsys"):
         print(f"{program:20}{shutil.which(program) or 'not installed'}")
@@ -46,7 +48,8 @@ def main() -> int:
         show("driver", runtime.driverGetVersion)
         show("runtime", runtime.runtimeGetVersion)
         show("NVRTC", nvrtc.getVersion)
-        show("NCCL", lambda: cupy.cuda.nccl.get_version() if cupy.cuda.nccl.available else "not found")
+        show("NCCL", lambda: backend.nccl.get_version() if backend.nccl.available else "not found")
+        show("cuBLASLt", lambda: "used" if backend.uses_epilogues else "not used: nvmath-python is not installed")
         backend.set_precision("bf16")
         y = backend.product(backend.asarray(FOUR).astype("bfloat16"), backend.asarray(FOUR).astype("bfloat16"))
         if y.get().astype(float).tolist() != [[4.0] * 4] * 4:
@@ -55,17 +58,21 @@ def main() -> int:
         print(f"no GPU can be used: {type(error).__name__}: {error}")
         return 1
     print("a bf16 product of ones is right")
-    return 0
+    missing = [package for package in NEEDED if version_of(package) == NOT_INSTALLED]
+    if missing:
+        print(f"other parts need packages that are not installed: {', '.join(missing)}")
+    return 1 if missing else 0
 
 
 FOUR = [[1.0] * 4] * 4
+NOT_INSTALLED = "not installed"
 
 
 def version_of(package: str) -> str:
     try:
         return importlib.metadata.version(package)
     except importlib.metadata.PackageNotFoundError:
-        return "not installed"
+        return NOT_INSTALLED
 
 
 def show(name: str, value: Callable[[], Any]) -> None:

@@ -94,6 +94,11 @@ class CudaBackend(Backend):
             return None
 
     @property
+    def uses_epilogues(self) -> bool:
+        """Whether products add the bias, apply ReLU and sum a bias's gradient themselves, without other kernels."""
+        return self._lt is not None
+
+    @property
     def nccl(self) -> Any:
         """CuPy's interface to NCCL; its `available` is False without the library."""
         with warnings.catch_warnings():  # of the missing library

@@ -230,7 +230,9 @@ def test_bias_and_relu_after_a_product(backend: Any, dtype: Any, rows: int, inne
     assert_close(ours, Backend().linear(*args, relu=relu), 10 * tolerance_of(dtype))
     g_y = normal(rng, rows, width, dtype=dtype)
     assert_close(backend.relu_backward(backend.asarray(g_y), ours), np.where(ours.get() > 0, g_y, 0), 0)
-    assert {name.split("<")[0] for name in backend.launched} == {"bias_", "relu_backward"}
+    used = {name.split("<")[0] for name in backend.launched}
+    assert "relu_backward" in used
+    assert "bias_" in used or backend.uses_epilogues
 
 
 # ---- Embedding ---------------------------------------------------------------------------------------------------
