@@ -112,15 +112,15 @@ def all_parts(output: Path, args: argparse.Namespace) -> list[Part]:
         sanitizer("memcheck", output, kernels, attention),
         sanitizer("racecheck", output, kernels, attention),
         Part("step", 90, [[*step, "--json", str(output / "step.json")]], rows_are_good),
-        Part("models", 150, [pytest(output, "models", "tests/minitf/test_on_gpu.py")], judge_tests),
-        Part("gradients", 150, [gradients]),
-        Part("curves", 300, curves(output, args.steps), curves_agree),
-        Part("base", 240, [[*bench, "--json", str(output / "base.json")]], rows_are_good),
+        Part("models", 120, [pytest(output, "models", "tests/minitf/test_on_gpu.py")], judge_tests),
+        Part("gradients", 120, [gradients]),
+        Part("curves", 270, curves(output, args.steps), curves_agree),
+        Part("base", 210, [[*bench, "--json", str(output / "base.json")]], rows_are_good),
         Part(
-            "big", 180, [[*bench, "--config", "big", "--precision", "bf16", "--json", str(output / "big.json")]],
+            "big", 150, [[*bench, "--config", "big", "--precision", "bf16", "--json", str(output / "big.json")]],
             rows_are_good,
         ),
-        Part("overlap", 90, [[PYTHON, "benchmarks/gpu_overlap.py", "--json", str(output / "overlap.json")]]),
+        Part("overlap", 60, [[PYTHON, "benchmarks/gpu_overlap.py", "--json", str(output / "overlap.json")]]),
         bleu(output, args.multi30k),
     ]  # fmt: skip
 

@@ -29,7 +29,7 @@ from minitf.data.batches import Batch
 from minitf.model.transformer import Transformer
 from minitf.training.loss import batch_loss
 from minitf.training.optim import Adam
-from tests.emulation import cupy_stand_in
+from tests.emulation import cupy_stand_in, nvmath_stand_in
 from workload import add_arguments, chosen
 
 SIZES = {0: 4, 1: 8, 14: 2}  # bytes of cuBLAS's types
@@ -51,6 +51,20 @@ class Counter:
         _, _, _, m, n, k, _, _, a_type, _, _, b_type, _, _, _, c_type, *_ = given
         self.add("matrix product", m * k * SIZES[a_type] + k * n * SIZES[b_type] + m * n * SIZES[c_type])
 
+    def lt_matmul(self, lt: Any) -> Any:
+        """cublasLtMatmul, of matrices in the layouts that `lt` makes."""
+        layouts: list[int] = [0]
+
+        def layout(kind: int, rows: int, columns: int, _: int) -> int:
+            layouts.append(rows * columns * SIZES[kind])
+            return len(layouts) - 1
+
+        def matmul(*given: Any) -> None:
+            self.add("matrix product", sum(layouts[given[i]] for i in (4, 6, 11)))
+
+        lt.matrix_layout_create = layout
+        return matmul
+
     def operation(self, name: str, inputs: Any, result: Any) -> None:
         """An operation of CuPy: a launch, unless its result is a view."""
         given = cupy_stand_in._arrays(tuple(inputs) if isinstance(inputs, list) else inputs)
@@ -66,8 +80,12 @@ class NoEmulator:
 
 
 @contextmanager
-def counted(counter: Counter) -> Iterator[Any]:
-    """Inside this block, the backend of "cuda" counts what it launches."""
+def counted(counter: Counter, epilogues: bool = False) -> Iterator[Any]:
+    """Inside this block, the backend of "cuda" counts what it launches; `epilogues`: with cuBLASLt."""
+    nvmath: Any = nvmath_stand_in.module(set()) if epilogues else None
+    if epilogues:
+        lt = nvmath["nvmath.bindings.cublasLt"]
+        lt.matmul = counter.lt_matmul(lt)
     array, function = cupy_stand_in.ndarray, cupy_stand_in._Function
     originals = array.__array_ufunc__, array.__getattr__, function.__call__, cupy_stand_in._empty
 
@@ -95,7 +113,7 @@ def counted(counter: Counter) -> Iterator[Any]:
 
     array.__array_ufunc__, array.__getattr__, function.__call__ = ufunc, attribute, call  # type: ignore[method-assign]
     try:
-        with cupy_stand_in.installed(NoEmulator()) as cupy:  # type: ignore[arg-type]
+        with cupy_stand_in.installed(NoEmulator(), nvmath=nvmath) as cupy:  # type: ignore[arg-type]
             sys.modules["cupy_backends.cuda.libs.cublas"].gemmEx = counter.gemm  # type: ignore[attr-defined]
             cupy.empty = lambda shape, dtype=float: array(
                 np.zeros(shape, dtype)
@@ -127,7 +145,7 @@ def count_step(args: argparse.Namespace) -> dict[str, Counter]:
     config = TransformerConfig(**chosen(args))
     counter = Counter()
     parts = {}
-    with counted(counter) as backend:
+    with counted(counter, args.epilogues) as backend:
         model = Transformer(config, compute_dtype="bfloat16")
         model.to("cuda")
         optimizer = Adam(model.named_parameters(), OptimizerConfig())
@@ -158,6 +176,7 @@ def _taken(counter: Counter) -> Counter:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     add_arguments(parser)
+    parser.add_argument("--epilogues", action="store_true", help="bias and its gradient in products, by cuBLASLt")
     args = parser.parse_args()
     if args.config in ("base", "big"):
         args.batch, args.length = args.batch or 500, args.length or 50

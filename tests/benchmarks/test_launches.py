@@ -11,9 +11,13 @@ from benchmarks import launches
 SMALL = {"layers": 2, "d_model": 16, "d_ff": 32, "heads": 2, "dropout": 0.1, "vocab_size": 50}
 
 
+def counted(epilogues):
+    return launches.count_step(argparse.Namespace(config="base", batch=2, length=4, epilogues=epilogues, **SMALL))
+
+
 @pytest.fixture(scope="module")
 def parts():
-    return launches.count_step(argparse.Namespace(config="base", batch=2, length=4, **SMALL))
+    return counted(False)
 
 
 def test_every_product_and_kernel_of_a_step_is_counted(parts):
@@ -38,6 +42,16 @@ def test_bias_and_relu_are_one_launch_each_way(parts):
     assert "CuPy: maximum" not in parts["forward"].launches
     assert "relu_backward" not in parts["backward"].launches
     assert parts["backward"].launches["column_sum"] == parts["forward"].launches["bias_"] + 10  # of layer norms
+
+
+def test_products_with_epilogues_save_the_launches_of_biases(parts):
+    with_epilogues = counted(True)
+    for name in ("forward", "backward"):
+        ours, theirs = with_epilogues[name], parts[name]
+        assert ours.launches["matrix product"] == theirs.launches["matrix product"]
+        assert ours.bytes["matrix product"] == theirs.bytes["matrix product"]
+    assert "bias_" not in with_epilogues["forward"].launches
+    assert with_epilogues["backward"].launches["column_sum"] == 10 + 4  # layer norms, and ReLU's biases
 
 
 def test_bytes_are_those_of_the_arrays(parts):
