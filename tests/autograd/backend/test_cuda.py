@@ -39,6 +39,13 @@ def order(request: pytest.FixtureRequest, backend: Any) -> None:
 # ---- Moving between the two worlds -------------------------------------------------------------------------------
 
 
+def test_transposed_arrays_arrive_in_c_order(backend: Any) -> None:
+    """Kernels index rows; a model of Marian has transposed views on the CPU."""
+    x = np.arange(6.0).reshape(2, 3).T
+    assert backend.asarray(x).flags.c_contiguous
+    np.testing.assert_array_equal(to_host(backend.asarray(x)), x)
+
+
 def to_device(backend: Any, x: Any) -> Any:
     if isinstance(x, np.ndarray | np.generic):
         return backend.asarray(x)
