@@ -9,7 +9,17 @@ from typing import Any, Literal, cast
 import numpy as np
 
 from minitf.learn.conformance.adapters import attention_function
-from minitf.learn.conformance.calling import Array, Library, called, check_gradients, difference, library_of, rounding
+from minitf.learn.conformance.calling import (
+    Array,
+    Library,
+    called,
+    check_gradients,
+    difference,
+    library_for,
+    library_of,
+    repeatable,
+    rounding,
+)
 from minitf.learn.conformance.table import NotGiven, Table, Wrong
 
 Meaning = Literal["allowed", "forbidden", "additive", "none"]
@@ -32,13 +42,18 @@ def check_attention(
     vjp: vjp(g, q, k, v, mask) -> (g_q, g_k, g_v), for a function of NumPy arrays
     scale: the factor on dot products, if it is not to be 1/√K
     """
-    chosen = library or library_of(attention)
+    known_library = library_of(attention)
     attention, known = attention_function(attention)
     mask = mask or cast(Meaning, known) or "allowed"
     if mask not in ("allowed", "forbidden", "additive", "none"):
         raise ValueError(f"mask={mask!r} is not one of 'allowed', 'forbidden', 'additive', 'none'")
-    checks = _Checks(attention, mask, chosen, vjp, dtype, scale)
+    checks = _Checks(attention, mask, library or known_library, vjp, dtype, scale)
+    if library is None and known_library == "numpy":
+        checks.library = library_for(attention, *checks.inputs())
     table = Table()
+    table.look("repeatable", lambda: repeatable(lambda: called(checks.attention, checks.library)(*checks.inputs())))
+    if table.rows[0].outcome == "wrong":
+        return table
     table.look("scale 1/√d_k", checks.scale)
     table.look("future", checks.future)
     table.look("padding", checks.padding)
@@ -57,6 +72,11 @@ class _Checks:
         self.q, self.k, self.v = (
             rng.standard_normal(shape).astype(dtype) for shape in ((B, H, T, K), (B, H, S, K), (B, H, S, M))
         )
+
+    def inputs(self) -> tuple[Array, ...]:
+        """Inputs that an attention function takes."""
+        mask = () if self.mask == "none" else (_as(self.mask, np.ones((B, 1, T, S), bool), self.q.dtype),)
+        return (self.q, self.k, self.v, *mask)
 
     def call(self, q: Array, k: Array, v: Array, allowed: Array, mask: Meaning | None = None) -> Array:
         mask = mask or self.mask

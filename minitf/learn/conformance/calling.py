@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import copy
 import sys
+import warnings
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, Literal
 
 import numpy as np
@@ -29,6 +31,28 @@ def library_of(function: Any) -> Library:
     if isinstance(owner, Module) or module.startswith("autograd"):
         return "autograd"
     return "numpy"
+
+
+def library_for(function: Any, *inputs: Any) -> Library:
+    """`library_of`; of a function that refuses NumPy arrays, the library whose arrays it takes."""
+    candidates: list[Library] = ["torch", "autograd"] if "torch" in sys.modules else ["autograd"]
+    found = library_of(function)
+    if found == "numpy":
+        for candidate in (found, *candidates):
+            with suppress(Exception), warnings.catch_warnings():  # of what was handed in
+                warnings.simplefilter("ignore")
+                if candidate == "numpy" and isinstance(function(*inputs), Tensor):
+                    return "autograd"
+                called(function, candidate)(*inputs)
+                return candidate
+    return found
+
+
+def repeatable(call: Callable[[], Array]) -> str:
+    """Whether two calls give the same; without this, nothing else can be looked at."""
+    if difference(call(), call()):
+        raise Wrong("two calls with the same inputs give different results: is dropout on?  Call eval() first")
+    return "two calls give the same"
 
 
 def called(function: Callable[..., Any], library: Library) -> Callable[..., Array]:

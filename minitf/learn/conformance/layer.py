@@ -17,7 +17,9 @@ from minitf.learn.conformance.calling import (
     check_gradients,
     difference,
     in_float64,
+    library_for,
     library_of,
+    repeatable,
     rounding,
     shared_array,
 )  # fmt: skip
@@ -47,6 +49,9 @@ def check_layer(
     known = layer_function(layer)[1]
     checks = _Checks(layer, d_model, norm, causal, mask or known or _takes(layer), library, vjp, dtype)
     table = Table()
+    table.look("repeatable", lambda: repeatable(lambda: checks.call(checks.x)))
+    if table.rows[0].outcome == "wrong":
+        return table
     table.look("future", checks.future)
     table.look("padding", checks.padding)
     table.look("batch", checks.batch)
@@ -71,9 +76,12 @@ class _Checks:
     ):
         self.module = in_float64(layer)
         self.layer, _ = layer_function(self.module)
-        self.library: Library = library or library_of(layer)
         self.norm, self.causal, self.mask, self.vjp = norm, causal, mask, vjp
         self.x = np.random.default_rng(0).standard_normal((B, S, d_model)).astype(dtype)
+        own: Library = library_of(layer)
+        if own == "numpy":
+            own = library_for(self.layer, self.x, *self.arguments(None, self.x.shape))
+        self.library: Library = library or own
 
     def arguments(self, real: Array | None, shape: tuple[int, ...]) -> tuple[Array, ...]:
         if self.mask == "none":
@@ -157,6 +165,8 @@ class _Checks:
         return "with all weights 0, x passes"
 
     def gradients(self) -> str:
+        if self.x.dtype != np.float64:
+            raise NotGiven("differences of float32 numbers are too inexact: hand in a layer of float64")
         extra = self.arguments(None, self.x.shape)
         if self.library == "torch":
             import torch
@@ -164,7 +174,7 @@ class _Checks:
             extra = tuple([torch.from_numpy(a) for a in extra])
         vjp = None if self.vjp is None else lambda g, x: self.vjp(g, x, *extra)
         function = lambda x: self.layer(x, *extra)  # noqa: E731
-        return check_gradients(function, self.library, [self.x.astype(np.float64)], vjp)
+        return check_gradients(function, self.library, [self.x], vjp)
 
 
 FORMULAS = {"post": "norm(x + f(x))", "pre": "x + f(norm(x))", "inside": "x + norm(f(x))"}

@@ -13,10 +13,13 @@ from minitf.learn.conformance.adapters import parts_of
 from minitf.learn.conformance.attention import check_attention
 from minitf.learn.conformance.calling import (
     Array,
+    Library,
     called,
     difference,
     in_float64,
+    library_for,
     library_of,
+    repeatable,
     rounding,
     shared_array,
     to_numpy,
@@ -45,7 +48,14 @@ class Parts:
 
 
 def check_model(
-    model: Any, vocab_size: int, *, pad: int = 0, label_smoothing: float = 0.1, mask: Any = None, **parts: Any
+    model: Any,
+    vocab_size: int,
+    *,
+    pad: int = 0,
+    label_smoothing: float = 0.1,
+    mask: Any = None,
+    library: Library | None = None,
+    **parts: Any,
 ) -> Table:
     """Check model(source, target), or the methods of an object.
 
@@ -54,7 +64,7 @@ def check_model(
 
     model: a callable; a PyTorch module; a Transformer of this project; or an object with a method `logits`, or that is
         called, and any of the parts as attributes
-    mask: what a mask means to the part `attention`, as in `check_attention`
+    mask: what a mask means to the part `attention`; library: of the arrays, both as in `check_attention`
     parts:
         embed(ids [B, S]) -> [B, S, D], what enters the encoder: embeddings, their scale, positions
         weights: a mapping with "source_embedding" [V, D], "target_embedding" [V, D], "output" [V, D] or [D, V]
@@ -68,8 +78,11 @@ def check_model(
         raise TypeError(
             f"unknown part {sorted(unknown)[0]!r}; the parts are {', '.join(f.name for f in fields(Parts))}"
         )
-    checks = _Checks(model, vocab_size, pad, label_smoothing, mask, parts)
+    checks = _Checks(model, vocab_size, pad, label_smoothing, mask, library, parts)
     table = Table()
+    table.look("repeatable", lambda: repeatable(lambda: checks.logits(checks.source, checks.target)))
+    if table.rows[0].outcome == "wrong":
+        return table
     table.look("future", checks.future)
     table.look("padding", checks.padding)
     table.look("scale 1/√d_k", checks.attention_scale)
@@ -85,7 +98,16 @@ def check_model(
 
 
 class _Checks:
-    def __init__(self, model: Any, vocab_size: int, pad: int, label_smoothing: float, mask: Any, parts: dict[str, Any]):
+    def __init__(
+        self,
+        model: Any,
+        vocab_size: int,
+        pad: int,
+        label_smoothing: float,
+        mask: Any,
+        library: Any,
+        parts: dict[str, Any],
+    ):
         self.given, self.vocab_size, self.pad, self.eps, self.mask = model, vocab_size, pad, label_smoothing, mask
         self.model = in_float64(model)
         own = (
@@ -93,13 +115,13 @@ class _Checks:
         )
         self.parts = Parts(**{**own, **parts})
         function = model.logits if _is_object(model) and hasattr(model, "logits") else self.model
-        self.library = library_of(function)
-        self.function = called(function, self.library)
         rng = np.random.default_rng(0)
         self.words = np.setdiff1d(np.arange(min(4, vocab_size // 2), vocab_size), [pad])
         if len(self.words) < 3:
             raise ValueError(f"vocab_size={vocab_size} is too small for this check; choose 8 or more")
         self.source, self.target = rng.choice(self.words, (B, S)), rng.choice(self.words, (B, T))
+        self.library = library or library_for(function, self.source, self.target)
+        self.function = called(function, self.library)
 
     def logits(self, source: Array, target: Array) -> Array:
         y = self.function(source, target)
@@ -156,14 +178,14 @@ class _Checks:
     # ---- Layers ----
 
     def attention_scale(self) -> str:
-        row = check_attention(self.need("attention"), mask=self.mask).rows[0]
-        return _passed_on(row)
+        table = check_attention(self.need("attention"), mask=self.mask)
+        return _passed_on(next((row for row in table.rows if row.name == "scale 1/√d_k"), table.rows[0]))
 
     def _layer(self, name: str) -> str:
         layer = self.need("encoder_layer")
         width = np.shape(to_numpy(shared_array(self.need("weights")["source_embedding"])))[1]
         table = check_layer(layer, width)
-        return _passed_on(next(row for row in table.rows if row.name == name))
+        return _passed_on(next((row for row in table.rows if row.name == name), table.rows[0]))
 
     def norm_order(self) -> str:
         return self._layer("norm order")

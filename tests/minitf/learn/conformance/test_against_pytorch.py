@@ -60,8 +60,8 @@ def outcomes(table, outcome):
 
 
 def test_attention():
-    assert len(outcomes(check_attention(nn.functional.scaled_dot_product_attention), "right")) == 5
-    assert len(outcomes(check_attention(nn.MultiheadAttention(D, 2)), "right")) == 5
+    assert len(outcomes(check_attention(nn.functional.scaled_dot_product_attention), "right")) == 6
+    assert len(outcomes(check_attention(nn.MultiheadAttention(D, 2)), "right")) == 6
 
 
 @pytest.mark.parametrize("norm_first", [False, True])
@@ -83,3 +83,14 @@ def test_a_model_is_right_in_all_that_it_gives():
 def test_the_two_public_mistakes():
     assert outcomes(checked(Translator(causal=False)), "wrong") == ["future"]
     assert outcomes(checked(Translator(scaled=False)), "wrong") == ["embeddings · √d_model"]
+
+
+def test_functions_around_modules_are_called_with_tensors():
+    model = Translator(causal=False).eval()
+    table = check_model(lambda source, target: model(source, target), V)
+    assert outcomes(table, "wrong") == ["future"]
+    assert check_attention(lambda q, k, v, mask: nn.functional.scaled_dot_product_attention(q, k, v, mask)).is_right
+    layer = nn.TransformerEncoderLayer(D, 2, 16, batch_first=True).eval()
+    table = check_layer(lambda x, real: layer(x, src_key_padding_mask=~real), D, dtype="float32")
+    assert outcomes(table, "not given") == ["future", "residual", "gradients"]
+    assert table.is_right

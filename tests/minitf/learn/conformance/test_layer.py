@@ -19,11 +19,11 @@ def config(**changes):
 def test_the_layers_of_this_project(order):
     layer = EncoderLayer(config(norm=order), Initializer(0))
     table = check_layer(layer, 8, norm=order)
-    assert [row.outcome for row in table.rows] == ["not given"] + ["right"] * 5
+    assert [row.outcome for row in table.rows] == ["right", "not given"] + ["right"] * 5
     assert f"{order}-norm" in str(table)
     decoder_layer = DecoderLayer(config(norm=order), Initializer(0))
     table = check_layer(decoder_layer, 8, norm=order, causal=True)
-    assert [row.outcome for row in table.rows] == ["right", "not given"] + ["right"] * 4
+    assert [row.outcome for row in table.rows] == ["right", "right", "not given"] + ["right"] * 4
     other = {"post": "pre", "pre": "post"}[order]
     assert f"it is {order}-norm, expected {other}-norm" in str(check_layer(layer, 8, norm=other))
 
@@ -52,8 +52,8 @@ def test_functions_of_numpy_arrays():
         (lambda x: np.tanh(x), "norm order", "neither"),
         (lambda x: norm(x + x.mean(axis=0)), "batch", "are the axes exchanged?"),
         (lambda x, real: norm(x + x.mean(axis=1, keepdims=True)), "padding", "change by"),
-        (lambda x: x[:, :2], "norm order", "the output has shape"),
-        (lambda x: x / 0 + "x", "batch", "raises"),
+        (lambda x: x[:, :2], "repeatable", "the output has shape"),
+        (lambda x: x / 0 + "x", "repeatable", "raises"),
     ],
 )
 def test_a_mistake_is_named(layer, row, message):
@@ -73,3 +73,10 @@ def test_gradients_of_a_layer():
     wrong = check_layer(lambda x: x * x, D, vjp=lambda g, x: g * x)
     assert (right.outcome("gradients"), wrong.outcome("gradients")) == ("right", "wrong")
     assert check_layer(ag.tanh, D, mask="none").outcome("gradients") == "right"
+
+
+def test_a_function_of_tensors_is_called_with_tensors():
+    layer = EncoderLayer(config(), Initializer(0, np.float64)).eval()
+    table = check_layer(lambda x, real: layer(x, real[:, None, None, :]), 8)
+    assert {row.name for row in table.rows if row.outcome != "right"} == {"future", "residual"}
+    assert table.is_right

@@ -11,6 +11,7 @@ from minitf.model.transformer import Transformer
 from tests.helpers.numpy_transformer import NumpyTransformer, V
 
 ALL = {
+    "repeatable",
     "future", "padding", "scale 1/√d_k", "norm order", "residual", "embeddings · √d_model", "positions",
     "weight sharing", "label smoothing", "cached = uncached", "gradients",
 }  # fmt: skip
@@ -62,7 +63,7 @@ def test_an_object_with_methods():
 def test_a_function_alone():
     model = NumpyTransformer()
     table = check_model(lambda source, target: model.logits(source, target), V)
-    assert ALL - not_right(table) == {"future", "padding", "positions"}
+    assert ALL - not_right(table) == {"repeatable", "future", "padding", "positions"}
     assert table.is_right
     assert "give embed and weights" in str(table)
 
@@ -129,9 +130,8 @@ def test_a_parameter_without_gradient_and_a_model_of_this_project_that_cuts_the_
 
 def test_what_raises_is_one_row():
     table = check_model(lambda source, target: Tensor(source) @ "x", V)
-    assert table.outcome("future") == "wrong"
+    assert [row.name for row in table.rows] == ["repeatable"]
     assert "raises UFuncTypeError" in str(table)
-    assert table.outcome("weight sharing") == "not given"
     wrong_shape = check_model(lambda source, target: np.zeros((3, 3)), V)
     assert f"the logits have shape (3, 3), expected (2, 5, {V})" in " ".join(str(wrong_shape).split())
 
@@ -141,3 +141,12 @@ def test_unknown_parts_and_a_vocabulary_too_small_are_refused():
         check_model(NumpyTransformer(), V, embde=1)
     with pytest.raises(ValueError, match="vocab_size=3 is too small"):
         check_model(NumpyTransformer(), 3)
+
+
+def test_dropout_that_is_on_is_told():
+    model = Transformer(TransformerConfig(vocab_size=20, layers=1, d_model=8, heads=2, d_ff=16))
+    table = check_model(lambda source, target: model(source, target), 20)
+    assert not table.is_right
+    assert "is dropout on?" in str(table)
+    model.eval()
+    assert check_model(lambda source, target: model(source, target), 20).is_right
