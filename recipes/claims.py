@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The paper's claims, put to the test: each checkable sentence, what was done, the figure and the verdict.
 
-    python recipes/claims.py                                 # whatever has no result yet: two hours of one core
+    python recipes/claims.py                                 # whatever has no result yet: an hour or two of one core
     python recipes/claims.py --list
     python recipes/claims.py warm-up averaging --again       # some of them, measured again
     python recipes/claims.py --quick --results /tmp/claims.json

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 
@@ -105,6 +106,7 @@ def learned_positions(study: Study) -> Figure:
     return sampled(minus(base, other), f"BLEU, sinusoidal: {listed(base)}; learned: {listed(other)}")
 
 
+@cache
 def by_length(study: Study, variant: str) -> dict[str, list[float]]:
     """BLEU of each seed by the length of pairs: as long as those of the training, and longer ones, of its left-out
     pairs and the held-out texts."""

@@ -121,8 +121,7 @@ def gradients_by_layer(study: Study) -> Figure:
     Rule("dropout 0.1 minus none, BLEU", lowest=0),
 )  # fmt: skip
 def dropout(study: Study) -> Figure:
-    """Models trained on 2,000 pairs, some thirty times each; with the 30,000 of the base, seen twice, nothing is
-    over-fitted."""
+    """Models trained on 2,000 pairs, some thirty times each; the base sees each of its 30,000 twice."""
     some, none = study.scores("few-dropout"), study.scores("few-base")
     text = f"BLEU, 0.1: {listed(some)}; none: {listed(none)}; validation perplexity, 0.1: "
     return sampled(

@@ -26,7 +26,8 @@ def _averaged(study: Study, checkpoints: int) -> Figure:
     Rule("the mean of 5 minus the last one, BLEU", lowest=0),
 )  # fmt: skip
 def average_5(study: Study) -> Figure:
-    """Checkpoints of the base, 10 updates apart: a twelfth of the training, as the paper's 50 minutes of 12 hours."""
+    """Checkpoints of the base, 10 updates apart: a twelfth of the training; the paper's 50 minutes are a
+    fourteenth of its 12 hours."""
     return _averaged(study, 5)
 
 
