@@ -26,6 +26,9 @@ INTERVAL_S = 0.5
 START_S = 60.0
 """Limit for the first heartbeat: Python and NumPy may take that long to start from a slow disk on a busy machine."""
 
+ABORT_S = 10.0
+"""Limit for the coordinator to abort the job of a rank that has failed."""
+
 PROGRESS_CPU_S = 0.02
 """CPU time from which a rank counts as making progress; sending heartbeats alone takes less."""
 
@@ -83,8 +86,9 @@ class Heartbeat:
         self._waits = 0
         self._may_lose_coordinator = False
         self._main_thread = threading.main_thread().ident or 0
-        for work in (self._send_heartbeats, self._receive):
-            threading.Thread(target=work, daemon=True).start()
+        self._receiver = threading.Thread(target=self._receive, daemon=True)
+        for thread in (threading.Thread(target=self._send_heartbeats, daemon=True), self._receiver):
+            thread.start()
 
     @contextmanager
     def waiting(self) -> Iterator[None]:
@@ -96,8 +100,14 @@ class Heartbeat:
             self._waits -= 1
 
     def fail(self, reason: str | None, status: int) -> None:
-        """Ask the coordinator to abort the job, which ends this process too."""
+        """Ask the coordinator to abort the job, which ends this process too.
+
+        With a reason, wait for that: mpiexec kills all ranks when one exits, and the coordinator, a thread of rank 0,
+        would not print the reason any more.
+        """
         self._send({"failed": reason, "status": status})
+        if reason is not None:
+            self._receiver.join(ABORT_S)
 
     def prepare_exit(self) -> None:
         """From now on this rank only waits for the others, and the coordinator may exit first."""
@@ -252,9 +262,9 @@ class Coordinator:
         for messages in self._messages.values():
             messages.socket.close()
 
-    def abort(self) -> None:
-        """Abort the job: every rank exits."""
-        for messages in self._messages.values():
+    def abort(self, but: int | None = None) -> None:
+        """Abort the job: every rank exits, except for `but`, whose process must outlive the message to the others."""
+        for messages in (each for rank, each in self._messages.items() if rank != but):
             with suppress(OSError):
                 messages.send({"abort": True})
                 messages.socket.shutdown(socket.SHUT_RDWR)

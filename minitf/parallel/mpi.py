@@ -193,7 +193,7 @@ def _coordinate(
     if failure is not None:
         if failure.reason is not None:
             say(f"error: {describe(failure, names)}")
-        coordinator.abort()
+        coordinator.abort(but=0)
         time.sleep(0.5)  # for the ranks to exit by themselves: mpiexec reports each one that it has to kill
         os._exit(failure.status)
     coordinator.close()

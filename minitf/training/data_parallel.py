@@ -16,14 +16,14 @@ from typing import Any
 
 from autograd.backend import backend_of
 from minitf.config import RunConfig
-from minitf.config.options import to_plain
+from minitf.config.options import shortened, to_plain
 from minitf.data.batches import Batch, Batches
 from minitf.model.layers import Parameter
 from minitf.model.transformer import Transformer
 from minitf.parallel.buckets import GradientBuckets
 from minitf.parallel.group import Group, ParallelError
 from minitf.parallel.join import join
-from minitf.system.environment import VERSION
+from minitf.system.environment import rank_facts
 from minitf.system.signals import StopRequest
 from minitf.training.moving_average import MovingAverage
 from minitf.training.optim import Adam, global_norm
@@ -49,10 +49,10 @@ class DataParallel(SingleProcess):
 
     def __init__(self, config: RunConfig, group: Group):
         """
-        Raises: ParallelError if another rank was started with another configuration or version.
+        Raises: ParallelError if another rank was started with another configuration, code, package or environment.
         """
-        facts = {"the version of minitf": VERSION, **_flat(to_plain(config))}
-        require_same(group, facts, "start all processes with the same command and the same code")
+        facts = {**rank_facts(), **_flat(to_plain(config))}
+        require_same(group, facts, "start all processes with the same command, code, packages and environment")
         self.group = group
         self.device = group.device
         self.threads = max(1, config.threads // group.local_size) if config.threads else group.cores
@@ -180,15 +180,29 @@ def share_of_update(batches: int, rank: int, size: int) -> list[tuple[int, int, 
     return [(number, part, members) for number in range(team, batches, teams)]
 
 
+MOST_NAMED = 4
+
+
 def require_same(group: Group, facts: dict[str, Any], advice: str) -> None:
-    """Raises: ParallelError, naming the first rank and the first fact that differ from rank 0's."""
+    """Raises: ParallelError, naming the facts in which each rank differs from rank 0."""
     ranks = group.all_gather(facts)
-    for rank, theirs in enumerate(ranks):
-        for name, value in ranks[0].items():
-            if theirs.get(name) != value:
-                raise ParallelError(
-                    f"rank {rank} disagrees with rank 0: {name} is {theirs.get(name)!r} there, {value!r} here; {advice}"
-                )
+    found = [_differences(theirs, ranks[0]) for theirs in ranks]
+    told = [f"rank {rank} disagrees with rank 0: {each}" for rank, each in enumerate(found) if each]
+    if told:
+        more = f"; and {len(told) - MOST_NAMED} more ranks" if len(told) > MOST_NAMED else ""
+        raise ParallelError(f"{'; '.join(told[:MOST_NAMED])}{more}; {advice}")
+
+
+def _differences(theirs: dict[str, Any], ours: dict[str, Any]) -> str:
+    """`the seed is 8 there, 7 here, and …`"""
+
+    def shown(facts: dict[str, Any], name: str) -> str:
+        return shortened(repr(facts[name]), 80) if name in facts else "missing"
+
+    absent = object()
+    names = [name for name in ours | theirs if theirs.get(name, absent) != ours.get(name, absent)]
+    told = [f"{name} is {shown(theirs, name)} there, {shown(ours, name)} here" for name in names[:MOST_NAMED]]
+    return ", ".join(told) + (f", and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else "")
 
 
 def _flat(plain: dict[str, Any], prefix: str = "") -> dict[str, Any]:

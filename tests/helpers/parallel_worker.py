@@ -7,6 +7,7 @@ import sys
 import time
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 
@@ -14,7 +15,9 @@ from minitf.app.cli import run_command
 from minitf.config import PRESETS
 from minitf.errors import UserError
 from minitf.parallel.join import join
-from minitf.training.data_parallel import require_same
+from minitf.system import environment
+from minitf.training.data_parallel import DataParallel, require_same
+from minitf.training.state import TrainState
 
 LENGTH = 1001
 
@@ -84,6 +87,28 @@ def fail(group, deed: str) -> None:
             time.sleep(600)
 
 
+def differ(group, deed: str, config) -> None:
+    """The last rank is of another version, environment or configuration, or reads other files."""
+    is_other = group.rank == group.size - 1
+    match deed if is_other else "":
+        case "other-version":
+            environment.VERSION = "0.0.9"
+        case "other-code":
+            environment.code_digest = lambda: "f" * 64
+        case "other-package":
+            np.__version__ = "1.26.4"
+        case "other-environment":
+            os.environ["OMP_NUM_THREADS"] = "3"
+        case "other-threads":
+            config = replace(config, threads=5)
+        case "other-configuration":
+            config = replace(config, seed=99, model=replace(config.model, dropout=0.25))
+    process = DataParallel(config, group)
+    if deed == "other-files":
+        corpus = SimpleNamespace(fingerprint="one" if is_other else "two")
+        process.synchronize(TrainState(vocabulary="same"), None, None, None, SimpleNamespace(corpus=corpus))
+
+
 def main(argv) -> int:
     deed, folder = argv[0], Path(argv[1])
     impatient = deed in ("stopped", "stopped-late", "asleep", "deadlock")
@@ -92,6 +117,8 @@ def main(argv) -> int:
         (folder / f"pid-{group.rank}").write_text(str(os.getpid()))
         if deed == "talk":
             talk(group, folder)
+        elif deed.startswith("other-"):
+            differ(group, deed, config)
         else:
             fail(group, deed)
     if deed in ("killed-late", "stopped-last") and group.rank == group.size - 1:

@@ -89,6 +89,36 @@ def test_one_that_disagrees_is_named(tmp_path):
     assert alive(tmp_path) == []
 
 
+OTHERS = [
+    ("other-version", "the version of minitf is '0.0.9' there, '"),
+    ("other-code", "the code is 'ffffffffffffffff' there, '"),
+    ("other-package", "numpy is '1.26.4' there, '"),
+    ("other-environment", "OMP_NUM_THREADS is '3' there, '"),
+    ("other-threads", "threads is 5 there, None here"),
+    ("other-configuration", "seed is 99 there, 0 here, model.dropout is 0.25 there"),
+    ("other-files", "the training text is 'one' there, 'two' here; every host must see the same directory"),
+]
+
+
+@pytest.mark.parametrize(("deed", "words"), OTHERS)
+def test_a_rank_of_another_kind_is_named(tmp_path, deed, words):
+    said, status = job(2, deed, tmp_path)
+    (error,) = [line for line in said.splitlines() if line.startswith("error: ")]
+    assert f"rank 1 disagrees with rank 0: {words}" in error
+    assert status == 1
+    assert "Traceback" not in said
+    assert alive(tmp_path) == []
+
+
+@needs_mpi
+@pytest.mark.parametrize(("deed", "words"), OTHERS)
+def test_a_rank_of_mpiexec_of_another_kind_is_named(tmp_path, deed, words):
+    said, status = mpi(2, deed, tmp_path)
+    assert f"rank 1 disagrees with rank 0: {words}" in said
+    assert said.count("error: ") == 1
+    assert status != 0
+
+
 @pytest.mark.slow
 def test_processes_that_all_wait_are_ended(tmp_path):
     said, status = job(2, "deadlock", tmp_path)

@@ -53,6 +53,19 @@ def test_the_first_fact_that_differs_is_named():
         require_same(Told({"the seed": 7}, {"the seed": 7}, {"the seed": 8}), {"the seed": 7}, "use one")
 
 
+def test_all_that_differs_is_named_up_to_a_limit():
+    ranks = [{"a": 1, "b": 1, "c": 1, "d": 1, "e": 1}, {"a": 1}, {"a": "x" * 5000, "new": 2}]
+    with pytest.raises(ParallelError) as found:
+        require_same(Told(*ranks, *[{}] * 9), ranks[0], "use one")
+    said = str(found.value)
+    assert "rank 1 disagrees with rank 0: b is missing there, 1 here, c is missing there" in said
+    assert "rank 2 disagrees with rank 0: a is 'xxx" in said
+    assert said.endswith("and 1 more; and 7 more ranks; use one")
+    assert len(said) < 1000
+    with pytest.raises(ParallelError, match="new is 2 there, missing here"):
+        require_same(Told({"a": 1}, {"a": 1, "new": 2}), {"a": 1}, "use one")
+
+
 def test_figures_of_batches_come_back_in_their_order():
     stop = SimpleNamespace(received=None, agree=lambda numbers: seen.extend(numbers))
     seen = []

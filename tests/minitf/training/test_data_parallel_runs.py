@@ -1,6 +1,7 @@
 """Data-parallel runs of real processes: N processes train as one, with the launcher and with mpiexec."""
 
 import os
+import sys
 
 import numpy as np
 import pytest
@@ -8,7 +9,7 @@ import pytest
 from minitf.storage import checkpoint
 from minitf.storage.log import read_log
 from minitf.training.state import CLOCK_KEYS
-from tests.helpers.jobs import ROOT, mpi, needs_mpi, python
+from tests.helpers.jobs import MPIEXEC, ROOT, mpi, needs_mpi, python
 from tests.helpers.runs import write_corpus
 
 pytestmark = pytest.mark.heavy
@@ -114,6 +115,20 @@ def test_processes_of_mpiexec_train_as_one(ground):
 
 
 # ---- The command line --------------------------------------------------------------------------------------------
+
+
+@needs_mpi
+def test_ranks_started_with_other_commands_and_environments_are_named(ground, tmp_path):
+    """`mpiexec -n 1 … : -n 1 …`, as where the hosts of a job are not set up alike."""
+    _, flags, _ = ground
+    train = ["train.py", *flags, "--output", tmp_path / "run"]
+    one = ["env", "OMP_NUM_THREADS=3", sys.executable, "-W", "error", *map(str, train), "--seed", "7"]
+    said, status = python(*train, before=[MPIEXEC, "-n", "1", *one, ":", "-n", "1"], env={"OMP_NUM_THREADS": "1"})
+    assert "rank 1 disagrees with rank 0: OMP_NUM_THREADS is '1' there, '3' here, seed is 0 there, 7 here" in said
+    assert said.count("error: ") == 1
+    assert "Traceback" not in said
+    assert status != 0
+    assert not (tmp_path / "run").exists()
 
 
 def test_a_wrong_command_is_told_once_by_rank_0():
