@@ -20,6 +20,7 @@ ACROSS = {  # tests that belong to no single file, and why
     "autograd/test_borrowed.py": "arrays that gradients share, over engine and ops",
     "autograd/test_hooks.py": "hooks of tensors, over engine and tensor",
     "autograd/test_properties.py": "the gradients of all ops, proved with Hypothesis",
+    "minitf/app/test_messages.py": "what all commands say about careless input",
     "minitf/decoding/test_exactness.py": "beam search against enumeration: a long proof",
     "minitf/learn/conformance/test_against_pytorch.py": "what others write with PyTorch",
     "minitf/model/test_against_pytorch.py": "the whole model",

@@ -86,7 +86,7 @@ def run_command(main: Callable[[Sequence[str]], int | None], argv: Sequence[str]
                 if not isinstance(sys.exception(), Exception):
                     sys.stdout.flush()  # here, where a failure can still be reported; also after --help
     except UserError as error:
-        say(f"error: {error}")
+        say(f"error: {_legible(error)}")
         return error.exit_status
     except ModuleNotFoundError as error:
         name = (error.name or "").partition(".")[0]
@@ -118,6 +118,13 @@ def run_command(main: Callable[[Sequence[str]], int | None], argv: Sequence[str]
         say(f"error: {explained(_failed_action(error), error)}")
         return 2
     return status or 0
+
+
+LONGEST_WORD = 1000  # of a message; a longer one is a value or path that a program has made up
+
+
+def _legible(error: UserError) -> str:
+    return re.sub(rf"\S{{{LONGEST_WORD + 1},}}", lambda word: shortened(word[0]), str(error))
 
 
 class _ClosedOutput(io.TextIOBase):

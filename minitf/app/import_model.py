@@ -6,6 +6,7 @@ import secrets
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from shlex import quote
 
 from minitf.app.cli import ArgumentParser
 from minitf.errors import UserError
@@ -40,7 +41,7 @@ def main(argv: Sequence[str]) -> None:
         raise UserError(f"{given.run} already holds a run; give another directory")
     path = downloaded(given.source) if given.source.startswith(PREFIX) else Path(given.source)
     if not is_foreign(path) and RunDirectory(path).checkpoints_path.is_dir():
-        raise UserError(f"{path} is a run already; translate with: minitf translate {path}")
+        raise UserError(f"{path} is a run already; translate with: minitf translate {quote(str(path))}")
     config, vocabulary, weights = read_foreign(path, POSITIONS.get(given.positions))
     with RunDirectory.create(given.run, replace(config, output=given.run.absolute())) as run:
         vocabulary.save(run.path / vocabulary.file_name)
@@ -52,4 +53,5 @@ def main(argv: Sequence[str]) -> None:
             {"imported": str(path.absolute()), "vocabulary": vocabulary.fingerprint()},
         )
     size = sum(array.size for array in weights.values())
-    say(f"{given.run}: {size:,} parameters, {len(vocabulary):,} pieces; translate with: minitf translate {given.run}")
+    command = f"minitf translate {quote(str(given.run))}"
+    say(f"{given.run}: {size:,} parameters, {len(vocabulary):,} pieces; translate with: {command}")

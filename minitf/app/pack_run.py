@@ -93,7 +93,8 @@ def _texts_of_ids(config: RunConfig, packed: RunDirectory) -> Texts:
     if valid is not None and (not is_prepared(folder) or other_content(folder, *valid)):
         valid = None
     if config.test is not None and kept_copies(packed, "test") is None:
-        _warn(f"the run has no copy of its test text; resume it with --test {' '.join(map(str, config.test))}")
+        source, target = (quote(str(path)) for path in config.test)
+        _warn(f"the run has no copy of its test text; resume it with --test {source} {target}")
     return Texts(None, valid, None)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from shlex import quote
 
 from minitf.app.cli import ArgumentParser
 from minitf.corpora.splitting import BY, split_corpus
@@ -33,7 +34,9 @@ def main(argv: Sequence[str]) -> None:
             f"{report.targets_in_train:,} held-out targets are also targets of training, of other sources; --by both "
             "keeps them apart"
         )
-    texts = " ".join(f"--{name} {source} {target}" for name, (source, target) in report.paths.items())
+    texts = " ".join(
+        f"--{name} {quote(str(source))} {quote(str(target))}" for name, (source, target) in report.paths.items()
+    )
     flags = suggested_flags(corpus_statistics(*report.paths["train"], given.errors))
     print(f"train with:\n    minitf train {texts} {flags} --output runs/mine")
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from shlex import quote
 
 from minitf.data.text import normalise, read_lines, read_pairs
 from minitf.errors import UserError
@@ -158,7 +159,7 @@ def _name(quantile: float) -> str:
 def _advice(statistics: Statistics) -> list[str]:
     _, why = suggested_preset(statistics.distinct_pairs)
     held_out = min(1_000, max(1, statistics.distinct_sources // 20))
-    source, target = statistics.source.path, statistics.target.path
+    source, target = (quote(str(side.path)) for side in (statistics.source, statistics.target))
     return [
         f"suggested: {suggested_flags(statistics)}",
         f"    {why}",

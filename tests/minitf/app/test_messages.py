@@ -1,0 +1,147 @@
+"""What commands say about careless input: the fault is named, not one beside it, and what is suggested can be typed."""
+
+import json
+import os
+import shlex
+import shutil
+import socket
+import subprocess
+
+import pytest
+
+from minitf.app import commands
+from minitf.app.cli import run_command
+from tests.helpers.runs import FLAGS, write_corpus
+
+
+@pytest.fixture
+def texts(tmp_path):
+    """Flags of a run of a second, whose folder has a space in its name."""
+    folder = tmp_path / "a folder"
+    folder.mkdir()
+    return [*write_corpus(folder), *FLAGS]
+
+
+@pytest.fixture
+def say(capfd):
+    """Run a command in this process: (exit status, all that it printed)."""
+
+    def run(*words):
+        status = run_command(commands.main, [str(word) for word in words])
+        return status, "".join(capfd.readouterr())
+
+    return run
+
+
+def test_a_beam_that_no_memory_can_hold_is_named_itself(tiny_run, say):
+    status, said = say("translate", tiny_run, "--beam", 10**9)
+    assert (status, said) == (2, "error: beam=1000000000 is too large; choose at most 1,000\n")
+
+
+def test_a_blank_validation_text_is_not_called_the_training_text(texts, tmp_path, say):
+    (tmp_path / "blank").write_text(" \n\n")
+    blank = str(tmp_path / "blank")
+    status, said = say("train", *texts, "--valid", blank, blank, "--output", tmp_path / "run")
+    assert status == 2
+    assert f"no pair is left of {blank} and {blank}: 2 have an empty side" in said
+
+
+def test_process_substitution_is_refused_before_it_is_read_and_leaves_no_folder(texts, tmp_path, say):
+    reading, writing = os.pipe()
+    os.write(writing, b"the cat\n")
+    os.close(writing)
+    status, said = say("train", *texts, "--train", f"/dev/fd/{reading}", texts[2], "--output", tmp_path / "run")
+    assert os.read(reading, 100) == b"the cat\n"
+    os.close(reading)
+    assert status == 2
+    assert f"/dev/fd/{reading} is a pipe or device; a corpus is read more than once, so save it to a file first" in said
+    assert not (tmp_path / "run").exists()
+
+
+def test_lines_are_counted_from_1_and_not_called_sentence_0(tiny_run, tmp_path, say):
+    (tmp_path / "in").write_text("the cat\na tree\n")
+    (tmp_path / "prefix").write_text("\n" + "die " * 99 + "\n")
+    status, said = say("translate", tiny_run, "--input", tmp_path / "in", "--prefix", tmp_path / "prefix")
+    assert status == 2
+    assert "the prefix of line 2 has " in said
+    assert "sentence" not in said
+
+
+@pytest.mark.parametrize(
+    ("lines", "found"), [("a\nb\n", "more prefixes than the 1 lines"), ("", "0 prefixes for 1 lines")]
+)
+def test_prefixes_that_no_line_has_are_told_for_standard_input_too(tiny_run, tmp_path, monkeypatch, say, lines, found):
+    (tmp_path / "prefix").write_text(lines)
+    (tmp_path / "in").write_text("the cat\n")
+    with open(tmp_path / "in") as stdin:
+        monkeypatch.setattr("sys.stdin", stdin)
+        status, said = say(
+            "translate", tiny_run, "--prefix", tmp_path / "prefix", "--max-extra-length", "20", "--quiet"
+        )
+    assert status == 2
+    assert found in said
+
+
+def test_commands_that_are_suggested_can_be_typed(texts, tmp_path, say):
+    folder = tmp_path / "a folder"
+    lines = folder / "my lines"
+    lines.write_text("".join(f"line {number}\n" for number in range(60)))
+    _, said = say("split", lines, lines, "--valid", 1, "--test", 1, "--output", folder / "my split")
+    command = shlex.split(said.partition("train with:\n")[2].strip())
+    assert command[:4] == ["minitf", "train", "--train", str(folder / "my split" / "train.source")]
+    _, said = say("statistics", lines, lines)
+    assert shlex.split(said.splitlines()[-1])[:4] == ["minitf", "split", str(lines), str(lines)]
+    run = folder / "my run"
+    status, said = say("train", *texts, "--output", run, "--max-steps", 1)
+    assert status == 0
+    assert f"minitf translate '{run}' < input.txt" in said
+    _, said = say("train", *texts, "--output", run)
+    assert f"go on with --resume '{run}'" in said
+    _, said = say("pack", run)
+    assert shlex.split(said.splitlines()[-1]) == ["minitf", "translate", f"{run}-packed"]
+
+
+def test_what_a_file_says_is_not_obeyed_by_a_terminal(texts, tmp_path, say):
+    run = tmp_path / "run"
+    assert say("train", *texts, "--output", run, "--max-steps", 1)[0] == 0
+    (run / "environment.json").write_text(json.dumps({"minitf": "\x1b]0;mine\x07", "numpy": "1\x9b31m\r"}))
+    status, said = say("train", "--resume", run, "--max-steps", 2)
+    assert status == 0
+    assert r"\x1b]0;mine\x07" in said
+    assert not any(character in said for character in "\x1b\x07\x9b\r")
+
+
+@pytest.mark.parametrize(
+    "flag", ["--device", "--preset", "--alpha", "--max-steps", "--model.heads", "--resume", "--x" * 999]
+)
+def test_a_refused_value_is_not_printed_whole(say, flag):
+    status, said = say("train", flag, "\x1b" + "a" * 5000)
+    assert status == 2
+    assert len(said) < 1200
+    assert "\x1b" not in said
+
+
+@pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("setpriv"), reason="needs another user: root, and setpriv")
+def test_a_lock_that_another_user_shares_is_not_blamed_on_a_process_that_has_ended(texts, tmp_path, say):
+    """Whoever may read the lock file can hold it, without writing who they are."""
+    run = tmp_path / "run"
+    assert say("train", *texts, "--output", run, "--max-steps", 1)[0] == 0
+    (run / "lock").write_text(f"process 999999999 on {socket.gethostname()}\n")
+    for folder in (run, *run.parents[: len(run.parents) - 1]):
+        folder.chmod(folder.stat().st_mode | 0o055)
+    holder = ["setpriv", "--reuid", "65533", "--clear-groups", "flock", "--shared", str(run / "lock"), "sleep", "60"]
+    with subprocess.Popen(holder, start_new_session=True) as process:
+        try:
+            while not holds(run):
+                assert process.poll() is None
+            status, said = say("train", "--resume", run, "--max-steps", 2)
+        finally:
+            os.killpg(process.pid, 9)
+    assert status == 2
+    assert f"{run} is in use by another process, which has opened its lock (fuser shows which)" in said
+
+
+def holds(run):
+    """Whether another process holds the lock."""
+    held = subprocess.run(["flock", "--nonblock", str(run / "lock"), "true"], check=False)
+    return held.returncode != 0
