@@ -11,13 +11,14 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 
+from minitf.learn.exercise import ALL
 from tests.helpers.browser import browser
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
 PAGES = {path.relative_to(DOCS).as_posix() for path in DOCS.rglob("*.md")} - {"index.md"}
 CHAPTERS = sorted((DOCS / "book").glob("[0-9][0-9]-*.md"))
-SHOTS = ["docs/index.html", "docs/paper-map.html", "docs/book/api-ops.html"]
+SHOTS = ["docs/index.html", "docs/paper-map.html", "docs/book/api-ops.html", "docs/book/11-translation.html"]
 
 
 # ---- The pages as they are -----------------------------------------------------------------------------------------
@@ -27,6 +28,17 @@ def test_every_page_is_in_the_table_of_contents():
     linked = re.findall(r"\]\(([^):#]+\.md)\)", (DOCS / "index.md").read_text("utf-8"))
     assert PAGES - set(linked) == set()
     assert len(linked) == len(set(linked))
+
+
+def test_every_chapter_ends_with_its_exercises_and_each_has_one_place():
+    listed = []
+    for chapter in CHAPTERS:
+        end = chapter.read_text("utf-8").partition("\n## Exercises\n")[2]
+        found = re.findall(r"^- ([\w-]+): (.+)$", end, re.MULTILINE)
+        assert found, f"{chapter.name} has no exercise"
+        listed += found
+    assert len(CHAPTERS) == 12
+    assert sorted(listed) == sorted((each.label, each.title) for each in ALL.values())
 
 
 # ---- The site ------------------------------------------------------------------------------------------------------
@@ -52,7 +64,7 @@ def site(tmp_path_factory):
 
 
 def needs_sphinx():
-    missing = [name for name in ("sphinx", "myst_nb", "furo", "matplotlib") if find_spec(name) is None]
+    missing = [name for name in ("sphinx", "myst_nb", "furo", "matplotlib", "hypothesis") if find_spec(name) is None]
     if missing:
         pytest.skip(f"{', '.join(missing)} not installed: `make book` installs the extra `docs`")
 

@@ -22,17 +22,22 @@ def blocks(page):
     return BLOCK.findall(page.read_text(encoding="utf-8"))
 
 
+def cells(page):
+    """(code, the output that the page states or None) of every block of Python."""
+    for (language, code), (next_language, following) in itertools.pairwise([*blocks(page), ("", "")]):
+        if language == "python":
+            yield code, following if next_language == "" and following else None
+
+
 def run(page):
     """Run the page's Python in one namespace; yield (code, what it printed, what the page says it prints or None)."""
     namespace = {"__name__": "__page__"}
-    found = [*blocks(page), ("", "")]
-    for (language, code), (next_language, following) in itertools.pairwise(found):
-        if language == "python":
-            printed = io.StringIO()
-            with contextlib.redirect_stdout(printed):
-                name = f"<{page.name}>"  # no file: Hypothesis would read the whole page as Python
-                exec(compile(code, name, "exec"), namespace)
-            yield code, printed.getvalue(), following if next_language == "" and following else None
+    for code, expected in cells(page):
+        printed = io.StringIO()
+        with contextlib.redirect_stdout(printed):
+            name = f"<{page.name}>"  # no file: Hypothesis would read the whole page as Python
+            exec(compile(code, name, "exec"), namespace)
+        yield code, printed.getvalue(), expected
 
 
 @pytest.fixture(autouse=True)
@@ -46,7 +51,13 @@ def no_clock():
     settings.load_profile("before")
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def with_marks(page):
+    """Pages that train are heavy."""
+    heavy = [pytest.mark.heavy] if re.search("digits|subprocess", page.read_text("utf-8")) else []
+    return pytest.param(page, id=page.name, marks=heavy)
+
+
+@pytest.mark.parametrize("page", [with_marks(page) for page in PAGES])
 def test_page(page):
     state = random.get_state()
     try:
@@ -59,9 +70,11 @@ def test_page(page):
 
 
 def test_the_pages_have_code_and_output():
-    checked = {page.name: sum(expected is not None for _, _, expected in run(page)) for page in PAGES}
+    checked = {page.name: sum(expected is not None for _, expected in cells(page)) for page in PAGES}
     assert checked["README.md"] >= 1
-    assert checked["tour.md"] >= 16
+    chapters = {name: count for name, count in checked.items() if re.match(r"\d\d-", name)}
+    assert len(chapters) == 12
+    assert all(count >= 2 for count in chapters.values()), chapters
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

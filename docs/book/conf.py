@@ -13,6 +13,7 @@ ROOT = HERE.parent.parent
 sys.path[:0] = [str(HERE), str(ROOT)]
 os.environ["PYTHONPATH"] = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]).rstrip(os.pathsep)
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # arrays of the book are small
+os.environ.setdefault("CI", "1")  # Hypothesis then looks at no clock, which a busy machine upsets
 
 from extension.sources import linkcode_resolve  # noqa: E402, F401 (needs the path; Sphinx calls it)
 from jupyter_client.manager import KernelManager  # noqa: E402
@@ -51,7 +52,7 @@ pygments_dark_style = "github-dark"
 myst_heading_anchors = 4
 nb_execution_mode = "force"  # a cache would not see that the project has changed
 nb_execution_raise_on_error = True
-nb_execution_timeout = 120
+nb_execution_timeout = 600  # of a block, on a busy machine
 nb_merge_streams = True
 nb_render_markdown_format = "myst"
 

@@ -66,9 +66,9 @@ class GraphPicture:
 def in_page(svg: str, title: str) -> str:
     """An SVG file as an element of a page, with ids of its own."""
     svg = svg[svg.index("<svg") :]
-    own = hashlib.sha1(svg.encode()).hexdigest()[:8]
+    own = "p" + hashlib.sha1(svg.encode()).hexdigest()[:8]
     svg = re.sub(r'\bid="', f'id="{own}-', svg)
-    svg = re.sub(r'(href="#|url\(#)', rf"\1{own}-", svg)
+    svg = re.sub(r'(href="#|url\(#)', rf"\g<1>{own}-", svg)
     svg = svg.replace("<svg", f'<svg role="img" aria-label="{escape(title)}"', 1)
     return f'<figure class="picture">{svg}<figcaption>{escape(title)}</figcaption></figure>'
 
@@ -83,19 +83,6 @@ def lines(
         for name, y in curves.items():
             axes.plot(x, y, label=name)
         _finish(axes, labels, log, len(curves) > 1)
-
-    return Picture(title, draw)
-
-
-def steps(title: str, x: Sequence[float], curves: Mapping[str, Sequence[float]], labels: tuple[str, str]) -> Picture:
-    """Values that hold until the next x, filled down to zero."""
-
-    def draw(figure: Any) -> None:
-        axes = figure.subplots()
-        for name, y in curves.items():
-            axes.fill_between(x, y, step="post", alpha=0.35, label=name)
-            axes.step(x, y, where="post", linewidth=1)
-        _finish(axes, labels, "", len(curves) > 1)
 
     return Picture(title, draw)
 
@@ -120,7 +107,7 @@ def bars(title: str, values: Mapping[str, float], label: str) -> Picture:
     def draw(figure: Any) -> None:
         axes = figure.subplots()
         bar = axes.barh(list(values), list(values.values()), color=COLOURS[0])
-        axes.bar_label(bar, fmt="{:,.3g}", padding=3)
+        axes.bar_label(bar, fmt="{:,.4g}", padding=3)
         axes.margins(x=0.12)
         axes.invert_yaxis()
         _finish(axes, (label, ""), "", False)
@@ -216,3 +203,13 @@ def _finish(axes: Any, labels: tuple[str, str], log: str, has_legend: bool) -> N
         axes.set_yscale("log")
     if has_legend:
         axes.legend()
+
+
+class Text(str):
+    """Text as it is, to end a block with: unlike what is printed, it may differ from run to run."""
+
+    def __new__(cls, shown: object) -> Text:
+        return super().__new__(cls, str(shown))
+
+    def __repr__(self) -> str:
+        return str(self)
