@@ -6,7 +6,7 @@ import hashlib
 import math
 import zlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -98,15 +98,25 @@ class Samples:
         """
         samples, limit = self.all, self._limit
         packed = _packed(samples)
+        if len(packed[1]) > budget:
+            samples = [_in_four_bytes(each) for each in samples]
+            packed = _packed(samples)
         while len(packed[1]) > budget and limit > FEWEST:
             share = len(packed[1]) / sum(each.elements.nbytes for each in samples)  # what compression leaves
             while True:
-                limit //= 2
+                limit = limit * 3 // 4
                 samples = [self._shrunk(each, limit) for each in samples]
                 if limit <= FEWEST or share * sum(each.elements.nbytes for each in samples) < budget:
                     break
             packed = _packed(samples)
         return packed
+
+
+def _in_four_bytes(sample: Sample) -> Sample:
+    with np.errstate(over="ignore"):
+        return (
+            replace(sample, elements=sample.elements.astype(np.float32)) if _code(sample.elements) == "f8" else sample
+        )
 
 
 def _counts(shape: Sequence[int], limit: int) -> list[int]:

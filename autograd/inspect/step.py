@@ -27,7 +27,7 @@ from autograd.inspect.sources import class_description, documented, place, sourc
 from autograd.tensor import Tensor
 
 SCRIPTS = ("step-data.js", "step-arrays.js", "step-graph.js", "step-memory.js", "step-op.js", "step.js")
-BUDGET = 1_500_000  # bytes of compressed numbers, which base64 makes a third longer
+BUDGET = 3_000_000  # bytes of compressed numbers, which base64 makes a third longer
 REASONS = (SAVED, GRADIENT, INTERMEDIATE, RESULT)
 Axes = Mapping[str, int | Sequence[str] | Sequence[Sequence[str]]]
 

@@ -126,7 +126,8 @@ function savedPart(op, number, now) {
   const state = op.backward === null ? "no backward pass will use it" : now < op.backward
     ? h("span", {}, "freed after its backward pass, at ", toEvent(op.backward)) : now === op.backward ? "freed when this pass ends" : h("span", {}, "freed since ", toEvent(op.backward));
   if (!kept.length) {
-    return section("saved", "Keeps for its backward pass", h("p", { class: "soft" }, op.backward === null ? "nothing" : "nothing: shapes are enough"));
+    const others = op.saved.map(({ name, text }) => `${name}: ${text}`).join(" · ");
+    return section("saved", "Keeps for its backward pass", h("p", { class: "settings soft" }, others ? `no array; ${others}` : "no array"));
   }
   return section("saved", h("span", {}, "Keeps for its backward pass ", h("small", { class: "soft" }, bytesText(total), ", ", state)),
     about ? h("p", { class: "doc" }, about) : null,

@@ -186,7 +186,8 @@ function goPeak() {
   reveal(homeOfOp[events[peak].of] ?? root);
   const part = [...document.querySelectorAll("#op details")].at(-1);
   part.open = true;
-  part.scrollIntoView({ block: "nearest" });
+  part.scrollIntoView({ block: "start" });
+  requestAnimationFrame(() => part.scrollIntoView({ block: "start" })); // what is above it has been laid out now
 }
 
 // ---- Keys -------------------------------------------------------------------------------------------------------
