@@ -1,1 +1,1 @@
-"""The command line: `minitf train`, `translate`, `bleu`, `parse`, `report` and `presets`."""
+"""The command line: each module is a command of `minitf`, listed in `commands.py`."""

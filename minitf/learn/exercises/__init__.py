@@ -1,0 +1,1 @@
+"""Exercises: each file is a solution with its text, hints and checks."""
