@@ -7,6 +7,9 @@ from minitf.config.options import check_fields, option
 from minitf.config.special_tokens import EOS
 from minitf.errors import UserError
 
+WIDEST, MOST_HEADS = 2**17, 2**12
+"""Sizes beyond which NumPy could not say how much memory an array would take."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class TransformerConfig:
@@ -23,13 +26,17 @@ class TransformerConfig:
     decoder_layers: int | None = option(
         None, "layers of the decoder; none: layers", source="Table 3, N", at_least=1, limit=150
     )
-    d_model: int = option(512, "width of embeddings and of every sub-layer's output", source="3.1", at_least=1)
-    heads: int = option(8, "attention heads", source="3.2.2, h", at_least=1)
-    d_ff: int = option(2048, "inner width of the feed-forward networks", source="3.3", at_least=1)
-    d_k: int | None = option(
-        None, "width of queries and keys in a head; none: d_model / heads", source="3.2.2", at_least=1
+    d_model: int = option(
+        512, "width of embeddings and of every sub-layer's output", source="3.1", at_least=1, limit=WIDEST
     )
-    d_v: int | None = option(None, "width of values in a head; none: d_model / heads", source="3.2.2", at_least=1)
+    heads: int = option(8, "attention heads", source="3.2.2, h", at_least=1, limit=MOST_HEADS)
+    d_ff: int = option(2048, "inner width of the feed-forward networks", source="3.3", at_least=1, limit=WIDEST)
+    d_k: int | None = option(
+        None, "width of queries and keys in a head; none: d_model / heads", source="3.2.2", at_least=1, limit=WIDEST
+    )
+    d_v: int | None = option(
+        None, "width of values in a head; none: d_model / heads", source="3.2.2", at_least=1, limit=WIDEST
+    )
     dropout: float = option(
         0.1, "dropout of sub-layer outputs and of embedding sums", unit="probability", source="5.4", at_least=0, below=1
     )
@@ -56,7 +63,11 @@ class TransformerConfig:
         source="3.5",
     )
     max_positions: int = option(
-        1024, "rows of the table of learned positions, which bounds the length of sentences", unit="tokens", at_least=1
+        1024,
+        "rows of the table of learned positions, which bounds the length of sentences",
+        unit="tokens",
+        at_least=1,
+        limit=2**24,
     )
     first_position: int = option(
         0, "number of the first position; fairseq counts from 2", unit="positions", at_least=0, limit=10**6

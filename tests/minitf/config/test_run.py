@@ -239,3 +239,10 @@ def test_numbers_and_texts_that_nothing_could_use_are_refused_in_a_short_sentenc
 
 def test_names_of_files_that_are_not_utf8_are_paths():
     assert replace(PRESETS["tiny"], output=Path("\udcff")).output == Path("\udcff")
+
+
+@pytest.mark.parametrize("name", ["d_model", "heads", "d_ff", "d_k", "d_v", "max_positions"])
+@pytest.mark.parametrize("value", [2**63 - 1, 2**40])
+def test_sizes_of_arrays_that_no_machine_can_count_are_refused(name, value):
+    with pytest.raises(UserError, match=f"{name}={value} is too large; choose at most "):
+        TransformerConfig(**{name: value})
