@@ -19,7 +19,7 @@ help:
 	@echo "make torture kill, starve and damage runs, and feed rubbish to all that reads (15 minutes)"
 	@echo "make bench-gpu  a training step on a GPU; PEER=program.py to compare with"
 	@echo "make lint    ruff and mypy"
-	@echo "make book    build the documents, with their numbers and pictures, into build/book (2 minutes)"
+	@echo "make book    build the documents, with their numbers and pictures, into build/book (a few minutes)"
 	@echo "make sdist   build the source distribution and the wheel in dist/"
 	@echo "make clean   delete the virtual environments (runs are kept)"
 
