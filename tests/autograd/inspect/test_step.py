@@ -170,6 +170,29 @@ def test_several_results_of_any_shape_are_differentiated_from_ones(page):
     assert made.step["loss"] is None
 
 
+class Both(ag.Op):
+    """a = x + 1, b = 2 x"""
+
+    def forward(self, x):
+        return x + 1, 2 * x
+
+    def backward(self, g_a, g_b):
+        return g_a + 2 * g_b
+
+
+def test_gradients_go_to_the_output_that_was_used(page):
+    def fn(x):
+        a, b = ag.apply(Both, x)
+        return (a + b * b).sum()
+
+    made = page(fn, X)
+    assert [each["output"] for each in made.named("Multiply")[0]["inputs"]] == [1, 1]
+    assert made.named("Add")[0]["inputs"][0]["output"] == 0
+    g_a, g_b = (made.array(index) for index in made.named("Both")[0]["g_outputs"])
+    np.testing.assert_array_equal(g_a, np.ones_like(X))
+    np.testing.assert_array_equal(g_b, 4 * X)
+
+
 def test_a_function_without_a_graph_has_a_forward_pass(page):
     made = page(lambda: Tensor(X) * 2 + 1)
     assert [each["phase"] for each in made.events] == ["forward", "forward"]
