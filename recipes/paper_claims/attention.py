@@ -305,10 +305,18 @@ def _against_base(study: Study, variant: str) -> Figure:
     Rule("four heads minus one, BLEU", lowest=0),
 )  # fmt: skip
 def one_head(study: Study) -> Figure:
-    """d_k = 64 / heads, as in the paper's rows (A). All are listed."""
-    figure = _against_base(study, "heads-1")
-    others = "; ".join(f"{variant}: {listed(study.scores(variant))}" for variant in ("heads-2", "heads-8", "heads-16"))
-    return Figure(figure.value, figure.low, figure.high, f"{figure.text}; {others}")
+    """d_k = 64 / heads, as in the paper's rows (A)."""
+    return _against_base(study, "heads-1")
+
+
+@claim(
+    "heads-between", "6.2, Table 3 (A)", "[Between four and sixteen heads, BLEU differs by 0.3 at most.]",
+    Rule("four heads minus eight, BLEU", -1, 1),
+)  # fmt: skip
+def heads_between(study: Study) -> Figure:
+    """As for one-head; two heads are beside it."""
+    figure, two = _against_base(study, "heads-8"), study.scores("heads-2")
+    return Figure(figure.value, figure.low, figure.high, f"{figure.text}; heads-2: {listed(two)}")
 
 
 @claim(
