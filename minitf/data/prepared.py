@@ -135,6 +135,7 @@ def prepare(
         pairs, texts = read_pairs(source_path, target_path, errors), f"{source_path} and {target_path}"
         about |= _write_ids(folder, about, vocabulary, pairs, texts)
         about["sha256"] = {name: _content(folder / name)["sha256"] for name in _files(about)}
+        about["digest"] = _digest(about)
         with write_atomically(folder / DESCRIPTION) as file:
             json.dump(about, file, indent=2)
             file.write("\n")
@@ -272,6 +273,12 @@ def _files(about: dict[str, Any]) -> dict[str, tuple[str, int]]:
     }
 
 
+def _digest(about: dict[str, Any]) -> str:
+    """SHA-256 of a description, without its own."""
+    rest = {name: value for name, value in about.items() if name != "digest"}
+    return hashlib.sha256(json.dumps(rest, sort_keys=True).encode()).hexdigest()
+
+
 def _read_description(folder: Path) -> dict[str, Any]:
     path = folder / DESCRIPTION
     with os_errors_explained(f"read {path}"):
@@ -285,6 +292,8 @@ def _read_description(folder: Path) -> dict[str, Any]:
     whole = all(isinstance(about.get(name), kind) for name, kind in FIELDS.items())
     if not whole or about["format"] != FORMAT or about["dtype"] not in ID_TYPES or min(about[n] for n in COUNTS) < 0:
         raise UserError(f"{path} does not describe a corpus of format {FORMAT}; prepare the corpus again")
+    if about.get("digest", found := _digest(about)) != found:  # those of earlier versions have none
+        raise UserError(f"{path} is damaged (its digest differs); prepare the corpus again")
     return about
 
 

@@ -166,6 +166,12 @@ def append(path: Path, data: bytes) -> None:
         file.write(data)
 
 
+def change_recorded_digests(run: Path) -> None:
+    """Flip a bit in the first digest of each description of prepared data."""
+    for path in run.glob("data/*/prepared.json"):
+        flip(path, path.read_bytes().index(b'"sha256": "') + len(b'"sha256": "') + 5, 0)
+
+
 def harms(draw: random.Random) -> list[tuple[str, Harm, str]]:
     """(name, damage, words that must be printed): a run with this damage still ends with the same result."""
 
@@ -186,6 +192,7 @@ def harms(draw: random.Random) -> list[tuple[str, Harm, str]]:
         ("prepared offsets, a bit", flip_one("data/*/*.offsets"), ""),
         ("description of prepared ids, a bit", flip_one("data/*/prepared.json"), ""),
         ("prepared ids gone", remove("data/*/*.ids"), ""),
+        ("description of prepared ids, the text's digest", change_recorded_digests, ""),
         ("prepared data gone", lambda run: shutil.rmtree(run / "data"), ""),
         ("vocabulary gone", remove(VOCABULARY_NAME), "learning a joint vocabulary"),
         ("record of versions gone", remove(ENVIRONMENT_NAME), "note: environment.json has gone"),

@@ -240,6 +240,19 @@ def test_another_format_is_remade(room):
         PreparedCorpus.load(room.folder)
 
 
+def test_a_description_that_was_changed_is_remade(room):
+    """Else a bit of the recorded digest of a text would put the blame on the text."""
+    expected = content(room.prepare())
+    path = room.folder / "prepared.json"
+    right = path.read_text()
+    path.write_text(right.replace('"sha256": "', '"sha256": "0', 1))
+    assert path.read_text() != right
+    with pytest.raises(UserError, match=r"prepared.json is damaged .its digest differs.; prepare the corpus again"):
+        PreparedCorpus.load(room.folder)
+    assert content(room.prepare()) == expected
+    assert path.read_text() == right
+
+
 @pytest.mark.parametrize("part", ["source", "target"])
 @pytest.mark.parametrize("kind", ["ids", "offsets"])
 def test_a_flipped_bit_is_found_and_remade(room, part, kind):

@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from minitf.report.page import write_page
 from minitf.report.run_page import FAILED, FINISHED, RUNNING, run_page
 from minitf.report.series import LogSeries
 from tests.helpers.pages import CONFIG, Scripts, records
+from tests.helpers.server import serving
 
 
 @pytest.fixture
@@ -189,3 +191,39 @@ def test_a_run_that_went_silent_is_told(chromium, log, tmp_path, monkeypatch):
         chromium.wait_for("document.getElementById('updated').textContent.includes(' ago')")
         assert chromium.run("return document.getElementById('status').textContent") == status
         assert chromium.run("return document.getElementById('problem').hidden") == (status == "training")
+
+
+BEACONS = (
+    "</script><script>document.title = 'gone'</script><img src=x onerror=\"document.title='gone'\">"
+    "<svg onload=alert(1)></svg><iframe src='data:text/html,<script>1</script>'></iframe>\u2028\u202e\0"
+    "<img src='http://127.0.0.1:9/beacon'><link rel=stylesheet href='http://127.0.0.1:9/beacon.css'>"
+    "<meta http-equiv=refresh content='0;url=http://127.0.0.1:9/'>]]>-->"
+)
+
+
+def test_hostile_text_is_shown_and_does_nothing(chromium, log_of, tmp_path):
+    """In every place that text of a run's folder comes to: names, paths, the note, keys and values of the log."""
+    about = {"step": 20, "bleu": 1.0, "signature": BEACONS, BEACONS: BEACONS, "exact_match": 0.1}
+    hostile = replace(CONFIG, output=Path(BEACONS.replace("\0", "")), init=Path("<script>document.title = 1</script>"))
+    path = tmp_path / "report.html"
+    write_page(path, run_page(log_of(*records(20), about), hostile, BEACONS, FAILED, note=BEACONS))
+    chromium.complaints()
+    chromium.requests()
+    chromium.open(path, 1400, 1200)
+    assert chromium.run("return document.title") not in ("gone", "1")
+    assert chromium.run("return document.querySelectorAll('img, iframe').length") == 0
+    assert [each for each in chromium.requests() if each not in (path.as_uri(), "data:,")] == []
+    assert chromium.complaints() == []  # not even an attempt that the page's policy had to stop
+
+
+def test_the_policy_stops_what_markup_would_do(chromium, log_of, tmp_path):
+    """Were a text to come through as markup, it could still neither run nor ask for anything."""
+    path, page = tmp_path / "report.html", run_page(log_of(*records(20)), CONFIG, "runs/x", FINISHED)
+    with serving() as server:
+        markup = BEACONS.replace("http://127.0.0.1:9/", server.url("/")).replace("<meta", "<b")  # no policy stops that
+        write_page(path, page.replace("</main>", f"{markup}</main>", 1))
+        assert server.url("/beacon") in path.read_text("utf-8")
+        chromium.open(path, 1400, 1200)
+        assert chromium.run("return document.title") != "gone"
+        chromium.complaints()
+        assert server.asked == []
