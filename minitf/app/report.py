@@ -31,7 +31,7 @@ def main(argv: Sequence[str]) -> None:
         raise UserError(f"{given.run} has no log, as runs that were imported or packed; give one that was trained here")
     log = LogSeries(directory.log_path)
     log.read_on()
-    finished = "bleu" in log.newest or log.newest.get("step", 0) >= config.max_steps
+    finished = "bleu" in log.newest or log.number("step") >= config.max_steps
     status = RUNNING if is_training(directory) else FINISHED if finished else STOPPED
     write_page(output, run_page(log, config, str(given.run), status))
     print(output)

@@ -86,9 +86,12 @@ def charts_of(log: LogSeries) -> list[Chart]:
     ]
 
 
+LONGEST_S = 1e12  # of a run; a log from elsewhere may hold any number
+
+
 def _silent_s(log: LogSeries) -> float:
     """Time without a new page after which the run is shown as silent: several times its longest recent pause."""
-    elapsed = log["elapsed_s"].values[-20:]
+    elapsed = [seconds for seconds in log["elapsed_s"].values[-20:] if 0 <= seconds < LONGEST_S]
     pauses = [after - before for before, after in itertools.pairwise(elapsed)]
     return max(SILENT_S, 5 * max(pauses, default=0.0))
 
@@ -97,7 +100,7 @@ def _silent_s(log: LogSeries) -> float:
 
 
 def _header(log: LogSeries, config: RunConfig, name: str, status: str, note: str) -> str:
-    step = int(log.newest.get("step", 0))
+    step = int(log.number("step"))
     now = time.time()
     updated = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(now))
     share = 1.0 if status == FINISHED else _share(log, config)
@@ -105,7 +108,7 @@ def _header(log: LogSeries, config: RunConfig, name: str, status: str, note: str
         f"{math.floor(100 * share)} %, step {step:,} of {'at most ' if config.max_minutes else ''}{config.max_steps:,}"
     )
     left = f", {remaining}" if status == RUNNING and (remaining := _remaining(log, config)) else ""
-    epoch = f", epoch {int(log.newest['epoch']) + 1}" if "epoch" in log.newest else ""
+    epoch = f", epoch {int(log.number('epoch')) + 1}" if "epoch" in log.newest else ""
     return (
         f'<header><h1>{escape(name)}</h1><span class="pill {status}" id="status">{status}</span>'
         f'<span class="soft">{of_all}{epoch}{left}</span>'
@@ -119,13 +122,13 @@ def _header(log: LogSeries, config: RunConfig, name: str, status: str, note: str
 
 def _share(log: LogSeries, config: RunConfig) -> float:
     """The share that is done, of the steps or of the minutes, whichever is larger."""
-    of_minutes = log.newest.get("elapsed_s", 0.0) / (60 * config.max_minutes) if config.max_minutes else 0.0
-    return min(1.0, max(log.newest.get("step", 0) / config.max_steps, of_minutes))
+    of_minutes = log.number("elapsed_s") / (60 * config.max_minutes) if config.max_minutes else 0.0
+    return min(1.0, max(log.number("step") / config.max_steps, of_minutes))
 
 
 def _remaining(log: LogSeries, config: RunConfig) -> str:
     """The remaining time at the speed so far, or until the limit of minutes."""
-    step, elapsed_s = log.newest.get("step"), log.newest.get("elapsed_s")
+    step, elapsed_s = log.number("step"), log.number("elapsed_s")
     if not step or not elapsed_s:
         return ""
     left_s = (config.max_steps - step) * elapsed_s / step
@@ -149,11 +152,11 @@ def tiles(log: LogSeries, parameters: int | None) -> Iterator[str]:
     yield _tile("target tokens per second", _newest(log["target_tokens_per_s"], 4), "")
     yield _tile("learning rate", _newest(log["learning_rate"], 3), "")
     if "elapsed_s" in newest:
-        yield _tile("training time", clock(newest["elapsed_s"]), _tokens(log))
+        yield _tile("training time", clock(log.number("elapsed_s")), _tokens(log))
     if parameters is not None:
         yield _tile("parameters", short(parameters), f"{parameters:,}")
-    if newest.get("skipped_updates"):
-        yield _tile("skipped updates", f"{newest['skipped_updates']:,}", "loss or gradient was not finite", "bad")
+    if skipped := log.number("skipped_updates"):
+        yield _tile("skipped updates", f"{skipped:,.0f}", "loss or gradient was not finite", "bad")
 
 
 def _tile(name: str, value: str, more: str, kind: str = "") -> str:

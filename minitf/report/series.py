@@ -46,6 +46,11 @@ class LogSeries:
     def __getitem__(self, name: str) -> Series:
         return self._series.get(name) or Series()
 
+    def number(self, name: str) -> float:
+        """The latest value of a name; 0 where it is missing or not a finite number, as in a log from elsewhere."""
+        found = as_number(self.newest.get(name))
+        return found if found is not None and math.isfinite(found) else 0.0
+
     def read_on(self) -> None:
         """Read the lines that were written since the last call.
 
@@ -65,7 +70,7 @@ class LogSeries:
 
     def _take(self, record: Any) -> None:
         step = as_number(record.get("step")) if isinstance(record, dict) else None
-        if step is None:
+        if step is None or not 0 <= step < math.inf:
             raise ValueError("the line is not an object with a step")
         for name, value in record.items():
             self.newest[name] = value

@@ -265,7 +265,11 @@ PIPE_WAIT_S = 10.0
 
 def _open_stream(path: Path, flags: int) -> int:
     """Open a file.  Raises: UserError for a pipe whose other end no process opens; OSError"""
-    if not stat.S_ISFIFO(os.stat(path).st_mode):
+    try:
+        is_pipe = stat.S_ISFIFO(os.stat(path).st_mode)
+    except UnicodeEncodeError:
+        raise UserError(f"{str(path)[:100]!a} holds half a surrogate pair, and cannot name a file") from None
+    if not is_pipe:
         return os.open(path, flags)
     pool = ThreadPoolExecutor(1, "open")  # only this blocks until the other end is open, and says so at once
     opening = pool.submit(os.open, path, flags)
