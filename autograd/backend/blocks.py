@@ -91,7 +91,7 @@ class BlockedBackend(Backend):
 
         others = []
         if self._pool is not None and worth_waking and len(tasks) > 1 and not self._caller.alone:
-            others = [self._pool.submit(run) for _ in range(min(self._pool.threads, len(tasks) - 1))]
+            others = [self._pool.submit(run) for _ in range(min(self.threads or 1, len(tasks)) - 1)]
         try:
             run()
         finally:  # after an error or Ctrl-C in this thread, the others must not go on writing into arrays

@@ -430,19 +430,19 @@ def test_tensors_of_other_memory_count_apart():
 
 
 def test_counters_of_memory_die_with_it():
-    from autograd import tensor
+    from autograd import memory
 
-    before = len(tensor._versions)
+    before = len(memory._versions)
     kept = [Tensor(np.ones(2)) for _ in range(10)]
-    assert len(tensor._versions) == before + 10
+    assert len(memory._versions) == before + 10
     del kept
-    assert len(tensor._versions) == before
+    assert len(memory._versions) == before
 
 
 def test_a_counter_of_memory_that_is_gone_serves_no_other_array(monkeypatch):
     """Another array may be at the address of one that was freed."""
-    from autograd import tensor
+    from autograd import memory
 
     x, other, stale = np.ones(2), np.ones(2), [7]
-    monkeypatch.setattr(tensor, "_versions", {id(x): (weakref.ref(other), stale)})
+    monkeypatch.setattr(memory, "_versions", {id(x): (weakref.ref(other), stale)})
     assert Tensor(x).version is not stale

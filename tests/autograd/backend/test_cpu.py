@@ -123,8 +123,6 @@ def test_large_inputs_are_spread_over_the_threads(name, shape, backend_with):
     tasks = []
 
     class Pool:
-        threads = 2
-
         def submit(self, task):
             tasks.append(task)
             return pool.submit(task)

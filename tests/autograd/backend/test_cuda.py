@@ -19,7 +19,13 @@ from tests.helpers.kernel_calls import KERNELS, OF_GPUS
 
 DTYPES = [np.float32, np.float64]
 KINDS_OF_C = {np.float32: "float", np.float64: "double"}
-SKIPPED = {"normal_distribution", "softmax_backward_", "masked_softmax_", "adam_"}  # not overridden, or tested below
+SKIPPED = {
+    "draw",
+    "normal_distribution",
+    "softmax_backward_",
+    "masked_softmax_",
+    "adam_",
+}  # not overridden, or tested below
 LIMITED = {"embedding_backward": 33, "cross_entropy": 7}
 
 

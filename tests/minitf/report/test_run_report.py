@@ -79,7 +79,7 @@ def test_a_page_that_cannot_be_written_is_one_clear_error(ground, capfd):
     capfd.readouterr()
     assert call(["--resume", str(run), "--max-steps", "13"]) == 2
     last = capfd.readouterr().err.splitlines()[-1]
-    assert last.startswith(f"error: cannot write {run / 'report.html'}: Is a directory")
+    assert last.startswith(f"error: cannot write {run / 'report.html'}: it is a folder")
     (run / "report.html").rmdir()
     ground.finish(run)
 
@@ -150,4 +150,4 @@ def test_what_is_no_run_is_refused(tmp_path, run, capfd):
     assert "is not a directory" in capfd.readouterr().err
     run.log_path.unlink()
     assert run_command(program.main, [str(run.path)]) == 2
-    assert capfd.readouterr().err.startswith("error: cannot read ")
+    assert capfd.readouterr().err.startswith(f"error: {run.path} has no log")
