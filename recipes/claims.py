@@ -140,8 +140,8 @@ Written by `python recipes/claims.py`. Of {total} claims: {counts}.
 
 A verdict follows from a rule in the code: a claim *holds* where the 95 % interval of its figure lies within the rule's
 range, *does not hold* where it lies outside, and between the two this scale cannot tell (*not at this scale*). Ranges
-were chosen before the figures were seen. Some claims were changed after a first look: `relative-positions` is fitted and
-`dot-product-smaller` counts bytes in another way, as the first ways were wrong; `dot-product-smaller-plain` was added;
+were chosen before the figures were seen. Some claims were changed after a first look: `relative-positions` is fitted,
+and `dot-product-smaller` counts bytes, in other ways, as the first were wrong; `dot-product-smaller-plain` was added;
 `heads-between` was divided from `one-head`. Intervals are Student's over seeds or draws; a figure without one has no
 chance in it, or is a time on one machine. Words in brackets are added.
 
