@@ -81,7 +81,9 @@ def run_command(main: Callable[[Sequence[str]], int | None], argv: Sequence[str]
     try:
         with interrupting(), _closed_output_noticed():
             try:
-                status = main(sys.argv[1:] if argv is None else argv)
+                arguments = sys.argv[1:] if argv is None else argv
+                _refuse_half_pairs(arguments)
+                status = main(arguments)
             finally:
                 if not isinstance(sys.exception(), Exception):
                     sys.stdout.flush()  # here, where a failure can still be reported; also after --help
@@ -177,6 +179,15 @@ def how_to_install() -> str:
     if (folder / ".venv" / "bin" / "python").exists() and sys.prefix != str(folder / ".venv"):
         return f"activate the environment that has it: . {folder}/.venv/bin/activate"
     return "run `pip install .` in the project's directory, in a virtual environment, or `make demo`, which makes one"
+
+
+def _refuse_half_pairs(arguments: Sequence[str]) -> None:
+    """Raises: UserError for an argument that no shell can give, and no file can be named with"""
+    for argument in arguments:
+        try:
+            os.fsencode(argument)
+        except UnicodeEncodeError:
+            raise UserError(f"the argument {argument[:100]!a} holds half a surrogate pair; leave that out") from None
 
 
 def _occupy_standard_descriptors() -> None:

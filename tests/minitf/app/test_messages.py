@@ -145,3 +145,11 @@ def holds(run):
     """Whether another process holds the lock."""
     held = subprocess.run(["flock", "--nonblock", str(run / "lock"), "true"], check=False)
     return held.returncode != 0
+
+
+@pytest.mark.parametrize("command", ["parse treebank \ud800", "corpus \ud800", "statistics \ud800 x", "pack a \ud800"])
+def test_half_a_surrogate_pair_as_a_name_is_a_sentence(command, say):
+    """No shell can give one, but a program can."""
+    status, err = say(*command.split())
+    assert status == 2
+    assert r"error: the argument '\ud800' holds half a surrogate pair" in err
