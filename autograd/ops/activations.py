@@ -64,7 +64,8 @@ def tanh(x: TensorLike) -> Tensor:
 def _sigmoid(xp: Any, x: Any) -> Any:
     """1 / (1 + exp(-x)) from exp(-|x|), which cannot overflow."""
     small = xp.exp(-xp.abs(x))
-    return xp.maximum(small, xp.greater_equal(x, 0)) / (1 + small)  # the numerator is 1 for x ≥ 0, else small
+    y = xp.maximum(small, xp.greater_equal(x, 0)) / (1 + small)  # the numerator is 1 for x ≥ 0, else small
+    return y.astype(small.dtype, copy=False)  # NumPy 2.0 leaves bfloat16
 
 
 class Sigmoid(Op):
@@ -133,7 +134,7 @@ class Silu(Op):
         if self.needs_gradient[0]:
             inside = xp.clip(x, -1000, 1000)
             self.save(step * (1 + inside * (1 - step)))
-        return xp.maximum(x, -1000) * step
+        return (xp.maximum(x, -1000) * step).astype(step.dtype, copy=False)  # NumPy 2.0 leaves bfloat16
 
     def backward(self, g_y):
         (slope,) = self.saved

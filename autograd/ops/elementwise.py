@@ -344,6 +344,8 @@ class Reciprocal(Op):
 
     def forward(self, x):
         y = 1 / x
+        if not isinstance(x, int | float) and x.dtype.kind == "V":  # bfloat16, which NumPy 2.0 leaves
+            y = y.astype(x.dtype, copy=False)
         self.save(y)
         return y
 

@@ -176,6 +176,8 @@ def forge_prepared(path: Path, draw: random.Random) -> str:
         done = change_one(about, draw)
     else:
         name = draw.choice(sorted(about["sha256"]))
+        if not (path.parent / name).is_file():
+            raise ValueError(f"{name} was replaced before")
         dtype = about["dtype"] if name.endswith("ids") else "<i8"
         numbers = np.fromfile(path.parent / name, dtype)
         where = draw.choice([0, len(numbers) // 2, len(numbers) - 1])
