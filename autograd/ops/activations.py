@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from autograd.backend import is_floating
 from autograd.engine import Op, apply
+from autograd.ops.arguments import keep_bfloat16
 from autograd.ops.flops import per_output
 from autograd.tensor import Tensor, TensorLike
 
@@ -65,7 +66,7 @@ def _sigmoid(xp: Any, x: Any) -> Any:
     """1 / (1 + exp(-x)) from exp(-|x|), which cannot overflow."""
     small = xp.exp(-xp.abs(x))
     y = xp.maximum(small, xp.greater_equal(x, 0)) / (1 + small)  # the numerator is 1 for x ≥ 0, else small
-    return y.astype(small.dtype, copy=False)  # NumPy 2.0 leaves bfloat16
+    return keep_bfloat16(y, x)
 
 
 class Sigmoid(Op):
@@ -134,7 +135,7 @@ class Silu(Op):
         if self.needs_gradient[0]:
             inside = xp.clip(x, -1000, 1000)
             self.save(step * (1 + inside * (1 - step)))
-        return (xp.maximum(x, -1000) * step).astype(step.dtype, copy=False)  # NumPy 2.0 leaves bfloat16
+        return keep_bfloat16(xp.maximum(x, -1000) * step, x)
 
     def backward(self, g_y):
         (slope,) = self.saved

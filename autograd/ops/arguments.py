@@ -1,4 +1,4 @@
-"""Arguments of ops that are not differentiated: what they may be, and what an error says otherwise."""
+"""Arguments of ops: what those that are not differentiated may be, and the dtype that operands ask for."""
 
 from __future__ import annotations
 
@@ -40,3 +40,11 @@ def refuse_list(axis: Any) -> None:
     """Raises: TypeError if `axis` is a list: several axes are a tuple, as in NumPy"""
     if isinstance(axis, list):
         raise TypeError(f"axis={axis} is a list; write a tuple, axis={tuple(axis)}")
+
+
+def keep_bfloat16(y: Any, *operands: Any) -> Any:
+    """y in bfloat16 if all operands that are arrays have it: with a Python number, NumPy widens it to float32."""
+    dtypes = [x.dtype for x in operands if hasattr(x, "dtype")]
+    if dtypes and all(dtype.name == "bfloat16" for dtype in dtypes):
+        return y.astype(dtypes[0], copy=False)
+    return y

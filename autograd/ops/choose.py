@@ -7,15 +7,9 @@ from typing import Any
 import numpy as np
 
 from autograd.engine import Op, apply
+from autograd.ops.arguments import keep_bfloat16
 from autograd.ops.flops import moves_only, per_output
 from autograd.tensor import Tensor, TensorLike
-
-
-def _narrow(y: Any, *operands: Any) -> Any:
-    """y in bfloat16 if all operands that are arrays have it: with a Python number, NumPy widens it to float32."""
-    if any(getattr(x, "dtype", y.dtype).name != "bfloat16" for x in operands if hasattr(x, "dtype")):
-        return y
-    return next((y.astype(x.dtype, copy=False) for x in operands if hasattr(x, "dtype")), y)
 
 
 class Abs(Op):
@@ -145,7 +139,7 @@ class Clip(Op):
 
     def forward(self, x, low, high):
         xp = self.xp
-        y = _narrow(xp.clip(x, low, high), x, low, high)
+        y = keep_bfloat16(xp.clip(x, low, high), x, low, high)
         if any(self.needs_gradient):
             self.save(*self._replaced(x, low, high))
         return y
@@ -247,7 +241,7 @@ class Where(Op):
     def forward(self, condition, a, b):
         condition = self.xp.asarray(condition).astype(bool, copy=False)
         self.save(condition)
-        return _narrow(self.xp.where(condition, a, b), a, b)
+        return keep_bfloat16(self.xp.where(condition, a, b), a, b)
 
     def backward(self, g_y):
         (condition,) = self.saved
@@ -282,7 +276,7 @@ class MaskedFill(Op):
     def forward(self, x, mask, value):
         mask = self.xp.asarray(mask)
         self.save(mask)
-        return _narrow(self.xp.where(mask, value, x), value, x)
+        return keep_bfloat16(self.xp.where(mask, value, x), value, x)
 
     def backward(self, g_y):
         (mask,) = self.saved

@@ -9,6 +9,7 @@ from numpy.typing import DTypeLike
 
 from autograd.backend import is_floating
 from autograd.engine import Op, apply
+from autograd.ops.arguments import keep_bfloat16
 from autograd.ops.flops import moves_only, per_output
 from autograd.tensor import Tensor, TensorLike
 
@@ -343,9 +344,7 @@ class Reciprocal(Op):
     flops = per_output(1, 3)
 
     def forward(self, x):
-        y = 1 / x
-        if not isinstance(x, int | float) and x.dtype.kind == "V":  # bfloat16, which NumPy 2.0 leaves
-            y = y.astype(x.dtype, copy=False)
+        y = keep_bfloat16(1 / x, x)
         self.save(y)
         return y
 
