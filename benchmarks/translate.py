@@ -33,7 +33,7 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=3, help="timed runs of a process")
     parser.add_argument("--run", type=Path, help="a trained run")
     parser.add_argument("--input", type=Path, help="the text to translate with it")
-    parser.add_argument("--lines", type=int, help="only so many lines of it")
+    parser.add_argument("--lines", type=int, metavar="N", help="only its first N lines")
     parser.add_argument("--batches", type=int, nargs="+", default=[1, 8, 64], help="sentences at once")
     parser.add_argument("--opus-mt", action="store_true", help="only a model of OPUS-MT's size, 58,000 pieces")
     args = parser.parse_args()

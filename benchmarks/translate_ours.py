@@ -49,7 +49,7 @@ def main() -> None:
     parser.add_argument("--run", type=Path)
     parser.add_argument("--input", type=Path)
     parser.add_argument("--output", type=Path)
-    parser.add_argument("--lines", type=int, help="corpus: only the first so many")
+    parser.add_argument("--lines", type=int, metavar="N", help="corpus: only the first N")
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--threads", type=int, help="default: one a core")
     args = parser.parse_args()

@@ -33,11 +33,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def add_corpus_arguments(parser: argparse.ArgumentParser) -> None:
-    """What a peer that translates an exported run is told."""
+    """The arguments of a peer that translates an exported run."""
     parser.add_argument("exported", help="what `translate_ours.py export` wrote")
     parser.add_argument("--batch", type=int, default=64, help="sentences at once")
     parser.add_argument("--beam", type=int, default=4)
-    parser.add_argument("--lines", type=int, help="only the first so many")
+    parser.add_argument("--lines", type=int, metavar="N", help="only the first N lines")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--runs", type=int, default=3, help="timed runs, after one of warm-up")
     parser.add_argument("--tokens", help="a file for the tokens of the translations")

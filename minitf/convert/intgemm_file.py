@@ -1,7 +1,7 @@
 """Arrays of a Marian binary file, `model.bin` or `model.intgemm.alphas.bin`, the format of translation in browsers.
 
     u64 version, u64 n, n × u64 (length of the name, type, length of the shape, bytes), names, int32 shapes, u64 gap,
-    so many bytes of padding, and the arrays end to end
+    `gap` bytes of padding, and the arrays end to end
 
 An 8-bit matrix is stored transposed, though its shape is not (only the embeddings are as they are), and followed by a
 float32 multiplier: w = q / multiplier. Source: browsermt/marian-dev, src/common/{binary.cpp,types.h}

@@ -40,7 +40,7 @@ BLOCK_BYTES = 1 << 20
 MOST_BYTES = 20 * 10**9
 """Of a file; the largest archive of a known corpus has 2.6 GB."""
 SLOWEST, SLOW_S = 1000, 60.0
-"""A server that sends fewer bytes a second for so many seconds is given up."""
+"""A server that sends less than `SLOWEST` bytes a second for `SLOW_S` seconds is given up."""
 ATTEMPTS = 5
 """Connections per file before giving up; each resumes where the one before ended."""
 
@@ -105,7 +105,7 @@ def _read_checksums(record: Path) -> dict[str, str]:
         if not all(isinstance(each, str) for each in found.values()):
             raise ValueError("not all of its values are checksums")
     except ValueError as error:
-        raise UserError(f"{record} is damaged ({error}); delete it to record the checksums anew") from error
+        raise UserError(f"{record} is damaged ({error}); delete it, and the checksums are recorded again") from error
     return found
 
 

@@ -1,4 +1,4 @@
-"""When to validate, to save a checkpoint, and to stop: every so many updates, epochs or minutes.
+"""When to validate, to save a checkpoint, and to stop: by updates, epochs or minutes.
 
 All answers but the time limit are functions of the configuration and the `TrainState`, so a run that is interrupted
 between a step and its validation or checkpoint makes up for them when it is resumed.

@@ -47,7 +47,7 @@ def generate_corpus(
 
     All pairs are drawn first, then shuffled and split: the three sets have the same distribution.
 
-    Raises: UserError if a number is negative or there are not enough phrases for so many pairs.
+    Raises: UserError if a number is negative or the grammar has fewer phrases than pairs.
     """
     require_non_negative(seed=seed, train_pairs=train_pairs, valid_pairs=valid_pairs, test_pairs=test_pairs)
     rng = PortableRandom(seed)

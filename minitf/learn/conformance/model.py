@@ -79,25 +79,27 @@ def check_model(
             f"unknown part {sorted(unknown)[0]!r}; the parts are {', '.join(f.name for f in fields(Parts))}"
         )
     checks = _Checks(model, vocab_size, pad, label_smoothing, mask, library, parts)
-    table = Table()
-    table.look("repeatable", lambda: repeatable(lambda: checks.logits(checks.source, checks.target)))
-    if table.rows[0].outcome == "wrong":
-        return table
-    table.look("future", checks.future)
-    table.look("padding", checks.padding)
-    table.look("scale 1/√d_k", checks.attention_scale)
-    table.look("norm order", checks.norm_order)
-    table.look("residual", checks.residual)
-    table.look("embeddings · √d_model", checks.embedding_scale)
-    table.look("positions", checks.positions)
-    table.look("weight sharing", checks.sharing)
-    table.look("label smoothing", checks.smoothing)
-    table.look("cached = uncached", checks.cached)
-    table.look("gradients", checks.gradients)
-    return table
+    return Table.of(
+        {
+            "repeatable": lambda: repeatable(lambda: checks.logits(checks.source, checks.target)),
+            "future": checks.future,
+            "padding": checks.padding,
+            "scale 1/√d_k": checks.attention_scale,
+            "norm order": checks.norm_order,
+            "residual": checks.residual,
+            "embeddings · √d_model": checks.embedding_scale,
+            "positions": checks.positions,
+            "weight sharing": checks.sharing,
+            "label smoothing": checks.smoothing,
+            "cached = uncached": checks.cached,
+            "gradients": checks.gradients,
+        }
+    )
 
 
 class _Checks:
+    """The properties of one model and its parts, each a method that returns what it found (section 3)."""
+
     def __init__(
         self,
         model: Any,

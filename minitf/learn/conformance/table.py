@@ -36,6 +36,16 @@ class Table:
 
     rows: list[Row] = field(default_factory=list)
 
+    @classmethod
+    def of(cls, checks: dict[str, Callable[[], str]]) -> Table:
+        """A row for each check, by name; the first row alone if it is wrong, as the others would mean nothing then."""
+        table = cls()
+        for name, check in checks.items():
+            table.look(name, check)
+            if table.rows[0].outcome == "wrong":
+                break
+        return table
+
     @property
     def is_right(self) -> bool:
         """Whether no property is wrong, and one at least is right."""
