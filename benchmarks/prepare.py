@@ -3,7 +3,7 @@
     python benchmarks/prepare.py T.en T.fr --vocab-size 16000 --pairs 400000
 
 Text becomes token ids on disk (`minitf.data.prepared`).  Beside it, sentencepiece encodes the same lines, all of them
-in one call per side, from a list in memory: what is left for everything else (reading, unpacking, checking, writing).
+in one call per side, from a list in memory, without reading, checking and writing them.
 Each is a process of its own, so that the peaks of memory are their own.  Then one epoch of batches is drawn, as
 training does: target tokens a second, to hold against what a model trains in.  Prints one JSON line.
 """

@@ -1,7 +1,7 @@
 """Token ids of a parallel corpus, computed once, kept on disk and mapped into memory.
 
-A corpus of millions of pairs then takes no more memory than a small one: preparing holds one chunk of lines, training
-reads the pages of the sentences of a batch. A folder holds
+A corpus of millions of pairs then takes no more memory than a small one: preparing holds one chunk of lines and a table
+of words, training reads the pages of the sentences of a batch. A folder holds
 
     prepared.json            what the ids depend on, written last: without it the rest counts as incomplete
     source-<key>.ids         the ids of all source sentences, end to end; uint16, or int32 for more than 65,536 pieces
@@ -26,6 +26,7 @@ import numpy as np
 from minitf.data.sentences import Sentences
 from minitf.data.text import PathLike, in_chunks, read_pairs, write_atomically
 from minitf.data.vocabulary_pair import AnyVocabulary
+from minitf.data.words import line_encoder
 from minitf.errors import UserError
 from minitf.system.files import (
     delete,
@@ -45,7 +46,7 @@ FIELDS = {"format": int, "key": str, "dtype": str, "sha256": dict, **dict.fromke
 ID_TYPES = ("<u2", "<i4")
 PAIRS_AT_A_TIME, CHARACTERS_AT_A_TIME = 20_000, 2_000_000
 OFFSET_TYPE = "<i8"
-Sides = tuple[list[list[int]], list[list[int]]]  # token ids of sources and of targets
+Sides = tuple[Sentences, Sentences]  # token ids of sources and of targets
 
 
 @dataclass(frozen=True, eq=False)
@@ -202,9 +203,9 @@ def _write_ids(
             offsets.write(np.zeros(1, OFFSET_TYPE).tobytes())
         for sides in _encoded(pairs, vocabulary):
             kept = _kept(*sides, about["max_length"], counts)
-            for side, side_sentences, ids, offsets in zip(COUNTS[-2:], sides, files[::2], files[1::2], strict=True):
-                sentences = Sentences.from_lists([side_sentences[i] for i in kept], about["dtype"])
-                ids.write(sentences.ids.tobytes())
+            for side, encoded, ids, offsets in zip(COUNTS[-2:], sides, files[::2], files[1::2], strict=True):
+                sentences = encoded.take(kept)
+                ids.write(sentences.ids.astype(about["dtype"]).tobytes())
                 offsets.write((counts[side] + sentences.offsets[1:]).tobytes())
                 counts[side] += len(sentences.ids)
         if not counts["pairs"]:
@@ -221,10 +222,11 @@ def _encoded(pairs: Iterable[tuple[str, str]], vocabulary: AnyVocabulary) -> Ite
     While sentencepiece, which releases the interpreter lock, encodes one chunk, the next is read and the one before is
     written: it never waits for either.
     """
+    encode_sources, encode_targets = line_encoder(vocabulary.source), line_encoder(vocabulary.target)
 
     def encode(chunk: list[tuple[str, str]]) -> Sides:
         sources, targets = zip(*chunk, strict=True)
-        return vocabulary.source.encode(sources), vocabulary.target.encode(targets)
+        return encode_sources(sources), encode_targets(targets)
 
     def characters(pair: tuple[str, str]) -> int:
         return len(pair[0]) + len(pair[1])
@@ -240,12 +242,10 @@ def _encoded(pairs: Iterable[tuple[str, str]], vocabulary: AnyVocabulary) -> Ite
             yield under_way.result()
 
 
-def _kept(sources: list[list[int]], targets: list[list[int]], max_length: int, counts: dict[str, int]) -> np.ndarray:
+def _kept(sources: Sentences, targets: Sentences, max_length: int, counts: dict[str, int]) -> np.ndarray:
     """The indices of the pairs of a chunk that are not left out; `counts` is updated."""
-    source_lengths = np.fromiter(map(len, sources), np.int64, len(sources))
-    target_lengths = np.fromiter(map(len, targets), np.int64, len(targets))
-    empty = np.minimum(source_lengths, target_lengths) == 0
-    long = ~empty & (np.maximum(source_lengths, target_lengths) + 1 > max_length)  # + 1: EOS
+    empty = np.minimum(sources.lengths, targets.lengths) == 0
+    long = ~empty & (np.maximum(sources.lengths, targets.lengths) + 1 > max_length)  # + 1: EOS
     kept = np.flatnonzero(~empty & ~long)
     counts["pairs"] += len(kept)
     counts["dropped_empty"] += int(empty.sum())

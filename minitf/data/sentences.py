@@ -33,6 +33,11 @@ class Sentences:
             raise IndexError(f"sentence {index} of {len(self):,}, counted from 0")
         return self.ids[self.offsets[index] : self.offsets[index + 1]]
 
+    def followed_by(self, other: "Sentences") -> "Sentences":
+        """These sentences, then those of another."""
+        offsets = np.concatenate([self.offsets, self.offsets[-1] + other.offsets[1:]])
+        return Sentences(np.concatenate([self.ids, other.ids]), offsets)
+
     def take(self, indices: np.ndarray) -> "Sentences":
         """Gather the sentences with these indices, in this order."""
         starts = self.offsets[indices]  # [B]

@@ -107,8 +107,13 @@ def normalise(line: str) -> str:
 
     Raises: UserError for half a surrogate pair
     """
+    return " ".join(words_of(line))
+
+
+def words_of(line: str) -> list[str]:
+    """The words of a normalised line.  Raises: UserError for half a surrogate pair"""
     # U+2581 marks the start of a word inside sentencepiece, which cannot distinguish it from a space.
-    return " ".join(unicodedata.normalize("NFC", checked_characters(line)).replace("▁", " ").split())
+    return unicodedata.normalize("NFC", checked_characters(line)).replace("▁", " ").split()
 
 
 def checked_characters(line: str) -> str:

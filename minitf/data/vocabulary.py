@@ -21,7 +21,7 @@ from typing import Self
 from sentencepiece import SentencePieceProcessor, SentencePieceTrainer
 
 from minitf.config.special_tokens import BOS, EOS, PAD, UNK
-from minitf.data.text import PathLike, in_chunks, normalise, write_atomically
+from minitf.data.text import PathLike, in_chunks, normalise, words_of, write_atomically
 from minitf.errors import UserError
 from minitf.system.files import read_small_file
 from minitf.system.threads import require_threads
@@ -175,7 +175,7 @@ def count_words(lines: Iterable[str], max_distinct_words: int = MAX_DISTINCT_WOR
     """
     words: Counter[str] = Counter()
     for chunk in in_chunks(lines, len, max_items=LINES_AT_A_TIME, max_characters=CHARACTERS_AT_A_TIME):
-        words.update(normalise(" ".join(chunk)).split())
+        words.update(words_of(" ".join(chunk)))
         if len(words) > max_distinct_words:
             words = Counter(dict(words.most_common(max_distinct_words // 2)))
     return words
