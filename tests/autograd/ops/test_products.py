@@ -7,6 +7,7 @@ import pytest
 
 import autograd as ag
 from autograd import Tensor
+from autograd.backend.cpu import CpuBackend
 from tests.helpers.leaves import check_gradients
 
 
@@ -416,3 +417,48 @@ def test_the_backward_pass_notices_that_an_optimizer_wrote_the_copy():
     w.version[0] += 1
     with pytest.raises(RuntimeError, match="changed in place"):
         y.backward(np.ones((2, 2)))
+
+
+# ---- Several layers as one product ----
+
+
+def attend(x, weights):
+    """k and v get their gradients from attention alone in the first sum; k from two consumers in both."""
+    k, v = ag.linear_heads(x, weights, heads=2)
+    q = x.reshape(2, 3, 2, 2).swapaxes(1, 2)
+    return (ag.scaled_dot_product_attention(q, k, v) + ag.scaled_dot_product_attention(k, k, q)).sum(axis=0)
+
+
+@pytest.fixture
+def offers_places(monkeypatch):
+    """The CPU as a GPU does it: attention writes gradients into the memory that their op offers."""
+    plain = CpuBackend.attention_backward
+    written = []
+
+    def into_places(self, *inputs, places=(None, None, None)):
+        gradients = list(plain(self, *inputs))
+        for i, place in enumerate(places):
+            if place is not None:
+                place[...] = gradients[i]
+                gradients[i] = place
+                written.append(i)
+        return tuple(gradients)
+
+    monkeypatch.setattr(CpuBackend, "packs_products", True)
+    monkeypatch.setattr(CpuBackend, "attention_backward", into_places)
+    return written
+
+
+def test_gradients_where_they_are_needed_side_by_side(offers_places):
+    x, weights = leaf((2, 3, 4)), [leaf((4, 4), 1), leaf((4, 4), 2)]
+    ag.gradcheck(lambda x, *weights: attend(x, weights), [x.data, *[w.data for w in weights]])
+    assert offers_places == [0, 2] * (len(offers_places) // 2) != []
+
+
+def test_a_second_backward_pass_with_memory_of_its_own(offers_places):
+    x, weights = leaf((2, 3, 4)), [leaf((4, 4), 1), leaf((4, 4), 2)]
+    y = attend(x, weights).sum()
+    found = [ag.grad(y, [x, *weights], retain_graph=True) for _ in range(2)]
+    for first, second in zip(*found, strict=True):
+        np.testing.assert_array_equal(first.data, second.data)
+    assert offers_places == [0, 2, 0, 2]  # k as a query, then v; the other gradients of k are added elsewhere
