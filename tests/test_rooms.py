@@ -63,6 +63,7 @@ LATE = {  # why imports stand inside functions: "file: function"
         "minitf/app/import_model.py: main",
         "minitf/app/pack.py: main",
         "minitf/app/report.py: main",
+        "minitf/app/shortlist.py: main",
         "minitf/app/step.py: main",
         "minitf/app/train.py: main",
         "minitf/app/translate.py: main",

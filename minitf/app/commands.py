@@ -22,6 +22,7 @@ COMMANDS = {
     "parse": "score trees as EVALB does, tokenize text, write the built-in treebank",
     "import": "make a run of a model of Marian, OPUS-MT, Hugging Face, fairseq or CTranslate2",
     "export": "write a run for CTranslate2, Marian or Hugging Face",
+    "shortlist": "estimate how pieces are translated, for translate --shortlist",
     "pack": "copy what a run needs to translate, or to be resumed elsewhere",
     "report": "write report.html, the learning curves of a run",
     "step": "write step.html, a training step to walk through in a browser",

@@ -18,6 +18,7 @@ from minitf.data.arriving import ArrivingLines
 from minitf.data.text import MAX_LINE_BYTES, lines_of, read_lines, write_atomically
 from minitf.decoding.sampling import SamplingConfig
 from minitf.decoding.search import PENALTIES
+from minitf.decoding.shortlist import Shortlist
 from minitf.errors import UserError
 from minitf.evaluation.metrics import bleu, chrf, exact_match
 from minitf.report.attention_writer import attention_writer
@@ -42,6 +43,7 @@ def translate_text(config: TranslateConfig) -> None:
         translator = Translator.load(
             config.run, *config.more, warn=warn, **{name: getattr(config, name) for name in loaded}
         )
+        settings["shortlist"] = shortlist_of(config, translator)
         lines, must_wait = open_input(config)
         attention = attention_writer(config, translator, settings.copy(), warn)
         if attention is not None:
@@ -112,6 +114,10 @@ def settings_of(config: TranslateConfig) -> dict[str, Any]:
         raise UserError(
             f"{next(iter(drawing))} is given without sample; give --sample, too, to draw translations at random"
         )
+    if limits_of(config) and config.shortlist is None:
+        raise UserError(
+            f"shortlist_{next(iter(limits_of(config)))} is given without shortlist; give --shortlist FILE, too"
+        )
     names = ("max_extra_length", "max_length", "min_length", "max_tokens_per_batch", "max_sentences_per_batch")
     alpha, beta = (None, None) if config.penalty is None else PENALTIES[config.penalty]
     return {
@@ -121,6 +127,19 @@ def settings_of(config: TranslateConfig) -> dict[str, Any]:
         "beta": beta if config.beta is None else config.beta,
         "sampling": SamplingConfig(**drawing) if config.sample else None,
     }
+
+
+def shortlist_of(config: TranslateConfig, translator: Translator) -> Shortlist | None:
+    """Load the shortlist that `config` names."""
+    if config.shortlist is None:
+        return None
+    return Shortlist.load(config.shortlist, translator.vocabulary, **limits_of(config))
+
+
+def limits_of(config: TranslateConfig) -> dict[str, Any]:
+    """Return the limits of a shortlist that are given, as `Shortlist` takes them."""
+    limits = {name: getattr(config, f"shortlist_{name}") for name in ("first", "best", "prune")}
+    return {name: value for name, value in limits.items() if value}
 
 
 # ---- Input -------------------------------------------------------------------------------------------------------

@@ -68,6 +68,24 @@ class TranslateConfig:
     same_bits: bool = option(
         False, "make a line's translation and score independent of the other lines, to the last bit; half as fast"
     )
+    shortlist: Path | None = option(
+        None,
+        "lexical table in Marian's form (minitf shortlist writes one): choose among the likely target pieces of a "
+        "batch only, which is faster, but not exact",
+    )
+    shortlist_first: int | None = option(
+        None, "most frequent target pieces on a shortlist; none: 100", unit="pieces", at_least=1
+    )
+    shortlist_best: int | None = option(
+        None, "most probable translations of each source piece on a shortlist; none: 100", unit="pieces", at_least=1
+    )
+    shortlist_prune: float = option(
+        0.0,
+        "translations on a shortlist are more probable than this",
+        unit="probability",
+        at_least=0,
+        at_most=1,
+    )
     sample: bool = option(False, "draw translations at random instead of searching for the best", section="Sampling")
     temperature: float | None = option(
         None, "divisor of the logits: below 1 sharpens, above 1 flattens the distribution; none: 1", above=0
@@ -155,6 +173,9 @@ class TranslateConfig:
         for name in ("reference", "prefix", "sample", "attention"):
             if self.score is not None and getattr(self, name):
                 raise UserError(f"score and {name} exclude each other: score writes no new translations; leave one out")
+        for name in ("score", "prefix", "sample", "same_bits"):
+            if self.shortlist is not None and getattr(self, name):
+                raise UserError(f"shortlist and {name} exclude each other; leave one out")
         if self.prefix is not None and self.attention is not None:
             raise UserError("prefix and attention exclude each other: attention shows free translations; leave one out")
         if self.score is not None and self.nbest > 1:

@@ -15,34 +15,51 @@ Array = NDArray[Any]
 
 
 def most_probable(
-    logits: Array, count: int, position: int, sentences: Array, forbidden: tuple[int, ...] = ()
+    logits: Array,
+    count: int,
+    position: int,
+    sentences: Array,
+    forbidden: tuple[int, ...] = (),
+    shortlist: Array | None = None,
 ) -> tuple[Array, Array]:
     """The `count` most probable tokens of each row, best first, equal ones by id, and their log-probabilities.
 
-    Probabilities are normalised over the whole vocabulary; forbidden tokens have -inf. `position` and `sentences` are
-    for error messages.
+    Probabilities are normalised over all logits; forbidden tokens have -inf. `position` and `sentences` are for error
+    messages.
 
-    Shapes: logits [R, V], on any device, sentences [R] -> token [R, C], log-probability [R, C] float64
+    shortlist: the tokens, ascending, that the logits are of; None: the whole vocabulary
+
+    Shapes: logits [R, V], on any device, sentences [R], shortlist [V] -> token [R, C], log-probability [R, C] float64
     Raises: UserError for logits that are not finite
     """
     backend = backend_of([logits])
-    barred = np.zeros(logits.shape[1], bool)
-    barred[list(forbidden)] = True
+    if shortlist is None:
+        barred = np.zeros(logits.shape[1], bool)
+        barred[list(forbidden)] = True
+    else:
+        barred = np.isin(shortlist, forbidden)
     tokens, values, log_total = backend.top_tokens(logits, backend.asarray(barred), min(count, logits.shape[1]))
     _require_numbers(log_total, logits, position, sentences)
+    tokens = tokens if shortlist is None else shortlist[tokens]
     # not above 0, however the device rounds: the stop rule relies on that
     return tokens.astype(np.int64, copy=False), np.minimum(values - log_total.astype(np.float64)[:, None], 0)
 
 
 def most_probable_next(
-    logits: Array, count: int, position: int, sentences: Array, allow_unknown: bool, may_end: Array
+    logits: Array,
+    count: int,
+    position: int,
+    sentences: Array,
+    allow_unknown: bool,
+    may_end: Array,
+    shortlist: Array | None = None,
 ) -> tuple[Array, Array]:
     """`most_probable` among the tokens that search may choose: EOS in the rows of `may_end` only.
 
     Shapes: logits [R, V], sentences [R], may_end bool [R] -> token [R, C], log-probability [R, C] float64
     """
     found = {
-        end: most_probable(logits, count, position, sentences, never_produced(allow_unknown, end))
+        end: most_probable(logits, count, position, sentences, never_produced(allow_unknown, end), shortlist)
         for end in {*may_end.tolist()}
     }
     if len(found) == 1:

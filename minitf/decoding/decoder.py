@@ -67,12 +67,15 @@ class InferenceTransformer:
         """Tokens that the model never produces."""
         return {*self.model.config.masked_tokens}
 
-    def start_decoding(self, source: Array, record: Record | None = None) -> DecodingState:
+    def start_decoding(
+        self, source: Array, record: Record | None = None, shortlist: Array | None = None
+    ) -> DecodingState:
         """Encode `source` and project the decoder's keys and values of it, once for all steps.
 
         record: the attentions, of the encoder now and of the decoder in each step, whose weights to compute as well
+        shortlist: the tokens, ascending, whose logits the steps compute; None: all
 
-        Shapes: source int [B, S], padded with PAD -> a state of B rows
+        Shapes: source int [B, S], padded with PAD; shortlist int [C] -> a state of B rows
         """
         if any(p.data is not data or p.version[0] != version for p, data, version in self._loaded):
             self._load()
@@ -88,10 +91,13 @@ class InferenceTransformer:
         cross = [layer.cross_attention for layer in self.model.decoder.layers]
         keys_values = [self._projections(memory, each, b, source.size, each.heads) for each in cross]  # [B, H, S, …]
         window = self.model.decoder.layers[0].self_attention.neighbourhood
-        return DecodingState(self.backend, keys_values, mask, record, window)
+        return DecodingState(self.backend, keys_values, mask, record, window, self._output(shortlist))
 
     def decode_step(self, tokens: Array, state: DecodingState) -> Array:
-        """Logits of the token that follows `tokens`, the newest of each row.  Shapes: tokens int [R] -> [R, V]"""
+        """Logits of the token that follows `tokens`, the newest of each row; [R, C] with a shortlist.
+
+        Shapes: tokens int [R] -> [R, V]
+        """
         model = self.model
         if len(tokens) != state.rows:
             raise ValueError(f"{len(tokens)} tokens for a state of {state.rows} rows; give one for each")
@@ -102,7 +108,7 @@ class InferenceTransformer:
             x = self._decoder_layer(x, index, state, mask)
         state.end_step()
         x = x if model.decoder.norm is None else self._layer_norm(x, model.decoder.norm)
-        return self._linear(x, model)[: len(tokens)]
+        return self._product(x, state.output)[: len(tokens)]
 
     # ---- Layers ----
 
@@ -186,11 +192,13 @@ class InferenceTransformer:
 
     def _linear(self, x: Array, module: Module, relu: bool = False) -> Array:
         """The product with the weights of a module in `self._weights`.  Shapes: x [R, in] -> [R, out]"""
-        weights = self._weights[module]
+        return self._product(x, self._weights[module], relu)
+
+    def _product(self, x: Array, weights: _Weights, relu: bool = False) -> Array:
+        """Shapes: x [R, in] -> [R, out]"""
         many = weights.of_a_step and (self.rows_at_a_time or len(x)) >= self.backend.contiguous_from
         w = weights.contiguous if many else weights.w
-        dtype = self.model.output_matrix.dtype if module is self.model else None  # logits are not rounded to bfloat16
-        return self.backend.linear_of_few(x, w, weights.bias, relu, self.rows_at_a_time, dtype)
+        return self.backend.linear_of_few(x, w, weights.bias, relu, self.rows_at_a_time, weights.dtype)
 
     def _projections(self, x: Array, module: Module, b: int, rows: int, heads: int) -> list[Array]:
         """Queries, keys or values of the first rows of x, by sentence and head, as many as the module's product has.
@@ -273,7 +281,8 @@ class InferenceTransformer:
         output = model.output_matrix.data.astype(self.dtype, copy=False)
         with no_grad():
             bias = model.logit_bias()
-        weights: dict[Module, _Weights] = {model: _Weights(output, None if bias is None else bias.data)}
+        of_logits = _Weights(output, None if bias is None else bias.data, dtype=model.output_matrix.dtype)
+        weights: dict[Module, _Weights] = {model: of_logits}
         stacks = (model.encoder.layers, False), (model.decoder.layers, True)
         for layer, of_a_step in ((layer, of_a_step) for layers, of_a_step in stacks for layer in layers):
             linears = [layer.feed_forward.up, layer.feed_forward.down]
@@ -289,6 +298,14 @@ class InferenceTransformer:
             weights[cross.query], weights[cross.output] = self._joined(cross.query), self._joined(cross.output)
         self._weights = weights
         self.rows_at_a_time = self._rows_computed_alike() if self.same_bits else None
+
+    def _output(self, shortlist: Array | None) -> _Weights:
+        """The product that computes the logits of the tokens of a shortlist, or of all."""
+        whole = self._weights[self.model]
+        if shortlist is None or len(shortlist) == whole.w.shape[1]:
+            return whole
+        rows = self.backend.asarray(shortlist)
+        return _Weights(whole.w.T[rows], None if whole.bias is None else whole.bias[rows], dtype=whole.dtype)
 
     def _joined(self, *linears: Linear, of_a_step: bool = True) -> _Weights:
         """The weights of several projections side by side, for one product."""
@@ -321,10 +338,18 @@ class _Weights:
 
     of_a_step: each step of the decoder computes the product
     ends: the end of each projection's columns
+    dtype: type of the result; None: that of the inputs. Logits are not rounded to bfloat16
     """
 
-    def __init__(self, weight: Array, bias: Array | None = None, of_a_step: bool = True, ends: Sequence[int] = ()):
-        self.w, self.bias, self.of_a_step = weight.T, bias, of_a_step
+    def __init__(
+        self,
+        weight: Array,
+        bias: Array | None = None,
+        of_a_step: bool = True,
+        ends: Sequence[int] = (),
+        dtype: Any = None,
+    ):
+        self.w, self.bias, self.of_a_step, self.dtype = weight.T, bias, of_a_step, dtype
         self.columns = [slice(start, end) for start, end in itertools.pairwise([0, *ends])]
 
     @cached_property

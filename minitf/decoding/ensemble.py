@@ -52,11 +52,15 @@ class Ensemble:
         """Tokens that no member ever produces."""
         return set.intersection(*(member.masked_tokens for member in self.members))
 
-    def start_decoding(self, source: np.ndarray) -> EnsembleState:
-        """Encode `source` with every member.  Shapes: source int [B, S], padded with PAD -> a state of B rows"""
+    def start_decoding(self, source: np.ndarray, shortlist: Array | None = None) -> EnsembleState:
+        """Encode `source` with every member.  Shapes: source int [B, S], padded with PAD -> a state of B rows
+
+        shortlist: see `InferenceTransformer.start_decoding`
+        """
+        settings = {} if shortlist is None else {"shortlist": shortlist}
         return EnsembleState(
             [
-                member.start_decoding(source if reader is None else reader(source))
+                member.start_decoding(source if reader is None else reader(source), **settings)
                 for member, reader in zip(self.members, self.readers, strict=True)
             ]
         )

@@ -162,7 +162,11 @@ def length_penalty(length: int, alpha: float, beta: float = 5.0) -> float:
 
 
 def beam_search(
-    model: Model, source: Array, config: BeamSearchConfig | None = None, prefixes: Prefixes | None = None
+    model: Model,
+    source: Array,
+    config: BeamSearchConfig | None = None,
+    prefixes: Prefixes | None = None,
+    shortlist: Array | None = None,
 ) -> list[list[Hypothesis]]:
     """The n best target sentences found for each source sentence, best first.
 
@@ -173,23 +177,27 @@ def beam_search(
         keeps them prepared for many calls
     prefixes: token ids, without BOS and EOS, that the outputs of each sentence must begin with; they count in the
         length and in the log-probability
+    shortlist: the only tokens, ascending and with EOS, that outputs may have, and over which probabilities are
+        normalised; for an `InferenceTransformer` or an `Ensemble`, without prefixes
 
-    Shapes: source [B, S] token ids with EOS, padded with PAD
+    Shapes: source [B, S] token ids with EOS, padded with PAD; shortlist [C]
     Raises: UserError where the model's logits are not numbers (the message names the output position), or a prefix
     leaves no room for the end token
     """
     config = config or BeamSearchConfig()
+    if shortlist is not None and any(map(len, prefixes or ())):
+        raise ValueError("a prefix may hold tokens that the shortlist lacks; give one of them")
     beams = _start(source, config, prefixes)
     results: list[list[Hypothesis]] = [[] for _ in source]
     if not len(source):
         return results
     decoder = decoder_of(model)
-    state: IncrementalState = decoder.start_decoding(source)
+    state: IncrementalState = decoder.start_decoding(source, **({} if shortlist is None else {"shortlist": shortlist}))
     position = 0
     while True:
         position += 1
         logits = decoder.decode_step(beams.newest, state)  # [B × N, V]
-        candidates = _best_candidates(logits, beams, config, position)
+        candidates = _best_candidates(logits, beams, config, position, shortlist)
         _collect_finished(beams, candidates, config)
         rows = _extend(beams, candidates, config)  # [B, N] row that each alive hypothesis continues
         done = _is_done(beams, config, position)  # [B]
@@ -308,7 +316,9 @@ def max_lengths(source: Array, config: BeamSearchConfig) -> Array:
     return limits if config.max_length is None else np.minimum(limits, config.max_length)
 
 
-def _best_candidates(logits: Array, beams: Beams, config: BeamSearchConfig, position: int) -> Candidates:
+def _best_candidates(
+    logits: Array, beams: Beams, config: BeamSearchConfig, position: int, shortlist: Array | None = None
+) -> Candidates:
     """The best continuations of each sentence; of equal ones, that of the lower beam, then the lower token id.
 
     Each of a sentence's C best continuations is among the C best of its beam, so every beam is cut to these first, by
@@ -318,7 +328,7 @@ def _best_candidates(logits: Array, beams: Beams, config: BeamSearchConfig, posi
     sentences = np.repeat(beams.sentence, N)  # [B × N]
     may_end = config.may_end(position, beams.max_length.repeat(N))  # [B × N]
     token, gained = most_probable_next(
-        logits, config.candidates, position, sentences, config.allow_unknown, may_end
+        logits, config.candidates, position, sentences, config.allow_unknown, may_end, shortlist
     )  # [B × N, C] each
     C = token.shape[1]
     _force_prefixes(token, gained, logits, beams, position)

@@ -52,9 +52,11 @@ class DecodingState:
         memory_mask: Array | None,
         record: Record | None = None,
         window: int | None = None,
+        output: Any = None,
     ):
         """memory: keys and values of the source, for each layer of the decoder
         window: the number of newest positions, the present one included, that a row attends to; None: all
+        output: the product that makes logits, which a shortlist makes smaller
 
         Shapes: keys [B, H, S, K], values [B, H, S, d_v], mask bool [B, 1, 1, S]
         """
@@ -71,7 +73,7 @@ class DecodingState:
         self.values = [self._with_room(values[:, :, :0], 0) for _, values in memory]  # a layer: [B, H, room, d_v]
         self.ancestors = backend.xp.zeros((self.sentences, 1, 0), bool)  # [B, n, room]: itself and its ancestors
         self.branched = False  # until there are several beams, every node is an ancestor
-        self.record = record
+        self.record, self.output = record, output
 
     @property
     def rows(self) -> int:

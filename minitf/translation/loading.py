@@ -42,6 +42,13 @@ def config_of(path: Path) -> RunConfig:
     return read_foreign(path).config if is_foreign(path) else RunDirectory.open(path).config()
 
 
+def vocabulary_of(path: Path) -> AnyVocabulary:
+    """Load the vocabulary of a run, or of another program's model.  Raises: UserError where there is neither"""
+    return (
+        read_foreign(path).vocabulary if is_foreign(path) else load_vocabulary(RunDirectory.open(path).vocabulary_path)
+    )
+
+
 def load_learned(
     path: Path,
     *,

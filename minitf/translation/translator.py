@@ -13,13 +13,12 @@ import itertools
 import warnings
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypedDict, Unpack
+from typing import Any, Unpack
 
 import numpy as np
 
-from minitf.config.options import nearest
 from minitf.config.special_tokens import EOS
 from minitf.data.pieces import split_long
 from minitf.data.text import PathLike, in_chunks
@@ -27,7 +26,7 @@ from minitf.data.vocabulary_pair import AnyVocabulary
 from minitf.decoding.batched import BatchedModel
 from minitf.decoding.decoder import InferenceTransformer
 from minitf.decoding.ensemble import Ensemble
-from minitf.decoding.sampling import SamplingConfig, sample
+from minitf.decoding.sampling import sample
 from minitf.decoding.scoring import ForcedTarget, score_targets
 from minitf.decoding.search import BeamSearchConfig, Hypothesis, Model, SentenceError, beam_search, hypothesis_of
 from minitf.decoding.state import IncrementalDecoder
@@ -37,49 +36,12 @@ from minitf.system.arithmetic import sum_left_to_right
 from minitf.translation.attention_weights import SentenceAttention, sentence_attention
 from minitf.translation.loading import build_model, load_learned, require_one_target, source_reader, with_precision
 from minitf.translation.results import Alignment, Ids, Translation, joined
+from minitf.translation.settings import Plan, Settings, plan_of
 
-MAX_TOKENS_PER_BATCH = 4096
 MAX_ROWS_PER_BATCH = 512
 """Hypotheses searched at once. More rows do not make a matrix product faster, and each has V logits."""
 LINES_AT_A_TIME, CHARACTERS_AT_A_TIME = 1000, 1_000_000
 """Lines of a stream that are sorted together: enough for batches of equal lengths, soon enough to see translations."""
-
-
-class Settings(TypedDict, total=False):
-    """How to translate; a setting that is missing or None is the translator's."""
-
-    beam: int | None
-    alpha: float | None
-    beta: float | None
-    max_extra_length: int | None
-    max_length: int | None
-    min_length: int | None
-    n_best: int | None
-    """See `BeamSearchConfig`."""
-    sampling: SamplingConfig | None
-    """Draw translations at random instead of searching for the best."""
-    max_tokens_per_batch: int
-    """Most source subwords searched at once, padding included."""
-    max_sentences_per_batch: int | None
-    progress: Callable[[int], object] | None
-    """Called with the number of lines finished since the last call."""
-
-
-@dataclass(frozen=True)
-class _Plan:
-    """Settings in which the translator's own values have replaced those missing."""
-
-    search: BeamSearchConfig
-    sampling: SamplingConfig | None = None
-    max_tokens_per_batch: int = MAX_TOKENS_PER_BATCH
-    max_sentences_per_batch: int | None = None
-    progress: Callable[[int], object] = lambda lines: None
-
-    def __post_init__(self) -> None:
-        for name in ("max_tokens_per_batch", "max_sentences_per_batch"):
-            value = getattr(self, name)
-            if value is not None and value < 1:
-                raise UserError(f"{name}={value} holds no sentence; choose 1 or more, such as 4096 subwords")
 
 
 class Translator:
@@ -249,6 +211,8 @@ class Translator:
         probability. Its token ids (in `Translation.parts`) get the number that the search gave them.
         """
         plan = self._plan(settings)
+        if plan.shortlist is not None:
+            raise UserError("scores are over the whole vocabulary, not over a shortlist; leave it out")
         sources = self.vocabulary.source.encode([source for source, _ in pairs])
         encoded = iter(self.vocabulary.target.encode([target for _, target in pairs if isinstance(target, str)]))
         targets = [tuple(next(encoded) if isinstance(target, str) else target) for _, target in pairs]
@@ -342,23 +306,23 @@ class Translator:
 
     # ---- Search ----
 
-    def _plan(self, settings: Settings) -> _Plan:
-        """Raises: TypeError for an unknown setting."""
-        given: dict[str, Any] = {name: value for name, value in settings.items() if value is not None}
-        unknown = given.keys() - Settings.__annotations__.keys()
-        if unknown:
-            name, valid = min(unknown), list(Settings.__annotations__)
-            begin = [each for each in valid if each.startswith(name)]  # n: n_best
-            hint = f"; did you mean {' or '.join(begin)}?" if begin else nearest(name, valid)
-            raise TypeError(f"{name} is not a setting of a translation{hint}; the settings are {', '.join(valid)}")
-        of_search = {each.name: given.pop(each.name) for each in fields(BeamSearchConfig) if each.name in given}
-        return _Plan(replace(self.search, **of_search), **given)
+    def _plan(self, settings: Settings) -> Plan:
+        """Raises: TypeError for an unknown setting; UserError for a shortlist that this translator cannot use."""
+        plan = plan_of(settings, self.search)
+        if plan.shortlist is not None:
+            decoder = self._batched.decoder
+            if not isinstance(decoder, InferenceTransformer | Ensemble):
+                raise UserError(f"shortlist needs a Transformer, not a model of type {type(decoder).__name__}")
+            plan.shortlist.require_usable(self.vocabulary, decoder.same_bits)
+        return plan
 
     def _translate(
-        self, lines: Sequence[str], prefixes: Sequence[str] | None, plan: _Plan, first_line: int = 1
+        self, lines: Sequence[str], prefixes: Sequence[str] | None, plan: Plan, first_line: int = 1
     ) -> list[list[Translation]]:
         """Return the n best translations of each line; the lines are numbered from `first_line` in warnings."""
         _refuse_single_string(lines)
+        if prefixes is not None and plan.shortlist is not None:
+            raise UserError("a prefix may hold tokens that a shortlist lacks; leave one of them out")
         if prefixes is not None and len(prefixes) != len(lines):
             raise UserError(f"{len(prefixes)} prefixes for {len(lines)} lines; give one for each, maybe an empty one")
         begun = [()] * len(lines) if prefixes is None else self.vocabulary.target.encode(prefixes)
@@ -400,7 +364,7 @@ class Translator:
         self,
         pieces: list[list[int]],
         prefixes: list[Sequence[int]],
-        plan: _Plan,
+        plan: Plan,
         done: Callable[[Sequence[int]], Any],
         line_of: Callable[[int], int] = lambda piece: 1,
     ) -> list[list[Hypothesis]]:
@@ -411,7 +375,8 @@ class Translator:
             try:
                 if plan.sampling is not None:
                     return sample(model, source, plan.search, plan.sampling, begun)
-                return beam_search(model, source, plan.search, begun)
+                shortlist = None if plan.shortlist is None else plan.shortlist.tokens(source)
+                return beam_search(model, source, plan.search, begun, shortlist)
             except SentenceError as error:
                 raise error.at(f"line {line_of(places[error.sentence])}") from None
 
@@ -419,7 +384,7 @@ class Translator:
         return self._run(pieces, job, plan, rows, done)
 
     def _force(
-        self, pairs: Sequence[tuple[Sequence[int], Sequence[int]]], plan: _Plan, aligning: BatchedModel | None = None
+        self, pairs: Sequence[tuple[Sequence[int], Sequence[int]]], plan: Plan, aligning: BatchedModel | None = None
     ) -> list[ForcedTarget]:
         """Decode given targets (without EOS) of given sources; aligning: a Transformer whose attention to keep."""
         layer = None if aligning is None else max(0, aligning.decoder.model.config.decoder_depth - 2)  # type: ignore[attr-defined]
@@ -434,7 +399,7 @@ class Translator:
         self,
         sentences: Sequence[list[int]],
         job: Any,
-        plan: _Plan,
+        plan: Plan,
         rows: int,
         done: Any,
         batched: BatchedModel | None = None,
@@ -455,7 +420,7 @@ class Translator:
             for piece, hypotheses in zip(pieces, found, strict=True)
         ]
 
-    def _attention(self, ids: list[int], target: Sequence[int] | None, plan: _Plan) -> SentenceAttention:
+    def _attention(self, ids: list[int], target: Sequence[int] | None, plan: Plan) -> SentenceAttention:
         """Return the attention of one piece of a line; `target` ends with EOS, None stands for the best translation."""
         if target is None:
             ((best, *_),) = self._search([ids], [()], plan, lambda batch: None)

@@ -78,9 +78,9 @@ def searches(monkeypatch: pytest.MonkeyPatch) -> list[BeamSearchConfig]:
     seen = []
     search = translator.beam_search
 
-    def spy(model: Any, source: Any, config: BeamSearchConfig, prefixes: Any) -> Any:
+    def spy(model: Any, source: Any, config: BeamSearchConfig, *others: Any) -> Any:
         seen.append(config)
-        return search(model, source, config, prefixes)
+        return search(model, source, config, *others)
 
     monkeypatch.setattr(translator, "beam_search", spy)
     return seen
