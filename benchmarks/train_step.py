@@ -13,6 +13,7 @@ import resource
 import statistics
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # also without an installation
@@ -29,15 +30,8 @@ from minitf.training.optim import Adam
 from workload import add_arguments, chosen
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    add_arguments(parser)
-    parser.add_argument("--runs", type=int, default=5)
-    parser.add_argument("--warmup", type=int, default=2)
-    parser.add_argument("--threads", type=int, help="default: one a core")
-    args = parser.parse_args()
-
-    set_up_device(args.threads)
+def prepared_step(args: argparse.Namespace) -> tuple[Transformer, Adam, Callable[[int], None]]:
+    """A model of random weights, its optimizer, and the step of a given number on a random batch."""
     config = TransformerConfig(**chosen(args))
     model = Transformer(config)
     optimizer = Adam(model.named_parameters(), OptimizerConfig())
@@ -52,6 +46,20 @@ def main() -> None:
         loss, _ = batch_loss(model, batch, label_smoothing=0.1)
         loss.backward()
         optimizer.step(1e-4, 1 / target[:, 1:].size)
+
+    return model, optimizer, step
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    add_arguments(parser)
+    parser.add_argument("--runs", type=int, default=5)
+    parser.add_argument("--warmup", type=int, default=2)
+    parser.add_argument("--threads", type=int, help="default: one a core")
+    args = parser.parse_args()
+
+    set_up_device(args.threads)
+    model, _, step = prepared_step(args)
 
     seconds = []
     for number in range(args.warmup + args.runs):
