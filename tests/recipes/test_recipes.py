@@ -15,15 +15,23 @@ from autograd.backend.cpu import available_cores
 from minitf.app import train
 from minitf.app.cli import parse_train_args, run_command
 from minitf.config.presets import NAMED
+from minitf.data.text import read_lines
 from minitf.errors import UserError
+from minitf.evaluation.metrics import bleu
+from minitf.storage.checkpoint import CheckpointStore, load
 from minitf.storage.config_file import load_config
+from minitf.storage.run_directory import RunDirectory
 from minitf.training import loop
+from minitf.training.state import perplexity
+from minitf.translation.translator import Translator
 from tests.helpers.recipes import RECIPES, load_recipe
 from tests.helpers.runs import FLAGS, MULTI30K, write_corpus
 
 resumable = load_recipe("resumable")
 seeds = load_recipe("seeds")
+load_recipe("paper_claims")
 small_table_3 = load_recipe("small_table_3")
+BEGIN, END = small_table_3.BEGIN, small_table_3.END
 
 
 @pytest.mark.parametrize("path", sorted(RECIPES.glob("*.sh")), ids=lambda path: path.name)
@@ -81,7 +89,13 @@ def test_the_small_table_on_a_corpus_of_a_moment(tmp_path, capsys, monkeypatch):
 
     monkeypatch.setattr(resumable, "call_train", call_train)
     flags = [*FLAGS, "--data", "multi30k", "--data-dir", str(data), "--max-steps", "4", "--save-every", "2"]
+    page = tmp_path / "page.md"
     command = ["--seeds", "0", "--output", str(tmp_path / "out"), "--rows", "base", "d-smoothing-0.2", *flags]
+    command += ["--write", str(page)]
+    assert run_command(small_table_3.main, command) == 2
+    page.write_text(f"Before.\n{BEGIN}\nold\n{END}\nAfter.\n")
+    assert "page.md" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
     validate = loop.validate
 
     def fail_once(run, stop, say):
@@ -96,11 +110,24 @@ def test_the_small_table_on_a_corpus_of_a_moment(tmp_path, capsys, monkeypatch):
     assert [call[0] for call in calls] == ["--preset", "--preset", "--resume"]
     text = (tmp_path / "out" / "table.md").read_text()
     assert capsys.readouterr().out.endswith(text)
-    rows = [re.split(r" *\| *", line)[1:-1] for line in text.splitlines()[2:]]
+    assert text.startswith("2 of 2 runs have ended.\n\n| row |")
+    assert page.read_text() == f"Before.\n{BEGIN}\n\n{text}\n{END}\nAfter.\n"
+    rows = [re.split(r" *\| *", line)[1:-1] for line in text.splitlines()[4:]]
     assert [row[0] for row in rows] == ["base", "d-smoothing-0.2"]
     assert [row[3] for row in rows] == ["4", "4"]
-    assert rows[1][9:] == ["", "5.47", "25.7", "-0.1"]  # 25.7 - 25.8 in the paper
+    assert rows[1][10:] == ["", "5.47", "25.7", "-0.1", "PPL ?; BLEU ?"]  # 25.7 - 25.8 in the paper
     assert all(float(row[4]) > 1 for row in rows)
+    for row in rows:
+        run = RunDirectory.open(tmp_path / "out" / "seed-0" / row[0])
+        store = CheckpointStore(run.checkpoints_path)
+        _, best = load(store.best_path(store.best_step()))
+        assert row[4] == f"{perplexity(best['valid_loss']):.2f}"
+        translated = Translator.load(run.path, weights="best", warn=lambda message: None).translate(
+            list(read_lines(data / "val.en"))
+        )
+        assert row[6] == f"{bleu(translated, list(read_lines(data / 'val.de')), tokenize='none').score:.2f}"
+        parameters = Translator.load(run.path).model.parameter_count()
+        assert row[2] == f"{parameters:,}"
     assert run_command(small_table_3.main, command) == 0
     assert len(calls) == 3
     assert run_command(small_table_3.main, [*command, "--seeds", "0", "1"]) == 0  # the rows of seed 0 are there
@@ -113,17 +140,28 @@ def test_the_small_tables_figures_are_means_over_seeds():
         return small_table_3.Result(name, seed, 1_000, 30, perplexity, bleu, minutes=seed)
 
     found = [result("base", 1, 8.0, 30.0), result("big", 1, 7.0, 33.0), result("base", 2, 9.0, 31.0)]
-    lines = small_table_3.table([*found, result("big", 2, 7.5, 33.5)]).splitlines()
+    lines = small_table_3.table([*found, result("big", 2, 7.9, 33.5)]).splitlines()
     assert len(lines) == 4
     assert lines[2] == (
-        "| base | - | 1,000 | 30 | 8.50 ± 0.50 | 30.50 ± 0.50 | +0.00 ± 0.00 | 30.00, 31.00 | 1.5 | 65 M | 4.92 | 25.8 "
-        "| +0.0 |"
+        "| base | - | 1,000 | 30 | 8.50 ± 0.50 | +0.00 ± 0.00 | 30.50 ± 0.50 | +0.00 ± 0.00 | 30.00, 31.00 | 1.5 "
+        "| 65 M | 4.92 | 25.8 | +0.0 |  |"
     )
     assert lines[3].endswith(
-        "| 1,000 | 30 | 7.25 ± 0.25 | 33.25 ± 0.25 | +2.75 ± 0.25 | 33.00, 33.50 | 1.5 | 213 M | 4.33 | 26.4 | +0.6 |"
+        "| 1,000 | 30 | 7.45 ± 0.45 | -1.05 ± 0.05 | 33.25 ± 0.25 | +2.75 ± 0.25 | 33.00, 33.50 | 1.5 | 213 M | 4.33 "
+        "| 26.4 | +0.6 | PPL yes; BLEU within chance |"
     )
-    assert "| +3.00 | 33.00 |" in small_table_3.table(found).splitlines()[3]  # base under the same seed
-    assert "| 33.00 |  | 33.00 |" in small_table_3.table(found[1:2])
+    one_seed = small_table_3.table(found).splitlines()[3]  # base under the same seed
+    assert "| 7.00 | -1.00 | 33.00 | +3.00 | 33.00 |" in one_seed
+    assert one_seed.endswith("| PPL ?; BLEU ? |")
+    assert "| 7.00 |  | 33.00 |  | 33.00 |" in small_table_3.table(found[1:2])
+
+
+@pytest.mark.parametrize(
+    ("differences", "published", "said"),
+    [([1, 1.1, 0.9], 0.5, "yes"), ([1, 1.1, 0.9], -0.5, "**no**"), ([1, 2, 3], 0.5, "within chance"), ([1], 1, "?")],
+)
+def test_a_sign_counts_where_the_interval_leaves_out_zero(differences, published, said):
+    assert small_table_3.agreement(differences, published) == said
 
 
 def test_scores_of_several_seeds(tmp_path, capsys, monkeypatch):
