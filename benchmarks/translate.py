@@ -1,19 +1,25 @@
 """Translation speed, ours against PyTorch and CTranslate2, in turn on this machine: medians, ratios, peak memory.
 
     python benchmarks/translate.py --peer pytorch=PYTHON --peer ctranslate2=PYTHON --peers FOLDER
-    python benchmarks/translate.py … --run runs/multi30k --input test.en
+    python benchmarks/translate.py … --rounds 1 --run runs/multi30k --input test.en
     python benchmarks/translate.py … --opus-mt
 
-Three comparisons, the third where a trained run is given: the base model with random weights, 32 sentences of 25 tokens
-to 30 new tokens by beam 4; the latency of one sentence of 10 words; a trained run over a whole text with 1, 8 and 64
-sentences at once. FOLDER holds torch_transformer.py and ctranslate2_decode.py; the peers are given by the Python that
-has them, and left out where they are not given. --opus-mt compares one model of OPUS-MT's size instead, by
-beam 4 and greedily, in the files of Hugging Face and CTranslate2 that the others read, and the time to load it.
+Two comparisons: the base model with random weights, 32 sentences of 25 tokens to 30 new tokens by beam 4; the latency
+of one sentence of 10 words. FOLDER holds the peers' scripts; the peers are given by the Python that has them, and left
+out where they are not given. --opus-mt compares one model of OPUS-MT's size instead, by beam 4 and greedily, in the
+files of Hugging Face and CTranslate2 that the others read, and the time to load it.
+
+--run compares a trained run over a whole text instead, with 1, 8 and 64 sentences at once, greedily and by beam 5:
+the same weights and subwords in all, for CTranslate2 by `minitf export`. Batches are shared out on all cores where a
+program can do that (minitf, CTranslate2). The table says how many of the peers' translations are the same as ours: all
+but those that differ by rounding when greedy; with beams, the programs stop a search by other rules.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
+import json
 import subprocess
 import sys
 import tempfile
@@ -34,7 +40,8 @@ def main() -> None:
     parser.add_argument("--run", type=Path, help="a trained run")
     parser.add_argument("--input", type=Path, help="the text to translate with it")
     parser.add_argument("--lines", type=int, metavar="N", help="only its first N lines")
-    parser.add_argument("--batches", type=int, nargs="+", default=[1, 8, 64], help="sentences at once")
+    parser.add_argument("--batches", type=int, nargs="+", default=[1, 8, 64], help="sentences of it at once")
+    parser.add_argument("--beams", type=int, nargs="+", default=[1, 5], help="1 is greedy search")
     parser.add_argument("--opus-mt", action="store_true", help="only a model of OPUS-MT's size, 58,000 pieces")
     args = parser.parse_args()
     if (args.run is None) != (args.input is None):
@@ -47,15 +54,11 @@ def main() -> None:
         compare_opus_mt(args)
         return
 
+    if args.run is not None:
+        compare_run(args)
+        return
     compare(args, "base, random weights, 32 sentences, beam 4", decoders(args, 32, 25, 30))
     compare(args, "latency: one sentence of 10 words, 13 subwords to 13", decoders(args, 1, 13, 13))
-    if args.run is None:
-        return
-    with tempfile.TemporaryDirectory() as folder:
-        exported = Path(folder) / "exported.npz"
-        for batch in args.batches:
-            contestants = translators(args, batch, exported)
-            compare(args, f"{args.run.name} over {args.input.name}, {batch} sentences at once", contestants)
 
 
 def compare_opus_mt(args: argparse.Namespace) -> None:
@@ -94,22 +97,49 @@ def decoders(args: argparse.Namespace, batch: int, length: int, new_tokens: int)
     return found
 
 
-def translators(args: argparse.Namespace, batch: int, exported: Path) -> list[Contestant]:
-    """The same weights and subwords in all."""
-    text = ["--run", str(args.run), "--input", str(args.input)]
-    some = [] if args.lines is None else ["--lines", str(args.lines)]
-    work = ["--batch", str(batch), "--runs", str(args.runs), *some]
-    found = [Contestant("minitf", [*OURS, "corpus", *text, *work])]
-    found.append(Contestant("minitf, same bits", [*OURS, "corpus", *text, *work, "--same-bits"]))
-    if (args.torch or args.ctranslate2) and not exported.exists():
-        subprocess.run([*OURS, "export", *text, *some, "--output", str(exported)], check=True)
-    for name, python, script in (
-        ("PyTorch", args.torch, "torch_corpus.py"),
-        ("CTranslate2", args.ctranslate2, "ctranslate2_corpus.py"),
-    ):
-        if python:
-            found.append(Contestant(name, [python, str(HERE / "peers" / script), str(exported), *work]))
-    return found
+def compare_run(args: argparse.Namespace) -> None:
+    """One table: a line for each search and batch size."""
+    lines = [] if args.lines is None else ["--lines", str(args.lines)]
+    text = ["--run", str(args.run), "--input", str(args.input), *lines]
+    work = ["--batches", *map(str, args.batches), "--beams", *map(str, args.beams)]
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(temporary)
+        subprocess.run([*OURS, "export", *text, "--output", str(folder / "exported.npz")], check=True)
+        found = [Contestant("minitf", [*OURS, "corpus", *text, *work, "--tokens", str(folder / "minitf")])]
+        if args.ctranslate2:
+            export = [sys.executable, "-m", "minitf", "export", str(args.run), str(folder / "model")]
+            subprocess.run([*export, "--format", "ctranslate2"], check=True, cwd=HERE.parent)
+            script = [args.ctranslate2, str(args.peers / "ctranslate2_corpus.py"), str(folder / "exported.npz")]
+            command = [*script, "--model", str(folder / "model"), *work, "--tokens", str(folder / "CTranslate2")]
+            found.append(Contestant("CTranslate2", command))
+        if args.torch:
+            script = [args.torch, str(args.peers / "torch_corpus.py"), str(folder / "exported.npz")]
+            found.append(Contestant("PyTorch", [*script, *work, "--tokens", str(folder / "PyTorch")]))
+        title = f"{args.run.name} over {args.input.name}"
+        take_turns(found, args.rounds, title)
+        show(args.write, f"\n{title}, output tokens a second\n\n{table_of_run(args, found, folder)}")
+
+
+def table_of_run(args: argparse.Namespace, contestants: list[Contestant], folder: Path) -> str:
+    """Markdown: medians, ours ÷ theirs, and the share of translations that are the same as ours."""
+    ours, *others = contestants
+    names = "".join(f" {each.name} | minitf ÷ this | same |" for each in others)
+    rows = [f"| | minitf |{names}", "|---|---|" + "---|---|---|" * len(others)]
+    tokens = {each.name: json.loads((folder / each.name).read_text()) for each in contestants if not each.failure}
+    for beam, batch in itertools.product(args.beams, args.batches):
+        setting = f"beam {beam}, batch {batch}"
+        mine = ours.median(setting)
+        cells = [setting if beam > 1 else f"greedy, batch {batch}", "failed" if mine is None else f"{mine:,.0f}"]
+        for each in others:
+            theirs = each.median(setting)
+            if theirs is None or mine is None:
+                cells += ["failed", "", ""]
+                continue
+            pairs = list(zip(tokens["minitf"][setting], tokens[each.name][setting], strict=True))
+            same = sum(one == other for one, other in pairs) / len(pairs)
+            cells += [f"{theirs:,.0f}", f"{mine / theirs:.2f}", f"{same:.1%}"]
+        rows.append(f"| {' | '.join(cells)} |")
+    return "\n".join(rows)
 
 
 def compare(args: argparse.Namespace, title: str, contestants: list[Contestant]) -> None:

@@ -2,11 +2,11 @@
 
     python benchmarks/translate_ours.py decode --batch 32 --length 25 --new-tokens 30
     python benchmarks/translate_ours.py decode --model FOLDER --batch 32 --length 25 --new-tokens 30
-    python benchmarks/translate_ours.py corpus --run runs/multi30k --input test.en --batch 64
+    python benchmarks/translate_ours.py corpus --run runs/multi30k --input test.en --batches 1 64 --beams 1 5
     python benchmarks/translate_ours.py export --run runs/multi30k --input test.en --output exported.npz
 
-Prints one JSON line: median seconds, output tokens per second, peak memory in MiB. `export` writes the weights and the
-subwords of the text for the peers.
+Prints one JSON line: median seconds, output tokens per second, peak memory in MiB; over a text, tokens per second for
+each search and batch size. `export` writes the weights and the subwords of the text for the peers.
 """
 
 from __future__ import annotations
@@ -49,7 +49,10 @@ def main() -> None:
     parser.add_argument("--run", type=Path)
     parser.add_argument("--input", type=Path)
     parser.add_argument("--output", type=Path)
+    parser.add_argument("--tokens", type=Path, help="corpus: a file for the token ids of the translations")
     parser.add_argument("--lines", type=int, metavar="N", help="corpus: only the first N")
+    parser.add_argument("--batches", type=int, nargs="+", default=[64], help="corpus: sentences at once")
+    parser.add_argument("--beams", type=int, nargs="+", default=[4], help="corpus: 1 is greedy search")
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--threads", type=int, help="default: one a core")
     args = parser.parse_args()
@@ -57,8 +60,11 @@ def main() -> None:
     if args.mode == "export":
         export(args)
         return
+    if args.mode == "corpus":
+        corpus(args)
+        return
     loading = load_times(args.model) if args.model else {}
-    work = decode(args) if args.mode == "decode" else corpus(args)
+    work = decode(args)
     seconds, tokens = [], 0
     for number in range(args.runs + 1):
         start = time.perf_counter()
@@ -125,17 +131,19 @@ def load_times(folder: Path) -> dict[str, float]:
     return {"read_seconds": least(read), "load_seconds": least(lambda: Translator.load(folder))}
 
 
-def corpus(args: argparse.Namespace) -> Callable[[], int]:
+def corpus(args: argparse.Namespace) -> None:
+    """Every search and batch size once; the penalty is the mean log-probability, which all programs have."""
     translator = Translator.load(args.run, same_bits=args.same_bits)
     lines = list(read_lines(args.input))[: args.lines]
 
-    def work() -> int:
-        found = translator.translate_nbest(
-            lines, n_best=1, beam=args.beam, alpha=0.6, beta=5.0, max_sentences_per_batch=args.batch
-        )
-        return sum(len(target) + 1 for (best, *_) in found for _, target in best.parts)
+    def work(lines: list[str], beam: int, batch: int) -> list[list[int]]:
+        found = translator.translate_nbest(lines, n_best=1, beam=beam, alpha=1, beta=0, max_sentences_per_batch=batch)
+        return [[token for _, target in best.parts for token in target] for best, *_ in found]
 
-    return work
+    record, tokens = workload.timed_settings(work, lines, args.beams, args.batches)
+    if args.tokens:
+        args.tokens.write_text(json.dumps(tokens))
+    print(json.dumps({"peer": "minitf", "mode": "corpus", **record}))
 
 
 def export(args: argparse.Namespace) -> None:
@@ -147,7 +155,9 @@ def export(args: argparse.Namespace) -> None:
     about = {"layers": model.config.layers, "heads": model.config.heads, "norm_epsilon": model.config.norm_epsilon}
     positions = model.source_positions.rows(512, 0, model.backend)
     positions = positions.numpy() if isinstance(positions, Tensor) else positions
-    np.savez(args.output, positions=positions, about=json.dumps(about), lines=json.dumps(lines), **arrays)
+    pieces = translator.vocabulary.target.pieces(range(len(translator.vocabulary)))
+    texts = {"about": json.dumps(about), "lines": json.dumps(lines), "pieces": json.dumps(pieces)}
+    np.savez(args.output, positions=positions, **texts, **arrays)
 
 
 if __name__ == "__main__":

@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import itertools
+import resource
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 FIELDS = ("layers", "d_model", "d_ff", "heads", "dropout", "vocab_size")
@@ -33,14 +38,37 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def add_corpus_arguments(parser: argparse.ArgumentParser) -> None:
-    """The arguments of a peer that translates an exported run."""
+    """What a peer that translates an exported run is told."""
     parser.add_argument("exported", help="what `translate_ours.py export` wrote")
-    parser.add_argument("--batch", type=int, default=64, help="sentences at once")
-    parser.add_argument("--beam", type=int, default=4)
-    parser.add_argument("--lines", type=int, metavar="N", help="only the first N lines")
+    parser.add_argument("--batches", type=int, nargs="+", default=[64], help="sentences at once")
+    parser.add_argument("--beams", type=int, nargs="+", default=[4], help="1 is greedy search")
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--runs", type=int, default=3, help="timed runs, after one of warm-up")
-    parser.add_argument("--tokens", help="a file for the tokens of the translations")
+    parser.add_argument("--tokens", type=Path, help="a file for the token ids of the translations")
+
+
+def timed_settings(
+    work: Callable[[Any, int, int], list[list[int]]], lines: Any, beams: Sequence[int], batches: Sequence[int]
+) -> tuple[dict[str, float], dict[str, list[list[int]]]]:
+    """Output tokens per second (end tokens count) for every search and batch size, and the tokens of the translations.
+
+    After a few lines of warm-up, a text is translated until 3 seconds have passed; the fastest time counts.
+
+    work: (lines, beam, batch) -> the tokens of each translation
+    """
+    record: dict[str, float] = {}
+    tokens = {}
+    for beam, batch in itertools.product(beams, batches):
+        work(lines[:20], beam, batch)
+        seconds: list[float] = []
+        while sum(seconds) < 3:
+            start = time.perf_counter()
+            found = work(lines, beam, batch)
+            seconds.append(time.perf_counter() - start)
+        setting = f"beam {beam}, batch {batch}"
+        tokens[setting] = found
+        record[setting] = round(sum(len(each) + 1 for each in found) / min(seconds), 1)
+    record["peak_mib"] = round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
+    return record, tokens
 
 
 def chosen(args: argparse.Namespace) -> dict[str, Any]:

@@ -4,18 +4,15 @@ A peer, not a dependency: run it from an environment of its own (`pip install to
 `benchmarks/translate_ours.py export` wrote.  It does what a good PyTorch user would do: sentences sorted by length,
 fused attention, packed projections, keys and values kept, and sentences that are done leave the batch.
 
-    python torch_corpus.py exported.npz --batch 64
+    python torch_corpus.py exported.npz --batches 1 64 --beams 1 5
 
-Prints one JSON line: median seconds, output tokens per second, peak memory in MiB.
+Prints one JSON line: output tokens per second for each search and batch size, peak memory in MiB.
 """
 
 import argparse
 import json
 import math
-import resource
-import statistics
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
@@ -24,7 +21,7 @@ import torch.nn.functional as F
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from workload import add_corpus_arguments
+from workload import add_corpus_arguments, timed_settings
 
 PAD, UNK, BOS, EOS = 0, 1, 2, 3
 
@@ -108,7 +105,7 @@ class Model:
 
 
 @torch.inference_mode()
-def search(model, sentences, beam, alpha):
+def search(model, sentences, beam):
     """The best hypothesis of each sentence: the search of minitf/decoding/search.py."""
     width = max(map(len, sentences)) + 1
     source = torch.tensor([[*ids, EOS, *[PAD] * (width - len(ids) - 1)] for ids in sentences])
@@ -126,12 +123,12 @@ def search(model, sentences, beam, alpha):
         logits = logits - logits.logsumexp(-1, keepdim=True)
         logits[:, :, [PAD, UNK, BOS]] = -math.inf
         position += 1
-        total, where = (scores[:, :, None] + logits).flatten(1).topk(2 * beam)  # [B, 2 · beam]
+        candidates = 2 * beam if beam > 1 else 1
+        total, where = (scores[:, :, None] + logits).flatten(1).topk(candidates)  # [B, 2 · beam]
         parent, token = where // logits.shape[2], where % logits.shape[2]
         ends = token == EOS
-        penalty = ((5 + position) / 6) ** alpha
         for row, place in ends.nonzero().tolist():
-            score = total[row, place].item() / penalty
+            score = total[row, place].item() / position
             if score > best[alive[row]][0]:
                 best[alive[row]] = score, tokens[row, parent[row, place], 1:].tolist()
         scores, order = total.masked_fill(ends, -math.inf).topk(beam)  # [B, beam]
@@ -140,7 +137,7 @@ def search(model, sentences, beam, alpha):
         going_on = [
             row
             for row, sentence in enumerate(alive)
-            if position < limits[sentence] and bound[row] / ((5 + limits[sentence]) / 6) ** alpha > best[sentence][0]
+            if position < limits[sentence] and bound[row] / limits[sentence] > best[sentence][0]
         ]
         for row, sentence in enumerate(alive):
             if row not in going_on and not math.isfinite(best[sentence][0]):  # cut at its limit
@@ -165,27 +162,21 @@ def main():
     torch.set_num_threads(args.threads)
     with np.load(args.exported) as arrays:
         model = Model(arrays)
-        lines = json.loads(str(arrays["lines"]))[: args.lines]
-    order = sorted(range(len(lines)), key=lambda i: -len(lines[i]))
-    results = [[]] * len(lines)
-    seconds = []
-    for run in range(args.runs + 1):
-        start = time.perf_counter()
-        for begin in range(0, len(order), args.batch):
-            batch = order[begin : begin + args.batch]
-            for i, tokens in zip(batch, search(model, [lines[i] for i in batch], args.beam, 0.6), strict=True):
+        lines = json.loads(str(arrays["lines"]))
+
+    def work(lines, beam, batch):
+        order = sorted(range(len(lines)), key=lambda i: -len(lines[i]))
+        results = [[]] * len(lines)
+        for begin in range(0, len(order), batch):
+            some = order[begin : begin + batch]
+            for i, tokens in zip(some, search(model, [lines[i] for i in some], beam), strict=True):
                 results[i] = tokens
-        if run:
-            seconds.append(time.perf_counter() - start)
+        return results
+
+    record, tokens = timed_settings(work, lines, args.beams, args.batches)
     if args.tokens:
-        with open(args.tokens, "w") as file:
-            json.dump(results, file)
-    median = statistics.median(seconds)
-    record = {"peer": "pytorch " + torch.__version__, "mode": "corpus"}
-    tokens = sum(len(each) + 1 for each in results)
-    record |= {"seconds": round(median, 4), "tokens_per_second": round(tokens / median, 1)}
-    record["peak_mib"] = round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
-    print(json.dumps(record))
+        args.tokens.write_text(json.dumps(tokens))
+    print(json.dumps({"peer": "pytorch " + torch.__version__, "mode": "corpus", **record}))
 
 
 if __name__ == "__main__":
