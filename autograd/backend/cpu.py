@@ -340,7 +340,13 @@ class CpuBackend(CpuProducts):
 
 def _row_means(x: Array) -> Array:
     """Shapes: x [N, D] -> [N, 1]"""
-    return (x @ np.full(x.shape[1], 1 / x.shape[1], x.dtype))[:, None]
+    return (x @ _share(x.shape[1], x.dtype))[:, None]
+
+
+@functools.cache
+def _share(width: int, dtype: Any) -> Array:
+    """1 / width, `width` times."""
+    return np.full(width, 1 / width, dtype)
 
 
 def _sum_rows(x: Array) -> Array:

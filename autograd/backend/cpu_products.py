@@ -19,6 +19,7 @@ COLUMNS_BELOW = 256  # rows of `linear` below which threads divide its columns, 
 WIDE = 8  # times as many columns as rows from which they do so in any `linear`, in as many blocks
 MATMUL_SHARES = 512  # elements of a result below which NumPy's matmul keeps the interpreter lock; its dot never does
 FEW_ROWS = 16  # rows of `linear_of_few` from which large blocks of weights are faster
+FEW_INPUTS = 512  # weights of a row of w.T below which OpenBLAS packs products of a few rows after all
 FEW_PRODUCTS = 2**19  # multiplications of a block with few rows, where the BLAS has kernels for small products
 
 
@@ -89,6 +90,8 @@ class CpuProducts(BlockedBackend):
 
     rows_alike = (8, 4, 2)
 
+    contiguous_below = FEW_INPUTS
+
     @property
     def contiguous_from(self) -> float:  # type: ignore[override]
         return FEW_ROWS if _has_small_kernels() else 0
@@ -97,10 +100,17 @@ class CpuProducts(BlockedBackend):
         self, x: Array, w: Array, bias: Array | None, relu: bool = False, rows_at_a_time: int | None = None,
         dtype: Any = None,
     ) -> Array:  # fmt: skip
-        if dtype not in (None, np.result_type(x, w)):
-            return super().linear_of_few(x, w, bias, relu, rows_at_a_time, dtype)
         (rows, n_in), n_out = x.shape, w.shape[1]
-        y = np.empty((rows, n_out), np.result_type(x, w))
+        found = x.dtype if x.dtype == w.dtype else np.result_type(x, w)
+        if dtype not in (None, found):
+            return super().linear_of_few(x, w, bias, relu, rows_at_a_time, dtype)
+        weights = n_in * n_out
+        if weights <= 2**17 and rows * weights <= FEW_PRODUCTS and rows_at_a_time is None:  # one block
+            y = np.dot(x, w) if rows * n_out < MATMUL_SHARES else np.matmul(x, w)
+            if bias is not None:
+                y += bias
+            return np.maximum(y, 0, out=y) if relu else y
+        y = np.empty((rows, n_out), found)
         step = rows_at_a_time or max(1, rows)
 
         def work(columns: slice) -> None:
@@ -113,8 +123,7 @@ class CpuProducts(BlockedBackend):
                     np.matmul(x[some], w[:, columns], out=out)
 
         # the blocks decide the bits: they do not depend on the number of rows if there is `rows_at_a_time`
-        weights = _weights_at_a_time(step, n_in * n_out)
-        block = 16 * max(1, weights // (16 * max(n_in, 1)))
+        block = 16 * max(1, _weights_at_a_time(step, weights) // (16 * max(n_in, 1)))
         self._run_blocks(work, n_out, block, worth_waking=x.size * n_out >= SERIAL_PRODUCT)
         if bias is not None:
             y += bias

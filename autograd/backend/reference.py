@@ -214,6 +214,8 @@ class Backend:
 
     contiguous_from: float = math.inf
     """Rows of x from which `linear_of_few` is faster with w contiguous as [in, out], and not a view of [out, in]."""
+    contiguous_below: int = 0
+    """Inputs below which it is from two rows on."""
     rows_alike: tuple[int, ...] = (128, 64, 8, 4, 2)
     """Values of `rows_at_a_time` to try, the fastest first."""
 

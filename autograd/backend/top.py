@@ -13,7 +13,12 @@ import numpy as np
 
 Array = Any
 
-DEPTH = 64
+DEPTH = 16
+
+
+def at_places(array: Array, places: Array) -> Array:
+    """`np.take_along_axis` along axis 1, in a third of the time for a few rows.  [R, W, …], [R, C] -> [R, C, …]"""
+    return array[np.arange(len(array))[:, None], places]
 
 
 def group_count(classes: int) -> int:
@@ -56,15 +61,15 @@ def largest_of_groups(logits: Array, barred: Array, largest: Array, count: int) 
         values, uncertain = np.where(barred, logits.dtype.type(-np.inf), logits), np.zeros(0, int)
     else:
         groups = np.sort(np.argpartition(largest, -count, axis=1)[:, -count:], axis=1)  # [R, count]
-        smallest = np.take_along_axis(largest, groups, axis=1).min(axis=1, keepdims=True)
+        smallest = at_places(largest, groups).min(axis=1, keepdims=True)
         uncertain = np.flatnonzero(np.count_nonzero(largest >= smallest, axis=1) > count)  # a group left out is equal
         steps = np.arange(-(-classes // n))[:, None]
         ids = (steps * n + groups[:, None]).reshape(rows, -1)  # ascending, as a group's place is below n
         inside = np.minimum(ids, classes - 1)
-        values = np.take_along_axis(logits, inside, axis=1)
+        values = at_places(logits, inside)
         values[(ids >= classes) | barred[inside]] = -np.inf
     order = _order(values, count)
-    ids, values = np.take_along_axis(ids, order, axis=1), np.take_along_axis(values, order, axis=1)
+    ids, values = at_places(ids, order), at_places(values, order)
     for row in uncertain:
         whole = np.where(barred, logits.dtype.type(-np.inf), logits[row])
         ids[row] = np.argsort(-whole, kind="stable")[:count]
@@ -78,8 +83,8 @@ def _order(values: Array, count: int) -> Array:
     if count >= width:
         return np.argsort(-values, axis=1, kind="stable")
     places = np.sort(np.argpartition(values, width - count, axis=1)[:, width - count :], axis=1)
-    taken = np.take_along_axis(values, places, axis=1)
-    places = np.take_along_axis(places, np.argsort(-taken, axis=1, kind="stable"), axis=1)
+    taken = at_places(values, places)
+    places = at_places(places, np.argsort(-taken, axis=1, kind="stable"))
     # A partition selects any of several equal values at its boundary; such rows are sorted whole.
     tied = np.flatnonzero(np.count_nonzero(values >= taken.min(axis=1, keepdims=True), axis=1) > count)
     places[tied] = np.argsort(-values[tied], axis=1, kind="stable")[:, :count]

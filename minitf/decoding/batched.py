@@ -21,6 +21,9 @@ Job = Callable[[IncrementalDecoder, np.ndarray, Sequence[int]], Sequence[Result]
 
 WORTH_A_THREAD = 8
 """Sentences below which a batch is not divided among threads: a product of fewer rows takes about as long."""
+WORTH_SHARING = 100_000_000
+"""Multiplications of a batch in a step below which batches are not shared out: threads whose calls of NumPy take a few
+microseconds wait for one another's turn with the interpreter, and two are slower than one."""
 
 
 class BatchedModel:
@@ -39,10 +42,12 @@ class BatchedModel:
         max_tokens: int,
         max_sentences: int,
         done: Callable[[Sequence[int]], object],
+        rows: int = 1,
         source_eos: bool = True,
     ) -> list[Result]:
         """The result of `job` for each sentence (token ids, without EOS), in order.
 
+        rows: hypotheses of a sentence that a step computes at once
         source_eos: end each sentence with EOS
 
         The longest sentences come first, so that a batch too large for memory fails at once. `done` is called with the
@@ -58,9 +63,10 @@ class BatchedModel:
             with reporting:
                 done(batch)
 
-        threads = self._threads()
+        shared = min(max_sentences, max(WORTH_A_THREAD, -(-len(sentences) // (CPU.threads or 1))))
+        threads = self._threads(shared * rows)
         if threads > 1:
-            max_sentences = min(max_sentences, max(WORTH_A_THREAD, -(-len(sentences) // threads)))
+            max_sentences = shared
         same_bits = isinstance(self.decoder, InferenceTransformer | Ensemble) and self.decoder.same_bits
         lengths = [len(ids) + source_eos for ids in sentences]
         batches = list(batches_by_length(lengths, max_tokens, max_sentences, padded_width if same_bits else None))
@@ -72,10 +78,12 @@ class BatchedModel:
                 self._share_out(work, batches, min(threads, len(batches)))
         return results
 
-    def _threads(self) -> int:
-        """How many batches to compute at once: several on a CPU, if the decoder is known to allow it."""
-        on_cpu = isinstance(self.decoder, InferenceTransformer | Ensemble) and self.decoder.backend is CPU
-        return (CPU.threads or 1) if on_cpu else 1
+    def _threads(self, rows: int) -> int:
+        """How many batches of `rows` hypotheses to compute at once: several large ones on a CPU, by known decoders."""
+        decoder = self.decoder
+        if not isinstance(decoder, InferenceTransformer | Ensemble) or decoder.backend is not CPU:
+            return 1
+        return (CPU.threads or 1) if rows * decoder.weights_of_a_step >= WORTH_SHARING else 1
 
     def _share_out(
         self, work: Callable[[IncrementalDecoder, list[int]], None], batches: list[list[int]], threads: int

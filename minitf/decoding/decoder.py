@@ -67,6 +67,11 @@ class InferenceTransformer:
         """Tokens that the model never produces."""
         return {*self.model.config.masked_tokens}
 
+    @property
+    def weights_of_a_step(self) -> int:
+        """The weights that each row of a step is multiplied with."""
+        return sum(each.w.size for each in self._weights.values() if each.of_a_step)
+
     def start_decoding(
         self, source: Array, record: Record | None = None, shortlist: Array | None = None
     ) -> DecodingState:
@@ -196,7 +201,9 @@ class InferenceTransformer:
 
     def _product(self, x: Array, weights: _Weights, relu: bool = False) -> Array:
         """Shapes: x [R, in] -> [R, out]"""
-        many = weights.of_a_step and (self.rows_at_a_time or len(x)) >= self.backend.contiguous_from
+        rows = self.rows_at_a_time or len(x)
+        few = self.backend.contiguous_below if rows > 1 else 0
+        many = weights.of_a_step and (rows >= self.backend.contiguous_from or len(weights.w) < few)
         w = weights.contiguous if many else weights.w
         return self.backend.linear_of_few(x, w, weights.bias, relu, self.rows_at_a_time, weights.dtype)
 
@@ -354,7 +361,7 @@ class _Weights:
 
     @cached_property
     def contiguous(self) -> Array:
-        """A contiguous copy of w, made when many rows are first decoded at once."""
+        """A contiguous copy of w, made when it is first faster."""
         return backend_of([self.w]).xp.ascontiguousarray(self.w)
 
 

@@ -52,6 +52,11 @@ class Ensemble:
         """Tokens that no member ever produces."""
         return set.intersection(*(member.masked_tokens for member in self.members))
 
+    @property
+    def weights_of_a_step(self) -> int:
+        """The weights that each row of a step is multiplied with."""
+        return sum(member.weights_of_a_step for member in self.members)
+
     def start_decoding(self, source: np.ndarray, shortlist: Array | None = None) -> EnsembleState:
         """Encode `source` with every member.  Shapes: source int [B, S], padded with PAD -> a state of B rows
 

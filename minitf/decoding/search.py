@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from autograd.backend.top import at_places
 from minitf.config.special_tokens import BOS, EOS, PAD
 from minitf.decoding.candidates import log_probabilities_of, most_probable_next
 from minitf.decoding.decoder import decoder_of
@@ -340,9 +341,9 @@ def _best_candidates(
     token, total = token.reshape(B, N * C), total.reshape(B, N * C)
     order = np.lexsort((token, beam, -total), axis=1)[:, : config.candidates]  # [B, C], by total, then beam, then token
     return Candidates(
-        beam=np.take_along_axis(beam, order, axis=1),
-        token=np.take_along_axis(token, order, axis=1),
-        log_probability=np.take_along_axis(total, order, axis=1),
+        beam=at_places(beam, order),
+        token=at_places(token, order),
+        log_probability=at_places(total, order),
     )
 
 
@@ -375,11 +376,11 @@ def _extend(beams: Beams, candidates: Candidates, config: BeamSearchConfig) -> A
     B, N = beams.log_probability.shape
     going_on = np.where(candidates.token == EOS, -np.inf, candidates.log_probability)  # [B, C]
     order = np.argsort(-going_on, axis=1, kind="stable")[:, : config.beam]  # [B, N']
-    parent = np.take_along_axis(candidates.beam, order, axis=1)  # [B, N']
-    token = np.take_along_axis(candidates.token, order, axis=1)  # [B, N']
-    history = np.take_along_axis(beams.tokens, parent[:, :, None], axis=1)  # [B, N', t]
+    parent = at_places(candidates.beam, order)  # [B, N']
+    token = at_places(candidates.token, order)  # [B, N']
+    history = at_places(beams.tokens, parent)  # [B, N', t]
     beams.tokens = np.concatenate([history, token[:, :, None]], axis=2)  # [B, N', t + 1]
-    beams.log_probability = np.take_along_axis(going_on, order, axis=1)  # [B, N']
+    beams.log_probability = at_places(going_on, order)  # [B, N']
     return np.arange(B)[:, None] * N + parent
 
 

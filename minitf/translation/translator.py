@@ -405,7 +405,7 @@ class Translator:
         batched: BatchedModel | None = None,
     ) -> list[Any]:
         most = min(max(1, MAX_ROWS_PER_BATCH // rows), plan.max_sentences_per_batch or MAX_ROWS_PER_BATCH)
-        limits: Any = {"max_tokens": plan.max_tokens_per_batch, "max_sentences": most}
+        limits: Any = {"rows": rows, "max_tokens": plan.max_tokens_per_batch, "max_sentences": most}
         return (batched or self._batched).run(sentences, job, **limits, done=done, source_eos=self._source_eos)
 
     def _decode(self, pieces: list[list[int]], found: list[list[Hypothesis]]) -> list[list[Translation]]:

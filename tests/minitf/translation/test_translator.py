@@ -13,6 +13,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+import minitf.decoding.batched
 import minitf.translation.translator
 from autograd.backend import CPU
 from minitf.config import PRESETS
@@ -562,6 +563,7 @@ def test_batches_on_several_threads_give_the_same_lines(tiny_run, monkeypatch, s
     lines = ENGLISH * 8
     expected = load(tiny_run, same_bits=same_bits).translate_nbest(lines, n_best=2)
     monkeypatch.setattr(CPU, "threads", 3)
+    monkeypatch.setattr(minitf.decoding.batched, "WORTH_SHARING", 0)
     found = load(tiny_run, same_bits=same_bits).translate_nbest(lines, n_best=2, max_sentences_per_batch=5)
     assert [[each.text for each in some] for some in found] == [[each.text for each in some] for some in expected]
     if same_bits:
@@ -570,6 +572,7 @@ def test_batches_on_several_threads_give_the_same_lines(tiny_run, monkeypatch, s
 
 def test_an_error_in_one_thread_stops_the_others(tiny_run, monkeypatch):
     monkeypatch.setattr(CPU, "threads", 2)
+    monkeypatch.setattr(minitf.decoding.batched, "WORTH_SHARING", 0)
     translator = load(tiny_run)
 
     def fail(lines):
@@ -578,6 +581,28 @@ def test_an_error_in_one_thread_stops_the_others(tiny_run, monkeypatch):
     with pytest.raises(UserError, match="enough"):
         translator.translate(ENGLISH * 30, max_sentences_per_batch=2, progress=lambda n: fail(n) if n > 1 else None)
     assert translator.translate(["a tree"]) == load(tiny_run).translate(["a tree"])
+
+
+def test_only_large_batches_are_shared_out_among_threads(tiny_run, monkeypatch):
+    translator, threads = load(tiny_run), set()
+    weights = translator._batched.decoder.weights_of_a_step
+    layer, vocabulary = translator.model.config, len(translator.vocabulary)
+    d, f = layer.d_model, layer.d_ff
+    assert weights == layer.decoder_depth * (6 * d * d + 2 * d * f) + d * vocabulary  # without keys and values
+    monkeypatch.setattr(CPU, "threads", 2)
+    search = minitf.translation.translator.beam_search
+
+    def spy(*arguments):
+        threads.add(threading.get_ident())
+        time.sleep(0.01)  # lest one thread finds all the work
+        return search(*arguments)
+
+    monkeypatch.setattr(minitf.translation.translator, "beam_search", spy)
+    for beam, shared in ((1, False), (2, True)):
+        threads.clear()
+        monkeypatch.setattr(minitf.decoding.batched, "WORTH_SHARING", 2 * 8 * weights)
+        translator.translate(["a tree"] * 32, beam=beam, max_sentences_per_batch=8)
+        assert (len(threads) > 1) == shared
 
 
 REAL = [os.environ.get("MINITF_RUN"), os.environ.get("MINITF_DATA")]
