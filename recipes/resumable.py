@@ -16,6 +16,7 @@ PROGRAM = ROOT / "train.py"
 sys.path.insert(0, str(ROOT))  # also without an installation
 
 from autograd.backend.cpu import available_cores  # noqa: E402
+from minitf.data.text import write_atomically  # noqa: E402
 from minitf.errors import UserError  # noqa: E402
 from minitf.storage.log import read_log  # noqa: E402
 from minitf.storage.run_directory import CHECKPOINTS_NAME, CONFIG_NAME, LOG_NAME  # noqa: E402
@@ -137,6 +138,21 @@ def final_score(run: Path) -> dict[str, Any] | None:
     """The last line of a run's log, with the BLEU or F1 of its test text; None for a run that has not come to it."""
     records = read_log(run / LOG_NAME) if (run / LOG_NAME).exists() else []
     return records[-1] if records and {"bleu", "f1"} & records[-1].keys() else None
+
+
+def write_within(page: Path, mark: str, text: str | None) -> None:
+    """Replace what stands in a page between its lines `<!-- mark -->` and `<!-- end of mark -->`; None: only look.
+
+    Raises: UserError for a page without these lines
+    """
+    first, last = f"<!-- {mark} -->", f"<!-- end of {mark} -->"
+    before, begin, rest = page.read_text(encoding="utf-8").partition(first)
+    _, end, after = rest.partition(last)
+    if not (begin and end):
+        raise UserError(f"{page} has no lines {first} and {last}; put them where the results are to stand")
+    if text is not None:
+        with write_atomically(page) as file:
+            file.write(f"{before}{first}\n\n{text}\n{last}{after}")
 
 
 def minutes(run: Path) -> float:

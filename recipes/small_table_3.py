@@ -50,6 +50,7 @@ from minitf.storage.run_directory import RunDirectory
 from minitf.system.messages import say
 
 PAIRS = 10_000
+MARK = "small_table_3.py"
 BASE = [
     *("--preset", "base", "--bleu-tokenize", "none", "--vocab-size", "2000"),
     *("--model.layers", "3", "--model.d-model", "64", "--model.d-ff", "256", "--model.heads", "8"),
@@ -106,14 +107,12 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument("--jobs", type=int, default=1, metavar="N", help="rows to train at once; default: 1")
     parser.add_argument("--data", default="multi30k-tok", help="public corpus, as train.py's; default: multi30k-tok")
     parser.add_argument("--data-dir", type=Path, metavar="DIR", help="folder of the corpus, as train.py's")
-    parser.add_argument(
-        "--write", type=Path, metavar="FILE", help=f"also write the table into this page, after {BEGIN}"
-    )
+    parser.add_argument("--write", type=Path, metavar="FILE", help="also write the table into this page")
     args, flags = parser.parse_known_args(argv)
     if unknown := sorted(set(args.rows) - set(ROWS)):
         raise UserError(f"there is no row {unknown[0]!r}; choose some of {', '.join(ROWS)}")
     if args.write:
-        within(args.write, "")  # now, not after the first run
+        resumable.write_within(args.write, MARK, None)  # now, not after the first run
     flags_of = {seed: resumable.seeded(flags, seed) for seed in args.seeds}
     found = find(args.data, args.data_dir, say)
     valid = list(map(str, found["valid"]))
@@ -131,7 +130,7 @@ def main(argv: Sequence[str]) -> int:
             print(page, end="", flush=True)
             write(args.output / "table.md", page)
             if args.write:
-                write(args.write, within(args.write, page))
+                resumable.write_within(args.write, MARK, page)
     return 0
 
 
@@ -224,18 +223,6 @@ def agreement(differences: Sequence[float], published: float) -> str:
     if figure.low <= 0 <= figure.high:
         return "within chance"
     return "yes" if figure.value * published > 0 else "**no**"
-
-
-BEGIN, END = "<!-- small_table_3.py -->", "<!-- end of the table -->"
-
-
-def within(page: Path, found: str) -> str:
-    """The page with the table between the two marks."""
-    before, begin, rest = page.read_text(encoding="utf-8").partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not (begin and end):
-        raise UserError(f"{page} has no lines {BEGIN} and {END}; put them where the table is to stand")
-    return f"{before}{begin}\n\n{found}\n{end}{after}"
 
 
 def write(path: Path, text: str) -> None:

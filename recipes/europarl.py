@@ -1,0 +1,127 @@
+#!/usr/bin/env python3
+"""English to French from 400,000 pairs of Europarl, with 32,000 word pieces as the paper's: train, score, write a page.
+
+    python recipes/europarl.py --texts DIR --newstest news.en news.fr --output runs/europarl --write docs/results.md
+
+DIR holds train.en.gz and train.fr.gz. The last 5,000 pairs are held out but for those whose English side occurs before:
+the first 2,000 of the rest are the validation text, the next 2,000 the test text. The small model takes 14,000 updates
+of up to 4,096 tokens a side, four epochs: four to five hours of both cores. Further flags go to train.py. A run that
+was interrupted goes on; one that is done is scored again, without training. Prints the learning curve, BLEU on the test
+text and on newstest2013, and the translations of ten test sentences: the first of a permutation that the seed 1 draws,
+whatever they are like.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from resource import RUSAGE_CHILDREN, getrusage
+
+import numpy as np
+import resumable  # first: it finds minitf without an installation
+
+from minitf.app.cli import run_command
+from minitf.data.text import read_lines, read_pairs, write_atomically
+from minitf.evaluation.metrics import bleu
+from minitf.storage.log import read_log
+from minitf.storage.run_directory import HYPOTHESES_NAME, LOG_NAME
+from minitf.system.messages import say
+from minitf.translation.translator import Translator
+
+LAST, HELD_OUT, EXAMPLES = 5_000, 2_000, 10
+MARK = "europarl.py"
+BASE = [
+    *("--preset", "small", "--vocab-size", "32000", "--max-steps", "14000", "--optimizer.warmup-steps", "4000"),
+    *("--valid-every", "1000", "--save-every", "500", "--seed", "1"),
+]
+
+
+def main(argv: Sequence[str]) -> int:
+    """Hold texts out, train, print and write the results."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
+    )
+    parser.add_argument("--texts", type=Path, required=True, metavar="DIR", help="holds train.en.gz and train.fr.gz")
+    parser.add_argument("--newstest", type=Path, nargs=2, required=True, metavar=("SOURCE", "REFERENCE"))
+    parser.add_argument("--output", type=Path, default=Path("runs/europarl"), metavar="DIR", help="the run")
+    parser.add_argument("--write", type=Path, metavar="FILE", help="also write the results into this page")
+    args, flags = parser.parse_known_args(argv)
+    if args.write:
+        resumable.write_within(args.write, MARK, None)  # now, not after hours
+    texts = args.output.with_name(f"{args.output.name}-texts")
+    hold_out([args.texts / f"train.{language}.gz" for language in ("en", "fr")], texts)
+    given = [word for split in SPLITS for word in (f"--{split}", *map(str, paths_of(texts, split)))]
+    resumable.train(args.output, [*BASE, *given, *flags])
+    if peak := getrusage(RUSAGE_CHILDREN).ru_maxrss:
+        say(f"peak memory of training: {peak // 1024:,} MiB")
+    page = results(args.output, paths_of(texts, "test"), args.newstest)
+    print(page, end="")
+    if args.write:
+        resumable.write_within(args.write, MARK, page)
+    return 0
+
+
+SPLITS = ("train", "valid", "test")
+
+
+def paths_of(texts: Path, split: str) -> list[Path]:
+    return [texts / f"{split}.{language}" for language in ("en", "fr")]
+
+
+def hold_out(corpus: Sequence[Path], texts: Path) -> None:
+    """Write training, validation and test text, where they are not."""
+    if all(path.exists() for split in SPLITS for path in paths_of(texts, split)):
+        return
+    pairs = list(read_pairs(*corpus))
+    train = pairs[:-LAST]
+    seen = {source for source, _ in train}
+    targets = dict(reversed(pairs[-LAST:]))  # of equal English sides the first
+    held_out = [(source, targets[source]) for source in dict(pairs[-LAST:]) if source not in seen]
+    parts = {"train": train, "valid": held_out[:HELD_OUT], "test": held_out[HELD_OUT : 2 * HELD_OUT]}
+    texts.mkdir(parents=True, exist_ok=True)
+    for split, part in parts.items():
+        for side, path in enumerate(paths_of(texts, split)):
+            with write_atomically(path) as file:
+                file.writelines(f"{pair[side]}\n" for pair in part)
+
+
+def results(run: Path, test: Sequence[Path], news: Sequence[Path]) -> str:
+    """Scores, learning curve and examples, as Markdown."""
+    final = resumable.final_score(run)
+    assert final is not None  # or `train` had failed
+    sources, references = (list(read_lines(path)) for path in news)
+    translator = Translator.load(run, warn=lambda message: say(f"warning: {message}"))
+    score = bleu(translator.translate(sources), references)
+    rows = list(zip(*map(read_lines, (test[0], run / HYPOTHESES_NAME, test[1])), strict=True))
+    lines = [
+        "| text | BLEU | |",
+        "|---|---|---|",
+        f"| held-out Europarl, {len(rows):,} pairs | **{final['bleu']:.2f}** | `{final['signature']}` |",
+        f"| newstest2013, {len(sources):,} pairs | **{score.score:.2f}** | `{score.signature}` |",
+        f"\nAfter {final['step']:,} updates. The learning curve:\n",
+        "| update | million target tokens | validation perplexity |",
+        "|---|---|---|",
+        *learning_curve(run),
+        "\nTen sentences of the test text, drawn before it was translated (source, translation, reference):\n",
+    ]
+    for i in np.random.default_rng(1).permutation(len(rows))[:EXAMPLES]:
+        lines.append("- {}\\\n  → {}\\\n  {}".format(*rows[i]))
+    return "\n".join(lines) + "\n"
+
+
+def learning_curve(run: Path) -> list[str]:
+    """A row for each validation."""
+    log = read_log(run / LOG_NAME)
+    tokens = itertools.accumulate(record.get("target_tokens", 0) for record in log)
+    return [
+        f"| {record['step']:,} | {seen / 1e6:.1f} | {record['valid_perplexity']:.2f} |"
+        for record, seen in zip(log, tokens, strict=True)
+        if "valid_perplexity" in record
+    ]
+
+
+if __name__ == "__main__":
+    sys.exit(run_command(main))
