@@ -32,6 +32,7 @@ from numpy import ndarray
 
 from autograd.backend import CPU, Backend, as_array, as_operand, as_output, backend_of, is_floating, silent
 from autograd.modes import backward_pass_watched, state
+from autograd.row_gradient import RowGradient
 from autograd.tensor import Tensor, TensorLike, new_tensor
 from autograd.versions import version_of, versions_of_saved
 
@@ -362,12 +363,16 @@ class _Sums:
         self.targets = None if wanted is None else {_key(_edge(x)) for x in wanted}
         self.captured: dict[Key, Array] = {}  # complete gradients of the targets
 
-    def add(self, edge: Edge, gradients: list[Array], i: int) -> None:
+    def add(self, edge: Edge, gradients: list[Any], i: int) -> None:
         """Move `gradients[i]` out of the list and add it to what has come along `edge`."""
         sums = self.sums
         key = (id(edge[0]), edge[1]) if isinstance(edge, tuple) else id(edge)
+        if type(gradients[i]) is RowGradient and not (key in sums and self.owns(key)):
+            gradients[i] = gradients[i].dense()
         if key not in sums:
             sums[key] = gradients[i]
+        elif type(gradients[i]) is RowGradient:
+            gradients[i].add_to(sums[key])
         elif self.owns(key):
             sums[key] += gradients[i]
         else:
@@ -458,6 +463,8 @@ def _node_backward(node: Op, g_outputs: list[Array]) -> list[Array | None]:
         if type(g) is not ndarray:
             if g is None:
                 g = node.xp.zeros(shape, dtype)
+            elif type(g) is RowGradient:
+                g = g.dense() if watchers else g
             elif isinstance(g, np.generic) or not hasattr(g, "base"):  # a scalar, as NumPy's reductions return
                 g = node.backend.asarray(g)
         if node.broadcasts and g.shape != shape:

@@ -115,6 +115,19 @@ class CpuBackend(CpuProducts):
         self._over_elements(lambda g, y, out: _keep_block(g, y > 0, out), g_y, y, g_x)
         return g_x
 
+    def relu_backward_sum(self, g_y: Array, y: Array) -> tuple[Array, Array]:
+        if g_y.dtype != np.float32 or not g_y.size:
+            return super().relu_backward_sum(g_y, y)
+        g_x = np.empty(y.shape, g_y.dtype)
+        g_biases: dict[int, Array] = {}  # of each block, by its first row
+
+        def work(s: slice) -> None:
+            _keep_block(g_y[s], y[s] > 0, g_x[s])
+            g_biases[s.start] = _sum_rows(g_x[s])
+
+        self._spread(work, len(y), y[0].nbytes)
+        return g_x, in_order(g_biases)
+
     def normal_distribution(self, x: Array) -> tuple[Array, Array]:
         results = np.empty(x.shape, x.dtype), np.empty(x.shape, x.dtype)
 

@@ -8,13 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from autograd.backend.blocks import BlockedBackend
+from autograd.backend.blocks import BLOCK_BYTES, BlockedBackend
+from autograd.backend.reference import blocks_of
 
 Array = Any
 
 SERIAL_PRODUCT = 2_000_000  # multiplications below which waking another thread costs more than it saves
 ROWS_ALIKE = 48  # OpenBLAS computes a row to the same bits in every block whose first row is a multiple of this
 BLOCK_PRODUCT = 2_000_000  # multiplications of a block of rows: OpenBLAS has other kernels for less than a million
+ADDED_BYTES = 2 * 1024 * 1024  # of a block of rows of a product that is added to another array
 COLUMNS_BELOW = 256  # rows of `linear` below which threads divide its columns, and so the weights
 WIDE = 8  # times as many columns as rows from which they do so in any `linear`, in as many blocks
 MATMUL_SHARES = 512  # elements of a result below which NumPy's matmul keeps the interpreter lock; its dot never does
@@ -50,6 +52,19 @@ class CpuProducts(BlockedBackend):
         self._run(work, [(s, r) for s in _parts_of(inner) for r in rows])
         return in_order(parts)
 
+    def add_product_(self, total: Array, a: Array, b: Array) -> Array:
+        (m, inner), n = a.shape, b.shape[1]
+        if not _computes_rows_alike(total.dtype) or not total.dtype == a.dtype == b.dtype or self.threads is None:
+            return super().add_product_(total, a, b)
+
+        def work(rows: slice) -> None:  # the product of a block is still in the cache when it is added
+            total[rows] += np.matmul(a[rows], b)
+
+        least = -(-BLOCK_PRODUCT // max(1, inner * n))
+        block = max(ADDED_BYTES // max(1, n * total.itemsize), least)
+        self._run_blocks(work, m, ROWS_ALIKE * -(-block // ROWS_ALIKE), m * inner * n >= SERIAL_PRODUCT)
+        return total
+
     def linear(self, x: Array, weight: Array, bias: Array | None, relu: bool = False, dtype: Any = None) -> Array:
         given, dtype = dtype, np.result_type(x, weight)
         if given not in (None, dtype) or (bias is not None and np.result_type(dtype, bias) != dtype):
@@ -61,10 +76,11 @@ class CpuProducts(BlockedBackend):
         def work(rows: slice, columns: slice = slice(None)) -> None:
             out = y[rows, columns]
             np.matmul(x[rows], weight[columns].T, out=out)
-            if bias is not None:
-                out += bias[columns]
-            if relu:
-                np.maximum(out, 0, out=out)
+            for some in blocks_of(len(out), max(1, BLOCK_BYTES // max(1, out.shape[1] * out.itemsize))):
+                if bias is not None:
+                    out[some] += bias[columns]
+                if relu:
+                    np.maximum(out[some], 0, out=out[some])
 
         if self.threads is None or x.size * len(weight) < SERIAL_PRODUCT:
             work(slice(None))

@@ -179,6 +179,11 @@ class Backend:
         y = self.xp.matmul(a, b)
         return y if dtype is None else y.astype(dtype, copy=False)
 
+    def add_product_(self, total: Array, a: Array, b: Array) -> Array:
+        """total += a b.  Shapes: total [M, N] (overwritten), a [M, K], b [K, N]"""
+        total += self.product(a, b)
+        return total
+
     def linear(self, x: Array, weight: Array, bias: Array | None, relu: bool = False, dtype: Any = None) -> Array:
         """x Wᵀ + b, or max(x Wᵀ + b, 0) with `relu`, in `dtype` (None: that of x).
 
@@ -384,6 +389,7 @@ class Backend:
                 if factors is not None:
                     self.scale_rows_(logits, xp.where(counted[some], factors[some], 1))
                 g_x, g_weight, g_bias = self._add_gradients(logits, x, weight, some, g_x, g_weight, g_bias)
+            del logits  # before the next block's
         return loss, nll, g_x, g_weight, g_bias
 
     def _add_gradients(
@@ -394,8 +400,8 @@ class Backend:
         if g_x is not None:
             g_x[some] = self.product(g_logits, weight)
         if g_weight is not None:
-            part = self.product(g_logits.T, x[some])
-            g_weight = g_weight.__iadd__(part) if some.start else part
+            both = g_logits.T, x[some]  # [V, n], [n, D]
+            g_weight = self.add_product_(g_weight, *both) if some.start else self.product(*both)
         if g_bias is not None:
             part = self.sum_rows(g_logits)
             g_bias = g_bias.__iadd__(part) if some.start else part

@@ -34,7 +34,10 @@ class Task:
 
     def cancel(self) -> bool:
         """Cancel the call if it has not begun; return whether it had not."""
-        return self._taken.acquire(blocking=False)
+        cancelled = self._taken.acquire(blocking=False)
+        if cancelled:
+            del self._work  # it holds arrays, and a busy machine may leave this task in the queue for long
+        return cancelled
 
     def exception(self) -> BaseException | None:
         """Wait until the call has ended; return the exception that it raised, if any."""

@@ -7,7 +7,7 @@ from typing import Any, Literal, overload
 
 import numpy as np
 
-from autograd.backend import backend_of
+from autograd.backend import CPU, backend_of
 from autograd.engine import Op, apply
 from autograd.ops.arguments import array_of, number, tensors
 from autograd.ops.flops import per_input
@@ -202,8 +202,9 @@ class LinearCrossEntropy(Op):
             arrays = (x, weight, bias, targets, counted)
             _, _, *gradients = self.backend.linear_cross_entropy(*arrays, g_loss, wanted, **self.settings)
         else:
-            factor = g_loss / self.divisor
-            gradients = [None if g is None else g * factor for g in self.saved]
+            factor, gradients = g_loss / self.divisor, list(self.saved)
+            if self.backend is not CPU or factor != 1:  # on a GPU, looking at it would wait for the device
+                gradients = [None if g is None else g * factor for g in gradients]
         gradients = [self._of_all_classes(i, g) for i, g in enumerate(gradients[: len(self.dtypes)])]
         return tuple(gradients)
 

@@ -9,10 +9,11 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from autograd import random
-from autograd.backend import Backend
+from autograd.backend import CPU, Backend
 from autograd.engine import Op, apply, unbroadcast
 from autograd.ops.arguments import array_of, number, tensors
 from autograd.ops.flops import per_input, per_output
+from autograd.row_gradient import RowGradient
 from autograd.tensor import Tensor, TensorLike, TensorOrArray
 
 
@@ -61,10 +62,8 @@ class Embedding(Op):
 
     def _g_weight(self, g_y, indices):
         g_rows = g_y.reshape(indices.size, g_y.shape[-1])  # [N, D]
-        g_weight = self.backend.embedding_backward(g_rows, indices.reshape(-1), self.rows)
-        if self.scale != 1:
-            g_weight *= self.scale
-        return g_weight
+        gradient = RowGradient(self.backend, g_rows, indices.reshape(-1), self.rows, self.scale)
+        return gradient if self.backend is CPU and indices.size < self.rows else gradient.dense()
 
 
 def embedding(

@@ -62,11 +62,18 @@ class _Roughness(modes.Watcher):
     nearest_kink = math.inf  # of relu
     steepest_norm = 0.0  # 1/σ in layer normalisation
 
+    def note_kinks(self, x: Any) -> None:
+        self.nearest_kink = min(self.nearest_kink, float(abs(x).min(initial=math.inf)))
+
     def before_forward(self, op: Op, arrays: Sequence[Any]) -> None:
+        self.inputs = arrays
         if type(op).__name__ == "Relu":
-            self.nearest_kink = min(self.nearest_kink, float(abs(arrays[0]).min(initial=math.inf)))
+            self.note_kinks(arrays[0])
 
     def after_forward(self, op: Op, outputs: Sequence[Any]) -> None:
+        if getattr(op, "relu", False):  # of a Linear
+            x, weight, bias = self.inputs
+            self.note_kinks(x @ weight.T + bias)
         if type(op).__name__.endswith("LayerNorm"):
             *_, inverse_std, _weight = op.saved_arrays
             self.steepest_norm = max(self.steepest_norm, float(inverse_std.max(initial=0)))

@@ -19,6 +19,10 @@ def product(rng, dtype, m, inner, n):
     yield (normal(rng, (m, inner), dtype), normal(rng, (inner, n), dtype)), {}
 
 
+def add_product_(rng, dtype, m, inner, n):
+    yield (normal(rng, (m, n), dtype), normal(rng, (m, inner), dtype), normal(rng, (inner, n), dtype)), {}
+
+
 def linear(rng, dtype, m, inner, n):
     x, weight, bias = normal(rng, (m, inner), dtype), normal(rng, (n, inner), dtype), normal(rng, n, dtype)
     yield (x, weight, bias), {}
@@ -182,6 +186,7 @@ HEADS = [(0, 2, 3, 4), (2, 0, 3, 4), (2, 2, 0, 4), (2, 2, 3, 0), (1, 1, 1, 1), (
 HEADS_LARGE = [(10, 4, 40, 90)]
 KERNELS = {  # name: what it is called with, in small and in large, and for which arguments it overwrites
     "product": (product, PRODUCTS, PRODUCTS_LARGE, ()),
+    "add_product_": (add_product_, PRODUCTS, [(5001, 60, 150), (1301, 170, 601)], (0,)),
     "linear": (linear, PRODUCTS, [(1900, 50, 70), (2101, 33, 90), (300, 21, 2500)], ()),
     "linear_of_few": (linear_of_few, PRODUCTS, [(12, 300, 3000), (4, 2048, 512), (1, 2048, 1100)], ()),
     "draw": (draw, [*ROWS, (4,), ()], [(900, 703), (1_000_001,)], ()),
@@ -192,6 +197,7 @@ KERNELS = {  # name: what it is called with, in small and in large, and for whic
     "sum_rows": (sum_rows, ROWS, [(900, 160), (140_000, 1)], ()),
     "relu": (relu, [*ROWS, (4,), ()], [(900, 160), (140_000,)], ()),
     "relu_backward": (relu_backward, [*ROWS, (4,), ()], [(900, 160), (140_000,)], ()),
+    "relu_backward_sum": (relu_backward, [*ROWS, (4, 0)], ROWS_LARGE, ()),
     "layer_norm_backward": (layer_norm_backward, ROWS, ROWS_LARGE, ()),
     "embedding_backward": (embedding_backward, [*ROWS, (4, 0)], ROWS_LARGE, ()),
     "attention": (attention, HEADS, HEADS_LARGE, ()),

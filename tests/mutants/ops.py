@@ -10,6 +10,7 @@ S = "autograd.ops.shape"
 I = "autograd.ops.index"  # noqa: E741
 M = "autograd.ops.products"
 N = "autograd.ops.nn"
+ROWS = "autograd.row_gradient:RowGradient"
 T = "autograd.ops.attention"
 W = "autograd.ops.local"
 G = "autograd.ops.recurrent"
@@ -184,9 +185,9 @@ MUTANTS = [
            "unbroadcast(g, tuple([sizes[label] for label in labels]))\n        return g_x + g_x.mean()",
            near=("Einsum",)),
     # ---- Networks ----
-    Mutant(f"{N}:Embedding._g_weight", "scale forgotten", "if self.scale != 1:", "if False:", near=("Embedding",)),
-    Mutant(f"{N}:Embedding._g_weight", "scaled twice",
-           "g_weight *= self.scale", "g_weight *= self.scale**2", near=("Embedding",)),
+    Mutant(f"{ROWS}._sum", "scale forgotten", "if self.scale != 1:", "if False:", near=("Embedding",)),
+    Mutant(f"{ROWS}._sum", "scaled twice",
+           "summed *= self.scale", "summed *= self.scale**2", near=("Embedding",)),
     Mutant(f"{N}:Embedding.backward", "dropout forgotten", "if keep is not None:", "if False:"),
     Mutant(f"{N}:Embedding.backward", "positions: the last sentence for the sum over all",
            "self._g_positions(g_y)", "g_y.reshape(-1, *g_y.shape[-2:])[-1]"),

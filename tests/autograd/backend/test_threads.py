@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 import time
+import weakref
 
 import numpy as np
 import pytest
@@ -16,7 +17,7 @@ import autograd as ag
 from autograd import Tensor, random
 from autograd.backend import CPU, CpuBackend
 from autograd.backend import cpu as cpu_module
-from autograd.backend.threads import Workers
+from autograd.backend.threads import Task, Workers
 
 
 def normal(rng, shape):
@@ -202,6 +203,14 @@ def test_what_is_cancelled_never_begins():
     assert ran == [3]
 
 
+def test_a_cancelled_task_holds_no_arrays():
+    """On a busy machine, tasks that are cancelled stay in the queue until a thread gets round to taking them."""
+    task = Task(np.ones(3).sum)
+    known = weakref.ref(task._work.__self__)
+    assert task.cancel()
+    assert known() is None
+
+
 def test_an_error_is_kept_for_who_waits():
     assert isinstance(Workers(1).submit(fail).exception(), ArithmeticError)
 
@@ -210,7 +219,7 @@ def test_an_error_is_kept_for_who_waits():
 def test_threads_start_anew_after_a_fork():
     program = """
 import os, signal
-from autograd.backend.threads import Workers
+from autograd.backend.threads import Task, Workers
 
 workers = Workers(2)
 assert workers.submit(lambda: None).exception() is None
