@@ -29,6 +29,7 @@ from tests.helpers.runs import FLAGS, MULTI30K, write_corpus
 
 resumable = load_recipe("resumable")
 seeds = load_recipe("seeds")
+deep_encoder = load_recipe("deep_encoder")
 load_recipe("paper_claims")
 small_table_3 = load_recipe("small_table_3")
 BEGIN, END = "<!-- small_table_3.py -->", "<!-- end of small_table_3.py -->"
@@ -180,6 +181,35 @@ def test_scores_of_several_seeds(tmp_path, capsys, monkeypatch):
 def test_a_row_that_is_not_there(capsys):
     assert run_command(small_table_3.main, ["--rows", "a-heads-2"]) == 2
     assert "error: there is no row 'a-heads-2'; choose some of base, a-heads-1" in capsys.readouterr().err
+
+
+def test_a_deep_encoder_beside_equal_depths(tmp_path, capsys, monkeypatch):
+    data, calls = write_corpus(tmp_path), []
+
+    def train_here(argv):
+        calls.append(argv)
+        return run_command(train.main, argv)
+
+    monkeypatch.setattr(resumable, "call_train", train_here)
+    flags = [*data, *FLAGS, "--preset", "tiny", "--max-steps", "1", "--bleu-tokenize", "char"]
+    command = ["--output", str(tmp_path / "out"), "--depths", "2+2", "3+1", *flags]
+    text = tmp_path / "text"
+    text.write_text("ein Baum\nein Haus\n")
+    assert run_command(deep_encoder.main, [*command, "--input", str(text)]) == 0
+    head, _, *rows = [re.split(r" *\| *", line)[1:-1] for line in capsys.readouterr().out.splitlines()[-4:]]
+    assert head[3:] == ["greedy, batch 1", "greedy, batch 64", "beam 5, batch 1", "beam 5, batch 64"]
+    for row, (encoder, decoder) in zip(rows, [(2, 2), (3, 1)], strict=True):
+        run = tmp_path / "out" / row[0]
+        model = load_config(run / "config.json").model
+        assert (row[0], model.encoder_depth, model.decoder_depth) == (f"{encoder}+{decoder}", encoder, decoder)
+        assert row[1] == f"{Translator.load(run, warn=lambda message: None).model.parameter_count():,}"
+        assert row[2] == f"{resumable.final_score(run)['bleu']:.2f}"
+        assert all(float(speed.replace(",", "")) > 0 for speed in row[3:])
+    assert run_command(deep_encoder.main, command) == 0
+    assert len(calls) == 2  # nothing is trained again
+    with pytest.raises(SystemExit):
+        deep_encoder.main([*command[:2], "--depths", "7-2"])
+    assert "'7-2' is not a pair of depths such as 7+2" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("recipe", [small_table_3, seeds])
