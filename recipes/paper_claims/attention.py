@@ -19,7 +19,7 @@ from minitf.model.layers import FeedForward, Initializer, Linear, Module
 from minitf.model.mixing import Convolution
 from minitf.model.transformer import EncoderLayer, sinusoids
 from paper_claims.claim import Figure, Rule, claim, exact, sampled
-from paper_claims.runs import Study, listed, minus
+from paper_claims.runs import Study, compare, labelled, minus
 
 SMALL = TransformerConfig(vocab_size=50, layers=2, d_model=32, heads=4, d_ff=64, dropout=0.0)
 
@@ -86,8 +86,7 @@ def _slopes(rng: np.random.Generator, d_k: int, keys: int, scale: float) -> floa
 @claim(
     "softmax-gradient", "3.2.1",
     "For large d_k, the dot products grow large, pushing the softmax function into regions where it has extremely "
-    "small "
-    "gradients. To counteract this effect, we scale the dot products by 1/√d_k.",
+    "small gradients. To counteract this effect, we scale the dot products by 1/√d_k.",
     Rule("the gradient without the scale, divided by that with it, at d_k = 512", highest=0.1),
 )  # fmt: skip
 def softmax_gradient(study: Study) -> Figure:
@@ -137,35 +136,29 @@ def _ratios(n: int, d_k: int) -> tuple[list[float], str]:
     return [a / b for a, b in zip(one, other, strict=True)], text
 
 
-@claim(
-    "additive-complexity", "3.2.1", "The two [additive and dot-product attention] are similar in theoretical "
-    "complexity.",
-    Rule("the operations of additive attention, divided by those of dot-product attention", 0.5, 2),
+def _register_cost(name: str, sentence: str, rule: Rule, which: int, done: str) -> None:
+    @claim(name, "3.2.1", sentence, rule, done)
+    def ratio(study: Study) -> Figure:
+        ratios, text = _ratios(64 if study.quick else 256, 64)
+        return exact(ratios[which], text)
+
+
+_OF = "of additive attention, divided by {} of dot-product attention"
+_register_cost(
+    "additive-complexity", "The two [additive and dot-product attention] are similar in theoretical complexity.",
+    Rule(f"the operations {_OF.format('those')}", 0.5, 2), 1,
+    "Both ops forward and backward, 8 heads, operations counted by the profiler.",
 )  # fmt: skip
-def additive_complexity(study: Study) -> Figure:
-    """Both ops forward and backward, 8 heads, operations counted by the profiler."""
-    (_, operations, _), text = _ratios(64 if study.quick else 256, 64)
-    return exact(operations, text)
-
-
-@claim(
-    "dot-product-faster", "3.2.1", "Dot-product attention is much faster in practice.",
-    Rule("the time of additive attention, divided by that of dot-product attention", lowest=2),
+_register_cost(
+    "dot-product-faster", "Dot-product attention is much faster in practice.",
+    Rule(f"the time {_OF.format('that')}", lowest=2), 0,
+    "As for additive-complexity; the least of seven times.",
 )  # fmt: skip
-def dot_product_faster(study: Study) -> Figure:
-    """As for additive-complexity; the least of seven times."""
-    (seconds, _, _), text = _ratios(64 if study.quick else 256, 64)
-    return exact(seconds, text)
-
-
-@claim(
-    "dot-product-smaller", "3.2.1", "Dot-product attention is [much] more space-efficient in practice.",
-    Rule("the peak bytes of additive attention, divided by those of dot-product attention", lowest=2),
+_register_cost(
+    "dot-product-smaller", "Dot-product attention is [much] more space-efficient in practice.",
+    Rule(f"the peak bytes {_OF.format('those')}", lowest=2), 2,
+    "As for additive-complexity. Both are fused ops: what plain ops would keep, they compute again.",
 )  # fmt: skip
-def dot_product_smaller(study: Study) -> Figure:
-    """As for additive-complexity. Both are fused ops: what plain ops would keep, they compute again."""
-    (_, _, peak), text = _ratios(64 if study.quick else 256, 64)
-    return exact(peak, text)
 
 
 @claim(
@@ -182,39 +175,29 @@ def dot_product_smaller_plain(study: Study) -> Figure:
     return exact(additive / dot, f"{additive / 2**20:.1f} and {dot / 2**20:.1f} MiB")
 
 
-def _against_dot(study: Study, width: str, margin_of: str) -> Figure:
-    additive, dot = study.scores(f"{width}-additive"), study.scores(f"{width}-dot")
-    return sampled(minus(additive, dot), f"BLEU, additive: {listed(additive)}; dot product: {listed(dot)}{margin_of}")
-
-
-@claim(
+compare(
     "additive-small-keys", "3.2.1", "For small values of d_k the two mechanisms perform similarly.",
     Rule("additive minus unscaled dot-product attention, BLEU", -2, 2),
+    {"additive": "narrow-additive", "dot product": "narrow-dot"},
+    "Models of one head with d_k = 4.",
 )  # fmt: skip
-def additive_small_keys(study: Study) -> Figure:
-    """Models of one head with d_k = 4."""
-    return _against_dot(study, "narrow", "")
 
 
-@claim(
+compare(
     "additive-large-keys", "3.2.1",
     "Additive attention outperforms dot product attention without scaling for larger values of d_k.",
     Rule("additive minus unscaled dot-product attention, BLEU", lowest=0),
+    {"additive": "wide-additive", "dot product": "wide-dot", "scaled dot product": "wide-scaled"},
+    "Models of one head with d_k = 128.",
 )  # fmt: skip
-def additive_large_keys(study: Study) -> Figure:
-    """Models of one head with d_k = 128."""
-    scaled = study.scores("wide-scaled")
-    return _against_dot(study, "wide", f"; scaled dot product: {listed(scaled)}")
 
 
-@claim(
+compare(
     "scale-helps", "3.2.1", "To counteract this effect, we scale the dot products by 1/√d_k.",
     Rule("scaled minus unscaled dot products, BLEU", lowest=0),
+    {"scaled": "wide-scaled", "unscaled": "wide-dot"},
+    "Models of one head with d_k = 128.",
 )  # fmt: skip
-def scale_helps(study: Study) -> Figure:
-    """Models of one head with d_k = 128."""
-    scaled, dot = study.scores("wide-scaled"), study.scores("wide-dot")
-    return sampled(minus(scaled, dot), f"BLEU, scaled: {listed(scaled)}; unscaled: {listed(dot)}")
 
 
 # ---- 3.2.2 Multi-head attention --------------------------------------------------------------------------------------
@@ -223,8 +206,7 @@ def scale_helps(study: Study) -> Figure:
 @claim(
     "cost-of-heads", "3.2.2",
     "Due to the reduced dimension of each head, the total computational cost is similar to that of single-head "
-    "attention "
-    "with full dimensionality.",
+    "attention with full dimensionality.",
     Rule("the operations of 8 heads, divided by those of one", 0.9, 1.1),
 )  # fmt: skip
 def cost_of_heads(study: Study) -> Figure:
@@ -291,41 +273,28 @@ def averaging(study: Study) -> Figure:
     sequences, in 600 updates; accuracy on 5,000 positions."""
     updates = 10 if study.quick else 600
     found = {heads: [_neighbours_found(heads, seed, updates) for seed in study.seeds] for heads in (1, 2, 8)}
-    text = "; ".join(f"{heads} heads: {listed(each, 3)}" for heads, each in found.items())
-    return sampled(minus(found[8], found[1]), text)
+    return sampled(minus(found[8], found[1]), f"by heads: {labelled(found, 3)}")
 
 
-def _against_base(study: Study, variant: str) -> Figure:
-    base, other = study.scores("base"), study.scores(variant)
-    return sampled(minus(base, other), f"BLEU, base: {listed(base)}; {variant}: {listed(other)}")
-
-
-@claim(
+compare(
     "one-head", "6.2, Table 3 (A)", "Single-head attention is worse than the best setting [by 0.9 BLEU].",
-    Rule("four heads minus one, BLEU", lowest=0),
+    Rule("four heads minus one, BLEU", lowest=0), {"base": "base", "heads-1": "heads-1"},
+    "d_k = 64 / heads, as in the paper's rows (A).",
 )  # fmt: skip
-def one_head(study: Study) -> Figure:
-    """d_k = 64 / heads, as in the paper's rows (A)."""
-    return _against_base(study, "heads-1")
 
 
-@claim(
+compare(
     "heads-between", "6.2, Table 3 (A)", "[Between four and sixteen heads, BLEU differs by 0.3 at most.]",
-    Rule("four heads minus eight, BLEU", -1, 1),
+    Rule("four heads minus eight, BLEU", -1, 1), {"base": "base", "heads-8": "heads-8", "heads-2": "heads-2"},
+    "As for one-head; two heads are beside it.",
 )  # fmt: skip
-def heads_between(study: Study) -> Figure:
-    """As for one-head; two heads are beside it."""
-    figure, two = _against_base(study, "heads-8"), study.scores("heads-2")
-    return Figure(figure.value, figure.low, figure.high, f"{figure.text}; heads-2: {listed(two)}")
 
 
-@claim(
+compare(
     "too-many-heads", "6.2, Table 3 (A)", "Quality also drops off with too many heads.",
-    Rule("four heads minus sixteen, BLEU", lowest=0),
+    Rule("four heads minus sixteen, BLEU", lowest=0), {"base": "base", "heads-16": "heads-16"},
+    "Sixteen heads have d_k = 4 here.",
 )  # fmt: skip
-def too_many_heads(study: Study) -> Figure:
-    """Sixteen heads have d_k = 4 here."""
-    return _against_base(study, "heads-16")
 
 
 # ---- 3.2.3, 3.3 ------------------------------------------------------------------------------------------------------
@@ -350,8 +319,7 @@ def encoder_attends_to_all(study: Study) -> Figure:
 @claim(
     "position-wise", "3.3",
     "The feed-forward network is applied to each position separately and identically; another way of describing this "
-    "is "
-    "as two convolutions with kernel size 1.",
+    "is as two convolutions with kernel size 1.",
     Rule("the largest difference", 0, 1e-12),
 )  # fmt: skip
 def position_wise(study: Study) -> Figure:

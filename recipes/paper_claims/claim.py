@@ -87,13 +87,16 @@ CLAIMS: dict[str, Claim] = {}
 """All claims by name, in the order of the paper's sections."""
 
 
-def claim(name: str, section: str, sentence: str, rule: Rule) -> Callable[[Callable[[Any], Figure]], Any]:
-    """Register a function of a `Study` as the test of a sentence; its docstring says what is done."""
+def claim(
+    name: str, section: str, sentence: str, rule: Rule, done: str | None = None
+) -> Callable[[Callable[[Any], Figure]], Any]:
+    """Register a function of a `Study` as the test of a sentence; `done`, or its docstring, says what is done."""
 
     def register(measure: Callable[[Any], Figure]) -> Callable[[Any], Figure]:
         if name in CLAIMS:
             raise ValueError(f"there are two claims {name!r}")
-        CLAIMS[name] = Claim(name, section, sentence, " ".join((measure.__doc__ or "").split()), rule, measure)
+        what = " ".join((done or measure.__doc__ or "").split())
+        CLAIMS[name] = Claim(name, section, sentence, what, rule, measure)
         return measure
 
     return register

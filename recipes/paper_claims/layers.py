@@ -11,8 +11,8 @@ import autograd as ag
 from autograd import Tensor
 from minitf.model.layers import FeedForward, Initializer
 from minitf.model.mixing import Convolution, SeparableConvolution
-from paper_claims.claim import Figure, Rule, claim, exact, sampled
-from paper_claims.runs import Study, listed, minus
+from paper_claims.claim import Figure, Rule, claim, exact
+from paper_claims.runs import Study, compare, listed
 
 KINDS = {kind.name.partition(",")[0]: kind for kind in table_1.KINDS}
 LAYERS = ("self-attention", "recurrent", "convolutional", "separable", "restricted")
@@ -49,8 +49,7 @@ for _name in LAYERS:
 @claim(
     "sequential-operations", "4, Table 1",
     "A self-attention layer connects all positions with a constant number of sequentially executed operations, "
-    "whereas a "
-    "recurrent layer requires O(n) sequential operations.",
+    "whereas a recurrent layer requires O(n) sequential operations.",
     Rule("the larger error of the exponents 0 and 1", 0, 0.1),
 )  # fmt: skip
 def sequential_operations(study: Study) -> Figure:
@@ -79,8 +78,7 @@ def path_self_attention(study: Study) -> Figure:
 @claim(
     "path-convolution", "4",
     "A single convolutional layer with kernel width k < n does not connect all pairs of input and output positions. "
-    "Doing "
-    "so requires a stack of O(n/k) convolutional layers in the case of contiguous kernels.",
+    "Doing so requires a stack of O(n/k) convolutional layers in the case of contiguous kernels.",
     Rule("the exponent of n in the number of layers", 0.9, 1.1),
 )  # fmt: skip
 def path_convolution(study: Study) -> Figure:
@@ -196,9 +194,8 @@ def convolution_cost(study: Study) -> Figure:
 
 @claim(
     "separable-as-attention", "4",
-    "Even with k = n, the complexity of a separable convolution is equal to the combination of a self-attention "
-    "layer and "
-    "a point-wise feed-forward layer.",
+    "Even with k = n, the complexity of a separable convolution is equal to the combination of a self-attention layer "
+    "and a point-wise feed-forward layer.",
     Rule("the exponent of n = d in the ratio of operations", -0.1, 0.1),
 )  # fmt: skip
 def separable_as_attention(study: Study) -> Figure:
@@ -213,23 +210,17 @@ def separable_as_attention(study: Study) -> Figure:
     return exact(table_1.exponent(sizes, ratios), f"ratios: {listed(ratios)}")
 
 
-def _register_quality(variant: str, what: str, section: str, sentence: str) -> None:
-    @claim(f"better-than-{variant}", section, sentence, Rule(f"self-attention minus {what}, BLEU", lowest=0))
-    def quality(study: Study) -> Figure:
-        """The layer stands in the place of the encoder's self-attention, with the same width, layers and updates."""
-        base, other = study.scores("base"), study.scores(variant)
-        return sampled(minus(base, other), f"BLEU, self-attention: {listed(base)}; {variant}: {listed(other)}")
-
-
 _SUPERIOR = "Experiments show these models to be superior in quality [to those with recurrent or convolutional layers]."
-for _variant, _what in (
-    ("recurrent", "a gated recurrent unit"),
-    ("convolutional", "convolutions of width 3"),
-    ("separable", "separable convolutions of width 3"),
+_SHORTER = "The shorter the paths, the easier it is to learn long-range dependencies; "
+_SHORTER += "restricted self-attention lengthens them."
+for _variant, _what, _section, _sentence in (
+    ("recurrent", "a gated recurrent unit", "abstract, 7", _SUPERIOR),
+    ("convolutional", "convolutions of width 3", "abstract, 7", _SUPERIOR),
+    ("separable", "separable convolutions of width 3", "abstract, 7", _SUPERIOR),
+    ("restricted", "self-attention to 5 positions in encoder and decoder", "4", _SHORTER),
 ):
-    _register_quality(_variant, _what, "abstract, 7", _SUPERIOR)
-_register_quality(
-    "restricted", "self-attention to 5 positions in encoder and decoder", "4",
-    "The shorter the paths, the easier it is to learn long-range dependencies; restricted self-attention lengthens "
-    "them.",
-)  # fmt: skip
+    compare(
+        f"better-than-{_variant}", _section, _sentence,
+        Rule(f"self-attention minus {_what}, BLEU", lowest=0), {"self-attention": "base", _variant: _variant},
+        "The layer stands in the place of the encoder's self-attention, with the same width, layers and updates.",
+    )  # fmt: skip

@@ -16,7 +16,7 @@ from minitf.model.layers import Initializer
 from minitf.model.transformer import Encoder, sinusoids
 from paper_claims.attention import SMALL
 from paper_claims.claim import Figure, Rule, claim, exact, sampled
-from paper_claims.runs import SHORT, Study, listed, minus
+from paper_claims.runs import SHORT, Study, compare, labelled, minus
 
 BINS = {"13 to 15": (13, 15), "16 to 18": (16, 18), "19 and more": (19, 10**6)}
 """Tokens of the longer side with the end token: longer than any in the training of `short-…`, which have SHORT."""
@@ -37,14 +37,11 @@ def sharing_parameters(study: Study) -> Figure:
     return exact(1 - shared / apart, f"{shared:,} parameters instead of {apart:,}")
 
 
-@claim(
+compare(
     "sharing-quality", "3.4", "We share the same weight matrix […].",
-    Rule("shared minus separate matrices, BLEU", lowest=-0.5),
+    Rule("shared minus separate matrices, BLEU", lowest=-0.5), {"shared": "base", "separate": "unshared"},
+    "The paper does not say what sharing does to quality; here the question is whether it costs any.",
 )  # fmt: skip
-def sharing_quality(study: Study) -> Figure:
-    """The paper does not say what sharing does to quality; here the question is whether it costs any."""
-    base, other = study.scores("base"), study.scores("unshared")
-    return sampled(minus(base, other), f"BLEU, shared: {listed(base)}; separate: {listed(other)}")
 
 
 # ---- 3.5 Positions ---------------------------------------------------------------------------------------------------
@@ -94,16 +91,13 @@ def relative_positions(study: Study) -> Figure:
     return exact(max(errors.values()), ", ".join(f"k = {k}: {error:.1e}" for k, error in errors.items()))
 
 
-@claim(
+compare(
     "learned-positions", "3.5, Table 3 (E)",
     "We also experimented with using learned positional embeddings instead, and found that the two versions produced "
     "nearly identical results.",
-    Rule("sinusoidal minus learned, BLEU", -1, 1),
+    Rule("sinusoidal minus learned, BLEU", -1, 1), {"sinusoidal": "base", "learned": "learned"},
+    "The paper's difference is 0.1.",
 )  # fmt: skip
-def learned_positions(study: Study) -> Figure:
-    """The paper's difference is 0.1."""
-    base, other = study.scores("base"), study.scores("learned")
-    return sampled(minus(base, other), f"BLEU, sinusoidal: {listed(base)}; learned: {listed(other)}")
 
 
 @cache
@@ -126,10 +120,6 @@ def by_length(study: Study, variant: str) -> dict[str, list[float]]:
     return found
 
 
-def _shown(found: dict[str, list[float]]) -> str:
-    return "; ".join(f"{name}: {listed(each, 1)}" for name, each in found.items())
-
-
 @claim(
     "extrapolation", "3.5",
     "We chose the sinusoidal version because it may allow the model to extrapolate to sequence lengths longer than the "
@@ -139,7 +129,7 @@ def _shown(found: dict[str, list[float]]) -> str:
 def extrapolation(study: Study) -> Figure:
     """Models trained on pairs of at most 12 tokens translate longer ones."""
     fixed, learned = by_length(study, "short-sinusoidal"), by_length(study, "short-learned")
-    text = f"BLEU by tokens, sinusoidal: {_shown(fixed)}. Learned: {_shown(learned)}"
+    text = f"BLEU by tokens, sinusoidal: {labelled(fixed, 1)}. Learned: {labelled(learned, 1)}"
     return sampled(minus(fixed["13 to 15"], learned["13 to 15"]), text)
 
 
@@ -151,4 +141,4 @@ def extrapolation_quality(study: Study) -> Figure:
     """As for extrapolation, sinusoids: how much of the quality is left just beyond the longest sentence trained on."""
     found = by_length(study, "short-sinusoidal")
     inside, beyond = found[f"up to {SHORT}"], found["13 to 15"]
-    return sampled([b / max(a, 1e-9) for a, b in zip(inside, beyond, strict=True)], _shown(found))
+    return sampled([b / max(a, 1e-9) for a, b in zip(inside, beyond, strict=True)], labelled(found, 1))

@@ -8,7 +8,7 @@ hour of one core; no run is trained twice, and one that was interrupted goes on.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -28,6 +28,7 @@ from minitf.evaluation.metrics import bleu
 from minitf.storage.log import read_log
 from minitf.system.messages import say
 from minitf.translation.translator import Translator
+from paper_claims.claim import Figure, Rule, claim, sampled
 
 SEEDS = (1, 2, 3)
 FEW = 2_000  # pairs, of which 600 updates see each some 30 times
@@ -190,9 +191,34 @@ class Study:
         return [self.bleu(hypotheses, references) for hypotheses in outputs]
 
 
+def compare(
+    name: str, section: str, sentence: str, rule: Rule, variants: dict[str, str], done: str, *, perplexity: bool = False
+) -> None:
+    """Register a claim about trained models: the BLEU of the first variant minus that of the second, seed by seed.
+
+    variants: what the page calls each, and its name in `VARIANTS`; those after the second are listed beside them
+    perplexity: whether to list the perplexity of the validation text as well
+    """
+
+    @claim(name, section, sentence, rule, done)
+    def difference(study: Study) -> Figure:
+        scores = {label: study.scores(variant) for label, variant in variants.items()}
+        text = f"BLEU, {labelled(scores)}"
+        if perplexity:
+            found = {label: study.perplexities(variant) for label, variant in variants.items()}
+            text += f"; validation perplexity, {labelled(found)}"
+        one, other, *_ = scores.values()
+        return sampled(minus(one, other), text)
+
+
 def minus(one: Sequence[float], other: Sequence[float]) -> list[float]:
     """The differences, seed by seed."""
     return [a - b for a, b in zip(one, other, strict=True)]
+
+
+def labelled(values: Mapping[Any, Sequence[float]], digits: int = 2) -> str:
+    """The values of the seeds of each variant or setting, for the reader."""
+    return "; ".join(f"{label}: {listed(each, digits)}" for label, each in values.items())
 
 
 def listed(values: Sequence[float], digits: int = 2) -> str:

@@ -17,26 +17,24 @@ from minitf.model.counting import P100_COUNT, P100_FLOPS, SENTENCE_TOKENS, updat
 from minitf.training.optim import learning_rate
 from paper_claims.attention import SMALL
 from paper_claims.claim import Figure, Rule, claim, exact, sampled
-from paper_claims.runs import Study, listed, minus
+from paper_claims.runs import Study, compare, listed
 
 # ---- 5.2 Hardware and schedule ---------------------------------------------------------------------------------------
 
 
 @claim(
     "hours-base", "5.2", "Each training step took about 0.4 seconds; we trained for 100,000 steps or 12 hours.",
-    Rule("100,000 · 0.4 s, divided by 12 hours", 0.9, 1.1),
+    Rule("100,000 · 0.4 s, divided by 12 hours", 0.9, 1.1), "Arithmetic.",
 )  # fmt: skip
 def hours_base(study: Study) -> Figure:
-    """Arithmetic."""
     return exact(100_000 * 0.4 / 3600 / 12)
 
 
 @claim(
     "hours-big", "5.2", "Step time was 1.0 seconds; the big models were trained for 300,000 steps (3.5 days).",
-    Rule("300,000 · 1.0 s, divided by 3.5 days", 0.9, 1.1),
+    Rule("300,000 · 1.0 s, divided by 3.5 days", 0.9, 1.1), "Arithmetic.",
 )  # fmt: skip
 def hours_big(study: Study) -> Figure:
-    """Arithmetic."""
     return exact(300_000 / 86_400 / 3.5)
 
 
@@ -74,17 +72,13 @@ def schedule(study: Study) -> Figure:
     return exact(max(abs(rise - 1), abs(fall + 0.5)), f"peak {learning_rate(4000, 512, OptimizerConfig()):.2e}")
 
 
-@claim(
+compare(
     "warm-up", "5.3", "[We increase the learning rate linearly for the first warmup_steps training steps.]",
     Rule("with warm-up minus without, BLEU", lowest=0),
+    {"with": "base", "without": "no-warm-up", "without, normalising first": "pre-no-warm-up"},
+    "Without: the rate of equation 3 without its linear part, which is the same from update 150 on and at update 1 "
+    "twelve times the peak. Beside it, the same with normalisation before each sub-layer (--model.norm pre).",
 )  # fmt: skip
-def warm_up(study: Study) -> Figure:
-    """Without: the rate of equation 3 without its linear part, which is the same from update 150 on and at update 1
-    twelve times the peak. Beside it, the same with normalisation before each sub-layer (--model.norm pre)."""
-    base, other = study.scores("base"), study.scores("no-warm-up")
-    first = study.scores("pre-no-warm-up")
-    text = f"BLEU, with: {listed(base)}; without: {listed(other)}; without, normalising first: {listed(first)}"
-    return sampled(minus(base, other), text)
 
 
 def _layer_gradients(norm: str, seed: int) -> list[float]:
@@ -101,8 +95,7 @@ def _layer_gradients(norm: str, seed: int) -> list[float]:
 @claim(
     "gradients-by-layer", "3.1, 5.3",
     "The output of each sub-layer is LayerNorm(x + Sublayer(x)) [which makes gradients near the output large and is "
-    "why "
-    "warm-up is needed: Xiong et al. 2020].",
+    "why warm-up is needed: Xiong et al. 2020].",
     Rule("the gradient norm of the last decoder layer, divided by that of the first", lowest=1.5),
 )  # fmt: skip
 def gradients_by_layer(study: Study) -> Figure:
@@ -116,31 +109,22 @@ def gradients_by_layer(study: Study) -> Figure:
 # ---- 5.4 Regularization ----------------------------------------------------------------------------------------------
 
 
-@claim(
+compare(
     "dropout", "5.4, 6.2, Table 3 (D)", "Dropout is very helpful in avoiding over-fitting.",
-    Rule("dropout 0.1 minus none, BLEU", lowest=0),
+    Rule("dropout 0.1 minus none, BLEU", lowest=0), {"0.1": "few-dropout", "none": "few-base"},
+    "Models trained on 2,000 pairs, some thirty times each; the base sees each of its 30,000 twice.",
+    perplexity=True,
 )  # fmt: skip
-def dropout(study: Study) -> Figure:
-    """Models trained on 2,000 pairs, some thirty times each; the base sees each of its 30,000 twice."""
-    some, none = study.scores("few-dropout"), study.scores("few-base")
-    text = f"BLEU, 0.1: {listed(some)}; none: {listed(none)}; validation perplexity, 0.1: "
-    return sampled(
-        minus(some, none),
-        f"{text}{listed(study.perplexities('few-dropout'))}; none: {listed(study.perplexities('few-base'))}",
-    )
 
 
-@claim(
+compare(
     "place-of-dropout", "5.4",
     "We apply dropout to the output of each sub-layer, before it is added to the sub-layer input and normalized, "
-    "[and] to "
-    "the sums of the embeddings and the positional encodings.",
+    "[and] to the sums of the embeddings and the positional encodings.",
     Rule("dropout there minus dropout elsewhere, BLEU", lowest=0),
+    {"there": "few-dropout", "elsewhere": "few-dropout-elsewhere"},
+    "As for dropout; elsewhere: 0.1 of attention weights and of the inner features of feed-forward networks.",
 )  # fmt: skip
-def place_of_dropout(study: Study) -> Figure:
-    """As for dropout; elsewhere: 0.1 of attention weights and of the inner features of feed-forward networks."""
-    there, elsewhere = study.scores("few-dropout"), study.scores("few-dropout-elsewhere")
-    return sampled(minus(there, elsewhere), f"BLEU, there: {listed(there)}; elsewhere: {listed(elsewhere)}")
 
 
 @claim(
@@ -172,11 +156,8 @@ def smoothing_perplexity(study: Study) -> Figure:
     return sampled(ratios, f"with: {listed(some, 3)}; without: {listed(none, 3)}")
 
 
-@claim(
+compare(
     "smoothing-bleu", "5.4, Table 3 (D)", "[Label smoothing of 0.1] improves […] BLEU score.",
-    Rule("with smoothing minus without, BLEU", lowest=0),
+    Rule("with smoothing minus without, BLEU", lowest=0), {"with": "base", "without": "smoothing-0"},
+    "The base against one with ε = 0.",
 )  # fmt: skip
-def smoothing_bleu(study: Study) -> Figure:
-    """The base against one with ε = 0."""
-    some, none = study.scores("base"), study.scores("smoothing-0")
-    return sampled(minus(some, none), f"BLEU, with: {listed(some)}; without: {listed(none)}")

@@ -10,38 +10,34 @@ from minitf.config.presets import PRESETS
 from minitf.decoding.search import BeamSearchConfig
 from minitf.model.counting import paper_flops, parameter_count, with_vocabulary
 from paper_claims.claim import Figure, Rule, claim, exact, sampled
-from paper_claims.runs import Study, listed, minus
+from paper_claims.runs import Study, compare, labelled, minus
 
 # ---- 6.1 Machine translation -----------------------------------------------------------------------------------------
 
 
-def _averaged(study: Study, checkpoints: int) -> Figure:
-    found = {n: study.test_bleu("base", average=n) for n in (1, 5, 20)}
-    text = "; ".join(f"{n}: {listed(each)}" for n, each in found.items())
-    return sampled(minus(found[checkpoints], found[1]), f"BLEU by checkpoints: {text}")
+def _by(study: Study, setting: str, values: Sequence[Any]) -> dict[Any, list[float]]:
+    """The BLEU of the test text of each seed of the base, by one setting of its translation."""
+    return {value: study.test_bleu("base", **{setting: value}) for value in values}
 
 
-@claim(
-    "average-5", "6.1", "For the base models, we used a single model obtained by averaging the last 5 checkpoints.",
-    Rule("the mean of 5 minus the last one, BLEU", lowest=0),
+def _register_average(checkpoints: int, sentence: str, done: str) -> None:
+    rule = Rule(f"the mean of {checkpoints} minus the last one, BLEU", lowest=0)
+
+    @claim(f"average-{checkpoints}", "6.1", sentence, rule, done)
+    def average(study: Study) -> Figure:
+        found = _by(study, "average", (1, 5, 20))
+        return sampled(minus(found[checkpoints], found[1]), f"BLEU by checkpoints: {labelled(found)}")
+
+
+_register_average(
+    5, "For the base models, we used a single model obtained by averaging the last 5 checkpoints.",
+    "Checkpoints of the base, 10 updates apart: a twelfth of the training; the paper's 50 minutes are a fourteenth of "
+    "its 12 hours.",
 )  # fmt: skip
-def average_5(study: Study) -> Figure:
-    """Checkpoints of the base, 10 updates apart: a twelfth of the training; the paper's 50 minutes are a
-    fourteenth of its 12 hours."""
-    return _averaged(study, 5)
-
-
-@claim(
-    "average-20", "6.1", "For the big models, we averaged the last 20 checkpoints.",
-    Rule("the mean of 20 minus the last one, BLEU", lowest=0),
+_register_average(
+    20, "For the big models, we averaged the last 20 checkpoints.",
+    "As for average-5: the last third of the training, where the paper's 20 are a twenty-fifth.",
 )  # fmt: skip
-def average_20(study: Study) -> Figure:
-    """As for average-5: the last third of the training, where the paper's 20 are a twenty-fifth."""
-    return _averaged(study, 20)
-
-
-def _searched(study: Study, settings: Sequence[dict[str, Any]]) -> list[list[float]]:
-    return [study.test_bleu("base", **each) for each in settings]
 
 
 @claim(
@@ -50,10 +46,8 @@ def _searched(study: Study, settings: Sequence[dict[str, Any]]) -> list[list[flo
 )  # fmt: skip
 def beam(study: Study) -> Figure:
     """The base's translations of the test text."""
-    beams = (1, 2, 4, 8)
-    found = dict(zip(beams, _searched(study, [{"beam": beam} for beam in beams]), strict=True))
-    text = "; ".join(f"{beam}: {listed(each)}" for beam, each in found.items())
-    return sampled(minus(found[4], found[1]), f"BLEU by beam: {text}")
+    found = _by(study, "beam", (1, 2, 4, 8))
+    return sampled(minus(found[4], found[1]), f"BLEU by beam: {labelled(found)}")
 
 
 @claim(
@@ -62,11 +56,9 @@ def beam(study: Study) -> Figure:
 )  # fmt: skip
 def length_penalty(study: Study) -> Figure:
     """The base's translations of the test text with a beam of 4; the paper chose α on its development set."""
-    alphas = (0.0, 0.3, 0.6, 1.0, 2.0)
-    found = dict(zip(alphas, _searched(study, [{"alpha": alpha} for alpha in alphas]), strict=True))
-    text = "; ".join(f"{alpha}: {listed(each)}" for alpha, each in found.items())
+    found = _by(study, "alpha", (0.0, 0.3, 0.6, 1.0, 2.0))
     better = [max(pair) for pair in zip(found[0.0], found[1.0], strict=True)]
-    return sampled(minus(found[0.6], better), f"BLEU by α: {text}")
+    return sampled(minus(found[0.6], better), f"BLEU by α: {labelled(found)}")
 
 
 def _changed(study: Study, change: dict[str, Any]) -> Figure:
@@ -106,41 +98,25 @@ def maximum_length(study: Study) -> Figure:
 # ---- Table 2 ---------------------------------------------------------------------------------------------------------
 
 
-def _cost(hours: float, published: float) -> Figure:
-    found = paper_flops(hours)
-    return exact(found / published, f"{found:.2e}; the paper: {published:.1e}")
+def _register_cost(model: str, figure: str, hours: float, published: float, done: str) -> None:
+    sentence = "Training cost: training time × number of GPUs × sustained single-precision capacity of each GPU. "
+    sentence += f"{model.capitalize()}: {figure}."
+    rule = Rule("computed cost, divided by the paper's", 0.95, 1.05)
+
+    @claim(f"cost-{model}", "6.1, Table 2", sentence, rule, done)
+    def cost(study: Study) -> Figure:
+        found = paper_flops(hours)
+        return exact(found / published, f"{found:.2e}; the paper: {published:.1e}")
 
 
-_FORMULA = "Training cost: training time × number of GPUs × sustained single-precision capacity of each GPU."
-
-
-@claim(
-    "cost-base",
-    "6.1, Table 2",
-    f"{_FORMULA} Base: 3.3 · 10¹⁸.",
-    Rule("computed cost, divided by the paper's", 0.95, 1.05),
-)
-def cost_base(study: Study) -> Figure:
-    """12 hours × 8 × 9.5 TFLOPS."""
-    return _cost(12, 3.3e18)
-
-
-@claim(
-    "cost-big",
-    "6.1, Table 2",
-    f"{_FORMULA} Big: 2.3 · 10¹⁹.",
-    Rule("computed cost, divided by the paper's", 0.95, 1.05),
-)
-def cost_big(study: Study) -> Figure:
-    """3.5 days × 8 × 9.5 TFLOPS."""
-    return _cost(84, 2.3e19)
+_register_cost("base", "3.3 · 10¹⁸", 12, 3.3e18, "12 hours × 8 × 9.5 TFLOPS.")
+_register_cost("big", "2.3 · 10¹⁹", 84, 2.3e19, "3.5 days × 8 × 9.5 TFLOPS.")
 
 
 @claim(
     "quarter-of-cost", "6.1",
     "Our big model […] outperform[s] all of the previously published single models, at less than 1/4 the training "
-    "cost of "
-    "the previous state-of-the-art model.",
+    "cost of the previous state-of-the-art model.",
     Rule("the big model's cost, divided by that of the best earlier single model", highest=0.25),
 )  # fmt: skip
 def quarter_of_cost(study: Study) -> Figure:
@@ -161,27 +137,23 @@ def over_2_bleu(study: Study) -> Figure:
 # ---- Table 3 ---------------------------------------------------------------------------------------------------------
 
 
-def _parameters(name: str, published: float) -> Figure:
-    count = parameter_count(with_vocabulary(PRESETS[name]))
-    return exact(count / 1e6 - published, f"{count:,} with 37,000 subwords")
+def _register_parameters(model: str, published: int, done: str) -> None:
+    sentence = f"The {model} model has {published} · 10⁶ parameters."
+    rule = Rule(f"millions counted less {published}", -0.5, 0.5)
+
+    @claim(f"parameters-{model}", "Table 3", sentence, rule, done)
+    def parameters(study: Study) -> Figure:
+        count = parameter_count(with_vocabulary(PRESETS[model]))
+        return exact(count / 1e6 - published, f"{count:,} with 37,000 subwords")
 
 
-@claim(
-    "parameters-base", "Table 3", "The base model has 65 · 10⁶ parameters.",
-    Rule("millions counted less 65", -0.5, 0.5),
+_register_parameters(
+    "base", 65,
+    "Counted from the configuration, with one shared matrix of about 37,000 subwords (5.1). It would take 41,000.",
 )  # fmt: skip
-def parameters_base(study: Study) -> Figure:
-    """Counted from the configuration, with one shared matrix of about 37,000 subwords (5.1). It would take 41,000."""
-    return _parameters("base", 65)
-
-
-@claim(
-    "parameters-big", "Table 3", "The big model has 213 · 10⁶ parameters.",
-    Rule("millions counted less 213", -0.5, 0.5),
+_register_parameters(
+    "big", 213, "As for parameters-base. It would take 35,800 subwords: no vocabulary gives both figures."
 )  # fmt: skip
-def parameters_big(study: Study) -> Figure:
-    """As for parameters-base. It would take 35,800 subwords: no vocabulary gives both figures."""
-    return _parameters("big", 213)
 
 
 @claim(
@@ -203,34 +175,24 @@ def parameters_differences(study: Study) -> Figure:
     return exact(max(abs(own[m] - (m - 65)) for m in rows), text.replace("{", "").replace("}", "").replace("'", ""))
 
 
-@claim(
+compare(
     "key-size", "6.2, Table 3 (B)", "Reducing the attention key size d_k hurts model quality.",
-    Rule("d_k = 16 minus d_k = 4, BLEU", lowest=0),
+    Rule("d_k = 16 minus d_k = 4, BLEU", lowest=0), {"16": "base", "4": "d-k-4"},
+    "A quarter of the base's, as 16 is of the paper's 64; values keep their width.",
 )  # fmt: skip
-def key_size(study: Study) -> Figure:
-    """A quarter of the base's, as 16 is of the paper's 64; values keep their width."""
-    base, other = study.scores("base"), study.scores("d-k-4")
-    return sampled(minus(base, other), f"BLEU, 16: {listed(base)}; 4: {listed(other)}")
 
 
-@claim(
-    "more-than-dot-products",
-    "6.2, Table 3 (B)",
+compare(
+    "more-than-dot-products", "6.2, Table 3 (B)",
     "A more sophisticated compatibility function than dot product may be beneficial.",
     Rule("additive minus scaled dot-product attention, BLEU", lowest=0),
-)
-def more_than_dot_products(study: Study) -> Figure:
-    """The base with additive attention everywhere; unscaled dot products are beside it. All have d_k = 16."""
-    base, additive, dot = study.scores("base"), study.scores("additive"), study.scores("dot")
-    text = f"BLEU, additive: {listed(additive)}; scaled: {listed(base)}; unscaled: {listed(dot)}"
-    return sampled(minus(additive, base), text)
-
-
-@claim(
-    "bigger-is-better", "6.2, Table 3 (C)", "As expected, bigger models are better.",
-    Rule("d_model 64 minus d_model 32, BLEU", lowest=0),
+    {"additive": "additive", "scaled": "base", "unscaled": "dot"},
+    "The base with additive attention everywhere; unscaled dot products are beside it. All have d_k = 16.",
 )  # fmt: skip
-def bigger_is_better(study: Study) -> Figure:
-    """The base against one of half its widths, d_ff included."""
-    base, other = study.scores("base"), study.scores("half-width")
-    return sampled(minus(base, other), f"BLEU, 64: {listed(base)}; 32: {listed(other)}")
+
+
+compare(
+    "bigger-is-better", "6.2, Table 3 (C)", "As expected, bigger models are better.",
+    Rule("d_model 64 minus d_model 32, BLEU", lowest=0), {"64": "base", "32": "half-width"},
+    "The base against one of half its widths, d_ff included.",
+)  # fmt: skip
