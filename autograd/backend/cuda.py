@@ -1,4 +1,4 @@
-"""The kernels of reference.py for GPUs: CUDA kernels and cuBLAS calls.  The only file that imports cupy.
+"""The kernels of reference.py for GPUs: CUDA kernels and cuBLAS calls.  The only file that imports CuPy.
 
 Inputs that no kernel takes (float16, complex numbers, very wide rows) are computed as in reference.py, in CuPy.
 Nothing here waits for the GPU, except to copy results to the host.
@@ -12,7 +12,8 @@ from __future__ import annotations
 import itertools
 import math
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import cupy
@@ -50,7 +51,8 @@ WIDE: dict[str, np.dtype[Any]] = {
 }
 CUDA_TYPES = {"bf16": 14, "float": 0, "double": 1}  # cudaDataType
 DROP = np.dtype(
-    [("seed", "u8"), ("step", "u8"), ("site", "u8"), ("first", "u8"), ("scale", "f8"), ("below", "u4"), ("_", "u4")]
+    [(name, "u8") for name in ("seed", "step", "site", "first")]
+    + [("scale", "f8"), ("below", "u4"), ("_", "u4"), ("now", "u8")]
 )
 ALIGNED = 64  # elements: rows of logits begin at multiples of it, which products and 16-byte loads need
 NO_DROP = np.zeros((), DROP)[()]
@@ -60,12 +62,6 @@ SHAPE = np.dtype(
     + [("mask", "i8", 4)]
     + [(name, "i4") for name in ("heads", "t", "s", "k_width", "v_width", "_")]
 )
-
-
-def _lists(wide: np.dtype) -> np.dtype:
-    """The layout of `Lists` in kernels.cu."""
-    names = ("parameter", "gradient", "m", "v", "copy", "block_end", "size")
-    return np.dtype([(name, "i8", kernels.LISTED) for name in names] + [("count", "i8")])
 
 
 class CudaBackend(Backend):
@@ -78,6 +74,8 @@ class CudaBackend(Backend):
         self.tf32 = False
         self._functions: dict[str, Any] = {}
         self._causal: Array | None = None
+        self._now: tuple[int, Array] | None = None  # while a graph is captured: the step, and where it will be
+        self._held: list[Array] = []  # and what the graph reads besides its own memory
         self._done: Array | None = None  # how many blocks of each column have ended: column_sum
         self._one = {np.dtype(t): np.ones(1, t) for t in (np.float32, np.float64)}  # factors that cuBLAS reads
         self._zero = {t: np.zeros(1, t) for t in self._one}
@@ -107,7 +105,26 @@ class CudaBackend(Backend):
         return nccl
 
     def asarray(self, a: Any) -> Array:
-        return a if isinstance(a, cupy.ndarray) else cupy.asarray(a, order="C")  # copied without waiting
+        if isinstance(a, cupy.ndarray):
+            return a
+        if self._now is None:
+            return cupy.asarray(a, order="C")  # copied without waiting
+        with cupy.cuda.using_allocator(cupy.get_default_memory_pool().malloc), cupy.cuda.Stream.null:
+            self._held.append(cupy.asarray(a, order="C"))  # a constant: copied now, once
+        return self._held[-1]
+
+    @contextmanager
+    def capturing(self, step: int, place: Array) -> Iterator[list[Array]]:
+        """Inside the block, a stream of this GPU is captured: dropout reads its step from `place`.
+
+        Yields the memory to keep as long as the graph.
+        """
+        self._now, self._held = (step, place), [] if self._done is None else [self._done]
+        self._causal = None  # a mask that is replaced, or that the graph has yet to compute, is not shared
+        try:
+            yield self._held
+        finally:
+            self._now, self._held, self._causal = None, [], None
 
     def set_precision(self, precision: str) -> None:
         if precision == "bf16" and BFLOAT16 is None:
@@ -138,6 +155,17 @@ class CudaBackend(Backend):
         """
         module = cupy.RawModule(code=kernels.source(), options=("-std=c++17",), name_expressions=[name])
         return module.get_function(name)
+
+    def _drop_of(self, keep: random.Mask | None) -> Any:
+        """A dropout mask as the structure `Drop` of kernels.cu."""
+        if keep is None or not keep.drop_below:
+            return NO_DROP
+        step, now = keep.step, 0
+        if self._now is not None:
+            if step != self._now[0]:
+                raise ValueError(f"a mask of step {step} in a graph that is captured in step {self._now[0]}")
+            step, now = 0, self._now[1].data.ptr
+        return np.array((keep.seed, step, keep.site, keep.first, keep.scale, keep.drop_below, 0, now), DROP)[()]
 
     def _each_group(self, name: str, kind: str, groups: int, *arguments: Any) -> None:
         """Launch a kernel that takes 16 elements a thread."""
@@ -176,7 +204,7 @@ class CudaBackend(Backend):
         drawn = cupy.empty(shape, bool)
         if drawn.size:
             blocks = -(-drawn.size // (256 * GROUP))
-            self._launch("keep_mask", (blocks,), (256,), drawn, np.int64(drawn.size), _drop_of(keep))
+            self._launch("keep_mask", (blocks,), (256,), drawn, np.int64(drawn.size), self._drop_of(keep))
         return drawn
 
     def dropout(self, x: Array, keep: Any, scale: float) -> Array:
@@ -187,7 +215,7 @@ class CudaBackend(Backend):
         x = _contiguous(x)
         y = cupy.empty(x.shape, x.dtype)
         if x.size:
-            self._each_group("dropout", kind, -(-x.size // GROUP), x, y, np.int64(x.size), _drop_of(keep))
+            self._each_group("dropout", kind, -(-x.size // GROUP), x, y, np.int64(x.size), self._drop_of(keep))
         return y
 
     # ---- Layer normalisation ----
@@ -213,7 +241,7 @@ class CudaBackend(Backend):
         self._launch(
             f"layer_norm<{kind}, {groups}>", (-(-rows // 4),), (32, 4),
             x, None if residual is None else _contiguous(residual), _contiguous(weight), _contiguous(bias), y,
-            normalised, inverse_std, np.int64(rows), np.int32(width), wide.type(eps), _drop_of(keep),
+            normalised, inverse_std, np.int64(rows), np.int32(width), wide.type(eps), self._drop_of(keep),
         )  # fmt: skip
         return y, normalised, inverse_std
 
@@ -242,7 +270,7 @@ class CudaBackend(Backend):
         self._launch(
             f"layer_norm_backward<{kind}, {groups}>", (blocks, groups // held), (32, warps),
             _contiguous(g_y), _contiguous(normalised), inverse_std, _contiguous(weight), g_z, g_x, partial,
-            np.int64(rows), np.int32(width), _drop_of(keep), shared=2 * held * 32 * GROUP * WIDE[kind].itemsize,
+            np.int64(rows), np.int32(width), self._drop_of(keep), shared=2 * held * 32 * GROUP * WIDE[kind].itemsize,
         )  # fmt: skip
         return g_x, g_z, *self._sum_columns(kernels.WIDE[kind], partial, width)
 
@@ -263,7 +291,7 @@ class CudaBackend(Backend):
                 "embedding", kind, indices.size * -(-width // GROUP), _contiguous(weight), _indices(indices),
                 None if positions is None else _contiguous(positions.astype(WIDE[kind], copy=False)), y,
                 np.int64(indices.size), np.int32(width), np.int32(len(weight)),
-                np.int32(1 if positions is None else len(positions)), WIDE[kind].type(scale), _drop_of(keep),
+                np.int32(1 if positions is None else len(positions)), WIDE[kind].type(scale), self._drop_of(keep),
             )  # fmt: skip
         return y
 
@@ -440,7 +468,7 @@ class CudaBackend(Backend):
         mask, shape = _attention_shape(mask, leading, q=q, k=k, v=v, y=y)
         self._launch(
             f"attention<{kind}, {head}>", (b * h, -(-t // TILE)), (128,),
-            q, k, v, mask, y, log_total, shape, WIDE[kind].type(scale), _drop_of(keep),
+            q, k, v, mask, y, log_total, shape, WIDE[kind].type(scale), self._drop_of(keep),
             shared=kernels.attention_shared_bytes(kind, head, backward=False),
         )  # fmt: skip
         return y.reshape(*leading, t, m) if y.shape[:2] != leading else y, (y, log_total, mask)
@@ -473,7 +501,7 @@ class CudaBackend(Backend):
         g_q, g_k, g_v = gradients
         _, shape = _attention_shape(mask, leading, q=q, k=k, v=v, y=y, g_y=g_y, g_q=g_q, g_k=g_k, g_v=g_v)
         inputs = (q, k, v, mask, y, g_y, log_total)
-        settings = (shape, WIDE[kind].type(scale), _drop_of(keep))
+        settings = (shape, WIDE[kind].type(scale), self._drop_of(keep))
         shared = kernels.attention_shared_bytes(kind, head, backward=True)
         self._launch(
             f"attention_backward<{kind}, {head}>", (b * h, -(-s // TILE)), (128,),
@@ -590,29 +618,31 @@ class CudaBackend(Backend):
         by_type: dict[np.dtype, list[tuple[Any, ...]]] = {}
         for update in updates:
             arrays = [a for a in update if a is not None]
-            if _kind(*arrays[:4]) in ("float", "double") and all(a.flags.c_contiguous for a in arrays):
+            contiguous = all(a.flags.c_contiguous for a in arrays)
+            if _kind(*arrays[:4]) in ("float", "double") and contiguous and arrays[0].size:
                 by_type.setdefault(arrays[0].dtype, []).append(update)
             else:
                 rest.append(update)
         complements = [1 - settings[name] for name in ("beta1", "beta2")]
         numbers = [settings["step_size"], *complements, settings["eps"], settings["gradient_scale"]]
         for dtype, some in by_type.items():
-            names = ("parameter", "gradient", "m", "v", "copy")
-            for lists, blocks in _listed(dtype, names, some, 256 * kernels.PER_THREAD):
-                self._launch(f"adam_<{KINDS[dtype]}>", (blocks,), (256,), lists, *map(dtype.type, numbers))
+            lists, blocks = _listed(some, 256 * kernels.PER_THREAD)
+            settled = map(dtype.type, numbers)
+            self._launch(f"adam_<{KINDS[dtype]}>", (blocks,), (256,), lists, np.int32(len(lists)), *settled)
         super().adam_all_(rest, **settings)
 
     def squared_norm(self, arrays: Sequence[Array]) -> Any:
         """As a number on the device: reading it waits for all work before it."""
         total = cupy.zeros((), np.float64)
         for dtype in {a.dtype for a in arrays}:
-            some = [(_contiguous(a),) for a in arrays if a.dtype == dtype and a.size]
+            some = [_contiguous(a) for a in arrays if a.dtype == dtype and a.size]
             if KINDS.get(dtype) not in ("float", "double"):
-                total += sum((a.astype(np.float64) ** 2).sum() for (a,) in some)
+                total += sum((a.astype(np.float64) ** 2).sum() for a in some)
                 continue
-            for lists, blocks in _listed(dtype, ("gradient",), some, 1 << 16):
+            if some:
+                lists, blocks = _listed([(a, a) for a in some], 1 << 16)
                 partial = cupy.empty(blocks, dtype)
-                self._launch(f"squares<{KINDS[dtype]}>", (blocks,), (256,), lists, partial)
+                self._launch(f"squares<{KINDS[dtype]}>", (blocks,), (256,), lists, np.int32(len(lists)), partial)
                 total += partial.sum(dtype=np.float64)
         return total
 
@@ -681,15 +711,6 @@ def _norm_groups(kind: str | None, width: int, *parameters: Array) -> int | None
     return fits[0]
 
 
-def _drop_of(keep: random.Mask | None) -> Any:
-    """A dropout mask as the structure `Drop` of kernels.cu."""
-    if keep is None or not keep.drop_below:
-        return NO_DROP
-    return np.array(
-        (keep.seed, keep.step, keep.site, keep.first, keep.scale, keep.drop_below, 0), DROP
-    )[()]  # fmt: skip
-
-
 def _for_blas(a: Array) -> tuple[Array, int, int]:
     """A matrix that cuBLAS can read, whether it is transposed in memory, and its leading dimension."""
     rows, columns = a.shape
@@ -738,22 +759,17 @@ def _attention_shape(mask: Array | None, leading: tuple[int, ...], **arrays: Arr
     return mask, shape[()]
 
 
-def _listed(
-    dtype: np.dtype, names: Sequence[str], updates: Sequence[tuple[Array | None, ...]], per_block: int
-) -> list[tuple[Any, int]]:
-    """Arrays as structures `Lists` of kernels.cu, each with its number of blocks."""
-    filled = []
-    updates = [update for update in updates if update[0] is not None and update[0].size]
-    for start in range(0, len(updates), kernels.LISTED):
-        lists = np.zeros((), _lists(dtype))
-        some = updates[start : start + kernels.LISTED]
-        sizes = [update[0].size for update in some if update[0] is not None]
-        for column, name in enumerate(names):
-            lists[name][: len(some)] = [0 if (a := update[column]) is None else a.data.ptr for update in some]
-        ends = np.cumsum([-(-size // per_block) for size in sizes])
-        lists["block_end"][: len(some)], lists["size"][: len(some)], lists["count"] = ends, sizes, len(some)
-        filled.append((lists[()], int(ends[-1])))
-    return filled
+def _listed(updates: Sequence[tuple[Array | None, ...]], per_block: int) -> tuple[Array, int]:
+    """Arrays as structures `Listed` of kernels.cu, in memory of the GPU, and their number of blocks.
+
+    updates: parameter, gradient, m, v and bf16 copy of each, from the left as far as a kernel reads them
+    """
+    rows = np.zeros((len(updates), 7), np.int64)
+    for row, update in zip(rows, updates, strict=True):
+        row[: len(update)] = [0 if a is None else a.data.ptr for a in update]
+        row[6] = update[0].size  # type: ignore[union-attr]
+    rows[:, 5] = np.cumsum(-(-rows[:, 6] // per_block))
+    return cupy.asarray(rows), int(rows[-1, 5])
 
 
 # ---- Devices -----------------------------------------------------------------------------------------------------

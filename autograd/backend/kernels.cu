@@ -91,12 +91,13 @@ struct Drop {  // one dropout mask
     double scale;    // 1 / P(keep)
     unsigned below;  // elements whose 16 random bits are less are dropped; 0: no dropout
     unsigned unused;
+    const u64* now;  // where the step is instead, for launches that are repeated in other steps; or null
 };
 
 // Philox4x64-10: 256 random bits from the key (seed, site) and the counter (block, step, 0, 0).
 __device__ inline void philox(const Drop& drop, u64 block, u64 (&x)[4]) {
     u64 key0 = drop.seed, key1 = drop.site;
-    x[0] = block, x[1] = drop.step, x[2] = 0, x[3] = 0;
+    x[0] = block, x[1] = drop.now ? *drop.now : drop.step, x[2] = 0, x[3] = 0;
     for (int round = 0; round < 10; round++) {
         const u64 a = 0xD2E7470EE14C6C93ull, b = 0xCA5A826395121157ull;
         const u64 low0 = a * x[0], high0 = __umul64hi(a, x[0]), low1 = b * x[2], high1 = __umul64hi(b, x[2]);
@@ -537,51 +538,54 @@ template <class T> __global__ void scale_rows_(T* rows, const Wide<T>* factors, 
 // ---- Optimizer -------------------------------------------------------------------------------------------------------
 
 const int PER_THREAD = 4;
-const int LISTED = 64;  // arrays a launch: the list is an argument, and arguments are limited to 4 KB
-
-template <class W> struct Lists {
-    W* parameter[LISTED];
-    const W* gradient[LISTED];
-    W* m[LISTED];
-    W* v[LISTED];
-    bf16* copy[LISTED];     // the parameter in bf16, or null
-    i64 block_end[LISTED];  // number of blocks of the arrays up to this one
-    i64 size[LISTED];
-    i64 count;
+template <class W> struct Listed {  // one of many arrays that a launch takes
+    W* parameter;
+    const W* gradient;
+    W *m, *v;
+    bf16* copy;     // the parameter in bf16, or null
+    i64 block_end;  // number of blocks of the arrays up to this one
+    i64 size;
 };
 
-template <class W> __device__ inline int find_list(const Lists<W>& lists) {
-    int k = 0;
-    while (k + 1 < lists.count && i64(blockIdx.x) >= lists.block_end[k]) k++;
-    return k;
+// The array of this block, and the number of the block among those of its array.
+template <class W> __device__ inline const Listed<W>& find_listed(const Listed<W>* lists, int count, i64& block) {
+    int low = 0, high = count - 1;
+    while (low < high) {
+        const int middle = (low + high) / 2;
+        if (i64(blockIdx.x) < lists[middle].block_end) high = middle;
+        else low = middle + 1;
+    }
+    block = blockIdx.x - (low ? lists[low - 1].block_end : 0);
+    return lists[low];
 }
 
 // One Adam update of many arrays.  1 - β is computed on the host: in float, 1 - 0.98f has 6 digits.
 template <class W>
-__global__ void adam_(Lists<W> lists, W step_size, W one_minus_beta1, W one_minus_beta2, W eps, W gradient_scale) {
-    const int k = find_list(lists);
-    const i64 block = blockIdx.x - (k ? lists.block_end[k - 1] : 0);
+__global__ void adam_(const Listed<W>* lists, int count, W step_size, W one_minus_beta1, W one_minus_beta2, W eps,
+                      W gradient_scale) {
+    i64 block;
+    const Listed<W> a = find_listed(lists, count, block);
     for (int j = 0; j < PER_THREAD; j++) {
         const i64 i = (block * PER_THREAD + j) * blockDim.x + threadIdx.x;
-        if (i >= lists.size[k]) return;
-        const W g = lists.gradient[k][i] * gradient_scale;
-        const W m = lists.m[k][i] + one_minus_beta1 * (g - lists.m[k][i]);
-        const W v = lists.v[k][i] + one_minus_beta2 * (g * g - lists.v[k][i]);
-        const W p = lists.parameter[k][i] - step_size * m / (square_root(v) + eps);
-        lists.m[k][i] = m, lists.v[k][i] = v, lists.parameter[k][i] = p;
-        if (lists.copy[k]) lists.copy[k][i] = bf16(float(p));
+        if (i >= a.size) return;
+        const W g = a.gradient[i] * gradient_scale;
+        const W m = a.m[i] + one_minus_beta1 * (g - a.m[i]);
+        const W v = a.v[i] + one_minus_beta2 * (g * g - a.v[i]);
+        const W p = a.parameter[i] - step_size * m / (square_root(v) + eps);
+        a.m[i] = m, a.v[i] = v, a.parameter[i] = p;
+        if (a.copy) a.copy[i] = bf16(float(p));
     }
 }
 
 // partial[block] = Σ gradient² over a block's part of one of many arrays.  Block: 256 threads.
-template <class W> __global__ void squares(Lists<W> lists, W* partial) {
+template <class W> __global__ void squares(const Listed<W>* lists, int count, W* partial) {
     __shared__ W sums[8];
-    const int k = find_list(lists);
-    const i64 block = blockIdx.x - (k ? lists.block_end[k - 1] : 0);
-    const i64 blocks = lists.block_end[k] - (k ? lists.block_end[k - 1] : 0);
+    i64 block;
+    const Listed<W>& a = find_listed(lists, count, block);
+    const i64 blocks = a.block_end - (blockIdx.x - block);
     W sum = 0;
-    for (i64 i = block * blockDim.x + threadIdx.x; i < lists.size[k]; i += blocks * blockDim.x)
-        sum += lists.gradient[k][i] * lists.gradient[k][i];
+    for (i64 i = block * blockDim.x + threadIdx.x; i < a.size; i += blocks * blockDim.x)
+        sum += a.gradient[i] * a.gradient[i];
     sum = warp_sum(sum);
     if (threadIdx.x % 32 == 0) sums[threadIdx.x / 32] = sum;
     __syncthreads();

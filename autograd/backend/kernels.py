@@ -11,7 +11,6 @@ NORM_GROUPS = (1, 2, 4)  # of 32 · 16 columns each: layer norm holds a row in t
 NORM_BLOCKS = 256  # blocks that sum the gradients of weight and bias: a constant, as it decides the order of sums
 SUMMED = 16  # rows of threads that sum the edges of an embedding's gradient
 CHUNK = 32  # rows of an embedding's gradient that a block sums
-LISTED = 64  # arrays that one launch of Adam takes
 PER_THREAD = 4  # elements of each thread of Adam
 TILE = 64  # queries and keys of a tile of attention
 HEADS = (64, 128)  # widths of heads that attention has kernels for; narrower heads are padded with zeros

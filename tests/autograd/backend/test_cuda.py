@@ -493,16 +493,16 @@ ADAM = {"step_size": 0.01, "beta1": 0.9, "beta2": 0.98, "eps": 1e-9, "gradient_s
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_adam_for_many_arrays_at_once(backend: Any, dtype: Any) -> None:
-    """More arrays than one launch takes, some larger than a block, some empty."""
+    """In one launch: some arrays are larger than a block, some empty."""
     rng = np.random.default_rng(0)
-    sizes = [1, 0, 3000, 1024, *range(5, 75)]
+    sizes = [0, 1, 0, 3000, 1024, *range(5, 75), 0]
     arrays = [[normal(rng, n, dtype=dtype) for _ in range(3)] + [rng.random(n).astype(dtype)] for n in sizes]
     device = [[backend.asarray(a) for a in some] for some in arrays]
     backend.adam_all_([(*some, None) for some in device], **ADAM)
     Backend().adam_all_([(*some, None) for some in arrays], **ADAM)
     for ours, theirs in zip(device, arrays, strict=True):
         assert_close(tuple(ours), tuple(theirs), tolerance_of(dtype))
-    assert len(backend.launched) == 2
+    assert len(backend.launched) == 1
     exact = sum(float((some[1].astype(np.float64) ** 2).sum()) for some in arrays)
     assert float(backend.squared_norm([some[1] for some in device])) == pytest.approx(exact, rel=1e-5)
 
