@@ -104,6 +104,14 @@ class RunConfig:
         "process, or those of mpiexec",
         may_change=True,
     )
+    graphs: int = option(
+        0,
+        "CUDA graphs to keep, one for each shape of batch: the same numbers in fewer launches, for one GPU; 0: none. "
+        "Not yet run on a GPU",
+        at_least=0,
+        may_change=True,
+        limit=100_000,
+    )
     reduce_dtype: Literal["full", "bfloat16"] = option(
         "full", "type of gradients as they are summed over processes: full as computed, bfloat16 in half the bytes"
     )

@@ -121,8 +121,9 @@ class Module:
             else:
                 parameter.data = array.astype(parameter.dtype, copy=not getattr(array.flags, "writeable", True))
             parameter.version[0] += 1
-            if parameter.last_reduced is not None:
-                parameter.reduced = parameter.data.astype(parameter.last_reduced.dtype)
+            if parameter.last_reduced is not None:  # in the same memory: side by side with others, read by graphs
+                parameter.last_reduced[...] = parameter.data
+                parameter.reduced = parameter.last_reduced
 
 
 def _with_items(attributes: Iterable[tuple[str, Any]]) -> Iterator[tuple[str, Any]]:

@@ -9,11 +9,11 @@ from autograd import random
 from minitf.system.progress import Progress
 from minitf.system.signals import StopRequest
 from minitf.training.divergence import skip_update
-from minitf.training.loss import batch_loss
 from minitf.training.optim import learning_rate
 from minitf.training.run import Run, save
 from minitf.training.schedule import Clock, checkpoint_is_due, is_finished
 from minitf.training.state import Interval
+from minitf.training.step_graphs import gradient_function
 from minitf.training.validation import owes_validation, validate
 
 STEPS_BEFORE_ESTIMATE = 100  # after which the duration of the run is printed
@@ -31,6 +31,7 @@ def train(run: Run, progress: Progress, stop: StopRequest, on_log: Callable[[], 
     first_step = saved_step = state.step
     random.manual_seed(config.seed)
     model.train()
+    gradients = gradient_function(model, config, process.is_parallel)
     if owes_validation(run):  # the run was stopped between a step and the end of its validation
         validate_and_show(run, stop, progress)
         save(run)
@@ -46,9 +47,8 @@ def train(run: Run, progress: Progress, stop: StopRequest, on_log: Callable[[], 
         process.zero_grad(optimizer, backward_passes=len(batches))
         for batch in batches:
             random.begin_step(step, batch.number, batch.first_row)
-            loss, nll = batch_loss(model, batch, config.optimizer.label_smoothing)  # sums over the batch
-            loss.backward()
-            update.add(batch, loss.item(), nll.item())
+            loss, nll = gradients(batch)  # sums over the batch
+            update.add(batch, loss, nll)
 
         # ---- 3. step ----
         update = process.finish_update(model, update, step, stop, clock)

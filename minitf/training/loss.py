@@ -1,4 +1,4 @@
-"""The loss of a batch."""
+"""The loss of a batch, and its gradients."""
 
 from __future__ import annotations
 
@@ -39,3 +39,10 @@ def batch_loss(
         reduction=reduction,
         with_nll=True,
     )
+
+
+def compute_gradients(model: Transformer, batch: Batch, label_smoothing: float) -> tuple[float, float]:
+    """Forward and backward pass of a batch; return its summed loss and negative log-likelihood."""
+    loss, nll = batch_loss(model, batch, label_smoothing)
+    loss.backward()
+    return loss.item(), nll.item()

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from tests.emulation.cupy_stand_in import _matrix
+from tests.emulation.graph_stand_in import device
 
 SIGNATURES = {
     "create": "create() -> intptr_t",
@@ -86,24 +87,30 @@ def module(refused: set[int]) -> dict[str, ModuleType]:
                stream: int) -> None:  # fmt: skip
         assert ctypes.c_uint64.from_address(algo).value == 77
         assert (made[handle], c, c_layout, size) == ("handle", d, d_layout, 32 << 20)
-        settings, wide = made[description], np.dtype(np.float64 if made[description]["compute"] == 70 else np.float32)
+        settings = {**made[description]}  # as they are now
+        wide = np.dtype(np.float64 if settings["compute"] == 70 else np.float32)
+        shapes = [made[x] for x in (a_layout, b_layout, d_layout)]
         factors = [np.frombuffer((ctypes.c_char * wide.itemsize).from_address(each), wide)[0] for each in (alpha, beta)]
-        left, right, result = (
-            _matrix(address, rows, columns, ld, kind)
-            for address, (kind, rows, columns, ld) in zip((a, b, d), (made[x] for x in (a_layout, b_layout, d_layout)))  # noqa: B905
-        )
-        left, right = left.T if settings[3] else left, right.T if settings[4] else right
-        product = factors[0] * (left.astype(wide) @ right.astype(wide))
-        if factors[1]:
-            product = product + factors[1] * result.astype(wide)
-        epilogue = settings.get(7, 1)
-        if epilogue in (4, 6):
-            product = product + _matrix(settings[8], len(product), 1, len(product), settings[26]).astype(wide)
-        result[...] = np.maximum(product, 0) if epilogue == 6 else product
-        if epilogue == 512:
-            n = right.shape[1]
-            _matrix(settings[8], n, 1, n, settings[26])[:, 0] = right.astype(wide).sum(axis=0)
-        lt.multiplied.append(epilogue)
+        lt.multiplied.append(settings.get(7, 1))
+
+        def work() -> None:
+            left, right, result = (
+                _matrix(address, rows, columns, ld, kind)
+                for address, (kind, rows, columns, ld) in zip((a, b, d), shapes, strict=True)
+            )
+            left, right = left.T if settings[3] else left, right.T if settings[4] else right
+            product = factors[0] * (left.astype(wide) @ right.astype(wide))
+            if factors[1]:
+                product = product + factors[1] * result.astype(wide)
+            epilogue = settings.get(7, 1)
+            if epilogue in (4, 6):
+                product = product + _matrix(settings[8], len(product), 1, len(product), settings[26]).astype(wide)
+            result[...] = np.maximum(product, 0) if epilogue == 6 else product
+            if epilogue == 512:
+                n = right.shape[1]
+                _matrix(settings[8], n, 1, n, settings[26])[:, 0] = right.astype(wide).sum(axis=0)
+
+        device.launch("matmul", work, (a, b, d, tuple(settings.items()), shapes, *map(float, factors)), [])
 
     lt.Epilogue, lt.MatmulDescAttribute, lt.cuBLASLtError = Epilogue, MatmulDescAttribute, cuBLASLtError
     lt.MatmulPreferenceAttribute = MatmulPreferenceAttribute

@@ -1,0 +1,238 @@
+"""Training steps as CUDA graphs, over the stand-in: the bits of the plain path, whatever changes between steps."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from autograd import random
+from autograd.backend import get_backend
+from autograd.inspect import AnomalyError, anomaly_mode
+from minitf.config import PRESETS, OptimizerConfig, RunConfig, TransformerConfig
+from minitf.config.special_tokens import BOS, EOS, PAD
+from minitf.data.batches import Batch
+from minitf.errors import UserError
+from minitf.model.transformer import Transformer
+from minitf.training.loss import compute_gradients
+from minitf.training.optim import Adam, global_norm, learning_rate
+from minitf.training.step_graphs import INPUTS, StepGraphs, gradient_function
+from tests.emulation import nvmath_stand_in
+from tests.emulation.cupy_stand_in import installed
+from tests.emulation.emulator import Emulator
+from tests.helpers.runs import FLAGS, call, differences, fingerprint
+
+pytestmark = pytest.mark.skipif(not Emulator.available(), reason="needs g++ to emulate the CUDA kernels")
+SMALL = replace(PRESETS["tiny"].model, vocab_size=40, layers=1, d_model=16, d_ff=24, heads=2, dropout=0.2)
+OPTIMIZER = OptimizerConfig(warmup_steps=4)
+SHAPES = [(3, 7, 6), (2, 5, 9), (3, 7, 6), (3, 7, 6), (2, 5, 9), (3, 4, 4), (3, 7, 6), (2, 5, 9), (3, 4, 4), (3, 7, 6)]
+
+
+@pytest.fixture
+def cuda(pytestconfig: pytest.Config) -> Iterator[Any]:
+    """The backend over the stand-ins for CuPy and nvmath-python."""
+    emulator = Emulator(pytestconfig.cache.mkdir("emulated-kernels"))
+    with installed(emulator, nvmath=nvmath_stand_in.module(set())):
+        yield get_backend("cuda")
+
+
+def batch_of(seed: int, rows: int, source: int, target: int) -> Batch:
+    """Random sentences; the first is as long as the batch, others are shorter."""
+    rng = np.random.default_rng(seed)
+    sides = []
+    for width in (source, target):
+        ids = rng.integers(EOS + 1, SMALL.vocab_size, (rows, width)).astype(np.int32)
+        for row in range(rows):
+            end = width - 1 if row == 0 else int(rng.integers(1, width))
+            ids[row, end], ids[row, end + 1 :] = EOS, PAD
+        sides.append(ids)
+    shifted = np.concatenate([np.full((rows, 1), BOS, np.int32), sides[1][:, :-1]], axis=1)
+    return Batch(np.arange(rows), sides[0], shifted, sides[1])
+
+
+class Run:
+    """A model in training, with graphs or without."""
+
+    def __init__(self, most: int, config: TransformerConfig = SMALL, dtype: Any = np.float32, compute: Any = None):
+        self.model = Transformer(config, seed=1, dtype=dtype, compute_dtype=compute)
+        self.model.to("cuda")
+        self.optimizer = Adam(self.model.named_parameters(), OPTIMIZER)
+        self.graphs = StepGraphs(self.model, 0.1, most) if most else None
+        self.seen: list[Any] = []
+        random.manual_seed(5)
+
+    def step(self, number: int, shape: tuple[int, int, int], skip: bool = False) -> None:
+        """One update: losses and norm are noted, learning rate, masks and batch are those of its number."""
+        random.begin_step(number)
+        self.optimizer.zero_grad()
+        batch = batch_of(number, *shape)
+        losses = self.graphs(batch) if self.graphs else compute_gradients(self.model, batch, 0.1)
+        norm = global_norm(self.model.parameters())
+        self.seen.append((*losses, norm))
+        if not skip:
+            scale = min(1.0, 2.0 * batch.target_tokens / norm) / batch.target_tokens  # the norm is clipped
+            self.optimizer.step(learning_rate(number, 16, OPTIMIZER), scale)
+
+    def weights(self) -> dict[str, np.ndarray]:
+        return {name: p.numpy() for name, p in self.model.named_parameters().items()}
+
+
+def assert_same_bits(ours: Run, theirs: Run) -> None:
+    assert ours.seen == theirs.seen
+    for name, weights in theirs.weights().items():
+        np.testing.assert_array_equal(ours.weights()[name], weights, err_msg=name)
+
+
+@pytest.mark.parametrize(
+    ("changes", "dtype", "compute"),
+    [({}, np.float64, None), ({}, np.float32, "bfloat16"),
+     ({"attention_dropout": 0.2, "activation_dropout": 0.1}, np.float32, None),
+     ({"norm": "pre", "positions": "learned", "share_embeddings": "none"}, np.float32, "bfloat16"),
+     ({"decoder_start": "zero", "output_bias": True, "masked_tokens": (0, 2)}, np.float32, None)],
+    ids=str,
+)  # fmt: skip
+def test_graphs_give_the_bits_of_the_plain_path(cuda: Any, changes: Any, dtype: Any, compute: Any) -> None:
+    if compute:
+        pytest.importorskip("ml_dtypes")
+    config = replace(SMALL, **changes)
+    plain, ours = Run(0, config, dtype, compute), Run(8, config, dtype, compute)
+    for run in (plain, ours):
+        for number, shape in enumerate(SHAPES, 1):
+            run.step(number, shape, skip=number == 6)
+    assert_same_bits(ours, plain)
+    assert len(ours.graphs._steps) == 3
+    assert len({step[0] for step in plain.seen}) == len(SHAPES)
+
+
+def test_a_captured_step_is_the_same_whatever_its_numbers_are(cuda: Any) -> None:
+    """Launches, addresses and scalars do not depend on step, batch, masks or weights: a graph may repeat them."""
+    run, logs = Run(8), []
+    for number in range(1, 4):
+        run.step(number, (3, 7, 6))
+        if number > 1:
+            (step,) = run.graphs._steps.values()
+            inputs = [getattr(step.inputs, name).data.ptr for name in INPUTS]
+            logs.append(step.graph.launches.normalised(inputs))
+            assert len(run.graphs._graphs._pool.live) == 2  # loss and likelihood: all else may be used again
+            run.graphs._steps.clear()
+    assert logs[0] == logs[1]
+    names = [name.split("<")[0] for name, *_ in logs[0]]
+    assert {"layer_norm", "attention_backward", "embedding_edges", "cross_entropy", "matmul", "sort"} <= {*names}
+    assert not {"adam_", "squares"} & {*names}
+
+
+def test_memory_that_a_graph_reads_may_be_replaced(cuda: Any) -> None:
+    """The counters of blocks by more of them, the causal mask by that of another shape, positions by a longer table."""
+    shapes = [(3, 7, 6), (3, 7, 6), (3, 7, 6), (2, 5, 9), (3, 7, 6), (2, 20, 15), (3, 7, 6), (3, 7, 6)]
+    plain, ours = Run(0), Run(8)
+    for run in (plain, ours):
+        for number, shape in enumerate(shapes, 1):
+            run.step(number, shape)
+            if number == 3:
+                run.model.backend._done = None
+    assert_same_bits(ours, plain)
+
+
+def test_weights_that_are_loaded_are_read(cuda: Any) -> None:
+    """As a validation with the moving average does: in the same memory, bfloat16 copies as well."""
+    pytest.importorskip("ml_dtypes")
+    plain, ours = Run(0, compute="bfloat16"), Run(8, compute="bfloat16")
+    for run in (plain, ours):
+        for number in range(1, 7):
+            run.step(number, (3, 7, 6))
+            if number == 3:
+                graphs = run.graphs and [*run.graphs._steps.values()]
+                run.model.load_parameters({name: 0.5 * a for name, a in run.weights().items()})
+    assert_same_bits(ours, plain)
+    assert [*ours.graphs._steps.values()] == graphs
+
+
+def test_copies_that_are_out_of_date_are_made_without_a_graph(cuda: Any) -> None:
+    """They would belong to the graph, and other graphs would read copies that Adam no longer writes."""
+    pytest.importorskip("ml_dtypes")
+    plain, ours = Run(0, compute="bfloat16"), Run(8, compute="bfloat16")
+    for run in (plain, ours):
+        for number, shape in enumerate(
+            [(3, 7, 6), (3, 7, 6), (2, 5, 9), (3, 7, 6), (2, 5, 9), (3, 7, 6), (2, 5, 9)], 1
+        ):
+            run.step(number, shape, skip=number in (1, 2))
+            if number == 4:
+                for p in run.model.parameters():
+                    p.data[...] = p.data * 0.5
+                    p.version[0] += 1
+    assert_same_bits(ours, plain)
+
+
+def test_the_graphs_used_last_are_kept(cuda: Any) -> None:
+    run, captured = Run(2), []
+    capture = run.graphs._captured
+    run.graphs._captured = lambda *args: (captured.append(args[-1]), capture(*args))[1]
+    one, two, three = (3, 7, 6), (2, 5, 9), (3, 4, 4)
+    for number, shape in enumerate([one, two, one, two, one, three, three, one, two], 1):
+        run.step(number, shape)
+    assert captured == [3, 4, 7, 9]  # the seventh step drops the graph of `two`
+
+
+def test_gradients_and_inspections_are_not_lost(cuda: Any) -> None:
+    run = Run(8)
+    for number in (1, 2):
+        run.step(number, (3, 7, 6))
+    random.begin_step(3)
+    with pytest.raises(RuntimeError, match=r"call zero_grad\(\) before"):
+        run.graphs(batch_of(3, 3, 7, 6))
+    run.optimizer.zero_grad()
+    run.model.parameters()[0].data[...] = np.nan
+    with anomaly_mode(), pytest.raises(AnomalyError):
+        run.graphs(batch_of(3, 3, 7, 6))
+
+
+def test_a_step_that_cannot_be_captured_says_why(cuda: Any) -> None:
+    """Wide heads are computed by CuPy's cuBLAS."""
+    run = Run(8, replace(SMALL, heads=1, d_k=130, d_v=130))
+    run.step(1, (3, 7, 6))
+    with pytest.raises(UserError, match=r"no CUDA graph: NotImplementedError: calling cuBLAS .*; give --graphs 0"):
+        run.step(2, (3, 7, 6))
+    run.graphs = None
+    run.step(2, (3, 7, 6))  # the stream is as it was
+
+
+def test_what_graphs_are_not_for_is_refused(cuda: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = Run(0).model
+    config = RunConfig(graphs=8, device="cuda", model=SMALL)
+    assert isinstance(gradient_function(model, config, is_parallel=False), StepGraphs)
+    for changes, is_parallel, found in (
+        ({"device": "cpu"}, False, "device=cpu and accumulate=1"),
+        ({"accumulate": 2}, False, "device=cuda and accumulate=2"),
+        ({}, True, "several processes"),
+    ):
+        with pytest.raises(UserError, match=f"graphs=8 are for one GPU and one batch an update, found {found}"):
+            gradient_function(model, replace(config, **changes), is_parallel)
+    monkeypatch.setattr(model.backend, "_lt", None)
+    with pytest.raises(UserError, match="cuBLASLt is missing: pip install nvmath-python; or give --graphs 0"):
+        gradient_function(model, config, is_parallel=False)
+
+
+def test_a_run_with_graphs_is_the_run_without(
+    pytestconfig: pytest.Config, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Log, checkpoints and best weights of `minitf train`, with validations by a moving average between the steps."""
+    captured = []
+    capture = StepGraphs._captured
+    monkeypatch.setattr(StepGraphs, "_captured", lambda *args: (captured.append(args), capture(*args))[1])
+    texts = {"en": ["a cat", "the dog", "a big red tree", "the cat likes a"], "de": ["ein Hund", "x", "y z", "u v w"]}
+    for suffix, lines in texts.items():
+        (tmp_path / f"t.{suffix}").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    pair = [str(tmp_path / "t.en"), str(tmp_path / "t.de")]
+    flags = ["--train", *pair, "--valid", *pair, *FLAGS, "--accumulate", "1", "--device", "cuda", "--max-steps", "10"]
+    flags += ["--max-tokens-per-batch", "32"]
+    found = []
+    for graphs in ("0", "9"):
+        emulator = Emulator(pytestconfig.cache.mkdir("emulated-kernels"))
+        with installed(emulator, nvmath=nvmath_stand_in.module(set())):
+            folder = tmp_path / graphs
+            assert call([*flags, "--vocab-size", "290", "--output", str(folder), "--graphs", graphs]) == 0
+        found.append(fingerprint(folder))
+    assert differences(*found) == []
+    assert len(captured) == 2  # of ten steps
