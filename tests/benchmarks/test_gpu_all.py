@@ -179,8 +179,8 @@ def test_parts_come_in_the_order_of_what_they_tell(tmp_path):
     parts = gpu_all.all_parts(tmp_path, gpu_all.parse([str(tmp_path)]))
     names = [part.name for part in parts]
     assert names == [
-        "card", "kernels", "memcheck", "racecheck", "step", "models", "gradients", "curves", "base", "big", "overlap",
-        "bleu",
+        "card", "kernels", "memcheck", "racecheck", "step", "models", "graphs", "gradients", "curves", "base", "big",
+        "overlap", "bleu",
     ]  # fmt: skip
     assert sum(part.limit_s for part in parts) <= 30 * 60
     assert all(part.limit_s > 0 or part.absent for part in parts)
