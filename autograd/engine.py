@@ -20,6 +20,7 @@ import math
 import os
 import sys
 import threading
+import weakref
 from collections import Counter
 from collections.abc import Callable, Sequence
 from operator import attrgetter
@@ -30,6 +31,7 @@ from typing import Any, ClassVar, Union
 import numpy as np
 from numpy import ndarray
 
+from autograd.again import Again, keep_less, settle
 from autograd.backend import CPU, Backend, as_array, as_operand, as_output, backend_of, is_floating, silent
 from autograd.modes import backward_pass_watched, state
 from autograd.row_gradient import RowGradient
@@ -65,6 +67,10 @@ class Op:
     broadcasts: ClassVar[bool] = False
     """True if the inputs are broadcast against each other: the engine then sums each gradient to its input's shape."""
 
+    computes_again: ClassVar[str] = ""
+    """What a method `again` computes the output from: "saved", or, of a view, the "input", its argument; "": it cannot.
+    """
+
     registry: ClassVar[dict[str, type[Op]]] = {}
     """Every op class of `autograd.ops` by name, so that tests can check that each one is covered."""
 
@@ -78,6 +84,8 @@ class Op:
     _edges: tuple[Edge | None, ...] = ()
     _saved: tuple[Any, ...] = ()
     _versions: tuple[tuple[list[int], int], ...] = ()
+    _again: weakref.ref[Again] | None = None  # what ops that would save the output keep in its place
+    _again_depth = 0  # views from an op that can compute its output again to this one's, and 1; 0: this one cannot
     _refill: Callable[[], None] | None = None  # recomputes the saved arrays that `checkpoint` dropped
     _code: CodeType | None = None  # of the user's function that made the op
     _instruction = 0  # and where in it
@@ -133,7 +141,7 @@ class Op:
                 )
         if self._refill is not None:
             self._refill()
-        return self._saved
+        return tuple([a.array() if type(a) is Again else a for a in self._saved])
 
     def forward(self, *arrays: Array, **parameters: Any) -> Any:
         raise NotImplementedError(f"{type(self).__name__}.forward")
@@ -227,6 +235,8 @@ def _record(op: Op, inputs: Sequence[Any], outputs: Sequence[Tensor]) -> None:
     op.output_specs = tuple(specs)
     if op._saved:
         op._versions = versions_of_saved(op._saved, (*inputs, *outputs))
+    if op.backend is CPU:
+        keep_less(op, inputs)
 
 
 def _on_device(backend: Backend, inputs: Sequence[Any], arrays: list[Any]) -> list[Any]:
@@ -302,6 +312,7 @@ def run_backward(
         for edge, i in followed:
             sums.add(edge, g_inputs, i)
         if not retain_graph:
+            settle(node)
             node._saved, node._versions, node._refill, node.freed = (), (), None, True
     return [sums.captured.get(_key(_edge(x))) for x in wanted or ()]
 

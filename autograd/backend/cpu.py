@@ -177,6 +177,18 @@ class CpuBackend(CpuProducts):
         np.reciprocal(inverse_std, out=inverse_std)
         normalised *= inverse_std
 
+    def scale_and_shift(self, normalised: Array, weight: Array, bias: Array) -> Array:
+        if not normalised.size:
+            return super().scale_and_shift(normalised, weight, bias)
+        y = np.empty(normalised.shape, np.result_type(normalised, weight, bias))
+
+        def work(s: slice) -> None:
+            np.multiply(normalised[s], weight, out=y[s])
+            y[s] += bias
+
+        self._spread(work, len(y), y[0].nbytes)
+        return y
+
     def layer_norm_backward(
         self, g_y: Array, normalised: Array, inverse_std: Array, weight: Array
     ) -> tuple[Array, Array, Array]:
@@ -237,6 +249,23 @@ class CpuBackend(CpuProducts):
 
         self._spread(work, b, h * t * s * dtype.itemsize)
         return y, (p,)
+
+    def attention_output(self, p: Array, v: Array, keep: Any, keep_scale: float) -> Array:
+        if (
+            not p.ndim == v.ndim == 4
+            or v.shape[:2] != p.shape[:2]
+            or not p.dtype == v.dtype != np.float16
+            or not p.size
+        ):
+            return super().attention_output(p, v, keep, keep_scale)
+        y = heads_last_empty(np, (*p.shape[:3], v.shape[3]), p.dtype)
+
+        def work(some: slice) -> None:
+            factor = None if keep is None else np.multiply(keep[some], p.dtype.type(keep_scale))
+            np.matmul(p[some] if factor is None else p[some] * factor, v[some], out=y[some])
+
+        self._spread(work, len(p), p[0].nbytes)
+        return y
 
     def attention_backward(
         self, g_y: Array, q: Array, k: Array, v: Array, kept: tuple[Any, ...], keep: Any, keep_scale: float,

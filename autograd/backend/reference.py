@@ -118,6 +118,10 @@ class Backend:
             x = residual + (x if keep is None else self.dropout(x, keep, scale))
         return Backend.layer_norm(self, x, weight, bias, eps)
 
+    def scale_and_shift(self, normalised: Array, weight: Array, bias: Array) -> Array:
+        """The y of `layer_norm` from its x̂.  Shapes: x̂ [N, D], weight [D], bias [D] -> [N, D]"""
+        return normalised * weight + bias
+
     def layer_norm_backward(
         self, g_y: Array, normalised: Array, inverse_std: Array, weight: Array
     ) -> tuple[Array, Array, Array]:
@@ -258,15 +262,19 @@ class Backend:
                 -> y [..., T, M], and a tuple for the backward pass: here (p [..., T, S],)
         """
         p = self.attention_weights(q, k, mask, scale)
-        dropped = p if keep is None else self.dropout(p, keep, keep_scale)
-        y = heads_last_empty(self.xp, (*p.shape[:-1], v.shape[-1]), p.dtype)
-        return self.xp.matmul(dropped, v, out=y), (p,)
+        return self.attention_output(p, v, keep, keep_scale), (p,)
 
     def attention_weights(self, q: Array, k: Array, mask: Array | None, scale: float) -> Array:
         """softmax(scale · q kᵀ + mask), which `attention` multiplies by v.  Shapes: as there -> [..., T, S]"""
         scores = self.xp.matmul(q, k.swapaxes(-1, -2))  # [..., T, K] @ [..., K, S] -> [..., T, S]
         scores *= scale
         return self.masked_softmax_(scores, mask)
+
+    def attention_output(self, p: Array, v: Array, keep: Any, keep_scale: float) -> Array:
+        """The y of `attention` from p.  Shapes: p [..., T, S], v [..., S, M], keep bool [..., T, S] -> y [..., T, M]"""
+        dropped = p if keep is None else self.dropout(p, keep, keep_scale)
+        y = heads_last_empty(self.xp, (*p.shape[:-1], v.shape[-1]), p.dtype)
+        return self.xp.matmul(dropped, v, out=y)
 
     def attention_backward(
         self, g_y: Array, q: Array, k: Array, v: Array, kept: tuple[Any, ...], keep: Any, keep_scale: float,
@@ -375,7 +383,7 @@ class Backend:
         dtype = xp.result_type(*[a for a in (x, weight, bias) if a is not None])
         loss, nll = xp.zeros(size, dtype), xp.zeros(size, dtype)
         g_x = xp.empty(x.shape, dtype) if wanted[0] else None
-        g_weight = xp.zeros(weight.shape, dtype) if wanted[1] else None
+        g_weight = xp.zeros(weight.shape, dtype) if wanted[1] and not size else None
         g_bias = xp.zeros(len(weight), dtype) if wanted[2] else None
         for some in blocks_of(
             size, rows or _equal_rows(size, self.logits_bytes // max(1, len(weight) * dtype.itemsize))
@@ -388,18 +396,18 @@ class Backend:
                 self.clear_rows_(logits, counted[some])
                 if factors is not None:
                     self.scale_rows_(logits, xp.where(counted[some], factors[some], 1))
-                g_x, g_weight, g_bias = self._add_gradients(logits, x, weight, some, g_x, g_weight, g_bias)
+                g_x, g_weight, g_bias = self._add_gradients(logits, x, weight, some, g_x, g_weight, g_bias, wanted[1])
             del logits  # before the next block's
         return loss, nll, g_x, g_weight, g_bias
 
     def _add_gradients(
         self, g_logits: Array, x: Array, weight: Array, some: slice, g_x: Array | None, g_weight: Array | None,
-        g_bias: Array | None,
+        g_bias: Array | None, weight_wanted: bool,
     ) -> tuple[Array | None, Array | None, Array | None]:  # fmt: skip
         """The gradients with those of a block of rows; the first block's are the sums' first terms."""
         if g_x is not None:
             g_x[some] = self.product(g_logits, weight)
-        if g_weight is not None:
+        if weight_wanted:
             both = g_logits.T, x[some]  # [V, n], [n, D]
             g_weight = self.add_product_(g_weight, *both) if some.start else self.product(*both)
         if g_bias is not None:

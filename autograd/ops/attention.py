@@ -23,6 +23,7 @@ class ScaledDotProductAttention(Op):
     """
 
     broadcasts = True  # over the leading axes
+    computes_again = "saved"
 
     def forward(self, q, k, v, *, mask, dropout, scale):
         self.scale = scale
@@ -35,6 +36,10 @@ class ScaledDotProductAttention(Op):
         y, kept = self.backend.attention(q, k, v, mask, keep, self.keep_scale, scale)
         self.save(q, k, v, keep, *kept)
         return y
+
+    def again(self):
+        _, _, v, keep, p = self.saved  # on a CPU
+        return self.backend.attention_output(p, v, keep, self.keep_scale)
 
     def flops(self, inputs, outputs):
         """Of n = B · H · T · S scores: 2 n K for q kᵀ and 2 n M for p v forward, twice that for four gradients.

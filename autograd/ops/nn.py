@@ -182,10 +182,11 @@ class DropoutAddLayerNorm(Op):
     """y = layer_norm(residual + x · keep / P(keep)): the end of every sub-layer, in one pass over memory
 
     Shapes: x [..., D], residual [..., D], weight [D], bias [D] -> y [..., D]
-    Saves:  keep (one byte an element), x̂ and 1/σ of the sum, and the weight; neither the sum nor the dropped x
+    Saves:  keep (one byte an element), x̂ and 1/σ of the sum, bias and weight; neither the sum nor the dropped x
     """
 
     flops = per_input(10, 13)
+    computes_again = "saved"
 
     def forward(self, x, residual, weight, bias, *, p, eps):
         width = x.shape[-1]
@@ -193,11 +194,15 @@ class DropoutAddLayerNorm(Op):
         y, normalised, inverse_std = self.backend.dropout_add_layer_norm(
             x.reshape(-1, width), residual.reshape(-1, width), keep, self.scale, weight, bias, eps
         )
-        self.save(keep, normalised, inverse_std, weight)
+        self.save(keep, bias, normalised, inverse_std, weight)
         return y.reshape(x.shape)
 
+    def again(self):
+        _, bias, normalised, _, weight = self.saved
+        return self.backend.scale_and_shift(normalised, weight, bias).reshape(self.output_specs[0][0])
+
     def backward(self, g_y):
-        keep, normalised, inverse_std, weight = self.saved
+        keep, _, normalised, inverse_std, weight = self.saved
         g_rows = g_y.reshape(normalised.shape)  # [N, D]
         g_x, g_residual, g_weight, g_bias = self.backend.dropout_add_layer_norm_backward(
             g_rows, normalised, inverse_std, weight, keep, self.scale
@@ -218,7 +223,7 @@ def dropout_add_layer_norm(
     """layer_norm(residual + dropout(x, p)) as one op: the residual connection of section 3.1 with 5.4's dropout.
 
     Shapes: x [..., D], residual [..., D], weight [D], bias [D] -> [..., D]
-    Saves:  keep (one byte an element), x̂ and 1/σ of the sum, and the weight; neither the sum nor the dropped x
+    Saves:  keep (one byte an element), x̂ and 1/σ of the sum, bias and weight; neither the sum nor the dropped x
     Raises: ValueError where shapes do not fit or p is outside [0, 1).
     """
     random.threshold(number("p", p))

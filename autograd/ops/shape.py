@@ -20,10 +20,14 @@ class Reshape(Op):
     """y = the elements of x, in the same order, in another shape."""
 
     flops = moves_only
+    computes_again = "input"
 
     def forward(self, x, *, shape):
         self.shape = x.shape
         return x.reshape(shape)
+
+    def again(self, x):
+        return x.reshape(self.output_specs[0][0])
 
     def backward(self, g_y):
         return g_y.reshape(self.shape)
@@ -61,10 +65,14 @@ class SwapAxes(Op):
     """y = x with two axes exchanged."""
 
     flops = moves_only
+    computes_again = "input"
 
     def forward(self, x, *, axis1, axis2):
         self.axes = axis1, axis2
-        return self.xp.swapaxes(x, axis1, axis2)
+        return self.again(x)
+
+    def again(self, x):
+        return self.xp.swapaxes(x, *self.axes)
 
     def backward(self, g_y):
         return g_y.swapaxes(*self.axes)

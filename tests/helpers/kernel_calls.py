@@ -79,6 +79,10 @@ def layer_norm(rng, dtype, rows, width):
     yield (normal(rng, (rows, width), dtype), *norm_parameters(rng, width, np.float64), 0.5), {}
 
 
+def scale_and_shift(rng, dtype, rows, width):
+    yield (normal(rng, (rows, width), dtype), *norm_parameters(rng, width, dtype)), {}
+
+
 def dropout_add_layer_norm(rng, dtype, rows, width):
     x, residual = normal(rng, (rows, width), dtype), 3 + normal(rng, (rows, width), dtype)
     keep = rng.random((rows, width)) < 0.7
@@ -111,6 +115,12 @@ def attention(rng, dtype, b, h, t, s, k=3, m=5):
     for mask in attention_masks(rng, b, h, t, s):
         yield (q, key, v, mask, None, 1.0, 0.7), {}
     yield (q, key, v, mask, rng.random((b, h, t, s)) < 0.8, 1.25, 0.7), {}
+
+
+def attention_output(rng, dtype, b, h, t, s, m=5):
+    p, v = rng.random((b, h, t, s)).astype(dtype), normal(rng, (b, h, s, m), dtype)
+    yield (p, v, None, 1.0), {}
+    yield (p, v, rng.random((b, h, t, s)) < 0.8, 1.25), {}
 
 
 def attention_backward(rng, dtype, b, h, t, s, k=3, m=5):
@@ -198,9 +208,11 @@ KERNELS = {  # name: what it is called with, in small and in large, and for whic
     "relu": (relu, [*ROWS, (4,), ()], [(900, 160), (140_000,)], ()),
     "relu_backward": (relu_backward, [*ROWS, (4,), ()], [(900, 160), (140_000,)], ()),
     "relu_backward_sum": (relu_backward, [*ROWS, (4, 0)], ROWS_LARGE, ()),
+    "scale_and_shift": (scale_and_shift, ROWS, ROWS_LARGE, ()),
     "layer_norm_backward": (layer_norm_backward, ROWS, ROWS_LARGE, ()),
     "embedding_backward": (embedding_backward, [*ROWS, (4, 0)], ROWS_LARGE, ()),
     "attention": (attention, HEADS, HEADS_LARGE, ()),
+    "attention_output": (attention_output, HEADS, HEADS_LARGE, ()),
     "attention_backward": (attention_backward, HEADS, HEADS_LARGE, ()),
     "masked_softmax_": (masked_softmax_, HEADS, HEADS_LARGE, (0,)),
     "softmax_backward_": (softmax_backward_, HEADS, HEADS_LARGE, (0,)),

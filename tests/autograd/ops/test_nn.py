@@ -286,7 +286,7 @@ def test_gradients_of_the_residual_connection(p):
 def test_the_residual_connection_keeps_neither_x_nor_the_sum():
     leaves = [Tensor(array, requires_grad=True) for array in residual_inputs(shape=(3, 6))]
     y = ag.dropout_add_layer_norm(*leaves, p=0.5)
-    keep, normalised, inverse_std, weight = y.op.saved_arrays
+    keep, _bias, normalised, inverse_std, weight = y.op.saved_arrays
     assert keep.dtype == bool
     assert (normalised.shape, inverse_std.shape) == ((3, 6), (3, 1))
     assert weight is leaves[2].data
