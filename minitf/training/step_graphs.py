@@ -90,7 +90,7 @@ class StepGraphs:
 
     def _captured(self, batch: Batch, number: int) -> _Step:
         backend = self.model.backend
-        inputs = replace(batch, **{name: backend.asarray(getattr(batch, name)) for name in INPUTS})
+        inputs = replace(batch, **{name: backend.asarray(getattr(batch, name)).copy() for name in INPUTS})
         random_state = random.get_state()
 
         def compute() -> tuple[Array, Array, list[Array | None]]:

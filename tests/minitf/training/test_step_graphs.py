@@ -192,6 +192,17 @@ def test_the_graphs_used_last_are_kept(gpu: Any) -> None:
     assert captured == [3, 4, 7, 9]  # the seventh step drops the graph of `two`
 
 
+def test_batches_on_the_gpu_are_not_changed(gpu: Any) -> None:
+    run, batches = Run(8), [batch_of(number, 3, 7, 6) for number in range(3)]
+    there = [replace(batch, **{name: gpu.asarray(getattr(batch, name)) for name in INPUTS}) for batch in batches]
+    for number, batch in enumerate(there):
+        random.begin_step(number)
+        run.optimizer.zero_grad()
+        run.graphs(batch)
+    for ours, theirs in zip(there, batches, strict=True):
+        np.testing.assert_array_equal(ours.source.get(), theirs.source)
+
+
 def test_gradients_and_inspections_are_not_lost(gpu: Any) -> None:
     run = Run(8)
     for number in (1, 2):
