@@ -28,6 +28,23 @@ def draw_mask(backend: Backend, shape: tuple[int, ...], p: float, drawn: tuple[i
     return backend.draw(mask, drawn or shape), mask.scale
 
 
+PACKED_BYTES = 1 << 20  # masks from this size on are kept as bits: packing them takes 0.02 ns an element
+
+
+def packed(keep: Any) -> Any:
+    """A large mask as bits, to be kept for the backward pass; others, and those of GPUs, as they are."""
+    if isinstance(keep, np.ndarray) and keep.nbytes >= PACKED_BYTES:
+        return np.packbits(keep)
+    return keep
+
+
+def unpacked(keep: Any, shape: tuple[int, ...]) -> Any:
+    """The mask of `shape` of which `packed` returned `keep`."""
+    if isinstance(keep, np.ndarray) and keep.dtype == np.uint8:
+        return np.unpackbits(keep, count=math.prod(shape)).view(bool).reshape(shape)
+    return keep
+
+
 class Embedding(Op):
     """y = dropout(scale · weight[indices] + positions)
 
@@ -182,7 +199,7 @@ class DropoutAddLayerNorm(Op):
     """y = layer_norm(residual + x · keep / P(keep)): the end of every sub-layer, in one pass over memory
 
     Shapes: x [..., D], residual [..., D], weight [D], bias [D] -> y [..., D]
-    Saves:  keep (one byte an element), x̂ and 1/σ of the sum, bias and weight; neither the sum nor the dropped x
+    Saves:  keep (a large one as bits), x̂ and 1/σ of the sum, bias and weight; neither the sum nor the dropped x
     """
 
     flops = per_input(10, 13)
@@ -194,6 +211,7 @@ class DropoutAddLayerNorm(Op):
         y, normalised, inverse_std = self.backend.dropout_add_layer_norm(
             x.reshape(-1, width), residual.reshape(-1, width), keep, self.scale, weight, bias, eps
         )
+        keep = packed(keep)
         self.save(keep, bias, normalised, inverse_std, weight)
         return y.reshape(x.shape)
 
@@ -203,6 +221,7 @@ class DropoutAddLayerNorm(Op):
 
     def backward(self, g_y):
         keep, _, normalised, inverse_std, weight = self.saved
+        keep = unpacked(keep, normalised.shape)
         g_rows = g_y.reshape(normalised.shape)  # [N, D]
         g_x, g_residual, g_weight, g_bias = self.backend.dropout_add_layer_norm_backward(
             g_rows, normalised, inverse_std, weight, keep, self.scale
@@ -223,7 +242,7 @@ def dropout_add_layer_norm(
     """layer_norm(residual + dropout(x, p)) as one op: the residual connection of section 3.1 with 5.4's dropout.
 
     Shapes: x [..., D], residual [..., D], weight [D], bias [D] -> [..., D]
-    Saves:  keep (one byte an element), x̂ and 1/σ of the sum, bias and weight; neither the sum nor the dropped x
+    Saves:  keep (a large one as bits), x̂ and 1/σ of the sum, bias and weight; neither the sum nor the dropped x
     Raises: ValueError where shapes do not fit or p is outside [0, 1).
     """
     random.threshold(number("p", p))

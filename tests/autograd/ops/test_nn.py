@@ -8,6 +8,7 @@ import pytest
 
 import autograd as ag
 from autograd import Tensor, random
+from autograd.ops import nn
 from tests.helpers.leaves import check_gradients
 
 
@@ -291,6 +292,20 @@ def test_the_residual_connection_keeps_neither_x_nor_the_sum():
     assert (normalised.shape, inverse_std.shape) == ((3, 6), (3, 1))
     assert weight is leaves[2].data
     np.testing.assert_allclose(normalised.mean(axis=1), 0, atol=1e-12)
+
+
+def test_a_large_mask_is_kept_as_bits(monkeypatch):
+    found = []
+    for size in (1 << 20, 1):  # in bytes: this mask is smaller, then larger
+        monkeypatch.setattr(nn, "PACKED_BYTES", size)
+        random.manual_seed(1)
+        leaves = [Tensor(array, requires_grad=True) for array in residual_inputs(shape=(3, 7))]
+        y = ag.dropout_add_layer_norm(*leaves, p=0.5)
+        found.append((y.op.saved_arrays[0].nbytes, ag.grad((y * y).sum(), leaves)))
+    (whole, expected), (bits, gradients) = found
+    assert (whole, bits) == (21, 3)
+    for g, e in zip(gradients, expected, strict=True):
+        np.testing.assert_array_equal(g.data, e.data)
 
 
 def test_the_residual_connection_refuses_shapes_that_differ():
