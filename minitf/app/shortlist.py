@@ -14,7 +14,7 @@ from minitf.system.signals import uninterrupted
 
 PAIRS_AT_A_TIME = 10_000
 LEAST = 1e-4
-"""Less probable translations are not written: of rare pieces there are many, and no model chooses them."""
+"""Less probable translations are not written: a quarter of the file, and of no use to the trained model of Multi30k."""
 
 
 def main(argv: Sequence[str]) -> None:
