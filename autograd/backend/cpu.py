@@ -382,13 +382,12 @@ class CpuBackend(CpuProducts):
 
 def _row_means(x: Array) -> Array:
     """Shapes: x [N, D] -> [N, 1]"""
-    return (x @ _share(x.shape[1], x.dtype))[:, None]
+    return (x @ _constant(x.shape[1], 1 / x.shape[1], x.dtype))[:, None]
 
 
 @functools.cache
-def _share(width: int, dtype: Any) -> Array:
-    """1 / width, `width` times."""
-    return np.full(width, 1 / width, dtype)
+def _constant(size: int, value: float, dtype: Any) -> Array:
+    return np.full(size, value, dtype)
 
 
 def _sum_rows(x: Array) -> Array:
