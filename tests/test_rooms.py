@@ -70,6 +70,7 @@ LATE = {  # why imports stand inside functions: "file: function"
         "minitf/system/environment.py: environment_facts",
     },
     "start-up: libraries that not every command needs": {
+        "autograd/backend/cpu_products.py: _computes_rows_alike",
         "autograd/backend/cpu_products.py: _has_small_kernels",
         "autograd/backend/blocks.py: set_threads",
         "minitf/corpora/phrases/numerals.py: _words",

@@ -54,7 +54,7 @@ class CpuProducts(BlockedBackend):
 
     def add_product_(self, total: Array, a: Array, b: Array) -> Array:
         (m, inner), n = a.shape, b.shape[1]
-        if not _computes_rows_alike(total.dtype) or not total.dtype == a.dtype == b.dtype or self.threads is None:
+        if self.threads is None or not total.dtype == a.dtype == b.dtype or not _computes_rows_alike(total.dtype):
             return super().add_product_(total, a, b)
 
         def work(rows: slice) -> None:  # the product of a block is still in the cache when it is added
@@ -176,10 +176,13 @@ def _computes_rows_alike(dtype: np.dtype) -> bool:
     """
     if dtype not in (np.float32, np.float64):
         return False
+    from threadpoolctl import threadpool_limits
+
     rng = np.random.default_rng(0)
     a, b = rng.standard_normal((2 * ROWS_ALIKE + 5, 500)).astype(dtype), rng.standard_normal((500, 203)).astype(dtype)
     layouts = ((a, b), (a, np.asfortranarray(b)), (np.asfortranarray(a), b))
-    return all(np.array_equal((a @ b)[ROWS_ALIKE:], a[ROWS_ALIKE:] @ b) for a, b in layouts)
+    with threadpool_limits(1, user_api="blas"):  # as in `set_threads`; several of its threads divide rows elsewhere
+        return all(np.array_equal((a @ b)[ROWS_ALIKE:], a[ROWS_ALIKE:] @ b) for a, b in layouts)
 
 
 @functools.cache

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import threadpoolctl
 
 from autograd.backend import Backend, CpuBackend, cpu_products
 from tests.helpers.kernel_calls import KERNELS
@@ -114,6 +115,14 @@ def test_products_to_the_bit_however_the_threads_divide_them(dtype, alike, backe
             first, *others = map(call, backends)
             for other in others:
                 np.testing.assert_array_equal(other, first)
+
+
+def test_whether_rows_are_computed_alike_is_found_whatever_the_threads_of_the_blas():
+    found = set()
+    for threads in (1, 2, 3):
+        with threadpoolctl.threadpool_limits(threads, user_api="blas"):
+            found.add(cpu_products._computes_rows_alike.__wrapped__(np.dtype(np.float32)))
+    assert len(found) == 1
 
 
 @every_large_case
