@@ -15,6 +15,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -276,7 +277,7 @@ def two_at_once(ground: Ground, tally: Tally, halfway: Path, trials: int, draw: 
 
         with tally.trial(f"trial {trial}"):
             first = Child(work)
-            first.wait(draw.random() * 0.3)
+            time.sleep(draw.random() * ground.duration_s / 4)  # a fraction of what the first still has to do
             second = Child(work)
             ended = []
             for each in (first, second):
