@@ -53,6 +53,7 @@ def options() -> list[Option]:
         Option("train --max-steps 1 FLAGS --output {}", "", output=True),
         Option(f"{TRANSLATE} --input {{}}"),
         *(Option(f"{TRANSLATE} --input TEXT --{name} {{}}") for name in ("reference", "prefix", "score")),
+        Option(f"{TRANSLATE} --input TEXT --shortlist {{}}", text="e e 0.5\na o 0.25\n"),
         *(Option(f"{TRANSLATE} --input TEXT --{name} {{}}", output=True) for name in ("output", "attention")),
         Option("translate {} --input TEXT", "is not a directory"),
         Option("translate RUN {} --input TEXT", "is not a directory"),

@@ -57,7 +57,7 @@ def test_parameters_of_every_preset_in_full_size(name, monkeypatch):
 
 
 class Products(Watcher):
-    """Operations of matrix products alone: what `Op.flops` counts, less biases, scales and softmax."""
+    """Operations of matrix products alone: what `Op.flops` counts, less biases, ReLU, scales and softmax."""
 
     def __init__(self):
         self.total = 0.0
@@ -69,8 +69,8 @@ class Products(Watcher):
     def after_record(self, op, inputs):
         kind = type(op).__name__
         if kind == "Linear":
-            bias = 2 * np.prod(self.outputs[0]) if len(self.shapes) > 2 else 0  # forward and backward
-            self.total += sum(op.flops(self.shapes, self.outputs)) - bias
+            beside = (len(self.shapes) > 2) + op.relu  # bias and ReLU, forward and backward
+            self.total += sum(op.flops(self.shapes, self.outputs)) - 2 * beside * np.prod(self.outputs[0])
         elif kind == "ScaledDotProductAttention":
             scores = np.prod(self.outputs[0][:-1]) * self.shapes[1][-2]
             self.total += sum(op.flops(self.shapes, self.outputs)) - 11 * scores
