@@ -91,7 +91,6 @@ class StepGraphs:
     def _captured(self, batch: Batch, number: int) -> _Step:
         backend = self.model.backend
         inputs = replace(batch, **{name: backend.asarray(getattr(batch, name)).copy() for name in INPUTS})
-        random_state = random.get_state()
 
         def compute() -> tuple[Array, Array, list[Array | None]]:
             loss, nll = batch_loss(self.model, inputs, self.label_smoothing)
@@ -106,7 +105,6 @@ class StepGraphs:
             graph = self._graphs.capture(compute, number)
         except CaptureError as error:
             raise UserError(f"the training step of this model has no CUDA graph: {error}; give --graphs 0") from error
-        random.set_state(random_state)
         return _Step(inputs, self._memory(), graph)
 
     def _memory(self) -> list[Array]:
