@@ -38,7 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def add_corpus_arguments(parser: argparse.ArgumentParser) -> None:
-    """What a peer that translates an exported run is told."""
+    """The arguments of a peer that translates an exported run."""
     parser.add_argument("exported", help="what `translate_ours.py export` wrote")
     parser.add_argument("--batches", type=int, nargs="+", default=[64], help="sentences at once")
     parser.add_argument("--beams", type=int, nargs="+", default=[4], help="1 is greedy search")

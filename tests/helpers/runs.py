@@ -1,6 +1,6 @@
 """Training runs that take a second and use every feature of a long one, and their fingerprints.
 
-Dropout and a moving average are on, two batches make an update, epochs end in the midst of everything, and logging,
+Dropout and a moving average are on, two batches make an update, epochs end at any step, and logging,
 validating and saving fall on different steps.
 """
 

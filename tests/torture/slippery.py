@@ -231,7 +231,7 @@ def clock(draw: random.Random, at: Callable[[str], int]) -> tuple[str, str]:
 
 RULES: dict[str, Rules] = {
     "quota, full disk or I/O error at a call": full,
-    "remounted read-only in the midst": read_only,
+    "remounted read-only while it runs": read_only,
     "stale handles and I/O errors of a network file system": stale,
     "calls that succeed and report an error (NFS)": replayed,
     "renames that are visible late": late,
