@@ -14,24 +14,21 @@ whatever they are like.
 from __future__ import annotations
 
 import argparse
-import itertools
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from resource import RUSAGE_CHILDREN, getrusage
 
-import numpy as np
 import resumable  # first: it finds minitf without an installation
+import summary
 
 from minitf.app.cli import run_command
 from minitf.data.text import read_lines, read_pairs, write_atomically
 from minitf.evaluation.metrics import bleu
-from minitf.storage.log import read_log
-from minitf.storage.run_directory import HYPOTHESES_NAME, LOG_NAME
 from minitf.system.messages import say
 from minitf.translation.translator import Translator
 
-LAST, HELD_OUT, EXAMPLES = 5_000, 2_000, 10
+LAST, HELD_OUT = 5_000, 2_000
 MARK = "europarl.py"
 BASE = [
     *("--preset", "small", "--vocab-size", "32000", "--max-steps", "14000", "--optimizer.warmup-steps", "4000"),
@@ -89,38 +86,12 @@ def hold_out(corpus: Sequence[Path], texts: Path) -> None:
 
 
 def results(run: Path, test: Sequence[Path], news: Sequence[Path]) -> str:
-    """Scores, learning curve and examples, as Markdown."""
-    final = resumable.final_score(run)
-    assert final is not None  # or `train` had failed
+    """The summary of the run, with the score of newstest2013, which is translated here."""
     sources, references = (list(read_lines(path)) for path in news)
     translator = Translator.load(run, warn=lambda message: say(f"warning: {message}"))
     score = bleu(translator.translate(sources), references)
-    rows = list(zip(*map(read_lines, (test[0], run / HYPOTHESES_NAME, test[1])), strict=True))
-    lines = [
-        "| text | BLEU | |",
-        "|---|---|---|",
-        f"| held-out Europarl, {len(rows):,} pairs | **{final['bleu']:.2f}** | `{final['signature']}` |",
-        f"| newstest2013, {len(sources):,} pairs | **{score.score:.2f}** | `{score.signature}` |",
-        f"\nAfter {final['step']:,} updates. The learning curve:\n",
-        "| update | million target tokens | validation perplexity |",
-        "|---|---|---|",
-        *learning_curve(run),
-        "\nTen sentences of the test text, drawn before it was translated (source, translation, reference):\n",
-    ]
-    for i in np.random.default_rng(1).permutation(len(rows))[:EXAMPLES]:
-        lines.append("- {}\\\n  → {}\\\n  {}".format(*rows[i]))
-    return "\n".join(lines) + "\n"
-
-
-def learning_curve(run: Path) -> list[str]:
-    """A row for each validation."""
-    log = read_log(run / LOG_NAME)
-    tokens = itertools.accumulate(record.get("target_tokens", 0) for record in log)
-    return [
-        f"| {record['step']:,} | {seen / 1e6:.1f} | {record['valid_perplexity']:.2f} |"
-        for record, seen in zip(log, tokens, strict=True)
-        if "valid_perplexity" in record
-    ]
+    row = summary.score_row("newstest2013", len(sources), score.score, score.signature)
+    return summary.of_run(run, "Europarl", *test, [row])
 
 
 if __name__ == "__main__":

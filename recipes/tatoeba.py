@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
 """A translator to talk to, from the sentence pairs of Tatoeba: English to German, or back.
 
-    python recipes/tatoeba.py --texts DIR --output runs/tatoeba-en-de             # DIR holds train.en and train.de
-    python recipes/tatoeba.py --texts DIR --output runs/tatoeba-de-en --reverse
+    python recipes/tatoeba.py --texts DIR --output runs/tatoeba-en-de --write docs/results.md
+    python recipes/tatoeba.py --texts DIR --output runs/tatoeba-de-en --write docs/results.md --reverse
 
-The corpus is cut by English sentence, so that no held-out one is trained on with another translation. Further flags go
-to train.py. Prints the BLEU of the test text, and ten of its sentences with their translations: those at every tenth of
-the text, which is drawn at random, whatever their translations are like. A run that was interrupted goes on.
+DIR holds train.en and train.de. The corpus is cut by English sentence, so that no held-out one is trained on with
+another translation; in the direction from German, some German test sentences are. Further flags go to train.py. A run
+that was interrupted goes on; one that is done is not trained again. Prints the BLEU of the test text, the learning
+curve, and the translations of ten test sentences: the first of a permutation that the seed 1 draws, whatever they are
+like. A page has a place for each direction.
 """
 
 from __future__ import annotations
@@ -17,30 +19,21 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import resumable  # first: it finds minitf without an installation
+import summary
 
 from minitf.app.cli import run_command
 from minitf.corpora.splitting import split_corpus
-from minitf.data.text import read_lines
-from minitf.storage.run_directory import HYPOTHESES_NAME
 
-HELD_OUT, EXAMPLES = 2_000, 10
+HELD_OUT = 2_000
 BASE = [
-    *(
-        "--preset",
-        "small",
-        "--vocab-size",
-        "8000",
-        "--max-tokens-per-batch",
-        "2048",
-        "--optimizer.warmup-steps",
-        "1000",
-    ),
+    *("--preset", "small", "--vocab-size", "8000", "--max-tokens-per-batch", "2048"),
+    *("--optimizer.warmup-steps", "1000"),
     *("--max-steps", "12000", "--valid-every", "1000", "--log-every", "100"),
 ]
 
 
 def main(argv: Sequence[str]) -> int:
-    """Cut the corpus, train, print the score and the examples."""
+    """Cut the corpus, train, print and write the results."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
     )
@@ -48,8 +41,12 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument("--output", type=Path, default=Path("runs/tatoeba-en-de"), metavar="DIR", help="the run")
     parser.add_argument("--reverse", action="store_true", help="German to English")
     parser.add_argument("--held-out", type=int, default=HELD_OUT, metavar="N", help="pairs of each held-out text")
+    parser.add_argument("--write", type=Path, metavar="FILE", help="also write the results into this page")
     args, flags = parser.parse_known_args(argv)
     sides = ("de", "en") if args.reverse else ("en", "de")
+    mark = "tatoeba.py {}-{}".format(*sides)
+    if args.write:
+        resumable.write_within(args.write, mark, None)  # now, not after hours
     texts = args.output.with_name(f"{args.output.name}-texts")
     paths = {split: tuple(texts / f"{split}.{side}" for side in sides) for split in ("train", "valid", "test")}
     if not all(path.exists() for pair in paths.values() for path in pair):
@@ -57,18 +54,11 @@ def main(argv: Sequence[str]) -> int:
         split_corpus(args.texts / "train.en", args.texts / "train.de", texts, **held_out)
     given = [str(word) for split, pair in paths.items() for word in (f"--{split}", *pair)]
     resumable.train(args.output, [*BASE, *given, *flags])
-    show(args.output, *paths["test"])
+    page = summary.of_run(args.output, "Tatoeba", *paths["test"])
+    print(page, end="")
+    if args.write:
+        resumable.write_within(args.write, mark, page)
     return 0
-
-
-def show(run: Path, source: Path, reference: Path) -> None:
-    """Print the score of the test text, and the sentences at every tenth of it."""
-    final = resumable.final_score(run)
-    assert final is not None  # or `train` had failed
-    print(f"BLEU {final['bleu']:.2f} after {final['step']:,} updates ({final['signature']})")
-    rows = list(zip(*map(read_lines, (source, run / HYPOTHESES_NAME, reference)), strict=True))
-    for row in rows[:: max(1, len(rows) // EXAMPLES)][:EXAMPLES]:
-        print("\n{}\n  → {}\n    {}".format(*row))
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """recipes/europarl.py, on a corpus of a moment."""
 
 import gzip
+import re
 
 import numpy as np
 
@@ -11,6 +12,7 @@ from tests.helpers.recipes import load_recipe
 from tests.helpers.runs import FLAGS, write_corpus
 
 resumable = load_recipe("resumable")
+load_recipe("summary")
 europarl = load_recipe("europarl")
 PAIRS = [(f"source {i}", f"target {i}") for i in range(40)]
 
@@ -63,6 +65,8 @@ def test_trained_scored_and_written(tmp_path, capsys, monkeypatch):
     assert f"- {sources[first]}\\\n  → {translated[first]}\\\n" in written
     assert written.count("\n  → ") == min(10, len(sources))
     assert [line.split(" | ")[0] for line in written.splitlines() if line.startswith(("| 2", "| 4"))] == ["| 2", "| 4"]
+    scores = [line for line in written.splitlines() if line.startswith(("| held-out Europarl, ", "| newstest2013, 4 "))]
+    assert [len(re.split(r"(?<!\\)\|", line)) for line in scores] == [5, 5]  # the bars of the signature end no cell
     assert written.startswith("Before.\n")
     assert written.endswith("\nAfter.\n")
     capsys.readouterr()
