@@ -7,7 +7,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +23,10 @@ from minitf.storage.run_directory import CHECKPOINTS_NAME, CONFIG_NAME, LOG_NAME
 from minitf.system.messages import say  # noqa: E402
 
 
-def train_all(runs: Mapping[Path, list[str]], jobs: int = 1) -> Iterator[Path]:
-    """Train runs, given with their flags, `jobs` of them at once; yields each when it and those before it are done.
+def train_all(runs: Mapping[Path, list[str]], jobs: int = 1, *, in_order: bool = True) -> Iterator[Path]:
+    """Train runs, given with their flags, `jobs` of them at once; yields each when it is done.
+
+    in_order: yield each only when those before it are done as well
 
     Several at once share the cores, so each has fewer threads, and waits less for them: on few cores, small models are
     done sooner. What they print goes into a file beside each run, named after it.
@@ -51,15 +53,15 @@ def train_all(runs: Mapping[Path, list[str]], jobs: int = 1) -> Iterator[Path]:
 
     pool = ThreadPoolExecutor(jobs)
     try:
-        futures = {}
+        futures: dict[Future[None], Path] = {}
         for run, flags in runs.items():
             has_own = any(flag.split("=")[0] == "--threads" for flag in flags)
-            futures[run] = pool.submit(work, run, flags if has_own else [*flags, *threads])
-        for run, future in futures.items():
+            futures[pool.submit(work, run, flags if has_own else [*flags, *threads])] = run
+        for future in futures if in_order else as_completed(futures):
             future.result()
             if failures:
                 raise failures[0]
-            yield run
+            yield futures[future]
     except BaseException:
         together.stop()
         raise

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Table 3 in small: the paper's variations of a base model, each trained on Multi30k, in one table.
 
-    python recipes/small_table_3.py --output runs/small-table-3 --jobs 2 --data-dir TOK --write docs/results.md
+    python recipes/small_table_3.py --output runs/small-table-3 --jobs 2 --data-dir TOK \\
+        --records docs/small-table-3.json --write docs/results.md
     python recipes/small_table_3.py --output runs/small-table-3 --rows base a-heads-1 --seeds 1 2 3
     python recipes/small_table_3.py --output runs/small-table-3 --rows base a-heads-1 --max-steps 100 --threads 2
 
@@ -22,32 +23,44 @@ the sign is the paper's, by the 95 % interval. With --jobs, as many rows at once
 models so small: give the number of cores.
 
 Rows that are done are not trained again, one that was interrupted goes on; the table is written whenever a row ends.
-Flags that are not listed here go to train.py, for every row.
+--records names a JSON file of results that outlives the runs: a row and seed with a record is trained on no machine
+again. Records and runs of other flags or texts are refused. Flags that are not listed here go to train.py, for every
+row.
 """
 
 from __future__ import annotations
 
 import argparse
+import hashlib
 import itertools
+import json
 import math
+import shlex
 import sys
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from statistics import mean, stdev
+from typing import Any, get_type_hints
 
 import resumable  # first: it finds minitf without an installation
 from paper_claims.claim import sampled
 
-from minitf.app.cli import run_command
+from benchmarks.side_by_side import machine
+from minitf.app.cli import parse_train_args, run_command
+from minitf.config import RunConfig
+from minitf.config.options import from_plain, shown, to_plain
 from minitf.config.presets import NAMED
 from minitf.data.datasets import find
 from minitf.data.text import read_lines, write_atomically
 from minitf.errors import UserError
 from minitf.model.counting import parameter_count
+from minitf.storage.config_file import load_config
 from minitf.storage.log import read_log
-from minitf.storage.run_directory import RunDirectory
+from minitf.storage.run_directory import CONFIG_NAME, RunDirectory
+from minitf.system.files import parse_json_object, read_small_file
 from minitf.system.messages import say
 
 PAIRS = 6_000
@@ -84,17 +97,26 @@ ROWS: dict[str, list[str]] = {
 """By the names of the presets that are the paper's rows; what is changed here."""
 
 
-@dataclass(frozen=True)
+NO_FIGURE = {"output", "train", "valid", "test", "threads", "devices", "log_every"}
+"""Settings of a run that no figure depends on; texts are compared by their content."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Result:
-    """A row that is done, of one seed."""
+    """A row that is done, of one seed: what a record holds."""
 
     name: str
     seed: int
     parameters: int
     steps: int
+    best_step: int
     perplexity: float
     bleu: float
+    signature: str
     minutes: float
+    machine: str
+    flags: str
+    texts: str  # their digest
 
 
 def main(argv: Sequence[str]) -> int:
@@ -108,57 +130,158 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument("--jobs", type=int, default=1, metavar="N", help="rows to train at once; default: 1")
     parser.add_argument("--data", default="multi30k-tok", help="public corpus, as train.py's; default: multi30k-tok")
     parser.add_argument("--data-dir", type=Path, metavar="DIR", help="folder of the corpus, as train.py's")
+    parser.add_argument("--records", type=Path, metavar="FILE", help="also keep results here, and train none twice")
     parser.add_argument("--write", type=Path, metavar="FILE", help="also write the table into this page")
     args, flags = parser.parse_known_args(argv)
     if unknown := sorted(set(args.rows) - set(ROWS)):
         raise UserError(f"there is no row {unknown[0]!r}; choose some of {', '.join(ROWS)}")
     if args.write:
         resumable.write_within(args.write, MARK, None)  # now, not after the first run
-    flags_of = {seed: resumable.seeded(flags, seed) for seed in args.seeds}
-    found = find(args.data, args.data_dir, say)
-    valid = list(map(str, found["valid"]))
-    texts = ["--train", *first_pairs(found["train"], args.output), "--valid", *valid, "--test", *valid]  # 6.2
     runs = {
-        args.output / f"seed-{seed}" / name: [*BASE, *texts, *ROWS[name], *flags_of[seed]]
+        args.output / f"seed-{seed}" / name: resumable.seeded([*BASE, *ROWS[name], *flags], seed)
         for seed in args.seeds  # outside: a table of fewer seeds is whole before one of more is begun
         for name in args.rows
     }
-    results: list[Result] = []
-    with closing(resumable.train_all(runs, args.jobs)) as done:
+    results = recorded(runs, args.records) if args.records else {}
+    missing = {run: flags for run, flags in runs.items() if run not in results}
+    for run, flags in missing.items():
+        if (run / CONFIG_NAME).exists():
+            require_same(str(run), load_config(run / CONFIG_NAME), flags, "another --output, or delete this run")
+    texts, digest = texts_of(args) if missing else ([], "")
+    if len({digest, *(result.texts for result in results.values())} - {""}) > 1:
+        raise UserError(
+            f"{args.records} is of other texts than --data {args.data}; give its texts, or another --records"
+        )
+    if results:
+        publish(args, runs, results)
+    trained = {run: [*flags, *texts] for run, flags in missing.items()}
+    with closing(resumable.train_all(trained, args.jobs, in_order=False)) as done:
         for run in done:
-            results.append(measure(run))
-            page = f"{len(results)} of {len(runs)} runs have ended.\n\n{table(results)}\n"
-            print(page, end="", flush=True)
-            write(args.output / "table.md", page)
-            if args.write:
-                resumable.write_within(args.write, MARK, page)
+            results[run] = measure(run, shlex.join(runs[run]), digest)
+            if args.records:
+                record(results[run], args.records)
+            publish(args, runs, results)
     return 0
 
 
-def first_pairs(texts: Sequence[Path], folder: Path) -> list[str]:
-    """The files of the first pairs of a text, written where they are not."""
-    paths = [folder / name for name in ("train.source", "train.target")]
-    folder.mkdir(parents=True, exist_ok=True)
-    for whole, path in zip(texts, paths, strict=True):
+def texts_of(args: argparse.Namespace) -> tuple[list[str], str]:
+    """The flags of the texts, of which the first pairs are written where they are not, and a digest of the texts."""
+    found = find(args.data, args.data_dir, say)
+    paths = [args.output / name for name in ("train.source", "train.target")]
+    for whole, path in zip(found["train"], paths, strict=True):
         if not path.exists():
             write(path, "".join(f"{line}\n" for line in itertools.islice(read_lines(whole), PAIRS)))
-    return list(map(str, paths))
+    digest = hashlib.sha256()
+    for path in (*paths, *found["valid"]):
+        digest.update("".join(f"{line}\n" for line in read_lines(path)).encode())
+    train, valid = map(str, paths), list(map(str, found["valid"]))
+    return ["--train", *train, "--valid", *valid, "--test", *valid], digest.hexdigest()  # 6.2
 
 
-def measure(run: Path) -> Result:
+def measure(run: Path, flags: str, texts: str) -> Result:
     """The best perplexity of the validation text, and its BLEU with those weights, with which the run has ended."""
     directory = RunDirectory.open(run)
     config, log, final = directory.config(), read_log(directory.log_path), resumable.final_score(run)
     assert final is not None  # or `train` had failed
+    best = min((line for line in log if "valid_perplexity" in line), key=lambda line: line["valid_perplexity"])
     return Result(
         name=run.name,
         seed=config.seed,
         parameters=parameter_count(replace(config.model, vocab_size=config.vocab_size)),
         steps=final["step"],
-        perplexity=min(record["valid_perplexity"] for record in log if "valid_perplexity" in record),
+        best_step=best["step"],
+        perplexity=best["valid_perplexity"],
         bleu=final["bleu"],
+        signature=final["signature"],
         minutes=resumable.minutes(run),
+        machine=machine(),
+        flags=flags,
+        texts=texts,
     )
+
+
+# ---- Records -----------------------------------------------------------------------------------------------------
+
+
+def recorded(runs: Mapping[Path, list[str]], path: Path) -> dict[Path, Result]:
+    """The results of the runs that have a record.  Raises: UserError for a record of other flags"""
+    records = read_records(path)
+    results = {run: records[key] for run in runs if (key := f"{run.parent.name}/{run.name}") in records}
+    for run, result in results.items():
+        config, _ = parse_train_args(shlex.split(result.flags))
+        advice = "another --records, or delete this record, to train it again"
+        require_same(f"{path}: {key_of(result)}", config, runs[run], advice)
+    return results
+
+
+def require_same(what: str, config: RunConfig, flags: list[str], advice: str) -> None:
+    """Raises: UserError for a run, or the record of one, with which the flags would have given other figures"""
+    had, given = (settings(each) for each in (config, parse_train_args(flags)[0]))
+    if other := [f"{name} {shown(had[name])} and not {shown(given[name])}" for name in had if had[name] != given[name]]:
+        raise UserError(f"{what} was trained with {', '.join(other)}; give the same flags, {advice}")
+
+
+def settings(config: RunConfig) -> dict[str, Any]:
+    """All that the figures of a run depend on: {"seed": 1, "model.heads": 8, …}"""
+    found = {name: value for name, value in to_plain(config).items() if name not in NO_FIGURE}
+    for name in [name for name, value in found.items() if isinstance(value, dict)]:
+        found |= {f"{name}.{key}": value for key, value in found.pop(name).items()}
+    return found
+
+
+def key_of(result: Result) -> str:
+    return f"seed-{result.seed}/{result.name}"
+
+
+def read_records(path: Path) -> dict[str, Result]:
+    """Results by `key_of`; none where there is no file.  Raises: UserError for a file that holds something else"""
+    if not path.exists():
+        return {}
+    content = read_small_file(path)
+    try:
+        records = {key: from_plain(Result, plain, key) for key, plain in parse_json_object(content).items()}
+        for key, result in records.items():
+            for name, kind in get_type_hints(Result).items():
+                if type(value := getattr(result, name)) is not kind:
+                    raise UserError(f"{name} of {key} is {shown(value)}, which is not of the type {kind.__name__}")
+            if key != key_of(result) or result.name not in ROWS:
+                raise UserError(f"{key} holds the record of {key_of(result)}, or of no row of this table")
+            parse_train_args(shlex.split(result.flags))
+    except ValueError as error:
+        advice = "restore its last version, or move it away to train all rows again"
+        raise UserError(f"{path} is not a file of records: {error}; {advice}") from error
+    return records
+
+
+def record(result: Result, path: Path) -> None:
+    """Add a result to those recorded, or replace its own."""
+    records = {**read_records(path), key_of(result): result}  # also those that another process has added
+    ordered = sorted(records.values(), key=lambda each: (each.seed, list(ROWS).index(each.name)))
+    plain = {key_of(each): asdict(each) for each in ordered}
+    write(path, json.dumps(plain, indent=1, ensure_ascii=False) + "\n")
+
+
+# ---- The page ----------------------------------------------------------------------------------------------------
+
+
+def publish(args: argparse.Namespace, runs: Collection[Path], results: Mapping[Path, Result]) -> None:
+    """Print the page and write it."""
+    text = page([results[run] for run in runs if run in results], len(runs))
+    print(text, end="", flush=True)
+    write(args.output / "table.md", text)
+    if args.write:
+        resumable.write_within(args.write, MARK, text)
+
+
+def page(results: Sequence[Result], runs: int) -> str:
+    """How many runs have ended, the table, BLEU's signature, and where they were trained."""
+    ended = f"{len(results)} of {runs} runs have ended.\n"
+    if not results:
+        return ended
+    signatures = ", ".join(f"`{signature}`" for signature in sorted({result.signature for result in results}))
+    machines = Counter(result.machine for result in results).items()
+    trained = "\n".join(f"- {count} on {machine}" for machine, count in machines)
+    return f"{ended}\n{table(results)}\n\nBLEU: {signatures}. Runs:\n\n{trained}\n"
 
 
 COLUMNS = [
@@ -228,6 +351,7 @@ def agreement(differences: Sequence[float], published: float) -> str:
 
 def write(path: Path, text: str) -> None:
     """The text as a file, whole or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
     with write_atomically(path) as file:
         file.write(text)
 

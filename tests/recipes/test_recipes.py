@@ -1,17 +1,19 @@
 """Recipes run, and name presets and options that exist."""
 
+import json
 import os
 import re
 import signal
 import subprocess
 import threading
 import time
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
 
 from autograd.backend.cpu import available_cores
+from benchmarks.side_by_side import machine
 from minitf.app import train
 from minitf.app.cli import parse_train_args, run_command
 from minitf.config.presets import NAMED
@@ -74,14 +76,18 @@ def test_a_row_changes_the_small_base_as_the_papers_changes_its_own(name):
     assert small[1].model.positions == paper[1].model.positions
 
 
-def test_the_small_table_on_a_corpus_of_a_moment(tmp_path, capsys, monkeypatch):
-    """Two rows are trained, interrupted in the midst, gone on with, and not trained again."""
-    write_corpus(tmp_path)
-    data = tmp_path / "data"
+def corpus_of_a_moment(folder, data):
+    """A corpus in the folder `data`, and the flags of small_table_3.py for a run on it."""
+    write_corpus(folder)
     data.mkdir()
     for split, stem in MULTI30K.items():
         for side in ("en", "de"):
-            (tmp_path / f"{split}.{side}").rename(data / f"{stem}.{side}")
+            (folder / f"{split}.{side}").rename(data / f"{stem}.{side}")
+    return [*FLAGS, "--data", "multi30k", "--data-dir", str(data), "--max-steps", "4", "--save-every", "2"]
+
+
+def trained_here(monkeypatch):
+    """Trains in this process; returns the list of calls."""
     calls = []
 
     def call_train(argv):
@@ -89,10 +95,15 @@ def test_the_small_table_on_a_corpus_of_a_moment(tmp_path, capsys, monkeypatch):
         return run_command(train.main, argv)
 
     monkeypatch.setattr(resumable, "call_train", call_train)
-    flags = [*FLAGS, "--data", "multi30k", "--data-dir", str(data), "--max-steps", "4", "--save-every", "2"]
+    return calls
+
+
+def test_the_small_table_on_a_corpus_of_a_moment(tmp_path, capsys, monkeypatch):
+    """Two rows are trained, interrupted in the midst, gone on with, and not trained again."""
+    calls, data = trained_here(monkeypatch), tmp_path / "data"
     page = tmp_path / "page.md"
-    command = ["--seeds", "0", "--output", str(tmp_path / "out"), "--rows", "base", "d-smoothing-0.2", *flags]
-    command += ["--write", str(page)]
+    command = ["--seeds", "0", "--output", str(tmp_path / "out"), "--rows", "base", "d-smoothing-0.2"]
+    command += [*corpus_of_a_moment(tmp_path, data), "--write", str(page)]
     assert run_command(small_table_3.main, command) == 2
     page.write_text(f"Before.\n{BEGIN}\nold\n{END}\nAfter.\n")
     assert "page.md" in capsys.readouterr().err
@@ -113,7 +124,9 @@ def test_the_small_table_on_a_corpus_of_a_moment(tmp_path, capsys, monkeypatch):
     assert capsys.readouterr().out.endswith(text)
     assert text.startswith("2 of 2 runs have ended.\n\n| row |")
     assert page.read_text() == f"Before.\n{BEGIN}\n\n{text}\n{END}\nAfter.\n"
-    rows = [re.split(r" *\| *", line)[1:-1] for line in text.splitlines()[4:]]
+    rows = [re.split(r" *\| *", line)[1:-1] for line in text.splitlines()[4:6]]
+    signature = resumable.final_score(tmp_path / "out" / "seed-0" / "base")["signature"]
+    assert text.endswith(f"\n\nBLEU: `{signature}`. Runs:\n\n- 2 on {machine()}\n")
     assert [row[0] for row in rows] == ["base", "d-smoothing-0.2"]
     assert [row[3] for row in rows] == ["4", "4"]
     assert rows[1][10:] == ["", "5.47", "25.7", "-0.1", "PPL ?; BLEU ?"]  # 25.7 - 25.8 in the paper
@@ -133,13 +146,100 @@ def test_the_small_table_on_a_corpus_of_a_moment(tmp_path, capsys, monkeypatch):
     assert len(calls) == 3
     assert run_command(small_table_3.main, [*command, "--seeds", "0", "1"]) == 0  # the rows of seed 0 are there
     assert [Path(call[-1]).parent.name for call in calls[3:]] == ["seed-1"] * 2
-    assert [small_table_3.measure(tmp_path / "out" / f"seed-{seed}" / "base").seed for seed in (0, 1)] == [0, 1]
+    assert [load_config(tmp_path / "out" / f"seed-{seed}" / "base" / "config.json").seed for seed in (0, 1)] == [0, 1]
+    capsys.readouterr()
+    assert run_command(small_table_3.main, [*command, "--max-steps", "6"]) == 2
+    assert "seed-0/base was trained with max_steps 4 and not 6; give the same flags, another --output, or delete" in (
+        capsys.readouterr().err
+    )
+    assert len(calls) == 5
+
+
+def test_a_row_with_a_record_is_not_trained_again(tmp_path, capsys, monkeypatch):
+    """On a machine with nothing but the records: the same page; then one row more, and one of other flags or texts."""
+    calls, data, records = trained_here(monkeypatch), tmp_path / "data", tmp_path / "docs" / "records.json"
+    flags = [*corpus_of_a_moment(tmp_path, data), "--seeds", "0", "--records", str(records)]
+    here, elsewhere = ([*flags, "--output", str(tmp_path / name)] for name in ("here", "elsewhere"))
+    assert run_command(small_table_3.main, [*here, "--rows", "d-smoothing-0.2", "base"]) == 0
+    found = json.loads(records.read_text())
+    assert list(found) == ["seed-0/base", "seed-0/d-smoothing-0.2"]  # in the order of the table
+    base, final = found["seed-0/base"], resumable.final_score(tmp_path / "here/seed-0/base")
+    expected = {"name": "base", "seed": 0, "steps": 4, "best_step": 4, "machine": machine()}
+    expected |= {name: final[name] for name in ("bleu", "signature")}
+    assert base == {**base, **expected}
+    assert "--max-steps 4" in base["flags"]
+    assert str(tmp_path) not in records.read_text()  # no place, where it need not be
+    page = (tmp_path / "here/table.md").read_text()
+    data.rename(tmp_path / "away")
+    assert run_command(small_table_3.main, [*elsewhere, "--rows", "d-smoothing-0.2", "base", "--threads", "2"]) == 0
+    assert (tmp_path / "elsewhere/table.md").read_text() == page
+    assert [path.name for path in (tmp_path / "elsewhere").iterdir()] == ["table.md"]
+    assert len(calls) == 2
+    (tmp_path / "away").rename(data)
+    more = [*elsewhere, "--rows", "base", "d-smoothing-0.2", "big"]
+    assert run_command(small_table_3.main, more) == 0
+    assert [Path(call[-1]).name for call in calls[2:]] == ["big"]
+    assert list(json.loads(records.read_text())) == ["seed-0/base", "seed-0/d-smoothing-0.2", "seed-0/big"]
+    before = records.read_text()
+    capsys.readouterr()
+    assert run_command(small_table_3.main, [*more, "--max-steps", "6", "--model.heads", "4"]) == 2
+    said = capsys.readouterr().err
+    assert f"{records}: seed-0/base was trained with max_steps 4 and not 6, model.heads 2 and not 4; give the" in said
+    assert "another --records, or delete this record, to train it again" in said
+    with (data / "val.de").open("a") as file:
+        file.write("Haus\n")
+    with (data / "val.en").open("a") as file:
+        file.write("house\n")
+    assert run_command(small_table_3.main, [*elsewhere, "--rows", "base", "a-heads-1"]) == 2
+    assert "is of other texts than --data multi30k; give its texts, or another --records" in capsys.readouterr().err
+    assert len(calls) == 3
+    assert records.read_text() == before
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda found: "{", "Expecting property name"),
+        (lambda found: found.update({"seed-1/base": 3}), "seed-1/base is 3, not an object"),
+        (lambda found: found["seed-1/base"].pop("bleu"), "the key 'bleu' is missing in seed-1/base"),
+        (
+            lambda found: found["seed-1/base"].update(bleu="30"),
+            "bleu of seed-1/base is '30', which is not of the type f",
+        ),
+        (lambda found: found["seed-1/base"].update(seed=2), "seed-1/base holds the record of seed-2/base"),
+        (lambda found: found["seed-1/base"].update(flags="--steps 3"), "--steps"),
+    ],
+)
+def test_a_broken_file_of_records_is_refused(change, said, tmp_path, capsys, monkeypatch):
+    calls, path = trained_here(monkeypatch), tmp_path / "records.json"
+    found = {"seed-1/base": asdict(result("base", 1, 8.0, 30.0))}
+    text = change(found)
+    path.write_text(text if isinstance(text, str) else json.dumps(found))
+    before = path.read_text()
+    assert run_command(small_table_3.main, ["--output", str(tmp_path / "out"), "--records", str(path)]) == 2
+    error = capsys.readouterr().err
+    assert f"{path} is not a file of records: " in error
+    assert said in error
+    assert "; restore its last version, or move it away to train all rows again" in error
+    assert not calls
+    assert path.read_text() == before
+
+
+def test_the_table_among_the_results_is_that_of_its_records():
+    """As of docs/claims.json: no figure is edited by hand."""
+    docs = RECIPES.parent / "docs"
+    results = list(small_table_3.read_records(docs / "small-table-3.json").values())
+    text = (docs / "results.md").read_text("utf-8")
+    assert text.partition(f"{BEGIN}\n\n")[2].partition(f"\n{END}")[0] == small_table_3.page(results, 60)
+
+
+def result(name, seed, perplexity, bleu):
+    figures = {"parameters": 1_000, "steps": 30, "best_step": 20, "perplexity": perplexity, "bleu": bleu}
+    where = {"signature": "nrefs:1", "minutes": float(seed), "machine": "one", "flags": "--seed 1", "texts": "0"}
+    return small_table_3.Result(name=name, seed=seed, **figures, **where)
 
 
 def test_the_small_tables_figures_are_means_over_seeds():
-    def result(name, seed, perplexity, bleu):
-        return small_table_3.Result(name, seed, 1_000, 30, perplexity, bleu, minutes=seed)
-
     found = [result("base", 1, 8.0, 30.0), result("big", 1, 7.0, 33.0), result("base", 2, 9.0, 31.0)]
     lines = small_table_3.table([*found, result("big", 2, 7.9, 33.5)]).splitlines()
     assert len(lines) == 4
@@ -287,6 +387,29 @@ def test_several_at_once_are_stopped_together(reason, tmp_path, monkeypatch, cap
         assert f"{tmp_path / 'b'}: status 1; the reason is at the end of {tmp_path / 'b.log'}" in said
         assert f"error: training {tmp_path / 'b'} ended with status 1" in said
         assert (tmp_path / "b.log").read_text().endswith("no disk\n")
+
+
+@pytest.mark.parametrize(("in_order", "expected"), [(True, ["a", "b"]), (False, ["b", "a"])])
+def test_of_several_at_once_each_is_yielded_as_it_is_done(in_order, expected, tmp_path, monkeypatch):
+    program = tmp_path / "waits.py"
+    program.write_text(WAITS_FOR_THE_OTHER)
+    monkeypatch.setattr(resumable, "PROGRAM", program)
+    runs = {tmp_path / "a": ["b.ended" if in_order else "b.yielded"], tmp_path / "b": []}
+    yielded = []
+    for run in resumable.train_all(runs, 2, in_order=in_order):
+        yielded.append(run.name)
+        (tmp_path / f"{run.name}.yielded").touch()
+    assert yielded == expected
+
+
+WAITS_FOR_THE_OTHER = """
+import sys, time
+from pathlib import Path
+output = Path(sys.argv[sys.argv.index("--output") + 1])
+output.with_suffix(".ended").touch()
+while output.name == "a" and not output.with_name(sys.argv[1]).exists():
+    time.sleep(0.01)
+"""
 
 
 @pytest.mark.parametrize(("own", "expected"), [([], 3), (["--threads", "5"], 5), (["--threads=5"], 5)])
