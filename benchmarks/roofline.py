@@ -160,11 +160,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--configs", nargs="+", default=["base", "small", "multi30k-tiny"], choices=BATCHES)
     parser.add_argument("--threads", type=int, help="default: one a core")
+    parser.add_argument("--kernels", choices=["numpy", "numba"], default="numpy")
     parser.add_argument("--plot", type=Path, metavar="FILE", help="draw the rooflines (.svg, .png)")
     parser.add_argument("--write", type=Path, metavar="FILE", help="write the tables as Markdown")
     args = parser.parse_args()
 
-    set_up_device(args.threads)
+    set_up_device(args.threads, kernels=args.kernels)
     gflops, gbytes_s = product_speed(), copy_speed(args.threads or os.cpu_count() or 1)
     parts = [f"{machine()}; a large product {gflops:.0f} Gflop/s, copying {gbytes_s:.0f} GB/s"]
     print(parts[0])

@@ -56,9 +56,10 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--warmup", type=int, default=2)
     parser.add_argument("--threads", type=int, help="default: one a core")
+    parser.add_argument("--kernels", choices=["numpy", "numba"], default="numpy")
     args = parser.parse_args()
 
-    set_up_device(args.threads)
+    set_up_device(args.threads, kernels=args.kernels)
     model, _, step = prepared_step(args)
 
     seconds = []

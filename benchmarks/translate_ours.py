@@ -55,8 +55,9 @@ def main() -> None:
     parser.add_argument("--beams", type=int, nargs="+", default=[4], help="corpus: 1 is greedy search")
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--threads", type=int, help="default: one a core")
+    parser.add_argument("--kernels", choices=["numpy", "numba"], default="numpy")
     args = parser.parse_args()
-    set_up_device(args.threads)
+    set_up_device(args.threads, kernels=args.kernels)
     if args.mode == "export":
         export(args)
         return

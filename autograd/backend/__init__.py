@@ -26,6 +26,7 @@ __all__ = [
     "get_backend",
     "is_floating",
     "silent",
+    "use_compiled_kernels",
 ]
 
 CPU = CpuBackend()
@@ -41,6 +42,24 @@ def backend_of(arrays: Iterable[Any]) -> Backend:
 
                 return cuda.backend_on(a.device.id)
     return CPU
+
+
+def use_compiled_kernels() -> None:
+    """Compute with compiled kernels on the CPU from now on, in the whole process: layer norm, softmax, Adam and others.
+
+    They take a fraction of the time of NumPy's, and differ by rounding.  Each is compiled by Numba when it is first
+    called, in about a second, and kept on disk.
+
+    Raises: ValueError without Numba.
+    """
+    try:
+        from autograd.backend.compiled import CompiledCpuBackend
+    except ImportError as error:
+        raise ValueError(
+            f"compiled kernels need Numba, which cannot be imported ({error}); pip install '.[numba]' in the project's "
+            "directory"
+        ) from None
+    CPU.__class__ = CompiledCpuBackend  # the object stays: other modules hold it
 
 
 def get_backend(device: str = "cpu") -> Backend:

@@ -76,11 +76,7 @@ class CpuProducts(BlockedBackend):
         def work(rows: slice, columns: slice = slice(None)) -> None:
             out = y[rows, columns]
             np.matmul(x[rows], weight[columns].T, out=out)
-            for some in blocks_of(len(out), max(1, BLOCK_BYTES // max(1, out.shape[1] * out.itemsize))):
-                if bias is not None:
-                    out[some] += bias[columns]
-                if relu:
-                    np.maximum(out[some], 0, out=out[some])
+            self.add_bias_(out, None if bias is None else bias[columns], relu)
 
         if self.threads is None or x.size * len(weight) < SERIAL_PRODUCT:
             work(slice(None))
@@ -89,6 +85,14 @@ class CpuProducts(BlockedBackend):
         else:
             self._run(work, self._row_blocks(len(x), x.shape[1] * len(weight), dtype))
         return y
+
+    def add_bias_(self, y: Array, bias: Array | None, relu: bool) -> None:
+        """y + bias, or max(y + bias, 0), by the thread that has y in its cache.  Shapes: y [N, D], bias [D]"""
+        for some in blocks_of(len(y), max(1, BLOCK_BYTES // max(1, y.shape[1] * y.itemsize))):
+            if bias is not None:
+                y[some] += bias
+            if relu:
+                np.maximum(y[some], 0, out=y[some])
 
     def _row_blocks(self, rows: int, row_cost: int, dtype: Any, inner_parts: int = 1) -> list[slice]:
         """Blocks of the rows of a product: few, as the BLAS packs the other factor for each.
@@ -141,9 +145,8 @@ class CpuProducts(BlockedBackend):
         # the blocks decide the bits: they do not depend on the number of rows if there is `rows_at_a_time`
         block = 16 * max(1, _weights_at_a_time(step, weights) // (16 * max(n_in, 1)))
         self._run_blocks(work, n_out, block, worth_waking=x.size * n_out >= SERIAL_PRODUCT)
-        if bias is not None:
-            y += bias
-        return np.maximum(y, 0, out=y) if relu else y
+        self.add_bias_(y, bias, relu)
+        return y
 
 
 def in_order(partial: dict[int, Array]) -> Array:

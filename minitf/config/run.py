@@ -98,6 +98,12 @@ class RunConfig:
         may_change=True,
         limit=1024,
     )
+    kernels: Literal["numpy", "numba"] = option(
+        "numpy",
+        "how a CPU computes between matrix products: numba compiles its loops, a second each on the first run, and is "
+        "faster; results differ by rounding",
+        may_change=True,
+    )
     devices: str | None = option(
         None,
         "data-parallel training: 8 for eight GPUs of this host, cpu:4 for four processes on its CPU; none: one "

@@ -153,6 +153,10 @@ class TranslateConfig:
         None, "numbers to compute with; none: the run's, or float32 where only a GPU has these"
     )
     threads: int | None = option(None, "threads for matrix products; none: one per core", at_least=1, limit=1024)
+    kernels: Literal["numpy", "numba"] = option(
+        "numpy",
+        "how a CPU computes between matrix products: numba compiles its loops and is faster, but starts a second later",
+    )
     quiet: bool = option(False, "print translations and errors only")
 
     def __post_init__(self) -> None:

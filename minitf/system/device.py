@@ -2,22 +2,31 @@
 
 import warnings
 
-from autograd.backend import CpuBackend, get_backend
+from autograd.backend import CpuBackend, get_backend, use_compiled_kernels
 from autograd.backend.cpu import available_cores, keep_freed_memory
 from minitf.errors import UserError
 from minitf.system.signals import uninterrupted
 
 
-def set_up_device(threads: int | None, device: str = "cpu", precision: str = "float32") -> None:
-    """Set the precision of `device` and, on a CPU, the number of threads (None: one a core).
+def set_up_device(threads: int | None, device: str = "cpu", precision: str = "float32", kernels: str = "numpy") -> None:
+    """Set the precision of `device` and, on a CPU, the number of threads (None: one a core) and the kernels.
 
-    Raises: UserError if this installation lacks the device, or the device the precision.
+    Raises: UserError if this installation lacks the device or the kernels, or the device has no such precision or
+    kernels.
     """
     try:
         backend = get_backend(device)
         backend.set_precision(precision)
     except ValueError as error:
         raise UserError(f"{error}; choose --device cpu or another --precision") from None
+    if kernels == "numba":
+        if not isinstance(backend, CpuBackend):
+            raise UserError(f"kernels=numba are for a CPU, and device={device} has its own; leave --kernels out")
+        try:
+            with uninterrupted():
+                use_compiled_kernels()
+        except ValueError as error:
+            raise UserError(f"{error}, or choose --kernels numpy") from None
     if isinstance(backend, CpuBackend):
         count = threads or available_cores()
         try:

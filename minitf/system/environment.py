@@ -3,6 +3,7 @@
 import hashlib
 import os
 import platform
+import sys
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
@@ -12,10 +13,11 @@ VERSION = "0.1.0"
 
 
 def environment_facts() -> dict[str, str]:
-    """Versions of this project, Python, NumPy, its matrix library, the system and the processor."""
+    """Versions of this project, Python, NumPy, its matrix library, the system and the processor; of Numba, if used."""
     import numpy as np  # deferred: `--help` needs no NumPy
 
     blas = np.show_config(mode="dicts").get("Build Dependencies", {}).get("blas", {})
+    compiled = {"numba": version("numba")} if "numba" in sys.modules else {}
     return {
         "minitf": VERSION,
         "python": f"{platform.python_implementation()} {platform.python_version()}",
@@ -24,6 +26,7 @@ def environment_facts() -> dict[str, str]:
         "platform": platform.platform(),
         "machine": platform.machine(),
         "cores": str(os.cpu_count()),
+        **compiled,
     }
 
 
@@ -37,7 +40,7 @@ NUMERICAL_VARIABLES = (
 def rank_facts() -> dict[str, str]:
     """What all ranks of a job must have in common; the machines may differ."""
     facts = {name: value for name, value in environment_facts().items() if name in ("python", "numpy", "blas")}
-    for name in ("sentencepiece", "safetensors", "cupy-cuda13x"):
+    for name in ("sentencepiece", "safetensors", "numba", "cupy-cuda13x"):
         try:
             facts[name] = version(name)
         except PackageNotFoundError:

@@ -71,7 +71,7 @@ def open_run(
 
     Raises: UserError for texts, vocabularies and directories that cannot be used.
     """
-    set_up_device(process.threads, process.device, config.precision)
+    set_up_device(process.threads, process.device, config.precision, config.kernels)
     with ExitStack() as stack:
         start: StartingPoint | None = None
         with process.main_process_first():

@@ -29,11 +29,22 @@ def unwritten_memory_is_nan(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def backend_with() -> Callable[[int | None], CpuBackend]:
+def kernels(request: pytest.FixtureRequest) -> type[CpuBackend]:
+    """The class of a backend of the CPU, with NumPy's kernels or those of the test's parameter."""
+    if getattr(request, "param", "numpy") == "numpy":
+        return CpuBackend
+    pytest.importorskip("numba", reason="needs Numba")
+    from autograd.backend.compiled import CompiledCpuBackend
+
+    return CompiledCpuBackend
+
+
+@pytest.fixture
+def backend_with(kernels: type[CpuBackend]) -> Callable[[int | None], CpuBackend]:
     """backend_with(threads): a backend of its own; None: as after an import."""
 
     def make(threads: int | None) -> CpuBackend:
-        backend = CpuBackend()
+        backend = kernels()
         if threads is not None:
             backend.set_threads(threads)
         return backend

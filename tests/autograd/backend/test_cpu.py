@@ -7,14 +7,17 @@ import threadpoolctl
 from autograd.backend import Backend, CpuBackend, cpu_products
 from tests.helpers.kernel_calls import KERNELS
 
-DTYPES = [np.float32, np.float64]
-
 SERIAL = {"embedding_backward"}  # one thread: equal indices meet
 SMALL = [(name, shape) for name, (_, shapes, _, _) in KERNELS.items() for shape in shapes]
 LARGE = [(name, shape) for name, (_, _, shapes, _) in KERNELS.items() for shape in shapes]
 every_small_case = pytest.mark.parametrize(("name", "shape"), SMALL, ids=lambda x: str(x).replace(" ", ""))
 every_large_case = pytest.mark.parametrize(("name", "shape"), LARGE, ids=lambda x: str(x).replace(" ", ""))
-every_dtype = pytest.mark.parametrize("dtype", DTYPES, ids=lambda dtype: dtype.__name__)
+every_dtype = pytest.mark.parametrize(
+    ("kernels", "dtype"),
+    [("numpy", np.float32), ("numpy", np.float64), ("numba", np.float32)],  # in float64, compiled ones are NumPy's
+    ids=["float32", "float64", "float32-compiled"],
+    indirect=["kernels"],
+)
 
 
 def cases(name, shape, dtype):
@@ -53,6 +56,7 @@ def assert_close(ours, exact, dtype, args=()):
 # ---- Equal to the definition ----
 
 
+@pytest.mark.parametrize("kernels", ["numpy", "numba"], indirect=True)
 @pytest.mark.parametrize("threads", [None, 1, 3])
 def test_adam_for_many_arrays(threads, backend_with):
     """Small ones that are worth waking threads for together, and a large one; one keeps a copy."""
@@ -125,6 +129,7 @@ def test_whether_rows_are_computed_alike_is_found_whatever_the_threads_of_the_bl
     assert len(found) == 1
 
 
+@pytest.mark.parametrize("kernels", ["numpy", "numba"], indirect=True)
 @every_large_case
 def test_large_inputs_are_spread_over_the_threads(name, shape, backend_with):
     """Otherwise the test above would compare one thread with itself."""
@@ -211,6 +216,7 @@ def test_integers_are_not_cut_off(name, args):
 # ---- Memory ----
 
 
+@pytest.mark.parametrize("kernels", ["numpy", "numba"], indirect=True)
 @pytest.mark.parametrize("threads", [None, 2])
 def test_attention_joins_its_heads_without_a_copy(threads, backend_with):
     """What the docstring of `heads_last_empty` promises, for the result and for all three gradients."""

@@ -1,0 +1,135 @@
+"""Compiled kernels: what the comparisons of test_cpu.py leave open, and how they are switched on."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+pytest.importorskip("numba", reason="needs Numba")
+
+from autograd.backend import Backend
+from autograd.backend import compiled_kernels as kernels
+from autograd.backend.compiled import CompiledCpuBackend
+
+PLAIN, COMPILED = Backend(), CompiledCpuBackend()
+f4 = np.float32
+
+
+def run(program):
+    return subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+
+
+# ---- Switching on ----
+
+
+def test_the_backend_that_modules_hold_is_switched():
+    program = """
+from autograd.backend import CPU, use_compiled_kernels
+from autograd.engine import CPU as held
+CPU.set_threads(2)
+use_compiled_kernels()
+print(type(held).__name__, held.threads, held is CPU)
+"""
+    assert run(program).stdout.split() == ["CompiledCpuBackend", "2", "True"]
+
+
+def test_without_numba_the_error_says_what_to_install():
+    done = run("import sys; sys.modules['numba'] = None; import autograd.backend as b; b.use_compiled_kernels()")
+    assert "ValueError: compiled kernels need Numba" in done.stderr
+    assert "pip install '.[numba]'" in done.stderr
+
+
+def test_numpy_alone_imports_no_numba():
+    assert run("import autograd.backend, minitf.system.device, sys; print('numba' in sys.modules)").stdout == "False\n"
+
+
+# ---- Numbers ----
+
+
+def test_exponentials_to_the_last_digit():
+    x = np.concatenate([np.linspace(-87.3, 0, 300_001), -np.logspace(-30, 1.9, 1_001)]).astype(f4)
+    y = np.array([kernels.exp(each) for each in x])
+    np.testing.assert_allclose(y, np.exp(x.astype(np.float64)), rtol=2**-23, atol=0)
+    assert [kernels.exp(f4(each)) for each in (0, -88, -np.inf)] == [1, 0, 0]
+    assert np.isnan(kernels.exp(f4(np.nan)))
+
+
+NEGATIVE_NAN = np.array([0xFFC00000], np.uint32).view(f4)[0]  # what x86 makes of ∞ - ∞
+STRANGE = [np.nan, NEGATIVE_NAN, np.inf, -np.inf, f4(3e38)]
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("strange", STRANGE, ids=["NaN", "-NaN", "inf", "-inf", "huge"])
+@pytest.mark.parametrize("width", [1, 7, 40])
+def test_no_nan_is_lost(strange, width):
+    """A number that is none, in one row of three: the same rows as with the definitions become none."""
+    rng = np.random.default_rng(width)
+    x, others = rng.standard_normal((2, 3, width)).astype(f4)
+    x[1, width // 2] = strange
+    weight, bias, targets = np.ones(width, f4), np.zeros(width, f4), np.zeros(3, int)
+    keep = np.ones((3, width), bool)
+    p = np.full((1, 1, 3, width), f4(1 / width))
+    moments = others.copy(), others * others
+    settings = {"step_size": 0.1, "beta1": 0.9, "beta2": 0.98, "eps": 1e-9, "gradient_scale": 1.0}
+    for call in (
+        lambda b: b.layer_norm(x, weight, bias, 1e-6),
+        lambda b: b.dropout_add_layer_norm(others, x, keep, 1.5, weight, bias, 1e-6),
+        lambda b: b.layer_norm_backward(x, others, np.ones((3, 1), f4), weight),
+        lambda b: b.masked_softmax_(x[None, None].copy(), None),
+        lambda b: b.masked_softmax_(x[None, None].copy(), np.arange(width) != width // 2),
+        lambda b: b.softmax_backward_(x[None, None].copy(), p),
+        lambda b: b.cross_entropy(x, targets, 0.1),
+        lambda b: b.cross_entropy_(x.copy(), targets, 0.1),
+        lambda b: b.relu_backward_sum(x, others),
+        lambda b: b.relu_backward_sum(others, x),
+        lambda b: b.linear(x, np.ones((5, width), f4), np.zeros(5, f4), relu=True),
+        lambda b: b.linear_of_few(x, np.ones((width, 5), f4), np.zeros(5, f4), relu=True),
+        lambda b: b.dropout(x, keep, 1.5),
+        lambda b: b.top_tokens(x, np.zeros(width, bool), 1)[2],
+        lambda b: (found := [a.copy() for a in (others, *moments)], b.adam_(found[0], x, *found[1:], **settings))[0],
+    ):
+        for ours, plain in zip(_arrays(call(COMPILED)), _arrays(call(PLAIN)), strict=True):
+            np.testing.assert_array_equal(np.isnan(ours), np.isnan(plain))
+
+
+def _arrays(found):
+    return list(found) if isinstance(found, tuple | list) else [found]
+
+
+def test_a_row_is_computed_alike_among_others():
+    rng = np.random.default_rng(0)
+    x, weight, bias = rng.standard_normal((9, 77)).astype(f4), np.ones(77, f4), np.zeros(77, f4)
+    targets = rng.integers(0, 77, 9)
+    for call in (
+        lambda rows: COMPILED.layer_norm(x[rows], weight, bias, 1e-6)[0],
+        lambda rows: COMPILED.cross_entropy(x[rows], targets[rows], 0.1)[0],
+        lambda rows: COMPILED.masked_softmax_(x[None, None, rows].copy(), None)[0, 0],
+    ):
+        whole = call(slice(None))
+        for i in range(9):
+            np.testing.assert_array_equal(call(slice(i, i + 1)), whole[i : i + 1])
+
+
+@pytest.mark.parametrize("index", [-5, 4])
+def test_an_index_outside_reaches_no_memory(index):
+    """NumPy's kernels take over, and raise their error."""
+    rows = np.zeros((3, 4), f4)
+    with pytest.raises(IndexError):
+        COMPILED.cross_entropy_(rows, np.array([0, index, 1]), 0.1)
+    with pytest.raises(IndexError):
+        COMPILED.embedding_backward(rows, np.array([0, 5 * index, 1]), 4)
+
+
+def test_shapes_that_do_not_fit_reach_no_memory():
+    rows = np.zeros((3, 4), f4)
+    with pytest.raises(ValueError, match="broadcast"):
+        COMPILED.layer_norm(rows, np.ones(5, f4), np.zeros(5, f4), 1e-6)
+    with pytest.raises(ValueError, match="mismatch"):
+        COMPILED.attention(*np.zeros((2, 1, 1, 3, 4), f4), np.zeros((1, 1, 2, 4), f4), None, None, 1.0, 1.0)
+    with pytest.raises(ValueError, match="does not broadcast"):
+        COMPILED.masked_softmax_(np.zeros((3, 1, 2, 4), f4), np.ones((2, 1, 1, 4), bool))
+    with pytest.raises(ValueError, match="not aligned"):
+        COMPILED.linear_of_few(rows, np.zeros((2, 3), f4).T, None)
+    with pytest.raises(ValueError, match="broadcast"):
+        COMPILED.linear_of_few(rows, np.zeros((2, 4), f4).T, np.zeros(3, f4))
