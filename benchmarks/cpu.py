@@ -12,16 +12,14 @@ import argparse
 import sys
 from pathlib import Path
 
-from side_by_side import HERE, Contestant, add_arguments, machine, peers_given, table, take_turns
+from side_by_side import HERE, Contestant, add_arguments, machine, ours, peers_given, table, take_turns
 from workload import BATCHES
 
 
 def contestants(config: str, peers: dict[str, str], jemalloc: Path | None, steps: int) -> list[Contestant]:
     size, runs = ["--config", config], ["--runs", str(steps)]
-    found = [
-        Contestant("minitf", [sys.executable, str(HERE / "train_step.py"), *size, *runs]),
-        Contestant("the products alone", [sys.executable, str(HERE / "peers" / "gemm_floor.py"), *size]),
-    ]
+    found = ours("train_step.py", *size, *runs)
+    found.append(Contestant("the products alone", [sys.executable, str(HERE / "peers" / "gemm_floor.py"), *size]))
     if "pytorch" in peers:
         step = [peers["pytorch"], str(HERE / "peers" / "torch_transformer.py"), "train", *size, *runs]
         found.append(Contestant("PyTorch eager", step))

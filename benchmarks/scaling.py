@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from side_by_side import HERE, Contestant, add_arguments, machine, peers_given, take_turns
+from side_by_side import HERE, Contestant, add_arguments, machine, ours, peers_given, take_turns
 
 CENTRE = {"config": "small", "batch": 64, "length": 16, "vocab_size": 8000, "layers": 3, "d_model": 256}
 SIZES = {
@@ -32,10 +32,8 @@ def contestants(peers: dict[str, str], sizes: dict[str, Any]) -> list[Contestant
     flags = [part for name, value in sizes.items() for part in ("--" + name.replace("_", "-"), str(value))]
     flags += ["--d-ff", str(4 * sizes["d_model"])]
     step = ["--runs", "3"]
-    found = [
-        Contestant("minitf", [sys.executable, str(HERE / "train_step.py"), *flags, *step]),
-        Contestant("the products alone", [sys.executable, str(HERE / "peers" / "gemm_floor.py"), *flags]),
-    ]
+    found = ours("train_step.py", *flags, *step)
+    found.append(Contestant("the products alone", [sys.executable, str(HERE / "peers" / "gemm_floor.py"), *flags]))
     if "pytorch" in peers:
         torch = [peers["pytorch"], str(HERE / "peers" / "torch_transformer.py"), "train", *flags, *step]
         found.append(Contestant("PyTorch", torch))
@@ -67,11 +65,11 @@ def table(axis: str, curves: dict[str, list[float | None]]) -> str:
 def cliffs(axis: str, curves: dict[str, list[float | None]]) -> list[str]:
     """Neighbours between which ours grows by more than `CLIFF` times what the work does."""
     found = []
-    ours, floor = curves["minitf"], curves["the products alone"]
+    first, floor = next(iter(curves.values())), curves["the products alone"]
     for i, (low, high) in enumerate(zip(SIZES[axis], SIZES[axis][1:], strict=False)):
-        if None in (ours[i], ours[i + 1], floor[i], floor[i + 1]):
+        if None in (first[i], first[i + 1], floor[i], floor[i + 1]):
             continue
-        growth = (ours[i + 1] / ours[i]) / max(floor[i + 1] / floor[i], high / low if axis != "d_model" else 0, 1)  # type: ignore[operator]
+        growth = (first[i + 1] / first[i]) / max(floor[i + 1] / floor[i], high / low if axis != "d_model" else 0, 1)  # type: ignore[operator]
         if growth > CLIFF:
             found.append(f"a cliff: {axis} {low} → {high} costs {growth:.1f} times what the work grows by")
     return found

@@ -15,6 +15,7 @@ import subprocess
 import sys
 from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +52,14 @@ class Contestant:
     def spread(self, key: str) -> tuple[float, float]:
         values = [record[key] for record in self.records]
         return min(values), max(values)
+
+
+def ours(script: str, *arguments: str) -> list[Contestant]:
+    """minitf with compiled kernels, where Numba is installed, and with NumPy alone."""
+    command = [sys.executable, str(HERE / script), *arguments]
+    if find_spec("numba") is None:
+        return [Contestant("minitf, NumPy", command)]
+    return [Contestant("minitf, Numba", [*command, "--kernels", "numba"]), Contestant("minitf, NumPy", command)]
 
 
 def take_turns(contestants: list[Contestant], rounds: int, what: str) -> None:
@@ -90,7 +99,7 @@ def machine() -> str:
         model += f" ({', '.join(wide)})" if wide else ""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     versions = [f"Python {platform.python_version()}"]
-    for package in ("numpy",):
+    for package in ("numpy", "numba"):
         try:
             versions.append(f"{package} {version(package)}")
         except PackageNotFoundError:

@@ -27,7 +27,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # also without an installation
 
-from benchmarks.side_by_side import HERE, Contestant, add_arguments, machine, peers_given, table, take_turns
+from benchmarks.side_by_side import HERE, Contestant, add_arguments, machine, ours, peers_given, table, take_turns
 
 OURS = [sys.executable, str(HERE / "translate_ours.py")]
 
@@ -69,7 +69,7 @@ def compare_opus_mt(args: argparse.Namespace) -> None:
         subprocess.run([sys.executable, str(HERE / "foreign_model.py"), str(folder)], check=True)
         for beam in (4, 1):
             size = ["--beam", str(beam), *work]
-            found = [Contestant("minitf", [*OURS, "decode", "--model", str(folder / "ctranslate2"), *size])]
+            found = ours("translate_ours.py", "decode", "--model", str(folder / "ctranslate2"), *size)
             for name, python, script, written in (
                 ("PyTorch, transformers", args.torch, "transformers_decode.py", "huggingface"),
                 ("CTranslate2, float32", args.ctranslate2, "ctranslate2_decode.py", "ctranslate2"),
@@ -88,8 +88,8 @@ def compare_opus_mt(args: argparse.Namespace) -> None:
 def decoders(args: argparse.Namespace, batch: int, length: int, new_tokens: int) -> list[Contestant]:
     """All with random weights, to one length."""
     work = ["--batch", str(batch), "--length", str(length), "--new-tokens", str(new_tokens), "--runs", str(args.runs)]
-    found = [Contestant("minitf", [*OURS, "decode", *work])]
-    found.append(Contestant("minitf, same bits", [*OURS, "decode", *work, "--same-bits"]))
+    found = ours("translate_ours.py", "decode", *work)
+    found.append(Contestant("minitf, NumPy, same bits", [*OURS, "decode", *work, "--same-bits"]))
     if args.torch:
         found.append(Contestant("PyTorch", [args.torch, str(args.peers / "torch_transformer.py"), "decode", *work]))
     if args.ctranslate2:
@@ -105,7 +105,9 @@ def compare_run(args: argparse.Namespace) -> None:
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
         subprocess.run([*OURS, "export", *text, "--output", str(folder / "exported.npz")], check=True)
-        found = [Contestant("minitf", [*OURS, "corpus", *text, *work, "--tokens", str(folder / "minitf")])]
+        found = ours("translate_ours.py", "corpus", *text, *work)
+        for each in found:
+            each.command += ["--tokens", str(folder / each.name)]
         if args.ctranslate2:
             export = [sys.executable, "-m", "minitf", "export", str(args.run), str(folder / "model")]
             subprocess.run([*export, "--format", "ctranslate2"], check=True, cwd=HERE.parent)
@@ -122,20 +124,20 @@ def compare_run(args: argparse.Namespace) -> None:
 
 def table_of_run(args: argparse.Namespace, contestants: list[Contestant], folder: Path) -> str:
     """Markdown: medians, ours ÷ theirs, and the share of translations that are the same as ours."""
-    ours, *others = contestants
+    first, *others = contestants
     names = "".join(f" {each.name} | minitf ÷ this | same |" for each in others)
-    rows = [f"| | minitf |{names}", "|---|---|" + "---|---|---|" * len(others)]
+    rows = [f"| | {first.name} |{names}", "|---|---|" + "---|---|---|" * len(others)]
     tokens = {each.name: json.loads((folder / each.name).read_text()) for each in contestants if not each.failure}
     for beam, batch in itertools.product(args.beams, args.batches):
         setting = f"beam {beam}, batch {batch}"
-        mine = ours.median(setting)
+        mine = first.median(setting)
         cells = [setting if beam > 1 else f"greedy, batch {batch}", "failed" if mine is None else f"{mine:,.0f}"]
         for each in others:
             theirs = each.median(setting)
             if theirs is None or mine is None:
                 cells += ["failed", "", ""]
                 continue
-            pairs = list(zip(tokens["minitf"][setting], tokens[each.name][setting], strict=True))
+            pairs = list(zip(tokens[first.name][setting], tokens[each.name][setting], strict=True))
             same = sum(one == other for one, other in pairs) / len(pairs)
             cells += [f"{theirs:,.0f}", f"{mine / theirs:.2f}", f"{same:.1%}"]
         rows.append(f"| {' | '.join(cells)} |")
