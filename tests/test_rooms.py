@@ -73,7 +73,7 @@ LATE = {  # why imports stand inside functions: "file: function"
         "autograd/backend/cpu_products.py: _computes_rows_alike",
         "autograd/backend/cpu_products.py: _has_small_kernels",
         "autograd/backend/blocks.py: set_threads",
-        "autograd/backend/__init__.py: use_compiled_kernels",
+        "autograd/backend/__init__.py: set_kernels",
         "minitf/corpora/phrases/numerals.py: _words",
         "minitf/evaluation/metrics.py: sacrebleu_metrics",
     },

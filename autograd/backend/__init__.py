@@ -25,8 +25,8 @@ __all__ = [
     "backend_of",
     "get_backend",
     "is_floating",
+    "set_kernels",
     "silent",
-    "use_compiled_kernels",
 ]
 
 CPU = CpuBackend()
@@ -44,22 +44,27 @@ def backend_of(arrays: Iterable[Any]) -> Backend:
     return CPU
 
 
-def use_compiled_kernels() -> None:
-    """Compute with compiled kernels on the CPU from now on, in the whole process: layer norm, softmax, Adam and others.
+def set_kernels(kernels: str) -> None:
+    """Compute with "numpy" on the CPU from now on, in the whole process, or with kernels that "numba" compiles.
 
-    They take a fraction of the time of NumPy's, and differ by rounding.  Each is compiled by Numba when it is first
-    called, in about a second, and kept on disk.
+    Compiled kernels (layer norm, softmax, cross-entropy, Adam and others, in float32) take a fraction of the time of
+    NumPy's, and differ by rounding.  Each is compiled when it is first called, in about a second, and kept on disk.
 
-    Raises: ValueError without Numba.
+    Raises: ValueError without Numba, or for another name.
     """
-    try:
-        from autograd.backend.compiled import CompiledCpuBackend
-    except ImportError as error:
-        raise ValueError(
-            f"compiled kernels need Numba, which cannot be imported ({error}); pip install '.[numba]' in the project's "
-            "directory"
-        ) from None
-    CPU.__class__ = CompiledCpuBackend  # the object stays: other modules hold it
+    if kernels == "numpy":
+        CPU.__class__ = CpuBackend  # the object stays: other modules hold it
+    elif kernels == "numba":
+        try:
+            from autograd.backend.compiled import CompiledCpuBackend
+        except ImportError as error:
+            raise ValueError(
+                f"compiled kernels need Numba, which cannot be imported ({error}); pip install '.[numba]' in the "
+                "project's directory, or choose kernels=numpy"
+            ) from None
+        CPU.__class__ = CompiledCpuBackend
+    else:
+        raise ValueError(f"kernels={kernels!r} are not known; choose 'numpy' or 'numba'")
 
 
 def get_backend(device: str = "cpu") -> Backend:

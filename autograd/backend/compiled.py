@@ -25,6 +25,8 @@ NO_BIAS = np.empty(0, f4)
 class CompiledCpuBackend(CpuBackend):
     """NumPy on the host, with compiled kernels."""
 
+    kernels = "numba"
+
     # ---- Elements ----
 
     def dropout(self, x: Array, keep: Array, scale: float) -> Array:

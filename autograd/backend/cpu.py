@@ -55,6 +55,7 @@ class CpuBackend(CpuProducts):
     """
 
     xp = np
+    kernels = "numpy"
 
     # ---- Selecting and summing ----
 

@@ -3,7 +3,6 @@
 import hashlib
 import os
 import platform
-import sys
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
@@ -17,7 +16,9 @@ def environment_facts() -> dict[str, str]:
     import numpy as np  # deferred: `--help` needs no NumPy
 
     blas = np.show_config(mode="dicts").get("Build Dependencies", {}).get("blas", {})
-    compiled = {"numba": version("numba")} if "numba" in sys.modules else {}
+    from autograd.backend import CPU
+
+    compiled = {} if CPU.kernels == "numpy" else {CPU.kernels: version(CPU.kernels)}
     return {
         "minitf": VERSION,
         "python": f"{platform.python_implementation()} {platform.python_version()}",

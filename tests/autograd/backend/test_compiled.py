@@ -8,7 +8,7 @@ import pytest
 
 pytest.importorskip("numba", reason="needs Numba")
 
-from autograd.backend import Backend
+from autograd.backend import Backend, set_kernels
 from autograd.backend import compiled_kernels as kernels
 from autograd.backend.compiled import CompiledCpuBackend
 
@@ -25,19 +25,26 @@ def run(program):
 
 def test_the_backend_that_modules_hold_is_switched():
     program = """
-from autograd.backend import CPU, use_compiled_kernels
+from autograd.backend import CPU, set_kernels
 from autograd.engine import CPU as held
 CPU.set_threads(2)
-use_compiled_kernels()
+set_kernels("numba")
 print(type(held).__name__, held.threads, held is CPU)
+set_kernels("numpy")
+print(type(held).__name__)
 """
-    assert run(program).stdout.split() == ["CompiledCpuBackend", "2", "True"]
+    assert run(program).stdout.split() == ["CompiledCpuBackend", "2", "True", "CpuBackend"]
 
 
 def test_without_numba_the_error_says_what_to_install():
-    done = run("import sys; sys.modules['numba'] = None; import autograd.backend as b; b.use_compiled_kernels()")
+    done = run("import sys; sys.modules['numba'] = None; import autograd.backend as b; b.set_kernels('numba')")
     assert "ValueError: compiled kernels need Numba" in done.stderr
     assert "pip install '.[numba]'" in done.stderr
+
+
+def test_other_kernels_are_refused():
+    with pytest.raises(ValueError, match="kernels='cython' are not known; choose 'numpy' or 'numba'"):
+        set_kernels("cython")
 
 
 def test_numpy_alone_imports_no_numba():

@@ -151,6 +151,23 @@ def test_bits_do_not_depend_on_threads(ground, tmp_path, monkeypatch, threads):
     assert differences(fingerprint(tmp_path / "one"), fingerprint(tmp_path / "more")) == []
 
 
+def test_compiled_kernels(ground, tmp_path, monkeypatch, capsys):
+    """The same run up to rounding, resumed with the other kernels; the resumed run says so."""
+    pytest.importorskip("numba", reason="needs Numba")
+    monkeypatch.setattr(CPU, "__class__", CpuBackend)  # afterwards, whatever happens here
+    flags = [*ground.flags, "--max-steps", "4"]
+    losses = {}
+    for kernels in ("numpy", "numba"):
+        run = tmp_path / kernels
+        assert call([*flags, "--output", str(run), "--kernels", kernels]) == 0
+        losses[kernels] = [record["loss"] for record in read_log(run / "log.jsonl") if "loss" in record]
+    assert losses["numba"] != losses["numpy"]
+    np.testing.assert_allclose(losses["numba"], losses["numpy"], rtol=1e-5)
+    capsys.readouterr()
+    assert call(["--resume", str(tmp_path / "numpy"), "--kernels", "numba", "--max-steps", "5"]) == 0
+    assert "numba was not recorded and is" in capsys.readouterr().err
+
+
 def test_a_run_can_be_moved_and_needs_nothing_else(ground, copy, tmp_path, monkeypatch):
     moved = copy.rename(tmp_path / "elsewhere")
     monkeypatch.chdir(tmp_path)

@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 
 import autograd as ag
+from autograd.backend import Backend
 from minitf.errors import UserError
+from minitf.system import device as device_module
 from minitf.system.device import set_up_device
 
 
@@ -26,3 +28,11 @@ def test_numbers_beyond_bounds_are_no_warnings():
             assert np.isnan((huge @ huge - huge @ huge).numpy()).all()
         with pytest.raises(RuntimeWarning, match="something else"):
             warnings.warn("something else", RuntimeWarning, stacklevel=1)
+
+
+def test_kernels_that_the_device_does_not_have(monkeypatch):
+    with pytest.raises(UserError, match="choose 'numpy' or 'numba'"):
+        set_up_device(1, kernels="fast")
+    monkeypatch.setattr(device_module, "get_backend", lambda name: Backend())
+    with pytest.raises(UserError, match="kernels=numba are for a CPU, and device=cuda has its own"):
+        set_up_device(1, "cuda", kernels="numba")

@@ -3,8 +3,17 @@
 import platform
 
 import numpy as np
+import pytest
 
+from autograd.backend import CPU
 from minitf.system.environment import VERSION, changes, environment_facts
+
+
+def test_numba_is_recorded_where_it_computes(monkeypatch):
+    assert "numba" not in environment_facts()
+    numba = pytest.importorskip("numba", reason="needs Numba")
+    monkeypatch.setattr(CPU, "kernels", "numba", raising=False)
+    assert environment_facts()["numba"] == numba.__version__
 
 
 def test_facts():
