@@ -1,7 +1,7 @@
 """Kernels of the ops for each device.  All code that depends on the device is in this package.
 
-`Backend` (reference.py) defines every fused kernel in plain array code, for NumPy and CuPy alike; `CpuBackend` (cpu.py),
-`CompiledCpuBackend` (compiled.py) and `CudaBackend` (cuda.py) override the kernels that can be faster.
+`Backend` (reference.py) defines every fused kernel in plain array code, for NumPy and CuPy alike.  `CpuBackend`
+(cpu.py), `CompiledCpuBackend` (compiled.py) and `CudaBackend` (cuda.py) override the kernels that can be faster.
 """
 
 from __future__ import annotations

@@ -3,25 +3,20 @@
 Each computes in one pass, or in two over a row that the first has left in the cache, what NumPy computes in ten.  A
 result of a row depends on that row alone, so that threads may divide the rows.
 
-Sums may be reordered into vectors (`reassoc`), products and sums fused (`contract`); that there is no NaN or ∞ is never
-assumed.  Importing this module imports Numba, which takes a third of a second; a kernel is compiled when it is first
-called, in about a second, and kept on disk, beside this file or where NUMBA_CACHE_DIR says.
+In functions that are compiled `in_vectors`, sums may be reordered; that there is no NaN or ∞ is never assumed.
 """
 
 from __future__ import annotations
 
-import functools
 import math
 from typing import Any
 
 import numpy as np
-from numba import njit
+
+from autograd.backend.compiling import exactly, in_vectors
 
 Array = Any
 f4 = np.float32
-
-compiled = functools.partial(njit, nogil=True, cache=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"})
-exactly = functools.partial(njit, nogil=True, cache=True, error_model="numpy", fastmath={"contract"})
 
 LOG2_E = f4(1.4426950408889634)
 LN2_HIGH, LN2_LOW = f4(0.693359375), f4(-2.12194440e-4)  # whose sum is ln 2; n · LN2_HIGH is exact for |n| < 2^15
@@ -29,7 +24,7 @@ SMALLEST = f4(-87.33)  # whose exponential is just a normal number
 PART = 256  # elements of a row that are summed in float32, before float64 takes over
 
 
-@exactly()
+@exactly
 def exp(x: Any) -> Any:
     """e^x for x ≤ 0, to 2^-23 of its value; 0 for less than SMALLEST, NaN for NaN.
 
@@ -50,7 +45,7 @@ def exp(x: Any) -> Any:
     return y if x >= SMALLEST else (f4(0) if x < SMALLEST else x)
 
 
-@exactly()
+@exactly
 def largest(row: Array) -> Any:
     """The largest number of a row; a NaN may count as larger or smaller than all.  Shapes: row [N]
 
@@ -64,7 +59,7 @@ def largest(row: Array) -> Any:
     return np.int32(in_order(top)).view(np.float32)
 
 
-@exactly()
+@exactly
 def in_order(bits: Any) -> Any:
     """The bits of a float as an integer in the order of the floats, and back."""
     return np.int32(bits ^ ((bits >> np.int32(31)) & np.int32(0x7FFFFFFF)))
@@ -73,21 +68,21 @@ def in_order(bits: Any) -> Any:
 # ---- Elements ----
 
 
-@compiled()
+@in_vectors
 def dropout(x: Array, keep: Array, scale: Any, y: Array) -> None:
     """y = x · keep · scale.  Shapes: all [N]"""
     for i in range(x.size):
         y[i] = x[i] * (scale * f4(keep[i]))
 
 
-@compiled()
+@in_vectors
 def dropout_(x: Array, keep: Array, scale: Any) -> None:
     """`dropout` in place: with two arrays in the same place, no loop would be vectors.  Shapes: both [N]"""
     for i in range(x.size):
         x[i] = x[i] * (scale * f4(keep[i]))
 
 
-@compiled()
+@in_vectors
 def add_bias_(y: Array, bias: Array, relu: Any) -> None:
     """y + bias, or max(y + bias, 0).  Shapes: y [N, D] (overwritten), bias [D]"""
     least = f4(0) if relu else f4(-np.inf)
@@ -97,7 +92,7 @@ def add_bias_(y: Array, bias: Array, relu: Any) -> None:
             y[i, d] = least if total < least else total  # NaN stays
 
 
-@compiled()
+@in_vectors
 def relu_backward_sum(g_y: Array, y: Array, g_x: Array, g_bias: Array) -> None:
     """g_x = g_y where y > 0, else 0; g_bias = Σ over the rows.  Shapes: g_y, y, g_x [N, D], g_bias [D]"""
     g_bias[:] = 0
@@ -108,7 +103,7 @@ def relu_backward_sum(g_y: Array, y: Array, g_x: Array, g_bias: Array) -> None:
             g_bias[d] += g
 
 
-@compiled()
+@in_vectors
 def adam_(
     parameter: Array, gradient: Array, m: Array, v: Array, step_size: Any, rest1: Any, rest2: Any, eps: Any, scale: Any
 ) -> None:
@@ -124,7 +119,7 @@ def adam_(
 # ---- Products of few rows ----
 
 
-@compiled()
+@in_vectors
 def linear_of_few(x: Array, weight: Array, bias: Array, relu: Any, y: Array) -> None:
     """x Wᵀ + bias, or max(x Wᵀ + bias, 0); each row of the weights is read once, for four rows of x at a time.
 
@@ -155,7 +150,7 @@ def linear_of_few(x: Array, weight: Array, bias: Array, relu: Any, y: Array) -> 
 # ---- Layer normalisation ----
 
 
-@compiled()
+@in_vectors
 def normalise(total: Array, weight: Array, bias: Array, eps: Any, y: Array, normalised: Array) -> Any:
     """Layer norm of one row, whose 1/σ is returned; y may be `total`.  Shapes: all [D]"""
     width = f4(total.size)
@@ -176,14 +171,14 @@ def normalise(total: Array, weight: Array, bias: Array, eps: Any, y: Array, norm
     return inverse_std
 
 
-@compiled()
+@in_vectors
 def layer_norm(x: Array, weight: Array, bias: Array, eps: Any, y: Array, normalised: Array, inverse_std: Array) -> None:
     """Shapes: x, y, x̂ [N, D], weight, bias [D], 1/σ [N, 1]"""
     for i in range(x.shape[0]):
         inverse_std[i, 0] = normalise(x[i], weight, bias, eps, y[i], normalised[i])
 
 
-@compiled()
+@in_vectors
 def add_layer_norm(
     x: Array, residual: Array, weight: Array, bias: Array, eps: Any, y: Array, normalised: Array, inverse_std: Array
 ) -> None:
@@ -194,7 +189,7 @@ def add_layer_norm(
         inverse_std[i, 0] = normalise(y[i], weight, bias, eps, y[i], normalised[i])
 
 
-@compiled()
+@in_vectors
 def dropout_add_layer_norm(
     x: Array, residual: Array, keep: Array, scale: Any, weight: Array, bias: Array, eps: Any, y: Array,
     normalised: Array, inverse_std: Array,
@@ -206,7 +201,7 @@ def dropout_add_layer_norm(
         inverse_std[i, 0] = normalise(y[i], weight, bias, eps, y[i], normalised[i])
 
 
-@compiled()
+@in_vectors
 def layer_norm_backward(
     g_y: Array, normalised: Array, inverse_std: Array, weight: Array, g_x: Array, g_weight: Array, g_bias: Array
 ) -> None:
@@ -229,7 +224,7 @@ def layer_norm_backward(
             g_x[i, d] = (g_y[i, d] * weight[d] - mean - normalised[i, d] * along_x) * factor
 
 
-@compiled()
+@in_vectors
 def scale_and_shift(normalised: Array, weight: Array, bias: Array, y: Array) -> None:
     """Shapes: x̂, y [N, D], weight, bias [D]"""
     for i in range(y.shape[0]):
@@ -240,7 +235,7 @@ def scale_and_shift(normalised: Array, weight: Array, bias: Array, y: Array) -> 
 # ---- Embedding ----
 
 
-@compiled()
+@in_vectors
 def add_rows_(total: Array, indices: Array, rows: Array) -> None:
     """total[indices[i]] += rows[i], in this order.  Shapes: total [V, D], indices int [N], rows [N, D]"""
     for i in range(indices.size):
@@ -252,7 +247,7 @@ def add_rows_(total: Array, indices: Array, rows: Array) -> None:
 # ---- Attention ----
 
 
-@compiled()
+@in_vectors
 def softmax_row_(row: Array, allowed: Array, masked: bool, scale: Any) -> None:
     """softmax(scale · row) where `allowed`, else 0; all 0 if nothing is.
 
@@ -276,7 +271,7 @@ def softmax_row_(row: Array, allowed: Array, masked: bool, scale: Any) -> None:
         row[j] *= inverse
 
 
-@compiled()
+@in_vectors
 def softmax_(scores: Array, mask: Array, masked: bool, scale: Any) -> None:
     """`softmax_row_` of each row.
 
@@ -289,7 +284,7 @@ def softmax_(scores: Array, mask: Array, masked: bool, scale: Any) -> None:
                 softmax_row_(scores[b, h, t], of_head[t if mask.shape[2] > 1 else 0], masked, scale)
 
 
-@compiled()
+@in_vectors
 def softmax_backward_(g_p: Array, p: Array, scale: Any) -> None:
     """scale · p · (g_p - Σ g_p · p).  Shapes: g_p [N, S] (overwritten), p [N, S]"""
     for i in range(g_p.shape[0]):
@@ -303,7 +298,7 @@ def softmax_backward_(g_p: Array, p: Array, scale: Any) -> None:
 # ---- Cross-entropy and search ----
 
 
-@compiled()
+@in_vectors
 def log_of_sum(row: Array, top: Any) -> float:
     """ln Σ e^x of a row whose largest number is `top`.  Shapes: row [V]"""
     total: Any = 0.0
@@ -315,7 +310,7 @@ def log_of_sum(row: Array, top: Any) -> float:
     return top + math.log(total)
 
 
-@compiled()
+@in_vectors
 def cross_entropy(logits: Array, targets: Array, smoothing: Any, loss: Array, nll: Array) -> None:
     """`Backend.cross_entropy`.  Shapes: logits [N, V], targets int [N], loss, nll [N] (written)"""
     for n in range(logits.shape[0]):
@@ -331,7 +326,7 @@ def cross_entropy(logits: Array, targets: Array, smoothing: Any, loss: Array, nl
         loss[n] = (1 - smoothing) * (log_total - row[targets[n]]) + smoothing * (log_total - total / row.size)
 
 
-@compiled()
+@in_vectors
 def exponentials_(row: Array, top: Any) -> tuple[float, float]:
     """e^(x - top) for each x; Σ of these and Σ of x - top.  Shapes: row [V] (overwritten)"""
     total: Any = 0.0
@@ -348,7 +343,7 @@ def exponentials_(row: Array, top: Any) -> tuple[float, float]:
     return total, shifted_total
 
 
-@compiled()
+@in_vectors
 def cross_entropy_(logits: Array, targets: Array, smoothing: Any, loss: Array, nll: Array) -> None:
     """`Backend.cross_entropy_`.  Shapes: logits [N, V] (overwritten), targets int [N], loss, nll [N] (written)"""
     classes = logits.shape[1]
@@ -367,7 +362,7 @@ def cross_entropy_(logits: Array, targets: Array, smoothing: Any, loss: Array, n
         row[targets[n]] -= f4(1 - smoothing)
 
 
-@compiled()
+@in_vectors
 def largest_of_rows(logits: Array, barred: Array, ids: Array, values: Array, log_total: Array) -> None:
     """The largest logits of each row that are not barred, equal ones by id, and ln Σ exp of the whole row.
 

@@ -1,5 +1,6 @@
 """Compiled kernels: what the comparisons of test_cpu.py leave open, and how they are switched on."""
 
+import os
 import subprocess
 import sys
 
@@ -8,7 +9,9 @@ import pytest
 
 pytest.importorskip("numba", reason="needs Numba")
 
-from autograd.backend import Backend, set_kernels
+from numba.core.caching import FunctionCache
+
+from autograd.backend import Backend, compiling, set_kernels
 from autograd.backend import compiled_kernels as kernels
 from autograd.backend.compiled import CompiledCpuBackend
 
@@ -140,3 +143,55 @@ def test_shapes_that_do_not_fit_reach_no_memory():
         COMPILED.linear_of_few(rows, np.zeros((2, 3), f4).T, None)
     with pytest.raises(ValueError, match="broadcast"):
         COMPILED.linear_of_few(rows, np.zeros((2, 4), f4).T, np.zeros(3, f4))
+
+
+# ---- Compiled code on disk ----
+
+PROGRAM = """
+import numpy as np
+from autograd.backend import CPU, set_kernels
+set_kernels("numba")
+print(CPU.layer_norm(np.eye(2, 3, dtype="f"), np.ones(3, "f"), np.ones(3, "f"), 0.5)[0].sum())
+"""
+
+
+def run_with_cache(folder):
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(folder)}
+    return subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, env=environment, check=False)
+
+
+def test_broken_files_are_compiled_again(tmp_path):
+    first = run_with_cache(tmp_path)
+    for suffix in (".nbi", ".nbc"):
+        files = [path for path in tmp_path.rglob("*") if path.suffix == suffix]
+        assert files
+        for path in files:
+            path.write_bytes(b"garbage")
+        again = run_with_cache(tmp_path)
+        assert (again.returncode, again.stdout, again.stderr) == (0, first.stdout, first.stderr)
+        assert all(path.read_bytes() != b"garbage" for path in files if path.suffix == ".nbi")
+
+
+def test_a_disk_that_is_full_is_a_warning(monkeypatch):
+    def full(self, *arguments):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(FunctionCache, "save_overload", full)
+    monkeypatch.setattr(FunctionCache, "load_overload", lambda self, *arguments: None)
+    double = compiling.exactly(lambda x: x + x)
+    with pytest.warns(UserWarning, match=r"cannot be kept on disk .*No space left.*; set NUMBA_CACHE_DIR"):
+        assert double(3) == 6
+
+
+def test_without_a_place_on_disk_kernels_are_compiled_in_memory(monkeypatch):
+    def nowhere(self, function):
+        raise RuntimeError("cannot cache function: no locator available")
+
+    monkeypatch.setattr(FunctionCache, "__init__", nowhere)
+    compiling._on_disk.cache_clear()
+    try:
+        with pytest.warns(UserWarning, match="no locator available"):
+            double = compiling.exactly(lambda x: x + x)
+        assert double(3) == 6
+    finally:
+        compiling._on_disk.cache_clear()
