@@ -36,6 +36,7 @@ def linear_of_few(rng, dtype, m, inner, n):
     for rows_at_a_time in (None, max(m // 4, 1) if m % 4 == 0 else 1):
         yield (x, w, bias), {"relu": True, "rows_at_a_time": rows_at_a_time}
         yield (x, w, None), {"rows_at_a_time": rows_at_a_time}
+        yield (x, np.asfortranarray(w), bias), {"rows_at_a_time": rows_at_a_time}  # a view of [out, in], as weights are
 
 
 def draw(rng, dtype, *shape):
