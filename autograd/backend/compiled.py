@@ -1,7 +1,7 @@
 """The CPU's backend with kernels that Numba compiles, for float32: one pass over memory in place of ten.
 
-What they leave out is computed as in cpu.py: other dtypes, layouts that are not contiguous, and the matrix products, on
-which no compiler improves.  Results differ from NumPy's by rounding, and do not depend on the number of threads.
+What they leave out is computed as in cpu.py: other dtypes, layouts that are not contiguous, and all matrix products but
+those of few rows, as no compiler does better than a BLAS.  Results differ from NumPy's by rounding, and do not depend on the number of threads.
 """
 
 from __future__ import annotations
@@ -49,13 +49,15 @@ class CompiledCpuBackend(CpuBackend):
         sums = self._sums_of_blocks(lambda s, total: kernels.relu_backward_sum(g_y[s], y[s], g_x[s], total), y, 1)
         return g_x, sums[0]
 
-    def adam_(self, parameter: Array, gradient: Array, m: Array, v: Array, **settings: float) -> None:
+    def adam_(
+        self, parameter: Array, gradient: Array, m: Array, v: Array, *,
+        step_size: float, beta1: float, beta2: float, eps: float, gradient_scale: float,
+    ) -> None:  # fmt: skip
         if not _are_alike(parameter, gradient, m, v):
-            super().adam_(parameter, gradient, m, v, **settings)
+            settings = {"step_size": step_size, "beta1": beta1, "beta2": beta2, "eps": eps}
+            super().adam_(parameter, gradient, m, v, **settings, gradient_scale=gradient_scale)
             return
-        names = ("step_size", "beta1", "beta2", "eps", "gradient_scale")
-        step_size, beta1, beta2, eps, scale = (settings[name] for name in names)
-        numbers = f4(step_size), f4(1 - beta1), f4(1 - beta2), f4(eps), f4(scale)
+        numbers = f4(step_size), f4(1 - beta1), f4(1 - beta2), f4(eps), f4(gradient_scale)
         self._over_elements(lambda *arrays: kernels.adam_(*arrays, *numbers), parameter, gradient, m, v)
 
     # ---- Products of few rows ----
@@ -124,7 +126,12 @@ class CompiledCpuBackend(CpuBackend):
     def layer_norm_backward(
         self, g_y: Array, normalised: Array, inverse_std: Array, weight: Array
     ) -> tuple[Array, Array, Array]:
-        if not _are_alike(g_y, normalised) or not _are_plain(inverse_std, weight):
+        if (
+            not _are_alike(g_y, normalised)
+            or not _are_plain(inverse_std, weight)
+            or inverse_std.shape != (len(g_y), 1)
+            or weight.shape != g_y.shape[1:]
+        ):
             return super().layer_norm_backward(g_y, normalised, inverse_std, weight)
         g_x = np.empty(g_y.shape, f4)
 
@@ -149,7 +156,7 @@ class CompiledCpuBackend(CpuBackend):
     # ---- Embedding ----
 
     def embedding_backward(self, g_y: Array, indices: Array, rows: int) -> Array:
-        if not _are_plain(g_y) or not _are_within(indices, rows):
+        if not _are_plain(g_y) or len(indices) != len(g_y) or not _are_within(indices, rows):
             return super().embedding_backward(g_y, indices, rows)
         g_weight = np.zeros((rows, g_y.shape[1]), f4)
         kernels.add_rows_(g_weight, np.ascontiguousarray(indices, np.intp), g_y)
@@ -160,7 +167,7 @@ class CompiledCpuBackend(CpuBackend):
     def attention(
         self, q: Array, k: Array, v: Array, mask: Array | None, keep: Any, keep_scale: float, scale: float
     ) -> tuple[Array, tuple[Any, ...]]:
-        if not _are_heads(q, k, v):
+        if not _are_heads(q, k, v) or not (keep is None or keep.shape == (*q.shape[:3], k.shape[2])):
             return super().attention(q, k, v, mask, keep, keep_scale, scale)
         (b, h, t, _), s, m = q.shape, k.shape[2], v.shape[3]
         p, y, allowed = np.empty((b, h, t, s), f4), heads_last_empty(np, (b, h, t, m), f4), _mask_of(mask, (b, h, t, s))
@@ -186,7 +193,13 @@ class CompiledCpuBackend(CpuBackend):
         scale: float,
     ) -> tuple[Array, Array, Array]:  # fmt: skip
         (p,) = kept
-        if not _are_heads(q, k, v) or g_y.dtype != f4 or not _are_plain(p):
+        if (
+            not _are_heads(q, k, v)
+            or g_y.dtype != f4
+            or not _are_plain(p)
+            or p.shape != (*q.shape[:3], k.shape[2])
+            or not (keep is None or keep.shape == p.shape)
+        ):
             return super().attention_backward(g_y, q, k, v, kept, keep, keep_scale, scale)
         g_q, g_k, g_v = (heads_last_empty(np, a.shape, f4) for a in (q, k, v))
         s = p.shape[-1]
