@@ -1,7 +1,8 @@
 """The CPU's backend with kernels that Numba compiles, for float32: one pass over memory in place of ten.
 
 What they leave out is computed as in cpu.py: other dtypes, layouts that are not contiguous, and all matrix products but
-those of few rows, as no compiler does better than a BLAS.  Results differ from NumPy's by rounding, and do not depend on the number of threads.
+those of few rows, as no compiler does better than a BLAS.  Results differ from NumPy's by rounding, and do not depend
+on the number of threads.
 """
 
 from __future__ import annotations
@@ -49,15 +50,11 @@ class CompiledCpuBackend(CpuBackend):
         sums = self._sums_of_blocks(lambda s, total: kernels.relu_backward_sum(g_y[s], y[s], g_x[s], total), y, 1)
         return g_x, sums[0]
 
-    def adam_(
-        self, parameter: Array, gradient: Array, m: Array, v: Array, *,
-        step_size: float, beta1: float, beta2: float, eps: float, gradient_scale: float,
-    ) -> None:  # fmt: skip
+    def adam_(self, parameter: Array, gradient: Array, m: Array, v: Array, **settings: float) -> None:
         if not _are_alike(parameter, gradient, m, v):
-            settings = {"step_size": step_size, "beta1": beta1, "beta2": beta2, "eps": eps}
-            super().adam_(parameter, gradient, m, v, **settings, gradient_scale=gradient_scale)
+            super().adam_(parameter, gradient, m, v, **settings)
             return
-        numbers = f4(step_size), f4(1 - beta1), f4(1 - beta2), f4(eps), f4(gradient_scale)
+        numbers = _of_adam(**settings)
         self._over_elements(lambda *arrays: kernels.adam_(*arrays, *numbers), parameter, gradient, m, v)
 
     # ---- Products of few rows ----
@@ -270,6 +267,11 @@ class CompiledCpuBackend(CpuBackend):
 
         self._spread(work, rows, logits[0].nbytes)
         return ids, values, log_total
+
+
+def _of_adam(*, step_size: float, beta1: float, beta2: float, eps: float, gradient_scale: float) -> tuple[Any, ...]:
+    """The numbers of `kernels.adam_`, in its order."""
+    return f4(step_size), f4(1 - beta1), f4(1 - beta2), f4(eps), f4(gradient_scale)
 
 
 def _are_plain(*arrays: Array) -> bool:
