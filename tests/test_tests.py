@@ -24,6 +24,7 @@ ACROSS = {  # tests that belong to no single file, and why
     "minitf/decoding/test_exactness.py": "beam search against enumeration: a long proof",
     "minitf/learn/conformance/test_against_pytorch.py": "what others write with PyTorch",
     "minitf/model/test_against_pytorch.py": "the whole model",
+    "minitf/model/test_compiled_kernels.py": "the whole model",
     "minitf/model/test_gradients.py": "the gradients of all layers and models",
     "minitf/test_on_gpu.py": "everything on the CUDA backend, emulated or real",
     "minitf/training/test_data_parallel_runs.py": "whole data-parallel jobs, as commands",

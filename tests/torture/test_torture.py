@@ -286,6 +286,7 @@ def test_it_notices_dropout_that_starts_anew(monkeypatch, ground, operations):
     assert "differs in " in lost
 
 
+@pytest.mark.slow  # dozens of kills until one falls between a line of the log and its checkpoint
 def test_it_notices_a_log_that_is_not_cut(monkeypatch, ground):
     monkeypatch.setattr(RunLog, "truncate_to", lambda log, offset, warn: None)
     for number in itertools.count(120):  # until a line of the log came after the last checkpoint
