@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from autograd.backend import compiled_kernels as kernels
-from autograd.backend.cpu import CpuBackend
+from autograd.backend.cpu import CpuBackend, _are_heads
 from autograd.backend.cpu_products import FEW_ROWS, SERIAL_PRODUCT, in_order
 from autograd.backend.reference import blocks_of, heads_last_empty
 
@@ -164,7 +164,7 @@ class CompiledCpuBackend(CpuBackend):
     def attention(
         self, q: Array, k: Array, v: Array, mask: Array | None, keep: Any, keep_scale: float, scale: float
     ) -> tuple[Array, tuple[Any, ...]]:
-        if not _are_heads(q, k, v) or not (keep is None or keep.shape == (*q.shape[:3], k.shape[2])):
+        if not _are_plain_heads(q, k, v) or not (keep is None or keep.shape == (*q.shape[:3], k.shape[2])):
             return super().attention(q, k, v, mask, keep, keep_scale, scale)
         (b, h, t, _), s, m = q.shape, k.shape[2], v.shape[3]
         p, y, allowed = np.empty((b, h, t, s), f4), heads_last_empty(np, (b, h, t, m), f4), _mask_of(mask, (b, h, t, s))
@@ -191,7 +191,7 @@ class CompiledCpuBackend(CpuBackend):
     ) -> tuple[Array, Array, Array]:  # fmt: skip
         (p,) = kept
         if (
-            not _are_heads(q, k, v)
+            not _are_plain_heads(q, k, v)
             or g_y.dtype != f4
             or not _are_plain(p)
             or p.shape != (*q.shape[:3], k.shape[2])
@@ -289,15 +289,14 @@ def _are_within(indices: Array, size: int) -> bool:
     return bool(indices.size) and indices.min() >= 0 and indices.max() < size
 
 
-def _are_heads(q: Array, k: Array, v: Array) -> bool:
+def _are_plain_heads(q: Array, k: Array, v: Array) -> bool:
     """Are these [B, H, T, K], [B, H, S, K] and [B, H, S, M] in float32, with something in each?"""
     return (
-        q.ndim == k.ndim == v.ndim == 4
+        _are_heads(q, k, v)
         and q.dtype == k.dtype == v.dtype == f4
-        and q.shape[:2] == k.shape[:2] == v.shape[:2]
         and q.shape[3] == k.shape[3]
         and k.shape[2] == v.shape[2]
-        and min(q.size, k.size, v.size) > 0
+        and v.size > 0
     )
 
 

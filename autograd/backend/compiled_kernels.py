@@ -55,12 +55,12 @@ def largest(row: Array) -> Any:
     bits = row.view(np.int32)
     top = np.int32(-(2**31))
     for i in range(bits.size):
-        top = max(top, in_order(bits[i]))
-    return np.int32(in_order(top)).view(np.float32)
+        top = max(top, ordered_bits(bits[i]))
+    return np.int32(ordered_bits(top)).view(np.float32)
 
 
 @exactly
-def in_order(bits: Any) -> Any:
+def ordered_bits(bits: Any) -> Any:
     """The bits of a float as an integer in the order of the floats, and back."""
     return np.int32(bits ^ ((bits >> np.int32(31)) & np.int32(0x7FFFFFFF)))
 
