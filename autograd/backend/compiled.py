@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from autograd.backend import compiled_kernels as kernels
-from autograd.backend.cpu import CpuBackend, _are_heads
+from autograd.backend.cpu import CpuBackend, are_heads
 from autograd.backend.cpu_products import FEW_ROWS, SERIAL_PRODUCT, in_order
 from autograd.backend.reference import blocks_of, heads_last_empty
 
@@ -161,26 +161,19 @@ class CompiledCpuBackend(CpuBackend):
 
     # ---- Attention ----
 
-    def attention(
-        self, q: Array, k: Array, v: Array, mask: Array | None, keep: Any, keep_scale: float, scale: float
-    ) -> tuple[Array, tuple[Any, ...]]:
-        if not _are_plain_heads(q, k, v) or not (keep is None or keep.shape == (*q.shape[:3], k.shape[2])):
-            return super().attention(q, k, v, mask, keep, keep_scale, scale)
-        (b, h, t, _), s, m = q.shape, k.shape[2], v.shape[3]
-        p, y, allowed = np.empty((b, h, t, s), f4), heads_last_empty(np, (b, h, t, m), f4), _mask_of(mask, (b, h, t, s))
+    def _softmax_of_blocks_(self, scores: Array, mask: Array | None, scale: float) -> Callable[[slice], None]:
+        if not _are_plain(scores) or scores.ndim != 4:
+            return super()._softmax_of_blocks_(scores, mask, scale)
+        allowed, masked = _mask_of(mask, scores.shape), mask is not None
 
         def work(some: slice) -> None:
-            block = p[some]
-            np.matmul(q[some], k[some].swapaxes(-1, -2), out=block)
-            kernels.softmax_(block, allowed if len(allowed) == 1 else allowed[some], mask is not None, f4(scale))
-            np.matmul(block if keep is None else self._dropped(block, keep[some], keep_scale), v[some], out=y[some])
+            kernels.softmax_(scores[some], allowed if len(allowed) == 1 else allowed[some], masked, f4(scale))
 
-        self._spread(work, b, h * t * s * p.itemsize)
-        return y, (p,)
+        return work
 
-    @staticmethod
-    def _dropped(block: Array, keep: Array, scale: float) -> Array:
-        """A block of weights after dropout, by the thread that computes the block."""
+    def _dropped(self, block: Array, keep: Array, scale: float) -> Array:
+        if not _are_plain(block) or keep.shape != block.shape:
+            return super()._dropped(block, keep, scale)
         y = np.empty(block.shape, f4)
         kernels.dropout(block.reshape(-1), keep.reshape(-1), f4(scale), y.reshape(-1))
         return y
@@ -214,17 +207,6 @@ class CompiledCpuBackend(CpuBackend):
 
         self._spread(work, len(p), p[0].nbytes)
         return g_q, g_k, g_v
-
-    def masked_softmax_(self, scores: Array, mask: Array | None) -> Array:
-        if not _are_plain(scores) or scores.ndim != 4:
-            return super().masked_softmax_(scores, mask)
-        allowed = _mask_of(mask, scores.shape)
-
-        def work(some: slice) -> None:
-            kernels.softmax_(scores[some], allowed if len(allowed) == 1 else allowed[some], mask is not None, f4(1))
-
-        self._spread(work, len(scores), scores[0].nbytes)
-        return scores
 
     def softmax_backward_(self, g_p: Array, p: Array) -> Array:
         if not _are_alike(g_p, p) or not g_p.ndim:
@@ -292,7 +274,7 @@ def _are_within(indices: Array, size: int) -> bool:
 def _are_plain_heads(q: Array, k: Array, v: Array) -> bool:
     """Are these [B, H, T, K], [B, H, S, K] and [B, H, S, M] in float32, with something in each?"""
     return (
-        _are_heads(q, k, v)
+        are_heads(q, k, v)
         and q.dtype == k.dtype == v.dtype == f4
         and q.shape[3] == k.shape[3]
         and k.shape[2] == v.shape[2]

@@ -233,20 +233,17 @@ class CpuBackend(CpuProducts):
     def attention(
         self, q: Array, k: Array, v: Array, mask: Array | None, keep: Any, keep_scale: float, scale: float
     ) -> tuple[Array, tuple[Any, ...]]:
-        if not _are_heads(q, k, v):
+        if not are_heads(q, k, v):
             return super().attention(q, k, v, mask, keep, keep_scale, scale)
         (b, h, t, _), s, m = q.shape, k.shape[2], v.shape[3]
         dtype = np.result_type(q, k, v)
         p, y = np.empty((b, h, t, s), dtype), heads_last_empty(np, (b, h, t, m), dtype)
-        bias = _mask_bias(mask, p)
+        softmax_ = self._softmax_of_blocks_(p, mask, scale)
 
         def work(some: slice) -> None:
-            block = p[some]
-            np.matmul(q[some], k[some].swapaxes(-1, -2), out=block)
-            block *= scale
-            _softmax_block_(block, _of_block(bias, some))
-            dropped = block if keep is None else block * np.multiply(keep[some], dtype.type(keep_scale))
-            np.matmul(dropped, v[some], out=y[some])
+            np.matmul(q[some], k[some].swapaxes(-1, -2), out=p[some])
+            softmax_(some)
+            np.matmul(p[some] if keep is None else self._dropped(p[some], keep[some], keep_scale), v[some], out=y[some])
 
         self._spread(work, b, h * t * s * dtype.itemsize)
         return y, (p,)
@@ -273,7 +270,7 @@ class CpuBackend(CpuProducts):
         scale: float,
     ) -> tuple[Array, Array, Array]:  # fmt: skip
         (p,) = kept
-        if not _are_heads(q, k, v):
+        if not are_heads(q, k, v):
             return super().attention_backward(g_y, q, k, v, kept, keep, keep_scale, scale)
         g_q, g_k, g_v = (heads_last_empty(np, a.shape, p.dtype) for a in (q, k, v))
 
@@ -297,13 +294,24 @@ class CpuBackend(CpuProducts):
     def masked_softmax_(self, scores: Array, mask: Array | None) -> Array:
         if scores.ndim < 3 or scores.dtype == np.float16 or not scores.size:
             return super().masked_softmax_(scores, mask)
+        self._spread(self._softmax_of_blocks_(scores, mask, 1), len(scores), scores[0].nbytes)
+        return scores
+
+    def _softmax_of_blocks_(self, scores: Array, mask: Array | None, scale: float) -> Callable[[slice], None]:
+        """A function that turns a block of scores, along the first axis, into softmax(scale · scores + mask)."""
         bias = _mask_bias(mask, scores)
 
-        def work(s: slice) -> None:
-            _softmax_block_(scores[s], _of_block(bias, s))
+        def work(some: slice) -> None:
+            block = scores[some]
+            if scale != 1:
+                block *= scale
+            _softmax_block_(block, _of_block(bias, some))
 
-        self._spread(work, len(scores), scores[0].nbytes)
-        return scores
+        return work
+
+    def _dropped(self, block: Array, keep: Array, scale: float) -> Array:
+        """A block of attention weights after dropout, by the thread that computes the block."""
+        return block * np.multiply(keep, block.dtype.type(scale))
 
     def softmax_backward_(self, g_p: Array, p: Array) -> Array:
         if g_p.ndim < 3 or not g_p.size:
@@ -408,7 +416,7 @@ def _computes_wider(dtype: Any) -> bool:
     return dtype == np.float16 or dtype.kind in "iub"
 
 
-def _are_heads(q: Array, k: Array, v: Array) -> bool:
+def are_heads(q: Array, k: Array, v: Array) -> bool:
     """Are these [B, H, T, K], [B, H, S, K] and [B, H, S, M], with something in each, and no half precision?"""
     if not q.ndim == k.ndim == v.ndim == 4 or np.float16 in (q.dtype, k.dtype, v.dtype):
         return False
