@@ -33,6 +33,7 @@ from minitf.decoding.decoder import InferenceTransformer
 from minitf.decoding.search import BeamSearchConfig, beam_search
 from minitf.model.transformer import Transformer
 from minitf.system.device import set_up_device
+from minitf.translation.settings import Settings
 from minitf.translation.translator import Translator
 
 
@@ -53,6 +54,7 @@ def main() -> None:
     parser.add_argument("--lines", type=int, metavar="N", help="corpus: only the first N")
     parser.add_argument("--batches", type=int, nargs="+", default=[64], help="corpus: sentences at once")
     parser.add_argument("--beams", type=int, nargs="+", default=[4], help="corpus: 1 is greedy search")
+    parser.add_argument("--beam-patience", type=float, help="corpus: as translate.py's")
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--threads", type=int, help="default: one a core")
     parser.add_argument("--kernels", choices=["numpy", "numba"], default="numpy")
@@ -138,7 +140,8 @@ def corpus(args: argparse.Namespace) -> None:
     lines = list(read_lines(args.input))[: args.lines]
 
     def work(lines: list[str], beam: int, batch: int) -> list[list[int]]:
-        found = translator.translate_nbest(lines, n_best=1, beam=beam, alpha=1, beta=0, max_sentences_per_batch=batch)
+        search: Settings = {"beam": beam, "alpha": 1, "beta": 0, "beam_patience": args.beam_patience}
+        found = translator.translate_nbest(lines, n_best=1, max_sentences_per_batch=batch, **search)
         return [[token for _, target in best.parts for token in target] for best, *_ in found]
 
     record, tokens = workload.timed_settings(work, lines, args.beams, args.batches)

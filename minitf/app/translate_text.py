@@ -118,10 +118,11 @@ def settings_of(config: TranslateConfig) -> dict[str, Any]:
         raise UserError(
             f"shortlist_{next(iter(limits_of(config)))} is given without shortlist; give --shortlist FILE, too"
         )
-    names = ("max_extra_length", "max_length", "min_length", "max_tokens_per_batch", "max_sentences_per_batch")
+    limits = "max_extra_length", "max_length", "min_length", "beam_patience"
+    of_batch = "max_tokens_per_batch", "max_sentences_per_batch"
     alpha, beta = (None, None) if config.penalty is None else PENALTIES[config.penalty]
     return {
-        **{name: getattr(config, name) for name in names},
+        **{name: getattr(config, name) for name in (*limits, *of_batch)},
         "beam": max(config.beam or 0, config.nbest) if config.nbest > 1 and config.sample else config.beam,
         "alpha": alpha if config.alpha is None else config.alpha,
         "beta": beta if config.beta is None else config.beta,

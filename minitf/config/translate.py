@@ -64,6 +64,13 @@ class TranslateConfig:
     min_length: int | None = option(
         None, "shortest output, end token included; none: 1", unit="tokens", at_least=1, limit=100_000
     )
+    beam_patience: float | None = option(
+        None,
+        "end a line's search once this times beam hypotheses have finished; 1 is the rule of fairseq and CTranslate2, "
+        "faster, but not exact; none: when no better one can follow",
+        above=0,
+        limit=1000,
+    )
     prefix: Path | None = option(None, "forced beginning of each translation: a line, maybe empty, for each input line")
     same_bits: bool = option(
         False, "make a line's translation and score independent of the other lines, to the last bit; half as fast"
@@ -174,7 +181,9 @@ class TranslateConfig:
             )
         if self.more and self.attention is not None:
             raise UserError("attention shows the heads of one model, not of an ensemble; give one run")
-        for name in ("reference", "prefix", "sample", "attention"):
+        if self.sample and self.beam_patience is not None:
+            raise UserError("beam_patience and sample exclude each other: sampling has no beam; leave one out")
+        for name in ("reference", "prefix", "sample", "attention", "beam_patience"):
             if self.score is not None and getattr(self, name):
                 raise UserError(f"score and {name} exclude each other: score writes no new translations; leave one out")
         for name in ("score", "prefix", "sample", "same_bits"):

@@ -426,6 +426,17 @@ def test_penalties_and_lengths_reach_the_search(tiny_run, source, call, searches
     }
 
 
+def test_beam_patience_reaches_the_search_and_excludes_what_has_no_beam(tiny_run, source, call, searches):
+    call(tiny_run, "--input", source, "--quiet", "--beam-patience", "1.5")
+    call(tiny_run, "--input", source, "--quiet")
+    assert [each.beam_patience for each in searches] == [1.5, None]
+    for flags in (["--sample"], ["--score", source]):
+        status, _, err = call(tiny_run, "--input", source, "--beam-patience", "1", *flags)
+        assert status == 2
+        assert "beam_patience" in err
+        assert "exclude each other" in err
+
+
 def test_several_runs_translate_together(call, make_run, source):
     """As the translator of the same runs does."""
     runs = [make_run(steps=(1,)), make_run(steps=(2,))]

@@ -54,9 +54,12 @@ def test_a_beam_as_wide_as_the_space_finds_what_enumeration_finds(alpha, allow_u
             np.testing.assert_allclose(found, [(score, total) for score, _, total in expected], rtol=1e-12)
 
 
-def plain_beam_search(model, source, config, max_length):
-    """The algorithm for one sentence in plain loops: no arrays, no early stop. Returns (score, tokens), best first."""
-    alive, finished = [(0.0, (), int(model.start_decoding(source[None]).rows[0]))], []
+def plain_beam_search(model, source, config, max_length, most_finished=math.inf):
+    """The algorithm for one sentence in plain loops: no arrays, no early stop. Returns (score, tokens), best first.
+
+    most_finished: stop when as many have finished, counting those among the `beam` best of their step
+    """
+    alive, finished, count = [(0.0, (), int(model.start_decoding(source[None]).rows[0]))], [], 0
     for length in range(1, max_length + 1):
         candidates = []
         for n, (total, tokens, rows) in enumerate(alive):
@@ -69,6 +72,9 @@ def plain_beam_search(model, source, config, max_length):
         finished += [(-cost / penalty, tokens) for cost, _, token, tokens, _ in candidates if token == EOS]
         alive = [(-cost, (*tokens, token), rows) for cost, _, token, tokens, rows in candidates if token != EOS]
         alive = alive[: config.beam]
+        count += sum(token == EOS for _, _, token, _, _ in candidates[: config.beam])
+        if count >= most_finished:
+            break
     return sorted(finished, key=lambda each: -each[0]) or [(total / penalty, tokens) for total, tokens, _ in alive]
 
 
@@ -101,6 +107,32 @@ def test_stopping_early_never_changes_the_result(n_best):
         assert early == to_the_end
         saved += sum(model.rows_seen) - steps_early
     assert saved > 0
+
+
+@pytest.mark.parametrize(("patience", "n_best", "most"), [(0.4, 1, 2), (0.5, 3, 3), (1, 1, 4), (1, 4, 4), (1.3, 2, 6)])
+def test_beam_patience_ends_a_sentence_when_so_many_hypotheses_have_finished(patience, n_best, most):
+    rng, sooner, other = np.random.default_rng(5), 0, 0
+    for seed in range(100):
+        model = RandomModel(seed, vocabulary=int(rng.integers(5, 14)), end_bias=rng.uniform(-2, 2))
+        source = sources(rng, 3)
+        choices = {"beam": 4, "n_best": n_best, "alpha": rng.uniform(0, 1.5), "max_extra_length": 6}
+        exact = beam_search(model, source, BeamSearchConfig(**choices))
+        exact_rows, model.rows_seen = sum(model.rows_seen), []
+        config = BeamSearchConfig(**choices, beam_patience=patience)
+        found = beam_search(model, source, config)
+        sooner += sum(model.rows_seen) < exact_rows
+        other += found != exact
+        for row, hypotheses in zip(source, found, strict=True):
+            expected = plain_beam_search(model, row, config, int(np.sum(row > EOS)) + 6, most)[:n_best]
+            assert [hypothesis.tokens for hypothesis in hypotheses] == [tokens for _, tokens in expected]
+    assert sooner > 10
+    assert other > 0
+
+
+def test_no_patience_of_a_beam_is_zero_or_less():
+    for patience in (0, -1, math.inf, math.nan):
+        with pytest.raises(UserError, match="beam_patience"):
+            BeamSearchConfig(beam_patience=patience)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
