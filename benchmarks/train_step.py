@@ -56,11 +56,13 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--warmup", type=int, default=2)
     parser.add_argument("--threads", type=int, help="default: one a core")
+    parser.add_argument("--checkpoint-activations", action="store_true", help="keep only the inputs of layers")
     parser.add_argument("--kernels", choices=["numpy", "numba"], default="numpy")
     args = parser.parse_args()
 
     set_up_device(args.threads, kernels=args.kernels)
     model, _, step = prepared_step(args)
+    model.checkpoint_activations(args.checkpoint_activations)
 
     seconds = []
     for number in range(args.warmup + args.runs):

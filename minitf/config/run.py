@@ -118,6 +118,12 @@ class RunConfig:
         may_change=True,
         limit=100_000,
     )
+    checkpoint_activations: bool = option(
+        False,
+        "keep only the inputs of layers for the backward pass, which computes the layers again: less memory, up to a "
+        "third more time, the same numbers",
+        may_change=True,
+    )
     reduce_dtype: Literal["full", "bfloat16"] = option(
         "full", "type of gradients as they are summed over processes: full as computed, bfloat16 in half the bytes"
     )
@@ -314,6 +320,11 @@ class RunConfig:
                     f"device={self.device!r} and devices={self.devices!r} exclude each other; choose one of the two"
                 )
             parse_devices(self.devices)
+        if self.graphs and self.checkpoint_activations:
+            raise UserError(
+                f"graphs={self.graphs} and checkpoint_activations exclude each other; give --graphs 0, or leave "
+                "checkpoint_activations out"
+            )
         if self.max_tokens_per_batch < self.max_length:
             raise UserError(
                 f"max_tokens_per_batch={self.max_tokens_per_batch} cannot hold a sentence of "

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 import autograd as ag
-from autograd import Tensor
+from autograd import Tensor, checkpoint
 from autograd.backend import Backend, backend_of
 from minitf.config import TransformerConfig
 from minitf.config.special_tokens import BOS, EOS
@@ -176,6 +176,8 @@ class DecoderLayer(Module):
 class Encoder(Module):
     """A stack of layers (left half of Figure 1)."""
 
+    checkpoints_layers = False
+
     def __init__(self, config: TransformerConfig, init: Initializer):
         self.layers = [EncoderLayer(config, init) for _ in range(config.encoder_depth)]
         # the sum that leaves a pre-norm stack is not normalised; the paper's post-norm stack ends in a norm by itself
@@ -184,12 +186,14 @@ class Encoder(Module):
     def __call__(self, x: Tensor, mask: Array) -> Tensor:
         """Shapes: x [B, S, D], mask bool [B, 1, 1, S] -> [B, S, D]"""
         for layer in self.layers:
-            x = layer(x, mask)
+            x = checkpoint(layer, x, mask) if self.checkpoints_layers else layer(x, mask)
         return x if self.norm is None else self.norm(x)
 
 
 class Decoder(Module):
     """A stack of layers (right half of Figure 1)."""
+
+    checkpoints_layers = False
 
     def __init__(self, config: TransformerConfig, init: Initializer):
         self.layers = [DecoderLayer(config, init) for _ in range(config.decoder_depth)]
@@ -202,7 +206,8 @@ class Decoder(Module):
             of_all = linear_heads(memory, self._of_memory(), self.layers[0].cross_attention.heads)
             projected = list(zip(of_all[::2], of_all[1::2], strict=True))
         for layer, each in zip(self.layers, projected, strict=True):
-            x = layer(x, memory, memory_mask, each)
+            inputs = x, memory, memory_mask, each
+            x = checkpoint(layer, *inputs) if self.checkpoints_layers else layer(*inputs)
         return x if self.norm is None else self.norm(x)
 
     def packed(self) -> Iterator[list[Parameter]]:
@@ -259,6 +264,10 @@ class Transformer(Module):
         hidden = self.decode(target, self.encode(source), padding_mask(source))
         dtype = self.output_matrix.dtype  # not rounded to compute_dtype
         return ag.linear(hidden, self.output_matrix, self.logit_bias(), dtype=dtype)
+
+    def checkpoint_activations(self, on: bool = True) -> None:
+        """Whether to keep, for the backward pass, only the inputs of layers and to compute the layers again."""
+        self.encoder.checkpoints_layers = self.decoder.checkpoints_layers = on
 
     def logit_bias(self) -> Tensor | None:
         """The bias of the logits, minus infinity for tokens that the model never produces.  Shapes: -> [V]"""

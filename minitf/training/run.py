@@ -90,6 +90,7 @@ def open_run(
         config = replace(config, model=sized(config.model, data.vocabulary))
         compute_dtype = "bfloat16" if config.precision == "bf16" else None
         model = Transformer(config.model, seed=config.seed, dtype=config.dtype, compute_dtype=compute_dtype)
+        model.checkpoint_activations(config.checkpoint_activations)
         if start is not None:
             start.load_into(model)
         model.to(process.device)

@@ -296,7 +296,8 @@ def test_a_resumed_run_keeps_its_values_and_knows_where_it_is(run):
 
 def test_what_may_change():
     assert changeable() == [
-        *("--threads", "--kernels", "--devices", "--graphs", "--rank-timeout", "--data-dir"),
+        *("--threads", "--kernels", "--devices", "--graphs"),
+        *("--checkpoint-activations", "--rank-timeout", "--data-dir"),
         *("--max-steps", "--max-minutes", "--patience", "--valid-bleu-every", "--on-divergence"),
         *("--valid-every", "--valid-every-unit"),
         *("--log-every", "--save-every", "--save-every-unit", "--keep-checkpoints", "--weights"),

@@ -8,6 +8,8 @@ import pytest
 
 import autograd as ag
 from autograd import Tensor, random
+from autograd.engine import Op
+from autograd.inspect.saved_memory import SavedMemory
 from minitf.config import TransformerConfig
 from minitf.config.special_tokens import BOS, EOS, PAD
 from minitf.errors import UserError
@@ -412,6 +414,38 @@ def test_the_gradient_of_every_parameter(changes):
             p.data[...] = start
             expected = (above - below) / 2e-6
             assert (p.grad.data * direction).sum() == pytest.approx(expected, rel=1e-5, abs=2e-6), name
+
+
+@every_variant
+def test_checkpointed_activations_give_the_same_bits(changes):
+    """With the layers' outputs in no node's memory, only their inputs."""
+    found = []
+    for on in (False, True):
+        model = model_with(
+            {**changes, "dropout": 0.2, "attention_dropout": 0.2, "activation_dropout": 0.2}, dtype=np.float32
+        )
+        model.checkpoint_activations(on)
+        random.set_state((3, 4, 0))
+        loss = loss_of(model, *batch())
+        kept = saved_bytes(loss)
+        loss.backward()
+        gradients = [p.grad.data for p in model.parameters()]
+        found.append((loss.item(), random.get_state(), gradients, kept))
+    (loss, state, gradients, kept), (again, state_again, gradients_again, kept_again) = found
+    assert (again, state_again) == (loss, state)
+    assert kept_again < kept / 3
+    for g, g_again in zip(gradients, gradients_again, strict=True):
+        np.testing.assert_array_equal(g_again, g)
+
+
+def saved_bytes(loss):
+    """Bytes of the arrays that the graph behind a loss holds."""
+    nodes = [loss.op]
+    for node in nodes:  # grows
+        behind = [edge[0] for edge in node.edges if edge is not None and isinstance(edge[0], Op)]
+        nodes += [op for op in dict.fromkeys(behind) if op not in nodes]
+    memory = SavedMemory()
+    return sum(memory.added_by(op) for op in nodes)
 
 
 # ---- Shapes ----

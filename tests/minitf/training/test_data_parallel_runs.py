@@ -64,11 +64,11 @@ def check_same_run(ground, run, tolerance=1e-12):
             assert value == (pytest.approx(theirs[key], rel=1e-9) if isinstance(value, float) else theirs[key]), key
 
 
-@pytest.mark.parametrize("size", [1, 2, 3, 8])
-def test_processes_train_as_one(ground, size):
+@pytest.mark.parametrize(("size", "more"), [(1, []), (2, []), (3, ["--checkpoint-activations"]), (8, [])])
+def test_processes_train_as_one(ground, size, more):
     folder, flags, _ = ground
     run = folder / f"cpu-{size}"
-    said, status = python("train.py", *flags, "--output", run, "--devices", f"cpu:{size}")
+    said, status = python("train.py", *flags, "--output", run, "--devices", f"cpu:{size}", *more)
     assert status == 0, said
     assert said.count("step 50") == 2  # rank 0 speaks, and nobody else
     check_same_run(ground, run, tolerance=0.0 if size in (1, 3) else 1e-12)  # one, and whole batches: the same sums
