@@ -33,6 +33,6 @@ def version_of_memory(array: Any) -> list[int]:
     key = id(owner)
     try:
         _versions[key] = weakref.ref(owner, lambda _: _versions.pop(key, None)), version
-    except TypeError:  # memory that is no array's, which cannot be referred to weakly
+    except TypeError:  # the owner is not an array, and has no weak references
         return version
     return version

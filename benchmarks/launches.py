@@ -4,7 +4,7 @@
 
 The step runs over the tests' stand-in for CuPy; kernels and matrix products are counted and not computed, so the
 numbers in its arrays mean nothing.  Bytes are those of the arrays that a launch is given, each once: what a cache
-saves, or a kernel reads twice, is left out.  Copies from the host and allocations are no launches.
+saves, or a kernel reads twice, is left out.  Copies from the host and allocations are not launches.
 """
 
 from __future__ import annotations

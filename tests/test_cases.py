@@ -190,7 +190,7 @@ def test_the_page_is_up_to_date():
         (name, str(len(cases)), str(len(cases) * examples)) for table in tables for name, cases in table.items()
     ]
     found = re.findall(r"^\| ([^|]+?) \| (\d+) \| (\d+) \|", text, re.MULTILINE)
-    assert found == expected, "write it anew: python -m tests.cases --write docs/gradients.md"
+    assert found == expected, "write it again: python -m tests.cases --write docs/gradients.md"
 
 
 def test_the_page_works():

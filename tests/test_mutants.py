@@ -57,13 +57,13 @@ def test_every_mutant_says_what_it_damages():
 
 def test_the_page_is_up_to_date():
     text = PAGE.read_text(encoding="utf-8")
-    assert f"**{len(EVERY)} mutants, {len(EVERY)} caught**" in text, f"write it anew: {COMMAND}"
+    assert f"**{len(EVERY)} mutants, {len(EVERY)} caught**" in text, f"write it again: {COMMAND}"
     rows = [line for line in text.splitlines() if line.startswith("| ") and line.endswith(" | caught |")]
     listed = page({group: [Verdict(mutant) for mutant in mutants] for group, mutants in GROUPS.items()}).splitlines()
     expected = [line for line in listed if line.startswith("| ") and line.endswith(" | caught |")]
     assert len(rows) == len(expected) == len(EVERY)
     for row, start in zip(rows, expected, strict=True):  # number, place, damage; what noticed may be another check
-        assert row.startswith(start.removesuffix("|  | ``  `` | caught |")), f"write it anew: {COMMAND}"
+        assert row.startswith(start.removesuffix("|  | ``  `` | caught |")), f"write it again: {COMMAND}"
 
 
 # ---- Damage ----
@@ -101,7 +101,7 @@ def test_damage_to_an_attribute_lasts_as_long_as_its_block():
         (Mutant("autograd.engine:run_backward", "", "# wanted itself", "# wanted too"), "changes nothing that runs"),
         (Mutant("autograd.engine:_stroll", "", "a", "b"), "there is no '_stroll'"),
         (Mutant("autograd.ops.elementwise:Exp.save", "", "a", "b"), "is it inherited, renamed or gone"),
-        (Mutant("autograd.engine:_order", "", "a", "b"), "is no function"),
+        (Mutant("autograd.engine:_order", "", "a", "b"), "is not a function"),
         (Mutant("autograd.ops.elementwise:Add.broadcasts", "", False, True, attribute=True), "its value is True"),
     ],
     ids=lambda value: value.damage if isinstance(value, Mutant) else "",

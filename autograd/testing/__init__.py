@@ -1,4 +1,4 @@
-"""Tools for testing gradients of your own: cases, checks, Hypothesis strategies, functions that are no ops.
+"""Tools for testing gradients of your own: cases, checks, Hypothesis strategies, functions that are not ops.
 
     from autograd.testing import Example, cases_for, check_case, draw, register
 

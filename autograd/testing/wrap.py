@@ -156,8 +156,8 @@ class _Wrapped(Op):
         for y in values:
             if y.dtype == object:
                 raise TypeError(
-                    f"the function returned {type(outputs).__name__}, which is no array of numbers: return an array, a "
-                    "number or a tuple of them"
+                    f"the function returned {type(outputs).__name__}, which is not an array of numbers: return an "
+                    "array, a number or a tuple of them"
                 )
         return tuple(values) if self.several else values[0]
 

@@ -64,7 +64,7 @@ def _parser() -> ArgumentParser:
 
     one = commands.add_parser("evalb", help="score trees against gold trees, as EVALB does")
     one.add_argument("gold", help="gold trees, one a line")
-    one.add_argument("test", help="the parser's trees of the same sentences, one a line; an empty line is no tree")
+    one.add_argument("test", help="the parser's trees of the same sentences, one a line; an empty line is not a tree")
     one.add_argument("-p", "--parameters", metavar="FILE", help="EVALB's parameter file; default: as COLLINS.prm")
     one.add_argument("--summary", action="store_true", help="print the figures over all sentences only")
     one.set_defaults(work=evalb)

@@ -230,7 +230,7 @@ def write_huggingface(learned: LearnedModel, folder: Path) -> list[str]:
     notes = []
     if not write_sentencepiece(learned.vocabulary, folder):
         notes.append(
-            "its vocabulary is no sentencepiece model, so that Hugging Face's tokenizer cannot cut text for it"
+            "its vocabulary is not a sentencepiece model, so that Hugging Face's tokenizer cannot cut text for it"
         )
     if learned.model.norm_epsilon != NORM_EPSILON:
         notes.append(

@@ -230,7 +230,7 @@ class _Machine:
     def do_reduce(self, _: None) -> None:
         arguments, function = self.pop(), self.pop()
         if not (isinstance(function, Name) and isinstance(arguments, tuple)):
-            raise PickleError("its pickle is damaged (it calls what is no function)")
+            raise PickleError("its pickle is damaged (it calls something that is not a function)")
         full = f"{function.module}.{function.name}"
         if full in self.admitted.calls:
             self.stack.append(self.admitted.calls[full](*arguments))

@@ -199,7 +199,7 @@ def _tensor(storage: Any, offset: Any, shape: Any, strides: Any, *_: Any) -> Ten
 
 def _parameter(tensor: Any, *_: Any) -> Tensor:
     if not isinstance(tensor, Tensor):
-        raise PickleError("its pickle describes a parameter that is no tensor")
+        raise PickleError("its pickle describes a parameter that is not a tensor")
     return tensor
 
 

@@ -197,7 +197,7 @@ def _another_file(part: Path) -> _BrokenOffError:
 def _start_of(response: Any, have: int, version: str, url: str, part: Path) -> int:
     """The offset that the response begins at: `have`, or 0 where the server sends the whole file.
 
-    Raises: _BrokenOffError for a part of another version, which is no part of this file.
+    Raises: _BrokenOffError for a part of another version of the file.
     """
     if response.status == 200:
         return 0

@@ -21,7 +21,7 @@ def find_bug(exercise: Exercise, text: str, line: int | None = None) -> Finding 
 
     text: the student's file, in which lines may have moved
     Returns: None if no line is named and the file has been changed: it is to be judged by running it
-    Raises: UserError if no line is named in a file as given out, several lines are, or the number is no line
+    Raises: UserError if no line is named in a file as given out, several lines are, or there is no line of that number
     """
     lines = text.splitlines()
     marked = [number for number, each in enumerate(lines, 1) if each.rstrip().endswith(MARK)]

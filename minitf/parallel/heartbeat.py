@@ -114,7 +114,7 @@ class Heartbeat:
         self._may_lose_coordinator = True
 
     def finish(self) -> None:
-        """Report that the work is done: exiting is no failure from now on."""
+        """Report that the work is done: exiting is not a failure from now on."""
         self._may_lose_coordinator = True
         self._send({"done": True})
 

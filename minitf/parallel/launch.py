@@ -46,7 +46,7 @@ class WorkerSpec:
     @classmethod
     def of_this_process(cls) -> WorkerSpec | None:
         """Read what the launcher passed to this process; None if no launcher started it."""
-        text = os.environ.pop(WORKER_VARIABLE, None)  # processes that this one starts are no ranks
+        text = os.environ.pop(WORKER_VARIABLE, None)  # processes that this one starts are not ranks
         if text is None:
             return None
         try:

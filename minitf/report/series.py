@@ -14,7 +14,7 @@ from minitf.system.arithmetic import sum_left_to_right
 from minitf.system.files import open_regular, os_errors_explained, parse_json
 
 MOST_POINTS = 400  # of a curve: more than one per two pixels cannot be seen
-LARGEST = 2**63  # of a whole number; a larger one is no count of anything
+LARGEST = 2**63  # of a whole number; a larger one is not a count
 DOTTED_POINTS = 60  # up to this number, each point of a curve gets a dot
 
 

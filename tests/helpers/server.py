@@ -8,7 +8,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 
 class Server(ThreadingHTTPServer):
-    """Serves `files`, remembers what was asked, and breaks off as it is told."""
+    """Serves `files`, remembers what was asked, and breaks off where asked to."""
 
     daemon_threads = True
 

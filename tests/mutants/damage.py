@@ -104,7 +104,7 @@ def _function(mutant: Mutant) -> FunctionType:
         found = found.__func__
     found = inspect.unwrap(found)
     if not isinstance(found, FunctionType):
-        raise StaleMutantError(f"{mutant}: {found!r} is no function")
+        raise StaleMutantError(f"{mutant}: {found!r} is not a function")
     return found
 
 

@@ -102,7 +102,7 @@ MUTANTS = [
     Mutant(f"{E}:run_backward", "retain_graph is ignored", "if not retain_graph:", "if True:"),
     Mutant("autograd.modes:no_grad", "records all the same", '"recording", False', '"recording", True'),
     # ---- checkpoint() ----
-    Mutant(f"{C}:_Segment.refill", "dropout masks are drawn anew in the second run",
+    Mutant(f"{C}:_Segment.refill", "dropout masks are drawn again in the second run",
            "random.set_state(self.random_state)", "pass"),
     Mutant(f"{C}:_Segment.refill", "the random state is not put back after the second run",
            "random.set_state(outer_state)", "pass"),

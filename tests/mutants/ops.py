@@ -193,7 +193,7 @@ MUTANTS = [
            "self._g_positions(g_y)", "g_y.reshape(-1, *g_y.shape[-2:])[-1]"),
     Mutant(f"{N}:Dropout.backward", "scale forgotten", "g_y, keep, self.scale", "g_y, keep, 1.0"),
     Mutant(f"{N}:Dropout.backward", "mask ignored", "self.backend.dropout(g_y, keep, self.scale)", "g_y * self.scale"),
-    Mutant(f"{N}:Dropout.backward", "mask drawn anew",
+    Mutant(f"{N}:Dropout.backward", "mask drawn again",
            "(keep,) = self.saved", "keep = random.keep_mask(g_y.shape, 1 - 1 / self.scale)[0]"),
     Mutant(f"{N}:Dropout.backward", "mask the wrong way round",
            "self.backend.dropout(g_y, keep,", "self.backend.dropout(g_y, ~keep,"),
@@ -214,7 +214,7 @@ MUTANTS = [
            "self.keep_scale, self.scale, **given)", "self.keep_scale, 1.0, **given)"),
     Mutant(f"{T}:ScaledDotProductAttention.backward", "dropout forgotten",
            "tuple(kept), keep, self.keep_scale", "tuple(kept), None, self.keep_scale"),
-    Mutant(f"{T}:ScaledDotProductAttention.backward", "mask of dropout drawn anew", "q, k, v, keep, *kept = self.saved",
+    Mutant(f"{T}:ScaledDotProductAttention.backward", "dropout mask drawn again", "q, k, v, keep, *kept = self.saved",
            "q, k, v, keep, *kept = self.saved\n"
            "        keep = draw_mask(self.backend, (*q.shape[:-1], k.shape[-2]), 1 - 1 / self.keep_scale)[0]"),
     Mutant(f"{T}:ScaledDotProductAttention.backward",

@@ -99,7 +99,7 @@ def test_a_reduced_axis_that_is_not_broadcast_back():
 
 
 def test_a_function_that_returns_no_numbers():
-    with pytest.raises(TypeError, match="no array of numbers: return an array"):
+    with pytest.raises(TypeError, match="not an array of numbers: return an array"):
         gradcheck(from_vjp(lambda x: None, lambda g, x: g), X)
 
 
