@@ -78,7 +78,7 @@ MUTANTS = [
     Mutant(f"{T}:Encoder.__call__", "only the last layer passes a gradient on",
            "layer(x, mask)", "layer(x.detach(), mask)"),
     Mutant(f"{T}:Decoder.__call__", "memory passes no gradient on",
-           "layer(x, memory, memory_mask, each)", "layer(x, memory.detach(), memory_mask, each)"),
+           "x, memory, memory_mask, each", "x, memory.detach(), memory_mask, each"),
     Mutant(f"{T}:Encoder.__call__", "pre-norm: nothing passes the last norm", "self.norm(x)", "self.norm(x.detach())"),
     Mutant(f"{T}:Positions.rows", "learned positions learn nothing",
            "self.weight[start:stop]", "self.weight[start:stop].detach()"),
