@@ -88,6 +88,9 @@ class CompiledCpuBackend(CpuBackend):
         self._run_blocks(work, len(weight), len(weight) if serial else -(-len(weight) // (4 * (self.threads or 1))))
         return y
 
+    def runs_loops(self, rows: int, weights: int) -> bool:
+        return rows < FEW_ROWS and rows * weights < SERIAL_PRODUCT  # of larger products, threads compute parts
+
     # ---- Layer normalisation ----
 
     def dropout_add_layer_norm(

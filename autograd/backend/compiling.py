@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import hashlib
 import warnings
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from numba import njit
@@ -18,6 +20,11 @@ from numba.core.caching import FunctionCache
 
 class OnDisk(FunctionCache):
     """The compiled code of a function on disk; without it, or if it is broken, the function is compiled again."""
+
+    def __init__(self, function: Callable[..., Any]):
+        super().__init__(function)
+        # Numba compiles again what has changed in the function's file; kernels that it calls are in another
+        self._cache_file._source_stamp = self._cache_file._source_stamp, _kernels()
 
     def load_overload(self, *arguments: Any) -> Any:
         try:
@@ -32,6 +39,12 @@ class OnDisk(FunctionCache):
             super().save_overload(*arguments)
         except Exception as error:
             _warn(error)
+
+
+@functools.cache
+def _kernels() -> str:
+    """A digest of the kernels' source."""
+    return hashlib.sha256(Path(__file__).with_name("compiled_kernels.py").read_bytes()).hexdigest()
 
 
 @functools.cache

@@ -247,6 +247,11 @@ class Backend:
             y[some] = self.linear(x[some], w.T, bias, relu, dtype)
         return y
 
+    def runs_loops(self, rows: int, weights: int) -> bool:
+        """Whether a compiled loop over a whole layer is faster than its kernels, for so many rows and weights of the
+        largest product."""
+        return False
+
     # ---- Attention ----
 
     def causal_mask(self, queries: int, keys: int) -> Array:

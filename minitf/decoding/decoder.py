@@ -94,7 +94,10 @@ class InferenceTransformer:
         mask = None if bool(mask.all()) else mask
         memory = self._encode(source, mask, record)  # [≥ B · S, D]
         cross = [layer.cross_attention for layer in self.model.decoder.layers]
-        keys_values = [self._projections(memory, each, b, source.size, each.heads) for each in cross]  # [B, H, S, …]
+        keys_values = [  # [B, H, S, …] each
+            [*map(self.backend.xp.ascontiguousarray, self._projections(memory, each, b, source.size, each.heads))]
+            for each in cross
+        ]
         window = self.model.decoder.layers[0].self_attention.neighbourhood
         return DecodingState(self.backend, keys_values, mask, record, window, self._output(shortlist))
 
@@ -108,9 +111,14 @@ class InferenceTransformer:
             raise ValueError(f"{len(tokens)} tokens for a state of {state.rows} rows; give one for each")
         x = self._embed(tokens[:, None], "target", state.length)  # [≥ R, D]
         state.begin_step()
-        mask = state.mask()
-        for index in range(len(model.decoder.layers)):
-            x = self._decoder_layer(x, index, state, mask)
+        if state.record is None and self.backend.runs_loops(len(x), self._largest_product) and self._of_loops:
+            decoder_layer, layers, norm_first = self._of_loops
+            for index, weights in enumerate(layers):
+                x = decoder_layer(x, *weights, *state.arrays(index), norm_first)
+        else:
+            mask = state.mask()
+            for index in range(len(model.decoder.layers)):
+                x = self._decoder_layer(x, index, state, mask)
         state.end_step()
         x = x if model.decoder.norm is None else self._layer_norm(x, model.decoder.norm)
         return self._product(x, state.output)[: len(tokens)]
@@ -263,8 +271,7 @@ class InferenceTransformer:
         """
         is_local = attention.neighbourhood is not None and place[0] == "encoder"
         if attention.kind != "additive" and not is_local:
-            scale = 1 / math.sqrt(q.shape[3]) if attention.scale is None else attention.scale
-            return self.backend.attention(q, k, v, mask, None, 1.0, scale)[0]
+            return self.backend.attention(q, k, v, mask, None, 1.0, _scale_of(attention))[0]
         with no_grad():
             return attention.attend(Tensor(q), Tensor(k), Tensor(v), mask).data
 
@@ -304,7 +311,38 @@ class InferenceTransformer:
             weights[cross] = self._joined(cross.key, cross.value, of_a_step=False)
             weights[cross.query], weights[cross.output] = self._joined(cross.query), self._joined(cross.output)
         self._weights = weights
+        of_layers = [each.w.size for module, each in weights.items() if each.of_a_step and module is not model]
+        self._largest_product = max(of_layers)
+        vars(self).pop("_of_loops", None)
         self.rows_at_a_time = self._rows_computed_alike() if self.same_bits else None
+
+    @cached_property
+    def _of_loops(self) -> tuple[Any, ...] | None:
+        """`compiled_layer.decoder_layer`, the weights of each layer as it takes them, and `norm_first`; None where it
+        cannot compute this model."""
+        from minitf.decoding.compiled_layer import ACTIVATIONS, decoder_layer
+
+        def product(module: Module) -> tuple[Array, Array]:
+            weights = self._weights[module]
+            return weights.w.T, np.zeros(0, self.dtype) if weights.bias is None else weights.bias
+
+        def norm(residual: Residual) -> tuple[Array, Array, Any]:
+            return residual.norm.weight.data, residual.norm.bias.data, self.dtype.type(residual.norm.eps)
+
+        def attention(module: MultiHeadAttention, inward: Module, residual: Residual) -> tuple[Any, ...]:
+            return product(inward), product(module.output), self.dtype.type(_scale_of(module)), norm(residual)
+
+        layers = []
+        for layer in self.model.decoder.layers:
+            own, cross, feed_forward = layer.self_attention, layer.cross_attention, layer.feed_forward
+            activation = ACTIVATIONS.get(feed_forward.activation)
+            if self.same_bits or self.dtype != np.float32 or own.kind == "additive" or activation is None:
+                return None
+            of_self = attention(own, own, layer.self_attention_residual)
+            of_cross = attention(cross, cross.query, layer.cross_attention_residual)
+            both = product(feed_forward.up), product(feed_forward.down)
+            layers.append((of_self, of_cross, (*both, activation, norm(layer.feed_forward_residual))))
+        return decoder_layer, layers, layer.self_attention_residual.norm_first
 
     def _output(self, shortlist: Array | None) -> _Weights:
         """The product that computes the logits of the tokens of a shortlist, or of all."""
@@ -363,6 +401,12 @@ class _Weights:
     def contiguous(self) -> Array:
         """A contiguous copy of w, made when it is first faster."""
         return backend_of([self.w]).xp.ascontiguousarray(self.w)
+
+
+def _scale_of(attention: MultiHeadAttention) -> float:
+    """The factor on dot products of queries and keys."""
+    d_k = attention.query.weight.shape[0] // attention.heads
+    return 1 / math.sqrt(d_k) if attention.scale is None else attention.scale
 
 
 def _as_one(arrays: Sequence[Array]) -> Array | None:

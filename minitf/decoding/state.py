@@ -127,6 +127,14 @@ class DecodingState:
         keys[:b, :, start:end], values[:b, :, start:end] = k, v
         return keys[:b, :, self.first_node : end], values[:b, :, self.first_node : end]
 
+    def arrays(self, layer: int) -> tuple[tuple[Any, ...], tuple[Array, ...]]:
+        """`nodes` and `source` of `decoder_layer` (compiled_layer.py), once the step has begun."""
+        keys, values, mask = self.memory(layer)
+        visible = np.ones((1, keys.shape[2]), bool) if mask is None else mask.reshape(self.sentences, -1)
+        caches = (cache[layer][: self.sentences] for cache in (self.keys, self.values))
+        ancestors = self.ancestors.reshape(self.rows, -1)
+        return (*caches, ancestors, self.first_node, self.node_count), (keys, values, visible)
+
     def _with_room(self, cache: Array, room: int) -> Array:
         """A cache of more nodes, without those outside the window.  Shapes: [B, H, old room, K] -> [B, H, room, K]"""
         _, h, _, width = cache.shape

@@ -6,6 +6,13 @@ import threadpoolctl
 
 from autograd.backend import CpuBackend
 
+try:
+    from numba import njit
+except ImportError:
+    pass
+else:  # as Numba looks NumPy's functions up when it first compiles, which may be while a test has others in their place
+    njit(lambda: 0)()
+
 
 @pytest.fixture(autouse=True)
 def threads_of_blas() -> Iterator[None]:

@@ -9,6 +9,7 @@ import pytest
 
 pytest.importorskip("numba", reason="needs Numba")
 
+from numba.core import config
 from numba.core.caching import FunctionCache
 
 from autograd.backend import Backend, compiling, set_kernels
@@ -172,15 +173,32 @@ def test_broken_files_are_compiled_again(tmp_path):
         assert all(path.read_bytes() != b"garbage" for path in files if path.suffix == ".nbi")
 
 
+def double(x):
+    return x + x
+
+
+def test_code_is_compiled_again_once_the_kernels_have_changed(monkeypatch, tmp_path):
+    monkeypatch.setattr(config, "CACHE_DIR", str(tmp_path))
+
+    def found_on_disk():
+        compiled = compiling.exactly(double)
+        assert compiled(3) == 6
+        return sum(compiled.stats.cache_hits.values())
+
+    assert [found_on_disk() for _ in range(2)] == [0, 1]
+    monkeypatch.setattr(compiling, "_kernels", lambda: "of another file")
+    assert [found_on_disk() for _ in range(2)] == [0, 1]
+
+
 def test_a_disk_that_is_full_is_a_warning(monkeypatch):
     def full(self, *arguments):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(FunctionCache, "save_overload", full)
     monkeypatch.setattr(FunctionCache, "load_overload", lambda self, *arguments: None)
-    double = compiling.exactly(lambda x: x + x)
+    compiled = compiling.exactly(lambda x: x + x)
     with pytest.warns(UserWarning, match=r"cannot be kept on disk .*No space left.*; set NUMBA_CACHE_DIR"):
-        assert double(3) == 6
+        assert compiled(3) == 6
 
 
 def test_without_a_place_on_disk_kernels_are_compiled_in_memory(monkeypatch):
@@ -191,7 +209,7 @@ def test_without_a_place_on_disk_kernels_are_compiled_in_memory(monkeypatch):
     compiling._on_disk.cache_clear()
     try:
         with pytest.warns(UserWarning, match="no locator available"):
-            double = compiling.exactly(lambda x: x + x)
-        assert double(3) == 6
+            compiled = compiling.exactly(lambda x: x + x)
+        assert compiled(3) == 6
     finally:
         compiling._on_disk.cache_clear()

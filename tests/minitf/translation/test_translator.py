@@ -563,7 +563,7 @@ def test_batches_on_several_threads_give_the_same_lines(tiny_run, monkeypatch, s
     lines = ENGLISH * 8
     expected = load(tiny_run, same_bits=same_bits).translate_nbest(lines, n_best=2)
     monkeypatch.setattr(CPU, "threads", 3)
-    monkeypatch.setattr(minitf.decoding.batched, "WORTH_SHARING", 0)
+    monkeypatch.setattr(minitf.decoding.batched, "WORTH_SHARING", {"numpy": 0})
     found = load(tiny_run, same_bits=same_bits).translate_nbest(lines, n_best=2, max_sentences_per_batch=5)
     assert [[each.text for each in some] for some in found] == [[each.text for each in some] for some in expected]
     if same_bits:
@@ -572,7 +572,7 @@ def test_batches_on_several_threads_give_the_same_lines(tiny_run, monkeypatch, s
 
 def test_an_error_in_one_thread_stops_the_others(tiny_run, monkeypatch):
     monkeypatch.setattr(CPU, "threads", 2)
-    monkeypatch.setattr(minitf.decoding.batched, "WORTH_SHARING", 0)
+    monkeypatch.setattr(minitf.decoding.batched, "WORTH_SHARING", {"numpy": 0})
     translator = load(tiny_run)
 
     def fail(lines):
@@ -600,7 +600,7 @@ def test_only_large_batches_are_shared_out_among_threads(tiny_run, monkeypatch):
     monkeypatch.setattr(minitf.translation.translator, "beam_search", spy)
     for beam, shared in ((1, False), (2, True)):
         threads.clear()
-        monkeypatch.setattr(minitf.decoding.batched, "WORTH_SHARING", 2 * 8 * weights)
+        monkeypatch.setattr(minitf.decoding.batched, "WORTH_SHARING", {"numpy": 2 * 8 * weights})
         translator.translate(["a tree"] * 32, beam=beam, max_sentences_per_batch=8)
         assert (len(threads) > 1) == shared
 

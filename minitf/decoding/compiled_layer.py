@@ -1,0 +1,137 @@
+"""A layer of the decoder for a few rows as one loop that Numba compiles, in float32.
+
+`InferenceTransformer._decoder_layer` defines what is computed, in a dozen calls of kernels, which take longer than the
+arithmetic where a model is small.  Results differ by rounding.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+import autograd as ag
+from autograd.backend.compiled_kernels import exp, linear_of_few, normalise, softmax_row_
+from autograd.backend.compiling import in_vectors
+
+Array = Any
+f4 = np.float32
+
+RELU, SILU = 0, 1
+ACTIVATIONS = {ag.relu: RELU, ag.silu: SILU}
+
+
+@in_vectors
+def decoder_layer(
+    x: Array, self_attention: Any, cross_attention: Any, feed_forward: Any, nodes: Any, source: Any, norm_first: bool
+) -> Array:
+    """One position of every hypothesis through a layer; its keys and values are written.
+
+    A product is (weights [out, in], bias [out], or [0] for none); a norm is (weight [D], bias [D], ε).
+
+    self_attention: product of queries, keys and values side by side; product of the output; scale of q · k; norm
+    cross_attention: product of queries; product of the output; scale; norm
+    feed_forward: both products; the activation between them, of ACTIVATIONS; norm
+    nodes: keys [B, H, room, K], values [B, H, room, d_v], which of them each row sees, bool [R, room]; the first that
+        any row sees and that of the first row of each sentence now
+    source: keys [B, H, S, K], values [B, H, S, d_v], which of them a sentence sees, bool [1 or B, S]
+
+    Shapes: x [R, D] -> [R, D]
+    """
+    inward, outward, scale, norm = self_attention
+    keys, values, seen, first, now = nodes
+    projected = linear(before(x, norm, norm_first), inward)  # [R, H · (2 K + d_v)]
+    beams = len(x) // len(keys)
+    for row in range(len(x)):
+        b, node, start = row // beams, now + row % beams, keys.shape[1] * keys.shape[3]
+        for cache in (keys, values):
+            for h in range(cache.shape[1]):
+                for i in range(cache.shape[3]):
+                    cache[b, h, node, i] = projected[row, start + i]
+                start += cache.shape[3]
+    y = attention(projected, keys, values, seen, first, now + beams, scale)
+    x = after(x, linear(y, outward), norm, norm_first)
+
+    inward, outward, scale, norm = cross_attention
+    keys, values, seen = source
+    y = attention(linear(before(x, norm, norm_first), inward), keys, values, seen, 0, keys.shape[2], scale)
+    x = after(x, linear(y, outward), norm, norm_first)
+
+    up, down, activation, norm = feed_forward
+    hidden = linear(before(x, norm, norm_first), up, activation == RELU)  # [R, F]
+    if activation == SILU:
+        silu_(hidden)
+    return after(x, linear(hidden, down), norm, norm_first)
+
+
+@in_vectors
+def linear(x: Array, product: Any, relu: bool = False) -> Array:
+    """Shapes: x [R, in] -> [R, out]"""
+    weight, bias = product
+    y = np.empty((len(x), len(weight)), np.float32)
+    linear_of_few(x, weight, bias, relu, y)
+    return y
+
+
+@in_vectors
+def before(x: Array, norm: Any, norm_first: bool) -> Array:
+    """What the sub-layer inside a residual connection is given.  Shapes: x [R, D] -> [R, D]"""
+    return layer_norm(x, norm) if norm_first else x
+
+
+@in_vectors
+def after(x: Array, y: Array, norm: Any, norm_first: bool) -> Array:
+    """The residual connection around a sub-layer that made y (overwritten) of x.  Shapes: x, y [R, D] -> [R, D]"""
+    for row in range(len(x)):
+        for d in range(x.shape[1]):
+            y[row, d] += x[row, d]
+    return y if norm_first else layer_norm(y, norm)
+
+
+@in_vectors
+def layer_norm(x: Array, norm: Any) -> Array:
+    """Shapes: x [R, D] -> [R, D]"""
+    weight, bias, eps = norm
+    y, normalised = np.empty(x.shape, np.float32), np.empty(x.shape[1], np.float32)
+    for row in range(len(x)):
+        normalise(x[row], weight, bias, eps, y[row], normalised)
+    return y
+
+
+@in_vectors
+def attention(q: Array, keys: Array, values: Array, seen: Array, first: int, end: int, scale: Any) -> Array:
+    """Attention to the keys first … end - 1 that a row sees, heads joined; NaN for a row that sees none.
+
+    Shapes: q [R, ≥ H · K], keys [B, H, ≥ end, K], values [B, H, ≥ end, d_v], seen bool [1, B or R, ≥ end]
+            -> [R, H · d_v]
+    """
+    rows, d_k, d_v = len(q), keys.shape[3], values.shape[3]
+    y = np.zeros((rows, keys.shape[1] * d_v), np.float32)
+    weights = np.zeros(end - first, np.float32)
+    for row in range(rows):
+        b, sees = row * len(keys) // rows, seen[row * len(seen) // rows, first:end]
+        for h in range(keys.shape[1]):
+            query, k, v = q[row, h * d_k : (h + 1) * d_k], keys[b, h, first:end], values[b, h, first:end]
+            for s in range(len(k)):
+                if sees[s]:
+                    total = f4(0)
+                    for i in range(d_k):
+                        total += query[i] * k[s, i]
+                    weights[s] = total
+            softmax_row_(weights, sees, False, scale)
+            of_head = y[row, h * d_v : (h + 1) * d_v]
+            for s in range(len(v)):
+                if sees[s]:
+                    weight = weights[s]
+                    for i in range(d_v):
+                        of_head[i] += weight * v[s, i]
+    return y
+
+
+@in_vectors
+def silu_(x: Array) -> None:
+    """x · sigmoid(x).  Shapes: x [R, F] (overwritten)"""
+    for row in range(len(x)):
+        for i in range(x.shape[1]):
+            e = exp(-abs(x[row, i]))
+            x[row, i] *= (f4(1) if x[row, i] > 0 else e) / (f4(1) + e)
