@@ -48,7 +48,7 @@ def set_kernels(kernels: str) -> None:
     """Compute with "numpy" on the CPU from now on, in the whole process, or with kernels that "numba" compiles.
 
     Compiled kernels (layer norm, softmax, cross-entropy, Adam and others, in float32) take a fraction of the time of
-    NumPy's, and differ by rounding.  Each is compiled when it is first called, in about a second, and kept on disk.
+    NumPy's, and differ by rounding.  Each is compiled when it is first called, in a second or a few, and kept on disk.
 
     Raises: ValueError without Numba, or for another name.
     """

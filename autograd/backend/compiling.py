@@ -1,4 +1,4 @@
-"""Decorators for loops that Numba compiles when they are first called, in about a second, and keeps on disk.
+"""Decorators for loops that Numba compiles when they are first called, in a second or a few, and keeps on disk.
 
 Compiled code lies in `__pycache__` beside the source, or where NUMBA_CACHE_DIR says.  Importing Numba takes a third of
 a second.
