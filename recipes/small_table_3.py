@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Table 3 in small: the paper's variations of a base model, each trained on Multi30k, in one table.
 
-    python recipes/small_table_3.py --output runs/small-table-3 --jobs 2 --data-dir TOK \\
+    python recipes/small_table_3.py --output runs/small-table-3 --jobs 2 --data-dir TOK --kernels numba \\
         --records docs/small-table-3.json --write docs/results.md
     python recipes/small_table_3.py --output runs/small-table-3 --rows base a-heads-1 --seeds 1 2 3
     python recipes/small_table_3.py --output runs/small-table-3 --rows base a-heads-1 --max-steps 100 --threads 2
