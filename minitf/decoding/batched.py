@@ -21,7 +21,7 @@ Job = Callable[[IncrementalDecoder, np.ndarray, Sequence[int]], Sequence[Result]
 
 WORTH_A_THREAD = 8
 """Sentences below which a batch is not divided among threads: a product of fewer rows takes about as long."""
-WORTH_SHARING = {"numpy": 20_000_000, "numba": 2_000_000}
+WORTH_SHARING = {"numpy": 50_000_000, "numba": 2_000_000}
 """Multiplications of a batch in a step, by the CPU's kernels, below which batches are not shared out: threads whose
 calls take a few microseconds wait for one another's turn with the interpreter, and two are slower than one."""
 
