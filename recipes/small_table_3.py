@@ -11,7 +11,7 @@ paper's. Each row changes it as the paper's row changes the paper's: the same nu
 the same fractions of layers and widths. As in section 6.2, figures are taken on the validation text, without averaging
 checkpoints, with a beam of 4 and α = 0.6; but at the best validation, as few pairs are soon learned by heart.
 
-The plan: three seeds of 20 rows in four hours of two cores, in which base comes to its best validation. In trials base
+The plan: three seeds of 20 rows in four hours of two cores, in which base reaches its best validation. In trials base
 still gained after 7,000 updates on the first 10,000 pairs; on the first 6,000, with a vocabulary of 2,000, its
 perplexity fell to 17.2 by update 4,250 and by another 2 % until 5,500. Warm-up takes 2,000 updates, with which four
 layers learn faster than with 1,000. An update of base, up to 1,024 tokens a side, takes 47 ms of a core of an AMD EPYC

@@ -248,8 +248,11 @@ class Backend:
         return y
 
     def runs_loops(self, rows: int, weights: int) -> bool:
-        """Whether a compiled loop over a whole layer is faster than its kernels, for so many rows and weights of the
-        largest product."""
+        """Whether one compiled loop over a whole layer is faster than the layer's kernels.
+
+        rows: rows of x
+        weights: elements of the layer's largest weight matrix
+        """
         return False
 
     # ---- Attention ----

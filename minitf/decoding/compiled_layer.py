@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 import autograd as ag
-from autograd.backend.compiled_kernels import exp, linear_of_few, normalise, softmax_row_
+from autograd.backend import compiled_kernels as kernels
 from autograd.backend.compiling import in_vectors
 
 Array = Any
@@ -69,7 +69,7 @@ def linear(x: Array, product: Any, relu: bool = False) -> Array:
     """Shapes: x [R, in] -> [R, out]"""
     weight, bias = product
     y = np.empty((len(x), len(weight)), np.float32)
-    linear_of_few(x, weight, bias, relu, y)
+    kernels.linear_of_few(x, weight, bias, relu, y)
     return y
 
 
@@ -82,9 +82,7 @@ def before(x: Array, norm: Any, norm_first: bool) -> Array:
 @in_vectors
 def after(x: Array, y: Array, norm: Any, norm_first: bool) -> Array:
     """The residual connection around a sub-layer that made y (overwritten) of x.  Shapes: x, y [R, D] -> [R, D]"""
-    for row in range(len(x)):
-        for d in range(x.shape[1]):
-            y[row, d] += x[row, d]
+    y += x
     return y if norm_first else layer_norm(y, norm)
 
 
@@ -92,9 +90,8 @@ def after(x: Array, y: Array, norm: Any, norm_first: bool) -> Array:
 def layer_norm(x: Array, norm: Any) -> Array:
     """Shapes: x [R, D] -> [R, D]"""
     weight, bias, eps = norm
-    y, normalised = np.empty(x.shape, np.float32), np.empty(x.shape[1], np.float32)
-    for row in range(len(x)):
-        normalise(x[row], weight, bias, eps, y[row], normalised)
+    y, normalised = np.empty(x.shape, np.float32), np.empty(x.shape, np.float32)
+    kernels.layer_norm(x, weight, bias, eps, y, normalised, np.empty((len(x), 1), np.float32))
     return y
 
 
@@ -118,7 +115,7 @@ def attention(q: Array, keys: Array, values: Array, seen: Array, first: int, end
                     for i in range(d_k):
                         total += query[i] * k[s, i]
                     weights[s] = total
-            softmax_row_(weights, sees, False, scale)
+            kernels.softmax_row_(weights, sees, False, scale)
             of_head = y[row, h * d_v : (h + 1) * d_v]
             for s in range(len(v)):
                 if sees[s]:
@@ -133,5 +130,5 @@ def silu_(x: Array) -> None:
     """x · sigmoid(x).  Shapes: x [R, F] (overwritten)"""
     for row in range(len(x)):
         for i in range(x.shape[1]):
-            e = exp(-abs(x[row, i]))
+            e = kernels.exp(-abs(x[row, i]))
             x[row, i] *= (f4(1) if x[row, i] > 0 else e) / (f4(1) + e)

@@ -94,7 +94,7 @@ class InferenceTransformer:
         mask = None if bool(mask.all()) else mask
         memory = self._encode(source, mask, record)  # [≥ B · S, D]
         cross = [layer.cross_attention for layer in self.model.decoder.layers]
-        keys_values = [  # [B, H, S, …] each
+        keys_values = [  # [B, H, S, …] each, contiguous as compiled loops read them
             [*map(self.backend.xp.ascontiguousarray, self._projections(memory, each, b, source.size, each.heads))]
             for each in cross
         ]

@@ -46,10 +46,10 @@ def decoder_of(model, **settings):
     return decoder, calls
 
 
-def walk(decoder, source=SOURCE, shortlist=None):
+def walk(decoder, source=SOURCE):
     """The logits of 40 steps in which beams branch, swap and join, and sentences move, end and come down to one."""
     rng = np.random.default_rng(5)
-    state = decoder.start_decoding(source, shortlist=shortlist)
+    state = decoder.start_decoding(source)
     sentences, beams, found = len(source), 1, []
     for step in range(40):
         logits = decoder.decode_step(rng.integers(1, SMALL.vocab_size, sentences * beams), state)

@@ -583,13 +583,15 @@ def test_an_error_in_one_thread_stops_the_others(tiny_run, monkeypatch):
     assert translator.translate(["a tree"]) == load(tiny_run).translate(["a tree"])
 
 
-def test_only_large_batches_are_shared_out_among_threads(tiny_run, monkeypatch):
+@pytest.mark.parametrize("kernels", ["numpy", "numba"])
+def test_only_large_batches_are_shared_out_among_threads(tiny_run, monkeypatch, kernels):
     translator, threads = load(tiny_run), set()
     weights = translator._batched.decoder.weights_of_a_step
     layer, vocabulary = translator.model.config, len(translator.vocabulary)
     d, f = layer.d_model, layer.d_ff
     assert weights == layer.decoder_depth * (6 * d * d + 2 * d * f) + d * vocabulary  # without keys and values
     monkeypatch.setattr(CPU, "threads", 2)
+    monkeypatch.setattr(CPU, "kernels", kernels)
     search = minitf.translation.translator.beam_search
 
     def spy(*arguments):
@@ -600,7 +602,7 @@ def test_only_large_batches_are_shared_out_among_threads(tiny_run, monkeypatch):
     monkeypatch.setattr(minitf.translation.translator, "beam_search", spy)
     for beam, shared in ((1, False), (2, True)):
         threads.clear()
-        monkeypatch.setattr(minitf.decoding.batched, "WORTH_SHARING", {"numpy": 2 * 8 * weights})
+        monkeypatch.setitem(minitf.decoding.batched.WORTH_SHARING, kernels, 2 * 8 * weights)
         translator.translate(["a tree"] * 32, beam=beam, max_sentences_per_batch=8)
         assert (len(threads) > 1) == shared
 
