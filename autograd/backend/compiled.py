@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 from autograd.backend import compiled_kernels as kernels
-from autograd.backend.cpu import CpuBackend, are_heads
+from autograd.backend.cpu import CpuBackend
 from autograd.backend.cpu_products import FEW_ROWS, SERIAL_PRODUCT, in_order
-from autograd.backend.reference import blocks_of, heads_last_empty
+from autograd.backend.reference import blocks_of
 
 Array = Any
 f4, F4 = np.float32, np.dtype(np.float32)
@@ -183,35 +183,14 @@ class CompiledCpuBackend(CpuBackend):
         kernels.dropout(block.reshape(-1), keep.reshape(-1), f4(scale), y.reshape(-1))
         return y
 
-    def attention_backward(
-        self, g_y: Array, q: Array, k: Array, v: Array, kept: tuple[Any, ...], keep: Any, keep_scale: float,
-        scale: float,
-    ) -> tuple[Array, Array, Array]:  # fmt: skip
-        (p,) = kept
-        if (
-            not _are_plain_heads(q, k, v)
-            or g_y.dtype != f4
-            or not _are_plain(p)
-            or p.shape != (*q.shape[:3], k.shape[2])
-            or not (keep is None or keep.shape == p.shape)
-        ):
-            return super().attention_backward(g_y, q, k, v, kept, keep, keep_scale, scale)
-        g_q, g_k, g_v = (heads_last_empty(np, a.shape, f4) for a in (q, k, v))
-        s = p.shape[-1]
-
-        def work(some: slice) -> None:
-            block, g = p[some], g_y[some]
-            dropped = block if keep is None else self._dropped(block, keep[some], keep_scale)
-            np.matmul(dropped.swapaxes(-1, -2), g, out=g_v[some])
-            g_p = np.matmul(g, v[some].swapaxes(-1, -2), out=np.empty(block.shape, f4))
-            if keep is not None:
-                kernels.dropout_(g_p.reshape(-1), keep[some].reshape(-1), f4(keep_scale))
-            kernels.softmax_backward_(g_p.reshape(-1, s), block.reshape(-1, s), f4(scale))
-            np.matmul(g_p, k[some], out=g_q[some])
-            np.matmul(g_p.swapaxes(-1, -2), q[some], out=g_k[some])
-
-        self._spread(work, len(p), p[0].nbytes)
-        return g_q, g_k, g_v
+    def _of_weights_to_scores_(self, g: Array, p: Array, keep: Array | None, keep_scale: float, scale: float) -> None:
+        if not _are_alike(g, p) or not (keep is None or keep.shape == p.shape):
+            super()._of_weights_to_scores_(g, p, keep, keep_scale, scale)
+            return
+        if keep is not None:
+            kernels.dropout_(g.reshape(-1), keep.reshape(-1), f4(keep_scale))
+        g_rows, rows = (a.reshape(-1, a.shape[-1]) for a in (g, p))
+        kernels.softmax_backward_(g_rows, rows, f4(scale))
 
     def softmax_backward_(self, g_p: Array, p: Array) -> Array:
         if not _are_alike(g_p, p) or not g_p.ndim:
@@ -277,17 +256,6 @@ def _are_alike(*arrays: Array) -> bool:
 def _are_within(indices: Array, size: int) -> bool:
     """Are these indices 0 … size - 1? Compiled code would read and write anywhere; NumPy raises an error."""
     return bool(indices.size) and indices.min() >= 0 and indices.max() < size
-
-
-def _are_plain_heads(q: Array, k: Array, v: Array) -> bool:
-    """Are these [B, H, T, K], [B, H, S, K] and [B, H, S, M] in float32, with something in each?"""
-    return (
-        are_heads(q, k, v)
-        and q.dtype == k.dtype == v.dtype == f4
-        and q.shape[3] == k.shape[3]
-        and k.shape[2] == v.shape[2]
-        and v.size > 0
-    )
 
 
 def _mask_of(mask: Array | None, shape: tuple[int, ...]) -> Array:

@@ -19,7 +19,7 @@ import numpy as np
 from autograd import random
 from autograd.backend import blocks, top
 from autograd.backend.cpu_products import CpuProducts, in_order
-from autograd.backend.reference import Backend, heads_last_empty
+from autograd.backend.reference import NO_PLACES, Backend, Places, gradients_of_heads, heads_last_empty
 
 Array = Any
 
@@ -267,29 +267,32 @@ class CpuBackend(CpuProducts):
 
     def attention_backward(
         self, g_y: Array, q: Array, k: Array, v: Array, kept: tuple[Any, ...], keep: Any, keep_scale: float,
-        scale: float,
+        scale: float, places: Places = NO_PLACES,
     ) -> tuple[Array, Array, Array]:  # fmt: skip
         (p,) = kept
         if not are_heads(q, k, v):
-            return super().attention_backward(g_y, q, k, v, kept, keep, keep_scale, scale)
-        g_q, g_k, g_v = (heads_last_empty(np, a.shape, p.dtype) for a in (q, k, v))
+            return super().attention_backward(g_y, q, k, v, kept, keep, keep_scale, scale, places)
+        g_q, g_k, g_v = gradients_of_heads(np, [a.shape for a in (q, k, v)], p.dtype, places)
 
         def work(some: slice) -> None:
-            block, g = p[some], g_y[some]
-            factor = None if keep is None else np.multiply(keep[some], p.dtype.type(keep_scale))
-            dropped = block if factor is None else block * factor
+            block, g, keeps = p[some], g_y[some], None if keep is None else keep[some]
+            dropped = block if keeps is None else self._dropped(block, keeps, keep_scale)
             np.matmul(dropped.swapaxes(-1, -2), g, out=g_v[some])
-            g_p = np.matmul(g, v[some].swapaxes(-1, -2))
-            if factor is not None:
-                g_p *= factor
-            g_p -= np.einsum("...s,...s->...", g_p, block)[..., None]
-            g_p *= block
-            g_p *= scale
+            g_p = np.matmul(g, v[some].swapaxes(-1, -2), out=np.empty(block.shape, p.dtype))
+            self._of_weights_to_scores_(g_p, block, keeps, keep_scale, scale)
             np.matmul(g_p, k[some], out=g_q[some])
             np.matmul(g_p.swapaxes(-1, -2), q[some], out=g_k[some])
 
         self._spread(work, len(p), p[0].nbytes)
         return g_q, g_k, g_v
+
+    def _of_weights_to_scores_(self, g: Array, p: Array, keep: Array | None, keep_scale: float, scale: float) -> None:
+        """Turn the gradient of attention weights into that of q kᵀ, by the thread that computes the block."""
+        if keep is not None:
+            g *= np.multiply(keep, p.dtype.type(keep_scale))
+        g -= np.einsum("...s,...s->...", g, p)[..., None]
+        g *= p
+        g *= scale
 
     def masked_softmax_(self, scores: Array, mask: Array | None) -> Array:
         if scores.ndim < 3 or scores.dtype == np.float16 or not scores.size:

@@ -23,7 +23,7 @@ from cupy_backends.cuda.libs import cublas
 from autograd import random
 from autograd.backend import kernels
 from autograd.backend.kernels import GROUP, TILE
-from autograd.backend.reference import Backend, blocks_of, heads_last_empty
+from autograd.backend.reference import NO_PLACES, Backend, Places, blocks_of, gradients_of_heads, heads_last_empty
 
 OLDEST = (14, 2)
 if tuple(int(part) for part in cupy.__version__.split(".")[:2]) < OLDEST:
@@ -375,15 +375,19 @@ class CudaBackend(Backend):
                 return g_weight, g_bias
         return super().weight_gradient(g_y, x, dtype, with_bias)
 
-    packs_products = True
-
-    def stacked(self, arrays: Sequence[Array]) -> Array:
+    def are_side_by_side(self, arrays: Sequence[Array]) -> bool:
         first, end = arrays[0], arrays[0].data.ptr
         for a in arrays:
             apart = a.data.mem is not first.data.mem or a.data.ptr != end
             if apart or a.dtype != first.dtype or not a.flags.c_contiguous:
-                return super().stacked(arrays)
+                return False
             end += a.nbytes
+        return True
+
+    def stacked(self, arrays: Sequence[Array]) -> Array:
+        if not self.are_side_by_side(arrays):
+            return super().stacked(arrays)
+        first = arrays[0]
         return cupy.ndarray((sum(map(len, arrays)), *first.shape[1:]), first.dtype, first.data)
 
     def parted(self, a: Array, sizes: Sequence[int]) -> list[Array]:
@@ -480,12 +484,11 @@ class CudaBackend(Backend):
 
     def attention_backward(
         self, g_y: Array, q: Array, k: Array, v: Array, kept: tuple[Any, ...], keep: Any, keep_scale: float,
-        scale: float, places: Sequence[Array | None] = (None, None, None),
+        scale: float, places: Places = NO_PLACES,
     ) -> tuple[Array, Array, Array]:  # fmt: skip
-        """`places`: memory for the gradients of q, k and v."""
         if len(kept) == 1:
             keep, (g_y, q, k, v) = self._drawn(keep, kept[0].shape), _widened(g_y, q, k, v)
-            return super().attention_backward(g_y, q, k, v, kept, keep, keep_scale, scale)
+            return super().attention_backward(g_y, q, k, v, kept, keep, keep_scale, scale, places)
         y, log_total, mask = kept
         kind, head = self._attention_kernel(q, k, v, keep, backward=True)
         assert kind is not None  # as in the forward pass
@@ -494,10 +497,7 @@ class CudaBackend(Backend):
         if g_y.strides[-1] != g_y.itemsize:
             g_y = cupy.ascontiguousarray(g_y)
         (b, h, t, _), s = q.shape, k.shape[2]
-        gradients = [
-            heads_last_empty(cupy, a.shape, a.dtype) if place is None or place.shape != a.shape else place
-            for a, place in zip((q, k, v), places, strict=True)
-        ]
+        gradients = gradients_of_heads(cupy, [a.shape for a in (q, k, v)], q.dtype, places)
         g_q, g_k, g_v = gradients
         _, shape = _attention_shape(mask, leading, q=q, k=k, v=v, y=y, g_y=g_y, g_q=g_q, g_k=g_k, g_v=g_v)
         inputs = (q, k, v, mask, y, g_y, log_total)

@@ -6,6 +6,7 @@ in an underscore overwrites its first argument.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -16,6 +17,9 @@ from autograd import random
 from autograd.backend import special
 
 Array = Any
+Places = Sequence[Any]  # for each of several arrays, memory or None
+
+NO_PLACES: Places = (None, None, None)
 
 
 class Backend:
@@ -206,12 +210,13 @@ class Backend:
         """
         return self.product(g_y.T, x, dtype), self.sum_rows(g_y) if with_bias else None
 
-    packs_products = False
-    """True where one large product is faster than several of the same rows."""
-
     def side_by_side(self, arrays: Sequence[Array]) -> list[Array]:
         """Copies of arrays, one after the other in a block of memory, so that `stacked` can return a view of it."""
         return self.parted(self.xp.concatenate(arrays), [len(a) for a in arrays])
+
+    def are_side_by_side(self, arrays: Sequence[Array]) -> bool:
+        """Whether `stacked` returns a view of these arrays, and no copy."""
+        return len(arrays) == 1
 
     def stacked(self, arrays: Sequence[Array]) -> Array:
         """The rows of all arrays, one after the other.  Shapes: [N_i, ...] -> [Σ N_i, ...]"""
@@ -219,7 +224,7 @@ class Backend:
 
     def parted(self, a: Array, sizes: Sequence[int]) -> list[Array]:
         """The rows of a contiguous array as several arrays, in its memory.  Shapes: [Σ N_i, ...] -> [N_i, ...]"""
-        return self.xp.split(a, np.cumsum(sizes[:-1]).tolist())
+        return [a[end - size : end] for size, end in zip(sizes, itertools.accumulate(sizes), strict=True)]
 
     contiguous_from: float = math.inf
     """Rows of x from which `linear_of_few` is faster with w contiguous as [in, out], and not a view of [out, in]."""
@@ -286,17 +291,17 @@ class Backend:
 
     def attention_backward(
         self, g_y: Array, q: Array, k: Array, v: Array, kept: tuple[Any, ...], keep: Any, keep_scale: float,
-        scale: float,
+        scale: float, places: Places = NO_PLACES,
     ) -> tuple[Array, Array, Array]:  # fmt: skip
-        """Shapes: g_y [..., T, M], others as in `attention` -> g_q [..., T, K], g_k [..., S, K], g_v [..., S, M]
+        """The gradients of q, k and v, each in the memory of `places` where there is any of its shape and type.
+
+        Shapes: g_y [..., T, M], others as in `attention` -> g_q [..., T, K], g_k [..., S, K], g_v [..., S, M]
 
         Derived in docs/fused-ops.md.
         """
         xp, (p,) = self.xp, kept
-        leading, (t, s) = p.shape[:-2], p.shape[-2:]
-        g_q = heads_last_empty(xp, (*leading, t, q.shape[-1]), p.dtype)
-        g_k = heads_last_empty(xp, (*leading, s, k.shape[-1]), p.dtype)
-        g_v = heads_last_empty(xp, (*leading, s, v.shape[-1]), p.dtype)
+        shapes = [(*p.shape[:-2], *a.shape[-2:]) for a in (q, k, v)]
+        g_q, g_k, g_v = gradients_of_heads(xp, shapes, p.dtype, places)
         dropped = p if keep is None else self.dropout(p, keep, keep_scale)
         xp.matmul(dropped.swapaxes(-1, -2), g_y, out=g_v)  # [..., S, T] @ [..., T, M] -> [..., S, M]
         g_p = xp.matmul(g_y, v.swapaxes(-1, -2))  # [..., T, M] @ [..., M, S] -> [..., T, S]
@@ -514,3 +519,11 @@ def heads_last_empty(xp: Any, shape: tuple[int, ...], dtype: Any) -> Array:
         return xp.empty(shape, dtype)
     *leading, h, t, k = shape
     return xp.empty((*leading, t, h, k), dtype).swapaxes(-2, -3)
+
+
+def gradients_of_heads(xp: Any, shapes: Sequence[tuple[int, ...]], dtype: Any, places: Places) -> list[Array]:
+    """Memory for gradients of these shapes: what `places` gives, or else as `heads_last_empty`."""
+    return [
+        heads_last_empty(xp, shape, dtype) if place is None or place.shape != shape or place.dtype != dtype else place
+        for shape, place in zip(shapes, places, strict=True)
+    ]

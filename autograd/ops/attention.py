@@ -55,8 +55,7 @@ class ScaledDotProductAttention(Op):
     def backward(self, g_y):
         q, k, v, keep, *kept = self.saved
         places = [gradient_place(edge) for edge in self._edges]
-        given = {"places": places} if any(place is not None for place in places) else {}
-        return self.backend.attention_backward(g_y, q, k, v, tuple(kept), keep, self.keep_scale, self.scale, **given)
+        return self.backend.attention_backward(g_y, q, k, v, tuple(kept), keep, self.keep_scale, self.scale, places)
 
 
 def scaled_dot_product_attention(

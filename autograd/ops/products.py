@@ -243,7 +243,7 @@ class LinearHeads(Op):
 
     def gradient_place(self, i):
         """Memory for the gradient of output i, to one consumer a backward pass; None to the next."""
-        if self.freed or not self.backend.packs_products or self.places[i] is not None:
+        if self.freed or self.places[i] is not None:
             return None
         if self.g_y is None:
             self.g_y = self.xp.empty((math.prod(self.leading), sum(self.widths)), self.output_specs[0][1])
@@ -295,7 +295,7 @@ def linear_heads(
 ) -> tuple[Tensor, ...]:
     """x W_iᵀ + b_i for several weights, as one product, each divided into heads (section 3.2.2).
 
-    On a GPU, weights that `Module.to` has placed side by side are one matrix without a copy.
+    Weights that lie side by side in memory, as `Module.place_side_by_side` places them, are one matrix without a copy.
 
     Shapes: x [..., T, D], weight_i [H K_i, D], bias_i [H K_i] -> y_i [..., H, T, K_i]
     Raises: ValueError for shapes that do not fit
@@ -320,7 +320,7 @@ def linear_heads(
 def reduced_weights(x: Any, weights: Sequence[Any]) -> list[Any] | None:
     """As `reduced_weight`, of several; new copies lie side by side in memory."""
     dtype = x.dtype
-    if dtype.name != "bfloat16" or all(weight.dtype == dtype for weight in weights):
+    if all(weight.dtype == dtype for weight in weights) or dtype.name != "bfloat16":
         return None
     if any(weight.reduced is None for weight in weights):
         copies = backend_of([x.data]).side_by_side([weight.reduced_to(dtype) for weight in weights])

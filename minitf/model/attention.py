@@ -57,17 +57,13 @@ class MultiHeadAttention(Module):
         self, query: Tensor, key: Tensor, value: Tensor, mask: Array | None = None, is_causal: bool = False
     ) -> Tensor:
         """Shapes: query [B, T, D], key and value [B, S, D], mask bool broadcastable to [B, H, T, S] -> [B, T, D]"""
-        if query is key is value and is_packed(query):
-            q, k, v = self.project_together(query)
+        if query is key is value and are_packed(layers := [self.query, self.key, self.value]):
+            q, k, v = linear_heads(query, layers, self.heads)
         else:
             q = self.split_heads(self.query(query))  # [B, H, T, K]
             k = self.split_heads(self.key(key))  # [B, H, S, K]
             v = self.split_heads(self.value(value))  # [B, H, S, d_v]
         return self.output(join_heads(self.attend(q, k, v, mask, is_causal)))
-
-    def project_together(self, x: Tensor) -> tuple[Tensor, ...]:
-        """Queries, keys and values of self-attention, as one product.  Shapes: x [B, T, D] -> three [B, H, T, K]"""
-        return linear_heads(x, [self.query, self.key, self.value], self.heads)
 
     def over(self, query: Tensor, k: Tensor, v: Tensor, mask: Array) -> Tensor:
         """The same with keys and values that are projected already.
@@ -105,9 +101,10 @@ class MultiHeadAttention(Module):
         return x.reshape(b, t, self.heads, width // self.heads).swapaxes(1, 2)
 
 
-def is_packed(x: Tensor) -> bool:
-    """Whether projections of x are faster as one product, as on a GPU."""
-    return backend_of([x.data]).packs_products
+def are_packed(layers: Sequence[Linear]) -> bool:
+    """Whether the weights of layers lie side by side in memory, so that one product of all is faster than several."""
+    weights = [layer.weight.data for layer in layers]
+    return backend_of(weights[:1]).are_side_by_side(weights)
 
 
 def side_by_side(layers: Sequence[Linear]) -> Iterator[list[Parameter]]:

@@ -74,20 +74,28 @@ class Module:
     def to(self, device: str) -> Module:
         """Move all parameters to a device: "cpu", "cuda", "cuda:1", …. Make the optimizer afterwards.
 
+        On another device, `place_side_by_side` follows; on the same one, all parameters stay where they are.
+
         Raises: ValueError for a device that this installation cannot use.
         """
-        backend = get_backend(device)
+        backend, before = get_backend(device), self.backend
         for parameter in self.parameters():
             parameter.data = backend.asarray(parameter.numpy())
             parameter.grad = None
-        for parameters in filter(None, self.packed() if backend.packs_products else ()):
-            arrays = backend.side_by_side([parameter.data for parameter in parameters])
-            for parameter, array in zip(parameters, arrays, strict=True):
-                parameter.data = array
+        if backend is not before:
+            self.place_side_by_side()
         return self
 
+    def place_side_by_side(self) -> None:
+        """Move parameters that one product can read together to one block of memory."""
+        for parameters in filter(None, self.packed()):
+            arrays, backend = [parameter.data for parameter in parameters], backend_of([parameters[0].data])
+            if not backend.are_side_by_side(arrays):
+                for parameter, array in zip(parameters, backend.side_by_side(arrays), strict=True):
+                    parameter.data = array
+
     def packed(self) -> Iterator[list[Parameter]]:
-        """Groups of parameters that one product reads together: `to` places them side by side in memory."""
+        """Groups of parameters that one product reads together."""
         for _, child in self.children():
             yield from child.packed()
 

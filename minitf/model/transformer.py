@@ -14,7 +14,7 @@ from autograd.backend import Backend, backend_of
 from minitf.config import TransformerConfig
 from minitf.config.special_tokens import BOS, EOS
 from minitf.errors import UserError
-from minitf.model.attention import MultiHeadAttention, is_packed, linear_heads, padding_mask, side_by_side
+from minitf.model.attention import MultiHeadAttention, are_packed, linear_heads, padding_mask, side_by_side
 from minitf.model.layers import Dropout, Embedding, FeedForward, Initializer, LayerNorm, Linear, Module, Parameter
 from minitf.model.mixing import Convolution, Mixing, Recurrent, SeparableConvolution
 
@@ -202,8 +202,8 @@ class Decoder(Module):
     def __call__(self, x: Tensor, memory: Tensor, memory_mask: Array) -> Tensor:
         """Shapes: x [B, T, D], memory [B, S, D], memory_mask bool [B, 1, 1, S] -> [B, T, D]"""
         projected: list[Any] = [None] * len(self.layers)
-        if is_packed(memory):
-            of_all = linear_heads(memory, self._of_memory(), self.layers[0].cross_attention.heads)
+        if are_packed(of_memory := self._of_memory()):
+            of_all = linear_heads(memory, of_memory, self.layers[0].cross_attention.heads)
             projected = list(zip(of_all[::2], of_all[1::2], strict=True))
         for layer, each in zip(self.layers, projected, strict=True):
             inputs = x, memory, memory_mask, each
@@ -258,6 +258,8 @@ class Transformer(Module):
         self.dropout = Dropout(config.dropout)
         self.encoder = Encoder(config, init)
         self.decoder = Decoder(config, init)
+        if seed is not None:
+            self.place_side_by_side()
 
     def __call__(self, source: Array, target: Array) -> Tensor:
         """Logits of each next token.  Shapes: source int [B, S], target int [B, T] -> [B, T, V]"""

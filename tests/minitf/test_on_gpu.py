@@ -20,6 +20,7 @@ from minitf.decoding.sampling import SamplingConfig, sample
 from minitf.decoding.scoring import score_targets
 from minitf.decoding.search import BeamSearchConfig, beam_search, greedy_search
 from minitf.errors import UserError
+from minitf.model.attention import linear_heads
 from minitf.model.transformer import Transformer
 from minitf.parallel.launch import _require_gpus
 from minitf.system.device import set_up_device
@@ -158,7 +159,7 @@ def test_projections_are_one_product_with_no_copy(gpu: Any) -> None:
         (ag.scaled_dot_product_attention(q, k, v) ** 2).sum().backward()
         return [p.grad.numpy() for p in (x, *weights, *biases)]
 
-    found = gradients(*attention.project_together(x))
+    found = gradients(*linear_heads(x, layers, attention.heads))
     expected = gradients(*[attention.split_heads(layer(x)) for layer in layers])
     for ours, theirs in zip(found, expected, strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=1e-10, atol=1e-12)

@@ -211,7 +211,7 @@ MUTANTS = [
     Mutant(f"{T}:ScaledDotProductAttention.broadcasts", "keys shared by a batch not summed",
            True, False, attribute=True),
     Mutant(f"{T}:ScaledDotProductAttention.backward", "scale forgotten",
-           "self.keep_scale, self.scale, **given)", "self.keep_scale, 1.0, **given)"),
+           "self.keep_scale, self.scale, places)", "self.keep_scale, 1.0, places)"),
     Mutant(f"{T}:ScaledDotProductAttention.backward", "dropout forgotten",
            "tuple(kept), keep, self.keep_scale", "tuple(kept), None, self.keep_scale"),
     Mutant(f"{T}:ScaledDotProductAttention.backward", "dropout mask drawn again", "q, k, v, keep, *kept = self.saved",
@@ -220,9 +220,9 @@ MUTANTS = [
     Mutant(f"{T}:ScaledDotProductAttention.backward",
            "gradients of keys and values exchanged where they have one shape",
            "return self.backend.attention_backward("
-           "g_y, q, k, v, tuple(kept), keep, self.keep_scale, self.scale, **given)",
+           "g_y, q, k, v, tuple(kept), keep, self.keep_scale, self.scale, places)",
            "g_q, g_k, g_v = self.backend.attention_backward(\n"
-           "            g_y, q, k, v, tuple(kept), keep, self.keep_scale, self.scale, **given)\n"
+           "            g_y, q, k, v, tuple(kept), keep, self.keep_scale, self.scale, places)\n"
            "        return (g_q, g_v, g_k) if g_k.shape == g_v.shape else (g_q, g_k, g_v)"),
     Mutant(f"{T}:_allowed", "causal mask off by one: a position does not see itself",
            "causal_mask(*scores[-2:])",

@@ -80,7 +80,8 @@ def test_adam_for_many_arrays(threads, backend_with):
 def test_no_override_is_forgotten():
     own = {name for each in CpuBackend.__mro__[: CpuBackend.__mro__.index(Backend)] for name in vars(each)}
     shared = {name for name in own if name in vars(Backend) and callable(getattr(Backend, name))}
-    assert {name for name in shared if not name.startswith("__")} == {*KERNELS, "adam_all_"}
+    alone = {"adam_all_", "are_side_by_side", "stacked"}  # have tests of their own
+    assert {name for name in shared if not name.startswith("__")} == {*KERNELS, *alone}
 
 
 @every_dtype
@@ -226,3 +227,53 @@ def test_attention_joins_its_heads_without_a_copy(threads, backend_with):
     for y in (backend.attention(*args)[0], *backend.attention_backward(*backward)):
         b, h, t, width = y.shape
         assert np.shares_memory(y, y.swapaxes(1, 2).reshape(b, t, h * width))
+
+
+@pytest.mark.parametrize("kernels", ["numpy", "numba"], indirect=True)
+@pytest.mark.parametrize("threads", [None, 2])
+def test_gradients_of_attention_in_memory_that_is_given(threads, backend_with):
+    """Between the columns of other arrays, as the gradients of projections that are one product."""
+    backend = backend_with(threads)
+    for args, _ in cases("attention_backward", (2, 3, 4, 5), np.float32):
+        expected = backend.attention_backward(*args)
+        rows = [np.full((2, 9, 3 * g.shape[-1]), np.nan, np.float32) for g in expected]  # [B, T, H · K]
+        places = [
+            a[:, : g.shape[2]].reshape(2, g.shape[2], 3, -1).swapaxes(1, 2) for a, g in zip(rows, expected, strict=True)
+        ]
+        for given in (places, [places[0], None, places[2]]):
+            found = backend.attention_backward(*args, given)
+            for place, one, other in zip(given, found, expected, strict=True):
+                assert one is place or place is None
+                np.testing.assert_array_equal(one, other)
+        for a, g in zip(rows, expected, strict=True):
+            assert np.isnan(a[:, g.shape[2] :]).all()
+        odd = backend.attention_backward(*args, [place[..., :1] for place in places])  # not of the gradients' shapes
+        for one, other in zip(odd, expected, strict=True):
+            np.testing.assert_array_equal(one, other)
+
+
+def test_arrays_side_by_side_are_stacked_without_a_copy():
+    backend = CpuBackend()
+    apart = [np.ones((2, 3), np.float32), np.zeros((4, 3), np.float32)]
+    together = backend.side_by_side(apart)
+    for arrays in (apart, together):
+        np.testing.assert_array_equal(backend.stacked(arrays), np.concatenate(apart))
+    assert backend.are_side_by_side(together)
+    stacked = backend.stacked(together)
+    together[1][0, 0] = 7
+    assert stacked[2, 0] == 7
+    assert stacked.flags.c_contiguous
+
+
+def test_what_does_not_lie_side_by_side_is_copied():
+    backend = CpuBackend()
+    memory = np.arange(24.0).reshape(8, 3)
+    first, second, third = memory[:2], memory[2:5], memory[5:]
+    mapped = [np.frombuffer(memory.tobytes(), count=6, offset=48 * i).reshape(2, 3) for i in range(2)]
+    for arrays in ([second, first], [first, third], [first, memory[2:5].view("<i8")], [memory[::2], third], mapped):
+        assert not backend.are_side_by_side(arrays)
+        stacked = backend.stacked(arrays)
+        np.testing.assert_array_equal(stacked, np.concatenate(arrays))
+        assert not any(np.shares_memory(stacked, a) for a in arrays)
+    assert backend.are_side_by_side([second, third])
+    np.testing.assert_array_equal(backend.stacked([second, third]), memory[2:])

@@ -159,8 +159,8 @@ def test_a_real_training_step_is_accounted_for():
             optimizer.step(1e-3)
     assert 0.9 <= p.accounted_ms / ((time.perf_counter() - before) * 1e3) <= 1.1
     rows = by_name(p.rows("layer", depth=3))
-    assert rows["decoder.layers.0"].calls == 4 * (14 + 14 + 3)
-    assert rows["encoder.layers.0"].calls == 4 * (14 + 3)
+    assert rows["decoder.layers.0"].calls == 4 * (6 + 8 + 3)  # keys and values of the memory are the decoder's
+    assert rows["encoder.layers.0"].calls == 4 * (6 + 3)
     assert by_name(p.rows())["ScaledDotProductAttention"].calls == 4 * 3
     assert rows["encoder.layers.0"].backward_ms > 0
 

@@ -51,6 +51,7 @@ def test_parameters_of_every_preset_in_full_size(name, monkeypatch):
         normal = glorot_uniform
 
     monkeypatch.setattr("minitf.model.transformer.Initializer", Empty)
+    monkeypatch.setattr(Transformer, "place_side_by_side", lambda self: None)  # copies
     preset = NAMED[name].config
     config = replace(preset.model, vocab_size=preset.vocab_size)
     assert parameter_count(config) == Transformer(config).parameter_count()
@@ -71,6 +72,9 @@ class Products(Watcher):
         if kind == "Linear":
             beside = (len(self.shapes) > 2) + op.relu  # bias and ReLU, forward and backward
             self.total += sum(op.flops(self.shapes, self.outputs)) - 2 * beside * np.prod(self.outputs[0])
+        elif kind == "LinearHeads":
+            biases = len(self.shapes) > 1 + op.count
+            self.total += sum(op.flops(self.shapes, self.outputs)) - 2 * biases * sum(map(np.prod, self.outputs))
         elif kind == "ScaledDotProductAttention":
             scores = np.prod(self.outputs[0][:-1]) * self.shapes[1][-2]
             self.total += sum(op.flops(self.shapes, self.outputs)) - 11 * scores

@@ -10,6 +10,7 @@ import autograd as ag
 from autograd import Tensor, random
 from autograd.engine import Op
 from autograd.inspect.saved_memory import SavedMemory
+from autograd.modes import Watcher, watch
 from minitf.config import TransformerConfig
 from minitf.config.special_tokens import BOS, EOS, PAD
 from minitf.errors import UserError
@@ -512,3 +513,54 @@ def test_a_model_without_a_seed_takes_arrays_as_they_are():
     for name, parameter in model.named_parameters().items():
         assert parameter.data is arrays[name]
     assert model.output_matrix is model.source_embedding.weight
+
+
+# ---- Projections as one product ----
+
+
+def gradients_of(model, source, target):
+    for p in model.parameters():
+        p.grad = None
+    loss = (model(source, target) ** 2).sum()
+    loss.backward()
+    return loss.item(), {name: p.grad.data.copy() for name, p in model.named_parameters().items()}
+
+
+class Names(Watcher):
+    """Of the ops of a forward pass."""
+
+    def __init__(self):
+        self.found = []
+
+    def before_forward(self, op, arrays):
+        self.found.append(type(op).__name__)
+
+
+def products_of_several(model, source, target):
+    with watch(names := Names()):
+        model(source, target)
+    return names.found.count("LinearHeads")
+
+
+@every_variant
+def test_projections_are_one_product_of_weights_side_by_side(changes):
+    """Without copies of the weights; loaded weights are apart, and the numbers are those of single products."""
+    model = model_with(changes)
+    source, target, _ = batch()
+    for layer in model.decoder.layers:
+        attention = layer.self_attention
+        weights = [projection.weight.data for projection in (attention.query, attention.key, attention.value)]
+        stacked = model.backend.stacked(weights)
+        assert all(np.shares_memory(stacked, weight) for weight in weights)
+    attends = model.config.mixing in ("self-attention", "restricted")
+    in_layers = model.config.decoder_depth + (model.config.encoder_depth if attends else 0)
+    assert products_of_several(model, source, target) == in_layers + 1  # keys and values of the memory for all layers
+    loss, gradients = gradients_of(model, source, target)
+
+    apart = Transformer(model.config, seed=None, dtype=np.float64)
+    apart.load_parameters({name: p.data.copy() for name, p in model.named_parameters().items()}, copy=False)
+    assert not products_of_several(apart, source, target)
+    expected_loss, expected = gradients_of(apart, source, target)
+    assert loss == pytest.approx(expected_loss, rel=1e-12)
+    for name, gradient in gradients.items():
+        np.testing.assert_allclose(gradient, expected[name], rtol=1e-9, atol=1e-12, err_msg=name)
