@@ -88,8 +88,9 @@ class Module:
 
     def place_side_by_side(self) -> None:
         """Move parameters that one product can read together to one block of memory."""
+        backend = self.backend
         for parameters in filter(None, self.packed()):
-            arrays, backend = [parameter.data for parameter in parameters], backend_of([parameters[0].data])
+            arrays = [parameter.data for parameter in parameters]
             if not backend.are_side_by_side(arrays):
                 for parameter, array in zip(parameters, backend.side_by_side(arrays), strict=True):
                     parameter.data = array
