@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import functools
 import itertools
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -98,25 +97,12 @@ class CpuProducts(BlockedBackend):
             if relu:
                 np.maximum(y[some], 0, out=y[some])
 
-    def are_side_by_side(self, arrays: Sequence[Array]) -> bool:
-        memory, end = arrays[0].base, None
-        if len(arrays) == 1 or not (isinstance(memory, np.ndarray) and _is_plain(memory)):
-            return len(arrays) == 1
-        for a in arrays:
-            if a.base is not memory or a.dtype != arrays[0].dtype or not _is_plain(a):
-                return False
-            start = _address(a)
-            if end not in (None, start):
-                return False
-            end = start + a.nbytes
-        return True
+    def place_of(self, a: Array) -> tuple[Any, int] | None:
+        memory = a.base
+        return (memory, _address(a)) if isinstance(memory, np.ndarray) and _is_plain(memory) and _is_plain(a) else None
 
-    def stacked(self, arrays: Sequence[Array]) -> Array:
-        first = arrays[0]
-        if len(arrays) == 1 or not self.are_side_by_side(arrays):
-            return super().stacked(arrays)
-        shape, offset = (sum(map(len, arrays)), *first.shape[1:]), _address(first) - _address(first.base)
-        return np.ndarray(shape, first.dtype, first.base, offset)
+    def rows_from(self, first: Array, count: int) -> Array:
+        return np.ndarray((count, *first.shape[1:]), first.dtype, first.base, _address(first) - _address(first.base))
 
     def _row_blocks(self, rows: int, row_cost: int, dtype: Any, inner_parts: int = 1) -> list[slice]:
         """Blocks of the rows of a product: few, as the BLAS packs the other factor for each.

@@ -375,20 +375,11 @@ class CudaBackend(Backend):
                 return g_weight, g_bias
         return super().weight_gradient(g_y, x, dtype, with_bias)
 
-    def are_side_by_side(self, arrays: Sequence[Array]) -> bool:
-        first, end = arrays[0], arrays[0].data.ptr
-        for a in arrays:
-            apart = a.data.mem is not first.data.mem or a.data.ptr != end
-            if apart or a.dtype != first.dtype or not a.flags.c_contiguous:
-                return False
-            end += a.nbytes
-        return True
+    def place_of(self, a: Array) -> tuple[Any, int] | None:
+        return (a.data.mem, a.data.ptr) if a.flags.c_contiguous else None
 
-    def stacked(self, arrays: Sequence[Array]) -> Array:
-        if not self.are_side_by_side(arrays):
-            return super().stacked(arrays)
-        first = arrays[0]
-        return cupy.ndarray((sum(map(len, arrays)), *first.shape[1:]), first.dtype, first.data)
+    def rows_from(self, first: Array, count: int) -> Array:
+        return cupy.ndarray((count, *first.shape[1:]), first.dtype, first.data)
 
     def parted(self, a: Array, sizes: Sequence[int]) -> list[Array]:
         # no views: the engine copies gradients that are views, since other arrays may share their memory

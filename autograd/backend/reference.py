@@ -214,13 +214,34 @@ class Backend:
         """Copies of arrays, one after the other in a block of memory, so that `stacked` can return a view of it."""
         return self.parted(self.xp.concatenate(arrays), [len(a) for a in arrays])
 
+    def place_of(self, a: Array) -> tuple[Any, int] | None:
+        """The block of memory that holds the array and the address of its first element, if others can follow it there.
+
+        None where that is not known, as here, or the array is not contiguous.
+        """
+        return None
+
     def are_side_by_side(self, arrays: Sequence[Array]) -> bool:
-        """Whether `stacked` returns a view of these arrays, and no copy."""
-        return len(arrays) == 1
+        """Whether arrays follow each other in one block of memory: `stacked` returns a view of them, and no copy."""
+        for a, b in itertools.pairwise(arrays):
+            here, there = self.place_of(a), self.place_of(b)
+            if here is None or there is None or a.dtype != b.dtype:
+                return False
+            if here[0] is not there[0] or here[1] + a.nbytes != there[1]:
+                return False
+        return True
+
+    def rows_from(self, first: Array, count: int) -> Array:
+        """A view of `count` rows of memory that begins with those of an array."""
+        raise NotImplementedError
 
     def stacked(self, arrays: Sequence[Array]) -> Array:
         """The rows of all arrays, one after the other.  Shapes: [N_i, ...] -> [Σ N_i, ...]"""
-        return arrays[0] if len(arrays) == 1 else self.xp.concatenate(arrays)
+        if len(arrays) == 1:
+            return arrays[0]
+        if self.are_side_by_side(arrays):
+            return self.rows_from(arrays[0], sum(map(len, arrays)))
+        return self.xp.concatenate(arrays)
 
     def parted(self, a: Array, sizes: Sequence[int]) -> list[Array]:
         """The rows of a contiguous array as several arrays, in its memory.  Shapes: [Σ N_i, ...] -> [N_i, ...]"""

@@ -80,7 +80,7 @@ def test_adam_for_many_arrays(threads, backend_with):
 def test_no_override_is_forgotten():
     own = {name for each in CpuBackend.__mro__[: CpuBackend.__mro__.index(Backend)] for name in vars(each)}
     shared = {name for name in own if name in vars(Backend) and callable(getattr(Backend, name))}
-    alone = {"adam_all_", "are_side_by_side", "stacked"}  # have tests of their own
+    alone = {"adam_all_", "place_of", "rows_from"}  # have tests of their own
     assert {name for name in shared if not name.startswith("__")} == {*KERNELS, *alone}
 
 
