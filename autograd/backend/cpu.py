@@ -203,7 +203,7 @@ class CpuBackend(CpuProducts):
             g, x_hat, out = g_y[s], normalised[s], g_x[s]
             along = g * x_hat
             g_weights[s.start], g_biases[s.start] = _sum_rows(along), _sum_rows(g)
-            along_x = (along @ weight)[:, None] / width
+            along_x = _row_sums(along, weight) / width
             np.multiply(g, weight, out=out)
             out -= _row_means(out)
             out -= np.multiply(x_hat, along_x, out=along)
@@ -394,7 +394,15 @@ class CpuBackend(CpuProducts):
 
 def _row_means(x: Array) -> Array:
     """Shapes: x [N, D] -> [N, 1]"""
-    return (x @ _constant(x.shape[1], 1 / x.shape[1], x.dtype))[:, None]
+    return _row_sums(x, _constant(x.shape[1], 1 / x.shape[1], x.dtype))
+
+
+def _row_sums(x: Array, weights: Array) -> Array:
+    """The weighted sum of each row.  Shapes: x [N, D], weights [D] -> [N, 1]"""
+    # OpenBLAS for AVX-512 takes rows of 5 float32 with a register that holds what was there before: sums are right, but
+    # a signalling NaN in its unused part raises the flag for an invalid operation
+    with np.errstate(invalid="ignore"):
+        return (x @ weights)[:, None]
 
 
 @functools.cache

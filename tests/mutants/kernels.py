@@ -122,7 +122,7 @@ CPU = [
     Mutant(f"{C}.layer_norm_backward", "the part along x̂ is not taken away",
            "out -= np.multiply(x_hat, along_x, out=along)", "pass", near=NORM),
     Mutant(f"{C}.layer_norm_backward", "projection with the unweighted gradient",
-           "along @ weight", "along.sum(axis=1)", near=NORM),
+           "_row_sums(along, weight)", "along.sum(axis=1, keepdims=True)", near=NORM),
     Mutant(f"{C}.layer_norm_backward", "1/σ of the first rows for all blocks",
            "out *= inverse_std[s]", "out *= inverse_std[: len(out)]", near=NORM),
     Mutant(f"{C}.layer_norm_backward", "weight: the sum of the last block for all",
