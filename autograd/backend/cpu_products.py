@@ -99,7 +99,9 @@ class CpuProducts(BlockedBackend):
 
     def place_of(self, a: Array) -> tuple[Any, int] | None:
         memory = a.base
-        return (memory, _address(a)) if isinstance(memory, np.ndarray) and _is_plain(memory) and _is_plain(a) else None
+        if not (isinstance(memory, np.ndarray) and memory.flags.c_contiguous and a.flags.c_contiguous):
+            return None
+        return memory, _address(a)
 
     def rows_from(self, first: Array, count: int) -> Array:
         return np.ndarray((count, *first.shape[1:]), first.dtype, first.base, _address(first) - _address(first.base))
@@ -159,13 +161,11 @@ class CpuProducts(BlockedBackend):
         return y
 
 
-def _is_plain(a: Array) -> bool:
-    return bool(a.flags.c_contiguous and a.flags.writeable)
-
-
 def _address(a: Array) -> int:
-    """Of the first element of a plain array: `a.ctypes.data` in a seventh of its time, and without new strings, which
-    the interpreter keeps for a while as the names of attributes."""
+    """Of the first element of a contiguous array."""
+    if not a.flags.writeable:
+        return int(a.ctypes.data)
+    # in a seventh of the time, and without new strings, which the interpreter keeps for a while as names of attributes
     return ctypes.addressof(NO_BYTES.from_buffer(a))
 
 

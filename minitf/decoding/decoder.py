@@ -354,15 +354,10 @@ class InferenceTransformer:
 
     def _joined(self, *linears: Linear, of_a_step: bool = True) -> _Weights:
         """The weights of several projections side by side, for one product."""
-
-        def joined(arrays: list[Array]) -> Array:
-            view = _as_one(arrays)
-            return self.backend.xp.concatenate(arrays) if view is None else view
-
-        weight = joined([linear.weight.data for linear in linears]).astype(self.dtype, copy=False)
+        weight = self.backend.stacked([linear.weight.data for linear in linears]).astype(self.dtype, copy=False)
         biases = [linear.bias.data for linear in linears if linear.bias is not None]
         ends = np.cumsum([linear.weight.shape[0] for linear in linears]).tolist()
-        return _Weights(weight, joined(biases) if biases else None, of_a_step, ends)
+        return _Weights(weight, self.backend.stacked(biases) if biases else None, of_a_step, ends)
 
     def _rows_computed_alike(self) -> int:
         """Rows of a product with which equal rows give equal results, as tried with all weights; one always does."""
@@ -407,20 +402,6 @@ def _scale_of(attention: MultiHeadAttention) -> float:
     """The factor on dot products of queries and keys."""
     d_k = attention.query.weight.shape[0] // attention.heads
     return 1 / math.sqrt(d_k) if attention.scale is None else attention.scale
-
-
-def _as_one(arrays: Sequence[Array]) -> Array | None:
-    """A view of arrays that follow one another in one block of memory, as they do after an import; else None."""
-    first, base = arrays[0], arrays[0].base
-    if len(arrays) == 1 or not (isinstance(base, np.ndarray) and base.dtype == np.uint8 and base.ndim == 1):
-        return first if len(arrays) == 1 else None
-    start = end = first.ctypes.data - base.ctypes.data
-    for each in arrays:
-        alike = each.base is base and each.flags.c_contiguous and each.dtype == first.dtype
-        if not alike or each.ctypes.data - base.ctypes.data != end:
-            return None
-        end += each.nbytes
-    return base[start:end].view(first.dtype).reshape(-1, *first.shape[1:])
 
 
 def decoder_of(model: Transformer | IncrementalDecoder) -> IncrementalDecoder:

@@ -263,6 +263,11 @@ def test_arrays_side_by_side_are_stacked_without_a_copy():
     together[1][0, 0] = 7
     assert stacked[2, 0] == 7
     assert stacked.flags.c_contiguous
+    for a in together:
+        a.flags.writeable = False  # as weights are that are mapped from a file
+    read_only = backend.stacked(together)
+    np.testing.assert_array_equal(read_only, stacked)
+    assert np.shares_memory(read_only, stacked)
 
 
 def test_what_does_not_lie_side_by_side_is_copied():

@@ -340,6 +340,17 @@ def test_weights_that_change_are_taken_over(changed):
     assert (after != before).any()
 
 
+def test_weights_side_by_side_are_not_copied():
+    model = model_with()
+    decoder = InferenceTransformer(model)
+    for layer in model.decoder.layers:
+        own, cross = layer.self_attention, layer.cross_attention
+        for attention, linears in ((own, (own.query, own.key, own.value)), (cross, (cross.key, cross.value))):
+            joined = decoder._weights[attention].w
+            assert joined.shape[1] == sum(len(linear.weight.data) for linear in linears)
+            assert all(np.shares_memory(joined, linear.weight.data) for linear in linears)
+
+
 def test_keys_and_values_of_the_past_never_move_with_the_beams():
     model = decoder_with()
     state = model.start_decoding(sources(4, 6))
