@@ -85,7 +85,9 @@ class CompiledCpuBackend(CpuBackend):
             for some in blocks_of(len(x), step):
                 kernels.linear_of_few(x[some], weight[s], shifts, relu, y[some, s])
 
-        self._run_blocks(work, len(weight), len(weight) if serial else -(-len(weight) // (4 * (self.threads or 1))))
+        at_once = kernels.OUTPUTS_AT_A_TIME  # parts of whole groups, for the same bits with any number of threads
+        groups = -(-len(weight) // at_once)
+        self._run_blocks(work, len(weight), at_once * (groups if serial else -(-groups // (4 * (self.threads or 1)))))
         return y
 
     def runs_loops(self, rows: int, weights: int) -> bool:

@@ -22,6 +22,7 @@ LOG2_E = f4(1.4426950408889634)
 LN2_HIGH, LN2_LOW = f4(0.693359375), f4(-2.12194440e-4)  # whose sum is ln 2; n · LN2_HIGH is exact for |n| < 2^15
 SMALLEST = f4(-87.33)  # whose exponential is just a normal number
 PART = 256  # elements of a row that are summed in float32, before float64 takes over
+OUTPUTS_AT_A_TIME = 4  # rows of the weights of a product of few rows; the last ones are computed in another order
 
 
 @exactly
@@ -121,30 +122,52 @@ def adam_(
 
 @in_vectors
 def linear_of_few(x: Array, weight: Array, bias: Array, relu: Any, y: Array) -> None:
-    """x Wᵀ + bias, or max(x Wᵀ + bias, 0); each row of the weights is read once, for four rows of x at a time.
+    """x Wᵀ + bias, or max(x Wᵀ + bias, 0).
+
+    Two rows of x are multiplied with four rows of the weights at a time: eight sums for six numbers read.
 
     Shapes: x [R, in], weight [out, in], bias [out] or [0] for none, y [R, out] (written)
     """
-    rows, n_in = x.shape
-    least = f4(0) if relu else f4(-np.inf)
-    for o in range(weight.shape[0]):
-        w, shift = weight[o], bias[o] if bias.size else f4(0)
-        for r in range(0, rows - rows % 4, 4):
-            x0, x1, x2, x3 = x[r], x[r + 1], x[r + 2], x[r + 3]
+    rows, n_out = y.shape
+    n_in, pairs, fours = x.shape[1], rows - rows % 2, n_out - n_out % OUTPUTS_AT_A_TIME
+    for o in range(0, fours, OUTPUTS_AT_A_TIME):
+        w0, w1, w2, w3 = weight[o], weight[o + 1], weight[o + 2], weight[o + 3]
+        for r in range(0, pairs, 2):
+            here, there = x[r], x[r + 1]
+            y0, y1, y2, y3 = f4(0), f4(0), f4(0), f4(0)
+            z0, z1, z2, z3 = f4(0), f4(0), f4(0), f4(0)
+            for i in range(n_in):
+                y0 += here[i] * w0[i]
+                y1 += here[i] * w1[i]
+                y2 += here[i] * w2[i]
+                y3 += here[i] * w3[i]
+                z0 += there[i] * w0[i]
+                z1 += there[i] * w1[i]
+                z2 += there[i] * w2[i]
+                z3 += there[i] * w3[i]
+            y[r, o], y[r, o + 1], y[r, o + 2], y[r, o + 3] = y0, y1, y2, y3
+            y[r + 1, o], y[r + 1, o + 1], y[r + 1, o + 2], y[r + 1, o + 3] = z0, z1, z2, z3
+        for r in range(pairs, rows):
+            here = x[r]
             y0, y1, y2, y3 = f4(0), f4(0), f4(0), f4(0)
             for i in range(n_in):
-                y0 += x0[i] * w[i]
-                y1 += x1[i] * w[i]
-                y2 += x2[i] * w[i]
-                y3 += x3[i] * w[i]
-            y[r, o], y[r + 1, o], y[r + 2, o], y[r + 3, o] = y0 + shift, y1 + shift, y2 + shift, y3 + shift
-        for r in range(rows - rows % 4, rows):
-            x0, y0 = x[r], f4(0)
-            for i in range(n_in):
-                y0 += x0[i] * w[i]
-            y[r, o] = y0 + shift
+                y0 += here[i] * w0[i]
+                y1 += here[i] * w1[i]
+                y2 += here[i] * w2[i]
+                y3 += here[i] * w3[i]
+            y[r, o], y[r, o + 1], y[r, o + 2], y[r, o + 3] = y0, y1, y2, y3
+    for o in range(fours, n_out):
+        w0 = weight[o]
         for r in range(rows):
-            y[r, o] = least if y[r, o] < least else y[r, o]
+            here, y0 = x[r], f4(0)
+            for i in range(n_in):
+                y0 += here[i] * w0[i]
+            y[r, o] = y0
+    least = f4(0) if relu else f4(-np.inf)
+    for r in range(rows):
+        for o in range(n_out):
+            shifted = y[r, o] + bias[o] if bias.size else y[r, o]
+            y[r, o] = least if shifted < least else shifted
 
 
 # ---- Layer normalisation ----

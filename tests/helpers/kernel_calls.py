@@ -199,7 +199,7 @@ KERNELS = {  # name: what it is called with, in small and in large, and for whic
     "product": (product, PRODUCTS, PRODUCTS_LARGE, ()),
     "add_product_": (add_product_, PRODUCTS, [(5001, 60, 150), (1301, 170, 601)], (0,)),
     "linear": (linear, PRODUCTS, [(1900, 50, 70), (2101, 33, 90), (300, 21, 2500)], ()),
-    "linear_of_few": (linear_of_few, PRODUCTS, [(12, 300, 3000), (4, 2048, 512), (1, 2048, 1100)], ()),
+    "linear_of_few": (linear_of_few, [*PRODUCTS, (7, 90, 6)], [(11, 300, 3003), (4, 2048, 512), (1, 2048, 1100)], ()),
     "draw": (draw, [*ROWS, (4,), ()], [(900, 703), (1_000_001,)], ()),
     "keep_where": (keep_where, [*ROWS, (4,), (2, 3, 4)], [(900, 160), (140_000,)], ()),
     "dropout": (dropout, [*ROWS, (4,), (2, 3, 4)], [(900, 160), (140_000,)], ()),
