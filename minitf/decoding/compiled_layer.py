@@ -23,7 +23,14 @@ ACTIVATIONS = {ag.relu: RELU, ag.silu: SILU}
 
 @in_vectors
 def decoder_layer(
-    x: Array, self_attention: Any, cross_attention: Any, feed_forward: Any, nodes: Any, source: Any, norm_first: bool
+    x: Array,
+    self_attention: Any,
+    cross_attention: Any,
+    feed_forward: Any,
+    caches: Any,
+    nodes: Any,
+    source: Any,
+    norm_first: bool,
 ) -> Array:
     """One position of every hypothesis through a layer; its keys and values are written.
 
@@ -32,14 +39,15 @@ def decoder_layer(
     self_attention: product of queries, keys and values side by side; product of the output; scale of q · k; norm
     cross_attention: product of queries; product of the output; scale; norm
     feed_forward: both products; the activation between them, of ACTIVATIONS; norm
-    nodes: keys [B, H, room, K], values [B, H, room, d_v], which of them each row sees, bool [R, room]; the first that
-        any row sees and that of the first row of each sentence now
+    caches: keys [B, H, room, K], values [B, H, room, d_v] of the nodes
+    nodes: which of them each row sees, bool [R, room]; the first that any row sees and that of the first row of each
+        sentence now
     source: keys [B, H, S, K], values [B, H, S, d_v], which of them a sentence sees, bool [1 or B, S]
 
     Shapes: x [R, D] -> [R, D]
     """
     inward, outward, scale, norm = self_attention
-    keys, values, seen, first, now = nodes
+    (keys, values), (seen, first, now) = caches, nodes
     projected = linear(before(x, norm, norm_first), inward)  # [R, H · (2 K + d_v)]
     beams = len(x) // len(keys)
     for row in range(len(x)):

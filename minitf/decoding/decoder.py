@@ -113,8 +113,9 @@ class InferenceTransformer:
         state.begin_step()
         if state.record is None and self.backend.runs_loops(len(x), self._largest_product) and self._of_loops:
             decoder_layer, layers, norm_first = self._of_loops
-            for index, weights in enumerate(layers):
-                x = decoder_layer(x, *weights, *state.arrays(index), norm_first)
+            nodes = state.ancestors.reshape(state.rows, -1), state.first_node, state.node_count
+            for weights, (caches, source) in zip(layers, state.of_loops(), strict=True):
+                x = decoder_layer(x, *weights, caches, nodes, source, norm_first)
         else:
             mask = state.mask()
             for index in range(len(model.decoder.layers)):
@@ -176,7 +177,9 @@ class InferenceTransformer:
         """
         embedding, positions = self.model.embedding_of(side)
         norm = self.model.embedding_norm_of(side)
-        starts_with = self.model.config.decoder_start if side == "target" and (tokens == BOS).any() else "bos"
+        starts_with = self.model.config.decoder_start if side == "target" else "bos"
+        if starts_with != "bos" and not (tokens == BOS).any():
+            starts_with = "bos"
         if starts_with == "eos":
             tokens = end_for_start(tokens)
         tokens = self.backend.asarray(tokens)

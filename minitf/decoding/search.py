@@ -268,10 +268,12 @@ def walk(
         for sentence, token, gain in zip(alive.tolist(), newest.tolist(), gained.tolist(), strict=True):
             tokens[sentence].append(token)
             log_probabilities[sentence].append(gain)
-        going_on = _places_filled((newest == EOS) | (position >= limits[alive]))
-        if len(going_on):
-            _reorder(state, going_on, rows_before=len(alive))
-        alive, newest = alive[going_on], newest[going_on]
+        done = (newest == EOS) | (position >= limits[alive])
+        if done.any():
+            going_on = _places_filled(done)
+            if len(going_on):
+                _reorder(state, going_on, rows_before=len(alive))
+            alive, newest = alive[going_on], newest[going_on]
     return list(zip(tokens, log_probabilities, strict=True))
 
 
