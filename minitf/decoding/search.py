@@ -351,14 +351,11 @@ def _best_candidates(
 
     if N == 1:  # in order already
         return Candidates(np.zeros_like(token), token, total)
-    beam = np.broadcast_to(np.repeat(np.arange(N), C), (B, N * C))  # [B, N × C]
+    beam = np.arange(N).repeat(C)  # [N × C]
     token, total = token.reshape(B, N * C), total.reshape(B, N * C)
-    order = np.lexsort((token, beam, -total), axis=1)[:, : config.candidates]  # [B, C], by total, then beam, then token
-    return Candidates(
-        beam=at_places(beam, order),
-        token=at_places(token, order),
-        log_probability=at_places(total, order),
-    )
+    by_beam_and_token = beam * (int(token.max()) + 1) + token
+    order = np.lexsort((by_beam_and_token, -total), axis=1)[:, : config.candidates]  # [B, C], by total first
+    return Candidates(beam[order], at_places(token, order), at_places(total, order))
 
 
 def _force_prefixes(token: Array, gained: Array, logits: Array, beams: Beams, position: int) -> None:
@@ -376,6 +373,8 @@ def _force_prefixes(token: Array, gained: Array, logits: Array, beams: Beams, po
 def _collect_finished(beams: Beams, candidates: Candidates, config: BeamSearchConfig) -> None:
     """Score the candidates that end; keep the n_best finished hypotheses of each sentence."""
     ends = (candidates.token == EOS) & np.isfinite(candidates.log_probability)  # [B, C]
+    if not ends.any():
+        return
     beams.finish_count += np.count_nonzero(ends[:, : config.beam], axis=1)
     sentences, places = np.nonzero(ends)
     for b, c in zip(sentences.tolist(), places.tolist(), strict=True):
