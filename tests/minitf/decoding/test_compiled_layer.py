@@ -55,7 +55,7 @@ def walk(decoder, source=SOURCE):
         logits = decoder.decode_step(rng.integers(1, SMALL.vocab_size, sentences * beams), state)
         found.append(logits)
         if step % 7 == 3:
-            kept = rng.permutation(sentences)[: max(1, sentences - 1)]
+            kept = rng.permutation(sentences)[: max(1, sentences - (step > 3))]  # at first, all in other places
             grown = int(rng.integers(1, 4))
             state.reorder((kept[:, None] * beams + rng.integers(0, beams, (len(kept), grown))).reshape(-1))
             sentences, beams = len(kept), grown
