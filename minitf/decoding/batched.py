@@ -21,9 +21,10 @@ Job = Callable[[IncrementalDecoder, np.ndarray, Sequence[int]], Sequence[Result]
 
 WORTH_A_THREAD = 8
 """Sentences below which a batch is not divided among threads: a product of fewer rows takes about as long."""
-WORTH_SHARING = {"numpy": 50_000_000, "numba": 2_000_000}
-"""Multiplications of a batch in a step, by the CPU's kernels, below which batches are not shared out: threads whose
-calls take a few microseconds wait for one another's turn with the interpreter, and two are slower than one."""
+WORTH_SHARING = {"numpy": 50_000_000, "numba": 20_000_000, "loops": 4_000_000}
+"""Multiplications of a batch in a step, by the CPU's kernels or the loops that compute whole layers, below which
+batches are not shared out: threads whose calls take a few microseconds wait for one another's turn with the
+interpreter, and two are slower than one."""
 
 
 class BatchedModel:
@@ -83,7 +84,8 @@ class BatchedModel:
         decoder = self.decoder
         if not isinstance(decoder, InferenceTransformer | Ensemble) or decoder.backend is not CPU:
             return 1
-        return (CPU.threads or 1) if rows * decoder.weights_of_a_step >= WORTH_SHARING[CPU.kernels] else 1
+        computed_by = "loops" if CPU.runs_loops(rows, 1) else CPU.kernels
+        return (CPU.threads or 1) if rows * decoder.weights_of_a_step >= WORTH_SHARING[computed_by] else 1
 
     def _share_out(
         self, work: Callable[[IncrementalDecoder, list[int]], None], batches: list[list[int]], threads: int

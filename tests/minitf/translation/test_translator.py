@@ -583,15 +583,17 @@ def test_an_error_in_one_thread_stops_the_others(tiny_run, monkeypatch):
     assert translator.translate(["a tree"]) == load(tiny_run).translate(["a tree"])
 
 
-@pytest.mark.parametrize("kernels", ["numpy", "numba"])
-def test_only_large_batches_are_shared_out_among_threads(tiny_run, monkeypatch, kernels):
+@pytest.mark.parametrize("computed_by", ["numpy", "numba", "loops"])
+def test_only_large_batches_are_shared_out_among_threads(tiny_run, monkeypatch, computed_by):
     translator, threads = load(tiny_run), set()
     weights = translator._batched.decoder.weights_of_a_step
     layer, vocabulary = translator.model.config, len(translator.vocabulary)
     d, f = layer.d_model, layer.d_ff
     assert weights == layer.decoder_depth * (6 * d * d + 2 * d * f) + d * vocabulary  # without keys and values
     monkeypatch.setattr(CPU, "threads", 2)
-    monkeypatch.setattr(CPU, "kernels", kernels)
+    monkeypatch.setattr(CPU, "kernels", "numpy" if computed_by == "numpy" else "numba")
+    if computed_by == "loops":
+        monkeypatch.setattr(CPU, "runs_loops", lambda rows, weights: rows <= 16)
     search = minitf.translation.translator.beam_search
 
     def spy(*arguments):
@@ -602,7 +604,7 @@ def test_only_large_batches_are_shared_out_among_threads(tiny_run, monkeypatch, 
     monkeypatch.setattr(minitf.translation.translator, "beam_search", spy)
     for beam, shared in ((1, False), (2, True)):
         threads.clear()
-        monkeypatch.setitem(minitf.decoding.batched.WORTH_SHARING, kernels, 2 * 8 * weights)
+        monkeypatch.setitem(minitf.decoding.batched.WORTH_SHARING, computed_by, 2 * 8 * weights)
         translator.translate(["a tree"] * 32, beam=beam, max_sentences_per_batch=8)
         assert (len(threads) > 1) == shared
 
