@@ -129,7 +129,7 @@ def gradient_error(
         error = comparison.along_directions() if fast else comparison.everywhere()
         check_variations(
             function, comparison.weights, comparison.gradients, rng,
-            elsewhere=elsewhere, layouts=layouts, float32=float32,
+            elsewhere=elsewhere, layouts=layouts, float32=float32, atol=atol or 0.0, rtol=rtol or 0.0,
         )  # fmt: skip
     if verbose:
         print(f"gradients right: compared with {comparison.numerical.describe()}, largest error {error:.0e}")

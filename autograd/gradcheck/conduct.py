@@ -39,8 +39,8 @@ def check_conduct(function: CheckedFunction, rng: np.random.Generator) -> tuple[
     _check_unchanged(function, before, "the backward pass changes {} in place; let it work on a copy")
     if not _same(np.concatenate([c.reshape(-1) for c in cotangents]), weights):
         raise GradcheckError(
-            "the backward pass changes in place the gradient that arrives, an array that may be in other hands too; "
-            "let it work on a copy"
+            "the backward pass changes in place the gradient that arrives, which other ops may use too; let it work on "
+            "a copy"
         )
     for j, (y, then) in enumerate(zip(outputs, all_values, strict=True)):
         if not _same(y.numpy(), then):

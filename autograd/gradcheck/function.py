@@ -32,8 +32,12 @@ class CheckedFunction:
         self.func = func
         if isinstance(inputs, Tensor) or hasattr(inputs, "dtype"):
             inputs = [inputs]
-        first = {id(x): i for i, x in reversed(list(enumerate(inputs)))}  # a Tensor that is passed twice is one input
-        self.positions = [i for i, x in enumerate(inputs) if _is_differentiated(x) and first[id(x)] == i]
+        first = {id(x): i for i, x in reversed(list(enumerate(inputs)))}
+        self.positions = [
+            i
+            for i, x in enumerate(inputs)
+            if _is_differentiated(x) and (first[id(x)] == i or not isinstance(x, Tensor))
+        ]  # a Tensor that is passed twice is one input; an array that is passed twice becomes two Tensors
         if not self.positions:
             raise ValueError(
                 "no input is to be differentiated: pass a float64 array, or a Tensor with requires_grad=True"

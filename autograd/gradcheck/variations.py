@@ -1,4 +1,4 @@
-"""Checks of a backward pass where it is right at the inputs: other points, frozen inputs, memory layouts, float32.
+"""Checks of a backward pass that is right at the inputs: gradients times a number, frozen inputs, layouts, other points.
 
 Each compares with the gradients at the inputs, which are known to be right by then, or with numerical derivatives.
 """
@@ -36,17 +36,22 @@ def check_variations(
     elsewhere: bool,
     layouts: bool,
     float32: bool,
+    atol: float,
+    rtol: float,
 ) -> None:
     """Shapes: weights [M] of the outputs, gradients [n_i] for them
+
+    atol, rtol: what a derivative at another point may differ, in addition to what is known of the differences' error
 
     Raises: GradcheckError for a gradient that is wrong under other circumstances
     """
     right = [g.reshape(x.shape) for g, x in zip(gradients, function.points, strict=True)]
+    check_multiples(function, weights, right)
     check_frozen(function, weights, right, rng)
     if layouts:
         check_layouts(function, weights, right, rng)
     if elsewhere:
-        check_points(function, weights, right, rng)
+        check_points(function, weights, right, rng, atol, rtol)
     if float32:
         check_float32(function, weights, rng)
 
@@ -69,6 +74,25 @@ def size_of(function: CheckedFunction, weights: Array) -> float:
     """Σ |weights · outputs| at the inputs, without infinite ones."""
     values = function.evaluate()
     return weighted(abs(weights), np.where(np.isfinite(values), abs(values), 0))
+
+
+# ---- Multiples of the incoming gradient ----
+
+MULTIPLES = (-1024.0, 1 / 1024)  # powers of two, so that products with them are exact
+
+
+def check_multiples(function: CheckedFunction, weights: Array, right: Arrays) -> None:
+    """The gradients for a multiple of the incoming gradient must be the same multiple, as backward is linear in it."""
+    for multiple in MULTIPLES:
+        found = function.pull(function.call(), function.split(multiple * weights))
+        _compare(
+            function,
+            [g / multiple for g in found],
+            right,
+            f"the gradient of {{}} is not linear in the gradient that arrives: for {multiple:g} times that gradient, "
+            "it is not the same multiple (does backward clip the incoming gradient, take its absolute value, or "
+            "compare it with a threshold?). Divided by that number",
+        )
 
 
 # ---- Frozen inputs ----
@@ -231,7 +255,9 @@ def other_points(points: Sequence[Array], rng: np.random.Generator) -> Iterator[
         yield "random numbers added to the inputs", moved(lambda x: x + rng.uniform(-4, 4, x.shape))
 
 
-def check_points(function: CheckedFunction, weights: Array, right: Arrays, rng: np.random.Generator) -> None:
+def check_points(
+    function: CheckedFunction, weights: Array, right: Arrays, rng: np.random.Generator, atol: float, rtol: float
+) -> None:
     """Compare graphs of two points that are alive at once, and the gradients at other points with differences."""
     with np.errstate(all="ignore"), warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -243,7 +269,7 @@ def check_points(function: CheckedFunction, weights: Array, right: Arrays, rng: 
             if pairs:
                 _check_two_graphs(function, weights, right, there, points)
                 pairs -= 1
-            _check_slopes(function, weights, there, points, what, rng)
+            _check_slopes(_Line(function, points, weights, there, atol, rtol), what, rng)
 
 
 def _gradients_at(function: CheckedFunction, weights: Array, points: Arrays) -> Arrays | None:
@@ -291,11 +317,9 @@ def _check_two_graphs(function: CheckedFunction, weights: Array, here: Arrays, t
     )
 
 
-def _check_slopes(
-    function: CheckedFunction, weights: Array, gradients: Arrays, points: Arrays, what: str, rng: np.random.Generator
-) -> None:
+def _check_slopes(line: _Line, what: str, rng: np.random.Generator) -> None:
     """Compare the slope along a random direction in all inputs with differences, where these are to be trusted."""
-    line = _Line(function, points, weights, gradients)
+    function, points = line.function, line.points
     sizes = [np.maximum(abs(x), 0.1 * abs(x[np.isfinite(x)]).max(initial=1e-3)) for x in points]
     size = np.concatenate([np.where(np.isfinite(s), s, 0).reshape(-1) for s in sizes])
     direction = rng.standard_normal(size.size) * size
@@ -322,9 +346,12 @@ def _check_slopes(
 class _Line:
     """Slopes of a weighted sum of the outputs at a point, along directions in all inputs."""
 
-    def __init__(self, function: CheckedFunction, points: Arrays, weights: Array, gradients: Arrays):
+    def __init__(
+        self, function: CheckedFunction, points: Arrays, weights: Array, gradients: Arrays, atol: float, rtol: float
+    ):
         self.function, self.points = function, points
         self.weights = np.where(np.isfinite(function.evaluate(points)), weights, 0)
+        self.atol, self.rtol = atol * max(1.0, abs(self.weights).sum()), max(SLOPE, rtol)  # of the weighted sum
         self.gradient = np.concatenate([g.reshape(-1) for g in gradients])
         self.usual = size_of(function, weights)
 
@@ -337,7 +364,8 @@ class _Line:
         noise = 100 * ROUNDING * self.scale / STEP + FLOOR * (self.scale + self.usual)
         if bend > 1e-2 * size + noise and bend > 0.75 * wide_bend:
             return 0.0, 0.0, np.inf  # the slopes to both sides differ, and not less for a smaller step
-        return float(self.gradient @ direction), near, SLOPE * size + 3 * abs(near - wide) + noise
+        allowed = self.rtol * size + self.atol * abs(direction).sum()
+        return float(self.gradient @ direction), near, allowed + 3 * abs(near - wide) + noise
 
     def disagrees(self, direction: Array) -> bool:
         """Also where the gradient is not finite and the slope is."""
@@ -378,8 +406,8 @@ def check_float32(function: CheckedFunction, weights: Array, rng: np.random.Gene
     right: Arrays = []
     for k in range(4):
         points = [_rounded(x, rng, k) for x in function.points]
-        right = _pulled(function, narrow_weights, [x.astype(np.float64) for x in points])
-        found = _pulled(function, narrow_weights, points)
+        right = function.pull(function.call([x.astype(np.float64) for x in points]), function.split(narrow_weights))
+        found = function.pull(function.call(points), function.split(narrow_weights))
         with np.errstate(invalid="ignore"):
             differences.append([a - b for a, b in zip(found, right, strict=True)])
     for i, g in enumerate(right):
@@ -408,9 +436,3 @@ def _rounded(x: Array, rng: np.random.Generator, k: int) -> Array:
         narrow = np.empty_like(x, dtype=np.float32)
         narrow[...] = moved
     return narrow
-
-
-def _pulled(function: CheckedFunction, weights: Array, points: Arrays) -> Arrays:
-    outputs = function.call(points)
-    pairs = [(outputs[j], c) for j, c in zip(function.outputs, function.split(weights), strict=True)]
-    return function.pull_pairs([(y, c) for y, c in pairs if y.requires_grad])

@@ -27,6 +27,17 @@ def test_accepts_the_right_gradient(how):
     assert gradcheck(square_times(right), [X, W], **how) is True
 
 
+def test_an_array_that_is_passed_twice_is_two_inputs():
+    """One Tensor that is passed twice is one."""
+    product = op(lambda a, b: a * b, lambda self, g: (g * self.saved[1], g * self.saved[0]))
+    first_only = op(lambda a, b: a * b, lambda self, g: (g * self.saved[1], 0 * g))
+    assert gradcheck(product, [X, X])
+    assert "wrong gradient of input 1" in message(first_only, [X, X])
+    x = Tensor(X, requires_grad=True)
+    assert gradcheck(product, [x, x])
+    assert "wrong gradient of input 0" in message(first_only, [x, x])
+
+
 def test_one_input_needs_no_list():
     assert gradcheck(ag.tanh, X)
     assert gradcheck(ag.tanh, Tensor(X, requires_grad=True))

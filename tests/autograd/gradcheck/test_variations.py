@@ -5,7 +5,7 @@ import pytest
 
 import autograd as ag
 from autograd import Op, Tensor, apply, gradcheck
-from autograd.gradcheck import GradcheckError
+from autograd.gradcheck import GradcheckError, gradient_error
 from autograd.gradcheck.variations import LAYOUTS, other_points
 from tests.helpers.ops import W, X, message, op
 
@@ -340,3 +340,36 @@ def test_wrong_only_in_float32(slope, how):
 )
 def test_rounding_to_float32_is_no_error(function, how):
     assert gradcheck(function, X, float32=True, **how)
+
+
+# ---- Multiples of the incoming gradient ----
+
+NOT_LINEAR = {
+    "absolute value": abs,
+    "clipped": lambda g: np.clip(g, -1, 1),
+    "positive part": lambda g: np.maximum(g, 0),
+    "threshold": lambda g: np.where(abs(g) < 1e-1, 0, g),
+}
+
+
+@FAST
+@pytest.mark.parametrize("bent", NOT_LINEAR.values(), ids=NOT_LINEAR)
+def test_a_backward_pass_that_is_not_linear_in_the_incoming_gradient(bent, how):
+    """Of one number as output: the random weight alone can be inside the part that is linear."""
+    for seed in range(4):
+        text = message(op(lambda x: (x**2).sum(), lambda self, g: bent(g) * 2 * self.saved[0]), X, seed=seed, **how)
+        assert text
+    squares = op(lambda x: x**2, lambda self, g: np.clip(g, -3, 3) * 2 * self.saved[0])
+    assert "not linear in the gradient that arrives: for -1024 times" in message(squares, X, **how)
+
+
+# ---- Tolerances ----
+
+
+def test_tolerances_hold_at_other_points_too():
+    nearly = op(np.sin, lambda self, g: (1 + 4e-4) * g * np.cos(self.saved[0]))
+    assert gradcheck(nearly, X, rtol=1e-3, atol=1e-5)
+    assert not gradcheck(nearly, X, rtol=3e-4, atol=1e-5, raise_exception=False)
+    shifted = op(np.sin, lambda self, g: g * np.cos(self.saved[0]) + 1e-4 * g)
+    assert gradcheck(shifted, X, rtol=0.0, atol=2e-4)
+    assert gradient_error(op(np.sin, lambda self, g: 2 * g * np.cos(self.saved[0])), X) > 0.1
