@@ -380,6 +380,7 @@ class _Sums:
         key = (id(edge[0]), edge[1]) if isinstance(edge, tuple) else id(edge)
         if type(gradients[i]) is RowGradient and not (key in sums and self.owns(key)):
             gradients[i] = gradients[i].dense()
+            _tell_of(gradients[i])
         if key not in sums:
             sums[key] = gradients[i]
         elif type(gradients[i]) is RowGradient:
@@ -388,8 +389,9 @@ class _Sums:
             sums[key] += gradients[i]
         else:
             added = sums[key] + gradients[i]
-            # NumPy makes scalars of sums of 0-d arrays
-            sums[key] = np.asarray(added) if isinstance(added, np.generic) else added
+            added = np.asarray(added) if isinstance(added, np.generic) else added  # NumPy's sums of 0-d arrays
+            _tell_of(added)
+            sums[key] = added
         gradients[i] = None
         if isinstance(edge, Tensor):
             self.arrivals[id(edge)] -= 1
@@ -440,6 +442,11 @@ class _Sums:
             grad_hook(leaf)
 
 
+def _tell_of(gradient: Array) -> None:
+    for watcher in reversed(state.watchers):
+        watcher.after_allocation(gradient)
+
+
 def _run_hooks(hooks: list[Callable], g: Array) -> Array:
     for hook in list(hooks):
         replaced = hook(new_tensor(g, None))
@@ -475,7 +482,7 @@ def _node_backward(node: Op, g_outputs: list[Array]) -> list[Array | None]:
             if g is None:
                 g = node.xp.zeros(shape, dtype)
             elif type(g) is RowGradient:
-                g = g.dense() if watchers else g
+                g = g.dense() if any(watcher.needs_arrays for watcher in watchers) else g
             elif isinstance(g, np.generic) or not hasattr(g, "base"):  # a scalar, as NumPy's reductions return
                 g = node.backend.asarray(g)
         if node.broadcasts and g.shape != shape:

@@ -80,6 +80,8 @@ class Watcher:
     reverse order.
     """
 
+    needs_arrays = True  # False: a gradient in `after_backward` may be a RowGradient
+
     def before_forward(self, op: Op, arrays: Sequence[Array]) -> None:
         """`op` is about to compute its outputs from `arrays`."""
 
@@ -100,6 +102,9 @@ class Watcher:
 
     def after_backward(self, op: Op, g_inputs: Sequence[Array | None]) -> None:
         """`op` has computed `g_inputs`; they are checked, and summed over broadcast axes."""
+
+    def after_allocation(self, gradient: Array) -> None:
+        """`gradient` is an array that the engine made: a sum of gradients, or an array of a RowGradient."""
 
     def after_leaf(self, leaf: Tensor, gradient: Array) -> None:
         """`gradient` is the complete gradient of `leaf` in this backward pass."""

@@ -13,7 +13,7 @@ class RowGradient:
     """Σ_i of scale · values[i] in row indices[i], and 0 in all other rows of [rows, D].
 
     The backward pass of an op may return one in place of an array.  Where it is the first gradient of its input, or a
-    watcher looks on, the engine makes an array of it.
+    watcher needs arrays, the engine makes one of it.
 
     Shapes: values [N, D], indices int [N]
     """

@@ -1,4 +1,4 @@
-"""Checks of a backward pass that is right at the inputs: gradients times a number, frozen inputs, layouts, other points.
+"""Checks of a backward pass that is right at the inputs: incoming gradients, frozen inputs, layouts, points.
 
 Each compares with the gradients at the inputs, which are known to be right by then, or with numerical derivatives.
 """

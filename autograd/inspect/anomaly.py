@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from autograd.backend import backend_of
+from autograd.backend import backend_of, is_floating
 from autograd.engine import Op
 from autograd.inspect.text import readable_array
 from autograd.memory import owner_of
@@ -119,18 +119,23 @@ def _kind(x: Any) -> int:
     """The worst element of an array or Python scalar: FINITE, INFINITE or NAN; integers and other types are finite."""
     if isinstance(x, float):
         return FINITE if x - x == 0 else NAN if x != x else INFINITE
-    if getattr(getattr(x, "dtype", None), "kind", "") != "f":
+    if not hasattr(x, "dtype") or not is_floating(x.dtype):
         return FINITE
-    xp = backend_of([x]).xp
+    x, xp = _in_numpys_dtype(x), backend_of([x]).xp
     if bool(xp.isfinite(x).all()):
         return FINITE
     return NAN if bool(xp.isnan(x).any()) else INFINITE
 
 
+def _in_numpys_dtype(x: Any) -> Any:
+    """x, or its values in float32 if it is bfloat16."""
+    return x if x.dtype.kind == "f" else x.astype("float32")
+
+
 def _raise(op: Op | None, phase: str, what: str, array: Any, inputs: list[int]) -> None:
     """Raises: AnomalyError that describes the first of the worst elements."""
-    xp = backend_of([array]).xp
-    bad = xp.isnan(array) if _kind(array) == NAN else xp.isinf(array)
+    xp, numbers = backend_of([array]).xp, _in_numpys_dtype(array)
+    bad = xp.isnan(numbers) if _kind(array) == NAN else xp.isinf(numbers)
     index = tuple([int(i) for i in xp.unravel_index(int(bad.argmax()), bad.shape)])
     subject = "" if op is None else f"the {phase} pass of {op} "
     kinds = [KINDS[kind] for kind in inputs] if any(inputs) else ["finite"]

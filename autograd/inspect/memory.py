@@ -12,12 +12,14 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from autograd.again import Again
 from autograd.engine import Op
 from autograd.inspect.chart import Curve, write_chart
 from autograd.inspect.modules import ModuleListener, listen
 from autograd.inspect.text import byte_unit, readable_array, readable_bytes, readable_place, table
 from autograd.memory import owner_of
 from autograd.modes import Watcher, watch
+from autograd.row_gradient import RowGradient
 from autograd.tensor import Tensor
 
 SAVED = "saved for the backward pass"
@@ -88,6 +90,8 @@ class Buffer:
 
 class Memory(Watcher, ModuleListener):
     """Memory profile of a block, complete at its end."""
+
+    needs_arrays = False
 
     def __init__(self, model: Any = None) -> None:
         self.timeline: list[Moment] = [Moment(0.0, 0, "")]
@@ -178,8 +182,11 @@ class Memory(Watcher, ModuleListener):
 
     def before_backward(self, op: Op, g_outputs: Sequence[Any]) -> None:
         self._look_at_leaves()
-        self._during = f"{type(op).__name__} backward ({readable_place(op.where)})"
         layer = self._savers.get(op, (None, []))[0]
+        for array in op.saved_arrays:
+            if type(array) is Again and array.value is not None:  # computed again by the op that ran before
+                self._follow(array.value, f"{self._during}, computed again", layer, backward=True)
+        self._during = f"{type(op).__name__} backward ({readable_place(op.where)})"
         for g in g_outputs:
             self._follow(g, f"gradient for {type(op).__name__}", layer, backward=True)
 
@@ -187,16 +194,20 @@ class Memory(Watcher, ModuleListener):
         layer, kept = self._savers.get(op, (None, []))
         for g in g_inputs:
             if g is not None:
-                self._follow(g, self._during, layer, backward=True)
+                self._follow(g.values if type(g) is RowGradient else g, self._during, layer, backward=True)
         for buffer in kept:  # one of the nodes that saved it frees it
             open_ends = [i for i, (_, end) in enumerate(buffer.saved) if end is None]
             if open_ends:
                 buffer.saved[open_ends[0]] = buffer.saved[open_ends[0]][0], len(self.timeline)
         kept.clear()
 
+    def after_allocation(self, gradient: Any) -> None:
+        self._follow(gradient, f"sum of gradients after {self._during}", None, backward=True)
+
     def after_leaf(self, leaf: Tensor, gradient: Any) -> None:
         self._follow(gradient, self._during, None, backward=True)
-        self._leaves.append(weakref.ref(leaf))
+        if leaf.grad is None:  # or it is an array that is added to
+            self._leaves.append(weakref.ref(leaf))
 
     def after_backward_pass(self) -> None:
         self._look_at_leaves()

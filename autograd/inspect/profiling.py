@@ -51,9 +51,12 @@ def profile(model: Any = None, **calls: Callable[..., Any]) -> Iterator[Profile]
 
 @contextmanager
 def _timed(measured: Profile, name: str, method: Any) -> Iterator[None]:
-    """Context manager: wrap a method of one object in a section."""
-    owner, attribute = getattr(method, "__self__", None), getattr(method, "__name__", "")
-    if not isinstance(method, MethodType) or not hasattr(owner, "__dict__") or attribute.startswith("__"):
+    """Context manager: wrap a method of one object in a section, under each name that the object has it."""
+    owner, names = getattr(method, "__self__", None), []
+    if isinstance(method, MethodType) and hasattr(owner, "__dict__"):
+        found = [*vars(owner).items(), *[item for each in type(owner).__mro__ for item in vars(each).items()]]
+        names = [attribute for attribute, value in found if value in (method, method.__func__)]
+    if not names or any(attribute.startswith("__") for attribute in names):
         raise TypeError(
             f"{name}={method!r} is not a method of an object that can be wrapped; put the lines that call it into "
             f"`with p.section({name!r}):` instead"
@@ -63,15 +66,14 @@ def _timed(measured: Profile, name: str, method: Any) -> Iterator[None]:
         with measured.section(name):
             return method(*args, **kwargs)
 
-    before = vars(owner).get(attribute)
-    setattr(owner, attribute, call)
+    before = {attribute: vars(owner)[attribute] for attribute in names if attribute in vars(owner)}
+    vars(owner).update(dict.fromkeys(names, call))
     try:
         yield
     finally:
-        if before is None:
-            delattr(owner, attribute)
-        else:
-            setattr(owner, attribute, before)
+        for attribute in names:
+            del vars(owner)[attribute]
+        vars(owner).update(before)
 
 
 @dataclass
@@ -96,6 +98,8 @@ def _own_time(method: Callable[..., None]) -> Callable[..., None]:
 
 class Profile(Watcher, ModuleListener):
     """Time profile of a block, complete at its end."""
+
+    needs_arrays = False
 
     def __init__(self, model_name: str) -> None:
         self.model_name = model_name

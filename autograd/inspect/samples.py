@@ -16,7 +16,6 @@ from autograd.backend import backend_of
 MOST = 12_000  # elements kept of an array
 MOST_TOGETHER = 16_000_000  # elements kept of all arrays while the step runs: 64 MB
 FEWEST = 64  # to which arrays are sampled at most to fit into a page
-EXACT = 256  # elements of a float64 array up to which it stays float64
 
 
 @dataclass
@@ -158,8 +157,8 @@ def _code(a: np.ndarray) -> str:
     if a.dtype.kind == "b" or a.dtype == np.uint8:
         return "u1"
     if a.dtype.kind in "iu":
-        return "i4" if not a.size or (abs(a.min()) < 2**31 and abs(a.max()) < 2**31) else "f8"
-    return "f8" if a.dtype == np.float64 and a.size <= EXACT else "f4"
+        return "i4" if not a.size or (a.min() >= -(2**31) and a.max() < 2**31) else "f8"
+    return "f8" if a.dtype == np.float64 else "f4"
 
 
 def _packed(samples: Sequence[Sample]) -> tuple[list[dict[str, Any]], bytes]:

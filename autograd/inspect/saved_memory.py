@@ -18,10 +18,10 @@ class SavedMemory:
 
     def added_by(self, op: Op) -> int:
         """Bytes that `op` saved and that neither a leaf nor an op counted before holds."""
-        leaves = {id(owner_of(edge[0].data)) for edge in op.edges if edge is not None and isinstance(edge[0], Tensor)}
-        return sum(
-            self._new_bytes(a) for a in op.saved_arrays if hasattr(a, "nbytes") and id(owner_of(a)) not in leaves
-        )
+        for edge in op.edges:
+            if edge is not None and isinstance(edge[0], Tensor):
+                self._new_bytes(edge[0].data)  # of a leaf: counted as known, for its views too
+        return sum(self._new_bytes(a) for a in op.saved_arrays if hasattr(a, "nbytes"))
 
     def _new_bytes(self, array: Any) -> int:
         owner = owner_of(array)

@@ -59,6 +59,8 @@ def step_page(
     axes: lengths of axes by name, to name the axes of arrays; a list labels the rows of the axis, a list of lists has
         the labels of each sentence of a batch: {"B": 2, "T": [["the", "cat"], ["a", "dog"]]}
     title, about: heading of the page, and what the step is of
+
+    Raises: ValueError for a function that runs no op
     """
     text, result = recorded_page(
         fn, *inputs, model=model, update=update, states=states, axes=axes, title=title, about=about
@@ -88,6 +90,8 @@ def recorded_page(
     with recorder.recording():
         result = fn(*tensors)
         roots = [each for each in _results(result) if each.op is not None]
+        if not recorder.ops and not roots:
+            raise ValueError("the function runs no op on Tensors, so that there is no step to show")
         started = [recorder._number(each.op) for each in roots if each.op is not None]
         for root in roots:
             root.backward(None if root.size == 1 else np.ones(root.shape, root.dtype), retain_graph=len(roots) > 1)

@@ -126,7 +126,10 @@ class TakeAlongAxis(Op):
 
 
 def take_along_axis(x: TensorLike, indices: TensorLike, axis: int | None = -1) -> Tensor:
-    """The element of x at each of `indices` along `axis`: gather in PyTorch, whose indices may be fewer rows."""
+    """The element of x at each of `indices` along `axis`.
+
+    `gather` in PyTorch, where the indices may also be shorter than x along the other axes.
+    """
     return apply(TakeAlongAxis, x, indices, axis=axis)
 
 

@@ -39,7 +39,7 @@ MUTANTS = [
     Mutant(f"{I}.saved_memory:SavedMemory._new_bytes", "memory that two ops keep counts twice",
            "return 0\n        try", "pass\n        try", near=GRAPH),
     Mutant(f"{I}.saved_memory:SavedMemory.added_by", "the memory of leaves counts",
-           "not in leaves", "not in ()", near=GRAPH),
+           "self._new_bytes(edge[0].data)", "pass", near=GRAPH),
     Mutant(f"{I}.graph:graph", "edges from the wrong end",
            "(index[id(edge[0])], index[id(each)])", "(index[id(each)], index[id(edge[0])])", near=GRAPH),
     Mutant("autograd.engine:_note_caller", "the line of the caller's caller",

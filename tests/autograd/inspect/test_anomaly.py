@@ -84,6 +84,14 @@ def test_ops_without_gradient_are_looked_at_too():
         assert anomaly_of(ag.log, Tensor(np.zeros(2))).op == "Log"
 
 
+def test_bfloat16_is_looked_at_too():
+    bfloat16 = pytest.importorskip("ml_dtypes").bfloat16
+    x = Tensor(np.array([np.inf, 1], bfloat16))
+    error = anomaly_of(lambda: (x - x).astype(np.float32))
+    assert error.op.startswith("Subtract")
+    assert error.index == (0,)
+
+
 def test_one_bad_output_of_several_is_named():
     class Both(Op):
         def forward(self, x):

@@ -85,6 +85,13 @@ def test_saved_bytes_count_shared_memory_once_and_leaves_never():
     assert made.saved_bytes == 64
 
 
+def test_views_of_leaves_are_not_saved_memory():
+    w, x = random_leaf(100, 100), Tensor(np.ones((4, 100)))
+    plain = graph((x @ w).sum()).saved_bytes
+    assert graph((x @ w.T).sum()).saved_bytes == plain
+    assert graph((x @ w.reshape(50, 200).reshape(100, 100)).sum()).saved_bytes == plain
+
+
 def test_after_a_backward_pass_nodes_are_freed():
     x = random_leaf(4)
     y = ag.sum(ag.exp(x))

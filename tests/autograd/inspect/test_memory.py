@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import autograd as ag
-from autograd import Op, Tensor, apply, checkpoint, random
-from autograd.inspect import memory
+from autograd import Op, Tensor, again, apply, checkpoint, random
+from autograd.inspect import memory, profile
 from autograd.inspect.memory import GRADIENT, INTERMEDIATE, RESULT, SAVED
 from autograd.memory import owner_of
 from minitf.config import OptimizerConfig, TransformerConfig
@@ -255,6 +255,74 @@ def test_the_peak_is_what_the_allocator_measures(step, overwrite_logits):
     assert 0.9 <= m.peak_bytes / outside <= 1.1
     assert m.measured_peak_bytes == pytest.approx(outside, rel=0.01)
     assert m.live_bytes == sum(p.grad.data.nbytes for p in model.parameters())
+
+
+def measured(run):
+    """The memory profile of run(), and the peak by the allocator."""
+    tracemalloc.start()
+    try:
+        with memory() as m:
+            run()
+    finally:
+        tracemalloc.stop()
+    return m, m.measured_peak_bytes
+
+
+def test_gradients_that_exist_before_are_not_counted():
+    """The second of two micro-batches adds to the gradients of the first."""
+    weights = [random_leaf(300, 300, seed=k) for k in range(8)]
+
+    def run():
+        x = random_leaf(4, 300)
+        for w in weights:
+            x = x @ w
+        x.sum().backward()
+
+    first, _ = measured(run)
+    assert first.live_bytes == 8 * 300 * 300 * 8
+    second, peak = measured(run)
+    assert second.live_bytes == 0
+    assert second.peak_bytes == pytest.approx(peak, rel=0.1)
+
+
+def test_sums_of_gradients_are_counted():
+    """A gradient that arrives as a view is not added to in place: the sum is another array."""
+    x, w = random_leaf(400, 500), random_leaf(500, 300)
+    m, peak = measured(lambda: (ag.exp(x).T[:, :300].sum() + (ag.exp(x) @ w).sum() + (x * x).T.sum()).backward())
+    assert m.peak_bytes == pytest.approx(peak, rel=0.1)
+
+
+def test_outputs_computed_again_are_counted(monkeypatch):
+    monkeypatch.setattr(again, "AGAIN_BYTES", 1)
+    x, residual = random_leaf(2000, 100), random_leaf(2000, 100)
+    gain, bias, w = random_leaf(100), random_leaf(100), random_leaf(100, 100)
+    with memory() as m:
+        y = ag.dropout_add_layer_norm(x, residual, gain, bias, p=0.1)
+        (ag.linear(y, w) + ag.linear(y, w)).sum().backward()
+    assert [b.shape for b in m.buffers if "computed again" in b.made_by] == [(2000, 100)]
+
+
+def test_watching_does_not_make_arrays_of_gradients_of_rows():
+    """Embeddings of a large vocabulary add the gradients of a few rows, watched or not."""
+    weight, ids = random_leaf(20_000, 64), np.arange(12).reshape(3, 4)
+
+    def run():
+        weight.grad = None
+        hidden = ag.embedding(ids[0], weight) + ag.embedding(ids[1], weight) + ag.embedding(ids[2], weight)
+        ag.linear_cross_entropy(hidden, weight, np.arange(4)).backward()
+
+    m, watched = measured(run)
+    tracemalloc.start()
+    run()
+    alone = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert watched < 1.1 * alone
+    with profile():
+        tracemalloc.start()
+        run()
+        assert tracemalloc.get_traced_memory()[1] < 1.1 * alone
+        tracemalloc.stop()
+    assert m.peak_bytes == pytest.approx(watched, rel=0.1)
 
 
 def test_the_peak_is_told_apart_by_layer_and_parameter(step):

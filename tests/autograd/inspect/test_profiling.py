@@ -5,6 +5,7 @@ import math
 import threading
 import time
 from itertools import pairwise
+from types import MethodType
 
 import numpy as np
 import pytest
@@ -247,6 +248,31 @@ def test_an_error_ends_the_block_and_keeps_the_times():
 def test_methods_that_cannot_be_timed_are_an_error(call):
     with pytest.raises(TypeError, match=r"norm=.* is not a method .* `with p.section\('norm'\)"), profile(norm=call):
         pass
+
+
+def test_methods_are_timed_under_all_their_names():
+    """A decorator without functools.wraps gives a method another name than its attribute has."""
+
+    class Optimizer:
+        def _step(self):
+            time.sleep(2e-3)
+
+        step = _step
+        update = lambda self: time.sleep(2e-3)  # noqa: E731
+
+    optimizer = Optimizer()
+    optimizer.own = MethodType(lambda self: time.sleep(2e-3), optimizer)
+    before = dict(vars(optimizer))
+    with profile(step=optimizer.step, update=optimizer.update, own=optimizer.own) as p:
+        optimizer.step()
+        optimizer._step()
+        optimizer.update()
+        optimizer.own()
+    rows = {row.name: row for row in p.rows()}
+    assert rows["(step)"].total_ms >= 4
+    assert rows["(update)"].total_ms >= 2
+    assert rows["(own)"].total_ms >= 2
+    assert vars(optimizer) == before
 
 
 def test_a_model_without_children_is_an_error():

@@ -200,6 +200,12 @@ def test_a_function_without_a_graph_has_a_forward_pass(page):
         page(lambda: 1.0)
 
 
+def test_a_function_without_ops_is_an_error(tmp_path):
+    with pytest.raises(ValueError, match="the function runs no op on Tensors"):
+        step_page(lambda x: x, tmp_path / "page.html", np.ones(3))
+    assert not (tmp_path / "page.html").exists()
+
+
 def test_a_graph_made_before_is_followed(page):
     before = ag.exp(Tensor(X, requires_grad=True))
     made = page(lambda: (before * 2).sum())
