@@ -1,4 +1,4 @@
-"""The mutants: a few of them caught for real, all of them still possible, and a runner that hides no survivor."""
+"""The mutants: a few of them detected for real, all of them still possible, and a runner that hides no survivor."""
 
 import pytest
 
@@ -27,18 +27,18 @@ STALE = Mutant("autograd.ops.elementwise:Negative.backward", "of other days", "-
 
 
 @pytest.mark.parametrize("mutant", representatives(), ids=str)
-def test_one_of_each_kind_is_caught(mutant):
+def test_one_of_each_kind_is_detected(mutant):
     verdict = try_out(mutant)
-    assert verdict.is_caught, verdict.problem
-    assert verdict.caught_by
+    assert verdict.is_detected, verdict.problem
+    assert verdict.detected_by
     assert verdict.error
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("mutant", [mutant for mutant in EVERY if mutant not in representatives()], ids=str)
-def test_every_mutant_is_caught(mutant):
+def test_every_mutant_is_detected(mutant):
     verdict = try_out(mutant)
-    assert verdict.is_caught, verdict.problem
+    assert verdict.is_detected, verdict.problem
 
 
 def test_every_mutant_says_what_it_damages():
@@ -57,13 +57,15 @@ def test_every_mutant_says_what_it_damages():
 
 def test_the_page_is_up_to_date():
     text = PAGE.read_text(encoding="utf-8")
-    assert f"**{len(EVERY)} mutants, {len(EVERY)} caught**" in text, f"write it again: {COMMAND}"
-    rows = [line for line in text.splitlines() if line.startswith("| ") and line.endswith(" | caught |")]
+    assert f"**{len(EVERY)} mutants, {len(EVERY)} detected**" in text, f"write it again: {COMMAND}"
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert f"{len(EVERY)} deliberate errors, {len(EVERY)} detected" in readme
+    rows = [line for line in text.splitlines() if line.startswith("| ") and line.endswith(" | detected |")]
     listed = page({group: [Verdict(mutant) for mutant in mutants] for group, mutants in GROUPS.items()}).splitlines()
-    expected = [line for line in listed if line.startswith("| ") and line.endswith(" | caught |")]
+    expected = [line for line in listed if line.startswith("| ") and line.endswith(" | detected |")]
     assert len(rows) == len(expected) == len(EVERY)
     for row, start in zip(rows, expected, strict=True):  # number, place, damage; what noticed may be another check
-        assert row.startswith(start.removesuffix("|  | ``  `` | caught |")), f"write it again: {COMMAND}"
+        assert row.startswith(start.removesuffix("|  | ``  `` | detected |")), f"write it again: {COMMAND}"
 
 
 # ---- Damage ----
@@ -136,7 +138,7 @@ def few_checks(monkeypatch):
 
 def test_verdicts(few_checks):
     assert try_out(SIGN) == Verdict(SIGN, "slope", "it is 1.0")
-    assert try_out(SIGN).is_caught
+    assert try_out(SIGN).is_detected
     assert try_out(HARMLESS).problem == "SURVIVES: no check notices"
     assert try_out(STALE).problem.startswith(f"STALE: {STALE}: the text '-g_yy' occurs 0 times")
 
@@ -147,7 +149,7 @@ def test_a_check_that_fails_on_the_code_as_it_is_proves_nothing(monkeypatch):
 
     monkeypatch.setattr(run, "checks_for", lambda mutant: iter([fails]))
     verdict = try_out(SIGN)
-    assert not verdict.is_caught
+    assert not verdict.is_detected
     assert verdict.problem == "UNPROVEN: this check fails on the code as it is too: it fails"
 
 
@@ -162,19 +164,19 @@ def test_the_command_tells_every_verdict(few_checks, monkeypatch, capsys, tmp_pa
     assert command.main(["--write", str(written)]) == 1
     assert not written.exists()
     lines = capsys.readouterr().out.splitlines()
-    assert [line.split()[:2] for line in lines[1:4]] == [["1", "caught"], ["2", "SURVIVES"], ["3", "STALE"]]
+    assert [line.split()[:2] for line in lines[1:4]] == [["1", "detected"], ["2", "SURVIVES"], ["3", "STALE"]]
     assert lines[1].endswith("Negative.backward: sign  [slope]")
-    assert lines[4] == f"NOT CAUGHT: {HARMLESS}: SURVIVES: no check notices"
-    assert lines[5].startswith(f"NOT CAUGHT: {STALE}: STALE: ")
-    assert lines[-1] == "3 mutants, 1 caught"
+    assert lines[4] == f"NOT DETECTED: {HARMLESS}: SURVIVES: no check notices"
+    assert lines[5].startswith(f"NOT DETECTED: {STALE}: STALE: ")
+    assert lines[-1] == "3 mutants, 1 detected"
 
 
-def test_the_command_is_content_when_all_are_caught(few_checks, monkeypatch, capsys, tmp_path):
+def test_the_command_is_content_when_all_are_detected(few_checks, monkeypatch, capsys, tmp_path):
     monkeypatch.setattr(command, "GROUPS", {"Ops": [SIGN, HARMLESS]})
     assert command.main(["--only", "sign"]) == 0
-    assert capsys.readouterr().out.splitlines()[-1] == "1 mutants, 1 caught"
+    assert capsys.readouterr().out.splitlines()[-1] == "1 mutants, 1 detected"
     assert command.main(["--only", "no such mutant"]) == 1
-    assert capsys.readouterr().out.splitlines()[-1] == "0 mutants, 0 caught"
+    assert capsys.readouterr().out.splitlines()[-1] == "0 mutants, 0 detected"
     with pytest.raises(SystemExit):
         command.main(["--only", "sign", "--write", str(tmp_path / "page.md")])
 
@@ -183,8 +185,8 @@ def test_the_command_writes_a_page(few_checks, monkeypatch, tmp_path):
     monkeypatch.setattr(command, "GROUPS", {"Ops": [SIGN]})
     assert command.main(["--write", str(tmp_path / "page.md")]) == 0
     text = (tmp_path / "page.md").read_text(encoding="utf-8")
-    assert "**1 mutants, 1 caught**" in text
-    assert "| 1 | `ops.elementwise.Negative.backward` | sign | slope | `` it is 1.0 `` | caught |" in text
+    assert "**1 mutants, 1 detected**" in text
+    assert "| 1 | `ops.elementwise.Negative.backward` | sign | slope | `` it is 1.0 `` | detected |" in text
 
 
 def test_tests_are_run_and_their_failure_is_told(tmp_path, monkeypatch):
@@ -206,7 +208,7 @@ def test_a_long_error_is_shortened():
     assert shortened("wrong gradient …\nlikely cause: the sign is wrong") == "the sign is wrong"
     assert shortened("assert ('/somewhere/file.py', 3) == 4") == "assert ('…', 3) == 4"
     assert shortened("AssertionError: " + "x" * 300) == "x" * 99 + "…"
-    assert summary([Verdict(SIGN), Verdict(SIGN, problem="SURVIVES")]) == "2 mutants, 1 caught"
+    assert summary([Verdict(SIGN), Verdict(SIGN, problem="SURVIVES")]) == "2 mutants, 1 detected"
     assert "0 by" not in page({"Ops": [Verdict(SIGN, "slope", "it is 1.0")]})
 
 

@@ -38,8 +38,10 @@ def _parser() -> ArgumentParser:
         "--language",
         choices=("de", "en", "fr"),
         default="de",
-        help="of both files, for the tokenization of the paper's figure (default: de)",
+        help="language of both files, for the tokenization of the paper's figure (default: de)",
     )
-    parser.add_argument("--resamples", type=int, default=1000, metavar="N", help="of the bootstrap (default: 1000)")
+    parser.add_argument(
+        "--resamples", type=int, default=1000, metavar="N", help="number of bootstrap samples (default: 1000)"
+    )
     parser.add_argument("--json", action="store_true", help="print the figures as JSON")
     return parser

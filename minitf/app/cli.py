@@ -237,13 +237,13 @@ def read_train_args(argv: Sequence[str]) -> TrainArguments:
     parser = build_parser(
         RunConfig,
         f"{program('train')} [flags]",
-        "Train a Transformer to translate. Without flags: a tiny model on a built-in corpus, in minutes.",
+        "Train a Transformer to translate or to parse. Without flags: a tiny model on a built-in corpus, in minutes.",
     )
     parser.group("Run").add_argument(
         "--resume",
         type=_converter(Path),
         metavar="RUN",
-        help="resume the run in this folder from its last checkpoint; only values that do not change what is "
+        help="resume the run in this directory from its last checkpoint; only values that do not change what is "
         f"learned may be given: {', '.join(changeable())}; and the texts of the run at another place: "
         f"{', '.join(changeable('may_move'))}",
     )
@@ -277,7 +277,7 @@ def parse_translate_args(argv: Sequence[str]) -> TranslateConfig:
     Raises: UserError for anything that cannot be; SystemExit(0) after `--help` and `--version`.
     """
     usage = f"{program('translate')} RUN [MORE ...] [flags]"
-    parser = build_parser(TranslateConfig, usage, "Translate text with a trained run, a line for each line.")
+    parser = build_parser(TranslateConfig, usage, "Translate or parse text with a trained run, a line for each line.")
     return TranslateConfig(**_given(parser, argv))
 
 
@@ -459,7 +459,7 @@ def _help(flag: Flag, with_presets: bool) -> str:
         notes.append(f"default {listed}")
     elif flag.field.default is None and not none_is_absent(flag.field.type):
         notes.append("default: the run's")
-    elif flag.field.default is not MISSING and flag.field.type is not bool:
+    elif flag.field.default not in (MISSING, ()) and flag.field.type is not bool:
         notes.append(f"default {shown(flag.field.default, quote=False)}")
     text = f"{metadata['help']} ({'; '.join(filter(None, notes))})" if any(notes) else metadata["help"]
     return text.replace("%", "%%")

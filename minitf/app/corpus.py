@@ -32,9 +32,11 @@ def _parser() -> ArgumentParser:
         prog="minitf corpus",
         description="Write the built-in corpus (English to German: numbers, dates, clock times, prices) to a folder.",
     )
-    parser.add_argument("folder", help="gets train.en, train.de, valid.en and so on; files of these names are replaced")
+    parser.add_argument(
+        "folder", help="folder for train.en, train.de, valid.en and so on; files of these names are replaced"
+    )
     helps = {
-        "seed": "start of every random number",
+        "seed": "seed of all random numbers",
         "train_pairs": "training pairs",
         "valid_pairs": "held-out pairs for validation",
         "test_pairs": "held-out pairs for the final score",

@@ -15,7 +15,7 @@ FORMATS = ("ctranslate2", "marian", "huggingface", "safetensors")
 def main(argv: Sequence[str]) -> None:
     """Load the run's weights, and write them with the vocabulary in the form of the other program."""
     parser = ArgumentParser(prog="minitf export", description="Write a run in the format of another program.")
-    parser.add_argument("run", type=Path, metavar="RUN", help="directory of a run, or a model of another program")
+    parser.add_argument("run", type=Path, metavar="RUN", help="run directory, or a model of another program")
     parser.add_argument("folder", type=Path, metavar="FOLDER", help="folder to write; it must be new or empty")
     parser.add_argument("--format", choices=FORMATS, required=True, help="the program that is to read it")
     parser.add_argument(

@@ -158,7 +158,9 @@ def _parser() -> ArgumentParser:
         "exercise", nargs="?", metavar="N", help="1 to 24, bug-1 to bug-12, or a name; default: the next unsolved one"
     )
     parser.add_argument("--line", type=int, metavar="N", help="check bug-N: the number of the wrong line")
-    parser.add_argument("--folder", type=Path, default=Path(), help="of the answers and the progress (default: here)")
+    parser.add_argument(
+        "--folder", type=Path, default=Path(), help="folder with the answers and the progress (default: here)"
+    )
     parser.add_argument("--force", action="store_true", help="start: replace a file that exists")
     parser.add_argument(
         "--seconds", type=float, default=LIMIT_S, metavar="S", help=f"check: time limit (default: {LIMIT_S:g})"

@@ -16,7 +16,7 @@ def main(argv: Sequence[str]) -> None:
         description="Copy what a run needs to translate into a directory: configuration, vocabulary, and the weights "
         "that translate, as one checkpoint. The directory takes the place of the run in minitf translate.",
     )
-    parser.add_argument("run", type=Path, metavar="RUN", help="directory of a training run")
+    parser.add_argument("run", type=Path, metavar="RUN", help="run directory")
     parser.add_argument("--output", type=Path, metavar="PATH", help="directory to create; default: RUN-packed")
     parser.add_argument(
         "--resumable",

@@ -70,9 +70,9 @@ def _parser() -> ArgumentParser:
     one.set_defaults(work=evalb)
 
     one = commands.add_parser("treebank", help="write the built-in treebank to a folder")
-    one.add_argument("folder", help="gets train.mrg, valid.mrg and test.mrg; files of these names are replaced")
+    one.add_argument("folder", help="folder for train.mrg, valid.mrg and test.mrg; files of these names are replaced")
     helps = {
-        "seed": "start of every random number",
+        "seed": "seed of all random numbers",
         "train_trees": "training trees",
         "valid_trees": "held-out trees for validation",
         "test_trees": "held-out trees for the final score",

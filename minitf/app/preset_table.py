@@ -16,8 +16,9 @@ paper's way  hours x 8 GPUs x 9.5 TFLOPS (section 6.1); ~ where the paper names 
              over base's
 PPL, BLEU    as published: Table 3 on newstest2013, Table 2 on newstest2014, a recipe on its own test text
 
-The published parameters cannot be met with one vocabulary. With 37,000 subwords base has 63.1 millions, not 65; ten
-rows of Table 3 fit about 41,000 subwords, big alone 35,800. The differences between rows of one width are met:
+No single vocabulary size reproduces the published parameter counts. With 37,000 subwords, base has 63.1 million, not
+65 million; ten rows of Table 3 fit about 41,000 subwords, big alone 35,800. The differences between rows of one width
+agree:
 """
 
 

@@ -17,8 +17,8 @@ from minitf.system.signals import uninterrupted
 def main(argv: Sequence[str]) -> None:
     """Write the page, and print its path."""
     parser = ArgumentParser(prog="minitf report", description="Write the learning curves of a run as a page.")
-    parser.add_argument("run", type=Path, metavar="RUN", help="directory of a training run")
-    parser.add_argument("--output", type=Path, metavar="FILE", help="default: report.html in that directory")
+    parser.add_argument("run", type=Path, metavar="RUN", help="run directory")
+    parser.add_argument("--output", type=Path, metavar="FILE", help="page to write; default: report.html in RUN")
     given = parser.parse_args(argv)
     with uninterrupted():  # deferred: `--help` and a wrong flag need no NumPy
         from minitf.report.page import write_page

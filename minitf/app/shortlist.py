@@ -55,7 +55,7 @@ def _parser() -> ArgumentParser:
         description="Estimate how each piece of a run's vocabulary is translated (IBM model 1) and write a lexical "
         "table in Marian's form. minitf translate --shortlist FILE computes only the logits of likely pieces.",
     )
-    parser.add_argument("run", type=Path, metavar="RUN", help="directory of a run, or a model of another program")
+    parser.add_argument("run", type=Path, metavar="RUN", help="run directory, or a model of another program")
     parser.add_argument("source", type=Path, metavar="SOURCE", help="text, a sentence a line: that of training")
     parser.add_argument("target", type=Path, metavar="TARGET", help="its translation, line by line")
     parser.add_argument("--output", type=Path, metavar="FILE", required=True, help="table to write, such as lex.s2t")

@@ -52,8 +52,10 @@ def _parser() -> ArgumentParser:
     for name in ("valid", "test"):
         text = f"pairs to hold out for {name} (default 1000)"
         parser.add_argument(f"--{name}", type=int, default=1000, metavar="N", help=text)
-    parser.add_argument("--output", type=Path, default=Path("split"), metavar="FOLDER", help="default: split")
-    parser.add_argument("--seed", type=int, default=0, metavar="N", help="of the draw (default 0)")
+    parser.add_argument(
+        "--output", type=Path, default=Path("split"), metavar="FOLDER", help="folder to write (default split)"
+    )
+    parser.add_argument("--seed", type=int, default=0, metavar="N", help="seed of the draw (default 0)")
     parser.add_argument(
         "--by",
         choices=BY,

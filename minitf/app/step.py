@@ -22,9 +22,11 @@ def main(argv: Sequence[str]) -> None:
         type=Path,
         nargs="?",
         metavar="RUN",
-        help="directory of a training run; default: a small model on the built-in corpus",
+        help="run directory; default: a small model on the built-in corpus",
     )
-    parser.add_argument("--output", type=Path, default=Path("step.html"), metavar="FILE", help="default: step.html")
+    parser.add_argument(
+        "--output", type=Path, default=Path("step.html"), metavar="FILE", help="page to write (default: step.html)"
+    )
     parser.add_argument(
         "--pair",
         nargs=2,

@@ -2,7 +2,7 @@
 
 A checkpoint carries them, under its digest. Not among them: values that a resumed run may change (`may_change`), paths,
 and the device; texts and vocabulary are bound by their digests. Values that one side lacks are not compared, so that
-runs of earlier versions can be used.
+a run to which a field is unknown can be used.
 """
 
 from __future__ import annotations

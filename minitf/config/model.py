@@ -21,10 +21,10 @@ class TransformerConfig:
     )
     layers: int = option(6, "layers of the encoder, and of the decoder", source="Table 3, N", at_least=1, limit=150)
     encoder_layers: int | None = option(
-        None, "layers of the encoder; none: layers", source="Table 3, N", at_least=1, limit=150
+        None, "layers of the encoder; none: --model.layers", source="Table 3, N", at_least=1, limit=150
     )
     decoder_layers: int | None = option(
-        None, "layers of the decoder; none: layers", source="Table 3, N", at_least=1, limit=150
+        None, "layers of the decoder; none: --model.layers", source="Table 3, N", at_least=1, limit=150
     )
     d_model: int = option(
         512, "width of embeddings and of every sub-layer's output", source="3.1", at_least=1, limit=WIDEST
@@ -86,7 +86,7 @@ class TransformerConfig:
     )
     neighbourhood: int = option(
         32, "positions that restricted self-attention sees: around its own, in the decoder up to its own",
-        unit="tokens", source="section 4, r", at_least=1,
+        unit="tokens", source="4, r", at_least=1,
     )  # fmt: skip
     kernel_width: int = option(3, "width of convolutions", unit="tokens", source="Table 1, k", at_least=1)
     attention_bias: bool = option(
@@ -97,8 +97,8 @@ class TransformerConfig:
     )
     share_embeddings: Literal["all", "source-target", "target-output", "none"] = option(
         "all",
-        "one matrix for all: source embedding, target embedding and output projection; or only for two of them; older "
-        "configurations have true for all and false for none",
+        "one matrix for all: source embedding, target embedding and output projection; or only for two of them; in "
+        "config.json also true for all and false for none",
         source="3.4",
     )
     scale_embeddings: bool = option(True, "embeddings times the square root of d_model", source="3.4")
@@ -117,7 +117,7 @@ class TransformerConfig:
     )
 
     def __post_init__(self) -> None:
-        if isinstance(self.share_embeddings, bool):  # in older configurations
+        if isinstance(self.share_embeddings, bool):  # a config.json may have true or false
             object.__setattr__(self, "share_embeddings", "all" if self.share_embeddings else "none")
         check_fields(self)
         self._check_vocabularies()

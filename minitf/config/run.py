@@ -37,7 +37,11 @@ class OptimizerConfig:
         None, "clip gradients to this norm over all parameters; none: no clipping, as in the paper", above=0
     )
     label_smoothing: float = option(
-        0.1, "probability moved from the right token to all others", source="5.4", at_least=0, below=1
+        0.1,
+        "probability moved from the right token to all tokens of the vocabulary, itself included",
+        source="5.4",
+        at_least=0,
+        below=1,
     )
 
     def __post_init__(self) -> None:
@@ -83,7 +87,7 @@ class RunConfig:
     """A training run."""
 
     preset: str = option("base", "preset of all values that are not given; --list-presets lists all", section="Run")
-    output: Path = option(Path("runs/base"), "folder of the run; it must not hold a run yet")
+    output: Path = option(Path("runs/base"), "run directory; it must not hold a run yet")
     seed: int = option(0, "seed of all random numbers", at_least=0, below=2**63)
     precision: Literal["float32", "float64", "tf32", "bf16"] = option(
         "float32",
@@ -93,15 +97,15 @@ class RunConfig:
     device: str = option("cpu", "where to compute: cpu; cuda or cuda:0, the first GPU; cuda:1, the second")
     threads: int | None = option(
         None,
-        "threads for matrix products, of all processes of a host; none: one per core",
+        "threads to compute with, of all processes of a host; none: one per core",
         at_least=1,
         may_change=True,
         limit=1024,
     )
     kernels: Literal["numpy", "numba"] = option(
         "numpy",
-        "how a CPU computes between matrix products: numba compiles its loops, a second each on the first run, and is "
-        "faster; results differ by rounding",
+        "how a CPU computes between matrix products: numba compiles its loops, in 10 to 15 seconds on the first run, "
+        "and is faster; results differ by rounding",
         may_change=True,
     )
     devices: str | None = option(
@@ -120,8 +124,8 @@ class RunConfig:
     )
     checkpoint_activations: bool = option(
         False,
-        "keep only the inputs of layers for the backward pass, which computes the layers again: less memory, up to a "
-        "third more time, the same numbers",
+        "keep only the inputs of layers for the backward pass, which computes the layers again: less memory, about a "
+        "fifth more time, the same numbers",
         may_change=True,
     )
     reduce_dtype: Literal["full", "bfloat16"] = option(
@@ -149,7 +153,7 @@ class RunConfig:
     )
     data_dir: Path | None = option(
         None,
-        "folder that holds or is to hold the corpus chosen by data; none: one in the cache, ~/.cache/minitf",
+        "folder that holds or is to hold the corpus chosen by --data; none: one in the cache, ~/.cache/minitf",
         may_change=True,
     )
     train: PathPair | None = option(None, "source and target text to learn from, aligned line by line", may_move=True)
@@ -185,9 +189,9 @@ class RunConfig:
         section="Training",
     )
     init_weights: Literal["average", "best", "moving-average", "last"] | None = option(
-        None, "weights of init to start with; last: those of its last checkpoint; none: those that it translates with"
+        None, "weights of --init to start with; last: those of its last checkpoint; none: those that it translates with"
     )
-    init_digest: str | None = option(None, "SHA-256 of the weights and the vocabulary of init", hidden=True)
+    init_digest: str | None = option(None, "SHA-256 of the weights and the vocabulary of --init", hidden=True)
     freeze: str | None = option(
         None,
         "parts that do not learn, separated by commas: embeddings, encoder, decoder, output, or names of parameters "
@@ -195,7 +199,7 @@ class RunConfig:
     )
     max_steps: int = option(100_000, "updates to train for", unit="updates", source="5.2", at_least=1, may_change=True)
     max_minutes: float | None = option(
-        None, "training time, over all resumptions; none: until max_steps", unit="minutes", above=0, may_change=True
+        None, "training time, over all resumptions; none: until --max-steps", unit="minutes", above=0, may_change=True
     )
     patience: int | None = option(
         None,
@@ -206,13 +210,13 @@ class RunConfig:
     )
     valid_metric: Literal["loss", "bleu"] = option(
         "loss",
-        "metric that decides which validation is the best, for patience and for the best checkpoint; bleu translates "
-        "the validation text each time",
+        "metric that decides which validation is the best, for --patience and for the best checkpoint; bleu "
+        "translates the validation text each time",
     )
     valid_bleu_every: int | None = option(
         None,
-        "also compute BLEU at the first validation after each interval of this length, in valid_every_unit; it decides "
-        "nothing: valid_metric does; none: BLEU only with valid_metric=bleu",
+        "also compute BLEU at the first validation after each interval of this length, in the unit of "
+        "--valid-every-unit; --valid-metric decides which validation is best; none: BLEU only with --valid-metric bleu",
         at_least=1,
         may_change=True,
     )
@@ -224,21 +228,24 @@ class RunConfig:
         "an update whose loss or gradient is not finite: stop ends the run, skip leaves the update out and counts it",
         may_change=True,
     )
-    valid_every: int = option(1_500, "validation interval, in valid_every_unit", at_least=1, may_change=True)
+    valid_every: int = option(
+        1_500, "validation interval, in the unit of --valid-every-unit", at_least=1, may_change=True
+    )
     valid_every_unit: Literal["updates", "epochs"] = option(
-        "updates", "unit of valid_every; an epoch ends with the update that reaches its end", may_change=True
+        "updates", "unit of --valid-every; an epoch ends with the update that reaches its end", may_change=True
     )
     log_every: int = option(100, "updates between lines of the log", unit="updates", at_least=1, may_change=True)
     save_every: int = option(
         1_500,
-        "checkpoint interval, in save_every_unit; the paper's 10 minutes are 1,500 steps of 0.4 s (big: 600 of 1.0 s)",
+        "checkpoint interval, in the unit of --save-every-unit; the paper's 10 minutes are 1,500 steps of 0.4 s (big: "
+        "600 of 1.0 s)",
         source="6.1",
         at_least=1,
         may_change=True,
     )
     save_every_unit: Literal["updates", "epochs", "minutes"] = option(
         "updates",
-        "unit of save_every; minutes are those of training, over all resumptions, and give other checkpoints on a "
+        "unit of --save-every; minutes are those of training, over all resumptions, and give other checkpoints on a "
         "faster machine",
         may_change=True,
     )
@@ -254,7 +261,7 @@ class RunConfig:
     )
     weights: Literal["average", "best", "moving-average"] = option(
         "average",
-        "weights that translate: average, the mean of the last average_checkpoints; best, those of the best "
+        "weights that translate: average, the mean of the last --average-checkpoints; best, those of the best "
         "validation; moving-average, that of the last checkpoint",
         may_change=True,
         section="Translation of the test text, and defaults of translate.py",

@@ -3,11 +3,12 @@
 A file is a length (8 bytes, little-endian), a header (JSON, that many bytes) and the bytes of the tensors, end to end:
 
     {"__metadata__": {"minitf_checkpoint": "1", "sha256": …, "tensors_sha256": …, "state": …, "origin": …},
-     "model.encoder.layers.0.norm.gain": {"dtype": "F32", "shape": [512], "data_offsets": [0, 2048]}, …}
+     "model.encoder.layers.0.self_attention_residual.norm.weight":
+         {"dtype": "F32", "shape": [512], "data_offsets": [0, 2048]}, …}
 
 `sha256` covers length and header (with zeros in its own place), `tensors_sha256` holds a checksum of each tensor, in
 order: a flipped bit anywhere is found, and reading only `model.*` checks all it reads without reading the rest.
-`origin` says which run and configuration the tensors are of; files of earlier versions lack it.
+`origin` says which run and configuration the tensors are of; it may be missing.
 
 The safetensors library reads the files and validates their headers, so that a file may come from anywhere. It does not
 write them: its temporary file has a name that nobody could clean up after a kill, is private to its owner and is not
@@ -164,7 +165,7 @@ def read_state(path: Path) -> dict[str, Any]:
 
 
 def read_origin(path: Path) -> dict[str, Any]:
-    """Read the origin alone; that of a file of an earlier version is empty."""
+    """Read the origin alone; empty if the file has none."""
     with Reader(path) as reader:
         return reader.origin
 

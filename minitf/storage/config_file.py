@@ -26,8 +26,8 @@ def load_config(path: Path, config_class: type[Config] = RunConfig) -> Config:  
     content = read_small_file(path)
     try:
         plain = parse_json(content)
-        if isinstance(plain, dict) and "dtype" in plain:  # of a run before there were other precisions
-            raise UserError("rename the key 'dtype' to 'precision', as it is called today")
+        if isinstance(plain, dict) and "dtype" in plain:  # beside `precision`, it could contradict it
+            raise UserError("the key 'dtype' is unknown; rename it to 'precision'")
         return from_plain(config_class, plain)
     except ValueError as error:
         raise UserError(f"{path}: {error}") from error

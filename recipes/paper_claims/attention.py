@@ -323,8 +323,8 @@ def encoder_attends_to_all(study: Study) -> Figure:
     Rule("the largest difference", 0, 1e-12),
 )  # fmt: skip
 def position_wise(study: Study) -> Figure:
-    """The network against itself on the positions in another order, and against two convolutions of width 1, "
-    "float64."""
+    """The network against itself on the positions in another order, and against two convolutions of width 1, in
+    float64."""
     network, x = (
         FeedForward(32, 64, "relu", 0.0, Initializer(0, np.float64)),
         _normal(np.random.default_rng(0), 1, 20, 32),

@@ -54,8 +54,8 @@ compare(
     Rule("the largest difference of outputs when inputs change places", 0, 1e-12),
 )  # fmt: skip
 def order_blind(study: Study) -> Figure:
-    """An encoder without positions, in float64: the outputs of a sentence in another order are the same in that "
-    "order."""
+    """An encoder without positions, in float64: the outputs of a sentence in another order are the same in that
+    order."""
     encoder, mask = Encoder(SMALL, Initializer(0, np.float64)), np.ones((1, 1, 1, 20), bool)
     x, order = np.random.default_rng(0).standard_normal((1, 20, 32)), np.random.default_rng(1).permutation(20)
     y, moved = encoder(Tensor(x), mask).data, encoder(Tensor(x[:, order]), mask).data

@@ -79,7 +79,8 @@ def cube(x):
     return apply(Cube, x)
 
 
-gradcheck(cube, np.random.default_rng(0).standard_normal((2, 4)))
+x = np.random.default_rng(0).standard_normal((2, 4))
+gradcheck(cube, x)
 ```
 
 `gradcheck` returns True or raises `GradcheckError`, which names the input, the element and both numbers, and often the
@@ -101,9 +102,10 @@ the parameters of a model. What is compared:
 | `"complex"` | Im f(x + ih) / h with h = 1e-20 | 1e-12 + 1e-12 · \\|d\\| |
 | `"central"` | (f(x + h) - f(x - h)) / 2h with h = 1e-6 | 1e-7 + 1e-6 · \\|d\\|, and the error of the difference |
 
-Complex steps see a relative error of 1e-8, central differences one of 1e-5. They need a function that computes with
-complex numbers and is analytic, without |x|, casts to real numbers or `math.exp`. If it is not, `gradcheck` compares
-with central differences, and gives the reason in the error message. `gradcheck(autograd.silu, x, verbose=True)` prints:
+Complex steps detect relative errors down to about 1e-8, central differences down to about 1e-5. Complex steps need a
+function that computes with complex numbers and is analytic, without |x|, casts to real numbers or `math.exp`. For any
+other function, `gradcheck` compares with central differences, and gives the reason in the error message.
+`gradcheck(autograd.silu, x, verbose=True)` prints:
 
 ```text
 gradients right: compared with central differences (complex steps do not suit this function: its complex steps disagree

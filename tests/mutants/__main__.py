@@ -18,7 +18,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     groups = {what: [mutant for mutant in mutants if options.only in str(mutant)] for what, mutants in GROUPS.items()}
     verdicts: dict[str, list[Verdict]] = {}
     number = 0
-    print("  #  verdict   damage  [caught by]")
+    print("  #  verdict   damage  [detected by]")
     for what, mutants in groups.items():
         verdicts[what] = []
         for mutant in mutants:
@@ -27,11 +27,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
             verdicts[what].append(verdict)
             print(_row(number, verdict), flush=True)
     every = [verdict for some in verdicts.values() for verdict in some]
-    uncaught = [verdict for verdict in every if not verdict.is_caught]
-    for verdict in uncaught:
-        print(f"NOT CAUGHT: {verdict.mutant}: {verdict.problem}")
+    undetected = [verdict for verdict in every if not verdict.is_detected]
+    for verdict in undetected:
+        print(f"NOT DETECTED: {verdict.mutant}: {verdict.problem}")
     print(summary(every))
-    if uncaught or not every:
+    if undetected or not every:
         return 1
     if options.write is not None:
         with atomic_write(options.write) as file:
@@ -40,9 +40,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _row(number: int, verdict: Verdict) -> str:
-    outcome = "caught" if verdict.is_caught else verdict.problem.partition(":")[0]
-    caught_by = f"  [{verdict.caught_by}]" if verdict.caught_by else ""
-    return f"{number:3}  {outcome:8}  {verdict.mutant}{caught_by}"
+    outcome = "detected" if verdict.is_detected else verdict.problem.partition(":")[0]
+    detected_by = f"  [{verdict.detected_by}]" if verdict.detected_by else ""
+    return f"{number:3}  {outcome:8}  {verdict.mutant}{detected_by}"
 
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:

@@ -39,29 +39,29 @@ not listed.
 def page(verdicts: Mapping[str, Sequence[Verdict]]) -> str:
     every = [verdict for some in verdicts.values() for verdict in some]
     noticed = Counter(kind(verdict) for verdict in every)
-    parts = [_HEAD, f"**{len(every)} mutants, {sum(v.is_caught for v in every)} caught**: "]
+    parts = [_HEAD, f"**{len(every)} mutants, {sum(v.is_detected for v in every)} detected**: "]
     parts.append(", ".join(f"{count} by {what}" for what, count in noticed.most_common()) + ".\n")
     number = 0
     for group, some in verdicts.items():
         parts.append(
-            f"\n## {group}\n\n| | damaged | how | caught by | what it says | verdict |\n|--:|---|---|---|---|---|\n"
+            f"\n## {group}\n\n| | damaged | how | detected by | what it says | verdict |\n|--:|---|---|---|---|---|\n"
         )
         for verdict in some:
             number += 1
             place = verdict.mutant.place.replace(":", ".").removeprefix("autograd.").removeprefix("minitf.")
-            cells = [str(number), f"`{place}`", verdict.mutant.damage, _caught_by(verdict)]
-            cells += [f"`` {shortened(verdict.error)} ``", "caught" if verdict.is_caught else verdict.problem]
+            cells = [str(number), f"`{place}`", verdict.mutant.damage, _detected_by(verdict)]
+            cells += [f"`` {shortened(verdict.error)} ``", "detected" if verdict.is_detected else verdict.problem]
             parts.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |\n")
     return "".join(parts)
 
 
 def kind(verdict: Verdict) -> str:
     """The kind of check that failed."""
-    if verdict.caught_by.startswith("tests/"):
+    if verdict.detected_by.startswith("tests/"):
         return "tests"
-    op = verdict.caught_by.partition(":")[0]
+    op = verdict.detected_by.partition(":")[0]
     return "cases of ops" if op in Op.registry else "cases of layers and Transformers"
 
 
-def _caught_by(verdict: Verdict) -> str:
-    return verdict.caught_by.removeprefix("tests/").replace("::", ", ").replace("_", "\\_")
+def _detected_by(verdict: Verdict) -> str:
+    return verdict.detected_by.removeprefix("tests/").replace("::", ", ").replace("_", "\\_")

@@ -15,15 +15,15 @@ _DOES_NOT_RUN = re.compile(r"\b(NameError|UnboundLocalError|ImportError|ModuleNo
 
 @dataclass(frozen=True)
 class Verdict:
-    """caught_by: the first check that failed; error: its message; problem: why the mutant does not count as caught."""
+    """detected_by: the first check that failed; error: its message; problem: why the mutant counts as undetected."""
 
     mutant: Mutant
-    caught_by: str = ""
+    detected_by: str = ""
     error: str = ""
     problem: str = ""
 
     @property
-    def is_caught(self) -> bool:
+    def is_detected(self) -> bool:
         return not self.problem
 
 
@@ -74,4 +74,4 @@ def shortened(error: str, limit: int = 100) -> str:
 
 
 def summary(verdicts: Sequence[Verdict]) -> str:
-    return f"{len(verdicts)} mutants, {sum(v.is_caught for v in verdicts)} caught"
+    return f"{len(verdicts)} mutants, {sum(v.is_detected for v in verdicts)} detected"

@@ -361,6 +361,7 @@ def test_help_names_every_flag_with_its_default(parse, config_class, capsys, mon
     assert ended.value.code == 0
     text = capsys.readouterr().out
     assert text.isascii()
+    assert not re.search(r"default \)|section section", " ".join(text.split()))
     entries = [" ".join(each.split()) for each in re.split(r"\n  (?=-)", text)]
     for flag in flags_of(config_class):
         if flag.field.metadata["positional"]:

@@ -50,17 +50,17 @@ def test_the_file_can_be_read_by_people(tmp_path):
     assert '    "layers": 6,' in lines
 
 
-@pytest.mark.parametrize(("before", "today"), [(True, "all"), (False, "none")])
-def test_older_configurations_share_all_embeddings_or_none(tmp_path, before, today):
+@pytest.mark.parametrize(("plain_value", "meaning"), [(True, "all"), (False, "none")])
+def test_a_configuration_may_share_all_embeddings_or_none_by_true_or_false(tmp_path, plain_value, meaning):
     path = tmp_path / "c.json"
     save_config(path, ODD)
     plain = json.loads(path.read_text())
-    plain["model"]["share_embeddings"] = before
+    plain["model"]["share_embeddings"] = plain_value
     path.write_text(json.dumps(plain))
-    assert load_config(path).model.share_embeddings == today
+    assert load_config(path).model.share_embeddings == meaning
 
 
-def test_a_key_that_an_older_version_did_not_know_has_its_default(tmp_path):
+def test_a_key_that_is_missing_has_its_default(tmp_path):
     path = tmp_path / "c.json"
     save_config(path, ODD)
     plain = json.loads(path.read_text())
@@ -76,7 +76,7 @@ def test_a_key_that_an_older_version_did_not_know_has_its_default(tmp_path):
             {"akumulate": 5},
             "unknown key 'akumulate'; did you mean accumulate?; the valid keys are preset, output, seed",
         ),
-        ({"dtype": "float64"}, "rename the key 'dtype' to 'precision', as it is called today"),
+        ({"dtype": "float64"}, "the key 'dtype' is unknown; rename it to 'precision'"),
         ({"zzz": 5}, "unknown key 'zzz'; the valid keys are preset, output"),
         ({"model": {"layer": 5}}, "unknown key 'layer' in model; did you mean layers?; the valid keys are vocab_size"),
         ({"model": 5}, "model is 5, not an object of names and values"),
