@@ -111,7 +111,7 @@ def _check(exercise: Exercise, progress: Progress, line: int | None, limit_s: fl
     if line is not None and not exercise.is_bug:
         raise UserError(f"--line is for bugs; exercise {exercise.label} is checked by running it: leave --line out")
     try:
-        text = read_small_file(path).decode("utf-8")
+        text = read_small_file(path).decode("utf-8-sig")  # editors on Windows begin a file with a mark
     except UnicodeDecodeError as error:
         raise UserError(f"{path} is not UTF-8 text ({error.reason} at byte {error.start}); save it as UTF-8") from error
     print(f"{exercise.label}. {exercise.title} ({path})", flush=True)

@@ -35,7 +35,8 @@ def find_bug(exercise: Exercise, text: str, line: int | None = None) -> Finding 
     if not 1 <= line <= len(lines):
         raise UserError(f"--line {line} is not a line of the file, which has {len(lines)}")
     named = _plain(lines[line - 1])
-    if named == _plain(exercise.starter.splitlines()[exercise.wrong_line - 1]):
+    wrong_line = exercise.wrong_line - 1
+    if named in (_plain(text.splitlines()[wrong_line]) for text in (exercise.starter, exercise.solution)):  # or mended
         return Finding(True, f"line {line} is the bug: {exercise.constant('WHY')}")
     if not named or named.startswith("#"):
         return Finding(False, f"line {line} does nothing; name a line of code")

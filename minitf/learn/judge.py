@@ -20,7 +20,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from importlib import import_module
 from pathlib import Path
-from types import TracebackType
+from types import ModuleType, TracebackType
 from typing import Any
 
 from minitf.learn.exercise import Exercise, find
@@ -37,8 +37,8 @@ class _TooLong(BaseException):
 
 def main(words: Sequence[str]) -> None:
     label, path, descriptor, limit_s = words
-    verdict = judge(find(label), Path(path).read_text(encoding="utf-8"), path, float(limit_s))
-    os.write(int(descriptor), json.dumps(asdict(verdict)).encode()[:60_000])
+    verdict = judge(find(label), Path(path).read_text(encoding="utf-8-sig"), path, float(limit_s))
+    os.write(int(descriptor), json.dumps(asdict(verdict)).encode())
 
 
 def judge(exercise: Exercise, text: str, path: str = "answer.py", limit_s: float = LIMIT_S) -> Verdict:
@@ -79,8 +79,9 @@ class Answer:
     """The names of a student's file."""
 
     def __init__(self, text: str, path: str):
-        self._names: dict[str, Any] = {"__name__": "answer", "__file__": path}
-        exec(compile(text, path, "exec"), self._names)
+        module = sys.modules["answer"] = ModuleType("answer")  # where dataclasses look for the names of their module
+        module.__file__, self._names = path, vars(module)
+        exec(compile(text, path, "exec", dont_inherit=True), self._names)
 
     def __getattr__(self, name: str) -> Any:
         if name not in self._names:

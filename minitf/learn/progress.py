@@ -65,8 +65,7 @@ class Progress:
 
     def next_unsolved(self, after: Exercise | None = None) -> Exercise | None:
         """The first exercise that is not solved, of those after the given one if there is any."""
-        labels = [label for label in ALL if self.states.get(label) != "solved"]
-        later = (
-            labels if after is None else [label for label in labels if [*ALL].index(label) > [*ALL].index(after.label)]
-        )
-        return ALL[(later or labels)[0]] if labels else None
+        labels = [*ALL]
+        start = 0 if after is None else labels.index(after.label) + 1
+        unsolved = [label for label in labels[start:] + labels[:start] if self.states.get(label) != "solved"]
+        return ALL[unsolved[0]] if unsolved else None

@@ -89,6 +89,7 @@ WRONG_ANSWERS = {
         ("    g_logits[np.arange(len(targets)), targets] -= 1\n", "", "is 1 subtracted at the target?"),
         ("(g / max(counted.sum(), 1))", "(1 / max(counted.sum(), 1))", "does not depend on the gradient that arrives"),
         ("g_logits * (g / max(counted.sum(), 1))", "g_logits * g", "a sum where a mean is meant"),
+        ("    counted = targets != pad\n    g_logits", "    counted = targets != 0\n    g_logits", "is `pad` used?"),
     ],
     "embedding": [
         ("np.add.at(g_weight, ids, g)", "g_weight[ids] += g", "values are overwritten, not added"),
@@ -157,6 +158,7 @@ WRONG_ANSWERS = {
         ("    m *= beta1\n    m += (1 - beta1) * g\n", "    m = beta1 * m + (1 - beta1) * g\n", "update them in place"),
         ("    parameter -= rate", "    parameter = parameter - rate", "nothing has changed"),
         ("parameter -= rate", "parameter += rate", "the sign is wrong"),
+        ("eps=1e-9):", "eps=1e-9):\n    beta1 = 0.9", "0.9 is its default"),
     ],
     "warm_up": [
         ("* min(step", "* max(step", "the larger of the two terms"),
@@ -190,6 +192,8 @@ WRONG_ANSWERS = {
         ("total / ((5 + length) / 6) ** alpha", "total", "divide it by the length penalty"),
         ("((5 + length) / 6) ** alpha))", "((4 + length) / 6) ** alpha))", "EOS does not count"),
         ("candidates[: 2 * beam]", "candidates[:beam]", "the beam shrinks as hypotheses finish"),
+        ("candidates[: 2 * beam]", "candidates", "finishes that is not among the best 2 · beam"),
+        ("candidates[: 2 * beam]", "candidates[: 3 * beam]", "finishes that is not among the best 2 · beam"),
         ("elif len(alive) < beam:", "else:", "the beam is 2"),
         ("    return max(", "        if finished:\n            break\n    return max(", "the first hypothesis that ends wins"),
         ("            elif len(alive) < beam:", "            if len(alive) < beam:", "a hypothesis that ended with EOS is extended"),

@@ -88,15 +88,15 @@ class _Checks:
     def scale(self) -> str:
         allowed = np.ones((B, 1, T, S), bool)
         y = self.call(self.q, self.k, self.v, allowed)
-        if difference(y, self.expected(self.factor)) <= rounding(y):
+        if difference(y, self.expected(self.factor)) <= rounding(y, self.q):
             return f"the weights are softmax(q kᵀ · {self.factor:.4g})"
         others = {"1 (is the division by √d_k missing?)": 1.0, "1/d_k": 1 / K, "√d_k": math.sqrt(K),
                   "1/√d_k": 1 / math.sqrt(K), "1/√d_v": 1 / math.sqrt(M), "1/√(H · d_k), the whole width":
                   1 / math.sqrt(H * K), "1/√T": 1 / math.sqrt(T), "1/√S": 1 / math.sqrt(S)}  # fmt: skip
         for name, factor in others.items():
-            if difference(y, self.expected(factor)) <= rounding(y):
+            if difference(y, self.expected(factor)) <= rounding(y, self.q):
                 raise Wrong(f"the factor on the dot products is {name}, expected {self.factor:.4g}")
-        if difference(y, self.expected(self.factor, axis=-2)) <= rounding(y):
+        if difference(y, self.expected(self.factor, axis=-2)) <= rounding(y, self.q):
             raise Wrong("the softmax is along the queries; it is to be along the keys")
         raise Wrong("the values are not those of softmax(scale · q kᵀ) v, for any usual scale")
 
@@ -151,7 +151,7 @@ class _Checks:
         if off:
             raise Wrong(f"the output changes by {off:.1e} when keys and values of padding change")
         alone = self.call(self.q[:1], self.k[:1, :, :3], self.v[:1, :, :3], np.ones((1, 1, T, 3), bool))
-        if difference(y[:1], alone) > rounding(y):
+        if difference(y[:1], alone) > rounding(y, self.q):
             raise Wrong("a sentence alone gives other values than in a batch with padding; are weights of padding "
                         "dropped after the softmax, so that they do not add up to 1?")  # fmt: skip
         return "exactly independent of padding"
@@ -159,7 +159,7 @@ class _Checks:
     def weights(self) -> str:
         y = self.call(self.q, self.k, np.ones_like(self.v), np.ones((B, 1, T, S), bool))
         off = difference(y, np.ones_like(y))
-        if off > rounding(y):
+        if off > rounding(y, self.q):
             raise Wrong(
                 f"values of 1 give an output of {y.flat[int(abs(y - 1).argmax())]:.4g}: the weights add up to that"
             )

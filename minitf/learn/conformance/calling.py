@@ -67,7 +67,12 @@ def called(function: Callable[..., Any], library: Library) -> Callable[..., Arra
         if library == "autograd":
             with no_grad():
                 return to_numpy(function(*[_to_tensor(x) for x in inputs]))
-        return to_numpy(function(*inputs))
+        given = [x.copy() if isinstance(x, np.ndarray) else x for x in inputs]
+        y = to_numpy(function(*given))
+        for i, (x, then) in enumerate(zip(given, inputs, strict=True)):
+            if isinstance(x, np.ndarray) and not np.array_equal(x, then, equal_nan=x.dtype.kind == "f"):
+                raise Wrong(f"the function changes its argument {i} in place (as x += … does); let it work on a copy")
+        return y
 
     return call
 

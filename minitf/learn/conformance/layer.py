@@ -124,7 +124,7 @@ class _Checks:
     def batch(self) -> str:
         y = self.call(self.x)
         off = difference(y[1:], self.call(self.x[1:]))
-        if off > rounding(y):
+        if off > rounding(y, self.x):
             raise Wrong(f"a sentence changes by {off:.1e} with the others in its batch; are the axes exchanged?")
         return "sentences are independent of each other"
 
@@ -162,7 +162,7 @@ class _Checks:
             raise NotGiven("its weights cannot be set to 0: hand in a module of PyTorch or of this project")
         function = called(layer_function(without)[0], self.library)
         y = function(self.x, *self.arguments(None, self.x.shape))
-        if difference(y, np.broadcast_to(y[:1, :1], y.shape)) <= rounding(y):
+        if difference(y, np.broadcast_to(y[:1, :1], y.shape)) <= rounding(y, self.x):
             raise Wrong("with all weights 0 the output is constant: x is not added to what the sub-layers give")
         return "with all weights 0, x passes"
 

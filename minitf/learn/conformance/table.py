@@ -10,15 +10,13 @@ from typing import Literal
 
 import numpy as np
 
+from minitf.learn.expect import Wrong
+
 Outcome = Literal["right", "wrong", "not given"]
 
 
 class NotGiven(Exception):  # noqa: N818 (nothing is wrong)
     """A property cannot be looked at; the message says what to give."""
-
-
-class Wrong(Exception):  # noqa: N818
-    """A property does not hold; the message says what was found."""
 
 
 @dataclass(frozen=True)

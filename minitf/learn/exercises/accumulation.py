@@ -4,10 +4,10 @@ Gradients arrive one after the other and are summed for each node. The first one
 memory; but an op may have given the same array to two nodes (y = a + b passes g_y on as g_a and as g_b), and a caller
 may hold it. So an array that arrived must never be changed in place:
 
-    sums = {}
-    add(sums, "a", g)
-    add(sums, "b", g)       # the same array
-    add(sums, "a", h)       # sums["a"] is g + h, sums["b"] is still g
+    sums, owned = {}, set()
+    add(sums, owned, "a", g)
+    add(sums, owned, "b", g)       # the same array
+    add(sums, owned, "a", h)       # sums["a"] is g + h, sums["b"] is still g
 
 A sum that `add` has made itself belongs to nobody else: from the third gradient on, add in place, without another
 array. `owned` is the set of keys whose sums `add` has made.

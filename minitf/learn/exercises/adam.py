@@ -40,14 +40,14 @@ G = [np.array([0.5, -2.0, 1e-3]), np.array([-0.25, -1.0, 2e-3]), np.array([1.0, 
 
 
 def _run(
-    steps, eps=1e-2, *, correct1=True, correct2=True, inside=False, absolute=False, root=True, first=1,
-    exchanged=False, inverted=False, linear=False,
+    steps, eps=1e-2, *, betas=(0.9, 0.98), correct1=True, correct2=True, inside=False, absolute=False, root=True,
+    first=1, exchanged=False, inverted=False, linear=False,
 ):  # fmt: skip
     p, m, v = np.array([1.0, 2.0, 3.0]), np.zeros(3), np.zeros(3)
-    b1, b2 = (0.98, 0.9) if exchanged else (0.9, 0.98)
+    b1, b2 = betas[::-1] if exchanged else betas
     with np.errstate(all="ignore"):
         for t, g in enumerate(G[:steps], first):
-            old, new = (0.1, 0.02) if inverted else (b1, b2), (0.9, 0.98) if inverted else (1 - b1, 1 - b2)
+            old, new = ((1 - b1, 1 - b2), (b1, b2)) if inverted else ((b1, b2), (1 - b1, 1 - b2))
             m = old[0] * m + new[0] * g
             v = old[1] * v + new[1] * (abs(g) if absolute else g**2)
             mh = m / (1 - (b1 * t if linear else b1**t)) if correct1 else m
@@ -60,10 +60,10 @@ def _run(
     return p
 
 
-def _of(answer, steps):
+def _of(answer, steps, **betas):
     p, m, v = np.array([1.0, 2.0, 3.0]), np.zeros(3), np.zeros(3)
     for t, g in enumerate(G[:steps], 1):
-        answer.adam_step(p, g, m, v, t, 0.1, eps=1e-2)
+        answer.adam_step(p, g, m, v, t, 0.1, eps=1e-2, **betas)
     return p, m, v
 
 
@@ -109,3 +109,14 @@ def check_moments(answer):
 def check_three_steps(answer):
     """three steps"""
     equal("the parameter after step 3", _of(answer, 3)[0], _run(3), _mistakes(3))
+
+
+def check_other_betas(answer):
+    """other values of β₁ and β₂"""
+    mistakes = {
+        "beta1 is not used: 0.9 is its default": _run(3, betas=(0.9, 0.7)),
+        "beta2 is not used: 0.98 is its default": _run(3, betas=(0.5, 0.98)),
+        "beta1 and beta2 are not used: 0.9 and 0.98 are their defaults": _run(3),
+    }
+    p = _of(answer, 3, beta1=0.5, beta2=0.7)[0]
+    equal("the parameter after step 3", p, _run(3, betas=(0.5, 0.7)), mistakes)

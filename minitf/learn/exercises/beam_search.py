@@ -152,3 +152,11 @@ def check_eos_is_the_end(answer):
         len(places) == 2,
         "the beam shrinks as hypotheses finish: look at 2 · beam candidates, and let `beam` that have not ended go on",
     )
+
+
+def check_number_of_candidates(answer):
+    """the best 2 · beam candidates, and no more"""
+    table = {(): (0.2, 0.45, 0.35), (1,): (0.3, 0.6, 0.1)}
+    _compare(answer, lambda prefix: np.log(np.array(table[prefix])), 1, 2, 0.6, (1,), float(np.log(0.45 * 0.3)), {
+        (): "a candidate finishes that is not among the best 2 · beam; look at these alone",
+    })  # fmt: skip

@@ -92,6 +92,11 @@ def check_gradient(answer):
         lambda logits: _loss(logits), lambda g, logits: answer.cross_entropy_vjp(g, logits, TARGETS), LOGITS,
         mistakes=mistakes,
     )  # fmt: skip
+    other = np.asarray(answer.cross_entropy_vjp(1.0, LOGITS, TARGETS, 1))
+    true(
+        np.array_equal(other.any(axis=-1), TARGETS != 1),
+        "the gradient with pad=1 is not 0 in just the rows whose target is 1: is `pad` used?",
+    )
 
 
 def check_only_padding(answer):

@@ -30,6 +30,13 @@ def test_the_wrong_line_is_the_bug(exercise):
 
 
 @each
+def test_the_mended_line_may_be_named(exercise):
+    lines = exercise.solution.splitlines()
+    lines[exercise.wrong_line - 1] += "  # bug"
+    assert find_bug(exercise, "\n".join(lines)).is_right
+
+
+@each
 def test_other_lines_are_right_and_the_likely_ones_with_a_reason(exercise):
     reasons = exercise.constant("RIGHT_LINES")
     lines = exercise.starter.splitlines()

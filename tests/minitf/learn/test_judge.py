@@ -55,6 +55,15 @@ def test_an_error_is_shown_with_the_lines_of_the_answer_alone():
     )  # fmt: skip
 
 
+def test_an_answer_is_a_module_of_its_own():
+    """dataclasses look for annotations in the module's names, and no `from __future__` of this program is in force."""
+    exercise = find("1")
+    more = "from dataclasses import dataclass\n\n@dataclass\nclass Entry:\n    output: int\n\nassert Entry(1).output\n"
+    assert judge(exercise, f"{exercise.solution}\n{more}").is_right
+    message = answered("pass\n\ndef f(x: undefined): pass")
+    assert "NameError: name 'undefined' is not defined" in message
+
+
 def test_what_is_not_python_is_shown_with_its_line():
     message = answered("return (")
     assert "line 2" in message

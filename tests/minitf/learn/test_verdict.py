@@ -9,7 +9,7 @@ from minitf.learn.verdict import judge_file
 @pytest.mark.heavy
 def test_a_file_is_checked_in_another_process(tmp_path, capfd):
     path = tmp_path / "answer.py"
-    path.write_text(find("1").solution + "print('hello')\n")
+    path.write_text(find("1").solution + "print('hello')\n", encoding="utf-8-sig")  # as editors on Windows write it
     assert judge_file(find("1"), path).is_right
     assert capfd.readouterr().out == "hello\n"
     path.write_text("import os\nos._exit(0)\n")

@@ -87,3 +87,17 @@ def test_a_mistake_is_named(function, wrong, message):
 
 def test_float32():
     assert check_attention(attention, dtype=np.float32).is_right
+
+
+def test_a_result_in_float64_of_float32_inputs_has_the_rounding_of_its_inputs():
+    """A division by np.sqrt(…), a float64 number, makes float64 of them."""
+    table = check_attention(lambda *given: attention(*given).astype(np.float64), dtype=np.float32)
+    assert table.is_right, str(table)
+
+
+def test_a_function_that_changes_its_argument_is_told_so():
+    def changing(q, k, v, mask):
+        q += 1
+        return attention(q - 1, k, v, mask)
+
+    assert "the function changes its argument 0 in place" in " ".join(str(check_attention(changing)).split())
