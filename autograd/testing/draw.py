@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -102,5 +103,10 @@ def attention_mask(rng: Rng, shape: Shape) -> Array:
 
 def indices(rng: Rng, shape: Shape, size: int, *, negative: bool = False) -> Array:
     """Integers below `size`, from -size if `negative`, of a random signed dtype."""
-    dtype = (np.int64, np.int32, np.int16)[rng.integers(3)]
-    return rng.integers(-size if negative else 0, size, shape).astype(dtype)
+    dtypes = [dtype for dtype in (np.int64, np.int32, np.int16) if holds(dtype, size)]
+    return rng.integers(-size if negative else 0, size, shape).astype(dtypes[rng.integers(len(dtypes))])
+
+
+def holds(dtype: Any, size: int) -> bool:
+    """Whether an integer type has all numbers below `size`, and from -size if it is signed."""
+    return bool(np.iinfo(dtype).max >= size - 1)

@@ -91,10 +91,15 @@ def arrays(
     any_layout: False for arrays in C order only
     negative_strides: False for functions that refuse arrays with negative strides, as PyTorch does
     read_only: False for functions that refuse arrays that are read-only
-    away_from: points, such as kinks of the function, from which all numbers are at least 0.05 away
+    away_from: points, such as kinks of the function, from which all numbers are at least 0.05 away; a number that is
+        nearer is moved to between 0.05 and 0.1 away, even if that is not between `low` and `high`
     distinct: True for numbers around 0 that are at least 0.05 apart (`low` and `high` are ignored), for functions that
         compare their inputs
+
+    Raises: ValueError for points of away_from that differ by 0.2 or less
     """
+    if any(0 < abs(one - other) <= 4 * draw.GAP for one in away_from for other in away_from):
+        raise ValueError(f"away_from={away_from}: points must be more than {4 * draw.GAP} apart")
     shape = draw_from(shapes()) if shape is None else shape if isinstance(shape, tuple) else draw_from(shape)
     rng = draw_from(rngs())
     if distinct:
@@ -150,7 +155,8 @@ def indices(draw_from: st.DrawFn, size: int, shape: Shapes | None = None, *, neg
     shape = draw_from(shapes()) if shape is None else shape if isinstance(shape, tuple) else draw_from(shape)
     if not size:
         shape = (0,)
-    dtype = draw_from(st.sampled_from(["int8", "int16", "int32", "int64"] + ["uint8", "uint32"] * (not negative)))
+    kinds = ["int8", "int16", "int32", "int64"] + ["uint8", "uint32"] * (not negative)
+    dtype = draw_from(st.sampled_from([kind for kind in kinds if draw.holds(kind, size)]))
     return draw_from(rngs()).integers(-size if negative else 0, max(size, 1), shape).astype(dtype)
 
 

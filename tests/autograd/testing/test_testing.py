@@ -200,6 +200,16 @@ def test_indices():
     assert never(ags.indices(3), lambda i: ((i < 0) | (i > 2)).any() or i.dtype.kind not in "iu")
     assert never(ags.indices(3, negative=True), lambda i: ((i < -3) | (i > 2)).any())
     assert never(ags.indices(0), lambda i: i.size > 0)
+    assert never(ags.indices(300, (20,)), lambda i: ((i < 0) | (i > 299)).any())
+    assert never(ags.indices(40_000, (20,), negative=True), lambda i: ((i < -40_000) | (i > 39_999)).any())
+    drawn = [draw.indices(np.random.default_rng(seed), (50,), 40_000) for seed in range(9)]
+    assert min(i.min() for i in drawn) >= 0
+
+
+def test_points_that_are_too_close_are_an_error():
+    assert finds(ags.arrays(away_from=(0, 0, 0.21)), lambda x: x.size > 0)
+    with pytest.raises(ValueError, match=r"away_from=\(0, 0.1\): points must be more than 0.2 apart"):
+        find(ags.arrays(away_from=(0, 0.1)), lambda x: True)
 
 
 @FEW
