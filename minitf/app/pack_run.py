@@ -67,16 +67,15 @@ def _pack_to_resume(run: RunDirectory, packed: RunDirectory) -> str:
     kept = store.last(config.average_checkpoints if config.weights == "average" else 1)
     if not kept:
         raise UserError(f"{run.path} has no checkpoint yet; train until the first one is saved")
-    best = store.best_step()
     packed.checkpoints_path.mkdir()
-    checkpoints_kept = [*kept, *([] if best is None else [store.best_path(best)])]
     others = (run.environment_path, run.vocabulary_path, run.log_path, run.config_path)  # the log after its checkpoint
-    for path in (*checkpoints_kept, run.data_path, *others):
+    for path in (*kept, *store.best_paths(), run.data_path, *others):
         if path.exists():
             with os_errors_explained(f"copy {path}"):
                 copy_inside(path, run.path, packed.path / path.relative_to(run.path))
     keep_held_out(_texts_of_ids(config, packed), packed)  # of a run that was started before runs kept copies
-    return f"{len(kept)} checkpoints, token ids, held-out texts, log, configuration and vocabulary"
+    count = "1 checkpoint" if len(kept) == 1 else f"{len(kept)} checkpoints"
+    return f"{count}, token ids, held-out texts, log, configuration and vocabulary"
 
 
 def _warn(message: str) -> None:

@@ -327,6 +327,8 @@ class RunConfig:
                     f"device={self.device!r} and devices={self.devices!r} exclude each other; choose one of the two"
                 )
             parse_devices(self.devices)
+        if self.reduce_dtype == "bfloat16" and self.dtype == "float64":
+            raise UserError("reduce_dtype=bfloat16 rounds gradients in float32; leave it out with precision=float64")
         if self.graphs and self.checkpoint_activations:
             raise UserError(
                 f"graphs={self.graphs} and checkpoint_activations exclude each other; give --graphs 0, or leave "
@@ -358,6 +360,8 @@ class RunConfig:
             raise UserError("task=parsing learns from trees, not from texts; give parsing.trees instead")
         if self.task == "parsing" and self.valid_metric == "bleu":
             raise UserError("valid_metric=bleu scores translations, not trees; choose loss for task=parsing")
+        if self.valid_metric == "bleu" and self.train is not None and self.valid is None:
+            raise UserError("valid_metric=bleu translates the validation text; give valid")
         if self.valid_bleu_every is not None:
             if self.task == "parsing":
                 raise UserError("valid_bleu_every scores translations, not trees; leave it out for task=parsing")

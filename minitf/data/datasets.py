@@ -239,6 +239,8 @@ def _are_whole(texts: Path, splits: Splits, dataset: Dataset) -> bool:
         checksums = {path: about["sha256"][path.name] for pair in splits.values() for path in pair}
     except (FileNotFoundError, ValueError, KeyError, TypeError):
         return False  # a missing or damaged description: all is extracted again
+    if not all(path.exists() for path in checksums):
+        return False
     for path, checksum in checksums.items():
         if sha256_of(path) != checksum:
             raise UserError(

@@ -186,7 +186,7 @@ class CheckpointStore:
 
     def newest_origin(self) -> tuple[Path | None, dict[str, Any]]:
         """The newest checkpoint whose header is undamaged, and its origin; (None, {}) where there is none."""
-        for path in reversed(self.last(len(self.steps()))):
+        for path in map(self.path, reversed(self.steps())):
             with suppress(CheckpointError):
                 return path, read_origin(path)
         return None, {}
@@ -237,6 +237,10 @@ class CheckpointStore:
     def best_path(self, step: int) -> Path:
         """The path of the weights of the best validation, if it is that of this step."""
         return self.folder / f"best-{step:08d}.safetensors"
+
+    def best_paths(self) -> list[Path]:
+        """The weights of best validations, oldest first: a checkpoint may refer to another than the newest."""
+        return [self.best_path(step) for step in self._steps_in_names(self.BEST_PATTERN)]
 
     def best_step(self) -> int | None:
         """The step of the best validation whose weights were saved; None where there are none."""

@@ -6,12 +6,14 @@ import os
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import Any
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+REPEAT_S = 1.0  # a signal to all processes of a job reaches a rank twice: directly, and through the launcher
 Handler = Callable[[int, FrameType | None], None]
 
 
@@ -77,11 +79,15 @@ def uninterrupted() -> Iterator[None]:
 
 
 class StopRequest:
-    """Context manager in which the first signal only sets `received`, and the second one interrupts at once."""
+    """Context manager in which the first signal only sets `received`, and the second one interrupts at once.
+
+    If it is shared, the same signal within REPEAT_S does not count as a second one.
+    """
 
     def __init__(self, shared: bool = False) -> None:
         """shared: all ranks stop at the same step, the one at which `agree` sets the signal"""
         self.received: signal.Signals | None = None
+        self._received_s = 0.0
         self._shared = shared
         self._agreed = 0
         self._previous: dict[signal.Signals, Any] = {}
@@ -107,9 +113,12 @@ class StopRequest:
         return 128 + number if number else 0
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
+        now = time.monotonic()
         if self.received is not None:
-            _interrupt(number, frame)
-        self.received = signal.Signals(number)
+            if not self._shared or number != self.received or now > self._received_s + REPEAT_S:
+                _interrupt(number, frame)
+            return
+        self.received, self._received_s = signal.Signals(number), now
         _write(f"\n{self.received.name}: finishing this step and saving; once more to stop at once\n")
 
 

@@ -58,7 +58,8 @@ class DataParallel(SingleProcess):
         self.threads = max(1, config.threads // group.local_size) if config.threads else group.cores
         self.is_main_process = group.rank == 0
         kind = group.device.partition(":")[0]
-        self.description = f"{group.size} processes on {group.hosts} hosts, {kind}; rank 0 writes log and messages"
+        hosts = "1 host" if group.hosts == 1 else f"{group.hosts} hosts"
+        self.description = f"{group.size} processes on {hosts}, {kind}; rank 0 writes log and messages"
         self._as_bfloat16 = config.reduce_dtype == "bfloat16"
         self._directory = config.output
 

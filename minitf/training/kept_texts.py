@@ -9,7 +9,7 @@ from __future__ import annotations
 import filecmp
 import shutil
 import tempfile
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from minitf.config import RunConfig
@@ -19,7 +19,7 @@ from minitf.data.vocabulary_pair import load_vocabulary
 from minitf.errors import UserError
 from minitf.parsing.aligned_text import prepare_texts, read_splits
 from minitf.storage.run_directory import RunDirectory
-from minitf.system.files import atomic_write, make_folder, open_regular, os_errors_explained, remove_leftovers
+from minitf.system.files import atomic_write, delete, make_folder, open_regular, os_errors_explained, remove_leftovers
 from minitf.system.messages import Say
 
 PathPair = tuple[Path, Path]
@@ -41,8 +41,11 @@ class Texts:
 # ---- Copies ----------------------------------------------------------------------------------------------------------
 
 
-def keep_held_out(texts: Texts, directory: RunDirectory) -> None:
-    """Copy the validation and the test text into the run's directory, unless it holds them."""
+def keep_held_out(texts: Texts, directory: RunDirectory) -> Texts:
+    """Copy the validation and the test text into the run's directory, unless it holds them; return the run's texts.
+
+    Scores are those of the copies: a text that is changed while the run trains changes none of them.
+    """
     folder = directory.data_path / "texts"
     for split, pair in (("valid", texts.valid), ("test", texts.test)):
         if pair is None or not exist(pair) or kept_copies(directory, split) is not None:
@@ -52,15 +55,20 @@ def keep_held_out(texts: Texts, directory: RunDirectory) -> None:
             remove_leftovers(folder, f"{split}\\.")
         for path, side in zip(pair, ("source", "target"), strict=True):
             name = f"{split}.{side}" + (".gz" if path.suffix == ".gz" else "")
+            for ending in ("", ".gz"):  # of a copy without the other side
+                delete(folder / f"{split}.{side}{ending}", missing_ok=True)
             with os_errors_explained(f"read {path}"), open_regular(path) as text, atomic_write(folder / name) as copy:
                 shutil.copyfileobj(text, copy)
+    valid, test = (kept_copies(directory, split) for split in ("valid", "test"))
+    return replace(texts, valid=valid or texts.valid, test=test or texts.test)
 
 
 def kept_copies(directory: RunDirectory, split: str) -> PathPair | None:
     """Return the paths of the run's copies of a held-out text; None if it has none."""
-    names = [f"{split}.{side}{ending}" for side in ("source", "target") for ending in ("", ".gz")]
-    found = [path for name in names if (path := directory.data_path / "texts" / name).exists()]
-    return (found[0], found[1]) if len(found) == 2 else None
+    folder = directory.data_path / "texts"
+    forms = ([folder / f"{split}.{side}{ending}" for ending in ("", ".gz")] for side in ("source", "target"))
+    source, target = (next(filter(Path.exists, paths), None) for paths in forms)
+    return (source, target) if source and target else None
 
 
 def exist(pair: PathPair) -> bool:

@@ -18,7 +18,7 @@ from minitf.data.vocabulary_pair import sized
 from minitf.errors import UserError
 from minitf.model.transformer import Transformer
 from minitf.parsing.aligned_text import check_trees
-from minitf.storage.checkpoint import CheckpointStore, read_state, with_prefix, without_prefix
+from minitf.storage.checkpoint import CheckpointError, CheckpointStore, read_state, with_prefix, without_prefix
 from minitf.storage.log import NoLog, RunLog
 from minitf.storage.run_directory import RunDirectory
 from minitf.system.device import set_up_device
@@ -241,7 +241,7 @@ def _check_texts(run: Run, state: TrainState) -> None:
 
 def advice(config: RunConfig, directory: RunDirectory, checkpoints: CheckpointStore) -> str:
     """Name the last good checkpoint, and the options that help."""
-    good = [path for path in checkpoints.last(config.keep_checkpoints) if not read_state(path)["skipped_in_a_row"]]
+    good = [path for path in checkpoints.last(config.keep_checkpoints) if _is_good(path)]
     last = f"the last good checkpoint is {good[-1]}" if good else "there is no good checkpoint"
     skip = f"skip such updates (--resume {quote(str(directory.path))} --on-divergence skip), or "
     given_peak = config.optimizer.peak_learning_rate is not None
@@ -250,3 +250,11 @@ def advice(config: RunConfig, directory: RunDirectory, checkpoints: CheckpointSt
         f"--optimizer.{'peak-learning-rate' if given_peak else 'learning-rate-scale'}, "
         "more --optimizer.warmup-steps, or --optimizer.clip-norm 1"
     )
+
+
+def _is_good(path: Path) -> bool:
+    """Whether a checkpoint can be read, and no update was skipped just before it."""
+    try:
+        return not read_state(path)["skipped_in_a_row"]
+    except CheckpointError:
+        return False

@@ -28,6 +28,7 @@ from minitf.storage.run_directory import RunDirectory
 from minitf.training.loss import batch_loss
 from minitf.training.optim import Adam, global_norm, learning_rate
 from minitf.training.run import OPTIMIZER
+from minitf.training.starting_point import freeze
 from minitf.translation.loading import LearnedModel, load_learned, with_precision
 
 SENTENCES = 3  # few enough to see each of their numbers
@@ -148,7 +149,7 @@ def step_of_run(path: Path, warn: Callable[[str], None], pairs: Sequence[tuple[s
     config = replace(config, model=sized(config.model, learned.vocabulary))
     model = Transformer(config.model, seed=None, dtype=config.dtype)
     model.load_parameters(learned.weights)
-    optimizer = Adam(model.named_parameters(), config.optimizer)
+    optimizer = Adam(freeze(model, config.freeze), config.optimizer)
     number = 1 if foreign else _restore(optimizer, path, warn) + 1
     if pairs is not None:
         texts = [

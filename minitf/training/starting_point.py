@@ -105,7 +105,8 @@ def freeze(model: Module, parts: str | None) -> dict[str, Parameter]:
         places = PARTS.get(part.strip(), (part.strip(),))
         found = [name for name in named if any(name == place or name.startswith(f"{place}.") for place in places)]
         if not found:
-            known = ", ".join([*PARTS, *dict.fromkeys(name.partition(".")[0] for name in named)])
+            modules = list(dict.fromkeys(name.partition(".")[0] for name in named))
+            known = ", ".join([part for part, places in PARTS.items() if {*places} & {*modules}] + modules)
             raise UserError(f"freeze={parts!r}: the model has no part {part.strip()!r}; choose among {known}")
         for name in found:
             named[name].requires_grad = False

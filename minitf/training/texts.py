@@ -80,7 +80,7 @@ def prepare_data(
     if texts is None:
         texts = make_texts(config, directory)
     else:
-        keep_held_out(texts, directory)
+        texts = keep_held_out(texts, directory)
     vocabulary = load_or_train_vocabulary(config, directory, texts, say, kept)
     train = prepare_split("train", texts.train, vocabulary, directory, config, say)
     valid = prepare_split("valid", texts.valid, vocabulary, directory, config, say) if texts.valid else None

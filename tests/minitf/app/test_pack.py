@@ -73,6 +73,16 @@ def test_a_resumable_one_continues_with_the_same_bits_and_without_the_texts(grou
         texts.rename(halfway[1])
 
 
+def test_it_takes_the_best_weights_along_that_the_checkpoint_refers_to(run, tmp_path):
+    """Weights of a later validation may be there too, of which the checkpoint does not know yet."""
+    store = CheckpointStore(run / "checkpoints")
+    shutil.copy(store.best_path(store.best_step()), store.best_path(10))
+    names = sorted(path.name for path in store.folder.glob("best-*"))
+    assert pack_command(run, "--resumable", "--output", tmp_path / "packed") == 0
+    assert sorted(path.name for path in (tmp_path / "packed" / "checkpoints").glob("best-*")) == names
+    assert len(names) > 1
+
+
 def test_it_takes_a_validation_text_along_that_the_run_has_not_kept(ground, halfway, run, tmp_path, capsys):
     shutil.rmtree(run / "data" / "texts")
     assert pack_command(run, "--resumable", "--output", tmp_path / "packed") == 0

@@ -114,6 +114,12 @@ def all_fields(config_class):
         (RunConfig, {"valid": PAIR}, "valid is given without train; the built-in corpus brings its own"),
         (RunConfig, {"test": PAIR}, "test is given without train; the built-in corpus brings its own"),
         (RunConfig, {"train": PAIR, "patience": 3}, "patience=3 counts validations; give valid"),
+        (RunConfig, {"train": PAIR, "valid_metric": "bleu"}, "valid_metric=bleu translates the validation text; give"),
+        (
+            RunConfig,
+            {"precision": "float64", "reduce_dtype": "bfloat16"},
+            "reduce_dtype=bfloat16 rounds gradients in float32; leave it out with precision=float64",
+        ),
         (RunConfig, {"train": PAIR, "valid_bleu_every": 3}, "valid_bleu_every=3 translates the validation text; give"),
         (RunConfig, {"task": "parsing", "valid_bleu_every": 3}, "valid_bleu_every scores translations, not trees"),
         (RunConfig, {"train": PAIR, "weights": "best"}, "weights=best are those of the best validation; give valid"),

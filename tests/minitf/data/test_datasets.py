@@ -163,6 +163,8 @@ def test_texts_that_were_half_written_are_written_again(here, tmp_path):
     (tmp_path / "texts" / "texts.json").unlink()
     splits["train"][0].write_text("half")
     assert lines_of(find("iwslt14", tmp_path, print)["train"]) == EXPECTED["iwslt14"]["train"]
+    splits["valid"][1].unlink()
+    assert lines_of(find("iwslt14", tmp_path, print)["valid"]) == EXPECTED["iwslt14"]["valid"]
     (tmp_path / "texts" / "texts.json").write_text("{")
     assert lines_of(find("iwslt14", tmp_path, print)["train"]) == EXPECTED["iwslt14"]["train"]
 

@@ -100,7 +100,7 @@ def test_the_command_minitf_starts_its_ranks_from_any_directory(ground, tmp_path
     flags = [*ground[1], "--output", "run", "--devices", "cpu:2", "--max-steps", "2"]
     said, status = python("-m", "minitf", "train", *flags, cwd=tmp_path)
     assert status == 0, said
-    assert "2 processes on 1 hosts, cpu" in said
+    assert "2 processes on 1 host, cpu" in said
     assert (tmp_path / "run/checkpoints/step-00000002.safetensors").exists()
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from minitf.corpora.treebank import generate_treebank
 from minitf.data.vocabulary import Vocabulary
+from minitf.storage.run_directory import RunDirectory
 from minitf.training import kept_texts
 from tests.helpers.runs import call, differences, fingerprint, write_corpus
 
@@ -104,6 +105,41 @@ def test_compressed_texts_are_kept_as_they_are(ground, begun, tmp_path):
     shutil.rmtree(texts)
     assert resume(run) == 0
     assert (run / "test.hypotheses").exists()
+
+
+@pytest.mark.parametrize("change", ["", "gone", "other words"])
+def test_held_out_texts_that_change_while_the_run_trains_change_no_score(ground, tmp_path, monkeypatch, change):
+    (tmp_path / "texts").mkdir()
+    run, held_out = tmp_path / "run", [tmp_path / "texts" / f"{split}.de" for split in ("valid", "test")]
+    keep = kept_texts.keep_held_out
+
+    def keep_and_change(texts, directory):
+        kept = keep(texts, directory)
+        for path in held_out if change else []:
+            if change == "gone":
+                path.unlink()
+            else:
+                path.write_text(f"{change}\n" * len(path.read_text().splitlines()))
+        return kept
+
+    monkeypatch.setattr("minitf.training.texts.keep_held_out", keep_and_change)
+    flags = [*write_corpus(tmp_path / "texts"), *ground.flags[9:], "--output", str(run), "--max-steps", "13"]
+    assert call(flags) == 0
+    assert as_never_moved(ground, run)
+
+
+def test_copies_of_one_side_are_no_pair(begun):
+    """As a run leaves them that was killed between the two, and given the text in the other form then."""
+    texts, run = begun
+    directory = RunDirectory.open(run)
+    kept = run / "data" / "texts"
+    (kept / "valid.target").unlink()
+    (kept / "valid.source.gz").write_bytes(gzip.compress((kept / "valid.source").read_bytes()))
+    assert kept_texts.kept_copies(directory, "valid") is None
+    pair = (texts / "valid.en", texts / "valid.de")
+    found = kept_texts.keep_held_out(kept_texts.Texts(None, pair, None), directory)
+    assert found.valid == (kept / "valid.source", kept / "valid.target")
+    assert sorted(path.name for path in kept.glob("valid.*")) == ["valid.source", "valid.target"]
 
 
 def test_the_vocabulary_may_be_named_again_if_it_is_the_same(ground, begun, tmp_path, capsys):

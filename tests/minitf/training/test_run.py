@@ -82,6 +82,7 @@ def test_advice_names_the_last_good_checkpoint(run):
     save(run)
     run.state.step, run.state.skipped_in_a_row = 6, 1
     save(run)
+    run.checkpoints.path(2).write_bytes(b"damaged")
     text = advice(run.config, run.directory, run.checkpoints)
     assert f"the last good checkpoint is {run.checkpoints.path(4)};" in text
     assert f"--resume {run.directory.path} --on-divergence skip" in text

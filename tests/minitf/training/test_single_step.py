@@ -136,6 +136,19 @@ def test_the_step_of_a_run_continues_it(trained, tmp_path):
     assert pieces <= {*step.vocabulary.pieces(range(len(step.vocabulary))), "<s>", "</s>", "<pad>"}
 
 
+@pytest.mark.heavy
+def test_the_step_of_a_run_with_frozen_parts_updates_the_others(ground, tmp_path):
+    folder = tmp_path / "run"
+    assert run_command(train, [*ground.flags, "--freeze", "encoder", "--max-steps", "2", "--output", str(folder)]) == 0
+    step = step_of_run(folder, ignore)
+    assert step.optimizer.step_count == 2
+    before = {name: p.data.copy() for name, p in step.model.named_parameters().items()}
+    step.loss()[0].backward()
+    step.update()
+    same = {name for name, p in step.model.named_parameters().items() if np.array_equal(p.data, before[name])}
+    assert same == {name for name in before if name.startswith("encoder.")}
+
+
 def test_sentences_of_ones_own(tiny_run):
     step = step_of_run(tiny_run, ignore, [("the cat", "die Katze"), ("a house", "ein Haus")])
     assert len(step.batch.source) == 2
