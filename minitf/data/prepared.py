@@ -105,11 +105,14 @@ def prepare(
     *,
     max_length: int = 256,
     errors: str = "strict",
+    names: str | None = None,
 ) -> PreparedCorpus:
     """Encode a parallel corpus into `folder`, unless the folder already holds exactly that.
 
     Left out, and counted: pairs with a side that has no token, and pairs with a side of more than `max_length` tokens,
     its EOS included (256, as in the paper's first public code).
+
+    names: what messages call the texts, where they are copies; default: the paths
 
     Several processes may call this at once with one folder: one prepares, the others wait for it.
     The corpus is identified by its content, not by time stamps: a copied file stays valid, an edited one does not.
@@ -133,8 +136,8 @@ def prepare(
             "key": key,
             "dtype": ID_TYPES[max(len(vocabulary.source), len(vocabulary)) > 2**16],
         }
-        pairs, texts = read_pairs(source_path, target_path, errors), f"{source_path} and {target_path}"
-        about |= _write_ids(folder, about, vocabulary, pairs, texts)
+        pairs = read_pairs(source_path, target_path, errors)
+        about |= _write_ids(folder, about, vocabulary, pairs, names or f"{source_path} and {target_path}")
         about["sha256"] = {name: _content(folder / name)["sha256"] for name in _files(about)}
         about["digest"] = _digest(about)
         with write_atomically(folder / DESCRIPTION) as file:

@@ -77,13 +77,13 @@ def prepare_data(
     texts: None for the built-in corpora
     kept: the vocabulary of the model that the run starts from
     """
-    if texts is None:
-        texts = make_texts(config, directory)
-    else:
-        texts = keep_held_out(texts, directory)
+    given = make_texts(config, directory) if texts is None else texts
+    texts = given if texts is None else keep_held_out(texts, directory)
     vocabulary = load_or_train_vocabulary(config, directory, texts, say, kept)
-    train = prepare_split("train", texts.train, vocabulary, directory, config, say)
-    valid = prepare_split("valid", texts.valid, vocabulary, directory, config, say) if texts.valid else None
+    train = prepare_split("train", texts.train, given.train, vocabulary, directory, config, say)
+    valid = None
+    if texts.valid is not None:
+        valid = prepare_split("valid", texts.valid, given.valid, vocabulary, directory, config, say)
     settings: Any = {"seed": config.seed, "source_eos": config.model.source_eos}
     budget = config.max_tokens_per_batch
     return TrainingData(
@@ -137,15 +137,25 @@ def load_or_train_vocabulary(
 
 
 def prepare_split(
-    name: str, paths: PathPair | None, vocabulary: AnyVocabulary, directory: RunDirectory, config: RunConfig, say: Say
+    name: str,
+    paths: PathPair | None,
+    given: PathPair | None,
+    vocabulary: AnyVocabulary,
+    directory: RunDirectory,
+    config: RunConfig,
+    say: Say,
 ) -> PreparedCorpus:
-    """Return the memory-mapped token ids of one split, kept ones if its text is gone; report how many are left out."""
+    """Return the memory-mapped token ids of one split, kept ones if its text is gone; report how many are left out.
+
+    given: the files that the user named, of which `paths` may be the run's copies; messages name these
+    """
     folder = directory.data_path / name
     settings: Any = {"max_length": config.max_length, "errors": config.errors}
     if paths is None or not exist(paths):
         corpus = load_prepared(folder, vocabulary, **settings)
     else:
-        corpus = prepare(*paths, vocabulary, folder, **settings)
+        names = f"{given[0]} and {given[1]}" if given else None
+        corpus = prepare(*paths, vocabulary, folder, names=names, **settings)
     left_out = []
     if corpus.dropped_empty:
         left_out.append(f"{corpus.dropped_empty:,} with an empty side")
