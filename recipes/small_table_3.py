@@ -23,6 +23,8 @@ Differences are taken seed by seed; their standard errors say which of them mean
 the sign is the paper's, by the 95 % interval. With --jobs, as many rows at once share the cores, which is faster for
 models so small: give the number of cores.
 
+--pairs trains on more or fewer of them, for a comparison of some rows.
+
 Rows that are done are not trained again, one that was interrupted goes on; the table is written whenever a row ends.
 --records names a JSON file of results that outlives the runs: a row and seed with a record is trained on no machine
 again. Records and runs of other flags or texts are refused. Flags that are not listed here go to train.py, for every
@@ -64,7 +66,6 @@ from minitf.storage.run_directory import CONFIG_NAME, RunDirectory
 from minitf.system.files import parse_json_object, read_small_file
 from minitf.system.messages import say
 
-PAIRS = 6_000
 MARK = "small_table_3.py"
 BASE = [
     *("--preset", "base", "--bleu-tokenize", "none", "--vocab-size", "2000"),
@@ -117,6 +118,7 @@ class Result:
     minutes: float
     machine: str
     flags: str
+    pairs: int  # --pairs
     texts: str  # their digest
 
 
@@ -131,11 +133,14 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument("--jobs", type=int, default=1, metavar="N", help="rows to train at once; default: 1")
     parser.add_argument("--data", default="multi30k-tok", help="public corpus, as train.py's; default: multi30k-tok")
     parser.add_argument("--data-dir", type=Path, metavar="DIR", help="folder of the corpus, as train.py's")
+    parser.add_argument("--pairs", type=int, default=6_000, metavar="N", help="train on the first N; default: 6000")
     parser.add_argument("--records", type=Path, metavar="FILE", help="also keep results here, and train none twice")
     parser.add_argument("--write", type=Path, metavar="FILE", help="also write the table into this page")
     args, flags = parser.parse_known_args(argv)
     if unknown := sorted(set(args.rows) - set(ROWS)):
         raise UserError(f"there is no row {unknown[0]!r}; choose some of {', '.join(ROWS)}")
+    if args.pairs < 1:
+        raise UserError(f"--pairs is {args.pairs}, but must be at least 1")
     if args.write:
         resumable.write_within(args.write, MARK, None)  # now, not after the first run
     runs = {
@@ -143,7 +148,7 @@ def main(argv: Sequence[str]) -> int:
         for seed in args.seeds  # outside: a table of fewer seeds is whole before one of more is begun
         for name in args.rows
     }
-    results = recorded(runs, args.records) if args.records else {}
+    results = recorded(runs, args.records, args.pairs) if args.records else {}
     missing = {run: flags for run, flags in runs.items() if run not in results}
     for run, flags in missing.items():
         if (run / CONFIG_NAME).exists():
@@ -158,7 +163,7 @@ def main(argv: Sequence[str]) -> int:
     trained = {run: [*flags, *texts] for run, flags in missing.items()}
     with closing(resumable.train_all(trained, args.jobs, in_order=False)) as done:
         for run in done:
-            results[run] = measure(run, shlex.join(runs[run]), digest)
+            results[run] = measure(run, shlex.join(runs[run]), args.pairs, digest)
             if args.records:
                 record(results[run], args.records)
             publish(args, runs, results)
@@ -170,8 +175,11 @@ def texts_of(args: argparse.Namespace) -> tuple[list[str], str]:
     found = find(args.data, args.data_dir, say)
     paths = [args.output / name for name in ("train.source", "train.target")]
     for whole, path in zip(found["train"], paths, strict=True):
+        first = "".join(f"{line}\n" for line in itertools.islice(read_lines(whole), args.pairs))
         if not path.exists():
-            write(path, "".join(f"{line}\n" for line in itertools.islice(read_lines(whole), PAIRS)))
+            write(path, first)
+        elif path.read_bytes() != first.encode():
+            raise UserError(f"{path} is not the first {args.pairs:,} lines of {whole}; give another --output")
     digest = hashlib.sha256()
     for path in (*paths, *found["valid"]):
         digest.update("".join(f"{line}\n" for line in read_lines(path)).encode())
@@ -179,7 +187,7 @@ def texts_of(args: argparse.Namespace) -> tuple[list[str], str]:
     return ["--train", *train, "--valid", *valid, "--test", *valid], digest.hexdigest()  # 6.2
 
 
-def measure(run: Path, flags: str, texts: str) -> Result:
+def measure(run: Path, flags: str, pairs: int, texts: str) -> Result:
     """The best perplexity of the validation text, and its BLEU with those weights, with which the run has ended."""
     directory = RunDirectory.open(run)
     config, log, final = directory.config(), read_log(directory.log_path), resumable.final_score(run)
@@ -197,6 +205,7 @@ def measure(run: Path, flags: str, texts: str) -> Result:
         minutes=resumable.minutes(run),
         machine=machine(),
         flags=flags,
+        pairs=pairs,
         texts=texts,
     )
 
@@ -204,14 +213,18 @@ def measure(run: Path, flags: str, texts: str) -> Result:
 # ---- Records -----------------------------------------------------------------------------------------------------
 
 
-def recorded(runs: Mapping[Path, list[str]], path: Path) -> dict[Path, Result]:
-    """The results of the runs that have a record.  Raises: UserError for a record of other flags"""
+def recorded(runs: Mapping[Path, list[str]], path: Path, pairs: int) -> dict[Path, Result]:
+    """The results of the runs that have a record.  Raises: UserError for a record of other flags or pairs"""
     records = read_records(path)
     results = {run: records[key] for run in runs if (key := f"{run.parent.name}/{run.name}") in records}
     for run, result in results.items():
         config, _ = parse_train_args(shlex.split(result.flags))
         advice = "another --records, or delete this record, to train it again"
         require_same(f"{path}: {key_of(result)}", config, runs[run], advice)
+        if result.pairs != pairs:
+            raise UserError(
+                f"{path}: {key_of(result)} was trained on {result.pairs} pairs and not {pairs}; give {advice}"
+            )
     return results
 
 

@@ -192,6 +192,12 @@ def test_a_row_with_a_record_is_not_trained_again(tmp_path, capsys, monkeypatch)
         file.write("house\n")
     assert run_command(small_table_3.main, [*elsewhere, "--rows", "base", "a-heads-1"]) == 2
     assert "is of other texts than --data multi30k; give its texts, or another --records" in capsys.readouterr().err
+    assert run_command(small_table_3.main, [*elsewhere, "--pairs", "0"]) == 2
+    assert "--pairs is 0, but must be at least 1" in capsys.readouterr().err
+    assert run_command(small_table_3.main, [*more, "--pairs", "9"]) == 2
+    assert f"{records}: seed-0/base was trained on 6000 pairs and not 9; give another --rec" in capsys.readouterr().err
+    assert run_command(small_table_3.main, [*elsewhere, "--rows", "a-heads-1", "--pairs", "9"]) == 2
+    assert "train.source is not the first 9 lines of" in capsys.readouterr().err
     assert len(calls) == 3
     assert records.read_text() == before
 
@@ -234,7 +240,7 @@ def test_the_table_among_the_results_is_that_of_its_records():
 
 
 def result(name, seed, perplexity, bleu):
-    figures = {"parameters": 1_000, "steps": 30, "best_step": 20, "perplexity": perplexity, "bleu": bleu}
+    figures = {"parameters": 1_000, "pairs": 9, "steps": 30, "best_step": 20, "perplexity": perplexity, "bleu": bleu}
     where = {"signature": "nrefs:1", "minutes": float(seed), "machine": "one", "flags": "--seed 1", "texts": "0"}
     return small_table_3.Result(name=name, seed=seed, **figures, **where)
 
