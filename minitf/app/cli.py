@@ -320,7 +320,21 @@ def _resumed(folder: Path, given: dict[str, Any]) -> RunConfig:
                 f"{flag.name} {shown(after)} differs from the run's {shown(before)}, which a resumed run must keep; "
                 f"leave the flag out, or start another run with another --output"
             )
-    return _changed(saved, {**given, "output": folder})
+    return _changed(saved, {**_one_place(saved, given), "output": folder})
+
+
+def _one_place(saved: RunConfig, given: dict[str, Any]) -> dict[str, Any]:
+    """Let a --device replace the run's --devices, and the reverse.
+
+    Raises: UserError for --devices none alone, with which a run on GPUs would go on on the CPU
+    """
+    if "device" in given:
+        return {"devices": None, **given}
+    if given.get("devices") is not None:
+        return {"device": "cpu", **given}
+    if "devices" in given and saved.devices is not None and saved.on_gpu:
+        raise UserError(f"--devices none takes the run's {saved.devices} away; give --device cuda, or --device cpu")
+    return given
 
 
 def _absolute(value: Any) -> Any:

@@ -1,8 +1,8 @@
 """What binds config.json to the checkpoints of its run: the values that decide which numbers come out.
 
-A checkpoint carries them, under its digest. Not among them: values that a resumed run may change (`may_change`), paths,
-and the device; texts and vocabulary are bound by their digests. Values that one side lacks are not compared, so that
-a run to which a field is unknown can be used.
+A checkpoint carries them, under its digest. Not among them: values that a resumed run may change (`may_change`), and
+paths; texts and vocabulary are bound by their digests. Values that one side lacks are not compared, so that a run to
+which a field is unknown can be used.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from typing import Any, get_args
 from minitf.config.options import shown
 from minitf.config.run import RunConfig
 
-PLACES = ("preset", "data", "device")
-"""Fields that name a source or a place, and no number."""
+SOURCES = ("preset", "data")
+"""Fields that name a source, and no number."""
 SIZES = ("model.vocab_size", "model.source_vocab_size")
 """Filled in from the vocabulary, whose digest binds them."""
 
@@ -52,7 +52,7 @@ def _values(config: Any, prefix: str) -> dict[str, Any]:
         value = getattr(config, each.name)
         if is_dataclass(value):
             found |= _values(value, f"{each.name}.")
-        elif not (each.metadata["may_change"] or _is_path(each.type) or prefix + each.name in (*PLACES, *SIZES)):
+        elif not (each.metadata["may_change"] or _is_path(each.type) or prefix + each.name in (*SOURCES, *SIZES)):
             found[prefix + each.name] = list(value) if isinstance(value, tuple) else value  # as JSON has it
     return found
 

@@ -94,7 +94,9 @@ class RunConfig:
         "numbers to compute with; on a GPU also tf32: float32, with the factors of products rounded to 10 bits; and "
         "bf16: activations and products in bfloat16, with sums, statistics, weights and the loss in float32",
     )
-    device: str = option("cpu", "where to compute: cpu; cuda or cuda:0, the first GPU; cuda:1, the second")
+    device: str = option(
+        "cpu", "where to compute: cpu; cuda or cuda:0, the first GPU; cuda:1, the second", may_change=True
+    )
     threads: int | None = option(
         None,
         "threads to compute with, of all processes of a host; none: one per core",

@@ -296,7 +296,7 @@ def test_a_resumed_run_keeps_its_values_and_knows_where_it_is(run):
 
 def test_what_may_change():
     assert changeable() == [
-        *("--threads", "--kernels", "--devices", "--graphs"),
+        *("--device", "--threads", "--kernels", "--devices", "--graphs"),
         *("--checkpoint-activations", "--rank-timeout", "--data-dir"),
         *("--max-steps", "--max-minutes", "--patience", "--valid-bleu-every", "--on-divergence"),
         *("--valid-every", "--valid-every-unit"),
@@ -305,6 +305,32 @@ def test_what_may_change():
     ]
     trees = ("--parsing.trees", "--parsing.valid-trees", "--parsing.test-trees")
     assert changeable("may_move") == ["--train", "--valid", "--test", "--vocabulary", *trees]
+
+
+def test_a_resumed_run_computes_in_one_place(run):
+    """--device replaces the run's --devices, and the reverse; neither falls back to the CPU unsaid."""
+
+    def resumed(*words):
+        config, _ = parse_train_args(["--resume", str(run), *words])
+        return config.device, config.devices
+
+    def save(**changes):
+        save_config(run / CONFIG_NAME, replace(load_config(run / CONFIG_NAME), **changes))
+
+    assert resumed("--devices", "none") == ("cpu", None)
+    save(device="cuda:1")
+    assert resumed("--devices", "none") == ("cuda:1", None)
+    assert resumed("--devices", "cpu:2") == ("cpu", "cpu:2")
+    with pytest.raises(UserError, match="exclude each other"):
+        resumed("--devices", "2", "--device", "cuda")
+    save(device="cpu", devices="cpu:2")
+    assert resumed("--devices", "none") == ("cpu", None)
+    save(devices="4")
+    assert resumed("--devices", "2") == ("cpu", "2")
+    assert resumed("--device", "cuda") == ("cuda", None)
+    assert resumed("--device", "cpu", "--devices", "none") == ("cpu", None)
+    with pytest.raises(UserError, match="--devices none takes the run's 4 away; give --device cuda, or --device cpu"):
+        resumed("--devices", "none")
 
 
 @pytest.mark.parametrize("flag", list(flags_of(RunConfig)), ids=lambda flag: flag.dest)
