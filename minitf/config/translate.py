@@ -141,11 +141,12 @@ class TranslateConfig:
         "line",
         section="Attention",
     )
-    attention_lines: int = option(
-        20, "lines on the page, from the first one that is not blank", unit="lines", at_least=1
+    attention_lines: int | None = option(
+        None, "lines on the page, from the first one that is not blank; none: 20", unit="lines", at_least=1
     )
-    attention_kind: Literal["encoder", "decoder", "cross"] = option(
-        "cross", "attention to draw, or to show first: source to source, target to target, target to source"
+    attention_kind: Literal["encoder", "decoder", "cross"] | None = option(
+        None,
+        "attention to draw, or to show first: source to source, target to target, target to source; none: cross",
     )
     attention_layer: int | None = option(
         None, "layer to draw, or to show first; none: all, the last first", unit="counted from 1", at_least=1
@@ -188,6 +189,8 @@ class TranslateConfig:
             raise UserError("attention shows the heads of one model, not of an ensemble; give one run")
         if self.sample and self.beam_patience is not None:
             raise UserError("beam_patience and sample exclude each other: sampling has no beam; leave one out")
+        if self.sample and self.beam is not None and self.beam > 1:
+            raise UserError(f"beam={self.beam} and sample exclude each other: sampling has no beam; leave one out")
         for name in ("reference", "prefix", "sample", "attention", "beam_patience"):
             if self.score is not None and getattr(self, name):
                 raise UserError(f"score and {name} exclude each other: score writes no new translations; leave one out")

@@ -15,6 +15,7 @@ from minitf.report.page import write_page
 from minitf.translation.translator import Translator
 
 PAGE_SUFFIXES = (".html", ".htm")
+LINES = 20
 LARGE = 60_000_000  # characters of a page from which there is a warning
 
 
@@ -28,7 +29,7 @@ def attention_writer(
     """
     if config.attention is not None:
         return AttentionWriter(config, config.attention, translator, search, warn)
-    for name in ("layer", "head"):
+    for name in ("lines", "kind", "layer", "head"):
         if getattr(config, f"attention_{name}") is not None:
             raise UserError(f"attention_{name} is given without attention; give the file, too: --attention FILE")
     return None
@@ -47,7 +48,8 @@ class AttentionWriter:
     ):
         self.config, self.path, self.translator, self.search, self.warn = config, path, translator, search, warn
         self.is_figure = path.suffix.lower() in SUFFIXES
-        self.wanted = 1 if self.is_figure else config.attention_lines
+        self.wanted = 1 if self.is_figure else config.attention_lines or LINES
+        self.kind = config.attention_kind or "cross"
         self.lines: list[tuple[int, str]] = []  # numbered from 1
         self.line_count = 0  # of all non-blank lines
         if self.is_figure:
@@ -56,7 +58,7 @@ class AttentionWriter:
             known = ", ".join((PAGE_SUFFIXES[0], *SUFFIXES))
             raise UserError(f"attention={path} has an unknown suffix; choose one of {known}")
         model = cast(Transformer, translator.model).config
-        layers = model.encoder_depth if config.attention_kind == "encoder" else model.decoder_depth
+        layers = model.encoder_depth if self.kind == "encoder" else model.decoder_depth
         check_choice(layers, model.heads, config.attention_layer, config.attention_head)
 
     def listen(self, lines: Iterable[str]) -> Iterator[str]:
@@ -75,7 +77,7 @@ class AttentionWriter:
             raise UserError(f"there is no attention to write to {self.path}: every line is blank")
         numbers, sentences = zip(*found, strict=True)
         config = self.config
-        shown: Any = {"kind": config.attention_kind, "layer": config.attention_layer, "head": config.attention_head}
+        shown: Any = {"kind": self.kind, "layer": config.attention_layer, "head": config.attention_head}
         if self.is_figure:
             save_figure(attention_figure(sentences[0], **shown), self.path, self.warn)
         else:

@@ -403,6 +403,13 @@ def test_samples_depend_on_the_seed_alone(tiny_run, source, call):
     assert (status, "top_k is given without sample" in err) == (2, True)
 
 
+def test_sampling_has_no_beam(call):
+    """A beam of 1, which is greedy search, may stand: a script's flags with --sample added."""
+    status, _, err = call("run", "--sample", "--beam", "4")
+    assert status == 2
+    assert "beam=4 and sample exclude each other: sampling has no beam; leave one out" in err
+
+
 @pytest.mark.parametrize("flags", [["--nbest", "2"], ["--sample"], ["--prefix", "p"], ["--reference", "r"]])
 def test_scoring_excludes_what_makes_translations(tiny_run, flags, call):
     status, _, err = call(tiny_run, "--score", "given.de", *flags)

@@ -120,6 +120,8 @@ def test_a_picture(call, tmp_path):
         (["--attention", "x.html", "--attention-head", "0"], "attention-head: '0'|attention_head=0"),
         (["--attention-layer", "1"], "attention_layer is given without attention"),
         (["--attention-head", "1"], "attention_head is given without attention"),
+        (["--attention-lines", "20"], "attention_lines is given without attention"),
+        (["--attention-kind", "cross"], "attention_kind is given without attention"),
     ],
 )
 def test_mistakes_are_told_before_anything_is_translated(call, flags, message):
