@@ -18,17 +18,19 @@ from minitf.errors import UserError
 MOST_WORDS = 100  # a longer sentence is most often several, or no sentence
 MOST_RATIO = 3.0  # of the lengths of two sides in words; beyond, one is seldom the translation of the other
 SHORT = 5  # words: of shorter sentences no ratio is surprising
+SPECIAL = 4 + 256 + 1  # subwords that every vocabulary has: special tokens, bytes, the beginning of a word
 QUANTILES = (0.5, 0.95, 0.99, 1.0)
 
 
 @dataclass
 class Side:
-    """The lengths of the sentences of one side, and its distinct words."""
+    """The lengths of the sentences of one side, and its distinct words and characters."""
 
     path: Path
     words: list[int] = field(default_factory=list)  # of each sentence
     characters: int = 0
     distinct_words: set[str] = field(default_factory=set)
+    distinct_characters: set[str] = field(default_factory=set)  # of words
 
     def add(self, sentence: str) -> int:
         """Count one sentence, and return its length in words."""
@@ -36,6 +38,7 @@ class Side:
         self.words.append(len(words))
         self.characters += len(sentence)
         self.distinct_words.update(words)
+        self.distinct_characters.update(*words)
         return len(words)
 
 
@@ -117,13 +120,15 @@ def suggested_preset(distinct_pairs: int) -> tuple[str, str]:
 
 
 def suggested_vocabulary(statistics: Statistics) -> int:
-    """Return a number of subwords: larger for more text, and never more than the text has words to make them of."""
+    """Return a number of subwords: larger for more text, but enough for its characters, and not more than its words
+    can be merged into."""
     pairs = statistics.distinct_pairs
     by_size = next(
         (size for most, size in ((20_000, 4_000), (200_000, 8_000), (2_000_000, 16_000)) if pairs < most), 37_000
     )
     words = len(statistics.source.distinct_words | statistics.target.distinct_words)
-    return min(by_size, 300 + words // 100 * 100)
+    characters = len(statistics.source.distinct_characters | statistics.target.distinct_characters)
+    return max(min(by_size, 300 + words // 100 * 100), SPECIAL + characters)
 
 
 def suggested_flags(statistics: Statistics) -> str:

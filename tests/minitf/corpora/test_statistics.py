@@ -62,14 +62,22 @@ def test_leaks_are_refused(tmp_path, capsys):
     assert f"error: 1 of 2 sentences of {leak[0]} are also in {paths[0]}, the first on line 1: 'a b c'" in err
 
 
-@pytest.mark.parametrize("count", [120, 900])
-def test_the_suggested_commands_work(tmp_path, capsys, monkeypatch, count):
-    """From a corpus of any size to a training run, by the commands that are printed."""
+def of_latin_words(count):
     words = [chr(97 + i) * (2 + j) for i in range(20) for j in range(3)]
-    pairs = [
+    return [
         (f"{words[i % 60]} {words[i * 7 % 53]} {i}", f"{words[i * 11 % 59]} {i} und {words[i % 60]}")
         for i in range(count)
     ]
+
+
+def of_chinese_characters(count):
+    """Sentences without spaces: many characters, each line a word."""
+    return [("".join(chr(0x4E00 + (i * 37 + j * j) % 2000) for j in range(9)), f"line {i}") for i in range(count)]
+
+
+@pytest.mark.parametrize("pairs", [of_latin_words(120), of_latin_words(900), of_chinese_characters(600)])
+def test_the_suggested_commands_work(tmp_path, capsys, monkeypatch, pairs):
+    """From a corpus of any size to a training run, by the commands that are printed."""
     paths = write(tmp_path, pairs)
     monkeypatch.chdir(tmp_path)
     assert run_command(statistics.main, [path.name for path in paths]) == 0
