@@ -250,7 +250,8 @@ class Coordinator:
         }
         for rank, status in idle.items():
             if not status.waiting:
-                return Failure(rank, f"made no progress for {self.timeout_s:g} seconds in {status.location}")
+                stopped = f"made no progress for {self.timeout_s:g} seconds in {status.location}"
+                return Failure(rank, f"{stopped}; if that only takes long, raise --rank-timeout")
         if len(idle) == len(self._ranks):
             places = ", ".join(f"rank {rank} in {status.location}" for rank, status in idle.items())
             return Failure(None, f"deadlock: all ranks waited for each other for {self.timeout_s:g} seconds: {places}")
