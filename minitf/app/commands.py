@@ -1,4 +1,4 @@
-"""The commands of `minitf`. Each is `main(argv)` of the module of its name in this room, imported when it is chosen.
+"""The commands of `minitf`. Each is `main(argv)` of the module of its name in this package, imported when it is chosen.
 
 Start-up time: imports are deferred here, and in a command's `main` until its flags have been read where the work needs
 NumPy, so that `--help` and a wrong flag are answered without it. All other imports stand at the top of their files.

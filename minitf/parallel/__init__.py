@@ -1,7 +1,7 @@
 """Collective communication between the processes of a job, for data-parallel training (section 5.2).
 
 A job is started by `--devices` (launch.py) or by mpiexec.  Each of its processes is a rank, and `join` returns its
-group; `minitf/training/data_parallel.py` trains on top of that.  A run of one process imports nothing of this room.
+group; `minitf/training/data_parallel.py` trains on top of that.  A run of one process imports nothing of this package.
 
     group.py          barrier, all-gather, broadcast and all-reduce: the interface `Group`
     shared_memory.py  ranks on one host, through shared memory

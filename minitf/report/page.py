@@ -1,4 +1,4 @@
-"""The pages of this room: their style, script and markup, and the file they are written to."""
+"""The pages of this package: their style, script and markup, and the file they are written to."""
 
 from __future__ import annotations
 
