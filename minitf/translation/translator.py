@@ -211,13 +211,18 @@ class Translator:
         Text is cut into subwords again; a search may have found the same text in other subwords, with another
         probability. Its token ids (in `Translation.parts`) get the number that the search gave them.
         """
-        plan = self._plan(settings)
+        return self._score(pairs, self._plan(settings))
+
+    def _score(
+        self, pairs: Sequence[tuple[str, str | Sequence[int]]], plan: Plan, first_line: int = 1
+    ) -> list[Translation]:
+        """Score pairs; their lines are numbered from `first_line` in messages."""
         if plan.shortlist is not None:
             raise UserError("scores are over the whole vocabulary, not over a shortlist; leave it out")
         sources = self.vocabulary.source.encode([source for source, _ in pairs])
         encoded = iter(self.vocabulary.target.encode([target for _, target in pairs if isinstance(target, str)]))
         targets = [tuple(next(encoded) if isinstance(target, str) else target) for _, target in pairs]
-        for number, (ids, target) in enumerate(zip(sources, targets, strict=True), start=1):
+        for number, (ids, target) in enumerate(zip(sources, targets, strict=True), start=first_line):
             if len(ids) > self.max_source_length:
                 self.warn(f"line {number} {self._too_long(ids)}")
             self._check_scorable(number, ids, target)
@@ -246,11 +251,12 @@ class Translator:
 
         Raises: UserError, after the lines that have both, where there are not as many lines as translations
         """
+        plan = self._plan(settings)
         remaining = iter(targets)
         first_line = 1
         for chunk in _chunks(lines):
             given = list(itertools.islice(remaining, len(chunk)))
-            for found in self.score(list(zip(chunk, given, strict=False)), **settings):
+            for found in self._score(list(zip(chunk, given, strict=False)), plan, first_line):
                 yield [found]
             first_line += len(given)
             if len(given) < len(chunk):
