@@ -74,7 +74,7 @@ function drawn(node) {
 }
 function visible(node) {
   let result = node;
-  for (const each of ancestors(node)) if (!open.has(each.path)) result = each;
+  for (const each of ancestors(node)) if (!open.has(each.path) && each.children.length > 1) result = each;
   return drawn(result);
 }
 
@@ -234,14 +234,15 @@ function markGraph(everything = false) {
   const current = nodeOfEvent(now);
   const subject = state.leaf === null ? current : visible(homeOfLeaf[state.leaf]).key;
   const inBackward = events[now].phase === "backward" || events[now].phase === "update";
+  const tabStop = shown.byKey.has(focused) ? focused : current;
   for (const each of shown.nodes) {
+    each.element.setAttribute("tabindex", each.key === tabStop ? 0 : -1);
     if (each.cluster) continue;
     const status = statusOf(each.node, now);
     const marks = `${status}${each.key === current ? " now" : ""}${each.key === subject ? " chosen" : ""}`;
     if (everything || each.marks !== marks) {
       each.marks = marks;
       each.element.setAttribute("class", `node kind-${each.kind} ${marks}`);
-      each.element.setAttribute("tabindex", each.key === (focused ?? current) ? 0 : -1);
     }
     if (each.bars) {
       const { forwards, backwards } = each.node;

@@ -202,12 +202,11 @@ def test_it_plays_to_the_end(walked):
 def test_ten_nodes_are_clicked(walked):
     window, page = walked
     window.run("go(0); $('fold-all').click()")
-    window.run("for (const path of ['encoder.layers.0', 'encoder.layers.0.self_attention']) toggle(path); fit()")
+    window.run("reveal(homeOfOp[9]); fit()")
     clicked = set()
-    inside = [i for i, op in enumerate(page.ops) if op["scope"] == "encoder.layers.0.self_attention"]
-    for number in [*inside[:9], 0]:
+    for number in range(10):
+        window.run(f"reveal(homeOfOp[{number}])")
         selector = f'[data-key="op {number}"] .name'
-        window.run(f"bringIntoView('op {number}')")
         window.click(selector)
         assert window.run("return state.at") == page.ops[number]["forward"]
         name = page.classes[page.ops[number]["class"]]["name"]
@@ -296,10 +295,15 @@ def test_it_fits_the_screen_and_the_phone(walked, screenshots):
 
 @pytest.mark.heavy
 def test_the_graph_is_walked_by_keyboard(walked):
-    """One node is a tab stop; arrows go to the others, Enter opens a layer and shows an op."""
+    """One node is a tab stop, whatever is open; arrows go to the others, Enter opens a layer and shows an op."""
     window, _ = walked
     window.run("go(0); $('fold-all').click()")
-    assert window.run("return document.querySelectorAll('#world [tabindex=\"0\"]').length") == 1
+    tab_stops = "return document.querySelectorAll('#world [tabindex=\"0\"]').length"
+    assert window.run(tab_stops) == 1
+    window.run("toggle('encoder.layers.0')")
+    assert window.run(tab_stops) == 1  # the open layer
+    window.run("toggle('encoder.layers.0.self_attention'); $('fold-all').click()")
+    assert window.run(tab_stops) == 1  # not the folded part, which is not shown
     window.run("document.querySelector('#world [tabindex=\"0\"]').focus()")
     key = "return document.activeElement.dataset.key"
     seen = [window.run(key)]
