@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 from minitf.config import RunConfig, TransformerConfig
+from minitf.model.transformer import parameter_shapes
 
 SENTENCE_TOKENS = 30
 """Assumed tokens of a sentence, for attention: its scores are some 2 % of the base model's operations."""
@@ -15,29 +17,8 @@ P100_COUNT = 8
 
 
 def parameter_count(c: TransformerConfig) -> int:
-    """The exact number of parameters.
-
-    Weights and biases of every projection, weight and bias of every norm, the embeddings, and the bias of the output.
-    """
-    keys, values = c.heads * c.head_d_k, c.heads * c.head_d_v
-    attention = c.d_model * (2 * keys + values) + values * c.d_model
-    attention += (2 * keys + values + c.d_model) if c.attention_bias else 0
-    feed_forward = (c.d_model + 1) * c.d_ff + (c.d_ff + 1) * c.d_model
-    norm = 2 * c.d_model
-    additive = c.heads * c.head_d_k if c.attention == "additive" else 0
-    attention += additive
-    mixing = {
-        "recurrent": 6 * c.d_model**2 + 6 * c.d_model,
-        "convolutional": c.kernel_width * c.d_model**2 + c.d_model,
-        "separable-convolutional": c.kernel_width * c.d_model + c.d_model**2 + c.d_model,
-    }.get(c.mixing, attention)
-    encoder_layer = mixing + feed_forward + 2 * norm
-    decoder_layer = 2 * attention + feed_forward + 3 * norm
-    last_norms = 2 * norm if c.norm == "pre" else 0
-    rows = c.source_rows + c.vocab_size * ((not c.ties_source) + (not c.ties_output))
-    embeddings = rows * c.d_model + (2 * norm if c.embedding_norm else 0) + (c.vocab_size if c.output_bias else 0)
-    positions = 2 * c.max_positions * c.d_model if c.positions == "learned" else 0
-    return c.encoder_depth * encoder_layer + c.decoder_depth * decoder_layer + last_norms + embeddings + positions
+    """The exact number of parameters."""
+    return sum(math.prod(shape) for shape in parameter_shapes(c).values())
 
 
 def update_flops(c: TransformerConfig, source_tokens: float, target_tokens: float, length: float) -> float:

@@ -125,14 +125,18 @@ class Module:
                 raise ValueError(f"{name} has shape {arrays[name].shape}, the model expects {parameter.shape}")
         for name, parameter in named.items():
             array = backend_of([parameter.data]).asarray(arrays[name])
-            if copy:
+            if copy and _is_writeable(parameter.data):
                 parameter.data[...] = array
             else:
-                parameter.data = array.astype(parameter.dtype, copy=not getattr(array.flags, "writeable", True))
+                parameter.data = array.astype(parameter.dtype, copy=copy or not _is_writeable(array))
             parameter.version[0] += 1
             if parameter.last_reduced is not None:  # in the same memory: side by side with others, read by graphs
                 parameter.last_reduced[...] = parameter.data
                 parameter.reduced = parameter.last_reduced
+
+
+def _is_writeable(array: Any) -> bool:
+    return bool(getattr(array.flags, "writeable", True))  # arrays of CuPy always are
 
 
 def _with_items(attributes: Iterable[tuple[str, Any]]) -> Iterator[tuple[str, Any]]:
@@ -147,7 +151,7 @@ def _with_items(attributes: Iterable[tuple[str, Any]]) -> Iterator[tuple[str, An
 class Initializer:
     """Initial values of parameters, from one random generator: seed and architecture determine them.
 
-    Without a seed, random parameters are not initialised: weights that replace them are loaded sooner.
+    Without a seed, random parameters have shape and dtype, and take no memory until weights are loaded.
     """
 
     def __init__(self, seed: int | None, dtype: Any = np.float32):
@@ -157,15 +161,18 @@ class Initializer:
     def glorot_uniform(self, n_out: int, n_in: int, gain: float = 1.0) -> Parameter:
         """Uniform in ±gain · √(6 / (n_in + n_out)).  Shapes: -> [n_out, n_in]  Source: Glorot & Bengio 2010"""
         if self.rng is None:
-            return Parameter(np.empty((n_out, n_in), self.dtype))
+            return self._outline(n_out, n_in)
         bound = gain * math.sqrt(6 / (n_in + n_out))
         return Parameter(self.rng.uniform(-bound, bound, (n_out, n_in)).astype(self.dtype))
 
     def normal(self, rows: int, width: int) -> Parameter:
         """Normal with standard deviation 1/√width, so that embeddings times √d_model have unit variance."""
         if self.rng is None:
-            return Parameter(np.empty((rows, width), self.dtype))
+            return self._outline(rows, width)
         return Parameter((self.rng.standard_normal((rows, width)) * width**-0.5).astype(self.dtype))
+
+    def _outline(self, *shape: int) -> Parameter:
+        return Parameter(np.broadcast_to(self.dtype.type(0), shape))
 
     def zeros(self, size: int) -> Parameter:
         return Parameter(np.zeros(size, self.dtype))

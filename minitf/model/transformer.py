@@ -234,10 +234,10 @@ class Transformer(Module):
     def __init__(
         self, config: TransformerConfig, seed: int | None = 0, dtype: Any = np.float32, compute_dtype: str | None = None
     ):
-        """seed: None leaves the weights uninitialised, to be loaded
+        """seed: None gives weights that take no memory, to be loaded
         compute_dtype: dtype of activations if not that of the parameters: "bfloat16" for mixed precision
         """
-        if config.vocab_size < 1:
+        if config.vocab_size < 1 and seed is not None:
             raise UserError(f"vocab_size={config.vocab_size} is not positive; set it to the size of the vocabulary")
         init, d, scaled = Initializer(seed, dtype), config.d_model, config.scale_embeddings
         self.config = config
@@ -331,3 +331,8 @@ class Transformer(Module):
 def end_for_start(tokens: Array) -> Array:
     """The tokens with EOS in place of BOS, for a decoder that starts with EOS.  Shapes: [...] -> [...]"""
     return backend_of([tokens]).xp.where(tokens == BOS, EOS, tokens)
+
+
+def parameter_shapes(config: TransformerConfig) -> dict[str, tuple[int, ...]]:
+    """The shape of every parameter by its name in checkpoints, in the order of the model, without its memory."""
+    return {name: p.shape for name, p in Transformer(config, seed=None).named_parameters().items()}
