@@ -16,9 +16,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # also without 
 
 from benchmarks.workload import CONFIGS, FIELDS
 from minitf.config import RunConfig, TransformerConfig
-from minitf.convert.formats import write_foreign
-from minitf.convert.outgoing import LearnedModel
 from minitf.data.vocabulary_pair import PieceVocabulary, VocabularyPair
+from minitf.interchange.formats import write_foreign
+from minitf.interchange.outgoing import LearnedModel
 from minitf.model.transformer import Transformer
 
 OF_MARIAN = {

@@ -13,7 +13,7 @@ FLOORS = {  # of rooms and single files, from the lowest; none imports from its 
         {"errors"},
         {"config", "system"},
         {"data", "storage", "model"},
-        {"decoding", "evaluation", "parsing", "parallel", "convert"},
+        {"decoding", "evaluation", "parallel", "interchange"},
         {"translation", "corpora"},
         {"training", "report", "learn"},
         {"app"},

@@ -23,8 +23,8 @@ def main(argv: Sequence[str]) -> None:
     )
     given = parser.parse_args(argv)
     with uninterrupted():  # deferred: `--help` and a wrong flag need no NumPy
-        from minitf.convert.formats import write_foreign
-        from minitf.convert.outgoing import LearnedModel
+        from minitf.interchange.formats import write_foreign
+        from minitf.interchange.outgoing import LearnedModel
         from minitf.translation.loading import load_learned
     learned = load_learned(
         given.run, average=given.average, own_files=True, warn=lambda message: say(f"warning: {message}")

@@ -33,8 +33,8 @@ def main(argv: Sequence[str]) -> None:
     given = parser.parse_args(argv)
     with uninterrupted():  # deferred: `--help` and a wrong flag need no NumPy
         from minitf.config.binding import decisive_values
-        from minitf.convert.formats import is_foreign, read_foreign
-        from minitf.convert.hub import PREFIX, downloaded
+        from minitf.interchange.formats import is_foreign, read_foreign
+        from minitf.interchange.huggingface import PREFIX, downloaded
         from minitf.storage.checkpoint import CheckpointStore, with_prefix
         from minitf.storage.run_directory import RunDirectory
     if RunDirectory(given.run).config_path.exists():

@@ -11,7 +11,7 @@ from minitf.corpora.treebank import generate_treebank, write_treebank
 from minitf.data.text import lines_of, read_lines
 from minitf.errors import UserError
 from minitf.evaluation.evalb import Parameters, read_parameters, score_trees
-from minitf.parsing.words import tokenize
+from minitf.evaluation.trees import tokenize
 
 ABOUT = """\
 Constituency parsing as translation (section 6.3). Training and parsing are those of translation:

@@ -11,13 +11,14 @@ Source: section 6; Post 2018 (signatures); Koehn 2004 (bootstrap)
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from sacremoses import MosesPunctNormalizer, MosesTokenizer
 
 from minitf.evaluation.metrics import bleu, check_lines, sacrebleu_metrics
-from minitf.evaluation.moses import replace_unicode_punctuation, split_compounds, tokenizer
 
 RESAMPLES = 1000
 SEED = 12345
@@ -98,7 +99,7 @@ def _figure(definition: _Definition, hypotheses: Sequence[str], references: Sequ
     return Figure(d.name, whole.score, low, high, whole.precisions, whole.brevity_penalty, signature, d.for_text)
 
 
-# ---- Bootstrap ---------------------------------------------------------------------------------------------------
+# ---- Bootstrap -----------------------------------------------------------------------------------------------------
 
 
 def bootstrap_interval(
@@ -132,7 +133,7 @@ def line_statistics(hypotheses: Sequence[str], references: Sequence[str], lowerc
     return np.array(rows, dtype=np.int64)
 
 
-# ---- Text --------------------------------------------------------------------------------------------------------
+# ---- Text ----------------------------------------------------------------------------------------------------------
 
 
 def render(figures: Sequence[Figure], tokenized: bool) -> str:
@@ -156,3 +157,27 @@ def render(figures: Sequence[Figure], tokenized: bool) -> str:
             "tokenized ones with multi-bleu's on the same tokens, the paper's with the paper's.",
         ]
     )
+
+
+# ---- Tokenization of the paper -------------------------------------------------------------------------------------
+
+
+LANGUAGES = ("de", "en", "fr")
+
+
+def tokenizer(language: str) -> Callable[[str], str]:
+    """Return a function that sets punctuation apart from words and escapes what Moses escapes."""
+    if language not in LANGUAGES:
+        raise ValueError(f"language={language!r} is unknown; choose one of {', '.join(LANGUAGES)}")
+    moses = MosesTokenizer(lang=language)
+    return lambda line: moses.tokenize(line, return_str=True)
+
+
+def replace_unicode_punctuation(line: str) -> str:
+    """Replace full-width and typographic signs by ASCII, as Moses' replace-unicode-punctuation.perl does."""
+    return MosesPunctNormalizer().replace_unicode_punct(line)
+
+
+def split_compounds(line: str) -> str:
+    """`Karl-Marx-Allee` -> `Karl ##AT##-##AT## Marx ##AT##-##AT## Allee`, as the paper's BLEU does on both sides."""
+    return re.sub(r"(\S)-(\S)", r"\1 ##AT##-##AT## \2", line)

@@ -15,9 +15,8 @@ import numpy as np
 
 from minitf.errors import UserError
 from minitf.parallel import rendezvous
-from minitf.parallel.group import Group
+from minitf.parallel.group import Group, chunk_of, sum_rows
 from minitf.parallel.heartbeat import Coordinator, Heartbeat, describe
-from minitf.parallel.sums import chunk_of, sum_rows
 from minitf.system.messages import say
 
 Array = Any
@@ -148,7 +147,7 @@ class MpiGroup(Group):
             pause_s = min(2 * pause_s, LAST_PAUSE_S)
 
 
-# ---- Heartbeats --------------------------------------------------------------------------------------------------
+# ---- Heartbeats ----------------------------------------------------------------------------------------------------
 
 
 def _connect(world: Any, host: Any, timeout_s: float) -> Heartbeat:

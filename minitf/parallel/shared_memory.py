@@ -14,9 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from minitf.parallel.group import Group, ParallelError
+from minitf.parallel.group import Group, ParallelError, chunk_of, sum_rows
 from minitf.parallel.heartbeat import Heartbeat
-from minitf.parallel.sums import chunk_of, sum_rows
 
 Array = Any
 

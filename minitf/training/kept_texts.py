@@ -17,7 +17,7 @@ from minitf.data.datasets import find
 from minitf.data.prepared import is_prepared, other_content
 from minitf.data.vocabulary_pair import load_vocabulary
 from minitf.errors import UserError
-from minitf.parsing.aligned_text import prepare_texts, read_splits
+from minitf.evaluation.aligned_text import prepare_texts, read_splits
 from minitf.storage.run_directory import RunDirectory
 from minitf.system.files import atomic_write, delete, make_folder, open_regular, os_errors_explained, remove_leftovers
 from minitf.system.messages import Say

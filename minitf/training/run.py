@@ -16,8 +16,8 @@ from minitf.config import RunConfig
 from minitf.config.binding import decisive_values, edits
 from minitf.data.vocabulary_pair import sized
 from minitf.errors import UserError
+from minitf.evaluation.aligned_text import check_trees
 from minitf.model.transformer import Transformer
-from minitf.parsing.aligned_text import check_trees
 from minitf.storage.checkpoint import CheckpointError, CheckpointStore, read_state, with_prefix, without_prefix
 from minitf.storage.log import NoLog, RunLog
 from minitf.storage.run_directory import RunDirectory

@@ -14,7 +14,6 @@ from autograd import Tensor, random
 from autograd.inspect.step import recorded_page
 from minitf.config import PRESETS, RunConfig
 from minitf.config.special_tokens import BOS, EOS, PAD, UNK
-from minitf.convert.formats import is_foreign
 from minitf.corpora.phrases import generate_corpus
 from minitf.data.batches import Batch, Batches
 from minitf.data.prepared import PreparedCorpus, is_prepared, load_prepared
@@ -22,6 +21,7 @@ from minitf.data.text import write_atomically
 from minitf.data.vocabulary import Vocabulary
 from minitf.data.vocabulary_pair import AnyVocabulary, sized
 from minitf.errors import UserError
+from minitf.interchange.formats import is_foreign
 from minitf.model.transformer import Transformer
 from minitf.storage.checkpoint import CheckpointStore, without_prefix
 from minitf.storage.run_directory import RunDirectory

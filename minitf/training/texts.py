@@ -17,8 +17,8 @@ from minitf.data.text import read_lines, read_pairs
 from minitf.data.vocabulary import Vocabulary
 from minitf.data.vocabulary_pair import AnyVocabulary, load_vocabulary
 from minitf.errors import UserError
-from minitf.parsing.aligned_text import learn_vocabulary, prepare_texts, read_splits
-from minitf.parsing.trees import Tree
+from minitf.evaluation.aligned_text import learn_vocabulary, prepare_texts, read_splits
+from minitf.evaluation.trees import Tree
 from minitf.storage.run_directory import RunDirectory
 from minitf.system.files import os_errors_explained, remove_leftovers, require_regular
 from minitf.system.messages import Say

@@ -15,10 +15,10 @@ from minitf.config import RunConfig
 from minitf.config.binding import edits
 from minitf.config.hardware import check_precision
 from minitf.config.special_tokens import EOS, PAD, UNK
-from minitf.convert.formats import is_foreign, read_foreign
 from minitf.data.sentences import Sentences, pad
 from minitf.data.vocabulary_pair import AnyVocabulary, load_vocabulary, sized
 from minitf.errors import UserError
+from minitf.interchange.formats import is_foreign, read_foreign
 from minitf.model.transformer import Transformer
 from minitf.storage import checkpoint as checkpoints
 from minitf.storage.run_directory import RunDirectory

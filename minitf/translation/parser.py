@@ -16,13 +16,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from minitf.convert.formats import is_foreign
 from minitf.data.text import PathLike
 from minitf.errors import UserError
 from minitf.evaluation.evalb import Parameters, Summary, score_trees
-from minitf.parsing.linearise import Repairs, delinearise, retag_punctuation
-from minitf.parsing.trees import Tree, clean, trees_of
-from minitf.parsing.words import as_token
+from minitf.evaluation.linearise import Repairs, delinearise, retag_punctuation
+from minitf.evaluation.trees import Tree, as_token, clean, trees_of
+from minitf.interchange.formats import is_foreign
 from minitf.storage.run_directory import RunDirectory
 from minitf.translation.translator import Translator
 

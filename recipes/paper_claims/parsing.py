@@ -10,9 +10,9 @@ import resumable
 
 from minitf.config.special_tokens import BOS, EOS
 from minitf.data.text import read_lines
+from minitf.evaluation.linearise import linearise
+from minitf.evaluation.trees import Leaf, Tree, read_trees
 from minitf.model.transformer import Transformer
-from minitf.parsing.linearise import linearise
-from minitf.parsing.trees import Leaf, Tree, read_trees
 from minitf.translation.attention_weights import attention_weights
 from paper_claims.claim import Figure, Rule, claim, exact, sampled
 from paper_claims.runs import Study, listed

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from minitf.config import RunConfig, TransformerConfig
-from minitf.convert.outgoing import LearnedModel
 from minitf.data.vocabulary_pair import PieceVocabulary, VocabularyPair, sized
+from minitf.interchange.outgoing import LearnedModel
 from minitf.model.transformer import Transformer
 
 SMALL: dict[str, Any] = {"layers": 1, "encoder_layers": 2, "d_model": 16, "heads": 4, "d_ff": 24}

@@ -2,7 +2,7 @@
 
 from hypothesis import strategies as st
 
-from minitf.parsing.trees import Leaf, Tree
+from minitf.evaluation.trees import Leaf, Tree
 
 # words as treebanks have them: anything but white space and brackets
 WORDS = st.text(st.characters(exclude_characters="() \t\n\r\f\v", exclude_categories=["Cs"]), min_size=1, max_size=5)

@@ -10,7 +10,7 @@ from itertools import pairwise, product
 from minitf.corpora.portable_random import PortableRandom
 from minitf.corpora.treebank.rules import NUMBERS, RULES, VERB_FORMS
 from minitf.corpora.treebank.words import PLURALS, VERBS, WORDS
-from minitf.parsing.trees import EMPTY_TAG, Leaf, Node, Tree
+from minitf.evaluation.trees import EMPTY_TAG, Leaf, Node, Tree
 
 START = "TOP"
 

@@ -9,7 +9,7 @@ from minitf.corpora.portable_random import PortableRandom
 from minitf.corpora.splits import Splits, require_non_negative, split
 from minitf.corpora.treebank.random_tree import random_tree
 from minitf.errors import UserError
-from minitf.parsing.trees import Tree, clean
+from minitf.evaluation.trees import Tree, clean
 
 MAX_WORDS = 14
 """Longer sentences are drawn again: the rules are recursive, but a model is to learn the sentences within minutes."""

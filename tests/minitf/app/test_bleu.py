@@ -9,8 +9,7 @@ import pytest
 
 from minitf.app.bleu import _parser, main
 from minitf.app.cli import run_command
-from minitf.evaluation.bleu_card import bleu_card
-from minitf.evaluation.moses import LANGUAGES
+from minitf.evaluation.bleu_card import LANGUAGES, bleu_card
 from tests.helpers.bleu import HYPOTHESES, REFERENCES, card
 
 

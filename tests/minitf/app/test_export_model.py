@@ -7,8 +7,8 @@ import pytest
 import safetensors.numpy
 
 from minitf.app.export_model import FORMATS, main
-from minitf.convert.formats import WRITERS
 from minitf.errors import UserError
+from minitf.interchange.formats import WRITERS
 from minitf.translation.translator import Translator
 from tests.helpers.foreign_models import learned_model, write_run
 

@@ -12,9 +12,9 @@ from safetensors.numpy import load_file
 from minitf.app import export_model, import_model
 from minitf.app.cli import parse_train_args, run_command
 from minitf.config.presets import PRESETS
-from minitf.convert.formats import write_foreign
 from minitf.data.vocabulary_pair import load_vocabulary
 from minitf.errors import UserError
+from minitf.interchange.formats import write_foreign
 from minitf.translation.translator import Translator
 from tests.helpers.foreign_models import learned_model
 from tests.helpers.imported import MODEL, PAIR

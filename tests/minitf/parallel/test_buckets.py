@@ -9,8 +9,7 @@ import pytest
 import autograd as ag
 from minitf.model.layers import Parameter
 from minitf.parallel.buckets import GradientBuckets
-from minitf.parallel.group import Group
-from minitf.parallel.sums import from_bfloat16, to_bfloat16
+from minitf.parallel.group import Group, from_bfloat16, to_bfloat16
 
 
 class Recorder(Group):

@@ -15,8 +15,9 @@ from minitf.corpora.treebank.tree_corpus import distinct_trees
 from minitf.data.text import read_lines
 from minitf.data.vocabulary import Vocabulary
 from minitf.errors import UserError
-from minitf.parsing import clean, linearise, read_trees
-from minitf.parsing.aligned_text import held_out_count, pieces_of_tokens
+from minitf.evaluation.aligned_text import held_out_count, pieces_of_tokens
+from minitf.evaluation.linearise import linearise
+from minitf.evaluation.trees import clean, read_trees
 from minitf.translation.parser import Parser, words_of
 from minitf.translation.translator import Translator
 

@@ -5,7 +5,7 @@ import pytest
 from minitf.corpora.portable_random import PortableRandom
 from minitf.corpora.treebank import random_tree
 from minitf.corpora.treebank.random_tree import START, lexicon, plural, rules, spelled
-from minitf.parsing.trees import Tree, clean
+from minitf.evaluation.trees import Tree, clean
 
 
 def test_every_symbol_can_be_drawn_and_is_defined_once():

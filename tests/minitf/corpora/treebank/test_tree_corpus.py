@@ -6,7 +6,7 @@ import pytest
 
 from minitf.corpora.treebank import generate_treebank, tree_corpus, write_treebank
 from minitf.errors import UserError
-from minitf.parsing.trees import clean, read_trees
+from minitf.evaluation.trees import clean, read_trees
 
 
 def test_the_same_seed_the_same_trees():

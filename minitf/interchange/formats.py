@@ -1,0 +1,94 @@
+"""Which program wrote a model, and the reader and the writer of its format."""
+
+from __future__ import annotations
+
+import glob
+import os
+import re
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+from minitf.errors import UserError
+from minitf.interchange.ctranslate2 import is_ctranslate2, read_ctranslate2, write_ctranslate2
+from minitf.interchange.fairseq import find_checkpoint, read_fairseq
+from minitf.interchange.huggingface import is_huggingface, read_huggingface, write_huggingface
+from minitf.interchange.incoming import ForeignModel
+from minitf.interchange.marian import find_model, read_marian, write_marian
+from minitf.interchange.outgoing import LearnedModel, write_plain
+from minitf.interchange.stored_arrays import ModelFileError
+from minitf.system.files import os_errors_explained
+
+Writer = Callable[[LearnedModel, Path], list[str]]
+WRITERS: dict[str, Writer] = {
+    "ctranslate2": write_ctranslate2,
+    "marian": write_marian,
+    "huggingface": write_huggingface,
+    "safetensors": write_plain,
+}
+
+
+def is_foreign(path: Path) -> bool:
+    """Whether a path is a model of another program: its file, or a folder that holds it."""
+    return is_ctranslate2(path) or is_huggingface(path) or _file_of(path) is not None
+
+
+def _file_of(path: Path) -> Path | None:
+    return find_model(path) or find_checkpoint(path)
+
+
+def _of_tensorflow(path: Path) -> Path | None:
+    """The table of a checkpoint of TensorFlow: `path`, beside it, or in the folder; None where there is none."""
+    stem = re.sub(r"\.(index|meta|data-\d+-of-\d+)$", "", path.name)
+    found = [*path.glob("*.index")] if path.is_dir() else [path.with_name(f"{stem}.index")]
+    return next((each for each in found if any(each.parent.glob(f"{glob.escape(each.stem)}.data-*-of-*"))), None)
+
+
+def read_foreign(path: Path, positions: str | None = None) -> ForeignModel:
+    """Read the model of another program.
+
+    positions: the positions of a model of Marian, where they are not its own; see `read_marian`
+
+    Raises: ModelFileError for what is not a model, for damage, and for an architecture that is not supported
+    """
+    if checkpoint := _of_tensorflow(path):
+        raise ModelFileError(
+            f"{checkpoint} is a checkpoint of TensorFlow, such as tensor2tensor writes, a format that is not read; "
+            "convert it with a program that has TensorFlow"
+        )
+    with os_errors_explained(f"read {path}", ModelFileError):
+        path.stat()  # says what is wrong with the path
+        is_of_marian = not (is_ctranslate2(path) or is_huggingface(path)) and find_model(path) is not None
+    if positions is not None and not is_of_marian:
+        raise UserError(f"positions={positions} is for a model of Marian, and {path} holds none; leave it out")
+    if is_ctranslate2(path):
+        return read_ctranslate2(path)
+    if is_huggingface(path):
+        return read_huggingface(path)
+    file = _file_of(path)
+    if file is None:
+        raise ModelFileError(
+            f"{path} holds no model that is read: expected is a folder with model.npz, model.safetensors and "
+            "config.json, model.pt, or model.bin and vocabularies"
+        )
+    return read_marian(file, positions) if file == find_model(path) else read_fairseq(file)
+
+
+def write_foreign(learned: LearnedModel, folder: Path, name: str) -> list[str]:
+    """Write a model in the format of another program to a new folder, completely or not at all.
+
+    Returns: notes for the user
+    Raises: UserError for what the other program does not have, and a folder that holds files
+    """
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise UserError(f"{folder} already holds something; give a new folder")
+    temporary = folder.with_name(f".{folder.name[:50]}.{os.urandom(4).hex()}.partial")
+    with os_errors_explained(f"write the folder {folder}"):
+        try:
+            temporary.mkdir(parents=True)
+            notes = WRITERS[name](learned, temporary)
+            os.replace(temporary, folder)
+        except BaseException:
+            shutil.rmtree(temporary, ignore_errors=True)
+            raise
+    return notes

@@ -1,0 +1,390 @@
+"""Marian's models: `model.npz`, or the browsers' `model.intgemm.alphas.bin`, beside its vocabularies.
+
+Marian's own decoder computes the positions with the exponent i / (d/2 - 1); CTranslate2 and Hugging Face read the same
+file with 2i / d. Source: marian-dev, src/models/transformer.h and src/common/config_parser.cpp
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from minitf.config import TransformerConfig
+from minitf.config.special_tokens import BOS, EOS, PAD, UNK
+from minitf.errors import UserError
+from minitf.interchange.incoming import Arrays, ForeignModel, Options, foreign_model
+from minitf.interchange.marian_binary import MAX_YAML_BYTES, binary_arrays
+from minitf.interchange.outgoing import (
+    LearnedModel,
+    Outgoing,
+    kept_order,
+    refuse_other_attention,
+    starts_with_embedding,
+    with_halves,
+)
+from minitf.interchange.parameter_names import is_matrix, marian_name
+from minitf.interchange.stored_arrays import Array, ModelFileError, SourceFile, Stored, npz_arrays, read_text
+from minitf.interchange.vocabularies import (
+    Pieces,
+    kind_of,
+    place_of,
+    sentencepiece_model,
+    sentencepiece_pieces,
+    unquoted,
+    write_sentencepiece,
+    write_text,
+    yaml_ids,
+    yaml_text,
+)
+from minitf.system.files import atomic_write
+
+CONFIG = "special:model.yml"
+EMBEDDINGS = {"source": ("encoder_Wemb", "Wemb"), "target": ("decoder_Wemb", "Wemb")}
+OUTPUT = ("decoder_ff_logit_out_Wt", "decoder_ff_logit_out_W")
+OUTPUT_BIAS = "decoder_ff_logit_out_b"
+NORMS = {("", "dan", ""): "post", ("n", "da", "n"): "pre"}
+NORM_EPSILON = 1e-6
+SUFFIXES = (".npz", ".bin")
+
+
+def find_model(path: Path) -> Path | None:
+    """The file of weights: `path` itself, or the only one in a folder; None where there is none."""
+    if path.is_file():
+        return path if path.suffix == ".npz" or path.name.endswith(".intgemm.alphas.bin") else None
+    found = [*path.glob("*.npz"), *path.glob("*.intgemm*.bin")]
+    named = [each for each in found if each.name in {"model.npz", *_listed(path, "models")}]
+    if len(found) > 1 and len(named) != 1:
+        raise ModelFileError(f"{path} holds several models, such as {found[0].name}; give the file of one")
+    candidates = named or found
+    return candidates[0] if candidates else None
+
+
+def read_marian(path: Path, positions: str | None = None) -> ForeignModel:
+    """Read a model of Marian.
+
+    positions: "sinusoidal-concatenated" as Marian computes them; "sinusoidal-halves" as CTranslate2 and Hugging Face do
+    """
+    with SourceFile(path) as file:
+        is_npz = path.suffix == ".npz"
+        arrays = Arrays(path, npz_arrays(file) if is_npz else binary_arrays(file))
+        options = Options(path, _config(arrays))
+        model = _architecture(arrays, options, positions)
+        source, target = _vocabularies(path.parent, options, arrays)
+
+        def read(name: str) -> Array | Stored:
+            return _parameter(arrays, name, model.norm == "pre")
+
+        beam = Options(path, _decoder_config(path.parent)).number("beam-size", 6, at_most=1000)
+        found = foreign_model(model, read, source, target, path, beam=beam)
+        arrays.refuse_rest(lambda name: name.startswith("special:") or name.endswith("_QuantMultA"))
+        return found
+
+
+# ---- Configuration -------------------------------------------------------------------------------------------------
+
+
+def _config(arrays: Arrays) -> dict[str, Any]:
+    if CONFIG not in arrays or np.prod(arrays.arrays[CONFIG].shape) > MAX_YAML_BYTES:
+        raise ModelFileError(f"{arrays.path} has no configuration {CONFIG}; give a model that Marian saved")
+    return parse_yaml(arrays.read(CONFIG).tobytes().rstrip(b"\0").decode("utf-8", "replace"))
+
+
+def parse_yaml(text: str) -> dict[str, Any]:
+    """The options of a flat YAML text: `name: value`, and lists in brackets or a line an item."""
+    values: dict[str, Any] = {}
+    name = ""
+    for line in text.split("\n"):
+        if match := re.match(r"([\w-]+):(?:\s+(.*))?$", line.rstrip()):
+            name, content = match[1], (match[2] or "").strip()
+            values[name] = _value(content) if content else []
+        elif (match := re.match(r"\s*-\s+(.*)$", line.rstrip())) and isinstance(values.get(name), list):
+            values[name].append(_value(match[1].strip()))
+    return values
+
+
+def _value(text: str) -> Any:
+    if text.startswith("[") and text.endswith("]"):
+        return [_value(each.strip()) for each in text[1:-1].split(",") if each.strip()]
+    if text in ("true", "false", "null", "~"):
+        return {"true": True, "false": False}.get(text)
+    if re.fullmatch(r"-?\d{1,18}", text):
+        return int(text)
+    if re.fullmatch(r"-?\d{1,18}(\.\d{0,18})?(e[-+]?\d{1,3})?", text, re.IGNORECASE):
+        return float(text)
+    return unquoted(text)
+
+
+def _architecture(arrays: Arrays, options: Options, positions: Any) -> TransformerConfig:
+    """The configuration of the model; what we do not have is refused by the name of its option."""
+    options.require("type", "transformer", advice="only Transformers are read")
+    options.require("transformer-decoder-autoreg", None, "self-attention", advice="recurrent decoders are not read")
+    options.refuse_set("transformer-no-projection", "transformer-no-affine", "transformer-no-bias", "lemma-dim-emb")
+    options.require("transformer-postprocess-emb", None, "", "d", "n", "nd")
+    norm: Any = _norm(options)
+    if options.require("transformer-ffn-activation", None, "relu", "swish", advice="choose relu or swish") is None:
+        options.values = {**options.values, "transformer-ffn-activation": "swish"}
+    shapes = {name: arrays.shape(*EMBEDDINGS[name]) for name in EMBEDDINGS}
+    layers = {side: arrays.depth(f"{side}_l{{}}_ffn_W1", 1) for side in ("encoder", "decoder")}
+    _refuse_tied_layers(options, layers)
+    learned = "Wpos" in arrays
+    return TransformerConfig(
+        encoder_layers=layers["encoder"],
+        decoder_layers=layers["decoder"],
+        d_model=shapes["target"][1],
+        d_ff=arrays.shape("encoder_l1_ffn_W1")[1],
+        heads=options.number("transformer-heads", 8),
+        activation=options.activation("transformer-ffn-activation", "swish"),
+        norm=norm,
+        norm_epsilon=NORM_EPSILON,
+        embedding_norm="n" in options.text("transformer-postprocess-emb"),
+        positions="learned" if learned else positions or "sinusoidal-concatenated",
+        max_positions=arrays.shape("Wpos")[0] if learned else 1024,
+        scale_embeddings=not learned,
+        decoder_start="zero",
+        source_eos=True,
+        share_embeddings=_sharing(arrays),
+        output_bias=OUTPUT_BIAS in arrays,
+        dropout=options.fraction("transformer-dropout"),
+    )
+
+
+def _norm(options: Options) -> str:
+    """The order of the norms: "post" or "pre"."""
+    names = ("transformer-preprocess", "transformer-postprocess", "transformer-postprocess-top")
+    found = tuple(options.text(name, default) for name, default in zip(names, ("", "dan", ""), strict=True))
+    if found not in NORMS:
+        expected = next(order for order in NORMS if ("n" in found[0]) == ("n" in order[0]))
+        wrong = next(name for name, value, other in zip(names, found, expected, strict=True) if value != other)
+        raise options.refused(wrong, 'the orders are "", "dan", "" (post-norm) and "n", "da", "n" (pre-norm)')
+    return NORMS[found]
+
+
+def _refuse_tied_layers(options: Options, layers: dict[str, int]) -> None:
+    tied = options.values.get("transformer-tied-layers")
+    if tied and tied != list(range(1, max(layers.values()) + 1)):
+        raise options.refused("transformer-tied-layers", "layers that share weights are not read")
+    for side, name in (("encoder", "enc-depth"), ("decoder", "dec-depth")):
+        if options.number(name, layers[side]) != layers[side]:
+            raise options.refused(name, f"the file has {layers[side]} layers")
+
+
+def _sharing(arrays: Arrays) -> Any:
+    has_output = any(name in arrays for name in OUTPUT)
+    if "Wemb" in arrays:
+        return "source-target" if has_output else "all"
+    return "none" if has_output else "target-output"
+
+
+# ---- Weights -------------------------------------------------------------------------------------------------------
+
+
+def _parameter(arrays: Arrays, name: str, is_pre: bool) -> Array | Stored:
+    """Read what Marian has for a parameter of ours."""
+    if name.endswith("_embedding.weight"):
+        return arrays.stored(*EMBEDDINGS[name.partition("_")[0]])
+    if name.endswith("_positions.weight"):
+        return arrays.read("Wpos")
+    if name == "projection":
+        found = arrays.find(*OUTPUT)
+        return arrays.stored(found) if found == OUTPUT[0] else arrays.read(found).T
+    if name == "output_bias":
+        return arrays.read(OUTPUT_BIAS).reshape(-1)
+    found = _other_norm(arrays, marian_name(name, is_pre))
+    array = arrays.read(found)
+    return array.T if is_matrix(name) else array.reshape(-1)
+
+
+def _other_norm(arrays: Arrays, name: str) -> str:
+    """The suffix `_pre` is missing from some files, and stands in some where it is not expected."""
+    return name if name in arrays or "_ln_" not in name else arrays.find(name.removesuffix("_pre"), f"{name}_pre")
+
+
+# ---- Vocabularies --------------------------------------------------------------------------------------------------
+
+
+def _decoder_config(folder: Path) -> dict[str, Any]:
+    """The options of `decoder.yml`, which OPUS-MT packs beside a model."""
+    path = folder / "decoder.yml"
+    return parse_yaml(read_text(path)) if path.is_file() else {}
+
+
+def _listed(folder: Path, option: str) -> list[str]:
+    """The names of files that `decoder.yml` lists, without their folders: no path in a file is followed."""
+    listed = _decoder_config(folder).get(option)
+    return (
+        [re.split(r"[/\\]", each)[-1] for each in listed if isinstance(each, str)] if isinstance(listed, list) else []
+    )
+
+
+def _vocabularies(folder: Path, options: Options, arrays: Arrays) -> tuple[Pieces, Pieces]:
+    """The vocabularies of source and target, as many pieces as their embeddings have rows."""
+    listed = options.values.get("vocabs") or []
+    names = [re.split(r"[/\\]", each)[-1] for each in listed if isinstance(each, str)]
+    files = _pair(folder, _listed(folder, "vocabs"), names, (".yml", ".spm"), r"vocab")
+    models = _pair(folder, [], [], (".spm",), r"source|target|vocab|src|trg|tgt")
+    if files is None:
+        raise ModelFileError(f"{folder} has no vocabulary, such as vocab.yml or vocab.spm; put it beside the model")
+    lists = {file: yaml_ids(file) for file in {*files} if file.suffix != ".spm"}
+    read = {pair: _pieces(*pair, lists) for pair in {*zip(files, models or (None, None), strict=True)}}
+    sides = []
+    for index, side in enumerate(EMBEDDINGS):
+        pieces = read[files[index], models[index] if models else None]
+        sides.append(pieces.with_rows(arrays.shape(*EMBEDDINGS[side])[0], files[index]))
+    return sides[0], sides[1]
+
+
+def _pair(
+    folder: Path, listed: Sequence[str], named: Sequence[str], suffixes: tuple[str, ...], pattern: str
+) -> tuple[Path, Path] | None:
+    """The files of source and target in a folder: those listed, else by name; one file may serve both."""
+    for names in (listed, named):
+        paths = [folder / name for name in names if name.endswith(suffixes)]
+        if paths and all(path.is_file() for path in paths):
+            return paths[0], paths[-1]
+    for suffix in suffixes:
+        found = sorted(path for path in folder.glob(f"*{suffix}") if re.search(pattern, path.name))
+        source = [path for path in found if re.search(r"src|source", path.name)]
+        target = [path for path in found if re.search(r"trg|tgt|target", path.name)]
+        if len(source) == 1 and len(target) == 1:
+            return source[0], target[0]
+        if len(found) == 1:
+            return found[0], found[0]
+        if len(found) > 1:
+            names = ", ".join(path.name for path in found[:4])
+            raise ModelFileError(f"{folder} has several vocabularies ({names}); name two of them with src and trg")
+    return None
+
+
+def _pieces(path: Path, model: Path | None, lists: Mapping[Path, list[str]]) -> Pieces:
+    if path.suffix == ".spm":
+        content = sentencepiece_model(path)
+        names, kind, joiner = sentencepiece_pieces(content, path), "sentencepiece", ""
+    else:
+        names = lists[path]
+        content = b"" if model is None else sentencepiece_model(model)
+        kind, joiner = ("sentencepiece", "") if content else kind_of(names)
+    end, unknown = place_of(names, "</s>"), place_of(names, "<unk>")
+    if end is None:
+        raise ModelFileError(f"{path} has no piece </s>, which ends every sentence of Marian")
+    return Pieces(names, {PAD: None, UNK: unknown, BOS: None, EOS: end}, kind, content, joiner)
+
+
+# ---- Export --------------------------------------------------------------------------------------------------------
+
+FIXED = {
+    "type": "transformer", "transformer-decoder-autoreg": "self-attention", "transformer-no-projection": False,
+    "transformer-guided-alignment-layer": "last", "transformer-ffn-depth": 2, "transformer-tied-layers": [],
+    "transformer-train-position-embeddings": False, "transformer-pool": False, "transformer-decoder-dim-ffn": 0,
+    "transformer-dim-aan": 2048, "transformer-aan-depth": 2, "transformer-aan-activation": "swish",
+    "transformer-aan-nogate": False, "output-omit-bias": False, "lemma-dim-emb": 0, "input-types": [],
+    "ulr": False, "ulr-dim-emb": 0, "skip": False, "layer-normalization": False, "version": "v1.12.0",
+}  # fmt: skip
+
+OTHER_POSITIONS = (
+    "its positions are those that CTranslate2 and Hugging Face compute for a model of Marian; Marian itself computes "
+    "others, which a run has with --model.positions sinusoidal-concatenated"
+)
+
+
+def write_marian(learned: LearnedModel, folder: Path) -> list[str]:
+    """Write model.npz, decoder.yml and the vocabularies.  Returns: notes for the user
+
+    Raises: UserError for what Marian does not have
+    """
+    learned = with_halves(learned)
+    model = learned.model
+    _refuse_what_marian_lacks(learned)
+    order = [kept_order(learned, side, (EOS, UNK)) for side in EMBEDDINGS]
+    outgoing = Outgoing(learned, *order)
+    arrays = _exported(outgoing)
+    arrays[CONFIG] = np.frombuffer(yaml_of(_marian_options(outgoing)).encode() + b"\0", np.int8)
+    with atomic_write(folder / "model.npz") as file:
+        np.savez(file, **arrays)  # type: ignore[arg-type]
+    names = ("vocab.yml", "vocab.yml") if outgoing.is_shared else ("vocab.src.yml", "vocab.trg.yml")
+    for side, name in zip(EMBEDDINGS, names, strict=True):
+        write_text(folder / name, yaml_text(outgoing.names(side)))
+    decoder = {"models": ["model.npz"], "vocabs": list(names), "beam-size": learned.config.beam, "normalize": 1}
+    write_text(folder / "decoder.yml", "relative-paths: true\n" + yaml_of(decoder))
+    write_sentencepiece(learned.vocabulary, folder)
+    return [OTHER_POSITIONS] if model.positions == "sinusoidal-halves" else []
+
+
+def _refuse_what_marian_lacks(learned: LearnedModel) -> None:
+    model = learned.model
+    refuse_other_attention(model, "Marian")
+    advice = "choose another --format, or train without it"
+    if starts_with_embedding(learned) or model.decoder_start == "eos":
+        start = f"decoder_start={model.decoder_start}"
+        raise UserError(f"{start} starts the decoder with an embedding, Marian with a zero vector; {advice}")
+    for name, refused in (
+        ("positions", "learned"),
+        ("activation", "gelu"),
+        ("scale_embeddings", False),
+        ("source_eos", False),
+    ):
+        if getattr(model, name) == refused:
+            raise UserError(f"{name}={str(refused).lower()} is nothing that Marian has; {advice}")
+    if model.first_position:
+        raise UserError(f"first_position={model.first_position} is not the 0 of Marian; {advice}")
+
+
+def _exported(outgoing: Outgoing) -> dict[str, Array]:
+    sharing = outgoing.model.share_embeddings
+    arrays = {}
+    for name in outgoing.parameters():
+        array = outgoing.array(name)
+        arrays[marian_name(name, outgoing.model.norm == "pre")] = array.T if is_matrix(name) else array[None]
+    if sharing in ("all", "source-target"):
+        arrays["Wemb"] = outgoing.array("source_embedding.weight")
+    else:
+        arrays["encoder_Wemb"] = outgoing.array("source_embedding.weight")
+        arrays["decoder_Wemb"] = outgoing.array("target_embedding.weight")
+    if sharing in ("source-target", "none"):
+        arrays[OUTPUT[0]] = outgoing.array("projection")
+    elif sharing == "target-output":  # CTranslate2 looks for it
+        arrays[OUTPUT[0]] = arrays["decoder_Wemb"]
+    bias = outgoing.bias(masked=True)
+    arrays[OUTPUT_BIAS] = (np.zeros(len(outgoing.target), np.float32) if bias is None else bias)[None]
+    return {name: np.ascontiguousarray(array, np.float32) for name, array in arrays.items()}
+
+
+def _marian_options(outgoing: Outgoing) -> dict[str, Any]:
+    model, sharing = outgoing.model, outgoing.model.share_embeddings
+    orders = {norm: names for names, norm in NORMS.items()}
+    pre, post, top = orders[model.norm]
+    return {
+        **FIXED,
+        "dim-emb": model.d_model,
+        "dim-vocabs": [len(outgoing.source), len(outgoing.target)],
+        "enc-depth": model.encoder_layers or model.layers,
+        "dec-depth": model.decoder_layers or model.layers,
+        "transformer-heads": model.heads,
+        "transformer-dim-ffn": model.d_ff,
+        "transformer-ffn-activation": {"silu": "swish"}.get(model.activation, model.activation),
+        "transformer-preprocess": pre,
+        "transformer-postprocess": post,
+        "transformer-postprocess-top": top,
+        "transformer-postprocess-emb": "nd" if model.embedding_norm else "d",
+        "tied-embeddings": sharing == "target-output",
+        "tied-embeddings-src": sharing == "source-target",
+        "tied-embeddings-all": sharing == "all",
+        "max-length": outgoing.learned.config.max_length,
+    }
+
+
+def yaml_of(values: dict[str, Any]) -> str:
+    """Options as a flat YAML text."""
+    lines = []
+    for name, value in values.items():
+        if isinstance(value, bool):
+            lines.append(f"{name}: {str(value).lower()}")
+        elif isinstance(value, list):
+            lines.append(f"{name}:" if value else f"{name}: []")
+            lines += [f"  - {each}" for each in value]
+        else:
+            lines.append(f"{name}: {value}" if isinstance(value, int) else f'{name}: "{value}"')
+    return "\n".join(lines) + "\n"
