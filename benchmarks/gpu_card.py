@@ -18,8 +18,7 @@ NEEDED = (
     "numpy", "ml-dtypes", "sentencepiece", "safetensors", "sacrebleu", "threadpoolctl", "tqdm", "pytest", "hypothesis",
 )  # fmt: skip
 OTHERS = (
-    "cupy-cuda13x", "cupy-cuda12x", "nvmath-python", "nvidia-cuda-nvrtc", "nvidia-nccl-cu13", "sacremoses", "num2words",
-    "torch",
+    "cupy-cuda13x", "cupy-cuda12x", "nvmath-python", "nvidia-cuda-nvrtc", "nvidia-nccl-cu13", "sacremoses", "torch",
 )  # fmt: skip
 
 

@@ -74,7 +74,6 @@ LATE = {  # why imports stand inside functions: "file: function"
         "autograd/backend/cpu_products.py: _has_small_kernels",
         "autograd/backend/blocks.py: set_threads",
         "autograd/backend/__init__.py: set_kernels",
-        "minitf/corpora/phrases/numerals.py: _words",
         "minitf/decoding/decoder.py: _of_loops",
         "minitf/evaluation/metrics.py: sacrebleu_metrics",
     },

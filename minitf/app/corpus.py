@@ -5,26 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from minitf.app.cli import ArgumentParser, add_options_of
-from minitf.corpora.phrases import generate_corpus, write_corpus
-from minitf.corpora.phrases.templates import KINDS, random_pair
-from minitf.corpora.portable_random import PortableRandom
+from minitf.corpora.built_in import built_in_corpus, write_corpus
 
-SHOWN_PER_KIND = 3
+SHOWN = 10
 
 
 def main(argv: Sequence[str]) -> None:
-    """Write the corpus that the command line describes, and print examples of each kind."""
+    """Write as much of the corpus as the command line asks for, and print a few pairs."""
     options = vars(_parser().parse_args(argv))
     folder = options.pop("folder")
-    corpus = generate_corpus(**options)
+    corpus = built_in_corpus(**options)
     write_corpus(folder, corpus)
     print(f"{folder}: {len(corpus.train)} training, {len(corpus.valid)} validation, {len(corpus.test)} test pairs")
-    rng = PortableRandom(options["seed"])
-    for kind in KINDS:
-        print(f"\n{kind.name} ({kind.share} %)")
-        for _ in range(SHOWN_PER_KIND):
-            english, german = random_pair(kind, rng)
-            print(f"  {english}  →  {german}")
+    for english, german in corpus.train[:SHOWN]:
+        print(f"  {english}  →  {german}")
 
 
 def _parser() -> ArgumentParser:
@@ -36,10 +30,9 @@ def _parser() -> ArgumentParser:
         "folder", help="folder for train.en, train.de, valid.en and so on; files of these names are replaced"
     )
     helps = {
-        "seed": "seed of all random numbers",
         "train_pairs": "training pairs",
         "valid_pairs": "held-out pairs for validation",
         "test_pairs": "held-out pairs for the final score",
     }
-    add_options_of(parser, generate_corpus, helps)
+    add_options_of(parser, built_in_corpus, helps)
     return parser

@@ -8,7 +8,7 @@ from itertools import islice
 from shlex import quote
 
 from minitf.app.cli import shell_command
-from minitf.corpora.phrases import SAMPLES
+from minitf.corpora.built_in import SAMPLES
 from minitf.data.text import read_lines, write_atomically
 from minitf.evaluation.metrics import bleu, exact_match
 from minitf.system.messages import Say

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 
 from minitf.app.cli import ArgumentParser, add_options_of
-from minitf.corpora.treebank import generate_treebank, write_treebank
+from minitf.corpora.built_in import built_in_treebank, write_treebank
 from minitf.data.text import lines_of, read_lines
 from minitf.errors import UserError
 from minitf.evaluation.evalb import Parameters, read_parameters, score_trees
@@ -40,7 +40,7 @@ def evalb(gold: str, test: str, parameters: str | None, summary: bool) -> None:
 
 def write_built_in(folder: str, show: int, **sizes: int) -> None:
     """Write the built-in treebank, and print some of it."""
-    treebank = generate_treebank(**sizes)
+    treebank = built_in_treebank(**sizes)
     write_treebank(folder, treebank)
     counts = f"{len(treebank.train):,} training, {len(treebank.valid):,} validation, {len(treebank.test):,} test trees"
     print(f"{folder}: {counts}")
@@ -72,12 +72,11 @@ def _parser() -> ArgumentParser:
     one = commands.add_parser("treebank", help="write the built-in treebank to a folder")
     one.add_argument("folder", help="folder for train.mrg, valid.mrg and test.mrg; files of these names are replaced")
     helps = {
-        "seed": "seed of all random numbers",
         "train_trees": "training trees",
         "valid_trees": "held-out trees for validation",
         "test_trees": "held-out trees for the final score",
     }
-    add_options_of(one, generate_treebank, helps)
+    add_options_of(one, built_in_treebank, helps)
     one.add_argument("--show", type=int, default=5, metavar="N", help="trees to print (default 5)")
     one.set_defaults(work=write_built_in)
 

@@ -9,11 +9,11 @@ would leak as well. Time is linear in the size of the corpus, which is held in m
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from minitf.corpora.portable_random import PortableRandom
 from minitf.corpora.splits import Splits, require_non_negative
 from minitf.data.text import normalise, read_pairs, write_atomically
 from minitf.errors import UserError
@@ -95,8 +95,7 @@ def split_pairs(pairs: list[Pair], *, valid: int, test: int, seed: int = 0, by: 
     Raises: UserError if a part would be more than a tenth too small, or nothing would be left to train on.
     """
     groups = groups_of(pairs, by)
-    order = list(range(len(groups)))
-    PortableRandom(seed).shuffle(order)
+    order = _shuffled(len(groups), seed)
     held_out: dict[str, list[int]] = {}
     drawn: set[int] = set()
     for name, wanted in (("test", test), ("valid", valid)):
@@ -116,6 +115,16 @@ def split_pairs(pairs: list[Pair], *, valid: int, test: int, seed: int = 0, by: 
     splits = Splits(*([pairs[i] for i in part] for part in (train, held_out["valid"], held_out["test"])))
     refuse_overlap(splits, by)
     return splits
+
+
+def _shuffled(count: int, seed: int) -> list[int]:
+    """The numbers below `count` in random order (Fisher and Yates), the same on every version of Python."""
+    draw = random.Random(seed).random  # the one method whose numbers Python promises never to change
+    order = list(range(count))
+    for last in range(count - 1, 0, -1):
+        other = int(draw() * (last + 1))
+        order[last], order[other] = order[other], order[last]
+    return order
 
 
 def groups_of(pairs: Iterable[Pair], by: str = "source") -> list[list[int]]:

@@ -14,7 +14,7 @@ from autograd import Tensor, random
 from autograd.inspect.step import recorded_page
 from minitf.config import PRESETS, RunConfig
 from minitf.config.special_tokens import BOS, EOS, PAD, UNK
-from minitf.corpora.phrases import generate_corpus
+from minitf.corpora.built_in import built_in_corpus
 from minitf.data.batches import Batch, Batches
 from minitf.data.prepared import PreparedCorpus, is_prepared, load_prepared
 from minitf.data.text import write_atomically
@@ -123,7 +123,7 @@ def _pieces(vocabulary: Any, ids: Ids) -> list[str]:
 
 def default_step(pairs: Sequence[tuple[str, str]] | None = None, *, layers: int = 2) -> SingleStep:
     """The first step of a small model with dropout, on three sentences of the built-in corpus, or on the `pairs`."""
-    corpus = generate_corpus(train_pairs=400, valid_pairs=0, test_pairs=0).train
+    corpus = built_in_corpus(train_pairs=400, valid_pairs=0, test_pairs=0).train
     with tempfile.TemporaryDirectory(prefix="minitf-step-") as folder:
         lines = (line for pair in corpus for line in pair)
         vocabulary = Vocabulary.train(lines, 320, Path(folder) / "vocabulary.model", byte_fallback=False)

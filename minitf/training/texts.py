@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from minitf.config import RunConfig
-from minitf.corpora.phrases import generate_corpus, write_corpus
-from minitf.corpora.treebank import generate_treebank
+from minitf.corpora.built_in import built_in_corpus, built_in_treebank, write_corpus
 from minitf.data.batches import Batches
 from minitf.data.datasets import find
 from minitf.data.prepared import PreparedCorpus, load_prepared, prepare
@@ -104,7 +103,7 @@ def make_texts(config: RunConfig, directory: RunDirectory) -> Texts:
         if folder.exists():
             with os_errors_explained(f"clean {folder}"):
                 remove_leftovers(folder)
-        write_corpus(folder, generate_corpus())
+        write_corpus(folder, built_in_corpus())
     return Texts(**pairs)
 
 
@@ -112,7 +111,7 @@ def splits_of(config: RunConfig) -> Mapping[str, Iterable[Tree]]:
     """Return the trees of each split: those that the configuration names, else the built-in treebank."""
     if config.parsing.trees is not None:
         return read_splits(config.parsing, config.errors)
-    treebank = generate_treebank()
+    treebank = built_in_treebank()
     return {"train": treebank.train, "valid": treebank.valid, "test": treebank.test}
 
 

@@ -19,8 +19,8 @@ import resumable
 
 from minitf.app import train
 from minitf.app.cli import run_command
-from minitf.corpora.phrases import generate_corpus, write_corpus
-from minitf.corpora.treebank import generate_treebank, write_treebank
+from minitf.corpora.built_in import built_in_corpus, built_in_treebank, write_corpus, write_treebank
+from minitf.corpora.splits import split
 from minitf.data.datasets import find
 from minitf.data.text import read_lines, write_atomically
 from minitf.data.vocabulary import Vocabulary
@@ -104,7 +104,7 @@ class Study:
             found = {split: (folder / f"{split}.en", folder / f"{split}.de") for split in ("train", "valid", "test")}
             if not all(path.exists() for pair in found.values() for path in pair):
                 sizes = {"train_pairs": 400, "valid_pairs": 40, "test_pairs": 40} if self.quick else {}
-                write_corpus(folder, generate_corpus(**sizes))
+                write_corpus(folder, built_in_corpus(**sizes))
         few = self.output / "few.source", self.output / "few.target"
         for path, whole in zip(few, found["train"], strict=True):
             if not path.exists():
@@ -118,9 +118,11 @@ class Study:
         folder = self.output / "treebank"
         if not (folder / "test.mrg").exists():
             train, valid, test = (60, 5, 5) if self.quick else (30_000, 200, 200)
-            write_treebank(folder, generate_treebank(train_trees=train, valid_trees=valid, test_trees=test))
+            whole = built_in_treebank()
+            trees = [*whole.valid, *whole.test, *whole.train][: train + valid + test]
+            write_treebank(folder, split(trees, valid, test))
         names = {"--parsing.trees": "train", "--parsing.valid-trees": "valid", "--parsing.test-trees": "test"}
-        return {flag: folder / f"{split}.mrg" for flag, split in names.items()}
+        return {flag: folder / f"{name}.mrg" for flag, name in names.items()}
 
     @cached_property
     def vocabulary(self) -> Path:

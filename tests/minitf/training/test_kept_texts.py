@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from minitf.corpora.treebank import generate_treebank
+from minitf.corpora.built_in import built_in_treebank
 from minitf.data.vocabulary import Vocabulary
 from minitf.storage.run_directory import RunDirectory
 from minitf.training import kept_texts
@@ -157,7 +157,7 @@ def test_the_vocabulary_may_be_named_again_if_it_is_the_same(ground, begun, tmp_
 
 
 def test_trees_may_be_named_again_if_they_are_the_same(ground, tmp_path, capsys):
-    treebank = generate_treebank(train_trees=60, valid_trees=5, test_trees=5)
+    treebank = built_in_treebank(train_trees=60, valid_trees=5, test_trees=5)
     trees = tmp_path / "mine.trees"
     trees.write_text("".join(f"{tree}\n" for tree in treebank.train))
     run = tmp_path / "run"

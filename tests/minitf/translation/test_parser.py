@@ -10,8 +10,7 @@ import pytest
 from autograd.backend import CPU
 from minitf.app import train, translate
 from minitf.app.cli import run_command
-from minitf.corpora.portable_random import PortableRandom
-from minitf.corpora.treebank.tree_corpus import distinct_trees
+from minitf.corpora.built_in import built_in_treebank
 from minitf.data.text import read_lines
 from minitf.data.vocabulary import Vocabulary
 from minitf.errors import UserError
@@ -32,7 +31,7 @@ TINY = (
 def treebank(tmp_path_factory):
     """40 trees with traces and function tags, and one without a word."""
     path = tmp_path_factory.mktemp("treebank") / "trees.mrg"
-    trees = [str(tree) for tree in distinct_trees(PortableRandom(1), 40)]
+    trees = [str(tree) for tree in built_in_treebank(train_trees=40, valid_trees=0, test_trees=0).train]
     path.write_text("\n".join([*trees[:20], "( (S (NP (-NONE- *))))", *trees[20:]]) + "\n", encoding="utf-8")
     return path
 

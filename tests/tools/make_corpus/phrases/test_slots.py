@@ -4,10 +4,12 @@ import re
 
 import pytest
 
-from minitf.corpora.phrases.phrase_corpus import careless
-from minitf.corpora.phrases.slots import SLOTS
-from minitf.corpora.phrases.templates import KINDS, random_pair, slots_of
-from minitf.corpora.portable_random import PortableRandom
+from tools.make_corpus.phrases.phrase_corpus import careless
+from tools.make_corpus.phrases.slots import SLOTS
+from tools.make_corpus.phrases.templates import KINDS, random_pair, slots_of
+from tools.make_corpus.portable_random import PortableRandom
+
+pytestmark = pytest.mark.slow  # the texts that the grammar wrote are pinned by their hashes
 
 TEMPLATES = [template for kind in KINDS for template in kind.templates]
 

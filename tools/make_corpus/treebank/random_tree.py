@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from functools import cache
 from itertools import pairwise, product
 
-from minitf.corpora.portable_random import PortableRandom
-from minitf.corpora.treebank.rules import NUMBERS, RULES, VERB_FORMS
-from minitf.corpora.treebank.words import PLURALS, VERBS, WORDS
 from minitf.evaluation.trees import EMPTY_TAG, Leaf, Node, Tree
+from tools.make_corpus.portable_random import PortableRandom
+from tools.make_corpus.treebank.rules import NUMBERS, RULES, VERB_FORMS
+from tools.make_corpus.treebank.words import PLURALS, VERBS, WORDS
 
 START = "TOP"
 

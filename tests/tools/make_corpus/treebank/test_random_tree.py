@@ -2,10 +2,12 @@
 
 import pytest
 
-from minitf.corpora.portable_random import PortableRandom
-from minitf.corpora.treebank import random_tree
-from minitf.corpora.treebank.random_tree import START, lexicon, plural, rules, spelled
 from minitf.evaluation.trees import Tree, clean
+from tools.make_corpus.portable_random import PortableRandom
+from tools.make_corpus.treebank import random_tree
+from tools.make_corpus.treebank.random_tree import START, lexicon, plural, rules, spelled
+
+pytestmark = pytest.mark.slow  # the texts that the grammar wrote are pinned by their hashes
 
 
 def test_every_symbol_can_be_drawn_and_is_defined_once():

@@ -13,10 +13,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from string import Formatter
 
-from minitf.corpora.phrases.german import Phrase
-from minitf.corpora.phrases.numerals import Pair
-from minitf.corpora.phrases.slots import SLOTS
-from minitf.corpora.portable_random import PortableRandom
+from minitf.corpora.built_in import Pair
+from tools.make_corpus.phrases.german import Phrase
+from tools.make_corpus.phrases.slots import SLOTS
+from tools.make_corpus.portable_random import PortableRandom
 
 NUMBERS = (
     ("{number}", "{number}"),

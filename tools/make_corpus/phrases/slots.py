@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from minitf.corpora.phrases import expressions as say
-from minitf.corpora.phrases import lexicon
-from minitf.corpora.phrases.german import Noun, Phrase, counted, the, unchanging
-from minitf.corpora.phrases.numerals import Pair
-from minitf.corpora.portable_random import PortableRandom
+from minitf.corpora.built_in import Pair
+from tools.make_corpus.phrases import expressions as say
+from tools.make_corpus.phrases import lexicon
+from tools.make_corpus.phrases.german import Noun, Phrase, counted, the, unchanging
+from tools.make_corpus.portable_random import PortableRandom
 
 Slot = Callable[[PortableRandom], Phrase]
 RECENT_YEARS = (1920, 2029)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from minitf.corpora.phrases.german import (
+from minitf.corpora.built_in import Pair
+from tools.make_corpus.phrases.german import (
     DEFINITE,
     ENDING_AFTER_DEFINITE,
     Noun,
@@ -16,8 +17,8 @@ from minitf.corpora.phrases.german import (
     the,
     unchanging,
 )
-from minitf.corpora.phrases.lexicon import CLOCK, HOUR, MINUTE, MONTHS, PERCENT
-from minitf.corpora.phrases.numerals import Pair, cardinal, ordinal, prefix, year
+from tools.make_corpus.phrases.lexicon import CLOCK, HOUR, MINUTE, MONTHS, PERCENT
+from tools.make_corpus.phrases.numerals import cardinal, ordinal, prefix, year
 
 Currency = tuple[Noun, Noun]  # the unit and its hundredth part
 

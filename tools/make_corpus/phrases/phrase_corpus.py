@@ -2,42 +2,14 @@
 
 from __future__ import annotations
 
-import os
-from operator import itemgetter
-
-from minitf.corpora.phrases.numerals import Pair
-from minitf.corpora.phrases.templates import KINDS, Kind, random_pair
-from minitf.corpora.portable_random import PortableRandom
-from minitf.corpora.splits import Splits, require_non_negative, split
+from minitf.corpora.built_in import SAMPLE_PAIRS, Corpus, Pair
+from minitf.corpora.splits import require_non_negative, split
 from minitf.errors import UserError
-
-# The phrases that the demo translates at its end, with the right translations; they are in no corpus.
-SAMPLE_PAIRS: tuple[Pair, ...] = (
-    ("at a quarter past seven", "um Viertel nach sieben"),
-    ("seven thousand six hundred and twenty-one", "siebentausendsechshunderteinundzwanzig"),
-    ("a seventeen-year-old girl", "ein siebzehnjähriges Mädchen"),
-    (
-        "The meeting is on the twenty-first of March at half past seven.",
-        "Die Sitzung ist am einundzwanzigsten März um halb acht.",
-    ),
-    ("The train to Vienna leaves at twenty-five to nine.", "Der Zug nach Wien fährt um fünf nach halb neun ab."),
-    (
-        "Anna paid one euro and eighty cents for the apple.",
-        "Anna hat einen Euro und achtzig Cent für den Apfel bezahlt.",
-    ),
-    (
-        "Our grandmother was born on the third of October nineteen thirty-six.",
-        "Unsere Großmutter wurde am dritten Oktober neunzehnhundertsechsunddreißig geboren.",
-    ),
-    ("peter has been working here for sixteen months", "Peter arbeitet seit sechzehn Monaten hier."),
-)
-SAMPLES: tuple[str, ...] = tuple(english for english, _ in SAMPLE_PAIRS)
+from tools.make_corpus.phrases.templates import KINDS, Kind, random_pair
+from tools.make_corpus.portable_random import PortableRandom
 
 CARELESS = 0.125  # fraction of the English phrases that are written as if typed in haste: "the train leaves at noon"
 PATIENCE = 1_000  # draws in a row without a new phrase after which a kind of phrase counts as used up
-
-Corpus = Splits[Pair]
-"""(English, German) pairs; no English and no German line occurs twice in the three sets together."""
 
 
 def generate_corpus(
@@ -84,8 +56,3 @@ def distinct_pairs(rng: PortableRandom, count: int, kinds: tuple[Kind, ...] = KI
 def careless(english: str) -> str:
     """English as typed in haste: no capitals, no full stop at the end."""
     return english.lower().removesuffix(".")
-
-
-def write_corpus(folder: str | os.PathLike[str], corpus: Corpus) -> None:
-    """Write train.en, train.de, valid.en, …, test.de.  Raises: UserError if the folder or a file cannot be written."""
-    corpus.write(folder, {"en": itemgetter(0), "de": itemgetter(1)})

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 
-from minitf.corpora.portable_random import PortableRandom
-from minitf.corpora.splits import Splits, require_non_negative, split
-from minitf.corpora.treebank.random_tree import random_tree
+from minitf.corpora.built_in import Treebank
+from minitf.corpora.splits import require_non_negative, split
 from minitf.errors import UserError
 from minitf.evaluation.trees import Tree, clean
+from tools.make_corpus.portable_random import PortableRandom
+from tools.make_corpus.treebank.random_tree import random_tree
 
 MAX_WORDS = 14
 """Longer sentences are drawn again: the rules are recursive, but a model is to learn the sentences within minutes."""
 PATIENCE = 10_000
 """Draws in a row without a new sentence after which the grammar counts as used up."""
-
-Treebank = Splits[Tree]
-"""Trees with traces and function tags; no sentence occurs twice in the three sets together."""
 
 
 def generate_treebank(
@@ -47,8 +44,3 @@ def distinct_trees(rng: PortableRandom, count: int) -> Iterator[Tree]:
             raise UserError(f"the grammar has no more sentences after {len(seen):,} of {count:,}; ask for fewer")
         seen.add(words)
         yield tree
-
-
-def write_treebank(folder: str | os.PathLike[str], treebank: Treebank) -> None:
-    """Write train.mrg, valid.mrg and test.mrg.  Raises: UserError if the folder or a file cannot be written."""
-    treebank.write(folder, {"mrg": str})

@@ -4,7 +4,9 @@ from collections import Counter
 
 import pytest
 
-from minitf.corpora.portable_random import PortableRandom
+from tools.make_corpus.portable_random import PortableRandom
+
+pytestmark = pytest.mark.slow  # the texts that the grammar wrote are pinned by their hashes
 
 
 def test_draws_are_the_same_on_every_python():

@@ -9,7 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
-from minitf.corpora.phrases.numerals import Pair, cardinal
+from minitf.corpora.built_in import Pair
+from tools.make_corpus.phrases.numerals import cardinal
 
 Gender = Literal["m", "f", "n"]
 Case = Literal["nominative", "accusative", "dative"]

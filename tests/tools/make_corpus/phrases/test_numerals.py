@@ -2,7 +2,9 @@ import random
 
 import pytest
 
-from minitf.corpora.phrases.numerals import cardinal, ordinal, prefix, year
+from tools.make_corpus.phrases.numerals import cardinal, ordinal, prefix, year
+
+pytestmark = pytest.mark.slow  # the texts that the grammar wrote are pinned by their hashes
 
 CARDINALS = {
     0: ("zero", "null"),

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from minitf.corpora.phrases.german import Noun
-from minitf.corpora.phrases.numerals import Pair
+from minitf.corpora.built_in import Pair
+from tools.make_corpus.phrases.german import Noun
 
 
 def pairs(table: str) -> tuple[Pair, ...]:

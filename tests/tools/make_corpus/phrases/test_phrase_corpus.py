@@ -1,20 +1,20 @@
-import hashlib
 import os
-import re
 import subprocess
 import sys
 from collections import Counter
 
 import pytest
 
-from minitf.corpora.phrases import SAMPLE_PAIRS, SAMPLES, Corpus, generate_corpus, phrase_corpus, write_corpus
-from minitf.corpora.phrases.phrase_corpus import careless, distinct_pairs
-from minitf.corpora.phrases.templates import KINDS, Kind, random_pair
-from minitf.corpora.portable_random import PortableRandom
+from minitf.corpora.built_in import SAMPLE_PAIRS, SAMPLES, Corpus
 from minitf.errors import UserError
+from tools.make_corpus.phrases import phrase_corpus
+from tools.make_corpus.phrases.phrase_corpus import careless, distinct_pairs, generate_corpus
+from tools.make_corpus.phrases.templates import KINDS, Kind, random_pair
+from tools.make_corpus.portable_random import PortableRandom
+
+pytestmark = pytest.mark.slow  # the texts that the grammar wrote are pinned by their hashes
 
 SMALL = {"train_pairs": 300, "valid_pairs": 20, "test_pairs": 30}
-FILES = ["test.de", "test.en", "train.de", "train.en", "valid.de", "valid.en"]
 
 
 @pytest.fixture(scope="module")
@@ -36,11 +36,6 @@ def kind_of():
         patch.setattr(phrase_corpus, "random_pair", noting)
         generate_corpus()
     return kinds
-
-
-def test_the_default_corpus_is_that_of_the_published_figures(default):
-    lines = "".join(f"{english}\t{german}\n" for english, german in default.train + default.valid + default.test)
-    assert hashlib.sha256(lines.encode()).hexdigest().startswith("0339a35dd1689683")
 
 
 def test_sizes(default):
@@ -105,18 +100,6 @@ def test_every_kind_has_about_the_share_it_is_given(default, kind_of):
         assert counts[kind.name] / 30_000 == pytest.approx(kind.share / 100, rel=0.08), kind.name
 
 
-def test_held_out_words_can_be_learned(default):
-    """New combinations, but no English word, and no letter of German, that training never shows."""
-
-    def words(pairs):
-        return {word for english, _ in pairs for word in re.findall(r"[\w']+", english.lower())}
-
-    assert words(default.valid + default.test) <= words(default.train)
-    assert len(words(default.train)) > 200
-    german = "".join(german for _, german in default.train)
-    assert {letter for _, line in default.valid + default.test for letter in line} <= set(german)
-
-
 def test_one_in_eight_is_careless(default):
     lowered = [english for english, german in default.train if german[-1] == "." and english[-1] != "."]
     sentences = [english for english, german in default.train if german[-1] == "."]
@@ -132,7 +115,7 @@ def test_the_seed_decides(default):
 
 @pytest.mark.parametrize("hash_seed", ["0", "1", "4242"])
 def test_same_corpus_whatever_the_hash_seed(hash_seed):
-    script = f"from minitf.corpora.phrases import generate_corpus; print(generate_corpus(**{SMALL!r}))"
+    script = f"from tools.make_corpus.phrases.phrase_corpus import generate_corpus; print(generate_corpus(**{SMALL!r}))"
     environment = {**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONIOENCODING": "utf-8"}
     run = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, check=True)
     assert run.stdout.decode().strip() == repr(generate_corpus(**SMALL))
@@ -156,34 +139,3 @@ def test_a_kind_that_is_used_up_leaves_the_rest_to_the_others():
 def test_too_many_pairs_are_refused():
     with pytest.raises(UserError, match="all phrases are used up after 11 of 12 pairs; ask for fewer"):
         distinct_pairs(PortableRandom(0), 12, (WEEKDAYS, SEASONS))
-
-
-def test_written_files(tmp_path):
-    small = generate_corpus(**SMALL)
-    folder = tmp_path / "new" / "folder"
-    write_corpus(folder, small)
-    assert sorted(os.listdir(folder)) == FILES
-    for name, pairs in (("train", small.train), ("valid", small.valid), ("test", small.test)):
-        for side, language in enumerate(("en", "de")):
-            written = (folder / f"{name}.{language}").read_bytes()
-            assert written == "".join(pair[side] + "\n" for pair in pairs).encode("utf-8")
-
-
-def test_a_failure_leaves_the_old_file_whole(tmp_path):
-    write_corpus(tmp_path, Corpus([("one", "eins")], [], []))
-    with pytest.raises(UnicodeEncodeError):
-        write_corpus(tmp_path, Corpus([("two", "zwei"), ("\ud800", "drei")], [], []))
-    assert (tmp_path / "train.en").read_bytes() == b"one\n"
-    assert sorted(os.listdir(tmp_path)) == FILES
-
-
-def test_a_file_in_the_place_of_the_folder(tmp_path):
-    (tmp_path / "taken").write_text("")
-    with pytest.raises(UserError, match="taken"):
-        write_corpus(tmp_path / "taken", Corpus([], [], []))
-
-
-def test_import_is_light():
-    script = "import sys, minitf.corpora.phrases; print(*({'num2words', 'numpy'} & sys.modules.keys()))"
-    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert run.stdout.strip() == ""

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from functools import cache
 
-from minitf.system.signals import uninterrupted
+from num2words import num2words
 
-Pair = tuple[str, str]  # (English, German)
+from minitf.corpora.built_in import Pair
 
 
 @cache
@@ -49,7 +49,4 @@ def _in_both_languages(number: int, form: str) -> Pair:
 
 
 def _words(number: int, language: str, form: str) -> str:
-    with uninterrupted():
-        from num2words import num2words  # here, because only generating the corpus needs it
-
     return num2words(number, lang=language, to=form)

@@ -1,0 +1,130 @@
+import hashlib
+import os
+import re
+import subprocess
+import sys
+
+import pytest
+
+from minitf.corpora.built_in import (
+    SAMPLE_PAIRS,
+    SAMPLES,
+    Corpus,
+    built_in_corpus,
+    built_in_treebank,
+    write_corpus,
+    write_treebank,
+)
+from minitf.errors import UserError
+from minitf.evaluation.trees import read_trees
+
+SMALL = {"train_pairs": 300, "valid_pairs": 20, "test_pairs": 30}
+FEW = {"train_trees": 200, "valid_trees": 20, "test_trees": 30}
+FILES = ["test.de", "test.en", "train.de", "train.en", "valid.de", "valid.en"]
+
+
+@pytest.fixture(scope="module")
+def corpus():
+    return built_in_corpus()
+
+
+def test_the_corpus_is_that_of_the_published_figures(corpus):
+    lines = "".join(f"{english}\t{german}\n" for english, german in corpus.train + corpus.valid + corpus.test)
+    assert hashlib.sha256(lines.encode()).hexdigest().startswith("0339a35dd1689683")
+
+
+@pytest.mark.heavy
+def test_the_treebank_is_that_of_the_published_figures():
+    treebank = built_in_treebank()
+    lines = "".join(f"{tree}\n" for tree in (*treebank.valid, *treebank.test, *treebank.train))
+    assert hashlib.sha256(lines.encode()).hexdigest().startswith("67c3de3c3d19b292")
+
+
+def test_sizes(corpus):
+    assert (len(corpus.train), len(corpus.valid), len(corpus.test)) == (30_000, 1_000, 1_000)
+    small = built_in_corpus(**SMALL)
+    assert small == Corpus(corpus.train[:300], corpus.valid[:20], corpus.test[:30])
+    assert built_in_corpus(train_pairs=0, valid_pairs=0, test_pairs=0) == Corpus([], [], [])
+    few = built_in_treebank(**FEW)
+    assert (len(few.train), len(few.valid), len(few.test)) == (200, 20, 30)
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_sizes_that_cannot_be(name):
+    with pytest.raises(UserError, match=rf"{name}=-1 is negative"):
+        built_in_corpus(**{**SMALL, name: -1})
+    most = 30_000 if name == "train_pairs" else 1_000
+    with pytest.raises(UserError, match=rf"{name}={most + 1} is more than the {most} that are built in; ask for fewer"):
+        built_in_corpus(**{**SMALL, name: most + 1})
+
+
+def test_more_trees_than_there_are():
+    with pytest.raises(UserError, match="valid_trees=501 is more than the 500 that are built in"):
+        built_in_treebank(**{**FEW, "valid_trees": 501})
+    with pytest.raises(UserError, match="test_trees=-1 is negative"):
+        built_in_treebank(**{**FEW, "test_trees": -1})
+
+
+def test_no_sample_is_in_the_corpus(corpus):
+    assert 5 <= len(SAMPLES) <= 8
+    assert list(SAMPLES) == [english for english, _ in SAMPLE_PAIRS]
+    pairs = corpus.train + corpus.valid + corpus.test
+    assert not {english.lower() for english in SAMPLES} & {english.lower() for english, _ in pairs}
+    assert not {german for _, german in SAMPLE_PAIRS} & {german for _, german in pairs}
+
+
+def test_held_out_words_can_be_learned(corpus):
+    """New combinations, but no English word, and no letter of German, that training never shows."""
+
+    def words(pairs):
+        return {word for english, _ in pairs for word in re.findall(r"[\w']+", english.lower())}
+
+    assert words(corpus.valid + corpus.test) <= words(corpus.train)
+    assert len(words(corpus.train)) > 200
+    german = "".join(german for _, german in corpus.train)
+    assert {letter for _, line in corpus.valid + corpus.test for letter in line} <= set(german)
+
+
+def test_traces_and_function_tags_are_there_to_be_cleaned():
+    shown = " ".join(map(str, built_in_treebank(train_trees=300, valid_trees=0, test_trees=0).train))
+    for part in ("(-NONE- *T*-1)", "(-NONE- *PRO*)", "(NP-SBJ ", "(PP-LOC ", "(WHNP-1 "):
+        assert part in shown
+    assert "/" not in shown
+
+
+def test_written_files(tmp_path):
+    small = built_in_corpus(**SMALL)
+    folder = tmp_path / "new" / "folder"
+    write_corpus(folder, small)
+    assert sorted(os.listdir(folder)) == FILES
+    for name, pairs in (("train", small.train), ("valid", small.valid), ("test", small.test)):
+        for side, language in enumerate(("en", "de")):
+            written = (folder / f"{name}.{language}").read_bytes()
+            assert written == "".join(pair[side] + "\n" for pair in pairs).encode("utf-8")
+
+
+def test_written_trees(tmp_path):
+    few = built_in_treebank(**FEW)
+    write_treebank(tmp_path / "new", few)
+    for part in ("train", "valid", "test"):
+        assert list(read_trees(tmp_path / "new" / f"{part}.mrg")) == getattr(few, part)
+
+
+def test_a_failure_leaves_the_old_file_whole(tmp_path):
+    write_corpus(tmp_path, Corpus([("one", "eins")], [], []))
+    with pytest.raises(UnicodeEncodeError):
+        write_corpus(tmp_path, Corpus([("two", "zwei"), ("\ud800", "drei")], [], []))
+    assert (tmp_path / "train.en").read_bytes() == b"one\n"
+    assert sorted(os.listdir(tmp_path)) == FILES
+
+
+def test_a_file_in_the_place_of_the_folder(tmp_path):
+    (tmp_path / "taken").write_text("")
+    with pytest.raises(UserError, match="taken"):
+        write_corpus(tmp_path / "taken", Corpus([], [], []))
+
+
+def test_import_is_light():
+    script = "import sys, minitf.corpora.built_in; print(*({'num2words', 'numpy'} & sys.modules.keys()))"
+    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert run.stdout.strip() == ""
