@@ -57,7 +57,9 @@ class OptimizerConfig:
 class ParsingConfig:
     """The trees of a run of task=parsing, and how they are written as tokens."""
 
-    trees: Path | None = option(None, "treebank to learn from, in brackets; none: the built-in one", may_move=True)
+    trees: Path | None = option(
+        None, "treebank to learn from, in brackets; none: the built-in one, drawn from a grammar", may_move=True
+    )
     valid_trees: Path | None = option(
         None, "validation treebank; none: a twentieth of the trees, before those of the test", may_move=True
     )
