@@ -16,7 +16,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # also without 
 
 from benchmarks.workload import CONFIGS, FIELDS
 from minitf.config import RunConfig, TransformerConfig
-from minitf.data.vocabulary_pair import PieceVocabulary, VocabularyPair
+from minitf.data.piece_vocabulary import PieceVocabulary, VocabularyPair
 from minitf.interchange.formats import write_foreign
 from minitf.interchange.outgoing import LearnedModel
 from minitf.model.transformer import Transformer

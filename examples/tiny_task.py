@@ -7,7 +7,7 @@ import numpy as np
 
 import autograd as ag
 from minitf import Adam, OptimizerConfig, Transformer, TransformerConfig, greedy_search
-from minitf.config.special_tokens import BOS, EOS, PAD
+from minitf.config.model import BOS, EOS, PAD
 from minitf.training.optim import learning_rate
 
 FIRST_DIGIT = 4  # after the special tokens

@@ -1,5 +1,7 @@
-"""The base class of errors that a user can fix."""
+"""Errors that a user can mend, and words for their messages."""
 
+import difflib
+from collections.abc import Iterable
 from typing import ClassVar
 
 
@@ -10,3 +12,16 @@ class UserError(ValueError):
     """
 
     exit_status: ClassVar[int] = 2
+
+
+def shortened(text: str, most: int = 200) -> str:
+    """Leave out the middle of a long text: `aaa… (5,000 characters) …aaa`."""
+    if len(text) <= most:
+        return text
+    return f"{text[: most // 2]}… ({len(text):,} characters) …{text[-most // 4 :]}"
+
+
+def nearest(name: str, valid: Iterable[str]) -> str:
+    """`; did you mean a or b?`, or an empty text where no valid name is close."""
+    close = difflib.get_close_matches(name, list(valid), n=3, cutoff=0.6)
+    return f"; did you mean {' or '.join(close)}?" if close else ""

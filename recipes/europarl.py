@@ -25,10 +25,10 @@ from resource import RUSAGE_CHILDREN, getrusage
 import resumable  # first: it finds minitf without an installation
 import summary
 
-from minitf.app.cli import run_command
 from minitf.data.text import read_lines, read_pairs, write_atomically
 from minitf.evaluation.metrics import bleu
 from minitf.system.messages import say
+from minitf.system.process import run_command
 from minitf.translation.translator import Translator
 
 LAST, HELD_OUT = 5_000, 2_000

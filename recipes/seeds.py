@@ -18,7 +18,7 @@ from pathlib import Path
 
 import resumable  # first: it finds minitf without an installation
 
-from minitf.app.cli import run_command
+from minitf.system.process import run_command
 
 
 def main(argv: Sequence[str]) -> int:

@@ -52,7 +52,7 @@ import resumable  # first: it finds minitf without an installation
 from paper_claims.claim import sampled
 
 from benchmarks.side_by_side import machine
-from minitf.app.cli import parse_train_args, run_command
+from minitf.app.command_line import parse_train_args
 from minitf.config import RunConfig
 from minitf.config.options import from_plain, shown, to_plain
 from minitf.config.presets import NAMED
@@ -60,11 +60,11 @@ from minitf.data.datasets import find
 from minitf.data.text import read_lines, write_atomically
 from minitf.errors import UserError
 from minitf.model.counting import parameter_count
-from minitf.storage.config_file import load_config
 from minitf.storage.log import read_log
-from minitf.storage.run_directory import CONFIG_NAME, RunDirectory
+from minitf.storage.run_directory import CONFIG_NAME, RunDirectory, load_config
 from minitf.system.files import parse_json_object, read_small_file
 from minitf.system.messages import say
+from minitf.system.process import run_command
 
 MARK = "small_table_3.py"
 BASE = [

@@ -28,11 +28,11 @@ import resumable  # noqa: F401  first: it finds minitf without an installation
 import autograd as ag
 from autograd import Tensor
 from autograd.inspect import memory, profile
-from minitf.app.cli import run_command
 from minitf.errors import UserError
 from minitf.model.attention import MultiHeadAttention
 from minitf.model.layers import Initializer
 from minitf.model.mixing import Convolution, SeparableConvolution
+from minitf.system.process import run_command
 
 HEADS, NEIGHBOURHOOD, WIDTH = 8, 32, 3  # h, r and k
 LENGTHS = [16, 32, 64, 128, 256, 512, 1024, 2048, 4096]

@@ -21,8 +21,8 @@ from pathlib import Path
 import resumable  # first: it finds minitf without an installation
 import summary
 
-from minitf.app.cli import run_command
 from minitf.corpora.splitting import split_corpus
+from minitf.system.process import run_command
 
 HELD_OUT = 2_000
 BASE = [

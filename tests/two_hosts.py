@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from minitf.storage import checkpoint
+from minitf.storage import checkpoints
 from tests.helpers.runs import write_corpus
 
 FLAGS = [
@@ -23,7 +23,7 @@ def main(deed: str, folder: Path) -> int:
     if deed == "flags":
         print(" ".join([*FLAGS, *write_corpus(folder)]))
         return 0
-    one, two = (checkpoint.load(folder / run / "checkpoints/step-00000050.safetensors")[0] for run in ("one", "two"))
+    one, two = (checkpoints.load(folder / run / "checkpoints/step-00000050.safetensors")[0] for run in ("one", "two"))
     worst, name = max((float(np.abs(one[name] - two[name]).max()), name) for name in one)
     print(f"one process and four on two hosts, 50 steps in float64: at most {worst:.1e} apart ({name})")
     return int(not worst <= 1e-12)

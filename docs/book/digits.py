@@ -8,7 +8,7 @@ import numpy as np
 
 import autograd as ag
 from minitf import Adam, OptimizerConfig, Transformer, TransformerConfig
-from minitf.config.special_tokens import BOS, EOS
+from minitf.config.model import BOS, EOS
 from minitf.training.optim import learning_rate
 
 FIRST = 4  # token of the digit 0, after the special ones

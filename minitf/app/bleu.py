@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from minitf.app.cli import ArgumentParser
+from minitf.app.command_line import ArgumentParser
 from minitf.errors import UserError
-from minitf.system.signals import uninterrupted
+from minitf.system.process import uninterrupted
 
 
 def main(argv: Sequence[str]) -> None:

@@ -9,11 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from importlib import import_module
 
-from minitf.app.cli import version
-from minitf.config.options import nearest, shortened
-from minitf.errors import UserError
-from minitf.system.signals import uninterrupted
-from minitf.system.threads import require_numpy
+from minitf.app.command_line import version
+from minitf.errors import UserError, nearest, shortened
+from minitf.system.process import require_numpy, uninterrupted
 
 COMMANDS = {
     "train": "train a Transformer to translate or to parse, or resume a run",

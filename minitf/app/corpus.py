@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from minitf.app.cli import ArgumentParser, add_options_of
+from minitf.app.command_line import ArgumentParser, add_options_of
 from minitf.corpora.built_in import built_in_corpus, write_corpus
 
 SHOWN = 10

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from itertools import islice
 from shlex import quote
 
-from minitf.app.cli import shell_command
+from minitf.app.command_line import shell_command
 from minitf.corpora.built_in import SAMPLES
 from minitf.data.text import read_lines, write_atomically
 from minitf.evaluation.metrics import bleu, exact_match

@@ -7,7 +7,7 @@ from operator import attrgetter
 from typing import Any
 
 from minitf.config import RunConfig
-from minitf.config.binding import TRAINING_ONLY
+from minitf.config.identity import TRAINING_ONLY
 from minitf.config.options import shown
 from minitf.errors import UserError
 from minitf.translation.loading import config_of

@@ -8,10 +8,10 @@ from dataclasses import replace
 from pathlib import Path
 from shlex import quote
 
-from minitf.app.cli import ArgumentParser
+from minitf.app.command_line import ArgumentParser
 from minitf.errors import UserError
 from minitf.system.messages import say
-from minitf.system.signals import uninterrupted
+from minitf.system.process import uninterrupted
 
 POSITIONS = {"marian": "sinusoidal-concatenated", "huggingface": "sinusoidal-halves"}
 
@@ -32,10 +32,10 @@ def main(argv: Sequence[str]) -> None:
     )
     given = parser.parse_args(argv)
     with uninterrupted():  # deferred: `--help` and a wrong flag need no NumPy
-        from minitf.config.binding import decisive_values
+        from minitf.config.identity import decisive_values
         from minitf.interchange.formats import is_foreign, read_foreign
         from minitf.interchange.huggingface import PREFIX, downloaded
-        from minitf.storage.checkpoint import CheckpointStore, with_prefix
+        from minitf.storage.checkpoints import CheckpointStore, with_prefix
         from minitf.storage.run_directory import RunDirectory
     if RunDirectory(given.run).config_path.exists():
         raise UserError(f"{given.run} already holds a run; give another directory")

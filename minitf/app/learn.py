@@ -6,9 +6,8 @@ import textwrap
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from minitf.app.cli import ArgumentParser
-from minitf.config.options import nearest, shortened
-from minitf.errors import UserError
+from minitf.app.command_line import ArgumentParser
+from minitf.errors import UserError, nearest, shortened
 from minitf.learn.bug import Finding, find_bug
 from minitf.learn.exercise import ALL, BUG_EXERCISES, PARTS, Exercise, find
 from minitf.learn.progress import Progress

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from minitf.app.cli import ArgumentParser
-from minitf.system.signals import uninterrupted
+from minitf.app.command_line import ArgumentParser
+from minitf.system.process import uninterrupted
 
 
 def main(argv: Sequence[str]) -> None:

@@ -11,14 +11,13 @@ from dataclasses import replace
 from pathlib import Path
 from shlex import quote
 
-from minitf.app.cli import shell_command
+from minitf.app.command_line import shell_command
 from minitf.config import RunConfig
 from minitf.data.prepared import is_prepared, other_content
-from minitf.data.vocabulary_pair import load_vocabulary
+from minitf.data.vocabulary import load_vocabulary
 from minitf.errors import UserError
-from minitf.storage import checkpoint as checkpoints
-from minitf.storage.config_file import save_config
-from minitf.storage.run_directory import RunDirectory
+from minitf.storage import checkpoints as checkpoints
+from minitf.storage.run_directory import RunDirectory, save_config
 from minitf.system.files import copy_inside, os_errors_explained
 from minitf.system.messages import say
 from minitf.training.kept_texts import Texts, exist, keep_held_out, kept_copies

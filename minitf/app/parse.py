@@ -6,7 +6,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from minitf.app.cli import ArgumentParser, add_options_of
+from minitf.app.command_line import ArgumentParser, add_options_of
 from minitf.corpora.built_in import built_in_treebank, write_treebank
 from minitf.data.text import lines_of, read_lines
 from minitf.errors import UserError

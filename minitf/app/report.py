@@ -7,11 +7,11 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from minitf.app.cli import ArgumentParser
+from minitf.app.command_line import ArgumentParser
 from minitf.errors import UserError
 from minitf.storage.run_directory import LOCK_NAME, RunDirectory
 from minitf.system.files import os_errors_explained
-from minitf.system.signals import uninterrupted
+from minitf.system.process import uninterrupted
 
 
 def main(argv: Sequence[str]) -> None:

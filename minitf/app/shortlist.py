@@ -7,10 +7,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from shlex import quote
 
-from minitf.app.cli import ArgumentParser
+from minitf.app.command_line import ArgumentParser
 from minitf.errors import UserError
 from minitf.system.messages import say
-from minitf.system.signals import uninterrupted
+from minitf.system.process import uninterrupted
 
 PAIRS_AT_A_TIME = 10_000
 LEAST = 1e-4

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from shlex import quote
 
-from minitf.app.cli import ArgumentParser
+from minitf.app.command_line import ArgumentParser
 from minitf.corpora.splitting import BY, split_corpus
 from minitf.corpora.statistics import corpus_statistics, suggested_flags
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from minitf.app.cli import ArgumentParser
+from minitf.app.command_line import ArgumentParser
 from minitf.corpora.statistics import corpus_statistics, refuse_leaks, render
 from minitf.system.files import require_regular
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from minitf.app.cli import ArgumentParser
+from minitf.app.command_line import ArgumentParser
 from minitf.system.messages import say
-from minitf.system.signals import uninterrupted
+from minitf.system.process import uninterrupted
 
 
 def main(argv: Sequence[str]) -> None:

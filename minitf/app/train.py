@@ -5,9 +5,9 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from minitf.app.cli import program, read_train_args
-from minitf.config.devices import is_single_process, is_worker, rank_zero_output
-from minitf.system.signals import uninterrupted
+from minitf.app.command_line import program, read_train_args
+from minitf.system.environment import is_single_process, is_worker, rank_zero_output
+from minitf.system.process import uninterrupted
 
 # Imports are deferred in `main`: `--help` and a wrong flag need no NumPy, and one process nothing of minitf.parallel.
 

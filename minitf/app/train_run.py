@@ -5,13 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from shlex import quote
 
-from minitf.app.cli import shell_command
+from minitf.app.command_line import shell_command
 from minitf.app.final_scores import score_test_set
 from minitf.config import RunConfig
 from minitf.report.run_report import RunReport
-from minitf.system.messages import say, silent
-from minitf.system.progress import Progress
-from minitf.system.signals import StopRequest
+from minitf.system.messages import Progress, say, silent
+from minitf.system.process import StopRequest
 from minitf.training.loop import train
 from minitf.training.process import SingleProcess
 from minitf.training.run import open_run

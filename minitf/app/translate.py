@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from minitf.app.cli import parse_translate_args
-from minitf.system.signals import uninterrupted
+from minitf.app.command_line import parse_translate_args
+from minitf.system.process import uninterrupted
 
 
 def main(argv: Sequence[str]) -> None:

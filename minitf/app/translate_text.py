@@ -14,7 +14,7 @@ from typing import Any, BinaryIO, TextIO, cast
 from tqdm import tqdm
 
 from minitf.config import TranslateConfig
-from minitf.data.arriving import ArrivingLines
+from minitf.data.stdin_lines import StdinLines
 from minitf.data.text import MAX_LINE_BYTES, lines_of, read_lines, write_atomically
 from minitf.decoding.sampling import SamplingConfig
 from minitf.decoding.search import PENALTIES
@@ -154,7 +154,7 @@ def open_input(config: TranslateConfig) -> tuple[Iterable[str], MustWait]:
         raise UserError("standard input is closed; give a text with --input")
     if sys.stdin.isatty() and not config.quiet:
         print("one sentence a line; Ctrl-D ends", file=sys.stderr)
-    arriving = ArrivingLines(sys.stdin.fileno(), longest=MAX_LINE_BYTES)
+    arriving = StdinLines(sys.stdin.fileno(), longest=MAX_LINE_BYTES)
     stream = cast(BinaryIO, arriving)  # all that is read of it are its lines
     return lines_of(stream, "standard input", config.errors), arriving.must_wait
 

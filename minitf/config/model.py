@@ -4,9 +4,10 @@ from dataclasses import dataclass
 from typing import Literal
 
 from minitf.config.options import check_fields, option
-from minitf.config.special_tokens import EOS
 from minitf.errors import UserError
 
+PAD, UNK, BOS, EOS = 0, 1, 2, 3
+"""Ids of padding, unknown, beginning of sequence and end of sequence: the first four of every vocabulary."""
 WIDEST, MOST_HEADS = 2**17, 2**12
 """Sizes beyond which NumPy could not say how much memory an array would take."""
 

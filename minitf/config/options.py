@@ -3,20 +3,19 @@
 A configuration is a frozen dataclass whose fields are made by `option`. Its types may be bool, int, float, str, Path,
 Literal of strings, a pair of paths, a tuple of one type (`tuple[int, ...]`), another configuration, and any of these
 `| None`. The fields alone determine
-`check_fields` for `__post_init__`, `to_plain` and `from_plain` for JSON, and the flags of `app.cli`.
+`check_fields` for `__post_init__`, `to_plain` and `from_plain` for JSON, and the flags of `app.command_line`.
 """
 
-import difflib
 import math
 import operator
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import MISSING, field, fields, is_dataclass
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin
 
-from minitf.errors import UserError
+from minitf.errors import UserError, nearest, shortened
 
 Config = TypeVar("Config")
 
@@ -160,19 +159,6 @@ def shown(value: Any, quote: bool = True) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     return shortened(repr(value) if quote and isinstance(value, str) else str(value))
-
-
-def shortened(text: str, most: int = 200) -> str:
-    """Leave out the middle of a long text: `aaa… (5,000 characters) …aaa`."""
-    if len(text) <= most:
-        return text
-    return f"{text[: most // 2]}… ({len(text):,} characters) …{text[-most // 4 :]}"
-
-
-def nearest(name: str, valid: Iterable[str]) -> str:
-    """`; did you mean a or b?`, or an empty text where no valid name is close."""
-    close = difflib.get_close_matches(name, list(valid), n=3, cutoff=0.6)
-    return f"; did you mean {' or '.join(close)}?" if close else ""
 
 
 # ---- JSON ----

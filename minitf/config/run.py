@@ -6,17 +6,17 @@ that. The defaults are the paper's base model and training (sections 5 and 6).
 
 # ruff: noqa: RUF009 (`option` makes a dataclass field: it is called once a class, as `dataclasses.field` is)
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from minitf.config.devices import parse_devices
-from minitf.config.hardware import check_device, check_precision
 from minitf.config.model import TransformerConfig
-from minitf.config.options import check_fields, default_of, option
+from minitf.config.options import check_fields, default_of, option, shown
 from minitf.errors import UserError
 
 PathPair = tuple[Path, Path]
+MAX_PROCESSES = 1024
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -383,3 +383,29 @@ class RunConfig:
             raise UserError(f"patience={self.patience} counts validations; give valid, or patience none")
         if self.train is not None and self.valid is None and self.weights == "best":
             raise UserError("weights=best are those of the best validation; give valid, or other weights")
+
+
+# ---- Devices ----
+
+
+def check_device(device: str) -> None:
+    """Raises: UserError for a name that no device can have."""
+    if not re.fullmatch(r"cpu|cuda(:\d+)?", device):
+        raise UserError(f"device={shown(device)} is not a device; choose cpu, or cuda:0 for the first GPU")
+
+
+def check_precision(precision: str | None, on_gpu: bool) -> None:
+    """Raises: UserError for a precision that needs a GPU where none computes."""
+    if precision in ("tf32", "bf16") and not on_gpu:
+        raise UserError(f"precision={precision} is for GPUs; choose --device cuda, or --precision float32")
+
+
+def parse_devices(devices: str) -> tuple[str, int]:
+    """Parse `--devices`: `8` -> ("cuda", 8), `cpu:4` -> ("cpu", 4).  Raises: UserError for any other text."""
+    match = re.fullmatch(r"(cpu:)?([0-9]{1,4})", devices)
+    if not match or not 1 <= int(match[2]) <= MAX_PROCESSES:
+        raise UserError(
+            f"devices={shown(devices)} is not a number of devices; choose 8 for eight GPUs of this host, or cpu:4 for "
+            f"four processes on its CPU, at most {MAX_PROCESSES:,}"
+        )
+    return "cpu" if match[1] else "cuda", int(match[2])

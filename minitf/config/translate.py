@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from minitf.config.hardware import check_device, check_precision
 from minitf.config.options import REQUIRED, check_fields, option
+from minitf.config.run import check_device, check_precision
 from minitf.errors import UserError
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.random import PCG64, SeedSequence  # NumPy itself imports them when they are first used
 
-from minitf.config.special_tokens import PAD
+from minitf.config.model import PAD
 from minitf.data.prepared import PreparedCorpus
 from minitf.data.sentences import pad
 from minitf.errors import UserError

@@ -15,11 +15,11 @@ from pathlib import Path
 
 import numpy as np
 
-from minitf.config.special_tokens import PAD
+from minitf.config.model import PAD
+from minitf.data.piece_vocabulary import SPECIAL_TOKENS, PieceVocabulary
 from minitf.data.sentences import Sentences
 from minitf.data.text import read_lines, write_atomically
-from minitf.data.vocabulary import Vocabulary
-from minitf.data.vocabulary_pair import SPECIAL_TOKENS, AnyVocabulary, PieceVocabulary
+from minitf.data.vocabulary import AnyVocabulary, Vocabulary
 from minitf.errors import UserError
 
 NO_SOURCE = PAD

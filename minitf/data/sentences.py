@@ -7,7 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
-from minitf.config.special_tokens import BOS, EOS, PAD
+from minitf.config.model import BOS, EOS, PAD
 
 
 @dataclass(frozen=True, eq=False)

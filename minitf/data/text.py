@@ -58,7 +58,7 @@ def lines_of(stream: BinaryIO, name: str, errors: str = "strict") -> Iterator[st
 
 def _raw_lines(stream: BinaryIO) -> Iterator[bytes]:
     """Iterate over the lines with their ends; of one that is longer than allowed, only a part too long is read."""
-    if not hasattr(stream, "readline"):  # ArrivingLines
+    if not hasattr(stream, "readline"):  # StdinLines
         return iter(stream)
     return iter(lambda: stream.readline(MAX_LINE_BYTES + 2), b"")
 

@@ -14,17 +14,19 @@ import re
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Self
 
 from sentencepiece import SentencePieceProcessor, SentencePieceTrainer
 
-from minitf.config.special_tokens import BOS, EOS, PAD, UNK
+from minitf.config.model import BOS, EOS, PAD, UNK, TransformerConfig
+from minitf.data.piece_vocabulary import MAX_MODEL_BYTES, VocabularyPair
 from minitf.data.text import PathLike, in_chunks, normalise, words_of, write_atomically
 from minitf.errors import UserError
 from minitf.system.files import read_small_file
-from minitf.system.threads import require_threads
+from minitf.system.process import require_threads
 
 # The most frequent characters, which make up this share of the text, get a piece each; the rest are spelled in bytes.
 # In 58,000 lines of Multi30k these are the 13 characters seen five times or less: too rare to learn an embedding from,
@@ -37,7 +39,6 @@ LINES_AT_A_TIME, CHARACTERS_AT_A_TIME = 10_000, 2_000_000
 LONGEST_WORD = 1000
 TRAINER_THREADS = 16
 """Threads that sentencepiece starts to learn a vocabulary."""
-MAX_MODEL_BYTES = 256 * 2**20
 
 
 class Vocabulary:
@@ -160,6 +161,30 @@ class Vocabulary:
                 "use the vocabulary that the model was trained with"
             )
         return row
+
+
+AnyVocabulary = Vocabulary | VocabularyPair
+"""What a run may have: one of its own, or that of an imported model."""
+
+
+def load_vocabulary(path: PathLike) -> AnyVocabulary:
+    """Load a sentencepiece model, or the vocabulary of an imported model.
+
+    Raises: UserError when it is missing or cannot be used
+    """
+    content = read_small_file(Path(path), MAX_MODEL_BYTES)
+    if content[:1] == b"{":  # which no sentencepiece model begins with
+        return VocabularyPair.from_bytes(content, str(path))
+    return Vocabulary(content, str(path))
+
+
+def sized(config: TransformerConfig, vocabulary: AnyVocabulary) -> TransformerConfig:
+    """The configuration of a model with as many rows as the vocabulary has pieces.
+
+    Raises: UserError where source and target differ in size, but the model has one matrix for both
+    """
+    source, target = len(vocabulary.source), len(vocabulary)
+    return replace(config, vocab_size=target, source_vocab_size=None if source == target else source)
 
 
 _require_encoding_threads = cache(require_threads)

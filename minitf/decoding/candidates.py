@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from autograd.backend import backend_of
-from minitf.config.special_tokens import BOS, EOS, PAD, UNK
+from minitf.config.model import BOS, EOS, PAD, UNK
 from minitf.errors import UserError
 
 Array = NDArray[Any]

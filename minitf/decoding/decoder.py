@@ -22,7 +22,7 @@ import numpy as np
 import autograd as ag
 from autograd import Tensor, no_grad
 from autograd.backend import backend_of
-from minitf.config.special_tokens import BOS, PAD
+from minitf.config.model import BOS, PAD
 from minitf.decoding.state import DecodingState, IncrementalDecoder, Record
 from minitf.model.attention import MultiHeadAttention, padding_mask
 from minitf.model.layers import FeedForward, LayerNorm, Linear, Module

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from autograd.backend import backend_of
-from minitf.config.special_tokens import PAD
+from minitf.config.model import PAD
 from minitf.decoding.candidates import log_probabilities_of, never_produced
 from minitf.decoding.search import (
     BeamSearchConfig,
@@ -25,7 +25,7 @@ from minitf.decoding.search import (
     walk,
 )
 from minitf.errors import UserError
-from minitf.system.arithmetic import sum_left_to_right
+from minitf.system.environment import sum_left_to_right
 
 Array = NDArray[Any]
 

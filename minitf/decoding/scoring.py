@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from minitf.config.special_tokens import EOS
+from minitf.config.model import EOS
 from minitf.decoding.candidates import log_probabilities_of
 from minitf.decoding.search import Model, walk
 

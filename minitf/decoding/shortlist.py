@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 
 from minitf.data.lexical_table import NO_SOURCE, LexicalTable, piece_names
-from minitf.data.vocabulary_pair import SPECIAL_TOKENS, AnyVocabulary
+from minitf.data.piece_vocabulary import SPECIAL_TOKENS
+from minitf.data.vocabulary import AnyVocabulary
 from minitf.errors import UserError
 
 Array = Any

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from minitf.errors import UserError
-from minitf.system.signals import uninterrupted
+from minitf.system.process import uninterrupted
 
 TOKENIZERS = ("13a", "intl", "char", "zh", "none")
 """sacrebleu's tokenizers that need no further package and no download."""

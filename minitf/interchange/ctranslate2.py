@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from minitf.config import TransformerConfig
-from minitf.config.special_tokens import BOS, EOS, PAD, UNK
+from minitf.config.model import BOS, EOS, PAD, UNK
 from minitf.interchange.huggingface import read_options
 from minitf.interchange.incoming import Arrays, ForeignModel, Options, foreign_model, recognised
 from minitf.interchange.outgoing import (

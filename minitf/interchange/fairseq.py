@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from minitf.config import TransformerConfig
-from minitf.config.special_tokens import BOS, EOS, PAD, UNK
+from minitf.config.model import BOS, EOS, PAD, UNK
 from minitf.interchange.incoming import Arrays, ForeignModel, Options, foreign_model
 from minitf.interchange.parameter_names import pytorch_name
 from minitf.interchange.pytorch_file import Record, TorchArray, read_torch

@@ -12,7 +12,7 @@ import numpy as np
 from sentencepiece import SentencePieceProcessor
 
 from minitf.config import RunConfig, TransformerConfig
-from minitf.data.vocabulary_pair import PieceVocabulary, VocabularyPair, loaded_processor
+from minitf.data.piece_vocabulary import PieceVocabulary, VocabularyPair, loaded_processor
 from minitf.interchange.stored_arrays import Array, ModelFileError, Stored, StoredArray, runs
 from minitf.interchange.vocabularies import Pieces
 from minitf.model.transformer import sinusoids

@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 
 from minitf.config import RunConfig, TransformerConfig
+from minitf.config.model import BOS, EOS, PAD, UNK
 from minitf.config.options import to_plain
-from minitf.config.special_tokens import BOS, EOS, PAD, UNK
-from minitf.data.vocabulary_pair import AnyVocabulary, PieceVocabulary, sized
+from minitf.data.piece_vocabulary import PieceVocabulary
+from minitf.data.vocabulary import AnyVocabulary, sized
 from minitf.errors import UserError
 from minitf.interchange.incoming import SOURCE_ROWS, TARGET_ROWS, parameter_shapes, rows_in_order
 from minitf.interchange.stored_arrays import Array, write_safetensors

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from sentencepiece import SentencePieceProcessor
 
-from minitf.config.special_tokens import BOS, EOS, PAD, UNK
+from minitf.config.model import BOS, EOS, PAD, UNK
 from minitf.interchange.stored_arrays import MAX_CONFIG_BYTES, ModelFileError, SourceFile, read_text
 from minitf.system.files import atomic_write, parse_json, parse_json_object
 

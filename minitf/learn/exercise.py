@@ -14,8 +14,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from minitf.config.options import nearest, shortened
-from minitf.errors import UserError
+from minitf.errors import UserError, nearest, shortened
 
 HERE = Path(__file__).parent
 PARTS = {

@@ -8,7 +8,7 @@ from typing import Any
 import autograd as ag
 from autograd import Tensor
 from autograd.backend import backend_of
-from minitf.config.special_tokens import PAD
+from minitf.config.model import PAD
 from minitf.model.layers import Dropout, Initializer, Linear, Module, Parameter
 
 Array = Any

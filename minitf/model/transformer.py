@@ -12,7 +12,7 @@ import autograd as ag
 from autograd import Tensor, checkpoint
 from autograd.backend import Backend, backend_of
 from minitf.config import TransformerConfig
-from minitf.config.special_tokens import BOS, EOS
+from minitf.config.model import BOS, EOS
 from minitf.errors import UserError
 from minitf.model.attention import MultiHeadAttention, are_packed, linear_heads, padding_mask, side_by_side
 from minitf.model.layers import Dropout, Embedding, FeedForward, Initializer, LayerNorm, Linear, Module, Parameter

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 from autograd.backend import get_backend
 from minitf.config import RunConfig
-from minitf.config.devices import announced_rank, parse_devices
+from minitf.config.run import parse_devices
 from minitf.errors import UserError
 from minitf.parallel.group import Group
 from minitf.parallel.heartbeat import Heartbeat
@@ -18,7 +18,8 @@ from minitf.parallel.launch import WorkerSpec, exit_with_launcher
 from minitf.parallel.mpi import MpiGroup, import_mpi
 from minitf.parallel.nccl import NcclGroup
 from minitf.parallel.shared_memory import SharedMemoryGroup
-from minitf.system.signals import exit_status
+from minitf.system.environment import announced_rank
+from minitf.system.process import exit_status
 
 
 @contextmanager

@@ -17,12 +17,13 @@ from dataclasses import asdict, dataclass
 from types import FrameType
 
 from autograd.backend import get_backend
-from minitf.config.devices import WORKER_VARIABLE, announced_rank, parse_devices
+from minitf.config.run import parse_devices
 from minitf.errors import UserError
 from minitf.parallel.heartbeat import LOST_CONNECTION, Coordinator, Failure, describe, describe_exit
 from minitf.parallel.shared_memory import barrier_distances
+from minitf.system.environment import WORKER_VARIABLE, announced_rank
 from minitf.system.messages import say
-from minitf.system.signals import SIGNALS
+from minitf.system.process import SIGNALS
 
 POLL_S = 0.2
 

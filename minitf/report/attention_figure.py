@@ -18,7 +18,7 @@ import numpy as np
 from minitf.errors import UserError
 from minitf.report.attention_page import Kind, check_choice
 from minitf.system.files import atomic_write
-from minitf.system.signals import uninterrupted
+from minitf.system.process import uninterrupted
 from minitf.translation.attention_weights import SentenceAttention
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from typing import Any
 
 from autograd.inspect.chart import Curve
 from minitf.errors import UserError
-from minitf.system.arithmetic import sum_left_to_right
+from minitf.system.environment import sum_left_to_right
 from minitf.system.files import open_regular, os_errors_explained, parse_json
 
 MOST_POINTS = 400  # of a curve: more than one per two pixels cannot be seen

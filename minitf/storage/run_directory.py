@@ -22,11 +22,11 @@ import time
 from collections.abc import Iterable
 from pathlib import Path
 from shlex import quote
-from typing import Self
+from typing import Self, TypeVar
 
 from minitf.config import RunConfig
+from minitf.config.options import from_plain, to_plain
 from minitf.errors import UserError
-from minitf.storage.config_file import load_config, save_config
 from minitf.system.environment import changes, environment_facts
 from minitf.system.files import (
     atomic_write,
@@ -255,3 +255,27 @@ def _holder(written: str) -> str:
     except OSError:  # it belongs to another user
         pass
     return written
+
+
+Config = TypeVar("Config")
+
+
+def save_config(path: Path, config: object) -> None:
+    """Write a configuration as JSON, completely or not at all."""
+    with atomic_write(path) as file:
+        file.write(json.dumps(to_plain(config), indent=2).encode() + b"\n")
+
+
+def load_config(path: Path, config_class: type[Config] = RunConfig) -> Config:  # type: ignore[assignment]
+    """Read the configuration that `save_config` wrote.
+
+    Raises: UserError for a file that cannot be read, is not JSON, has an unknown key or an invalid value.
+    """
+    content = read_small_file(path)
+    try:
+        plain = parse_json(content)
+        if isinstance(plain, dict) and "dtype" in plain:  # beside `precision`, it could contradict it
+            raise UserError("the key 'dtype' is unknown; rename it to 'precision'")
+        return from_plain(config_class, plain)
+    except ValueError as error:
+        raise UserError(f"{path}: {error}") from error

@@ -5,7 +5,7 @@ import warnings
 from autograd.backend import CpuBackend, get_backend, set_kernels
 from autograd.backend.cpu import available_cores, keep_freed_memory
 from minitf.errors import UserError
-from minitf.system.signals import uninterrupted
+from minitf.system.process import uninterrupted
 
 
 def set_up_device(threads: int | None, device: str = "cpu", precision: str = "float32", kernels: str = "numpy") -> None:

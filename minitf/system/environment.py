@@ -1,11 +1,16 @@
 """Versions of software and hardware, which a run records because bits may differ between them."""
 
-import hashlib
+import functools
+import io
+import operator
 import os
 import platform
-from importlib.metadata import PackageNotFoundError, version
-from importlib.util import find_spec
-from pathlib import Path
+import re
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, redirect_stdout
+from importlib.metadata import version
+
+from minitf.errors import UserError
 
 VERSION = "0.1.0"
 """Of this project; pyproject.toml reads it from here."""
@@ -31,38 +36,6 @@ def environment_facts() -> dict[str, str]:
     }
 
 
-NUMERICAL_VARIABLES = (
-    *("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS"),
-    *("OPENBLAS_CORETYPE", "MKL_CBWR", "MKL_ENABLE_INSTRUCTIONS", "NVIDIA_TF32_OVERRIDE", "CUPY_TF32"),
-)
-"""Environment variables that change how libraries compute."""
-
-
-def rank_facts() -> dict[str, str]:
-    """What all ranks of a job must have in common; the machines may differ."""
-    facts = {name: value for name, value in environment_facts().items() if name in ("python", "numpy", "blas")}
-    for name in ("sentencepiece", "safetensors", "numba", "cupy-cuda13x"):
-        try:
-            facts[name] = version(name)
-        except PackageNotFoundError:
-            facts[name] = "not installed"
-    facts |= {name: os.environ.get(name, "not set") for name in NUMERICAL_VARIABLES}
-    return {"the version of minitf": VERSION, "the code": code_digest()[:16], **facts}
-
-
-def code_digest() -> str:
-    """SHA-256 of the sources of both packages."""
-    digest = hashlib.sha256()
-    for package in ("autograd", "minitf"):
-        spec = find_spec(package)
-        assert spec is not None
-        assert spec.origin is not None
-        folder = Path(spec.origin).parent
-        for path in sorted(each for each in folder.rglob("*") if each.suffix in (".py", ".cu")):
-            digest.update(f"{package}/{path.relative_to(folder)}\n".encode() + path.read_bytes())
-    return digest.hexdigest()
-
-
 def changes(before: dict[str, str], now: dict[str, str]) -> list[str]:
     """Describe the facts that differ, one sentence each: `numpy was 2.3.1 and is 2.4.6`."""
     names = [*before, *(name for name in now if name not in before)]
@@ -71,3 +44,55 @@ def changes(before: dict[str, str], now: dict[str, str]) -> list[str]:
         for name in names
         if before.get(name) != now.get(name)
     ]
+
+
+def sum_left_to_right(values: Iterable[float]) -> float:
+    """Add `values` one after the other; the built-in `sum` compensates rounding errors since Python 3.12."""
+    return functools.reduce(operator.add, values, 0.0)
+
+
+# ---- Ranks ----
+
+WORKER_VARIABLE = "MINITF_WORKER"
+"""Set by the launcher of `--devices` in each process that it starts."""
+
+RANK_VARIABLES = ("PMI_RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK")  # MPICH and its relatives, Open MPI, any with PMIx
+SIZE_VARIABLES = ("PMI_SIZE", "OMPI_COMM_WORLD_SIZE")
+
+
+def is_worker() -> bool:
+    """True in a process that the launcher of `--devices` has started."""
+    return WORKER_VARIABLE in os.environ
+
+
+def is_single_process() -> bool:
+    """True unless the launcher of `--devices` or mpiexec has started this process as one of several."""
+    return not is_worker() and (announced_rank() is None or announced_size() == 1)
+
+
+def announced_rank() -> int | None:
+    """Rank of this process in an MPI job, from mpiexec's environment variables; None outside of one."""
+    return _first_number(RANK_VARIABLES)
+
+
+def announced_size() -> int | None:
+    """Number of processes of the MPI job, from mpiexec's environment variables."""
+    return _first_number(SIZE_VARIABLES)
+
+
+def _first_number(names: tuple[str, ...]) -> int | None:
+    found = [os.environ[name] for name in names if re.fullmatch("[0-9]{1,9}", os.environ.get(name, ""))]
+    return int(found[0]) if found else None
+
+
+@contextmanager
+def rank_zero_output() -> Iterator[None]:
+    """Context manager: of the processes that mpiexec has started, only rank 0 prints output and user errors."""
+    if not announced_rank():
+        yield
+        return
+    with redirect_stdout(io.StringIO()):
+        try:
+            yield
+        except UserError as error:
+            raise SystemExit(error.exit_status) from None

@@ -7,24 +7,29 @@ the dropout masks and the number of tokens that the loss is divided by are those
 
 from __future__ import annotations
 
+import hashlib
 import math
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict, replace
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 from autograd.backend import backend_of
 from minitf.config import RunConfig
-from minitf.config.options import shortened, to_plain
+from minitf.config.options import to_plain
 from minitf.data.batches import Batch, Batches
+from minitf.errors import shortened
 from minitf.model.layers import Parameter
 from minitf.model.transformer import Transformer
 from minitf.parallel.buckets import GradientBuckets
 from minitf.parallel.group import Group, ParallelError
 from minitf.parallel.join import join
-from minitf.system.environment import rank_facts
-from minitf.system.signals import StopRequest
+from minitf.system.environment import VERSION, environment_facts
+from minitf.system.process import StopRequest
 from minitf.training.moving_average import MovingAverage
 from minitf.training.optim import Adam, global_norm
 from minitf.training.process import Nats, SingleProcess
@@ -179,6 +184,38 @@ def share_of_update(batches: int, rank: int, size: int) -> list[tuple[int, int, 
     members = size // teams
     team, part = divmod(rank, members)
     return [(number, part, members) for number in range(team, batches, teams)]
+
+
+NUMERICAL_VARIABLES = (
+    *("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS"),
+    *("OPENBLAS_CORETYPE", "MKL_CBWR", "MKL_ENABLE_INSTRUCTIONS", "NVIDIA_TF32_OVERRIDE", "CUPY_TF32"),
+)
+"""Environment variables that change how libraries compute."""
+
+
+def rank_facts() -> dict[str, str]:
+    """What all ranks of a job must have in common; the machines may differ."""
+    facts = {name: value for name, value in environment_facts().items() if name in ("python", "numpy", "blas")}
+    for name in ("sentencepiece", "safetensors", "numba", "cupy-cuda13x"):
+        try:
+            facts[name] = version(name)
+        except PackageNotFoundError:
+            facts[name] = "not installed"
+    facts |= {name: os.environ.get(name, "not set") for name in NUMERICAL_VARIABLES}
+    return {"the version of minitf": VERSION, "the code": code_digest()[:16], **facts}
+
+
+def code_digest() -> str:
+    """SHA-256 of the sources of both packages."""
+    digest = hashlib.sha256()
+    for package in ("autograd", "minitf"):
+        spec = find_spec(package)
+        assert spec is not None
+        assert spec.origin is not None
+        folder = Path(spec.origin).parent
+        for path in sorted(each for each in folder.rglob("*") if each.suffix in (".py", ".cu")):
+            digest.update(f"{package}/{path.relative_to(folder)}\n".encode() + path.read_bytes())
+    return digest.hexdigest()
 
 
 MOST_NAMED = 4

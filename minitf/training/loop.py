@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from autograd import random
-from minitf.system.progress import Progress
-from minitf.system.signals import StopRequest
+from minitf.system.messages import Progress
+from minitf.system.process import StopRequest
 from minitf.training.divergence import skip_update
 from minitf.training.optim import learning_rate
 from minitf.training.run import Run, save

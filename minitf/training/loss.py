@@ -7,7 +7,7 @@ from typing import Literal
 import numpy as np
 
 import autograd as ag
-from minitf.config.special_tokens import PAD
+from minitf.config.model import PAD
 from minitf.data.batches import Batch
 from minitf.model.attention import padding_mask
 from minitf.model.transformer import Transformer

@@ -10,7 +10,7 @@ from typing import Any
 from minitf.config import RunConfig
 from minitf.data.batches import Batch, Batches
 from minitf.model.transformer import Transformer
-from minitf.system.signals import StopRequest
+from minitf.system.process import StopRequest
 from minitf.training.moving_average import MovingAverage
 from minitf.training.optim import Adam, global_norm
 from minitf.training.schedule import Clock

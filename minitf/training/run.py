@@ -13,12 +13,12 @@ import numpy as np
 
 from autograd.backend import backend_of
 from minitf.config import RunConfig
-from minitf.config.binding import decisive_values, edits
-from minitf.data.vocabulary_pair import sized
+from minitf.config.identity import decisive_values, edits
+from minitf.data.vocabulary import sized
 from minitf.errors import UserError
 from minitf.evaluation.aligned_text import check_trees
 from minitf.model.transformer import Transformer
-from minitf.storage.checkpoint import CheckpointError, CheckpointStore, read_state, with_prefix, without_prefix
+from minitf.storage.checkpoints import CheckpointError, CheckpointStore, read_state, with_prefix, without_prefix
 from minitf.storage.log import NoLog, RunLog
 from minitf.storage.run_directory import RunDirectory
 from minitf.system.device import set_up_device

@@ -13,17 +13,16 @@ from typing import Any
 from autograd import Tensor, random
 from autograd.inspect.step import recorded_page
 from minitf.config import PRESETS, RunConfig
-from minitf.config.special_tokens import BOS, EOS, PAD, UNK
+from minitf.config.model import BOS, EOS, PAD, UNK
 from minitf.corpora.built_in import built_in_corpus
 from minitf.data.batches import Batch, Batches
 from minitf.data.prepared import PreparedCorpus, is_prepared, load_prepared
 from minitf.data.text import write_atomically
-from minitf.data.vocabulary import Vocabulary
-from minitf.data.vocabulary_pair import AnyVocabulary, sized
+from minitf.data.vocabulary import AnyVocabulary, Vocabulary, sized
 from minitf.errors import UserError
 from minitf.interchange.formats import is_foreign
 from minitf.model.transformer import Transformer
-from minitf.storage.checkpoint import CheckpointStore, without_prefix
+from minitf.storage.checkpoints import CheckpointStore, without_prefix
 from minitf.storage.run_directory import RunDirectory
 from minitf.training.loss import batch_loss
 from minitf.training.optim import Adam, global_norm, learning_rate

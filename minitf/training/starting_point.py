@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 
 from minitf.config import RunConfig
-from minitf.config.special_tokens import EOS
-from minitf.data.vocabulary_pair import AnyVocabulary
+from minitf.config.model import EOS
+from minitf.data.vocabulary import AnyVocabulary
 from minitf.errors import UserError
 from minitf.model.layers import Module, Parameter
 from minitf.model.transformer import Transformer
-from minitf.storage.checkpoint import CheckpointStore
+from minitf.storage.checkpoints import CheckpointStore
 from minitf.storage.run_directory import RunDirectory
 from minitf.system.messages import Say
 from minitf.translation.loading import LearnedModel, load_learned

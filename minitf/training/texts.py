@@ -13,8 +13,7 @@ from minitf.data.batches import Batches
 from minitf.data.datasets import find
 from minitf.data.prepared import PreparedCorpus, load_prepared, prepare
 from minitf.data.text import read_lines, read_pairs
-from minitf.data.vocabulary import Vocabulary
-from minitf.data.vocabulary_pair import AnyVocabulary, load_vocabulary
+from minitf.data.vocabulary import AnyVocabulary, Vocabulary, load_vocabulary
 from minitf.errors import UserError
 from minitf.evaluation.aligned_text import learn_vocabulary, prepare_texts, read_splits
 from minitf.evaluation.trees import Tree

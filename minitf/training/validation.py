@@ -13,9 +13,9 @@ from minitf.data.text import read_lines
 from minitf.decoding.search import BeamSearchConfig
 from minitf.evaluation.metrics import bleu
 from minitf.model.transformer import Transformer
-from minitf.system.arithmetic import sum_left_to_right
+from minitf.system.environment import sum_left_to_right
 from minitf.system.messages import Say
-from minitf.system.signals import StopRequest
+from minitf.system.process import StopRequest
 from minitf.training.loss import batch_loss
 from minitf.training.process import Nats, SingleProcess
 from minitf.training.run import Run, save_best

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from autograd.backend import backend_of
-from minitf.config.special_tokens import BOS, EOS
-from minitf.data.vocabulary_pair import AnyVocabulary
+from minitf.config.model import BOS, EOS
+from minitf.data.vocabulary import AnyVocabulary
 from minitf.decoding.candidates import log_probabilities_of
 from minitf.decoding.decoder import InferenceTransformer
 from minitf.errors import UserError

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from minitf.config import TranslateConfig
-from minitf.data.vocabulary_pair import AnyVocabulary
+from minitf.data.vocabulary import AnyVocabulary
 from minitf.translation.translator import Alignment, Translation, Translator
 
 

@@ -12,15 +12,15 @@ import numpy as np
 
 from autograd.backend import get_backend
 from minitf.config import RunConfig
-from minitf.config.binding import edits
-from minitf.config.hardware import check_precision
-from minitf.config.special_tokens import EOS, PAD, UNK
+from minitf.config.identity import edits
+from minitf.config.model import EOS, PAD, UNK
+from minitf.config.run import check_precision
 from minitf.data.sentences import Sentences, pad
-from minitf.data.vocabulary_pair import AnyVocabulary, load_vocabulary, sized
+from minitf.data.vocabulary import AnyVocabulary, load_vocabulary, sized
 from minitf.errors import UserError
 from minitf.interchange.formats import is_foreign, read_foreign
 from minitf.model.transformer import Transformer
-from minitf.storage import checkpoint as checkpoints
+from minitf.storage import checkpoints as checkpoints
 from minitf.storage.run_directory import RunDirectory
 
 Weights = dict[str, np.ndarray]

@@ -6,11 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from typing import Any, TypedDict
 
-from minitf.config.options import nearest
 from minitf.decoding.sampling import SamplingConfig
 from minitf.decoding.search import BeamSearchConfig
 from minitf.decoding.shortlist import Shortlist
-from minitf.errors import UserError
+from minitf.errors import UserError, nearest
 
 MAX_TOKENS_PER_BATCH = 4096
 

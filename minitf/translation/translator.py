@@ -19,10 +19,10 @@ from typing import Any, Unpack
 
 import numpy as np
 
-from minitf.config.special_tokens import EOS
+from minitf.config.model import EOS
 from minitf.data.pieces import split_long
 from minitf.data.text import PathLike, in_chunks
-from minitf.data.vocabulary_pair import AnyVocabulary
+from minitf.data.vocabulary import AnyVocabulary
 from minitf.decoding.batched import BatchedModel
 from minitf.decoding.decoder import InferenceTransformer
 from minitf.decoding.ensemble import Ensemble
@@ -32,7 +32,7 @@ from minitf.decoding.search import BeamSearchConfig, Hypothesis, Model, Sentence
 from minitf.decoding.state import IncrementalDecoder
 from minitf.errors import UserError
 from minitf.model.transformer import Transformer
-from minitf.system.arithmetic import sum_left_to_right
+from minitf.system.environment import sum_left_to_right
 from minitf.translation.attention_weights import SentenceAttention, sentence_attention
 from minitf.translation.loading import build_model, load_learned, require_one_target, source_reader, with_precision
 from minitf.translation.results import Alignment, Ids, Translation, joined

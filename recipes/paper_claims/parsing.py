@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import resumable
 
-from minitf.config.special_tokens import BOS, EOS
+from minitf.config.model import BOS, EOS
 from minitf.data.text import read_lines
 from minitf.evaluation.linearise import linearise
 from minitf.evaluation.trees import Leaf, Tree, read_trees

@@ -18,7 +18,6 @@ from typing import Any
 import resumable
 
 from minitf.app import train
-from minitf.app.cli import run_command
 from minitf.corpora.built_in import built_in_corpus, built_in_treebank, write_corpus, write_treebank
 from minitf.corpora.splits import split
 from minitf.data.datasets import find
@@ -27,6 +26,7 @@ from minitf.data.vocabulary import Vocabulary
 from minitf.evaluation.metrics import bleu
 from minitf.storage.log import read_log
 from minitf.system.messages import say
+from minitf.system.process import run_command
 from minitf.translation.translator import Translator
 from paper_claims.claim import Figure, Rule, claim, sampled
 

@@ -11,8 +11,8 @@ import numpy as np
 import autograd as ag
 from autograd import Tensor
 from minitf import OptimizerConfig, Transformer
+from minitf.config.model import BOS, EOS
 from minitf.config.presets import PRESETS
-from minitf.config.special_tokens import BOS, EOS
 from minitf.model.counting import P100_COUNT, P100_FLOPS, SENTENCE_TOKENS, update_flops, with_vocabulary
 from minitf.training.optim import learning_rate
 from paper_claims.attention import SMALL

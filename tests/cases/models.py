@@ -11,7 +11,7 @@ import numpy as np
 from autograd import Tensor
 from autograd.testing import Case, Example
 from minitf.config import TransformerConfig
-from minitf.config.special_tokens import BOS
+from minitf.config.model import BOS
 from minitf.data.batches import Batch
 from minitf.model.transformer import Transformer
 from minitf.training.loss import batch_loss

@@ -13,7 +13,7 @@ from autograd import Tensor, modes, random
 from autograd.engine import Op
 from autograd.testing import Case, Example
 from minitf.config import PRESETS
-from minitf.config.special_tokens import EOS, PAD
+from minitf.config.model import EOS, PAD
 from minitf.model.layers import Initializer, Module
 
 Array = np.ndarray

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from minitf.config.special_tokens import EOS, PAD
+from minitf.config.model import EOS, PAD
 
 
 class RandomModel:

@@ -8,11 +8,10 @@ from typing import Any
 import pytest
 
 from minitf.config import PRESETS, RunConfig
-from minitf.data.vocabulary import Vocabulary
-from minitf.data.vocabulary_pair import AnyVocabulary, sized
+from minitf.data.vocabulary import AnyVocabulary, Vocabulary, sized
 from minitf.decoding.search import BeamSearchConfig
 from minitf.model.transformer import Transformer
-from minitf.storage.checkpoint import CheckpointStore, with_prefix
+from minitf.storage.checkpoints import CheckpointStore, with_prefix
 from minitf.storage.run_directory import RunDirectory
 from minitf.translation import translator
 from tests.helpers.runs import Ground, prepared_ground

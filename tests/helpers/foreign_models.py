@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from minitf.config import RunConfig, TransformerConfig
-from minitf.data.vocabulary_pair import PieceVocabulary, VocabularyPair, sized
+from minitf.data.piece_vocabulary import PieceVocabulary, VocabularyPair
+from minitf.data.vocabulary import sized
 from minitf.interchange.outgoing import LearnedModel
 from minitf.model.transformer import Transformer
 
@@ -60,7 +61,7 @@ def logits_of(
 
 def write_run(learned: LearnedModel, folder: Path) -> Path:
     """An ordinary run directory of a model."""
-    from minitf.storage.checkpoint import CheckpointStore, with_prefix
+    from minitf.storage.checkpoints import CheckpointStore, with_prefix
     from minitf.storage.run_directory import RunDirectory
 
     with RunDirectory.create(folder, learned.config) as run:

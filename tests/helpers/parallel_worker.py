@@ -11,11 +11,11 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from minitf.app.cli import run_command
 from minitf.config import PRESETS
 from minitf.errors import UserError
 from minitf.parallel.join import join
-from minitf.system import environment
+from minitf.system.process import run_command
+from minitf.training import data_parallel
 from minitf.training.data_parallel import DataParallel, require_same
 from minitf.training.state import TrainState
 
@@ -92,9 +92,9 @@ def differ(group, deed: str, config) -> None:
     is_other = group.rank == group.size - 1
     match deed if is_other else "":
         case "other-version":
-            environment.VERSION = "0.0.9"
+            data_parallel.VERSION = "0.0.9"
         case "other-code":
-            environment.code_digest = lambda: "f" * 64
+            data_parallel.code_digest = lambda: "f" * 64
         case "other-package":
             np.__version__ = "1.26.4"
         case "other-environment":

@@ -25,10 +25,10 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from minitf.app import train
-from minitf.app.cli import run_command
-from minitf.storage import checkpoint
+from minitf.storage import checkpoints
 from minitf.storage.log import read_log
 from minitf.storage.run_directory import CONFIG_NAME, HYPOTHESES_NAME, LOG_NAME, VOCABULARY_NAME
+from minitf.system.process import run_command
 from minitf.training.state import CLOCK_FIELDS, CLOCK_KEYS
 
 ENGLISH = ["the", "a", "cat", "dog", "house", "tree", "sees", "likes", "big", "small", "red", "blue"]
@@ -132,7 +132,7 @@ def fingerprint(folder: Path) -> dict[str, str]:
     """Return the SHA-256 of every part of a run's result, times excluded."""
     parts: dict[str, Any] = {}
     for path in sorted((folder / "checkpoints").glob("*.safetensors")):
-        arrays, state = checkpoint.load(path)
+        arrays, state = checkpoints.load(path)
         for name in CLOCK_FIELDS if path.name.startswith("step-") else ():
             *parents, last = name.split(".")
             place = state

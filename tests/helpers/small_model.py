@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 
 from minitf.config import TransformerConfig
-from minitf.config.special_tokens import EOS, PAD
+from minitf.config.model import EOS, PAD
 from minitf.decoding.decoder import decoder_of
 from minitf.model.transformer import Transformer
 

@@ -12,7 +12,7 @@ import autograd as ag
 from autograd import Tensor, random
 from autograd.testing import check_case
 from minitf.config import PRESETS, OptimizerConfig, RunConfig, TransformerConfig, TranslateConfig
-from minitf.config.special_tokens import BOS, EOS, PAD
+from minitf.config.model import BOS, EOS, PAD
 from minitf.data.batches import Batch
 from minitf.decoding.decoder import InferenceTransformer, padded_width
 from minitf.decoding.ensemble import Ensemble

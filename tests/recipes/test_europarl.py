@@ -6,8 +6,8 @@ import re
 import numpy as np
 
 from minitf.app import train
-from minitf.app.cli import run_command
 from minitf.data.text import read_lines
+from minitf.system.process import run_command
 from tests.helpers.recipes import load_recipe
 from tests.helpers.runs import FLAGS, write_corpus
 

@@ -15,14 +15,14 @@ import pytest
 from autograd.backend.cpu import available_cores
 from benchmarks.side_by_side import machine
 from minitf.app import train
-from minitf.app.cli import parse_train_args, run_command
+from minitf.app.command_line import parse_train_args
 from minitf.config.presets import NAMED
 from minitf.data.text import read_lines
 from minitf.errors import UserError
 from minitf.evaluation.metrics import bleu
-from minitf.storage.checkpoint import CheckpointStore, load
-from minitf.storage.config_file import load_config
-from minitf.storage.run_directory import RunDirectory
+from minitf.storage.checkpoints import CheckpointStore, load
+from minitf.storage.run_directory import RunDirectory, load_config
+from minitf.system.process import run_command
 from minitf.training import loop
 from minitf.training.state import perplexity
 from minitf.translation.translator import Translator

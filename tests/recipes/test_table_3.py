@@ -7,7 +7,7 @@ import pytest
 
 import autograd as ag
 from minitf.config import PRESETS
-from minitf.config.special_tokens import BOS, EOS, PAD
+from minitf.config.model import BOS, EOS, PAD
 from minitf.model.counting import parameter_count
 from minitf.model.transformer import Transformer
 from minitf.training.optim import Adam

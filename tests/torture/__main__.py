@@ -303,7 +303,7 @@ def plan_fuzz(ground: Ground, halfway: Path, examples: int, draw: random.Random)
         ("fuzz: text to ids and back", lambda t: fuzz.round_trips(t, of(0.12), draw, model)),
         ("fuzz: texts to learn a vocabulary from", lambda t: fuzz.learning(folder, t, of(0.01), draw)),
         ("fuzz: damaged token ids", lambda t: fuzz.prepared(folder, t, of(0.03), draw, model)),
-        ("fuzz: damaged and forged checkpoints", lambda t: fuzz.checkpoints(folder, t, of(0.12), draw)),
+        ("fuzz: damaged and forged checkpoints", lambda t: fuzz.damaged_files(folder, t, of(0.12), draw)),
         ("fuzz: configurations", lambda t: fuzz.configurations(folder, t, of(0.12), draw)),
         ("fuzz: command lines", lambda t: fuzz.command_lines(t, of(0.06), draw)),
         ("fuzz: logs", lambda t: fuzz.logs(folder, t, of(0.08), draw)),

@@ -14,10 +14,11 @@ from pathlib import Path
 from typing import Any
 
 from minitf.app import commands
-from minitf.app.cli import flags_of, run_command
+from minitf.app.command_line import flags_of
 from minitf.config import RunConfig, TranslateConfig
 from minitf.config.options import without_none
 from minitf.system import files
+from minitf.system.process import run_command
 from tests.helpers.runs import Child, Ground
 from tests.torture.fuzz import SHORT
 from tests.torture.hostile import SPECIAL

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from minitf.app import commands
-from minitf.storage import checkpoint
+from minitf.storage import checkpoints
 from minitf.storage.checkpoint_file import read_origin
 from minitf.system.files import sha256_of
 from tests.helpers.runs import Ground
@@ -220,7 +220,7 @@ def forge_checkpoint(path: Path, draw: random.Random) -> str:
     """Change the state, the origin, a tensor or the header, under valid digests."""
     if draw.random() < 0.3:
         return forge_header(path, draw)
-    arrays, state = checkpoint.load(path)
+    arrays, state = checkpoints.load(path)
     origin = read_origin(path)
     kind = draw.choice(["state", "state", "origin", "origin", "tensor", "tensor", "name", "step"])
     if kind in ("state", "origin"):
@@ -236,7 +236,7 @@ def forge_checkpoint(path: Path, draw: random.Random) -> str:
     else:
         done = f"also step {(step := draw.choice([0, 1, 10, 10**8, 10**30]))}"
         path = path.with_name(f"step-{step:08d}.safetensors")
-    checkpoint.save(path, arrays, state, origin)
+    checkpoints.save(path, arrays, state, origin)
     return f"{kind}: {done}"
 
 

@@ -27,16 +27,17 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
 from minitf.app import translate
-from minitf.app.cli import parse_train_args, parse_translate_args, run_command
+from minitf.app.command_line import parse_train_args, parse_translate_args
 from minitf.config import PRESETS, RunConfig, TranslateConfig
-from minitf.data.arriving import ArrivingLines
 from minitf.data.prepared import PreparedCorpus, prepare
+from minitf.data.stdin_lines import StdinLines
 from minitf.data.text import lines_of, normalise, read_lines, read_pairs
 from minitf.data.vocabulary import Vocabulary
 from minitf.errors import UserError
-from minitf.storage import checkpoint
-from minitf.storage.config_file import load_config, save_config
+from minitf.storage import checkpoints
 from minitf.storage.log import RunLog, read_log
+from minitf.storage.run_directory import load_config, save_config
+from minitf.system.process import run_command
 from minitf.training.state import TrainState
 from minitf.translation.translator import Translator
 from tests.helpers.runs import check
@@ -141,7 +142,7 @@ def pairs_and_streams(folder: Path, tally: Tally, examples: int, draw: random.Ra
 def arriving(data: bytes, draw: random.Random) -> list[str]:
     """The lines of standard input, from a pipe that gives the bytes little by little."""
     reader, writer = os.pipe()
-    lines = ArrivingLines(reader)
+    lines = StdinLines(reader)
     found = []
     stream = lines_of(lines, "it", "replace")  # type: ignore[arg-type]
     for begin in range(0, len(data), size := draw.choice([1, 3, 100])):
@@ -234,18 +235,18 @@ def content(corpus: PreparedCorpus) -> list[list[int]]:
     return [ids.tolist() for i in range(len(corpus)) for ids in (corpus.source[i], corpus.target[i])]
 
 
-def checkpoints(folder: Path, tally: Tally, examples: int, draw: random.Random) -> None:
+def damaged_files(folder: Path, tally: Tally, examples: int, draw: random.Random) -> None:
     """A damaged checkpoint gives what was saved or is refused; so does a forged header under a valid digest."""
     path = folder / "step-00000001.safetensors"
     arrays = {"model.a": np.arange(6, dtype=np.float32).reshape(2, 3), "optimizer.m.a": np.ones(5), "b": np.array(3)}
-    checkpoint.save(path, arrays, TrainState(step=1).to_plain())
+    checkpoints.save(path, arrays, TrainState(step=1).to_plain())
     whole = path.read_bytes()
 
     def trial(data: bytes) -> None:
         path.write_bytes(data)
         try:
-            found, state = checkpoint.load(path)
-        except checkpoint.CheckpointError as error:
+            found, state = checkpoints.load(path)
+        except checkpoints.CheckpointError as error:
             check(str(path) in str(error), f"no name: {error}")
             return
         if data == whole:
@@ -255,7 +256,7 @@ def checkpoints(folder: Path, tally: Tally, examples: int, draw: random.Random) 
         except UserError:
             check(data != whole, "refused as it was saved")
         with suppress(UserError):
-            checkpoint.average([path], "")
+            checkpoints.average([path], "")
 
     forged = st.builds(
         forge,

@@ -210,7 +210,7 @@ class Asking:
     count = 0
 
     def find_spec(self, name, path=None, target=None):
-        if self.count or name == "minitf.app.cli":  # earlier imports are those of Python itself
+        if self.count or name == "minitf.app.command_line":  # earlier imports are those of Python itself
             self.count += 1
             if self.count == at:
                 os.kill(os.getpid(), number)

@@ -25,11 +25,11 @@ from pathlib import Path
 from typing import Any
 
 from minitf.app import commands
-from minitf.app.cli import run_command
 from minitf.errors import UserError
 from minitf.report import run_report
-from minitf.storage.checkpoint import CheckpointStore
+from minitf.storage.checkpoints import CheckpointStore
 from minitf.system import files, held_folder
+from minitf.system.process import run_command
 from minitf.training.optim import Adam
 from tests.helpers.runs import Child, Ground, check, start_or_resume
 from tests.torture.faults import checkpoints_of, copy_of, is_damaged, last_steps

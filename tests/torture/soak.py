@@ -28,8 +28,8 @@ from pathlib import Path
 
 from autograd.backend import CPU
 from minitf.app import commands
-from minitf.app.cli import run_command
 from minitf.report import run_report
+from minitf.system.process import run_command
 from tests.helpers.runs import Child, Ground, check, flip, prepared_ground, start_or_resume
 from tests.torture import slippery
 from tests.torture.faults import NOBODY, checkpoints_of, harms, is_damaged, last_steps

@@ -13,8 +13,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from minitf.app import commands
-from minitf.app.cli import run_command
 from minitf.system import files
+from minitf.system.process import run_command
 from tests.helpers.runs import Child, Ground, check
 from tests.torture.kills import Tally
 

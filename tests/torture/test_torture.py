@@ -7,7 +7,7 @@ import pytest
 
 from autograd import random as dropout_masks
 from autograd.backend import CPU
-from minitf.app.cli import flags_of
+from minitf.app.command_line import flags_of
 from minitf.config import RunConfig, TranslateConfig
 from minitf.data.batches import Batches
 from minitf.data.text import lines_of
@@ -235,7 +235,7 @@ def test_hostile_vocabularies(tmp_path, tally, draw, model):
 
 
 def test_hostile_files_of_a_run(tmp_path, tally, draw):
-    fuzz.checkpoints(tmp_path, tally, 60, draw)
+    fuzz.damaged_files(tmp_path, tally, 60, draw)
     fuzz.configurations(tmp_path, tally, 60, draw)
     fuzz.command_lines(tally, 20, draw)
     fuzz.logs(tmp_path, tally, 60, draw)

@@ -9,7 +9,7 @@ import autograd as ag
 from autograd import Op, Tensor, apply, checkpoint
 from autograd.inspect import AnomalyError, anomaly_mode
 from minitf.config import TransformerConfig
-from minitf.config.special_tokens import PAD
+from minitf.config.model import PAD
 from minitf.model.transformer import Transformer
 from tests.helpers.leaves import leaf, random_leaf
 

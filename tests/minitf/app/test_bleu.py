@@ -8,8 +8,8 @@ import sys
 import pytest
 
 from minitf.app.bleu import _parser, main
-from minitf.app.cli import run_command
 from minitf.evaluation.bleu_card import LANGUAGES, bleu_card
+from minitf.system.process import run_command
 from tests.helpers.bleu import HYPOTHESES, REFERENCES, card
 
 

@@ -10,11 +10,12 @@ import pytest
 from safetensors.numpy import load_file
 
 from minitf.app import export_model, import_model
-from minitf.app.cli import parse_train_args, run_command
+from minitf.app.command_line import parse_train_args
 from minitf.config.presets import PRESETS
-from minitf.data.vocabulary_pair import load_vocabulary
+from minitf.data.vocabulary import load_vocabulary
 from minitf.errors import UserError
 from minitf.interchange.formats import write_foreign
+from minitf.system.process import run_command
 from minitf.translation.translator import Translator
 from tests.helpers.foreign_models import learned_model
 from tests.helpers.imported import MODEL, PAIR

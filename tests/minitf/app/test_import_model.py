@@ -5,13 +5,13 @@ import json
 import numpy as np
 import pytest
 
-from minitf.app.cli import run_command
 from minitf.app.import_model import main
 from minitf.app.report import main as report
 from minitf.app.train import main as train
 from minitf.errors import UserError
 from minitf.interchange.formats import write_foreign
 from minitf.storage.run_directory import RunDirectory
+from minitf.system.process import run_command
 from minitf.translation.translator import Translator
 from tests.helpers.foreign_models import learned_model
 

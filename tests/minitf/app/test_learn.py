@@ -2,9 +2,9 @@
 
 import pytest
 
-from minitf.app.cli import run_command
 from minitf.app.commands import main
 from minitf.learn.exercise import ALL, find
+from minitf.system.process import run_command
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import subprocess
 import pytest
 
 from minitf.app import commands
-from minitf.app.cli import run_command
+from minitf.system.process import run_command
 from tests.helpers.runs import FLAGS, write_corpus
 
 

@@ -7,9 +7,9 @@ import shutil
 import pytest
 
 from minitf.app import export_model, pack, translate
-from minitf.app.cli import run_command
-from minitf.storage.checkpoint import CheckpointStore
-from minitf.storage.config_file import load_config, save_config
+from minitf.storage.checkpoints import CheckpointStore
+from minitf.storage.run_directory import load_config, save_config
+from minitf.system.process import run_command
 from minitf.translation.translator import Translator
 from tests.helpers.runs import call, differences, fingerprint, write_corpus
 

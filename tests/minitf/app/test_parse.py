@@ -1,7 +1,7 @@
 """`minitf parse`: a treebank is written and scored."""
 
 from minitf.app import parse as command
-from minitf.app.cli import run_command
+from minitf.system.process import run_command
 
 
 def test_a_treebank_is_written_and_scored(tmp_path, capsys):

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from minitf.app.cli import run_command
 from minitf.app.preset_table import list_presets, operations_papers_way
 from minitf.app.presets import main
 from minitf.config.presets import NAMED
 from minitf.model.counting import training_flops
+from minitf.system.process import run_command
 
 
 def test_the_command_prints_the_list(capsys):

@@ -5,11 +5,11 @@ import re
 import pytest
 
 from minitf.app import shortlist, translate
-from minitf.app.cli import run_command
 from minitf.decoding.sampling import SamplingConfig
 from minitf.decoding.search import BeamSearchConfig
 from minitf.decoding.shortlist import Shortlist
 from minitf.errors import UserError
+from minitf.system.process import run_command
 from minitf.translation.translator import Translator
 from tests.helpers.fake_models import RandomModel
 

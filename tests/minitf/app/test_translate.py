@@ -16,9 +16,9 @@ from pathlib import Path
 import pytest
 
 from minitf.app import translate
-from minitf.app.cli import run_command
 from minitf.decoding.search import BeamSearchConfig
 from minitf.evaluation.metrics import bleu
+from minitf.system.process import run_command
 from minitf.translation.translator import Translator
 
 PROGRAM = Path(__file__).parents[3] / "translate.py"

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from minitf.config import PRESETS, OptimizerConfig, RunConfig, TransformerConfig, TranslateConfig
+from minitf.config.run import parse_devices
 from minitf.errors import UserError
 
 PAIR = (Path("a.en"), Path("a.de"))
@@ -252,3 +253,13 @@ def test_names_of_files_that_are_not_utf8_are_paths():
 def test_sizes_of_arrays_that_no_machine_can_count_are_refused(name, value):
     with pytest.raises(UserError, match=f"{name}={value} is too large; choose at most "):
         TransformerConfig(**{name: value})
+
+
+def test_devices():
+    assert parse_devices("8") == ("cuda", 8)
+    assert parse_devices("cpu:4") == ("cpu", 4)
+    for wrong in ("", "0", "cpu", "cpu:0", "gpu:2", "-1", "cpu:4x", "99999", "٣"):
+        with pytest.raises(UserError, match="is not a number of devices; choose 8 for eight GPUs"):
+            RunConfig(devices=wrong)
+    with pytest.raises(UserError, match="exclude each other"):
+        RunConfig(devices="2", device="cuda")

@@ -8,11 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from minitf.app import split
-from minitf.app.cli import run_command
 from minitf.corpora.splits import Splits
 from minitf.corpora.splitting import groups_of, key_of, refuse_overlap, split_corpus, split_pairs
 from minitf.data.text import read_lines, read_pairs
 from minitf.errors import UserError
+from minitf.system.process import run_command
 
 WORDS = st.sampled_from(["a", "A ", "b", "c", "d  d", "d d", "e", "f", "g", "h", "i"])
 

@@ -5,8 +5,8 @@ import os
 import pytest
 
 from minitf.app import split, statistics
-from minitf.app.cli import run_command
 from minitf.corpora.statistics import corpus_statistics, render, suggested_preset
+from minitf.system.process import run_command
 from tests.helpers.runs import call
 
 PAIRS = [

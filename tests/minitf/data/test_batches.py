@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from minitf.config.special_tokens import BOS, EOS, PAD
+from minitf.config.model import BOS, EOS, PAD
 from minitf.data.batches import Batch, Batches
 from minitf.data.prepared import PreparedCorpus, prepare
 from minitf.data.text import read_lines

@@ -14,7 +14,6 @@ from typing import get_args
 import pytest
 
 from minitf.app import train
-from minitf.app.cli import run_command
 from minitf.config import RunConfig
 from minitf.config.options import without_none
 from minitf.data import datasets
@@ -23,6 +22,7 @@ from minitf.data.download import Remote
 from minitf.data.text import read_lines, read_pairs
 from minitf.errors import UserError
 from minitf.storage.log import read_log
+from minitf.system.process import run_command
 from tests.helpers.runs import FLAGS, MULTI30K, write_corpus
 from tests.helpers.server import serving
 

@@ -11,7 +11,7 @@ import urllib.request
 
 import pytest
 
-from minitf.data import connection, download
+from minitf.data import download
 from minitf.data.download import Remote, fetch
 from minitf.errors import UserError
 from minitf.system.files import sha256_of
@@ -232,7 +232,7 @@ def test_redirections_to_other_protocols_hosts_and_in_circles(server, tmp_path, 
 
 def redirected(old, new):
     request = urllib.request.Request(old)
-    return connection._Redirections().redirect_request(request, io.BytesIO(), 302, "Found", {}, new)
+    return download._Redirections().redirect_request(request, io.BytesIO(), 302, "Found", {}, new)
 
 
 def test_encrypted_addresses_may_redirect_to_encrypted_ones_only():
@@ -313,7 +313,7 @@ def test_a_server_that_drips(server, tmp_path, said, monkeypatch):
 
 def test_a_server_whose_answer_never_begins(server, tmp_path, said, monkeypatch):
     """Its bytes come soon enough, one by one."""
-    monkeypatch.setattr(connection, "TIMEOUT_S", 0.3)
+    monkeypatch.setattr(download, "TIMEOUT_S", 0.3)
     with pytest.raises(UserError, match=r"the server did not answer within 0.3 s; check the connection"):
         get(server, tmp_path, said, path="/hesitant")
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from minitf.data.lexical_table import NO_SOURCE, LexicalTable, model_1, piece_names
+from minitf.data.piece_vocabulary import PieceVocabulary, VocabularyPair
 from minitf.data.sentences import Sentences
-from minitf.data.vocabulary_pair import PieceVocabulary, VocabularyPair
 from minitf.errors import UserError
 
 SPECIAL = ["<pad>", "<unk>", "<s>", "</s>"]

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from minitf.config.special_tokens import BOS, EOS, PAD
+from minitf.config.model import BOS, EOS, PAD
 from minitf.data.sentences import Sentences, pad
 
 

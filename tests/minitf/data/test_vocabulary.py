@@ -16,7 +16,7 @@ import sentencepiece
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from minitf.config.special_tokens import BOS, EOS, PAD, UNK
+from minitf.config.model import BOS, EOS, PAD, UNK
 from minitf.data.text import normalise, read_lines
 from minitf.data.vocabulary import Vocabulary, count_words
 from minitf.errors import UserError
@@ -317,7 +317,7 @@ def test_a_model_with_other_special_ids_is_refused(tmp_path):
 INTERRUPTED = """
 import itertools, os, random, sys, threading
 import sentencepiece
-from minitf.app.cli import run_command
+from minitf.system.process import run_command
 from minitf.data import vocabulary
 from minitf.data.vocabulary import Vocabulary
 

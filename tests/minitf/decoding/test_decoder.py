@@ -5,7 +5,7 @@ import pytest
 
 from autograd import Tensor
 from minitf.config import OptimizerConfig
-from minitf.config.special_tokens import BOS, EOS, PAD
+from minitf.config.model import BOS, EOS, PAD
 from minitf.decoding.decoder import InferenceTransformer
 from minitf.decoding.search import BeamSearchConfig, beam_search, greedy_search
 from minitf.errors import UserError

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from minitf.config.special_tokens import BOS, EOS, PAD
+from minitf.config.model import BOS, EOS, PAD
 from minitf.decoding.decoder import InferenceTransformer
 from minitf.decoding.ensemble import Ensemble
 from minitf.decoding.sampling import SamplingConfig, sample

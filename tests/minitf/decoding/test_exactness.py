@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from minitf.config.special_tokens import BOS, EOS, PAD, UNK
+from minitf.config.model import BOS, EOS, PAD, UNK
 from minitf.decoding.search import BeamSearchConfig, beam_search, length_penalty
 
 ALPHAS = (0.0, 0.6, 1.0, 2.0)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from minitf.config.special_tokens import BOS, EOS, PAD, UNK
+from minitf.config.model import BOS, EOS, PAD, UNK
 from minitf.decoding.sampling import SamplingConfig, distribution, sample
 from minitf.decoding.search import BeamSearchConfig
 from minitf.errors import UserError

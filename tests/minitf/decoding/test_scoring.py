@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from minitf.config.special_tokens import EOS, PAD
+from minitf.config.model import EOS, PAD
 from minitf.decoding.decoder import InferenceTransformer, padded_width
 from minitf.decoding.scoring import score_targets
 from minitf.decoding.search import PENALTIES, BeamSearchConfig, beam_search, greedy_search

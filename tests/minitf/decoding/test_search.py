@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 
-from minitf.config.special_tokens import BOS, EOS, PAD, UNK
+from minitf.config.model import BOS, EOS, PAD, UNK
 from minitf.decoding.sampling import sample
 from minitf.decoding.search import BeamSearchConfig, Hypothesis, beam_search, greedy_search, length_penalty
 from minitf.errors import UserError

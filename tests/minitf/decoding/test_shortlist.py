@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from minitf.config.special_tokens import BOS, EOS, PAD, UNK
+from minitf.config.model import BOS, EOS, PAD, UNK
 from minitf.data.lexical_table import NO_SOURCE, LexicalTable
-from minitf.data.vocabulary_pair import PieceVocabulary, VocabularyPair
+from minitf.data.piece_vocabulary import PieceVocabulary, VocabularyPair
 from minitf.decoding.decoder import InferenceTransformer
 from minitf.decoding.ensemble import Ensemble
 from minitf.decoding.search import BeamSearchConfig, beam_search

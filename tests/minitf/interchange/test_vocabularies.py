@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from minitf.config.special_tokens import BOS, EOS, PAD, UNK
+from minitf.config.model import BOS, EOS, PAD, UNK
 from minitf.interchange.stored_arrays import ModelFileError
 from minitf.interchange.vocabularies import (
     Pieces,

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from minitf.config import OptimizerConfig, TransformerConfig
-from minitf.config.special_tokens import BOS, EOS, PAD
+from minitf.config.model import BOS, EOS, PAD
 from minitf.data.batches import Batch
 from minitf.model.transformer import Transformer
 from minitf.training.loss import batch_loss

@@ -7,7 +7,7 @@ import pytest
 
 import autograd as ag
 from autograd import Tensor, random
-from minitf.config.special_tokens import EOS, PAD
+from minitf.config.model import EOS, PAD
 from minitf.model.attention import MultiHeadAttention, join_heads, padding_mask
 from minitf.model.layers import Initializer
 

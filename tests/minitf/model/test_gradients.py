@@ -9,7 +9,7 @@ import autograd as ag
 from autograd import Op, Tensor, random
 from autograd.gradcheck import GradcheckError
 from autograd.testing import check_case, check_example
-from minitf.config.special_tokens import BOS, EOS, PAD
+from minitf.config.model import BOS, EOS, PAD
 from minitf.model import transformer
 from minitf.model.attention import padding_mask
 from minitf.model.layers import Initializer, Module

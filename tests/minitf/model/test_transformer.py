@@ -12,7 +12,7 @@ from autograd.engine import Op
 from autograd.inspect.saved_memory import SavedMemory
 from autograd.modes import Watcher, watch
 from minitf.config import TransformerConfig
-from minitf.config.special_tokens import BOS, EOS, PAD
+from minitf.config.model import BOS, EOS, PAD
 from minitf.errors import UserError
 from minitf.model.attention import padding_mask
 from minitf.model.layers import Initializer

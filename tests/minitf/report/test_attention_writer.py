@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from minitf.app import translate
-from minitf.app.cli import run_command
+from minitf.system.process import run_command
 from minitf.translation.translator import Translator
 
 TEXT = "the cat sat on the mat.\n\n a tree!\n   \nthe bird sang\n"

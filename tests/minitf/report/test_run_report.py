@@ -9,11 +9,11 @@ import time
 import pytest
 
 from minitf.app import report as program
-from minitf.app.cli import run_command
 from minitf.report import run_report
 from minitf.report.run_report import RunReport
 from minitf.storage.log import RunLog
 from minitf.storage.run_directory import RunDirectory
+from minitf.system.process import run_command
 from minitf.training.loss import batch_loss
 from tests.helpers.pages import CONFIG, records
 from tests.helpers.patching import patch_everywhere

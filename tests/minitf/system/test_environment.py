@@ -6,7 +6,18 @@ import numpy as np
 import pytest
 
 from autograd.backend import CPU
-from minitf.system.environment import VERSION, changes, environment_facts
+from minitf.errors import UserError
+from minitf.system.environment import (
+    VERSION,
+    WORKER_VARIABLE,
+    announced_rank,
+    announced_size,
+    changes,
+    environment_facts,
+    is_single_process,
+    rank_zero_output,
+    sum_left_to_right,
+)
 
 
 def test_numba_is_recorded_where_it_computes(monkeypatch):
@@ -33,3 +44,35 @@ def test_changes_are_told():
         "old was x and is not recorded",
         "new was not recorded and is y",
     ]
+
+
+def test_every_addition_rounds():
+    assert sum_left_to_right([0.1] * 10) == 0.9999999999999999  # compensated: 1.0
+    assert sum_left_to_right(iter([1.0, 1e100, -1e100])) == 0.0  # compensated: 1.0
+    assert sum_left_to_right([]) == 0.0
+
+
+def test_who_mpiexec_says_one_is(monkeypatch):
+    for name in ("PMI_RANK", "PMI_SIZE", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "PMIX_RANK"):
+        monkeypatch.delenv(name, raising=False)
+    assert (announced_rank(), announced_size()) == (None, None)
+    monkeypatch.setenv("OMPI_COMM_WORLD_RANK", "3")
+    monkeypatch.setenv("OMPI_COMM_WORLD_SIZE", "4")
+    assert (announced_rank(), announced_size()) == (3, 4)
+    assert not is_single_process()
+    monkeypatch.setenv("OMPI_COMM_WORLD_SIZE", "1")
+    assert is_single_process()
+    monkeypatch.setenv(WORKER_VARIABLE, "{}")
+    assert not is_single_process()
+
+
+def test_rank_zero_output(monkeypatch, capsys):
+    monkeypatch.setenv("PMI_RANK", "0")
+    with pytest.raises(UserError), rank_zero_output():
+        raise UserError("wrong")
+    monkeypatch.setenv("PMI_RANK", "2")
+    with pytest.raises(SystemExit, match="2"), rank_zero_output():
+        raise UserError("wrong")
+    with rank_zero_output():
+        print("help")
+    assert capsys.readouterr().out == ""

@@ -6,7 +6,7 @@ import sys
 import numpy as np
 import pytest
 
-from minitf.storage import checkpoint
+from minitf.storage import checkpoints
 from minitf.storage.log import read_log
 from minitf.training.state import CLOCK_KEYS
 from tests.helpers.jobs import MPIEXEC, ROOT, mpi, needs_mpi, python
@@ -42,7 +42,7 @@ def losses(run):
 
 
 def parameters(run, step=50):
-    return checkpoint.load(run / f"checkpoints/step-{step:08}.safetensors")
+    return checkpoints.load(run / f"checkpoints/step-{step:08}.safetensors")
 
 
 def check_same_run(ground, run, tolerance=1e-12):

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from minitf.config.special_tokens import PAD
+from minitf.config.model import PAD
 from minitf.training.loss import batch_loss
 
 

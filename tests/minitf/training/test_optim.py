@@ -9,7 +9,7 @@ import pytest
 import autograd as ag
 from autograd import Tensor, random
 from minitf.config import OptimizerConfig, TransformerConfig
-from minitf.config.special_tokens import BOS, EOS, PAD
+from minitf.config.model import BOS, EOS, PAD
 from minitf.decoding.search import BeamSearchConfig, greedy_search
 from minitf.model.layers import Parameter
 from minitf.model.transformer import Transformer

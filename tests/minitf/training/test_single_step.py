@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from autograd import random
-from minitf.app.cli import run_command
 from minitf.app.step import main
 from minitf.app.train import main as train
 from minitf.errors import UserError
+from minitf.system.process import run_command
 from minitf.training.loss import batch_loss
 from minitf.training.optim import Adam, global_norm, learning_rate
 from minitf.training.process import SingleProcess

@@ -8,7 +8,7 @@ import pytest
 
 import autograd as ag
 from minitf.config import OptimizerConfig, RunConfig, TransformerConfig
-from minitf.config.special_tokens import PAD
+from minitf.config.model import PAD
 from minitf.errors import UserError
 from minitf.model.transformer import Transformer
 from minitf.training.moving_average import MovingAverage

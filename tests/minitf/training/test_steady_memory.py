@@ -9,7 +9,7 @@ import pytest
 import autograd as ag
 from autograd import Tensor, random
 from minitf.config import OptimizerConfig, TransformerConfig
-from minitf.config.special_tokens import PAD
+from minitf.config.model import PAD
 from minitf.model.transformer import Transformer
 from minitf.training.optim import Adam
 

@@ -13,7 +13,7 @@ from autograd import random
 from autograd.backend import get_backend
 from autograd.inspect import AnomalyError, anomaly_mode
 from minitf.config import PRESETS, OptimizerConfig, RunConfig, TransformerConfig
-from minitf.config.special_tokens import BOS, EOS, PAD
+from minitf.config.model import BOS, EOS, PAD
 from minitf.data.batches import Batch
 from minitf.errors import UserError
 from minitf.model.transformer import Transformer

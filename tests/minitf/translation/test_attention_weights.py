@@ -8,7 +8,7 @@ import pytest
 from autograd.modes import Watcher, watch
 from autograd.ops.attention import ScaledDotProductAttention
 from minitf.config import PRESETS
-from minitf.config.special_tokens import BOS, EOS, PAD
+from minitf.config.model import BOS, EOS, PAD
 from minitf.decoding.decoder import InferenceTransformer
 from minitf.decoding.search import BeamSearchConfig, beam_search
 from minitf.errors import UserError

@@ -5,8 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from minitf.config.special_tokens import BOS, EOS, PAD
-from minitf.data.vocabulary_pair import PieceVocabulary, VocabularyPair
+from minitf.config.model import BOS, EOS, PAD
+from minitf.data.piece_vocabulary import PieceVocabulary, VocabularyPair
 from minitf.errors import UserError
 from minitf.report.attention_page import attention_page
 from minitf.translation.translator import Translator

@@ -9,7 +9,6 @@ import pytest
 
 from autograd.backend import CPU
 from minitf.app import train, translate
-from minitf.app.cli import run_command
 from minitf.corpora.built_in import built_in_treebank
 from minitf.data.text import read_lines
 from minitf.data.vocabulary import Vocabulary
@@ -17,6 +16,7 @@ from minitf.errors import UserError
 from minitf.evaluation.aligned_text import held_out_count, pieces_of_tokens
 from minitf.evaluation.linearise import linearise
 from minitf.evaluation.trees import clean, read_trees
+from minitf.system.process import run_command
 from minitf.translation.parser import Parser, words_of
 from minitf.translation.translator import Translator
 

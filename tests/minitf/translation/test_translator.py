@@ -17,16 +17,15 @@ import minitf.decoding.batched
 import minitf.translation.translator
 from autograd.backend import CPU
 from minitf.config import PRESETS
-from minitf.config.special_tokens import BOS, EOS, PAD
+from minitf.config.model import BOS, EOS, PAD
 from minitf.data.pieces import split_long
 from minitf.data.text import normalise, read_lines
 from minitf.decoding.batched import batches_by_length
 from minitf.decoding.search import BeamSearchConfig, beam_search, greedy_search
 from minitf.errors import UserError
 from minitf.model.transformer import Transformer
-from minitf.storage.checkpoint import CheckpointStore
-from minitf.storage.config_file import save_config
-from minitf.storage.run_directory import RunDirectory
+from minitf.storage.checkpoints import CheckpointStore
+from minitf.storage.run_directory import RunDirectory, save_config
 from minitf.training.validation import validation_bleu
 from minitf.translation.results import Alignment, Translation, joined
 from minitf.translation.translator import Translator

@@ -12,7 +12,7 @@ from minitf.system.files import os_errors_explained
 READ_BYTES = 1 << 16
 
 
-class ArrivingLines:
+class StdinLines:
     """Iterator over the raw lines of a file descriptor, each with its `\\n`, as `lines_of` expects them.
 
     Python's buffered files cannot tell whether reading the next line would block; a translator needs to know, in order

@@ -6,9 +6,9 @@ import json
 import pytest
 
 from minitf.config import TransformerConfig
-from minitf.config.special_tokens import BOS, EOS, PAD, UNK
-from minitf.data.vocabulary import Vocabulary
-from minitf.data.vocabulary_pair import PieceVocabulary, VocabularyPair, load_vocabulary, sized
+from minitf.config.model import BOS, EOS, PAD, UNK
+from minitf.data.piece_vocabulary import PieceVocabulary, VocabularyPair
+from minitf.data.vocabulary import Vocabulary, load_vocabulary, sized
 from minitf.errors import UserError
 
 SPECIAL = ["<pad>", "<unk>", "<s>", "</s>"]

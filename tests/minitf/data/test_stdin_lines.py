@@ -7,7 +7,7 @@ import os
 import numpy as np
 import pytest
 
-from minitf.data.arriving import READ_BYTES, ArrivingLines
+from minitf.data.stdin_lines import READ_BYTES, StdinLines
 from minitf.errors import UserError
 
 
@@ -27,7 +27,7 @@ def test_the_lines_are_those_of_a_file_however_they_are_chopped():
         expected = list(io.BytesIO(text))
 
         reading, writing = os.pipe()
-        lines, found, begin = ArrivingLines(reading), [], 0
+        lines, found, begin = StdinLines(reading), [], 0
         iterator = iter(lines)
         while begin < len(text):
             end = begin + int(rng.integers(1, 20))
@@ -43,7 +43,7 @@ def test_the_lines_are_those_of_a_file_however_they_are_chopped():
 
 def test_half_a_line_is_no_line_yet(pipe):
     reading, writing = pipe
-    lines = ArrivingLines(reading)
+    lines = StdinLines(reading)
     assert lines.must_wait()
     os.write(writing, b"one\ntw")
     assert not lines.must_wait()
@@ -65,7 +65,7 @@ def test_a_long_line_and_a_file(tmp_path):
     path = tmp_path / "text"
     path.write_bytes(b"x" * (3 * READ_BYTES) + b"\nend")
     with path.open("rb") as file:
-        lines = ArrivingLines(file.fileno())
+        lines = StdinLines(file.fileno())
         assert not lines.must_wait()
         assert [len(line) for line in lines] == [3 * READ_BYTES + 1, 3]
 
@@ -73,5 +73,5 @@ def test_a_long_line_and_a_file(tmp_path):
 def test_a_descriptor_that_cannot_be_read_is_one_sentence(tmp_path):
     folder = os.open(tmp_path, os.O_RDONLY)
     with pytest.raises(UserError, match="cannot read standard input: Is a directory"):
-        list(ArrivingLines(folder))
+        list(StdinLines(folder))
     os.close(folder)

@@ -16,23 +16,21 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
 
 from sentencepiece import SentencePieceProcessor
 
-from minitf.config import TransformerConfig
-from minitf.config.special_tokens import BOS, EOS, PAD, UNK
+from minitf.config.model import BOS, EOS, PAD, UNK
 from minitf.data.text import PathLike, checked_characters, write_atomically
-from minitf.data.vocabulary import MAX_MODEL_BYTES, Vocabulary
 from minitf.errors import UserError
 from minitf.system.files import parse_json_object, read_small_file
 
 KINDS = ("sentencepiece", "words", "characters")
 FORMAT = {"format": "minitf vocabulary", "version": 1}
 SPECIAL_TOKENS = 4
+MAX_MODEL_BYTES = 256 * 2**20
 UNKNOWN = "⁇"
 """The text of UNK, as sentencepiece has it."""
 LANGUAGE = re.compile(r"\s*(>>[^<>\s]+<<)")
@@ -249,27 +247,3 @@ class VocabularyPair:
     def __len__(self) -> int:
         """Number of pieces of the target."""
         return len(self.target)
-
-
-AnyVocabulary = Vocabulary | VocabularyPair
-"""What a run may have: one of its own, or that of an imported model."""
-
-
-def load_vocabulary(path: PathLike) -> AnyVocabulary:
-    """Load a sentencepiece model, or the vocabulary of an imported model.
-
-    Raises: UserError when it is missing or cannot be used
-    """
-    content = read_small_file(Path(path), MAX_MODEL_BYTES)
-    if content[:1] == b"{":  # which no sentencepiece model begins with
-        return VocabularyPair.from_bytes(content, str(path))
-    return Vocabulary(content, str(path))
-
-
-def sized(config: TransformerConfig, vocabulary: AnyVocabulary) -> TransformerConfig:
-    """The configuration of a model with as many rows as the vocabulary has pieces.
-
-    Raises: UserError where source and target differ in size, but the model has one matrix for both
-    """
-    source, target = len(vocabulary.source), len(vocabulary)
-    return replace(config, vocab_size=target, source_vocab_size=None if source == target else source)

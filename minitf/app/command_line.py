@@ -11,12 +11,9 @@ from __future__ import annotations
 
 import argparse
 import inspect
-import io
-import os
 import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
 from dataclasses import MISSING, Field, dataclass, fields, is_dataclass, replace
 from operator import attrgetter
 from pathlib import Path
@@ -24,15 +21,13 @@ from typing import Any, Literal, NamedTuple, NoReturn, get_args, get_origin
 
 from minitf.app.preset_table import list_presets
 from minitf.config import DEFAULT_PRESET, PRESETS, RunConfig, TranslateConfig
-from minitf.config.options import description, nearest, none_is_absent, shortened, shown, without_none
+from minitf.config.options import description, none_is_absent, shown, without_none
 from minitf.config.presets import NAMED
-from minitf.errors import UserError
-from minitf.storage.config_file import load_config
-from minitf.storage.run_directory import CONFIG_NAME
+from minitf.errors import UserError, nearest, shortened
+from minitf.storage.run_directory import CONFIG_NAME, load_config
 from minitf.system.environment import VERSION
-from minitf.system.files import explained, os_errors_explained
-from minitf.system.messages import say
-from minitf.system.signals import TerminationInterrupt, exit_status, interrupting, uninterrupted
+from minitf.system.files import os_errors_explained
+from minitf.system.process import uninterrupted
 
 SECTIONS = {"model": "Model", "optimizer": "Optimizer", "parsing": "Parsing (section 6.3), for --task parsing"}
 
@@ -67,139 +62,7 @@ def flags_of(config_class: type, inside: str = "") -> Iterator[Flag]:
             yield Flag(each, f"{inside}.{each.name}".lstrip("."), section)
 
 
-# ---- Running ----
-
-
-def run_command(main: Callable[[Sequence[str]], int | None], argv: Sequence[str] | None = None) -> int:
-    """Call `main` with the command line and return the exit status of the process.
-
-    A UserError is printed as `error: …` and gives its own status, which is 2 for nearly all. SIGINT, SIGTERM and SIGHUP
-    give 130, 143 and 129; an output whose reader has closed it (`| head`) gives 141.
-    """
-    _occupy_standard_descriptors()
-    _allow_any_character()
-    try:
-        with interrupting(), _closed_output_noticed():
-            try:
-                arguments = sys.argv[1:] if argv is None else argv
-                _refuse_half_pairs(arguments)
-                status = main(arguments)
-            finally:
-                if not isinstance(sys.exception(), Exception):
-                    sys.stdout.flush()  # here, where a failure can still be reported; also after --help
-    except UserError as error:
-        say(f"error: {_legible(error)}")
-        return error.exit_status
-    except ModuleNotFoundError as error:
-        name = (error.name or "").partition(".")[0]
-        if name in ("", "autograd", "minitf"):
-            raise
-        say(f"error: the package {name} is not installed for {sys.executable}; {how_to_install()}")
-        return 2
-    except MemoryError as error:
-        what = "--max-tokens-per-batch, a smaller --beam or a smaller model"
-        say(f"error: not enough memory{f' ({error})' if str(error) else ''}; choose a smaller {what}")
-        return 2
-    except ImportError as error:
-        if "failed to map" not in str(error) and "C-extensions" not in str(error):
-            raise
-        say("error: not enough memory for the code of a library; raise the limit of ulimit -v")
-        return 2
-    except RuntimeError as error:
-        if "can't start new thread" not in str(error):
-            raise
-        say("error: cannot start a thread; raise the limits of ulimit -u and ulimit -v, or choose fewer --threads")
-        return 2
-    except KeyboardInterrupt as interrupt:
-        say("terminated" if isinstance(interrupt, TerminationInterrupt) else "interrupted")
-        return exit_status(interrupt)
-    except BrokenPipeError:
-        _drop_output()
-        return 141
-    except OSError as error:
-        say(f"error: {explained(_failed_action(error), error)}")
-        return 2
-    return status or 0
-
-
-LONGEST_WORD = 1000  # of a message; a longer one is a value or path that a program has made up
-
-
-def _legible(error: UserError) -> str:
-    return re.sub(rf"\S{{{LONGEST_WORD + 1},}}", lambda word: shortened(word[0]), str(error))
-
-
-class _ClosedOutput(io.TextIOBase):
-    """Standard output that was closed before the start (`>&-`): Python would drop every line without a word."""
-
-    def write(self, text: str) -> int:
-        raise UserError("standard output is closed; open it, or send it to a file")
-
-    def fileno(self) -> int:
-        raise UserError("standard output is closed; give a file with --output")
-
-
-@contextmanager
-def _closed_output_noticed() -> Iterator[None]:
-    before = sys.stdout
-    if before is None:
-        sys.stdout = _ClosedOutput()
-    try:
-        yield
-    finally:
-        sys.stdout = before
-
-
-def _failed_action(error: OSError) -> str:
-    """Describe what failed with an error for which no caller had a better message."""
-    if error.filename is not None:
-        return f"use {error.filename}"
-    if isinstance(error, FileNotFoundError):
-        return "use the working directory"
-    _drop_output()
-    return "write to standard output"  # errors of files have names
-
-
-def _drop_output() -> None:
-    """Send what standard output still holds nowhere: Python would complain again as it ends."""
-    with suppress(OSError, ValueError, AttributeError):
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
-def _allow_any_character() -> None:
-    """Print what a terminal's encoding lacks, such as α in ASCII, as escape sequences."""
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")
-
-
-def how_to_install() -> str:
-    """State how to get the packages that this project needs."""
-    folder = Path(__file__).parents[2]
-    if (folder / ".venv" / "bin" / "python").exists() and sys.prefix != str(folder / ".venv"):
-        return f"activate the environment that has it: . {folder}/.venv/bin/activate"
-    return "run `pip install .` in the project's directory, in a virtual environment, or `make demo`, which makes one"
-
-
-def _refuse_half_pairs(arguments: Sequence[str]) -> None:
-    """Raises: UserError for an argument that no shell can give, and no file can be named with"""
-    for argument in arguments:
-        try:
-            os.fsencode(argument)
-        except UnicodeEncodeError:
-            raise UserError(f"the argument {argument[:100]!a} holds half a surrogate pair; leave that out") from None
-
-
-def _occupy_standard_descriptors() -> None:
-    """Open the null device in place of standard streams that were closed before the start (`2>&-`).
-
-    The next file opened would get their numbers, and whatever a library writes to "standard error" would end up in it.
-    """
-    for descriptor in range(3):
-        try:
-            os.fstat(descriptor)
-        except OSError:
-            os.open(os.devnull, os.O_RDWR)  # the lowest free number, which is this one
+# ---- Names ----
 
 
 def program(command: str) -> str:

@@ -11,13 +11,13 @@ from typing import Literal, get_args, get_origin
 
 import pytest
 
-from minitf.app.cli import changeable, flags_of, parse_train_args, parse_translate_args, run_command
+from minitf.app.command_line import changeable, flags_of, parse_train_args, parse_translate_args
 from minitf.config import PRESETS, RunConfig, TransformerConfig, TranslateConfig
 from minitf.config.options import shown, without_none
 from minitf.config.presets import NAMED
 from minitf.errors import UserError
-from minitf.storage.config_file import load_config, save_config
-from minitf.storage.run_directory import CONFIG_NAME
+from minitf.storage.run_directory import CONFIG_NAME, load_config, save_config
+from minitf.system.process import run_command
 
 OTHER = {  # words for values that differ from the tiny preset's; where not here, made from the default
     "preset": ["small"],
@@ -427,7 +427,7 @@ def test_presets_are_listed(capsys):
 def test_help_loads_no_arrays():
     """`train.py --help` answers at once: NumPy and all that needs it stay out."""
     program = (
-        "import sys\nfrom minitf.app.cli import parse_train_args\n"
+        "import sys\nfrom minitf.app.command_line import parse_train_args\n"
         "try: parse_train_args(['--help'])\nexcept SystemExit: pass\n"
         "try: parse_train_args(['--list-presets'])\nexcept SystemExit: pass\n"
         "print('loaded:', sorted({'numpy', 'autograd', 'safetensors', 'sentencepiece'} & set(sys.modules)))"
@@ -475,7 +475,7 @@ def test_an_error_of_the_program_is_not_hidden():
 @pytest.mark.parametrize("lines", [1, 100_000])  # found when the buffer is emptied at the end, or before
 def test_a_reader_that_leaves_is_no_traceback(lines):
     program = (
-        "import sys\nfrom minitf.app.cli import run_command\n"
+        "import sys\nfrom minitf.system.process import run_command\n"
         f"sys.exit(run_command(lambda argv: print('x\\n' * {lines})))"
     )
     read, write = os.pipe()

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from minitf.config import PRESETS, RunConfig
-from minitf.config.binding import TRAINING_ONLY, TRANSLATION, decisive_values, edits
+from minitf.config.identity import TRAINING_ONLY, TRANSLATION, decisive_values, edits
 
 TINY = PRESETS["tiny"]
 VALUES = decisive_values(TINY)

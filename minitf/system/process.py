@@ -1,0 +1,331 @@
+"""The process of a command: exit status, standard streams, signals that stop it, and the limits of the system.
+
+Signals: SIGINT (Ctrl-C), SIGTERM (`kill`, batch systems) and SIGHUP (a closed terminal).
+"""
+
+from __future__ import annotations
+
+import io
+import mmap
+import os
+import re
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from minitf.errors import UserError, shortened
+from minitf.system.files import explained
+from minitf.system.messages import say
+
+# ---- Running a command ----
+
+
+def run_command(main: Callable[[Sequence[str]], int | None], argv: Sequence[str] | None = None) -> int:
+    """Call `main` with the command line and return the exit status of the process.
+
+    A UserError is printed as `error: …` and gives its own status, which is 2 for nearly all. SIGINT, SIGTERM and SIGHUP
+    give 130, 143 and 129; an output whose reader has closed it (`| head`) gives 141.
+    """
+    _occupy_standard_descriptors()
+    _allow_any_character()
+    try:
+        with interrupting(), _closed_output_noticed():
+            try:
+                arguments = sys.argv[1:] if argv is None else argv
+                _refuse_half_pairs(arguments)
+                status = main(arguments)
+            finally:
+                if not isinstance(sys.exception(), Exception):
+                    sys.stdout.flush()  # here, where a failure can still be reported; also after --help
+    except UserError as error:
+        say(f"error: {_legible(error)}")
+        return error.exit_status
+    except ModuleNotFoundError as error:
+        name = (error.name or "").partition(".")[0]
+        if name in ("", "autograd", "minitf"):
+            raise
+        say(f"error: the package {name} is not installed for {sys.executable}; {how_to_install()}")
+        return 2
+    except MemoryError as error:
+        what = "--max-tokens-per-batch, a smaller --beam or a smaller model"
+        say(f"error: not enough memory{f' ({error})' if str(error) else ''}; choose a smaller {what}")
+        return 2
+    except ImportError as error:
+        if "failed to map" not in str(error) and "C-extensions" not in str(error):
+            raise
+        say("error: not enough memory for the code of a library; raise the limit of ulimit -v")
+        return 2
+    except RuntimeError as error:
+        if "can't start new thread" not in str(error):
+            raise
+        say("error: cannot start a thread; raise the limits of ulimit -u and ulimit -v, or choose fewer --threads")
+        return 2
+    except KeyboardInterrupt as interrupt:
+        say("terminated" if isinstance(interrupt, TerminationInterrupt) else "interrupted")
+        return exit_status(interrupt)
+    except BrokenPipeError:
+        _drop_output()
+        return 141
+    except OSError as error:
+        say(f"error: {explained(_failed_action(error), error)}")
+        return 2
+    return status or 0
+
+
+LONGEST_WORD = 1000  # of a message; a longer one is a value or path that a program has made up
+
+
+def _legible(error: UserError) -> str:
+    return re.sub(rf"\S{{{LONGEST_WORD + 1},}}", lambda word: shortened(word[0]), str(error))
+
+
+class _ClosedOutput(io.TextIOBase):
+    """Standard output that was closed before the start (`>&-`): Python would drop every line without a word."""
+
+    def write(self, text: str) -> int:
+        raise UserError("standard output is closed; open it, or send it to a file")
+
+    def fileno(self) -> int:
+        raise UserError("standard output is closed; give a file with --output")
+
+
+@contextmanager
+def _closed_output_noticed() -> Iterator[None]:
+    before = sys.stdout
+    if before is None:
+        sys.stdout = _ClosedOutput()
+    try:
+        yield
+    finally:
+        sys.stdout = before
+
+
+def _failed_action(error: OSError) -> str:
+    """Describe what failed with an error for which no caller had a better message."""
+    if error.filename is not None:
+        return f"use {error.filename}"
+    if isinstance(error, FileNotFoundError):
+        return "use the working directory"
+    _drop_output()
+    return "write to standard output"  # errors of files have names
+
+
+def _drop_output() -> None:
+    """Send what standard output still holds nowhere: Python would complain again as it ends."""
+    with suppress(OSError, ValueError, AttributeError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _allow_any_character() -> None:
+    """Print what a terminal's encoding lacks, such as α in ASCII, as escape sequences."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def how_to_install() -> str:
+    """State how to get the packages that this project needs."""
+    folder = Path(__file__).parents[2]
+    if (folder / ".venv" / "bin" / "python").exists() and sys.prefix != str(folder / ".venv"):
+        return f"activate the environment that has it: . {folder}/.venv/bin/activate"
+    return "run `pip install .` in the project's directory, in a virtual environment, or `make demo`, which makes one"
+
+
+def _refuse_half_pairs(arguments: Sequence[str]) -> None:
+    """Raises: UserError for an argument that no shell can give, and no file can be named with"""
+    for argument in arguments:
+        try:
+            os.fsencode(argument)
+        except UnicodeEncodeError:
+            raise UserError(f"the argument {argument[:100]!a} holds half a surrogate pair; leave that out") from None
+
+
+def _occupy_standard_descriptors() -> None:
+    """Open the null device in place of standard streams that were closed before the start (`2>&-`).
+
+    The next file opened would get their numbers, and whatever a library writes to "standard error" would end up in it.
+    """
+    for descriptor in range(3):
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # the lowest free number, which is this one
+
+
+# ---- Signals ----
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+REPEAT_S = 1.0  # a signal to all processes of a job reaches a rank twice: directly, and through the launcher
+Handler = Callable[[int, FrameType | None], None]
+
+
+class TerminationInterrupt(KeyboardInterrupt):
+    """SIGTERM or SIGHUP, handled by all code that handles the KeyboardInterrupt of Ctrl-C."""
+
+    def __init__(self, number: int):
+        super().__init__(signal.Signals(number).name)
+        self.number = number
+
+
+def exit_status(interrupt: KeyboardInterrupt) -> int:
+    """128 + the signal's number, as shells report a process that was ended by a signal: 130, 143 or 129."""
+    return 128 + (interrupt.number if isinstance(interrupt, TerminationInterrupt) else signal.SIGINT)
+
+
+@contextmanager
+def interrupting() -> Iterator[None]:
+    """Context manager in which all three signals raise a KeyboardInterrupt, so that partial files are removed."""
+    previous = _handle(_interrupt)
+    try:
+        yield
+    finally:
+        _restore(previous)
+
+
+class _Deferral:
+    """Nesting depth of `uninterrupted`, and the signal that arrived inside it."""
+
+    depth = 0
+    pending: int | None = None
+
+
+@contextmanager
+def uninterrupted() -> Iterator[None]:
+    """Context manager that defers interrupts to its end.
+
+    Imports need it: an extension module turns a KeyboardInterrupt during its import into a traceback and an
+    ImportError, and from callbacks of the import system and of ctypes Python can only print it. The commands of
+    `minitf.app` import everything that their work needs inside one such block.
+    """
+    if threading.current_thread() is not threading.main_thread():  # signals interrupt the main thread only
+        yield
+        return
+    _Deferral.depth += 1
+    try:
+        yield
+    finally:
+        _Deferral.depth -= 1
+        if _Deferral.pending is not None and not _Deferral.depth:
+            number, _Deferral.pending = _Deferral.pending, None
+            _interrupt(number, None)
+
+
+class StopRequest:
+    """Context manager in which the first signal only sets `received`, and the second one interrupts at once.
+
+    If it is shared, the same signal within REPEAT_S does not count as a second one.
+    """
+
+    def __init__(self, shared: bool = False) -> None:
+        """shared: all ranks stop at the same step, the one at which `agree` sets the signal"""
+        self.received: signal.Signals | None = None
+        self._received_s = 0.0
+        self._shared = shared
+        self._agreed = 0
+        self._previous: dict[signal.Signals, Any] = {}
+
+    def __enter__(self) -> StopRequest:
+        self._previous = _handle(self._on_signal)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        _restore(self._previous)
+
+    def __bool__(self) -> bool:
+        return bool(self._agreed) if self._shared else self.received is not None
+
+    def agree(self, numbers: Iterable[int]) -> None:
+        """Stop for the first signal in `numbers`, those that the ranks have received; 0: none."""
+        self._agreed = next(filter(None, [self._agreed, *numbers]), 0)
+
+    @property
+    def exit_status(self) -> int:
+        """128 + the signal's number; 0 if none was received."""
+        number = self._agreed if self._shared else self.received
+        return 128 + number if number else 0
+
+    def _on_signal(self, number: int, frame: FrameType | None) -> None:
+        now = time.monotonic()
+        if self.received is not None:
+            if not self._shared or number != self.received or now > self._received_s + REPEAT_S:
+                _interrupt(number, frame)
+            return
+        self.received, self._received_s = signal.Signals(number), now
+        _write(f"\n{self.received.name}: finishing this step and saving; once more to stop at once\n")
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    if _Deferral.depth:
+        _Deferral.pending = number
+        return
+    raise KeyboardInterrupt if number == signal.SIGINT else TerminationInterrupt(number)
+
+
+def _handle(handler: Handler) -> dict[signal.Signals, Any]:
+    """Install a handler; return the previous ones. Signals that our parent ignores (`nohup`, `&`) stay ignored."""
+    if threading.current_thread() is not threading.main_thread():
+        return {}  # only the main thread may install handlers
+    handled = [each for each in SIGNALS if signal.getsignal(each) != signal.SIG_IGN]
+    return {each: signal.signal(each, handler) for each in handled}
+
+
+def _restore(previous: dict[signal.Signals, Any]) -> None:
+    for each, handler in previous.items():
+        signal.signal(each, handler)
+
+
+def _write(text: str) -> None:
+    """Print from a handler, which may have interrupted a `print`: Python's buffered files are not reentrant."""
+    if sys.stderr is not None:
+        with suppress(OSError, ValueError):  # closed, or its reader has gone
+            os.write(sys.stderr.fileno(), text.encode())
+
+
+# ---- Limits ----
+
+NUMPY_BYTES, THREAD_BYTES = 256 * 2**20, 40 * 2**20
+"""Addresses that NumPy's code takes, and each thread of OpenBLAS with its buffer."""
+
+
+def require_numpy() -> None:
+    """Raises: UserError where the limits of the system do not let NumPy be imported
+
+    OpenBLAS would send this process a SIGINT, or call exit.
+    """
+    count = _blas_threads()
+    require_threads(count)
+    needed = NUMPY_BYTES + count * THREAD_BYTES
+    try:
+        mmap.mmap(-1, needed).close()  # takes addresses, but no memory
+    except OSError:
+        raise UserError(f"not enough memory: NumPy needs {needed // 2**20} MiB; raise the limit of ulimit -v") from None
+
+
+def _blas_threads() -> int:
+    given = os.environ.get("OPENBLAS_NUM_THREADS") or os.environ.get("OMP_NUM_THREADS") or ""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return max(1, min(int(given), cores)) if given.isdecimal() else cores
+
+
+def require_threads(count: int) -> None:
+    """Raises: UserError where the system does not let a program start as many."""
+    go_on = threading.Event()
+    threads = [threading.Thread(target=go_on.wait) for _ in range(count)]
+    try:
+        for thread in threads:
+            thread.start()
+    except (RuntimeError, MemoryError) as error:
+        raise UserError(
+            f"cannot start {count} threads ({error}); raise the limits of ulimit -u and ulimit -v"
+        ) from None
+    finally:
+        go_on.set()
+        for thread in threads:
+            if thread.ident is not None:
+                thread.join()
