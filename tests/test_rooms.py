@@ -58,6 +58,7 @@ LATE = {  # why imports stand inside functions: "file: function"
     "the checks of one exercise": {"minitf/learn/judge.py: judge"},
     "start-up: --help and wrong flags are answered without NumPy": {
         "minitf/app/bleu.py: main",
+        "minitf/app/command_line.py: list_presets",
         "minitf/app/command_line.py: read_train_args",
         "minitf/app/export_model.py: main",
         "minitf/app/import_model.py: main",

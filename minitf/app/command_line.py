@@ -19,7 +19,6 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, NoReturn, get_args, get_origin
 
-from minitf.app.preset_table import list_presets
 from minitf.config import DEFAULT_PRESET, PRESETS, RunConfig, TranslateConfig
 from minitf.config.options import description, none_is_absent, shown, without_none
 from minitf.config.presets import NAMED
@@ -132,6 +131,13 @@ def read_train_args(argv: Sequence[str]) -> TrainArguments:
             from minitf.app.fine_tuning import with_values_of_model
         given = with_values_of_model(given)
     return TrainArguments(_changed(_preset(given.pop("preset", DEFAULT_PRESET)), given), None, allow_config_edits)
+
+
+def list_presets() -> str:
+    """Return the table of `--list-presets`."""
+    with uninterrupted():  # deferred: needs NumPy
+        from minitf.app.preset_table import list_presets
+    return list_presets()
 
 
 def parse_translate_args(argv: Sequence[str]) -> TranslateConfig:

@@ -34,7 +34,7 @@ COMMANDS = {
 
 MODULES = {"import": "import_model", "export": "export_model"}
 """Commands whose module has another name."""
-WITHOUT_NUMPY = ("parse", "presets", "statistics", "split", "corpus", "learn")
+WITHOUT_NUMPY = ("parse", "statistics", "split", "corpus", "learn")
 """Commands that never import NumPy, or not before they have read their arguments."""
 
 

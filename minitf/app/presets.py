@@ -6,8 +6,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from minitf.app.command_line import ArgumentParser
-from minitf.app.preset_table import list_presets
+from minitf.app.command_line import ArgumentParser, list_presets
 from minitf.errors import UserError
 from minitf.system.files import atomic_write, read_small_file
 

@@ -28,7 +28,7 @@ from minitf.model.transformer import Transformer
 from minitf.parallel.buckets import GradientBuckets
 from minitf.parallel.group import Group, ParallelError
 from minitf.parallel.join import join
-from minitf.system.environment import VERSION, environment_facts
+from minitf.system.environment import environment_facts
 from minitf.system.process import StopRequest
 from minitf.training.moving_average import MovingAverage
 from minitf.training.optim import Adam, global_norm
@@ -195,14 +195,15 @@ NUMERICAL_VARIABLES = (
 
 def rank_facts() -> dict[str, str]:
     """What all ranks of a job must have in common; the machines may differ."""
-    facts = {name: value for name, value in environment_facts().items() if name in ("python", "numpy", "blas")}
+    own = environment_facts()
+    facts = {name: own[name] for name in ("python", "numpy", "blas")}
     for name in ("sentencepiece", "safetensors", "numba", "cupy-cuda13x"):
         try:
             facts[name] = version(name)
         except PackageNotFoundError:
             facts[name] = "not installed"
     facts |= {name: os.environ.get(name, "not set") for name in NUMERICAL_VARIABLES}
-    return {"the version of minitf": VERSION, "the code": code_digest()[:16], **facts}
+    return {"the version of minitf": own["minitf"], "the code": code_digest()[:16], **facts}
 
 
 def code_digest() -> str:

@@ -14,6 +14,7 @@ import numpy as np
 from minitf.config import PRESETS
 from minitf.errors import UserError
 from minitf.parallel.join import join
+from minitf.system import environment
 from minitf.system.process import run_command
 from minitf.training import data_parallel
 from minitf.training.data_parallel import DataParallel, require_same
@@ -92,7 +93,7 @@ def differ(group, deed: str, config) -> None:
     is_other = group.rank == group.size - 1
     match deed if is_other else "":
         case "other-version":
-            data_parallel.VERSION = "0.0.9"
+            environment.VERSION = "0.0.9"
         case "other-code":
             data_parallel.code_digest = lambda: "f" * 64
         case "other-package":
