@@ -1,16 +1,21 @@
-"""The graph that a Tensor was computed by: as data, as DOT text and as a picture."""
+"""The graph that a Tensor was computed by: as data, as text for Graphviz, and as a picture."""
 
 from __future__ import annotations
 
+import hashlib
+import shutil
+import subprocess
+import weakref
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from autograd.engine import Op
-from autograd.inspect.saved_memory import SavedMemory
-from autograd.inspect.svg import Box, draw_boxes
+from autograd.inspect.page import asset, dagre, html_page, to_json
 from autograd.inspect.text import readable_array, readable_bytes, readable_place
+from autograd.memory import owner_of
 from autograd.tensor import Tensor
 
 LEAF = "leaf"
@@ -30,6 +35,8 @@ COLOURS = {  # by kind of node
     "shape": "#eeeeee",
     "other": "#ffffff",
 }
+LONGEST_TITLE = 26  # characters; a longer title is broken at a dot
+BY_GRAPHVIZ = (".svg", ".png", ".pdf")
 
 
 @dataclass(frozen=True)
@@ -45,8 +52,12 @@ class Node:
     name: str | None = None  # of the op's result, if one was given
 
     @property
-    def place(self) -> str:
-        return f"{self.where[0]}:{self.where[1]}" if self.where else ""
+    def colour(self) -> str:
+        return COLOURS.get(self.kind, COLOURS["other"])
+
+    @property
+    def tooltip(self) -> str:
+        return f"{self.where[0]}:{self.where[1]}" if self.where else self.title
 
     @property
     def lines(self) -> list[str]:
@@ -58,12 +69,21 @@ class Node:
         named = [f"= {self.name}"] if self.name else []
         return [*named, *shapes, f"{saves} · {readable_place(self.where)}"]
 
+    @property
+    def title_lines(self) -> list[str]:
+        lines = [""]
+        for part in self.title.replace(".", ".\n").split("\n"):
+            if lines[-1] and len(lines[-1]) + len(part) > LONGEST_TITLE:
+                lines.append("")
+            lines[-1] += part
+        return lines
+
 
 @dataclass(frozen=True)
 class Graph:
     """Nodes from the oldest to the newest, and edges (from, to) in the direction of the forward pass.
 
-    An op that uses a value twice has two edges from it.
+    An op that uses a value twice has two edges from it.  A notebook shows the graph as a picture.
     """
 
     nodes: list[Node] = field(default_factory=list)
@@ -76,34 +96,50 @@ class Graph:
 
     def dot(self) -> str:
         """The graph as text for Graphviz."""
-        lines = ["digraph {", '  node [shape=box, style="rounded,filled", fontname=monospace, fillcolor=white];']
+        lines = ["digraph {", '  node [shape=box, style="rounded,filled", fontname=monospace];']
         for i, node in enumerate(self.nodes):
-            label = "\\n".join(_quote(text) for text in (node.title, *node.lines))
-            place = f', tooltip="{_quote(node.place)}"' if node.where else ""
-            shape = f', shape=ellipse, fillcolor="{COLOURS[LEAF]}"' if node.kind == LEAF else ""
-            lines.append(f'  n{i} [label="{label}"{place}{shape}];')
+            label = "\\n".join(map(_quoted, (*node.title_lines, *node.lines)))
+            shape = ", shape=ellipse" if node.kind == LEAF else ""
+            about = f'tooltip="{_quoted(node.tooltip)}", fillcolor="{node.colour}"{shape}'
+            lines.append(f'  n{i} [label="{label}", {about}];')
         for (source, target), count in Counter(self.edges).items():
             times = f' [label="×{count}"]' if count > 1 else ""
             lines.append(f"  n{source} -> n{target}{times};")
         return "\n".join([*lines, "}", ""])
 
-    def svg(self) -> str:
-        """The graph as an SVG picture."""
+    def html(self) -> str:
+        """The graph as a page that loads nothing and draws a picture of it."""
+        script = f'{_script()}drawBoxes(document.querySelector("svg"), JSON.parse(document.scripts[0].textContent));'
+        title = f"A graph of {len(self.nodes):,} nodes"
+        return html_page(title, '<svg id="picture"></svg>', style="", script=script, data={"graph": self._picture()})
+
+    def _repr_html_(self) -> str:
+        """The picture as a part of a page or notebook, which draws it."""
+        picture = to_json(self._picture())
+        name = f"graph-{hashlib.sha256(picture.encode()).hexdigest()[:12]}"
+        call = f'drawBoxes(document.getElementById("{name}"), {picture});'
+        return f'<svg id="{name}" role="img"></svg><script>(() => {{\n{_script()}{call}}})();</script>'
+
+    def _picture(self) -> dict[str, Any]:
+        """The arguments of `drawBoxes` in web/graph.js."""
         boxes = [
-            Box(
-                node.title,
-                node.lines,
-                tooltip=node.place or node.title,
-                colour=COLOURS.get(node.kind, COLOURS["other"]),
-                rounded=node.kind == LEAF,
-            )
+            {"title": node.title_lines, "lines": node.lines, "tooltip": node.tooltip, "colour": node.colour,
+             "isLeaf": node.kind == LEAF}
             for node in self.nodes
-        ]
+        ]  # fmt: skip
         kinds = {node.kind for node in self.nodes}
-        return draw_boxes(boxes, self.edges, {kind: colour for kind, colour in COLOURS.items() if kind in kinds})
+        return {
+            "nodes": boxes,
+            "edges": [(source, target, count) for (source, target), count in Counter(self.edges).items()],
+            "legend": {kind: colour for kind, colour in COLOURS.items() if kind in kinds},
+        }
 
 
-def _quote(text: str) -> str:
+def _script() -> str:
+    return dagre() + asset("graph.js")
+
+
+def _quoted(text: str) -> str:
     return text.replace("\\", "\\\\").replace('"', '\\"')
 
 
@@ -139,15 +175,27 @@ def graph(results: Tensor | Sequence[Tensor], names: Mapping[str, Tensor] | None
 
 
 def draw(results: Tensor | Sequence[Tensor], path: str | Path, names: Mapping[str, Tensor] | None = None) -> None:
-    """Write the graph of `results` to `path`: a picture for .svg, text for Graphviz for .dot.
+    """Write the graph of `results` to `path`, in the format of its suffix.
 
-    Raises: ValueError for another suffix, and as `graph`
+    .html: a page, for any browser;  .dot: text for Graphviz;  .svg, .png, .pdf: a picture, by Graphviz
+
+    Raises: ValueError for another suffix, and as `graph`; RuntimeError for a picture without Graphviz
     """
     path = Path(path)
-    if path.suffix not in (".svg", ".dot"):
-        raise ValueError(f"{path.name!r} ends in neither .svg nor .dot; choose one of the two")
+    if path.suffix not in (".html", ".dot", *BY_GRAPHVIZ):
+        raise ValueError(f"{path.name!r} ends in none of .html, .dot, {', '.join(BY_GRAPHVIZ)}; choose one of them")
     made = graph(results, names)
-    path.write_text(made.svg() if path.suffix == ".svg" else made.dot(), encoding="utf-8")
+    if path.suffix in BY_GRAPHVIZ:
+        program = shutil.which("dot")
+        if program is None:
+            raise RuntimeError(
+                f"{path.name} is drawn by Graphviz, whose program `dot` is not on the PATH; install it "
+                f"(https://graphviz.org), or draw {path.with_suffix('.html').name}, which needs only a browser"
+            )
+        command = [program, f"-T{path.suffix[1:]}", "-o", str(path)]
+        subprocess.run(command, input=made.dot().encode(), check=True)
+    else:
+        path.write_text(made.dot() if path.suffix == ".dot" else made.html(), encoding="utf-8")
 
 
 def _oldest_first(results: Sequence[Tensor]) -> list[Op | Tensor]:
@@ -177,3 +225,31 @@ def _op_node(op: Op, saved_bytes: int, name: str | None) -> Node:
         where=op.where,
         name=name,
     )
+
+
+class SavedMemory:
+    """Counter of the memory that the nodes of a graph save, to be asked for each node from the oldest to the newest.
+
+    Shared memory is counted once, that of leaves not at all.
+    """
+
+    def __init__(self) -> None:
+        self._counted: dict[int, weakref.ref] = {}  # by id; the reference distinguishes a reused id
+
+    def added_by(self, op: Op) -> int:
+        """Bytes that `op` saved and that neither a leaf nor an op counted before holds."""
+        for edge in op.edges:
+            if edge is not None and isinstance(edge[0], Tensor):
+                self._new_bytes(edge[0].data)  # of a leaf: counted as known, for its views too
+        return sum(self._new_bytes(a) for a in op.saved_arrays if hasattr(a, "nbytes"))
+
+    def _new_bytes(self, array: Any) -> int:
+        owner = owner_of(array)
+        known = self._counted.get(id(owner))
+        if known is not None and known() is owner:
+            return 0
+        try:
+            self._counted[id(owner)] = weakref.ref(owner)
+        except TypeError:  # memory of another library, or a bytes object: not allocated by an op
+            return 0
+        return owner.nbytes

@@ -79,5 +79,12 @@ def asset(name: str, package: str = "autograd.inspect") -> str:
     return files(package).joinpath("web", name).read_text(encoding="utf-8")
 
 
+@cache
+def dagre() -> str:
+    """The script that lays out graphs, with its licence."""
+    licence = asset("dagre.LICENSE").replace("*/", "")
+    return f"/*! dagre\n{licence}*/\n" + asset("dagre.min.js").partition("/*! For license information")[0]
+
+
 def _digest(text: str) -> str:
     return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()

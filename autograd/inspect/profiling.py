@@ -12,8 +12,8 @@ from typing import Any, Literal
 
 from autograd.engine import Op
 from autograd.inspect.clock import Clock, Row
+from autograd.inspect.graph import SavedMemory
 from autograd.inspect.modules import ModuleListener, listen
-from autograd.inspect.saved_memory import SavedMemory
 from autograd.inspect.text import readable_array, readable_bytes, readable_place, table
 from autograd.modes import Watcher, watch
 

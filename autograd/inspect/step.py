@@ -20,13 +20,13 @@ import numpy as np
 
 from autograd.backend import is_floating
 from autograd.inspect.memory import GRADIENT, INTERMEDIATE, RESULT, SAVED, Buffer
-from autograd.inspect.page import BASE_SCRIPT, BASE_STYLE, asset, html_page
+from autograd.inspect.page import BASE_SCRIPT, BASE_STYLE, asset, dagre, html_page
 from autograd.inspect.recording import OpRecord, Recorder
 from autograd.inspect.samples import Samples
 from autograd.inspect.sources import class_description, documented, place, source_of
 from autograd.tensor import Tensor
 
-SCRIPTS = ("step-data.js", "step-arrays.js", "step-graph.js", "step-memory.js", "step-op.js", "step.js")
+SCRIPTS = ("graph.js", "step-data.js", "step-arrays.js", "step-graph.js", "step-memory.js", "step-op.js", "step.js")
 BUDGET = 3_000_000  # bytes of compressed numbers, which base64 makes a third longer
 REASONS = (SAVED, GRADIENT, INTERMEDIATE, RESULT)
 Axes = Mapping[str, int | Sequence[str] | Sequence[Sequence[str]]]
@@ -107,13 +107,11 @@ def recorded_page(
 
 
 def _page(described: dict[str, Any], numbers: bytes) -> str:
-    licence = asset("dagre.LICENSE").replace("*/", "")
-    dagre = asset("dagre.min.js").partition("/*! For license information")[0]
     return html_page(
         described["title"],
         asset("step.html"),
         style=asset(BASE_STYLE) + asset("step.css"),
-        script=f"/*! dagre\n{licence}*/\n{dagre}" + asset(BASE_SCRIPT) + "".join(map(asset, SCRIPTS)),
+        script=dagre() + asset(BASE_SCRIPT) + "".join(map(asset, SCRIPTS)),
         data={"step": described},
         blobs={"numbers": numbers},
     )

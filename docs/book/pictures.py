@@ -57,10 +57,10 @@ class GraphPicture:
     names: Mapping[str, Tensor]
 
     def __post_init__(self) -> None:
-        self.svg = graph(self.result, self.names).svg()  # now: a backward pass frees the graph
+        self.graph = graph(self.result, self.names)  # now: a backward pass frees the graph
 
     def _repr_html_(self) -> str:
-        return in_page(self.svg, self.title)
+        return figure(self.graph._repr_html_(), self.title)
 
 
 def in_page(svg: str, title: str) -> str:
@@ -70,7 +70,11 @@ def in_page(svg: str, title: str) -> str:
     svg = re.sub(r'\bid="', f'id="{own}-', svg)
     svg = re.sub(r'(href="#|url\(#)', rf"\g<1>{own}-", svg)
     svg = svg.replace("<svg", f'<svg role="img" aria-label="{escape(title)}"', 1)
-    return f'<figure class="picture">{svg}<figcaption>{escape(title)}</figcaption></figure>'
+    return figure(svg, title)
+
+
+def figure(content: str, title: str) -> str:
+    return f'<figure class="picture">{content}<figcaption>{escape(title)}</figcaption></figure>'
 
 
 def lines(

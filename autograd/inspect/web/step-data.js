@@ -18,12 +18,6 @@ function h(tag, attributes = {}, ...children) {
   made.append(...children.flat(3).filter((child) => child !== null && child !== undefined && child !== false));
   return made;
 }
-function svg(tag, attributes = {}, ...children) {
-  const made = document.createElementNS("http://www.w3.org/2000/svg", tag);
-  for (const [name, value] of Object.entries(attributes)) if (value !== undefined) made.setAttribute(name, value);
-  made.append(...children);
-  return made;
-}
 
 // ---- Numbers ----------------------------------------------------------------------------------------------------
 

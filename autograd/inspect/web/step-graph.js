@@ -180,15 +180,6 @@ function drawGraph() {
   markGraph(true);
   placeView();
 }
-function curve(points) {
-  let path = `M${points[0].x.toFixed(1)},${points[0].y.toFixed(1)}`;
-  for (let i = 1; i < points.length - 1; i++) {
-    const [a, b] = [points[i], points[i + 1]];
-    const end = i === points.length - 2 ? b : { x: (a.x + b.x) / 2, y: (a.y + b.y) / 2 };
-    path += `Q${a.x.toFixed(1)},${a.y.toFixed(1)} ${end.x.toFixed(1)},${end.y.toFixed(1)}`;
-  }
-  return points.length === 2 ? `${path}L${points[1].x.toFixed(1)},${points[1].y.toFixed(1)}` : path;
-}
 function drawCluster(each) {
   const { x, y, width, height } = each.box;
   each.element = svg("g", { class: "cluster", "data-key": each.key, tabindex: -1, role: "button", "aria-expanded": "true",

@@ -1,9 +1,9 @@
 """The graph as data, as DOT text and as a picture in which nothing overlaps."""
 
 import re
+import shutil
 import xml.etree.ElementTree as ET
 from itertools import combinations, pairwise
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -12,12 +12,11 @@ import autograd as ag
 from autograd import Op, Tensor, checkpoint
 from autograd.inspect import draw, graph
 from autograd.inspect.graph import COLOURS
-from autograd.inspect.layout import layout
 from minitf.config import TransformerConfig
 from minitf.model.transformer import Transformer
 from tests.helpers.leaves import random_leaf
 
-SVG = "{http://www.w3.org/2000/svg}"
+HOSTILE = "</script><script>document.title='gone'</script>"
 
 
 def two_layer_net():
@@ -141,8 +140,11 @@ def test_dot_text():
     dot = graph(y * y, names).dot()
     assert dot.startswith("digraph {\n")
     assert dot.endswith("}\n")
-    assert re.search(r'n2 \[label="Linear\\n\[2, 4\] float64\\nsaves 0 B · test_graph.py:\d+", tooltip=', dot)
-    assert 'n0 [label="x\\n[2, 3] float64", shape=ellipse' in dot
+    assert re.search(
+        r'n2 \[label="Linear\\n\[2, 4\] float64\\nsaves 0 B · test_graph.py:\d+", tooltip=".*", fillcolor="#cfe3f7"\]',
+        dot,
+    )
+    assert 'n0 [label="x\\n[2, 3] float64", tooltip="x", fillcolor="#fdf3d0", shape=ellipse];' in dot
     assert "  n2 -> n3;" in dot
     assert '  n5 -> n6 [label="×2"];' in dot
 
@@ -152,146 +154,111 @@ def test_dot_escapes_what_names_may_hold():
     assert r'label="say \"x\" \\ twice' in graph(x * 2.0, {'say "x" \\ twice': x}).dot()
 
 
-# ---- The picture ----
+def test_draw_writes_what_the_ending_says(tmp_path, monkeypatch):
+    names, _, y = two_layer_net()
+    draw(y, tmp_path / "graph.html", names)
+    draw(y, str(tmp_path / "graph.dot"), names)
+    assert (tmp_path / "graph.html").read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
+    assert (tmp_path / "graph.dot").read_text(encoding="utf-8").startswith("digraph")
+    with pytest.raises(ValueError, match=r"'graph\.gif' ends in none of \.html, \.dot, \.svg"):
+        draw(y, tmp_path / "graph.gif")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(RuntimeError, match=r"Graphviz, whose program `dot` is not on the PATH.* or draw graph\.html"):
+        draw(y, tmp_path / "graph.svg")
+    (tmp_path / "dot").write_text('#!/bin/sh\necho "$1" > "$3"\nwhile read line; do echo "$line" >> "$3"; done\n')
+    (tmp_path / "dot").chmod(0o755)
+    draw(y, tmp_path / "graph.svg", names)
+    first, *others = (tmp_path / "graph.svg").read_text(encoding="utf-8").splitlines()
+    assert (first, others[0], len(others)) == ("-Tsvg", "digraph {", graph(y, names).dot().count("\n"))
 
 
-def boxes_and_texts(svg):
-    """Rectangles (left, top, right, bottom) of the nodes, and of the lines of text in each."""
-    found = []
-    for group in svg.iter(f"{SVG}g"):
-        if group.get("class") != "node":
-            continue
-        rect = group.find(f"{SVG}rect")
-        left, top, width, height = (float(rect.get(name)) for name in ("x", "y", "width", "height"))
-        lines = []
-        for text in group.findall(f"{SVG}text"):
-            size = float(text.get("font-size", 11))
-            centre, baseline, half = float(text.get("x")), float(text.get("y")), len(text.text) * size * 0.602 / 2
-            lines.append((centre - half, baseline - 0.8 * size, centre + half, baseline + 0.25 * size))
-        found.append(((left, top, left + width, top + height), lines))
-    return found
+@pytest.mark.skipif(shutil.which("dot") is None, reason="Graphviz is not installed (Debian: graphviz)")
+def test_graphviz_draws_every_node(transformer_loss, tmp_path):
+    loss, names = transformer_loss
+    draw(loss, tmp_path / "graph.svg", names)
+    text = "".join(ET.parse(tmp_path / "graph.svg").getroot().itertext())
+    for name in ("ScaledDotProductAttention", "CrossEntropy", "self_attention.query.", "[2, 7, 64] float32"):
+        assert name in text
 
 
-def curves(svg):
-    """Points along every arrow, from the path of its Bézier curves."""
-    for path in svg.iter(f"{SVG}path"):
-        if path.get("marker-end") is None:
-            continue
-        numbers = [float(n) for n in re.findall(r"-?[\d.]+", path.get("d"))]
-        points = list(zip(numbers[::2], numbers[1::2], strict=True))
-        way = []
-        for i in range(0, len(points) - 1, 3):
-            p = np.array(points[i : i + 4])
-            t = np.linspace(0, 1, 21)[:, None]
-            way.extend((1 - t) ** 3 * p[0] + 3 * t * (1 - t) ** 2 * p[1] + 3 * t**2 * (1 - t) * p[2] + t**3 * p[3])
-        yield np.array(way)
+# ---- The picture in a browser ----
+
+BOXES = """
+    const corners = ({ x, y, width, height }) => [x, y, x + width, y + height];
+    return [...document.querySelectorAll(arguments[0] + " .node")].map((node) => ({
+        box: corners(node.querySelector("rect").getBBox()),
+        texts: [...node.querySelectorAll("text")].map((text) => corners(text.getBBox())) }))"""
+ARROWS = """
+    return [...document.querySelectorAll(arguments[0] + " path[marker-end]")].map((path) => {
+        const length = path.getTotalLength();
+        const points = Array.from({ length: 41 }, (_, i) => path.getPointAtLength(length * i / 40));
+        return points.map(({ x, y }) => [x, y]); })"""
+SIZE = "return document.querySelector(arguments[0]).getAttribute('viewBox')"
 
 
 def overlap(a, b, gap=0.0):
     return a[0] < b[2] + gap and b[0] < a[2] + gap and a[1] < b[3] + gap and b[1] < a[3] + gap
 
 
-def check_picture(text, nodes, arrows):
-    svg = ET.fromstring(text)
-    found = boxes_and_texts(svg)
-    ways = list(curves(svg))
-    assert len(found) == nodes
-    assert len(ways) == arrows
-    for (a, _), (b, _) in combinations(found, 2):
+def check_picture(window, made, svg="svg"):
+    found = window.run(BOXES, svg)
+    ways = window.run(ARROWS, svg)
+    assert len(found) == len(made.nodes)
+    assert len(ways) == len(set(made.edges))
+    for a, b in combinations([each["box"] for each in found], 2):
         assert not overlap(a, b, gap=5), "boxes overlap"
-    for box, lines in found:
-        for line in lines:
-            assert box[0] <= line[0], "text leaves its box"
-            assert line[2] <= box[2]
-            assert box[1] <= line[1]
-            assert line[3] <= box[3]
+    for each in found:
+        box = each["box"]
+        for line in each["texts"]:
+            assert box[0] <= line[0] < line[2] <= box[2], "text leaves its box"
+            assert box[1] - 1 <= line[1] < line[3] <= box[3] + 1
     for way in ways:
-        assert (np.diff(way[:, 1]) >= -1e-6).all(), "an arrow goes up"
-        starts = [box for box, _ in found if abs(box[3] - way[0, 1]) < 0.2 and box[0] <= way[0, 0] <= box[2]]
-        ends = [box for box, _ in found if abs(box[1] - way[-1, 1]) < 0.2 and box[0] <= way[-1, 0] <= box[2]]
-        assert len(starts) == len(ends) == 1, "an arrow ends beside its box"
-        for box, _ in found:
-            inside = (way > np.array(box[:2]) + 0.5) & (way < np.array(box[2:]) - 0.5)
-            assert not inside.all(axis=1).any(), "an arrow runs through a box"
-    width, height = float(svg.get("width")), float(svg.get("height"))
-    shift = [g.get("transform") for g in svg.iter(f"{SVG}g") if g.get("transform")][-1]
-    right, down = map(float, re.findall(r"[\d.]+", shift))
-    for box, _ in found:
-        assert min(box[:2]) >= 0, "a box leaves the picture"
-        assert box[2] + right <= width
-        assert box[3] + down <= height
+        assert all(after[1] >= before[1] - 1e-6 for before, after in pairwise(way)), "an arrow goes up"
+        for x, y in (way[0], way[-1]):
+            assert any(b[0] - 1 <= x <= b[2] + 1 and b[1] - 1 <= y <= b[3] + 1 for b in (each["box"] for each in found))
+    _, _, width, height = map(float, window.run(SIZE, svg).split())
+    for each in found:
+        assert min(each["box"]) >= 0, "a box leaves the picture"
+        assert each["box"][2] <= width
+        assert each["box"][3] <= height
 
 
-def test_the_picture_of_a_whole_transformer(transformer_loss):
+@pytest.mark.heavy
+def test_the_picture_of_a_whole_transformer(transformer_loss, chromium, tmp_path):
     loss, names = transformer_loss
     made = graph(loss, names)
-    assert len(made.nodes) > 140
-    svg = made.svg()
-    check_picture(svg, len(made.nodes), len(set(made.edges)))
-    text = "".join(ET.fromstring(svg).itertext())
-    for name in ("ScaledDotProductAttention", "CrossEntropy", "self_attention.query.weight", "[2, 7, 64] float32"):
+    assert len(made.nodes) > 100
+    path = tmp_path / "graph.html"
+    draw(loss, path, names)
+    chromium.complaints()
+    chromium.requests()
+    chromium.open(path)
+    check_picture(chromium, made)
+    text = chromium.run("return document.querySelector('svg').textContent")
+    for name in ("ScaledDotProductAttention", "CrossEntropy", "self_attention.query.", "[2, 7, 64] float32"):
         assert name in text
-    assert "http" not in svg.replace("http://www.w3.org/2000/svg", "")  # nothing from elsewhere
+    assert chromium.complaints() == []
+    assert [each for each in chromium.requests() if each not in (path.as_uri(), "data:,")] == []
 
 
-@pytest.mark.parametrize("seed", range(8))
-def test_pictures_of_random_graphs(seed):
-    rng = np.random.default_rng(seed)
-    made = [random_leaf(2, 2) for _ in range(rng.integers(1, 4))]
-    for _ in range(rng.integers(2, 40)):
-        a, b = (made[rng.integers(max(0, len(made) - 12), len(made))] for _ in range(2))
-        made.append([ag.add, ag.matmul, lambda a, b: ag.concatenate([a, b])[:2]][rng.integers(3)](a, b))
-    shown = graph(made[-3:], {"a" * int(rng.integers(1, 60)): made[0]})
-    check_picture(shown.svg(), len(shown.nodes), len(set(shown.edges)))
-
-
-def test_one_leaf_is_a_picture_too():
-    check_picture(graph(random_leaf(2)).svg(), 1, 0)
-
-
-def test_few_arrows_cross_in_the_picture_of_a_transformer(transformer_loss):
-    """By chance, hundreds would: what can be drawn side by side is."""
-    loss, names = transformer_loss
-    ways = []
-    for way in curves(ET.fromstring(graph(loss, names).svg())):
-        ways.append(SimpleNamespace(x=way[:, 0], y=way[:, 1]))
-    crossings = 0
-    for a, b in combinations(ways, 2):
-        low, high = max(a.y[0], b.y[0]), min(a.y[-1], b.y[-1])
-        if low < high and (a.x[0], a.y[0]) != (b.x[0], b.y[0]):
-            y = np.linspace(low + 1, high - 1, 200)
-            side = np.sign(np.interp(y, a.y, a.x) - np.interp(y, b.y, b.x))
-            crossings += int((np.diff(side[side != 0]) != 0).sum())
-    assert crossings < 30
-
-
-def test_layout_of_nothing():
-    assert layout([], []).width == 0
-
-
-def test_edges_of_low_boxes_go_down_beside_high_ones():
-    """Every box leads to every box below, so some edge has to leave sideways, right beside the high box."""
-    sizes = [(50.0, 20.0), (50.0, 300.0), (50.0, 20.0), (50.0, 20.0), (50.0, 20.0), (50.0, 20.0)]
-    places = layout(sizes, [(a, b) for a in range(3) for b in range(3, 6)])
-    for way in places.routes.values():
-        for (x0, y0), (x1, y1) in pairwise(way):
-            for t in np.linspace(0, 1, 101):
-                x, y = x0 + t * (x1 - x0), y0 + t * (y1 - y0)
-                for (left, top), (width, height) in zip(places.corners, sizes, strict=True):
-                    assert not (left < x < left + width and top + 0.01 < y < top + height - 0.01)
-
-
-def test_draw_writes_what_the_ending_says(tmp_path):
-    names, _, y = two_layer_net()
-    draw(y, tmp_path / "graph.svg", names)
-    draw(y, str(tmp_path / "graph.dot"), names)
-    assert ET.parse(tmp_path / "graph.svg").getroot().tag == f"{SVG}svg"
-    assert (tmp_path / "graph.dot").read_text(encoding="utf-8").startswith("digraph")
-    with pytest.raises(ValueError, match=r"'graph\.png' ends in neither \.svg nor \.dot"):
-        draw(y, tmp_path / "graph.png")
-
-
-def test_names_are_escaped_in_the_picture():
-    x = random_leaf(1)
-    text = graph(x * 2.0, {"a<b>&c": x}).svg()
-    assert "a<b>&c" in "".join(ET.fromstring(text).itertext())
+@pytest.mark.heavy
+def test_a_notebook_shows_pictures_of_any_graphs(chromium, tmp_path):
+    """Several in one page, of random graphs, of one leaf, and with names that hold markup."""
+    graphs = [graph(random_leaf(2)), graph(random_leaf(1) * 2.0, {})]
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        made = [random_leaf(2, 2) for _ in range(rng.integers(1, 4))]
+        for _ in range(rng.integers(2, 40)):
+            a, b = (made[rng.integers(max(0, len(made) - 12), len(made))] for _ in range(2))
+            made.append([ag.add, ag.matmul, lambda a, b: ag.concatenate([a, b])[:2]][rng.integers(3)](a, b))
+        graphs.append(graph(made[-3:], {"a" * int(rng.integers(1, 60)): made[0], HOSTILE: made[-1]}))
+    path = tmp_path / "notebook.html"
+    outputs = [f'<div id="cell-{i}">{each._repr_html_()}</div>' for i, each in enumerate(graphs)]
+    path.write_text("<!DOCTYPE html><meta charset=utf-8><link rel=icon href=data:,>" + "".join(outputs), "utf-8")
+    chromium.complaints()
+    chromium.open(path)
+    for i, each in enumerate(graphs):
+        check_picture(chromium, each, f"#cell-{i} svg")
+    assert HOSTILE in chromium.run("return document.querySelector('#cell-2').textContent")
+    assert chromium.run("return document.title") == ""
+    assert chromium.complaints() == []

@@ -9,7 +9,7 @@ import pytest
 import autograd as ag
 from autograd import Tensor, random
 from autograd.engine import Op
-from autograd.inspect.saved_memory import SavedMemory
+from autograd.inspect.graph import SavedMemory
 from autograd.modes import Watcher, watch
 from minitf.config import TransformerConfig
 from minitf.config.model import BOS, EOS, PAD
