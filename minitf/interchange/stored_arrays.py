@@ -1,14 +1,19 @@
-"""Arrays in files of other programs: described by a header, checked against the size of the file, read on demand."""
+"""Arrays in files of other programs: described by a header, checked against the size of the file, read on demand.
+
+The files are .npz, .safetensors, and the zip files of PyTorch. `zipfile` reads the directory of a zip file, and NumPy
+the header of an array; `np.load` and the safetensors library, which reads our checkpoints, would copy each array once
+more than it takes to bring it to where the weights stay, and the latter needs `ml_dtypes` for bfloat16.
+"""
 
 from __future__ import annotations
 
-import io
 import itertools
 import json
 import math
 import os
 import stat
 import struct
+import zipfile
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -32,6 +37,9 @@ VERIFIED_BYTES, MAX_HEAD_BYTES = 2**20, 2**14
 """Bytes of a member that are checked together, and the most that may stand before an array, such as its shape."""
 MAX_CONFIG_BYTES = 16 * 2**20
 """Bytes of a configuration or a word list that is read as a whole; that of 250,000 pieces has 6 MB."""
+MAX_READ_BYTES, MAX_SAFETENSORS_HEADER_BYTES, MAX_NPY_HEADER_BYTES = 64 * 2**20, 16 * 2**20, 10_000
+"""Bytes of a directory or a pickle, and of headers."""
+BLOCK_BYTES, LONGEST_LINE = 2**16, 2**12
 
 
 class ModelFileError(UserError):
@@ -215,17 +223,6 @@ def runs(order: Sequence[int]) -> Iterator[tuple[int, int]]:
     return itertools.pairwise([0, *begins.tolist(), len(ids)] if len(ids) else [])
 
 
-def refuse_overlap(file: SourceFile, spans: Sequence[tuple[int, int]]) -> None:
-    """Refuse stored arrays that share bytes, which would take more memory than the file has.
-
-    spans: offset and number of bytes of each
-    """
-    ordered = sorted(span for span in spans if span[1])
-    for (offset, count), (following, _) in itertools.pairwise(ordered):
-        if offset + count > following:
-            raise file.damaged(f"two arrays share the bytes from {following} on")
-
-
 def read_text(path: Path) -> str:
     """Read a small text file.  Raises: ModelFileError where it is missing, too large, or not UTF-8"""
     with SourceFile(path) as file:
@@ -237,18 +234,44 @@ def read_text(path: Path) -> str:
             raise file.damaged(f"byte {error.start + 1} is not UTF-8") from None
 
 
-# ---- zip -----------------------------------------------------------------------------------------------------------
+# ---- zip ---------------------------------------------------------------------------------------------------------
 
 
-END = struct.Struct("<4s4H2IH")
-"""The end of the directory: signature, disk numbers, entries (here, in all), bytes and offset, length of a comment."""
-LOCATOR = struct.Struct("<4sIQI")
-END_64 = struct.Struct("<4sQ2H2I4Q")
-ENTRY = struct.Struct("<4s6H3I5H2I")
-LOCAL = struct.Struct("<4s5H3I2H")
-UNSET, UNSET_SHORT = 0xFFFF_FFFF, 0xFFFF
-MAX_COMMENT = 0xFFFF
-MAX_DIRECTORY_BYTES = 64 * 2**20
+class Stream:
+    """Part of a SourceFile as a file of its own, read on in blocks; never more bytes at once than there are."""
+
+    def __init__(self, file: SourceFile, offset: int, size: int):
+        self.file, self.start, self.place, self.end = file, offset, offset, min(offset + size, file.size)
+        self._block, self._begin = b"", offset
+
+    def read(self, count: int = -1) -> bytes:
+        left = max(0, self.end - self.place)
+        count = left if count < 0 else min(count, left)
+        if count > MAX_READ_BYTES:
+            raise self.file.damaged(f"a part of {count} bytes, such as its directory, is too long")
+        at = self.place - self._begin
+        if not 0 <= at <= at + count <= len(self._block):
+            self._block = self.file.bytes(self.place, min(max(count, BLOCK_BYTES), left))
+            self._begin, at = self.place, 0
+        self.place += count
+        return self._block[at : at + count]
+
+    def readline(self) -> bytes:
+        """A line, or the start of one that is longer than any name."""
+        start = self.place
+        line = self.read(LONGEST_LINE)
+        end = line.find(b"\n") + 1 or len(line)
+        self.place = start + end
+        return line[:end]
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        self.place = offset + {os.SEEK_SET: self.start, os.SEEK_CUR: self.place, os.SEEK_END: self.end}[whence]
+        if self.place < self.start:
+            raise OSError("a place before the beginning")
+        return self.tell()
+
+    def tell(self) -> int:
+        return self.place - self.start
 
 
 def stored_members(file: SourceFile) -> dict[str, Member]:
@@ -257,151 +280,86 @@ def stored_members(file: SourceFile) -> dict[str, Member]:
     Raises: ModelFileError for what is not a zip file, for compressed, encrypted or overlapping members, for two of one
     name, and for any offset or size that the file does not have.
     """
-    count, size, offset = _directory(file)
-    if size > MAX_DIRECTORY_BYTES:
-        raise file.damaged(f"its directory of {size} bytes is too long")
+    try:
+        entries = zipfile.ZipFile(Stream(file, 0, file.size)).infolist()  # type: ignore[arg-type]
+    except ModelFileError:
+        raise
+    except Exception as error:  # BadZipFile, struct.error, ValueError, … of a damaged directory
+        raise file.damaged("it is not a zip file, has been cut short, or its directory is damaged") from error
     members: dict[str, Member] = {}
-    for name, local, length, crc in _entries(file, file.bytes(offset, size), count):
+    for entry in entries:
+        name, shown = entry.filename, repr(entry.filename[:80])
         if name in members:
-            raise file.damaged(f"it has two members {name[:80]!r}")
-        signature, *_, name_length, extra_length = LOCAL.unpack(file.bytes(local, LOCAL.size))
-        if signature != b"PK\3\4":
-            raise file.damaged(f"its member {name[:80]!r} does not begin where the directory says")
-        members[name] = Member(name, local + LOCAL.size + name_length + extra_length, length, crc)
-        file.check(members[name].offset, length)
-    refuse_overlap(file, [(member.offset, member.size) for member in members.values()])
+            raise file.damaged(f"it has two members {shown}")
+        if entry.compress_type or entry.flag_bits & 1:
+            how = "encrypted" if entry.flag_bits & 1 else "compressed"
+            raise file.damaged(f"its member {shown} is {how}; write it without, as numpy.savez does")
+        if entry.compress_size != entry.file_size:
+            raise file.damaged(f"its member {shown} has two sizes, {entry.compress_size} and {entry.file_size}")
+        header = file.bytes(entry.header_offset, 30)
+        if header[:4] != b"PK\3\4":
+            raise file.damaged(f"its member {shown} does not begin where the directory says")
+        offset = entry.header_offset + len(header) + sum(struct.unpack("<2H", header[-4:]))  # of name and extra field
+        file.check(offset, entry.file_size)
+        members[name] = Member(name, offset, entry.file_size, entry.CRC)
+    spans = sorted((member.offset, member.size) for member in members.values() if member.size)
+    for (offset, size), (following, _) in itertools.pairwise(spans):
+        if offset + size > following:  # together, they would take more memory than the file has
+            raise file.damaged(f"two arrays share the bytes from {following} on")
     return members
 
 
-def _directory(file: SourceFile) -> tuple[int, int, int]:
-    """Number of entries, bytes and offset of the directory."""
-    start = max(0, file.size - END.size - MAX_COMMENT)
-    tail = file.bytes(start, file.size - start)
-    place = tail.rfind(b"PK\5\6")
-    if place < 0 or len(tail) - place < END.size:
-        raise file.damaged("it is not a zip file, or has been cut short")
-    _, _, _, _, count, size, offset, _ = END.unpack_from(tail, place)
-    if UNSET in (size, offset) or count == UNSET_SHORT:  # more than 4 GiB: zip64
-        begin = start + place - LOCATOR.size
-        signature, _, end_64, _ = LOCATOR.unpack(file.bytes(begin, LOCATOR.size))
-        if signature == b"PK\6\7":
-            signature, *_, count, size, offset = END_64.unpack(file.bytes(end_64, END_64.size))
-            if signature != b"PK\6\6":
-                raise file.damaged("the end of its directory is not where it says")
-    file.check(offset, size)
-    return count, size, offset
-
-
-def _entries(file: SourceFile, directory: bytes, count: int) -> Iterator[Member]:
-    """The members in the directory, with the offsets of their headers."""
-    place = 0
-    for _ in range(count):
-        if len(directory) - place < ENTRY.size:
-            raise file.damaged(f"its directory ends before the last of {count} entries")
-        entry = ENTRY.unpack_from(directory, place)
-        signature, flags, method = entry[0], entry[3], entry[4]
-        crc, compressed, size, name_length, extra_length, comment_length, local = *entry[7:13], entry[16]
-        place += ENTRY.size
-        raw, extra = directory[place : place + name_length], directory[place + name_length :][:extra_length]
-        place += name_length + extra_length + comment_length
-        if signature != b"PK\1\2" or len(raw) < name_length:
-            raise file.damaged("an entry of its directory is damaged")
-        name = raw.decode("utf-8", "replace")
-        if method or flags & 1:
-            how = "encrypted" if flags & 1 else "compressed"
-            raise file.damaged(f"its member {name[:80]!r} is {how}; write it without, as numpy.savez does")
-        compressed, size, local = _wide(extra, compressed, size, local, file)
-        if compressed != size:
-            raise file.damaged(f"its member {name[:80]!r} has two sizes, {compressed} and {size}")
-        yield Member(name, local, size, crc)
-
-
-def _wide(extra: bytes, compressed: int, size: int, local: int, file: SourceFile) -> tuple[int, int, int]:
-    """The sizes and the offset of an entry, which zip64 keeps in the extra field where 32 bits are too few."""
-    place = 0
-    while len(extra) - place >= 4:
-        kind, length = struct.unpack_from("<2H", extra, place)
-        if kind == 1:
-            wide = iter(struct.unpack_from(f"<{min(length, len(extra) - place - 4) // 8}Q", extra, place + 4))
-            try:  # those that are unset, in this order
-                size = next(wide) if size == UNSET else size
-                compressed = next(wide) if compressed == UNSET else compressed
-                local = next(wide) if local == UNSET else local
-            except StopIteration:
-                raise file.damaged("an entry of its directory lacks its size") from None
-        place += 4 + length
-    return compressed, size, local
-
-
-# ---- npz -----------------------------------------------------------------------------------------------------------
-
-
-NPY_MAGIC = b"\x93NUMPY"
-MAX_NPY_HEADER_BYTES = 10_000
+# ---- npz ---------------------------------------------------------------------------------------------------------
 
 
 def npz_arrays(file: SourceFile) -> dict[str, StoredArray]:
-    """The arrays of the file by name, without `.npy`.
+    """The arrays of an .npz file by name, without `.npy`.
 
     Raises: ModelFileError for what is not an .npz file of plain numbers.
     """
-    members = stored_members(file)
-    return {name.removesuffix(".npy"): _npz_array(file, member) for name, member in members.items()}
+    return {name.removesuffix(".npy"): _npy_array(file, member) for name, member in stored_members(file).items()}
 
 
-def _npz_array(file: SourceFile, member: Member) -> StoredArray:
-    """Read the header of one .npy member: 6 bytes magic, version, length, and a literal of Python."""
-    shown, offset, size = member.name[:80], member.offset, member.size
-    start = file.bytes(offset, min(size, 12))
-    if len(start) < 12 or start[:6] != NPY_MAGIC or start[6] not in (1, 2, 3):
-        raise file.damaged(f"its member {shown!r} is not an array of NumPy")
-    begin = 10 if start[6] == 1 else 12
-    (length,) = struct.unpack("<H" if start[6] == 1 else "<I", start[8:begin])
-    if length > min(MAX_NPY_HEADER_BYTES, size - begin):
-        raise file.damaged(f"the header of its array {shown!r} is too long")
-    header = io.BytesIO(file.bytes(offset + 8, begin - 8 + length))
-    read = npy.read_array_header_1_0 if start[6] == 1 else npy.read_array_header_2_0
+def _npy_array(file: SourceFile, member: Member) -> StoredArray:
+    shown, stream = repr(member.name[:80]), Stream(file, member.offset, member.size)
     try:  # the header is parsed as a literal, with a limit on its length
-        shape, in_fortran_order, dtype = read(header, max_header_size=MAX_NPY_HEADER_BYTES)
+        read = npy.read_array_header_1_0 if npy.read_magic(stream) == (1, 0) else npy.read_array_header_2_0
+        shape, in_fortran_order, dtype = read(stream, max_header_size=MAX_NPY_HEADER_BYTES)
     except Exception as error:  # SyntaxError, TypeError, RecursionError, MemoryError, … of a damaged literal
-        raise file.damaged(f"the header of its array {shown!r} is damaged") from error
+        raise file.damaged(f"its member {shown} is not an array of NumPy, or its header is damaged") from error
     if dtype.kind not in "biuf" or dtype.itemsize > 8 or (in_fortran_order and len(shape) > 1):
-        raise file.damaged(
-            f"its array {shown!r} is of type {dtype}, or not in C order; only numbers in C order are read"
-        )
-    array = StoredArray(file, offset + begin + length, shape, np.dtype(dtype), member)
-    if array.nbytes != size - begin - length:
-        raise file.damaged(f"its array {shown!r} of shape {list(shape)} is not as long as its member")
+        raise file.damaged(f"its array {shown} is of type {dtype}, or not in C order; only numbers in C order are read")
+    array = StoredArray(file, stream.place, shape, np.dtype(dtype), member)
+    if array.nbytes != member.size - stream.tell():
+        raise file.damaged(f"its array {shown} of shape {list(shape)} is not as long as its member")
     return array
 
 
-# ---- safetensors ---------------------------------------------------------------------------------------------------
+# ---- safetensors -------------------------------------------------------------------------------------------------
 
-
-DTYPES: dict[str, np.dtype[Any] | str] = {
+SAFETENSORS_DTYPES: dict[str, np.dtype[Any] | str] = {
     **{f"{kind.upper()}{8 * size}": np.dtype(f"<{kind}{size}") for kind in "fiu" for size in (1, 2, 4, 8)
        if (kind, size) != ("f", 1)},
     "BOOL": np.dtype(bool),
     "BF16": BFLOAT16,
 }  # fmt: skip
-MAX_HEADER_BYTES = 16 * 2**20
 
 
 def safetensors_arrays(file: SourceFile) -> dict[str, StoredArray]:
-    """The arrays of the file by name.
+    """The arrays of a .safetensors file by name.
 
     Raises: ModelFileError unless the arrays lie end to end and fill the file, as the format requires.
     """
     (length,) = struct.unpack("<Q", file.bytes(0, 8))
-    if length > min(MAX_HEADER_BYTES, file.size - 8):
+    if length > min(MAX_SAFETENSORS_HEADER_BYTES, file.size - 8):
         raise file.damaged(f"a header of {length} bytes is impossible in a file of {file.size} bytes")
     try:
         header = parse_json_object(file.bytes(8, length))
     except ValueError as error:
         raise file.damaged(f"its header is damaged: {error}") from None
     header.pop("__metadata__", None)
-    arrays = {name: _safetensors_array(file, name, claim, 8 + length) for name, claim in header.items()}
     end = 8 + length
+    arrays = {name: _safetensors_array(file, name, claim, end) for name, claim in header.items()}
     for array in sorted(arrays.values(), key=lambda each: (each.offset, each.nbytes)):
         if array.offset != end:
             raise file.damaged("its arrays do not lie end to end")
@@ -412,18 +370,18 @@ def safetensors_arrays(file: SourceFile) -> dict[str, StoredArray]:
 
 
 def _safetensors_array(file: SourceFile, name: str, claim: Any, begin: int) -> StoredArray:
-    shown = name[:80]
+    shown = repr(name[:80])
     try:
         dtype, shape, (start, end) = claim["dtype"], claim["shape"], claim["data_offsets"]
         if not all(type(number) is int and 0 <= number < 2**63 for number in (*shape, start, end)):
             raise ValueError
     except (KeyError, TypeError, ValueError):
-        raise file.damaged(f"its header does not describe the array {shown!r}") from None
-    if not isinstance(dtype, str) or dtype not in DTYPES:
-        raise file.damaged(f"its array {shown!r} is of type {str(dtype)[:20]}, which is not read")
-    array = StoredArray(file, begin + start, tuple(shape), DTYPES[dtype])
+        raise file.damaged(f"its header does not describe the array {shown}") from None
+    if not isinstance(dtype, str) or dtype not in SAFETENSORS_DTYPES:
+        raise file.damaged(f"its array {shown} is of type {str(dtype)[:20]}, which is not read")
+    array = StoredArray(file, begin + start, tuple(shape), SAFETENSORS_DTYPES[dtype])
     if array.nbytes != end - start:
-        raise file.damaged(f"its array {shown!r} of {math.prod(shape)} numbers has {end - start} bytes")
+        raise file.damaged(f"its array {shown} of {math.prod(shape)} numbers has {end - start} bytes")
     return array
 
 
