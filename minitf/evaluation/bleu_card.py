@@ -99,7 +99,7 @@ def _figure(definition: _Definition, hypotheses: Sequence[str], references: Sequ
     return Figure(d.name, whole.score, low, high, whole.precisions, whole.brevity_penalty, signature, d.for_text)
 
 
-# ---- Bootstrap -----------------------------------------------------------------------------------------------------
+# ---- Bootstrap ---------------------------------------------------------------------------------------------------
 
 
 def bootstrap_interval(
@@ -133,7 +133,7 @@ def line_statistics(hypotheses: Sequence[str], references: Sequence[str], lowerc
     return np.array(rows, dtype=np.int64)
 
 
-# ---- Text ----------------------------------------------------------------------------------------------------------
+# ---- Text --------------------------------------------------------------------------------------------------------
 
 
 def render(figures: Sequence[Figure], tokenized: bool) -> str:
@@ -159,7 +159,7 @@ def render(figures: Sequence[Figure], tokenized: bool) -> str:
     )
 
 
-# ---- Tokenization of the paper -------------------------------------------------------------------------------------
+# ---- Tokenization of the paper -----------------------------------------------------------------------------------
 
 
 LANGUAGES = ("de", "en", "fr")

@@ -16,8 +16,7 @@ import numpy as np
 
 from minitf.config import TransformerConfig
 from minitf.config.model import BOS, EOS, PAD, UNK
-from minitf.interchange.huggingface import read_options
-from minitf.interchange.incoming import Arrays, ForeignModel, Options, foreign_model, recognised
+from minitf.interchange.incoming import Arrays, ForeignModel, Options, foreign_model, positions_of
 from minitf.interchange.outgoing import (
     LearnedModel,
     Outgoing,
@@ -25,19 +24,26 @@ from minitf.interchange.outgoing import (
     refuse_other_attention,
     starts_with_embedding,
 )
-from minitf.interchange.stored_arrays import BFLOAT16, MAX_RANK, Array, ModelFileError, SourceFile, Stored, StoredArray
+from minitf.interchange.parameter_names import SIDES, ctranslate2_name
+from minitf.interchange.stored_arrays import (
+    BFLOAT16,
+    MAX_RANK,
+    Array,
+    ModelFileError,
+    SourceFile,
+    Stored,
+    StoredArray,
+)
 from minitf.interchange.vocabularies import (
     Pieces,
     json_list,
     json_text,
-    kind_of,
     lines_of,
     place_of,
     sentencepiece_model,
     write_sentencepiece,
     write_text,
 )
-from minitf.model.transformer import sinusoids
 from minitf.system.files import atomic_write
 
 MODEL_NAME, CONFIG_NAME = "model.bin", "config.json"
@@ -49,32 +55,21 @@ INT16_SCALE = 1000.0
 NORM_EPSILON = 1e-5
 FLOATS = (BFLOAT16, np.float16, np.float32)
 
-SIDES = {"source": "encoder", "target": "decoder"}
 EMBEDDINGS = {
     "source": ("encoder/embeddings_0/weight", "encoder/embeddings/weight"),
     "target": ("decoder/embeddings/weight", "decoder/embeddings_0/weight"),
 }
 POSITIONS = {side: f"{theirs}/position_encodings/encodings" for side, theirs in SIDES.items()}
 PROJECTION, BIAS = "decoder/projection/weight", "decoder/projection/bias"
-SHARED = {PROJECTION, *EMBEDDINGS["source"], *EMBEDDINGS["target"], *POSITIONS.values()}
-"""Arrays that may be read under another name, or only looked at."""
-STACKED = {
-    ("self_attention", "query"): (0, 0, 3),
-    ("self_attention", "key"): (0, 1, 3),
-    ("self_attention", "value"): (0, 2, 3),
-    ("self_attention", "output"): (1, 0, 1),
-    ("cross_attention", "query"): (0, 0, 1),
-    ("cross_attention", "key"): (1, 0, 2),
-    ("cross_attention", "value"): (1, 1, 2),
-    ("cross_attention", "output"): (2, 0, 1),
-    ("feed_forward", "up"): (0, 0, 1),
-    ("feed_forward", "down"): (1, 0, 1),
+WHOLE = {
+    "projection": (PROJECTION,),
+    "output_bias": (BIAS,),
+    **{f"{side}_embedding.weight": names for side, names in EMBEDDINGS.items()},
+    **{f"{side}_positions.weight": (name,) for side, name in POSITIONS.items()},
 }
-"""The linear layer that holds a projection, and which part of how many it is."""
-SUBLAYERS = {"self_attention": "self_attention", "cross_attention": "attention", "feed_forward": "ffn"}
-NORM_PARTS = {"weight": "gamma", "bias": "beta"}
-SCALARS = re.compile(r"(encoder|decoder)/\w+|num_heads|.*_scale")
-"""Options that are stored as arrays of one number."""
+"""Parameters outside of layers, and the names that their arrays may have."""
+IGNORED = re.compile(r"(encoder|decoder)/(\w+|embeddings(_0)?/weight|position_encodings/encodings)|num_heads|.*_scale")
+"""Arrays that hold options, are looked at only, or may be read under another name."""
 
 
 def is_ctranslate2(path: Path) -> bool:
@@ -94,23 +89,16 @@ def read_ctranslate2(path: Path) -> ForeignModel:
         model = _architecture(arrays, options, content, config)
         paths = {side: _vocabulary(folder, side) for side in SIDES}
         names = {path: (json_list if path.suffix == ".json" else lines_of)(path) for path in {*paths.values()}}
-        sides = [_side(paths[side], names[paths[side]], side, config, arrays, model) for side in SIDES]
+        source, target = (_side(paths[side], names[paths[side]], side, config, arrays, model) for side in SIDES)
         stacks: dict[str, Array] = {}
-        found = foreign_model(
-            model,
-            lambda name: _parameter(arrays, name, stacks),
-            sides[0],
-            sides[1],
-            file.path,
-            beam=4,
-        )
-        arrays.refuse_rest(lambda name: SCALARS.fullmatch(name) is not None or name in SHARED)
+        found = foreign_model(model, lambda name: _parameter(arrays, name, stacks), source, target, file.path, beam=4)
+        arrays.refuse_rest(lambda name: name == PROJECTION or IGNORED.fullmatch(name) is not None)
         return found
 
 
 def _config(folder: Path) -> Options:
     path = folder / CONFIG_NAME
-    return read_options(path) if path.is_file() else Options(path, {})
+    return Options.of_json(path) if path.is_file() else Options(path, {})
 
 
 def _scalars(content: Content, arrays: Arrays) -> dict[str, Any]:
@@ -123,7 +111,7 @@ def _scalars(content: Content, arrays: Arrays) -> dict[str, Any]:
     return found
 
 
-# ---- Architecture --------------------------------------------------------------------------------------------------
+# ---- Architecture ------------------------------------------------------------------------------------------------
 
 
 def _architecture(arrays: Arrays, options: Options, content: Content, config: Options) -> TransformerConfig:
@@ -170,8 +158,7 @@ def _positions(arrays: Arrays) -> dict[str, Any]:
     names = list(POSITIONS.values())
     if names[0] not in arrays and names[1] not in arrays:
         return {"positions": "sinusoidal-concatenated", "first_position": 1}
-    kinds = [recognised(arrays.read(name)) for name in names]
-    return kinds[0] if kinds[0] == kinds[1] else {"positions": "learned", "max_positions": arrays.shape(names[0])[0]}
+    return positions_of(arrays, *names)
 
 
 def _is_scaled(options: Options, d_model: int) -> bool:
@@ -204,37 +191,12 @@ def _sharing(arrays: Arrays) -> Any:
     return "target-output" if target_output else "none"
 
 
-# ---- Weights -------------------------------------------------------------------------------------------------------
-
-
-def ctranslate2_name(name: str) -> tuple[str, int, int]:
-    """The array that holds a parameter, which part of its rows, and of how many parts.
-
-    Example: encoder.layers.0.self_attention.key.weight -> encoder/layer_0/self_attention/linear_0/weight, 1, 3
-    """
-    if name.endswith("_embedding.weight"):
-        return EMBEDDINGS[name.partition("_")[0]][0], 0, 1
-    if name.endswith("_positions.weight"):
-        return POSITIONS[name.partition("_")[0]], 0, 1
-    if name in ("projection", "output_bias"):
-        return {"projection": PROJECTION, "output_bias": BIAS}[name], 0, 1
-    *place, last = name.split(".")
-    if "norm" in place[-1] and len(place) <= 2:  # encoder.norm, source_embedding_norm
-        side = place[0] if len(place) == 2 else SIDES[place[0].partition("_")[0]]
-        return f"{side}/{'layer_norm' if len(place) == 2 else 'layernorm_embedding'}/{NORM_PARTS[last]}", 0, 1
-    side, _, layer, sublayer, linear = place
-    begin = f"{side}/layer_{layer}/{SUBLAYERS[sublayer.removesuffix('_residual')]}"
-    if linear == "norm":
-        return f"{begin}/layer_norm/{NORM_PARTS[last]}", 0, 1
-    number, part, parts = STACKED[sublayer, linear]
-    return f"{begin}/linear_{number}/{last}", part, parts
+# ---- Weights -----------------------------------------------------------------------------------------------------
 
 
 def _parameter(arrays: Arrays, name: str, stacks: dict[str, Array]) -> Array | Stored:
     """Read what the file has for a parameter; parts of one array are views of it."""
-    theirs, part, parts = ctranslate2_name(name)
-    if theirs in (EMBEDDINGS["source"][0], EMBEDDINGS["target"][0]):
-        theirs = arrays.find(*EMBEDDINGS[name.partition("_")[0]])
+    theirs, part, parts = (arrays.find(*WHOLE[name]), 0, 1) if name in WHOLE else ctranslate2_name(name)
     if parts == 1:
         stored = arrays.stored(theirs)
         return stored if stored.dtype in FLOATS else _dequantised(arrays, theirs)  # type: ignore[attr-defined]
@@ -268,7 +230,7 @@ def _dequantised(arrays: Arrays, name: str) -> Array:
     return weights
 
 
-# ---- Vocabularies --------------------------------------------------------------------------------------------------
+# ---- Vocabularies ------------------------------------------------------------------------------------------------
 
 
 def _side(path: Path, names: list[str], side: str, config: Options, arrays: Arrays, model: TransformerConfig) -> Pieces:
@@ -289,9 +251,8 @@ def _side(path: Path, names: list[str], side: str, config: Options, arrays: Arra
     start = None if start == end else start
     pad = place_of(names, "<blank>", "<pad>")
     special = {PAD: pad if pad != start else None, UNK: place_of(names, unknown), BOS: start, EOS: end}
-    content = _sentencepiece(path.parent, side)
-    kind, joiner = ("sentencepiece", "") if content else kind_of(names)
-    return Pieces(names, special, kind, content, joiner).with_rows(rows, path)
+    models = (f"{side}.spm", f"{side}.model", "sentencepiece.model", "spm.model", "sentencepiece.bpe.model")
+    return Pieces.of(names, special, sentencepiece_model(path.parent, *models), rows, path)
 
 
 def _vocabulary(folder: Path, side: str) -> Path:
@@ -303,14 +264,7 @@ def _vocabulary(folder: Path, side: str) -> Path:
     raise ModelFileError(f"{folder} has neither {side}_vocabulary nor shared_vocabulary, .json or .txt")
 
 
-def _sentencepiece(folder: Path, side: str) -> bytes:
-    for name in (f"{side}.spm", f"{side}.model", "sentencepiece.model", "spm.model", "sentencepiece.bpe.model"):
-        if (folder / name).is_file():
-            return sentencepiece_model(folder / name)
-    return b""
-
-
-# ---- Export --------------------------------------------------------------------------------------------------------
+# ---- Export ------------------------------------------------------------------------------------------------------
 
 SPECIFICATION, REVISION = "TransformerSpec", 7
 TABLE_ROWS = 2048
@@ -344,15 +298,15 @@ def _exported(outgoing: Outgoing) -> tuple[dict[str, Array], dict[str, str]]:
     model = outgoing.model
     parts: dict[str, dict[int, Array]] = {}
     for name in outgoing.parameters():
-        theirs, part, _ = ctranslate2_name(name)
-        parts.setdefault(theirs, {})[part] = outgoing.array(name)
+        if name not in WHOLE:
+            theirs, part, _ = ctranslate2_name(name)
+            parts.setdefault(theirs, {})[part] = outgoing.array(name)
     arrays = {
         name: found[0] if len(found) == 1 else np.concatenate([found[part] for part in sorted(found)])
         for name, found in parts.items()
-        if "position" not in name
     }
     for side, theirs in SIDES.items():
-        arrays[POSITIONS[side]] = _table(outgoing, side)
+        arrays[POSITIONS[side]] = outgoing.positions(side, TABLE_ROWS)
         scalars = {
             "num_heads": np.int16(model.heads), "pre_norm": np.int8(model.norm == "pre"),
             "activation": np.int8({name: code for code, name in ACTIVATIONS.items()}[model.activation]),
@@ -364,37 +318,13 @@ def _exported(outgoing: Outgoing) -> tuple[dict[str, Array], dict[str, str]]:
         arrays[f"decoder/{name}"] = np.asarray(value)
     arrays |= {"encoder/embeddings_merge": np.asarray(np.int8(0)), "decoder/alignment_heads": np.asarray(np.int16(1))}
     bias = outgoing.bias(masked=True)
-    if bias is not None:
+    if model.output_bias or bias.any():
         arrays[BIAS] = bias
-    return _with_embeddings(arrays, outgoing)
+    stored, aliases = outgoing.embeddings(EMBEDDINGS["source"][0], EMBEDDINGS["target"][0], PROJECTION)
+    return arrays | stored, aliases
 
 
-def _with_embeddings(arrays: dict[str, Array], outgoing: Outgoing) -> tuple[dict[str, Array], dict[str, str]]:
-    sharing = outgoing.model.share_embeddings
-    source, target = EMBEDDINGS["source"][0], EMBEDDINGS["target"][0]
-    arrays[source] = outgoing.array("source_embedding.weight")
-    aliases = {}
-    if sharing in ("all", "source-target"):
-        aliases[target] = source
-    else:
-        arrays[target] = outgoing.array("target_embedding.weight")
-    if sharing in ("all", "target-output"):
-        aliases[PROJECTION] = aliases.get(target, target)
-    else:
-        arrays[PROJECTION] = outgoing.array("projection")
-    return arrays, aliases
-
-
-def _table(outgoing: Outgoing, side: str) -> Array:
-    """The encodings of positions, from the first that is used."""
-    model = outgoing.model
-    if model.positions == "learned":
-        return outgoing.array(f"{side}_positions.weight")[model.first_position :]
-    table = sinusoids(model.first_position + TABLE_ROWS, model.d_model, model.positions)
-    return table[model.first_position :].astype(np.float32)
-
-
-# ---- model.bin -----------------------------------------------------------------------------------------------------
+# ---- model.bin ---------------------------------------------------------------------------------------------------
 
 
 VERSIONS = range(2, 7)

@@ -11,14 +11,13 @@ from typing import Any
 from minitf.config import TransformerConfig
 from minitf.config.model import BOS, EOS, PAD, UNK
 from minitf.interchange.incoming import Arrays, ForeignModel, Options, foreign_model
-from minitf.interchange.parameter_names import pytorch_name
+from minitf.interchange.parameter_names import SIDES, pytorch_name
 from minitf.interchange.pytorch_file import Record, TorchArray, read_torch
 from minitf.interchange.stored_arrays import Array, ModelFileError, SourceFile, Stored
-from minitf.interchange.vocabularies import Pieces, dict_txt, kind_of, sentencepiece_model
+from minitf.interchange.vocabularies import Pieces, dict_txt, sentencepiece_model
 
 ENCODER, DECODER = "encoder.embed_tokens.weight", "decoder.embed_tokens.weight"
-OUTPUT = "decoder.output_projection.weight"
-OLD_OUTPUT = "decoder.embed_out"
+OUTPUT = ("decoder.output_projection.weight", "decoder.embed_out")
 POSITIONS = ("encoder.embed_positions.weight", "decoder.embed_positions.weight")
 PADDING = 1
 """fairseq's id of padding; the first position is the next number."""
@@ -29,7 +28,6 @@ UNSUPPORTED = (
     "cross_self_attention", "character_embeddings", "encoder_layers_to_keep", "decoder_layers_to_keep",
     "tie_adaptive_weights", "no_decoder_final_norm",
 )  # fmt: skip
-SENTENCEPIECE_NAMES = ("sentencepiece.bpe.model", "spm.model", "sentencepiece.model", "spm_{}.model", "{}.spm")
 
 
 def find_checkpoint(path: Path) -> Path | None:
@@ -40,8 +38,7 @@ def find_checkpoint(path: Path) -> Path | None:
     named = [each for each in found if each.name in ("model.pt", "checkpoint_best.pt")]
     if len(found) > 1 and len(named) != 1:
         raise ModelFileError(f"{path} holds several checkpoints, such as {found[0].name}; give the file of one")
-    candidates = named or found
-    return candidates[0] if candidates else None
+    return next(iter(named or found), None)
 
 
 def read_fairseq(path: Path) -> ForeignModel:
@@ -55,45 +52,36 @@ def read_fairseq(path: Path) -> ForeignModel:
         options = Options(path, _options(content))
         model = _architecture(arrays, options)
         source, target = _vocabularies(path.parent, options, arrays)
+        longest = options.number("max_source_positions", 1024)
         found = foreign_model(
-            model,
-            lambda name: _parameter(arrays, name),
-            source,
-            target,
-            path,
-            beam=5,
-            max_length=options.number("max_source_positions", 1024),
+            model, lambda name: _parameter(arrays, name), source, target, path, beam=5, max_length=longest
         )
         arrays.refuse_rest(_is_ignored)
         return found
 
 
 def _options(content: dict[Any, Any]) -> dict[str, Any]:
-    """The options of the model: a namespace under "args", or under "cfg" in "model"."""
-    found = content.get("args")
-    if found is None and isinstance(content.get("cfg"), dict | Record):
-        cfg = content["cfg"]
-        cfg = cfg.state if isinstance(cfg, Record) else cfg
-        task = cfg.get("task")
-        task = task.state if isinstance(task, Record) else task
-        model = cfg.get("model")
-        model = model.state if isinstance(model, Record) else model
-        found = {**(task if isinstance(task, dict) else {}), **model} if isinstance(model, dict) else None
-    found = found.state if isinstance(found, Record) else found
-    if not isinstance(found, dict):
+    """The options of the model: a namespace under "args", or under "cfg" in "model".
+
+    Those of newer versions, such as `encoder: {layers: 6}`, get their older names.
+    """
+    found = _attributes(content.get("args"))
+    if found is None and (cfg := _attributes(content.get("cfg"))) is not None:
+        model = _attributes(cfg.get("model"))
+        found = None if model is None else {**(_attributes(cfg.get("task")) or {}), **model}
+    if found is None:
         raise ModelFileError('the checkpoint has no options under "args" or "cfg"; give one that fairseq saved')
-    return _flat(found)
-
-
-def _flat(values: dict[Any, Any]) -> dict[str, Any]:
-    """Options with those of newer versions, such as `encoder: {layers: 6}`, under their older names."""
-    flat = {name: value for name, value in values.items() if isinstance(name, str)}
-    for side in ("encoder", "decoder"):
-        inner = flat.pop(side, None)
-        inner = inner.state if isinstance(inner, Record) else inner
-        for name, value in inner.items() if isinstance(inner, dict) else ():
+    flat = {name: value for name, value in found.items() if isinstance(name, str)}
+    for side in SIDES.values():
+        for name, value in (_attributes(flat.pop(side, None)) or {}).items():
             flat[f"{side}_{name}"] = value
     return flat
+
+
+def _attributes(value: Any) -> dict[Any, Any] | None:
+    """A dict, or the attributes of a described object; None for anything else."""
+    value = value.state if isinstance(value, Record) else value
+    return value if isinstance(value, dict) else None
 
 
 def _architecture(arrays: Arrays, options: Options) -> TransformerConfig:
@@ -118,6 +106,7 @@ def _architecture(arrays: Arrays, options: Options) -> TransformerConfig:
         norm="pre" if is_pre else "post",
         norm_epsilon=NORM_EPSILON,
         embedding_norm=options.flag("layernorm_embedding"),
+        first_position=PADDING + 1,
         **_positions(arrays, options),
         scale_embeddings=not options.flag("no_scale_embedding"),
         decoder_start="eos",
@@ -129,14 +118,13 @@ def _architecture(arrays: Arrays, options: Options) -> TransformerConfig:
 
 
 def _positions(arrays: Arrays, options: Options) -> dict[str, Any]:
-    """Sinusoids from position 2 on, or a learned table, whose first two rows are never used."""
-    learned = [options.flag(f"{side}_learned_pos") for side in ("encoder", "decoder")]
+    """Sinusoids, or a learned table, whose first two rows are never used."""
+    learned = [options.flag(f"{side}_learned_pos") for side in SIDES.values()]
     if learned[0] != learned[1]:
         raise options.refused("decoder_learned_pos", "encoder and decoder must have the same positions")
     if not learned[0]:
-        return {"positions": "sinusoidal-concatenated", "first_position": PADDING + 1}
-    rows = [arrays.shape(name)[0] for name in POSITIONS]
-    return {"positions": "learned", "first_position": PADDING + 1, "max_positions": min(rows)}
+        return {"positions": "sinusoidal-concatenated"}
+    return {"positions": "learned", "max_positions": min(arrays.shape(name)[0] for name in POSITIONS)}
 
 
 def _sharing(arrays: Arrays, options: Options) -> Any:
@@ -145,36 +133,33 @@ def _sharing(arrays: Arrays, options: Options) -> Any:
         return "all"
     if options.flag("share_decoder_input_output_embed"):
         return "target-output"
-    arrays.find(OUTPUT, OLD_OUTPUT)
+    arrays.find(*OUTPUT)
     return "none"
 
 
 def _parameter(arrays: Arrays, name: str) -> Array | Stored:
     if name == "projection":
-        return arrays.stored(OUTPUT, OLD_OUTPUT)
+        return arrays.stored(*OUTPUT)
     found = pytorch_name(name)
     if found in POSITIONS:
-        rows = min(arrays.shape(each)[0] for each in POSITIONS)
-        return arrays.read(found)[:rows]
+        return arrays.read(found)[: min(arrays.shape(each)[0] for each in POSITIONS)]
     return arrays.stored(found)
 
 
 def _is_ignored(name: str) -> bool:
     """Arrays that carry nothing: versions, tables of sinusoids, and the matrices that are shared."""
-    return name.endswith((".version", "._float_tensor")) or name in (ENCODER, DECODER, OUTPUT, OLD_OUTPUT, *POSITIONS)
+    return name.endswith((".version", "._float_tensor")) or name in (ENCODER, DECODER, *OUTPUT, *POSITIONS)
 
 
 def _vocabularies(folder: Path, options: Options, arrays: Arrays) -> tuple[Pieces, Pieces]:
     sides = []
     for side, name in (("source", ENCODER), ("target", DECODER)):
         path = _dictionary(folder, options, side)
-        names = dict_txt(path)
-        rows = arrays.shape(name)[0]
+        names, rows = dict_txt(path), arrays.shape(name)[0]
         if len(names) < rows < len(names) + 8:  # fairseq fills up to a multiple of 8
             names += [f"madeupword{index:04}" for index in range(rows - len(names))]
-        model = _sentencepiece(folder, side)
-        kind, joiner = ("sentencepiece", "") if model else kind_of(names)
-        sides.append(Pieces(names, SPECIAL, kind, model, joiner).with_rows(rows, path))
+        models = ("sentencepiece.bpe.model", "spm.model", "sentencepiece.model", f"spm_{side}.model", f"{side}.spm")
+        sides.append(Pieces.of(names, SPECIAL, sentencepiece_model(folder, *models), rows, path))
     return sides[0], sides[1]
 
 
@@ -191,11 +176,3 @@ def _dictionary(folder: Path, options: Options, side: str) -> Path:
         f"{folder} has {len(found)} files dict.*.txt, none of which is that of {side}_lang={language!r}; put the "
         "dictionaries of fairseq beside the model"
     )
-
-
-def _sentencepiece(folder: Path, side: str) -> bytes:
-    for name in SENTENCEPIECE_NAMES:
-        path = folder / name.format(side)
-        if path.is_file():
-            return sentencepiece_model(path)
-    return b""

@@ -15,12 +15,13 @@ import numpy as np
 from minitf.config import TransformerConfig
 from minitf.config.model import BOS, EOS, PAD, UNK
 from minitf.errors import UserError
-from minitf.interchange.incoming import Arrays, ForeignModel, Options, foreign_model, recognised
+from minitf.interchange.incoming import Arrays, ForeignModel, Options, foreign_model, positions_of
 from minitf.interchange.outgoing import (
     ADDED,
     LearnedModel,
     Outgoing,
     kept_order,
+    refuse_fields,
     refuse_other_attention,
     starts_with_embedding,
     with_halves,
@@ -32,7 +33,6 @@ from minitf.interchange.stored_arrays import (
     ModelFileError,
     SourceFile,
     Stored,
-    read_text,
     safetensors_arrays,
     write_safetensors,
 )
@@ -40,14 +40,11 @@ from minitf.interchange.vocabularies import (
     Pieces,
     json_ids,
     json_text,
-    kind_of,
     place_of,
     sentencepiece_model,
     write_sentencepiece,
     write_text,
 )
-from minitf.model.transformer import sinusoids
-from minitf.system.files import parse_json_object
 
 CONFIG_NAME = "config.json"
 WEIGHTS_NAMES = ("model.safetensors", "pytorch_model.bin")
@@ -67,7 +64,7 @@ def is_huggingface(folder: Path) -> bool:
 
 def read_huggingface(folder: Path) -> ForeignModel:
     """Read a Marian model.  Raises: ModelFileError for another architecture, naming the option"""
-    options = read_options(folder / CONFIG_NAME)
+    options = Options.of_json(folder / CONFIG_NAME)
     with _open_arrays(folder) as arrays:
         model = _architecture(arrays, options)
         source, target = _vocabularies(folder, options, arrays)
@@ -83,16 +80,6 @@ def read_huggingface(folder: Path) -> ForeignModel:
         )
         arrays.refuse_rest(lambda name: name in (SHARED, ENCODER, DECODER, HEAD, BIAS, *POSITIONS))
         return found
-
-
-def read_options(path: Path) -> Options:
-    """The options of a JSON file."""
-    try:
-        return Options(path, parse_json_object(read_text(path)))
-    except ModelFileError:
-        raise
-    except ValueError as error:
-        raise ModelFileError(f"{path} cannot be read: {error}") from None
 
 
 @contextmanager
@@ -136,8 +123,7 @@ def _positions(arrays: Arrays, d_model: int) -> dict[str, Any]:
     stored = [name for name in POSITIONS if name in arrays]
     if not stored or arrays.shape(stored[0])[1] != d_model:
         return {"positions": "sinusoidal-halves"}
-    kinds = [recognised(arrays.read(name)) for name in stored]
-    return kinds[0] if kinds[0] == kinds[-1] else {"positions": "learned", "max_positions": arrays.shape(stored[0])[0]}
+    return positions_of(arrays, *stored)
 
 
 def _start(options: Options) -> int:
@@ -176,7 +162,7 @@ def _forbidden(folder: Path, options: Options) -> list[int]:
     """Tokens that generation never writes: `bad_words_ids` of one token each, usually the padding."""
     found = options.values.get("bad_words_ids")
     if found is None and (folder / "generation_config.json").is_file():
-        found = read_options(folder / "generation_config.json").values.get("bad_words_ids")
+        found = Options.of_json(folder / "generation_config.json").values.get("bad_words_ids")
     words = found if isinstance(found, list) else []
     return [word[0] for word in words if isinstance(word, list) and len(word) == 1 and type(word[0]) is int]
 
@@ -188,13 +174,13 @@ def _vocabularies(folder: Path, options: Options, arrays: Arrays) -> tuple[Piece
     names = json_ids(folder / "vocab.json")
     own = folder / "target_vocab.json"
     sides = []
-    for side, listed in (("source", names), ("target", json_ids(own) if own.is_file() else names)):
-        path = folder / f"{side}.spm"
-        model = sentencepiece_model(path) if path.is_file() else b""
-        kind, joiner = ("sentencepiece", "") if model else kind_of(listed)
-        rows = arrays.shape(*((ENCODER, SHARED, HEAD) if side == "source" else (DECODER, SHARED, HEAD)))[0]
-        listed_pieces = Pieces(listed, _special(options, listed, rows), kind, model, joiner)
-        sides.append(listed_pieces.with_rows(rows, folder / "vocab.json"))
+    for side, matrix, listed in (
+        ("source", ENCODER, names),
+        ("target", DECODER, json_ids(own) if own.is_file() else names),
+    ):
+        rows = arrays.shape(matrix, SHARED, HEAD)[0]
+        special, model = _special(options, listed, rows), sentencepiece_model(folder, f"{side}.spm")
+        sides.append(Pieces.of(listed, special, model, rows, folder / "vocab.json"))
     return sides[0], sides[1]
 
 
@@ -215,7 +201,7 @@ def _special(options: Options, names: list[str], rows: int) -> dict[int, int | N
     }
 
 
-# ---- Export --------------------------------------------------------------------------------------------------------
+# ---- Export ------------------------------------------------------------------------------------------------------
 
 
 def write_huggingface(learned: LearnedModel, folder: Path) -> list[str]:
@@ -224,7 +210,9 @@ def write_huggingface(learned: LearnedModel, folder: Path) -> list[str]:
     Raises: UserError for what the class MarianMTModel does not have
     """
     learned = with_halves(learned)
-    _refuse_what_huggingface_lacks(learned.model)
+    refuse_other_attention(learned.model, "Hugging Face's class")
+    lacking = {"norm": "pre", "embedding_norm": True, "source_eos": False}
+    refuse_fields(learned.model, lacking, "Hugging Face's Marian", "use --format ctranslate2")
     outgoing, pad = _arranged(learned)
     write_safetensors(folder / WEIGHTS_NAMES[0], _exported(outgoing), {"format": "pt"})
     for name, value in _configs(outgoing, pad).items():
@@ -246,14 +234,6 @@ def write_huggingface(learned: LearnedModel, folder: Path) -> list[str]:
     return notes
 
 
-def _refuse_what_huggingface_lacks(model: TransformerConfig) -> None:
-    refuse_other_attention(model, "Hugging Face's class")
-    for name, refused in (("norm", "pre"), ("embedding_norm", True), ("source_eos", False)):
-        if getattr(model, name) == refused:
-            value = str(refused).lower()
-            raise UserError(f"{name}={value} is nothing that Hugging Face's Marian has; use --format ctranslate2")
-
-
 def _arranged(learned: LearnedModel) -> tuple[Outgoing, int]:
     """The pieces in the order of Hugging Face, with a row of zeros if one is needed, and the place of the padding."""
     orders = [kept_order(learned, side, (EOS, UNK)) for side in ("source", "target")]
@@ -270,31 +250,20 @@ def _arranged(learned: LearnedModel) -> tuple[Outgoing, int]:
 
 
 def _exported(outgoing: Outgoing) -> dict[str, Array]:
-    model, sharing = outgoing.model, outgoing.model.share_embeddings
+    model = outgoing.model
     arrays = {
         "model." + pytorch_name(name): outgoing.array(name) for name in outgoing.parameters() if "positions" not in name
     }
-    if sharing == "all":
-        arrays[SHARED] = outgoing.array("source_embedding.weight")
-    else:
-        arrays[ENCODER] = outgoing.array("source_embedding.weight")
-        arrays[DECODER] = arrays[ENCODER] if sharing == "source-target" else outgoing.array("target_embedding.weight")
-    if sharing in ("source-target", "none"):
-        arrays[HEAD] = outgoing.array("projection")
-    bias = outgoing.bias(masked=False)
-    arrays[BIAS] = (np.zeros(len(outgoing.target), np.float32) if bias is None else bias)[None]
+    source, target = (SHARED, SHARED) if model.share_embeddings == "all" else (ENCODER, DECODER)
+    stored, aliases = outgoing.embeddings(source, target, HEAD)
+    arrays |= stored
+    if model.share_embeddings == "source-target":
+        arrays[target] = arrays[aliases[target]]
+    arrays[BIAS] = outgoing.bias(masked=False)[None]
     if model.positions != "sinusoidal-halves" or model.first_position:
         for side, name in zip(("source", "target"), POSITIONS, strict=True):
-            arrays[name] = _table(outgoing, side)
+            arrays[name] = outgoing.positions(side, outgoing.learned.config.max_length)
     return arrays
-
-
-def _table(outgoing: Outgoing, side: str) -> Array:
-    model = outgoing.model
-    if model.positions == "learned":
-        return outgoing.array(f"{side}_positions.weight")[model.first_position :]
-    table = sinusoids(model.first_position + outgoing.learned.config.max_length, model.d_model, model.positions)
-    return table[model.first_position :].astype(np.float32)
 
 
 def _configs(outgoing: Outgoing, pad: int) -> dict[str, dict[str, Any]]:
@@ -315,8 +284,8 @@ def _configs(outgoing: Outgoing, pad: int) -> dict[str, dict[str, Any]]:
         "vocab_size": len(outgoing.source),
         "decoder_vocab_size": len(outgoing.target),
         "d_model": model.d_model,
-        "encoder_layers": model.encoder_layers or model.layers,
-        "decoder_layers": model.decoder_layers or model.layers,
+        "encoder_layers": model.encoder_depth,
+        "decoder_layers": model.decoder_depth,
         "encoder_attention_heads": model.heads,
         "decoder_attention_heads": model.heads,
         "encoder_ffn_dim": model.d_ff,
@@ -344,13 +313,13 @@ def _configs(outgoing: Outgoing, pad: int) -> dict[str, dict[str, Any]]:
     }
 
 
-# ---- The Hub -------------------------------------------------------------------------------------------------------
+# ---- The Hub -----------------------------------------------------------------------------------------------------
 
 
 PREFIX = "hf:"
 FILES = [
-    "config.json", "generation_config.json", "model.safetensors", "pytorch_model.bin", "vocab.json",
-    "target_vocab.json", "source.spm", "target.spm",
+    "config.json", "generation_config.json", "model.safetensors", "vocab.json", "target_vocab.json", "source.spm",
+    "target.spm",
 ]  # fmt: skip
 NAME = re.compile(r"[\w-][\w.-]*/[\w-][\w.-]*(@[\w.-]+)?", re.ASCII)
 
@@ -376,6 +345,8 @@ def downloaded(source: str) -> Path:
     repository, _, revision = name.partition("@")
     try:
         folder = Path(snapshot_download(repository, revision=revision or None, allow_patterns=FILES))
+        if not (folder / WEIGHTS_NAMES[0]).is_file():  # pickled weights only where there are no others
+            snapshot_download(repository, revision=revision or None, allow_patterns=WEIGHTS_NAMES[1])
     except Exception as error:  # of the network and of the server, of many classes
         reason = " ".join(str(error).split())[:200]
         raise UserError(

@@ -7,7 +7,7 @@ file with 2i / d. Source: marian-dev, src/models/transformer.h and src/common/co
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,20 +17,20 @@ from minitf.config import TransformerConfig
 from minitf.config.model import BOS, EOS, PAD, UNK
 from minitf.errors import UserError
 from minitf.interchange.incoming import Arrays, ForeignModel, Options, foreign_model
-from minitf.interchange.marian_binary import MAX_YAML_BYTES, binary_arrays
+from minitf.interchange.marian_binary import binary_arrays
 from minitf.interchange.outgoing import (
     LearnedModel,
     Outgoing,
     kept_order,
+    refuse_fields,
     refuse_other_attention,
     starts_with_embedding,
     with_halves,
 )
-from minitf.interchange.parameter_names import is_matrix, marian_name
+from minitf.interchange.parameter_names import is_linear, marian_name
 from minitf.interchange.stored_arrays import Array, ModelFileError, SourceFile, Stored, npz_arrays, read_text
 from minitf.interchange.vocabularies import (
     Pieces,
-    kind_of,
     place_of,
     sentencepiece_model,
     sentencepiece_pieces,
@@ -48,7 +48,7 @@ OUTPUT = ("decoder_ff_logit_out_Wt", "decoder_ff_logit_out_W")
 OUTPUT_BIAS = "decoder_ff_logit_out_b"
 NORMS = {("", "dan", ""): "post", ("n", "da", "n"): "pre"}
 NORM_EPSILON = 1e-6
-SUFFIXES = (".npz", ".bin")
+MAX_YAML_BYTES = 2**20
 
 
 def find_model(path: Path) -> Path | None:
@@ -56,11 +56,10 @@ def find_model(path: Path) -> Path | None:
     if path.is_file():
         return path if path.suffix == ".npz" or path.name.endswith(".intgemm.alphas.bin") else None
     found = [*path.glob("*.npz"), *path.glob("*.intgemm*.bin")]
-    named = [each for each in found if each.name in {"model.npz", *_listed(path, "models")}]
+    named = [each for each in found if each.name in {"model.npz", *_listed(_decoder_config(path).get("models"))}]
     if len(found) > 1 and len(named) != 1:
         raise ModelFileError(f"{path} holds several models, such as {found[0].name}; give the file of one")
-    candidates = named or found
-    return candidates[0] if candidates else None
+    return next(iter(named or found), None)
 
 
 def read_marian(path: Path, positions: str | None = None) -> ForeignModel:
@@ -69,22 +68,18 @@ def read_marian(path: Path, positions: str | None = None) -> ForeignModel:
     positions: "sinusoidal-concatenated" as Marian computes them; "sinusoidal-halves" as CTranslate2 and Hugging Face do
     """
     with SourceFile(path) as file:
-        is_npz = path.suffix == ".npz"
-        arrays = Arrays(path, npz_arrays(file) if is_npz else binary_arrays(file))
+        arrays = Arrays(path, npz_arrays(file) if path.suffix == ".npz" else binary_arrays(file))
         options = Options(path, _config(arrays))
         model = _architecture(arrays, options, positions)
         source, target = _vocabularies(path.parent, options, arrays)
-
-        def read(name: str) -> Array | Stored:
-            return _parameter(arrays, name, model.norm == "pre")
-
         beam = Options(path, _decoder_config(path.parent)).number("beam-size", 6, at_most=1000)
-        found = foreign_model(model, read, source, target, path, beam=beam)
+        is_pre = model.norm == "pre"
+        found = foreign_model(model, lambda name: _parameter(arrays, name, is_pre), source, target, path, beam=beam)
         arrays.refuse_rest(lambda name: name.startswith("special:") or name.endswith("_QuantMultA"))
         return found
 
 
-# ---- Configuration -------------------------------------------------------------------------------------------------
+# ---- Configuration -----------------------------------------------------------------------------------------------
 
 
 def _config(arrays: Arrays) -> dict[str, Any]:
@@ -179,7 +174,7 @@ def _sharing(arrays: Arrays) -> Any:
     return "none" if has_output else "target-output"
 
 
-# ---- Weights -------------------------------------------------------------------------------------------------------
+# ---- Weights -----------------------------------------------------------------------------------------------------
 
 
 def _parameter(arrays: Arrays, name: str, is_pre: bool) -> Array | Stored:
@@ -193,17 +188,14 @@ def _parameter(arrays: Arrays, name: str, is_pre: bool) -> Array | Stored:
         return arrays.stored(found) if found == OUTPUT[0] else arrays.read(found).T
     if name == "output_bias":
         return arrays.read(OUTPUT_BIAS).reshape(-1)
-    found = _other_norm(arrays, marian_name(name, is_pre))
+    found = marian_name(name, is_pre)
+    if "_ln_" in found:  # the suffix `_pre` is missing from some files, and stands in some where it is not expected
+        found = arrays.find(found, found.removesuffix("_pre"), f"{found}_pre")
     array = arrays.read(found)
-    return array.T if is_matrix(name) else array.reshape(-1)
+    return array.T if is_linear(name) else array.reshape(-1)
 
 
-def _other_norm(arrays: Arrays, name: str) -> str:
-    """The suffix `_pre` is missing from some files, and stands in some where it is not expected."""
-    return name if name in arrays or "_ln_" not in name else arrays.find(name.removesuffix("_pre"), f"{name}_pre")
-
-
-# ---- Vocabularies --------------------------------------------------------------------------------------------------
+# ---- Vocabularies ------------------------------------------------------------------------------------------------
 
 
 def _decoder_config(folder: Path) -> dict[str, Any]:
@@ -212,36 +204,43 @@ def _decoder_config(folder: Path) -> dict[str, Any]:
     return parse_yaml(read_text(path)) if path.is_file() else {}
 
 
-def _listed(folder: Path, option: str) -> list[str]:
-    """The names of files that `decoder.yml` lists, without their folders: no path in a file is followed."""
-    listed = _decoder_config(folder).get(option)
-    return (
-        [re.split(r"[/\\]", each)[-1] for each in listed if isinstance(each, str)] if isinstance(listed, list) else []
-    )
+def _listed(values: Any) -> list[str]:
+    """The names of files that an option lists, without their folders: no path in a file is followed."""
+    listed = values if isinstance(values, list) else []
+    return [re.split(r"[/\\]", each)[-1] for each in listed if isinstance(each, str)]
 
 
 def _vocabularies(folder: Path, options: Options, arrays: Arrays) -> tuple[Pieces, Pieces]:
     """The vocabularies of source and target, as many pieces as their embeddings have rows."""
-    listed = options.values.get("vocabs") or []
-    names = [re.split(r"[/\\]", each)[-1] for each in listed if isinstance(each, str)]
-    files = _pair(folder, _listed(folder, "vocabs"), names, (".yml", ".spm"), r"vocab")
-    models = _pair(folder, [], [], (".spm",), r"source|target|vocab|src|trg|tgt")
+    listed = [_listed(each.get("vocabs")) for each in (_decoder_config(folder), options.values)]
+    files = _pair(folder, listed, (".yml", ".spm"), r"vocab")
     if files is None:
         raise ModelFileError(f"{folder} has no vocabulary, such as vocab.yml or vocab.spm; put it beside the model")
-    lists = {file: yaml_ids(file) for file in {*files} if file.suffix != ".spm"}
-    read = {pair: _pieces(*pair, lists) for pair in {*zip(files, models or (None, None), strict=True)}}
+    models = _pair(folder, [], (".spm",), r"source|target|vocab|src|trg|tgt") if files[0].suffix == ".yml" else None
+    names = {file: _names(file) for file in {*files}}
     sides = []
-    for index, side in enumerate(EMBEDDINGS):
-        pieces = read[files[index], models[index] if models else None]
-        sides.append(pieces.with_rows(arrays.shape(*EMBEDDINGS[side])[0], files[index]))
+    for file, model, matrix in zip(files, models or files, EMBEDDINGS.values(), strict=True):
+        end = place_of(names[file], "</s>")
+        if end is None:
+            raise ModelFileError(f"{file} has no piece </s>, which ends every sentence of Marian")
+        special = {PAD: None, UNK: place_of(names[file], "<unk>"), BOS: None, EOS: end}
+        content = sentencepiece_model(folder, model.name) if model.suffix == ".spm" else b""
+        sides.append(Pieces.of(names[file], special, content, arrays.shape(*matrix)[0], file))
     return sides[0], sides[1]
 
 
+def _names(path: Path) -> list[str]:
+    """The pieces of a vocabulary, in the order of their ids."""
+    if path.suffix == ".spm":
+        return sentencepiece_pieces(sentencepiece_model(path.parent, path.name), path)
+    return yaml_ids(path)
+
+
 def _pair(
-    folder: Path, listed: Sequence[str], named: Sequence[str], suffixes: tuple[str, ...], pattern: str
+    folder: Path, listed: Sequence[list[str]], suffixes: tuple[str, ...], pattern: str
 ) -> tuple[Path, Path] | None:
     """The files of source and target in a folder: those listed, else by name; one file may serve both."""
-    for names in (listed, named):
+    for names in listed:
         paths = [folder / name for name in names if name.endswith(suffixes)]
         if paths and all(path.is_file() for path in paths):
             return paths[0], paths[-1]
@@ -254,26 +253,12 @@ def _pair(
         if len(found) == 1:
             return found[0], found[0]
         if len(found) > 1:
-            names = ", ".join(path.name for path in found[:4])
-            raise ModelFileError(f"{folder} has several vocabularies ({names}); name two of them with src and trg")
+            shown = ", ".join(path.name for path in found[:4])
+            raise ModelFileError(f"{folder} has several vocabularies ({shown}); name two of them with src and trg")
     return None
 
 
-def _pieces(path: Path, model: Path | None, lists: Mapping[Path, list[str]]) -> Pieces:
-    if path.suffix == ".spm":
-        content = sentencepiece_model(path)
-        names, kind, joiner = sentencepiece_pieces(content, path), "sentencepiece", ""
-    else:
-        names = lists[path]
-        content = b"" if model is None else sentencepiece_model(model)
-        kind, joiner = ("sentencepiece", "") if content else kind_of(names)
-    end, unknown = place_of(names, "</s>"), place_of(names, "<unk>")
-    if end is None:
-        raise ModelFileError(f"{path} has no piece </s>, which ends every sentence of Marian")
-    return Pieces(names, {PAD: None, UNK: unknown, BOS: None, EOS: end}, kind, content, joiner)
-
-
-# ---- Export --------------------------------------------------------------------------------------------------------
+# ---- Export ------------------------------------------------------------------------------------------------------
 
 FIXED = {
     "type": "transformer", "transformer-decoder-autoreg": "self-attention", "transformer-no-projection": False,
@@ -320,48 +305,35 @@ def _refuse_what_marian_lacks(learned: LearnedModel) -> None:
     if starts_with_embedding(learned) or model.decoder_start == "eos":
         start = f"decoder_start={model.decoder_start}"
         raise UserError(f"{start} starts the decoder with an embedding, Marian with a zero vector; {advice}")
-    for name, refused in (
-        ("positions", "learned"),
-        ("activation", "gelu"),
-        ("scale_embeddings", False),
-        ("source_eos", False),
-    ):
-        if getattr(model, name) == refused:
-            raise UserError(f"{name}={str(refused).lower()} is nothing that Marian has; {advice}")
+    lacking = {"positions": "learned", "activation": "gelu", "scale_embeddings": False, "source_eos": False}
+    refuse_fields(model, lacking, "Marian", advice)
     if model.first_position:
         raise UserError(f"first_position={model.first_position} is not the 0 of Marian; {advice}")
 
 
 def _exported(outgoing: Outgoing) -> dict[str, Array]:
-    sharing = outgoing.model.share_embeddings
+    model, is_pre = outgoing.model, outgoing.model.norm == "pre"
     arrays = {}
     for name in outgoing.parameters():
         array = outgoing.array(name)
-        arrays[marian_name(name, outgoing.model.norm == "pre")] = array.T if is_matrix(name) else array[None]
-    if sharing in ("all", "source-target"):
-        arrays["Wemb"] = outgoing.array("source_embedding.weight")
-    else:
-        arrays["encoder_Wemb"] = outgoing.array("source_embedding.weight")
-        arrays["decoder_Wemb"] = outgoing.array("target_embedding.weight")
-    if sharing in ("source-target", "none"):
-        arrays[OUTPUT[0]] = outgoing.array("projection")
-    elif sharing == "target-output":  # CTranslate2 looks for it
-        arrays[OUTPUT[0]] = arrays["decoder_Wemb"]
-    bias = outgoing.bias(masked=True)
-    arrays[OUTPUT_BIAS] = (np.zeros(len(outgoing.target), np.float32) if bias is None else bias)[None]
+        arrays[marian_name(name, is_pre)] = array.T if is_linear(name) else array[None]
+    source, target = ("Wemb", "Wemb") if model.ties_source else (EMBEDDINGS["source"][0], EMBEDDINGS["target"][0])
+    arrays |= outgoing.embeddings(source, target, OUTPUT[0])[0]
+    if model.share_embeddings == "target-output":  # CTranslate2 looks for it
+        arrays[OUTPUT[0]] = arrays[target]
+    arrays[OUTPUT_BIAS] = outgoing.bias(masked=True)[None]
     return {name: np.ascontiguousarray(array, np.float32) for name, array in arrays.items()}
 
 
 def _marian_options(outgoing: Outgoing) -> dict[str, Any]:
     model, sharing = outgoing.model, outgoing.model.share_embeddings
-    orders = {norm: names for names, norm in NORMS.items()}
-    pre, post, top = orders[model.norm]
+    pre, post, top = next(names for names, norm in NORMS.items() if norm == model.norm)
     return {
         **FIXED,
         "dim-emb": model.d_model,
         "dim-vocabs": [len(outgoing.source), len(outgoing.target)],
-        "enc-depth": model.encoder_layers or model.layers,
-        "dec-depth": model.decoder_layers or model.layers,
+        "enc-depth": model.encoder_depth,
+        "dec-depth": model.decoder_depth,
         "transformer-heads": model.heads,
         "transformer-dim-ffn": model.d_ff,
         "transformer-ffn-activation": {"silu": "swish"}.get(model.activation, model.activation),

@@ -12,16 +12,16 @@ from __future__ import annotations
 import math
 import struct
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from minitf.interchange.stored_arrays import MAX_RANK, Array, SourceFile, StoredArray
 
-FLOAT32, INT8 = 0x404, 0x101
+PLAIN: dict[int, np.dtype[Any]] = {0x404: np.dtype("<f4"), 0x101: np.dtype(np.int8)}
 INTGEMM8 = (0x4101, 0x10101)
 """The type in the browsers' fork of Marian, and in Marian itself since 1.10."""
 MAX_ARRAYS, MAX_NAME = 100_000, 1000
-MAX_YAML_BYTES = 2**20
 
 
 @dataclass(frozen=True)
@@ -77,18 +77,15 @@ def binary_arrays(file: SourceFile) -> dict[str, StoredArray | QuantizedArray]:
 def _array(
     file: SourceFile, name: str, kind: int, shape: tuple[int, ...], offset: int, size: int
 ) -> StoredArray | QuantizedArray:
-    if kind in INTGEMM8:
-        transposed = "Wemb" not in name
-        stored = StoredArray(file, offset, shape[::-1] if transposed else shape, np.dtype(np.int8))
-        if stored.nbytes + 4 > size:
-            raise file.damaged(f"its array {name[:80]!r} has {size} bytes, too few for shape {list(shape)}")
-        (multiplier,) = struct.unpack("<f", file.bytes(offset + stored.nbytes, 4))
-        if not (math.isfinite(multiplier) and multiplier):
-            raise file.damaged(f"the multiplier of its array {name[:80]!r} is {multiplier}")
-        return QuantizedArray(stored, multiplier, transposed)
-    if kind not in (FLOAT32, INT8):
-        raise file.damaged(f"its array {name[:80]!r} is of type {kind:#x}; only float32 and intgemm8 are read")
-    array = StoredArray(file, offset, shape, np.dtype("<f4" if kind == FLOAT32 else np.int8))
-    if array.nbytes > size:
-        raise file.damaged(f"its array {name[:80]!r} has {size} bytes, too few for shape {list(shape)}")
-    return array
+    shown, is_quantized, transposed = repr(name[:80]), kind in INTGEMM8, kind in INTGEMM8 and "Wemb" not in name
+    if not is_quantized and kind not in PLAIN:
+        raise file.damaged(f"its array {shown} is of type {kind:#x}; only float32 and intgemm8 are read")
+    array = StoredArray(file, offset, shape[::-1] if transposed else shape, PLAIN.get(kind, np.dtype(np.int8)))
+    if array.nbytes + 4 * is_quantized > size:
+        raise file.damaged(f"its array {shown} has {size} bytes, too few for shape {list(shape)}")
+    if not is_quantized:
+        return array
+    (multiplier,) = struct.unpack("<f", file.bytes(offset + array.nbytes, 4))
+    if not (math.isfinite(multiplier) and multiplier):
+        raise file.damaged(f"the multiplier of its array {shown} is {multiplier}")
+    return QuantizedArray(array, multiplier, transposed)

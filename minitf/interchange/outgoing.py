@@ -16,9 +16,10 @@ from minitf.config.options import to_plain
 from minitf.data.piece_vocabulary import PieceVocabulary
 from minitf.data.vocabulary import AnyVocabulary, sized
 from minitf.errors import UserError
-from minitf.interchange.incoming import SOURCE_ROWS, TARGET_ROWS, parameter_shapes, rows_in_order
+from minitf.interchange.incoming import SOURCE_ROWS, TARGET_ROWS, rows_in_order
 from minitf.interchange.stored_arrays import Array, write_safetensors
 from minitf.interchange.vocabularies import json_text, write_sentencepiece, write_text
+from minitf.model.transformer import parameter_shapes, sinusoids
 
 NEVER = -1e9
 """A bias that keeps a token out of the softmax."""
@@ -63,24 +64,40 @@ class Outgoing:
 
     def array(self, name: str) -> Array:
         """The array of a parameter, in float32, with rows of pieces in the other order; a missing bias is 0."""
-        if name not in self.learned.weights:  # attention_bias=False
-            return np.zeros(self._bias_size(name), np.float32)
-        array = self.learned.weights[name].astype(np.float32, copy=False)
+        weights = self.learned.weights
+        if name not in weights:  # attention_bias=False
+            return np.zeros(len(weights[name.removesuffix("bias") + "weight"]), np.float32)
+        array = weights[name].astype(np.float32, copy=False)
         if name in SOURCE_ROWS:
             return rows_in_order(array, self.source)
         return rows_in_order(array, self.target) if name in TARGET_ROWS else array
 
-    def _bias_size(self, name: str) -> int:
-        return len(self.learned.weights[name.removesuffix("bias") + "weight"])
+    def embeddings(self, source: str, target: str, projection: str) -> tuple[dict[str, Array], dict[str, str]]:
+        """The three matrices of pieces under these names, and of those that are another one: its name."""
+        model, arrays, aliases = self.model, {source: self.array("source_embedding.weight")}, {}
+        if model.ties_source:
+            aliases[target] = source
+        else:
+            arrays[target] = self.array("target_embedding.weight")
+        if model.ties_output:
+            aliases[projection] = target
+        else:
+            arrays[projection] = self.array("projection")
+        return arrays, aliases
 
-    def bias(self, masked: bool) -> Array | None:
-        """The bias on the logits, None if it is 0 everywhere; masked: one that gives masked tokens no probability."""
-        never = [place for place, index in enumerate(self.target) if index == ADDED]
-        never += [place for place, index in enumerate(self.target) if masked and index in self.model.masked_tokens]
-        if not self.model.output_bias and not never:
-            return None
+    def positions(self, side: str, rows: int) -> Array:
+        """The encodings of `rows` positions, or of all learned ones, from the first that is used."""
+        model = self.model
+        if model.positions == "learned":
+            return self.array(f"{side}_positions.weight")[model.first_position :]
+        table = sinusoids(model.first_position + rows, model.d_model, model.positions)
+        return table[model.first_position :].astype(np.float32)
+
+    def bias(self, masked: bool) -> Array:
+        """The bias on the logits; masked: one that gives masked tokens no probability."""
         bias = self.array("output_bias") if self.model.output_bias else np.zeros(len(self.target), np.float32)
-        bias[never] = NEVER
+        never = {ADDED, *(self.model.masked_tokens if masked else ())}
+        bias[[place for place, index in enumerate(self.target) if index in never]] = NEVER
         return bias
 
     def names(self, side: str) -> list[str]:
@@ -155,17 +172,24 @@ def with_halves(learned: LearnedModel) -> LearnedModel:
     return LearnedModel(replace(learned.config, model=model), learned.vocabulary, weights)
 
 
+def refuse_fields(model: TransformerConfig, lacking: dict[str, Any], program: str, advice: str) -> None:
+    """Refuse values of fields that another program lacks."""
+    for name, refused in lacking.items():
+        if getattr(model, name) == refused:
+            raise UserError(f"{name}={str(refused).lower()} is nothing that {program} has; {advice}")
+
+
 def refuse_other_attention(model: TransformerConfig, program: str) -> None:
     """Refuse layers that other programs do not have: another mixing or attention, and heads of another width."""
     for name, expected in (("mixing", "self-attention"), ("attention", "scaled-dot-product")):
-        if getattr(model, name) != expected:
-            raise UserError(f"{name}={getattr(model, name)} is nothing that {program} has; use --format safetensors")
+        if (found := getattr(model, name)) != expected:
+            refuse_fields(model, {name: found}, program, "use --format safetensors")
     for name, width in (("d_k", model.head_d_k), ("d_v", model.head_d_v)):
         if width * model.heads != model.d_model:
             raise UserError(f"{name}={width} is not d_model / heads, which {program} needs; use --format safetensors")
 
 
-# ---- safetensors, for programs of one's own ------------------------------------------------------------------------
+# ---- safetensors, for programs of one's own ----------------------------------------------------------------------
 
 
 def write_plain(learned: LearnedModel, folder: Path) -> list[str]:
@@ -173,8 +197,6 @@ def write_plain(learned: LearnedModel, folder: Path) -> list[str]:
     write_safetensors(folder / "model.safetensors", learned.weights, {"format": "np"})
     write_text(folder / "config.json", json_text({"minitf": to_plain(learned.model)}))
     for side in ("source", "target"):
-        vocabulary = getattr(learned.vocabulary, side)
-        pieces = getattr(vocabulary, "pieces_by_id", None) or vocabulary.pieces(range(len(vocabulary)))
-        write_text(folder / f"{side}_vocabulary.json", json_text(pieces))
+        write_text(folder / f"{side}_vocabulary.json", json_text(_names(getattr(learned.vocabulary, side))))
     write_sentencepiece(learned.vocabulary, folder)
     return []

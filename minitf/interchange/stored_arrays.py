@@ -281,7 +281,7 @@ def stored_members(file: SourceFile) -> dict[str, Member]:
     name, and for any offset or size that the file does not have.
     """
     try:
-        entries = zipfile.ZipFile(Stream(file, 0, file.size)).infolist()  # type: ignore[arg-type]
+        entries = zipfile.ZipFile(Stream(file, 0, file.size)).infolist()
     except ModelFileError:
         raise
     except Exception as error:  # BadZipFile, struct.error, ValueError, … of a damaged directory

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
@@ -21,7 +21,6 @@ Item = TypeVar("Item")
 MAX_PIECES = 2_000_000
 NAMES = {PAD: "<pad>", UNK: "<unk>", BOS: "<s>", EOS: "</s>"}
 """Names of special tokens that are added, where no other piece has them."""
-SPECIALS = (PAD, UNK, BOS, EOS)
 
 
 @dataclass(frozen=True)
@@ -35,10 +34,23 @@ class Pieces:
     model: bytes = b""
     joiner: str = ""
 
+    @classmethod
+    def of(cls, names: list[str], special: dict[int, int | None], model: bytes, rows: int, path: Path) -> Pieces:
+        """Pieces of a sentencepiece model, or without one of words or characters; as many as the matrix has rows.
+
+        More rows get fillers.  Raises: ModelFileError for fewer
+        """
+        if rows < len(names):
+            raise ModelFileError(f"{path} has {rows} rows for {len(names)} pieces; give the model its own vocabulary")
+        kind, joiner = ("sentencepiece", "") if model else kind_of(names)
+        taken = set(names)
+        fillers = [_unused(f"<filler{index}>", taken) for index in range(len(names), rows)]
+        return cls(names + fillers, special, kind, model, joiner)
+
     @cached_property
     def order(self) -> list[int]:
         """The foreign id of each of our pieces: the special tokens, then all others; -1 for an added token."""
-        first = [-1 if (found := self.special[each]) is None else found for each in SPECIALS]
+        first = [-1 if (found := self.special[each]) is None else found for each in NAMES]
         return first + self._without_specials(range(len(self.names)))
 
     @property
@@ -47,7 +59,7 @@ class Pieces:
         taken = set(self.names)
         first = [
             self.names[found] if (found := self.special[each]) is not None else _unused(NAMES[each], taken)
-            for each in SPECIALS
+            for each in NAMES
         ]
         return first + self._without_specials(self.names)
 
@@ -61,19 +73,7 @@ class Pieces:
     @property
     def added(self) -> tuple[int, ...]:
         """Our ids of added tokens, which the model never writes."""
-        return tuple(each for each in SPECIALS if self.special[each] is None)
-
-    def with_rows(self, rows: int, path: Path) -> Pieces:
-        """As many pieces as the matrix has rows: more rows get fillers.  Raises: ModelFileError for fewer rows"""
-        if rows < len(self.names):
-            raise ModelFileError(
-                f"{path} has {rows} rows for {len(self.names)} pieces; give the model its own vocabulary"
-            )
-        if rows == len(self.names):
-            return self
-        taken = set(self.names)
-        fillers = [_unused(f"<filler{index}>", taken) for index in range(len(self.names), rows)]
-        return replace(self, names=self.names + fillers)
+        return tuple(each for each in NAMES if self.special[each] is None)
 
 
 def _unused(name: str, taken: set[str]) -> str:
@@ -96,7 +96,7 @@ def kind_of(names: Sequence[str]) -> tuple[str, str]:
     return "words", next((joiner for joiner in ("@@", "￭") if f"{joiner}\n" in text), "")
 
 
-# ---- Files ---------------------------------------------------------------------------------------------------------
+# ---- Files -------------------------------------------------------------------------------------------------------
 
 
 def lines_of(path: Path) -> list[str]:
@@ -105,12 +105,18 @@ def lines_of(path: Path) -> list[str]:
     return _checked(lines[:-1] if lines and not lines[-1] else lines, path)
 
 
-def json_list(path: Path) -> list[str]:
-    """A JSON list of pieces.  Raises: ModelFileError for anything else"""
+def read_json(path: Path, parse: Callable[[str], Any] = parse_json) -> Any:
+    """The content of a JSON file.  Raises: ModelFileError for what is not JSON, or not what `parse` expects"""
+    text = read_text(path)
     try:
-        found = parse_json(read_text(path))
+        return parse(text)
     except ValueError as error:
         raise ModelFileError(f"{path} cannot be read: {error}") from None
+
+
+def json_list(path: Path) -> list[str]:
+    """A JSON list of pieces.  Raises: ModelFileError for anything else"""
+    found = read_json(path)
     if not isinstance(found, list) or not all(isinstance(name, str) for name in found):
         raise ModelFileError(f"{path} is not a list of pieces")
     return _checked(found, path)
@@ -118,11 +124,7 @@ def json_list(path: Path) -> list[str]:
 
 def json_ids(path: Path) -> list[str]:
     """A JSON object from piece to id, as `vocab.json` of Hugging Face."""
-    try:
-        found = parse_json_object(read_text(path))
-    except ValueError as error:
-        raise ModelFileError(f"{path} cannot be read: {error}") from None
-    return _by_id(found, path)
+    return _by_id(read_json(path, parse_json_object), path)
 
 
 def yaml_ids(path: Path) -> list[str]:
@@ -176,8 +178,11 @@ def dict_txt(path: Path) -> list[str]:
     return _checked(names, path)
 
 
-def sentencepiece_model(path: Path) -> bytes:
-    """The bytes of a sentencepiece model."""
+def sentencepiece_model(folder: Path, *names: str) -> bytes:
+    """The bytes of the first of these sentencepiece models that a folder holds; empty if it holds none."""
+    path = next((folder / name for name in names if (folder / name).is_file()), None)
+    if path is None:
+        return b""
     with SourceFile(path) as file:
         if file.size > MAX_CONFIG_BYTES:
             raise file.damaged(f"it has {file.size} bytes, more than a sentencepiece model")
@@ -211,7 +216,7 @@ def _checked(names: list[str], path: Path) -> list[str]:
     return names
 
 
-# ---- Writing -------------------------------------------------------------------------------------------------------
+# ---- Writing -----------------------------------------------------------------------------------------------------
 
 
 def yaml_text(names: Sequence[str]) -> str:

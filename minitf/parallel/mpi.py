@@ -147,7 +147,7 @@ class MpiGroup(Group):
             pause_s = min(2 * pause_s, LAST_PAUSE_S)
 
 
-# ---- Heartbeats ----------------------------------------------------------------------------------------------------
+# ---- Heartbeats --------------------------------------------------------------------------------------------------
 
 
 def _connect(world: Any, host: Any, timeout_s: float) -> Heartbeat:

@@ -77,7 +77,7 @@ def test_the_papers_figure():
     assert "tok:moses-de+compounds" in figure.signature
 
 
-# ---- Intervals -----------------------------------------------------------------------------------------------------
+# ---- Intervals ---------------------------------------------------------------------------------------------------
 
 
 def test_line_statistics_add_up_to_the_corpus():
@@ -125,7 +125,7 @@ def test_the_same_card_each_time_and_no_interval_where_there_is_no_doubt():
     assert {(round(f.score, 9), round(f.low, 9), round(f.high, 9)) for f in figures} == {(100.0, 100.0, 100.0)}
 
 
-# ---- The text ------------------------------------------------------------------------------------------------------
+# ---- The text ----------------------------------------------------------------------------------------------------
 
 
 def test_text_that_has_been_tokenized_is_seen():
@@ -145,7 +145,7 @@ def test_no_lines_cannot_be_scored():
         bleu_card([], [])
 
 
-# ---- The tokenization of the paper ---------------------------------------------------------------------------------
+# ---- The tokenization of the paper -------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

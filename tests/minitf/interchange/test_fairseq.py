@@ -82,7 +82,7 @@ def write(folder, args, *, legacy=False, as_cfg=False, **others):
     return folder / "model.pt"
 
 
-# ---- fairseq's computation -----------------------------------------------------------------------------------------
+# ---- fairseq's computation ---------------------------------------------------------------------------------------
 
 
 def layer_norm(w, name, x):
@@ -142,7 +142,7 @@ def fairseq_logits(args, source, target):
     return x @ w["decoder.output_projection.weight"].T
 
 
-# ---- Tests ---------------------------------------------------------------------------------------------------------
+# ---- Tests -------------------------------------------------------------------------------------------------------
 
 VARIANTS = {
     "post-norm": {},

@@ -140,7 +140,7 @@ def test_foreign_models_have_no_checkpoints_to_choose_from(choice, tmp_path):
     assert Translator.load(tmp_path / "model", average=1)
 
 
-# ---- A trained model -----------------------------------------------------------------------------------------------
+# ---- A trained model ---------------------------------------------------------------------------------------------
 
 EXPECTED = {  # natural logarithms; the file's own tests expect them
     ("آتزمون", "atzmon"): [-0.106023, -0.065410, -0.056002, -0.447953, -0.230714, -0.092184, -0.063463],

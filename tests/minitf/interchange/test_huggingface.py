@@ -212,7 +212,7 @@ def test_older_files_of_pytorch_hold_the_same(transformers, torch, tmp_path):
         assert all(np.array_equal(found[name], expected[name]) for name in expected)
 
 
-# ---- Without transformers ------------------------------------------------------------------------------------------
+# ---- Without transformers ----------------------------------------------------------------------------------------
 
 
 def with_options(folder, **options):
@@ -258,7 +258,7 @@ def test_a_run_is_no_foreign_model(tmp_path):
     assert not is_foreign(write_run(learned_model(), tmp_path / "run"))
 
 
-# ---- The Hub -------------------------------------------------------------------------------------------------------
+# ---- The Hub -----------------------------------------------------------------------------------------------------
 
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"

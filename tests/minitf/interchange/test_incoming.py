@@ -1,26 +1,12 @@
-"""Names and shapes of parameters from the configuration, and the order of rows."""
+"""Arrays of parameters, checked against the shapes that the configuration gives, and the order of rows."""
 
 import numpy as np
 import pytest
 
 from minitf.config import TransformerConfig
-from minitf.interchange.incoming import parameter_shapes, read_parameters, rows_in_order
+from minitf.interchange.incoming import read_parameters, rows_in_order
 from minitf.interchange.stored_arrays import ModelFileError
-from minitf.model.transformer import Transformer
-
-CONFIGS = [
-    {},
-    {"share_embeddings": "none", "source_vocab_size": 7, "norm": "pre", "positions": "learned", "max_positions": 9},
-    {"share_embeddings": "target-output", "encoder_layers": 3, "decoder_layers": 1, "attention_bias": False},
-    {"share_embeddings": "source-target", "output_bias": True, "embedding_norm": True, "d_k": 3, "d_v": 5},
-]
-
-
-@pytest.mark.parametrize("fields", CONFIGS)
-def test_shapes_are_those_of_the_model(fields):
-    config = TransformerConfig(**{"vocab_size": 11, "layers": 2, "d_model": 8, "heads": 2, "d_ff": 12, **fields})
-    model = Transformer(config)
-    assert parameter_shapes(config) == {name: p.shape for name, p in model.named_parameters().items()}
+from minitf.model.transformer import parameter_shapes
 
 
 @pytest.mark.parametrize("order", [[], [0, 1, 2], [-1, 1, 3, 0, 2, 4], [-1, -1, -1, 0, 1], [2, 1, 0], [4, 0, 1]])

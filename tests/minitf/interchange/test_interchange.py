@@ -175,7 +175,7 @@ def test_an_altered_embedding_is_found_though_its_rows_are_read_in_another_order
         read_foreign(path)
 
 
-# ---- Whole folders -------------------------------------------------------------------------------------------------
+# ---- Whole folders -----------------------------------------------------------------------------------------------
 
 
 def check_folder(name, tmp_path, count):
@@ -209,7 +209,7 @@ def test_many_models_with_a_damaged_file_are_read_or_refused_in_one_sentence(nam
     check_folder(name, tmp_path, 100)
 
 
-# ---- Hostile files -------------------------------------------------------------------------------------------------
+# ---- Hostile files -----------------------------------------------------------------------------------------------
 
 
 class Runs:

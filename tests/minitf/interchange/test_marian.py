@@ -42,6 +42,15 @@ def test_positions_are_marians_own_or_those_of_other_readers(folder):
     assert own.config.model.decoder_start == "zero"
 
 
+def test_rows_of_norms_and_biases_are_matrices_of_one_row_as_marian_has_them_or_vectors(folder):
+    arrays, expected = arrays_of(folder), read_foreign(folder)
+    for name in ("encoder_l1_self_Wo_ln_scale", "encoder_l1_self_Wo_ln_bias", "encoder_l1_self_bq"):
+        assert arrays[name].shape == (1, 16)
+        np.savez(folder / "model.npz", **{**arrays, name: arrays[name][0]})
+        found = read_foreign(folder)
+        assert all(np.array_equal(found.weights[each], array) for each, array in expected.weights.items())
+
+
 @pytest.mark.parametrize("intgemm8", [0x4101, 0x10101])
 def test_eight_bit_models_are_dequantised(folder, tmp_path, intgemm8):
     arrays = arrays_of(folder)

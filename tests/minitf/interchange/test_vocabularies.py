@@ -86,10 +86,10 @@ def test_our_order_has_the_special_tokens_first():
 
 
 def test_more_rows_than_pieces_get_fillers():
-    pieces = Pieces(["a", "<filler1>"], dict.fromkeys((PAD, UNK, BOS, EOS)))
-    assert pieces.with_rows(3, Path("x")).names == ["a", "<filler1>", "<filler2>"]
+    names, special = ["a", "<filler1>"], dict.fromkeys((PAD, UNK, BOS, EOS))
+    assert Pieces.of(names, special, b"", 3, Path("x")).names == ["a", "<filler1>", "<filler2>"]
     with pytest.raises(ModelFileError, match="x has 1 rows for 2 pieces"):
-        pieces.with_rows(1, Path("x"))
+        Pieces.of(names, special, b"", 1, Path("x"))
 
 
 def test_kind_follows_from_the_pieces():
