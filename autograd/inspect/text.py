@@ -6,15 +6,10 @@ import os
 from collections.abc import Sequence
 
 
-def byte_unit(count: float) -> tuple[int, str]:
-    """The largest unit that is not larger than `count` bytes, and its name: 1536 -> (1024, "KiB")."""
-    units = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
-    return next((unit for unit in units if abs(count) >= unit[0]), (1, "B"))
-
-
 def readable_bytes(count: float) -> str:
     """1536 -> "1.5 KiB"."""
-    size, unit = byte_unit(count)
+    units = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
+    size, unit = next((unit for unit in units if abs(count) >= unit[0]), (1, "B"))
     return f"{count:.0f} B" if size == 1 else f"{count / size:.1f} {unit}"
 
 

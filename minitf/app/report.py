@@ -21,9 +21,9 @@ def main(argv: Sequence[str]) -> None:
     parser.add_argument("--output", type=Path, metavar="FILE", help="page to write; default: report.html in RUN")
     given = parser.parse_args(argv)
     with uninterrupted():  # deferred: `--help` and a wrong flag need no NumPy
+        from minitf.report.learning_curves import LogSeries
         from minitf.report.page import write_page
         from minitf.report.run_page import FINISHED, RUNNING, STOPPED, run_page
-        from minitf.report.series import LogSeries
     directory = RunDirectory.open(given.run)
     output = given.output or directory.report_path
     config = directory.config()

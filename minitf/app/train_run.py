@@ -8,7 +8,7 @@ from shlex import quote
 from minitf.app.command_line import shell_command
 from minitf.app.final_scores import score_test_set
 from minitf.config import RunConfig
-from minitf.report.run_report import RunReport
+from minitf.report.run_page import RunReport
 from minitf.system.messages import Progress, say, silent
 from minitf.system.process import StopRequest
 from minitf.training.loop import train

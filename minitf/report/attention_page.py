@@ -61,7 +61,8 @@ def attention_page(
         ],
     }
     blobs = {f"weights-{i}": pack(sentence) for i, sentence in enumerate(sentences)}
-    return page("attention", f"Attention · {name}", {"page": described}, blobs=blobs)
+    scripts = ("attention-weights.js", "attention.js")
+    return page("attention", f"Attention · {name}", *scripts, data={"page": described}, blobs=blobs)
 
 
 def check_choice(layers: int, heads: int, layer: int | None, head: int | None) -> None:

@@ -1,8 +1,7 @@
-"""The pages of this package: their style, script and markup, and the file they are written to."""
+"""HTML pages with the style sheets and scripts of this package, and the file they are written to."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -10,36 +9,14 @@ from typing import Any
 from autograd.inspect.page import BASE_SCRIPT, BASE_STYLE, asset, html_page
 from minitf.data.text import write_atomically
 
-SCRIPTS = {"attention": ("attention-weights.js", "attention.js"), "run": ("run.js",)}
-
 _own = partial(asset, package="minitf.report")
 
 
-def page(
-    name: str,
-    title: str,
-    data: Mapping[str, Any],
-    *,
-    body: str | None = None,
-    head: str = "",
-    blobs: Mapping[str, bytes] | None = None,
-) -> str:
-    """The page `name` as HTML.
-
-    data: values for the script, by id, as JSON
-    body: markup; default: the HTML file of the page
-    head: additional markup of the head
-    blobs: bytes for the script, by id, in base64
-    """
-    return html_page(
-        title,
-        _own(f"{name}.html") if body is None else body,
-        style=asset(BASE_STYLE) + _own(f"{name}.css"),
-        script=asset(BASE_SCRIPT) + "".join(map(_own, SCRIPTS[name])),
-        data=data,
-        blobs=blobs,
-        head=head,
-    )
+def page(name: str, title: str, *scripts: str, body: str = "", **content: Any) -> str:
+    """The page as HTML: the `body`, by default NAME.html, with NAME.css and the scripts; `content`: see `html_page`."""
+    style = asset(BASE_STYLE) + _own(f"{name}.css")
+    script = asset(BASE_SCRIPT) + "".join(map(_own, scripts))
+    return html_page(title, body or _own(f"{name}.html"), style=style, script=script, **content)
 
 
 def write_page(path: Path, text: str) -> None:

@@ -1,4 +1,4 @@
-"""report.html: the state and the curves of a training run, from its log."""
+"""report.html: the state and the curves of a training run, from its log; renewed during training."""
 
 from __future__ import annotations
 
@@ -6,21 +6,27 @@ import itertools
 import math
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, fields, is_dataclass
 from html import escape
-from typing import Any
+from types import TracebackType
+from typing import Any, Self
 
-from autograd.inspect.chart import Curve, draw_chart, short
 from minitf.config import RunConfig
 from minitf.config.options import shown
-from minitf.report.page import page
-from minitf.report.series import LogSeries, Series, curve_of
+from minitf.errors import UserError
+from minitf.report.learning_curves import Curve, LogSeries, Series, curve_of, draw_chart, short
+from minitf.report.page import page, write_page
+from minitf.storage.run_directory import RunDirectory
+from minitf.system.held_folder import check_place
 from minitf.system.messages import clock
 
 REFRESH_S = 10
 """Time between reloads of the page of a running run in a browser."""
 SILENT_S = 120.0
 """Shortest time without a new page after which a running run is shown as silent."""
+SHARE = 0.005  # largest share of the time of a run that is spent on its page
+SOONEST_S = 2.0  # shortest time between two writes
 RUNNING, FINISHED, STOPPED, FAILED = "training", "finished", "stopped", "failed"
 
 
@@ -41,7 +47,9 @@ def run_page(
 ) -> str:
     """The page as HTML.
 
-    status: RUNNING, FINISHED, STOPPED or FAILED; note: details of the status; parameters: of the model, if known
+        status: SHARE = 0.005  # largest share of the time of a run that is spent on its page
+    SOONEST_S = 2.0  # shortest time between two writes
+    RUNNING, FINISHED, STOPPED or FAILED; note: details of the status; parameters: of the model, if known
     """
     charts = charts_of(log)
     body = "\n".join(
@@ -59,7 +67,7 @@ def run_page(
         "charts": [[_points(curve) for curve in chart.curves] for chart in charts],
         "times": {"refresh_s": REFRESH_S, "silent_s": _silent_s(log)},
     }
-    return page("run", f"{name} · training", data, body=body, head=reload)
+    return page("run", f"{name} · training", "run.js", body=body, head=reload, data=data)
 
 
 def charts_of(log: LogSeries) -> list[Chart]:
@@ -213,3 +221,60 @@ def _flat(config: Any, prefix: str) -> Iterator[tuple[str, str]]:
             yield from _flat(value, f"{prefix}{each.name}.")
         else:
             yield f"{prefix}{each.name}", shown(value, quote=False)
+
+
+# ---- During training ---------------------------------------------------------------------------------------------
+
+
+class RunReport:
+    """Context manager of a run's page: call `refresh` during training and `end` at its end.
+
+    parameters: number of parameters of the model
+    writes: whether this process writes the page; only rank 0 does
+    The page shows the log, which is truncated to the checkpoint when a run resumes, and is written atomically.
+    """
+
+    def __init__(self, directory: RunDirectory, config: RunConfig, *, parameters: int, writes: bool = True):
+        self.directory, self.config, self.parameters, self.writes = directory, config, parameters, writes
+        self._log = LogSeries(directory.log_path)
+        self._not_before = 0.0
+        self._ended = False
+
+    def refresh(self) -> None:
+        """Write the page unless it was written a moment ago.  Raises: UserError if the file cannot be written."""
+        if time.perf_counter() >= self._not_before:
+            self._write(RUNNING)
+
+    def end(self, status: str, note: str = "") -> None:
+        """Write the page with its final status."""
+        self._ended = True
+        self._write(status, note)
+
+    def _write(self, status: str, note: str = "") -> None:
+        if not self.writes:
+            return
+        start = time.perf_counter()
+        try:
+            self._log.read_on()
+        except UserError:
+            check_place(self.directory.log_path)  # the log of another run, which has taken the place of this one
+            raise
+        name = str(self.directory.path)
+        text = run_page(self._log, self.config, name, status, note=note, parameters=self.parameters)
+        write_page(self.directory.report_path, text)
+        now = time.perf_counter()
+        self._not_before = now + max(SOONEST_S, (now - start) / SHARE)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if error is None or self._ended:
+            return
+        with suppress(UserError):  # report the error that ended the block
+            if isinstance(error, KeyboardInterrupt):
+                self.end(STOPPED, "interrupted")
+            else:
+                self.end(FAILED, str(error))

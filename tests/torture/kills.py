@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from minitf.report import run_report
+from minitf.report import run_page
 from minitf.system.files import ReportingFile, os_errors_explained
 from tests.helpers.runs import Ground, call, check, start_or_resume
 
@@ -68,7 +68,7 @@ def interfere(at: int, deed: Deed, for_good: bool = False) -> Iterator[int]:
 
     Return an iterator whose next value is the number of the next operation.
     """
-    run_report.SOONEST_S, run_report.SHARE = 0.0, math.inf  # else the number of operations would depend on time
+    run_page.SOONEST_S, run_page.SHARE = 0.0, math.inf  # else the number of operations would depend on time
     numbers = itertools.count(1)
 
     def wrapped(function: Callable[..., Any]) -> Callable[..., Any]:

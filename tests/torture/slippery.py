@@ -26,7 +26,7 @@ from typing import Any
 
 from minitf.app import commands
 from minitf.errors import UserError
-from minitf.report import run_report
+from minitf.report import run_page
 from minitf.storage.checkpoints import CheckpointStore
 from minitf.system import files, held_folder
 from minitf.system.process import run_command
@@ -165,7 +165,7 @@ def disturbed(ground: Ground, command: Command, rules: str, counted: Path | None
         return path
 
     def work() -> int:
-        run_report.SOONEST_S, run_report.SHARE = 0.0, float("inf")  # else the number of calls would depend on time
+        run_page.SOONEST_S, run_page.SHARE = 0.0, float("inf")  # else the number of calls would depend on time
         if command.saved is not None:
             CheckpointStore.save = save  # type: ignore[method-assign,assignment]
         library = misbehave(command.place, rules)

@@ -28,7 +28,7 @@ from pathlib import Path
 
 from autograd.backend import CPU
 from minitf.app import commands
-from minitf.report import run_report
+from minitf.report import run_page
 from minitf.system.process import run_command
 from tests.helpers.runs import Child, Ground, check, flip, prepared_ground, start_or_resume
 from tests.torture import slippery
@@ -85,7 +85,7 @@ class Soak:
             return commands.main(words)
 
         def work() -> int:
-            run_report.SOONEST_S = 0.0
+            run_page.SOONEST_S = 0.0
             if os.getuid() != line.user:
                 os.setgid(line.user)
                 os.setuid(line.user)

@@ -1,6 +1,7 @@
 """memory(): the bytes in use over time, who holds them at the peak, and what the allocator says."""
 
 import gc
+import re
 import tracemalloc
 import xml.etree.ElementTree as ET
 
@@ -358,16 +359,15 @@ def test_the_picture_of_the_timeline(step, tmp_path):
         run()
     m.draw(tmp_path / "memory.svg")
     svg = ET.parse(tmp_path / "memory.svg").getroot()
-    (polygon,) = svg.iter("{http://www.w3.org/2000/svg}polygon")
-    corners = [tuple(map(float, point.split(","))) for point in polygon.get("points").split()]
-    assert len(corners) == 2 * 2 * len(m.timeline)
+    line, _ = svg.iter("{http://www.w3.org/2000/svg}path")
+    corners = [tuple(map(float, pair)) for pair in re.findall(r"H([\d.]+)V([\d.]+)", line.get("d"))]
+    assert len(corners) == len(m.timeline)
     height = float(svg.get("height"))
     assert all(0 <= x <= float(svg.get("width")) and 0 <= y <= height for x, y in corners)
     (circle,) = svg.iter("{http://www.w3.org/2000/svg}circle")
     assert float(circle.get("cy")) == pytest.approx(min(y for _, y in corners))
     text = "".join(svg.itertext())
     assert f"peak {m.peak_bytes / 2**20:.1f} MiB" in text
-    assert "5 MiB" in text
     assert " ms" in text
     with memory() as nothing:
         pass

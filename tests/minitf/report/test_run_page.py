@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from minitf.errors import UserError
+from minitf.report.learning_curves import LogSeries
 from minitf.report.page import write_page
 from minitf.report.run_page import FAILED, FINISHED, RUNNING, run_page
-from minitf.report.series import LogSeries
 from tests.helpers.pages import CONFIG, Scripts, records
 from tests.helpers.server import serving
 

@@ -9,8 +9,8 @@ import time
 import pytest
 
 from minitf.app import report as program
-from minitf.report import run_report
-from minitf.report.run_report import RunReport
+from minitf.report import run_page
+from minitf.report.run_page import RunReport
 from minitf.storage.log import RunLog
 from minitf.storage.run_directory import RunDirectory
 from minitf.system.process import run_command
@@ -50,7 +50,7 @@ def test_a_killed_and_resumed_run_shows_what_the_log_has(ground):
                 os.kill(os.getpid(), signal.SIGKILL)
 
         RunLog.append = append
-        run_report.SOONEST_S, run_report.SHARE = 0.0, float("inf")
+        run_page.SOONEST_S, run_page.SHARE = 0.0, float("inf")
         return call(start_or_resume(run, ground.flags))
 
     assert ground.child(work) == -signal.SIGKILL
@@ -101,7 +101,7 @@ def test_the_page_takes_a_small_share_of_the_time(tmp_path, monkeypatch):
         written.append(now[0])
         now[0] += 0.04  # what a write takes
 
-    monkeypatch.setattr(run_report, "write_page", write)
+    monkeypatch.setattr(run_page, "write_page", write)
     with RunDirectory.create(tmp_path, CONFIG) as directory, RunLog(directory.log_path) as log:
         report = RunReport(directory, CONFIG, parameters=7)
         start = now[0]

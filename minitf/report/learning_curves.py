@@ -1,0 +1,236 @@
+"""The learning curves of a run: its log as series of numbers, read while it grows, and line charts of them as SVG.
+
+A chart takes its colours from the style sheet of the page.
+"""
+
+from __future__ import annotations
+
+import math
+from array import array
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from html import escape
+from pathlib import Path
+from typing import Any
+
+from minitf.errors import UserError
+from minitf.system.environment import sum_left_to_right
+from minitf.system.files import open_regular, os_errors_explained, parse_json
+
+WIDTH, HEIGHT = 640, 250  # of a chart, in its own units
+LEFT, RIGHT, TOP, BOTTOM = 58, 12, 12, 28
+LOG_SPAN = 12  # ratio of the largest to the smallest value from which a scale may be logarithmic
+MOST_POINTS = 400  # of a curve: more than one per two pixels cannot be seen
+LARGEST = 2**63  # of a whole number; a larger one is not a count
+DOTTED_POINTS = 60  # up to this number, each point of a curve gets a dot
+
+
+# ---- The log ----------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Series:
+    """The values of one quantity and the steps at which it was logged."""
+
+    steps: array = field(default_factory=lambda: array("d"))
+    values: array = field(default_factory=lambda: array("d"))  # may be NaN or infinite
+
+    def add(self, step: float, value: float) -> None:
+        self.steps.append(step)
+        self.values.append(value)
+
+    def __len__(self) -> int:
+        return len(self.steps)
+
+
+class LogSeries:
+    """All numbers of a log by name: `log["loss"]`, `log["valid_perplexity"]`, …"""
+
+    def __init__(self, path: Path):
+        self.path = path
+        self.newest: dict[str, Any] = {}  # the latest value of each name, of any type
+        self._series: dict[str, Series] = {}
+        self._read = 0  # bytes
+        self._lines = 0
+
+    def __getitem__(self, name: str) -> Series:
+        return self._series.get(name) or Series()
+
+    def number(self, name: str) -> float:
+        """The latest value of a name; 0 where it is missing or not a finite number, as in a log from elsewhere."""
+        found = as_number(self.newest.get(name))
+        return found if found is not None and math.isfinite(found) else 0.0
+
+    def read_on(self) -> None:
+        """Read the lines that were written since the last call.
+
+        Raises: UserError for a log that cannot be read and for an invalid line, with its number.
+        """
+        with os_errors_explained(f"read {self.path}"), open_regular(self.path) as file:
+            file.seek(self._read)
+            lines = file.read()
+        whole = lines[: lines.rfind(b"\n") + 1]  # the last line may be incomplete
+        self._read += len(whole)
+        for line in whole.split(b"\n")[:-1]:
+            self._lines += 1
+            try:
+                self._take(parse_json(line))
+            except ValueError as error:
+                raise UserError(f"{self.path}, line {self._lines}: {error}") from error
+
+    def _take(self, record: Any) -> None:
+        step = as_number(record.get("step")) if isinstance(record, dict) else None
+        if step is None or not 0 <= step < math.inf:
+            raise ValueError("the line is not an object with a step")
+        for name, value in record.items():
+            self.newest[name] = value
+            number = as_number(value)
+            if number is not None:
+                self._series.setdefault(name, Series()).add(step, number)
+
+
+def as_number(value: Any) -> float | None:
+    """A number of a log, in which "nan", "inf" and "-inf" stand for the numbers that JSON lacks; None for others."""
+    if isinstance(value, str) and value not in ("nan", "inf", "-inf"):
+        return None
+    if isinstance(value, bool) or not isinstance(value, (int, float, str)):
+        return None
+    return None if isinstance(value, int) and abs(value) > LARGEST else float(value)
+
+
+# ---- Charts ------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Curve:
+    """A line through points, with the range of the values that each point stands for."""
+
+    name: str
+    colour: str  # class of the style sheet
+    x: Sequence[float]
+    y: Sequence[float]
+    low: Sequence[float]
+    high: Sequence[float]
+    has_dots: bool = False
+
+
+def curve_of(series: Series, name: str, colour: str, most_points: int = MOST_POINTS) -> Curve:
+    """The curve of a series through the means of groups of equally many values, without values that are not finite."""
+    pairs = [(s, v) for s, v in zip(series.steps, series.values, strict=True) if math.isfinite(v)]
+    size = max(1, math.ceil(len(pairs) / most_points))
+    groups = [pairs[i : i + size] for i in range(0, len(pairs), size)]
+    values = [[value for _, value in group] for group in groups]
+    return Curve(
+        name,
+        colour,
+        x=[group[-1][0] for group in groups],
+        y=[sum_left_to_right(group) / len(group) for group in values],
+        low=[min(group) for group in values],
+        high=[max(group) for group in values],
+        has_dots=len(groups) <= DOTTED_POINTS,
+    )
+
+
+@dataclass(frozen=True)
+class Scale:
+    """Map from values to pixels."""
+
+    low: float
+    high: float
+    start: float  # pixels at `low`
+    end: float  # pixels at `high`
+    is_log: bool = False
+
+    def __call__(self, value: float) -> float:
+        low, high = self.low, self.high
+        if self.is_log:
+            low, high, value = math.log(low), math.log(high), math.log(min(max(value, self.low), self.high))
+        share = (value - low) / (high - low)
+        return self.start + share * (self.end - self.start)
+
+
+def draw_chart(curves: Sequence[Curve], title: str, *, may_be_log: bool = False, from_zero: bool = False) -> str:
+    """The chart as an <svg> element of a page; "" if no curve has a point.
+
+    may_be_log: use a logarithmic scale if the values span more than a decade
+    from_zero: the scale begins at zero
+    """
+    curves = [curve for curve in curves if len(curve.x)]
+    if not curves:
+        return ""
+    x = Scale(0, max(curve.x[-1] for curve in curves) or 1.0, LEFT, WIDTH - RIGHT)
+    y = value_scale(curves, may_be_log, from_zero)
+    head = f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{escape(title)}">'
+    return "\n".join([head, *_grid(x, y), *(_curve(curve, x, y) for curve in curves), "</svg>"])
+
+
+def value_scale(curves: Sequence[Curve], may_be_log: bool, from_zero: bool) -> Scale:
+    """A scale that holds all points; logarithmic if it may be and the values are positive and span enough."""
+    low, high = min(min(curve.low) for curve in curves), max(max(curve.high) for curve in curves)
+    if may_be_log and low > 0 and high / low >= LOG_SPAN:
+        return Scale(low / 1.08, high * 1.08, HEIGHT - BOTTOM, TOP, is_log=True)
+    low = 0.0 if from_zero else low
+    room = 0.05 * (high - low) or 0.05 * abs(high) or 1.0
+    return Scale(low if from_zero else low - room, high + room, HEIGHT - BOTTOM, TOP)
+
+
+def _grid(x: Scale, y: Scale) -> list[str]:
+    parts = []
+    for value in ticks(y):
+        height = y(value)
+        parts.append(f'<path class="grid" d="M{LEFT},{height:.1f}H{WIDTH - RIGHT}"/>')
+        parts.append(f'<text class="tick" x="{LEFT - 7}" y="{height + 4:.1f}" text-anchor="end">{short(value)}</text>')
+    for value in ticks(x, 6):
+        anchor = "end" if value > x.high * 0.97 else "middle"
+        place = f'x="{x(value):.1f}" y="{HEIGHT - 9}" text-anchor="{anchor}"'
+        parts.append(f'<text class="tick" {place}>{short(value)}</text>')
+    return [*parts, f'<path class="axis" d="M{LEFT},{HEIGHT - BOTTOM}H{WIDTH - RIGHT}"/>']
+
+
+def _curve(curve: Curve, x: Scale, y: Scale) -> str:
+    def points(values: Sequence[float]) -> list[str]:
+        return [f"{x(a):.1f},{y(b):.1f}" for a, b in zip(curve.x, values, strict=True)]
+
+    parts = [f'<g class="curve {curve.colour}">']
+    if list(curve.low) != list(curve.high):
+        parts.append(f'<polygon class="band" points="{" ".join([*points(curve.high), *points(curve.low)[::-1]])}"/>')
+    parts.append(f'<polyline points="{" ".join(points(curve.y))}"/>')
+    if curve.has_dots:
+        places = [point.split(",") for point in points(curve.y)]
+        parts += [f'<circle cx="{a}" cy="{b}" r="{3 if len(places) > 1 else 5}"/>' for a, b in places]
+    return "".join([*parts, "</g>"])
+
+
+def ticks(scale: Scale, about: int = 5) -> list[float]:
+    """About `about` round numbers within a scale."""
+    if scale.is_log:
+        return log_ticks(scale.low, scale.high)
+    rough = (scale.high - scale.low) / about
+    unit = 10.0 ** math.floor(math.log10(rough))
+    step = next(unit * factor for factor in (1, 2, 2.5, 5, 10) if unit * factor >= rough * 0.999)
+    first = math.ceil(scale.low / step - 1e-9)
+    count = math.floor(scale.high / step + 1e-9) - first + 1
+    return [(first + i) * step for i in range(count)]
+
+
+def log_ticks(low: float, high: float) -> list[float]:
+    """1, 2, 5, 10, … between two numbers; fewer per decade over many decades."""
+    decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    factors = (1, 2, 5) if high / low <= 1e3 else (1, 5) if high / low <= 1e4 else (1,)
+    return [value for decade in decades for factor in factors if low <= (value := factor * 10.0**decade) <= high]
+
+
+def short(value: float) -> str:
+    """A number in few characters: 1200 -> "1,200", 25000 -> "25k", 0.0007 -> "7e-4", 2.50 -> "2.5"."""
+    size = abs(value)
+    if size >= 10_000:
+        for limit, sign in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+            if limit <= size < 1000 * limit:
+                return f"{value / limit:.4g}{sign}"
+        return f"{value:.2g}"
+    if size >= 1000:
+        return f"{value:,.0f}"
+    if 0 < size < 0.001:
+        mantissa, exponent = f"{value:.2e}".split("e")
+        return f"{float(mantissa):g}e{int(exponent)}"
+    return f"{value:.4g}"
