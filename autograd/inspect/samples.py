@@ -30,16 +30,9 @@ class Sample:
 
     def described(self, offset: int) -> dict[str, Any]:
         """As values for JSON; the elements begin at byte `offset` of the page's numbers."""
-        made = {
-            "shape": self.shape,
-            "dtype": self.dtype,
-            "code": _code(self.elements),
-            "at": offset,
-            **self.statistics,
-        }
-        if any(indices is not None for indices in self.kept):
-            made["kept"] = self.kept
-        return made
+        kept = {"kept": self.kept} if any(indices is not None for indices in self.kept) else {}
+        about = {"shape": self.shape, "dtype": self.dtype, "code": _code(self.elements), "at": offset}
+        return {**about, **self.statistics, **kept}
 
 
 class Samples:
@@ -79,43 +72,35 @@ class Samples:
     def _shrunk(self, sample: Sample, limit: int) -> Sample:
         """The sample with at most `limit` elements."""
         elements, kept = sample.elements, list(sample.kept)
-        counts = _counts(elements.shape, limit)
-        for axis, count in enumerate(counts):
-            if count == elements.shape[axis]:
-                continue
-            present = kept[axis] or list(range(elements.shape[axis]))
-            wanted = {*self.focus.get(sample.shape[axis], ())}
-            places = _places([i for i, index in enumerate(present) if index in wanted], len(present), count)
-            elements = elements.take(places, axis)
-            kept[axis] = [present[i] for i in places]
-        return Sample(sample.shape, sample.dtype, sample.statistics, kept, elements)
+        for axis, count in enumerate(_counts(elements.shape, limit)):
+            size = elements.shape[axis]
+            if count < size:
+                present = kept[axis] or range(size)
+                wanted = {*self.focus.get(sample.shape[axis], ())}
+                places = _places([i for i, index in enumerate(present) if index in wanted], size, count)
+                elements = elements.take(places, axis)
+                kept[axis] = [present[i] for i in places]
+        return replace(sample, kept=kept, elements=elements)
 
     def pack(self, budget: int) -> tuple[list[dict[str, Any]], bytes]:
-        """Descriptions for JSON and the compressed elements, with smaller samples until these take `budget` bytes.
-
-        The bytes of four-byte numbers are stored plane by plane, which compresses better.
-        """
+        """Descriptions for JSON and the compressed elements, with smaller samples until these take `budget` bytes."""
         samples, limit = self.all, self._limit
         packed = _packed(samples)
         if len(packed[1]) > budget:
             samples = [_in_four_bytes(each) for each in samples]
             packed = _packed(samples)
         while len(packed[1]) > budget and limit > FEWEST:
-            share = len(packed[1]) / sum(each.elements.nbytes for each in samples)  # what compression leaves
-            while True:
-                limit = limit * 3 // 4
-                samples = [self._shrunk(each, limit) for each in samples]
-                if limit <= FEWEST or share * sum(each.elements.nbytes for each in samples) < budget:
-                    break
+            limit = max(FEWEST, int(0.95 * limit * budget / len(packed[1])))
+            samples = [self._shrunk(each, limit) for each in samples]
             packed = _packed(samples)
         return packed
 
 
 def _in_four_bytes(sample: Sample) -> Sample:
+    if _code(sample.elements) != "f8":
+        return sample
     with np.errstate(over="ignore"):
-        return (
-            replace(sample, elements=sample.elements.astype(np.float32)) if _code(sample.elements) == "f8" else sample
-        )
+        return replace(sample, elements=sample.elements.astype(np.float32))
 
 
 def _counts(shape: Sequence[int], limit: int) -> list[int]:
@@ -162,19 +147,11 @@ def _code(a: np.ndarray) -> str:
 
 
 def _packed(samples: Sequence[Sample]) -> tuple[list[dict[str, Any]], bytes]:
-    """Eight-byte numbers first, then those of four bytes, then bytes, so that each is aligned."""
-    offsets, at = [0] * len(samples), 0
-    sections = {"f8": b"", "4": b"", "u1": b""}
-    with np.errstate(over="ignore"):
-        for section, codes in (("f8", ("f8",)), ("4", ("f4", "i4")), ("u1", ("u1",))):
-            parts: list[bytes] = []
-            for number, sample in enumerate(samples):
-                if (code := _code(sample.elements)) in codes:
-                    parts.append(np.ascontiguousarray(sample.elements, dtype=f"<{code}").tobytes())
-                    offsets[number] = at
-                    at += len(parts[-1])
-            sections[section] = b"".join(parts)
-    planes = np.frombuffer(sections["4"], np.uint8).reshape(-1, 4).T.tobytes()
-    described = [sample.described(offset) for sample, offset in zip(samples, offsets, strict=True)]
-    head = np.array([len(sections["f8"]), len(sections["4"])], "<u4").tobytes()
-    return described, zlib.compress(head + sections["f8"] + planes + sections["u1"], 9)
+    """The elements of one sample after the other, each from a multiple of eight bytes."""
+    described, parts, at = [], [], 0
+    for sample in samples:
+        elements = sample.elements.astype(f"<{_code(sample.elements)}").tobytes()
+        described.append(sample.described(at))
+        parts.append(elements + bytes(-len(elements) % 8))
+        at += len(parts[-1])
+    return described, zlib.compress(b"".join(parts), 9)

@@ -21,10 +21,7 @@ class StepPage:
         scripts = Scripts(self.text)
         self.tags = scripts.tags
         self.step: dict[str, Any] = json.loads(scripts.found["step"])
-        raw = zlib.decompress(base64.b64decode(scripts.found["numbers"]))
-        wide, four = np.frombuffer(raw, "<u4", 2)
-        planes = np.frombuffer(raw, np.uint8, four, 8 + wide).reshape(4, -1)
-        self._numbers = raw[8 : 8 + wide] + planes.T.tobytes() + raw[8 + wide + four :]
+        self._numbers = zlib.decompress(base64.b64decode(scripts.found["numbers"]))
 
     def __getattr__(self, name: str) -> Any:
         return self.step[name]

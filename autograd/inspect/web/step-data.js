@@ -21,19 +21,10 @@ function h(tag, attributes = {}, ...children) {
 
 // ---- Numbers ----------------------------------------------------------------------------------------------------
 
-// Input: lengths of the sections, eight-byte numbers, the bytes of four-byte numbers plane by plane, bytes.
 async function unpackNumbers() {
   const packed = Uint8Array.from(atob($("numbers").textContent), (c) => c.charCodeAt(0));
   const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("deflate"));
-  const bytes = new Uint8Array(await new Response(stream).arrayBuffer());
-  const [wide, four] = new Uint32Array(bytes.buffer, 0, 2);
-  const made = bytes.slice(8);
-  const count = four / 4;
-  for (let plane = 0; plane < 4; plane++) {
-    const from = 8 + wide + plane * count;
-    for (let i = 0; i < count; i++) made[wide + 4 * i + plane] = bytes[from + i];
-  }
-  numbers = made.buffer;
+  numbers = await new Response(stream).arrayBuffer();
 }
 const TYPES = { f8: Float64Array, f4: Float32Array, i4: Int32Array, u1: Uint8Array };
 const unpacked = new Map();
