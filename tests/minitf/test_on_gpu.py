@@ -31,6 +31,7 @@ from tests.cases import all_cases
 from tests.emulation.cupy_stand_in import installed
 from tests.emulation.device import KINDS, cuda_backend
 from tests.emulation.emulator import Emulator
+from tests.helpers.marks import parametrize_some
 
 SMALL = replace(PRESETS["tiny"].model, vocab_size=40, layers=1, d_model=16, d_ff=24, heads=2, dropout=0.2)
 
@@ -72,12 +73,12 @@ def trained(
     return np.array(losses), np.array(norms), {name: p.numpy() for name, p in model.named_parameters().items()}
 
 
-@pytest.mark.parametrize(
+@parametrize_some(
     "changes",
     [{}, {"attention_dropout": 0.2, "activation_dropout": 0.1}, {"norm": "pre", "positions": "learned"},
      {"share_embeddings": "none", "activation": "gelu", "d_k": 5, "d_v": 3},
      {"decoder_start": "zero", "embedding_norm": True, "output_bias": True, "masked_tokens": (0, 2)}],
-    ids=str,
+    keep=(0, 1, 4), ids=str,
 )  # fmt: skip
 def test_training_gives_the_same_numbers_as_on_the_cpu(gpu: Any, changes: dict[str, Any]) -> None:
     config = replace(SMALL, **changes)
@@ -174,7 +175,7 @@ DECODED = [
     {"decoder_start": "zero", "embedding_norm": True, "output_bias": True, "masked_tokens": (0, 2)},
     {"decoder_start": "eos", "share_embeddings": "target-output", "scale_embeddings": False},
 ]  # fmt: skip
-every_model = pytest.mark.parametrize("changes", DECODED, ids=str)
+some_models = parametrize_some("changes", DECODED, keep=(0, 2, 5), ids=str)
 
 
 def speaking(dtype: Any = np.float64, compute_dtype: str | None = None, **changes: Any) -> Transformer:
@@ -196,8 +197,9 @@ def assert_same_hypotheses(ours: Any, theirs: Any, rel: float) -> None:
         assert one.score == pytest.approx(other.score, rel=rel)
 
 
-@every_model
-@pytest.mark.parametrize("beam", [1, 4])
+@parametrize_some(
+    ("beam", "changes"), [(beam, changes) for changes in DECODED for beam in (4, 1)], keep=(0, 10), ids=str
+)
 def test_search_finds_what_it_finds_on_the_cpu(gpu: Any, beam: int, changes: dict[str, Any]) -> None:
     model, source = speaking(**changes), sentences(np.random.default_rng(1), 6)
     config = BeamSearchConfig(beam=beam, max_extra_length=6, n_best=min(2, beam))
@@ -217,7 +219,7 @@ def test_search_finds_what_it_finds_on_the_cpu(gpu: Any, beam: int, changes: dic
     assert {"top_tokens<double>", "attention<double, 64>", "embedding<double>"} <= used
 
 
-@every_model
+@some_models
 def test_attention_and_scores_are_those_of_the_cpu(gpu: Any, changes: dict[str, Any]) -> None:
     """Weights of all heads as an attention page shows them, and of one layer as an alignment takes them."""
     model, rng = speaking(**changes), np.random.default_rng(1)
@@ -318,7 +320,7 @@ def test_a_step_of_a_search_waits_for_the_gpu_at_most_a_few_times(gpu: Any, monk
         assert 9 <= len(reads) <= 9 * most + 3  # and the start
 
 
-@pytest.mark.parametrize(("dtype", "compute_dtype"), [(np.float64, None), (np.float32, None), (np.float32, "bfloat16")])
+@parametrize_some(("dtype", "compute_dtype"), [(np.float32, None), (np.float64, None), (np.float32, "bfloat16")])
 def test_same_bits_in_any_company(gpu: Any, dtype: Any, compute_dtype: str | None) -> None:
     pytest.importorskip("ml_dtypes")
     model = speaking(dtype, compute_dtype)
@@ -344,7 +346,7 @@ def test_a_decoder_follows_its_model_to_the_device(gpu: Any) -> None:
 # ---- Gradients ---------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("op", ["Attention", "Network", "Rest"])
+@parametrize_some("op", ["Attention", "Network", "Rest"], keep=2)
 def test_gradient_checks(gpu: Any, op: str) -> None:
     network = {"Linear", "Embedding", "LayerNorm", "Dropout", "DropoutAddLayerNorm", "CrossEntropy", "Relu"}
     attention = {"ScaledDotProductAttention"}

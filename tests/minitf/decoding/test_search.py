@@ -96,7 +96,7 @@ def test_a_narrow_beam_equals_the_algorithm_in_plain_loops(beam):
 def test_stopping_early_never_changes_the_result(n_best):
     rng = np.random.default_rng(n_best)
     saved = 0
-    for seed in range(250):
+    for seed in range(80):
         model = RandomModel(seed, vocabulary=int(rng.integers(5, 12)), spread=rng.uniform(0.2, 4))
         source = sources(rng, 4)
         alpha, extra = rng.choice([0.0, 0.3, 0.6, 1.0, 2.0]), int(rng.integers(1, 9))
@@ -112,7 +112,7 @@ def test_stopping_early_never_changes_the_result(n_best):
 @pytest.mark.parametrize(("patience", "n_best", "most"), [(0.4, 1, 2), (0.5, 3, 3), (1, 1, 4), (1, 4, 4), (1.3, 2, 6)])
 def test_beam_patience_ends_a_sentence_when_so_many_hypotheses_have_finished(patience, n_best, most):
     rng, sooner, other = np.random.default_rng(5), 0, 0
-    for seed in range(100):
+    for seed in range(50):
         model = RandomModel(seed, vocabulary=int(rng.integers(5, 14)), end_bias=rng.uniform(-2, 2))
         source = sources(rng, 3)
         choices = {"beam": 4, "n_best": n_best, "alpha": rng.uniform(0, 1.5), "max_extra_length": 6}
@@ -138,7 +138,7 @@ def test_no_patience_of_a_beam_is_zero_or_less():
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_one_beam_is_greedy_search(dtype):
     rng = np.random.default_rng(2)
-    for seed in range(150):
+    for seed in range(60):
         model = RandomModel(seed, vocabulary=9, spread=rng.uniform(0.2, 3), dtype=dtype)
         source = sources(rng, 5)
         config = BeamSearchConfig(beam=1, alpha=rng.choice([0.0, 0.6, 2.0]), max_extra_length=6)

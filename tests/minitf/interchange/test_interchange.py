@@ -238,8 +238,8 @@ def hostile_pickles(marker):
     yield b"\x80\x02cargparse\nNamespace.__init__.__globals__\n)R."
     yield b"\x80\x02\x82\x01."  # EXT1
     yield b"\x80\x04\x8c\x02os\x8c\x06system\x93\x8c\x01a\x85R."  # STACK_GLOBAL
-    yield b"\x80\x02" + b"(" * 100_000 + b"."
-    yield b"\x80\x02]" + b"]a" * 20_000 + b"."
+    yield b"\x80\x02" + b"(" * 20_000 + b"."
+    yield b"\x80\x02]" + b"]a" * 5_000 + b"."
     yield b"\x80\x02)" + b"q\0h\0h\0\x86" * 60 + b"}h\0Ns."  # a key that takes 2^60 steps to hash
     yield b"\x80\x02]r\xff\xff\xff\x7f."  # a memo of 2^31 entries
     yield b"\x80\x04\x8e\xff\xff\xff\xff\xff\xff\xff\x7f."  # 2^63 bytes

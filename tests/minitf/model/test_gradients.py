@@ -17,6 +17,7 @@ from minitf.model.transformer import Transformer
 from tests.cases.layers import LAYERS
 from tests.cases.models import MODELS
 from tests.cases.modules import CONFIG, VOCABULARY, bind
+from tests.helpers.marks import parametrize_some
 
 LAYER_CASES = [case for cases in LAYERS.values() for case in cases]
 MODEL_CASES = [case for cases in MODELS.values() for case in cases]
@@ -34,7 +35,7 @@ def test_layers(case, proof):
     proof.add("layers", case.op, check_case(case, generator(0)))
 
 
-@pytest.mark.parametrize("case", MODEL_CASES[:2], ids=str)
+@parametrize_some("case", MODEL_CASES[:2], ids=str)
 def test_whole_model(case, proof):
     proof.add("models", case.name, check_case(case, generator(0)))
 
@@ -123,13 +124,14 @@ BREAKAGES = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("module", "owner", "method", "broken"), BREAKAGES.values(), ids=BREAKAGES)
+@parametrize_some(("module", "owner", "method", "broken"), BREAKAGES.values(), ids=BREAKAGES)
 def test_finds_a_broken_layer(module, owner, method, broken, monkeypatch):
     monkeypatch.setattr(getattr(module, owner), method, broken)
     with pytest.raises(GradcheckError, match="wrong gradient of input"):
         check_case(MODEL_CASES[0], generator(0))
 
 
+@pytest.mark.slow  # a mutant of `make test` damages this op, and its own cases notice
 def test_finds_a_broken_op(monkeypatch):
     monkeypatch.setattr(
         Op.registry["ScaledDotProductAttention"], "backward",

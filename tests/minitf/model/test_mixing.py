@@ -14,6 +14,7 @@ from minitf.model.mixing import Convolution, Recurrent, SeparableConvolution
 from minitf.model.transformer import Encoder, EncoderLayer, sinusoids
 from minitf.training.optim import Adam
 from minitf.translation.attention_weights import attention_weights
+from tests.helpers.marks import parametrize_some
 from tests.helpers.small_model import model_with
 
 CONFIG = TransformerConfig(vocab_size=9, d_model=8, heads=2, d_ff=12, dropout=0.0)
@@ -108,7 +109,7 @@ def loss_after(steps, **changes):
     return loss.item()
 
 
-@pytest.mark.parametrize(
+@parametrize_some(
     "changes",
     [
         *({"mixing": name} for name in ("self-attention", "restricted", "recurrent")),

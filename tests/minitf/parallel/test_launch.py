@@ -13,6 +13,7 @@ import pytest
 from minitf.errors import UserError
 from minitf.parallel.launch import launch
 from tests.helpers.jobs import ROOT, WORKER, alive, job, mpi, needs_mpi, wait_for
+from tests.helpers.marks import parametrize_some
 from tests.helpers.parallel_worker import numbers
 
 pytestmark = pytest.mark.heavy
@@ -35,7 +36,7 @@ def check_talk(folder, size):
         assert np.load(folder / f"sum-{rank}.npy").tobytes() == expected.tobytes()
 
 
-@pytest.mark.parametrize("size", [1, 3, 8])
+@parametrize_some("size", [3, 1, 8])
 def test_processes_of_this_host(tmp_path, size):
     said, status = job(size, "talk", tmp_path)
     assert (said, status) == ("", 0)
@@ -58,8 +59,8 @@ def test_processes_of_mpiexec(tmp_path, size):
     [
         ("killed", 1, "was killed by SIGKILL"),
         ("stopped", 1, "sent no heartbeat for 2 seconds"),
-        ("stopped-late", 1, "sent no heartbeat for 2 seconds"),
-        ("killed-late", 1, "was killed by SIGKILL"),
+        pytest.param("stopped-late", 1, "sent no heartbeat for 2 seconds", marks=pytest.mark.slow),
+        pytest.param("killed-late", 1, "was killed by SIGKILL", marks=pytest.mark.slow),
         ("stopped-last", 1, "finished its work, but did not exit within 2 seconds"),
         pytest.param("asleep", 1, "made no progress for 2 seconds in fail (parallel_worker.py", marks=pytest.mark.slow),
         ("error", 2, "failed: the disk is full"),
@@ -100,7 +101,7 @@ OTHERS = [
 ]
 
 
-@pytest.mark.parametrize(("deed", "words"), OTHERS)
+@parametrize_some(("deed", "words"), OTHERS, keep=(5,))
 def test_a_rank_of_another_kind_is_named(tmp_path, deed, words):
     said, status = job(2, deed, tmp_path)
     (error,) = [line for line in said.splitlines() if line.startswith("error: ")]

@@ -10,6 +10,7 @@ from minitf.storage import checkpoints
 from minitf.storage.log import read_log
 from minitf.training.state import CLOCK_KEYS
 from tests.helpers.jobs import MPIEXEC, ROOT, mpi, needs_mpi, python
+from tests.helpers.marks import parametrize_some
 from tests.helpers.runs import write_corpus
 
 pytestmark = pytest.mark.heavy
@@ -64,7 +65,7 @@ def check_same_run(ground, run, tolerance=1e-12):
             assert value == (pytest.approx(theirs[key], rel=1e-9) if isinstance(value, float) else theirs[key]), key
 
 
-@pytest.mark.parametrize(("size", "more"), [(1, []), (2, []), (3, ["--checkpoint-activations"]), (8, [])])
+@parametrize_some(("size", "more"), [(2, []), (3, ["--checkpoint-activations"]), (1, []), (8, [])])
 def test_processes_train_as_one(ground, size, more):
     folder, flags, _ = ground
     run = folder / f"cpu-{size}"
