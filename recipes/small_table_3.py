@@ -52,7 +52,7 @@ import resumable  # first: it finds minitf without an installation
 from paper_claims.claim import sampled
 
 from benchmarks.side_by_side import machine
-from minitf.app.command_line import parse_train_args
+from minitf.app.train import parse_train_args
 from minitf.config import RunConfig
 from minitf.config.options import from_plain, shown, to_plain
 from minitf.config.presets import NAMED

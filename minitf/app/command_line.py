@@ -14,18 +14,15 @@ import inspect
 import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import MISSING, Field, dataclass, fields, is_dataclass, replace
+from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
 from operator import attrgetter
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, NoReturn, get_args, get_origin
+from typing import Any, Literal, NoReturn, get_args, get_origin
 
-from minitf.config import DEFAULT_PRESET, PRESETS, RunConfig, TranslateConfig
+from minitf.config import DEFAULT_PRESET, PRESETS, RunConfig
 from minitf.config.options import description, none_is_absent, shown, without_none
-from minitf.config.presets import NAMED
 from minitf.errors import UserError, nearest, shortened
-from minitf.storage.run_directory import CONFIG_NAME, load_config
 from minitf.system.environment import VERSION
-from minitf.system.files import os_errors_explained
 from minitf.system.process import uninterrupted
 
 SECTIONS = {"model": "Model", "optimizer": "Optimizer", "parsing": "Parsing (section 6.3), for --task parsing"}
@@ -61,76 +58,7 @@ def flags_of(config_class: type, inside: str = "") -> Iterator[Flag]:
             yield Flag(each, f"{inside}.{each.name}".lstrip("."), section)
 
 
-# ---- Names ----
-
-
-def program(command: str) -> str:
-    """Return how usage texts call a command: `translate.py` if a script was started, else `minitf translate`."""
-    return shell_command(command).removeprefix("python ")
-
-
-def shell_command(command: str) -> str:
-    """Return what to type for a command: `python translate.py` if a script was started, else `minitf translate`."""
-    is_script = Path(sys.argv[0]).name in ("train.py", "translate.py")
-    return f"python {command}.py" if is_script else f"minitf {command}"
-
-
 # ---- Reading ----
-
-
-class TrainArguments(NamedTuple):
-    """The configuration of a run, and its directory if the run is to be resumed."""
-
-    config: RunConfig
-    resume: Path | None
-    allow_config_edits: bool
-
-
-def parse_train_args(argv: Sequence[str]) -> tuple[RunConfig, Path | None]:
-    """Return the first two of `read_train_args`."""
-    return read_train_args(argv)[:2]
-
-
-def read_train_args(argv: Sequence[str]) -> TrainArguments:
-    """Return what the command line of `train` says.
-
-    Raises: UserError for anything that cannot be; SystemExit(0) after `--help` and `--version`.
-    """
-    parser = build_parser(
-        RunConfig,
-        f"{program('train')} [flags]",
-        "Train a Transformer to translate or to parse. Without flags: a tiny model on a built-in corpus, in minutes.",
-    )
-    parser.group("Run").add_argument(
-        "--resume",
-        type=_converter(Path),
-        metavar="RUN",
-        help="resume the run in this directory from its last checkpoint; only values that do not change what is "
-        f"learned may be given: {', '.join(changeable())}; and the texts of the run at another place: "
-        f"{', '.join(changeable('may_move'))}",
-    )
-    parser.group("Run").add_argument(
-        "--allow-config-edits",
-        action="store_true",
-        help="resume although the run's config.json was edited since its last checkpoint",
-    )
-    parser.group("Run").add_argument(
-        "--list-presets",
-        action=_Print,
-        nargs=0,
-        const=list_presets,
-        help="print all presets, with their sizes and costs",
-    )
-    given = _given(parser, argv)
-    resume, allow_config_edits = given.pop("resume", None), given.pop("allow_config_edits", False)
-    given = {name: value if name == "output" else _absolute(value) for name, value in given.items()}
-    if resume is not None:
-        return TrainArguments(_resumed(resume, given), resume, allow_config_edits)
-    if given.get("init") is not None:
-        with uninterrupted():  # deferred: needs NumPy
-            from minitf.app.fine_tuning import with_values_of_model
-        given = with_values_of_model(given)
-    return TrainArguments(_changed(_preset(given.pop("preset", DEFAULT_PRESET)), given), None, allow_config_edits)
 
 
 def list_presets() -> str:
@@ -140,80 +68,7 @@ def list_presets() -> str:
     return list_presets()
 
 
-def parse_translate_args(argv: Sequence[str]) -> TranslateConfig:
-    """Return the configuration of a translation.
-
-    Raises: UserError for anything that cannot be; SystemExit(0) after `--help` and `--version`.
-    """
-    usage = f"{program('translate')} RUN [MORE ...] [flags]"
-    parser = build_parser(TranslateConfig, usage, "Translate or parse text with a trained run, a line for each line.")
-    return TranslateConfig(**_given(parser, argv))
-
-
-def changeable(how: str = "may_change") -> list[str]:
-    """List the flags whose values may change when a run is resumed; "may_move": those of paths to the same content."""
-    return [flag.name for flag in flags_of(RunConfig) if flag.field.metadata[how]]
-
-
-def _preset(name: str) -> RunConfig:
-    if name not in NAMED:
-        few = ", ".join(PRESETS)
-        raise UserError(
-            f"preset={shown(name)} is unknown{nearest(name, NAMED)}; choose {few}, or one that --list-presets names"
-        )
-    return NAMED[name].config
-
-
-def _changed(config: RunConfig, given: dict[str, Any]) -> RunConfig:
-    """Replace values of a configuration; checks apply to the result as a whole."""
-    own = {name: value for name, value in given.items() if "." not in name}
-    for section in SECTIONS:
-        inner = {name.partition(".")[2]: value for name, value in given.items() if name.startswith(section + ".")}
-        own[section] = replace(getattr(config, section), **inner)
-    return replace(config, **own)
-
-
-def _resumed(folder: Path, given: dict[str, Any]) -> RunConfig:
-    """Return the configuration of a saved run with the values that may change; `output` is where the run is now."""
-    with os_errors_explained(f"look into {folder}"):
-        found = (folder / CONFIG_NAME).is_file()
-    if not found:
-        raise UserError(f"{folder} holds no run to resume: {CONFIG_NAME} is missing; check the path")
-    saved: RunConfig = replace(load_config(folder / CONFIG_NAME), output=folder)
-    for flag in flags_of(RunConfig):
-        before = flag.value_in(saved)
-        after = given.get(flag.dest, before)
-        moved = flag.field.metadata["may_move"] and None not in (before, after)  # its content is compared later
-        if not (_absolute(after) == _absolute(before) or flag.field.metadata["may_change"] or moved):
-            raise UserError(
-                f"{flag.name} {shown(after)} differs from the run's {shown(before)}, which a resumed run must keep; "
-                f"leave the flag out, or start another run with another --output"
-            )
-    return _changed(saved, {**_one_place(saved, given), "output": folder})
-
-
-def _one_place(saved: RunConfig, given: dict[str, Any]) -> dict[str, Any]:
-    """Let a --device replace the run's --devices, and the reverse.
-
-    Raises: UserError for --devices none alone, with which a run on GPUs would go on on the CPU
-    """
-    if "device" in given:
-        return {"devices": None, **given}
-    if given.get("devices") is not None:
-        return {"device": "cpu", **given}
-    if "devices" in given and saved.devices is not None and saved.on_gpu:
-        raise UserError(f"--devices none takes the run's {saved.devices} away; give --device cuda, or --device cpu")
-    return given
-
-
-def _absolute(value: Any) -> Any:
-    """Make paths absolute, so that a run resumed from another working directory still finds them."""
-    if isinstance(value, tuple):
-        return tuple(map(_absolute, value))
-    return value.absolute() if isinstance(value, Path) else value
-
-
-def _given(parser: ArgumentParser, argv: Sequence[str]) -> dict[str, Any]:
+def given_values(parser: ArgumentParser, argv: Sequence[str]) -> dict[str, Any]:
     """Return the values on the command line, and only those, by the name of their field.
 
     Raises: UserError for an unknown flag, naming the nearest valid ones, and for a word that belongs to no flag.
@@ -270,7 +125,7 @@ class _Switch(argparse.Action):
         setattr(namespace, self.dest, option_string == self.option_strings[0])
 
 
-class _Print(argparse.Action):
+class Print(argparse.Action):
     """Print what the function `const` returns, and exit."""
 
     def __call__(self, parser: Any, namespace: Any, values: Any, option_string: str | None = None) -> None:
@@ -290,7 +145,7 @@ def build_parser(config_class: type, usage: str, about: str) -> ArgumentParser:
         names, options = _argument(flag)
         options["help"] = _help(flag, with_presets=config_class is RunConfig)
         parser.group(flag.section).add_argument(*names, **options)
-    parser.add_argument("--version", action=_Print, nargs=0, const=version, help="print the version")
+    parser.add_argument("--version", action=Print, nargs=0, const=version, help="print the version")
     return parser
 
 
@@ -313,19 +168,19 @@ def _argument(flag: Flag) -> tuple[list[str], dict[str, Any]]:
     name = flag.field.name
     if flag.field.metadata["positional"]:
         if get_origin(kind) is tuple:
-            return [flag.dest], {"type": _converter(get_args(kind)[0]), "metavar": name.upper(), "nargs": "*"}
-        return [flag.dest], {"type": _converter(kind), "metavar": name.upper()}
+            return [flag.dest], {"type": converter(get_args(kind)[0]), "metavar": name.upper(), "nargs": "*"}
+        return [flag.dest], {"type": converter(kind), "metavar": name.upper()}
     if kind is bool:
         negated = flag.name.removesuffix(name.replace("_", "-")) + "no-" + name.replace("_", "-")
         return [flag.name, negated], {"dest": flag.dest, "action": _Switch, "nargs": 0}
     if get_origin(kind) is tuple:
         metavar: Any = ("SOURCE", "TARGET")
-        return [flag.name], {"dest": flag.dest, "type": _converter(Path), "nargs": 2, "metavar": metavar}
+        return [flag.name], {"dest": flag.dest, "type": converter(Path), "nargs": 2, "metavar": metavar}
     if get_origin(kind) is Literal or name == "preset":
         metavar = "{" + ",".join(get_args(kind) or (*PRESETS, "...")) + "}"
     else:
         metavar = {int: "N", float: "X", Path: "PATH"}.get(kind, name.upper())
-    return [flag.name], {"dest": flag.dest, "type": _converter(flag.field.type), "metavar": metavar}
+    return [flag.name], {"dest": flag.dest, "type": converter(flag.field.type), "metavar": metavar}
 
 
 def _help(flag: Flag, with_presets: bool) -> str:
@@ -348,7 +203,7 @@ def _help(flag: Flag, with_presets: bool) -> str:
     return text.replace("%", "%%")
 
 
-def _converter(kind: Any) -> Callable[[str], Any]:
+def converter(kind: Any) -> Callable[[str], Any]:
     """Return the function that turns a word of the command line into a value; `none` is None where that may be."""
     inner, takes_none = without_none(kind)[0], none_is_absent(kind)
 

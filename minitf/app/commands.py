@@ -1,7 +1,7 @@
-"""The commands of `minitf`. Each is `main(argv)` of the module of its name in this package, imported when it is chosen.
+"""The commands of `minitf`, whose modules are imported when they are chosen.
 
-Start-up time: imports are deferred here, and in a command's `main` until its flags have been read where the work needs
-NumPy, so that `--help` and a wrong flag are answered without it. All other imports stand at the top of their files.
+Start-up time: imports are deferred here, and in the function of a command until its flags have been read where the work
+needs NumPy: `--help` and a wrong flag are answered without it. All other imports stand at the top of their files.
 """
 
 from __future__ import annotations
@@ -14,26 +14,23 @@ from minitf.errors import UserError, nearest, shortened
 from minitf.system.process import require_numpy, uninterrupted
 
 COMMANDS = {
-    "train": "train a Transformer to translate or to parse, or resume a run",
-    "translate": "translate or parse text with a trained run",
-    "bleu": "score translations: BLEU in seven definitions, with signatures and confidence intervals",
-    "parse": "score trees as EVALB does, tokenize text, write the built-in treebank",
-    "import": "make a run of a model of Marian, OPUS-MT, Hugging Face, fairseq or CTranslate2",
-    "export": "write a run for CTranslate2, Marian or Hugging Face",
-    "shortlist": "estimate how pieces are translated, for translate --shortlist",
-    "pack": "copy what a run needs to translate, or to be resumed elsewhere",
-    "report": "write report.html, the learning curves of a run",
-    "step": "write step.html, a training step to walk through in a browser",
-    "presets": "list the presets of train, with their sizes and costs",
-    "statistics": "describe a corpus: lengths, faults, which preset and vocabulary suit it",
-    "split": "cut a corpus into training, validation and test text without overlap",
-    "learn": "exercises: write backward passes that are checked, find bugs, check a model of your own",
-    "corpus": "write the built-in corpus to a folder",
+    "train": ("train.main", "train a Transformer to translate or to parse, or resume a run"),
+    "translate": ("translate.main", "translate or parse text with a trained run"),
+    "bleu": ("score.bleu", "score translations: BLEU in seven definitions, with signatures and confidence intervals"),
+    "parse": ("score.parse", "score trees as EVALB does, tokenize text, write the built-in treebank"),
+    "import": ("models.import_model", "make a run of a model of Marian, OPUS-MT, Hugging Face, fairseq or CTranslate2"),
+    "export": ("models.export_model", "write a run for CTranslate2, Marian or Hugging Face"),
+    "shortlist": ("models.shortlist", "estimate how pieces are translated, for translate --shortlist"),
+    "pack": ("models.pack", "copy what a run needs to translate, or to be resumed elsewhere"),
+    "report": ("pages.report", "write report.html, the learning curves of a run"),
+    "step": ("pages.step", "write step.html, a training step to walk through in a browser"),
+    "presets": ("corpora.presets", "list the presets of train, with their sizes and costs"),
+    "statistics": ("corpora.statistics", "describe a corpus: lengths, faults, which preset and vocabulary suit it"),
+    "split": ("corpora.split", "cut a corpus into training, validation and test text without overlap"),
+    "learn": ("learn.main", "exercises: write backward passes that are checked, find bugs, check a model of your own"),
+    "corpus": ("corpora.corpus", "write the built-in corpus to a folder"),
 }
-
-
-MODULES = {"import": "import_model", "export": "export_model"}
-"""Commands whose module has another name."""
+"""The function of each command, in a module of this package, and what it does."""
 WITHOUT_NUMPY = ("parse", "statistics", "split", "corpus", "learn")
 """Commands that never import NumPy, or not before they have read their arguments."""
 
@@ -48,15 +45,16 @@ def main(argv: Sequence[str]) -> int | None:
     name, *rest = argv
     if name in ("-h", "--help"):
         print("usage: minitf COMMAND [arguments]; minitf COMMAND --help lists these\n")
-        print("\n".join(f"  {name:10} {about}" for name, about in COMMANDS.items()))
+        print("\n".join(f"  {name:10} {about}" for name, (_, about) in COMMANDS.items()))
     elif name == "--version":
         print(version())
     elif name in COMMANDS:
         if name not in WITHOUT_NUMPY:
             require_numpy()
         with uninterrupted():
-            module = import_module(f"minitf.app.{MODULES.get(name, name)}")
-        return module.main(rest)
+            module, _, function = COMMANDS[name][0].partition(".")
+            command = getattr(import_module(f"minitf.app.{module}"), function)
+        return command(rest)
     else:
         raise UserError(f"unknown command {shortened(name)}{nearest(name, COMMANDS) or '; minitf --help lists all'}")
     return 0

@@ -1,21 +1,36 @@
-"""`minitf train`, `train.py`: train a Transformer, or resume a run."""
+"""`minitf train`, `train.py`: train a Transformer, or resume a run, to the scores of its test set.
+
+Imports are deferred in functions: `--help` and a wrong flag need no NumPy, and one process nothing of minitf.parallel.
+"""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from shlex import quote
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from minitf.app.command_line import program, read_train_args
+from minitf.app.command_line import SECTIONS, Print, build_parser, converter, flags_of, given_values, list_presets
+from minitf.config import DEFAULT_PRESET, PRESETS, RunConfig
+from minitf.config.options import shown
+from minitf.config.presets import NAMED
+from minitf.errors import UserError, nearest
+from minitf.storage.run_directory import CONFIG_NAME, load_config
 from minitf.system.environment import is_single_process, is_worker, rank_zero_output
-from minitf.system.process import uninterrupted
+from minitf.system.files import os_errors_explained
+from minitf.system.messages import Progress, say, silent
+from minitf.system.process import StopRequest, program, shell_command, uninterrupted
 
-# Imports are deferred in `main`: `--help` and a wrong flag need no NumPy, and one process nothing of minitf.parallel.
+if TYPE_CHECKING:
+    from minitf.training.run import SingleProcess
 
 
 def main(argv: Sequence[str]) -> int:
     """Train the run that the command line describes; return the exit status."""
     with rank_zero_output():
-        config, resume, allow_config_edits = read_train_args(argv)
+        config, resumed, allow_config_edits = read_train_args(argv)
     if config.devices is not None and not is_worker():
         with uninterrupted():
             from minitf.parallel.launch import launch_devices
@@ -23,11 +38,176 @@ def main(argv: Sequence[str]) -> int:
         with rank_zero_output():
             return launch_devices([*command, *argv], config.devices, config.rank_timeout)
     with uninterrupted():
-        from minitf.app.train_run import train_run
-        from minitf.training.process import SingleProcess
+        from minitf.training.run import SingleProcess
     if is_single_process():
-        return train_run(config, resume, SingleProcess(config), allow_config_edits=allow_config_edits)
+        return train_run(config, resumed, SingleProcess(config), allow_config_edits=allow_config_edits)
     with uninterrupted():
         from minitf.training.data_parallel import join_ranks
     with join_ranks(config) as process:
-        return train_run(config, resume, process, allow_config_edits=allow_config_edits)
+        return train_run(config, resumed, process, allow_config_edits=allow_config_edits)
+
+
+def train_run(
+    config: RunConfig, resumed: Path | None, process: SingleProcess, *, allow_config_edits: bool = False
+) -> int:
+    """Start or resume a run, train, and score the test set; return the exit status."""
+    with uninterrupted():
+        from minitf.report.run_page import RunReport
+        from minitf.run.final_scores import score_test_set
+        from minitf.run.resume import resume
+        from minitf.run.start import start
+        from minitf.training.loop import train
+    is_main = process.is_main_process
+    tell = say if is_main else silent
+    with (
+        start(config, process, tell)
+        if resumed is None
+        else resume(resumed, config, process, tell, allow_config_edits=allow_config_edits)
+    ) as run:
+        parameters, folder = run.model.parameter_count(), run.directory.path
+        tell(f"model: {parameters:,} parameters, vocabulary of {len(run.data.vocabulary):,}; run: {folder}")
+        if run.config.init is not None:
+            tell(f"it starts with the weights of {run.config.init}")
+        if run.config.freeze is not None:
+            learning = sum(parameter.size for parameter in run.optimizer.named_parameters.values())
+            tell(f"{run.config.freeze} is frozen: {learning:,} parameters learn")
+        if process.description:
+            tell(process.description)
+        if run.data.valid is None:
+            tell("no validation text: nothing watches for overfitting; --valid SOURCE TARGET, from minitf split, would")
+        bar = Progress(run.config.max_steps, run.state.step, shown=is_main)
+        with RunReport(run.directory, run.config, parameters=parameters, writes=is_main) as report:
+            with bar as progress, StopRequest(shared=process.is_parallel) as stop:
+                train(run, progress, stop, on_log=report.refresh)
+            if run.state.skipped_updates:
+                tell(f"{run.state.skipped_updates:,} updates were skipped: their loss or gradient was not finite")
+            if stop:
+                how = f"resume with: {shell_command('train')} --resume {quote(str(folder))}"
+                report.end("stopped", how)
+                tell(f"stopped after step {run.state.step:,}; {how}")
+                return stop.exit_status
+            if is_main:
+                score_test_set(run, say)
+            report.end("finished")
+    return 0
+
+
+# ---- Arguments ----
+
+
+class TrainArguments(NamedTuple):
+    """The configuration of a run, and its directory if the run is to be resumed."""
+
+    config: RunConfig
+    resume: Path | None
+    allow_config_edits: bool
+
+
+def parse_train_args(argv: Sequence[str]) -> tuple[RunConfig, Path | None]:
+    """Return the first two of `read_train_args`."""
+    return read_train_args(argv)[:2]
+
+
+def read_train_args(argv: Sequence[str]) -> TrainArguments:
+    """Return what the command line of `train` says.
+
+    Raises: UserError for anything that cannot be; SystemExit(0) after `--help` and `--version`.
+    """
+    parser = build_parser(
+        RunConfig,
+        f"{program('train')} [flags]",
+        "Train a Transformer to translate or to parse. Without flags: a tiny model on a built-in corpus, in minutes.",
+    )
+    parser.group("Run").add_argument(
+        "--resume",
+        type=converter(Path),
+        metavar="RUN",
+        help="resume the run in this directory from its last checkpoint; only values that do not change what is "
+        f"learned may be given: {', '.join(changeable())}; and the texts of the run at another place: "
+        f"{', '.join(changeable('may_move'))}",
+    )
+    parser.group("Run").add_argument(
+        "--allow-config-edits",
+        action="store_true",
+        help="resume although the run's config.json was edited since its last checkpoint",
+    )
+    parser.group("Run").add_argument(
+        "--list-presets",
+        action=Print,
+        nargs=0,
+        const=list_presets,
+        help="print all presets, with their sizes and costs",
+    )
+    given = given_values(parser, argv)
+    resume, allow_config_edits = given.pop("resume", None), given.pop("allow_config_edits", False)
+    given = {name: value if name == "output" else _absolute(value) for name, value in given.items()}
+    if resume is not None:
+        return TrainArguments(_resumed(resume, given), resume, allow_config_edits)
+    if given.get("init") is not None:
+        with uninterrupted():  # deferred: needs NumPy
+            from minitf.run.fine_tuning import with_values_of_model
+        given = with_values_of_model(given)
+    return TrainArguments(_changed(_preset(given.pop("preset", DEFAULT_PRESET)), given), None, allow_config_edits)
+
+
+def changeable(how: str = "may_change") -> list[str]:
+    """List the flags whose values may change when a run is resumed; "may_move": those of paths to the same content."""
+    return [flag.name for flag in flags_of(RunConfig) if flag.field.metadata[how]]
+
+
+def _preset(name: str) -> RunConfig:
+    if name not in NAMED:
+        few = ", ".join(PRESETS)
+        raise UserError(
+            f"preset={shown(name)} is unknown{nearest(name, NAMED)}; choose {few}, or one that --list-presets names"
+        )
+    return NAMED[name].config
+
+
+def _changed(config: RunConfig, given: dict[str, Any]) -> RunConfig:
+    """Replace values of a configuration; checks apply to the result as a whole."""
+    own = {name: value for name, value in given.items() if "." not in name}
+    for section in SECTIONS:
+        inner = {name.partition(".")[2]: value for name, value in given.items() if name.startswith(section + ".")}
+        own[section] = replace(getattr(config, section), **inner)
+    return replace(config, **own)
+
+
+def _resumed(folder: Path, given: dict[str, Any]) -> RunConfig:
+    """Return the configuration of a saved run with the values that may change; `output` is where the run is now."""
+    with os_errors_explained(f"look into {folder}"):
+        found = (folder / CONFIG_NAME).is_file()
+    if not found:
+        raise UserError(f"{folder} holds no run to resume: {CONFIG_NAME} is missing; check the path")
+    saved: RunConfig = replace(load_config(folder / CONFIG_NAME), output=folder)
+    for flag in flags_of(RunConfig):
+        before = flag.value_in(saved)
+        after = given.get(flag.dest, before)
+        moved = flag.field.metadata["may_move"] and None not in (before, after)  # its content is compared later
+        if not (_absolute(after) == _absolute(before) or flag.field.metadata["may_change"] or moved):
+            raise UserError(
+                f"{flag.name} {shown(after)} differs from the run's {shown(before)}, which a resumed run must keep; "
+                f"leave the flag out, or start another run with another --output"
+            )
+    return _changed(saved, {**_one_place(saved, given), "output": folder})
+
+
+def _one_place(saved: RunConfig, given: dict[str, Any]) -> dict[str, Any]:
+    """Let a --device replace the run's --devices, and the reverse.
+
+    Raises: UserError for --devices none alone, with which a run on GPUs would go on on the CPU
+    """
+    if "device" in given:
+        return {"devices": None, **given}
+    if given.get("devices") is not None:
+        return {"device": "cpu", **given}
+    if "devices" in given and saved.devices is not None and saved.on_gpu:
+        raise UserError(f"--devices none takes the run's {saved.devices} away; give --device cuda, or --device cpu")
+    return given
+
+
+def _absolute(value: Any) -> Any:
+    """Make paths absolute, so that a run resumed from another working directory still finds them."""
+    if isinstance(value, tuple):
+        return tuple(map(_absolute, value))
+    return value.absolute() if isinstance(value, Path) else value

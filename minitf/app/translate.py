@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from minitf.app.command_line import parse_translate_args
-from minitf.system.process import uninterrupted
+from minitf.app.command_line import build_parser, given_values
+from minitf.config import TranslateConfig
+from minitf.system.process import program, uninterrupted
 
 
 def main(argv: Sequence[str]) -> None:
@@ -14,3 +15,13 @@ def main(argv: Sequence[str]) -> None:
     with uninterrupted():  # deferred: `--help` and a wrong flag need no NumPy
         from minitf.app.translate_text import translate_text
     translate_text(config)
+
+
+def parse_translate_args(argv: Sequence[str]) -> TranslateConfig:
+    """Return the configuration of a translation.
+
+    Raises: UserError for anything that cannot be; SystemExit(0) after `--help` and `--version`.
+    """
+    usage = f"{program('translate')} RUN [MORE ...] [flags]"
+    parser = build_parser(TranslateConfig, usage, "Translate or parse text with a trained run, a line for each line.")
+    return TranslateConfig(**given_values(parser, argv))

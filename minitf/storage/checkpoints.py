@@ -280,6 +280,25 @@ class CheckpointStore:
 
     # ---- Loading ----
 
+    def translating(self, weights: str, count: int) -> tuple[list[Path], str]:
+        """The checkpoints whose mean translates, and the prefix of its weights: those of `weights` of a run.
+
+        count: last checkpoints that an average is of
+
+        Raises: CheckpointError where there are none
+        """
+        if weights == "best":
+            best = self.best_step()
+            if best is None:
+                raise CheckpointError(
+                    f"{self.folder} has no weights of a best validation; train with --valid until the first"
+                )
+            return [self.best_path(best)], "model."
+        paths = self.last(count)
+        if not paths:
+            raise CheckpointError(f"{self.folder.parent} has no checkpoint yet; train until the first one is saved")
+        return (paths[-1:], "moving_average.") if weights == "moving-average" else (paths, "model.")
+
     def load(self, step: int, prefix: str = "") -> tuple[dict[str, Array], dict[str, Any]]:
         """Load the checkpoint of a step.
 

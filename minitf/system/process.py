@@ -158,6 +158,17 @@ def _occupy_standard_descriptors() -> None:
             os.open(os.devnull, os.O_RDWR)  # the lowest free number, which is this one
 
 
+def program(command: str) -> str:
+    """Return how usage texts call a command: `translate.py` if a script was started, else `minitf translate`."""
+    return shell_command(command).removeprefix("python ")
+
+
+def shell_command(command: str) -> str:
+    """Return what to type for a command: `python translate.py` if a script was started, else `minitf translate`."""
+    is_script = Path(sys.argv[0]).name in ("train.py", "translate.py")
+    return f"python {command}.py" if is_script else f"minitf {command}"
+
+
 # ---- Signals ----
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)

@@ -32,9 +32,8 @@ from minitf.system.environment import environment_facts
 from minitf.system.process import StopRequest
 from minitf.training.moving_average import MovingAverage
 from minitf.training.optim import Adam, global_norm
-from minitf.training.process import Nats, SingleProcess
-from minitf.training.schedule import Clock
-from minitf.training.state import Interval, TrainState
+from minitf.training.run import Nats, SingleProcess
+from minitf.training.state import Clock, Interval, TrainState
 
 NORM_TOLERANCE = 1e-6
 """Relative difference between the norms of the same gradient that two kinds of processor may compute."""

@@ -11,8 +11,7 @@ from minitf.system.process import StopRequest
 from minitf.training.divergence import skip_update
 from minitf.training.optim import learning_rate
 from minitf.training.run import Run, save
-from minitf.training.schedule import Clock, checkpoint_is_due, is_finished
-from minitf.training.state import Interval
+from minitf.training.state import Clock, Interval, checkpoint_is_due, is_finished
 from minitf.training.step_graphs import gradient_function
 from minitf.training.validation import owes_validation, validate
 

@@ -1,39 +1,62 @@
-"""A training run: what it consists of, how it starts and resumes, and its checkpoints."""
+"""A training run: what it consists of, how its process takes part in a job, and its checkpoints."""
 
 from __future__ import annotations
 
-import secrets
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from shlex import quote
+from typing import Any
 
 import numpy as np
 
 from autograd.backend import backend_of
 from minitf.config import RunConfig
-from minitf.config.identity import decisive_values, edits
-from minitf.data.vocabulary import sized
+from minitf.data.batches import Batch, Batches
+from minitf.data.vocabulary import AnyVocabulary
 from minitf.errors import UserError
-from minitf.evaluation.aligned_text import check_trees
 from minitf.model.transformer import Transformer
-from minitf.storage.checkpoints import CheckpointError, CheckpointStore, read_state, with_prefix, without_prefix
+from minitf.storage.checkpoints import CheckpointError, CheckpointStore, read_state, with_prefix
 from minitf.storage.log import NoLog, RunLog
 from minitf.storage.run_directory import RunDirectory
-from minitf.system.device import set_up_device
-from minitf.system.messages import Say
-from minitf.training.kept_texts import Texts, texts_of_resumed
+from minitf.system.process import StopRequest
 from minitf.training.moving_average import MovingAverage
-from minitf.training.optim import Adam
-from minitf.training.process import SingleProcess
-from minitf.training.schedule import record_checkpoint
-from minitf.training.starting_point import StartingPoint, check_freeze, freeze, starting_point
-from minitf.training.state import TrainState
-from minitf.training.texts import TrainingData, check_texts, find_texts, prepare_data
+from minitf.training.optim import Adam, global_norm
+from minitf.training.state import Clock, Interval, TrainState, record_checkpoint
 
+PathPair = tuple[Path, Path]
 MODEL, OPTIMIZER, MOVING_AVERAGE = "model.", "optimizer.", "moving_average."
 """Prefixes of the names of tensors in a checkpoint."""
+Nats = tuple[float, int]
+"""Negative log-likelihood of a batch, and its number of target tokens."""
+
+
+@dataclass
+class Texts:
+    """The files of a run: source and target of each split.
+
+    `train`, None for "not known", and `valid` need not exist where the run keeps their token ids.
+    """
+
+    train: PathPair | None
+    valid: PathPair | None
+    test: PathPair | None
+
+
+def exist(pair: PathPair) -> bool:
+    """Return whether both files exist."""
+    return all(path.exists() for path in pair)
+
+
+@dataclass
+class TrainingData:
+    """Texts, vocabulary, and batches of the training and validation text."""
+
+    texts: Texts
+    vocabulary: AnyVocabulary
+    train: Batches
+    valid: Batches | None
 
 
 @dataclass
@@ -58,97 +81,77 @@ class TrainingError(UserError):
     exit_status = 1  # the command line was right
 
 
-# ---- Start -----------------------------------------------------------------------------------------------------------
+# ---- Processes ----
 
 
-@contextmanager
-def open_run(
-    config: RunConfig, resume: Path | None, process: SingleProcess, say: Say, *, allow_config_edits: bool = False
-) -> Iterator[Run]:
-    """Start the run that `config` describes, or resume the one in the directory `resume`.
+class SingleProcess:
+    """Training in one process, which computes every batch and writes every file.
 
-    allow_config_edits: resume although config.json was edited since the last checkpoint
-
-    Raises: UserError for texts, vocabularies and directories that cannot be used.
+    `DataParallel` (data_parallel.py) has the same methods for a rank of several: the training loop is the same.
     """
-    set_up_device(process.threads, process.device, config.precision, config.kernels)
-    with ExitStack() as stack:
-        start: StartingPoint | None = None
-        with process.main_process_first():
-            if process.is_main_process:
-                check_freeze(config)
-                start = starting_point(config, resume, say)
-                config = replace(config, init_digest=start.digest) if start else config
-            texts = texts_of_resumed(config, RunDirectory.open(resume), say) if resume else find_texts(config, say)
-            if process.is_main_process:
-                if resume is not None:
-                    _check_config(RunDirectory(resume), config, say, allow_config_edits)
-                directory = stack.enter_context(_create_or_lock(config, texts, resume, say))
-            else:
-                directory = _open_shared(config.output)
-            data = prepare_data(config, texts, directory, say, kept=None if start is None else start.vocabulary)
-        config = replace(config, model=sized(config.model, data.vocabulary))
-        compute_dtype = "bfloat16" if config.precision == "bf16" else None
-        model = Transformer(config.model, seed=config.seed, dtype=config.dtype, compute_dtype=compute_dtype)
-        model.checkpoint_activations(config.checkpoint_activations)
-        if start is not None:
-            start.load_into(model)
-        model.to(process.device)
-        named_parameters, learning = model.named_parameters(), freeze(model, config.freeze)
-        run = Run(
-            config=config,
-            data=data,
-            model=model,
-            optimizer=Adam(learning, config.optimizer),
-            moving_average=MovingAverage(named_parameters, config.moving_average) if config.moving_average else None,
-            state=TrainState(
-                vocabulary=data.vocabulary.fingerprint(),
-                valid_corpus=data.valid.corpus.fingerprint if data.valid else "",
-            ),
-            directory=directory,
-            checkpoints=CheckpointStore(
-                directory.checkpoints_path,
-                keep=config.keep_checkpoints if process.is_main_process else None,
-                origin={"run": secrets.token_hex(16), "config": decisive_values(config)},
-            ),
-            log=stack.enter_context(RunLog(directory.log_path)) if process.is_main_process else NoLog(),
-            process=process,
-        )
-        if resume is not None and process.is_main_process:
-            restore(run, say)
-        run.state = process.synchronize(run.state, model, run.optimizer, run.moving_average, data.train)
-        yield run
 
+    is_main_process = True  # writes the files and messages of the run
+    is_parallel = False
+    description = ""  # for the user
 
-def _create_or_lock(config: RunConfig, texts: Texts | None, resume: Path | None, say: Say) -> RunDirectory:
-    if resume is None:
-        if texts is not None:
-            check_texts(texts, config.errors, say)  # before the directory of the run exists
-        if config.task == "parsing":
-            check_trees(config.parsing, config.errors)
-        return RunDirectory.create(config.output, config)
-    directory = RunDirectory.resume(resume, config)
-    for change in directory.environment_changes():
-        say(f"note: {change} since this run began; its bits may differ")
-    return directory
+    def __init__(self, config: RunConfig):
+        self.device = config.device
+        self.threads = config.threads  # None: one a core
 
+    def main_process_first(self) -> AbstractContextManager[None]:
+        """Context manager: the main process executes the block first, then all other ranks do."""
+        return nullcontext()
 
-def _check_config(directory: RunDirectory, config: RunConfig, say: Say, allow_edits: bool) -> None:
-    """Refuse a configuration that was edited since the last checkpoint, or warn where that is allowed."""
-    path, origin = CheckpointStore(directory.checkpoints_path).newest_origin()
-    if path is not None and (found := edits(origin.get("config"), config)):
-        message = f"{directory.config_path} was edited since {path.name} was saved: {'; '.join(found)}"
-        if not allow_edits:
-            raise UserError(f"{message}; put it back, or give --allow-config-edits to go on with the new values")
-        say(f"warning: {message}")
+    def synchronize(
+        self, state: TrainState, model: Transformer, optimizer: Adam, average: MovingAverage | None, train: Batches
+    ) -> TrainState:
+        """Copy the main process's run to all ranks; return its training state."""
+        return state
 
+    # ---- An update ----
 
-def _open_shared(path: Path) -> RunDirectory:
-    """Open the directory that the main process has created or locked."""
-    try:
-        return RunDirectory.open(path)
-    except UserError as error:
-        raise UserError(f"{error}; every host must see the directory that rank 0 has made") from None
+    def next_batches(self, train: Batches, count: int) -> list[Batch]:
+        """Return the next `count` batches, numbered; of several ranks, each returns its share of them."""
+        return [replace(next(train), number=number) for number in range(count)]
+
+    def zero_grad(self, optimizer: Adam, backward_passes: int) -> None:
+        """Forget all gradients; this many backward passes follow."""
+        optimizer.zero_grad()
+
+    def finish_update(
+        self, model: Transformer, update: Interval, step: int, stop: StopRequest, clock: Clock
+    ) -> Interval:
+        """Return the sums over the update, with the norm of the gradient of a token's mean loss.
+
+        Several ranks sum their gradients here, and agree on the time and on whether to stop.
+        """
+        update.gradient_norm = global_norm(model.parameters()) / update.target_tokens
+        return update
+
+    # ---- Validate, save, log ----
+
+    def validation_batches(self, valid: Batches) -> Iterator[Batch]:
+        """Iterate over the validation batches; of several ranks, each has its share of them."""
+        return valid.one_epoch()
+
+    def gather(self, losses: Sequence[Nats], stop: StopRequest | None) -> Sequence[Nats]:
+        """Return the losses of all validation batches, in their order."""
+        return losses
+
+    def broadcast(self, value: Any) -> Any:
+        """Return the main process's value."""
+        return value
+
+    def check_weights(self, step: int, model: Transformer) -> None:
+        """Check that all ranks have the same weights.  Raises: ParallelError"""
+
+    def first_error(self, error: str | None) -> str | None:
+        """Return the error of the first rank that has one."""
+        return error
+
+    def communication_times(self) -> dict[str, float]:
+        """Seconds of communication since the last call, for the log."""
+        return {}
 
 
 # ---- Checkpoints -----------------------------------------------------------------------------------------------------
@@ -187,56 +190,6 @@ def save_best(run: Run, loss: float, bleu: float | None) -> None:
     arrays = with_prefix(MODEL, {name: p.numpy() for name, p in run.model.named_parameters().items()})
     about = {"step": state.step, "vocabulary": state.vocabulary, "valid_loss": loss, "valid_bleu": bleu}
     run.checkpoints.save_best(state.step, arrays, about)
-
-
-def restore(run: Run, say: Say) -> None:
-    """Continue from the newest complete checkpoint; without any, from the beginning."""
-
-    def warn(message: str) -> None:
-        say(f"warning: {message}")
-
-    found = run.checkpoints.latest(warn)
-    if found is None:
-        say("no checkpoint yet: starting from the beginning")
-        run.checkpoints.forget_best(but=0)
-        run.log.truncate_to(0, say)
-        return
-    arrays, plain = found
-    if "imported" in plain:
-        raise UserError(
-            f"{run.directory.path} was imported and holds no state of an optimizer; start a run from it with "
-            f"--init {run.directory.path}"
-        )
-    if "packed" in plain:
-        raise UserError(
-            f"{run.directory.path} was packed to translate and holds no state of the optimizer; resume the run it was "
-            "packed from, or pack that with --resumable"
-        )
-    try:
-        state = TrainState.from_plain(plain)
-        _check_texts(run, state)
-        run.model.load_parameters(without_prefix(MODEL, arrays))
-        run.optimizer.load_state(state.step - state.skipped_updates, without_prefix(OPTIMIZER, arrays))
-        if run.moving_average is not None:
-            run.moving_average.load(without_prefix(MOVING_AVERAGE, arrays))
-        run.data.train.restore(state.data)
-    except ValueError as error:
-        raise UserError(f"the last checkpoint of {run.directory.path} does not fit this run: {error}") from error
-    run.state = state
-    run.checkpoints.take_identity(state.step)
-    run.checkpoints.forget_best(but=state.best_step)
-    run.checkpoints.check_best(state.best_step, warn)
-    run.log.truncate_to(state.log_offset, warn)
-    say(f"resumed after step {state.step:,}")
-
-
-def _check_texts(run: Run, state: TrainState) -> None:
-    """Refuse another vocabulary or validation text, with which the run's numbers would mean something else."""
-    if state.vocabulary != run.state.vocabulary:
-        raise UserError(f"{run.directory.vocabulary_path} has changed; put back the vocabulary it was trained with")
-    if state.valid_corpus != run.state.valid_corpus:
-        valid = run.data.texts.valid
-        raise UserError(f"the validation text {valid and valid[0]} has changed; put it back")
 
 
 def advice(config: RunConfig, directory: RunDirectory, checkpoints: CheckpointStore) -> str:

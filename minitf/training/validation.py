@@ -5,24 +5,21 @@ from __future__ import annotations
 import math
 import time
 from contextlib import nullcontext
+from dataclasses import replace
 
 import autograd as ag
 from minitf.config import RunConfig
 from minitf.data.batches import Batches
 from minitf.data.text import read_lines
-from minitf.decoding.search import BeamSearchConfig
+from minitf.decoding.lines import LineTranslator, Plan, search_of
 from minitf.evaluation.metrics import bleu
 from minitf.model.transformer import Transformer
 from minitf.system.environment import sum_left_to_right
 from minitf.system.messages import Say
 from minitf.system.process import StopRequest
 from minitf.training.loss import batch_loss
-from minitf.training.process import Nats, SingleProcess
-from minitf.training.run import Run, save_best
-from minitf.training.schedule import bleu_is_due, record_validation, validation_is_due
-from minitf.training.state import TrainState, perplexity
-from minitf.training.texts import TrainingData
-from minitf.translation.translator import Translator
+from minitf.training.run import Nats, Run, SingleProcess, TrainingData, save_best
+from minitf.training.state import TrainState, bleu_is_due, perplexity, record_validation, validation_is_due
 
 
 class _StopTranslatingError(Exception):
@@ -112,12 +109,6 @@ def validation_bleu(
     """
     assert data.texts.valid is not None
     sources, references = (list(read_lines(path, errors=config.errors)) for path in data.texts.valid)
-    search = BeamSearchConfig(
-        beam=config.valid_beam, alpha=config.alpha, beta=config.beta, max_extra_length=config.max_extra_length
-    )
-    translator = Translator(
-        model, data.vocabulary, search=search, max_source_length=config.max_length - 1, warn=lambda message: None
-    )
 
     def check_stop(lines: int) -> None:
         if stop:
@@ -125,8 +116,12 @@ def validation_bleu(
 
     was_training = model.training
     model.eval()
+    translator = LineTranslator(
+        model, data.vocabulary, max_source_length=config.max_length - 1, warn=lambda message: None
+    )
+    plan = Plan(replace(search_of(config), beam=config.valid_beam), progress=check_stop)
     try:
-        hypotheses = translator.translate(sources, progress=check_stop)
+        hypotheses = [best.text for best, *_ in translator.nbest(sources, plan)]
     except _StopTranslatingError:
         return None
     finally:

@@ -8,6 +8,7 @@ The target is given and not searched for: forced decoding computes every positio
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -138,3 +139,30 @@ def sentence_attention(
         finished=target[-1] == EOS,
         source_eos=source_eos,
     )
+
+
+@dataclass(frozen=True)
+class Alignment:
+    """The attention of each target subword to the source subwords."""
+
+    source: tuple[str, ...]
+    """S subwords as sentencepiece writes them: "▁" opens a word."""
+    target: tuple[str, ...]
+    """T subwords."""
+    weights: Any
+    """[T, S], the mean of the heads; a row sums to 1 less the weight of the end token."""
+
+    def links(self) -> list[tuple[int, int]]:
+        """Return (source subword, target subword) for each target subword and the source subword of largest weight."""
+        return [(int(row.argmax()), t) for t, row in enumerate(self.weights) if len(row)]
+
+    def word_links(self) -> list[tuple[int, int]]:
+        """Return (source word, target word), from 0, of the words whose subwords are linked, in order of the target."""
+        source, target = _word_numbers(self.source), _word_numbers(self.target)
+        return sorted({(source[s], target[t]) for s, t in self.links()}, key=lambda link: (link[1], link[0]))
+
+
+def _word_numbers(pieces: Sequence[str]) -> list[int]:
+    """Return the word, from 0, that each subword belongs to: "▁" opens a word."""
+    opened = itertools.accumulate(piece.startswith("▁") for piece in pieces)
+    return [max(0, number - 1) for number in opened]

@@ -14,7 +14,9 @@ from typing import Any
 
 from minitf.config import TranslateConfig
 from minitf.data.vocabulary import AnyVocabulary
-from minitf.translation.translator import Alignment, Translation, Translator
+from minitf.decoding.lines import Translation
+from minitf.translation.attention_weights import Alignment
+from minitf.translation.translator import Translator
 
 
 def formatted(

@@ -107,23 +107,14 @@ def choose_checkpoints(
         raise UserError(f"weights={weights} excludes average={average} and checkpoint={checkpoint}; choose one")
     store = checkpoints.CheckpointStore(run.checkpoints_path)
     store.check_one_run()
-    if weights == "best":
-        best = store.best_step()
-        if best is None:
-            raise UserError(f"{store.folder} has no weights of a best validation; train with --valid until the first")
-        return [store.best_path(best)], "model."
     if weights == "moving-average" and config.moving_average is None:
         raise UserError(f"the run of {store.folder} keeps no moving average; train one with --moving-average 0.9999")
     if checkpoint is not None:
         return [store.existing(checkpoint)], "model."
-    paths = store.last(average or config.average_checkpoints)
-    if not paths:
-        raise UserError(f"{run.path} has no checkpoint yet; train until the first one is saved")
-    if weights == "moving-average":
-        return paths[-1:], "moving_average."
+    paths, prefix = store.translating(weights, average or config.average_checkpoints)
     if average is not None and len(paths) < average:
         warn(f"{run.path} has {len(paths)} checkpoints, not {average}: the mean is taken of these")
-    return paths, "model."
+    return paths, prefix
 
 
 def check_vocabulary(path: Path, vocabulary: AnyVocabulary, origin: Path) -> None:

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from typing import Any, TypedDict
 
+from minitf.decoding.lines import Plan
 from minitf.decoding.sampling import SamplingConfig
 from minitf.decoding.search import BeamSearchConfig
 from minitf.decoding.shortlist import Shortlist
-from minitf.errors import UserError, nearest
-
-MAX_TOKENS_PER_BATCH = 4096
+from minitf.errors import nearest
 
 
 class Settings(TypedDict, total=False):
@@ -35,26 +34,6 @@ class Settings(TypedDict, total=False):
     max_sentences_per_batch: int | None
     progress: Callable[[int], object] | None
     """Called with the number of lines finished since the last call."""
-
-
-@dataclass(frozen=True)
-class Plan:
-    """Settings in which the translator's own values have replaced those missing."""
-
-    search: BeamSearchConfig
-    sampling: SamplingConfig | None = None
-    shortlist: Shortlist | None = None
-    max_tokens_per_batch: int = MAX_TOKENS_PER_BATCH
-    max_sentences_per_batch: int | None = None
-    progress: Callable[[int], object] = lambda lines: None
-
-    def __post_init__(self) -> None:
-        for name in ("max_tokens_per_batch", "max_sentences_per_batch"):
-            value = getattr(self, name)
-            if value is not None and value < 1:
-                raise UserError(f"{name}={value} holds no sentence; choose 1 or more, such as 4096 subwords")
-        if self.sampling is not None and self.shortlist is not None:
-            raise UserError("sampling draws from the whole vocabulary, not from a shortlist; leave one of them out")
 
 
 def plan_of(settings: Settings, search: BeamSearchConfig) -> Plan:

@@ -1,17 +1,13 @@
 """Translate text with a trained run: lines in, as many lines out, in the same order.
 
-    translator = Translator.load("runs/tiny")
-    translator.translate(["the third of May", "", "ten euros"])
-
-Lines are cut into subwords, sorted by length, searched in batches and put back in order. An empty line stays empty. A
-line longer than any the model was trained on is translated in pieces, cut where a sentence ends if possible.
+translator = Translator.load("runs/tiny")
+translator.translate(["the third of May", "", "ten euros"])
 """
 
 from __future__ import annotations
 
 import itertools
 import warnings
-from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -20,69 +16,30 @@ from typing import Any, Unpack
 import numpy as np
 
 from minitf.config.model import EOS
-from minitf.data.pieces import split_long
 from minitf.data.text import PathLike, in_chunks
-from minitf.data.vocabulary import AnyVocabulary
 from minitf.decoding.batched import BatchedModel
 from minitf.decoding.decoder import InferenceTransformer
 from minitf.decoding.ensemble import Ensemble
-from minitf.decoding.sampling import sample
+from minitf.decoding.lines import Ids, LineTranslator, Plan, Translation, refuse_single_string, search_of
 from minitf.decoding.scoring import ForcedTarget, score_targets
-from minitf.decoding.search import BeamSearchConfig, Hypothesis, Model, SentenceError, beam_search, hypothesis_of
+from minitf.decoding.search import hypothesis_of
 from minitf.decoding.state import IncrementalDecoder
 from minitf.errors import UserError
 from minitf.model.transformer import Transformer
 from minitf.system.environment import sum_left_to_right
-from minitf.translation.attention_weights import SentenceAttention, sentence_attention
+from minitf.translation.attention_weights import Alignment, SentenceAttention, sentence_attention
 from minitf.translation.loading import build_model, load_learned, require_one_target, source_reader, with_precision
-from minitf.translation.results import Alignment, Ids, Translation, joined
-from minitf.translation.settings import Plan, Settings, plan_of
+from minitf.translation.settings import Settings, plan_of
 
-MAX_ROWS_PER_BATCH = 512
-"""Hypotheses searched at once. More rows do not make a matrix product faster, and each has V logits."""
 LINES_AT_A_TIME, CHARACTERS_AT_A_TIME = 1000, 1_000_000
 """Lines of a stream that are sorted together: enough for batches of equal lengths, soon enough to see translations."""
 
 
-class Translator:
-    """A model with its vocabulary, which translates text.
+class Translator(LineTranslator):
+    """A model with its vocabulary, which translates text, scores and aligns translations, and shows its attention.
 
     Methods may be called from several threads, which take turns.
     """
-
-    def __init__(
-        self,
-        model: Model,
-        vocabulary: AnyVocabulary,
-        *,
-        search: BeamSearchConfig | None = None,
-        max_source_length: int = 255,
-        same_bits: bool = False,
-        warn: Callable[[str], object] = warnings.warn,
-    ):
-        """From a Transformer, which is used without dropout, or another model that decodes step by step.
-
-        search: settings that the methods use by default; default: the paper's
-        max_source_length: longest line in subwords, without EOS, that is translated in one piece
-        same_bits: make a line's translation and score independent of the other lines, to the last bit; takes 1.3
-            to 1.4 times as long on a CPU
-        warn: called with a sentence about a line that is translated in pieces, or whose translations are cut
-        """
-        if max_source_length < 1:
-            raise UserError(f"max_source_length={max_source_length} leaves no subword of a line; choose 1 or more")
-        self.model = model
-        self.vocabulary = vocabulary
-        self.search = search or BeamSearchConfig()
-        self.max_source_length = max_source_length
-        self.warn = warn
-        if isinstance(model, Transformer):
-            model = InferenceTransformer(model, same_bits=same_bits)
-        elif same_bits:
-            raise UserError(f"same_bits needs a Transformer, not a model of type {type(model).__name__}; leave it out")
-        self._batched = BatchedModel(model)
-        self._source_eos, self._masked = True, set[int]()
-        if isinstance(model, InferenceTransformer | Ensemble):
-            self._source_eos, self._masked = model.source_eos, model.masked_tokens
 
     @classmethod
     def load(
@@ -128,13 +85,7 @@ class Translator:
                 each.reduce(each.compute_dtype)
         config, *_ = configs = [each.config for each in learned]
         tables = [c.model.max_positions - c.model.first_position for c in configs if c.model.positions == "learned"]
-        search = BeamSearchConfig(
-            beam=config.beam,
-            alpha=config.alpha,
-            beta=config.beta,
-            max_extra_length=config.max_extra_length,
-            max_length=min(tables, default=None),
-        )
+        search = replace(search_of(config), max_length=min(tables, default=None))
         # max_length counts the EOS of training sentences
         settings: Any = {"search": search, "max_source_length": min(c.max_length for c in configs) - 1, "warn": warn}
         if not more:
@@ -152,7 +103,7 @@ class Translator:
 
         prefixes: how each translation must begin; "" leaves it open
         """
-        return [best.text for best, *_ in self._translate(lines, prefixes, self._plan(settings))]
+        return [best.text for best, *_ in self.nbest(lines, self._plan(settings), prefixes)]
 
     def translate_nbest(
         self, lines: Sequence[str], prefixes: Sequence[str] | None = None, **settings: Unpack[Settings]
@@ -164,7 +115,7 @@ class Translator:
         """
         if settings.get("n_best") is None:
             settings["n_best"] = self._plan(settings).search.beam
-        return self._translate(lines, prefixes, self._plan(settings))
+        return self.nbest(lines, self._plan(settings), prefixes)
 
     def translate_stream(
         self,
@@ -191,12 +142,12 @@ class Translator:
     ) -> Iterator[list[Translation]]:
         """Yield the n best translations of each line, by default one; see `translate_stream`."""
         plan = self._plan(settings)
-        _refuse_single_string(lines)
+        refuse_single_string(lines)
         remaining = None if prefixes is None else iter(prefixes)
         first_line = 1
         for chunk in _chunks(lines, must_wait):
             given = None if remaining is None else list(itertools.islice(remaining, len(chunk)))
-            yield from self._translate(chunk, given, plan, first_line)
+            yield from self.nbest(chunk, plan, given, first_line)
             first_line += len(chunk)
         if remaining is not None and next(remaining, None) is not None:
             raise UserError(f"there are more prefixes than the {first_line - 1} lines; give one for each")
@@ -323,73 +274,6 @@ class Translator:
             plan.shortlist.require_usable(self.vocabulary, decoder.same_bits)
         return plan
 
-    def _translate(
-        self, lines: Sequence[str], prefixes: Sequence[str] | None, plan: Plan, first_line: int = 1
-    ) -> list[list[Translation]]:
-        """Return the n best translations of each line; the lines are numbered from `first_line` in warnings."""
-        _refuse_single_string(lines)
-        if prefixes is not None and plan.shortlist is not None:
-            raise UserError("a prefix may hold tokens that a shortlist lacks; leave one of them out")
-        if prefixes is not None and len(prefixes) != len(lines):
-            raise UserError(f"{len(prefixes)} prefixes for {len(lines)} lines; give one for each, maybe an empty one")
-        begun = [()] * len(lines) if prefixes is None else self.vocabulary.target.encode(prefixes)
-        pieces: list[list[int]] = []
-        first: list[Sequence[int]] = []  # of each piece: how its translation must begin
-        last_piece: list[int] = []  # of each line: how many pieces there are up to its end
-        encoded = zip(self.vocabulary.source.encode(lines), begun, strict=True)
-        for number, (ids, prefix) in enumerate(encoded, start=first_line):
-            split = self._pieces(ids)
-            if len(split) > 1:
-                self.warn(f"line {number} {self._too_long(ids)}: it is translated in {len(split)} pieces")
-            if prefix and len(split) != 1:
-                raise UserError(f"line {number} is blank or too long for one piece, and cannot be given a prefix")
-            pieces += split
-            first += [prefix, *[()] * (len(split) - 1)][: len(split)]
-            last_piece.append(len(pieces))
-        ends = set(last_piece)
-        plan.progress(len(lines) - len(ends - {0}))  # blank lines
-
-        def count(batch: Sequence[int]) -> object:
-            return plan.progress(sum(i + 1 in ends for i in batch))
-
-        found = self._search(pieces, first, plan, count, lambda piece: first_line + bisect_right(last_piece, piece))
-        translated = self._decode(pieces, found)
-        results = [joined(translated[a:b], plan.search.n_best) for a, b in itertools.pairwise([0, *last_piece])]
-        self._warn_of_cuts(results, first_line)
-        return results
-
-    def _pieces(self, ids: list[int]) -> list[list[int]]:
-        """Split a line into the pieces to translate: none of a blank line, one of nearly every other."""
-        if len(ids) <= self.max_source_length:
-            return [ids] if ids else []
-        return split_long(ids, self.vocabulary.source.pieces(ids), self.max_source_length)
-
-    def _too_long(self, ids: Sequence[int]) -> str:
-        return f"has {len(ids)} subwords, more than the {self.max_source_length} the model knows"
-
-    def _search(
-        self,
-        pieces: list[list[int]],
-        prefixes: list[Sequence[int]],
-        plan: Plan,
-        done: Callable[[Sequence[int]], Any],
-        line_of: Callable[[int], int] = lambda piece: 1,
-    ) -> list[list[Hypothesis]]:
-        """line_of: the number of the line of a piece, for messages"""
-
-        def job(model: IncrementalDecoder, source: Any, places: Sequence[int]) -> list[list[Hypothesis]]:
-            begun = [prefixes[i] for i in places]
-            try:
-                if plan.sampling is not None:
-                    return sample(model, source, plan.search, plan.sampling, begun)
-                shortlist = None if plan.shortlist is None else plan.shortlist.tokens(source)
-                return beam_search(model, source, plan.search, begun, shortlist)
-            except SentenceError as error:
-                raise error.at(f"line {line_of(places[error.sentence])}") from None
-
-        rows = plan.search.n_best if plan.sampling else plan.search.beam
-        return self._run(pieces, job, plan, rows, done)
-
     def _force(
         self, pairs: Sequence[tuple[Sequence[int], Sequence[int]]], plan: Plan, aligning: BatchedModel | None = None
     ) -> list[ForcedTarget]:
@@ -401,31 +285,6 @@ class Translator:
             return score_targets(model, source, targets, attention_layer=layer)
 
         return self._run([list(source) for source, _ in pairs], job, plan, 1, lambda batch: None, aligning)
-
-    def _run(
-        self,
-        sentences: Sequence[list[int]],
-        job: Any,
-        plan: Plan,
-        rows: int,
-        done: Any,
-        batched: BatchedModel | None = None,
-    ) -> list[Any]:
-        most = min(max(1, MAX_ROWS_PER_BATCH // rows), plan.max_sentences_per_batch or MAX_ROWS_PER_BATCH)
-        limits: Any = {"rows": rows, "max_tokens": plan.max_tokens_per_batch, "max_sentences": most}
-        return (batched or self._batched).run(sentences, job, **limits, done=done, source_eos=self._source_eos)
-
-    def _decode(self, pieces: list[list[int]], found: list[list[Hypothesis]]) -> list[list[Translation]]:
-        texts = iter(self.vocabulary.target.decode([each.tokens for hypotheses in found for each in hypotheses]))
-        return [
-            [
-                Translation(
-                    next(texts), each.score, each.log_probability, each.finished, ((tuple(piece), each.tokens),)
-                )
-                for each in hypotheses
-            ]
-            for piece, hypotheses in zip(pieces, found, strict=True)
-        ]
 
     def _attention(self, ids: list[int], target: Sequence[int] | None, plan: Plan) -> SentenceAttention:
         """Return the attention of one piece of a line; `target` ends with EOS, None stands for the best translation."""
@@ -454,19 +313,7 @@ class Translator:
             s, t = s + columns, t + rows
         return Alignment(source, target, weights)
 
-    def _warn_of_cuts(self, results: list[list[Translation]], first_line: int) -> None:
-        """Warn once for all lines: an untrained model never ends a translation."""
-        cut = [number for number, found in enumerate(results, start=first_line) if not found[0].finished]
-        if cut:
-            lines = f"line {cut[0]}" if len(cut) == 1 else f"{len(cut)} lines, the first is line {cut[0]}"
-            self.warn(f"no translation ended within its length limit, so the output is cut: {lines}")
-
 
 def _chunks(lines: Iterable[str], must_wait: Callable[[], bool] = lambda: False) -> Iterator[list[str]]:
     limits = {"max_items": LINES_AT_A_TIME, "max_characters": CHARACTERS_AT_A_TIME}
     return in_chunks(lines, len, **limits, must_wait=must_wait)
-
-
-def _refuse_single_string(lines: Iterable[str]) -> None:
-    if isinstance(lines, str):
-        raise TypeError("lines is a single string, which would be translated letter by letter; give a list of lines")

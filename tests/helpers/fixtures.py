@@ -9,11 +9,11 @@ import pytest
 
 from minitf.config import PRESETS, RunConfig
 from minitf.data.vocabulary import AnyVocabulary, Vocabulary, sized
+from minitf.decoding import lines
 from minitf.decoding.search import BeamSearchConfig
 from minitf.model.transformer import Transformer
 from minitf.storage.checkpoints import CheckpointStore, with_prefix
 from minitf.storage.run_directory import RunDirectory
-from minitf.translation import translator
 from tests.helpers.runs import Ground, prepared_ground
 
 SENTENCES = [
@@ -75,11 +75,11 @@ def ground() -> Iterator[Ground]:
 def searches(monkeypatch: pytest.MonkeyPatch) -> list[BeamSearchConfig]:
     """The configurations that translators have called beam_search with."""
     seen = []
-    search = translator.beam_search
+    search = lines.beam_search
 
     def spy(model: Any, source: Any, config: BeamSearchConfig, *others: Any) -> Any:
         seen.append(config)
         return search(model, source, config, *others)
 
-    monkeypatch.setattr(translator, "beam_search", spy)
+    monkeypatch.setattr(lines, "beam_search", spy)
     return seen

@@ -15,7 +15,7 @@ import pytest
 from autograd.backend.cpu import available_cores
 from benchmarks.side_by_side import machine
 from minitf.app import train
-from minitf.app.command_line import parse_train_args
+from minitf.app.train import parse_train_args
 from minitf.config.presets import NAMED
 from minitf.data.text import read_lines
 from minitf.errors import UserError

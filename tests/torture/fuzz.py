@@ -27,7 +27,8 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
 from minitf.app import translate
-from minitf.app.command_line import parse_train_args, parse_translate_args
+from minitf.app.train import parse_train_args
+from minitf.app.translate import parse_translate_args
 from minitf.config import PRESETS, RunConfig, TranslateConfig
 from minitf.data.prepared import PreparedCorpus, prepare
 from minitf.data.stdin_lines import StdinLines

@@ -297,7 +297,7 @@ def kill_at_random(ground: Ground, tally: Tally, kills: int, draw: random.Random
 def measure_start(ground: Ground) -> float:
     """Return the seconds that train.py takes to start."""
     start = time.perf_counter()
-    subprocess.run([sys.executable, "-c", "import minitf.app.train_run"], cwd=program().parent, check=True)
+    subprocess.run([sys.executable, "-c", "import minitf.app.train"], cwd=program().parent, check=True)
     return time.perf_counter() - start
 
 

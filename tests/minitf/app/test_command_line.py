@@ -11,7 +11,9 @@ from typing import Literal, get_args, get_origin
 
 import pytest
 
-from minitf.app.command_line import changeable, flags_of, parse_train_args, parse_translate_args
+from minitf.app.command_line import flags_of
+from minitf.app.train import changeable, parse_train_args
+from minitf.app.translate import parse_translate_args
 from minitf.config import PRESETS, RunConfig, TransformerConfig, TranslateConfig
 from minitf.config.options import shown, without_none
 from minitf.config.presets import NAMED
@@ -427,7 +429,7 @@ def test_presets_are_listed(capsys):
 def test_help_loads_no_arrays():
     """`train.py --help` answers at once: NumPy and all that needs it stay out."""
     program = (
-        "import sys\nfrom minitf.app.command_line import parse_train_args\n"
+        "import sys\nfrom minitf.app.train import parse_train_args\n"
         "try: parse_train_args(['--help'])\nexcept SystemExit: pass\n"
         "print('loaded:', sorted({'numpy', 'autograd', 'safetensors', 'sentencepiece'} & set(sys.modules)))"
     )

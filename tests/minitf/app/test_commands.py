@@ -11,10 +11,9 @@ import pytest
 
 import autograd
 import minitf
-from minitf.app.command_line import program
 from minitf.app.commands import COMMANDS, main
 from minitf.system.environment import VERSION
-from minitf.system.process import run_command
+from minitf.system.process import program, run_command
 
 ROOT = Path(__file__).parents[3]
 HEAVY = {"autograd", "numpy", "sacrebleu", "safetensors", "sentencepiece", "tqdm", "matplotlib", "num2words"}

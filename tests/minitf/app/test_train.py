@@ -14,15 +14,14 @@ import pytest
 from autograd import random
 from autograd.backend import CPU, CpuBackend, blocks, cpu_products
 from minitf.app import translate
+from minitf.run import resume, texts
 from minitf.storage import checkpoints
 from minitf.storage.log import read_log
 from minitf.storage.run_directory import load_config
 from minitf.system.process import run_command
-from minitf.training import divergence, loss, texts, validation
-from minitf.training import run as training_run
+from minitf.training import divergence, loss, validation
 from minitf.training.optim import Adam
-from minitf.training.schedule import Clock
-from minitf.training.state import CLOCK_KEYS
+from minitf.training.state import CLOCK_KEYS, Clock
 from minitf.translation.translator import Translator
 from tests.helpers.patching import patch_everywhere
 from tests.helpers.runs import call, differences, fingerprint, flip, write_corpus
@@ -471,13 +470,13 @@ def test_a_validation_is_interrupted_and_made_up_for(ground, tmp_path, monkeypat
 
 @pytest.mark.parametrize(
     "place",
-    [texts.load_or_train_vocabulary, texts.prepare_split, training_run.restore, texts.check_texts],
+    [texts.load_or_train_vocabulary, texts.prepare_split, resume.restore, texts.check_texts],
     ids=lambda f: f.__name__,
 )
 def test_a_signal_before_training_ends_it_at_once(ground, tmp_path, monkeypatch, capfd, place):
     run = tmp_path / "run"
     new, resumed = [*ground.flags, "--output", str(run)], ["--resume", str(run)]
-    resumes = place is training_run.restore
+    resumes = place is resume.restore
     if resumes:
         call([*new, "--max-steps", "4"])
         capfd.readouterr()

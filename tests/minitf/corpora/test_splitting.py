@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from minitf.app import split
+from minitf.app.corpora import split
 from minitf.corpora.splits import Splits
 from minitf.corpora.splitting import groups_of, key_of, refuse_overlap, split_corpus, split_pairs
 from minitf.data.text import read_lines, read_pairs
@@ -98,7 +98,7 @@ def test_an_overlap_is_refused_with_the_sentence():
 
 
 def run(*words):
-    return run_command(split.main, list(map(str, words)))
+    return run_command(split, list(map(str, words)))
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from minitf.app import split, statistics
+from minitf.app.corpora import split, statistics
 from minitf.corpora.statistics import corpus_statistics, render, suggested_preset
 from minitf.system.process import run_command
 from tests.helpers.runs import call
@@ -56,8 +56,8 @@ def test_leaks_are_refused(tmp_path, capsys):
     paths = write(tmp_path, PAIRS)
     clean, leak = write(tmp_path, [("d e", "u")], "clean"), write(tmp_path, [("A  b C", "u"), ("q", "r")], "leak")
     command = [*map(str, paths), "--held-out", *map(str, clean)]
-    assert run_command(statistics.main, command) == 0
-    assert run_command(statistics.main, [*command, "--held-out", *map(str, leak)]) == 2
+    assert run_command(statistics, command) == 0
+    assert run_command(statistics, [*command, "--held-out", *map(str, leak)]) == 2
     err = capsys.readouterr().err
     assert f"error: 1 of 2 sentences of {leak[0]} are also in {paths[0]}, the first on line 1: 'a b c'" in err
 
@@ -80,10 +80,10 @@ def test_the_suggested_commands_work(tmp_path, capsys, monkeypatch, pairs):
     """From a corpus of any size to a training run, by the commands that are printed."""
     paths = write(tmp_path, pairs)
     monkeypatch.chdir(tmp_path)
-    assert run_command(statistics.main, [path.name for path in paths]) == 0
+    assert run_command(statistics, [path.name for path in paths]) == 0
     command = capsys.readouterr().out.splitlines()[-1].split()
     assert command[:2] == ["minitf", "split"]
-    assert run_command(split.main, command[2:]) == 0
+    assert run_command(split, command[2:]) == 0
     command = capsys.readouterr().out.splitlines()[-1].split()
     assert command[:2] == ["minitf", "train"]
     small = ["--model.d-model", "16", "--model.d-ff", "16", "--model.layers", "1", "--max-steps", "1", "--beam", "1"]
@@ -98,8 +98,8 @@ def test_a_corpus_that_can_be_read_only_once_is_not_compared_with_held_out_text(
     os.close(writing)
     command = [f"/dev/fd/{reading}", str(target)]
     try:
-        assert run_command(statistics.main, [*command, "--held-out", str(target), str(target)]) == 2
+        assert run_command(statistics, [*command, "--held-out", str(target), str(target)]) == 2
         assert "is a pipe or device; a corpus is read more than once" in capsys.readouterr().err
-        assert run_command(statistics.main, command) == 0
+        assert run_command(statistics, command) == 0
     finally:
         os.close(reading)

@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from minitf.app import report as program
+from minitf.app.pages import report as program
 from minitf.report import run_page
 from minitf.report.run_page import RunReport
 from minitf.storage.log import RunLog
@@ -133,21 +133,21 @@ def run(tmp_path):
 
 
 def test_the_page_can_be_made_anew(run, tmp_path, capfd):
-    assert run_command(program.main, [str(run.path)]) == 0
+    assert run_command(program, [str(run.path)]) == 0
     assert capfd.readouterr().out == f"{run.report_path}\n"
     assert status_of(run.path) == "stopped"
     with RunDirectory.resume(run.path, CONFIG):
-        assert run_command(program.main, [str(run.path)]) == 0
+        assert run_command(program, [str(run.path)]) == 0
         assert status_of(run.path) == "training"
     with RunLog(run.log_path) as log:
         log.append({"step": 200, "bleu": 20.0})
-    assert run_command(program.main, [str(run.path), "--output", str(tmp_path / "report.html")]) == 0
+    assert run_command(program, [str(run.path), "--output", str(tmp_path / "report.html")]) == 0
     assert status_of(tmp_path) == "finished"
 
 
 def test_what_is_no_run_is_refused(tmp_path, run, capfd):
-    assert run_command(program.main, [str(tmp_path / "nothing")]) == 2
+    assert run_command(program, [str(tmp_path / "nothing")]) == 2
     assert "is not a directory" in capfd.readouterr().err
     run.log_path.unlink()
-    assert run_command(program.main, [str(run.path)]) == 2
+    assert run_command(program, [str(run.path)]) == 2
     assert capfd.readouterr().err.startswith(f"error: {run.path} has no log")

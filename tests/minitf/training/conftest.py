@@ -9,12 +9,9 @@ from minitf.data.prepared import PreparedCorpus
 from minitf.model.transformer import Transformer
 from minitf.storage.checkpoints import CheckpointStore
 from minitf.storage.log import RunLog
-from minitf.training.kept_texts import Texts
 from minitf.training.optim import Adam
-from minitf.training.process import SingleProcess
-from minitf.training.run import Run
+from minitf.training.run import Run, SingleProcess, Texts, TrainingData
 from minitf.training.state import TrainState
-from minitf.training.texts import TrainingData
 from tests.helpers.small_run import CONFIG, SENTENCES
 
 

@@ -7,9 +7,12 @@ import numpy as np
 import pytest
 
 from minitf.errors import UserError
+from minitf.run.resume import restore
 from minitf.storage.log import read_log
-from minitf.training.run import TrainingError, advice, restore, save
+from minitf.training.run import TrainingError, advice, save
 from minitf.training.state import TrainState
+from tests.helpers.jobs import python
+from tests.helpers.runs import FLAGS, write_corpus
 from tests.helpers.small_run import CONFIG
 
 
@@ -90,3 +93,14 @@ def test_advice_names_the_last_good_checkpoint(run):
     run.config = replace(CONFIG, optimizer=replace(CONFIG.optimizer, peak_learning_rate=None), on_divergence="skip")
     assert "--optimizer.learning-rate-scale" in advice(run.config, run.directory, run.checkpoints)
     assert "--on-divergence" not in advice(run.config, run.directory, run.checkpoints)
+
+
+@pytest.mark.heavy
+def test_one_process_imports_nothing_of_parallel(tmp_path):
+    code = (
+        "import sys; from minitf.__main__ import main; status = main(sys.argv[1:]); "
+        "sys.exit(status or str([name for name in sys.modules if 'parallel' in name]))"
+    )
+    flags = [*FLAGS, *write_corpus(tmp_path), "--output", tmp_path / "run", "--max-steps", "1"]
+    said, _ = python("-c", code, "train", *flags)
+    assert said.endswith("\n[]\n"), said

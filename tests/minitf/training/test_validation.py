@@ -8,7 +8,7 @@ import pytest
 
 from minitf.storage.log import read_log
 from minitf.training import validation
-from minitf.training.schedule import out_of_patience
+from minitf.training.state import out_of_patience
 from minitf.training.validation import mean_nll, owes_validation, validate
 from tests.helpers.batches import batch_of
 from tests.helpers.small_run import CONFIG, SENTENCES

@@ -14,20 +14,21 @@ import numpy as np
 import pytest
 
 import minitf.decoding.batched
+import minitf.decoding.lines
 import minitf.translation.translator
 from autograd.backend import CPU
 from minitf.config import PRESETS
 from minitf.config.model import BOS, EOS, PAD
-from minitf.data.pieces import split_long
 from minitf.data.text import normalise, read_lines
 from minitf.decoding.batched import batches_by_length
+from minitf.decoding.lines import Translation, joined, split_long
 from minitf.decoding.search import BeamSearchConfig, beam_search, greedy_search
 from minitf.errors import UserError
 from minitf.model.transformer import Transformer
 from minitf.storage.checkpoints import CheckpointStore
 from minitf.storage.run_directory import RunDirectory, save_config
 from minitf.training.validation import validation_bleu
-from minitf.translation.results import Alignment, Translation, joined
+from minitf.translation.attention_weights import Alignment
 from minitf.translation.translator import Translator
 
 LINES = ["the cat", "", "ein Haus, ein Baum und ein Garten", "  \t ", "a tree!", "der Vogel sang", " two  houses\u00a0"]
@@ -133,7 +134,7 @@ def test_the_model_sees_batches_within_the_budget_of_tokens_and_of_rows(copier, 
     assert all(source.size <= 100 for source in copier.model.batches)
     assert all((source[:, -1] != PAD).any() for source in copier.model.batches)
     copier.model.batches.clear()
-    monkeypatch.setattr(minitf.translation.translator, "MAX_ROWS_PER_BATCH", 12)
+    monkeypatch.setattr(minitf.decoding.lines, "MAX_ROWS_PER_BATCH", 12)
     copier.translate(lines, beam=4)
     assert all(len(source) <= 3 for source in copier.model.batches)
     with pytest.raises(UserError, match="max_tokens_per_batch=0"):
@@ -593,14 +594,14 @@ def test_only_large_batches_are_shared_out_among_threads(tiny_run, monkeypatch, 
     monkeypatch.setattr(CPU, "kernels", "numpy" if computed_by == "numpy" else "numba")
     if computed_by == "loops":
         monkeypatch.setattr(CPU, "runs_loops", lambda rows, weights: rows <= 16)
-    search = minitf.translation.translator.beam_search
+    search = minitf.decoding.lines.beam_search
 
     def spy(*arguments):
         threads.add(threading.get_ident())
         time.sleep(0.01)  # lest one thread finds all the work
         return search(*arguments)
 
-    monkeypatch.setattr(minitf.translation.translator, "beam_search", spy)
+    monkeypatch.setattr(minitf.decoding.lines, "beam_search", spy)
     for beam, shared in ((1, False), (2, True)):
         threads.clear()
         monkeypatch.setitem(minitf.decoding.batched.WORTH_SHARING, computed_by, 2 * 8 * weights)

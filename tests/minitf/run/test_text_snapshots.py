@@ -8,8 +8,9 @@ import pytest
 
 from minitf.corpora.built_in import built_in_treebank
 from minitf.data.vocabulary import Vocabulary
+from minitf.run import text_snapshots
 from minitf.storage.run_directory import RunDirectory
-from minitf.training import kept_texts
+from minitf.training.run import Texts
 from tests.helpers.runs import call, differences, fingerprint, write_corpus
 
 
@@ -61,7 +62,7 @@ def test_another_text_is_refused_before_anything_is_written(ground, begun, tmp_p
     other.write_text((texts / f"{split}.de").read_text().replace("Hund", "Katze").replace("Haus", "Baum"))
     before = {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}
     assert resume(run, f"--{split}", texts / f"{split}.en", other) == 2
-    assert f"error: {other} is not the {kept_texts.NAMES[split]} of the run: its content" in capsys.readouterr().err
+    assert f"error: {other} is not the {text_snapshots.NAMES[split]} of the run: its content" in capsys.readouterr().err
     assert {path: path.read_bytes() for path in run.rglob("*") if path.is_file()} == before
     assert resume(run) == 0
     assert as_never_moved(ground, run)
@@ -111,7 +112,7 @@ def test_compressed_texts_are_kept_as_they_are(ground, begun, tmp_path):
 def test_held_out_texts_that_change_while_the_run_trains_change_no_score(ground, tmp_path, monkeypatch, change):
     (tmp_path / "texts").mkdir()
     run, held_out = tmp_path / "run", [tmp_path / "texts" / f"{split}.de" for split in ("valid", "test")]
-    keep = kept_texts.keep_held_out
+    keep = text_snapshots.keep_held_out
 
     def keep_and_change(texts, directory):
         kept = keep(texts, directory)
@@ -122,7 +123,7 @@ def test_held_out_texts_that_change_while_the_run_trains_change_no_score(ground,
                 path.write_text(f"{change}\n" * len(path.read_text().splitlines()))
         return kept
 
-    monkeypatch.setattr("minitf.training.texts.keep_held_out", keep_and_change)
+    monkeypatch.setattr("minitf.run.texts.keep_held_out", keep_and_change)
     flags = [*write_corpus(tmp_path / "texts"), *ground.flags[9:], "--output", str(run), "--max-steps", "13"]
     assert call(flags) == 0
     assert as_never_moved(ground, run)
@@ -135,9 +136,9 @@ def test_copies_of_one_side_are_no_pair(begun):
     kept = run / "data" / "texts"
     (kept / "valid.target").unlink()
     (kept / "valid.source.gz").write_bytes(gzip.compress((kept / "valid.source").read_bytes()))
-    assert kept_texts.kept_copies(directory, "valid") is None
+    assert text_snapshots.kept_copies(directory, "valid") is None
     pair = (texts / "valid.en", texts / "valid.de")
-    found = kept_texts.keep_held_out(kept_texts.Texts(None, pair, None), directory)
+    found = text_snapshots.keep_held_out(Texts(None, pair, None), directory)
     assert found.valid == (kept / "valid.source", kept / "valid.target")
     assert sorted(path.name for path in kept.glob("valid.*")) == ["valid.source", "valid.target"]
 

@@ -1,16 +1,19 @@
-"""Where a run starts: random weights, or those of a model (`--init`); and which parts do not learn (`--freeze`)."""
+"""Fine-tuning: a run that starts with the weights of a model (`--init`), and parts that do not learn (`--freeze`)."""
 
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from minitf.config import RunConfig
+from minitf.config.identity import TRAINING_ONLY
 from minitf.config.model import EOS
+from minitf.config.options import shown
 from minitf.data.vocabulary import AnyVocabulary
 from minitf.errors import UserError
 from minitf.model.layers import Module, Parameter
@@ -18,8 +21,12 @@ from minitf.model.transformer import Transformer
 from minitf.storage.checkpoints import CheckpointStore
 from minitf.storage.run_directory import RunDirectory
 from minitf.system.messages import Say
-from minitf.translation.loading import LearnedModel, load_learned
+from minitf.translation.loading import LearnedModel, config_of, load_learned
 
+ARCHITECTURE = ("task", "parsing.tags", "parsing.form")
+"""Values outside of `model` that the weights were trained for."""
+DEFAULTS = ("vocab_size", "beam", "alpha", "beta", "max_extra_length")
+"""Values of the model that flags may replace."""
 PARTS = {
     "embeddings": (
         "source_embedding",
@@ -54,15 +61,12 @@ class StartingPoint:
             raise UserError(f"{self.learned.origin} does not fit the architecture of the run: {error}") from error
 
 
-def starting_point(config: RunConfig, resume: Path | None, say: Say) -> StartingPoint | None:
-    """Load what a run starts with; None for random weights, and for a run that resumes from a checkpoint of its own.
+def starting_point(config: RunConfig, say: Say) -> StartingPoint:
+    """Load what a run starts with, the weights and the vocabulary of `config.init`.
 
     Raises: UserError for a model that cannot be loaded, and where it is not the one that a resumed run started from
     """
-    if config.init is None:
-        return None
-    if resume is not None and CheckpointStore(RunDirectory(resume).checkpoints_path).steps():
-        return None
+    assert config.init is not None
     of_run: dict[str, Any] = {"weights": config.init_weights}
     if config.init_weights == "last":
         of_run = {"average": 1}
@@ -74,6 +78,13 @@ def starting_point(config: RunConfig, resume: Path | None, say: Say) -> Starting
             "put them back, or start another run"
         )
     return StartingPoint(learned, digest)
+
+
+def starting_point_of_resumed(config: RunConfig, folder: Path, say: Say) -> StartingPoint | None:
+    """Load what a resumed run started with; None where it has a checkpoint of its own."""
+    if config.init is None or CheckpointStore(RunDirectory(folder).checkpoints_path).steps():
+        return None
+    return starting_point(config, say)
 
 
 def digest_of(learned: LearnedModel) -> str:
@@ -114,3 +125,29 @@ def freeze(model: Module, parts: str | None) -> dict[str, Parameter]:
     if not learning:
         raise UserError(f"freeze={parts!r} leaves nothing to learn; freeze fewer parts")
     return learning
+
+
+# ---- Flags ----
+
+
+def with_values_of_model(given: dict[str, Any]) -> dict[str, Any]:
+    """Return the values given on the command line and those of the model in `init`, by the names of fields.
+
+    Raises: UserError for a value that contradicts the model, and for a vocabulary: the model's is kept
+    """
+    init = given["init"]
+    base: RunConfig = config_of(init)
+    for name in ("vocabulary", "vocab_size"):
+        if name in given:
+            flag = name.replace("_", "-")
+            raise UserError(f"--{flag} and --init exclude each other: the vocabulary is that of {init}; leave one out")
+    fixed = [f"model.{each.name}" for each in fields(base.model)]
+    of_model = {name: attrgetter(name)(base) for name in (*fixed, *ARCHITECTURE, *DEFAULTS)}
+    for name, value in given.items():
+        if name in of_model and name not in (*TRAINING_ONLY, *DEFAULTS) and value != of_model[name]:
+            flag = name.replace("_", "-")
+            raise UserError(
+                f"--{flag} {shown(value, quote=False)} differs from the {shown(of_model[name], quote=False)} of "
+                f"{init}, whose architecture is kept; leave the flag out, or start without --init"
+            )
+    return of_model | given

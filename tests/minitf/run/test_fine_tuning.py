@@ -1,25 +1,143 @@
-"""`--init` and `--freeze`: from the command line to a run that goes on learning what another has learned."""
+"""Weights to start with, their digest, and parts that do not learn."""
 
 import json
 import os
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
-from minitf.app import export_model, import_model
-from minitf.app.command_line import parse_train_args
+import autograd as ag
+from minitf.app.models import export_model, import_model
+from minitf.app.train import parse_train_args
+from minitf.config import OptimizerConfig, RunConfig, TransformerConfig
+from minitf.config.model import PAD
 from minitf.config.presets import PRESETS
 from minitf.data.vocabulary import load_vocabulary
 from minitf.errors import UserError
 from minitf.interchange.formats import write_foreign
+from minitf.model.transformer import Transformer
+from minitf.run.fine_tuning import digest_of, freeze, starting_point, starting_point_of_resumed
 from minitf.system.process import run_command
+from minitf.training.moving_average import MovingAverage
+from minitf.training.optim import Adam
+from minitf.translation.loading import load_learned
 from minitf.translation.translator import Translator
 from tests.helpers.foreign_models import learned_model
 from tests.helpers.imported import MODEL, PAIR
 from tests.helpers.runs import call
+from tests.helpers.small_model import model_with
+
+
+def loss_of(model):
+    source, target = np.array([[4, 5, 6, 3], [7, 8, 3, PAD]]), np.array([[2, 9, 10], [2, 11, 12]])
+    return ag.cross_entropy(model(source, target), target, label_smoothing=0.1)
+
+
+# ---- Parts that do not learn ----
+
+
+@pytest.mark.parametrize(
+    ("parts", "frozen"),
+    [
+        (None, lambda name: False),
+        ("encoder", lambda name: name.startswith("encoder.")),
+        ("decoder,embeddings", lambda name: name.startswith(("decoder.", "source_", "target_"))),
+        (" encoder.layers.1 , output", lambda name: name.startswith(("encoder.layers.1.", "projection", "output_b"))),
+        ("target_positions", lambda name: name == "target_positions.weight"),
+        ("embeddings", lambda name: name.startswith(("source_", "target_"))),
+    ],
+)
+def test_parts_by_name(parts, frozen):
+    more = {"share_embeddings": "none", "output_bias": True, "positions": "learned", "embedding_norm": True}
+    model = model_with(**more)
+    names = set(model.named_parameters())
+    assert names - set(freeze(model, parts)) == {name for name in names if frozen(name)}
+
+
+def test_frozen_parts_keep_every_bit_and_have_no_moments():
+    """The gradients of the others are those of the whole model, to the bit."""
+    whole, part = model_with(share_embeddings="none"), model_with(share_embeddings="none")
+    learning = freeze(part, "encoder,source_embedding")
+    before = {name: p.data.copy() for name, p in part.named_parameters().items()}
+    optimizer, average = Adam(learning, OptimizerConfig()), MovingAverage(part.named_parameters(), 0.9)
+    for model in (whole, part):
+        loss_of(model).backward()
+    for name, parameter in part.named_parameters().items():
+        if name in learning:
+            np.testing.assert_array_equal(parameter.grad.data, whole.named_parameters()[name].grad.data)
+        else:
+            assert parameter.grad is None
+    optimizer.step(0.1)
+    average.update(1)
+    assert {name.partition(".")[2] for name in optimizer.state_arrays()} == set(learning)
+    for name, parameter in part.named_parameters().items():
+        assert (parameter.data.tobytes() == before[name].tobytes()) == (name not in learning), name
+        if name not in learning:
+            assert average.arrays[name].tobytes() == before[name].tobytes()
+
+
+@pytest.mark.parametrize(
+    ("parts", "message"),
+    [
+        ("encodr", "freeze='encodr': the model has no part 'encodr'; choose among embeddings, source_emb"),
+        ("encoder.layers.2", "has no part 'encoder.layers.2'"),
+        ("encoder.layer", "has no part 'encoder.layer'"),
+        ("encoder,,decoder", "has no part ''"),
+        ("output", "has no part 'output'"),
+        ("embeddings,encoder,decoder", "leaves nothing to learn; freeze fewer parts"),
+    ],
+)
+def test_parts_that_cannot_be(parts, message):
+    with pytest.raises(UserError, match=message):
+        freeze(model_with(), parts)
+
+
+# ---- Weights to start with ----
+
+
+def config_from(run, **more):
+    return RunConfig(init=run, **more)
+
+
+def test_a_run_starts_with_the_weights_that_translate(make_run, tmp_path):
+    run = make_run(steps=(1, 2, 3), average_checkpoints=2)
+    start = starting_point(config_from(run), print)
+    expected = load_learned(run)
+    assert start.digest == digest_of(expected)
+    for name, array in expected.weights.items():
+        np.testing.assert_array_equal(start.learned.weights[name], array)
+    last = starting_point(config_from(run, init_weights="last"), print)
+    assert last.learned.origin.name == "step-00000003.safetensors"
+    assert last.digest != start.digest
+    model = Transformer(replace(expected.config.model, vocab_size=len(expected.vocabulary)), seed=9)
+    last.load_into(model)
+    for name, array in load_learned(run, average=1).weights.items():
+        np.testing.assert_array_equal(model.named_parameters()[name].data, array)
+    with pytest.raises(UserError, match="does not fit the architecture of the run"):
+        last.load_into(Transformer(TransformerConfig(vocab_size=5, layers=1, d_model=4, heads=1)))
+
+
+def test_a_resumed_run_needs_it_only_without_a_checkpoint(make_run):
+    first, begun = make_run(), make_run(steps=())
+    digest = starting_point(config_from(first), print).digest
+    assert starting_point_of_resumed(config_from(Path("gone")), make_run(), print) is None
+    assert starting_point_of_resumed(config_from(first, init_digest=digest), begun, print).digest == digest
+    with pytest.raises(UserError, match="has other weights than when this run began"):
+        starting_point_of_resumed(config_from(first, init_digest="0" * 64), begun, print)
+
+
+def test_the_digest_is_of_names_weights_and_vocabulary(make_run):
+    learned = load_learned(make_run())
+    name, other, *_ = learned.weights
+    changed = learned.weights | {name: learned.weights[name] + np.float32(1e-3)}
+    renamed = {f"{key}s" if key == other else key: array for key, array in learned.weights.items()}
+    digests = [digest_of(replace(learned, weights=weights)) for weights in (learned.weights, changed, renamed)]
+    assert len({*digests}) == 3
+    assert digest_of(replace(learned, weights=dict(reversed(learned.weights.items())))) == digests[0]
 
 
 @pytest.fixture(scope="module")
@@ -154,7 +272,7 @@ def tuned(tmp_path_factory):
         pytest.skip("MINITF_DATA names no folder of corpora")
     folder = tmp_path_factory.mktemp("transliteration")
     source = Path(os.environ["MINITF_DATA"]) / "pretrained" / "aren-transliteration"
-    assert run_command(import_model.main, [str(source), str(folder / "run")]) == 0
+    assert run_command(import_model, [str(source), str(folder / "run")]) == 0
     for name, lines in (("source", NAMES), ("target", Translator.load(folder / "run").translate(NAMES))):
         (folder / name).write_text("\n".join(lines * 4) + "\n", encoding="utf-8")
     words = ["--init", str(folder / "run"), "--train", str(folder / "source"), str(folder / "target"), *FLAGS]
@@ -179,7 +297,7 @@ def test_a_trained_model_of_another_program_does_not_fall_apart(tuned):
 def test_what_was_trained_has_the_same_scores_in_ctranslate2(tuned, tmp_path):
     ctranslate2 = pytest.importorskip("ctranslate2", reason="CTranslate2 is not installed")
     words = [str(tuned / "tuned"), str(tmp_path / "model"), "--format", "ctranslate2"]
-    assert run_command(export_model.main, words) == 0
+    assert run_command(export_model, words) == 0
     theirs = ctranslate2.Translator(str(tmp_path / "model"))
     ours = Translator.load(tuned / "tuned")
     pairs = [*KNOWN, *zip(NAMES, ours.translate(NAMES), strict=True), ("مريم", "xylem")]

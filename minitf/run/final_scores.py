@@ -1,4 +1,4 @@
-"""What a training run ends with: scores of the test set, samples of the output, and the next commands to type."""
+"""The end of a training run: scores of the test set, samples of the output, and the next commands to type."""
 
 from __future__ import annotations
 
@@ -7,14 +7,17 @@ from collections.abc import Iterable
 from itertools import islice
 from shlex import quote
 
-from minitf.app.command_line import shell_command
+from autograd.backend import get_backend
 from minitf.corpora.built_in import SAMPLES
 from minitf.data.text import read_lines, write_atomically
+from minitf.decoding.lines import LineTranslator, Plan, search_of
 from minitf.evaluation.metrics import bleu, exact_match
+from minitf.model.transformer import Transformer
+from minitf.storage.checkpoints import CheckpointStore, average
 from minitf.system.messages import Say
+from minitf.system.process import shell_command
 from minitf.training.run import Run
 from minitf.translation.parser import Parser
-from minitf.translation.translator import Translator
 
 SAMPLE_LINES = 5  # of the test or validation text
 SAMPLE_TREES = 3
@@ -33,11 +36,21 @@ def score_test_set(run: Run, say: Say) -> None:
 
 def _score_translations(run: Run, say: Say) -> None:
     config, texts, folder = run.config, run.data.texts, run.directory.path
-    translator = Translator.load(folder, allow_config_edits=True, warn=lambda message: say(f"warning: {message}"))
+    translator = LineTranslator(
+        trained_model(run),
+        run.data.vocabulary,
+        max_source_length=config.max_length - 1,
+        warn=lambda message: say(f"warning: {message}"),
+    )
+    plan = Plan(search_of(config))
+
+    def translate(lines: list[str]) -> list[str]:
+        return [best.text for best, *_ in translator.nbest(lines, plan)]
+
     if texts.test is not None:
         source, reference = (list(read_lines(path, errors=config.errors)) for path in texts.test)
         say(f"translating {len(source):,} held-out lines (beam {config.beam}, α {config.alpha})")
-        hypotheses = translator.translate(source)
+        hypotheses = translate(source)
         _write_hypotheses(run, hypotheses)
         score = bleu(hypotheses, reference, tokenize=config.bleu_tokenize)
         exact = exact_match(hypotheses, reference)
@@ -50,9 +63,20 @@ def _score_translations(run: Run, say: Say) -> None:
     else:
         found = [pair[0] for pair in (texts.test, texts.valid, texts.train) if pair is not None and pair[0].exists()]
         samples = list(islice(read_lines(found[0], errors=config.errors), SAMPLE_LINES)) if found else []
-    _show(samples, translator.translate(samples), say)
+    _show(samples, translate(samples), say)
     say(f"\nthe run is in {folder}; translate with it:")
     say(f"    {shell_command('translate')} {quote(str(folder))} < input.txt > output.txt")
+
+
+def trained_model(run: Run) -> Transformer:
+    """The model that translates, of the run's checkpoints, on the CPU: as `minitf translate` loads it."""
+    precision = "float64" if run.config.dtype == "float64" else "float32"
+    get_backend("cpu").set_precision(precision)
+    store = CheckpointStore(run.directory.checkpoints_path)
+    model = Transformer(run.config.model, seed=None, dtype=precision)
+    model.load_parameters(average(*store.translating(run.config.weights, run.config.average_checkpoints)), copy=False)
+    model.eval()
+    return model
 
 
 def _score_trees(run: Run, say: Say) -> None:

@@ -7,7 +7,9 @@ import sys
 
 import pytest
 
-from minitf.app.bleu import _parser, main
+from minitf.app.score import bleu as main
+from minitf.app.score import bleu_parser
+from minitf.app.score import parse as command
 from minitf.evaluation.bleu_card import LANGUAGES, bleu_card
 from minitf.system.process import run_command
 from tests.helpers.bleu import HYPOTHESES, REFERENCES, card
@@ -51,7 +53,19 @@ def test_what_cannot_be_scored(files, tmp_path, capsys):
 
 
 def test_defaults_are_those_of_the_library(files):
-    given, parameters = _parser().parse_args(files), inspect.signature(bleu_card).parameters
+    given, parameters = bleu_parser().parse_args(files), inspect.signature(bleu_card).parameters
     assert (given.language, given.resamples) == (parameters["language"].default, parameters["resamples"].default)
-    (choices,) = [action.choices for action in _parser()._actions if action.dest == "language"]
+    (choices,) = [action.choices for action in bleu_parser()._actions if action.dest == "language"]
     assert choices == LANGUAGES
+
+
+def test_a_treebank_is_written_and_scored(tmp_path, capsys):
+    sizes = ["--train-trees", "5", "--valid-trees", "2", "--test-trees", "3", "--show", "1"]
+    assert run_command(command, ["treebank", str(tmp_path), *sizes]) == 0
+    printed = capsys.readouterr().out
+    assert printed.startswith(f"{tmp_path}: 5 training, 2 validation, 3 test trees\n\n(TOP (")
+    gold = str(tmp_path / "test.mrg")
+    assert run_command(command, ["evalb", gold, gold, "--summary"]) == 0
+    assert "Bracketing FMeasure       = 100.00" in capsys.readouterr().out
+    assert run_command(command, ["evalb", gold, str(tmp_path / "train.mrg")]) == 2
+    assert "the test trees go on after line 3" in capsys.readouterr().err

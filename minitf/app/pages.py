@@ -1,4 +1,4 @@
-"""`minitf report RUN`: write report.html, the learning curves of a run, from its log, also while it is training."""
+"""Pages for a browser: `minitf report`, the learning curves of a run, and `minitf step`, a training step."""
 
 from __future__ import annotations
 
@@ -11,10 +11,13 @@ from minitf.app.command_line import ArgumentParser
 from minitf.errors import UserError
 from minitf.storage.run_directory import LOCK_NAME, RunDirectory
 from minitf.system.files import os_errors_explained
+from minitf.system.messages import say
 from minitf.system.process import uninterrupted
 
+# ---- minitf report RUN ----
 
-def main(argv: Sequence[str]) -> None:
+
+def report(argv: Sequence[str]) -> None:
     """Write the page, and print its path."""
     parser = ArgumentParser(prog="minitf report", description="Write the learning curves of a run as a page.")
     parser.add_argument("run", type=Path, metavar="RUN", help="run directory")
@@ -51,3 +54,45 @@ def is_training(directory: RunDirectory) -> bool:
     finally:
         os.close(descriptor)
     return False
+
+
+# ---- minitf step [RUN] ----
+
+
+def step(argv: Sequence[str]) -> None:
+    """Write the page, and print its path."""
+    parser = ArgumentParser(
+        prog="minitf step",
+        description="Record one training step, forward, backward and Adam, and write it as a page to walk through in a "
+        "browser: the graph, the arrays and source lines of every op, gradients, and memory.",
+    )
+    parser.add_argument(
+        "run",
+        type=Path,
+        nargs="?",
+        metavar="RUN",
+        help="run directory; default: a small model on the built-in corpus",
+    )
+    parser.add_argument(
+        "--output", type=Path, default=Path("step.html"), metavar="FILE", help="page to write (default: step.html)"
+    )
+    parser.add_argument(
+        "--pair",
+        nargs=2,
+        action="append",
+        metavar=("SOURCE", "TARGET"),
+        help="a sentence and its translation, instead of three of the corpus; may be given several times",
+    )
+    given = parser.parse_args(argv)
+    with uninterrupted():  # deferred: `--help` and a wrong flag need no NumPy
+        from minitf.run.single_step import default_step, step_of_run
+        from minitf.system.device import set_up_device
+    set_up_device(None)
+
+    def warn(message: str) -> None:
+        say(f"warning: {message}")
+
+    step = default_step(given.pair) if given.run is None else step_of_run(given.run, warn, given.pair)
+    loss, _ = step.write_page(given.output)
+    say(f"loss {loss.item() / step.batch.target_tokens:.4f} a token")
+    print(given.output)

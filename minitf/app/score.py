@@ -1,10 +1,13 @@
-"""`minitf parse evalb GOLD TEST`, `… treebank FOLDER`, `… tokenize`: what parsing needs beside training."""
+"""`minitf bleu` and `minitf parse`: score translations and trees; what parsing needs beside training."""
 
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
 
 from minitf.app.command_line import ArgumentParser, add_options_of
 from minitf.corpora.built_in import built_in_treebank, write_treebank
@@ -12,6 +15,48 @@ from minitf.data.text import lines_of, read_lines
 from minitf.errors import UserError
 from minitf.evaluation.evalb import Parameters, read_parameters, score_trees
 from minitf.evaluation.trees import tokenize
+from minitf.system.process import uninterrupted
+
+# ---- minitf bleu OUTPUT REFERENCE ----
+
+
+def bleu(argv: Sequence[str]) -> None:
+    """Read two files and print the card."""
+    given = bleu_parser().parse_args(argv)
+    with uninterrupted():  # deferred: `--help` and a wrong flag need no NumPy
+        from minitf.data.text import read_lines
+        from minitf.evaluation.bleu_card import bleu_card, looks_tokenized, render
+    if given.resamples < 1:
+        raise UserError(f"--resamples {given.resamples} gives no interval; choose 1 or more, such as 1000")
+    hypotheses, references = list(read_lines(given.hypotheses)), list(read_lines(given.references))
+    figures = bleu_card(hypotheses, references, given.language, given.resamples)
+    if given.json:
+        print(json.dumps(list(map(asdict, figures)), indent=2))
+    else:
+        print(render(figures, looks_tokenized(references)))
+
+
+def bleu_parser() -> ArgumentParser:
+    parser = ArgumentParser(
+        prog="minitf bleu", description="Score translations: every BLEU, with its signature and confidence interval."
+    )
+    parser.add_argument("hypotheses", type=Path, metavar="OUTPUT", help="translations, a line for each line")
+    parser.add_argument("references", type=Path, metavar="REFERENCE", help="reference translations")
+    parser.add_argument(
+        "--language",
+        choices=("de", "en", "fr"),
+        default="de",
+        help="language of both files, for the tokenization of the paper's figure (default: de)",
+    )
+    parser.add_argument(
+        "--resamples", type=int, default=1000, metavar="N", help="number of bootstrap samples (default: 1000)"
+    )
+    parser.add_argument("--json", action="store_true", help="print the figures as JSON")
+    return parser
+
+
+# ---- minitf parse evalb GOLD TEST, … treebank FOLDER, … tokenize ----
+
 
 ABOUT = """\
 Constituency parsing as translation (section 6.3). Training and parsing are those of translation:
@@ -22,9 +67,9 @@ Constituency parsing as translation (section 6.3). Training and parsing are thos
 """
 
 
-def main(argv: Sequence[str]) -> None:
+def parse(argv: Sequence[str]) -> None:
     """Run the part of the command that its first word names."""
-    options = vars(_parser().parse_args(argv))
+    options = vars(_parse_parser().parse_args(argv))
     options.pop("work")(**options)
 
 
@@ -56,7 +101,7 @@ def split_words() -> None:
         print(" ".join(tokenize(line)), flush=True)
 
 
-def _parser() -> ArgumentParser:
+def _parse_parser() -> ArgumentParser:
     parser = ArgumentParser(
         prog="minitf parse", description=ABOUT, formatter_class=argparse.RawDescriptionHelpFormatter
     )

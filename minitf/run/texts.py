@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from minitf.config import RunConfig
@@ -17,20 +16,11 @@ from minitf.data.vocabulary import AnyVocabulary, Vocabulary, load_vocabulary
 from minitf.errors import UserError
 from minitf.evaluation.aligned_text import learn_vocabulary, prepare_texts, read_splits
 from minitf.evaluation.trees import Tree
+from minitf.run.text_snapshots import keep_held_out
 from minitf.storage.run_directory import RunDirectory
 from minitf.system.files import os_errors_explained, remove_leftovers, require_regular
 from minitf.system.messages import Say
-from minitf.training.kept_texts import PathPair, Texts, exist, keep_held_out
-
-
-@dataclass
-class TrainingData:
-    """Texts, vocabulary, and batches of the training and validation text."""
-
-    texts: Texts
-    vocabulary: AnyVocabulary
-    train: Batches
-    valid: Batches | None
+from minitf.training.run import PathPair, Texts, TrainingData, exist
 
 
 def find_texts(config: RunConfig, say: Say) -> Texts | None:

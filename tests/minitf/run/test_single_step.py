@@ -7,15 +7,15 @@ import numpy as np
 import pytest
 
 from autograd import random
-from minitf.app.step import main
+from minitf.app.pages import step as main
 from minitf.app.train import main as train
 from minitf.errors import UserError
+from minitf.run.resume import resume
+from minitf.run.single_step import default_step, step_of_run
 from minitf.system.process import run_command
 from minitf.training.loss import batch_loss
 from minitf.training.optim import Adam, global_norm, learning_rate
-from minitf.training.process import SingleProcess
-from minitf.training.run import open_run
-from minitf.training.single_step import default_step, step_of_run
+from minitf.training.run import SingleProcess
 from tests.helpers.step_pages import StepPage
 
 
@@ -123,7 +123,7 @@ def trained(ground, tmp_path_factory):
 def test_the_step_of_a_run_continues_it(trained, tmp_path):
     step = step_of_run(trained, ignore)
     assert (step.number, step.optimizer.step_count, len(step.batch.source)) == (14, 13, 3)
-    with open_run(replace(step.config, output=trained), trained, SingleProcess(step.config), ignore) as run:
+    with resume(trained, replace(step.config, output=trained), SingleProcess(step.config), ignore) as run:
         for name, p in run.model.named_parameters().items():
             np.testing.assert_array_equal(p.data, step.model.named_parameters()[name].data)
             np.testing.assert_array_equal(run.optimizer.m[name], step.optimizer.m[name])

@@ -1,4 +1,4 @@
-"""What a run keeps of its texts, so that it can be resumed where they are not.
+"""Snapshots of the texts of a run, so that it can be resumed where they are not.
 
 `data/train` and `data/valid` hold the token ids of the training and the validation text, `data/texts` copies of the
 validation and the test text. A text that a resumed run is given again must have the content it had.
@@ -9,7 +9,7 @@ from __future__ import annotations
 import filecmp
 import shutil
 import tempfile
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from minitf.config import RunConfig
@@ -21,21 +21,9 @@ from minitf.evaluation.aligned_text import prepare_texts, read_splits
 from minitf.storage.run_directory import RunDirectory
 from minitf.system.files import atomic_write, delete, make_folder, open_regular, os_errors_explained, remove_leftovers
 from minitf.system.messages import Say
+from minitf.training.run import PathPair, Texts, exist
 
-PathPair = tuple[Path, Path]
 NAMES = {"train": "training text", "valid": "validation text", "test": "test text"}
-
-
-@dataclass
-class Texts:
-    """The files of a run: source and target of each split.
-
-    `train`, None for "not known", and `valid` need not exist where the run keeps their token ids.
-    """
-
-    train: PathPair | None
-    valid: PathPair | None
-    test: PathPair | None
 
 
 # ---- Copies ----------------------------------------------------------------------------------------------------------
@@ -69,11 +57,6 @@ def kept_copies(directory: RunDirectory, split: str) -> PathPair | None:
     forms = ([folder / f"{split}.{side}{ending}" for ending in ("", ".gz")] for side in ("source", "target"))
     source, target = (next(filter(Path.exists, paths), None) for paths in forms)
     return (source, target) if source and target else None
-
-
-def exist(pair: PathPair) -> bool:
-    """Return whether both files exist."""
-    return all(path.exists() for path in pair)
 
 
 # ---- Resuming --------------------------------------------------------------------------------------------------------

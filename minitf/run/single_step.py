@@ -22,12 +22,12 @@ from minitf.data.vocabulary import AnyVocabulary, Vocabulary, sized
 from minitf.errors import UserError
 from minitf.interchange.formats import is_foreign
 from minitf.model.transformer import Transformer
+from minitf.run.fine_tuning import freeze
 from minitf.storage.checkpoints import CheckpointStore, without_prefix
 from minitf.storage.run_directory import RunDirectory
 from minitf.training.loss import batch_loss
 from minitf.training.optim import Adam, global_norm, learning_rate
 from minitf.training.run import OPTIMIZER
-from minitf.training.starting_point import freeze
 from minitf.translation.loading import LearnedModel, load_learned, with_precision
 
 SENTENCES = 3  # few enough to see each of their numbers

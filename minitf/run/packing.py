@@ -11,17 +11,17 @@ from dataclasses import replace
 from pathlib import Path
 from shlex import quote
 
-from minitf.app.command_line import shell_command
 from minitf.config import RunConfig
 from minitf.data.prepared import is_prepared, other_content
 from minitf.data.vocabulary import load_vocabulary
 from minitf.errors import UserError
+from minitf.run.text_snapshots import keep_held_out, kept_copies
 from minitf.storage import checkpoints as checkpoints
 from minitf.storage.run_directory import RunDirectory, save_config
 from minitf.system.files import copy_inside, os_errors_explained
 from minitf.system.messages import say
-from minitf.training.kept_texts import Texts, exist, keep_held_out, kept_copies
-from minitf.training.run import MODEL
+from minitf.system.process import shell_command
+from minitf.training.run import MODEL, Texts, exist
 from minitf.translation.loading import check_config, check_vocabulary, choose_checkpoints
 
 

@@ -1,0 +1,168 @@
+"""Corpora: `minitf corpus`, `minitf statistics` and `minitf split`; and the table of `minitf presets`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from shlex import quote
+
+from minitf.app.command_line import ArgumentParser, add_options_of, list_presets
+from minitf.corpora.built_in import built_in_corpus, write_corpus
+from minitf.corpora.splitting import BY, split_corpus
+from minitf.corpora.statistics import corpus_statistics, refuse_leaks, render, suggested_flags
+from minitf.errors import UserError
+from minitf.system.files import atomic_write, read_small_file, require_regular
+
+# ---- minitf corpus FOLDER ----
+
+
+SHOWN = 10
+
+
+def corpus(argv: Sequence[str]) -> None:
+    """Write as much of the corpus as the command line asks for, and print a few pairs."""
+    options = vars(_corpus_parser().parse_args(argv))
+    folder = options.pop("folder")
+    pairs = built_in_corpus(**options)
+    write_corpus(folder, pairs)
+    print(f"{folder}: {len(pairs.train)} training, {len(pairs.valid)} validation, {len(pairs.test)} test pairs")
+    for english, german in pairs.train[:SHOWN]:
+        print(f"  {english}  →  {german}")
+
+
+def _corpus_parser() -> ArgumentParser:
+    parser = ArgumentParser(
+        prog="minitf corpus",
+        description="Write the built-in corpus (English to German: numbers, dates, clock times, prices) to a folder.",
+    )
+    parser.add_argument(
+        "folder", help="folder for train.en, train.de, valid.en and so on; files of these names are replaced"
+    )
+    helps = {
+        "train_pairs": "training pairs",
+        "valid_pairs": "held-out pairs for validation",
+        "test_pairs": "held-out pairs for the final score",
+    }
+    add_options_of(parser, built_in_corpus, helps)
+    return parser
+
+
+# ---- minitf statistics SOURCE TARGET ----
+
+
+def statistics(argv: Sequence[str]) -> None:
+    """Print the statistics of the corpus that the command line names."""
+    parser = ArgumentParser(
+        prog="minitf statistics",
+        description="Print lengths, distinct words, faults such as empty sides and repeated pairs, and the preset and "
+        "the size of vocabulary that suit the corpus.",
+    )
+    parser.add_argument("source", type=Path, metavar="SOURCE", help="text, a sentence a line")
+    parser.add_argument("target", type=Path, metavar="TARGET", help="its translation, line by line")
+    parser.add_argument(
+        "--held-out",
+        type=Path,
+        nargs=2,
+        action="append",
+        default=[],
+        metavar=("SOURCE", "TARGET"),
+        help="validation or test text: end with status 2 if one of its sources is in the corpus; may be given twice",
+    )
+    parser.add_argument(
+        "--errors",
+        choices=("strict", "replace"),
+        default="strict",
+        help="bytes that are not UTF-8",
+    )
+    given = parser.parse_args(argv)
+    if given.held_out:
+        require_regular(given.source)  # it is read again
+    print(render(corpus_statistics(given.source, given.target, given.errors)))
+    for source, _ in given.held_out:
+        refuse_leaks(given.source, source, given.errors)
+
+
+# ---- minitf split SOURCE TARGET ----
+
+
+def split(argv: Sequence[str]) -> None:
+    """Split the corpus that the command line names, and print what was done and the next command."""
+    given = _split_parser().parse_args(argv)
+    report = split_corpus(
+        given.source,
+        given.target,
+        given.output,
+        valid=given.valid,
+        test=given.test,
+        seed=given.seed,
+        by=given.by,
+        errors=given.errors,
+    )
+    print(f"{given.output}: {report.train:,} training, {report.valid:,} validation, {report.test:,} test pairs")
+    if (report.valid, report.test) != (given.valid, given.test):
+        print(f"{given.valid:,} and {given.test:,} were asked for: pairs that belong together are not cut")
+    if report.empty:
+        print(f"left out: {report.empty:,} pairs with an empty side")
+    if report.targets_in_train:
+        print(
+            f"{report.targets_in_train:,} held-out targets are also targets of training, of other sources; --by both "
+            "keeps them apart"
+        )
+    texts = " ".join(
+        f"--{name} {quote(str(source))} {quote(str(target))}" for name, (source, target) in report.paths.items()
+    )
+    flags = suggested_flags(corpus_statistics(*report.paths["train"], given.errors))
+    print(f"train with:\n    minitf train {texts} {flags} --output runs/mine")
+
+
+def _split_parser() -> ArgumentParser:
+    parser = ArgumentParser(
+        prog="minitf split",
+        description="Cut a corpus into training, validation and test text. Pairs with the same source sentence stay "
+        "together, so that no held-out sentence is trained on.",
+    )
+    parser.add_argument("source", type=Path, metavar="SOURCE", help="text, a sentence a line, such as mine.en")
+    parser.add_argument("target", type=Path, metavar="TARGET", help="its translation, line by line, such as mine.de")
+    for name in ("valid", "test"):
+        text = f"pairs to hold out for {name} (default 1000)"
+        parser.add_argument(f"--{name}", type=int, default=1000, metavar="N", help=text)
+    parser.add_argument(
+        "--output", type=Path, default=Path("split"), metavar="FOLDER", help="folder to write (default split)"
+    )
+    parser.add_argument("--seed", type=int, default=0, metavar="N", help="seed of the draw (default 0)")
+    parser.add_argument(
+        "--by",
+        choices=BY,
+        default="source",
+        help="both: pairs with the same target stay together, too",
+    )
+    parser.add_argument(
+        "--errors",
+        choices=("strict", "replace"),
+        default="strict",
+        help="bytes that are not UTF-8",
+    )
+    return parser
+
+
+# ---- minitf presets ----
+
+
+def presets(argv: Sequence[str]) -> None:
+    """Print the list, or replace the one in a page.  Raises: UserError for a page without one"""
+    parser = ArgumentParser(prog="minitf presets", description="List the presets with their sizes and costs.")
+    parser.add_argument("--write", type=Path, metavar="PAGE", help="replace the list in this Markdown file instead")
+    page = parser.parse_args(argv).write
+    if page is None:
+        print(list_presets())
+        return
+    text = read_small_file(page).decode(errors="surrogateescape")
+    if not (block := re.search(r"^```text\npreset .*?^```$", text, re.MULTILINE | re.DOTALL)):
+        raise UserError(f"{page} has no block of text that begins with the heading of the list")
+    with atomic_write(page) as file:
+        file.write(
+            f"{text[: block.start()]}```text\n{list_presets()}\n```{text[block.end() :]}".encode(
+                errors="surrogateescape"
+            )
+        )

@@ -1,0 +1,118 @@
+"""Resume a run from its newest checkpoint: the numbers that follow are those of a run that was never interrupted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+from minitf.config import RunConfig
+from minitf.config.identity import edits
+from minitf.errors import UserError
+from minitf.run.fine_tuning import StartingPoint, check_freeze, starting_point_of_resumed
+from minitf.run.start import assembled, open_shared
+from minitf.run.text_snapshots import texts_of_resumed
+from minitf.run.texts import prepare_data
+from minitf.storage.checkpoints import CheckpointStore, without_prefix
+from minitf.storage.run_directory import RunDirectory
+from minitf.system.device import set_up_device
+from minitf.system.messages import Say
+from minitf.training.run import MODEL, MOVING_AVERAGE, OPTIMIZER, Run, SingleProcess
+from minitf.training.state import TrainState
+
+
+@contextmanager
+def resume(
+    folder: Path, config: RunConfig, process: SingleProcess, say: Say, *, allow_config_edits: bool = False
+) -> Iterator[Run]:
+    """Resume the run in a directory; `config` is its own with values that may change.
+
+    allow_config_edits: resume although config.json was edited since the last checkpoint
+
+    Raises: UserError for texts, vocabularies, checkpoints and directories that cannot be used.
+    """
+    set_up_device(process.threads, process.device, config.precision, config.kernels)
+    with ExitStack() as stack:
+        beginning: StartingPoint | None = None
+        with process.main_process_first():
+            if process.is_main_process:
+                if config.freeze is not None:
+                    check_freeze(config)
+                beginning = starting_point_of_resumed(config, folder, say)
+                if beginning is not None:
+                    config = replace(config, init_digest=beginning.digest)
+            texts = texts_of_resumed(config, RunDirectory.open(folder), say)
+            if process.is_main_process:
+                _check_config(RunDirectory(folder), config, say, allow_config_edits)
+                directory = stack.enter_context(RunDirectory.resume(folder, config))
+                for change in directory.environment_changes():
+                    say(f"note: {change} since this run began; its bits may differ")
+            else:
+                directory = open_shared(config.output)
+            data = prepare_data(config, texts, directory, say, kept=None if beginning is None else beginning.vocabulary)
+        run = assembled(config, data, directory, process, beginning, stack)
+        if process.is_main_process:
+            restore(run, say)
+        run.state = process.synchronize(run.state, run.model, run.optimizer, run.moving_average, data.train)
+        yield run
+
+
+def _check_config(directory: RunDirectory, config: RunConfig, say: Say, allow_edits: bool) -> None:
+    """Refuse a configuration that was edited since the last checkpoint, or warn where that is allowed."""
+    path, origin = CheckpointStore(directory.checkpoints_path).newest_origin()
+    if path is not None and (found := edits(origin.get("config"), config)):
+        message = f"{directory.config_path} was edited since {path.name} was saved: {'; '.join(found)}"
+        if not allow_edits:
+            raise UserError(f"{message}; put it back, or give --allow-config-edits to go on with the new values")
+        say(f"warning: {message}")
+
+
+def restore(run: Run, say: Say) -> None:
+    """Continue from the newest complete checkpoint; without any, from the beginning."""
+
+    def warn(message: str) -> None:
+        say(f"warning: {message}")
+
+    found = run.checkpoints.latest(warn)
+    if found is None:
+        say("no checkpoint yet: starting from the beginning")
+        run.checkpoints.forget_best(but=0)
+        run.log.truncate_to(0, say)
+        return
+    arrays, plain = found
+    if "imported" in plain:
+        raise UserError(
+            f"{run.directory.path} was imported and holds no state of an optimizer; start a run from it with "
+            f"--init {run.directory.path}"
+        )
+    if "packed" in plain:
+        raise UserError(
+            f"{run.directory.path} was packed to translate and holds no state of the optimizer; resume the run it was "
+            "packed from, or pack that with --resumable"
+        )
+    try:
+        state = TrainState.from_plain(plain)
+        _check_texts(run, state)
+        run.model.load_parameters(without_prefix(MODEL, arrays))
+        run.optimizer.load_state(state.step - state.skipped_updates, without_prefix(OPTIMIZER, arrays))
+        if run.moving_average is not None:
+            run.moving_average.load(without_prefix(MOVING_AVERAGE, arrays))
+        run.data.train.restore(state.data)
+    except ValueError as error:
+        raise UserError(f"the last checkpoint of {run.directory.path} does not fit this run: {error}") from error
+    run.state = state
+    run.checkpoints.take_identity(state.step)
+    run.checkpoints.forget_best(but=state.best_step)
+    run.checkpoints.check_best(state.best_step, warn)
+    run.log.truncate_to(state.log_offset, warn)
+    say(f"resumed after step {state.step:,}")
+
+
+def _check_texts(run: Run, state: TrainState) -> None:
+    """Refuse another vocabulary or validation text, with which the run's numbers would mean something else."""
+    if state.vocabulary != run.state.vocabulary:
+        raise UserError(f"{run.directory.vocabulary_path} has changed; put back the vocabulary it was trained with")
+    if state.valid_corpus != run.state.valid_corpus:
+        valid = run.data.texts.valid
+        raise UserError(f"the validation text {valid and valid[0]} has changed; put it back")

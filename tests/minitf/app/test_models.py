@@ -1,0 +1,430 @@
+"""`minitf import`: an ordinary run, which translates as the model does."""
+
+import json
+import os
+import re
+import shutil
+
+import numpy as np
+import pytest
+import safetensors.numpy
+
+from minitf.app.models import FORMATS, export_model, import_model, pack, shortlist
+from minitf.app.pages import report as report
+from minitf.app.train import main as train
+from minitf.app.translate import main as translate
+from minitf.decoding.sampling import SamplingConfig
+from minitf.decoding.search import BeamSearchConfig
+from minitf.decoding.shortlist import Shortlist
+from minitf.errors import UserError
+from minitf.interchange.formats import WRITERS, write_foreign
+from minitf.storage.checkpoints import CheckpointStore
+from minitf.storage.run_directory import RunDirectory, load_config, save_config
+from minitf.system.process import run_command
+from minitf.translation.translator import Translator
+from tests.helpers.fake_models import RandomModel
+from tests.helpers.foreign_models import learned_model, write_run
+from tests.helpers.runs import call, differences, fingerprint, write_corpus
+
+OPUS = {"decoder_start": "zero", "masked_tokens": (0, 2), "output_bias": True, "positions": "sinusoidal-concatenated"}
+
+
+def test_run_translates_as_the_model_does(tmp_path, capsys):
+    write_foreign(learned_model(**OPUS), tmp_path / "model", "marian")
+    import_model([str(tmp_path / "model"), str(tmp_path / "run")])
+    assert "translate with: minitf translate" in capsys.readouterr().err
+    first, second = (Translator.load(tmp_path / name, warn=lambda message: None) for name in ("model", "run"))
+    lines = ["the cat sat", "on my mat"]
+    settings = {"beam": 3, "max_length": 9}
+    assert first.translate_nbest(lines, **settings) == second.translate_nbest(lines, **settings)
+    config = RunDirectory.open(tmp_path / "run").config()
+    assert config.model == Translator.load(tmp_path / "run").model.config
+    for name, parameter in first.model.named_parameters().items():
+        np.testing.assert_array_equal(parameter.data, second.model.named_parameters()[name].data)
+
+
+@pytest.mark.parametrize(("name", "positions"), [("marian", "concatenated"), ("huggingface", "halves")])
+def test_positions_may_be_those_of_other_readers(name, positions, tmp_path):
+    write_foreign(learned_model(**OPUS), tmp_path / "model", "marian")
+    import_model([str(tmp_path / "model"), str(tmp_path / "run"), "--positions", name])
+    assert RunDirectory.open(tmp_path / "run").config().model.positions == f"sinusoidal-{positions}"
+
+
+def test_an_edit_of_the_tokens_that_it_never_writes_is_refused(tmp_path):
+    write_foreign(learned_model(**OPUS), tmp_path / "model", "marian")
+    import_model([str(tmp_path / "model"), str(tmp_path / "run")])
+    path = tmp_path / "run" / "config.json"
+    config = json.loads(path.read_text())
+    assert config["model"]["masked_tokens"] == [0, 2]
+    path.write_text(json.dumps(config | {"model": config["model"] | {"masked_tokens": [0]}}))
+    with pytest.raises(UserError, match=r"model\.masked_tokens is .* and was .*; put it back"):
+        Translator.load(tmp_path / "run")
+
+
+def test_run_that_is_there_is_kept(tmp_path):
+    write_foreign(learned_model(**OPUS), tmp_path / "model", "marian")
+    import_model([str(tmp_path / "model"), str(tmp_path / "run")])
+    before = {
+        path: path.read_bytes() for path in (tmp_path / "run").rglob("*") if path.is_file() and path.name != "lock"
+    }
+    with pytest.raises(UserError, match="already holds a run; give another directory"):
+        import_model([str(tmp_path / "model"), str(tmp_path / "run")])
+    assert {path: path.read_bytes() for path in before} == before
+
+
+def test_run_needs_no_import_and_has_no_log_to_report(tmp_path):
+    write_foreign(learned_model(**OPUS), tmp_path / "model", "marian")
+    import_model([str(tmp_path / "model"), str(tmp_path / "run")])
+    with pytest.raises(UserError, match="run is a run already; translate with: minitf translate"):
+        import_model([str(tmp_path / "run"), str(tmp_path / "again")])
+    with pytest.raises(UserError, match="run has no log, as runs that were imported or packed"):
+        report([str(tmp_path / "run")])
+
+
+def test_damaged_model_leaves_no_run(tmp_path):
+    write_foreign(learned_model(**OPUS), tmp_path / "model", "marian")
+    path = tmp_path / "model" / "model.npz"
+    path.write_bytes(path.read_bytes()[:-100])
+    with pytest.raises(UserError, match=r"model\.npz cannot be read"):
+        import_model([str(tmp_path / "model"), str(tmp_path / "run")])
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.heavy
+def test_imported_run_cannot_be_resumed_and_says_what_to_do(tmp_path, capfd):
+    write_foreign(learned_model(**OPUS), tmp_path / "model", "marian")
+    import_model([str(tmp_path / "model"), str(tmp_path / "run")])
+    assert run_command(train, ["--resume", str(tmp_path / "run")]) == 2
+    message = capfd.readouterr().err.splitlines()[-1]
+    assert message.startswith(f"error: {tmp_path / 'run'} was imported and holds no state of an optimizer; ")
+    assert message.endswith(f"--init {tmp_path / 'run'}")
+
+
+def test_formats_are_those_that_are_written():
+    assert set(FORMATS) == set(WRITERS)
+
+
+@pytest.mark.parametrize("name", ["ctranslate2", "huggingface"])
+def test_trained_run_translates_the_same_from_its_export(name, tiny_run, tmp_path, capsys):
+    export_model([str(tiny_run), str(tmp_path / "out"), "--format", name])
+    assert f"written for {name}" in capsys.readouterr().err
+    first, second = (Translator.load(each, warn=lambda message: None) for each in (tiny_run, tmp_path / "out"))
+    lines = ["the cat sat on the mat.", "ein Haus"]
+    pieces = [second.vocabulary.source.pieces(row) for row in second.vocabulary.source.encode(lines)]
+    assert pieces == [first.vocabulary.pieces(row) for row in first.vocabulary.encode(lines)]
+    found, expected = (each.score([(line, "der Hund") for line in lines]) for each in (second, first))
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_allclose(
+            one.token_log_probabilities, other.token_log_probabilities, atol=1e-4
+        )  # other epsilon
+
+
+def test_parameters_under_their_own_names(tmp_path):
+    learned = learned_model()
+    export_model([str(write_run(learned, tmp_path / "run")), str(tmp_path / "out"), "--format", "safetensors"])
+    found = safetensors.numpy.load_file(tmp_path / "out" / "model.safetensors")
+    assert found.keys() == learned.weights.keys()
+    assert all(np.array_equal(found[name], array) for name, array in learned.weights.items())
+    config = json.loads((tmp_path / "out" / "config.json").read_text())
+    assert config["minitf"]["encoder_layers"] == 2
+
+
+@pytest.mark.parametrize("fields", [{"mixing": "restricted"}, {"attention": "additive"}, {"d_k": 3}])
+@pytest.mark.parametrize("name", ["ctranslate2", "marian", "huggingface"])
+def test_layers_of_other_kinds_are_refused(name, fields, tmp_path):
+    run = write_run(learned_model(**fields), tmp_path / "run")
+    with pytest.raises(UserError, match=f"{next(iter(fields))}=.*use --format safetensors"):
+        export_model([str(run), str(tmp_path / "out"), "--format", name])
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.fixture(scope="module")
+def halfway(ground, tmp_path_factory):
+    """A run that was ended at step 9, and the folder of its texts."""
+    texts = tmp_path_factory.mktemp("texts")
+    run = tmp_path_factory.mktemp("halfway") / "run"
+    assert call([*write_corpus(texts), *ground.flags[9:], "--output", str(run), "--max-steps", "9"]) == 0
+    return run, texts
+
+
+@pytest.fixture
+def run(halfway, tmp_path):
+    return shutil.copytree(halfway[0], tmp_path / "run")
+
+
+def pack_command(*words):
+    return run_command(pack, list(map(str, words)))
+
+
+@pytest.mark.parametrize("weights", ["average", "best", "moving-average"])
+def test_a_packed_run_translates_as_the_run_does(run, tmp_path, capsys, weights):
+    config = load_config(run / "config.json")
+    save_config(run / "config.json", type(config)(**{**vars(config), "weights": weights}))
+    expected = Translator.load(run).model.named_parameters()
+    place = tmp_path / "new" / "packed"
+    assert pack_command(run, "--output", place) == 0
+    assert sorted(str(path.relative_to(place)) for path in place.rglob("*") if path.is_file()) == [
+        f"checkpoints/{'step-00000009' if weights != 'best' else 'step-' + best_name(run)}.safetensors",
+        "config.json",
+        "vocabulary.model",
+    ]
+    out = capsys.readouterr().out
+    assert f"{place}: " in out
+    assert f"minitf translate {place}" in out
+    shutil.rmtree(run)
+    packed = Translator.load(place).model.named_parameters()
+    assert packed.keys() == expected.keys()
+    assert all((packed[name].data == expected[name].data).all() for name in expected)
+    (tmp_path / "in.txt").write_text("the cat\n")
+    files = ["--input", str(tmp_path / "in.txt"), "--output", str(tmp_path / "out.txt")]
+    assert run_command(translate, [str(place), *files, "--quiet"]) == 0
+
+
+def best_name(run):
+    return f"{CheckpointStore(run / 'checkpoints').best_step():08d}"
+
+
+def test_a_resumable_one_continues_with_the_same_bits_and_without_the_texts(ground, halfway, run, tmp_path, capsys):
+    texts = halfway[1].rename(tmp_path / "away")  # nothing is where the configuration says
+    try:
+        assert pack_command(run, "--resumable") == 0
+        place = tmp_path / "run-packed"
+        assert f"train --resume {place}" in capsys.readouterr().out
+        shutil.rmtree(run)
+        assert call(["--resume", str(place), "--max-steps", "13"]) == 0
+        assert differences(fingerprint(place), ground.expected) == []
+    finally:
+        texts.rename(halfway[1])
+
+
+def test_it_takes_the_best_weights_along_that_the_checkpoint_refers_to(run, tmp_path):
+    """Weights of a later validation may be there too, of which the checkpoint does not know yet."""
+    store = CheckpointStore(run / "checkpoints")
+    shutil.copy(store.best_path(store.best_step()), store.best_path(10))
+    names = sorted(path.name for path in store.folder.glob("best-*"))
+    assert pack_command(run, "--resumable", "--output", tmp_path / "packed") == 0
+    assert sorted(path.name for path in (tmp_path / "packed" / "checkpoints").glob("best-*")) == names
+    assert len(names) > 1
+
+
+def test_it_takes_a_validation_text_along_that_the_run_has_not_kept(ground, halfway, run, tmp_path, capsys):
+    shutil.rmtree(run / "data" / "texts")
+    assert pack_command(run, "--resumable", "--output", tmp_path / "packed") == 0
+    kept = tmp_path / "packed" / "data" / "texts"
+    assert sorted(path.name for path in kept.iterdir()) == ["valid.source", "valid.target"]
+    assert "warning: the run has no copy of its test text; resume it with --test " in capsys.readouterr().err
+
+
+def test_a_file_that_a_forged_configuration_names_is_not_taken_along(run, tmp_path):
+    shutil.rmtree(run / "data" / "texts")
+    secret = tmp_path / "secret"
+    secret.write_text("secret\n")
+    plain = json.loads((run / "config.json").read_text())
+    plain["valid"] = plain["test"] = [str(secret), str(secret)]
+    (run / "config.json").write_text(json.dumps(plain))
+    assert pack_command(run, "--resumable", "--output", tmp_path / "packed") == 0
+    assert all(b"secret\n" not in path.read_bytes() for path in (tmp_path / "packed").rglob("*") if path.is_file())
+
+
+LINKED = (
+    *("checkpoints/step-00000009.safetensors", "checkpoints", "vocabulary.model", "data", "data/texts", "log.jsonl"),
+    *("data/texts/valid.source", "data/train/prepared.json", "environment.json", "config.json"),
+)
+
+
+@pytest.mark.parametrize("name", LINKED)
+@pytest.mark.parametrize("command", ["pack", "pack --resumable", "export"])
+def test_what_links_lead_to_outside_is_not_given_away(run, tmp_path, capsys, name, command):
+    outside = tmp_path / "outside"
+    (run / name).rename(outside)
+    (run / name).symlink_to(outside)
+    main, *flags = {"pack": (pack,), "pack --resumable": (pack, "--resumable")}.get(command, (None,))
+    if command == "export":
+        words = [str(run), str(tmp_path / "packed"), "--format", "safetensors"]
+        status = run_command(export_model, words)
+    else:
+        status = run_command(main, [str(run), *flags, "--output", str(tmp_path / "packed")])
+    if name.startswith(("data", "log", "env")) and command != "pack --resumable":
+        assert status == 0  # they are not copied
+    else:
+        assert status == 2
+        assert f"leads to {outside}" in capsys.readouterr().err
+        assert not (tmp_path / "packed").exists()
+    (run / name).unlink()
+    outside.rename(run / name)
+    inside = run / "another name"
+    (run / name).rename(inside)
+    (run / name).symlink_to(inside)
+    assert pack_command(run, "--resumable", "--output", tmp_path / "again") == 0  # a link inside is followed
+    assert not any(path.is_symlink() for path in (tmp_path / "again").rglob("*"))
+
+
+@pytest.mark.parametrize("target", ["/dev/zero", "pipe"])
+def test_a_pipe_or_device_is_not_waited_for(run, tmp_path, capsys, target):
+    os.mkfifo(run / "data" / "pipe")
+    if target != "pipe":
+        (run / "data" / "pipe").unlink()
+        (run / "data" / "pipe").symlink_to(target)
+    assert pack_command(run, "--resumable") == 2
+    assert "is not a regular file" in (said := capsys.readouterr().err) or "leads to /dev/zero" in said
+
+
+def test_what_cannot_be_packed_is_refused(run, tmp_path, capsys):
+    assert pack_command(run, "--output", tmp_path / "packed") == 0
+    assert pack_command(run, "--output", tmp_path / "packed") == 2
+    assert "packed already exists; delete it, or give another --output" in capsys.readouterr().err
+    assert call(["--resume", str(tmp_path / "packed")]) == 2
+    assert "packed was packed to translate and holds no state of the optimizer" in capsys.readouterr().err
+    for path in (run / "checkpoints").iterdir():
+        path.unlink()
+    for words in ([], ["--resumable"]):
+        assert pack_command(run, *words) == 2
+        assert "has no checkpoint yet" in capsys.readouterr().err
+    assert pack_command(tmp_path / "nowhere") == 2
+    assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
+
+
+ENGLISH = ["the cat", "the dog", "a cat and a dog", "", "the tree", "a tree"]
+GERMAN = ["die Katze", "der Hund", "eine Katze und ein Hund", "", "der Baum", "ein Baum"]
+LINES = ["the cat and the tree", "", "a dog!"]
+
+
+@pytest.fixture(scope="module")
+def texts(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("texts")
+    for name, lines in (("en", ENGLISH), ("de", GERMAN), ("input", LINES)):
+        (folder / name).write_text("".join(line + "\n" for line in lines), encoding="utf-8")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def table(tiny_run, texts):
+    path = texts / "lex.s2t"
+    shortlist([str(tiny_run), str(texts / "en"), str(texts / "de"), "--output", str(path)])
+    return path
+
+
+@pytest.fixture
+def command(capfd):
+    def run_here(program, *arguments):
+        status = run_command(program, [str(each) for each in arguments])
+        return status, *capfd.readouterr()
+
+    return run_here
+
+
+@pytest.fixture(scope="module")
+def translator(tiny_run):
+    return Translator.load(tiny_run, warn=lambda message: None)
+
+
+def test_table_is_in_the_form_of_marian(table, translator):
+    lines = table.read_text(encoding="utf-8").splitlines()
+    assert all(re.fullmatch(r"\S+ \S+ [01]\.\d{7}", line) for line in lines)
+    frequent = [line.split()[0] for line in lines if line.split()[1] == "NULL"]
+    counts = {}
+    for ids in translator.vocabulary.encode(GERMAN):
+        for piece in translator.vocabulary.pieces(ids):
+            counts[piece] = counts.get(piece, 0) + 1
+    assert {*frequent} == {*counts}
+    assert [counts[piece] for piece in frequent] == sorted(counts.values(), reverse=True)
+
+
+def test_pairs_are_evenly_spaced_and_translations_few(tiny_run, texts, tmp_path, command):
+    arguments = [tiny_run, texts / "en", texts / "de", "--output", tmp_path / "lex", "--pairs", "3", "--best", "1"]
+    status, _, err = command(shortlist, *arguments)
+    assert status == 0
+    assert "translations from 3 pairs" in err
+    sources = [line.split()[1] for line in (tmp_path / "lex").read_text(encoding="utf-8").splitlines()]
+    others = [source for source in sources if source != "NULL"]
+    assert len(others) == len({*others}) > 0
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--pairs", "0"], "--pairs 0 leave nothing to write"),
+        (["--best", "0"], "--best 0"),
+        ([], "has 6 lines"),
+    ],
+)
+def test_wrong_arguments_are_a_sentence(flags, message, tiny_run, texts, tmp_path, command):
+    target = texts / ("de" if flags else "input")
+    status, out, err = command(shortlist, tiny_run, texts / "en", target, "--output", tmp_path / "lex", *flags)
+    assert (status, out) == (2, "")
+    assert message in err
+    assert "Traceback" not in err
+    assert not (tmp_path / "lex").exists()
+
+
+# ---- Translations ------------------------------------------------------------------------------------------------
+
+
+def test_translations_have_only_pieces_of_the_shortlist(table, translator):
+    few = Shortlist.load(table, translator.vocabulary, first=3, best=2)
+    settings = {"max_extra_length": 6, "shortlist": few, "max_sentences_per_batch": 1}
+    for best, line in zip(translator.translate_nbest(LINES, **settings), LINES, strict=True):
+        for each in best:
+            for source, target in each.parts:
+                allowed = few.tokens([[*source, 3]])
+                assert {*target} <= {*allowed.tolist()}, line
+    free = translator.translate(LINES, max_extra_length=6)
+    assert translator.translate(LINES, **settings) != free
+
+
+def test_whole_vocabulary_as_a_shortlist_changes_no_bit(table, translator, tiny_run, texts, command):
+    whole = Shortlist.load(table, translator.vocabulary, first=10**6)
+    found = translator.translate_nbest(LINES, max_extra_length=6, shortlist=whole)
+    assert found == translator.translate_nbest(LINES, max_extra_length=6)
+    flags = ["--input", texts / "input", "--max-extra-length", "6", "--nbest", "3", "--alignment", "--format", "jsonl"]
+    plain = command(translate, tiny_run, *flags)
+    assert command(translate, tiny_run, *flags, "--shortlist", table, "--shortlist-first", "1000000") == plain
+    assert plain[0] == 0
+
+
+def test_ensembles_and_float64_take_a_shortlist(table, tiny_run, texts, command):
+    flags = ["--input", texts / "input", "--max-extra-length", "6", "--precision", "float64", "--quiet"]
+    found = command(translate, tiny_run, tiny_run, *flags, "--shortlist", table, "--shortlist-best", "5")
+    assert found[0] == 0
+    assert found == command(translate, tiny_run, *flags, "--shortlist", table, "--shortlist-best", "5")
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--score", "LINES"], "shortlist and score exclude each other"),
+        (["--prefix", "LINES"], "shortlist and prefix exclude each other"),
+        (["--sample"], "shortlist and sample exclude each other"),
+        (["--same-bits"], "shortlist and same_bits exclude each other"),
+        (["--shortlist", "nowhere"], "nowhere"),
+        (["--shortlist-first", "0"], "shortlist-first"),
+        (["--shortlist-prune", "2"], "shortlist-prune"),
+    ],
+)
+def test_what_cannot_be_is_a_sentence(flags, message, table, tiny_run, texts, command):
+    flags = [str(texts / "input") if flag == "LINES" else flag for flag in flags]
+    status, out, err = command(translate, tiny_run, "--input", texts / "input", "--shortlist", table, *flags)
+    assert (status, out) == (2, "")
+    assert message in err.replace("_", "-") or message in err
+    assert "Traceback" not in err
+
+
+def test_limits_without_a_shortlist_are_refused(tiny_run, texts, command):
+    status, _, err = command(translate, tiny_run, "--input", texts / "input", "--shortlist-best", "5")
+    assert status == 2
+    assert "shortlist_best is given without shortlist" in err
+
+
+def test_library_refuses_the_same(table, tiny_run, translator):
+    few = Shortlist.load(table, translator.vocabulary)
+    with pytest.raises(UserError, match="a prefix may hold tokens"):
+        translator.translate(LINES, ["", "", "ein"], shortlist=few)
+    with pytest.raises(UserError, match="scores are over the whole vocabulary"):
+        translator.score([("the cat", "die Katze")], shortlist=few)
+    with pytest.raises(UserError, match="sampling draws from the whole vocabulary"):
+        translator.translate(LINES, sampling=SamplingConfig(), shortlist=few)
+    with pytest.raises(UserError, match="same_bits"):
+        Translator.load(tiny_run, same_bits=True).translate(LINES, shortlist=few)
+    other = Translator(RandomModel(0, len(translator.vocabulary)), translator.vocabulary, search=BeamSearchConfig())
+    with pytest.raises(UserError, match="shortlist needs a Transformer"):
+        other.translate(LINES, shortlist=few)
