@@ -1,1 +1,1 @@
-"""Corpora that are generated from grammars: parallel phrases and a treebank."""
+"""Parallel corpora and treebanks: the built-in ones, and statistics and splits of others."""

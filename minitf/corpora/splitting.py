@@ -26,7 +26,7 @@ LARGEST_SHORTFALL = 0.1  # of a held-out part
 
 @dataclass
 class Report:
-    """What `split_corpus` did: counts of pairs, and the files it wrote."""
+    """Counts of the pairs in each part, and the files that `split_corpus` wrote."""
 
     train: int
     valid: int
@@ -152,7 +152,7 @@ def _root(parents: list[int], i: int) -> int:
 
 
 def key_of(sentence: str) -> str:
-    """What two sentences that count as the same have in common."""
+    """The sentence in a form that is equal for all sentences that count as the same."""
     return normalise(sentence).casefold()
 
 

@@ -1,4 +1,4 @@
-"""What to know of a parallel corpus before training on it: lengths, faults, and which model it suits.
+"""Statistics of a parallel corpus: lengths, faults, and a model that suits it.
 
     print(render(corpus_statistics(Path("mine.en"), Path("mine.de"))))
 

@@ -33,23 +33,23 @@ AN_HOUR_AND_A_HALF = unchanging("an hour and a half", "anderthalb Stunden")
 
 
 def number(value: int) -> Phrase:
-    """As in "twenty-one", "einundzwanzig"."""
+    """A phrase such as "twenty-one", "einundzwanzig"."""
     return unchanging(*cardinal(value))
 
 
 def decimal(whole: int, digits: Sequence[int]) -> Phrase:
-    """As in "three point one four", "drei Komma eins vier"."""
+    """A phrase such as "three point one four", "drei Komma eins vier"."""
     english, german = zip(*(cardinal(value) for value in (whole, *digits)), strict=True)
     return unchanging(" ".join((english[0], "point", *english[1:])), " ".join((german[0], "Komma", *german[1:])))
 
 
 def percent(value: int) -> Phrase:
-    """As in "one percent", "ein Prozent"."""
+    """A phrase such as "one percent", "ein Prozent"."""
     return counted(value, PERCENT)
 
 
 def addition(left: int, right: int) -> Phrase:
-    """As in "seven plus eight is fifteen", "sieben plus acht ist fünfzehn"."""
+    """A phrase such as "seven plus eight is fifteen", "sieben plus acht ist fünfzehn"."""
     (one, eins), (two, zwei), (total, summe) = map(cardinal, (left, right, left + right))
     return unchanging(f"{one} plus {two} is {total}", f"{eins} plus {zwei} ist {summe}")
 
@@ -58,23 +58,23 @@ def addition(left: int, right: int) -> Phrase:
 
 
 def nth(rank: int) -> Phrase:
-    """As in "third", "dritt": the stem, to which a template adds the ending: "im {nth}en Stock"."""
+    """A stem such as "third", "dritt", to which a template adds the ending: "im {nth}en Stock"."""
     return unchanging(*ordinal(rank))
 
 
 def the_nth(rank: int, noun: Noun) -> Phrase:
-    """As in "the third door", "die dritte Tür"."""
+    """A phrase such as "the third door", "die dritte Tür"."""
     return the(noun, ordinal(rank))
 
 
 def the_nth_most(rank: int, superlative: Pair, noun: Noun) -> Phrase:
-    """As in "the third largest castle", "das drittgrößte Schloss"."""
+    """A phrase such as "the third largest castle", "das drittgrößte Schloss"."""
     (english_rank, german_rank), (english, german) = ordinal(rank), superlative
     return the(noun, (f"{english_rank} {english}", german_rank + german))  # one word in German
 
 
 def king(name: Pair, rank: int) -> Phrase:
-    """As in "Henry the Eighth", "Heinrich der Achte": the number is part of the name and has a capital letter."""
+    """A phrase such as "Henry the Eighth", "Heinrich der Achte": the number is part of the name, so a capital."""
     english, german = map(str.capitalize, ordinal(rank))
     article, ending = DEFINITE["m"], ENDING_AFTER_DEFINITE["m"]
     return in_every_case(f"{name[0]} the {english}", lambda case: f"{name[1]} {article[case]} {german}{ending[case]}")
@@ -84,12 +84,12 @@ def king(name: Pair, rank: int) -> Phrase:
 
 
 def calendar_year(value: int) -> Phrase:
-    """As in "nineteen ninety-nine", "neunzehnhundertneunundneunzig"."""
+    """A phrase such as "nineteen ninety-nine", "neunzehnhundertneunundneunzig"."""
     return unchanging(*year(value))
 
 
 def date(day: int, month: int, of_year: int | None = None) -> Phrase:
-    """As in "the third of May", "dritte Mai": without the article, which contracts to "am", "zum", "vom"."""
+    """A phrase such as "the third of May", "dritte Mai": without the article, which contracts to "am", "zum", "vom"."""
     (english_day, german_day), (english_month, german_month) = ordinal(day), MONTHS[month - 1]
     english_year, german_year = (" " + words for words in year(of_year)) if of_year else ("", "")
     english = f"the {english_day} of {english_month}{english_year}"
@@ -98,12 +98,12 @@ def date(day: int, month: int, of_year: int | None = None) -> Phrase:
 
 
 def date_range(first: Phrase, last: Phrase) -> Phrase:
-    """As in "the third of May to the ninth of June", "dritten Mai bis zum neunten Juni", to follow "from", "vom"."""
+    """A phrase such as "the third of May to the ninth of June", "dritten Mai bis zum neunten Juni", to follow "vom"."""
     return unchanging(f"{first.english} to {last.english}", f"{first.dative} bis zum {last.dative}")
 
 
 def days_of_month(first: int, last: int, month: int) -> Phrase:
-    """As in "the third to the ninth of May", "dritten bis zum neunten Mai", to follow "from", "vom"."""
+    """A phrase such as "the third to the ninth of May", "dritten bis zum neunten Mai", to follow "from", "vom"."""
     (english, german), until = ordinal(first), date(last, month)
     return unchanging(f"the {english} to {until.english}", f"{german}en bis zum {until.dative}")
 
@@ -112,7 +112,7 @@ def days_of_month(first: int, last: int, month: int) -> Phrase:
 
 
 def clock_time(hour: int, minute: int) -> Phrase:
-    """As in "half past seven", "halb acht", on a clock of twelve hours and in steps of five minutes."""
+    """A phrase such as "half past seven", "halb acht", on a clock of twelve hours and in steps of five minutes."""
     english, german = CLOCK[minute]
     english_hour, german_hour = cardinal(hour)
     english_next, german_next = cardinal(hour % 12 + 1)
@@ -125,24 +125,24 @@ def clock_time(hour: int, minute: int) -> Phrase:
 
 
 def exact_time(hour: int, minute: int) -> Phrase:
-    """As in "fifteen oh five", "fünfzehn Uhr fünf", on a clock of 24 hours, the minute not zero."""
+    """A phrase such as "fifteen oh five", "fünfzehn Uhr fünf", on a clock of 24 hours, the minute not zero."""
     (english_hour, _), (english_minute, german_minute) = cardinal(hour), cardinal(minute)
     zero = "oh " if minute < 10 else ""
     return unchanging(f"{english_hour} {zero}{english_minute}", f"{prefix(hour)} Uhr {german_minute}")
 
 
 def time_of_day(clock: Phrase, part_of_day: Pair) -> Phrase:
-    """As in "half past seven in the evening", "halb acht abends"."""
+    """A phrase such as "half past seven in the evening", "halb acht abends"."""
     return unchanging(f"{clock.english} {part_of_day[0]}", f"{clock} {part_of_day[1]}")
 
 
 def time_of_some_day(day: Pair, clock: Phrase) -> Phrase:
-    """As in "tomorrow evening at half past seven", "morgen Abend um halb acht"."""
+    """A phrase such as "tomorrow evening at half past seven", "morgen Abend um halb acht"."""
     return unchanging(f"{day[0]} at {clock.english}", f"{day[1]} um {clock}")
 
 
 def clock_range(first: Phrase, last: Phrase) -> Phrase:
-    """As in "half past seven to nine o'clock", "halb acht bis neun Uhr", to follow "from", "von"."""
+    """A phrase such as "half past seven to nine o'clock", "halb acht bis neun Uhr", to follow "from", "von"."""
     return unchanging(f"{first.english} to {last.english}", f"{first} bis {last}")
 
 
@@ -150,7 +150,7 @@ def clock_range(first: Phrase, last: Phrase) -> Phrase:
 
 
 def price(whole: int, parts: int, currency: Currency) -> Phrase:
-    """As in "one euro and fifty cents", "ein Euro und fünfzig Cent"; either number may be zero and is then omitted."""
+    """A phrase such as "one euro and fifty cents", "ein Euro und fünfzig Cent"; a number that is zero is omitted."""
     unit, part = currency
     if whole and parts:
         return both(counted(whole, unit), counted(parts, part))
@@ -158,33 +158,33 @@ def price(whole: int, parts: int, currency: Currency) -> Phrase:
 
 
 def short_price(whole: int, parts: int, currency: Currency) -> Phrase:
-    """As in "one euro fifty", "ein Euro fünfzig"."""
+    """A phrase such as "one euro fifty", "ein Euro fünfzig"."""
     return counted(whole, currency[0]).then(*cardinal(parts))
 
 
 def measured(amount: int, unit: Noun, substance: Pair) -> Phrase:
-    """As in "two litres of milk", "zwei Liter Milch"."""
+    """A phrase such as "two litres of milk", "zwei Liter Milch"."""
     english, german = substance
     return counted(amount, unit).then(f"of {english}", german)
 
 
 def hours_and_minutes(hours: int, minutes: int) -> Phrase:
-    """As in "one hour and ten minutes", "eine Stunde und zehn Minuten"."""
+    """A phrase such as "one hour and ten minutes", "eine Stunde und zehn Minuten"."""
     return both(counted(hours, HOUR), counted(minutes, MINUTE))
 
 
 def and_a_half(amount: int, unit: Noun) -> Phrase:
-    """As in "two and a half hours", "zweieinhalb Stunden"."""
+    """A phrase such as "two and a half hours", "zweieinhalb Stunden"."""
     english, german = cardinal(amount)[0] + " and a half", prefix(amount) + "einhalb"
     return in_every_case(f"{english} {unit.english_plural}", lambda case: f"{german} {unit.plural(case)}")
 
 
 def frequency(amount: int, period: Pair) -> Phrase:
-    """As in "once a day", "einmal am Tag"; "three times a week", "dreimal in der Woche"."""
+    """A phrase such as "once a day", "einmal am Tag"; "three times a week", "dreimal in der Woche"."""
     english = {1: "once", 2: "twice"}.get(amount, f"{cardinal(amount)[0]} times")
     return unchanging(f"{english} {period[0]}", f"{prefix(amount)}mal {period[1]}")
 
 
 def aged(years: int, noun: Noun) -> Phrase:
-    """As in "a seven-year-old girl", "ein siebenjähriges Mädchen"."""
+    """A phrase such as "a seven-year-old girl", "ein siebenjähriges Mädchen"."""
     return a(noun, (f"{cardinal(years)[0]}-year-old", f"{prefix(years)}jährig"))

@@ -97,12 +97,12 @@ def unchanging(english: str, german: str) -> Phrase:
 
 
 def the(noun: Noun, adjective: Pair | None = None) -> Phrase:
-    """As in "the third door", "die dritte Tür"; the adjective's German is its stem: ("third", "dritt")."""
+    """A phrase such as "the third door", "die dritte Tür"; the adjective's German is its stem: ("third", "dritt")."""
     return _one(noun, adjective, "the", DEFINITE, ENDING_AFTER_DEFINITE)
 
 
 def a(noun: Noun, adjective: Pair | None = None) -> Phrase:
-    """As in "a small house", "ein kleines Haus"."""
+    """A phrase such as "a small house", "ein kleines Haus"."""
     next_word = adjective[0] if adjective else noun.english
     # "an" before the sound of a vowel: "an eight-year-old dog", but "a one-year-old dog"
     article = "an" if next_word[0] in "aeiou" and not next_word.startswith("one") else "a"
@@ -110,7 +110,7 @@ def a(noun: Noun, adjective: Pair | None = None) -> Phrase:
 
 
 def counted(number: int, noun: Noun, adjective: Pair | None = None) -> Phrase:
-    """As in "one red car", "ein rotes Auto"; "two red cars", "zwei rote Autos"."""
+    """A phrase such as "one red car", "ein rotes Auto"; "two red cars", "zwei rote Autos"."""
     if number == 1:
         return _one(noun, adjective, "one", INDEFINITE, ENDING_AFTER_INDEFINITE)
     english, german = cardinal(number)
@@ -120,7 +120,7 @@ def counted(number: int, noun: Noun, adjective: Pair | None = None) -> Phrase:
 
 
 def both(first: Phrase, second: Phrase) -> Phrase:
-    """As in "one hour and ten minutes", "eine Stunde und zehn Minuten"."""
+    """A phrase such as "one hour and ten minutes", "eine Stunde und zehn Minuten"."""
     return in_every_case(
         f"{first.english} and {second.english}", lambda case: f"{getattr(first, case)} und {getattr(second, case)}"
     )

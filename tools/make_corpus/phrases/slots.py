@@ -24,7 +24,7 @@ def word(table: tuple[Pair, ...]) -> Slot:
 
 
 def definite(table: tuple[Noun, ...]) -> Slot:
-    """As in "the train", "der Zug"."""
+    """A phrase such as "the train", "der Zug"."""
     return lambda rng: the(rng.choice(table))
 
 

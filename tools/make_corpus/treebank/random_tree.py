@@ -59,7 +59,7 @@ def _respelled(tree: Tree, words: Iterator[str]) -> Tree:
 
 @cache
 def rules() -> dict[str, Choices]:
-    """What each symbol may expand to; a choice of weight 3 is there three times."""
+    """The choices of each symbol; a choice of weight 3 is there three times."""
     found: dict[str, Choices] = {}
     for line in filter(None, re.sub("#.*", "", RULES).splitlines()):
         numbers = NUMBERS if "{n}" in line else ("",)
