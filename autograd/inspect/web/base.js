@@ -1,8 +1,19 @@
 "use strict";
 
-// The button that switches between the system's theme, light and dark.
+const $ = (id) => document.getElementById(id);
+
+// The JSON, or the decompressed bytes, of a script element.
+function data(id) { return JSON.parse($(id).textContent); }
+async function unpacked(id) {
+  const packed = Uint8Array.from(atob($(id).textContent), (c) => c.charCodeAt(0));
+  const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("deflate"));
+  return new Response(stream).arrayBuffer();
+}
+
+// ---- The button that switches between the system's theme, light and dark ------------------------------------------
+
 const themes = ["auto", "light", "dark"];
-const themeButton = document.getElementById("theme");
+const themeButton = $("theme");
 
 // The theme is the fragment of the address, so that it survives a reload.
 function showTheme(theme) {
@@ -28,8 +39,4 @@ function startTheme() {
 function isDark() {
   const theme = document.documentElement.dataset.theme;
   return theme ? theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
-}
-
-function data(id) {
-  return JSON.parse(document.getElementById(id).textContent);
 }

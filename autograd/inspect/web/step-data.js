@@ -2,7 +2,6 @@
 
 // The recording: what the page is drawn from, with names, links and phases worked out once.
 const step = data("step");
-const $ = (id) => document.getElementById(id);
 const { ops, leaves, events, classes, places } = step;
 let numbers = null; // the bytes of all arrays
 
@@ -21,23 +20,18 @@ function h(tag, attributes = {}, ...children) {
 
 // ---- Numbers ----------------------------------------------------------------------------------------------------
 
-async function unpackNumbers() {
-  const packed = Uint8Array.from(atob($("numbers").textContent), (c) => c.charCodeAt(0));
-  const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("deflate"));
-  numbers = await new Response(stream).arrayBuffer();
-}
 const TYPES = { f8: Float64Array, f4: Float32Array, i4: Int32Array, u1: Uint8Array };
-const unpacked = new Map();
+const values = new Map(); // by index, as far as they were asked for
 
 // An array of the recording: shape, kept indices of each axis, and the kept elements.
 function valueOf(index) {
-  if (!unpacked.has(index)) {
+  if (!values.has(index)) {
     const { shape, dtype, code, at, stats, other, kept } = step.values[index];
     const sizes = shape.map((n, axis) => kept?.[axis]?.length ?? n);
     const count = dtype === "object" ? 0 : sizes.reduce((a, b) => a * b, 1);
-    unpacked.set(index, { shape, dtype, stats, other: other ?? 0, kept, sizes, elements: new TYPES[code](numbers, at, count) });
+    values.set(index, { shape, dtype, stats, other: other ?? 0, kept, sizes, elements: new TYPES[code](numbers, at, count) });
   }
-  return unpacked.get(index);
+  return values.get(index);
 }
 function trueIndex(value, axis, i) { return value.kept?.[axis]?.[i] ?? i; }
 

@@ -246,7 +246,7 @@ function changeFigure(leaf) {
     const [low, high] = elements.reduce(([a, b], x) => [Math.min(a, x), Math.max(b, x)], [Infinity, -Infinity]);
     const rms = Math.sqrt(elements.reduce((sum, x) => sum + x * x, 0) / elements.length);
     step.values.push({ shape: after.shape });
-    unpacked.set(index, { ...after, elements, stats: [low, high, elements.reduce((a, b) => a + b, 0) / elements.length, rms] });
+    values.set(index, { ...after, elements, stats: [low, high, elements.reduce((a, b) => a + b, 0) / elements.length, rms] });
     known.set(leaf, index);
   }
   return arrayFigure(known.get(leaf), { name: "change" });

@@ -254,7 +254,7 @@ async function start() {
   $("title").textContent = step.title;
   $("about").textContent = $("about").title = step.about;
   $("help-open").addEventListener("click", () => $("help").showModal());
-  await unpackNumbers();
+  numbers = await unpacked("numbers");
   if (!events.length) throw new Error("no op ran: there is no step to show");
   startTheme();
   makePalette();

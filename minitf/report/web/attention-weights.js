@@ -16,15 +16,12 @@ const FAINT = 0.01; // lines of less weight are drawn only for a selected token
 const state = { ...page.start, token: null, kept: false }; // token: { side: "queries" | "keys", index, other }
 const weightsOf = new Map(); // by sentence, for those shown before
 let shown = null; // weights of the selected head, or the mean of all heads, and an image of them
-const $ = (id) => document.getElementById(id);
 
 // ---- Weights ----------------------------------------------------------------------------------------------------
 
 // Input: the high bytes of all weights, then the low bytes, compressed, in base64; each row sums to 65,535.
-async function unpack(sentence) {
-  const packed = Uint8Array.from(atob($(`weights-${sentence}`).textContent), (c) => c.charCodeAt(0));
-  const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("deflate"));
-  const bytes = new Uint8Array(await new Response(stream).arrayBuffer());
+async function readWeights(sentence) {
+  const bytes = new Uint8Array(await unpacked(`weights-${sentence}`));
   const count = bytes.length / 2;
   const all = new Float32Array(count);
   for (let i = 0; i < count; i++) all[i] = (bytes[i] * 256 + bytes[count + i]) / 65535;

@@ -399,7 +399,7 @@ function renderNames() {
 async function render() {
   const wanted = state.sentence;
   try {
-    if (!weightsOf.has(wanted)) weightsOf.set(wanted, await unpack(wanted));
+    if (!weightsOf.has(wanted)) weightsOf.set(wanted, await readWeights(wanted));
   } catch (error) {
     $("problem").hidden = false;
     $("problem").textContent = `The weights cannot be read (${error.message}): the page needs a browser of 2023 or ` +

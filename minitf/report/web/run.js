@@ -69,8 +69,8 @@ for (const section of sections) {
 
 // Show the age of the page; a running run whose page is no longer updated may have been killed.
 const times = data("times");
-const updated = document.getElementById("updated");
-const status = document.getElementById("status");
+const updated = $("updated");
+const status = $("status");
 const wasTraining = status.textContent === "training";
 
 function showAge() {
@@ -81,7 +81,7 @@ function showAge() {
   if (wasTraining && age > times.silent_s) {
     status.textContent = "silent";
     status.className = "pill silent";
-    const problem = document.getElementById("problem");
+    const problem = $("problem");
     problem.hidden = false;
     problem.textContent = "The page has not been updated for a while: the run may have been killed, or writes its log " +
       "rarely.";
