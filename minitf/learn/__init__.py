@@ -3,6 +3,6 @@
     minitf learn            lists the exercises
     minitf.learn.conformance.check(my_model)
 
-`exercise.py` reads the files in `exercises/` and `bugs/`, each of which holds text, reference solution, hints and
-checks; `judge.py` runs an answer; `expect.py` has what the checks are written with.
+`exercise.py` reads the files in `exercises/` and `bugs/`, each of which holds text, reference solution, hints, checks
+and known mistakes; `judge.py` runs an answer; `expect.py` has what the checks are written with.
 """

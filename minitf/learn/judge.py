@@ -17,14 +17,17 @@ import sys
 import traceback
 import warnings
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType, TracebackType
 from typing import Any
 
+import numpy as np
+
 from minitf.learn.exercise import Exercise, find
-from minitf.learn.expect import Wrong
+from minitf.learn.expect import Wrong, equal, results_alone
 from minitf.learn.verdict import LIMIT_S, Verdict
 
 _REDUCTION = re.compile(r"\.(sum|mean|max|std|var)\((?!.*keepdims)")
@@ -45,7 +48,7 @@ def judge(exercise: Exercise, text: str, path: str = "answer.py", limit_s: float
     """Check an answer in this process: run the checks in order until one fails."""
     linecache.cache[path] = (len(text), None, text.splitlines(keepends=True), path)
     folder = exercise.path.parent.name
-    checks = _checks(import_module(f"minitf.learn.{folder}.{exercise.name}"))
+    solution = import_module(f"minitf.learn.{folder}.{exercise.name}")
     passed: list[str] = []
     what = "the file"
     before = signal.signal(signal.SIGALRM, _stop)
@@ -54,9 +57,12 @@ def judge(exercise: Exercise, text: str, path: str = "answer.py", limit_s: float
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             answer = Answer(text, path)
-            for check in checks:
+            for check in _checks(solution):
                 what = inspect.getdoc(check) or check.__name__
-                check(answer)
+                try:
+                    _run(check, answer, solution)
+                except Wrong as wrong:
+                    raise Wrong(_recognised(wrong, check, exercise, solution) or str(wrong)) from None
                 passed.append(what)
     except (Exception, SystemExit, _TooLong) as error:
         message = explained(error, path, limit_s)
@@ -67,11 +73,41 @@ def judge(exercise: Exercise, text: str, path: str = "answer.py", limit_s: float
     return Verdict(tuple(passed))
 
 
+def _run(check: Callable[[Any], Any], answer: Any, solution: Any) -> None:
+    """Run a check; the results that it yields, with their names, are to be those of the solution."""
+    solution.RNG = np.random.default_rng(7)  # a check draws the same for each answer
+    if not inspect.isgeneratorfunction(check):
+        check(answer)
+        return
+    expected = [right for _, right in check(solution)]
+    solution.RNG = np.random.default_rng(7)
+    for (what, found), right in zip(check(answer), expected, strict=True):
+        equal(what, found, right)
+
+
+def _recognised(wrong: Wrong, check: Callable[[Any], Any], exercise: Exercise, solution: Any) -> str:
+    """The message of the mistake that gives the results of a wrong answer.
+
+    MISTAKES of an exercise: a message, and texts of the solution, each with what stands there by mistake.
+    """
+    for message, *texts in getattr(solution, "MISTAKES", ()):
+        text = exercise.solution
+        for right, other in zip(texts[::2], texts[1::2], strict=True):
+            text = text.replace(right, other)
+        with suppress(Exception), results_alone():  # a mistake may make this check impossible
+            try:
+                _run(check, Answer(text, "mistake.py"), solution)
+            except Wrong as mistaken:
+                if wrong.is_like(mistaken):
+                    return f"{wrong.what}: {message}" if wrong.what else message
+    return ""
+
+
 def _stop(*_: Any) -> None:
     raise _TooLong
 
 
-def _checks(module: Any) -> list[Callable[[Any], None]]:
+def _checks(module: Any) -> list[Callable[[Any], Any]]:
     return [value for name, value in vars(module).items() if name.startswith("check_")]
 
 

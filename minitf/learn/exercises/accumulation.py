@@ -18,7 +18,7 @@ Source: `_Sums` in `autograd/engine.py`
 
 import numpy as np
 
-from minitf.learn.expect import equal, true
+from minitf.learn.expect import true
 
 
 def add(sums, owned, key, g):
@@ -42,24 +42,22 @@ HINTS = (
 )
 
 
+MISTAKES = (
+    ("a gradient overwrites those before it; they must add up",
+     "sums[key] += g", "sums[key] = g", "sums[key] = sums[key] + g", "sums[key] = g "),
+    ("only the first gradient is kept: the sum is not stored in sums[key]",
+     "sums[key] += g", "pass", "sums[key] = sums[key] + g", "pass"),
+    ("the first gradient is lost", "sums[key] = sums[key] + g", "sums[key] = g.copy()"),
+)  # fmt: skip
+
+
 def check_sum(answer):
     """the sum of three gradients"""
     sums, owned = {}, set()
-    parts = [np.array([1.0, 2.0]), np.array([10.0, 20.0]), np.array([100.0, 200.0])]
-    for part in parts:
+    for part in [np.array([1.0, 2.0]), np.array([10.0, 20.0]), np.array([100.0, 200.0])]:
         answer.add(sums, owned, "a", part)
-    last = "a gradient overwrites those before it; they must add up"
     true("a" in sums, "sums has no entry for the key")
-    equal(
-        "sums['a']",
-        sums["a"],
-        [111, 222],
-        {
-            last: [100, 200],
-            "only the first gradient is kept: the sum is not stored in sums[key]": [1, 2],
-            "the first gradient is lost": [110, 220],
-        },
-    )
+    yield "sums['a']", sums["a"]
 
 
 def check_shared(answer):
@@ -74,7 +72,7 @@ def check_shared(answer):
         "changes that of `b`"
     )
     true(np.array_equal(sums["b"], [1, 2]) and np.array_equal(g, [1, 2]), message)
-    equal("sums['a']", sums["a"], [21, 22])
+    yield "sums['a']", sums["a"]
 
 
 def check_caller(answer):

@@ -15,7 +15,7 @@ Source: section 5.4, without label smoothing
 
 import numpy as np
 
-from minitf.learn.expect import equal, gradients, true
+from minitf.learn.expect import gradients, true
 
 
 def log_softmax(x):
@@ -51,46 +51,38 @@ HINTS = (
     "The gradient of -log softmax(x)[t] is softmax(x) with 1 subtracted at t.",
 )
 
-RNG = np.random.default_rng(3)
-LOGITS = RNG.standard_normal((4, 5))
+MISTAKES = (
+    ("the mean is over all rows, padding included", "sum() / max(counted.sum(), 1)\n", "sum() / len(targets)\n"),
+    ("padding counts in the loss", "-chosen[counted].sum() / max(counted.sum(), 1)", "-chosen.mean()"),
+    ("padding counts in the sum, though not in the number it is divided by", "-chosen[counted].sum()", "-chosen.sum()"),
+    ("a sum where a mean is meant", "-chosen[counted].sum() / max(counted.sum(), 1)", "-chosen[counted].sum()"),
+    ("the sign is wrong: the loss is minus the log-probability", "return -chosen", "return chosen"),
+    ("a sum where a mean is meant: divide by the number of rows that count", "(g / max(counted.sum(), 1))", "g"),
+    ("divided by all rows; padding does not count", "(g / max(counted.sum(), 1))", "(g / len(targets))"),
+)  # fmt: skip
+
+LOGITS = np.random.default_rng(3).standard_normal((4, 5))
 TARGETS = np.array([1, 0, 4, 1])
-
-
-def _loss(logits, targets=TARGETS, pad=0):
-    counted = targets != pad
-    return -log_softmax(logits)[np.arange(len(targets)), targets][counted].sum() / max(counted.sum(), 1)
 
 
 def check_values(answer):
     """the loss, with one row of padding"""
-    picked = -log_softmax(LOGITS)[np.arange(4), TARGETS]
-    mistakes = {
-        "the mean is over all rows, padding included": picked[TARGETS != 0].sum() / 4,
-        "padding counts in the loss": picked.mean(),
-        "padding counts in the sum, though not in the number it is divided by": picked.sum() / 3,
-        "a sum where a mean is meant": picked[TARGETS != 0].sum(),
-        "the sign is wrong: the loss is minus the log-probability": -_loss(LOGITS),
-    }
-    equal("the loss", answer.cross_entropy(LOGITS, TARGETS), _loss(LOGITS), mistakes)
-    equal("the loss with pad=1", answer.cross_entropy(LOGITS, TARGETS, 1), _loss(LOGITS, TARGETS, 1))
+    yield "the loss", answer.cross_entropy(LOGITS, TARGETS)
+    yield "the loss with pad=1", answer.cross_entropy(LOGITS, TARGETS, 1)
 
 
 def check_gradient(answer):
     """the gradient, with one row of padding"""
-    g = answer.cross_entropy_vjp(1.0, LOGITS, TARGETS)
-    right = np.exp(log_softmax(LOGITS)) - np.eye(5)[TARGETS]
-    right[TARGETS == 0] = 0
+    g = np.asarray(answer.cross_entropy_vjp(1.0, LOGITS, TARGETS))
     mistakes = {
-        "a sum where a mean is meant: divide by the number of rows that count": lambda: np.allclose(g, right),
-        "divided by all rows; padding does not count": lambda: np.allclose(g, right / 4),
-        "the rows of padding have a gradient: they do not count in the loss": lambda: np.any(np.asarray(g)[1]),
-        "the gradient of a row does not add up to 0: is 1 subtracted at the target?": lambda: np.any(
-            abs(np.sum(g, axis=-1)) > 1e-9
+        "the rows of padding have a gradient: they do not count in the loss": lambda: g[1].any(),
+        "the gradient of a row does not add up to 0: is 1 subtracted at the target?": (
+            lambda: (abs(g.sum(axis=-1)) > 1e-9).any()
         ),
     }
     gradients(
-        lambda logits: _loss(logits), lambda g, logits: answer.cross_entropy_vjp(g, logits, TARGETS), LOGITS,
-        mistakes=mistakes,
+        lambda logits: cross_entropy(logits, TARGETS), lambda g, logits: answer.cross_entropy_vjp(g, logits, TARGETS),
+        LOGITS, mistakes=mistakes,
     )  # fmt: skip
     other = np.asarray(answer.cross_entropy_vjp(1.0, LOGITS, TARGETS, 1))
     true(

@@ -46,6 +46,30 @@ HINTS = (
     "cache['k'][rows] is a new array with those rows; both keys and values must move.",
 )
 
+ATTENDS = (
+    'scores = (cache["k"] @', 'scores = (cache["k"][:, :-1] @',
+    "scores.max(axis=1, keepdims=True)", "scores.max(axis=1, keepdims=True, initial=-1e30)",
+    'cache["v"])[:, 0]', 'cache["v"][:, :-1])[:, 0]',
+)  # fmt: skip
+MOVED = "cache[name] = cache[name][rows]"
+MISTAKES = (
+    ("the position does not see itself: append its key and value before attending", *ATTENDS,
+     "    p /= p.sum(axis=1, keepdims=True)\n", "", "[:, 0]\n\n\n", "[:, 0] / p.sum(axis=1, keepdims=True)\n\n\n"),
+    ("only the newest position is seen: the cache does not keep earlier ones",
+     'scores = (cache["k"]', 'scores = (cache["k"][:, -1:]', '@ cache["v"]', '@ cache["v"][:, -1:]'),
+    ("no position is seen: append key and value before attending", *ATTENDS),
+    ("the weights do not add up to 1: divide by their sum", "    p /= p.sum(axis=1, keepdims=True)\n", "",
+     " - scores.max(axis=1, keepdims=True)", ""),
+    ("the weights do not add up to 1: divide by their sum", "    p /= p.sum(axis=1, keepdims=True)\n", ""),
+    ("keys and values are in different orders: append both at the end",
+     '[cache["k"], k[:, None]]', '[k[:, None], cache["k"]]'),
+    ("the factor 1/√K is missing", " / math.sqrt(q.shape[1])", ""),
+    ("the rows keep their places: a hypothesis goes on with the past of another", MOVED, "pass"),
+    ("the inverse order: row i is to become the former row rows[i]",
+     MOVED, "cache[name] = cache[name][np.argsort(rows)]"),
+    ("the values keep their places, only the keys have moved", '("k", "v")', '("k",)'),
+)  # fmt: skip
+
 RNG = np.random.default_rng(9)
 Q, K, V = RNG.standard_normal((3, 4, 3)), RNG.standard_normal((3, 4, 3)), RNG.standard_normal((3, 4, 5))
 
@@ -54,38 +78,17 @@ def _empty():
     return {"k": np.zeros((3, 0, 3)), "v": np.zeros((3, 0, 5))}
 
 
-def _full(q, k, v, mask=None, scale=None):
-    scores = q @ k.swapaxes(-1, -2) * (1 / math.sqrt(3) if scale is None else scale)
-    scores = np.where(np.tri(q.shape[1], k.shape[1], dtype=bool) if mask is None else mask, scores, -np.inf)
-    with np.errstate(invalid="ignore"):
-        e = np.exp(scores - scores.max(-1, keepdims=True))
-        return e / e.sum(-1, keepdims=True) @ v
-
-
-def _raw(t):
-    """Step t without the division of the softmax."""
-    e = np.exp(Q[:, t : t + 1] @ K[:, : t + 1].swapaxes(-1, -2) / math.sqrt(3))
-    return (e @ V[:, : t + 1])[:, 0]
+def _full():
+    """y of all positions at once, with a causal mask."""
+    e = np.exp(np.where(np.tri(4, dtype=bool), Q @ K.swapaxes(-1, -2) / math.sqrt(3), -np.inf))
+    return e / e.sum(-1, keepdims=True) @ V
 
 
 def check_steps(answer):
     """four steps, compared with attention to all positions at once"""
     cache = _empty()
-    full = _full(Q, K, V)
-    without_itself = _full(Q, K, V, np.tri(4, k=-1, dtype=bool))
     for t in range(4):
-        y = answer.attention_step(Q[:, t], K[:, t], V[:, t], cache)
-        mistakes = {
-            "the position does not see itself: append its key and value before attending": without_itself[:, t],
-            "only the newest position is seen: the cache does not keep earlier ones": V[:, t],
-            "no position is seen: append key and value before attending": np.zeros((3, 5)),
-            "the weights do not add up to 1: divide by their sum": _raw(t),
-            "keys and values are in different orders: append both at the end": (
-                _full(Q[:, t : t + 1], K[:, t::-1], V[:, : t + 1], True)[:, 0]
-            ),
-            "the factor 1/√K is missing": _full(Q, K, V, scale=1.0)[:, t],
-        }
-        equal(f"y of step {t}", y, full[:, t], mistakes)
+        equal(f"y of step {t}", answer.attention_step(Q[:, t], K[:, t], V[:, t], cache), _full()[:, t])
         true(
             cache["k"].shape == (3, t + 1, 3) and cache["v"].shape == (3, t + 1, 5),
             f"after {t + 1} steps, the cache holds keys {cache['k'].shape} and values {cache['v'].shape}, expected "
@@ -95,15 +98,10 @@ def check_steps(answer):
 
 def check_reorder(answer):
     """beams that change places: rows [2, 0, 1] after two steps"""
-    cache, rows = _empty(), np.array([2, 0, 1])
-    cache["k"], cache["v"] = K[:, :2].copy(), V[:, :2].copy()
-    answer.reorder(cache, rows)
-    mistakes = {
-        "the rows keep their places: a hypothesis goes on with the past of another": K[:, :2],
-        "the inverse order: row i is to become the former row rows[i]": lambda: K[:, :2][np.argsort(rows)],
-    }
-    equal("cache['k']", cache["k"], K[rows, :2], mistakes)
-    equal("cache['v']", cache["v"], V[rows, :2], {"the values keep their places, only the keys have moved": V[:, :2]})
+    cache = {"k": K[:, :2].copy(), "v": V[:, :2].copy()}
+    answer.reorder(cache, np.array([2, 0, 1]))
+    yield "cache['k']", cache["k"]
+    yield "cache['v']", cache["v"]
 
 
 def check_after_reorder(answer):
@@ -114,4 +112,4 @@ def check_after_reorder(answer):
     true(len(cache["k"]) == 4, f"four rows are asked for, and the cache has {len(cache['k'])}: a row may go on twice")
     answer.reorder(cache, np.array([2, 1, 3]))
     y = answer.attention_step(Q[:, 1], K[:, 1], V[:, 1], cache)
-    equal("y after two reorderings", y, _full(Q, K, V)[:, 1])
+    equal("y after two reorderings", y, _full()[:, 1])

@@ -12,7 +12,7 @@ Source: section 5.4 (eps = 0.1); Szegedy et al. 2016
 
 import numpy as np
 
-from minitf.learn.expect import equal, gradients
+from minitf.learn.expect import gradients
 
 
 def log_softmax(x):
@@ -47,59 +47,41 @@ HINTS = (
     "Because q adds up to 1, the gradient is softmax - q, whatever q is.",
 )
 
-RNG = np.random.default_rng(7)
-LOGITS, TARGETS = RNG.standard_normal((3, 5)), np.array([4, 0, 4])
+BEGIN = "    q = np.full((n, classes), eps / classes)\n"
+MISTAKES = (
+    ("not smoothed: `eps` is not used", BEGIN, f"    eps = 0\n{BEGIN}"),
+    ("eps is spread over the V - 1 other classes; here the right class gets its share, too",
+     "eps / classes)\n", "eps / (classes - 1))\n", "targets] += 1 - eps", "targets] = 1 - eps"),
+    ("q does not add up to 1: the right class lacks its share eps / V", "targets] += 1 - eps", "targets] = 1 - eps"),
+    ("eps / V is added to the one-hot target, which keeps 1: q adds up to 1 + eps",
+     "targets] += 1 - eps", "targets] += 1"),
+    ("eps and 1 - eps are exchanged", BEGIN, f"    eps = 1 - eps\n{BEGIN}"),
+    ("each wrong class gets eps, not eps / V", "eps / classes)\n", "eps)\n"),
+    ("the sign is wrong: the loss is minus the sum", "return -(q", "return (q"),
+    ("a sum where a mean over the rows is meant", ".sum() / n", ".sum()"),
+    ("the smoothing is forgotten in the gradient: it is that of the plain cross-entropy",
+     " - eps / classes\n", "\n", "targets] -= 1 - eps", "targets] -= 1"),
+    ("the softmax is missing: the gradient is (softmax - q) / N",
+     "np.exp(log_softmax(logits)) - eps", "np.zeros_like(logits) - eps"),
+)  # fmt: skip
 
-
-def _q(eps, share=None, target=None):
-    q = np.full((3, 5), eps / 5 if share is None else share)
-    q[np.arange(3), TARGETS] = 1 - eps + eps / 5 if target is None else target
-    return q
-
-
-def _loss(logits, q):
-    return -(q * log_softmax(logits)).sum() / 3
+LOGITS, TARGETS = np.random.default_rng(7).standard_normal((3, 5)), np.array([4, 0, 4])
 
 
 def check_values(answer):
     """the loss"""
-    mistakes = {
-        "not smoothed: `eps` is not used": _loss(LOGITS, _q(0.0)),
-        "eps is spread over the V - 1 other classes; here the right class gets its share, too": (
-            _loss(LOGITS, _q(0.2, share=0.2 / 4, target=0.8))
-        ),
-        "q does not add up to 1: the right class lacks its share eps / V": _loss(LOGITS, _q(0.2, target=0.8)),
-        "eps / V is added to the one-hot target, which keeps 1: q adds up to 1 + eps": _loss(
-            LOGITS, _q(0.2, target=1.04)
-        ),
-        "eps and 1 - eps are exchanged": _loss(LOGITS, _q(0.8)),
-        "each wrong class gets eps, not eps / V": _loss(LOGITS, _q(0.2, share=0.2, target=1.0)),
-        "the sign is wrong: the loss is minus the sum": -_loss(LOGITS, _q(0.2)),
-        "a sum where a mean over the rows is meant": 3 * _loss(LOGITS, _q(0.2)),
-    }
-    equal("the loss with eps=0.2", answer.smoothed_loss(LOGITS, TARGETS, 0.2), _loss(LOGITS, _q(0.2)), mistakes)
-    equal("the loss with eps=0", answer.smoothed_loss(LOGITS, TARGETS, 0.0), _loss(LOGITS, _q(0.0)))
+    yield "the loss with eps=0.2", answer.smoothed_loss(LOGITS, TARGETS, 0.2)
+    yield "the loss with eps=0", answer.smoothed_loss(LOGITS, TARGETS, 0.0)
 
 
 def check_gradient(answer):
     """the gradient"""
 
-    def of(eps):
-        return (np.exp(log_softmax(LOGITS)) - _q(eps)) / 3
+    def does_not_add_up():
+        return (abs(np.sum(answer.smoothed_loss_vjp(1.0, LOGITS, TARGETS, 0.2), axis=-1)) > 1e-9).any()
 
-    def found():
-        return np.asarray(answer.smoothed_loss_vjp(1.0, LOGITS, TARGETS, 0.2))
-
-    mistakes = {
-        "the smoothing is forgotten in the gradient: it is that of the plain cross-entropy": (
-            lambda: np.allclose(found(), of(0.0))
-        ),
-        "the softmax is missing: the gradient is (softmax - q) / N": lambda: np.allclose(found(), -_q(0.2) / 3),
-        "the gradient of a row does not add up to 0: q does not add up to 1": (
-            lambda: (abs(found().sum(axis=-1)) > 1e-9).any()
-        ),
-    }
     gradients(
-        lambda logits: _loss(logits, _q(0.2)), lambda g, logits: answer.smoothed_loss_vjp(g, logits, TARGETS, 0.2),
-        LOGITS, mistakes=mistakes,
+        lambda logits: smoothed_loss(logits, TARGETS, 0.2),
+        lambda g, logits: answer.smoothed_loss_vjp(g, logits, TARGETS, 0.2), LOGITS,
+        mistakes={"the gradient of a row does not add up to 0: q does not add up to 1": does_not_add_up},
     )  # fmt: skip

@@ -13,7 +13,7 @@ Source: section 3.2.3
 
 import numpy as np
 
-from minitf.learn.expect import equal, true
+from minitf.learn.expect import true
 
 
 def decoder_mask(target, pad=0):
@@ -32,43 +32,40 @@ HINTS = (
     "queries.",
 )
 
-TARGET = np.array([[1, 7, 8, 0], [1, 5, 0, 0]])
-CAUSAL = np.tri(4, dtype=bool)
-REAL = (TARGET != 0)[:, None, None, :]
-RIGHT = CAUSAL & REAL
+REAL = "(target != pad)[:, None, None, :]"
+RETURN = f"return causal & {REAL}"
+MISTAKES = (
+    ("polarity: True means may attend, here it stands for what is forbidden", RETURN, f"return ~(causal & {REAL})"),
+    ("the future is seen and the past is not: the triangle is the upper one", "dtype=bool)", "dtype=bool).T"),
+    ("a position does not see itself: the diagonal belongs to the mask (s ≤ t)",
+     "np.tri(length,", "np.tri(length, k=-1,"),
+    ("a position sees the next one: off by one, the token that is to be predicted leaks",
+     "np.tri(length,", "np.tri(length, k=1,"),
+    ("padding is attended to: it is missing in the mask", RETURN,
+     "return np.broadcast_to(causal, (len(target), 1, length, length))"),
+    ("the future is seen: the causal part of the mask is missing", "np.tri(length, dtype=bool)",
+     "np.ones((length, length), bool)"),
+    ("the two masks are combined with or; a key must be real and not later (&)", "causal & (", "causal | ("),
+    ("padding is seen and tokens are not: the comparison with `pad` is the wrong way round",
+     "target != pad", "target == pad"),
+    ("padding is masked as a query (axis t), not as a key (axis s)", "[:, None, None, :]", "[:, None, :, None]"),
+    ("the axis of the heads is missing: [B, T, T] would broadcast sentences against heads",
+     "[:, None, None, :]", "[:, None, :]"),
+    ("the mask holds numbers; it is to be boolean", RETURN, f"return (causal & {REAL}).astype(float)"),
+    ("the mask is to be added to scores (0 and -inf); here it is to be boolean",
+     RETURN, f"return np.where(causal & {REAL}, 0, -np.inf)"),
+    ("`pad` is not used", "target != pad", "target != 0"),
+)  # fmt: skip
 
 
 def check_mask(answer):
     """two sentences, of 3 and 2 tokens"""
-    mistakes = {
-        "polarity: True means may attend, here it stands for what is forbidden": ~RIGHT,
-        "the future is seen and the past is not: the triangle is the upper one": np.triu(np.ones((4, 4), bool)) & REAL,
-        "a position does not see itself: the diagonal belongs to the mask (s ≤ t)": np.tri(4, k=-1, dtype=bool) & REAL,
-        "a position sees the next one: off by one, the token that is to be predicted leaks": (
-            np.tri(4, k=1, dtype=bool) & REAL
-        ),
-        "padding is attended to: it is missing in the mask": np.broadcast_to(CAUSAL, RIGHT.shape),
-        "the future is seen: the causal part of the mask is missing": np.broadcast_to(REAL, RIGHT.shape),
-        "the two masks are combined with or; a key must be real and not later (&)": CAUSAL | REAL,
-        "padding is seen and tokens are not: the comparison with `pad` is the wrong way round": CAUSAL & ~REAL,
-        "padding is masked as a query (axis t), not as a key (axis s)": CAUSAL & (TARGET != 0)[:, None, :, None],
-        "the axis of the heads is missing: [B, T, T] would broadcast sentences against heads": RIGHT[:, 0],
-        "the mask holds numbers; it is to be boolean": RIGHT.astype(float),
-        "the mask is to be added to scores (0 and -inf); here it is to be boolean": np.where(RIGHT, 0, -np.inf),
-    }
-    equal("the mask", answer.decoder_mask(TARGET), RIGHT, mistakes)
+    yield "the mask", answer.decoder_mask(np.array([[1, 7, 8, 0], [1, 5, 0, 0]]))
 
 
 def check_pad(answer):
     """another number for padding"""
-    target = np.array([[3, 0, 9, 9]])
-    right = CAUSAL & (target != 9)[:, None, None, :]
-    equal(
-        "the mask with pad=9",
-        answer.decoder_mask(target, 9),
-        right,
-        {"`pad` is not used": CAUSAL & (target != 0)[:, None, None]},
-    )
+    yield "the mask with pad=9", answer.decoder_mask(np.array([[3, 0, 9, 9]]), 9)
 
 
 def check_first(answer):

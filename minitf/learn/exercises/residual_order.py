@@ -14,8 +14,6 @@ Source: sections 3.1 and 5.4
 
 import numpy as np
 
-from minitf.learn.expect import equal
-
 
 def residual(x, sublayer, norm, dropout, norm_first=False):
     """A residual connection; pre-norm if `norm_first`."""
@@ -31,6 +29,31 @@ HINTS = (
     "Each of the two formulas uses norm once and dropout once.",
     "In pre-norm, the x that is added is the one that came in, not norm(x).",
 )
+
+POST, PRE = "return norm(x + dropout(sublayer(x)))", "return x + dropout(sublayer(norm(x)))"
+MISSING = "the direct path is missing: x is added to the sub-layer's output"
+OF_THE_SUM = "dropout is applied to the sum: it would drop elements of x, too"
+MISTAKES = (
+    ("the direct path is normalised, and the sum is not", POST, "return norm(x) + dropout(sublayer(norm(x)))"),
+    ("pre-norm: the paper normalises the sum", POST, PRE + "  #"),
+    (MISSING, POST, "return norm(dropout(sublayer(x)))"),
+    ("the norm is before the addition, so the sum is not normalised", POST, "return x + norm(dropout(sublayer(x)))"),
+    (OF_THE_SUM, POST, "return norm(dropout(x + sublayer(x)))"),
+    ("dropout is applied to the sub-layer's input; it belongs to its output",
+     POST, "return norm(x + sublayer(dropout(x)))"),
+    ("dropout is missing", POST, "return norm(x + sublayer(x))"),
+    ("the norm is missing", POST, "return x + dropout(sublayer(x))"),
+    ("dropout comes after the norm", POST, "return dropout(norm(x + sublayer(x)))"),
+    ("`norm_first` is not used", "if norm_first:", "if False:"),
+    ("the direct path is normalised: x itself is added, so that gradients pass unchanged",
+     PRE, "return norm(x) + dropout(sublayer(norm(x)))"),
+    ("the sum is normalised as well", PRE, "return norm(x + dropout(sublayer(norm(x))))"),
+    (MISSING, PRE, "return dropout(sublayer(norm(x)))"),
+    (OF_THE_SUM, PRE, "return dropout(x + sublayer(norm(x)))"),
+    ("the norm is applied to the sub-layer's output; it belongs to its input",
+     PRE, "return x + dropout(norm(sublayer(x)))"),
+    ("dropout is missing", PRE, "return x + sublayer(norm(x))"),
+)  # fmt: skip
 
 X = np.array([[1.0, 2.0, 4.0], [-1.0, 0.0, 3.0]])
 
@@ -49,33 +72,9 @@ def _dropout(x):
 
 def check_post_norm(answer):
     """post-norm"""
-    right = _norm(X + _dropout(_sublayer(X)))
-    mistakes = {
-        "the direct path is normalised, and the sum is not": _norm(X) + _dropout(_sublayer(_norm(X))),
-        "pre-norm: the paper normalises the sum": X + _dropout(_sublayer(_norm(X))),
-        "the direct path is missing: x is added to the sub-layer's output": _norm(_dropout(_sublayer(X))),
-        "the norm is before the addition, so the sum is not normalised": X + _norm(_dropout(_sublayer(X))),
-        "dropout is applied to the sum: it would drop elements of x, too": _norm(_dropout(X + _sublayer(X))),
-        "dropout is applied to the sub-layer's input; it belongs to its output": _norm(X + _sublayer(_dropout(X))),
-        "dropout is missing": _norm(X + _sublayer(X)),
-        "the norm is missing": X + _dropout(_sublayer(X)),
-        "dropout comes after the norm": _dropout(_norm(X + _sublayer(X))),
-    }
-    equal("the output", answer.residual(X, _sublayer, _norm, _dropout), right, mistakes)
+    yield "the output", answer.residual(X, _sublayer, _norm, _dropout)
 
 
 def check_pre_norm(answer):
     """pre-norm"""
-    right = X + _dropout(_sublayer(_norm(X)))
-    mistakes = {
-        "`norm_first` is not used": _norm(X + _dropout(_sublayer(X))),
-        "the direct path is normalised: x itself is added, so that gradients pass unchanged": (
-            _norm(X) + _dropout(_sublayer(_norm(X)))
-        ),
-        "the sum is normalised as well": _norm(X + _dropout(_sublayer(_norm(X)))),
-        "the direct path is missing: x is added to the sub-layer's output": _dropout(_sublayer(_norm(X))),
-        "dropout is applied to the sum: it would drop elements of x, too": _dropout(X + _sublayer(_norm(X))),
-        "the norm is applied to the sub-layer's output; it belongs to its input": X + _dropout(_norm(_sublayer(X))),
-        "dropout is missing": X + _sublayer(_norm(X)),
-    }
-    equal("the output", answer.residual(X, _sublayer, _norm, _dropout, norm_first=True), right, mistakes)
+    yield "the output", answer.residual(X, _sublayer, _norm, _dropout, norm_first=True)

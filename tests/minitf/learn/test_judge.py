@@ -1,11 +1,25 @@
 """The solution of each exercise passes its checks, wrong answers are refused with the mistake they look like."""
 
+from importlib import import_module
+
+import numpy as np
 import pytest
 
+import autograd as ag
+from autograd.engine import unbroadcast
+from minitf.config.run import OptimizerConfig
 from minitf.learn.exercise import ALL, BUG_EXERCISES, EXERCISES, find
 from minitf.learn.judge import judge
+from minitf.model.layers import Parameter
+from minitf.model.transformer import sinusoids
+from minitf.training.optim import Adam, learning_rate
 from tests.helpers.wrong_answers import WRONG_ANSWERS
 
+MISTAKES = [
+    (exercise.name, *mistake)
+    for exercise in EXERCISES.values()
+    for mistake in getattr(import_module(f"minitf.learn.exercises.{exercise.name}"), "MISTAKES", ())
+]
 WRONG = [(name, *changes) for name, answers in WRONG_ANSWERS.items() for changes in answers]
 
 
@@ -40,6 +54,64 @@ def test_a_wrong_answer_is_refused_with_its_mistake(answer):
         text = text.replace(old, new)
     verdict = judge(find(name), text, limit_s=1)
     assert message in verdict.message
+
+
+@pytest.mark.parametrize("mistake", MISTAKES, ids=lambda mistake: f"{mistake[0]}: {mistake[1][:30]}")
+def test_a_mistake_that_an_exercise_knows_is_told(mistake):
+    name, message, *texts = mistake
+    text = find(name).solution
+    for right, other in zip(texts[::2], texts[1::2], strict=True):
+        assert text.count(right) == 1, right
+        text = text.replace(right, other)
+    assert message in judge(find(name), text).message
+
+
+def results_of(name, function, *inputs):
+    return getattr(import_module(f"minitf.learn.exercises.{name}"), function)(*inputs)
+
+
+def test_solutions_give_what_this_project_computes():
+    """What an answer yields is compared with the solution, which is compared here with code of another hand."""
+    rng = np.random.default_rng(0)
+    assert results_of("tape", "backward", [(1, [0], [3.0]), (2, [1], [-2.0])], 3) == [-6, -2, 1]
+    assert results_of("tape", "backward", [(1, [0], [2.0]), (2, [0], [7.0])], 3) == [7, 0, 1]
+    g = rng.standard_normal((2, 3, 4))
+    for shape in ((4,), (3, 1), (2, 1, 4), ()):
+        np.testing.assert_allclose(results_of("broadcasting", "unbroadcast", g, shape), unbroadcast(g, shape))
+    np.testing.assert_allclose(results_of("positions", "positional_encoding", 50, 16), sinusoids(50, 16))
+    for step in (1, 100, 4000, 100_000):
+        rate = learning_rate(step, 512, OptimizerConfig())
+        np.testing.assert_allclose(results_of("warm_up", "learning_rate", step), rate)
+    x, targets = rng.standard_normal((4, 5)), np.array([1, 0, 4, 1])
+    smoothed = ag.cross_entropy(ag.Tensor(x), targets, label_smoothing=0.2).item()
+    np.testing.assert_allclose(results_of("label_smoothing", "smoothed_loss", x, targets, 0.2), smoothed)
+    padded = ag.cross_entropy(ag.Tensor(x), targets, ignore_index=0).item()
+    np.testing.assert_allclose(results_of("cross_entropy", "cross_entropy", x, targets), padded)
+    np.testing.assert_allclose(results_of("softmax", "softmax", x, 0), ag.softmax(ag.Tensor(x), 0).numpy())
+    rows, weight = ag.Tensor(x, requires_grad=True), ag.Tensor(rng.standard_normal((6, 5)), requires_grad=True)
+    loss = ag.linear_cross_entropy(rows, weight, targets)
+    loss.backward()
+    found = results_of("linear_cross_entropy", "linear_cross_entropy", x, weight.numpy(), targets, 3)
+    for each, expected in zip(found, (loss, rows.grad, weight.grad), strict=True):
+        np.testing.assert_allclose(each, expected.numpy())
+    mask = [[1, 0, 0, 0], [1, 1, 0, 0], [1, 1, 0, 0], [1, 1, 0, 0]]
+    np.testing.assert_array_equal(results_of("masks", "decoder_mask", np.array([[1, 5, 0, 0]]))[0, 0], mask)
+
+
+def test_adam_and_averages_give_what_this_project_computes():
+    parameter = Parameter(np.array([1.0, 2.0, 3.0]))
+    adam = Adam({"p": parameter}, OptimizerConfig(beta1=0.5, beta2=0.7, epsilon=1e-2))
+    p, m, v = parameter.numpy().copy(), np.zeros(3), np.zeros(3)
+    for step, g in enumerate(np.random.default_rng(0).standard_normal((3, 3)), 1):
+        parameter.grad = ag.Tensor(g)
+        adam.step(0.1)
+        results_of("adam", "adam_step", p, g, m, v, step, 0.1, 0.5, 0.7, 1e-2)
+        np.testing.assert_allclose(p, parameter.numpy())
+    checkpoints = [{"w": np.array([2.0**24], np.float32)}, *[{"w": np.ones(1, np.float32)}] * 4]
+    assert results_of("checkpoint_average", "average", checkpoints)["w"] == np.float32((2**24 + 4) / 5)
+    batches = [np.array([[1.0, 2.0]]), np.array([[4.0, 0.0], [2.0, 2.0]])]
+    mean = results_of("gradient_accumulation", "accumulated_gradient", batches, lambda b: (b.mean(axis=0), len(b)))
+    np.testing.assert_allclose(mean, np.concatenate(batches).mean(axis=0))
 
 
 def answered(text, **more):
