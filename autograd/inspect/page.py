@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from functools import cache
 from html import escape
 from importlib.resources import files
+from types import MappingProxyType
 from typing import Any
 
 BASE_STYLE, BASE_SCRIPT = "base.css", "base.js"  # colours, fonts and the choice of the theme, of all pages
@@ -25,7 +26,7 @@ def html_page(
     style: str,
     script: str,
     data: Mapping[str, Any],
-    blobs: Mapping[str, bytes] | None = None,
+    blobs: Mapping[str, bytes] = MappingProxyType({}),
     head: str = "",
 ) -> str:
     """The page as HTML.
@@ -36,6 +37,8 @@ def html_page(
     blobs: bytes for the script, by id, in base64
     """
     policy = f"default-src 'none'; img-src data:; style-src '{_digest(style)}'; script-src '{_digest(script)}'"
+    scripts = {key: ("json", to_json(value)) for key, value in data.items()}
+    scripts |= {key: ("octet-stream", base64.b64encode(value).decode()) for key, value in blobs.items()}
     parts = [
         "<!DOCTYPE html>",
         '<html lang="en">',
@@ -50,11 +53,7 @@ def html_page(
         "</head>",
         "<body>",
         body,
-        *(f'<script type="application/json" id="{key}">{to_json(value)}</script>' for key, value in data.items()),
-        *(
-            f'<script type="application/octet-stream" id="{key}">{base64.b64encode(value).decode()}</script>'
-            for key, value in (blobs or {}).items()
-        ),
+        *(f'<script type="application/{kind}" id="{key}">{text}</script>' for key, (kind, text) in scripts.items()),
         f"<script>{script}</script>",
         "</body>",
         "</html>",

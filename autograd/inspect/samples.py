@@ -29,7 +29,7 @@ class Sample:
     elements: np.ndarray
 
     def described(self, offset: int) -> dict[str, Any]:
-        """As values for JSON; the elements begin at byte `offset` of the page's numbers."""
+        """Values for JSON; the elements begin at byte `offset` of the page's numbers."""
         kept = {"kept": self.kept} if any(indices is not None for indices in self.kept) else {}
         about = {"shape": self.shape, "dtype": self.dtype, "code": _code(self.elements), "at": offset}
         return {**about, **self.statistics, **kept}
@@ -104,7 +104,7 @@ def _in_four_bytes(sample: Sample) -> Sample:
 
 
 def _counts(shape: Sequence[int], limit: int) -> list[int]:
-    """How many indices of each axis to keep: few of leading axes, then half of the longest as often as needed."""
+    """Numbers of indices to keep of each axis: few of leading axes, then half of the longest as often as needed."""
     counts = list(shape)
     for axis in range(len(counts) - 2):
         if math.prod(counts) > limit:

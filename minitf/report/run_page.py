@@ -149,18 +149,17 @@ def tiles(log: LogSeries, parameters: int | None) -> Iterator[str]:
     """The latest figures, large."""
     newest = log.newest
     yield _tile("training loss", _newest(log["loss"], 4), "")
-    best, best_step = _best(log["valid_perplexity"], min)
-    if best_step:
-        yield _tile("best validation perplexity", f"{best:.4g}", f"at step {best_step:,.0f}")
-    best, best_step = _best(log["valid_bleu"], max)
-    if best_step:
-        yield _tile("best validation BLEU", f"{best:.2f}", f"at step {best_step:,.0f}")
+    for name, choose, digits in (("perplexity", min, ".4g"), ("BLEU", max, ".2f")):
+        best, step = _best(log[f"valid_{name.lower()}"], choose)
+        if step:
+            yield _tile(f"best validation {name}", f"{best:{digits}}", f"at step {step:,.0f}")
     if len(log["bleu"]):
         yield _tile("test BLEU", f"{log['bleu'].values[-1]:.2f}", str(newest.get("signature", "")).replace("|", " "))
     yield _tile("target tokens per second", _newest(log["target_tokens_per_s"], 4), "")
     yield _tile("learning rate", _newest(log["learning_rate"], 3), "")
     if "elapsed_s" in newest:
-        yield _tile("training time", clock(log.number("elapsed_s")), _tokens(log))
+        tokens = f"{short(sum(log['target_tokens'].values))} target tokens"
+        yield _tile("training time", clock(log.number("elapsed_s")), tokens)
     if parameters is not None:
         yield _tile("parameters", short(parameters), f"{parameters:,}")
     if skipped := log.number("skipped_updates"):
@@ -186,11 +185,6 @@ def _best(series: Series, choose: Any) -> tuple[float, float]:
     return choose(finite, key=lambda pair: pair[0]) if finite else (0.0, 0.0)
 
 
-def _tokens(log: LogSeries) -> str:
-    """Number of target tokens of all intervals of the log."""
-    return f"{short(sum(log['target_tokens'].values))} target tokens"
-
-
 def _card(chart: Chart, number: int) -> str:
     picture = draw_chart(chart.curves, chart.title, may_be_log=chart.may_be_log, from_zero=chart.from_zero)
     present = [curve for curve in chart.curves if curve.x]
@@ -205,7 +199,7 @@ def _card(chart: Chart, number: int) -> str:
 
 
 def _points(curve: Curve) -> dict[str, Any]:
-    """What the page's script reads out under the pointer."""
+    """Numbers of a curve that the page's script reads out under the pointer."""
     return {"name": curve.name, "steps": curve.x, "values": [float(f"{v:.5g}") for v in curve.y]}
 
 

@@ -36,7 +36,7 @@ class Browser:
         self._ask("POST", "url", {"url": page.as_uri()})
 
     def run(self, script: str, *arguments: Any) -> Any:
-        """What the body of a JavaScript function returns."""
+        """Run the body of a JavaScript function; return its result."""
         return self._ask("POST", "execute/sync", {"script": script, "args": list(arguments)})
 
     def wait_for(self, expression: str) -> Any:
@@ -87,7 +87,7 @@ class Browser:
         return {each["name"]: each["value"] for each in metrics}["TaskDuration"]
 
     def complaints(self) -> list[str]:
-        """What the console has been told since the last time: errors and warnings, blocked and failed loads."""
+        """Messages of the console since the last call: errors and warnings, blocked and failed loads."""
         return [entry["message"] for entry in self._ask("POST", "se/log", {"type": "browser"})]
 
     def requests(self) -> list[str]:
@@ -112,7 +112,7 @@ def chromium() -> Iterator[Browser]:
 
 @pytest.fixture
 def screenshots(tmp_path: Path) -> Path:
-    """Where screenshots are kept: the folder that MINITF_SCREENSHOTS names, else the test's own."""
+    """The folder of screenshots: the one that MINITF_SCREENSHOTS names, else the test's own."""
     return Path(os.environ.get("MINITF_SCREENSHOTS", tmp_path))
 
 

@@ -1,4 +1,4 @@
-"""What tests of HTML pages share: a log to draw, the size of made-up attention, and the scripts inside a page."""
+"""Helpers for tests of HTML pages: a log to draw, the size of made-up attention, and the scripts inside a page."""
 
 from dataclasses import replace
 from html.parser import HTMLParser

@@ -1,4 +1,4 @@
-"""What a page of a training step holds: the recording, and its arrays as a browser decodes them."""
+"""The data in a page of a training step: the recording, and its arrays as a browser decodes them."""
 
 from __future__ import annotations
 
