@@ -1,1 +1,1 @@
-"""Scores of outputs: BLEU and chrF through sacrebleu, and EVALB."""
+"""Scores of translations and of trees: BLEU and chrF through sacrebleu, EVALB; trees as text."""

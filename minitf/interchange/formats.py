@@ -17,6 +17,7 @@ from minitf.interchange.incoming import ForeignModel
 from minitf.interchange.marian import find_model, read_marian, write_marian
 from minitf.interchange.outgoing import LearnedModel, write_plain
 from minitf.interchange.stored_arrays import ModelFileError
+from minitf.storage.run_directory import RunDirectory
 from minitf.system.files import os_errors_explained
 
 Writer = Callable[[LearnedModel, Path], list[str]]
@@ -29,7 +30,10 @@ WRITERS: dict[str, Writer] = {
 
 
 def is_foreign(path: Path) -> bool:
-    """Whether a path is a model of another program: its file, or a folder that holds it."""
+    """Whether a path is a model of another program, its file or a folder that holds it, and not a run."""
+    run = RunDirectory(path)
+    if run.config_path.is_file() and run.vocabulary_path.is_file() and run.checkpoints_path.is_dir():
+        return False
     return is_ctranslate2(path) or is_huggingface(path) or _file_of(path) is not None
 
 
