@@ -31,30 +31,41 @@ ACROSS = {  # tests that belong to no single file, and why
     "minitf/training/test_steady_memory.py": "no memory is lost from step to step, over all rooms",
 }
 FILES = sorted(path for path in TESTS.rglob("*.py") if "__pycache__" not in path.parts)
-ids = {"ids": lambda path: str(path.relative_to(TESTS))}
+
+
+@functools.cache
+def tree_of(path: Path) -> ast.Module:
+    return ast.parse(path.read_text("utf-8"))
+
+
+@functools.cache
+def nodes_of(path: Path) -> list[ast.AST]:
+    return list(ast.walk(tree_of(path)))
 
 
 def imports_of(path: Path) -> Iterator[tuple[str, str, str]]:
     """(module, name, local name) of every `from module import name`; (module, "", "") of every `import module`."""
-    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+    for node in nodes_of(path):
         if isinstance(node, ast.Import):
             yield from ((alias.name, "", "") for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             yield from ((str(node.module), alias.name, alias.asname or alias.name) for alias in node.names)
 
 
-@pytest.mark.parametrize("path", FILES, **ids)
-def test_tests_share_through_helpers(path):
+def test_tests_share_through_helpers():
     """No test module is imported, nor a conftest; nothing of tests/ is imported under a shorter name."""
     helpers = {each.stem for folder in SHARED for each in (TESTS / folder).rglob("*.py")}
-    room = path.relative_to(TESTS).parts[0]
-    allowed = SHARED | ({room, room.removeprefix("test_").removesuffix(".py")} & OWN)
-    for module, name, _ in imports_of(path):
-        top, *rest = f"{module}.{name}".rstrip(".").split(".")
-        assert top not in helpers, f"{module} is tests.….{module}"
-        assert top != "tests" or rest[0] in allowed, f"imports {module}"
-        assert "conftest" not in rest
-        assert not any(part.startswith("test_") for part in rest if top == "tests")
+    wrong = []
+    for path in FILES:
+        room = path.relative_to(TESTS).parts[0]
+        allowed = SHARED | ({room, room.removeprefix("test_").removesuffix(".py")} & OWN)
+        for module, name, _ in imports_of(path):
+            top, *rest = f"{module}.{name}".rstrip(".").split(".")
+            if top in helpers or "conftest" in rest:
+                wrong.append(f"{path} imports {module}")
+            if top == "tests" and (rest[0] not in allowed or any(part.startswith("test_") for part in rest)):
+                wrong.append(f"{path} imports {module}")
+    assert wrong == []
 
 
 @pytest.mark.parametrize("package", ["autograd", "minitf"])
@@ -76,7 +87,7 @@ def file_of(module: str) -> Path:
 def defined_in(path: Path) -> set[str]:
     """The names that a file defines at its top level, also under `if` and `try`, or re-exports in `__all__`."""
     found: set[str] = set()
-    todo: list[ast.AST] = [ast.parse(path.read_text("utf-8"))]
+    todo: list[ast.AST] = [tree_of(path)]
     while todo:
         for node in ast.iter_child_nodes(todo.pop()):
             if isinstance(node, ast.FunctionDef | ast.ClassDef):
@@ -90,27 +101,38 @@ def defined_in(path: Path) -> set[str]:
     return found
 
 
-@pytest.mark.parametrize("path", FILES, **ids)
-def test_names_are_taken_from_where_they_are_defined(path):
-    """`training.replace` would be dataclasses.replace, reached through the module under test."""
-    tree = ast.parse(path.read_text("utf-8"))
+def dotted(node: ast.expr) -> str:
+    """The name `a.b.c`; of any other expression, what is no name."""
+    if isinstance(node, ast.Attribute):
+        return f"{dotted(node.value)}.{node.attr}"
+    return node.id if isinstance(node, ast.Name) else "?"
+
+
+def taken_by(path: Path) -> set[tuple[str, str]]:
+    """(module, name) of the names that a file takes from modules of this repository."""
     modules, taken = {}, set()
     for module, name, local in imports_of(path):
         if file_of(f"{module}.{name}").exists():
             modules[local] = f"{module}.{name}"
         elif name and file_of(module).exists():  # a package may re-export
             taken.add((module, name))
-    for node in ast.walk(tree):  # not local variables that are called like a module
+    for node in nodes_of(path):  # not local variables that are called like a module
         if isinstance(node, ast.arg) or (isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)):
             modules.pop(node.arg if isinstance(node, ast.arg) else node.id, None)
     replaced = {  # what a test replaces is the name that the module under test uses
         tuple(ast.unparse(each) for each in node.args[:2])
-        for node in ast.walk(tree)
+        for node in nodes_of(path)
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "setattr"
     }
-    for node in ast.walk(tree):
+    for node in nodes_of(path):
         if isinstance(node, ast.Attribute) and not node.attr.startswith("__"):
-            alias = ast.unparse(node.value)
+            alias = dotted(node.value)
             if alias in modules and (alias, repr(node.attr)) not in replaced:
                 taken.add((modules[alias], node.attr))
-    assert sorted((module, name) for module, name in taken if name not in defined_in(file_of(module))) == []
+    return taken
+
+
+def test_names_are_taken_from_where_they_are_defined():
+    """`training.replace` would be dataclasses.replace, reached through the module under test."""
+    found = [(path, module, name) for path in FILES for module, name in taken_by(path)]
+    assert [each for each in found if each[2] not in defined_in(file_of(each[1]))] == []

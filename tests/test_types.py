@@ -98,26 +98,30 @@ WRONG = {  # a line of the program, the line in its place, and what mypy must sa
 }
 
 
-def checked(program, tmp_path):
-    """What `mypy --strict` prints of a program that imports the packages."""
-    name = f"program_{len(list(tmp_path.iterdir()))}.py"  # mypy takes files of one name, size and second for the same
-    (tmp_path / name).write_text(program, encoding="utf-8")
-    flags = ["--strict", "--follow-imports=silent", "--no-error-summary", "--cache-dir", tmp_path.parent / "mypy-cache"]
+def checked(programs, tmp_path):
+    """What `mypy --strict` prints of each of some programs that import the packages, a list of lines for each."""
+    for number, program in enumerate(programs):
+        (tmp_path / f"program_{number}.py").write_text(program, encoding="utf-8")
+    flags = ["--strict", "--follow-imports=silent", "--no-error-summary", "--cache-dir", tmp_path / "cache"]
     environment = {**os.environ, "MYPYPATH": str(ROOT), "NO_COLOR": "1"}
-    command = [sys.executable, "-m", "mypy", *flags, name]
-    return subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True).stdout
+    command = [sys.executable, "-m", "mypy", *flags, *(f"program_{number}.py" for number in range(len(programs)))]
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
+    lines = done.stdout.splitlines()
+    assert all(line.startswith("program_") for line in lines), done
+    return [[line for line in lines if line.startswith(f"program_{n}.py:")] for n in range(len(programs))]
 
 
 @pytest.mark.heavy
 def test_mypy_accepts_a_right_program_and_finds_each_wrong_call(tmp_path):
     assert len(PROGRAM.splitlines()) >= 40
-    assert checked(PROGRAM, tmp_path) == ""
-    for name, (right, wrong, message) in WRONG.items():
-        assert PROGRAM.count(right) == 1, name
-        program = PROGRAM.replace(right, wrong)
-        line = next(i for i, text in enumerate(program.splitlines(), start=1) if wrong.split(chr(10))[0] in text)
-        found = checked(program, tmp_path)
-        assert f".py:{line}: error:" in found or f".py:{line + 1}: error:" in found, f"{name}: {found}"
+    assert all(PROGRAM.count(right) == 1 for right, _, _ in WRONG.values())
+    programs = [PROGRAM.replace(right, wrong) for right, wrong, _ in WRONG.values()]
+    nothing, *all_found = checked([PROGRAM, *programs], tmp_path)
+    assert nothing == []
+    for (name, (_, wrong, message)), program, lines in zip(WRONG.items(), programs, all_found, strict=True):
+        number = next(i for i, text in enumerate(program.splitlines(), start=1) if wrong in text)
+        found = "\n".join(lines)
+        assert f".py:{number}: error:" in found or f".py:{number + 1}: error:" in found, f"{name}: {found}"
         assert message in found, f"{name}: {found}"
 
 

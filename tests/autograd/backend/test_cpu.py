@@ -6,6 +6,7 @@ import threadpoolctl
 
 from autograd.backend import Backend, CpuBackend, cpu_products
 from tests.helpers.kernel_calls import KERNELS
+from tests.helpers.marks import parametrize_some
 
 SERIAL = {"embedding_backward"}  # one thread: equal indices meet
 SMALL = [(name, shape) for name, (_, shapes, _, _) in KERNELS.items() for shape in shapes]
@@ -16,6 +17,16 @@ every_dtype = pytest.mark.parametrize(
     ("kernels", "dtype"),
     [("numpy", np.float32), ("numpy", np.float64), ("numba", np.float32)],  # in float64, compiled ones are NumPy's
     ids=["float32", "float64", "float32-compiled"],
+    indirect=["kernels"],
+)
+every_way = parametrize_some(
+    ("threads", "kernels", "dtype"),
+    [
+        *((None, "numpy", np.float32), (2, "numpy", np.float64), (2, "numba", np.float32)),
+        *((2, "numpy", np.float32), (None, "numpy", np.float64), (None, "numba", np.float32)),
+    ],
+    keep=3,
+    ids=["float32", "threads-float64", "threads-compiled", "threads-float32", "float64", "compiled"],
     indirect=["kernels"],
 )
 
@@ -84,8 +95,7 @@ def test_no_override_is_forgotten():
     assert {name for name in shared if not name.startswith("__")} == {*KERNELS, *alone}
 
 
-@every_dtype
-@pytest.mark.parametrize("threads", [None, 2])
+@every_way
 @every_small_case
 def test_small_inputs(name, shape, threads, dtype, backend_with):
     for args, kwargs in cases(name, shape, dtype):
@@ -93,7 +103,13 @@ def test_small_inputs(name, shape, threads, dtype, backend_with):
         assert_close(run(backend_with(threads), name, args, kwargs), expected, dtype, args)
 
 
-@every_dtype
+@parametrize_some(
+    ("kernels", "dtype"),
+    [("numpy", np.float32), ("numba", np.float32), ("numpy", np.float64)],
+    keep=2,
+    ids=["float32", "float32-compiled", "float64"],
+    indirect=["kernels"],
+)
 @every_large_case
 def test_large_inputs_to_the_bit_for_any_number_of_threads(name, shape, dtype, backend_with):
     backends = [backend_with(threads) for threads in (1, 2, 3)]
@@ -157,8 +173,7 @@ LAYOUTS = {
 }
 
 
-@every_dtype
-@pytest.mark.parametrize("threads", [None, 2])
+@every_way
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("name", KERNELS)
 def test_layouts(name, layout, threads, dtype, backend_with):

@@ -30,7 +30,7 @@ def plain_attention(q, k, v, allowed=None, keep=1.0, scale=None):
     return (weights / np.where(total == 0, 1, total) * keep) @ v
 
 
-@pytest.fixture(autouse=True, params=[None, 3], ids=["", "3 threads"])
+@pytest.fixture(autouse=True, params=[None, pytest.param(3, marks=pytest.mark.slow)], ids=["", "3 threads"])
 def threads(request, monkeypatch):
     """The kernel for threads is another one; what it computes is not."""
     if request.param is not None:
