@@ -39,12 +39,6 @@ UPWARD = {  # imports that go up, or close a circle: (importing, imported): why
     ("autograd.tensor", "autograd.differentiate"): "a Tensor has backward()",
     ("autograd.tensor", "autograd.ops"): "a Tensor has operators",
     ("autograd.tensor", "autograd.numpy_calls"): "NumPy's functions ask a Tensor",
-    ("autograd.gradcheck.__main__", "autograd.testing.case"): "a program, not part of the room",
-    ("autograd.gradcheck.__main__", "autograd.testing.check"): "a program, not part of the room",
-    ("autograd.gradcheck", "autograd.gradcheck.compare"): "start-up",
-    ("autograd.gradcheck", "autograd.gradcheck.function"): "start-up",
-    ("autograd.gradcheck", "autograd.gradcheck.complex_step"): "start-up",
-    ("autograd.gradcheck", "autograd.gradcheck.variations"): "start-up",
 }
 # imported where they are used
 OPTIONAL = {"huggingface_hub", "cupy", "cupy_backends", "matplotlib", "mpi4py", "ml_dtypes", "hypothesis", "torch"}
@@ -80,10 +74,10 @@ LATE = {  # why imports stand inside functions: "file: function"
         "minitf/evaluation/metrics.py: sacrebleu_metrics",
     },
     "start-up: the checker is imported with the first check": {
-        "autograd/gradcheck/__init__.py: gradient_error",
-        "autograd/gradcheck/compare.py: _cause",
+        "autograd/gradcheck/__init__.py: __getattr__",
+        "autograd/gradcheck/__init__.py: gradcheck",
     },
-    "needs PyTorch": {"autograd/testing/wrap.py: from_torch"},
+    "needs Hypothesis": {"autograd/testing.py: __getattr__"},
     "needs CuPy": {
         "autograd/backend/__init__.py: backend_of",
         "autograd/backend/__init__.py: get_backend",

@@ -1,15 +1,25 @@
-"""Compare analytic with numerical derivatives, and report the differences."""
+"""The whole check of a gradient: analytic against numerical derivatives, then the same under other circumstances."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from autograd.gradcheck import GradcheckError
-from autograd.gradcheck.conduct import check_conduct
-from autograd.gradcheck.function import CheckedFunction
-from autograd.gradcheck.numerical import Estimate, Numerical, narrow_down
+from autograd.gradcheck.diagnosis import Evidence, likely_cause
+from autograd.gradcheck.function import CheckedFunction, GradcheckError
+from autograd.gradcheck.numerical import METHODS, Estimate, Numerical, Target, narrow_down
+from autograd.gradcheck.variations import (
+    check_float32,
+    check_frozen,
+    check_layouts,
+    check_multiples,
+    check_points,
+    check_side_effects,
+)
 
 Array = np.ndarray
 
@@ -17,13 +27,100 @@ FULL = 20_000  # entries of the largest Jacobian that is computed to explain a f
 SAMPLE = 200  # elements that are compared if it is larger
 
 
-class Comparison:
-    """One check of a backward pass against numerical derivatives."""
+@dataclass(frozen=True)
+class Options:
+    """How `gradcheck` computes numerical derivatives, and which checks it adds or omits.
 
-    def __init__(self, function: CheckedFunction, method: Callable[[], Numerical], rng: np.random.Generator):
-        self.function, self.rng = function, rng
-        self.weights, self.gradients = check_conduct(function, rng)
-        self.numerical = method()
+    mode: "complex", Im f(x + i eps) / eps, with eps=1e-20 and atol=rtol=1e-12: exact up to rounding, for functions that
+        compute with complex numbers; "central", (f(x + eps) - f(x - eps)) / 2 eps, with eps=1e-6, atol=1e-7, rtol=1e-6
+        and what is known of the error of the difference; "auto", complex steps with atol=rtol=1e-9 where they work, and
+        central differences elsewhere, with the reason in the error message and in what `verbose` prints.
+    eps: the step, in the place of the mode's own.
+    seed: of the random weights and directions, which are never all 1: a softmax without gradient would pass then.
+    elsewhere: False to call func at the inputs only.  By default, the gradients are also compared with differences at
+        the inputs in another order, times factors from -10 to 100, and with random numbers added, as far as func is
+        defined there.
+    layouts: False to omit other memory layouts of inputs and incoming gradients.
+    float32: True to compare the gradients of float32 inputs with those of float64 inputs, too.  They may differ by 1e-4
+        of the value, 1e-5 of the largest value, and ten times what moving the inputs by a few roundings changes.
+    verbose: True to print what the gradients were compared with, and the largest error.
+
+    Raises: ValueError for another mode, or a step that is not positive
+    """
+
+    mode: str = "auto"
+    eps: float | None = None
+    seed: int = 0
+    elsewhere: bool = True
+    layouts: bool = True
+    float32: bool = False
+    verbose: bool = False
+
+    def __post_init__(self) -> None:
+        if self.mode not in METHODS:
+            raise ValueError(f"mode={self.mode!r} is not one of {', '.join(map(repr, METHODS))}")
+        if self.eps is not None and not self.eps > 0:
+            raise ValueError(f"eps={self.eps}: eps must be positive")
+
+
+def gradient_error(
+    func: Callable[..., Any],
+    inputs: Any,
+    *,
+    atol: float | None = math.inf,
+    rtol: float | None = 0.0,
+    fast: bool = False,
+    options: Options | None = None,
+) -> float:
+    """The largest |analytic - numerical| / max(1, |numerical|) that `gradcheck` with these arguments finds.
+
+    Raises: as gradcheck; but by default, every finite error is within `atol`
+    """
+    options = options or Options()
+    if not all(value is None or value >= 0 for value in (atol, rtol)):
+        raise ValueError(f"atol={atol}, rtol={rtol}: tolerances must be at least 0")
+    with CheckedFunction(func, inputs) as function:
+        rng = np.random.default_rng(options.seed)
+        weights, right = check_side_effects(function, rng)
+        numerical = METHODS[options.mode](function, options.eps, atol, rtol)
+        comparison = Comparison(function, numerical, weights, right, rng)
+        error = comparison.along_directions() if fast else comparison.everywhere()
+        check_multiples(function, weights, right)
+        check_frozen(function, weights, right, rng)
+        if options.layouts:
+            check_layouts(function, weights, right, rng)
+        if options.elsewhere:
+            check_points(function, weights, right, rng, atol or 0.0, rtol or 0.0)
+        if options.float32:
+            check_float32(function, weights, rng)
+    if options.verbose:
+        print(f"gradients right: compared with {numerical}, largest error {error:.0e}")
+    return error
+
+
+class Comparison:
+    """The gradients of a function at its inputs beside numerical derivatives.
+
+    weights, gradients: random weights [M] of the outputs, and the gradients of the weighted sum, in the inputs' shapes
+    """
+
+    def __init__(
+        self,
+        function: CheckedFunction,
+        numerical: Numerical,
+        weights: Array,
+        gradients: list[Array],
+        rng: np.random.Generator,
+    ):
+        self.function, self.numerical, self.weights, self.rng = function, numerical, weights, rng
+        self.gradients = [g.reshape(-1) for g in gradients]
+
+    def _compare(self, target: Target, along: Target, analytic: Array) -> Estimate:
+        """The numerical derivatives, computed with more effort if they disagree with the analytic ones."""
+        estimate = self.numerical.derivative(target)
+        agrees = not estimate.wrong(analytic).any()
+        self.numerical.confirm(along, agrees)
+        return estimate if agrees else self.numerical.reconsider(target, analytic, estimate)
 
     # ---- Every derivative ----
 
@@ -41,11 +138,7 @@ class Comparison:
 
     def _jacobian(self, i: int, analytic: Array) -> float:
         """Shapes: analytic [M, n_i]"""
-        estimate = self.numerical.jacobian(i)
-        agrees = not estimate.wrong(analytic).any()
-        self.numerical.confirm(i, self._direction(i), self.weights, agrees)
-        if not agrees:
-            estimate = self.numerical.reconsider(i, analytic, estimate)
+        estimate = self._compare(Target(i), Target(i, self._direction(i), self.weights), analytic)
         if estimate.wrong(analytic).any():
             raise GradcheckError(self._report(i, analytic, estimate))
         return _error(analytic, estimate.values)
@@ -81,18 +174,15 @@ class Comparison:
         worst = 0.0
         for i, gradient in enumerate(self.gradients):
             direction = self._direction(i)
-            analytic = np.asarray(gradient @ direction)
-            estimate = self.numerical.along(i, direction, self.weights)
-            agrees = not estimate.wrong(analytic).any()
-            self.numerical.confirm(i, direction, self.weights, agrees)
-            if not agrees:
-                estimate = self.numerical.reconsider_along(i, direction, self.weights, analytic, estimate)
+            target, analytic = Target(i, direction, self.weights), np.array([[gradient @ direction]])
+            estimate = self._compare(target, target, analytic)
             if estimate.wrong(analytic).any():
                 self._blame(i, direction)
                 raise GradcheckError(
                     f"wrong gradient of {self.function.input_name(i)}: along a random direction the derivative of a "
-                    f"random sum of the outputs is\n  analytic   {analytic:.10g}\n  numerical  {estimate.values:.10g}"
-                    "\nbut no single derivative that was looked at is; many small errors seem to add up"
+                    f"random sum of the outputs is\n  analytic   {analytic.item():.10g}\n"
+                    f"  numerical  {estimate.values.item():.10g}\n"
+                    "but no single derivative that was looked at is; many small errors seem to add up"
                 )
             worst = max(worst, _error(analytic, estimate.values))
         return worst
@@ -109,19 +199,15 @@ class Comparison:
             self._check_linear(i, analytic)
             return
 
-        def difference(part: Array) -> float:
-            return abs(gradient @ part - self.numerical.along(i, part, self.weights).values)
+        def along(part: Array) -> Estimate:
+            return self.numerical.derivative(Target(i, part, self.weights))
 
-        others = self.rng.permutation(gradient.size)[:SAMPLE]
-        places = np.unique([narrow_down(direction, difference), *others])
+        worst = narrow_down(direction, lambda part: abs(gradient @ part - along(part).values.item()))
+        places = np.unique([worst, *self.rng.permutation(gradient.size)[:SAMPLE]])
         unit = np.eye(1, gradient.size)[0]
-        single = [self.numerical.along(i, np.roll(unit, place), self.weights) for place in places]
-        estimate = Estimate(
-            np.array([[e.values for e in single]]),
-            np.array([[e.error for e in single]]),
-            single[0].atol,
-            single[0].rtol,
-        )
+        single = [along(np.roll(unit, place)) for place in places]
+        values, errors = (np.concatenate([getattr(e, name) for e in single], 1) for name in ("values", "error"))
+        estimate = Estimate(values, errors, single[0].atol, single[0].rtol)
         analytic = gradient[None, places]
         if estimate.wrong(analytic).any():
             raise GradcheckError(self._report(i, analytic, estimate, places))
@@ -137,46 +223,36 @@ class Comparison:
         row, column = (int(k) for k in np.unravel_index(int(np.argmax(excess)), excess.shape))
         place = column if places is None else int(places[column])
         output = function.output_name(row) if places is None else "a random sum of the outputs"
-        cause = self._cause(i, analytic, estimate, row, places)
-        reason = getattr(self.numerical, "reason", "")
+        cause = likely_cause(self._evidence(i, analytic, numerical, row, complete=places is None))
         return (
             f"wrong gradient of {function.input_name(i)}: {int(wrong.sum())} of {wrong.size} derivatives looked at "
             f"differ, most that of {output} by {function.input_name(i, place)}:\n"
             f"  analytic   {analytic[row, column]:.10g}\n"
             f"  numerical  {numerical[row, column]:.10g}\n"
             f"likely cause: {cause or 'none of the usual ones fits these numbers'}"
-            + (f"\n(numerical: {self.numerical.describe()})" if reason else "")
+            + (f"\n(numerical: {self.numerical})" if self.numerical.reason else "")
         )
 
-    def _cause(self, i: int, analytic: Array, estimate: Estimate, row: int, places: Array | None) -> str:
-        """The likely mistake in the derivatives of the output that `row` belongs to."""
-        from autograd.gradcheck.diagnosis import likely_cause  # only for an error message
-        from autograd.gradcheck.evidence import Evidence
-
-        function = self.function
-        if places is not None:
-            return likely_cause(Evidence(analytic, estimate.values, (), function.points[i].shape, complete=False))
-        output = function.locate(row)[0]
+    def _evidence(self, i: int, analytic: Array, numerical: Array, row: int, complete: bool) -> Evidence:
+        """What is known of the derivatives by input i, of the output that `row` belongs to."""
+        function, shape = self.function, self.function.points[i].shape
+        if not complete:
+            return Evidence(analytic, numerical, (), shape, complete=False)
+        output = function.output_of(row)
         rows = function.rows_of(output)
-        arrays = {function.input_name(k): point for k, point in enumerate(function.points)}
-        if len(function.points) == 1:
-            arrays = {"x": function.points[0]}
+        arrays = {"x" if len(function.points) == 1 else function.input_name(k): x
+                  for k, x in enumerate(function.points)}  # fmt: skip
         arrays["y"] = self.numerical.middle[rows].reshape(function.output_shapes[output])
-        return likely_cause(
-            Evidence(
-                analytic[rows], estimate.values[rows], function.output_shapes[output], function.points[i].shape,
-                arrays=arrays, at=function.points[i],
-                others=lambda: self._other_jacobians(i, rows),
-            )
-        )  # fmt: skip
 
-    def _other_jacobians(self, i: int, rows: slice) -> dict[str, Array]:
-        """Numerical d output / d input k for the inputs k other than i, by name."""
-        function = self.function
-        return {
-            function.input_name(k): self.numerical.jacobian(k).values[rows]
-            for k in range(len(function.points)) if k != i
-        }  # fmt: skip
+        def others() -> dict[str, Array]:
+            return {
+                function.input_name(k): self.numerical.derivative(Target(k)).values[rows]
+                for k in range(len(function.points)) if k != i
+            }  # fmt: skip
+
+        return Evidence(
+            analytic[rows], numerical[rows], function.output_shapes[output], shape, arrays, function.points[i], others
+        )
 
 
 def _error(analytic: Array, numerical: Array) -> float:

@@ -1,9 +1,14 @@
-"""The function under check: its outputs near the inputs, and the gradients of its backward pass."""
+"""The function under check: its outputs near the inputs, and the gradients of its backward pass.
+
+All that the checker knows of the engine is here: how a graph is made and differentiated, and what an op tells about
+itself.
+"""
 
 from __future__ import annotations
 
 import itertools
 import math
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -11,11 +16,30 @@ import numpy as np
 
 from autograd import differentiate, engine, modes, random
 from autograd.backend import backend_of
-from autograd.gradcheck import GradcheckError
+from autograd.gradcheck.draw import arrange
 from autograd.tensor import Tensor
 
 Array = np.ndarray
 Shape = tuple[int, ...]
+
+
+class GradcheckError(RuntimeError):
+    """A gradient is wrong, or cannot be checked at this point."""
+
+
+class NondifferentiableError(GradcheckError):
+    """The function has a kink, a jump or the edge of its domain at this point."""
+
+
+class NotAnalyticError(ValueError):
+    """Complex steps do not suit a function, for a reason."""
+
+    def __init__(self, reason: str):
+        super().__init__(
+            f"mode='complex' does not suit this function: {reason}; use mode='central' (|x| and what is built on it is "
+            "not analytic, and an op may not be written for complex numbers)"
+        )
+        self.reason = reason
 
 
 class CheckedFunction:
@@ -30,12 +54,11 @@ class CheckedFunction:
 
     def __init__(self, func: Callable[..., Any], inputs: Any):
         self.func = func
-        if isinstance(inputs, Tensor) or hasattr(inputs, "dtype"):
-            inputs = [inputs]
-        first = {id(x): i for i, x in reversed(list(enumerate(inputs)))}
+        self.arguments = [inputs] if isinstance(inputs, Tensor) or hasattr(inputs, "dtype") else list(inputs)
+        first = {id(x): i for i, x in reversed(list(enumerate(self.arguments)))}
         self.positions = [
             i
-            for i, x in enumerate(inputs)
+            for i, x in enumerate(self.arguments)
             if _is_differentiated(x) and (first[id(x)] == i or not isinstance(x, Tensor))
         ]  # a Tensor that is passed twice is one input; an array that is passed twice becomes two Tensors
         if not self.positions:
@@ -43,11 +66,9 @@ class CheckedFunction:
                 "no input is to be differentiated: pass a float64 array, or a Tensor with requires_grad=True"
             )
         for i in self.positions:
-            _check_input(i, inputs[i])
-        self.arguments = list(inputs)
-        for i in self.positions:
-            if not isinstance(inputs[i], Tensor):
-                self.arguments[i] = Tensor(inputs[i], requires_grad=True)
+            _check_input(i, self.arguments[i])
+            if not isinstance(self.arguments[i], Tensor):
+                self.arguments[i] = Tensor(self.arguments[i], requires_grad=True)
         self.tensors: list[Tensor] = [self.arguments[i] for i in self.positions]
         self.backends = [backend_of([tensor.data]) for tensor in self.tensors]
         self.points = [copy_with_layout(tensor.numpy()) for tensor in self.tensors]
@@ -90,7 +111,7 @@ class CheckedFunction:
         return outputs
 
     def _hint(self, symptom: str, start: str = "") -> str:
-        """What to do about a function of NumPy's arrays or of PyTorch's tensors; "" for any other."""
+        """The wrapper for a function of NumPy's arrays or of PyTorch's tensors; "" for any other function."""
         if "must be Tensor, not" in symptom or "<class 'torch." in symptom:
             return (
                 f"{start}the function computes with PyTorch's tensors, and here it got one of autograd's: check "
@@ -141,46 +162,64 @@ class CheckedFunction:
         with modes.no_grad():
             return self.vector(self.call(points))
 
+    def evaluate_complex(self, points: Sequence[Array]) -> Array:
+        """The output vector at complex `points`.  Shapes: -> [M]
+
+        Raises: NotAnalyticError where the function stops, or an op drops imaginary parts
+        """
+        ops = _OpAtWork()
+        try:
+            with warnings.catch_warnings(), modes.watch(ops):
+                warnings.simplefilter("error", np.exceptions.ComplexWarning)
+                values = self.evaluate(points)
+        except NotAnalyticError:
+            raise
+        except Exception as error:  # a function of real numbers may stop in any way
+            raise NotAnalyticError(f"{ops.op or 'it'} stops with {type(error).__name__}: {error}") from error
+        if not np.iscomplexobj(values):
+            raise NotAnalyticError("its outputs for complex inputs are real")
+        return values
+
     # ---- Backward ----
 
     def split(self, vector: Array) -> list[Array]:
-        """An output vector as arrays of the outputs' shapes."""
-        parts = np.split(vector, self._ends()[:-1])
+        """An output vector as arrays of the outputs' shapes, copied."""
+        parts = np.split(vector.copy(), self._ends()[:-1])
         return [part.reshape(shape) for part, shape in zip(parts, self.output_shapes, strict=True)]
+
+    def gradients(self, weights: Array, points: Sequence[Array] | None = None) -> list[Array]:
+        """Gradients of weights · output at `points`, by a new graph.  Shapes: weights [M] -> that of each input"""
+        return self.pull(self.call(points), self.split(weights))
 
     def pull(
         self, outputs: Sequence[Tensor], cotangents: Sequence[Array | None], *, retain: bool = False
     ) -> list[Array]:
-        """Gradients of Σ cotangent · output, one array per input; outputs whose cotangent is None are left out.
+        """Gradients of Σ cotangent · output, one array per input: zeros for an input that requires no gradient now.
 
-        Zeros for an input that requires no gradient now.
+        outputs: all outputs of one call, or of several in a row
+        cotangents: of the differentiable outputs; None leaves an output out
 
         Raises: GradcheckError if an op's gradient does not fit its input
         """
-        chosen = [(outputs[j], c) for j, c in zip(self.outputs, cotangents, strict=True) if c is not None]
-        return self.pull_pairs([(y, c) for y, c in chosen if y.requires_grad], retain=retain)
-
-    def pull_pairs(self, pairs: Sequence[tuple[Tensor, Array]], *, retain: bool = False) -> list[Array]:
-        """Likewise, of (output, cotangent) that may be outputs of several calls."""
+        calls = len(cotangents) // len(self.outputs)
+        count = len(outputs) // calls
+        chosen = [outputs[k * count + j] for k in range(calls) for j in self.outputs]
+        pairs = [(y, c) for y, c in zip(chosen, cotangents, strict=True) if c is not None and y.requires_grad]
         active = [tensor for tensor in self.tensors if tensor.requires_grad]
-        last = _LastOp()
+        last = _OpAtWork()
         try:
             with modes.watch(last):
                 found = differentiate.grad(
                     [y for y, _ in pairs], active, [c for _, c in pairs], retain_graph=retain, allow_unused=True
                 )
         except RuntimeError as error:
-            raise GradcheckError(f"the backward pass stopped: {error}{last.hint()}") from error
+            raise GradcheckError(f"the backward pass stopped: {error}{last.cause_of_shape()}") from error
         gradients = iter(found)
         return [
             np.zeros(point.shape) if not tensor.requires_grad or (g := next(gradients)) is None
             else np.array(g.numpy(), dtype=np.float64)
             for tensor, point in zip(self.tensors, self.points, strict=True)
         ]  # fmt: skip
-
-    def pull_vector(self, cotangent: Array) -> list[Array]:
-        """Gradients of cotangent · output as vectors, by a new graph.  Shapes: [M] -> [n_i] for each input"""
-        return [g.reshape(-1) for g in self.pull(self.call(), self.split(cotangent))]
 
     def jacobian(self) -> list[Array]:
         """Analytic d output / d input, by one backward pass through a new graph per row.
@@ -209,14 +248,13 @@ class CheckedFunction:
 
     def output_name(self, row: int) -> str:
         """The output and the index that a row of the Jacobian belongs to."""
-        j, place = self.locate(row)
+        j = self.output_of(row)
         name = f"output {self.outputs[j]}" if self.several else "the output"
-        return name + _subscript(self.output_shapes[j], place)
+        return name + _subscript(self.output_shapes[j], row - self.rows_of(j).start)
 
-    def locate(self, row: int) -> tuple[int, int]:
-        """The differentiable output that a row of the Jacobian belongs to, and the element of it."""
-        j = int(np.searchsorted(self._ends(), row, side="right"))
-        return j, row - self.rows_of(j).start
+    def output_of(self, row: int) -> int:
+        """The differentiable output that a row of the Jacobian belongs to."""
+        return int(np.searchsorted(self._ends(), row, side="right"))
 
     def rows_of(self, j: int) -> slice:
         """The rows of the Jacobian that belong to a differentiable output."""
@@ -227,39 +265,44 @@ class CheckedFunction:
         return list(itertools.accumulate(math.prod(shape) for shape in self.output_shapes))
 
 
-class _LastOp(modes.Watcher):
-    """The op whose backward pass ran last, to explain what it returned."""
+class _OpAtWork(modes.Watcher):
+    """The op whose forward or backward pass ran last, which explains an error."""
 
     op: engine.Op | None = None
     g_outputs: Sequence[Any] = ()
+    complex_input = False
+
+    def before_forward(self, op: engine.Op, arrays: Sequence[Any]) -> None:
+        self.op = op
+        self.complex_input = any(getattr(getattr(a, "dtype", None), "kind", "") == "c" for a in arrays)
+
+    def after_forward(self, op: engine.Op, outputs: Sequence[Any]) -> None:
+        if self.complex_input and any(y.dtype.kind == "f" for y in outputs):
+            raise NotAnalyticError(f"{op} turns complex numbers into real ones")
 
     def before_backward(self, op: engine.Op, g_outputs: Sequence[Any]) -> None:
         self.op, self.g_outputs = op, g_outputs
 
-    def hint(self) -> str:
-        """Where a gradient has the shape of the result of broadcasting its input: what to do about it."""
+    def cause_of_shape(self) -> str:
+        """The likely cause of a gradient in another shape than that of its input; "" if none is known."""
         if self.op is None or self.op.broadcasts:
             return ""
         try:
             result = self.op.backward(*self.g_outputs)
         except RuntimeError:  # this is the error to explain, and it explains itself
             return ""
+        outputs = [shape for shape, _ in self.op.output_specs]
         for g, spec in zip(result if isinstance(result, tuple) else (result,), self.op.input_specs, strict=False):
             if g is not None and spec is not None and np.shape(g) != spec[0]:
-                cause = _cause_of_shape(np.shape(g), spec[0], [shape for shape, _ in self.op.output_specs])
-                return f"\nlikely cause: {cause}" if cause else ""
+                cause = _cause_of_shape(np.shape(g), spec[0], outputs)
+                return cause and f"\nlikely cause: {cause}"
         return ""
-
-
-def _broadcasts_to(small: Shape, large: Shape) -> bool:
-    if small == large or len(small) > len(large):
-        return False
-    return all(n in (1, m) for n, m in zip(reversed(small), reversed(large), strict=False))
 
 
 def _cause_of_shape(found: Shape, expected: Shape, outputs: Sequence[Shape]) -> str:
     """Why a gradient has shape `found` for an input of shape `expected`."""
-    if _broadcasts_to(expected, found):
+    pairs = zip(reversed(expected), reversed(found), strict=False)
+    if found != expected and len(expected) <= len(found) and all(n in (1, m) for n, m in pairs):
         return (
             "a missing sum over the axes along which the input was broadcast; sum over them, or set broadcasts = True "
             "in the op's class and the engine will"
@@ -288,7 +331,7 @@ def _check_input(position: int, x: Any) -> None:
     if x.dtype != np.float64:
         raise TypeError(
             f"input {position} is {x.dtype}, in which small differences are lost to rounding: pass "
-            "x.astype('float64'), and float32=True to compare the gradients in float32 with those in float64"
+            "x.astype('float64'), and Options(float32=True) to compare the gradients in float32 with those in float64"
         )
     if isinstance(x, Tensor) and x.op is not None:
         raise ValueError(
@@ -305,19 +348,14 @@ def copy_with_layout(a: Array, dtype: Any = None) -> Array:
     Ops take other paths for arrays that are not contiguous, so a check must not make them so.  Memory that several
     elements share (broadcasting) becomes separate, or no element could be varied alone.
     """
-    dtype = a.dtype if dtype is None else dtype
     if a.flags.forc or not a.size:
-        return a.astype(dtype, order="K", copy=True)
+        return a.astype(a.dtype if dtype is None else dtype, order="K", copy=True)
     order = sorted(range(a.ndim), key=lambda i: -abs(a.strides[i]))
-    gaps = [1] * a.ndim
+    steps = [-1 if stride < 0 else 1 for stride in a.strides]
     if abs(a.strides[order[-1]]) > a.itemsize:
-        gaps[order[-1]] = 2
-    room = np.full([a.shape[i] * gaps[i] for i in order], np.nan, dtype)
-    steps = [-gap if stride < 0 else gap for gap, stride in zip(gaps, a.strides, strict=True)]
-    view = room.transpose(np.argsort(order))[tuple([slice(None, None, step) for step in steps])]
-    view[...] = a
-    return view
+        steps[order[-1]] *= 2
+    return arrange(a, order, steps, dtype)
 
 
-def _subscript(shape: tuple[int, ...], place: int) -> str:
+def _subscript(shape: Shape, place: int) -> str:
     return str([int(k) for k in np.unravel_index(place, shape)]) if shape else ""

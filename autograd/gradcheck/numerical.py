@@ -1,20 +1,33 @@
-"""Numerical derivatives by central differences; complex_step.py has the other methods."""
+"""Numerical derivatives: central differences, complex steps, and the choice between them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import ClassVar
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
 
 import numpy as np
 
-from autograd.gradcheck import NondifferentiableError
-from autograd.gradcheck.function import CheckedFunction
+from autograd.gradcheck.function import CheckedFunction, NondifferentiableError, NotAnalyticError, copy_with_layout
 
 Array = np.ndarray
 Move = Callable[[float], tuple[float, Array]]  # maps a step to the step taken, after rounding, and the values there
 
 ROUNDING = float(np.finfo(float).eps)
+
+
+@dataclass(frozen=True)
+class Target:
+    """The derivatives to compute by input i: the Jacobian [M, n_i], or one weighted sum of it.
+
+    direction, weights: for the derivative [1, 1] of weights · outputs along `direction`.  Shapes: [n_i], [M]
+    """
+
+    i: int
+    direction: Array | None = None
+    weights: Array | None = None
 
 
 @dataclass(frozen=True)
@@ -41,6 +54,7 @@ class Numerical:
     EPS: ClassVar[float]
     ATOL: ClassVar[float]
     RTOL: ClassVar[float]
+    reason = ""  # why complex steps do not suit the function, if they were tried
 
     def __init__(
         self, function: CheckedFunction, eps: float | None = None, atol: float | None = None, rtol: float | None = None
@@ -52,32 +66,22 @@ class Numerical:
         self.rtol = self.RTOL if rtol is None else rtol
         self.middle = function.evaluate()  # [M], the outputs at the inputs
 
-    def jacobian(self, i: int) -> Estimate:
-        """d output / d input i.  Shapes: -> [M, n_i]"""
+    def derivative(self, target: Target) -> Estimate:
+        """Return the derivatives and their error."""
         raise NotImplementedError
 
-    def along(self, i: int, direction: Array, weights: Array) -> Estimate:
-        """d (weights · output) / dt at x_i + t · direction.  Shapes: direction [n_i], weights [M] -> []"""
-        raise NotImplementedError
+    def confirm(self, target: Target, agrees: bool) -> None:
+        """Check the derivative along a direction by other steps, given whether the gradient agrees.
 
-    def confirm(self, i: int, direction: Array, weights: Array, agrees: bool) -> None:
-        """Check a result by other steps, given whether the gradient agrees with it.
-
-        Raises: NondifferentiableError or ValueError if the result cannot be trusted
+        Raises: NondifferentiableError or NotAnalyticError if the method cannot be trusted
         """
         raise NotImplementedError
 
-    def reconsider(self, i: int, analytic: Array, estimate: Estimate) -> Estimate:
-        """`jacobian(i)` with more effort, given the gradient [M, n_i] that disagrees with it."""
-        return estimate
+    def reconsider(self, target: Target, analytic: Array, estimate: Estimate) -> Estimate:
+        """`derivative(target)` with more effort, given the gradient that disagrees with it."""
+        raise NotImplementedError
 
-    def reconsider_along(
-        self, i: int, direction: Array, weights: Array, analytic: Array, estimate: Estimate
-    ) -> Estimate:
-        """`along(i, direction, weights)` with more effort, given the slope [] that disagrees with it."""
-        return estimate
-
-    def describe(self) -> str:
+    def __str__(self) -> str:
         """What the gradient is compared with."""
         raise NotImplementedError
 
@@ -89,18 +93,18 @@ def narrow_down(direction: Array, badness: Callable[[Array], float]) -> int:
     """The worst element of `direction`, by bisection: the half with the larger badness is halved again."""
     candidates = np.flatnonzero(direction)
     while len(candidates) > 1:
-        scores, halves = [], np.array_split(candidates, 2)
-        for half in halves:
-            part = np.zeros_like(direction)
-            part[half] = direction[half]
-            scores.append(np.nan_to_num(badness(part), nan=np.inf))
-        candidates = halves[int(np.argmax(scores))]
+        halves = np.array_split(candidates, 2)
+        parts = [np.where(np.isin(np.arange(direction.size), half), direction, 0) for half in halves]
+        candidates = halves[int(np.argmax([np.nan_to_num(badness(part), nan=np.inf) for part in parts]))]
     return int(candidates[0])
 
 
 def weighted(weights: Array, values: Array) -> float:
     """weights · values, where an infinite value of weight 0 counts as 0."""
     return float((weights * np.where(weights == 0, 0, values)).sum())
+
+
+# ---- Central differences ----
 
 
 class Central(Numerical):
@@ -116,51 +120,81 @@ class Central(Numerical):
     JUMP_ATOL, JUMP_RTOL = 1e-5, 1e-3  # one-sided slopes that differ by more are computed again,
     WIDER = 10  # with a step WIDER times as large
 
-    def describe(self) -> str:
+    def __str__(self) -> str:
         return "central differences"
 
-    # ---- Every derivative ----
+    def derivative(self, target: Target) -> Estimate:
+        moves, steps = self._moves(target)
+        middle, scale = self._values(target, self.middle), self._values(target, abs(self.middle), absolute=True)
+        slopes, kink = self.slopes(moves, middle, scale, steps)
+        if kink is None:
+            return self.estimate(slopes.T, self._noise(scale[:, None], steps))
+        place, row, left, right = kink
+        if target.direction is None:
+            raise self._nondifferentiable(target.i, place, self.function.output_name(row), left, right)
 
-    def jacobian(self, i: int) -> Estimate:
-        places = range(self.function.points[i].size)
-        moves = [self._by_element(i, place) for place in places]
-        steps = np.array([self._step(i, place) for place in places])
-        slopes, kink = self.slopes(moves, self.middle, abs(self.middle), steps)
-        if kink is not None:
-            place, row, *sides = kink
-            raise self._nondifferentiable(i, place, self.function.output_name(row), *sides)
-        return self.estimate(slopes.T, self._noise(abs(self.middle)[:, None], steps))
+        def jump(part: Array) -> float:
+            _, left, right = _slopes(*self._moves(replace(target, direction=part)), middle)
+            return float(abs(right - left).item())
 
-    def reconsider(self, i: int, analytic: Array, estimate: Estimate) -> Estimate:
+        place = narrow_down(target.direction, jump)
+        raise self._nondifferentiable(target.i, place, "a random sum of the outputs", left, right)
+
+    def reconsider(self, target: Target, analytic: Array, estimate: Estimate) -> Estimate:
         """Allow for the error of the differences: what twice the step changes in the columns that are wrong."""
-        error = estimate.error.copy()
+        moves, steps = self._moves(target)
+        middle, error = self._values(target, self.middle), estimate.error.copy()
         for place in np.flatnonzero(estimate.wrong(analytic).any(axis=0)).tolist():
-            wide = _slopes([self._by_element(i, place)], np.array([2 * self._step(i, place)]), self.middle)[0][0]
+            wide = _slopes([moves[place]], 2 * steps[[place]], middle)[0][0]
             error[:, place] += abs(wide - estimate.values[:, place])
         return self.estimate(estimate.values, error)
 
-    def fine(self, i: int, place: int) -> Array:
-        """d output / d one element, by Richardson's extrapolation: to about 1e-12 where f is smooth.  Shapes: -> [M]"""
-        return self._extrapolate(self._by_element(i, place), 100 * self._step(i, place), self.middle)
-
-    def fine_along(self, i: int, direction: Array, weights: Array) -> Array:
-        """`along`, in the same way.  Shapes: -> []"""
-        _, middle, move_along = self._along(i, weights)
-        return self._extrapolate(move_along(direction), 100 * self.eps, middle)[0]
-
-    def _extrapolate(self, move: Move, h: float, middle: Array) -> Array:
-        (near,), (far,) = (_slopes([move], np.array([step]), middle)[0] for step in (h, 2 * h))
+    def fine(self, target: Target, place: int) -> Array:
+        """One column of `derivative` by Richardson's extrapolation, to about 1e-12 where f is smooth."""
+        moves, steps = self._moves(target)
+        near, far = (_slopes([moves[place]], k * steps[[place]], self._values(target, self.middle))[0][0]
+                     for k in (100, 200))  # fmt: skip
         return (4 * near - far) / 3
+
+    def confirm(self, target: Target, agrees: bool) -> None:
+        """Search for a jump, whose slope is inversely proportional to the step, if the gradient disagrees."""
+        if agrees:
+            return
+        middle = self._values(target, self.middle)
+
+        def steepness(part: Array) -> tuple[float, float]:
+            """The slope, and how much it changes with a wider step."""
+            moves, steps = self._moves(replace(target, direction=part))
+            slope, wide = (_slopes(moves, k * steps, middle)[0].item() for k in (1, self.WIDER))
+            return abs(slope), abs(slope - wide)
+
+        assert target.direction is not None
+        slope, change = steepness(target.direction)
+        if change > 0.5 * slope + self.JUMP_ATOL:
+            place = narrow_down(target.direction, lambda part: steepness(part)[1])
+            raise self._nondifferentiable(target.i, place, "a random sum of the outputs", slope, slope)
+
+    # ---- Steps ----
+
+    def _moves(self, target: Target) -> tuple[list[Move], Array]:
+        """How to move: by each element of the input, or along the direction; and the step of each."""
+        if target.direction is not None:
+            return [self._move_along(target)], np.array([self.eps])
+        places = range(self.function.points[target.i].size)
+        return [self._move_element(target.i, k) for k in places], np.array([self._step(target.i, k) for k in places])
+
+    def _values(self, target: Target, values: Array, absolute: bool = False) -> Array:
+        """The outputs [M], or their weighted sum [1], without outputs that are infinite everywhere and have slope 0."""
+        if target.weights is None:
+            return values
+        weights = np.where(np.isfinite(self.middle), target.weights, 0)
+        return np.array([weighted(abs(weights) if absolute else weights, values)])
 
     def _step(self, i: int, place: int) -> float:
         value = self.function.points[i].reshape(-1)[place]
         return self.eps * (1.0 if self.eps_is_given or not np.isfinite(value) else max(1.0, abs(value)))
 
-    def _noise(self, scale: Array | float, steps: Array | float) -> Array:
-        """What rounding values of size `scale` may change in a slope."""
-        return np.asarray(4 * ROUNDING * np.where(np.isfinite(scale), scale, 0) / steps)
-
-    def _by_element(self, i: int, place: int) -> Move:
+    def _move_element(self, i: int, place: int) -> Move:
         point = self.function.points[i]
         index = np.unravel_index(place, point.shape)
         value = point[index]
@@ -180,62 +214,28 @@ class Central(Numerical):
 
         return move
 
-    # ---- Along a direction ----
+    def _move_along(self, target: Target) -> Move:
+        assert target.direction is not None
+        return self.move_all([(self.function.points[target.i], target.direction)], lambda y: self._values(target, y))
 
-    def along(self, i: int, direction: Array, weights: Array) -> Estimate:
-        weights, middle, move_along = self._along(i, weights)
-        scale = np.array([weighted(abs(weights), abs(self.middle))])
-        slopes, kink = self.slopes([move_along(direction)], middle, scale, np.array([self.eps]))
-        if kink is not None:
+    def move_all(self, directions: Sequence[tuple[Array, Array]], result: Callable[[Array], Array]) -> Move:
+        """Move several inputs at once, each along its direction."""
+        starts = [point.copy() for point, _ in directions]
 
-            def jump(part: Array) -> float:
-                _, left, right = _slopes([move_along(part)], np.array([self.eps]), middle)
-                return float(abs(right - left).item())
-
-            raise self._nondifferentiable(i, narrow_down(direction, jump), "a random sum of the outputs", *kink[2:])
-        return self.estimate(slopes[0, 0], self._noise(scale[0], self.eps))
-
-    def reconsider_along(
-        self, i: int, direction: Array, weights: Array, analytic: Array, estimate: Estimate
-    ) -> Estimate:
-        """Likewise."""
-        _, middle, move_along = self._along(i, weights)
-        wide = _slopes([move_along(direction)], np.array([2 * self.eps]), middle)[0][0, 0]
-        return self.estimate(estimate.values, estimate.error + abs(wide - estimate.values))
-
-    def confirm(self, i: int, direction: Array, weights: Array, agrees: bool) -> None:
-        """Search for a jump, whose slope is inversely proportional to the step, if the gradient disagrees."""
-        if agrees:
-            return
-        _, middle, move_along = self._along(i, weights)
-
-        def steepness(part: Array) -> tuple[float, float]:
-            """The slope, and how much it changes with a wider step."""
-            steps = (np.array([self.eps]), np.array([self.WIDER * self.eps]))
-            slope, wide = (_slopes([move_along(part)], h, middle)[0].item() for h in steps)
-            return abs(slope), abs(slope - wide)
-
-        slope, change = steepness(direction)
-        if change > 0.5 * slope + self.JUMP_ATOL:
-            place = narrow_down(direction, lambda part: steepness(part)[1])
-            raise self._nondifferentiable(i, place, "a random sum of the outputs", slope, slope)
-
-    def _along(self, i: int, weights: Array) -> tuple[Array, Array, Callable[[Array], Move]]:
-        """The weights of finite outputs, their sum at the inputs, and a function to move along directions."""
-        weights = np.where(np.isfinite(self.middle), weights, 0)  # an output that is infinite everywhere has slope 0
-        point, start = self.function.points[i], self.function.points[i].copy()
-
-        def move_along(part: Array) -> Move:
-            def move(step: float) -> tuple[float, Array]:
-                point[...] = start + (step * part).reshape(start.shape)
-                try:
-                    return step, np.array([weighted(weights, self.function.evaluate())])
-                finally:
+        def move(step: float) -> tuple[float, Array]:
+            for (point, direction), start in zip(directions, starts, strict=True):
+                point[...] = start + (step * direction).reshape(start.shape)
+            try:
+                return step, result(self.function.evaluate())
+            finally:
+                for (point, _), start in zip(directions, starts, strict=True):
                     point[...] = start
 
-            return move
+        return move
 
-        return weights, np.array([weighted(weights, self.middle)]), move_along
+    def _noise(self, scale: Array, steps: Array) -> Array:
+        """What rounding values of size `scale` may change in a slope."""
+        return np.asarray(4 * ROUNDING * np.where(np.isfinite(scale), scale, 0) / steps)
 
     # ---- Slopes and kinks ----
 
@@ -266,7 +266,7 @@ class Central(Numerical):
         return slope, (n, row, float(left[n, row]), float(right[n, row]))
 
     def _nondifferentiable(self, i: int, place: int, output: str, left: float, right: float) -> NondifferentiableError:
-        value = self.function.points[i][np.unravel_index(place, self.function.points[i].shape)]
+        value = self.function.points[i].reshape(-1)[place]
         return NondifferentiableError(
             f"the function is not differentiable at {self.function.input_name(i, place)} = {value:.6g}, or not within "
             f"{self._step(i, place):g} of it: the slope of {output} is {left:.6g} to the left and {right:.6g} to the "
@@ -289,3 +289,149 @@ def _slopes(moves: Sequence[Move], steps: Array, middle: Array) -> tuple[Array, 
             np.where(below == middle, 0, (below - middle) / down),
             np.where(above == middle, 0, (above - middle) / up),
         )
+
+
+# ---- Complex steps ----
+
+NOT_ANALYTIC = "its complex steps disagree with its differences, so something in it is not analytic"
+
+
+class ComplexStep(Numerical):
+    """Im f(x + i h) / h, exact up to h² and rounding, as no difference is taken.
+
+    Source: W. Squire and G. Trapp, "Using complex variables to estimate derivatives of real functions",
+    SIAM Review 40 (1998), 110-112
+
+    Raises: NotAnalyticError for a function that does not compute with complex numbers
+    """
+
+    EPS, ATOL, RTOL = 1e-20, 1e-12, 1e-12
+
+    def __init__(
+        self, function: CheckedFunction, eps: float | None = None, atol: float | None = None, rtol: float | None = None
+    ):
+        super().__init__(function, eps, atol, rtol)
+        self.central = Central(function)
+        self.points = [copy_with_layout(point, np.complex128) for point in function.points]
+        self.trusted = self._agrees_with_differences()
+
+    def __str__(self) -> str:
+        return "complex steps"
+
+    def _slope(self, *moved: tuple[int, Any, Array | float]) -> Array:
+        """The slope of each output where elements of inputs move: (input, index, direction).  Shapes: -> [M]"""
+        starts = [np.array(self.points[i][index]) for i, index, _ in moved]
+        for (i, index, direction), start in zip(moved, starts, strict=True):
+            self.points[i][index] = start + 1j * self.eps * direction
+        try:
+            return self.function.evaluate_complex(self.points).imag / self.eps
+        finally:
+            for (i, index, _), start in zip(moved, starts, strict=True):
+                self.points[i][index] = start
+
+    def _agrees_with_differences(self) -> bool:
+        """Compare with differences along one direction of all inputs: the function may not be analytic."""
+        rng, central = np.random.default_rng([0, 1]), self.central  # no weights are drawn from it
+        directions = [np.where(np.isfinite(x), rng.standard_normal(x.shape), 0) for x in self.function.points]
+        by_step = self._slope(*[(i, ..., direction) for i, direction in enumerate(directions)])
+        move = central.move_all(list(zip(self.function.points, directions, strict=True)), lambda y: y)
+        by_difference, kink = central.slopes([move], central.middle, abs(central.middle), np.array([central.eps]))
+        return kink is None and _nearly(by_step, by_difference[0])
+
+    def derivative(self, target: Target) -> Estimate:
+        i, direction = target.i, target.direction
+        if direction is None or target.weights is None:
+            columns = [self._slope((i, index, 1.0)) for index in np.ndindex(*self.points[i].shape)]
+            return self.estimate(np.array(columns).reshape(self.points[i].size, self.middle.size).T)
+        slopes = self._slope((i, ..., direction.reshape(self.points[i].shape)))
+        rounding = 16 * ROUNDING * weighted(abs(target.weights), abs(slopes))
+        return self.estimate(np.array([[weighted(target.weights, slopes)]]), rounding)
+
+    def confirm(self, target: Target, agrees: bool) -> None:
+        """Raise NotAnalyticError if the steps for this input disagree with differences, as for |x|."""
+        by_difference = self.central.derivative(target)
+        if not _nearly(self.derivative(target).values, by_difference.values, by_difference.error):
+            raise NotAnalyticError(NOT_ANALYTIC)
+
+    def reconsider(self, target: Target, analytic: Array, estimate: Estimate) -> Estimate:
+        """Raise NotAnalyticError if fine differences side with the gradient: the steps may lose a small part."""
+        excess = np.nan_to_num(abs(analytic - estimate.values), nan=np.inf, posinf=np.inf)
+        row, place = np.unravel_index(int(np.argmax(excess)), excess.shape)
+        fine = self.central.fine(target, int(place))[row]
+        if abs(fine - analytic[row, place]) < abs(fine - estimate.values[row, place]) / 4:
+            raise NotAnalyticError(NOT_ANALYTIC)
+        return estimate
+
+
+def _nearly(by_step: Any, by_difference: Any, error: Any = 0.0) -> bool:
+    return bool(np.all(abs(by_step - by_difference) <= 1e-5 + 1e-3 * abs(by_difference) + error))
+
+
+# ---- The choice ----
+
+
+class Automatic(Numerical):
+    """Complex steps where they give the derivative, central differences elsewhere; kinks by central differences."""
+
+    ATOL, RTOL = 1e-9, 1e-9  # of complex steps: a gradient may be computed with some cancellation
+
+    def __init__(
+        self, function: CheckedFunction, eps: float | None = None, atol: float | None = None, rtol: float | None = None
+    ):
+        super().__init__(function, Central.EPS if eps is None else eps, atol, rtol)
+        self.asked: dict[str, Any] = {
+            name: value for name, value in (("atol", atol), ("rtol", rtol)) if value is not None
+        }
+        self.central = Central(function, eps)
+        self.steps: ComplexStep | None = None
+        with self._distrust():
+            steps = ComplexStep(function, None, self.atol, self.rtol)
+            if not steps.trusted:
+                raise NotAnalyticError(NOT_ANALYTIC)
+            self.steps = steps
+
+    def __str__(self) -> str:
+        if self.steps is not None:
+            return str(self.steps)
+        return f"{self.central} (complex steps do not suit this function: {self.reason})"
+
+    @contextmanager
+    def _distrust(self) -> Iterator[None]:
+        """Context manager: complex steps that do not suit the function are not taken again."""
+        try:
+            with np.errstate(all="ignore"), warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                yield
+        except NotAnalyticError as error:
+            self.steps, self.reason = None, error.reason
+
+    def derivative(self, target: Target) -> Estimate:
+        by_difference = self.central.derivative(target)
+        if self.steps is not None:
+            with self._distrust():
+                by_step = self.steps.derivative(target)
+        if self.steps is None:
+            return replace(by_difference, **self.asked)
+        if by_difference.wrong(by_step.values).any():
+            by_difference = self.central.reconsider(target, by_step.values, by_difference)
+        return self._better(by_step, by_difference)
+
+    def confirm(self, target: Target, agrees: bool) -> None:
+        self.central.confirm(target, agrees)
+
+    def reconsider(self, target: Target, analytic: Array, estimate: Estimate) -> Estimate:
+        if self.steps is not None:
+            with self._distrust():
+                return self.steps.reconsider(target, analytic, estimate)
+        by_difference = self.central.derivative(target)
+        return replace(self.central.reconsider(target, analytic, by_difference), **self.asked)
+
+    def _better(self, by_step: Estimate, by_difference: Estimate) -> Estimate:
+        """The complex steps, unless the differences say that they are wrong."""
+        if not by_difference.wrong(by_step.values).any():
+            return by_step
+        self.steps, self.reason = None, NOT_ANALYTIC
+        return replace(by_difference, **self.asked)
+
+
+METHODS: dict[str, type[Numerical]] = {"auto": Automatic, "central": Central, "complex": ComplexStep}

@@ -1,24 +1,28 @@
-"""Checks of a backward pass that is right at the inputs: incoming gradients, frozen inputs, layouts, points.
+"""Checks of a backward pass beyond its values: side effects, incoming gradients, frozen inputs, layouts, points.
 
-Each compares with the gradients at the inputs, which are known to be right by then, or with numerical derivatives.
+`check_side_effects` comes first; the others compare with the gradients at the inputs, which are known to be right by
+then, or with numerical derivatives.
 """
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
-from autograd.gradcheck import GradcheckError
-from autograd.gradcheck.function import CheckedFunction, copy_with_layout
+from autograd import random
+from autograd.gradcheck.draw import arrange
+from autograd.gradcheck.function import CheckedFunction, GradcheckError, NondifferentiableError, copy_with_layout
 from autograd.gradcheck.numerical import ROUNDING, narrow_down, weighted
+from autograd.tensor import Tensor
 
 Array = np.ndarray
 Arrays = list[Array]
+Rng = np.random.Generator
 
+NOISE = 1e-9  # gradients below this may be rounding errors of 0
 SAME = 1e-7  # of the largest element, what another order of sums may change
 SLOPE = 1e-6  # likewise of a slope at another point, and what is known of the error of the differences
 FLOOR = 1e-9  # of the outputs: a slope may be what is left of terms that cancel
@@ -27,36 +31,115 @@ TWO_GRAPHS = 3  # other points whose graph is alive together with that of the in
 ALONE, IN_TURN = 8, 16  # with more inputs, none is left alone; with more, random halves are frozen
 
 
-def check_variations(
-    function: CheckedFunction,
-    weights: Array,
-    gradients: Sequence[Array],
-    rng: np.random.Generator,
-    *,
-    elsewhere: bool,
-    layouts: bool,
-    float32: bool,
-    atol: float,
-    rtol: float,
-) -> None:
-    """Shapes: weights [M] of the outputs, gradients [n_i] for them
+# ---- Side effects, determinism, precision ----
 
-    atol, rtol: what a derivative at another point may differ, in addition to what is known of the differences' error
 
-    Raises: GradcheckError for a gradient that is wrong under other circumstances
+def check_side_effects(function: CheckedFunction, rng: Rng) -> tuple[Array, Arrays]:
+    """Run func forward and backward; return random weights [M] of the outputs, and the gradients for them.
+
+    Raises: GradcheckError for a rule that func or its backward pass breaks
     """
-    right = [g.reshape(x.shape) for g, x in zip(gradients, function.points, strict=True)]
-    check_multiples(function, weights, right)
-    check_frozen(function, weights, right, rng)
-    if layouts:
-        check_layouts(function, weights, right, rng)
-    if elsewhere:
-        check_points(function, weights, right, rng, atol, rtol)
-    if float32:
-        check_float32(function, weights, rng)
+    before = [_copy(x) for x in function.arguments]
+    values = _call_twice(function, before)
+    if np.isnan(values).any():
+        raise NondifferentiableError("the function is NaN at this point; choose inputs inside its domain")
+    if not np.allclose(function.evaluate(), values, rtol=1e-10, atol=1e-10):
+        raise GradcheckError("the function gives other values under no_grad() than while it records")
+
+    outputs = function.call()
+    all_values = [_copy(y) for y in outputs]
+    weights = rng.standard_normal(values.size)
+    cotangents = function.split(weights)
+    gradients = function.pull(outputs, cotangents, retain=True)
+    _check_unchanged(function, before, "the backward pass changes {} in place; let it work on a copy")
+    if not _same(np.concatenate([c.reshape(-1) for c in cotangents]), weights):
+        raise GradcheckError(
+            "the backward pass changes in place the gradient that arrives, which other ops may use too; let it work on "
+            "a copy"
+        )
+    for j, (y, then) in enumerate(zip(outputs, all_values, strict=True)):
+        if not _same(y.numpy(), then):
+            raise GradcheckError(f"the backward pass changes output {j} in place; let it work on a copy")
+    _check_repeatable(function, outputs, cotangents, gradients)
+    _check_precision(function, gradients)
+    return weights, gradients
 
 
-def _compare(function: CheckedFunction, found: Sequence[Array], right: Sequence[Array], message: str) -> None:
+def _call_twice(function: CheckedFunction, before: Sequence[Array | None]) -> Array:
+    """Raises: GradcheckError unless two calls agree to the bit, and draw the same random numbers or none"""
+    first = function.call()
+    _check_unchanged(function, before, "calling the function changes {} in place; let it work on a copy")
+    function.select_outputs(first)
+    values, state = function.vector(first), random.get_state()
+    second = function.vector(function.call())
+    if random.get_state() != state or not _same(second, values):
+        raise GradcheckError(
+            "the function is random: two calls with the same inputs differ; fix its random numbers inside it, for "
+            "example by autograd.random.set_state((seed, 0, 0)) in its first line"
+        )
+    return values
+
+
+def _check_unchanged(function: CheckedFunction, before: Sequence[Array | None], message: str) -> None:
+    for position, (x, then) in enumerate(zip(function.arguments, before, strict=True)):
+        if then is not None and not _same(_copy(x), then):
+            raise GradcheckError(message.format(f"input {position}"))
+
+
+def _check_repeatable(
+    function: CheckedFunction, outputs: Sequence[Tensor], cotangents: Arrays, gradients: Arrays
+) -> None:
+    try:
+        again = function.pull(outputs, cotangents)
+    except GradcheckError:
+        return  # an op may overwrite its saved arrays if a second pass then raises an error
+    for i, (first, second) in enumerate(zip(gradients, again, strict=True)):
+        if not _same(first, second):
+            raise GradcheckError(
+                f"a second backward pass through the same graph gives {function.input_name(i)} another gradient: "
+                "an op changes in place what it saved; let it work on a copy"
+            )
+
+
+def _check_precision(function: CheckedFunction, gradients: Arrays) -> None:
+    """If all gradients are float32 numbers, though of random float64 weights, they were rounded to float32."""
+    for i, g in enumerate(gradients):
+        some = g[np.isfinite(g) & (abs(g) > NOISE)]
+        with np.errstate(over="ignore"):
+            if some.size and (some == some.astype(np.float32)).all():
+                raise GradcheckError(
+                    f"the gradient of {function.input_name(i)} has been rounded to float32 on its way; keep the dtype "
+                    "of the gradient that arrives (is there an astype, or an array made without dtype?)"
+                )
+
+
+def _copy(x: Any) -> Array | None:
+    return x.numpy().copy() if isinstance(x, Tensor) else x.copy() if isinstance(x, np.ndarray) else None
+
+
+def _same(a: Array | None, b: Array | None) -> bool:
+    return a is not None and b is not None and np.array_equal(a, b, equal_nan=a.dtype.kind in "fc")
+
+
+# ---- Multiples of the incoming gradient ----
+
+MULTIPLES = (-1024.0, 1 / 1024)  # powers of two, so that products with them are exact
+
+
+def check_multiples(function: CheckedFunction, weights: Array, right: Arrays) -> None:
+    """The gradients for a multiple of the incoming gradient must be the same multiple, as backward is linear in it."""
+    for multiple in MULTIPLES:
+        _compare(
+            function,
+            [g / multiple for g in function.gradients(multiple * weights)],
+            right,
+            f"the gradient of {{}} is not linear in the gradient that arrives: for {multiple:g} times that gradient, "
+            "it is not the same multiple (does backward clip the incoming gradient, take its absolute value, or "
+            "compare it with a threshold?). Divided by that number",
+        )
+
+
+def _compare(function: CheckedFunction, found: Arrays, right: Arrays, message: str) -> None:
     """Raises: GradcheckError with `message`, in which {} is the input, if a gradient differs by more than rounding"""
     for i, (a, b) in enumerate(zip(found, right, strict=True)):
         with np.errstate(invalid="ignore"):
@@ -70,42 +153,13 @@ def _compare(function: CheckedFunction, found: Sequence[Array], right: Sequence[
             )
 
 
-def size_of(function: CheckedFunction, weights: Array) -> float:
-    """Σ |weights · outputs| at the inputs, without infinite ones."""
-    values = function.evaluate()
-    return weighted(abs(weights), np.where(np.isfinite(values), abs(values), 0))
-
-
-# ---- Multiples of the incoming gradient ----
-
-MULTIPLES = (-1024.0, 1 / 1024)  # powers of two, so that products with them are exact
-
-
-def check_multiples(function: CheckedFunction, weights: Array, right: Arrays) -> None:
-    """The gradients for a multiple of the incoming gradient must be the same multiple, as backward is linear in it."""
-    for multiple in MULTIPLES:
-        found = function.pull(function.call(), function.split(multiple * weights))
-        _compare(
-            function,
-            [g / multiple for g in found],
-            right,
-            f"the gradient of {{}} is not linear in the gradient that arrives: for {multiple:g} times that gradient, "
-            "it is not the same multiple (does backward clip the incoming gradient, take its absolute value, or "
-            "compare it with a threshold?). Divided by that number",
-        )
-
-
 # ---- Frozen inputs ----
 
 
-def check_frozen(function: CheckedFunction, weights: Array, right: Arrays, rng: np.random.Generator) -> None:
+def check_frozen(function: CheckedFunction, weights: Array, right: Arrays, rng: Rng) -> None:
     """Freeze each input in turn, and all but one: the gradients of the others must stay what they are."""
     for frozen in _sets_to_freeze(len(function.tensors), rng):
-        with _frozen(function, frozen):
-            outputs = function.call()
-            if not any(outputs[j].requires_grad for j in function.outputs):
-                continue  # none of the others has a gradient
-            found = function.pull(outputs, function.split(weights.copy()))
+        found = _gradients_with_frozen(function, weights, frozen)
         names = " and ".join(function.input_name(k) for k in sorted(frozen))
         _compare(
             function,
@@ -116,7 +170,7 @@ def check_frozen(function: CheckedFunction, weights: Array, right: Arrays, rng: 
         )
 
 
-def _sets_to_freeze(count: int, rng: np.random.Generator) -> list[set[int]]:
+def _sets_to_freeze(count: int, rng: Rng) -> list[set[int]]:
     everyone = {*range(count)}
     if count == 1:
         return []
@@ -127,27 +181,19 @@ def _sets_to_freeze(count: int, rng: np.random.Generator) -> list[set[int]]:
     return [{k} for k in everyone] + alone
 
 
-@contextmanager
-def _frozen(function: CheckedFunction, which: set[int]) -> Iterator[None]:
-    for k in which:
+def _gradients_with_frozen(function: CheckedFunction, weights: Array, frozen: set[int]) -> Arrays:
+    for k in frozen:
         function.tensors[k].requires_grad = False
     try:
-        yield
+        return function.gradients(weights)
     finally:
-        for k in which:
+        for k in frozen:
             function.tensors[k].requires_grad = True
 
 
 # ---- Memory layouts ----
 
-
-def in_order(a: Array, order: Sequence[int], step: int = 1) -> Array:
-    """A copy whose axes follow each other in memory in this order, with gaps of NaN or in reverse by `step`."""
-    room = np.full([a.shape[k] * abs(step) for k in order], np.nan, a.dtype)
-    everything: tuple[Any, ...] = (*[slice(None, None, step)] * a.ndim, ...)
-    view = room.transpose(np.argsort(order))[everything]
-    view[...] = a
-    return view
+Layout = Callable[[Array], Array]
 
 
 def by_rows(a: Array) -> Array:
@@ -159,18 +205,17 @@ def by_columns(a: Array) -> Array:
 
 
 def with_gaps(a: Array) -> Array:
-    return in_order(a, range(a.ndim), 2)
+    return arrange(a, range(a.ndim), [2] * a.ndim)
 
 
 def backwards(a: Array) -> Array:
-    return in_order(a, range(a.ndim), -1)
+    return arrange(a, range(a.ndim), [-1] * a.ndim)
 
 
 def last_axis_first(a: Array) -> Array:
-    return in_order(a, [*range(a.ndim)[-1:], *range(a.ndim)[:-1]])
+    return arrange(a, [*range(a.ndim)[-1:], *range(a.ndim)[:-1]], [1] * a.ndim)
 
 
-Layout = Callable[[Array], Array]
 LAYOUTS: dict[str, tuple[Sequence[Layout], Layout]] = {  # of inputs, taken in turn, and of the incoming gradient
     "inputs and incoming gradients in C order": ([by_rows], by_rows),
     "inputs in Fortran order": ([by_columns], by_rows),
@@ -184,7 +229,7 @@ LAYOUTS: dict[str, tuple[Sequence[Layout], Layout]] = {  # of inputs, taken in t
 }
 
 
-def check_layouts(function: CheckedFunction, weights: Array, right: Arrays, rng: np.random.Generator) -> None:
+def check_layouts(function: CheckedFunction, weights: Array, right: Arrays, rng: Rng) -> None:
     """Repeat the backward pass with inputs and incoming gradients in other memory layouts."""
     values = function.evaluate()
     cotangents = function.split(weights)
@@ -213,16 +258,14 @@ def _check_layout(
     _compare(function, function.pull(outputs, incoming), right, message)
 
 
-def _check_repeated_cotangent(function: CheckedFunction, rng: np.random.Generator) -> None:
+def _check_repeated_cotangent(function: CheckedFunction, rng: Rng) -> None:
     """An incoming gradient of one repeated number, read-only and with strides of 0, as the gradient of a sum is."""
-    numbers = rng.standard_normal(len(function.output_shapes))
-    if max(len(shape) for shape in function.output_shapes) == 0:
+    shapes = function.output_shapes
+    numbers = rng.standard_normal(len(shapes))
+    if not any(shapes):
         return
-    repeated, full = [], []
-    for number, shape in zip(numbers, function.output_shapes, strict=True):
-        repeated.append(np.broadcast_to(number, shape))
-        full.append(np.full(shape, number))
-    right = function.pull(function.call(), full)
+    repeated = [np.broadcast_to(number, shape) for number, shape in zip(numbers, shapes, strict=True)]
+    right = function.pull(function.call(), [np.array(c, order="C") for c in repeated])
     message = (
         "the gradient of {} is wrong for an incoming gradient of repeated numbers (strides of 0, read-only), as the "
         "sum of the outputs gives; does backward assume that arrays are contiguous?"
@@ -233,7 +276,7 @@ def _check_repeated_cotangent(function: CheckedFunction, rng: np.random.Generato
 # ---- Other points ----
 
 
-def other_points(points: Sequence[Array], rng: np.random.Generator) -> Iterator[tuple[str, Arrays]]:
+def other_points(points: Sequence[Array], rng: Rng) -> Iterator[tuple[str, Arrays]]:
     """Points where a function may take other branches; many a function refuses some of them."""
 
     def moved(change: Callable[[Array], Array]) -> Arrays:
@@ -255,10 +298,11 @@ def other_points(points: Sequence[Array], rng: np.random.Generator) -> Iterator[
         yield "random numbers added to the inputs", moved(lambda x: x + rng.uniform(-4, 4, x.shape))
 
 
-def check_points(
-    function: CheckedFunction, weights: Array, right: Arrays, rng: np.random.Generator, atol: float, rtol: float
-) -> None:
-    """Compare graphs of two points that are alive at once, and the gradients at other points with differences."""
+def check_points(function: CheckedFunction, weights: Array, right: Arrays, rng: Rng, atol: float, rtol: float) -> None:
+    """Compare graphs of two points that are alive at once, and the gradients at other points with differences.
+
+    atol, rtol: what a derivative may differ, in addition to what is known of the differences' error
+    """
     with np.errstate(all="ignore"), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         pairs = TWO_GRAPHS
@@ -282,18 +326,15 @@ def _gradients_at(function: CheckedFunction, weights: Array, points: Arrays) -> 
             return None
     except Exception:  # a function may refuse points that nobody gave it, in any way
         return None
-    return function.pull(outputs, function.split(weights.copy()))
+    return function.pull(outputs, function.split(weights))
 
 
 def _check_two_graphs(function: CheckedFunction, weights: Array, here: Arrays, there: Arrays, points: Arrays) -> None:
     first = function.call()
-    before = [y.numpy().copy() for y in first]
+    before = [_copy(y) for y in first]
     second = function.call(points)
     inputs = {id(x) for x in function.tensors}  # a function may return an input itself
-    if any(
-        id(y) not in inputs and not np.array_equal(y.numpy(), then, equal_nan=then.dtype.kind in "fc")
-        for y, then in zip(first, before, strict=True)
-    ):
+    if any(id(y) not in inputs and not _same(y.numpy(), then) for y, then in zip(first, before, strict=True)):
         raise GradcheckError(
             "the output of one call is changed by the next call: the function returns a buffer that it uses again; "
             "let it return a new array each time"
@@ -303,21 +344,19 @@ def _check_two_graphs(function: CheckedFunction, weights: Array, here: Arrays, t
         "op keeps values in a buffer, an attribute of its class or a global variable, which the next call overwrites; "
         "keep them by self.save(...)"
     )
-    _compare(function, function.pull(first, function.split(weights.copy())), here, buffer)
-    _compare(function, function.pull(second, function.split(weights.copy())), there, buffer)
-    first, second = function.call(), function.call(points)
-    cotangents = function.split(weights.copy())
-    pairs = [(y[j], c) for y in (first, second) for j, c in zip(function.outputs, cotangents, strict=True)]
+    _compare(function, function.pull(first, function.split(weights)), here, buffer)
+    _compare(function, function.pull(second, function.split(weights)), there, buffer)
+    both, cotangents = (*function.call(), *function.call(points)), function.split(weights)
     _compare(
         function,
-        function.pull_pairs([(y, c) for y, c in pairs if y.requires_grad]),
+        function.pull(both, [*cotangents, *cotangents]),
         [a + b for a, b in zip(here, there, strict=True)],
         "the gradient of {} is wrong if the function is used twice in one graph: backward returns a buffer that it "
         "uses again, or keeps something from one call to the next",
     )
 
 
-def _check_slopes(line: _Line, what: str, rng: np.random.Generator) -> None:
+def _check_slopes(line: _Line, what: str, rng: Rng) -> None:
     """Compare the slope along a random direction in all inputs with differences, where these are to be trusted."""
     function, points = line.function, line.points
     sizes = [np.maximum(abs(x), 0.1 * abs(x[np.isfinite(x)]).max(initial=1e-3)) for x in points]
@@ -353,7 +392,7 @@ class _Line:
         self.weights = np.where(np.isfinite(function.evaluate(points)), weights, 0)
         self.atol, self.rtol = atol * max(1.0, abs(self.weights).sum()), max(SLOPE, rtol)  # of the weighted sum
         self.gradient = np.concatenate([g.reshape(-1) for g in gradients])
-        self.usual = size_of(function, weights)
+        self.usual = size_of_outputs(function, weights)
 
     def compare(self, direction: Array) -> tuple[float, float, float]:
         """The analytic slope, the numerical one, and by how much they may differ: ∞ at a kink."""
@@ -389,25 +428,31 @@ class _Line:
         return weighted(self.weights, values)
 
 
+def size_of_outputs(function: CheckedFunction, weights: Array) -> float:
+    """Σ |weights · outputs| at the inputs, without infinite ones."""
+    values = function.evaluate()
+    return weighted(abs(weights), np.where(np.isfinite(values), abs(values), 0))
+
+
 # ---- float32 ----
 
 NARROW_RTOL, NARROW_ATOL = 1e-4, 1e-5  # of the gradient, and of its largest element: about 1000 roundings of float32
 
 
-def check_float32(function: CheckedFunction, weights: Array, rng: np.random.Generator) -> None:
+def check_float32(function: CheckedFunction, weights: Array, rng: Rng) -> None:
     """Compare the gradients in float32 with those in float64, at points that are numbers in both.
 
     They may differ by 1e-4 of the value, 1e-5 of the largest one or of outputs / inputs, and ten times what the
     difference varies when the inputs are moved by a few roundings: a function that amplifies rounding is not blamed.
     """
     narrow_weights = weights.astype(np.float32).astype(np.float64)
-    size = size_of(function, weights)
+    size = size_of_outputs(function, weights)
     differences: list[Arrays] = []
     right: Arrays = []
     for k in range(4):
         points = [_rounded(x, rng, k) for x in function.points]
-        right = function.pull(function.call([x.astype(np.float64) for x in points]), function.split(narrow_weights))
-        found = function.pull(function.call(points), function.split(narrow_weights))
+        right = function.gradients(narrow_weights, [x.astype(np.float64) for x in points])
+        found = function.gradients(narrow_weights, points)
         with np.errstate(invalid="ignore"):
             differences.append([a - b for a, b in zip(found, right, strict=True)])
     for i, g in enumerate(right):
@@ -429,7 +474,7 @@ def check_float32(function: CheckedFunction, weights: Array, rng: np.random.Gene
             )
 
 
-def _rounded(x: Array, rng: np.random.Generator, k: int) -> Array:
+def _rounded(x: Array, rng: Rng, k: int) -> Array:
     """x in float32, in the same layout, moved by a few roundings for k > 0."""
     with np.errstate(invalid="ignore", over="ignore"):
         moved = x * (1 + (k > 0) * 2.0**-22 * rng.uniform(-1, 1, x.shape))

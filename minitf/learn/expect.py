@@ -61,7 +61,7 @@ def gradients(
         raise Wrong("", found=found)
     try:
         _check_shapes(found, inputs, names)
-        gradcheck(from_vjp(function, vjp), list(inputs), float32=False)
+        gradcheck(from_vjp(function, vjp), list(inputs))
     except (GradcheckError, Wrong) as error:
         message = next((message for message, is_it in (mistakes or {}).items() if _holds(is_it)), None)
         for name in _without_g(found, _called(vjp, y, inputs, names, note, seed=1), names):

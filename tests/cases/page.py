@@ -94,9 +94,9 @@ likely cause: every value is 0.3333 times the right one: a constant factor is wr
 ```
 
 The function may be any composition of ops; its inputs are float64 arrays, or Tensors that require a gradient, such as
-the parameters of a model. What is compared:
+the parameters of a model. `autograd.gradcheck.Options` chooses what is compared and checked:
 
-| `mode` | numerical derivatives | must agree within |
+| `Options(mode=…)` | numerical derivatives | must agree within |
 |---|---|---|
 | `"auto"` | the default: complex steps where they work, else central differences | 1e-9 + 1e-9 · \\|d\\| |
 | `"complex"` | Im f(x + ih) / h with h = 1e-20 | 1e-12 + 1e-12 · \\|d\\| |
@@ -105,7 +105,7 @@ the parameters of a model. What is compared:
 Complex steps detect relative errors down to about 1e-8, central differences down to about 1e-5. Complex steps need a
 function that computes with complex numbers and is analytic, without |x|, casts to real numbers or `math.exp`. For any
 other function, `gradcheck` compares with central differences, and gives the reason in the error message.
-`gradcheck(autograd.silu, x, verbose=True)` prints:
+`gradcheck(autograd.silu, x, options=Options(verbose=True))` prints:
 
 ```text
 gradients right: compared with central differences (complex steps do not suit this function: its complex steps disagree
@@ -121,11 +121,12 @@ The backward pass is also run under other circumstances, in which it must be rig
 - a graph of another point is alive: static buffers, values kept in the class or from the first call;
 - each input is frozen in turn (`requires_grad=False`);
 - inputs and incoming gradients have other memory layouts: Fortran order, gaps, negative strides, strides of 0;
-  `layouts=False` omits this;
+  `Options(layouts=False)` omits this;
 - at other points: the inputs in another order, times factors, and with random numbers added, as far as the function is
-  defined there. A gradient may be wrong beyond a kink that is not near the inputs. `elsewhere=False` omits this;
-- with `float32=True`, in float32: its gradients may differ from those in float64 by 1e-4 of the value, 1e-5 of the
-  largest value, and ten times what moving the inputs by a few roundings changes.
+  defined there. A gradient may be wrong beyond a kink that is not near the inputs. `Options(elsewhere=False)` omits
+  this;
+- with `Options(float32=True)`, in float32: its gradients may differ from those in float64 by 1e-4 of the value, 1e-5 of
+  the largest value, and ten times what moving the inputs by a few roundings changes.
 
 The recipes below each find one such mistake.
 
@@ -136,6 +137,7 @@ models can use. `vjp(g, *inputs)` returns the gradient of `(g * f(*inputs)).sum(
 function with derivative `slope(x)`, that is `g * slope(x)`.
 
 ```python
+from autograd.gradcheck import Options
 from autograd.testing import from_vjp
 
 
@@ -150,7 +152,7 @@ def softmax_vjp(g, x):
 
 
 x = np.random.default_rng(1).standard_normal((2, 3))
-gradcheck(from_vjp(softmax, softmax_vjp), x, float32=True)
+gradcheck(from_vjp(softmax, softmax_vjp), x, options=Options(float32=True))
 
 try:
     gradcheck(from_vjp(softmax, lambda g, x: g * softmax(x)), x)
@@ -200,7 +202,7 @@ if find_spec("torch"):
     import torch
     from autograd.testing import from_torch
 
-    gradcheck(from_torch(torch.nn.functional.silu), x, float32=True)
+    gradcheck(from_torch(torch.nn.functional.silu), x, options=Options(float32=True))
 ```
 
 ### A static buffer
@@ -217,9 +219,9 @@ class Buffered(Cube):
         return 3 * self.kept**2 * g_y
 
 
-def says(function, inputs, **options):
+def says(function, inputs, options=None):
     try:
-        gradcheck(function, inputs, **options)
+        gradcheck(function, inputs, options=options)
     except RuntimeError as error:
         print(str(error).split("; ")[0].split(": ")[0])  # the beginning
 
@@ -281,7 +283,7 @@ def half(g, x):
 
 
 gradcheck(from_vjp(np.sin, half), x)
-says(from_vjp(np.sin, half), x, float32=True)
+says(from_vjp(np.sin, half), x, Options(float32=True))
 ```
 
 ```

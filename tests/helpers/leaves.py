@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from autograd import Tensor, gradcheck
+from autograd.gradcheck import Options
 from autograd.testing import draw
 
 
@@ -35,7 +36,8 @@ def without_garbage_collector():
 
 def check_gradients(function: Callable[..., Any], *arrays: Any, rtol: float = 1e-6, atol: float = 1e-7) -> None:
     """gradcheck at arrays of any kind, with tolerances a hundred times as strict as its own."""
-    gradcheck(function, [np.asarray(array, np.float64) for array in arrays], eps=5e-6, rtol=rtol, atol=atol)
+    inputs = [np.asarray(array, np.float64) for array in arrays]
+    gradcheck(function, inputs, rtol=rtol, atol=atol, options=Options(eps=5e-6))
 
 
 def away_from(points: Sequence[float], shape: tuple[int, ...], seed: int = 0, gap: float = 0.05) -> np.ndarray:

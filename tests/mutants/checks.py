@@ -186,9 +186,9 @@ SEVERAL = {
             "tests/autograd/gradcheck/test_gradcheck.py",
             "tests/autograd/gradcheck/test_limits.py",
         ]
-        for name in ("compare", "complex_step", "conduct", "function", "numerical", "variations")
+        for name in ("compare", "function", "numerical", "variations")
     },
-    "autograd.testing.check": ["tests/autograd/testing/test_testing.py"],
+    "autograd.gradcheck.cases": ["tests/autograd/test_testing.py"],
     "tests.cases.table": ["tests/test_cases.py"],
 }
 

@@ -12,7 +12,7 @@ from typing import Any, Literal
 import numpy as np
 
 from autograd import Tensor, gradcheck, no_grad
-from autograd.gradcheck import GradcheckError
+from autograd.gradcheck import GradcheckError, Options
 from autograd.testing import from_torch, from_vjp
 from minitf.learn.conformance.table import NotGiven, Wrong
 from minitf.model.layers import Module
@@ -134,7 +134,7 @@ def check_gradients(
     else:
         checked = from_vjp(function, vjp)
     try:
-        gradcheck(checked, inputs, fast=True, mode="central", elsewhere=False, layouts=False)
+        gradcheck(checked, inputs, fast=True, options=Options(mode="central", elsewhere=False, layouts=False))
     except GradcheckError as error:
         raise Wrong(" ".join(str(error).split())) from None
     return "as central differences"

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from autograd import gradcheck
+from autograd.gradcheck import Options
 from autograd.testing import from_vjp
 from tests.helpers.ops import message
 
@@ -78,7 +79,7 @@ NORMALISATIONS = {
 @pytest.mark.parametrize("mode", ["auto", "central"])
 @pytest.mark.parametrize("fast", [False, True])
 def test_missing_projections(function, vjp, said, mode, fast):
-    text = message(from_vjp(function, vjp), X, mode=mode, fast=fast)
+    text = message(from_vjp(function, vjp), X, fast=fast, options=Options(mode=mode))
     assert said in text.partition("likely cause: ")[2], text
 
 
@@ -170,7 +171,7 @@ VALUES = {
 @pytest.mark.parametrize(("function", "vjp", "said"), VALUES.values(), ids=VALUES)
 @pytest.mark.parametrize("mode", ["auto", "central"])
 def test_factors_terms_and_masks(function, vjp, said, mode):
-    text = message(from_vjp(function, vjp), X, mode=mode)
+    text = message(from_vjp(function, vjp), X, options=Options(mode=mode))
     assert said in text.partition("likely cause: ")[2], text
 
 

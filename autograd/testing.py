@@ -15,9 +15,32 @@
 `autograd.testing.strategies` needs Hypothesis (`pip install hypothesis`); nothing else here does.
 """
 
-from autograd.testing.case import Case, Example, all_cases, cases_for, register
-from autograd.testing.check import Errors, check_case, check_example
-from autograd.testing.wrap import from_torch, from_vjp
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from autograd.gradcheck.adapters import from_torch, from_vjp
+from autograd.gradcheck.cases import (
+    Case,
+    Errors,
+    Example,
+    all_cases,
+    cases_for,
+    check_case,
+    check_example,
+    register,
+)
+
+if TYPE_CHECKING:
+    from autograd.gradcheck import draw as draw
+    from autograd.gradcheck import strategies as strategies
+else:
+    MODULES = ("draw", "strategies")
+
+    def __getattr__(name):
+        if name in MODULES:
+            return import_module(f"autograd.gradcheck.{name}")
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
 
 __all__ = [
     "Case",

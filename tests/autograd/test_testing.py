@@ -12,8 +12,8 @@ from hypothesis.errors import NoSuchExample
 import autograd as ag
 from autograd import Op, Tensor, apply
 from autograd.gradcheck import GradcheckError
+from autograd.gradcheck import cases as case_module
 from autograd.testing import Case, Errors, Example, cases_for, check_case, check_example, draw, register
-from autograd.testing import case as case_module
 from autograd.testing import strategies as ags
 
 FEW = settings(max_examples=50, derandomize=True, deadline=None)
@@ -245,7 +245,7 @@ sys.modules["hypothesis"] = None
 from tests.cases.__main__ import main
 assert main(["--ops", "Add", "--examples", "1"]) == 0
 try:
-    import autograd.testing.strategies
+    from autograd.testing import strategies
 except ImportError as error:
     assert str(error) == "autograd.testing.strategies needs Hypothesis: pip install hypothesis", error
 else:

@@ -8,8 +8,8 @@ import pytest
 
 import autograd as ag
 from autograd import gradcheck
-from autograd.gradcheck import NondifferentiableError, gradient_error
-from tests.helpers.ops import X, message, op
+from autograd.gradcheck import NondifferentiableError, Options, gradient_error
+from tests.helpers.ops import CENTRAL, COMPLEX, X, message, op
 
 FAST = pytest.mark.parametrize("how", [{}, {"fast": True}], ids=["full", "fast"])
 
@@ -51,7 +51,7 @@ UNSUITABLE = {  # what NumPy cannot compute, casts that lose the imaginary part,
 @pytest.mark.filterwarnings("error")
 def test_differences_where_complex_steps_do_not_suit(forward, slope, reason, how, capsys):
     """A right gradient passes, an error of 1e-4 is found, and both say why no complex steps were taken."""
-    assert gradcheck(nearly(forward, slope, 0), X, verbose=True, **how)
+    assert gradcheck(nearly(forward, slope, 0), X, options=Options(verbose=True), **how)
     printed = capsys.readouterr().out
     assert re.match(rf"gradients right: compared with central differences \(.*{reason}", printed)
     text = message(nearly(forward, slope, 1e-4), X, **how)
@@ -65,14 +65,14 @@ def test_a_small_part_that_is_not_analytic(how):
     assert gradcheck(function, X, **how)
     forgotten = op(lambda x: x + 1e-7 * np.abs(x), lambda self, g: g)
     with pytest.raises(ValueError, match="complex"):
-        gradcheck(function, X, mode="complex", **how)
+        gradcheck(function, X, options=COMPLEX, **how)
     assert gradcheck(forgotten, X, **how)  # what neither can see
 
 
 def test_verbose_says_what_was_compared(capsys):
-    assert gradcheck(ag.tanh, X, verbose=True)
+    assert gradcheck(ag.tanh, X, options=Options(verbose=True))
     assert re.fullmatch(r"gradients right: compared with complex steps, largest error \d?.*\n", capsys.readouterr().out)
-    assert gradcheck(ag.tanh, X, mode="central", verbose=True)
+    assert gradcheck(ag.tanh, X, options=Options(mode="central", verbose=True))
     assert "compared with central differences, largest" in capsys.readouterr().out
     assert gradcheck(ag.tanh, X)
     assert capsys.readouterr().out == ""
@@ -100,7 +100,7 @@ def test_kinks_are_found_though_complex_steps_see_none(how):
 )
 def test_differences_know_their_own_error(forward, slope, x, how):
     assert gradcheck(op(forward, lambda self, g: slope(self.saved[0]) * g), x, **how)
-    assert gradcheck(op(forward, lambda self, g: slope(self.saved[0]) * g), x, mode="central", **how)
+    assert gradcheck(op(forward, lambda self, g: slope(self.saved[0]) * g), x, options=CENTRAL, **how)
 
 
 def test_ill_conditioned_functions_pass():
@@ -121,4 +121,4 @@ def test_steps_are_compared_with_differences_input_by_input():
         lambda x, z: 1e4 * x.sum() + abs(z).sum(), lambda self, g: (1e4 * g * np.ones(X.shape), 0 * self.saved[1])
     )
     with pytest.raises(ValueError, match="not analytic"):
-        gradcheck(function, [X, X + 3], mode="complex")
+        gradcheck(function, [X, X + 3], options=COMPLEX)

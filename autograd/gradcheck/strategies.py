@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from autograd.testing import draw
-from autograd.testing.case import Case, cases_for
+from autograd.gradcheck import draw
+from autograd.gradcheck.cases import Case, cases_for
 
 try:
     from hypothesis import strategies as st

@@ -38,17 +38,28 @@ def broadcastable(rng: Rng, number: int = 2, **limits: int) -> list[Shape]:
     return [shrunk(rng, full) for _ in range(number)]
 
 
+def arrange(array: Array, order: Sequence[int], steps: Sequence[int], dtype: Any = None) -> Array:
+    """Copy an array into memory where its axes follow each other in `order`, each reversed or with gaps by its step.
+
+    The gaps, which no op may read, hold NaN.
+    """
+    dtype = np.dtype(array.dtype if dtype is None else dtype)
+    sides = [array.shape[i] * abs(steps[i]) for i in order]
+    room = np.full(sides, np.nan if dtype.kind in "fc" else 0, dtype)
+    every: tuple[Any, ...] = (*[slice(None, None, int(step)) for step in steps], ...)  # `...`: 0-d stays an array
+    view = room.transpose(np.argsort(np.asarray(order, int)))[every]
+    view[...] = array
+    return view
+
+
 def relayout(rng: Rng, array: Array) -> Array:
     """The array, writable, in a random memory layout: by columns, with gaps, reversed, or unchanged."""
     kind = rng.random()
     if kind < 0.4 or not array.ndim or not array.size:
         return array
-    order = rng.permutation(array.ndim)
+    order = rng.permutation(array.ndim).tolist()
     steps = rng.choice([-2, -1, 1, 2], array.ndim) if kind < 0.8 else np.ones(array.ndim, int)
-    room = np.full([array.shape[i] * abs(steps[i]) for i in order], np.nan)  # of the gaps, which must not be read
-    view = room.transpose(np.argsort(order))[tuple([slice(None, None, int(step)) for step in steps])]
-    view[...] = array
-    return view
+    return arrange(array, order, steps.tolist())
 
 
 def uniform(rng: Rng, shape: Shape, low: float = -2.0, high: float = 2.0) -> Array:
@@ -81,8 +92,7 @@ def distinct(rng: Rng, *shapes: Shape) -> list[Array]:
 
 def axis(rng: Rng, ndim: int, *, none: bool = True, several: bool = True) -> int | tuple[int, ...] | None:
     """None, an axis or a tuple of axes, half of them negative."""
-    kinds = ["none"] * none + ["one"] * (ndim > 0) + ["several"] * several
-    kind = rng.choice(kinds)
+    kind = rng.choice(["none"] * none + ["one"] * (ndim > 0) + ["several"] * several)
     if kind == "none":
         return None
     if kind == "one":
@@ -97,8 +107,7 @@ def mask(rng: Rng, shape: Shape, density: float = 0.6) -> Array:
 
 def attention_mask(rng: Rng, shape: Shape) -> Array:
     """A mask, keys last, in which about one in five queries may attend to nothing."""
-    allowed = np.asarray(rng.random(shape) < 0.6)
-    return allowed & (rng.random((*shape[:-1], 1)) < 0.8)
+    return mask(rng, shape) & (rng.random((*shape[:-1], 1)) < 0.8)
 
 
 def indices(rng: Rng, shape: Shape, size: int, *, negative: bool = False) -> Array:

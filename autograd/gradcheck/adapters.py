@@ -1,0 +1,189 @@
+"""Functions of NumPy arrays with a hand-written gradient, and functions of PyTorch tensors, as functions of Tensors.
+
+def softplus(x):
+    return np.logaddexp(0, x)
+
+def softplus_vjp(g, x):
+    return g / (1 + np.exp(-x))
+
+gradcheck(from_vjp(softplus, softplus_vjp), x)
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from autograd.engine import Op, apply
+from autograd.tensor import Tensor
+
+Array = np.ndarray
+Function = Callable[..., Any]
+
+GRADIENT_NAMES = {"g", "g_y", "gy", "dy", "dout", "grad", "grad_output", "gradient", "cotangent", "ct"}
+
+
+class _Wrapped(Op):
+    """An op whose class has `value` and `gradients` of all positional inputs, which `fill` makes of the arrays."""
+
+    def value(self, inputs: Sequence[Any]) -> Any:
+        """The outputs: one, or a tuple of several."""
+        raise NotImplementedError
+
+    def gradients(self, gs: tuple[Array, ...], inputs: Sequence[Any]) -> Any:
+        """A gradient for each positional input, or for each array, or one alone."""
+        raise NotImplementedError
+
+    def forward(self, *arrays: Array, fill: Function, places: Sequence[int], keywords: dict[str, Any]) -> Any:
+        self.fill, self.places, self.keywords = fill, places, keywords
+        self.save(*arrays)
+        outputs = self.value(fill(arrays))
+        self.several = isinstance(outputs, (tuple, list))
+        values = [np.asarray(y) for y in (outputs if self.several else [outputs])]
+        if any(y.dtype == object for y in values):
+            raise TypeError(
+                f"the function returned {type(outputs).__name__}, which is not an array of numbers: return an "
+                "array, a number or a tuple of them"
+            )
+        return tuple(values) if self.several else values[0]
+
+    def backward(self, *gs: Array) -> Any:
+        inputs = self.fill(self.saved)
+        found = self.gradients(gs, inputs)
+        every = found if isinstance(found, (tuple, list)) else (found,)
+        if len(every) == len(inputs):
+            every = [every[place] for place in self.places]
+        elif len(every) != len(self.places):
+            raise RuntimeError(
+                f"vjp returned {len(every)} gradient(s) for {len(inputs)} inputs: return one for each, in their order, "
+                "and None for an input without a gradient"
+            )
+        return tuple([None if g is None else np.asarray(g) for g in every])
+
+
+def _callable(op: type[_Wrapped], function: Function) -> Function:
+    def wrapped(*inputs: Any, **keywords: Any) -> Any:
+        places = [k for k, x in enumerate(inputs) if isinstance(x, (Tensor, np.ndarray))]
+        others = [None if k in places else x for k, x in enumerate(inputs)]
+
+        def fill(arrays: Sequence[Any]) -> list[Any]:
+            """All positional inputs, given those that are arrays."""
+            filled = list(others)
+            for place, a in zip(places, arrays, strict=True):
+                filled[place] = a
+            return filled
+
+        return apply(op, *[inputs[k] for k in places], fill=fill, places=places, keywords=keywords)
+
+    if hasattr(function, "__name__"):
+        functools.update_wrapper(wrapped, function, updated=())
+    return wrapped
+
+
+# ---- NumPy ----
+
+
+def from_vjp(function: Function, vjp: Function) -> Function:
+    """A function of Tensors, from a function of NumPy arrays and its hand-written gradient.
+
+    function(*inputs, **keywords): returns an array, a number, or a tuple of these.
+    vjp(g, *inputs, **keywords): returns the gradient of (g * function(*inputs)).sum() by the input, and for several
+        inputs a tuple of them, with None for an input without one.  `g` has the shape of the output; for a tuple of
+        outputs, it is a tuple.  For an element-wise function with derivative `slope`, vjp is
+        `lambda g, x: g * slope(x)`; for a function of one number as its result, `lambda g, x: g * gradient(x)`.
+
+    Positional inputs may be Tensors, arrays or any other values, which are passed on as they are.
+    """
+    _check_order(function, vjp)
+
+    class FromVjp(_Wrapped):
+        def value(self, inputs: Sequence[Any]) -> Any:
+            return function(*inputs, **self.keywords)
+
+        def gradients(self, gs: tuple[Array, ...], inputs: Sequence[Any]) -> Any:
+            return vjp(gs if self.several else gs[0], *inputs, **self.keywords)
+
+    FromVjp.__name__ = FromVjp.__qualname__ = getattr(function, "__name__", type(function).__name__).strip("<>")
+    return _callable(FromVjp, function)
+
+
+def _check_order(function: Function, vjp: Function) -> None:
+    """Raises: TypeError if the names of vjp's parameters say that the gradient is the last"""
+    names, inputs = _parameters(vjp), _parameters(function)
+    if len(names) < 2 or names[0] in GRADIENT_NAMES or names[1:] == inputs:
+        return
+    if names[:-1] == inputs or (names[-1] in GRADIENT_NAMES and names[-1] not in inputs):
+        raise TypeError(
+            f"vjp is called with the incoming gradient first, and its parameters are ({', '.join(names)}): write "
+            f"vjp({', '.join([names[-1], *names[:-1]])})"
+        )
+
+
+def _parameters(function: Function) -> list[str]:
+    """The names of positional parameters without a default; none for a callable without a signature."""
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        return []
+    positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    return [p.name for p in parameters if p.kind in positional and p.default is p.empty]
+
+
+# ---- PyTorch ----
+
+
+def from_torch(function: Function) -> Function:
+    """A function of Tensors, from a function of PyTorch tensors, whose gradients are those of PyTorch.
+
+    function(*tensors, **keywords): returns a tensor or a tuple of them; an nn.Module or the `apply` of a
+        torch.autograd.Function will do.  Arrays become tensors of the same memory, or a copy if they are read-only or
+        have negative strides, which PyTorch does not know.  Only the inputs are differentiated: for the parameters of a
+        module, make them inputs by torch.func.functional_call.
+
+    Raises: ImportError without PyTorch
+    """
+    try:
+        import torch
+    except ImportError as error:
+        raise ImportError("from_torch needs PyTorch: pip install torch") from error
+
+    def tensor(a: Any, needs: bool = False) -> Any:
+        if not isinstance(a, np.ndarray):
+            return a
+        usable = a.flags.writeable and all(stride >= 0 for stride in a.strides)
+        return torch.from_numpy(a if usable else a.copy()).requires_grad_(needs)
+
+    def array(y: Any) -> Array:
+        return y.detach().resolve_conj().resolve_neg().numpy()
+
+    class FromTorch(_Wrapped):
+        def value(self, inputs: Sequence[Any]) -> Any:
+            self.tensors = [tensor(a, needs) for a, needs in zip(inputs, self.fill(self.needs_gradient), strict=True)]
+            with torch.set_grad_enabled(any(self.needs_gradient)):
+                outputs = function(*self.tensors, **self.keywords)
+            several = isinstance(outputs, (tuple, list))
+            self.results = tuple(outputs) if several else (outputs,)
+            for y in self.results:
+                if not isinstance(y, torch.Tensor):
+                    raise TypeError(f"the function returned {type(y).__name__}; from_torch needs PyTorch's tensors")
+            values = tuple([array(y) for y in self.results])
+            return values if several else values[0]
+
+        def gradients(self, gs: tuple[Array, ...], inputs: Sequence[Any]) -> Any:
+            pairs = [(y, tensor(g)) for y, g in zip(self.results, gs, strict=True) if y.requires_grad]
+            places = [k for k, x in enumerate(self.tensors) if isinstance(x, torch.Tensor) and x.requires_grad]
+            gradients: list[Array | None] = [None] * len(inputs)
+            if pairs:
+                found = torch.autograd.grad(
+                    [y for y, _ in pairs], [self.tensors[k] for k in places], [g for _, g in pairs],
+                    retain_graph=True, allow_unused=True,
+                )  # fmt: skip
+                for k, g in zip(places, found, strict=True):
+                    gradients[k] = None if g is None else array(g)
+            return gradients
+
+    return _callable(FromTorch, function)
