@@ -200,7 +200,6 @@ def _described(recorder: Recorder, roots: Sequence[int], axes: Axes, update: Any
         "roots": roots,
         "memory": _memory(recorder),
         "update": _update(update),
-        "model": type(recorder.model).__name__ if recorder.model is not None else None,
     }
 
 
@@ -273,7 +272,7 @@ def _buffer(buffer: Buffer, moments: Sequence[int]) -> dict[str, Any]:
         if not reasons or reasons[-1][1] != reason:
             reasons.append((event, reason))
     return {
-        "bytes": buffer.nbytes, "shape": buffer.shape, "dtype": buffer.dtype, "layer": buffer.layer,
+        "bytes": buffer.nbytes, "shape": buffer.shape, "layer": buffer.layer,
         "what": buffer.gradient_of[1] if buffer.gradient_of else buffer.made_by,
         "born": born, "died": died, "reasons": reasons,
     }  # fmt: skip

@@ -88,12 +88,6 @@ function shapeText(shape) {
 
 function classOf(op) { return classes[op.class]; }
 function opName(number) { return classOf(ops[number]).name; }
-function opPlace(number) { return ops[number].scope || (step.model ? step.model : ""); }
-function sourceName(input) {
-  if (input.leaf !== undefined) return leaves[input.leaf].name;
-  if (input.op === undefined) return "constant";
-  return `${opName(input.op)}${ops[input.op].outputs.length > 1 ? `, output ${input.output}` : ""}`;
-}
 function eventName(number) {
   const { kind, of } = events[number];
   return kind === "update" ? leaves[of].name : opName(of);
