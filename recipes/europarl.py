@@ -25,10 +25,11 @@ from resource import RUSAGE_CHILDREN, getrusage
 import resumable  # first: it finds minitf without an installation
 import summary
 
-from minitf.data.text import read_lines, read_pairs, write_atomically
+from minitf.data.text import read_lines, read_pairs
 from minitf.evaluation.metrics import bleu
 from minitf.system.messages import say
 from minitf.system.process import run_command
+from minitf.system.writing import write_atomically
 from minitf.translation.translator import Translator
 
 LAST, HELD_OUT = 5_000, 2_000

@@ -16,11 +16,11 @@ PROGRAM = ROOT / "train.py"
 sys.path.insert(0, str(ROOT))  # also without an installation
 
 from autograd.backend.cpu import available_cores  # noqa: E402
-from minitf.data.text import write_atomically  # noqa: E402
 from minitf.errors import UserError  # noqa: E402
 from minitf.storage.log import read_log  # noqa: E402
 from minitf.storage.run_directory import CHECKPOINTS_NAME, CONFIG_NAME, LOG_NAME  # noqa: E402
 from minitf.system.messages import say  # noqa: E402
+from minitf.system.writing import write_atomically  # noqa: E402
 
 
 def train_all(runs: Mapping[Path, list[str]], jobs: int = 1, *, in_order: bool = True) -> Iterator[Path]:

@@ -57,7 +57,7 @@ from minitf.config import RunConfig
 from minitf.config.options import from_plain, shown, to_plain
 from minitf.config.presets import NAMED
 from minitf.data.datasets import find
-from minitf.data.text import read_lines, write_atomically
+from minitf.data.text import read_lines
 from minitf.errors import UserError
 from minitf.model.counting import parameter_count
 from minitf.storage.log import read_log
@@ -65,6 +65,7 @@ from minitf.storage.run_directory import CONFIG_NAME, RunDirectory, load_config
 from minitf.system.files import parse_json_object, read_small_file
 from minitf.system.messages import say
 from minitf.system.process import run_command
+from minitf.system.writing import write_atomically
 
 MARK = "small_table_3.py"
 BASE = [

@@ -284,7 +284,7 @@ def main(argv: Sequence[str]) -> int:
 
 def _write(path: Path, found: str, picture: Path | None) -> None:
     from benchmarks.side_by_side import machine
-    from minitf.data.text import write_atomically
+    from minitf.system.writing import write_atomically
 
     command = f"python recipes/table_1.py --write {path}" + (f" --plot {picture}" if picture else "")
     drawn = f"\n![Time of each layer against the number of positions]({picture.name})\n" if picture else ""

@@ -12,7 +12,8 @@ from minitf.corpora.built_in import built_in_corpus, write_corpus
 from minitf.corpora.splitting import BY, split_corpus
 from minitf.corpora.statistics import corpus_statistics, refuse_leaks, render, suggested_flags
 from minitf.errors import UserError
-from minitf.system.files import atomic_write, read_small_file, require_regular
+from minitf.system.files import read_small_file, require_regular
+from minitf.system.writing import atomic_write
 
 # ---- minitf corpus FOLDER ----
 

@@ -12,8 +12,9 @@ from minitf.learn.bug import Finding, find_bug
 from minitf.learn.exercise import ALL, BUG_EXERCISES, PARTS, Exercise, find
 from minitf.learn.progress import Progress
 from minitf.learn.verdict import LIMIT_S, Verdict, judge_file
-from minitf.system.files import atomic_write, make_folder, os_errors_explained, read_small_file
+from minitf.system.files import os_errors_explained, read_small_file
 from minitf.system.messages import printable
+from minitf.system.writing import atomic_write, make_folder
 
 
 def main(argv: Sequence[str]) -> int:

@@ -39,7 +39,8 @@ def import_model(argv: Sequence[str]) -> None:
         from minitf.config.identity import decisive_values
         from minitf.interchange.formats import is_foreign, read_foreign
         from minitf.interchange.huggingface import PREFIX, downloaded
-        from minitf.storage.checkpoints import CheckpointStore, with_prefix
+        from minitf.storage.checkpoint_store import CheckpointStore
+        from minitf.storage.checkpoints import with_prefix
         from minitf.storage.run_directory import RunDirectory
     if RunDirectory(given.run).config_path.exists():
         raise UserError(f"{given.run} already holds a run; give another directory")

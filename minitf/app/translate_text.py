@@ -15,17 +15,18 @@ from tqdm import tqdm
 
 from minitf.config import TranslateConfig
 from minitf.data.stdin_lines import StdinLines
-from minitf.data.text import MAX_LINE_BYTES, lines_of, read_lines, write_atomically
+from minitf.data.text import MAX_LINE_BYTES, lines_of, read_lines
 from minitf.decoding.sampling import SamplingConfig
 from minitf.decoding.search import PENALTIES
 from minitf.decoding.shortlist import Shortlist
 from minitf.errors import UserError
 from minitf.evaluation.metrics import bleu, chrf, exact_match
-from minitf.report.attention_writer import attention_writer
+from minitf.report.attention_writer import AttentionWriter
 from minitf.system.device import set_up_device
 from minitf.system.messages import printable, say, silent
+from minitf.system.writing import write_atomically
 from minitf.translation.formats import formatted
-from minitf.translation.parser import Parser, as_learned
+from minitf.translation.parser import Parser
 from minitf.translation.translator import Translator
 
 MustWait = Callable[[], bool]
@@ -45,10 +46,11 @@ def translate_text(config: TranslateConfig) -> None:
         )
         settings["shortlist"] = shortlist_of(config, translator)
         lines, must_wait = open_input(config)
-        attention = attention_writer(config, translator, settings.copy(), warn)
-        if attention is not None:
+        attention = None
+        if config.attention is not None:
+            attention = AttentionWriter(config, config.attention, translator, settings.copy(), warn)
             lines = attention.listen(lines)
-        learned = as_learned(config.run, translator)
+        learned = Parser(translator) if translator.task == "parsing" else translator
         settings["progress"] = progress
         for written, best in (
             parsed(learned, lines, config, must_wait, settings)

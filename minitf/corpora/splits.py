@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Generic, TypeVar
 
-from minitf.data.text import write_atomically
 from minitf.errors import UserError
-from minitf.system.files import make_folder, os_errors_explained
+from minitf.system.files import os_errors_explained
+from minitf.system.writing import make_folder, write_atomically
 
 Item = TypeVar("Item")
 

@@ -15,9 +15,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from minitf.corpora.splits import Splits, require_non_negative
-from minitf.data.text import normalise, read_pairs, write_atomically
+from minitf.data.text import normalise, read_pairs
 from minitf.errors import UserError
 from minitf.system.files import os_errors_explained
+from minitf.system.writing import write_atomically
 
 Pair = tuple[str, str]
 BY = ("source", "both")

@@ -26,9 +26,10 @@ from pathlib import Path
 from typing import Any
 
 from minitf.data.download import Remote, Say, fetch, verify
-from minitf.data.text import MAX_LINE_BYTES, write_atomically
+from minitf.data.text import MAX_LINE_BYTES
 from minitf.errors import UserError
 from minitf.system.files import os_errors_explained, parse_json_object, sha256_of
+from minitf.system.writing import write_atomically
 
 PathPair = tuple[Path, Path]
 Splits = dict[str, PathPair]  # "train", "valid", "test"

@@ -29,14 +29,8 @@ from urllib.parse import urlsplit
 from tqdm import tqdm
 
 from minitf.errors import UserError, shortened
-from minitf.system.files import (
-    atomic_write,
-    exclusive_lock,
-    os_errors_explained,
-    parse_json_object,
-    sha256_of,
-    sync_folder,
-)
+from minitf.system.files import os_errors_explained, parse_json_object, sha256_of
+from minitf.system.writing import atomic_write, exclusive_lock, sync_folder
 
 CHECKSUMS_NAME = "checksums.json"
 BLOCK_BYTES = 1 << 20

@@ -18,9 +18,10 @@ import numpy as np
 from minitf.config.model import PAD
 from minitf.data.piece_vocabulary import SPECIAL_TOKENS, PieceVocabulary
 from minitf.data.sentences import Sentences
-from minitf.data.text import read_lines, write_atomically
+from minitf.data.text import read_lines
 from minitf.data.vocabulary import AnyVocabulary, Vocabulary
 from minitf.errors import UserError
+from minitf.system.writing import write_atomically
 
 NO_SOURCE = PAD
 """The source id of the entries for "no source piece": PAD stands in no sentence."""

@@ -23,9 +23,10 @@ from typing import Any, Self
 from sentencepiece import SentencePieceProcessor
 
 from minitf.config.model import BOS, EOS, PAD, UNK
-from minitf.data.text import PathLike, checked_characters, write_atomically
+from minitf.data.text import PathLike, checked_characters
 from minitf.errors import UserError
 from minitf.system.files import parse_json_object, read_small_file
+from minitf.system.writing import write_atomically
 
 KINDS = ("sentencepiece", "words", "characters")
 FORMAT = {"format": "minitf vocabulary", "version": 1}

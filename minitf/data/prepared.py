@@ -26,19 +26,11 @@ import numpy as np
 
 from minitf.data.piece_vocabulary import PieceVocabulary
 from minitf.data.sentences import Sentences
-from minitf.data.text import PathLike, in_chunks, read_pairs, words_of, write_atomically
+from minitf.data.text import PathLike, in_chunks, read_pairs, words_of
 from minitf.data.vocabulary import AnyVocabulary, Vocabulary
 from minitf.errors import UserError
-from minitf.system.files import (
-    delete,
-    exclusive_lock,
-    make_folder,
-    os_errors_explained,
-    parse_json_object,
-    read_small_file,
-    require_regular,
-    sha256_of,
-)
+from minitf.system.files import os_errors_explained, parse_json_object, read_small_file, require_regular, sha256_of
+from minitf.system.writing import delete, exclusive_lock, make_folder, write_atomically
 
 FORMAT = 2  # raise it when the same text would give other ids or other files
 DESCRIPTION = "prepared.json"

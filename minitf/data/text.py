@@ -14,11 +14,10 @@ import unicodedata
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import IO, Any, BinaryIO, TypeVar
+from typing import BinaryIO, TypeVar
 
 from minitf.errors import UserError
-from minitf.system.files import BUFFER_BYTES, atomic_write, open_device, open_text, os_errors_explained
-from minitf.system.held_folder import is_held
+from minitf.system.files import BUFFER_BYTES, open_text, os_errors_explained
 
 PathLike = str | os.PathLike[str]
 T = TypeVar("T")
@@ -157,35 +156,6 @@ def in_chunks(
         raise
     if chunk:
         yield chunk
-
-
-@contextlib.contextmanager
-def write_atomically(path: PathLike, *, binary: bool = False) -> Iterator[IO[Any]]:
-    """Open a file for writing that appears at `path` only once it is complete and durable.
-
-    The text is UTF-8, and `\\n` is written as it is. A failure in the `with` block or in writing leaves an earlier file
-    at `path` as it was, and no other file behind. A device or pipe such as `/dev/stdout` is written to directly, since
-    no file can be renamed onto it.
-
-    Raises: UserError when the folder is missing or read-only, the disk is full, or `path` is a folder.
-    """
-    action = f"write {os.fspath(path)}"
-    if is_held(Path(path)):
-        target, is_device = Path(path), False  # replaced, whatever it is: nothing outside the folder is written
-    else:
-        target = Path(os.path.realpath(path))  # replace the file that a link points to, not the link
-        is_device = target.exists() and not target.is_file()
-    if target.is_dir():
-        raise UserError(f"cannot {action}: it is a folder; give the name of a file")
-    if not target.parent.is_dir():
-        raise UserError(f"cannot {action}: there is no folder {target.parent}; create it first")
-    with open_device(target, action) if is_device else atomic_write(target, action) as file:
-        if binary:
-            yield file
-        else:
-            text = io.TextIOWrapper(file, encoding="utf-8", newline="\n")
-            yield text
-            text.flush()
 
 
 @contextlib.contextmanager

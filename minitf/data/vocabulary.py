@@ -23,10 +23,11 @@ from sentencepiece import SentencePieceProcessor, SentencePieceTrainer
 
 from minitf.config.model import BOS, EOS, PAD, UNK, TransformerConfig
 from minitf.data.piece_vocabulary import MAX_MODEL_BYTES, VocabularyPair
-from minitf.data.text import PathLike, in_chunks, normalise, words_of, write_atomically
+from minitf.data.text import PathLike, in_chunks, normalise, words_of
 from minitf.errors import UserError
 from minitf.system.files import read_small_file
 from minitf.system.process import require_threads
+from minitf.system.writing import write_atomically
 
 # The most frequent characters, which make up this share of the text, get a piece each; the rest are spelled in bytes.
 # In 58,000 lines of Multi30k these are the 13 characters seen five times or less: too rare to learn an embedding from,

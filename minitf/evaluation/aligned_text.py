@@ -15,12 +15,13 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from minitf.config import ParsingConfig
-from minitf.data.text import read_lines, write_atomically
+from minitf.data.text import read_lines
 from minitf.data.vocabulary import Vocabulary
 from minitf.errors import UserError
 from minitf.evaluation.linearise import linearise, parts
 from minitf.evaluation.trees import Tree, as_token, clean, read_trees
-from minitf.system.files import make_folder, os_errors_explained, remove_leftovers, require_regular
+from minitf.system.files import os_errors_explained, require_regular
+from minitf.system.writing import make_folder, remove_leftovers, write_atomically
 
 SPLITS = ("train", "valid", "test")
 KINDS = ("words", "tokens", "trees")

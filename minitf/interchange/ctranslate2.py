@@ -44,7 +44,7 @@ from minitf.interchange.vocabularies import (
     write_sentencepiece,
     write_text,
 )
-from minitf.system.files import atomic_write
+from minitf.system.writing import atomic_write
 
 MODEL_NAME, CONFIG_NAME = "model.bin", "config.json"
 HEADS_BY_NAME = {"TransformerBase": 8, "TransformerBig": 16}

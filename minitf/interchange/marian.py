@@ -40,7 +40,7 @@ from minitf.interchange.vocabularies import (
     yaml_ids,
     yaml_text,
 )
-from minitf.system.files import atomic_write
+from minitf.system.writing import atomic_write
 
 CONFIG = "special:model.yml"
 EMBEDDINGS = {"source": ("encoder_Wemb", "Wemb"), "target": ("decoder_Wemb", "Wemb")}

@@ -14,7 +14,8 @@ from sentencepiece import SentencePieceProcessor
 
 from minitf.config.model import BOS, EOS, PAD, UNK
 from minitf.interchange.stored_arrays import MAX_CONFIG_BYTES, ModelFileError, SourceFile, read_text
-from minitf.system.files import atomic_write, parse_json, parse_json_object
+from minitf.system.files import parse_json, parse_json_object
+from minitf.system.writing import atomic_write
 
 Item = TypeVar("Item")
 

@@ -8,7 +8,8 @@ from typing import Any
 
 from minitf.errors import UserError
 from minitf.learn.exercise import ALL, Exercise
-from minitf.system.files import atomic_write, read_json_object
+from minitf.system.files import read_json_object
+from minitf.system.writing import atomic_write
 
 FILE_NAME = "minitf-learn.json"
 FORMAT = "minitf learn 1"

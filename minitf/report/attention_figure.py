@@ -17,8 +17,8 @@ import numpy as np
 
 from minitf.errors import UserError
 from minitf.report.attention_page import Kind, check_choice
-from minitf.system.files import atomic_write
 from minitf.system.process import uninterrupted
+from minitf.system.writing import atomic_write
 from minitf.translation.attention_weights import SentenceAttention
 
 if TYPE_CHECKING:

@@ -19,22 +19,6 @@ LINES = 20
 LARGE = 60_000_000  # characters of a page from which there is a warning
 
 
-def attention_writer(
-    config: TranslateConfig, translator: Translator, search: dict[str, Any], warn: Callable[[str], object]
-) -> AttentionWriter | None:
-    """The writer of the file that `config` asks for, None if it asks for none.
-
-    search: arguments of the search that translates the lines
-    Raises: UserError for an unknown suffix, a layer or head that the model does not have, or missing matplotlib.
-    """
-    if config.attention is not None:
-        return AttentionWriter(config, config.attention, translator, search, warn)
-    for name in ("lines", "kind", "layer", "head"):
-        if getattr(config, f"attention_{name}") is not None:
-            raise UserError(f"attention_{name} is given without attention; give the file, too: --attention FILE")
-    return None
-
-
 class AttentionWriter:
     """Records the first non-blank lines while they are translated, then writes a page or figure of their attention."""
 
@@ -46,6 +30,11 @@ class AttentionWriter:
         search: dict[str, Any],
         warn: Callable[[str], object],
     ):
+        """
+        search: arguments of the search that translates the lines
+
+        Raises: UserError for an unknown suffix, a layer or head that the model does not have, or missing matplotlib.
+        """
         self.config, self.path, self.translator, self.search, self.warn = config, path, translator, search, warn
         self.is_figure = path.suffix.lower() in SUFFIXES
         self.wanted = 1 if self.is_figure else config.attention_lines or LINES

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from autograd.inspect.page import BASE_SCRIPT, BASE_STYLE, asset, html_page
-from minitf.data.text import write_atomically
+from minitf.system.writing import write_atomically
 
 _own = partial(asset, package="minitf.report")
 

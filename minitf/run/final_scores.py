@@ -9,13 +9,14 @@ from shlex import quote
 
 from autograd.backend import get_backend
 from minitf.corpora.built_in import SAMPLES
-from minitf.data.text import read_lines, write_atomically
+from minitf.data.text import read_lines
 from minitf.decoding.lines import LineTranslator, Plan, search_of
 from minitf.evaluation.metrics import bleu, exact_match
 from minitf.model.transformer import Transformer
-from minitf.storage.checkpoints import CheckpointStore, average
+from minitf.storage.checkpoints import Checkpoints, average
 from minitf.system.messages import Say
 from minitf.system.process import shell_command
+from minitf.system.writing import write_atomically
 from minitf.training.run import Run
 from minitf.translation.parser import Parser
 
@@ -72,7 +73,7 @@ def trained_model(run: Run) -> Transformer:
     """The model that translates, of the run's checkpoints, on the CPU: as `minitf translate` loads it."""
     precision = "float64" if run.config.dtype == "float64" else "float32"
     get_backend("cpu").set_precision(precision)
-    store = CheckpointStore(run.directory.checkpoints_path)
+    store = Checkpoints(run.directory.checkpoints_path)
     model = Transformer(run.config.model, seed=None, dtype=precision)
     model.load_parameters(average(*store.translating(run.config.weights, run.config.average_checkpoints)), copy=False)
     model.eval()

@@ -18,7 +18,7 @@ from minitf.data.vocabulary import AnyVocabulary
 from minitf.errors import UserError
 from minitf.model.layers import Module, Parameter
 from minitf.model.transformer import Transformer
-from minitf.storage.checkpoints import CheckpointStore
+from minitf.storage.checkpoints import Checkpoints
 from minitf.storage.run_directory import RunDirectory
 from minitf.system.messages import Say
 from minitf.translation.loading import LearnedModel, config_of, load_learned
@@ -82,7 +82,7 @@ def starting_point(config: RunConfig, say: Say) -> StartingPoint:
 
 def starting_point_of_resumed(config: RunConfig, folder: Path, say: Say) -> StartingPoint | None:
     """Load what a resumed run started with; None where it has a checkpoint of its own."""
-    if config.init is None or CheckpointStore(RunDirectory(folder).checkpoints_path).steps():
+    if config.init is None or Checkpoints(RunDirectory(folder).checkpoints_path).steps():
         return None
     return starting_point(config, say)
 

@@ -16,11 +16,12 @@ from minitf.data.prepared import is_prepared, other_content
 from minitf.data.vocabulary import load_vocabulary
 from minitf.errors import UserError
 from minitf.run.text_snapshots import keep_held_out, kept_copies
-from minitf.storage import checkpoints as checkpoints
+from minitf.storage import checkpoint_store, checkpoints
 from minitf.storage.run_directory import RunDirectory, save_config
-from minitf.system.files import copy_inside, os_errors_explained
+from minitf.system.files import os_errors_explained
 from minitf.system.messages import say
 from minitf.system.process import shell_command
+from minitf.system.writing import copy_inside
 from minitf.training.run import MODEL, Texts, exist
 from minitf.translation.loading import check_config, check_vocabulary, choose_checkpoints
 
@@ -50,11 +51,11 @@ def _pack_to_translate(run: RunDirectory, packed: RunDirectory) -> str:
     about = {"packed": config.weights, "vocabulary": vocabulary.fingerprint()}
     step = int(paths[-1].stem.partition("-")[2])
     arrays = checkpoints.with_prefix(MODEL, checkpoints.average(paths, prefix))
-    place = checkpoints.CheckpointStore(packed.checkpoints_path).path(step)
-    checkpoints.save(place, arrays, about, checkpoints.read_origin(paths[-1]))
+    place = checkpoints.Checkpoints(packed.checkpoints_path).path(step)
+    checkpoint_store.save(place, arrays, about, checkpoints.read_origin(paths[-1]))
     vocabulary.save(packed.path / vocabulary.file_name)
     save_config(packed.config_path, replace(config, weights="average", average_checkpoints=1))
-    found = len(checkpoints.CheckpointStore(run.checkpoints_path).last(config.average_checkpoints))
+    found = len(checkpoints.Checkpoints(run.checkpoints_path).last(config.average_checkpoints))
     mean = f"the mean of {found} checkpoints" if found > 1 else "the weights of the only checkpoint"
     kind = mean if config.weights == "average" else f"{config.weights} weights"
     return f"configuration, vocabulary and {kind}"
@@ -62,7 +63,7 @@ def _pack_to_translate(run: RunDirectory, packed: RunDirectory) -> str:
 
 def _pack_to_resume(run: RunDirectory, packed: RunDirectory) -> str:
     """Copy all that decides how the run continues: every bit will be that of the run that stayed where it was."""
-    config, store = run.config(), checkpoints.CheckpointStore(run.checkpoints_path)
+    config, store = run.config(), checkpoints.Checkpoints(run.checkpoints_path)
     kept = store.last(config.average_checkpoints if config.weights == "average" else 1)
     if not kept:
         raise UserError(f"{run.path} has no checkpoint yet; train until the first one is saved")

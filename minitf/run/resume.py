@@ -14,7 +14,7 @@ from minitf.run.fine_tuning import StartingPoint, check_freeze, starting_point_o
 from minitf.run.start import assembled, open_shared
 from minitf.run.text_snapshots import texts_of_resumed
 from minitf.run.texts import prepare_data
-from minitf.storage.checkpoints import CheckpointStore, without_prefix
+from minitf.storage.checkpoints import Checkpoints, without_prefix
 from minitf.storage.run_directory import RunDirectory
 from minitf.system.device import set_up_device
 from minitf.system.messages import Say
@@ -60,7 +60,7 @@ def resume(
 
 def _check_config(directory: RunDirectory, config: RunConfig, say: Say, allow_edits: bool) -> None:
     """Refuse a configuration that was edited since the last checkpoint, or warn where that is allowed."""
-    path, origin = CheckpointStore(directory.checkpoints_path).newest_origin()
+    path, origin = Checkpoints(directory.checkpoints_path).newest_origin()
     if path is not None and (found := edits(origin.get("config"), config)):
         message = f"{directory.config_path} was edited since {path.name} was saved: {'; '.join(found)}"
         if not allow_edits:

@@ -17,14 +17,15 @@ from minitf.config.model import BOS, EOS, PAD, UNK
 from minitf.corpora.built_in import built_in_corpus
 from minitf.data.batches import Batch, Batches
 from minitf.data.prepared import PreparedCorpus, is_prepared, load_prepared
-from minitf.data.text import write_atomically
 from minitf.data.vocabulary import AnyVocabulary, Vocabulary, sized
 from minitf.errors import UserError
 from minitf.interchange.formats import is_foreign
 from minitf.model.transformer import Transformer
 from minitf.run.fine_tuning import freeze
-from minitf.storage.checkpoints import CheckpointStore, without_prefix
+from minitf.storage.checkpoint_store import CheckpointStore
+from minitf.storage.checkpoints import without_prefix
 from minitf.storage.run_directory import RunDirectory
+from minitf.system.writing import write_atomically
 from minitf.training.loss import batch_loss
 from minitf.training.optim import Adam, global_norm, learning_rate
 from minitf.training.run import OPTIMIZER

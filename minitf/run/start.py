@@ -16,7 +16,7 @@ from minitf.evaluation.aligned_text import check_trees
 from minitf.model.transformer import Transformer
 from minitf.run.fine_tuning import StartingPoint, check_freeze, freeze, starting_point
 from minitf.run.texts import check_texts, find_texts, prepare_data
-from minitf.storage.checkpoints import CheckpointStore
+from minitf.storage.checkpoint_store import CheckpointStore
 from minitf.storage.log import NoLog, RunLog
 from minitf.storage.run_directory import RunDirectory
 from minitf.system.device import set_up_device

@@ -18,8 +18,9 @@ from minitf.evaluation.aligned_text import learn_vocabulary, prepare_texts, read
 from minitf.evaluation.trees import Tree
 from minitf.run.text_snapshots import keep_held_out
 from minitf.storage.run_directory import RunDirectory
-from minitf.system.files import os_errors_explained, remove_leftovers, require_regular
+from minitf.system.files import os_errors_explained, require_regular
 from minitf.system.messages import Say
+from minitf.system.writing import remove_leftovers
 from minitf.training.run import PathPair, Texts, TrainingData, exist
 
 

@@ -1,47 +1,200 @@
-"""Checkpoints of a run: saved while training, restored after a crash, and averaged to translate.
+"""Checkpoint files: tensors and a state in the safetensors format, with checksums of every byte.
 
-Weights, optimizer and all other arrays of a run are in one file; prefixes of their names (`model.`, `optimizer.m.`, …)
-tell them apart. The format of a file is described in `minitf.storage.checkpoint_file`.
+A file is a length (8 bytes, little-endian), a header (JSON, that many bytes) and the bytes of the tensors, end to end:
+
+    {"__metadata__": {"minitf_checkpoint": "1", "sha256": …, "tensors_sha256": …, "state": …, "origin": …},
+     "model.encoder.layers.0.self_attention_residual.norm.weight":
+         {"dtype": "F32", "shape": [512], "data_offsets": [0, 2048]}, …}
+
+`sha256` covers length and header (with zeros in its own place), `tensors_sha256` holds a checksum of each tensor, in
+order: a flipped bit anywhere is found, and reading only `model.*` checks all it reads without reading the rest.
+`origin` says which run and configuration the tensors are of; it may be missing.
+
+The safetensors library reads the files and validates their headers, so that a file may come from anywhere.
 """
 
+import hashlib
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+import stat
+import struct
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO, Self
 
 import numpy as np
+from numpy.typing import NDArray
+from safetensors import SafetensorError, safe_open
 
-from minitf.storage.checkpoint_file import (
-    Array,
-    CheckpointError,
-    DamagedCheckpointError,
-    Reader,
-    load,
-    read_origin,
-    read_state,
-    save,
-    verify,
-)
-from minitf.system.files import delete, make_folder, os_errors_explained, remove_leftovers, rename
+from minitf.errors import UserError
+from minitf.system.files import os_errors_explained, parse_json, parse_json_object
 
-__all__ = [
-    "CheckpointError",
-    "CheckpointStore",
-    "DamagedCheckpointError",
-    "average",
-    "load",
-    "read_origin",
-    "read_state",
-    "refuse_mixture",
-    "save",
-    "verify",
-    "with_prefix",
-    "without_prefix",
-]
+Array = NDArray[Any]
+
+DTYPES = {
+    np.dtype(f"{kind}{size}"): f"{kind.upper()}{8 * size}"  # F32, I64, U8, …
+    for kind, sizes in (("f", (2, 4, 8)), ("i", (1, 2, 4, 8)), ("u", (1, 2, 4, 8)))
+    for size in sizes
+}
+
+MAX_HEADER_BYTES = 4 * 2**20
+"""A big model with its optimizer needs 0.2 MB. JSON grows to some 30 times its length when it is parsed."""
+
+NAME = re.compile(r"\w+([.-]\w+)*", re.ASCII)  # no slashes, no empty parts, no leading dots
+MAX_NAME = 500
+METADATA = "__metadata__"
+BLANK = "0" * 64
+OPENING = b'{"__metadata__":{"minitf_checkpoint":"1","sha256":"'
+DIGEST_PLACE = slice(len(OPENING), len(OPENING) + len(BLANK))
+
+
+class CheckpointError(UserError):
+    """A checkpoint cannot be written or read."""
+
+
+class DamagedCheckpointError(CheckpointError):
+    """The bytes of a file are not those of a checkpoint, or not those that were written."""
+
+
+def is_name(name: str) -> bool:
+    """Whether a tensor may have this name: not that of a path, nor the header's own entry."""
+    return len(name) <= MAX_NAME and NAME.fullmatch(name) is not None and name != METADATA
+
+
+def bytes_of(array: Array) -> memoryview:
+    """The bytes of an array as they are in a file, without a copy where the array already has this layout."""
+    little = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<"))
+    return little.reshape(-1).view(np.uint8).data
+
+
+# ---- Files ----
+
+
+def load(path: Path, prefix: str = "") -> tuple[dict[str, Array], dict[str, Any]]:
+    """Read the tensors whose names begin with `prefix`, which is taken off, and the state. Other tensors are not read.
+
+    Raises: DamagedCheckpointError where a byte that was read is not what was written; CheckpointError where the file
+    cannot be opened or no name begins with the prefix.
+    """
+    with Reader(path) as reader, ThreadPoolExecutor(os.cpu_count()) as pool:  # checksums take as long as reading
+        names = reader.names(prefix)
+        arrays = pool.map(reader.read, names)
+        return {name.removeprefix(prefix): a for name, a in zip(names, arrays, strict=True)}, reader.state
+
+
+def read_state(path: Path) -> dict[str, Any]:
+    """Read the state alone."""
+    with Reader(path) as reader:
+        return reader.state
+
+
+def read_origin(path: Path) -> dict[str, Any]:
+    """Read the origin alone; empty if the file has none."""
+    with Reader(path) as reader:
+        return reader.origin
+
+
+def verify(path: Path) -> None:
+    """Check every byte of a checkpoint; memory: one tensor.
+
+    Raises: as `load`.
+    """
+    with Reader(path) as reader:
+        for name in reader.names(""):
+            reader.read(name)
+
+
+class Reader:
+    """An open checkpoint whose header has been checked."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = Path(path)
+        with os_errors_explained(f"read the checkpoint {path}", CheckpointError):
+            if not stat.S_ISREG(os.stat(path).st_mode):  # opening a pipe would wait for ever
+                raise CheckpointError(f"{path} is not a file; give a checkpoint, such as step-00001000.safetensors")
+            file = open(path, "rb")  # noqa: SIM115 (closed below)
+        with file, self._damage_explained():
+            header = self._read_header(file)
+            # not mmap, the default: a disk that fails, or a file cut short, would kill the process with SIGBUS
+            self._tensors = safe_open(path, "numpy", backend="pread")  # refuses what the file cannot hold
+            metadata = header.pop(METADATA)
+            self.kinds = {name: (claim["dtype"], claim["shape"]) for name, claim in header.items()}
+            self._digests = _checked_digests(metadata, self.kinds)
+            self.state = _json_of(metadata, "state", "null")
+            self.origin = _json_of(metadata, "origin", "{}")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._tensors.__exit__(None, None, None)
+
+    def names(self, prefix: str) -> list[str]:
+        """The names that begin with a prefix, in the order of the file."""
+        names = [name for name in self.kinds if name.startswith(prefix)]
+        if prefix and not names:
+            raise CheckpointError(f"{self.path} has no tensor whose name begins with {prefix!r}")
+        return names
+
+    def read(self, name: str) -> Array:
+        """Read and check one tensor."""
+        with self._damage_explained():
+            array = self._tensors.get_tensor(name)
+            self._check(name, array)
+        return array
+
+    def _check(self, name: str, array: Array) -> None:
+        if hashlib.sha256(bytes_of(array)).hexdigest() != self._digests[name]:
+            raise ValueError(f"the bytes of {name} have changed since they were written")
+
+    def _read_header(self, file: BinaryIO) -> dict[str, Any]:
+        """Check the header's length and checksum, and parse it."""
+        size = os.fstat(file.fileno()).st_size
+        start = file.read(8)
+        length = struct.unpack("<Q", start)[0] if len(start) == 8 else 0
+        if not DIGEST_PLACE.stop <= length <= min(MAX_HEADER_BYTES, size - 8):
+            raise ValueError(f"a header of {length} bytes is impossible in a file of {size} bytes")
+        text = file.read(length)
+        if not text.startswith(OPENING):
+            raise ValueError("it does not begin as a checkpoint of this project does")
+        blank = text[: DIGEST_PLACE.start] + BLANK.encode() + text[DIGEST_PLACE.stop :]
+        if hashlib.sha256(start + blank).hexdigest().encode() != text[DIGEST_PLACE]:
+            raise ValueError("its header has changed since it was written")
+        return parse_json(text)
+
+    @contextmanager
+    def _damage_explained(self) -> Iterator[None]:
+        try:
+            with os_errors_explained(f"read the checkpoint {self.path}", DamagedCheckpointError):
+                yield
+        except (SafetensorError, ValueError) as error:
+            if isinstance(error, UserError):
+                raise
+            raise DamagedCheckpointError(f"the checkpoint {self.path} is damaged: {error}") from error
+
+
+def _checked_digests(metadata: dict[str, Any], kinds: Mapping[str, tuple[str, list[int]]]) -> dict[str, str]:
+    """The checksum of each tensor."""
+    for name, (code, _) in kinds.items():
+        if not is_name(name):
+            raise ValueError(f"{name[:80]!r} cannot name a tensor")
+        if code not in DTYPES.values():
+            raise ValueError(f"{name} is of type {code}, which a checkpoint cannot hold")
+    text = metadata.get("tensors_sha256")
+    if not isinstance(text, str) or len(text) != 64 * len(kinds):
+        raise ValueError("tensors_sha256 does not hold one checksum for each tensor")
+    return {name: text[64 * i : 64 * (i + 1)] for i, name in enumerate(kinds)}
+
+
+def _json_of(metadata: dict[str, Any], name: str, default: str) -> dict[str, Any]:
+    try:
+        return parse_json_object(metadata.get(name, default))
+    except ValueError as error:
+        raise ValueError(f"its {name} cannot be read: {error}") from error
+
 
 # ---- Names ----
 
@@ -132,31 +285,16 @@ def _mean(readers: Sequence[Reader], name: str) -> Array:
 # ---- The checkpoints of a run ----
 
 
-class CheckpointStore:
+class Checkpoints:
     """The checkpoints of one run, `step-00001000.safetensors` and so on, and the weights of its best validation,
-    `best-00000900.safetensors`.
-
-    With `keep`, for the process that trains (it holds the run's lock): the folder is created, partial files of a killed
-    process are removed, and `save` keeps the last `keep`. Without, for reading only.
+    `best-00000900.safetensors`; for reading only, `CheckpointStore` writes them.
     """
 
     PATTERN = re.compile(r"step-(\d{8,})\.safetensors")
     BEST_PATTERN = re.compile(r"best-(\d{8,})\.safetensors")
 
-    def __init__(self, folder: Path, keep: int | None = None, origin: Mapping[str, Any] | None = None) -> None:
-        """
-        origin: what each checkpoint that is saved is to carry about the run, such as its identity, "run"
-        """
+    def __init__(self, folder: Path) -> None:
         self.folder = Path(folder)
-        self.keep = keep
-        self.origin = dict(origin or {})
-        if keep is None:
-            return
-        if keep < 1:
-            raise ValueError(f"keep={keep} would delete every checkpoint")
-        with os_errors_explained(f"prepare {folder}", CheckpointError):
-            make_folder(self.folder)
-            remove_leftovers(self.folder, "(step|best)-")
 
     def path(self, step: int) -> Path:
         """The path of the checkpoint of a step."""
@@ -191,49 +329,6 @@ class CheckpointStore:
                 return path, read_origin(path)
         return None, {}
 
-    def take_identity(self, step: int) -> None:
-        """Save under the identity of the checkpoint of a step from now on; one of an earlier version has none."""
-        self.origin |= {name: value for name, value in read_origin(self.path(step)).items() if name == "run"}
-
-    # ---- Saving ----
-
-    def save(self, step: int, arrays: Mapping[str, Array], state: Mapping[str, Any]) -> Path:
-        """Write the checkpoint of a step, and once it is durable delete all but the last `keep`.
-
-        A state in which `on_schedule` is False is that of a run that was stopped between two scheduled checkpoints: it
-        is deleted once there is a newer one, and does not count, so that a resumed run keeps the same checkpoints as a
-        run that was never stopped.
-
-        Raises: as `save` of a file; no older checkpoint has been deleted then.
-        """
-        if self.keep is None:
-            raise ValueError(f"{self.folder} was opened for reading; give keep to save")
-        if step < 0:
-            raise ValueError(f"step={step} is negative")
-        save(self.path(step), arrays, state, self.origin)
-        self._delete_superseded(self.keep, step)
-        return self.path(step)
-
-    def _delete_superseded(self, keep: int, saved: int) -> None:
-        """Delete all but the last `keep`, and those off the schedule; the newest is durable by now.
-
-        saved: the step of the newest; a network file system may not list it yet
-        """
-        with os_errors_explained(f"delete old checkpoints in {self.folder}", CheckpointError):
-            *older, newest = sorted({*self.steps(), saved})
-            off_schedule = [step for step in older if self._is_off_schedule(step)]
-            scheduled = [step for step in older if step not in off_schedule]
-            for step in [*off_schedule, *[*scheduled, newest][:-keep]]:
-                delete(self.path(step), missing_ok=True)  # as above, or a request that was sent twice
-
-    def _is_off_schedule(self, step: int) -> bool:
-        try:
-            return read_state(self.path(step)).get("on_schedule") is False
-        except DamagedCheckpointError:
-            return False
-
-    # ---- The weights of the best validation ----
-
     def best_path(self, step: int) -> Path:
         """The path of the weights of the best validation, if it is that of this step."""
         return self.folder / f"best-{step:08d}.safetensors"
@@ -245,40 +340,6 @@ class CheckpointStore:
     def best_step(self) -> int | None:
         """The step of the best validation whose weights were saved; None where there are none."""
         return max(self._steps_in_names(self.BEST_PATTERN), default=None)
-
-    def save_best(self, step: int, arrays: Mapping[str, Array], state: Mapping[str, Any]) -> None:
-        """Write the weights of the best validation so far.
-
-        Older ones stay until `forget_best`: a run that is killed before its next checkpoint resumes from the one
-        before, for which they are still the best.
-
-        Raises: as `save` of a file.
-        """
-        save(self.best_path(step), arrays, state, self.origin)
-
-    def forget_best(self, but: int) -> None:
-        """Delete the weights of all best validations but that of one step: those of earlier steps, and those of later
-        steps that a resumed run has yet to reach again."""
-        with os_errors_explained(f"delete old checkpoints in {self.folder}", CheckpointError):
-            for step in self._steps_in_names(self.BEST_PATTERN):
-                if step != but:
-                    delete(self.best_path(step))
-
-    def check_best(self, step: int, warn: Callable[[str], None]) -> None:
-        """Warn if the weights of the best validation are damaged, and rename them to `….damaged`.
-
-        Only a validation that is better still brings such weights again.
-        """
-        path = self.best_path(step)
-        if not path.exists():
-            return
-        try:
-            verify(path)
-        except DamagedCheckpointError as error:
-            warn(f"{error}; there are weights of a best validation again after the next better one")
-            self._set_aside([path])
-
-    # ---- Loading ----
 
     def translating(self, weights: str, count: int) -> tuple[list[Path], str]:
         """The checkpoints whose mean translates, and the prefix of its weights: those of `weights` of a run.
@@ -312,33 +373,3 @@ class CheckpointStore:
             steps = ", ".join(map(str, self.steps())) or "none"
             raise CheckpointError(f"{self.folder} has no checkpoint of step {step}; there are: {steps}")
         return self.path(step)
-
-    def latest(self, warn: Callable[[str], None]) -> tuple[dict[str, Array], dict[str, Any]] | None:
-        """Load the newest undamaged checkpoint; return None where there are no checkpoints.
-
-        `warn` is called with a sentence for each newer one that is damaged, which with `keep` is renamed to
-        `….damaged`: it must neither count as one of those to keep nor be averaged.
-
-        Raises: CheckpointError where all checkpoints are damaged: starting from scratch would hide the loss; and where
-        they are of several runs.
-        """
-        self.check_one_run()
-        steps = self.steps()
-        for step in reversed(steps):
-            try:
-                found = load(self.path(step))
-            except DamagedCheckpointError as error:
-                warn(str(error))
-            else:
-                if self.keep is not None:
-                    self._set_aside([self.path(each) for each in steps if each > step])
-                    self._delete_superseded(self.keep, step)  # the process that saved it may have been killed before
-                return found
-        if steps:
-            raise CheckpointError(f"none of the {len(steps)} checkpoints in {self.folder} is whole; start another run")
-        return None
-
-    def _set_aside(self, paths: Sequence[Path]) -> None:
-        with os_errors_explained(f"rename checkpoints in {self.folder}", CheckpointError):
-            for path in paths:
-                rename(path, path.name + ".damaged")

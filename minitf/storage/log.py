@@ -9,7 +9,7 @@ from typing import Any, Self
 
 from minitf.errors import UserError
 from minitf.system.files import open_regular, os_errors_explained, parse_json_object
-from minitf.system.held_folder import check_place, open_own_file, opened
+from minitf.system.writing import check_place, open_own_file, opened
 
 
 class RunLog:

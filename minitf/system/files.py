@@ -1,23 +1,19 @@
-"""Atomic files, locks, checksums, strict JSON, and operating-system errors as UserError."""
+"""Read files that may come from anywhere, and explain errors of the system: no pipe is waited for, JSON is strict."""
 
 import errno
-import fcntl
 import hashlib
 import io
 import json
 import os
-import re
-import shutil
 import stat
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from minitf.errors import UserError
-from minitf.system.held_folder import check_place, open_own_file, opened
 
 BUFFER_BYTES = 1 << 16
 MAX_JSON_BYTES = 2**20
@@ -51,173 +47,6 @@ def os_errors_explained(action: str, kind: type[UserError] = UserError) -> Itera
         raise kind(explained(action, error)) from error
 
 
-class ReportingFile(io.FileIO):
-    """File opened for writing whose own failures are raised as `kind`, also from inside buffers."""
-
-    def __init__(
-        self,
-        path: Path | str,
-        action: str,
-        kind: type[UserError] = UserError,
-        *,
-        new: bool = True,
-        folder: int | None = None,
-    ):
-        self._action, self._kind = action, kind
-        with os_errors_explained(action, kind):
-            flags = os.O_WRONLY | os.O_CLOEXEC
-            if new:
-                descriptor = os.open(path, flags | os.O_CREAT | os.O_EXCL, 0o666, dir_fd=folder)
-            else:
-                descriptor = _open_stream(Path(path), flags)
-            super().__init__(descriptor, "w")
-
-    def write(self, data: Any) -> int:
-        with os_errors_explained(self._action, self._kind):
-            return super().write(data)
-
-
-@contextmanager
-def atomic_write(path: Path, action: str = "", kind: type[UserError] = UserError) -> Iterator[BinaryIO]:
-    """Open a file for writing that replaces `path` once it is complete and durable, or not at all.
-
-    Bytes are written to a temporary file in the same folder (a rename is atomic only within a file system) and flushed
-    to the disk, and the file is renamed. The folder is flushed too: otherwise a power failure may undo the rename. The
-    mode of an earlier file is kept.
-
-    action: the action that error messages name; default: `write <path>`
-
-    Raises: `kind`, after removing the temporary file. A killed process leaves it behind, for `remove_leftovers`.
-    """
-    action = action or f"write {path}"
-    # 50 characters of at most 4 bytes: a name may have 255 bytes
-    temporary = f".{path.name[:50]}.{os.urandom(4).hex()}.partial"
-    with ExitStack() as stack:
-        with os_errors_explained(action, kind):
-            folder = stack.enter_context(opened(path.parent))
-        file = None
-        try:  # begins before the file exists: an interrupt may arrive before `file` is assigned
-            file = io.BufferedWriter(ReportingFile(temporary, action, kind, folder=folder), BUFFER_BYTES)
-            yield file
-            file.flush()
-            with os_errors_explained(action, kind):
-                _keep_mode(path.name, file.fileno(), folder)
-                os.fsync(file.fileno())
-                file.close()
-                check_place(path)  # again, after what may have been minutes
-                os.replace(temporary, path.name, src_dir_fd=folder, dst_dir_fd=folder)
-        except BaseException:  # an interrupt must not leave a partial file either
-            with suppress(OSError, UserError):  # the first error is the one to report
-                if file is not None:
-                    file.close()
-            with suppress(OSError):
-                os.unlink(temporary, dir_fd=folder)
-            raise
-        with os_errors_explained(action, kind):
-            _flush_folder(folder)
-
-
-def _keep_mode(name: str, descriptor: int, folder: int) -> None:
-    """Give an open file the mode of the file that it replaces."""
-    with suppress(FileNotFoundError):
-        found = os.stat(name, dir_fd=folder, follow_symlinks=False)
-        if stat.S_ISREG(found.st_mode):
-            os.fchmod(descriptor, stat.S_IMODE(found.st_mode))
-
-
-@contextmanager
-def open_device(path: Path, action: str) -> Iterator[BinaryIO]:
-    """Open a device or pipe for writing.  Raises: UserError where the system refuses"""
-    with io.BufferedWriter(ReportingFile(path, action, new=False), BUFFER_BYTES) as file:
-        yield file
-
-
-LEFTOVER = re.compile(r"\.(.+)\.[0-9a-f]{8}\.partial", re.DOTALL)
-
-
-def remove_leftovers(folder: Path, names: str = ".*") -> None:
-    """Delete the temporary files that killed processes have left in `folder`; no other process may write there.
-
-    names: regular expression for the beginning of the names of the final files
-    """
-    with opened(folder) as descriptor:
-        for name in os.listdir(descriptor):
-            if (match := LEFTOVER.fullmatch(name)) and re.match(names, match[1]):
-                with suppress(FileNotFoundError):
-                    _remove(name, descriptor)
-
-
-def delete(path: Path, *, missing_ok: bool = False) -> None:
-    """Delete a file; of a symbolic link, the link."""
-    with opened(path.parent) as folder, suppress(*[FileNotFoundError] if missing_ok else []):
-        os.unlink(path.name, dir_fd=folder)
-
-
-def clear_away(path: Path) -> None:
-    """Delete a file, or a folder and all that is in it, unless it has gone.
-
-    It gets another name first: if another run has taken the place of a held folder since the last check, it gets its
-    name back.
-    """
-    aside = f".{path.name[:50]}.{os.urandom(4).hex()}.partial"
-    with opened(path.parent) as folder, suppress(FileNotFoundError):
-        os.rename(path.name, aside, src_dir_fd=folder, dst_dir_fd=folder)
-        try:
-            check_place(path)
-        except UserError:
-            os.rename(aside, path.name, src_dir_fd=folder, dst_dir_fd=folder)
-            raise
-        _remove(aside, folder)
-
-
-def _remove(name: str, folder: int) -> None:
-    """Delete a file, or a folder and all that is in it, in an open folder; links are not followed."""
-    if stat.S_ISDIR(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
-        shutil.rmtree(name, dir_fd=folder)
-    else:
-        os.unlink(name, dir_fd=folder)
-
-
-def rename(path: Path, name: str) -> None:
-    """Give a file another name in its folder, durably; a file of that name is replaced."""
-    with opened(path.parent) as folder:
-        os.replace(path.name, name, src_dir_fd=folder, dst_dir_fd=folder)
-        _flush_folder(folder)
-
-
-def make_folder(folder: Path) -> None:
-    """Make a folder, and those around it, where they are missing."""
-    with opened(folder, create=True):
-        pass
-
-
-def sync_folder(folder: Path) -> None:
-    """Flush a folder to the disk, so that renames in it are durable."""
-    with opened(folder) as descriptor:
-        _flush_folder(descriptor)
-
-
-def _flush_folder(descriptor: int) -> None:
-    try:
-        os.fsync(descriptor)
-    except OSError as error:
-        # Some network file systems cannot flush a folder and return one of these errors; their server flushes it.
-        if error.errno not in (errno.EINVAL, errno.ENOTSUP):
-            raise
-
-
-@contextmanager
-def exclusive_lock(path: Path) -> Iterator[None]:
-    """Wait for a lock file and hold it; the kernel releases it when the process ends, however it ends."""
-    with os_errors_explained(f"lock {path}"), opened(path.parent) as folder:
-        descriptor = open_own_file(path, os.O_RDWR | os.O_CREAT, folder)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(descriptor)
-
-
 def read_small_file(path: Path, most: int = MAX_JSON_BYTES) -> bytes:
     """Read a file that may come from anywhere.
 
@@ -248,7 +77,7 @@ def open_text(path: Path) -> BinaryIO:
     Raises: UserError for a pipe to which no process writes, and for another device, such as /dev/zero, which may have
     no end; OSError
     """
-    descriptor = _open_stream(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOCTTY)
+    descriptor = open_stream(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOCTTY)
     found = os.fstat(descriptor)
     is_null = stat.S_ISCHR(found.st_mode) and found.st_rdev == os.stat(os.devnull).st_rdev
     if stat.S_ISREG(found.st_mode) or stat.S_ISFIFO(found.st_mode) or is_null or os.isatty(descriptor):
@@ -263,7 +92,7 @@ PIPE_WAIT_S = 10.0
 """Time to wait for the other end of a named pipe. Those of process substitution, such as <(zcat x.gz), are open."""
 
 
-def _open_stream(path: Path, flags: int) -> int:
+def open_stream(path: Path, flags: int) -> int:
     """Open a file.  Raises: UserError for a pipe whose other end no process opens; OSError"""
     try:
         is_pipe = stat.S_ISFIFO(os.stat(path).st_mode)
@@ -304,22 +133,6 @@ def require_inside(path: Path, folder: Path) -> None:
             f"{path} leads to {real}, outside of {folder}, and what is not in that folder is not copied; put the file "
             "itself in its place"
         )
-
-
-def copy_inside(path: Path, folder: Path, target: Path) -> None:
-    """Copy a file, or a folder and all in it but locks and partial files, that lies in `folder`, with what links mean.
-
-    Raises: UserError for a pipe or device, and where a link leads out of `folder`; OSError
-    """
-    require_inside(path, folder)
-    if not path.is_dir():
-        with open_regular(path) as source, open(target, "xb") as copy:
-            shutil.copyfileobj(source, copy)
-        return
-    target.mkdir()
-    for part in sorted(path.iterdir()):
-        if part.suffix not in (".partial", ".lock"):
-            copy_inside(part, folder, target / part.name)
 
 
 def sha256_of(path: Path) -> str:

@@ -17,7 +17,8 @@ from minitf.data.batches import Batch, Batches
 from minitf.data.vocabulary import AnyVocabulary
 from minitf.errors import UserError
 from minitf.model.transformer import Transformer
-from minitf.storage.checkpoints import CheckpointError, CheckpointStore, read_state, with_prefix
+from minitf.storage.checkpoint_store import CheckpointStore
+from minitf.storage.checkpoints import CheckpointError, read_state, with_prefix
 from minitf.storage.log import NoLog, RunLog
 from minitf.storage.run_directory import RunDirectory
 from minitf.system.process import StopRequest

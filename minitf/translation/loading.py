@@ -20,8 +20,9 @@ from minitf.data.vocabulary import AnyVocabulary, load_vocabulary, sized
 from minitf.errors import UserError
 from minitf.interchange.formats import is_foreign, read_foreign
 from minitf.model.transformer import Transformer
-from minitf.storage import checkpoints as checkpoints
-from minitf.storage.run_directory import RunDirectory
+from minitf.storage import checkpoints
+from minitf.storage.checkpoints import Checkpoints
+from minitf.storage.run_directory import CHECKPOINTS_NAME, CONFIG_NAME, RunDirectory
 
 Weights = dict[str, np.ndarray]
 
@@ -37,15 +38,23 @@ class LearnedModel:
     """The file or folder to name in errors."""
 
 
+def is_foreign_model(path: Path) -> bool:
+    """Whether a path is a model of another program. A folder with a configuration and checkpoints of ours is none."""
+    is_run = (path / CONFIG_NAME).is_file() and bool(Checkpoints(path / CHECKPOINTS_NAME).steps())
+    return not is_run and is_foreign(path)
+
+
 def config_of(path: Path) -> RunConfig:
     """Read the configuration of a run, or of another program's model.  Raises: UserError where there is neither"""
-    return read_foreign(path).config if is_foreign(path) else RunDirectory.open(path).config()
+    return read_foreign(path).config if is_foreign_model(path) else RunDirectory.open(path).config()
 
 
 def vocabulary_of(path: Path) -> AnyVocabulary:
     """Load the vocabulary of a run, or of another program's model.  Raises: UserError where there is neither"""
     return (
-        read_foreign(path).vocabulary if is_foreign(path) else load_vocabulary(RunDirectory.open(path).vocabulary_path)
+        read_foreign(path).vocabulary
+        if is_foreign_model(path)
+        else load_vocabulary(RunDirectory.open(path).vocabulary_path)
     )
 
 
@@ -65,7 +74,7 @@ def load_learned(
 
     Raises: UserError where there is no run, no checkpoint, or its parts do not belong together
     """
-    if is_foreign(path):
+    if is_foreign_model(path):
         for name, value, of_one in (
             ("average", average, 1),
             ("checkpoint", checkpoint, None),
@@ -105,7 +114,7 @@ def choose_checkpoints(
         raise UserError(f"average={average} takes no checkpoint; choose 1 (the last) or more")
     if weights != "average" and (average or checkpoint) is not None:
         raise UserError(f"weights={weights} excludes average={average} and checkpoint={checkpoint}; choose one")
-    store = checkpoints.CheckpointStore(run.checkpoints_path)
+    store = Checkpoints(run.checkpoints_path)
     store.check_one_run()
     if weights == "moving-average" and config.moving_average is None:
         raise UserError(f"the run of {store.folder} keeps no moving average; train one with --moving-average 0.9999")

@@ -13,7 +13,6 @@ import re
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from minitf.data.text import PathLike
@@ -21,8 +20,6 @@ from minitf.errors import UserError
 from minitf.evaluation.evalb import Parameters, Summary, score_trees
 from minitf.evaluation.linearise import Repairs, delinearise, retag_punctuation
 from minitf.evaluation.trees import Tree, as_token, clean, trees_of
-from minitf.interchange.formats import is_foreign
-from minitf.storage.run_directory import RunDirectory
 from minitf.translation.translator import Translator
 
 BRACKETS = {"(": "-LRB-", ")": "-RRB-"}
@@ -47,9 +44,10 @@ class Parser:
 
         Raises: UserError where there is no run, no checkpoint, or the run has not learned to parse
         """
-        if _task(run_directory) != "parsing":
+        translator = Translator.load(run_directory, **options)
+        if translator.task != "parsing":
             raise UserError(f"{run_directory} has learned to translate, not to parse; train one with --task parsing")
-        return cls(Translator.load(run_directory, **options))
+        return cls(translator)
 
     def parse(self, sentences: Sequence[str | Sequence[str]], **options: Any) -> list[Tree | None]:
         """Parse sentences, given as lines with spaces between the words or as lists of words; None without words.
@@ -105,16 +103,6 @@ def words_of(sentence: str | Sequence[str]) -> list[str]:
     """Split a sentence at spaces, unless it is a list of words, and write brackets as -LRB- and -RRB-."""
     words = re.split(r"[ \t\n\r\f\v]+", sentence) if isinstance(sentence, str) else sentence
     return [re.sub(r"[()]", lambda bracket: BRACKETS[bracket[0]], word) for word in words if word]
-
-
-def as_learned(run_directory: PathLike, translator: Translator) -> Translator | Parser:
-    """Return the translator of a run, as a parser if the run has learned to parse."""
-    return Parser(translator) if _task(run_directory) == "parsing" else translator
-
-
-def _task(run_directory: PathLike) -> str:
-    path = Path(run_directory)
-    return "translation" if is_foreign(path) else RunDirectory.open(path).config().task
 
 
 def _cleaned(line: str, number: int) -> str:

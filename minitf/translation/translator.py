@@ -41,6 +41,9 @@ class Translator(LineTranslator):
     Methods may be called from several threads, which take turns.
     """
 
+    task = "translation"
+    """What a run has learned: "translation", or "parsing" for a `Parser`."""
+
     @classmethod
     def load(
         cls,
@@ -88,11 +91,14 @@ class Translator(LineTranslator):
         search = replace(search_of(config), max_length=min(tables, default=None))
         # max_length counts the EOS of training sentences
         settings: Any = {"search": search, "max_source_length": min(c.max_length for c in configs) - 1, "warn": warn}
-        if not more:
-            return cls(models[0], learned[0].vocabulary, same_bits=same_bits, **settings)
-        readers = [source_reader(learned[0], each) for each in learned]
-        members = [InferenceTransformer(each, same_bits=same_bits) for each in models]
-        return cls(Ensemble(members, readers), learned[0].vocabulary, **settings)
+        if more:
+            readers = [source_reader(learned[0], each) for each in learned]
+            members = [InferenceTransformer(each, same_bits=same_bits) for each in models]
+            translator = cls(Ensemble(members, readers), learned[0].vocabulary, **settings)
+        else:
+            translator = cls(models[0], learned[0].vocabulary, same_bits=same_bits, **settings)
+        translator.task = config.task
+        return translator
 
     # ---- Translations ----
 

@@ -21,12 +21,13 @@ from minitf.app import train
 from minitf.corpora.built_in import built_in_corpus, built_in_treebank, write_corpus, write_treebank
 from minitf.corpora.splits import split
 from minitf.data.datasets import find
-from minitf.data.text import read_lines, write_atomically
+from minitf.data.text import read_lines
 from minitf.data.vocabulary import Vocabulary
 from minitf.evaluation.metrics import bleu
 from minitf.storage.log import read_log
 from minitf.system.messages import say
 from minitf.system.process import run_command
+from minitf.system.writing import write_atomically
 from minitf.translation.translator import Translator
 from paper_claims.claim import Figure, Rule, claim, sampled
 

@@ -11,7 +11,7 @@ from autograd.backend import get_backend
 from autograd.engine import Op
 from autograd.testing import Case
 from minitf.errors import UserError
-from minitf.system.files import atomic_write
+from minitf.system.writing import atomic_write
 from tests.cases import cases_for
 from tests.cases.layers import LAYERS
 from tests.cases.models import MODELS

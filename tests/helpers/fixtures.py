@@ -12,7 +12,8 @@ from minitf.data.vocabulary import AnyVocabulary, Vocabulary, sized
 from minitf.decoding import lines
 from minitf.decoding.search import BeamSearchConfig
 from minitf.model.transformer import Transformer
-from minitf.storage.checkpoints import CheckpointStore, with_prefix
+from minitf.storage.checkpoint_store import CheckpointStore
+from minitf.storage.checkpoints import with_prefix
 from minitf.storage.run_directory import RunDirectory
 from tests.helpers.runs import Ground, prepared_ground
 

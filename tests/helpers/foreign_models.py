@@ -61,7 +61,8 @@ def logits_of(
 
 def write_run(learned: LearnedModel, folder: Path) -> Path:
     """An ordinary run directory of a model."""
-    from minitf.storage.checkpoints import CheckpointStore, with_prefix
+    from minitf.storage.checkpoint_store import CheckpointStore
+    from minitf.storage.checkpoints import with_prefix
     from minitf.storage.run_directory import RunDirectory
 
     with RunDirectory.create(folder, learned.config) as run:

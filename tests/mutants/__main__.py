@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from minitf.system.files import atomic_write
+from minitf.system.writing import atomic_write
 from tests.mutants.lists import GROUPS
 from tests.mutants.page import page
 from tests.mutants.run import Verdict, summary, try_out

@@ -20,7 +20,8 @@ from minitf.config.presets import NAMED
 from minitf.data.text import read_lines
 from minitf.errors import UserError
 from minitf.evaluation.metrics import bleu
-from minitf.storage.checkpoints import CheckpointStore, load
+from minitf.storage.checkpoint_store import CheckpointStore
+from minitf.storage.checkpoints import load
 from minitf.storage.run_directory import RunDirectory, load_config
 from minitf.system.process import run_command
 from minitf.training import loop

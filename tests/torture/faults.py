@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from minitf.storage import checkpoints
-from minitf.storage.checkpoint_file import DamagedCheckpointError, verify
+from minitf.storage.checkpoints import DamagedCheckpointError, verify
 from minitf.storage.run_directory import CONFIG_NAME, ENVIRONMENT_NAME, LOG_NAME, VOCABULARY_NAME, RunDirectory
 from tests.helpers.runs import Child, Ground, call, check, flip, start_or_resume
 from tests.torture.kills import Tally, check_one_error, program
@@ -387,4 +387,4 @@ def nobody_listens(ground: Ground, tally: Tally, endings: Sequence[str] = ENDING
 
 def checkpoint_bytes(halfway: Path) -> int:
     """Size of a checkpoint, the largest file of a run."""
-    return checkpoints.CheckpointStore(halfway / "checkpoints").path(HALFWAY).stat().st_size
+    return checkpoints.Checkpoints(halfway / "checkpoints").path(HALFWAY).stat().st_size

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from minitf.app import translate
-from minitf.storage import checkpoints
+from minitf.storage import checkpoint_store, checkpoints
 from minitf.storage.run_directory import CONFIG_NAME
 from minitf.system.process import run_command
 from tests.helpers.runs import Ground, call, check
@@ -179,7 +179,7 @@ def old_checkpoints_are_used(ground: Ground, tally: Tally, halfway: Path) -> Non
     """Checkpoints without an origin, as earlier versions wrote them: no alarm, and the same result."""
     run = copy_of(ground, halfway)
     for path in (run / "checkpoints").glob("*.safetensors"):
-        checkpoints.save(path, *checkpoints.load(path))
+        checkpoint_store.save(path, *checkpoints.load(path))
     with tally.trial("no origin"):
         status = ground.child(lambda: translated(ground, run))
         check(status == 0 and "edited" not in ground.said, f"it ended with {status}: {ground.said}")

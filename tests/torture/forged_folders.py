@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from minitf.app import commands
-from minitf.storage import checkpoints
-from minitf.storage.checkpoint_file import read_origin
+from minitf.storage import checkpoint_store, checkpoints
+from minitf.storage.checkpoints import read_origin
 from minitf.system.files import sha256_of
 from tests.helpers.runs import Ground
 from tests.torture.forged import NUMBERS, WORDS, run_all, started
@@ -236,7 +236,7 @@ def forge_checkpoint(path: Path, draw: random.Random) -> str:
     else:
         done = f"also step {(step := draw.choice([0, 1, 10, 10**8, 10**30]))}"
         path = path.with_name(f"step-{step:08d}.safetensors")
-    checkpoints.save(path, arrays, state, origin)
+    checkpoint_store.save(path, arrays, state, origin)
     return f"{kind}: {done}"
 
 

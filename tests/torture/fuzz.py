@@ -35,7 +35,7 @@ from minitf.data.stdin_lines import StdinLines
 from minitf.data.text import lines_of, normalise, read_lines, read_pairs
 from minitf.data.vocabulary import Vocabulary
 from minitf.errors import UserError
-from minitf.storage import checkpoints
+from minitf.storage import checkpoint_store, checkpoints
 from minitf.storage.log import RunLog, read_log
 from minitf.storage.run_directory import load_config, save_config
 from minitf.system.process import run_command
@@ -240,7 +240,7 @@ def damaged_files(folder: Path, tally: Tally, examples: int, draw: random.Random
     """A damaged checkpoint gives what was saved or is refused; so does a forged header under a valid digest."""
     path = folder / "step-00000001.safetensors"
     arrays = {"model.a": np.arange(6, dtype=np.float32).reshape(2, 3), "optimizer.m.a": np.ones(5), "b": np.array(3)}
-    checkpoints.save(path, arrays, TrainState(step=1).to_plain())
+    checkpoint_store.save(path, arrays, TrainState(step=1).to_plain())
     whole = path.read_bytes()
 
     def trial(data: bytes) -> None:

@@ -19,7 +19,8 @@ from pathlib import Path
 from typing import Any
 
 from minitf.report import run_page
-from minitf.system.files import ReportingFile, os_errors_explained
+from minitf.system.files import os_errors_explained
+from minitf.system.writing import ReportingFile
 from tests.helpers.runs import Ground, call, check, start_or_resume
 
 OPERATIONS = ("open", "write", "fsync", "fchmod", "rename", "replace", "unlink", "ftruncate", "mkdir", "rmdir")

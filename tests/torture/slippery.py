@@ -27,8 +27,8 @@ from typing import Any
 from minitf.app import commands
 from minitf.errors import UserError
 from minitf.report import run_page
-from minitf.storage.checkpoints import CheckpointStore
-from minitf.system import files, held_folder
+from minitf.storage.checkpoint_store import CheckpointStore
+from minitf.system import writing
 from minitf.system.process import run_command
 from minitf.training.optim import Adam
 from tests.helpers.runs import Child, Ground, check, start_or_resume
@@ -300,18 +300,18 @@ def without_flush() -> None:
 
 def without_owner() -> None:
     """Nobody looks whether the lock names another process."""
-    held_folder.HeldFolder.check = lambda held: None  # type: ignore[method-assign]
+    writing.HeldFolder.check = lambda held: None  # type: ignore[method-assign]
 
 
 def without_errors() -> None:
     """Failures to write are not noticed."""
 
-    def write(file: files.ReportingFile, data: Any) -> int:
+    def write(file: writing.ReportingFile, data: Any) -> int:
         with suppress(OSError):
             io.FileIO.write(file, data)
         return len(data)
 
-    files.ReportingFile.write = write  # type: ignore[method-assign]
+    writing.ReportingFile.write = write  # type: ignore[method-assign]
 
 
 def by_listing() -> None:

@@ -11,7 +11,7 @@ from minitf.app.command_line import flags_of
 from minitf.config import RunConfig, TranslateConfig
 from minitf.data.batches import Batches
 from minitf.data.text import lines_of
-from minitf.storage.checkpoint_file import Reader
+from minitf.storage.checkpoints import Reader
 from minitf.storage.log import RunLog
 from minitf.training.optim import Adam
 from minitf.translation.translator import Translator

@@ -18,7 +18,7 @@ from minitf.decoding.search import BeamSearchConfig
 from minitf.decoding.shortlist import Shortlist
 from minitf.errors import UserError
 from minitf.interchange.formats import WRITERS, write_foreign
-from minitf.storage.checkpoints import CheckpointStore
+from minitf.storage.checkpoint_store import CheckpointStore
 from minitf.storage.run_directory import RunDirectory, load_config, save_config
 from minitf.system.process import run_command
 from minitf.translation.translator import Translator

@@ -43,11 +43,11 @@ def copy(halfway, tmp_path):
 
 
 def state_of(run, step):
-    return checkpoints.read_state(checkpoints.CheckpointStore(run / "checkpoints").path(step))
+    return checkpoints.read_state(checkpoints.Checkpoints(run / "checkpoints").path(step))
 
 
 def steps_of(run):
-    return checkpoints.CheckpointStore(run / "checkpoints").steps()
+    return checkpoints.Checkpoints(run / "checkpoints").steps()
 
 
 def same_as_reference(ground, run):
@@ -176,7 +176,7 @@ def test_a_run_can_be_moved_and_needs_nothing_else(ground, copy, tmp_path, monke
 
 
 def test_damaged_weights_of_the_best_validation_are_told(ground, copy, capsys):
-    best = checkpoints.CheckpointStore(copy / "checkpoints").best_path(state_of(copy, 9)["best_step"])
+    best = checkpoints.Checkpoints(copy / "checkpoints").best_path(state_of(copy, 9)["best_step"])
     flip(best, best.stat().st_size - 1, 0)
     assert call(["--resume", str(copy), "--max-steps", "10"]) == 0
     assert f"warning: the checkpoint {best} is damaged" in capsys.readouterr().err
@@ -285,7 +285,7 @@ def test_minutes_between_checkpoints(ground, tmp_path, monkeypatch):
 
 
 def best_of(run):
-    return checkpoints.CheckpointStore(run / "checkpoints").best_step()
+    return checkpoints.Checkpoints(run / "checkpoints").best_step()
 
 
 @pytest.mark.parametrize("killed", [False, True])
@@ -325,9 +325,7 @@ def test_the_weights_of_the_best_bleu_are_kept(ground, tmp_path, monkeypatch, ki
     assert best_of(parts) == 4
     assert call(["--resume", str(parts), "--max-steps", "13"]) == 0
     assert best_of(parts) == 8
-    kept = [
-        checkpoints.load(checkpoints.CheckpointStore(run / "checkpoints").best_path(8))[0] for run in (whole, parts)
-    ]
+    kept = [checkpoints.load(checkpoints.Checkpoints(run / "checkpoints").best_path(8))[0] for run in (whole, parts)]
     assert all((kept[0][name] == kept[1][name]).all() for name in kept[0])
 
 
@@ -353,7 +351,7 @@ def test_bleu_while_training_decides_nothing(ground, tmp_path, monkeypatch, caps
 
 def test_what_is_translated_with(ground, copy, capfd):
     """Every kind of weights is another model, and `best` and `moving-average` are those that the run's files hold."""
-    store = checkpoints.CheckpointStore(copy / "checkpoints")
+    store = checkpoints.Checkpoints(copy / "checkpoints")
     expected = {
         "average": checkpoints.average(store.last(2)),
         "best": checkpoints.load(store.best_path(store.best_step()), "model.")[0],
@@ -507,7 +505,7 @@ def test_divergence_ends_with_step_op_and_last_good_checkpoint(ground, tmp_path,
     with monkeypatch.context() as patch:
         not_a_number_at(patch, {7})
         status = call([*ground.flags, "--output", str(run)])
-    path = checkpoints.CheckpointStore(run / "checkpoints").path(6)
+    path = checkpoints.Checkpoints(run / "checkpoints").path(6)
     found = (
         "step 7 has loss nan",
         "Mul",
@@ -539,7 +537,7 @@ def test_updates_that_are_skipped_are_counted_and_resumed_exactly(ground, tmp_pa
     assert [line["skipped_updates"] for line in read_log(whole / "log.jsonl") if "loss" in line] == [0, 1, 1, 3, 3, 3]
     state = state_of(whole, 13)
     assert (state["step"], state["skipped_updates"], state["skipped_in_a_row"]) == (13, 3, 0)
-    arrays, _ = checkpoints.load(checkpoints.CheckpointStore(whole / "checkpoints").path(13))
+    arrays, _ = checkpoints.load(checkpoints.Checkpoints(whole / "checkpoints").path(13))
     assert all(np.isfinite(array).all() for array in arrays.values())
     for steps in ("3", "7", "8", "11"):
         name = ["--resume", str(parts)] if parts.exists() else [*flags, "--output", str(parts)]
@@ -552,7 +550,7 @@ def test_skipping_for_ever_is_given_up(ground, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(divergence, "MAX_SKIPPED_IN_A_ROW", 3)
     not_a_number_at(monkeypatch, range(4, 99))
     status = call([*ground.flags, "--output", str(tmp_path / "run"), "--on-divergence", "skip"])
-    path = checkpoints.CheckpointStore(tmp_path / "run" / "checkpoints").path(
+    path = checkpoints.Checkpoints(tmp_path / "run" / "checkpoints").path(
         2
     )  # those of 4 and 6 are not known to be good
     words = ("step 7", "as had 3 steps before", f"the last good checkpoint is {path}")

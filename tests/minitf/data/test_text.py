@@ -16,8 +16,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from minitf.data import text
-from minitf.data.text import in_chunks, lines_of, read_lines, read_pairs, write_atomically
+from minitf.data.text import in_chunks, lines_of, read_lines, read_pairs
 from minitf.errors import UserError
+from minitf.system.writing import write_atomically
 
 # Everything that some other notion of a line would cut at, or that a careless reader would drop.
 ODD_CHARACTERS = "\u2028\u2029\x85\x0b\x0c\x1c\x1d\x1e\r\0\x01\ufeff\u200b\u00a0\u0301\u05d0\u202e😀👩‍👩‍👧\t ▁"

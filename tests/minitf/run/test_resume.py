@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from minitf.app.translate import main as translate
-from minitf.storage.checkpoints import CheckpointStore
+from minitf.storage.checkpoint_store import CheckpointStore
 from minitf.storage.log import read_log
 from minitf.storage.run_directory import load_config
 from minitf.system.process import run_command

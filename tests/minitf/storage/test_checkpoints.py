@@ -8,15 +8,8 @@ import sys
 import numpy as np
 import pytest
 
-from minitf.storage.checkpoints import (
-    CheckpointError,
-    CheckpointStore,
-    DamagedCheckpointError,
-    average,
-    save,
-    with_prefix,
-    without_prefix,
-)
+from minitf.storage.checkpoint_store import CheckpointStore, save
+from minitf.storage.checkpoints import CheckpointError, DamagedCheckpointError, average, with_prefix, without_prefix
 
 
 def arrays_of(step):
@@ -236,7 +229,7 @@ def test_a_killed_process_leaves_its_last_checkpoint_and_the_next_one_cleans_up(
     filled(tmp_path, [1])
     program = f"""
 import os, signal, numpy as np
-from minitf.storage.checkpoints import CheckpointStore
+from minitf.storage.checkpoint_store import CheckpointStore
 store = CheckpointStore({str(tmp_path)!r}, keep=1)
 {moment} = lambda *_, **__: os.kill(os.getpid(), signal.SIGKILL)
 store.save(2, {{"a": np.ones(99)}}, {{"step": 2}})

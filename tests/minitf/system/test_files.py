@@ -15,14 +15,8 @@ import pytest
 
 from minitf.errors import UserError
 from minitf.system import files
-from minitf.system.files import (
-    atomic_write,
-    open_device,
-    open_text,
-    os_errors_explained,
-    parse_json,
-    remove_leftovers,
-)
+from minitf.system.files import open_text, os_errors_explained, parse_json
+from minitf.system.writing import atomic_write, open_device, remove_leftovers
 
 
 def names(folder):
@@ -150,7 +144,7 @@ def test_a_kill_between_writing_and_renaming_leaves_the_old_file(tmp_path):
     path.write_bytes(b"old")
     program = f"""
 import os, signal, pathlib
-from minitf.system.files import atomic_write
+from minitf.system.writing import atomic_write
 os.replace = lambda *_, **__: os.kill(os.getpid(), signal.SIGKILL)
 with atomic_write(pathlib.Path({str(path)!r})) as file:
     file.write(b"new")

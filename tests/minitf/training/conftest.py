@@ -7,7 +7,7 @@ import pytest
 from minitf.data.batches import Batches
 from minitf.data.prepared import PreparedCorpus
 from minitf.model.transformer import Transformer
-from minitf.storage.checkpoints import CheckpointStore
+from minitf.storage.checkpoint_store import CheckpointStore
 from minitf.storage.log import RunLog
 from minitf.training.optim import Adam
 from minitf.training.run import Run, SingleProcess, Texts, TrainingData

@@ -25,7 +25,7 @@ from minitf.decoding.lines import Translation, joined, split_long
 from minitf.decoding.search import BeamSearchConfig, beam_search, greedy_search
 from minitf.errors import UserError
 from minitf.model.transformer import Transformer
-from minitf.storage.checkpoints import CheckpointStore
+from minitf.storage.checkpoint_store import CheckpointStore
 from minitf.storage.run_directory import RunDirectory, save_config
 from minitf.training.validation import validation_bleu
 from minitf.translation.attention_weights import Alignment

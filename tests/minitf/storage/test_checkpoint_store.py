@@ -18,15 +18,14 @@ from hypothesis.extra import numpy as st_numpy
 from safetensors import safe_open
 from safetensors.numpy import load_file, save_file
 
-from minitf.storage import checkpoint_file
-from minitf.storage.checkpoint_file import (
-    BLOCK_BYTES,
+from minitf.storage import checkpoints
+from minitf.storage.checkpoint_store import BLOCK_BYTES, save
+from minitf.storage.checkpoints import (
     MAX_HEADER_BYTES,
     CheckpointError,
     DamagedCheckpointError,
     load,
     read_state,
-    save,
     verify,
 )
 
@@ -344,7 +343,7 @@ def test_hostile_headers_are_refused_without_taking_memory(tmp_path, content, me
 
 def test_the_longest_header_takes_bounded_memory(tmp_path, monkeypatch):
     longest = 2**19
-    monkeypatch.setattr(checkpoint_file, "MAX_HEADER_BYTES", longest)
+    monkeypatch.setattr(checkpoints, "MAX_HEADER_BYTES", longest)
     path = tmp_path / "a"
     filler = "[" + "[]," * ((longest - 400) // 3) + "[]]"
     path.write_bytes(forged(EMPTY + ',"a":' + filler + "}"))
@@ -401,7 +400,8 @@ def test_a_file_that_may_not_grow(tmp_path):
     save(path, small_arrays(), {"step": 1})
     ended = run_python(f"""
 import resource, numpy as np
-from minitf.storage.checkpoint_file import save, CheckpointError
+from minitf.storage.checkpoint_store import BLOCK_BYTES, save
+from minitf.storage.checkpoints import CheckpointError
 resource.setrlimit(resource.RLIMIT_FSIZE, (3_000_000, {resource.RLIM_INFINITY}))
 try:
     save({str(path)!r}, {{"a": np.ones(1_000_000)}}, {{}})
@@ -418,14 +418,14 @@ def test_a_kill_while_tensors_are_written(tmp_path):
     save(path, small_arrays(), {"step": 1})
     ended = run_python(f"""
 import os, signal, numpy as np
-import minitf.storage.checkpoint_file as checkpoint_file
-write = checkpoint_file._write_tensor
+import minitf.storage.checkpoint_store as checkpoint_store
+write = checkpoint_store._write_tensor
 def write_and_die(file, array):
     write(file, array)
     file.flush()
     os.kill(os.getpid(), signal.SIGKILL)
-checkpoint_file._write_tensor = write_and_die
-checkpoint_file.save({str(path)!r}, {{"a": np.ones(9), "b": np.ones(9)}}, {{}})
+checkpoint_store._write_tensor = write_and_die
+checkpoint_store.save({str(path)!r}, {{"a": np.ones(9), "b": np.ones(9)}}, {{}})
 """)
     assert ended.returncode == -signal.SIGKILL
     assert read_state(path) == {"step": 1}

@@ -9,8 +9,19 @@ import pytest
 
 from minitf.errors import UserError
 from minitf.storage.log import RunLog
-from minitf.system.files import atomic_write, clear_away, delete, exclusive_lock, make_folder, remove_leftovers, rename
-from minitf.system.held_folder import HeldFolder, is_held, open_own_file, opened
+from minitf.system.writing import (
+    HeldFolder,
+    atomic_write,
+    clear_away,
+    delete,
+    exclusive_lock,
+    is_held,
+    make_folder,
+    open_own_file,
+    opened,
+    remove_leftovers,
+    rename,
+)
 
 OPERATIONS = ("open", "write", "fsync", "fchmod", "rename", "replace", "unlink", "ftruncate", "mkdir", "rmdir")
 
