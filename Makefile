@@ -4,19 +4,23 @@ VENV := .venv$(if $(LOCKED),-locked)$(if $(LOWEST),-lowest)
 BIN := $(VENV)/bin
 DEMO := runs/demo
 
-.PHONY: help demo parse test quick prove mutants torture bench-gpu lint book sdist clean
+PYTEST = OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
+WORKERS ?= auto
+
+.PHONY: help demo parse test quick prove mutants torture fuzz bench-gpu lint book sdist clean
 
 help:
 	@echo "Times are those of 2 idle cores; the first command also installs packages into .venv, in about a minute."
 	@echo "make demo    train on the built-in corpus, score it, translate a few sentences (5 minutes)"
 	@echo "             LOCKED=1: with the packages of requirements.lock, verified by their hashes"
 	@echo "make parse   learn to parse the built-in treebank, score it, parse a sentence (5 minutes)"
-	@echo "make test    run the test suite (8 to 10 minutes)"
-	@echo "make quick   its quick part (1 to 2 minutes; PYTHON=python3.12 VENV=.venv-3.12: with another Python;"
+	@echo "make test    run the test suite (3 minutes)"
+	@echo "make quick   its quick part (1 minute; PYTHON=python3.12 VENV=.venv-3.12: with another Python;"
 	@echo "             LOWEST=1: with the lowest versions that pyproject.toml allows)"
-	@echo "make prove   the slow proofs as well (some 15 minutes)"
+	@echo "make prove   the slow proofs and repetitions as well (some 15 minutes)"
 	@echo "make mutants damage gradients, engine and checker one place at a time: is every damage noticed?"
 	@echo "make torture kill, starve and damage runs, and feed rubbish to all that reads (15 minutes)"
+	@echo "make fuzz    its rubbish alone (5 minutes)"
 	@echo "make bench-gpu  a training step on a GPU; PEER=program.py to compare with"
 	@echo "make lint    ruff and mypy"
 	@echo "make book    build the documents, with their numbers and pictures, into build/book (a few minutes)"
@@ -77,19 +81,22 @@ parse: $(VENV)/.installed
 	echo "The teacher found the key in the garden ." | $(BIN)/python translate.py runs/parsing-tiny
 
 test: $(VENV)/.installed-test
-	$(BIN)/python -m pytest -m "not slow" -n auto --dist worksteal
+	$(PYTEST) -m "not slow"
 
 quick: $(VENV)/.installed-test
-	$(BIN)/python -m pytest -m "not slow and not heavy" -n auto --dist worksteal
+	$(PYTEST) -m "not slow and not heavy"
 
 prove: $(VENV)/.installed-test
-	$(BIN)/python -m pytest
+	$(PYTEST)
 
 mutants: $(VENV)/.installed-test
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -W error -m tests.mutants
 
 torture: $(VENV)/.installed-test
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -W error -m tests.torture
+
+fuzz: $(VENV)/.installed-test
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -W error -m tests.torture --only '^fuzz'
 
 # Not in the virtual environment: CuPy, and the peer's PyTorch, are where $(PYTHON) has them
 bench-gpu:

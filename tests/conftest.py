@@ -1,7 +1,8 @@
-"""For every test: global state, signals, the marker `gpu`, and the line that sums up the gradient checks."""
+"""For every test: global state, signals, the marker `gpu`; and the lines that sum up gradient checks and skips."""
 
 import signal
 import warnings
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -55,12 +56,6 @@ def proof() -> Proof:
     return _proof
 
 
-def pytest_sessionfinish(session: pytest.Session) -> None:
-    """A process of several (`pytest -n`) hands over what it has checked."""
-    if hasattr(session.config, "workeroutput"):
-        session.config.workeroutput["proof"] = _proof.to_plain()
-
-
 @pytest.hookimpl(optionalhook=True)  # of pytest-xdist
 def pytest_testnodedown(node: Any) -> None:
     """The process that sums up takes it."""
@@ -69,5 +64,20 @@ def pytest_testnodedown(node: Any) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """The gradient checks in a line, and the tests that were skipped by reason."""
     if _proof.examples:
         terminalreporter.write_line(str(_proof))
+    skipped = terminalreporter.stats.get("skipped", [])
+    reasons = Counter(str(each.longrepr[-1]).removeprefix("Skipped: ") for each in skipped)
+    for reason, count in reasons.most_common():
+        terminalreporter.write_line(f"SKIPPED {count}: {reason}")
+
+
+def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
+    """A process of several (`pytest -n`) hands over what it has checked. Where all are skipped, no test has passed."""
+    if hasattr(session.config, "workeroutput"):
+        session.config.workeroutput["proof"] = _proof.to_plain()
+        return
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    if not exitstatus and reporter and reporter.stats.get("skipped") and not reporter.stats.get("passed"):
+        session.exitstatus = pytest.ExitCode.NO_TESTS_COLLECTED

@@ -2,6 +2,9 @@
 
 import ast
 import functools
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -136,3 +139,11 @@ def test_names_are_taken_from_where_they_are_defined():
     """`training.replace` would be dataclasses.replace, reached through the module under test."""
     found = [(path, module, name) for path in FILES for module, name in taken_by(path)]
     assert [each for each in found if each[2] not in defined_in(file_of(each[1]))] == []
+
+
+def test_a_run_in_which_everything_is_skipped_fails(tmp_path):
+    (tmp_path / "test_it.py").write_text("import pytest\n\ndef test_it():\n    pytest.skip('no luck')\n")
+    command = [sys.executable, "-m", "pytest", "-p", "tests.conftest", f"--rootdir={tmp_path}", tmp_path]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env={**os.environ, "PYTHONPATH": ROOT})
+    assert "SKIPPED 1: no luck" in done.stdout
+    assert done.returncode != 0
