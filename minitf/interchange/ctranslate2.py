@@ -20,7 +20,6 @@ from minitf.interchange.incoming import Arrays, ForeignModel, Options, foreign_m
 from minitf.interchange.outgoing import (
     LearnedModel,
     Outgoing,
-    kept_order,
     refuse_other_attention,
     starts_with_embedding,
 )
@@ -72,15 +71,14 @@ IGNORED = re.compile(r"(encoder|decoder)/(\w+|embeddings(_0)?/weight|position_en
 """Arrays that hold options, are looked at only, or may be read under another name."""
 
 
-def is_ctranslate2(path: Path) -> bool:
-    """Whether a path is a model of CTranslate2: `model.bin`, or the folder that has it beside vocabularies."""
+def find_ctranslate2(path: Path) -> Path | None:
+    """The folder of a model: `path`, or that of `model.bin`; None where no vocabularies lie beside it."""
     folder = path.parent if path.is_file() and path.name == MODEL_NAME else path
-    return (folder / MODEL_NAME).is_file() and any(folder.glob("*vocabulary*"))
+    return folder if (folder / MODEL_NAME).is_file() and any(folder.glob("*vocabulary*")) else None
 
 
-def read_ctranslate2(path: Path) -> ForeignModel:
+def read_ctranslate2(folder: Path) -> ForeignModel:
     """Read a model of a Transformer.  Raises: ModelFileError for another architecture, naming the option"""
-    folder = path.parent if path.is_file() else path
     with SourceFile(folder / MODEL_NAME) as file:
         content = read_content(file)
         arrays = Arrays(file.path, content.arrays)
@@ -274,8 +272,7 @@ def write_ctranslate2(learned: LearnedModel, folder: Path) -> list[str]:
     """Write model.bin, config.json, the vocabularies and the sentencepiece models.  Returns: notes for the user"""
     model = learned.model
     refuse_other_attention(model, "CTranslate2")
-    order = [kept_order(learned, side, (UNK,)) for side in SIDES]
-    outgoing = Outgoing(learned, *order)
+    outgoing = Outgoing.of(learned, (UNK,))
     arrays, aliases = _exported(outgoing)
     write_content(folder / MODEL_NAME, SPECIFICATION, REVISION, arrays, aliases)
     names = {side: outgoing.names(side) for side in SIDES}

@@ -10,7 +10,7 @@ from typing import Any
 
 from minitf.config import TransformerConfig
 from minitf.config.model import BOS, EOS, PAD, UNK
-from minitf.interchange.incoming import Arrays, ForeignModel, Options, foreign_model
+from minitf.interchange.incoming import Arrays, ForeignModel, Options, foreign_model, only_file
 from minitf.interchange.parameter_names import SIDES, pytorch_name
 from minitf.interchange.pytorch_file import Record, TorchArray, read_torch
 from minitf.interchange.stored_arrays import Array, ModelFileError, SourceFile, Stored
@@ -30,15 +30,11 @@ UNSUPPORTED = (
 )  # fmt: skip
 
 
-def find_checkpoint(path: Path) -> Path | None:
+def find_fairseq(path: Path) -> Path | None:
     """The file of a checkpoint: `path` itself, or the only one in a folder; None where there is none."""
     if path.is_file():
         return path if path.suffix == ".pt" else None
-    found = sorted(path.glob("*.pt"))
-    named = [each for each in found if each.name in ("model.pt", "checkpoint_best.pt")]
-    if len(found) > 1 and len(named) != 1:
-        raise ModelFileError(f"{path} holds several checkpoints, such as {found[0].name}; give the file of one")
-    return next(iter(named or found), None)
+    return only_file(path, sorted(path.glob("*.pt")), ("model.pt", "checkpoint_best.pt"))
 
 
 def read_fairseq(path: Path) -> ForeignModel:

@@ -10,17 +10,25 @@ from collections.abc import Callable
 from pathlib import Path
 
 from minitf.errors import UserError
-from minitf.interchange.ctranslate2 import is_ctranslate2, read_ctranslate2, write_ctranslate2
-from minitf.interchange.fairseq import find_checkpoint, read_fairseq
-from minitf.interchange.huggingface import is_huggingface, read_huggingface, write_huggingface
+from minitf.interchange.ctranslate2 import find_ctranslate2, read_ctranslate2, write_ctranslate2
+from minitf.interchange.fairseq import find_fairseq, read_fairseq
+from minitf.interchange.huggingface import find_huggingface, read_huggingface, write_huggingface
 from minitf.interchange.incoming import ForeignModel
-from minitf.interchange.marian import find_model, read_marian, write_marian
+from minitf.interchange.marian import find_marian, read_marian, write_marian
 from minitf.interchange.outgoing import LearnedModel, write_plain
 from minitf.interchange.stored_arrays import ModelFileError
 from minitf.storage.run_directory import RunDirectory
 from minitf.system.files import os_errors_explained
 
+Reader = Callable[[Path], ForeignModel]
 Writer = Callable[[LearnedModel, Path], list[str]]
+READERS: tuple[tuple[Callable[[Path], Path | None], Reader], ...] = (
+    (find_ctranslate2, read_ctranslate2),
+    (find_huggingface, read_huggingface),
+    (find_marian, read_marian),
+    (find_fairseq, read_fairseq),
+)
+"""What finds the file or folder of a model, if a path is one, and what reads it."""
 WRITERS: dict[str, Writer] = {
     "ctranslate2": write_ctranslate2,
     "marian": write_marian,
@@ -34,11 +42,11 @@ def is_foreign(path: Path) -> bool:
     run = RunDirectory(path)
     if run.config_path.is_file() and run.vocabulary_path.is_file() and run.checkpoints_path.is_dir():
         return False
-    return is_ctranslate2(path) or is_huggingface(path) or _file_of(path) is not None
+    return _found(path) is not None
 
 
-def _file_of(path: Path) -> Path | None:
-    return find_model(path) or find_checkpoint(path)
+def _found(path: Path) -> tuple[Path, Reader] | None:
+    return next(((place, read) for find, read in READERS if (place := find(path)) is not None), None)
 
 
 def _of_tensorflow(path: Path) -> Path | None:
@@ -62,20 +70,18 @@ def read_foreign(path: Path, positions: str | None = None) -> ForeignModel:
         )
     with os_errors_explained(f"read {path}", ModelFileError):
         path.stat()  # says what is wrong with the path
-        is_of_marian = not (is_ctranslate2(path) or is_huggingface(path)) and find_model(path) is not None
-    if positions is not None and not is_of_marian:
-        raise UserError(f"positions={positions} is for a model of Marian, and {path} holds none; leave it out")
-    if is_ctranslate2(path):
-        return read_ctranslate2(path)
-    if is_huggingface(path):
-        return read_huggingface(path)
-    file = _file_of(path)
-    if file is None:
+        found = _found(path)
+    if positions is not None:
+        if found is None or found[1] is not read_marian:
+            raise UserError(f"positions={positions} is for a model of Marian, and {path} holds none; leave it out")
+        return read_marian(found[0], positions)
+    if found is None:
         raise ModelFileError(
             f"{path} holds no model that is read: expected is a folder with model.npz, model.safetensors and "
             "config.json, model.pt, or model.bin and vocabularies"
         )
-    return read_marian(file, positions) if file == find_model(path) else read_fairseq(file)
+    place, read = found
+    return read(place)
 
 
 def write_foreign(learned: LearnedModel, folder: Path, name: str) -> list[str]:

@@ -20,7 +20,6 @@ from minitf.interchange.outgoing import (
     ADDED,
     LearnedModel,
     Outgoing,
-    kept_order,
     refuse_fields,
     refuse_other_attention,
     starts_with_embedding,
@@ -57,9 +56,10 @@ POSITIONS = ("model.encoder.embed_positions.weight", "model.decoder.embed_positi
 BIAS = "final_logits_bias"
 
 
-def is_huggingface(folder: Path) -> bool:
-    """Whether a folder holds the configuration of a model of Hugging Face."""
-    return (folder / CONFIG_NAME).is_file() and any((folder / name).is_file() for name in WEIGHTS_NAMES)
+def find_huggingface(folder: Path) -> Path | None:
+    """The folder, if it holds configuration and weights of a model of Hugging Face."""
+    has_weights = any((folder / name).is_file() for name in WEIGHTS_NAMES)
+    return folder if has_weights and (folder / CONFIG_NAME).is_file() else None
 
 
 def read_huggingface(folder: Path) -> ForeignModel:
@@ -236,8 +236,8 @@ def write_huggingface(learned: LearnedModel, folder: Path) -> list[str]:
 
 def _arranged(learned: LearnedModel) -> tuple[Outgoing, int]:
     """The pieces in the order of Hugging Face, with a row of zeros if one is needed, and the place of the padding."""
-    orders = [kept_order(learned, side, (EOS, UNK)) for side in ("source", "target")]
-    is_one = Outgoing(learned, *orders).is_shared
+    outgoing = Outgoing.of(learned, (EOS, UNK))
+    orders, is_one = (outgoing.source, outgoing.target), outgoing.is_shared
     start = {"zero": ADDED, "eos": EOS, "bos": BOS if starts_with_embedding(learned) or BOS in orders[1] else ADDED}
     token = start[learned.model.decoder_start]
     padding = PAD if all(PAD in order for order in orders) and token != ADDED else (BOS if token == BOS else ADDED)

@@ -34,6 +34,14 @@ class ForeignModel(NamedTuple):
     weights: dict[str, Array]
 
 
+def only_file(folder: Path, found: Sequence[Path], usual: Collection[str]) -> Path | None:
+    """The only file that is found in a folder, or the only one with a usual name; None where there is none."""
+    named = [each for each in found if each.name in usual]
+    if len(found) > 1 and len(named) != 1:
+        raise ModelFileError(f"{folder} holds several models, such as {found[0].name}; give the file of one")
+    return next(iter(named or found), None)
+
+
 # ---- Options -----------------------------------------------------------------------------------------------------
 
 

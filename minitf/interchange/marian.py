@@ -16,12 +16,11 @@ import numpy as np
 from minitf.config import TransformerConfig
 from minitf.config.model import BOS, EOS, PAD, UNK
 from minitf.errors import UserError
-from minitf.interchange.incoming import Arrays, ForeignModel, Options, foreign_model
+from minitf.interchange.incoming import Arrays, ForeignModel, Options, foreign_model, only_file
 from minitf.interchange.marian_binary import binary_arrays
 from minitf.interchange.outgoing import (
     LearnedModel,
     Outgoing,
-    kept_order,
     refuse_fields,
     refuse_other_attention,
     starts_with_embedding,
@@ -51,15 +50,12 @@ NORM_EPSILON = 1e-6
 MAX_YAML_BYTES = 2**20
 
 
-def find_model(path: Path) -> Path | None:
+def find_marian(path: Path) -> Path | None:
     """The file of weights: `path` itself, or the only one in a folder; None where there is none."""
     if path.is_file():
         return path if path.suffix == ".npz" or path.name.endswith(".intgemm.alphas.bin") else None
-    found = [*path.glob("*.npz"), *path.glob("*.intgemm*.bin")]
-    named = [each for each in found if each.name in {"model.npz", *_listed(_decoder_config(path).get("models"))}]
-    if len(found) > 1 and len(named) != 1:
-        raise ModelFileError(f"{path} holds several models, such as {found[0].name}; give the file of one")
-    return next(iter(named or found), None)
+    usual = ("model.npz", *_listed(_decoder_config(path).get("models")))
+    return only_file(path, [*path.glob("*.npz"), *path.glob("*.intgemm*.bin")], usual)
 
 
 def read_marian(path: Path, positions: str | None = None) -> ForeignModel:
@@ -283,8 +279,7 @@ def write_marian(learned: LearnedModel, folder: Path) -> list[str]:
     learned = with_halves(learned)
     model = learned.model
     _refuse_what_marian_lacks(learned)
-    order = [kept_order(learned, side, (EOS, UNK)) for side in EMBEDDINGS]
-    outgoing = Outgoing(learned, *order)
+    outgoing = Outgoing.of(learned, (EOS, UNK))
     arrays = _exported(outgoing)
     arrays[CONFIG] = np.frombuffer(yaml_of(_marian_options(outgoing)).encode() + b"\0", np.int8)
     with atomic_write(folder / "model.npz") as file:

@@ -52,6 +52,18 @@ class Outgoing:
     """Our id of each piece of the source, in the other order; ADDED for a row of zeros."""
     target: list[int]
 
+    @classmethod
+    def of(cls, learned: LearnedModel, first: Sequence[int]) -> Outgoing:
+        """Pieces in the order `first`, then all others but the special tokens that the model lacks.
+
+        A special token is lacking where an import has added it: it is never written, and its embedding is zero.
+        """
+        orders = []
+        for side in ("source", "target"):
+            rest = (index for index in range(len(getattr(learned.vocabulary, side))) if index not in first)
+            orders.append([*first, *(index for index in rest if not _is_lacking(learned, side, index))])
+        return cls(learned, *orders)
+
     @property
     def model(self) -> TransformerConfig:
         """The architecture."""
@@ -118,16 +130,6 @@ class Outgoing:
         """The names of all parameters but the rows of pieces, with biases where attention has none."""
         with_bias = replace(self.model, attention_bias=True)
         return [name for name in parameter_shapes(with_bias) if name not in (*SOURCE_ROWS, *TARGET_ROWS)]
-
-
-def kept_order(learned: LearnedModel, side: str, first: Sequence[int]) -> list[int]:
-    """Our ids in the order of another program: `first`, then all others but the special tokens that the model lacks.
-
-    A special token is lacking where an import has added it: it is never written, and its embedding is zero.
-    """
-    vocabulary = getattr(learned.vocabulary, side)
-    rest = [index for index in range(len(vocabulary)) if index not in first]
-    return [index for index in (*first, *rest) if index in first or not _is_lacking(learned, side, index)]
 
 
 def _is_lacking(learned: LearnedModel, side: str, index: int) -> bool:
