@@ -17,7 +17,6 @@ from minitf.interchange.incoming import ForeignModel
 from minitf.interchange.marian import find_marian, read_marian, write_marian
 from minitf.interchange.outgoing import LearnedModel, write_plain
 from minitf.interchange.stored_arrays import ModelFileError
-from minitf.storage.run_directory import RunDirectory
 from minitf.system.files import os_errors_explained
 
 Reader = Callable[[Path], ForeignModel]
@@ -38,10 +37,7 @@ WRITERS: dict[str, Writer] = {
 
 
 def is_foreign(path: Path) -> bool:
-    """Whether a path is a model of another program, its file or a folder that holds it, and not a run."""
-    run = RunDirectory(path)
-    if run.config_path.is_file() and run.vocabulary_path.is_file() and run.checkpoints_path.is_dir():
-        return False
+    """Whether a path is a model of another program: its file, or a folder that holds it."""
     return _found(path) is not None
 
 

@@ -10,7 +10,7 @@ from minitf import Translator
 from minitf.errors import UserError
 from minitf.interchange.formats import WRITERS, is_foreign, read_foreign, write_foreign
 from minitf.interchange.stored_arrays import ModelFileError
-from tests.helpers.foreign_models import SOURCE, TARGET, learned_model, logits_of, write_run
+from tests.helpers.foreign_models import SOURCE, TARGET, learned_model, logits_of
 
 pretrained = pytest.mark.skipif("MINITF_DATA" not in os.environ, reason="MINITF_DATA names no folder of corpora")
 OPUS = {"decoder_start": "zero", "masked_tokens": (0, 2), "output_bias": True, "positions": "sinusoidal-halves"}
@@ -98,12 +98,6 @@ def test_checkpoints_of_tensorflow_are_refused_by_name(tmp_path):
             ModelFileError, match=r"model\.ckpt-7\.index is a checkpoint of TensorFlow, such as tensor2t"
         ):
             read_foreign(tmp_path / name)
-
-
-def test_a_run_is_no_model_of_another_program_whatever_lies_in_its_folder(tmp_path):
-    run = write_run(learned_model(**OPUS), tmp_path / "run")
-    (run / "model.npz").write_bytes(b"PK")
-    assert not is_foreign(run)
 
 
 def test_positions_are_an_option_of_marian_alone(tmp_path):
