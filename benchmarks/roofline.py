@@ -29,7 +29,7 @@ import train_step
 from autograd.backend import CPU
 from autograd.inspect import profile
 from autograd.modes import Watcher, watch
-from minitf.system.device import set_up_device
+from minitf.system.environment import set_up_device
 from side_by_side import machine
 from workload import BATCHES, add_arguments
 

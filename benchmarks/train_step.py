@@ -24,7 +24,7 @@ from autograd import random
 from minitf.config import OptimizerConfig, TransformerConfig
 from minitf.data.batches import Batch
 from minitf.model.transformer import Transformer
-from minitf.system.device import set_up_device
+from minitf.system.environment import set_up_device
 from minitf.training.loss import batch_loss
 from minitf.training.optim import Adam
 from workload import add_arguments, chosen

@@ -32,9 +32,8 @@ from minitf.decoding.batched import BatchedModel
 from minitf.decoding.decoder import InferenceTransformer
 from minitf.decoding.search import BeamSearchConfig, beam_search
 from minitf.model.transformer import Transformer
-from minitf.system.device import set_up_device
-from minitf.translation.settings import Settings
-from minitf.translation.translator import Translator
+from minitf.system.environment import set_up_device
+from minitf.translation.translator import Settings, Translator
 
 
 def main() -> None:

@@ -22,7 +22,7 @@ from pathlib import Path
 import resumable  # first: it finds minitf without an installation
 
 from minitf.data.text import read_lines
-from minitf.system.device import set_up_device
+from minitf.system.environment import set_up_device
 from minitf.system.process import run_command
 from minitf.translation.translator import Translator
 

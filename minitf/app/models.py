@@ -36,7 +36,7 @@ def import_model(argv: Sequence[str]) -> None:
     )
     given = parser.parse_args(argv)
     with uninterrupted():  # deferred: `--help` and a wrong flag need no NumPy
-        from minitf.config.identity import decisive_values
+        from minitf.config.run import decisive_values
         from minitf.interchange.formats import is_foreign, read_foreign
         from minitf.interchange.huggingface import PREFIX, downloaded
         from minitf.storage.checkpoint_store import CheckpointStore

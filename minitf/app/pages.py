@@ -86,7 +86,7 @@ def step(argv: Sequence[str]) -> None:
     given = parser.parse_args(argv)
     with uninterrupted():  # deferred: `--help` and a wrong flag need no NumPy
         from minitf.run.single_step import default_step, step_of_run
-        from minitf.system.device import set_up_device
+        from minitf.system.environment import set_up_device
     set_up_device(None)
 
     def warn(message: str) -> None:

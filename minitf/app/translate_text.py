@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
@@ -16,16 +17,18 @@ from tqdm import tqdm
 from minitf.config import TranslateConfig
 from minitf.data.stdin_lines import StdinLines
 from minitf.data.text import MAX_LINE_BYTES, lines_of, read_lines
+from minitf.data.vocabulary import AnyVocabulary
+from minitf.decoding.lines import Translation
 from minitf.decoding.sampling import SamplingConfig
 from minitf.decoding.search import PENALTIES
 from minitf.decoding.shortlist import Shortlist
 from minitf.errors import UserError
 from minitf.evaluation.metrics import bleu, chrf, exact_match
 from minitf.report.attention_writer import AttentionWriter
-from minitf.system.device import set_up_device
+from minitf.system.environment import set_up_device
 from minitf.system.messages import printable, say, silent
 from minitf.system.writing import write_atomically
-from minitf.translation.formats import formatted
+from minitf.translation.attention_weights import Alignment
 from minitf.translation.parser import Parser
 from minitf.translation.translator import Translator
 
@@ -116,6 +119,9 @@ def settings_of(config: TranslateConfig) -> dict[str, Any]:
         raise UserError(
             f"{next(iter(drawing))} is given without sample; give --sample, too, to draw translations at random"
         )
+    for name in ("lines", "kind", "layer", "head"):
+        if config.attention is None and getattr(config, f"attention_{name}") is not None:
+            raise UserError(f"attention_{name} is given without attention; give the file, too: --attention FILE")
     if limits_of(config) and config.shortlist is None:
         raise UserError(
             f"shortlist_{next(iter(limits_of(config)))} is given without shortlist; give --shortlist FILE, too"
@@ -218,6 +224,58 @@ def open_output(path: Path | None) -> Iterator[Callable[[str], None]]:
             raise UserError(f"cannot write to standard output: {error.strerror}; make room, or use --output") from error
 
     yield write
+
+
+def formatted(
+    results: Iterable[list[Translation]], config: TranslateConfig, translator: Translator
+) -> Iterator[tuple[list[str], str]]:
+    """Yield, for each line, the lines to write in the form that `config` asks for, and its best translation.
+
+    Several translations of a line are written as Moses and Marian do:
+
+        0 ||| ein Haus ||| -0.1523 ||| -0.1247 ||| 0-0 1-1
+
+    number of the line, text, log-probability, score, and with alignments source word-target word, from 0; as JSON:
+
+        {"line": 1, "translations": [{"text": "ein Haus", "log_probability": -0.15, …}]}
+    """
+    for number, found in enumerate(results):
+        alignments = translator.align(found) if config.alignment else [None] * len(found)
+        pairs = list(zip(found, alignments, strict=True))
+        if config.format == "jsonl":
+            objects = [_object(translator.vocabulary, *pair) for pair in pairs]
+            lines = [json.dumps({"line": number + 1, "translations": objects}, ensure_ascii=False)]
+        else:
+            lines = [_text(config, number, *pair) for pair in pairs]
+        yield lines, found[0].text
+
+
+def _text(config: TranslateConfig, number: int, translation: Translation, alignment: Alignment | None) -> str:
+    parts = [translation.text]
+    if config.score is not None:
+        parts = [f"{translation.log_probability:.8g}", f"{translation.score:.8g}"]
+    elif config.nbest > 1:
+        parts = [str(number), *parts, f"{translation.log_probability:.8g}", f"{translation.score:.8g}"]
+    if alignment is not None:
+        parts.append(" ".join(f"{s}-{t}" for s, t in alignment.word_links()))
+    return ("\t" if config.score is not None else " ||| ").join(parts)
+
+
+def _object(vocabulary: AnyVocabulary, translation: Translation, alignment: Alignment | None) -> dict[str, Any]:
+    about: dict[str, Any] = {
+        "text": translation.text,
+        "log_probability": translation.log_probability,
+        "score": translation.score,
+        "finished": translation.finished,
+        "tokens": vocabulary.target.pieces([i for _, target in translation.parts for i in target]),
+    }
+    if translation.token_log_probabilities is not None:
+        about["token_log_probabilities"] = list(translation.token_log_probabilities)
+    if alignment is not None:
+        about["source_tokens"] = list(alignment.source)
+        about["token_alignment"] = alignment.links()
+        about["word_alignment"] = alignment.word_links()
+    return about
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""The architecture of the Transformer (section 3), with what models of other programs need."""
+"""The architecture of the Transformer (section 3): what the paper varies, then what other models need."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -10,23 +10,15 @@ PAD, UNK, BOS, EOS = 0, 1, 2, 3
 """Ids of padding, unknown, beginning of sequence and end of sequence: the first four of every vocabulary."""
 WIDEST, MOST_HEADS = 2**17, 2**12
 """Sizes beyond which NumPy could not say how much memory an array would take."""
+VARIANTS = "Model: what the paper does not vary, for its Table 1 and for models of other programs"
 
 
 @dataclass(frozen=True, kw_only=True)
-class TransformerConfig:
-    """Hyperparameters of the model. The defaults are the paper's base model."""
+class PaperConfig:
+    """The hyperparameters that the paper varies, in Table 3. The defaults are its base model."""
 
     vocab_size: int = option(0, "rows of the embeddings; 0: as many as the vocabulary", at_least=0, hidden=True)
-    source_vocab_size: int | None = option(
-        None, "rows of the source embedding; none: as many as of the target's", at_least=1, hidden=True
-    )
     layers: int = option(6, "layers of the encoder, and of the decoder", source="Table 3, N", at_least=1, limit=150)
-    encoder_layers: int | None = option(
-        None, "layers of the encoder; none: --model.layers", source="Table 3, N", at_least=1, limit=150
-    )
-    decoder_layers: int | None = option(
-        None, "layers of the decoder; none: --model.layers", source="Table 3, N", at_least=1, limit=150
-    )
     d_model: int = option(
         512, "width of embeddings and of every sub-layer's output", source="3.1", at_least=1, limit=WIDEST
     )
@@ -40,6 +32,66 @@ class TransformerConfig:
     )
     dropout: float = option(
         0.1, "dropout of sub-layer outputs and of embedding sums", unit="probability", source="5.4", at_least=0, below=1
+    )
+    positions: Literal["sinusoidal", "sinusoidal-concatenated", "sinusoidal-halves", "learned"] = option(
+        "sinusoidal",
+        "sinusoidal: sin and cos in turn, as in the paper; sinusoidal-concatenated: all sin, then all cos, with the "
+        "frequencies of its first public code; sinusoidal-halves: all sin, then all cos, with the paper's frequencies, "
+        "as Hugging Face's Marian; learned: a table, Table 3 row E",
+        source="3.5",
+    )
+    max_positions: int = option(
+        1024,
+        "rows of the table of learned positions, which bounds the length of sentences",
+        unit="tokens",
+        at_least=1,
+        limit=2**24,
+    )
+    share_embeddings: Literal["all", "source-target", "target-output", "none"] = option(
+        "all",
+        "one matrix for all: source embedding, target embedding and output projection; or only for two of them; in "
+        "config.json also true for all and false for none",
+        source="3.4",
+    )
+
+    @property
+    def ties_source(self) -> bool:
+        """Whether one matrix is the source embedding and the target embedding."""
+        return self.share_embeddings in ("all", "source-target")
+
+    @property
+    def ties_output(self) -> bool:
+        """Whether one matrix is the target embedding and the output projection."""
+        return self.share_embeddings in ("all", "target-output")
+
+    @property
+    def head_d_k(self) -> int:
+        """Width of queries and keys in a head: d_k, or d_model / heads."""
+        return self.d_model // self.heads if self.d_k is None else self.d_k
+
+    @property
+    def head_d_v(self) -> int:
+        """Width of values in a head: d_v, or d_model / heads, whatever d_k: Table 3 row B shrinks d_k alone."""
+        return self.d_model // self.heads if self.d_v is None else self.d_v
+
+
+@dataclass(frozen=True, kw_only=True)
+class TransformerConfig(PaperConfig):
+    """Hyperparameters of the model. The defaults are the paper's base model."""
+
+    source_vocab_size: int | None = option(
+        None, "rows of the source embedding; none: as many as of the target's", at_least=1, hidden=True
+    )
+    encoder_layers: int | None = option(
+        None,
+        "layers of the encoder; none: --model.layers",
+        source="Table 3, N",
+        at_least=1,
+        limit=150,
+        section=VARIANTS,
+    )
+    decoder_layers: int | None = option(
+        None, "layers of the decoder; none: --model.layers", source="Table 3, N", at_least=1, limit=150
     )
     attention_dropout: float = option(
         0.0, "dropout of attention weights; the paper names none", unit="probability", at_least=0, below=1
@@ -55,20 +107,6 @@ class TransformerConfig:
     )
     norm_epsilon: float = option(
         1e-6, "added to the variance in layer normalisation; as in the paper's first public code", above=0
-    )
-    positions: Literal["sinusoidal", "sinusoidal-concatenated", "sinusoidal-halves", "learned"] = option(
-        "sinusoidal",
-        "sinusoidal: sin and cos in turn, as in the paper; sinusoidal-concatenated: all sin, then all cos, with the "
-        "frequencies of its first public code; sinusoidal-halves: all sin, then all cos, with the paper's frequencies, "
-        "as Hugging Face's Marian; learned: a table, Table 3 row E",
-        source="3.5",
-    )
-    max_positions: int = option(
-        1024,
-        "rows of the table of learned positions, which bounds the length of sentences",
-        unit="tokens",
-        at_least=1,
-        limit=2**24,
     )
     first_position: int = option(
         0, "number of the first position; fairseq counts from 2", unit="positions", at_least=0, limit=10**6
@@ -95,12 +133,6 @@ class TransformerConfig:
     )
     attention_gain: float = option(
         1.0, "factor on the initial weights of query, key and value projections; fairseq has 0.7071", above=0
-    )
-    share_embeddings: Literal["all", "source-target", "target-output", "none"] = option(
-        "all",
-        "one matrix for all: source embedding, target embedding and output projection; or only for two of them; in "
-        "config.json also true for all and false for none",
-        source="3.4",
     )
     scale_embeddings: bool = option(True, "embeddings times the square root of d_model", source="3.4")
     embedding_norm: bool = option(
@@ -173,23 +205,3 @@ class TransformerConfig:
     def source_rows(self) -> int:
         """Rows of the source embedding: source_vocab_size, or vocab_size."""
         return self.vocab_size if self.source_vocab_size is None else self.source_vocab_size
-
-    @property
-    def ties_source(self) -> bool:
-        """Whether one matrix is the source embedding and the target embedding."""
-        return self.share_embeddings in ("all", "source-target")
-
-    @property
-    def ties_output(self) -> bool:
-        """Whether one matrix is the target embedding and the output projection."""
-        return self.share_embeddings in ("all", "target-output")
-
-    @property
-    def head_d_k(self) -> int:
-        """Width of queries and keys in a head: d_k, or d_model / heads."""
-        return self.d_model // self.heads if self.d_k is None else self.d_k
-
-    @property
-    def head_d_v(self) -> int:
-        """Width of values in a head: d_v, or d_model / heads, whatever d_k: Table 3 row B shrinks d_k alone."""
-        return self.d_model // self.heads if self.d_v is None else self.d_v

@@ -7,9 +7,9 @@ that. The defaults are the paper's base model and training (sections 5 and 6).
 # ruff: noqa: RUF009 (`option` makes a dataclass field: it is called once a class, as `dataclasses.field` is)
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal, get_args
 
 from minitf.config.model import TransformerConfig
 from minitf.config.options import check_fields, default_of, option, shown
@@ -383,6 +383,60 @@ class RunConfig:
             raise UserError(f"patience={self.patience} counts validations; give valid, or patience none")
         if self.train is not None and self.valid is None and self.weights == "best":
             raise UserError("weights=best are those of the best validation; give valid, or other weights")
+
+
+# ---- Identity ----
+#
+# Values that decide which numbers come out bind config.json to the checkpoints of its run.
+# A checkpoint carries them, under its digest. Not among them: values that a resumed run may change (`may_change`), and
+# paths; texts and vocabulary are bound by their digests. Values that one side lacks are not compared, so that a run to
+# which a field is unknown can be used.
+
+SOURCES = ("preset", "data")
+"""Fields that name a source, and no number."""
+SIZES = ("model.vocab_size", "model.source_vocab_size")
+"""Filled in from the vocabulary, whose digest binds them."""
+
+TRAINING_ONLY = ("model.dropout", "model.attention_dropout", "model.activation_dropout", "model.attention_gain")
+TRANSLATION = ("task", "precision", "max_length", "parsing.tags", "parsing.form")
+"""Fields outside of the model that a translation depends on."""
+
+
+def decisive_values(config: RunConfig) -> dict[str, Any]:
+    """{"seed": 0, "model.heads": 8, …}"""
+    return _values(config, "")
+
+
+def edits(recorded: Any, config: RunConfig, *, for_translation: bool = False) -> list[str]:
+    """Describe the decisive values that differ from those recorded: `model.heads is 4 and was 8`."""
+    now = decisive_values(config)
+    common = [name for name in now if isinstance(recorded, dict) and name in recorded]
+    if for_translation:
+        common = [name for name in common if _matters_for_translation(name)]
+    return [
+        f"{name} is {shown(now[name])} and was {shown(recorded[name])}"
+        for name in common
+        if now[name] != recorded[name]
+    ]
+
+
+def _matters_for_translation(name: str) -> bool:
+    return name in TRANSLATION or (name.startswith("model.") and name not in TRAINING_ONLY)
+
+
+def _values(config: Any, prefix: str) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for each in fields(config):
+        value = getattr(config, each.name)
+        if is_dataclass(value):
+            found |= _values(value, f"{each.name}.")
+        elif not (each.metadata["may_change"] or _is_path(each.type) or prefix + each.name in (*SOURCES, *SIZES)):
+            found[prefix + each.name] = list(value) if isinstance(value, tuple) else value  # as JSON has it
+    return found
+
+
+def _is_path(kind: Any) -> bool:
+    return kind is Path or any(map(_is_path, get_args(kind)))
 
 
 # ---- Devices ----

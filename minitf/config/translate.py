@@ -197,9 +197,6 @@ class TranslateConfig:
         for name in ("score", "prefix", "sample", "same_bits"):
             if self.shortlist is not None and getattr(self, name):
                 raise UserError(f"shortlist and {name} exclude each other; leave one out")
-        for name in ("lines", "kind", "layer", "head"):
-            if self.attention is None and getattr(self, f"attention_{name}") is not None:
-                raise UserError(f"attention_{name} is given without attention; give the file, too: --attention FILE")
         if self.prefix is not None and self.attention is not None:
             raise UserError("prefix and attention exclude each other: attention shows free translations; leave one out")
         if self.score is not None and self.nbest > 1:

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from minitf.config import RunConfig
-from minitf.config.identity import TRAINING_ONLY
 from minitf.config.model import EOS
 from minitf.config.options import shown
+from minitf.config.run import TRAINING_ONLY
 from minitf.data.vocabulary import AnyVocabulary
 from minitf.errors import UserError
 from minitf.model.layers import Module, Parameter

@@ -8,15 +8,14 @@ from dataclasses import replace
 from pathlib import Path
 
 from minitf.config import RunConfig
-from minitf.config.identity import edits
+from minitf.config.run import edits
 from minitf.errors import UserError
 from minitf.run.fine_tuning import StartingPoint, check_freeze, starting_point_of_resumed
-from minitf.run.start import assembled, open_shared
+from minitf.run.start import assembled, open_shared, prepare_data
 from minitf.run.text_snapshots import texts_of_resumed
-from minitf.run.texts import prepare_data
 from minitf.storage.checkpoints import Checkpoints, without_prefix
 from minitf.storage.run_directory import RunDirectory
-from minitf.system.device import set_up_device
+from minitf.system.environment import set_up_device
 from minitf.system.messages import Say
 from minitf.training.run import MODEL, MOVING_AVERAGE, OPTIMIZER, Run, SingleProcess
 from minitf.training.state import TrainState

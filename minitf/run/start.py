@@ -1,29 +1,39 @@
-"""Start a run: find and prepare its texts, make its directory, its model and its optimizer."""
+"""Start a run: find and prepare its texts and its vocabulary, make its directory, its model and its optimizer."""
 
 from __future__ import annotations
 
+import itertools
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from minitf.config import RunConfig
-from minitf.config.identity import decisive_values
-from minitf.data.vocabulary import sized
+from minitf.config.run import decisive_values
+from minitf.corpora.built_in import built_in_corpus, built_in_treebank, write_corpus
+from minitf.data.batches import Batches
+from minitf.data.datasets import find
+from minitf.data.prepared import PreparedCorpus, load_prepared, prepare
+from minitf.data.text import read_lines, read_pairs
+from minitf.data.vocabulary import AnyVocabulary, Vocabulary, load_vocabulary, sized
 from minitf.errors import UserError
-from minitf.evaluation.aligned_text import check_trees
+from minitf.evaluation.aligned_text import check_trees, learn_vocabulary, prepare_texts, read_splits
+from minitf.evaluation.trees import Tree
 from minitf.model.transformer import Transformer
 from minitf.run.fine_tuning import StartingPoint, check_freeze, freeze, starting_point
-from minitf.run.texts import check_texts, find_texts, prepare_data
+from minitf.run.text_snapshots import keep_held_out
 from minitf.storage.checkpoint_store import CheckpointStore
 from minitf.storage.log import NoLog, RunLog
 from minitf.storage.run_directory import RunDirectory
-from minitf.system.device import set_up_device
+from minitf.system.environment import set_up_device
+from minitf.system.files import os_errors_explained, require_regular
 from minitf.system.messages import Say
+from minitf.system.writing import remove_leftovers
 from minitf.training.moving_average import MovingAverage
 from minitf.training.optim import Adam
-from minitf.training.run import Run, SingleProcess, TrainingData
+from minitf.training.run import PathPair, Run, SingleProcess, Texts, TrainingData, exist
 from minitf.training.state import TrainState
 
 
@@ -107,3 +117,138 @@ def assembled(
         log=stack.enter_context(RunLog(directory.log_path)) if process.is_main_process else NoLog(),
         process=process,
     )
+
+
+# ---- Texts ----
+
+
+def find_texts(config: RunConfig, say: Say) -> Texts | None:
+    """Return the texts that the configuration names, or those of a public corpus; None for the built-in corpora.
+
+    Raises: UserError if a corpus cannot be downloaded, or its files are not those expected.
+    """
+    if config.data is not None:
+        return Texts(**find(config.data, config.data_dir, say))
+    return None if config.train is None else Texts(config.train, config.valid, config.test)
+
+
+def check_texts(texts: Texts, errors: str, say: Say) -> None:
+    """Read every text once, so that a fault in any of them is reported before anything is written.
+
+    Warn of held-out sources that are also in the training text, on which scores say nothing.
+    Raises: UserError for a text that is missing, empty, not UTF-8, or not aligned with its other side.
+    """
+    for path in itertools.chain(*filter(None, (texts.train, texts.valid, texts.test))):
+        require_regular(path)  # before a byte of a pipe is taken
+    held_out: dict[str, set[str]] = {}
+    for name, pair in (("valid", texts.valid), ("test", texts.test)):
+        if pair is not None:
+            held_out[name] = {source for source, _ in read_pairs(*pair, errors=errors) if source.strip()}
+    shared: dict[str, set[str]] = {name: set() for name in held_out}
+    assert texts.train is not None
+    for source, _ in read_pairs(*texts.train, errors=errors):
+        for name, sources in held_out.items():
+            if source in sources:
+                shared[name].add(source)
+    for name, found in shared.items():
+        if found:
+            share = f"{len(found):,} of {len(held_out[name]):,} source sentences of --{name}"
+            say(f"warning: {share} are also in the training text; minitf split cuts a corpus without overlap")
+
+
+def prepare_data(
+    config: RunConfig, texts: Texts | None, directory: RunDirectory, say: Say, kept: AnyVocabulary | None = None
+) -> TrainingData:
+    """Make the vocabulary and the token ids in the run's directory, unless it holds them.
+
+    texts: None for the built-in corpora
+    kept: the vocabulary of the model that the run starts from
+    """
+    given = make_texts(config, directory) if texts is None else texts
+    texts = given if texts is None else keep_held_out(texts, directory)
+    vocabulary = load_or_train_vocabulary(config, directory, texts, say, kept)
+    train = prepare_split("train", texts.train, given.train, vocabulary, directory, config, say)
+    valid = None
+    if texts.valid is not None:
+        valid = prepare_split("valid", texts.valid, given.valid, vocabulary, directory, config, say)
+    settings: Any = {"seed": config.seed, "source_eos": config.model.source_eos}
+    budget = config.max_tokens_per_batch
+    return TrainingData(
+        texts,
+        vocabulary,
+        train=Batches(train, budget, **settings),
+        valid=Batches(valid, budget, shuffle=False, **settings) if valid else None,
+    )
+
+
+def make_texts(config: RunConfig, directory: RunDirectory) -> Texts:
+    """Write the built-in corpus, or the lines made of trees, into the run's directory, unless it holds them."""
+    if config.task == "parsing":
+        return Texts(**prepare_texts(lambda: splits_of(config), config.parsing, directory.data_path / "treebank"))
+    folder = directory.data_path / "phrases"
+    pairs = {split: (folder / f"{split}.en", folder / f"{split}.de") for split in ("train", "valid", "test")}
+    if not all(path.exists() for pair in pairs.values() for path in pair):
+        if folder.exists():
+            with os_errors_explained(f"clean {folder}"):
+                remove_leftovers(folder)
+        write_corpus(folder, built_in_corpus())
+    return Texts(**pairs)
+
+
+def splits_of(config: RunConfig) -> Mapping[str, Iterable[Tree]]:
+    """Return the trees of each split: those that the configuration names, else the built-in treebank."""
+    if config.parsing.trees is not None:
+        return read_splits(config.parsing, config.errors)
+    treebank = built_in_treebank()
+    return {"train": treebank.train, "valid": treebank.valid, "test": treebank.test}
+
+
+def load_or_train_vocabulary(
+    config: RunConfig, directory: RunDirectory, texts: Texts, say: Say, kept: AnyVocabulary | None = None
+) -> AnyVocabulary:
+    """Load the vocabulary in the run's directory, or copy the one given there, or learn one of both languages."""
+    if directory.vocabulary_path.exists():
+        return load_vocabulary(directory.vocabulary_path)
+    if kept is None and config.vocabulary is not None:
+        kept = load_vocabulary(config.vocabulary)
+    if kept is not None:
+        kept.save(directory.path / kept.file_name)
+        return kept
+    if texts.train is None or not exist(texts.train):
+        raise UserError(f"{directory.vocabulary_path} is missing; put it back, or give --train SOURCE TARGET")
+    if config.task == "parsing":
+        return learn_vocabulary(texts.train, config.vocab_size, directory.vocabulary_path, say)
+    say(f"learning a joint vocabulary of {config.vocab_size:,} subwords")
+    lines = (line for path in texts.train for line in read_lines(path, errors=config.errors))
+    return Vocabulary.train(lines, config.vocab_size, directory.vocabulary_path)
+
+
+def prepare_split(
+    name: str,
+    paths: PathPair | None,
+    given: PathPair | None,
+    vocabulary: AnyVocabulary,
+    directory: RunDirectory,
+    config: RunConfig,
+    say: Say,
+) -> PreparedCorpus:
+    """Return the memory-mapped token ids of one split, kept ones if its text is gone; report how many are left out.
+
+    given: the files that the user named, of which `paths` may be the run's copies; messages name these
+    """
+    folder = directory.data_path / name
+    settings: Any = {"max_length": config.max_length, "errors": config.errors}
+    if paths is None or not exist(paths):
+        corpus = load_prepared(folder, vocabulary, **settings)
+    else:
+        names = f"{given[0]} and {given[1]}" if given else None
+        corpus = prepare(*paths, vocabulary, folder, names=names, **settings)
+    left_out = []
+    if corpus.dropped_empty:
+        left_out.append(f"{corpus.dropped_empty:,} with an empty side")
+    if corpus.dropped_long:
+        left_out.append(f"{corpus.dropped_long:,} with a side of more than {config.max_length} tokens")
+    say(f"{name}: {len(corpus):,} pairs" + (f"; left out: {', '.join(left_out)}" if left_out else ""))
+    if not len(corpus):
+        raise UserError(f"no pair of the {name} text can be used; raise --max-length or check the texts")
+    return corpus

@@ -1,4 +1,4 @@
-"""Versions of software and hardware, which a run records because bits may differ between them."""
+"""Software and hardware: versions, which a run records because bits may differ, the device, and ranks of a job."""
 
 import functools
 import io
@@ -6,11 +6,13 @@ import operator
 import os
 import platform
 import re
+import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, redirect_stdout
 from importlib.metadata import version
 
 from minitf.errors import UserError
+from minitf.system.process import uninterrupted
 
 VERSION = "0.1.0"
 """Of this project; pyproject.toml reads it from here."""
@@ -49,6 +51,41 @@ def changes(before: dict[str, str], now: dict[str, str]) -> list[str]:
 def sum_left_to_right(values: Iterable[float]) -> float:
     """Add `values` one after the other; the built-in `sum` compensates rounding errors since Python 3.12."""
     return functools.reduce(operator.add, values, 0.0)
+
+
+# ---- Devices ----
+
+
+def set_up_device(threads: int | None, device: str = "cpu", precision: str = "float32", kernels: str = "numpy") -> None:
+    """Set the precision of `device` and, on a CPU, the number of threads (None: one a core) and the kernels.
+
+    Raises: UserError if this installation lacks the device or the kernels, or the device has no such precision or
+    kernels.
+    """
+    # deferred: `--help` needs no NumPy
+    from autograd.backend import CpuBackend, get_backend, set_kernels
+    from autograd.backend.cpu import available_cores, keep_freed_memory
+
+    try:
+        backend = get_backend(device)
+        backend.set_precision(precision)
+    except ValueError as error:
+        raise UserError(f"{error}; choose --device cpu or another --precision") from None
+    if isinstance(backend, CpuBackend):
+        count = threads or available_cores()
+        try:
+            with uninterrupted():  # it looks for the BLAS library through ctypes
+                set_kernels(kernels)
+                backend.set_threads(count)
+        except ValueError as error:
+            raise UserError(str(error)) from None
+        except (RuntimeError, MemoryError) as error:
+            raise UserError(f"cannot start {count:,} threads ({error}); choose fewer --threads") from None
+    elif kernels != "numpy":
+        raise UserError(f"kernels={kernels} are for a CPU, and device={device} has its own; leave --kernels out")
+    keep_freed_memory()
+    # NumPy's warnings of overflow: non-finite losses, gradients and weights are looked for and reported by training
+    warnings.filterwarnings("ignore", category=RuntimeWarning, message=".* encountered in ")
 
 
 # ---- Ranks ----

@@ -12,9 +12,8 @@ import numpy as np
 
 from autograd.backend import get_backend
 from minitf.config import RunConfig
-from minitf.config.identity import edits
 from minitf.config.model import EOS, PAD, UNK
-from minitf.config.run import check_precision
+from minitf.config.run import check_precision, edits
 from minitf.data.sentences import Sentences, pad
 from minitf.data.vocabulary import AnyVocabulary, load_vocabulary, sized
 from minitf.errors import UserError

@@ -9,9 +9,9 @@ from __future__ import annotations
 import itertools
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
-from typing import Any, Unpack
+from typing import Any, TypedDict, Unpack
 
 import numpy as np
 
@@ -21,18 +21,58 @@ from minitf.decoding.batched import BatchedModel
 from minitf.decoding.decoder import InferenceTransformer
 from minitf.decoding.ensemble import Ensemble
 from minitf.decoding.lines import Ids, LineTranslator, Plan, Translation, refuse_single_string, search_of
+from minitf.decoding.sampling import SamplingConfig
 from minitf.decoding.scoring import ForcedTarget, score_targets
-from minitf.decoding.search import hypothesis_of
+from minitf.decoding.search import BeamSearchConfig, hypothesis_of
+from minitf.decoding.shortlist import Shortlist
 from minitf.decoding.state import IncrementalDecoder
-from minitf.errors import UserError
+from minitf.errors import UserError, nearest
 from minitf.model.transformer import Transformer
 from minitf.system.environment import sum_left_to_right
 from minitf.translation.attention_weights import Alignment, SentenceAttention, sentence_attention
 from minitf.translation.loading import build_model, load_learned, require_one_target, source_reader, with_precision
-from minitf.translation.settings import Settings, plan_of
 
 LINES_AT_A_TIME, CHARACTERS_AT_A_TIME = 1000, 1_000_000
 """Lines of a stream that are sorted together: enough for batches of equal lengths, soon enough to see translations."""
+
+
+class Settings(TypedDict, total=False):
+    """How to translate; a setting that is missing or None is the translator's."""
+
+    beam: int | None
+    alpha: float | None
+    beta: float | None
+    max_extra_length: int | None
+    max_length: int | None
+    min_length: int | None
+    beam_patience: float | None
+    n_best: int | None
+    """See `BeamSearchConfig`."""
+    sampling: SamplingConfig | None
+    """Draw translations at random instead of searching for the best."""
+    shortlist: Shortlist | None
+    """Choose among its tokens instead of the whole vocabulary: faster, with other results."""
+    max_tokens_per_batch: int
+    """Most source subwords searched at once, padding included."""
+    max_sentences_per_batch: int | None
+    progress: Callable[[int], object] | None
+    """Called with the number of lines finished since the last call."""
+
+
+def plan_of(settings: Settings, search: BeamSearchConfig) -> Plan:
+    """Fill in the settings that are missing; `search` has those of the search.
+
+    Raises: TypeError for an unknown setting.
+    """
+    given: dict[str, Any] = {name: value for name, value in settings.items() if value is not None}
+    unknown = given.keys() - Settings.__annotations__.keys()
+    if unknown:
+        name, valid = min(unknown), list(Settings.__annotations__)
+        begin = [each for each in valid if each.startswith(name)]  # n: n_best
+        hint = f"; did you mean {' or '.join(begin)}?" if begin else nearest(name, valid)
+        raise TypeError(f"{name} is not a setting of a translation{hint}; the settings are {', '.join(valid)}")
+    of_search = {each.name: given.pop(each.name) for each in fields(BeamSearchConfig) if each.name in given}
+    return Plan(replace(search, **of_search), **given)
 
 
 class Translator(LineTranslator):

@@ -23,7 +23,7 @@ from minitf.errors import UserError
 from minitf.model.attention import linear_heads
 from minitf.model.transformer import Transformer
 from minitf.parallel.launch import _require_gpus
-from minitf.system.device import set_up_device
+from minitf.system.environment import set_up_device
 from minitf.training.loss import batch_loss
 from minitf.training.optim import Adam, global_norm
 from minitf.translation.attention_weights import attention_weights

@@ -52,7 +52,10 @@ def test_other_kernels_are_refused():
 
 
 def test_numpy_alone_imports_no_numba():
-    assert run("import autograd.backend, minitf.system.device, sys; print('numba' in sys.modules)").stdout == "False\n"
+    assert (
+        run("import autograd.backend, minitf.system.environment, sys; print('numba' in sys.modules)").stdout
+        == "False\n"
+    )
 
 
 # ---- Numbers ----

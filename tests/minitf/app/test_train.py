@@ -14,7 +14,7 @@ import pytest
 from autograd import random
 from autograd.backend import CPU, CpuBackend, blocks, cpu_products
 from minitf.app import translate
-from minitf.run import resume, texts
+from minitf.run import resume, start
 from minitf.storage import checkpoints
 from minitf.storage.log import read_log
 from minitf.storage.run_directory import load_config
@@ -469,7 +469,7 @@ def test_a_validation_is_interrupted_and_made_up_for(ground, tmp_path, monkeypat
 
 @parametrize_some(
     "place",
-    [texts.load_or_train_vocabulary, texts.prepare_split, resume.restore, texts.check_texts],
+    [start.load_or_train_vocabulary, start.prepare_split, resume.restore, start.check_texts],
     keep=(0, 2),
     ids=lambda f: f.__name__,
 )

@@ -123,7 +123,7 @@ def test_held_out_texts_that_change_while_the_run_trains_change_no_score(ground,
                 path.write_text(f"{change}\n" * len(path.read_text().splitlines()))
         return kept
 
-    monkeypatch.setattr("minitf.run.texts.keep_held_out", keep_and_change)
+    monkeypatch.setattr("minitf.run.start.keep_held_out", keep_and_change)
     flags = [*write_corpus(tmp_path / "texts"), *ground.flags[9:], "--output", str(run), "--max-steps", "13"]
     assert call(flags) == 0
     assert as_never_moved(ground, run)
