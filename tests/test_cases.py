@@ -172,6 +172,7 @@ def test_the_command_errors(capsys):
     assert "'0' is not a whole number of at least 1" in capsys.readouterr().err
 
 
+@pytest.mark.heavy
 def test_runs_as_a_module():
     done = subprocess.run(
         [sys.executable, "-W", "error", "-m", "tests.cases", "--ops", "Add", "--examples", "1"],

@@ -20,6 +20,7 @@ def run_bare(*words, cwd=ROOT):
     return done.returncode, done.stderr
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     "words",
     [

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.heavy
+
 ROOT = Path(__file__).parent.parent
 ADVICE = "run `pip uninstall autograd` and install this project again with `pip install --force-reinstall --no-deps`"
 

@@ -117,6 +117,7 @@ def test_views_of_views_are_kept_after_a_few(always):
     loss.backward()
 
 
+@pytest.mark.heavy
 def test_no_cycle_is_left(always):
     gc.collect()
     gc.disable()

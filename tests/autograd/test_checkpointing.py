@@ -140,6 +140,7 @@ def test_the_graph_keeps_only_the_arguments():
     assert kept == 0  # the arguments are held for the second run, not by nodes
 
 
+@pytest.mark.heavy
 def test_peak_memory_is_that_of_one_part():
     """12 calls: the plain peak holds what 12 calls save, the other 12 arguments and what one call saves."""
     net = Net(64, 512)

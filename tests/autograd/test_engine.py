@@ -64,6 +64,7 @@ def test_gradients_of_several_leaves_at_different_depths():
 # ---- Long chains ----
 
 
+@pytest.mark.heavy
 def test_chain_of_10000_ops_runs_backward_and_is_freed():
     assert sys.getrecursionlimit() < 10_000
     with without_garbage_collector():
@@ -323,6 +324,7 @@ def test_modes_belong_to_one_thread():
     assert results == {"other": True, "this": False}
 
 
+@pytest.mark.heavy
 def test_threads_build_and_run_their_own_graphs():
     errors = []
 

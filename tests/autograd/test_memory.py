@@ -32,6 +32,7 @@ def build_graph():
     return (x, w), (a, b, c, d), y
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("run", [False, True], ids=["unused", "after backward"])
 def test_graph_dies_with_its_last_tensor(run):
     with without_garbage_collector():

@@ -14,6 +14,8 @@ from autograd.testing import Example, check_case, check_example, draw
 from autograd.testing import strategies as ags
 from tests import cases  # noqa: F401 (registers those that `ags.cases` draws)
 
+pytestmark = pytest.mark.heavy
+
 OPS = sorted(Op.registry)
 PATIENT = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow, HealthCheck.differing_executors]}
 QUICK = settings(max_examples=5, derandomize=True, **PATIENT)  # the same examples at every run

@@ -128,11 +128,13 @@ def test_broadcastable_shapes(shapes):
     np.broadcast_shapes(*shapes)
 
 
+@pytest.mark.heavy
 def test_broadcastable_shapes_differ():
     assert finds(ags.broadcastable_shapes(), lambda s: len(s[0]) != len(s[1]) and 1 in s[1] and max(s[1]) > 1)
     assert finds(ags.broadcastable_shapes(), lambda s: 0 in s[0] and 1 in s[1])
 
 
+@pytest.mark.heavy
 @FEW
 @given(st.data(), ags.shapes())
 def test_axes(data, shape):
@@ -193,6 +195,7 @@ def test_masks():
     assert finds(ags.masks((3, 4), blocked_rows=False), lambda m: not m.all())
 
 
+@pytest.mark.heavy
 def test_indices():
     assert finds(ags.indices(3), lambda i: i.size > 1 and len(np.unique(i)) < i.size)
     assert finds(ags.indices(3, negative=True), lambda i: (i < 0).any())
@@ -238,6 +241,7 @@ def test_shrunk_and_relayout(data, rng):
 # ---- Without Hypothesis ----
 
 
+@pytest.mark.heavy
 def test_only_strategies_need_hypothesis():
     code = """
 import sys

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.heavy
+
 ROOT = Path(__file__).parents[2]
 PROGRAMS = [path for folder in ("benchmarks", "recipes") for path in sorted((ROOT / folder).glob("*.py"))]
 COMMANDS = [path for path in PROGRAMS if "__main__" in path.read_text("utf-8")]

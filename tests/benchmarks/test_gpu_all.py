@@ -12,6 +12,8 @@ import pytest
 from benchmarks import gpu_all, gpu_text
 from benchmarks.gpu_all import Outcome, Part, curves_agree, judge_tests, rows_are_good, run_part
 
+pytestmark = pytest.mark.heavy
+
 ROOT = Path(__file__).parents[2]
 
 

@@ -11,6 +11,8 @@ from benchmarks import gpu_overlap
 from tests.emulation.device import cuda_backend
 from tests.emulation.emulator import Emulator
 
+pytestmark = pytest.mark.heavy
+
 SMALL = {"layers": 2, "d_model": 16, "d_ff": 32, "heads": 2, "dropout": 0.1, "vocab_size": 50}
 
 

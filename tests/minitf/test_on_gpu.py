@@ -33,6 +33,8 @@ from tests.emulation.device import KINDS, cuda_backend
 from tests.emulation.emulator import Emulator
 from tests.helpers.marks import parametrize_some
 
+pytestmark = pytest.mark.heavy
+
 SMALL = replace(PRESETS["tiny"].model, vocab_size=40, layers=1, d_model=16, d_ff=24, heads=2, dropout=0.2)
 
 

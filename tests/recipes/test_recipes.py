@@ -30,6 +30,8 @@ from minitf.translation.translator import Translator
 from tests.helpers.recipes import RECIPES, load_recipe
 from tests.helpers.runs import FLAGS, MULTI30K, write_corpus
 
+pytestmark = pytest.mark.heavy
+
 resumable = load_recipe("resumable")
 seeds = load_recipe("seeds")
 deep_encoder = load_recipe("deep_encoder")

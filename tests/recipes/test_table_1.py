@@ -24,6 +24,7 @@ def test_where_two_powers_cross():
     assert table_1.crossing(lengths, squares, [1] * 4) == 16
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("n", [9, 33, 40])
 def test_the_path_between_the_first_and_the_last_position(n):
     found = {name: table_1.path_length(kind, n) for name, kind in BY_NAME.items()}
@@ -47,6 +48,7 @@ def test_only_the_steps_of_recurrence_grow_with_the_length(name):
         assert long == short < 12
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     ("name", "in_n", "in_d"),
     [("self-attention", 2, 1), ("recurrent", 1, 2), ("convolutional", 1, 2), ("restricted", 1, 1)],

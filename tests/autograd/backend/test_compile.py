@@ -36,6 +36,7 @@ def test_nvcc_takes_every_kernel_without_a_warning(tmp_path: Path, kind: str, ar
     compile_with_nvcc(tmp_path, kind, kernels.names(kind), architecture)
 
 
+@pytest.mark.heavy
 @needs_nvcc
 def test_nvcc_takes_some_kernels(tmp_path: Path) -> None:
     """Those that are quickly compiled, and with the text's every definition read."""

@@ -16,6 +16,8 @@ from autograd.backend import Backend, compiling, set_kernels
 from autograd.backend import compiled_kernels as kernels
 from autograd.backend.compiled import CompiledCpuBackend
 
+pytestmark = pytest.mark.heavy
+
 PLAIN, COMPILED = Backend(), CompiledCpuBackend()
 f4 = np.float32
 

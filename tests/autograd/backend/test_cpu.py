@@ -95,6 +95,7 @@ def test_no_override_is_forgotten():
     assert {name for name in shared if not name.startswith("__")} == {*KERNELS, *alone}
 
 
+@pytest.mark.heavy
 @every_way
 @every_small_case
 def test_small_inputs(name, shape, threads, dtype, backend_with):
@@ -103,6 +104,7 @@ def test_small_inputs(name, shape, threads, dtype, backend_with):
         assert_close(run(backend_with(threads), name, args, kwargs), expected, dtype, args)
 
 
+@pytest.mark.heavy
 @parametrize_some(
     ("kernels", "dtype"),
     [("numpy", np.float32), ("numba", np.float32), ("numpy", np.float64)],
@@ -122,6 +124,7 @@ def test_large_inputs_to_the_bit_for_any_number_of_threads(name, shape, dtype, b
         assert_close(run(backend_with(None), name, args, kwargs), first, dtype, args)
 
 
+@pytest.mark.heavy
 @every_dtype
 @pytest.mark.parametrize("alike", [True, False], ids=["rows alike", "by shape alone"])
 def test_products_to_the_bit_however_the_threads_divide_them(dtype, alike, backend_with, monkeypatch):
@@ -146,6 +149,7 @@ def test_whether_rows_are_computed_alike_is_found_whatever_the_threads_of_the_bl
     assert len(found) == 1
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("kernels", ["numpy", "numba"], indirect=True)
 @every_large_case
 def test_large_inputs_are_spread_over_the_threads(name, shape, backend_with):
@@ -173,6 +177,7 @@ LAYOUTS = {
 }
 
 
+@pytest.mark.heavy
 @every_way
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("name", KERNELS)

@@ -13,7 +13,10 @@ from tests.emulation.cupy_stand_in import installed
 from tests.emulation.device import _recorded
 from tests.emulation.emulator import Emulator
 
-pytestmark = pytest.mark.skipif(not Emulator.available(), reason="needs g++ to emulate the CUDA kernels")
+pytestmark = [
+    pytest.mark.heavy,
+    pytest.mark.skipif(not Emulator.available(), reason="needs g++ to emulate the CUDA kernels"),
+]
 BIAS, RELU_BIAS, BIAS_GRADIENT = 4, 6, 512
 
 

@@ -18,6 +18,8 @@ from tests.emulation.device import KINDS, cuda_backend
 from tests.helpers.kernel_calls import KERNELS, OF_GPUS
 from tests.helpers.marks import parametrize_some
 
+pytestmark = pytest.mark.heavy
+
 DTYPES = [np.float32, np.float64]
 KINDS_OF_C = {np.float32: "float", np.float64: "double"}
 SKIPPED = {

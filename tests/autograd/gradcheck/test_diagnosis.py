@@ -75,6 +75,7 @@ NORMALISATIONS = {
 }  # fmt: skip
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(("function", "vjp", "said"), NORMALISATIONS.values(), ids=NORMALISATIONS)
 @pytest.mark.parametrize("mode", ["auto", "central"])
 @pytest.mark.parametrize("fast", [False, True])
@@ -168,6 +169,7 @@ VALUES = {
 }  # fmt: skip
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(("function", "vjp", "said"), VALUES.values(), ids=VALUES)
 @pytest.mark.parametrize("mode", ["auto", "central"])
 def test_factors_terms_and_masks(function, vjp, said, mode):

@@ -43,6 +43,7 @@ def test_one_input_needs_no_list():
     assert gradcheck(ag.tanh, Tensor(X, requires_grad=True))
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     "array",
     [
@@ -425,6 +426,7 @@ def test_nan_in_the_backward_pass():
         assert "divides by 0 or overflows" in message(op(np.sin, divides_by_zero), X, **how)
 
 
+@pytest.mark.heavy
 def test_a_large_input_is_searched_by_halves():
     """Too many derivatives to look at all: the wrong one must still be named."""
 

@@ -243,6 +243,7 @@ def test_a_wrong_gradient_is_not_blamed_on_complex_steps():
 # ---- Its name, its documentation ----
 
 
+@pytest.mark.heavy
 def test_the_name_is_the_function_whatever_is_imported_first():
     for first in (
         "import autograd.gradcheck",

@@ -196,6 +196,7 @@ def reachable_bytes(tensors, leaves):
     return sum(a.nbytes for key, a in owners.items() if key not in {id(leaf.data) for leaf in leaves})
 
 
+@pytest.mark.heavy
 @parametrize_some("seed", range(40), keep=8)
 def test_live_bytes_are_those_that_can_be_reached(seed):
     """Ops, results that go and backward passes in any order."""
@@ -241,6 +242,7 @@ def step():
     return model, optimizer, run
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("overwrite_logits", [True, False])
 def test_the_peak_is_what_the_allocator_measures(step, overwrite_logits):
     model, optimizer, run = step
@@ -412,6 +414,7 @@ def test_memory_after_80_steps_is_what_it_was_after_10():
     assert abs(after_80 - after_10) < KIB  # one float a step would be 1.6 KiB, an array 7
 
 
+@pytest.mark.heavy
 def test_the_tools_leave_no_cycle_behind():
     model = Transformer(TransformerConfig(layers=1, d_model=16, d_ff=32, heads=2, vocab_size=50))
     source = np.full((2, 3), 5)

@@ -46,6 +46,7 @@ def close(y, expected, tolerance=1e-12):
 # ---- Without masks ----
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("leading", [(), (2,), (2, 3), (1, 2, 3)])
 @pytest.mark.parametrize("scale", [None, 0.3, -2.0])
 def test_equation_1(leading, scale):
@@ -83,6 +84,7 @@ def test_true_means_may_attend():
     close(attention(q, k, v, ~mask), plain_attention(q, k[[0, 2]], v[[0, 2]]))
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     "shape", [(), (5,), (1, 5), (4, 1), (4, 5), (3, 4, 5), (2, 1, 1, 5), (2, 3, 4, 5), (1, 1, 1, 1)]
 )
@@ -186,6 +188,7 @@ def test_masks_of_wrong_shapes_are_refused(shape, is_causal):
 # ---- Shapes ----
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     "leading",
     [
@@ -211,6 +214,7 @@ def test_leading_axes_broadcast(leading):
     check_gradients(with_dropout, *arrays)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("sizes", [(0, 2, 3, 2), (2, 0, 3, 2), (2, 3, 0, 2), (2, 3, 3, 0), (0, 0, 3, 2)])
 @pytest.mark.parametrize("leading", [(), (2, 2), (0, 2), (2, 0)])
 @pytest.mark.parametrize("masked", [False, True])

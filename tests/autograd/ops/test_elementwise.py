@@ -40,6 +40,7 @@ def leaf(values, dtype=np.float64):
 # ---- Two arrays ----
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(("shape_a", "shape_b"), BROADCASTS)
 @pytest.mark.parametrize(
     ("function", "reference"),
@@ -110,6 +111,7 @@ def test_operators():
 # ---- One array ----
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("shape", [(), (1,), (3,), (2, 3), (0,), (2, 0, 3)])
 @pytest.mark.parametrize(
     ("function", "reference"),

@@ -95,6 +95,7 @@ def test_dtypes_stay(call, dtype):
     assert {g.dtype for g in gradients} == {np.dtype(dtype)}
 
 
+@pytest.mark.heavy
 @every_call
 @pytest.mark.parametrize("dtype", [np.float16, np.float32])
 def test_backward_itself_does_not_widen(call, dtype, monkeypatch):
@@ -118,6 +119,7 @@ def test_backward_itself_does_not_widen(call, dtype, monkeypatch):
         assert all(g is None or g.dtype == dtype for g in seen)
 
 
+@pytest.mark.heavy
 @every_call
 @pytest.mark.parametrize(("dtype", "tolerance"), [(np.float16, 2e-2), (np.float32, 2e-5)])
 def test_single_and_half_precision_agree_with_double(call, dtype, tolerance):
@@ -130,6 +132,7 @@ def test_single_and_half_precision_agree_with_double(call, dtype, tolerance):
         np.testing.assert_allclose(one.data, other.data, rtol=tolerance, atol=tolerance)
 
 
+@pytest.mark.heavy
 @every_call
 @pytest.mark.parametrize("layout", ["fortran", "strided", "reversed", "read-only", "unaligned"])
 def test_any_memory_layout(call, layout):

@@ -72,6 +72,7 @@ INDICES = [
 ]
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("index", INDICES, ids=[f"{i}" for i in range(len(INDICES))])
 def test_getitem(index):
     y = Tensor(X)[index]
@@ -174,6 +175,7 @@ def test_indexing_saves_nothing_of_x():
 # ---- take ----
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("axis", [None, 0, 1, 2, -1, -2])
 @pytest.mark.parametrize(
     "indices",

@@ -44,6 +44,7 @@ def close(y, expected, tolerance=1e-12):
 # ---- Values and gradients ----
 
 
+@pytest.mark.heavy
 @EVERY_REDUCTION
 @pytest.mark.parametrize("smoothing", [0.0, 0.1, 1.0])
 @pytest.mark.parametrize("shape", [(5,), (1, 5), (6, 5), (2, 3, 5), (4, 1), (2, 0, 5)])

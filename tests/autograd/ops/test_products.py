@@ -56,6 +56,7 @@ PRODUCTS = [
 ]
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(("shape_a", "shape_b"), PRODUCTS)
 def test_matmul(shape_a, shape_b):
     a, b = normal(shape_a), normal(shape_b, seed=1)
@@ -317,6 +318,7 @@ SUMS = [
 ]
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(("subscripts", "shapes"), SUMS)
 def test_einsum(subscripts, shapes):
     arrays = [normal(shape, seed=i) for i, shape in enumerate(shapes)]

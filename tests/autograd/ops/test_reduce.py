@@ -42,6 +42,7 @@ def logsumexp(x, axis=None, keepdims=False):
     return np.log(np.exp(x).sum(axis=axis, keepdims=keepdims))
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("keepdims", [False, True])
 @pytest.mark.parametrize(("shape", "axis"), REDUCTIONS)
 @pytest.mark.parametrize(

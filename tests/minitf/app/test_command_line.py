@@ -335,6 +335,7 @@ def test_a_resumed_run_computes_in_one_place(run):
         resumed("--devices", "none")
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("flag", list(flags_of(RunConfig)), ids=lambda flag: flag.dest)
 def test_every_other_value_must_stay(run, flag):
     words = other_words(flag)

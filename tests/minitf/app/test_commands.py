@@ -71,6 +71,7 @@ def test_help_loads_nothing_heavy():
     assert loaded_by("-m", "minitf", "--help") == set()
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("name", COMMANDS)
 def test_help_of_a_command_loads_nothing_heavy(name):
     assert loaded_by("-m", "minitf", name, "--help") == set()

@@ -29,6 +29,7 @@ def test_it_lists_all_exercises(learn):
     assert learn("list") == (status, text)
 
 
+@pytest.mark.heavy
 def test_an_exercise_from_start_to_end(learn, tmp_path):
     status, text = learn("start", "1")
     path = tmp_path / "01_tape.py"

@@ -26,6 +26,8 @@ from tests.helpers.fake_models import RandomModel
 from tests.helpers.foreign_models import learned_model, write_run
 from tests.helpers.runs import call, differences, fingerprint, write_corpus
 
+pytestmark = pytest.mark.heavy
+
 OPUS = {"decoder_start": "zero", "masked_tokens": (0, 2), "output_bias": True, "positions": "sinusoidal-concatenated"}
 
 

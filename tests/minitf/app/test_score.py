@@ -22,6 +22,7 @@ def files(tmp_path):
     return [str(tmp_path / "h"), str(tmp_path / "r")]
 
 
+@pytest.mark.heavy
 def test_the_card_as_a_person_sees_it(files):
     ended = subprocess.run(
         [sys.executable, "-W", "error", "-m", "minitf", "bleu", *files, "--resamples", "10"],

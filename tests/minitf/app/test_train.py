@@ -27,6 +27,8 @@ from tests.helpers.marks import parametrize_some
 from tests.helpers.patching import patch_everywhere
 from tests.helpers.runs import call, differences, fingerprint, flip, write_corpus
 
+pytestmark = pytest.mark.heavy
+
 PROGRAM = Path(__file__).parents[3] / "train.py"
 
 

@@ -21,6 +21,8 @@ from minitf.evaluation.metrics import bleu
 from minitf.system.process import run_command
 from minitf.translation.translator import Translator
 
+pytestmark = pytest.mark.heavy
+
 PROGRAM = Path(__file__).parents[3] / "translate.py"
 LINES = ["the cat sat on the mat.", "", "ein Haus, ein Baum", "   ", "a tree!", "der Hund"]
 TEXT = "".join(line + "\n" for line in LINES).encode()

@@ -17,6 +17,7 @@ from minitf.system.process import run_command
 WORDS = st.sampled_from(["a", "A ", "b", "c", "d  d", "d d", "e", "f", "g", "h", "i"])
 
 
+@pytest.mark.heavy
 @given(st.lists(st.tuples(WORDS, WORDS), max_size=40), st.integers(0, 6), st.integers(0, 6), st.integers(0, 3))
 @settings(max_examples=200, deadline=None)
 @pytest.mark.parametrize("by", ["source", "both"])
@@ -75,6 +76,7 @@ def test_a_part_may_be_a_little_smaller_so_that_nothing_is_cut():
         )
 
 
+@pytest.mark.heavy
 def test_time_is_linear():
     """A chain of pairs that are all tied together is the worst case of the groups."""
     seconds = []

@@ -179,6 +179,7 @@ def test_iteration_runs_through_epoch_after_epoch():
         assert same(batch, Batches(corpus, 512, seed=1).batch(*divmod(count - 1, n)))
 
 
+@pytest.mark.heavy
 @settings(deadline=None)  # the machine may be busy
 @given(LENGTHS, st.integers(0, 40), st.integers(0, 3), st.booleans())
 def test_resuming_equals_never_having_stopped(lengths, stop, seed, shuffle):

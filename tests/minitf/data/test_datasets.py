@@ -262,6 +262,7 @@ def test_the_real_multi30k(name, folder):
 # ---- train.py ----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.heavy
 def test_training_on_a_corpus_by_name(here, tmp_path, monkeypatch, capsys):
     """The first run downloads; with the server gone, a second one and a resumed one find everything in the cache."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))

@@ -489,6 +489,7 @@ def rows(sentences) -> list[list[int]]:
     return [sentences[i].tolist() for i in range(len(sentences))]
 
 
+@pytest.mark.heavy
 @settings(deadline=None)  # the machine may be busy
 @given(st.lists(st.lists(st.one_of(TEXTS, st.sampled_from([*CORPUS, "(NP ab ) </x>ab(NP", "</s> <s>"])))))
 def test_the_ids_are_those_of_lines(vocabulary, chunks):

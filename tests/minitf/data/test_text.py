@@ -138,6 +138,7 @@ def test_a_line_is_delivered_before_the_next_one_arrives():
             watchdog.join()
 
 
+@pytest.mark.heavy
 def test_reading_takes_the_memory_of_a_line(tmp_path):
     path = tmp_path / "large.gz"
     with gzip.open(path, "wb", compresslevel=1) as file:

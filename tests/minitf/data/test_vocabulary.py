@@ -76,6 +76,7 @@ def test_what_a_reference_can_hold_is_kept():
     assert normalise("e\u0301\t10\u00a0000\u2028\r\n") == "é 10 000"
 
 
+@pytest.mark.heavy
 @settings(deadline=None)  # the machine may be busy
 @given(st.lists(st.lists(st.integers(0, 329))))
 def test_any_ids_decode_to_one_line_each(vocabulary, sentences):
@@ -132,6 +133,7 @@ def test_half_a_surrogate_pair_is_refused(vocabulary):
         vocabulary.encode(["good", "ab\ud800"])
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     "line", ["a" * 1_000_000, "The cat " * 125_000, "😀" * 250_000], ids=["word", "words", "bytes"]
 )
@@ -345,6 +347,7 @@ sys.exit(run_command(lambda argv: Vocabulary.train(words, 400, argv[0]), [path])
 """
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 @pytest.mark.parametrize("when", ["reading", "merging", "all has been read"])
 def test_an_interrupt_ends_training_at_once(tmp_path, when, number, status):

@@ -62,6 +62,7 @@ def walk(decoder, source=SOURCE):
     return found
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("changes", VARIANTS.values(), ids=VARIANTS.keys())
 @pytest.mark.parametrize("source", [SOURCE, sources(6, 6, 6, 6)], ids=["padded", "not padded"])
 def test_as_the_kernels_compute_it(monkeypatch, changes, source):

@@ -86,11 +86,13 @@ def compare_steps(model, source, reorders):
 # ---- Cached equals uncached ----
 
 
+@pytest.mark.heavy
 @some_variants
 def test_one_beam_past_every_growth_of_the_caches(changes):
     compare_steps(model_with(changes), sources(5, 2, 8), [None] * 35)
 
 
+@pytest.mark.heavy
 @every_variant
 def test_beams_move_multiply_and_go(changes):
     """Rows of three sentences: two beams each, permuted, repeated, sentences swapped and dropped, four beams, one."""
@@ -112,6 +114,7 @@ def test_beams_move_multiply_and_go(changes):
     compare_steps(model_with(changes), sources(5, 2, 8), reorders)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("seed", range(6))
 def test_random_beams(seed):
     """Whatever a search may do: some sentences go, the others have any of their rows, as many each."""
@@ -254,6 +257,7 @@ def test_beam_1_is_greedy(changes):
     assert len({outcome(each) for each in greedy}) > 1
 
 
+@pytest.mark.heavy
 @some_variants
 @parametrize_some("beam", [4, 1])
 def test_a_sentence_alone_is_the_same_in_a_batch(changes, beam):
@@ -268,6 +272,7 @@ def test_a_sentence_alone_is_the_same_in_a_batch(changes, beam):
         np.testing.assert_allclose(*scores, rtol=1e-9)
 
 
+@pytest.mark.heavy
 @some_variants
 @parametrize_some("beam", [2, 5])
 def test_beam_search_with_caches_finds_what_it_finds_without(changes, beam):

@@ -96,6 +96,7 @@ def check_stop_rule(seed, models):
         assert early == beam_search(model, source, BeamSearchConfig(**choices, stop_early=False))
 
 
+@pytest.mark.heavy
 def test_wide_beams_and_the_stop_rule_on_400_random_models():
     for seed in range(40):
         check_wide_beams(seed, 5, ALPHAS)

@@ -9,6 +9,8 @@ from minitf.decoding.scoring import score_targets
 from minitf.decoding.search import PENALTIES, BeamSearchConfig, beam_search, greedy_search
 from tests.helpers.small_model import Lively, model_with, sources
 
+pytestmark = pytest.mark.heavy
+
 
 def ended(hypothesis):
     return (*hypothesis.tokens, EOS) if hypothesis.finished else hypothesis.tokens

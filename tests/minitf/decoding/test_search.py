@@ -36,6 +36,7 @@ def enumerate_all(model, source, config, max_length):
     return sorted(found, key=lambda each: -each[0])
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("alpha", [0.0, 0.6, 1.0, 2.0])
 @pytest.mark.parametrize("allow_unknown", [False, True])
 def test_a_beam_as_wide_as_the_space_finds_what_enumeration_finds(alpha, allow_unknown):
@@ -78,6 +79,7 @@ def plain_beam_search(model, source, config, max_length, most_finished=math.inf)
     return sorted(finished, key=lambda each: -each[0]) or [(total / penalty, tokens) for total, tokens, _ in alive]
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("beam", [2, 3, 4])
 def test_a_narrow_beam_equals_the_algorithm_in_plain_loops(beam):
     rng = np.random.default_rng(beam)
@@ -92,6 +94,7 @@ def test_a_narrow_beam_equals_the_algorithm_in_plain_loops(beam):
             np.testing.assert_allclose(scores, [score for score, _ in expected], rtol=1e-12)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("n_best", [1, 2, 4])
 def test_stopping_early_never_changes_the_result(n_best):
     rng = np.random.default_rng(n_best)
@@ -109,6 +112,7 @@ def test_stopping_early_never_changes_the_result(n_best):
     assert saved > 0
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(("patience", "n_best", "most"), [(0.4, 1, 2), (0.5, 3, 3), (1, 1, 4), (1, 4, 4), (1.3, 2, 6)])
 def test_beam_patience_ends_a_sentence_when_so_many_hypotheses_have_finished(patience, n_best, most):
     rng, sooner, other = np.random.default_rng(5), 0, 0
@@ -135,6 +139,7 @@ def test_no_patience_of_a_beam_is_zero_or_less():
             BeamSearchConfig(beam_patience=patience)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_one_beam_is_greedy_search(dtype):
     rng = np.random.default_rng(2)
@@ -166,6 +171,7 @@ def test_one_beam_ends_at_its_first_end_token_though_a_longer_output_would_score
     assert two.tokens == (4,)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("search", [beam_search, greedy_search])
 def test_a_sentence_alone_is_searched_as_in_a_batch(search):
     rng = np.random.default_rng(3)
@@ -183,6 +189,7 @@ def test_a_sentence_alone_is_searched_as_in_a_batch(search):
         assert [shuffled[i] for i in np.argsort(order)] == together
 
 
+@pytest.mark.heavy
 def test_n_best_lists_are_sorted_distinct_and_begin_with_the_best():
     rng = np.random.default_rng(4)
     for seed in range(60):

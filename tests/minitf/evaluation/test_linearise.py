@@ -57,6 +57,7 @@ def test_unknown_choices():
         linearise(CAT, "pos", "none")
 
 
+@pytest.mark.heavy
 @FORMS
 @settings(deadline=None)
 @given(TREES)
@@ -64,6 +65,7 @@ def test_there_and_back(form, made):
     assert delinearise(linearise(made, "pos", form), made.words()) == (made, Repairs())
 
 
+@pytest.mark.heavy
 @settings(deadline=None)
 @given(TREES)
 def test_joined_there_is_a_token_for_each_word(made):
@@ -74,6 +76,7 @@ def test_joined_there_is_a_token_for_each_word(made):
     ]
 
 
+@pytest.mark.heavy
 @FORMS
 @settings(deadline=None)
 @given(TREES)
@@ -96,6 +99,7 @@ def test_whatever_the_sequence_there_is_a_tree_over_all_words(tokens, words):
         assert "".join(linearise(found)) == "".join(re.sub(r"\)\w.*|\)[?]", ")", token) for token in tokens)
 
 
+@pytest.mark.heavy
 @settings(deadline=None)
 @given(TREES, st.data())
 def test_a_single_slip_is_counted_and_mended(made, data):

@@ -38,6 +38,7 @@ def test_a_tree_by_hand():
     assert str(found) == CAT
 
 
+@pytest.mark.heavy
 @settings(deadline=None)
 @given(TREES)
 def test_what_is_written_is_read(made):
@@ -88,6 +89,7 @@ def test_cleaning():
     assert clean(tree("(S (NP (-NONE- *)))")) is None
 
 
+@pytest.mark.heavy
 @settings(deadline=None)
 @given(TREES)
 def test_cleaning_once_is_enough(made):

@@ -40,6 +40,7 @@ REFUSED = {  # what a format does not have
 FORMATS = ["ctranslate2", "marian", "huggingface"]
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("name", FORMATS)
 def test_what_is_written_and_read_again_computes_the_same(name, model, tmp_path):

@@ -198,6 +198,7 @@ def check_folder(name, tmp_path, count):
         path.write_bytes(whole)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("name", ["ctranslate2", "marian", "huggingface"])
 def test_models_with_a_damaged_file_are_read_or_refused_in_one_sentence(name, tmp_path):
     check_folder(name, tmp_path, 10)
@@ -259,6 +260,7 @@ ONLY_DATA = {14, 16}
 """Nested lists, and a number of a memo: they are read, and hold no tensors."""
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("number", range(24))
 def test_pickles_run_nothing(number, tmp_path):
     marker = tmp_path / "executed"

@@ -36,6 +36,7 @@ def test_the_mended_line_may_be_named(exercise):
     assert find_bug(exercise, "\n".join(lines)).is_right
 
 
+@pytest.mark.heavy
 @each
 def test_other_lines_are_right_and_the_likely_ones_with_a_reason(exercise):
     reasons = exercise.constant("RIGHT_LINES")

@@ -23,6 +23,7 @@ MISTAKES = [
 WRONG = [(name, *changes) for name, answers in WRONG_ANSWERS.items() for changes in answers]
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("exercise", ALL.values(), ids=lambda exercise: exercise.name)
 def test_the_solution_passes(exercise):
     verdict = judge(exercise, exercise.solution)
@@ -46,6 +47,7 @@ def test_each_exercise_has_three_wrong_answers_or_more():
     assert min(map(names.count, names)) >= 3
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("answer", WRONG, ids=lambda answer: f"{answer[0]}: {answer[-1][:30]}")
 def test_a_wrong_answer_is_refused_with_its_mistake(answer):
     name, *changes, message = answer

@@ -30,11 +30,13 @@ def generator(seed):
 # ---- Against differences and complex steps ----
 
 
+@pytest.mark.heavy
 @parametrize_some("case", LAYER_CASES, keep=[LAYER_CASES.index(cases[0]) for cases in LAYERS.values()], ids=str)
 def test_layers(case, proof):
     proof.add("layers", case.op, check_case(case, generator(0)))
 
 
+@pytest.mark.heavy
 @parametrize_some("case", MODEL_CASES[:2], ids=str)
 def test_whole_model(case, proof):
     proof.add("models", case.name, check_case(case, generator(0)))

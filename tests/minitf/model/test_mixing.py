@@ -109,6 +109,7 @@ def loss_after(steps, **changes):
     return loss.item()
 
 
+@pytest.mark.heavy
 @parametrize_some(
     "changes",
     [
@@ -122,6 +123,7 @@ def test_learns_to_see_the_token_before(changes):
     assert loss_after(250, **changes) < 0.3
 
 
+@pytest.mark.heavy
 def test_without_mixing_nothing_is_learned_of_the_token_before(monkeypatch):
     """The control: what a layer that does not work reaches."""
     monkeypatch.setattr(EncoderLayer, "mix", lambda self, x, mask: x * 0)

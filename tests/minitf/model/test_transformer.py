@@ -199,6 +199,7 @@ def test_a_vocabulary_of_nothing_is_refused():
 # ---- Padding ----
 
 
+@pytest.mark.heavy
 @every_variant
 def test_padding_changes_nothing(changes):
     model = model_with(changes)
@@ -244,6 +245,7 @@ def test_no_gradient_comes_from_padding(norm):
         assert (g_positions[:used] != 0).any(axis=1).all()
 
 
+@pytest.mark.heavy
 @every_variant
 def test_a_source_of_nothing_but_padding_stays_finite(changes):
     model = model_with(changes)
@@ -260,6 +262,7 @@ def test_a_source_of_nothing_but_padding_stays_finite(changes):
 # ---- Causality ----
 
 
+@pytest.mark.heavy
 @every_variant
 def test_later_target_tokens_do_not_change_earlier_logits(changes):
     """To the bit, at every cut."""
@@ -393,6 +396,7 @@ def test_dropout_only_while_training(rate, sites, norm):
 # ---- Gradients ----
 
 
+@pytest.mark.heavy
 @parametrize_some("changes", VARIANTS.values(), keep=(0, 1, 4, 8), ids=VARIANTS.keys())
 def test_the_gradient_of_every_parameter(changes):
     """Along a random direction of each, against central differences, with dropout in place."""
@@ -418,6 +422,7 @@ def test_the_gradient_of_every_parameter(changes):
             assert (p.grad.data * direction).sum() == pytest.approx(expected, rel=1e-5, abs=2e-6), name
 
 
+@pytest.mark.heavy
 @every_variant
 def test_checkpointed_activations_give_the_same_bits(changes):
     """With the layers' outputs in no node's memory, only their inputs."""
@@ -543,6 +548,7 @@ def products_of_several(model, source, target):
     return names.found.count("LinearHeads")
 
 
+@pytest.mark.heavy
 @every_variant
 def test_projections_are_one_product_of_weights_side_by_side(changes):
     """Without copies of the weights; loaded weights are apart, and the numbers are those of single products."""

@@ -19,6 +19,8 @@ from tests.helpers.pages import CONFIG, records
 from tests.helpers.patching import patch_everywhere
 from tests.helpers.runs import call, start_or_resume
 
+pytestmark = pytest.mark.heavy
+
 
 def status_of(run):
     return re.search(r'id="status">(\w+)<', (run / "report.html").read_text(encoding="utf-8"))[1]

@@ -33,6 +33,7 @@ def recorded(tmp_path_factory):
     return step, losses, before, StepPage(path)
 
 
+@pytest.mark.heavy
 def test_the_recorded_step_is_the_real_one(recorded):
     step, losses, before, _ = recorded
     other = default_step()

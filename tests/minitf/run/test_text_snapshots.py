@@ -13,6 +13,8 @@ from minitf.storage.run_directory import RunDirectory
 from minitf.training.run import Texts
 from tests.helpers.runs import call, differences, fingerprint, write_corpus
 
+pytestmark = pytest.mark.heavy
+
 
 @pytest.fixture
 def begun(ground, tmp_path):

@@ -63,6 +63,7 @@ def test_round_trip(tmp_path):
     verify(tmp_path / "a")
 
 
+@pytest.mark.heavy
 @given(
     arrays=st.dictionaries(
         st.from_regex(r"[A-Za-z0-9_]{1,5}(\.[a-z0-9_]{1,5}){0,2}", fullmatch=True),
@@ -341,6 +342,7 @@ def test_hostile_headers_are_refused_without_taking_memory(tmp_path, content, me
         assert peak < 4 * 2**20 + 8 * len(content)
 
 
+@pytest.mark.heavy
 def test_the_longest_header_takes_bounded_memory(tmp_path, monkeypatch):
     longest = 2**19
     monkeypatch.setattr(checkpoints, "MAX_HEADER_BYTES", longest)

@@ -71,6 +71,7 @@ def test_a_run_that_never_came_to_learn_is_replaced(tmp_path):
     assert sorted(os.listdir(tmp_path)) == ["config.json", "environment.json", "lock", "notes.txt"]
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("deadly", range(1, 17))
 def test_a_creation_killed_at_any_rename_or_removal_can_be_repeated(tmp_path, deadly):
     with RunDirectory.create(tmp_path, CONFIG) as run:

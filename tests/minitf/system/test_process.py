@@ -212,6 +212,7 @@ def test_outside_the_main_thread_nothing_is_touched(context):
     assert failures == []
 
 
+@pytest.mark.heavy
 def test_a_signal_in_the_midst_of_printing():
     """Python's buffered files refuse to be entered again by a handler; this one writes past them."""
     program = """

@@ -294,6 +294,7 @@ def test_micro_batches_equal_one_batch(parts):
 # ---- It learns ----
 
 
+@pytest.mark.heavy
 def test_a_few_dozen_steps_teach_copying():
     """From guessing to nearly sure, and what the model then writes is a copy."""
     config = replace(PAPER, warmup_steps=20, peak_learning_rate=0.003)

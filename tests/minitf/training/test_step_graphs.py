@@ -27,6 +27,8 @@ from tests.emulation.emulator import Emulator
 from tests.helpers.marks import parametrize_some
 from tests.helpers.runs import FLAGS, call, differences, fingerprint
 
+pytestmark = pytest.mark.heavy
+
 SMALL = replace(PRESETS["tiny"].model, vocab_size=40, layers=1, d_model=16, d_ff=24, heads=2, dropout=0.2)
 OPTIMIZER = OptimizerConfig(warmup_steps=4)
 SHAPES = [(3, 7, 6), (2, 5, 9), (3, 7, 6), (3, 7, 6), (2, 5, 9), (3, 4, 4), (3, 7, 6), (2, 5, 9), (3, 4, 4), (3, 7, 6)]

@@ -80,6 +80,7 @@ def copier(tiny_vocabulary, warnings_heard):
 # ---- Lines -------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.heavy
 def test_one_line_out_for_each_line_in_and_in_order(copier):
     rng = np.random.default_rng(0)
     words = ["the", "cat", "sat", "on", "a", "mat", "ein", "Haus", "über", "Bäume", "日本", "🙂", "</s>", "<unk>", "x"]
@@ -149,6 +150,7 @@ def test_every_source_sentence_ends_with_the_end_token(copier):
             assert (row == EOS).sum() == 1
 
 
+@pytest.mark.heavy
 def test_progress_adds_up_to_the_lines(copier):
     done = []
     lines = [*LINES * 10, "the cat and " * 400]
@@ -369,6 +371,7 @@ def test_the_first_of_the_n_best_is_the_translation(tiny_run):
     assert max(map(len, lists)) == 3
 
 
+@pytest.mark.heavy
 def test_threads_may_share_a_translator(tiny_run):
     translator = load(tiny_run)
     expected = load(tiny_run).translate(ENGLISH)
@@ -558,6 +561,7 @@ def test_an_unknown_setting_is_refused(copier, name, hint):
         copier.translate_nbest(["a"], **{name: 3})
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("same_bits", [False, True])
 def test_batches_on_several_threads_give_the_same_lines(tiny_run, monkeypatch, same_bits):
     lines = ENGLISH * 8

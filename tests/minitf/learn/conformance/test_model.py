@@ -10,6 +10,8 @@ from minitf.learn.conformance import check_model
 from minitf.model.transformer import Transformer
 from tests.helpers.numpy_transformer import NumpyTransformer, V
 
+pytestmark = pytest.mark.heavy
+
 ALL = {
     "repeatable",
     "future", "padding", "scale 1/√d_k", "norm order", "residual", "embeddings · √d_model", "positions",
