@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.helpers.marks import parametrize_some
+
 pytestmark = pytest.mark.heavy
 
 ROOT = Path(__file__).parents[2]
@@ -20,7 +22,7 @@ def name(path):
     return str(path.relative_to(ROOT))
 
 
-@pytest.mark.parametrize("path", COMMANDS, ids=name)
+@parametrize_some("path", COMMANDS, keep=range(0, len(COMMANDS), 4), ids=name)
 def test_help(path):
     done = subprocess.run([sys.executable, "-W", "error", path, "--help"], capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")

@@ -199,9 +199,7 @@ def assert_same_hypotheses(ours: Any, theirs: Any, rel: float) -> None:
         assert one.score == pytest.approx(other.score, rel=rel)
 
 
-@parametrize_some(
-    ("beam", "changes"), [(beam, changes) for changes in DECODED for beam in (4, 1)], keep=(0, 10), ids=str
-)
+@parametrize_some(("beam", "changes"), [(beam, changes) for changes in DECODED for beam in (4, 1)], keep=(10,), ids=str)
 def test_search_finds_what_it_finds_on_the_cpu(gpu: Any, beam: int, changes: dict[str, Any]) -> None:
     model, source = speaking(**changes), sentences(np.random.default_rng(1), 6)
     config = BeamSearchConfig(beam=beam, max_extra_length=6, n_best=min(2, beam))

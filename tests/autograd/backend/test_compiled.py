@@ -166,6 +166,7 @@ def run_with_cache(folder):
     return subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, env=environment, check=False)
 
 
+@pytest.mark.slow  # compiles three times
 def test_broken_files_are_compiled_again(tmp_path):
     first = run_with_cache(tmp_path)
     for suffix in (".nbi", ".nbc"):

@@ -5,7 +5,7 @@ import weakref
 from dataclasses import dataclass
 from functools import wraps
 from inspect import Signature, signature
-from itertools import groupby
+from itertools import chain, groupby
 from typing import Any
 
 import numpy as np
@@ -57,20 +57,18 @@ KEEP_ANYWAY = {"Dropout", "Embedding", *ALL_GRADIENTS}  # their nodes die with t
 
 
 def every_call(test):
-    """Decorator: turn a test of one call into a test of each op that tries all calls; a failure names the call."""
+    """Decorator: turn a test of one call into a test of all calls of all ops; a failure names the call."""
 
-    @pytest.mark.parametrize("op", CALLS)
     @wraps(test)
-    def all_calls(op, **fixtures):
-        for call in CALLS[op]:
+    def all_calls(**fixtures):
+        for call in chain(*CALLS.values()):
             try:
                 test(call, **fixtures)
             except Exception as error:
                 error.add_note(call.name)
                 raise
 
-    parameters = [p.replace(name="op") if p.name == "call" else p for p in signature(test).parameters.values()]
-    all_calls.__signature__ = Signature(parameters)
+    all_calls.__signature__ = Signature([p for p in signature(test).parameters.values() if p.name != "call"])
     return all_calls
 
 
