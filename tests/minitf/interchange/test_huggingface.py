@@ -358,6 +358,17 @@ def test_model_of_the_hub_becomes_a_run(hub, tmp_path):
 
 
 @pytest.mark.heavy
+@pytest.mark.parametrize("has_twin", [True, False])
+def test_pickled_weights_are_downloaded_only_where_there_are_no_others(has_twin, hub, tmp_path):
+    (tmp_path / "model" / "pytorch_model.bin").write_bytes(b"not a pickle")
+    if not has_twin:
+        (tmp_path / "model" / "model.safetensors").unlink()
+    done = run(["import", "hf:org/model", str(tmp_path / "run")], tmp_path, hub)
+    assert done.returncode == (0 if has_twin else 2), done.stderr
+    assert any(path.endswith("pytorch_model.bin") for path in Hub.asked if "resolve" in path) != has_twin
+
+
+@pytest.mark.heavy
 def test_missing_model_is_one_sentence(hub, tmp_path):
     done = run(["import", "hf:org/missing", str(tmp_path / "run")], tmp_path, hub)
     assert done.returncode == 2
