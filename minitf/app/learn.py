@@ -8,8 +8,7 @@ from pathlib import Path
 
 from minitf.app.command_line import ArgumentParser
 from minitf.errors import UserError, nearest, shortened
-from minitf.learn.bug import Finding, find_bug
-from minitf.learn.exercise import ALL, BUG_EXERCISES, PARTS, Exercise, find
+from minitf.learn.exercise import ALL, BUG_EXERCISES, PARTS, Exercise, Finding, find, find_bug
 from minitf.learn.progress import Progress
 from minitf.learn.verdict import LIMIT_S, Verdict, judge_file
 from minitf.system.files import os_errors_explained, read_small_file

@@ -15,6 +15,7 @@ from minitf.learn.conformance.calling import (
     Array,
     Library,
     called,
+    check_parameters,
     difference,
     in_float64,
     library_for,
@@ -24,7 +25,6 @@ from minitf.learn.conformance.calling import (
     shared_array,
     to_numpy,
 )  # fmt: skip
-from minitf.learn.conformance.gradients import check_parameters
 from minitf.learn.conformance.layer import check_layer
 from minitf.learn.conformance.table import NotGiven, Table, Wrong
 from minitf.model.transformer import sinusoids
