@@ -28,13 +28,13 @@ GRADIENT_NAMES = {"g", "g_y", "gy", "dy", "dout", "grad", "grad_output", "gradie
 
 
 class _Wrapped(Op):
-    """An op whose class has `value` and `gradients` of all positional inputs, which `fill` makes of the arrays."""
+    """An op whose class has `value` and `pull_back` of all positional inputs, which `fill` makes of the arrays."""
 
     def value(self, inputs: Sequence[Any]) -> Any:
         """The outputs: one, or a tuple of several."""
         raise NotImplementedError
 
-    def gradients(self, gs: tuple[Array, ...], inputs: Sequence[Any]) -> Any:
+    def pull_back(self, gs: tuple[Array, ...], inputs: Sequence[Any]) -> Any:
         """A gradient for each positional input, or for each array, or one alone."""
         raise NotImplementedError
 
@@ -53,7 +53,7 @@ class _Wrapped(Op):
 
     def backward(self, *gs: Array) -> Any:
         inputs = self.fill(self.saved)
-        found = self.gradients(gs, inputs)
+        found = self.pull_back(gs, inputs)
         every = found if isinstance(found, (tuple, list)) else (found,)
         if len(every) == len(inputs):
             every = [every[place] for place in self.places]
@@ -104,7 +104,7 @@ def from_vjp(function: Function, vjp: Function) -> Function:
         def value(self, inputs: Sequence[Any]) -> Any:
             return function(*inputs, **self.keywords)
 
-        def gradients(self, gs: tuple[Array, ...], inputs: Sequence[Any]) -> Any:
+        def pull_back(self, gs: tuple[Array, ...], inputs: Sequence[Any]) -> Any:
             return vjp(gs if self.several else gs[0], *inputs, **self.keywords)
 
     FromVjp.__name__ = FromVjp.__qualname__ = getattr(function, "__name__", type(function).__name__).strip("<>")
@@ -173,7 +173,7 @@ def from_torch(function: Function) -> Function:
             values = tuple([array(y) for y in self.results])
             return values if several else values[0]
 
-        def gradients(self, gs: tuple[Array, ...], inputs: Sequence[Any]) -> Any:
+        def pull_back(self, gs: tuple[Array, ...], inputs: Sequence[Any]) -> Any:
             pairs = [(y, tensor(g)) for y, g in zip(self.results, gs, strict=True) if y.requires_grad]
             places = [k for k, x in enumerate(self.tensors) if isinstance(x, torch.Tensor) and x.requires_grad]
             gradients: list[Array | None] = [None] * len(inputs)

@@ -11,7 +11,7 @@ import numpy as np
 
 from autograd.gradcheck.diagnosis import Evidence, likely_cause
 from autograd.gradcheck.function import CheckedFunction, GradcheckError
-from autograd.gradcheck.numerical import METHODS, Estimate, Numerical, Target, narrow_down
+from autograd.gradcheck.numerical import METHODS, Estimate, Method, Target, narrow_down
 from autograd.gradcheck.variations import (
     check_float32,
     check_frozen,
@@ -107,7 +107,7 @@ class Comparison:
     def __init__(
         self,
         function: CheckedFunction,
-        numerical: Numerical,
+        numerical: Method,
         weights: Array,
         gradients: list[Array],
         rng: np.random.Generator,

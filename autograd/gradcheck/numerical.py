@@ -48,6 +48,9 @@ class Estimate:
 class Numerical:
     """A method of numerical differentiation, with its default step and tolerances.
 
+    A subclass has `derivative(target)`; `confirm(target, agrees)`, which checks the derivative along a direction by
+    other steps; and `reconsider(target, analytic, estimate)`, which makes more effort where gradients disagree.
+
     atol, rtol: what a gradient may differ from `d`, atol + rtol · |d|, in addition to what is known of the error of `d`
     """
 
@@ -65,25 +68,6 @@ class Numerical:
         self.atol = self.ATOL if atol is None else atol
         self.rtol = self.RTOL if rtol is None else rtol
         self.middle = function.evaluate()  # [M], the outputs at the inputs
-
-    def derivative(self, target: Target) -> Estimate:
-        """Return the derivatives and their error."""
-        raise NotImplementedError
-
-    def confirm(self, target: Target, agrees: bool) -> None:
-        """Check the derivative along a direction by other steps, given whether the gradient agrees.
-
-        Raises: NondifferentiableError or NotAnalyticError if the method cannot be trusted
-        """
-        raise NotImplementedError
-
-    def reconsider(self, target: Target, analytic: Array, estimate: Estimate) -> Estimate:
-        """`derivative(target)` with more effort, given the gradient that disagrees with it."""
-        raise NotImplementedError
-
-    def __str__(self) -> str:
-        """What the gradient is compared with."""
-        raise NotImplementedError
 
     def estimate(self, values: Array, error: Array | float = 0.0) -> Estimate:
         return Estimate(values, np.broadcast_to(error, values.shape), self.atol, self.rtol)
@@ -142,33 +126,25 @@ class Central(Numerical):
 
     def reconsider(self, target: Target, analytic: Array, estimate: Estimate) -> Estimate:
         """Allow for the error of the differences: what twice the step changes in the columns that are wrong."""
-        moves, steps = self._moves(target)
-        middle, error = self._values(target, self.middle), estimate.error.copy()
+        error = estimate.error.copy()
         for place in np.flatnonzero(estimate.wrong(analytic).any(axis=0)).tolist():
-            wide = _slopes([moves[place]], 2 * steps[[place]], middle)[0][0]
-            error[:, place] += abs(wide - estimate.values[:, place])
+            error[:, place] += abs(self._column(target, place, 2) - estimate.values[:, place])
         return self.estimate(estimate.values, error)
 
     def fine(self, target: Target, place: int) -> Array:
-        """One column of `derivative` by Richardson's extrapolation, to about 1e-12 where f is smooth."""
-        moves, steps = self._moves(target)
-        near, far = (_slopes([moves[place]], k * steps[[place]], self._values(target, self.middle))[0][0]
-                     for k in (100, 200))  # fmt: skip
-        return (4 * near - far) / 3
+        """One column of `derivative` by Richardson's extrapolation, to 1e-12 where f is smooth.  Shapes: -> [M]"""
+        return (4 * self._column(target, place, 100) - self._column(target, place, 200)) / 3
 
     def confirm(self, target: Target, agrees: bool) -> None:
         """Search for a jump, whose slope is inversely proportional to the step, if the gradient disagrees."""
-        if agrees:
+        if agrees or target.direction is None:
             return
-        middle = self._values(target, self.middle)
 
         def steepness(part: Array) -> tuple[float, float]:
             """The slope, and how much it changes with a wider step."""
-            moves, steps = self._moves(replace(target, direction=part))
-            slope, wide = (_slopes(moves, k * steps, middle)[0].item() for k in (1, self.WIDER))
+            slope, wide = (self._column(replace(target, direction=part), 0, k).item() for k in (1, self.WIDER))
             return abs(slope), abs(slope - wide)
 
-        assert target.direction is not None
         slope, change = steepness(target.direction)
         if change > 0.5 * slope + self.JUMP_ATOL:
             place = narrow_down(target.direction, lambda part: steepness(part)[1])
@@ -176,12 +152,22 @@ class Central(Numerical):
 
     # ---- Steps ----
 
+    def _column(self, target: Target, place: int, times: int) -> Array:
+        """One column of `derivative`, with a step so many times as large.  Shapes: -> [M]"""
+        move, step = self._move(target, place)
+        return _slopes([move], np.array([times * step]), self._values(target, self.middle))[0][0]
+
     def _moves(self, target: Target) -> tuple[list[Move], Array]:
-        """How to move: by each element of the input, or along the direction; and the step of each."""
-        if target.direction is not None:
-            return [self._move_along(target)], np.array([self.eps])
-        places = range(self.function.points[target.i].size)
-        return [self._move_element(target.i, k) for k in places], np.array([self._step(target.i, k) for k in places])
+        """How to move for each column of `derivative`, and the steps."""
+        columns = self.function.points[target.i].size if target.direction is None else 1
+        pairs = [self._move(target, place) for place in range(columns)]
+        return [move for move, _ in pairs], np.array([step for _, step in pairs])
+
+    def _move(self, target: Target, place: int) -> tuple[Move, float]:
+        point = self.function.points[target.i]
+        if target.direction is None:
+            return self._move_element(target.i, place), self._step(target.i, place)
+        return self.move_all([(point, target.direction)], lambda y: self._values(target, y)), self.eps
 
     def _values(self, target: Target, values: Array, absolute: bool = False) -> Array:
         """The outputs [M], or their weighted sum [1], without outputs that are infinite everywhere and have slope 0."""
@@ -213,10 +199,6 @@ class Central(Numerical):
                 point[index] = value
 
         return move
-
-    def _move_along(self, target: Target) -> Move:
-        assert target.direction is not None
-        return self.move_all([(self.function.points[target.i], target.direction)], lambda y: self._values(target, y))
 
     def move_all(self, directions: Sequence[tuple[Array, Array]], result: Callable[[Array], Array]) -> Move:
         """Move several inputs at once, each along its direction."""
@@ -307,10 +289,8 @@ class ComplexStep(Numerical):
 
     EPS, ATOL, RTOL = 1e-20, 1e-12, 1e-12
 
-    def __init__(
-        self, function: CheckedFunction, eps: float | None = None, atol: float | None = None, rtol: float | None = None
-    ):
-        super().__init__(function, eps, atol, rtol)
+    def __init__(self, function: CheckedFunction, *given: float | None):
+        super().__init__(function, *given)
         self.central = Central(function)
         self.points = [copy_with_layout(point, np.complex128) for point in function.points]
         self.trusted = self._agrees_with_differences()
@@ -373,15 +353,15 @@ def _nearly(by_step: Any, by_difference: Any, error: Any = 0.0) -> bool:
 class Automatic(Numerical):
     """Complex steps where they give the derivative, central differences elsewhere; kinks by central differences."""
 
+    EPS = Central.EPS
     ATOL, RTOL = 1e-9, 1e-9  # of complex steps: a gradient may be computed with some cancellation
 
     def __init__(
         self, function: CheckedFunction, eps: float | None = None, atol: float | None = None, rtol: float | None = None
     ):
-        super().__init__(function, Central.EPS if eps is None else eps, atol, rtol)
-        self.asked: dict[str, Any] = {
-            name: value for name, value in (("atol", atol), ("rtol", rtol)) if value is not None
-        }
+        super().__init__(function, eps, atol, rtol)
+        given: dict[str, Any] = {"atol": atol, "rtol": rtol}
+        self.given = {name: value for name, value in given.items() if value is not None}
         self.central = Central(function, eps)
         self.steps: ComplexStep | None = None
         with self._distrust():
@@ -410,11 +390,13 @@ class Automatic(Numerical):
         if self.steps is not None:
             with self._distrust():
                 by_step = self.steps.derivative(target)
-        if self.steps is None:
-            return replace(by_difference, **self.asked)
-        if by_difference.wrong(by_step.values).any():
-            by_difference = self.central.reconsider(target, by_step.values, by_difference)
-        return self._better(by_step, by_difference)
+                values, wide = by_step.values, by_difference
+                if wide.wrong(values).any():
+                    wide = self.central.reconsider(target, values, by_difference)
+                if wide.wrong(values).any():
+                    raise NotAnalyticError(NOT_ANALYTIC)
+                return by_step
+        return replace(by_difference, **self.given)
 
     def confirm(self, target: Target, agrees: bool) -> None:
         self.central.confirm(target, agrees)
@@ -424,14 +406,8 @@ class Automatic(Numerical):
             with self._distrust():
                 return self.steps.reconsider(target, analytic, estimate)
         by_difference = self.central.derivative(target)
-        return replace(self.central.reconsider(target, analytic, by_difference), **self.asked)
-
-    def _better(self, by_step: Estimate, by_difference: Estimate) -> Estimate:
-        """The complex steps, unless the differences say that they are wrong."""
-        if not by_difference.wrong(by_step.values).any():
-            return by_step
-        self.steps, self.reason = None, NOT_ANALYTIC
-        return replace(by_difference, **self.asked)
+        return replace(self.central.reconsider(target, analytic, by_difference), **self.given)
 
 
-METHODS: dict[str, type[Numerical]] = {"auto": Automatic, "central": Central, "complex": ComplexStep}
+Method = Central | ComplexStep | Automatic
+METHODS: dict[str, type[Method]] = {"auto": Automatic, "central": Central, "complex": ComplexStep}

@@ -29,9 +29,7 @@ Shape = tuple[int, ...]
 Shapes = Shape | st.SearchStrategy[Shape]
 
 
-def shapes(
-    min_ndim: int = 0, max_ndim: int = 3, min_side: int = 0, max_side: int = 4
-) -> st.SearchStrategy[tuple[int, ...]]:
+def shapes(min_ndim: int = 0, max_ndim: int = 3, min_side: int = 0, max_side: int = 4) -> st.SearchStrategy[Shape]:
     """Shapes, by default also empty ones and ()."""
     return st.lists(st.integers(min_side, max_side), min_size=min_ndim, max_size=max_ndim).map(tuple)
 
@@ -42,19 +40,11 @@ def broadcastable_shapes(number: int = 2, max_ndim: int = 3, min_side: int = 0) 
     return drawn.map(lambda result: tuple(result.input_shapes))
 
 
-@st.composite
-def axes(draw_from: st.DrawFn, ndim: int, *, none: bool = True, several: bool = True) -> Any:
+def axes(ndim: int, *, none: bool = True, several: bool = True) -> st.SearchStrategy[Any]:
     """Values of an `axis` argument: None, an axis, or a tuple of axes, some of them negative; None or () for ndim=0."""
-    kinds: list[st.SearchStrategy[Any]] = [st.none()] if none else []
-    if ndim:
-        kinds.append(st.integers(-ndim, ndim - 1))
-    if several:
-        chosen = st.lists(st.integers(0, max(ndim - 1, 0)), unique=True, max_size=ndim)
-        signs = st.lists(st.booleans(), min_size=ndim, max_size=ndim)
-        kinds.append(
-            st.tuples(chosen, signs).map(lambda both: tuple([a - ndim * sign for a, sign in zip(*both, strict=False)]))
-        )
-    return draw_from(st.one_of(kinds))
+    one = st.integers(-ndim, ndim - 1) if ndim else st.nothing()
+    some = st.lists(one, max_size=ndim, unique_by=lambda axis: axis % ndim).map(tuple)
+    return st.one_of(st.none() if none else st.nothing(), one, some if several else st.nothing())
 
 
 def rngs() -> st.SearchStrategy[np.random.Generator]:
@@ -71,6 +61,10 @@ class _SeededGenerator(np.random.Generator):
 
     def __repr__(self) -> str:
         return f"np.random.default_rng({self.seed})"
+
+
+def _shape(draw_from: st.DrawFn, given: Shapes | None) -> Shape:
+    return given if isinstance(given, tuple) else draw_from(shapes() if given is None else given)
 
 
 @st.composite
@@ -100,12 +94,8 @@ def arrays(
     """
     if any(0 < abs(one - other) <= 4 * draw.GAP for one in away_from for other in away_from):
         raise ValueError(f"away_from={away_from}: points must be more than {4 * draw.GAP} apart")
-    shape = draw_from(shapes()) if shape is None else shape if isinstance(shape, tuple) else draw_from(shape)
-    rng = draw_from(rngs())
-    if distinct:
-        x = draw.distinct(rng, shape)[0]
-    else:
-        x = draw.away_from(rng, shape, away_from, low, high)
+    shape, rng = _shape(draw_from, shape), draw_from(rngs())
+    x = draw.distinct(rng, shape)[0] if distinct else draw.away_from(rng, shape, away_from, low, high)
     x = np.array(x, order="C")
     if not any_layout:
         return x
@@ -122,16 +112,9 @@ def layouts(draw_from: st.DrawFn, array: Array, *, negative_strides: bool = True
         return array
     order = draw_from(st.permutations(range(array.ndim)))
     steps = [draw_from(st.sampled_from([1, 2, -1, -2] if negative_strides else [1, 2])) for _ in range(array.ndim)]
-    margin = draw_from(st.integers(0, 1))
-    sizes = [array.shape[i] * abs(steps[i]) for i in order]
-    room = np.full([n + 2 * margin for n in sizes], np.nan if array.dtype.kind in "fc" else 0, array.dtype)
-    inside: tuple[Any, ...] = (
-        *[slice(margin, margin + n) for n in sizes],
-        ...,
-    )  # with ..., indexing by () gives an array
-    picked: tuple[Any, ...] = (*[slice(None, None, step) for step in steps], ...)
-    view = room[inside].transpose(np.argsort(order).astype(int))[picked]
-    view[...] = array
+    margin, gap = draw_from(st.integers(0, 1)), np.nan if array.dtype.kind in "fc" else 0
+    inside: tuple[Any, ...] = (*[slice(margin, margin + n) for n in array.shape], ...)
+    view = draw.arrange(np.pad(array, margin, constant_values=gap), order, steps)[inside]
     view.flags.writeable = not read_only or draw_from(st.booleans())
     return view
 
@@ -139,9 +122,8 @@ def layouts(draw_from: st.DrawFn, array: Array, *, negative_strides: bool = True
 @st.composite
 def masks(draw_from: st.DrawFn, shape: Shapes, *, blocked_rows: bool = True) -> Array:
     """Boolean masks, True where attention is allowed; with `blocked_rows`, some rows are all False."""
-    shape = shape if isinstance(shape, tuple) else draw_from(shape)
-    rng, density = draw_from(rngs()), draw_from(st.sampled_from([0.0, 0.3, 0.7, 1.0]))
-    mask = np.asarray(rng.random(shape) < density)
+    shape, rng = _shape(draw_from, shape), draw_from(rngs())
+    mask = draw.mask(rng, shape, draw_from(st.sampled_from([0.0, 0.3, 0.7, 1.0])))
     if blocked_rows and shape:
         mask = mask & (rng.random((*shape[:-1], 1)) < 0.7)
     elif shape and mask.size:
@@ -152,9 +134,7 @@ def masks(draw_from: st.DrawFn, shape: Shapes, *, blocked_rows: bool = True) -> 
 @st.composite
 def indices(draw_from: st.DrawFn, size: int, shape: Shapes | None = None, *, negative: bool = False) -> Array:
     """Arrays of indices below `size`, of any integer type; empty arrays for size=0."""
-    shape = draw_from(shapes()) if shape is None else shape if isinstance(shape, tuple) else draw_from(shape)
-    if not size:
-        shape = (0,)
+    shape = _shape(draw_from, shape) if size else (0,)
     kinds = ["int8", "int16", "int32", "int64"] + ["uint8", "uint32"] * (not negative)
     dtype = draw_from(st.sampled_from([kind for kind in kinds if draw.holds(kind, size)]))
     return draw_from(rngs()).integers(-size if negative else 0, max(size, 1), shape).astype(dtype)

@@ -159,7 +159,13 @@ def _compare(function: CheckedFunction, found: Arrays, right: Arrays, message: s
 def check_frozen(function: CheckedFunction, weights: Array, right: Arrays, rng: Rng) -> None:
     """Freeze each input in turn, and all but one: the gradients of the others must stay what they are."""
     for frozen in _sets_to_freeze(len(function.tensors), rng):
-        found = _gradients_with_frozen(function, weights, frozen)
+        for k in frozen:
+            function.tensors[k].requires_grad = False
+        try:
+            found = function.gradients(weights)
+        finally:
+            for k in frozen:
+                function.tensors[k].requires_grad = True
         names = " and ".join(function.input_name(k) for k in sorted(frozen))
         _compare(
             function,
@@ -181,52 +187,25 @@ def _sets_to_freeze(count: int, rng: Rng) -> list[set[int]]:
     return [{k} for k in everyone] + alone
 
 
-def _gradients_with_frozen(function: CheckedFunction, weights: Array, frozen: set[int]) -> Arrays:
-    for k in frozen:
-        function.tensors[k].requires_grad = False
-    try:
-        return function.gradients(weights)
-    finally:
-        for k in frozen:
-            function.tensors[k].requires_grad = True
-
-
 # ---- Memory layouts ----
 
-Layout = Callable[[Array], Array]
-
-
-def by_rows(a: Array) -> Array:
-    return np.array(a, order="C")
-
-
-def by_columns(a: Array) -> Array:
-    return np.array(a, order="F")
-
-
-def with_gaps(a: Array) -> Array:
-    return arrange(a, range(a.ndim), [2] * a.ndim)
-
-
-def backwards(a: Array) -> Array:
-    return arrange(a, range(a.ndim), [-1] * a.ndim)
-
-
-def last_axis_first(a: Array) -> Array:
-    return arrange(a, [*range(a.ndim)[-1:], *range(a.ndim)[:-1]], [1] * a.ndim)
-
-
-LAYOUTS: dict[str, tuple[Sequence[Layout], Layout]] = {  # of inputs, taken in turn, and of the incoming gradient
-    "inputs and incoming gradients in C order": ([by_rows], by_rows),
-    "inputs in Fortran order": ([by_columns], by_rows),
-    "an incoming gradient in Fortran order": ([by_rows], by_columns),
-    "inputs and incoming gradients in Fortran order": ([by_columns], by_columns),
-    "inputs and incoming gradients of every second element of an array": ([with_gaps], with_gaps),
-    "inputs and incoming gradients with negative strides": ([backwards], backwards),
-    "inputs and incoming gradients whose last axis is the slowest": ([last_axis_first], last_axis_first),
-    "inputs in C and in Fortran order by turns": ([by_rows, by_columns], by_rows),
-    "inputs in Fortran and in C order by turns": ([by_columns, by_rows], by_rows),
+LAYOUTS: dict[str, tuple[Sequence[str], str]] = {  # of inputs, taken in turn, and of the incoming gradient
+    "inputs and incoming gradients in C order": (["rows"], "rows"),
+    "inputs in Fortran order": (["columns"], "rows"),
+    "an incoming gradient in Fortran order": (["rows"], "columns"),
+    "inputs and incoming gradients in Fortran order": (["columns"], "columns"),
+    "inputs and incoming gradients of every second element of an array": (["gaps"], "gaps"),
+    "inputs and incoming gradients with negative strides": (["reversed"], "reversed"),
+    "inputs and incoming gradients whose last axis is the slowest": (["last axis first"], "last axis first"),
+    "inputs in C and in Fortran order by turns": (["rows", "columns"], "rows"),
+    "inputs in Fortran and in C order by turns": (["columns", "rows"], "rows"),
 }
+
+
+def in_layout(a: Array, layout: str) -> Array:
+    axes = range(a.ndim)
+    order = {"columns": axes[::-1], "last axis first": [*axes[-1:], *axes[:-1]]}.get(layout, axes)
+    return arrange(a, order, [{"gaps": 2, "reversed": -1}.get(layout, 1)] * a.ndim)
 
 
 def check_layouts(function: CheckedFunction, weights: Array, right: Arrays, rng: Rng) -> None:
@@ -235,8 +214,8 @@ def check_layouts(function: CheckedFunction, weights: Array, right: Arrays, rng:
     cotangents = function.split(weights)
     done: set[tuple[tuple[int, ...], ...]] = set()
     for what, (layouts, layout_of_cotangents) in LAYOUTS.items():
-        points = [layouts[i % len(layouts)](x) for i, x in enumerate(function.points)]
-        incoming = [layout_of_cotangents(c) for c in cotangents]
+        points = [in_layout(x, layouts[i % len(layouts)]) for i, x in enumerate(function.points)]
+        incoming = [in_layout(c, layout_of_cotangents) for c in cotangents]
         strides = tuple([a.strides for a in (*points, *incoming) if a.size > 1])
         if strides not in done:
             done.add(strides)

@@ -6,7 +6,7 @@ import pytest
 import autograd as ag
 from autograd import Op, Tensor, apply, gradcheck
 from autograd.gradcheck import GradcheckError, Options, gradient_error
-from autograd.gradcheck.variations import LAYOUTS, other_points
+from autograd.gradcheck.variations import LAYOUTS, in_layout, other_points
 from tests.helpers.ops import W, X, message, op
 
 FAST = pytest.mark.parametrize("how", [{}, {"fast": True}], ids=["full", "fast"])
@@ -164,7 +164,9 @@ def test_frozen_inputs_require_a_gradient_again():
 
 def test_the_layouts_are_what_they_are_called():
     a = np.arange(6.0).reshape(2, 3)
-    arrays = {what: [layout(a) for layout in (*inputs, incoming)] for what, (inputs, incoming) in LAYOUTS.items()}
+    arrays = {
+        what: [in_layout(a, layout) for layout in (*inputs, incoming)] for what, (inputs, incoming) in LAYOUTS.items()
+    }
     assert all((b == a).all() for some in arrays.values() for b in some)
     strides = {b.strides for some in arrays.values() for b in some}
     assert {(24, 8), (8, 16), (96, 16), (-24, -8)} <= strides
