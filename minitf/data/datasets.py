@@ -320,7 +320,7 @@ def _member(path: Path, names: tuple[str, ...]) -> Iterator[tuple[str, Any]]:
 
 
 class _Bounded(io.RawIOBase):
-    """What a compressed file unpacks to, up to a limit: a few bytes can claim to be terabytes."""
+    """The content of a compressed file, up to a limit: a few bytes can claim to be terabytes."""
 
     def __init__(self, stream: Any, most: int) -> None:
         self._stream, self._most = stream, most

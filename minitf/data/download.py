@@ -35,7 +35,7 @@ from minitf.system.writing import atomic_write, exclusive_lock, sync_folder
 CHECKSUMS_NAME = "checksums.json"
 BLOCK_BYTES = 1 << 20
 MOST_BYTES = 20 * 10**9
-"""Of a file; the largest archive of a known corpus has 2.6 GB."""
+"""The largest file; the largest archive of a known corpus has 2.6 GB."""
 SLOWEST, SLOW_S = 1000, 60.0
 """A server that sends less than `SLOWEST` bytes a second for `SLOW_S` seconds is given up."""
 ATTEMPTS = 5

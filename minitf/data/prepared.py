@@ -323,7 +323,7 @@ def _remove_leftovers(folder: Path, about: dict[str, Any]) -> None:
 
 
 MAX_WORDS, MAX_IDS = 2**18, 2**22
-"""Of a table, which is begun again once it holds more: some 60 MB."""
+"""A table of words is begun again once it holds more, some 60 MB."""
 BYTE_PAIRS = 2  # ModelProto.trainer_spec.model_type
 
 

@@ -25,7 +25,7 @@ T = TypeVar("T")
 ERROR_MODES = ("strict", "replace")
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 MAX_LINE_BYTES = 16 * 2**20
-"""Of a line; a file without line ends is more likely a mistake than a sentence."""
+"""The longest line; a file without line ends is more likely a mistake than a sentence."""
 
 
 def lines_of(stream: BinaryIO, name: str, errors: str = "strict") -> Iterator[str]:

@@ -165,7 +165,7 @@ class Vocabulary:
 
 
 AnyVocabulary = Vocabulary | VocabularyPair
-"""What a run may have: one of its own, or that of an imported model."""
+"""The vocabulary of a run: one of its own, or that of an imported model."""
 
 
 def load_vocabulary(path: PathLike) -> AnyVocabulary:

@@ -1,1 +1,1 @@
-"""What depends on the machine and on Python's version: files, signals, the terminal, facts about both, and sums."""
+"""The machine below a program: process, messages, files, environment."""

@@ -15,7 +15,7 @@ from minitf.errors import UserError
 from minitf.system.process import uninterrupted
 
 VERSION = "0.1.0"
-"""Of this project; pyproject.toml reads it from here."""
+"""The version of this project; pyproject.toml reads it from here."""
 
 
 def environment_facts() -> dict[str, str]:

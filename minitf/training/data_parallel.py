@@ -193,7 +193,7 @@ NUMERICAL_VARIABLES = (
 
 
 def rank_facts() -> dict[str, str]:
-    """What all ranks of a job must have in common; the machines may differ."""
+    """Return the facts that all ranks of a job must have in common; the machines may differ."""
     own = environment_facts()
     facts = {name: own[name] for name in ("python", "numpy", "blas")}
     for name in ("sentencepiece", "safetensors", "numba", "cupy-cuda13x"):

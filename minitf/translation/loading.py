@@ -28,7 +28,7 @@ Weights = dict[str, np.ndarray]
 
 @dataclass(frozen=True)
 class LearnedModel:
-    """What a run has learned."""
+    """The configuration, vocabulary and weights of a run or of another program's model."""
 
     config: RunConfig
     vocabulary: AnyVocabulary

@@ -36,7 +36,7 @@ class Parser:
         self.repaired = 0
         """Sentences whose output did not form a tree."""
         self.repairs = Repairs()
-        """What was repaired in them."""
+        """The repairs in them."""
 
     @classmethod
     def load(cls, run_directory: PathLike, **options: Any) -> Parser:

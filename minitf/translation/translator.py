@@ -82,7 +82,7 @@ class Translator(LineTranslator):
     """
 
     task = "translation"
-    """What a run has learned: "translation", or "parsing" for a `Parser`."""
+    """The task of the run: "translation", or "parsing" for a `Parser`."""
 
     @classmethod
     def load(
