@@ -1,1 +1,1 @@
-"""The command line: each module is a command of `minitf`, listed in `commands.py`."""
+"""The commands of `minitf`, listed in `commands.py`."""

@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from minitf.corpora.splits import Splits, require_non_negative
+from minitf.corpora.built_in import Splits, require_non_negative
 from minitf.data.text import normalise, read_pairs
 from minitf.errors import UserError
 from minitf.system.files import os_errors_explained

@@ -1,1 +1,1 @@
-"""A run from its start to its scores: texts, weights to begin with, resumption, and what is made of a run."""
+"""A run from its start, or from its last checkpoint, to the scores of its test set."""

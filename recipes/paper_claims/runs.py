@@ -18,8 +18,7 @@ from typing import Any
 import resumable
 
 from minitf.app import train
-from minitf.corpora.built_in import built_in_corpus, built_in_treebank, write_corpus, write_treebank
-from minitf.corpora.splits import split
+from minitf.corpora.built_in import built_in_corpus, built_in_treebank, split, write_corpus, write_treebank
 from minitf.data.datasets import find
 from minitf.data.text import read_lines
 from minitf.data.vocabulary import Vocabulary

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from minitf.corpora.built_in import SAMPLE_PAIRS, Corpus, Pair
-from minitf.corpora.splits import require_non_negative, split
+from minitf.corpora.built_in import SAMPLE_PAIRS, Corpus, Pair, require_non_negative, split
 from minitf.errors import UserError
 from tools.make_corpus.phrases.templates import KINDS, Kind, random_pair
 from tools.make_corpus.portable_random import PortableRandom

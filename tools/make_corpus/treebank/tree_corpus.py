@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from minitf.corpora.built_in import Treebank
-from minitf.corpora.splits import require_non_negative, split
+from minitf.corpora.built_in import Treebank, require_non_negative, split
 from minitf.errors import UserError
 from minitf.evaluation.trees import Tree, clean
 from tools.make_corpus.portable_random import PortableRandom
