@@ -43,9 +43,7 @@ class Stream:
 
 
 @pytest.mark.skipif(not Emulator.available(), reason="needs g++ to emulate the CUDA kernels")
-def test_buckets_are_summed_as_soon_as_they_are_complete(
-    pytestconfig: pytest.Config, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_buckets_are_summed_as_soon_as_they_are_complete(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("ml_dtypes")
     monkeypatch.setattr(gpu_overlap, "GradientBuckets", buckets_of_a_kilobyte(gpu_overlap.GradientBuckets))
     summed = []
@@ -54,7 +52,7 @@ def test_buckets_are_summed_as_soon_as_they_are_complete(
         available=True, NcclError=RuntimeError, get_unique_id=lambda: bytes(128), NCCL_FLOAT32=7, NCCL_SUM=0,
         NcclCommunicator=lambda *_: communicator,
     )  # fmt: skip
-    with cuda_backend("emulated", pytestconfig) as gpu:
+    with cuda_backend("emulated") as gpu:
         monkeypatch.setattr(type(gpu), "nccl", nccl)
         cuda = gpu.xp.cuda
         cuda.Stream, cuda.Event, current = Stream, Event, Stream()

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -23,7 +21,7 @@ KINDS = [
 
 
 @contextmanager
-def cuda_backend(kind: str, config: pytest.Config) -> Iterator[Any]:
+def cuda_backend(kind: str) -> Iterator[Any]:
     """The backend of `cuda`; its list `launched` has the names of kernels started; its `emulator` is None on a GPU."""
     from autograd.backend import get_backend
 
@@ -31,11 +29,7 @@ def cuda_backend(kind: str, config: pytest.Config) -> Iterator[Any]:
         with _recorded(get_backend("cuda"), None) as backend:
             yield backend
         return
-    if hasattr(config, "cache"):  # kept from run to run
-        folder = config.cache.mkdir("emulated-kernels")
-    else:  # `-p no:cacheprovider`
-        folder = Path(tempfile.mkdtemp(prefix="emulated-kernels-"))
-    emulator = Emulator(folder)
+    emulator = Emulator()
     with installed(emulator), _recorded(get_backend("cuda"), emulator) as backend:
         yield backend
 

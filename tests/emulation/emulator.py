@@ -1,10 +1,10 @@
-"""The CUDA kernels compiled for the CPU: `Emulator(folder).launch("dropout<float>", …)` does what a GPU would."""
+"""The CUDA kernels compiled for the CPU: `Emulator().launch("dropout<float>", …)` does what a GPU would."""
 
 from __future__ import annotations
 
 import ctypes
+import fcntl
 import hashlib
-import os
 import shutil
 import subprocess
 from collections.abc import Sequence
@@ -16,6 +16,7 @@ import numpy as np
 from autograd.backend import kernels
 
 HERE = Path(__file__).parent
+FOLDER = HERE.parents[1] / "build" / "emulated-kernels"
 FLAGS = ["-std=c++17", "-O1", "-shared", "-fPIC", "-U_FORTIFY_SOURCE", "-fno-strict-aliasing", "-w"]
 FLAGS += ["-ffp-contract=off"]  # a product and a sum round separately on every processor, as in NumPy
 
@@ -23,17 +24,17 @@ FLAGS += ["-ffp-contract=off"]  # a product and a sum round separately on every 
 class Emulator:
     """The kernels, compiled into one library a C++ type and again when their text has changed."""
 
-    def __init__(self, folder: Path, kinds: Sequence[str] = tuple(kernels.WIDE)):
+    def __init__(self, kinds: Sequence[str] = tuple(kernels.WIDE)):
         self.backwards = False  # run the threads from the last to the first: a race then gives another result
         self.launched: list[str] = []
-        self._libraries = {kind: self._compiled(folder, kind) for kind in kinds}
+        self._libraries = {kind: self._compiled(kind) for kind in kinds}
         self._places = {name: (kind, place) for kind in kinds for place, name in enumerate(kernels.names(kind))}
 
     @staticmethod
     def available() -> bool:
         return shutil.which("g++") is not None
 
-    def _compiled(self, folder: Path, kind: str) -> ctypes.CDLL:
+    def _compiled(self, kind: str) -> ctypes.CDLL:
         launchers = "".join(
             f'extern "C" const char* launch_{place}(const unsigned* grid, const unsigned* block, size_t shared, '
             f"int backwards, void** arguments) {{ return emulator::launch({name}, grid, block, shared, backwards, "
@@ -42,13 +43,15 @@ class Emulator:
         )
         text = f'#include "{HERE / "device.h"}"\n{kernels.source()}\n{launchers}'
         text_hash = hashlib.sha256((text + (HERE / "device.h").read_text() + str(FLAGS)).encode()).hexdigest()[:16]
-        library = folder / f"kernels-{kind}-{text_hash}.so"
-        if not library.exists():
-            code = folder / f"kernels-{kind}.cpp"
-            code.write_text(text)
-            partial = library.with_suffix(f".{os.getpid()}")
-            subprocess.run(["g++", *FLAGS, "-o", str(partial), str(code)], check=True)
-            partial.replace(library)  # atomically: tests run in several processes
+        library = FOLDER / f"kernels-{kind}-{text_hash}.so"
+        FOLDER.mkdir(parents=True, exist_ok=True)
+        with open(FOLDER / "lock", "w") as lock:  # tests run in several processes: one compiles
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not library.exists():
+                code, partial = FOLDER / f"kernels-{kind}.cpp", FOLDER / f"kernels-{kind}.partial"
+                code.write_text(text)
+                subprocess.run(["g++", *FLAGS, "-o", str(partial), str(code)], check=True)
+                partial.replace(library)
         return ctypes.CDLL(str(library))
 
     def launch(

@@ -40,7 +40,7 @@ SMALL = replace(PRESETS["tiny"].model, vocab_size=40, layers=1, d_model=16, d_ff
 
 @pytest.fixture(params=KINDS)
 def gpu(request: pytest.FixtureRequest) -> Iterator[Any]:
-    with cuda_backend(request.param, request.config) as backend:
+    with cuda_backend(request.param) as backend:
         yield backend
 
 
@@ -373,8 +373,8 @@ def test_precisions_of_gpus_are_refused_on_a_cpu() -> None:
 
 
 @pytest.mark.skipif(not Emulator.available(), reason="needs g++ to emulate the CUDA kernels")
-def test_what_is_missing_is_said(pytestconfig: pytest.Config, monkeypatch: pytest.MonkeyPatch) -> None:
-    emulator = Emulator(pytestconfig.cache.mkdir("emulated-kernels"))
+def test_what_is_missing_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    emulator = Emulator()
     with installed(emulator, device_count=1), pytest.raises(UserError, match=r"this computer has 1 GPU\(s\)"):
         set_up_device(1, "cuda:1")
     with installed(emulator, device_count=1), pytest.raises(UserError, match=r"has 1 GPU\(s\).*choose fewer --devices"):

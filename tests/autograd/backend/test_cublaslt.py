@@ -20,9 +20,9 @@ pytestmark = [
 BIAS, RELU_BIAS, BIAS_GRADIENT = 4, 6, 512
 
 
-def results(config: pytest.Config, dtype: Any, nvmath: Any = None) -> tuple[list[np.ndarray], list[str], list[int]]:
+def results(dtype: Any, nvmath: Any = None) -> tuple[list[np.ndarray], list[str], list[int]]:
     """Outputs and gradients of two linear layers and of attention's projections; kernels and epilogues launched."""
-    emulator = Emulator(config.cache.mkdir("emulated-kernels"))
+    emulator = Emulator()
     with installed(emulator, nvmath=nvmath), _recorded(get_backend("cuda"), emulator) as gpu:
         rng = np.random.default_rng(0)
 
@@ -43,10 +43,10 @@ def results(config: pytest.Config, dtype: Any, nvmath: Any = None) -> tuple[list
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32, "bfloat16"])
-def test_epilogues_give_the_numbers_of_the_plain_path(pytestconfig: pytest.Config, dtype: Any) -> None:
+def test_epilogues_give_the_numbers_of_the_plain_path(dtype: Any) -> None:
     dtype = np.dtype(pytest.importorskip("ml_dtypes").bfloat16) if dtype == "bfloat16" else dtype
-    plain, launches, _ = results(pytestconfig, dtype)
-    found, fewer, epilogues = results(pytestconfig, dtype, nvmath_stand_in.module(set()))
+    plain, launches, _ = results(dtype)
+    found, fewer, epilogues = results(dtype, nvmath_stand_in.module(set()))
     for ours, theirs in zip(found, plain, strict=True):
         # the plain path rounds a product to bfloat16 before it adds the bias
         np.testing.assert_allclose(ours, theirs, rtol=0.02 if np.dtype(dtype).itemsize == 2 else 1e-6)
@@ -55,21 +55,21 @@ def test_epilogues_give_the_numbers_of_the_plain_path(pytestconfig: pytest.Confi
     assert [epilogues.count(each) for each in (BIAS, RELU_BIAS, BIAS_GRADIENT)] == [2, 1, 2]
 
 
-def test_a_kernel_stands_in_where_there_is_no_algorithm(pytestconfig: pytest.Config) -> None:
-    plain, launches, _ = results(pytestconfig, np.float32)
+def test_a_kernel_stands_in_where_there_is_no_algorithm() -> None:
+    plain, launches, _ = results(np.float32)
     for refused in ({BIAS, RELU_BIAS, BIAS_GRADIENT}, {1, BIAS, RELU_BIAS, BIAS_GRADIENT}):
-        found, same, epilogues = results(pytestconfig, np.float32, nvmath_stand_in.module(refused))
+        found, same, epilogues = results(np.float32, nvmath_stand_in.module(refused))
         for ours, theirs in zip(found, plain, strict=True):
             np.testing.assert_array_equal(ours, theirs)
         assert same == launches
         assert {*epilogues} == ({1} - refused)
 
 
-def test_a_library_that_cannot_be_used_is_said(pytestconfig: pytest.Config) -> None:
+def test_a_library_that_cannot_be_used_is_said() -> None:
     modules: Any = nvmath_stand_in.module(set())
     modules["nvmath.bindings.cublasLt"].create = lambda: 1 / 0
     with pytest.warns(UserWarning, match="cuBLASLt cannot be used, cuBLAS is: ZeroDivisionError"):
-        results(pytestconfig, np.float32, modules)
+        results(np.float32, modules)
 
 
 def test_the_stand_in_is_as_the_installed_package() -> None:

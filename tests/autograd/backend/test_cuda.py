@@ -34,7 +34,7 @@ LIMITED = {"embedding_backward": 33, "cross_entropy": 7}
 
 @pytest.fixture(params=KINDS)
 def backend(request: pytest.FixtureRequest) -> Iterator[Any]:
-    with cuda_backend(request.param, request.config) as made:
+    with cuda_backend(request.param) as made:
         yield made
 
 

@@ -35,26 +35,26 @@ SHAPES = [(3, 7, 6), (2, 5, 9), (3, 7, 6), (2, 5, 9), (3, 4, 4), (3, 7, 6), (3, 
 
 
 @contextmanager
-def backend_of_kind(kind: str, config: pytest.Config) -> Iterator[Any]:
+def backend_of_kind(kind: str) -> Iterator[Any]:
     """The backend of a GPU, or over the stand-ins for CuPy and nvmath-python."""
     if kind == "gpu":
         yield get_backend("cuda")
         return
-    emulator = Emulator(config.cache.mkdir("emulated-kernels"))
+    emulator = Emulator()
     with installed(emulator, nvmath=nvmath_stand_in.module(set())):
         yield get_backend("cuda")
 
 
 @pytest.fixture(params=KINDS)
 def gpu(request: pytest.FixtureRequest) -> Iterator[Any]:
-    with backend_of_kind(request.param, request.config) as backend:
+    with backend_of_kind(request.param) as backend:
         yield backend
 
 
 @pytest.fixture(params=KINDS[:1])
 def cuda(request: pytest.FixtureRequest) -> Iterator[Any]:
     """For what only the stand-in tells."""
-    with backend_of_kind(request.param, request.config) as backend:
+    with backend_of_kind(request.param) as backend:
         yield backend
 
 
@@ -246,9 +246,7 @@ def test_what_graphs_are_not_for_is_refused(cuda: Any, monkeypatch: pytest.Monke
 
 
 @pytest.mark.parametrize("kind", KINDS[:1])
-def test_a_run_with_graphs_is_the_run_without(
-    kind: str, pytestconfig: pytest.Config, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_with_graphs_is_the_run_without(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Log, checkpoints and best weights of `minitf train`, with validations by a moving average between the steps."""
     captured = []
     capture = StepGraphs._captured
@@ -261,7 +259,7 @@ def test_a_run_with_graphs_is_the_run_without(
     flags += ["--max-tokens-per-batch", "32"]
     found = []
     for graphs in ("0", "9"):
-        with backend_of_kind(kind, pytestconfig):
+        with backend_of_kind(kind):
             folder = tmp_path / graphs
             assert call([*flags, "--vocab-size", "290", "--output", str(folder), "--graphs", graphs]) == 0
         found.append(fingerprint(folder))
