@@ -4,6 +4,7 @@ import signal
 import warnings
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -24,8 +25,17 @@ def global_state() -> Iterator[None]:
     CPU.threads, CPU._pool = threads, pool
 
 
-def pytest_configure() -> None:
-    """Programs under test inherit which signals are ignored: under nohup, or behind `&` in a script, some are."""
+def pytest_configure(config: pytest.Config) -> None:
+    """Hypothesis tries fewer examples without the slow tests.
+
+    Programs under test inherit which signals are ignored: under nohup, or behind `&` in a script, some are.
+    """
+    if "not slow" in config.option.markexpr:
+        with suppress(ImportError):  # where PyTorch is, for comparisons with it
+            from hypothesis import settings
+
+            settings.register_profile("few examples", max_examples=30)
+            settings.load_profile("few examples")
     for number, usual in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
         if signal.getsignal(number) == signal.SIG_IGN:
             signal.signal(number, usual)

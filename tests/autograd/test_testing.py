@@ -16,7 +16,7 @@ from autograd.gradcheck import cases as case_module
 from autograd.testing import Case, Errors, Example, cases_for, check_case, check_example, draw, register
 from autograd.testing import strategies as ags
 
-FEW = settings(max_examples=50, derandomize=True, deadline=None)
+FEW = settings(max_examples=20, derandomize=True, deadline=None)
 
 # ---- Cases ----
 

@@ -320,7 +320,8 @@ def test_a_step_of_a_search_waits_for_the_gpu_at_most_a_few_times(gpu: Any, monk
         assert 9 <= len(reads) <= 9 * most + 3  # and the start
 
 
-@parametrize_some(("dtype", "compute_dtype"), [(np.float32, None), (np.float64, None), (np.float32, "bfloat16")])
+@pytest.mark.slow  # `decoding/test_scoring.py` says the same of the CPU
+@pytest.mark.parametrize(("dtype", "compute_dtype"), [(np.float64, None), (np.float32, None), (np.float32, "bfloat16")])
 def test_same_bits_in_any_company(gpu: Any, dtype: Any, compute_dtype: str | None) -> None:
     pytest.importorskip("ml_dtypes")
     model = speaking(dtype, compute_dtype)
