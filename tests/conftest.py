@@ -32,9 +32,10 @@ def pytest_configure(config: pytest.Config) -> None:
     """
     if "not slow" in config.option.markexpr:
         with suppress(ImportError):  # where PyTorch is, for comparisons with it
-            from hypothesis import settings
+            from hypothesis import HealthCheck, settings
 
-            settings.register_profile("few examples", max_examples=30)
+            patience = [HealthCheck.too_slow]  # the machine may be busy
+            settings.register_profile("few examples", max_examples=30, deadline=None, suppress_health_check=patience)
             settings.load_profile("few examples")
     for number, usual in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
         if signal.getsignal(number) == signal.SIG_IGN:

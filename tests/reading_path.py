@@ -68,12 +68,12 @@ def _is_importing(frame: FrameType | None) -> bool:
 # ---- Programs ----
 
 
-def train(path: ReadingPath, run: str) -> None:
-    """`minitf train --max-steps 2`"""
+def train(path: ReadingPath, run: str, *flags: str) -> None:
+    """`minitf train --max-steps 2`, with more flags"""
     from minitf.__main__ import main
 
     with path.recorded():
-        status = main(["train", "--max-steps", "2", "--output", run])
+        status = main(["train", "--max-steps", "2", "--output", run, *flags])
     assert status == 0
 
 
