@@ -29,6 +29,7 @@ from autograd import random
 from autograd.backend import get_backend
 from minitf.config import OptimizerConfig, TransformerConfig
 from minitf.data.batches import Batch
+from minitf.fast.accelerate import accelerate
 from minitf.model.transformer import Transformer
 from minitf.training.loss import batch_loss
 from minitf.training.optim import Adam
@@ -101,8 +102,7 @@ def our_step(args: argparse.Namespace, precision: str) -> dict[str, Any]:
     cupy = backend.xp
     cupy.get_default_memory_pool().free_all_blocks()
     config = TransformerConfig(**sizes(args.config))
-    model = Transformer(config, compute_dtype="bfloat16" if precision == "bf16" else None)
-    model.to("cuda")
+    model = accelerate(Transformer(config).to("cuda"), compute_dtype="bfloat16" if precision == "bf16" else None)
     optimizer = Adam(model.named_parameters(), OptimizerConfig())
     rng = np.random.default_rng(0)
     shape = (args.batch, args.length + 1)

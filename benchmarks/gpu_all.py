@@ -113,7 +113,7 @@ def all_parts(output: Path, args: argparse.Namespace) -> list[Part]:
         sanitizer("racecheck", output, kernels, attention),
         Part("step", 90, [[*step, "--json", str(output / "step.json")]], rows_are_good),
         Part("models", 90, [pytest(output, "models", "tests/minitf/test_on_gpu.py")], judge_tests),
-        Part("graphs", 30, [pytest(output, "graphs", "tests/minitf/training/test_step_graphs.py")], judge_tests),
+        Part("graphs", 30, [pytest(output, "graphs", "tests/minitf/fast/test_step_graphs.py")], judge_tests),
         Part("gradients", 120, [gradients]),
         Part("curves", 270, curves(output, args.steps), curves_agree),
         Part("base", 210, [[*bench, "--json", str(output / "base.json")]], rows_are_good),

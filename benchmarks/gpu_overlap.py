@@ -27,6 +27,7 @@ from autograd import random
 from autograd.backend import get_backend
 from minitf.config import TransformerConfig
 from minitf.data.batches import Batch
+from minitf.fast.accelerate import accelerate
 from minitf.model.transformer import Transformer
 from minitf.parallel.buckets import GradientBuckets
 from minitf.parallel.group import Group
@@ -65,8 +66,7 @@ def traced_step(args: argparse.Namespace, steps: int = 3) -> tuple[list[dict[str
     backend = get_backend("cuda")
     xp, config = backend.xp, TransformerConfig(**chosen(args))
     backend.set_precision("bf16")
-    model = Transformer(config, compute_dtype="bfloat16")
-    model.to("cuda")
+    model = accelerate(Transformer(config).to("cuda"), compute_dtype="bfloat16")
     group = TracedGroup(OneRank(), backend, "cuda")
     buckets = GradientBuckets(model.parameters(), group)
     rng = np.random.default_rng(0)

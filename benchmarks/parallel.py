@@ -27,6 +27,7 @@ from autograd import random
 from minitf.config import PRESETS
 from minitf.data.batches import Batches
 from minitf.data.prepared import PreparedCorpus
+from minitf.fast.accelerate import accelerate
 from minitf.model.transformer import Transformer
 from minitf.parallel.buckets import GradientBuckets
 from minitf.parallel.group import Group
@@ -76,7 +77,7 @@ def measure_steps(group: Group, tokens: int, threads: int) -> dict[str, float]:
     lengths = rng.integers(5, 40, (2_000, 2))
     sides = [[rng.integers(4, MODEL.vocab_size, n).tolist() for n in lengths[:, side]] for side in (0, 1)]
     batches = Batches(PreparedCorpus.from_ids(*sides), tokens)
-    model = Transformer(MODEL)
+    model = accelerate(Transformer(MODEL))
     optimizer = Adam(model.named_parameters(), PRESETS["small"].optimizer)
     gradients = GradientBuckets(model.parameters(), group)
 

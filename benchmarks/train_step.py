@@ -23,6 +23,7 @@ import numpy as np
 from autograd import random
 from minitf.config import OptimizerConfig, TransformerConfig
 from minitf.data.batches import Batch
+from minitf.fast.accelerate import accelerate
 from minitf.model.transformer import Transformer
 from minitf.system.environment import set_up_device
 from minitf.training.loss import batch_loss
@@ -33,7 +34,7 @@ from workload import add_arguments, chosen
 def prepared_step(args: argparse.Namespace) -> tuple[Transformer, Adam, Callable[[int], None]]:
     """A model of random weights, its optimizer, and the step of a given number on a random batch."""
     config = TransformerConfig(**chosen(args))
-    model = Transformer(config)
+    model = accelerate(Transformer(config), checkpoint_layers=getattr(args, "checkpoint_activations", False))
     optimizer = Adam(model.named_parameters(), OptimizerConfig())
     rng = np.random.default_rng(0)
     source = rng.integers(4, config.vocab_size, (args.batch, args.length))
@@ -62,7 +63,6 @@ def main() -> None:
 
     set_up_device(args.threads, kernels=args.kernels)
     model, _, step = prepared_step(args)
-    model.checkpoint_activations(args.checkpoint_activations)
 
     seconds = []
     for number in range(args.warmup + args.runs):

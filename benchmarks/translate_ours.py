@@ -29,8 +29,9 @@ from benchmarks import workload
 from minitf.config import TransformerConfig
 from minitf.data.text import read_lines
 from minitf.decoding.batched import BatchedModel
-from minitf.decoding.decoder import InferenceTransformer
 from minitf.decoding.search import BeamSearchConfig, beam_search
+from minitf.fast.accelerate import accelerate
+from minitf.fast.decoder import InferenceTransformer
 from minitf.model.transformer import Transformer
 from minitf.system.environment import set_up_device
 from minitf.translation.translator import Settings, Translator
@@ -95,7 +96,7 @@ def decode(args: argparse.Namespace) -> Callable[[], int]:
         assert isinstance(model, Transformer)
     else:
         sizes = dict(zip(workload.FIELDS, workload.CONFIGS[args.config], strict=True))
-        model = Transformer(TransformerConfig(**sizes))
+        model = accelerate(Transformer(TransformerConfig(**sizes)))
         model.eval()
     batched = BatchedModel(InferenceTransformer(model, same_bits=args.same_bits))
     rng = np.random.default_rng(0)

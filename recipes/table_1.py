@@ -28,10 +28,11 @@ import resumable  # noqa: F401  first: it finds minitf without an installation
 import autograd as ag
 from autograd import Tensor
 from autograd.inspect import memory, profile
+from minitf.config import TransformerConfig
 from minitf.errors import UserError
-from minitf.model.attention import MultiHeadAttention
 from minitf.model.layers import Initializer
 from minitf.model.mixing import Convolution, SeparableConvolution
+from minitf.model.transformer import MultiHeadAttention
 from minitf.system.process import run_command
 
 HEADS, NEIGHBOURHOOD, WIDTH = 8, 32, 3  # h, r and k
@@ -86,7 +87,7 @@ def _plain_attention(d: int) -> Layer:
 
 
 def _with_projections(d: int) -> Layer:
-    attention = MultiHeadAttention(d, HEADS, d // HEADS, d // HEADS, 0.0, _initializer())
+    attention = MultiHeadAttention(TransformerConfig(d_model=d, heads=HEADS), _initializer())
     return lambda x: attention(x, x, x)
 
 

@@ -13,7 +13,7 @@ FLOORS = {  # of rooms and single files, from the lowest; none imports from its 
         {"errors"},
         {"config", "system"},
         {"data", "storage", "model"},
-        {"decoding", "evaluation", "parallel", "interchange"},
+        {"decoding", "evaluation", "fast", "parallel", "interchange"},
         {"translation", "corpora", "training"},
         {"report", "learn", "run"},
         {"app"},
@@ -71,7 +71,7 @@ LATE = {  # why imports stand inside functions: "file: function"
         "autograd/backend/cpu_products.py: _has_small_kernels",
         "autograd/backend/blocks.py: set_threads",
         "autograd/backend/__init__.py: set_kernels",
-        "minitf/decoding/decoder.py: _of_loops",
+        "minitf/fast/decoder.py: _of_loops",
         "minitf/evaluation/metrics.py: sacrebleu_metrics",
     },
     "start-up: the checker is imported with the first check": {

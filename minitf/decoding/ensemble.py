@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from autograd.backend import Backend
-from minitf.decoding.decoder import InferenceTransformer
-from minitf.decoding.state import DecodingState
+from minitf.decoding.decoder import IncrementalState
 from minitf.errors import UserError
 
 Array = Any
@@ -24,12 +24,16 @@ Reader = Callable[[np.ndarray], np.ndarray]
 class Ensemble:
     """Decoders with one target vocabulary on one device; search, sampling and scores use it like a single decoder."""
 
-    def __init__(self, members: Sequence[InferenceTransformer], readers: Sequence[Reader | None] | None = None):
-        """readers: of each member, for one that reads other token ids than the first; None: the same"""
+    def __init__(self, members: Sequence[Any], readers: Sequence[Reader | None] | None = None):
+        """members: decoders of Transformers
+
+        readers: of each member, for one that reads other token ids than the first; None: the same"""
         sizes = {member.model.config.vocab_size for member in members}
         if len(sizes) != 1:
             raise UserError(f"an ensemble needs models of one target vocabulary, not of {sorted(sizes)} tokens")
         self.members = list(members)
+        if all(hasattr(member, "compute_batches") for member in self.members):  # fast decoders, on all threads
+            self.compute_batches = partial(type(self.members[0]).compute_batches, self)
         self.readers = list(readers) if readers is not None else [None] * len(self.members)
 
     @property
@@ -40,7 +44,7 @@ class Ensemble:
     @property
     def same_bits(self) -> bool:
         """Whether results do not depend on which sentences are decoded together."""
-        return self.members[0].same_bits
+        return getattr(self.members[0], "same_bits", False)
 
     @property
     def source_eos(self) -> bool:
@@ -60,7 +64,7 @@ class Ensemble:
     def start_decoding(self, source: np.ndarray, shortlist: Array | None = None) -> EnsembleState:
         """Encode `source` with every member.  Shapes: source int [B, S], padded with PAD -> a state of B rows
 
-        shortlist: see `InferenceTransformer.start_decoding`
+        shortlist: see `InferenceTransformer.start_decoding`, for members that have it
         """
         settings = {} if shortlist is None else {"shortlist": shortlist}
         return EnsembleState(
@@ -95,7 +99,7 @@ class Ensemble:
 class EnsembleState:
     """The states of the members."""
 
-    states: list[DecodingState]
+    states: list[IncrementalState]
 
     def reorder(self, rows: np.ndarray) -> None:
         """Make row i what row rows[i] was, in every member."""

@@ -16,14 +16,11 @@ from typing import Any
 from minitf.config import RunConfig
 from minitf.data.vocabulary import AnyVocabulary
 from minitf.decoding.batched import BatchedModel
-from minitf.decoding.decoder import InferenceTransformer
-from minitf.decoding.ensemble import Ensemble
+from minitf.decoding.decoder import IncrementalDecoder, decoder_of
 from minitf.decoding.sampling import SamplingConfig, sample
 from minitf.decoding.search import BeamSearchConfig, Hypothesis, Model, SentenceError, beam_search
 from minitf.decoding.shortlist import Shortlist
-from minitf.decoding.state import IncrementalDecoder
 from minitf.errors import UserError
-from minitf.model.transformer import Transformer
 
 MAX_ROWS_PER_BATCH = 512
 """Hypotheses searched at once. More rows do not make a matrix product faster, and each has V logits."""
@@ -96,15 +93,12 @@ class LineTranslator:
         *,
         search: BeamSearchConfig | None = None,
         max_source_length: int = 255,
-        same_bits: bool = False,
         warn: Callable[[str], object] = warnings.warn,
     ):
         """From a Transformer, which is used without dropout, or another model that decodes step by step.
 
         search: settings that the methods use by default; default: the paper's
         max_source_length: longest line in subwords, without EOS, that is translated in one piece
-        same_bits: make a line's translation and score independent of the other lines, to the last bit; takes 1.3
-            to 1.4 times as long on a CPU
         warn: called with a sentence about a line that is translated in pieces, or whose translations are cut
         """
         if max_source_length < 1:
@@ -114,14 +108,10 @@ class LineTranslator:
         self.search = search or BeamSearchConfig()
         self.max_source_length = max_source_length
         self.warn = warn
-        if isinstance(model, Transformer):
-            model = InferenceTransformer(model, same_bits=same_bits)
-        elif same_bits:
-            raise UserError(f"same_bits needs a Transformer, not a model of type {type(model).__name__}; leave it out")
-        self._batched = BatchedModel(model)
-        self._source_eos, self._masked = True, set[int]()
-        if isinstance(model, InferenceTransformer | Ensemble):
-            self._source_eos, self._masked = model.source_eos, model.masked_tokens
+        decoder = decoder_of(model)
+        self._batched = BatchedModel(decoder)
+        self._source_eos: bool = getattr(decoder, "source_eos", True)
+        self._masked: set[int] = getattr(decoder, "masked_tokens", set())
 
     def nbest(
         self, lines: Sequence[str], plan: Plan, prefixes: Sequence[str] | None = None, first_line: int = 1

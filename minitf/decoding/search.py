@@ -22,8 +22,7 @@ from numpy.typing import NDArray
 from autograd.backend.top import at_places
 from minitf.config.model import BOS, EOS, PAD
 from minitf.decoding.candidates import log_probabilities_of, most_probable_next
-from minitf.decoding.decoder import decoder_of
-from minitf.decoding.state import IncrementalDecoder, IncrementalState
+from minitf.decoding.decoder import IncrementalDecoder, IncrementalState, decoder_of
 from minitf.errors import UserError
 from minitf.model.transformer import Transformer
 from minitf.system.environment import sum_left_to_right

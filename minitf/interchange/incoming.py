@@ -15,7 +15,8 @@ from minitf.config import RunConfig, TransformerConfig
 from minitf.data.piece_vocabulary import PieceVocabulary, VocabularyPair, loaded_processor
 from minitf.interchange.stored_arrays import Array, ModelFileError, Stored, StoredArray, runs
 from minitf.interchange.vocabularies import Pieces, read_json
-from minitf.model.transformer import parameter_shapes, sinusoids
+from minitf.model.transformer import parameter_shapes
+from minitf.model.variants import position_table
 from minitf.system.files import parse_json_object
 
 LONGEST_LINE, MOST_TOKENS = 512, 1024
@@ -185,7 +186,7 @@ def _recognised(table: Array) -> dict[str, Any]:
     kinds = ("sinusoidal-halves", "sinusoidal-concatenated", "sinusoidal") if d_model % 2 == 0 and d_model >= 4 else ()
     for kind in kinds:
         for first in (0, 1, 2):
-            if np.allclose(table[:rows], sinusoids(first + rows, d_model, kind)[first:], atol=tolerance, rtol=0):
+            if np.allclose(table[:rows], position_table(first + rows, d_model, kind)[first:], atol=tolerance, rtol=0):
                 return {"positions": kind, "first_position": first}
     return {"positions": "learned", "max_positions": length}
 

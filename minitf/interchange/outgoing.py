@@ -19,7 +19,8 @@ from minitf.errors import UserError
 from minitf.interchange.incoming import SOURCE_ROWS, TARGET_ROWS, rows_in_order
 from minitf.interchange.stored_arrays import Array, write_safetensors
 from minitf.interchange.vocabularies import json_text, write_sentencepiece, write_text
-from minitf.model.transformer import parameter_shapes, sinusoids
+from minitf.model.transformer import parameter_shapes
+from minitf.model.variants import position_table
 
 NEVER = -1e9
 """A bias that keeps a token out of the softmax."""
@@ -102,7 +103,7 @@ class Outgoing:
         model = self.model
         if model.positions == "learned":
             return self.array(f"{side}_positions.weight")[model.first_position :]
-        table = sinusoids(model.first_position + rows, model.d_model, model.positions)
+        table = position_table(model.first_position + rows, model.d_model, model.positions)
         return table[model.first_position :].astype(np.float32)
 
     def bias(self, masked: bool) -> Array:

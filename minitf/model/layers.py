@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, Self, cast
 
 import numpy as np
 from numpy.random import PCG64, Generator  # NumPy itself imports them when they are first used
@@ -23,10 +23,25 @@ class Parameter(Tensor):
         super().__init__(data, requires_grad=True)
 
 
+variants: dict[type[Module], Sequence[tuple[Callable[[Any], bool], type[Module]]]] = {}
+"""Of a part: functions of the configuration that say whether it asks for another class, and that class.
+
+Empty for the paper's model. variants.py enters those of models of other programs and of the paper's comparisons.
+"""
+
+
 class Module:
     """Base class of networks and their parts: parameters and modules are attributes, or items of lists that are."""
 
     training = True
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
+        """A module of this class, or of the variant of it that the configuration asks for (see variants.py)."""
+        config = args[0] if args else kwargs.get("config")
+        for asks_for, variant in variants.get(cls, ()) if config is not None else ():
+            if asks_for(config):
+                return cast(Self, object.__new__(variant))
+        return object.__new__(cls)
 
     def children(self) -> Iterator[tuple[str, Module]]:
         """The direct submodules with their names, in the order of assignment."""
@@ -55,14 +70,14 @@ class Module:
         """The number of trained values."""
         return sum(p.size for p in self.parameters())
 
-    def train(self, training: bool = True) -> Module:
+    def train(self, training: bool = True) -> Self:
         """Switch dropout on (or off) in this module and its submodules."""
         self.training = training
         for _, child in self.children():
             child.train(training)
         return self
 
-    def eval(self) -> Module:
+    def eval(self) -> Self:
         """Switch dropout off in this module and its submodules."""
         return self.train(False)
 
@@ -71,40 +86,15 @@ class Module:
         """The backend of the device of the parameters."""
         return backend_of([p.data for p in self.parameters()[:1]])
 
-    def to(self, device: str) -> Module:
+    def to(self, device: str) -> Self:
         """Move all parameters to a device: "cpu", "cuda", "cuda:1", …. Make the optimizer afterwards.
-
-        On another device, `place_side_by_side` follows; on the same one, all parameters stay where they are.
 
         Raises: ValueError for a device that this installation cannot use.
         """
-        backend, before = get_backend(device), self.backend
+        backend = get_backend(device)
         for parameter in self.parameters():
             parameter.data = backend.asarray(parameter.numpy())
             parameter.grad = None
-        if backend is not before:
-            self.place_side_by_side()
-        return self
-
-    def place_side_by_side(self) -> None:
-        """Move parameters that one product can read together to one block of memory."""
-        backend = self.backend
-        for parameters in filter(None, self.packed()):
-            arrays = [parameter.data for parameter in parameters]
-            if not backend.are_side_by_side(arrays):
-                for parameter, array in zip(parameters, backend.side_by_side(arrays), strict=True):
-                    parameter.data = array
-
-    def packed(self) -> Iterator[list[Parameter]]:
-        """Groups of parameters that one product reads together."""
-        for _, child in self.children():
-            yield from child.packed()
-
-    def reduce(self, dtype: Any) -> Module:
-        """Give every matrix its copy in lower precision, for a model that is not trained."""
-        for parameter in self.parameters():
-            if parameter.ndim == 2:
-                parameter.reduced = parameter.data.astype(dtype)
         return self
 
     def load_parameters(self, arrays: dict[str, np.ndarray], *, copy: bool = True) -> None:
@@ -130,9 +120,6 @@ class Module:
             else:
                 parameter.data = array.astype(parameter.dtype, copy=copy or not _is_writeable(array))
             parameter.version[0] += 1
-            if parameter.last_reduced is not None:  # in the same memory: side by side with others, read by graphs
-                parameter.last_reduced[...] = parameter.data
-                parameter.reduced = parameter.last_reduced
 
 
 def _is_writeable(array: Any) -> bool:
@@ -238,8 +225,4 @@ class FeedForward(Module):
         self.down = Linear(d_ff, d_model, init)
 
     def __call__(self, x: Tensor) -> Tensor:
-        if self.activation is ag.relu:
-            hidden = ag.linear(x, self.up.weight, self.up.bias, relu=True)
-        else:
-            hidden = self.activation(self.up(x))
-        return self.down(self.dropout(hidden))
+        return self.down(self.dropout(self.activation(self.up(x))))

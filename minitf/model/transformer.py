@@ -1,224 +1,256 @@
-"""The Transformer: positions, encoder, decoder (sections 3.1, 3.4, 3.5)."""
+"""The Transformer (Figure 1): attention, positions, encoder, decoder (sections 3.1 to 3.5).
+
+Dimension letters: B sentences, T target and S source positions, D d_model, H heads, K d_k, V vocabulary.
+"""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
 
 import numpy as np
 
 import autograd as ag
-from autograd import Tensor, checkpoint
+from autograd import Tensor
 from autograd.backend import Backend, backend_of
 from minitf.config import TransformerConfig
-from minitf.config.model import BOS, EOS
+from minitf.config.model import PAD
 from minitf.errors import UserError
-from minitf.model.attention import MultiHeadAttention, are_packed, linear_heads, padding_mask, side_by_side
 from minitf.model.layers import Dropout, Embedding, FeedForward, Initializer, LayerNorm, Linear, Module, Parameter
-from minitf.model.mixing import Convolution, Mixing, Recurrent, SeparableConvolution
 
 Array = Any
+
+
+# ---- Attention (section 3.2.2) -----------------------------------------------------------------------------------
+
+
+def padding_mask(ids: Array) -> Array:
+    """True at real tokens, which every position may attend to.  Shapes: ids [B, S] -> bool [B, 1, 1, S]"""
+    return (ids != PAD)[:, None, None, :]
+
+
+class MultiHeadAttention(Module):
+    """Concat(head_1 … head_H) W^O, head_i = Attention(query W_i^Q, key W_i^K, value W_i^V).
+
+    The H projections of a kind are one matrix: W^Q and W^K are [H · K, D], W^V is [H · d_v, D].
+    """
+
+    def __init__(self, config: TransformerConfig, init: Initializer):
+        d, keys, values = config.d_model, config.heads * config.head_d_k, config.heads * config.head_d_v
+        bias, gain = config.attention_bias, config.attention_gain
+        self.heads = config.heads
+        self.query = Linear(d, keys, init, bias=bias, gain=gain)
+        self.key = Linear(d, keys, init, bias=bias, gain=gain)
+        self.value = Linear(d, values, init, bias=bias, gain=gain)
+        self.output = Linear(values, d, init, bias=bias)
+        self.dropout = Dropout(config.attention_dropout)
+
+    def __call__(
+        self, query: Tensor, key: Tensor, value: Tensor, mask: Array | None = None, is_causal: bool = False
+    ) -> Tensor:
+        """Shapes: query [B, T, D], key and value [B, S, D], mask bool broadcastable to [B, H, T, S] -> [B, T, D]"""
+        return self.over(query, *self.keys_and_values(key, value), mask, is_causal)
+
+    def keys_and_values(self, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
+        """Project keys and values.  Shapes: [B, S, D] -> [B, H, S, K], [B, H, S, d_v]"""
+        return self.split_heads(self.key(key)), self.split_heads(self.value(value))
+
+    def over(self, query: Tensor, k: Tensor, v: Tensor, mask: Array | None = None, is_causal: bool = False) -> Tensor:
+        """Attend to projected keys and values.
+
+        Shapes: query [B, T, D], k [B, H, S, K], v [B, H, S, d_v] -> [B, T, D]
+        """
+        q = self.split_heads(self.query(query))  # [B, H, T, K]
+        return self.output(join_heads(self.attend(q, k, v, mask, is_causal)))
+
+    def attend(self, q: Tensor, k: Tensor, v: Tensor, mask: Array | None, is_causal: bool = False) -> Tensor:
+        """softmax(q kᵀ / √d_k) v in each head.
+
+        Shapes: q [B, H, T, K], k [B, H, S, K], v [B, H, S, d_v] -> [B, H, T, d_v]
+        """
+        return ag.scaled_dot_product_attention(q, k, v, mask, is_causal=is_causal, dropout=self.dropout_now)
+
+    @property
+    def dropout_now(self) -> float:
+        """The probability that a weight is dropped: 0 unless the module trains."""
+        return self.dropout.p if self.training else 0.0
+
+    def split_heads(self, x: Tensor) -> Tensor:
+        """Shapes: [B, T, H · K] -> [B, H, T, K], a view"""
+        b, t, width = x.shape
+        return x.reshape(b, t, self.heads, width // self.heads).swapaxes(1, 2)
+
+
+def join_heads(x: Tensor) -> Tensor:
+    """Shapes: [B, H, T, K] -> [B, T, H · K]; a view of what the attention op returns"""
+    b, h, t, k = x.shape
+    return x.swapaxes(1, 2).reshape(b, t, h * k)
 
 
 # ---- Positions (section 3.5) -------------------------------------------------------------------------------------
 
 
-def sinusoids(length: int, d_model: int, kind: str = "sinusoidal") -> np.ndarray:
+def sinusoids(length: int, d_model: int) -> np.ndarray:
     """PE(pos, 2i) = sin(pos / 10000^(2i / d_model)), PE(pos, 2i + 1) = cos(the same angle).
 
-    With kind "sinusoidal-halves", all sines come before all cosines, rounded to float32 as Hugging Face keeps them;
-    with "sinusoidal-concatenated", the exponent is i / (d_model / 2 - 1), as in the first public code.
-
-    Shapes: -> float64 [length, d_model]
+    Shapes: -> float64 [length, D]
     """
-    half = np.arange(d_model // 2)
-    exponent = half / max(d_model // 2 - 1, 1) if kind == "sinusoidal-concatenated" else 2 * half / d_model
-    angle = np.arange(length)[:, None] / 10000.0**exponent  # [length, D / 2]
-    if kind == "sinusoidal":
-        return np.stack([np.sin(angle), np.cos(angle)], axis=-1).reshape(length, d_model)
-    table = np.concatenate([np.sin(angle), np.cos(angle)], axis=1)
-    return table.astype(np.float32).astype(np.float64) if kind == "sinusoidal-halves" else table
+    angle = np.arange(length)[:, None] / 10000.0 ** (np.arange(0, d_model, 2) / d_model)  # [length, D / 2]
+    return np.stack([np.sin(angle), np.cos(angle)], axis=-1).reshape(length, d_model)
 
 
 class Positions(Module):
-    """Positional encoding: fixed sinusoids, or a learned table (Table 3, row E)."""
+    """x + PE: fixed sinusoids are added to the embeddings."""
 
     def __init__(self, config: TransformerConfig, init: Initializer):
-        self.kind = config.positions
-        self.d_model = config.d_model
-        self.dtype = init.dtype
-        self.first = config.first_position
-        self.limit = config.max_positions if self.kind == "learned" else None
-        self.fixed: Array = np.zeros((0, config.d_model), init.dtype)  # sinusoids computed so far
-        if self.kind == "learned":
-            self.weight = init.normal(config.max_positions, config.d_model)
+        self.d_model, self.dtype = config.d_model, init.dtype
+        self.fixed: Array = np.zeros((0, config.d_model), init.dtype)  # rows computed so far
 
     def __call__(self, x: Tensor, start: int = 0) -> Tensor:
         """x + encodings of positions start, start + 1, ….  Shapes: x [B, T, D] -> [B, T, D]"""
         return x + self.rows(x.shape[1], start, backend_of([x.data]))
 
     def rows(self, length: int, start: int, backend: Backend) -> Tensor | Array:
-        """Encodings of `length` positions from `start` on.  Shapes: -> [length, D]
-
-        Raises: UserError beyond the last learned position
-        """
-        start += self.first
+        """Encodings of `length` positions from `start` on.  Shapes: -> [length, D]"""
         stop = start + length
-        if self.limit is not None:
-            if stop > self.limit:
-                raise UserError(
-                    f"a sequence of {stop - self.first} tokens is longer than the {self.limit - self.first} learned "
-                    "positions of this model; shorten it, or train with a larger --model.max-positions"
-                )
-            return self.weight[start:stop]
         if stop > len(self.fixed) or backend_of([self.fixed]) is not backend:
-            table = sinusoids(2 * stop, self.d_model, self.kind)
-            self.fixed = backend.asarray(table.astype(self.dtype))
+            self.fixed = backend.asarray(self.table(2 * stop).astype(self.dtype))
         return self.fixed[start:stop]
+
+    def table(self, length: int) -> np.ndarray:
+        """Shapes: -> float64 [length, D]"""
+        return sinusoids(length, self.d_model)
 
 
 # ---- Layers (section 3.1) ----------------------------------------------------------------------------------------
 
 
 class Residual(Module):
-    """LayerNorm(x + Dropout(sublayer(x))) as in the paper; with norm="pre", x + Dropout(sublayer(LayerNorm(x)))."""
+    """LayerNorm(x + Dropout(sublayer(x)))"""
 
     def __init__(self, config: TransformerConfig, init: Initializer):
         self.norm = LayerNorm(config.d_model, config.norm_epsilon, init)
         self.dropout = Dropout(config.dropout)
-        self.norm_first = config.norm == "pre"
 
     def __call__(self, x: Tensor, sublayer: Callable[[Tensor], Tensor]) -> Tensor:
         """Shapes: x [B, T, D] -> [B, T, D]"""
-        if self.norm_first:
-            return x + self.dropout(sublayer(self.norm(x)))
-        return ag.dropout_add_layer_norm(
-            sublayer(x), x, self.norm.weight, self.norm.bias,
-            p=self.dropout.p, eps=self.norm.eps, training=self.training,
-        )  # fmt: skip
+        return self.norm(x + self.dropout(sublayer(x)))
 
 
-def _attention(config: TransformerConfig, init: Initializer, *, to_itself: bool = True) -> MultiHeadAttention:
-    return MultiHeadAttention(
-        config.d_model, config.heads, config.head_d_k, config.head_d_v, config.attention_dropout, init,
-        bias=config.attention_bias, gain=config.attention_gain, kind=config.attention,
-        neighbourhood=config.neighbourhood if to_itself and config.mixing == "restricted" else None,
-    )  # fmt: skip
-
-
-def _other_mixing(config: TransformerConfig, init: Initializer) -> Mixing | None:
-    """The layer of Table 1 that the encoder has in the place of self-attention; None if it has self-attention."""
-    match config.mixing:
-        case "recurrent":
-            return Recurrent(config.d_model, init)
-        case "convolutional":
-            return Convolution(config.d_model, config.kernel_width, init)
-        case "separable-convolutional":
-            return SeparableConvolution(config.d_model, config.kernel_width, init)
-    return None
-
-
-def _feed_forward(config: TransformerConfig, init: Initializer) -> FeedForward:
+def feed_forward_of(config: TransformerConfig, init: Initializer) -> FeedForward:
     return FeedForward(config.d_model, config.d_ff, config.activation, config.activation_dropout, init)
 
 
 class EncoderLayer(Module):
-    """Self-attention, or another layer of Table 1, then feed-forward."""
+    """Self-attention, then feed-forward."""
 
     def __init__(self, config: TransformerConfig, init: Initializer):
-        self.mixing = _other_mixing(config, init)
-        if self.mixing is None:
-            self.self_attention = _attention(config, init)
+        self.self_attention = MultiHeadAttention(config, init)
         self.self_attention_residual = Residual(config, init)
-        self.feed_forward = _feed_forward(config, init)
+        self.feed_forward = feed_forward_of(config, init)
         self.feed_forward_residual = Residual(config, init)
 
     def __call__(self, x: Tensor, mask: Array) -> Tensor:
         """Shapes: x [B, S, D], mask bool [B, 1, 1, S] -> [B, S, D]"""
-        x = self.self_attention_residual(x, lambda y: self.mix(y, mask))
+        x = self.self_attention_residual(x, lambda y: self.self_attention(y, y, y, mask))
         return self.feed_forward_residual(x, self.feed_forward)
 
-    def mix(self, x: Tensor, mask: Array) -> Tensor:
-        """The sub-layer in which positions see others.  Shapes: x [B, S, D], mask bool [B, 1, 1, S] -> [B, S, D]"""
-        return self.self_attention(x, x, x, mask) if self.mixing is None else self.mixing(x, mask)
+
+@dataclass
+class Cache:
+    """Keys and values that a decoder layer has computed: of the source once, of the target position by position.
+
+    Shapes: keys [B, H, S or T, K], values [B, H, S or T, d_v]
+    """
+
+    source: tuple[Tensor, Tensor]
+    target: tuple[Tensor, Tensor] | None = None
+
+    @property
+    def length(self) -> int:
+        """Target positions so far."""
+        return 0 if self.target is None else self.target[0].shape[2]
+
+    def append(self, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
+        """Add keys and values of the newest position; return those of all positions."""
+        if self.target is not None:
+            k, v = (ag.concatenate([old, new], axis=2) for old, new in zip(self.target, (k, v), strict=True))
+        self.target = k, v
+        return k, v
+
+    def reorder(self, rows: Array) -> None:
+        """Make row i what row rows[i] was."""
+        keys, values = self.source
+        self.source = keys[rows], values[rows]
+        if self.target is not None:
+            keys, values = self.target
+            self.target = keys[rows], values[rows]
 
 
 class DecoderLayer(Module):
     """Causal self-attention, attention to the source, then feed-forward."""
 
     def __init__(self, config: TransformerConfig, init: Initializer):
-        self.self_attention = _attention(config, init)
+        self.self_attention = MultiHeadAttention(config, init)
         self.self_attention_residual = Residual(config, init)
-        self.cross_attention = _attention(config, init, to_itself=False)
+        self.cross_attention = MultiHeadAttention(config, init)
         self.cross_attention_residual = Residual(config, init)
-        self.feed_forward = _feed_forward(config, init)
+        self.feed_forward = feed_forward_of(config, init)
         self.feed_forward_residual = Residual(config, init)
 
-    def __call__(
-        self, x: Tensor, memory: Tensor, memory_mask: Array, projected: Sequence[Tensor] | None = None
-    ) -> Tensor:
+    def __call__(self, x: Tensor, memory: Tensor, memory_mask: Array, cache: Cache | None = None) -> Tensor:
         """Shapes: x [B, T, D], memory [B, S, D], memory_mask bool [B, 1, 1, S] -> [B, T, D]
 
         Padding stands at the end of a target, so the causal mask already hides it from real positions.
 
-        projected: keys and values of the memory, where they are computed for all layers together
+        cache: for decoding position by position: x is the newest position alone, which sees all earlier ones
         """
-        x = self.self_attention_residual(x, lambda y: self.self_attention(y, y, y, is_causal=True))
-        if projected is None:
-            x = self.cross_attention_residual(x, lambda y: self.cross_attention(y, memory, memory, memory_mask))
-        else:
-            keys, values = projected
-            x = self.cross_attention_residual(x, lambda y: self.cross_attention.over(y, keys, values, memory_mask))
+        x = self.self_attention_residual(x, lambda y: self.attend_to_target(y, cache))
+        x = self.cross_attention_residual(x, lambda y: self.attend_to_source(y, memory, memory_mask, cache))
         return self.feed_forward_residual(x, self.feed_forward)
+
+    def attend_to_target(self, x: Tensor, cache: Cache | None) -> Tensor:
+        """Shapes: x [B, T, D] -> [B, T, D]"""
+        if cache is None:
+            return self.self_attention(x, x, x, is_causal=True)
+        return self.self_attention.over(x, *cache.append(*self.self_attention.keys_and_values(x, x)))
+
+    def attend_to_source(self, x: Tensor, memory: Tensor, memory_mask: Array, cache: Cache | None) -> Tensor:
+        """Shapes: x [B, T, D], memory [B, S, D], memory_mask bool [B, 1, 1, S] -> [B, T, D]"""
+        if cache is None:
+            return self.cross_attention(x, memory, memory, memory_mask)
+        return self.cross_attention.over(x, *cache.source, memory_mask)
+
+    def new_cache(self, memory: Tensor) -> Cache:
+        """A cache with keys and values of the source, and no target position."""
+        return Cache(self.cross_attention.keys_and_values(memory, memory))
 
 
 class Encoder(Module):
     """A stack of layers (left half of Figure 1)."""
 
-    checkpoints_layers = False
-
     def __init__(self, config: TransformerConfig, init: Initializer):
         self.layers = [EncoderLayer(config, init) for _ in range(config.encoder_depth)]
-        # the sum that leaves a pre-norm stack is not normalised; the paper's post-norm stack ends in a norm by itself
-        self.norm = LayerNorm(config.d_model, config.norm_epsilon, init) if config.norm == "pre" else None
 
     def __call__(self, x: Tensor, mask: Array) -> Tensor:
         """Shapes: x [B, S, D], mask bool [B, 1, 1, S] -> [B, S, D]"""
         for layer in self.layers:
-            x = checkpoint(layer, x, mask) if self.checkpoints_layers else layer(x, mask)
-        return x if self.norm is None else self.norm(x)
+            x = layer(x, mask)
+        return x
 
 
 class Decoder(Module):
     """A stack of layers (right half of Figure 1)."""
 
-    checkpoints_layers = False
-
     def __init__(self, config: TransformerConfig, init: Initializer):
         self.layers = [DecoderLayer(config, init) for _ in range(config.decoder_depth)]
-        self.norm = LayerNorm(config.d_model, config.norm_epsilon, init) if config.norm == "pre" else None
 
-    def __call__(self, x: Tensor, memory: Tensor, memory_mask: Array) -> Tensor:
+    def __call__(self, x: Tensor, memory: Tensor, memory_mask: Array, caches: Sequence[Cache] | None = None) -> Tensor:
         """Shapes: x [B, T, D], memory [B, S, D], memory_mask bool [B, 1, 1, S] -> [B, T, D]"""
-        projected: list[Any] = [None] * len(self.layers)
-        if are_packed(of_memory := self._of_memory()):
-            of_all = linear_heads(memory, of_memory, self.layers[0].cross_attention.heads)
-            projected = list(zip(of_all[::2], of_all[1::2], strict=True))
-        for layer, each in zip(self.layers, projected, strict=True):
-            inputs = x, memory, memory_mask, each
-            x = checkpoint(layer, *inputs) if self.checkpoints_layers else layer(*inputs)
-        return x if self.norm is None else self.norm(x)
-
-    def packed(self) -> Iterator[list[Parameter]]:
-        for layer in self.layers:
-            yield from layer.self_attention.packed()
-        yield from side_by_side(self._of_memory())
-
-    def _of_memory(self) -> list[Linear]:
-        """The layers that compute keys and values of the encoder's output."""
-        attentions = [layer.cross_attention for layer in self.layers]
-        return [linear for attention in attentions for linear in (attention.key, attention.value)]
+        for i, layer in enumerate(self.layers):
+            x = layer(x, memory, memory_mask, None if caches is None else caches[i])
+        return x
 
 
 # ---- The whole (Figure 1) ----------------------------------------------------------------------------------------
@@ -231,17 +263,12 @@ class Transformer(Module):
     The seed and the configuration determine the initial weights.
     """
 
-    def __init__(
-        self, config: TransformerConfig, seed: int | None = 0, dtype: Any = np.float32, compute_dtype: str | None = None
-    ):
-        """seed: None gives weights that take no memory, to be loaded
-        compute_dtype: dtype of activations if not that of the parameters: "bfloat16" for mixed precision
-        """
+    def __init__(self, config: TransformerConfig, seed: int | None = 0, dtype: Any = np.float32):
+        """seed: None gives weights that take no memory, to be loaded"""
         if config.vocab_size < 1 and seed is not None:
             raise UserError(f"vocab_size={config.vocab_size} is not positive; set it to the size of the vocabulary")
         init, d, scaled = Initializer(seed, dtype), config.d_model, config.scale_embeddings
         self.config = config
-        self.compute_dtype = compute_dtype
         self.source_embedding = Embedding(config.source_rows, d, init, scaled=scaled)
         if config.ties_source:
             self.target_embedding = self.source_embedding
@@ -249,88 +276,67 @@ class Transformer(Module):
             self.target_embedding = Embedding(config.vocab_size, d, init, scaled=scaled)
         if not config.ties_output:
             self.projection = init.glorot_uniform(config.vocab_size, d)
-        self.output_bias = init.zeros(config.vocab_size) if config.output_bias else None
         self.source_positions = Positions(config, init)
         self.target_positions = Positions(config, init)
-        if config.embedding_norm:
-            self.source_embedding_norm = LayerNorm(d, config.norm_epsilon, init)
-            self.target_embedding_norm = LayerNorm(d, config.norm_epsilon, init)
         self.dropout = Dropout(config.dropout)
         self.encoder = Encoder(config, init)
         self.decoder = Decoder(config, init)
-        if seed is not None:
-            self.place_side_by_side()
 
     def __call__(self, source: Array, target: Array) -> Tensor:
         """Logits of each next token.  Shapes: source int [B, S], target int [B, T] -> [B, T, V]"""
-        hidden = self.decode(target, self.encode(source), padding_mask(source))
-        dtype = self.output_matrix.dtype  # not rounded to compute_dtype
-        return ag.linear(hidden, self.output_matrix, self.logit_bias(), dtype=dtype)
+        return self.logits(self.decode(target, self.encode(source), padding_mask(source)))
 
-    def checkpoint_activations(self, on: bool = True) -> None:
-        """Whether to keep, for the backward pass, only the inputs of layers and to compute the layers again."""
-        self.encoder.checkpoints_layers = self.decoder.checkpoints_layers = on
+    def encode(self, source: Array) -> Tensor:
+        """Shapes: source int [B, S], padded with PAD -> memory [B, S, D]"""
+        return self.encoder(self.embed_source(source), padding_mask(source))
 
-    def logit_bias(self) -> Tensor | None:
-        """The bias of the logits, minus infinity for tokens that the model never produces.  Shapes: -> [V]"""
-        if not self.config.masked_tokens:
-            return self.output_bias
-        xp, matrix = self.backend.xp, self.output_matrix
-        masked = xp.zeros(len(matrix), bool)
-        masked[list(self.config.masked_tokens)] = True
-        bias = xp.zeros(len(matrix), matrix.dtype) if self.output_bias is None else self.output_bias
-        return ag.masked_fill(bias, masked, -math.inf)
+    def decode(
+        self, target: Array, memory: Tensor, memory_mask: Array, caches: Sequence[Cache] | None = None
+    ) -> Tensor:
+        """Shapes: target int [B, T], memory [B, S, D], memory_mask bool [B, 1, 1, S] -> [B, T, D]
+
+        caches: one for each layer, for decoding position by position: target is the newest token of each row, [B, 1]
+        """
+        start = 0 if caches is None else caches[0].length
+        return self.decoder(self.embed_target(target, start), memory, memory_mask, caches)
+
+    def embed_source(self, ids: Array) -> Tensor:
+        """Dropout(√d_model · E[ids] + positions).  Shapes: ids int [B, S] -> [B, S, D]"""
+        return self.dropout(self.source_positions(self.source_embedding(ids)))
+
+    def embed_target(self, ids: Array, start: int = 0) -> Tensor:
+        """Dropout(√d_model · E[ids] + positions from `start` on).  Shapes: ids int [B, T] -> [B, T, D]"""
+        return self.dropout(self.target_positions(self.target_embedding(ids), start))
+
+    def logits(self, hidden: Tensor) -> Tensor:
+        """Shapes: hidden [B, T, D] -> [B, T, V]"""
+        return ag.linear(hidden, self.output_matrix)
+
+    def loss(
+        self,
+        source: Array,
+        target: Array,
+        labels: Array,
+        label_smoothing: float,
+        reduction: Literal["mean", "sum", "none"] = "sum",
+    ) -> tuple[Tensor, Tensor]:
+        """Cross-entropy with smoothed labels, and negative log-likelihood, of the labels that are not padding.
+
+        Shapes: source int [B, S], target and labels int [B, T]
+        """
+        return ag.cross_entropy(
+            self(source, target),
+            labels,
+            label_smoothing=label_smoothing,
+            ignore_index=PAD,
+            reduction=reduction,
+            with_nll=True,
+        )
 
     @property
     def output_matrix(self) -> Parameter:
         """The weights of the output projection.  Shapes: -> [V, D]"""
         return self.target_embedding.weight if self.config.ties_output else self.projection
-
-    def encode(self, source: Array) -> Tensor:
-        """Shapes: source int [B, S], padded with PAD -> memory [B, S, D]"""
-        return self.encoder(self._embed(source, "source"), padding_mask(source))
-
-    def decode(self, target: Array, memory: Tensor, memory_mask: Array) -> Tensor:
-        """Shapes: target int [B, T], memory [B, S, D], memory_mask bool [B, 1, 1, S] -> [B, T, D]"""
-        return self.decoder(self._embed(target, "target"), memory, memory_mask)
-
-    def _embed(self, ids: Array, side: str) -> Tensor:
-        """Dropout(√d_model · embedding + positions), or Dropout(LayerNorm(…)).  Shapes: ids int [B, T] -> [B, T, D]"""
-        embedding, positions = self.embedding_of(side)
-        norm = self.embedding_norm_of(side)
-        rows = positions.rows(ids.shape[1], 0, backend_of([embedding.weight.data]))
-        start = self.config.decoder_start if side == "target" else "bos"
-        if start == "eos":
-            ids = end_for_start(ids)
-        p = self.dropout.p if self.training else 0.0
-        is_plain = norm is None and start != "zero"
-        x = ag.embedding(
-            ids, embedding.weight, scale=embedding.scale, positions=rows, p=p if is_plain else 0.0,
-            dtype=self.compute_dtype,
-        )  # fmt: skip
-        if is_plain:
-            return x
-        if start == "zero":
-            first = backend_of([x.data]).asarray(ids == BOS)[:, :, None]  # [B, T, 1]
-            x = ag.where(first, ag.astype(rows, x.dtype), x)  # the position alone
-        return self.dropout(x if norm is None else norm(x))
-
-    def embedding_of(self, side: str) -> tuple[Embedding, Positions]:
-        """The embedding and the positions of "source" or "target"."""
-        if side == "source":
-            return self.source_embedding, self.source_positions
-        return self.target_embedding, self.target_positions
-
-    def embedding_norm_of(self, side: str) -> LayerNorm | None:
-        """The layer normalisation of the embeddings of "source" or "target", if the model has one."""
-        if not self.config.embedding_norm:
-            return None
-        return self.source_embedding_norm if side == "source" else self.target_embedding_norm
-
-
-def end_for_start(tokens: Array) -> Array:
-    """The tokens with EOS in place of BOS, for a decoder that starts with EOS.  Shapes: [...] -> [...]"""
-    return backend_of([tokens]).xp.where(tokens == BOS, EOS, tokens)
 
 
 def parameter_shapes(config: TransformerConfig) -> dict[str, tuple[int, ...]]:

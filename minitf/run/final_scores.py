@@ -12,6 +12,7 @@ from minitf.corpora.built_in import SAMPLES
 from minitf.data.text import read_lines
 from minitf.decoding.lines import LineTranslator, Plan, search_of
 from minitf.evaluation.metrics import bleu, exact_match
+from minitf.fast.accelerate import accelerate
 from minitf.model.transformer import Transformer
 from minitf.storage.checkpoints import Checkpoints, average
 from minitf.system.messages import Say
@@ -76,8 +77,7 @@ def trained_model(run: Run) -> Transformer:
     store = Checkpoints(run.directory.checkpoints_path)
     model = Transformer(run.config.model, seed=None, dtype=precision)
     model.load_parameters(average(*store.translating(run.config.weights, run.config.average_checkpoints)), copy=False)
-    model.eval()
-    return model
+    return accelerate(model).eval()
 
 
 def _score_trees(run: Run, say: Say) -> None:

@@ -19,6 +19,7 @@ from minitf.data.batches import Batch, Batches
 from minitf.data.prepared import PreparedCorpus, is_prepared, load_prepared
 from minitf.data.vocabulary import AnyVocabulary, Vocabulary, sized
 from minitf.errors import UserError
+from minitf.fast.accelerate import accelerate
 from minitf.interchange.formats import is_foreign
 from minitf.model.transformer import Transformer
 from minitf.run.fine_tuning import freeze
@@ -130,7 +131,7 @@ def default_step(pairs: Sequence[tuple[str, str]] | None = None, *, layers: int 
     tiny = PRESETS["tiny"]
     small = replace(tiny.model, layers=layers, d_model=32, d_ff=64, heads=4, dropout=0.1)
     config = replace(tiny, model=sized(small, vocabulary))
-    model = Transformer(config.model, seed=config.seed, dtype=config.dtype)
+    model = accelerate(Transformer(config.model, seed=config.seed, dtype=config.dtype))
     texts = [vocabulary.encode(side) for side in zip(*(pairs or corpus), strict=True)]
     batch = _batch(zip(*texts, strict=True), config, chosen=pairs is not None)
     optimizer = Adam(model.named_parameters(), config.optimizer)
@@ -149,6 +150,7 @@ def step_of_run(path: Path, warn: Callable[[str], None], pairs: Sequence[tuple[s
     config = replace(config, model=sized(config.model, learned.vocabulary))
     model = Transformer(config.model, seed=None, dtype=config.dtype)
     model.load_parameters(learned.weights)
+    model = accelerate(model)
     optimizer = Adam(freeze(model, config.freeze), config.optimizer)
     number = 1 if foreign else _restore(optimizer, path, warn) + 1
     if pairs is not None:

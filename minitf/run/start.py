@@ -21,6 +21,8 @@ from minitf.data.vocabulary import AnyVocabulary, Vocabulary, load_vocabulary, s
 from minitf.errors import UserError
 from minitf.evaluation.aligned_text import check_trees, learn_vocabulary, prepare_texts, read_splits
 from minitf.evaluation.trees import Tree
+from minitf.fast.accelerate import accelerate
+from minitf.fast.step_graphs import step_graphs
 from minitf.model.transformer import Transformer
 from minitf.run.fine_tuning import StartingPoint, check_freeze, freeze, starting_point
 from minitf.run.text_snapshots import keep_held_out
@@ -31,6 +33,7 @@ from minitf.system.environment import set_up_device
 from minitf.system.files import os_errors_explained, require_regular
 from minitf.system.messages import Say
 from minitf.system.writing import remove_leftovers
+from minitf.training.loss import compute_gradients
 from minitf.training.moving_average import MovingAverage
 from minitf.training.optim import Adam
 from minitf.training.run import PathPair, Run, SingleProcess, Texts, TrainingData, exist
@@ -90,12 +93,12 @@ def assembled(
     stack: closes the log
     """
     config = replace(config, model=sized(config.model, data.vocabulary))
-    compute_dtype = "bfloat16" if config.precision == "bf16" else None
-    model = Transformer(config.model, seed=config.seed, dtype=config.dtype, compute_dtype=compute_dtype)
-    model.checkpoint_activations(config.checkpoint_activations)
+    model = Transformer(config.model, seed=config.seed, dtype=config.dtype)
     if beginning is not None:
         beginning.load_into(model)
     model.to(process.device)
+    compute_dtype = "bfloat16" if config.precision == "bf16" else None
+    model = accelerate(model, compute_dtype=compute_dtype, checkpoint_layers=config.checkpoint_activations)
     named_parameters = model.named_parameters()
     learning = named_parameters if config.freeze is None else freeze(model, config.freeze)
     return Run(
@@ -116,6 +119,7 @@ def assembled(
         ),
         log=stack.enter_context(RunLog(directory.log_path)) if process.is_main_process else NoLog(),
         process=process,
+        gradients=step_graphs(model, compute_gradients, config, process.is_parallel) if config.graphs else None,
     )
 
 

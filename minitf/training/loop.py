@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from autograd import random
 from minitf.system.messages import Progress
 from minitf.system.process import StopRequest
 from minitf.training.divergence import skip_update
+from minitf.training.loss import compute_gradients
 from minitf.training.optim import learning_rate
 from minitf.training.run import Run, save
 from minitf.training.state import Clock, Interval, checkpoint_is_due, is_finished
-from minitf.training.step_graphs import gradient_function
 from minitf.training.validation import owes_validation, validate
 
 STEPS_BEFORE_ESTIMATE = 100  # after which the duration of the run is printed
@@ -30,7 +31,7 @@ def train(run: Run, progress: Progress, stop: StopRequest, on_log: Callable[[], 
     first_step = saved_step = state.step
     random.manual_seed(config.seed)
     model.train()
-    gradients = gradient_function(model, config, process.is_parallel)
+    gradients = run.gradients or partial(compute_gradients, model, label_smoothing=config.optimizer.label_smoothing)
     if owes_validation(run):  # the run was stopped between a step and the end of its validation
         validate_and_show(run, stop, progress)
         save(run)

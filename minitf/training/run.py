@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -74,6 +74,8 @@ class Run:
     checkpoints: CheckpointStore
     log: RunLog | NoLog
     process: SingleProcess
+    gradients: Callable[[Batch], tuple[float, float]] | None = None
+    """Add the gradients of a batch to those of the parameters, and return its losses; None: `compute_gradients`."""
 
 
 class TrainingError(UserError):

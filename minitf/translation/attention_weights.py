@@ -19,8 +19,8 @@ from autograd.backend import backend_of
 from minitf.config.model import BOS, EOS
 from minitf.data.vocabulary import AnyVocabulary
 from minitf.decoding.candidates import log_probabilities_of
-from minitf.decoding.decoder import InferenceTransformer
 from minitf.errors import UserError
+from minitf.fast.decoder import InferenceTransformer
 from minitf.model.transformer import Transformer
 
 Array = np.ndarray
@@ -46,7 +46,7 @@ def attention_weights(model: Transformer | InferenceTransformer, source: Any, ta
     Source: sections 3.2.1 and 3.2.2; the paper's Figures 3 to 5
     """
     decoder = InferenceTransformer(model) if isinstance(model, Transformer) else model
-    if decoder.model.encoder.layers[0].mixing is not None:
+    if not decoder.has_attention:
         raise UserError(
             f"the encoder of this model is {decoder.model.config.mixing} and has no attention weights to show; "
             "--attention needs a model with mixing=self-attention or restricted"

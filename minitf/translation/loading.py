@@ -157,8 +157,7 @@ def build_model(learned: LearnedModel, dtype: Any) -> Transformer:
             f"the run's model has {model_has} tokens, but its vocabulary {vocabulary_has}; "
             "put back the vocabulary that the run was trained with"
         )
-    compute_dtype = "bfloat16" if config.precision == "bf16" else None
-    model = Transformer(sized(config.model, vocabulary), seed=None, dtype=dtype, compute_dtype=compute_dtype)
+    model = Transformer(sized(config.model, vocabulary), seed=None, dtype=dtype)
     try:
         model.load_parameters(learned.weights, copy=False)
     except ValueError as error:

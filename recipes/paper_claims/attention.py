@@ -14,10 +14,9 @@ import autograd as ag
 from autograd import Tensor
 from autograd.inspect import profile
 from minitf import Adam, OptimizerConfig, Transformer, TransformerConfig
-from minitf.model.attention import MultiHeadAttention
 from minitf.model.layers import FeedForward, Initializer, Linear, Module
 from minitf.model.mixing import Convolution
-from minitf.model.transformer import EncoderLayer, sinusoids
+from minitf.model.transformer import EncoderLayer, MultiHeadAttention, sinusoids
 from paper_claims.claim import Figure, Rule, claim, exact, sampled
 from paper_claims.runs import Study, compare, labelled, minus
 
@@ -215,7 +214,7 @@ def cost_of_heads(study: Study) -> Figure:
     operations, seconds = {}, {}
     d, n = (64, 16) if study.quick else (512, 64)
     for heads in (1, 8):
-        attention = MultiHeadAttention(d, heads, d // heads, d // heads, 0.0, Initializer(0))
+        attention = MultiHeadAttention(TransformerConfig(d_model=d, heads=heads), Initializer(0))
         x = _normal(np.random.default_rng(0), 1, n, d, grad=True, dtype=np.float32)
         with profile() as profiled:
             attention(x, x, x).backward(np.ones(x.shape, np.float32))
@@ -235,7 +234,7 @@ class _Neighbours(Module):
         init = Initializer(seed)
         self.tokens = init.normal(vocabulary, d)
         self.positions = sinusoids(16, d).astype(np.float32)
-        self.attention = MultiHeadAttention(d, heads, d // heads, d // heads, 0.0, init)
+        self.attention = MultiHeadAttention(TransformerConfig(d_model=d, heads=heads), init)
         self.before, self.after = Linear(d, vocabulary, init), Linear(d, vocabulary, init)
 
     def __call__(self, tokens: np.ndarray) -> tuple[Tensor, Tensor]:

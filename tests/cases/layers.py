@@ -8,14 +8,21 @@ from typing import Any
 
 import autograd as ag
 from autograd.testing import Case, Example
-from minitf.model.attention import MultiHeadAttention, padding_mask
 from minitf.model.layers import Dropout, Embedding, FeedForward, LayerNorm, Linear
 from minitf.model.mixing import Convolution, Recurrent, SeparableConvolution
-from minitf.model.transformer import Decoder, DecoderLayer, Encoder, EncoderLayer, Positions, Residual
+from minitf.model.transformer import (
+    Decoder,
+    DecoderLayer,
+    Encoder,
+    EncoderLayer,
+    MultiHeadAttention,
+    Positions,
+    Residual,
+    padding_mask,
+)
 from tests.cases.modules import (
     CONFIG,
     FF,
-    HEADS,
     VOCABULARY,
     D,
     Rng,
@@ -65,7 +72,7 @@ def _feed_forward(activation: str) -> Callable[[Rng], Example]:
 
 def _attention(kind: str) -> Callable[[Rng], Example]:
     def draw(rng: Rng) -> Example:
-        module = MultiHeadAttention(D, HEADS, d_k=3, d_v=1, dropout=0.2, init=initializer(rng))
+        module = MultiHeadAttention(replace(CONFIG, d_k=3, d_v=1), initializer(rng))
         mask = padding_mask(sentences(rng, 3))
         if kind == "cross":  # queries of one sequence, keys and values of another
             return example_of(module, lambda x, m: module(x, m, m, mask), [features(rng, 2), features(rng, 3)], rng)

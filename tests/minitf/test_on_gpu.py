@@ -14,13 +14,15 @@ from autograd.testing import check_case
 from minitf.config import PRESETS, OptimizerConfig, RunConfig, TransformerConfig, TranslateConfig
 from minitf.config.model import BOS, EOS, PAD
 from minitf.data.batches import Batch
-from minitf.decoding.decoder import InferenceTransformer, padded_width
 from minitf.decoding.ensemble import Ensemble
 from minitf.decoding.sampling import SamplingConfig, sample
 from minitf.decoding.scoring import score_targets
 from minitf.decoding.search import BeamSearchConfig, beam_search, greedy_search
 from minitf.errors import UserError
-from minitf.model.attention import linear_heads
+from minitf.fast.accelerate import accelerate
+from minitf.fast.decoder import InferenceTransformer
+from minitf.fast.layers import linear_heads
+from minitf.fast.threads import padded_width
 from minitf.model.transformer import Transformer
 from minitf.parallel.launch import _require_gpus
 from minitf.system.environment import set_up_device
@@ -59,8 +61,7 @@ def trained(
     rng = np.random.default_rng(0)
     source, target = sentences(rng, 7), sentences(rng, 6)
     shifted = np.concatenate([np.full((3, 1), BOS), target[:, :-1]], axis=1).astype(np.int32)
-    model = Transformer(config, seed=1, dtype=dtype, compute_dtype=compute_dtype)
-    model.to(device)
+    model = accelerate(Transformer(config, seed=1, dtype=dtype).to(device), compute_dtype=compute_dtype)
     optimizer = Adam(model.named_parameters(), OptimizerConfig())
     random.manual_seed(5)
     losses, norms = [], []
@@ -125,8 +126,7 @@ def test_two_runs_are_identical_to_the_bit(gpu: Any) -> None:
 def test_the_bfloat16_copy_of_a_weight_is_never_out_of_date(gpu: Any) -> None:
     """Adam and loading weights write it; without them, it is computed whenever it is used."""
     bf16 = np.dtype(pytest.importorskip("ml_dtypes").bfloat16)
-    model = Transformer(SMALL, compute_dtype="bfloat16")
-    model.to("cuda")
+    model = accelerate(Transformer(SMALL).to("cuda"), compute_dtype="bfloat16")
     (weight,) = [
         p for name, p in model.named_parameters().items() if name.endswith("encoder.layers.0.feed_forward.up.weight")
     ]
@@ -147,8 +147,7 @@ def test_the_bfloat16_copy_of_a_weight_is_never_out_of_date(gpu: Any) -> None:
 
 def test_projections_are_one_product_with_no_copy(gpu: Any) -> None:
     """Parameters lie side by side, gradients are computed side by side; the numbers are those of single products."""
-    model = Transformer(SMALL, seed=1, dtype=np.float64)
-    model.to("cuda")
+    model = accelerate(Transformer(SMALL, seed=1, dtype=np.float64)).to("cuda")
     attention = model.encoder.layers[0].self_attention
     layers = [attention.query, attention.key, attention.value]
     weights, biases = [layer.weight for layer in layers], [layer.bias for layer in layers]
@@ -182,7 +181,9 @@ some_models = parametrize_some("changes", DECODED, keep=(0, 2, 5), ids=str)
 
 def speaking(dtype: Any = np.float64, compute_dtype: str | None = None, **changes: Any) -> Transformer:
     """A model whose next token depends on everything before it."""
-    model = Transformer(replace(SMALL, layers=2, **changes), seed=3, dtype=dtype, compute_dtype=compute_dtype)
+    model = accelerate(
+        Transformer(replace(SMALL, layers=2, **changes), seed=3, dtype=dtype), compute_dtype=compute_dtype
+    )
     rng = np.random.default_rng(3)
     for p in model.parameters():
         p.data += (0.3 * rng.standard_normal(p.shape)).astype(dtype)

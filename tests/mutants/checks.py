@@ -212,7 +212,7 @@ def checks_for(mutant: Mutant) -> Iterator[Check]:
             yield from layer_checks(name)
         elif name == "exact zeros":
             yield partial(run_tests, *EXACT_ZEROS)
-    if mutant.module in ("minitf.model.attention", "minitf.model.transformer") and "exact zeros" not in near:
+    if mutant.module in ("minitf.model.transformer", "minitf.model.variants") and "exact zeros" not in near:
         yield partial(run_tests, *EXACT_ZEROS)
     yield from mirrored_tests(mutant.module)
     if mutant.module == "minitf.training.optim" or mutant.module.startswith(_TESTED_ONLY):

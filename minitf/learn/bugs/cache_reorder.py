@@ -43,7 +43,7 @@ HINTS = (
 )
 BUG = ("rows = np.asarray(parents)", "rows = np.sort(parents)")
 MUTANT = (
-    "minitf.decoding.state:DecodingState.reorder", "a beam keeps its ancestors when it takes another's place",
+    "minitf.fast.state:DecodingState.reorder", "a beam keeps its ancestors when it takes another's place",
 )  # fmt: skip
 WHY = "sorted parents are the right ones in another order: a row then continues the past of another hypothesis."
 RIGHT_LINES = {

@@ -34,7 +34,7 @@ HINTS = (
     "Which comparison lets PAD through?",
 )
 BUG = ("real = ids > PAD", "real = ids >= PAD")
-MUTANT = ("minitf.model.attention:padding_mask", "padding is seen too")
+MUTANT = ("minitf.model.transformer:padding_mask", "padding is seen too")
 WHY = "ids >= PAD is True for padding as well, so that short sentences attend to the padding behind them."
 RIGHT_LINES = {
     "real[:, None, None, :]": "the mask is one of keys, the last axis, for all heads and queries",

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from autograd import Tensor
-from minitf.decoding.decoder import InferenceTransformer
+from minitf.fast.decoder import InferenceTransformer
 from minitf.model.transformer import DecoderLayer, EncoderLayer, Transformer
+from minitf.model.variants import ForeignTransformer
 
 Function = Callable[..., Any]
 
@@ -78,8 +79,11 @@ def parts_of(model: Any) -> dict[str, Any]:
 
     def embed(ids: Any) -> Any:
         x = model.source_positions(model.source_embedding(ids))
-        norm = model.embedding_norm_of("source")
-        return x if norm is None else norm(x)
+        return (
+            model.source_embedding_norm(x)
+            if isinstance(model, ForeignTransformer) and model.config.embedding_norm
+            else x
+        )
 
     layer = model.encoder.layers[0]
     return {
@@ -89,7 +93,7 @@ def parts_of(model: Any) -> dict[str, Any]:
             "target_embedding": model.target_embedding.weight,
             "output": model.output_matrix,
         },
-        "attention": None if layer.mixing is not None else layer.self_attention.attend,
+        "attention": layer.self_attention.attend if decoder.has_attention else None,
         "encoder_layer": layer,
         "start": decoder.start_decoding,
         "step": decoder.decode_step,

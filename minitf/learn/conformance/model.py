@@ -27,7 +27,7 @@ from minitf.learn.conformance.calling import (
 )  # fmt: skip
 from minitf.learn.conformance.layer import check_layer
 from minitf.learn.conformance.table import NotGiven, Table, Wrong
-from minitf.model.transformer import sinusoids
+from minitf.model.variants import position_table
 
 B, S, T = 2, 6, 5
 
@@ -230,7 +230,7 @@ class _Checks:
             raise Wrong("nothing is added to the embeddings: there are no positions")
         for kind, what in KINDS.items():
             for first in (0, 1):
-                expected = sinusoids(S + 1, table.shape[1], kind)[first : first + S]
+                expected = position_table(S + 1, table.shape[1], kind)[first : first + S]
                 if np.abs(table - expected).max() <= near:
                     return what + (", from position 1 (the paper's first is not stated)" if first else "")
         for a in range(S):

@@ -17,6 +17,7 @@ from autograd.inspect.modules import ModuleListener, listen, named_modules
 from autograd.inspect.profiling import BACKWARD, OUTSIDE, PROFILER, PYTHON
 from autograd.modes import Watcher, watch
 from minitf.config import OptimizerConfig, TransformerConfig
+from minitf.fast.accelerate import accelerate
 from minitf.model.layers import Module
 from minitf.model.transformer import Transformer
 from minitf.training.optim import Adam
@@ -149,7 +150,7 @@ def test_the_table_shows_every_row_and_the_sum(measured):
 
 
 def test_a_real_training_step_is_accounted_for():
-    model = Transformer(TransformerConfig(layers=1, d_model=32, d_ff=64, heads=2, vocab_size=50))
+    model = accelerate(Transformer(TransformerConfig(layers=1, d_model=32, d_ff=64, heads=2, vocab_size=50)))
     optimizer = Adam(model.named_parameters(), OptimizerConfig())
     source, target = np.random.default_rng(0).integers(4, 50, (2, 8, 10))
     before = time.perf_counter()

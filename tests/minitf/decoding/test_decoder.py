@@ -6,9 +6,11 @@ import pytest
 from autograd import Tensor
 from minitf.config import OptimizerConfig
 from minitf.config.model import BOS, EOS, PAD
-from minitf.decoding.decoder import InferenceTransformer
+from minitf.decoding.decoder import TransformerDecoder
 from minitf.decoding.search import BeamSearchConfig, beam_search, greedy_search
 from minitf.errors import UserError
+from minitf.fast.accelerate import accelerate
+from minitf.fast.decoder import InferenceTransformer
 from minitf.training.optim import Adam
 from tests.helpers.marks import parametrize_some
 from tests.helpers.small_model import SMALL, Lively, model_with, sources
@@ -69,8 +71,12 @@ class UncachedState:
 
 def compare_steps(model, source, reorders):
     """Decode random tokens with caches and without, reordering before each step as `reorders` says (None: not)."""
+    for decoder in (InferenceTransformer(model), TransformerDecoder(model)):
+        compare_decoders(Uncached(model), decoder, source, reorders)
+
+
+def compare_decoders(plain, model, source, reorders):
     rng = np.random.default_rng(0)
-    plain, model = Uncached(model), InferenceTransformer(model)
     state, expected_state = model.start_decoding(source), plain.start_decoding(source)
     for rows in reorders:
         if rows is not None:
@@ -348,7 +354,7 @@ def test_weights_that_change_are_taken_over(changed):
 
 
 def test_weights_side_by_side_are_not_copied():
-    model = model_with()
+    model = accelerate(model_with())
     decoder = InferenceTransformer(model)
     for layer in model.decoder.layers:
         own, cross = layer.self_attention, layer.cross_attention

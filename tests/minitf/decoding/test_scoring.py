@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 
 from minitf.config.model import EOS, PAD
-from minitf.decoding.decoder import InferenceTransformer, padded_width
 from minitf.decoding.scoring import score_targets
 from minitf.decoding.search import PENALTIES, BeamSearchConfig, beam_search, greedy_search
+from minitf.fast.decoder import InferenceTransformer
+from minitf.fast.threads import padded_width
 from tests.helpers.small_model import Lively, model_with, sources
 
 pytestmark = pytest.mark.heavy

@@ -6,11 +6,11 @@ import pytest
 from minitf.config.model import BOS, EOS, PAD, UNK
 from minitf.data.lexical_table import NO_SOURCE, LexicalTable
 from minitf.data.piece_vocabulary import PieceVocabulary, VocabularyPair
-from minitf.decoding.decoder import InferenceTransformer
 from minitf.decoding.ensemble import Ensemble
 from minitf.decoding.search import BeamSearchConfig, beam_search
 from minitf.decoding.shortlist import Shortlist
 from minitf.errors import UserError
+from minitf.fast.decoder import InferenceTransformer
 from tests.helpers.small_model import SMALL, model_with, sources
 
 V = SMALL.vocab_size

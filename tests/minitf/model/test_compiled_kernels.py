@@ -8,8 +8,9 @@ pytest.importorskip("numba", reason="needs Numba")
 from autograd import random
 from autograd.backend import CPU
 from autograd.backend.compiled import CompiledCpuBackend
-from minitf.decoding.decoder import InferenceTransformer
 from minitf.decoding.search import BeamSearchConfig, beam_search
+from minitf.fast.accelerate import accelerate
+from minitf.fast.decoder import InferenceTransformer
 from minitf.training.loss import batch_loss
 from tests.helpers.batches import batch_of
 from tests.helpers.small_model import Lively, model_with, sources
@@ -26,7 +27,7 @@ def compiled_cpu(monkeypatch):
 
 def test_a_training_step(compiled_cpu, monkeypatch):
     def step():
-        model = model_with(dtype=np.float32, dropout=0.2, attention_dropout=0.2)
+        model = accelerate(model_with(dtype=np.float32, dropout=0.2, attention_dropout=0.2))
         model.train()
         random.begin_step(3)
         target = [[4, 5, 6, 7], [8, 9], [10, 11, 12], [13]]
@@ -43,7 +44,7 @@ def test_a_training_step(compiled_cpu, monkeypatch):
 
 
 def test_a_search(compiled_cpu, monkeypatch):
-    model = model_with(dtype=np.float32)
+    model = accelerate(model_with(dtype=np.float32))
     found = beam_search(model, SOURCE, CONFIG)
     monkeypatch.undo()
     for ours, plain in zip(found, beam_search(model, SOURCE, CONFIG), strict=True):

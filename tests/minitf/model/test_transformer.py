@@ -8,74 +8,22 @@ import pytest
 
 import autograd as ag
 from autograd import Tensor, random
-from autograd.engine import Op
-from autograd.inspect.graph import SavedMemory
-from autograd.modes import Watcher, watch
 from minitf.config import TransformerConfig
 from minitf.config.model import BOS, EOS, PAD
 from minitf.errors import UserError
-from minitf.model.attention import padding_mask
 from minitf.model.layers import Initializer
-from minitf.model.transformer import Positions, Residual, Transformer, sinusoids
+from minitf.model.transformer import (
+    MultiHeadAttention,
+    Positions,
+    Residual,
+    Transformer,
+    join_heads,
+    padding_mask,
+    sinusoids,
+)
+from minitf.model.variants import position_table
 from tests.helpers.marks import parametrize_some
-
-SMALL = TransformerConfig(vocab_size=17, layers=2, d_model=8, heads=2, d_ff=12, dropout=0.0, max_positions=32)
-VARIANTS = {
-    "paper": {},
-    "pre-norm": {"norm": "pre"},
-    "concatenated sinusoids": {"positions": "sinusoidal-concatenated", "activation": "gelu"},
-    "learned positions": {"positions": "learned", "activation": "silu"},
-    "pre-norm, learned positions": {"positions": "learned", "norm": "pre"},
-    "narrow keys": {"d_k": 3, "d_v": 5},
-    "unshared": {"share_embeddings": "none"},
-    "source and target shared": {"share_embeddings": "source-target", "output_bias": True},
-    "target and output shared, two vocabularies": {"share_embeddings": "target-output", "source_vocab_size": 29},
-    "other depths": {"encoder_layers": 3, "decoder_layers": 1},
-    "sinusoids in halves, from position 1": {"positions": "sinusoidal-halves", "first_position": 1},
-    "start with a zero vector": {"decoder_start": "zero", "output_bias": True},
-    "start with a zero vector, learned positions": {"decoder_start": "zero", "positions": "learned"},
-    "start with the end token": {"decoder_start": "eos", "scale_embeddings": False},
-    "normalised embeddings": {"embedding_norm": True, "decoder_start": "zero"},
-    "restricted attention": {"mixing": "restricted", "neighbourhood": 3},
-    "recurrent": {"mixing": "recurrent"},
-    "convolutional": {"mixing": "convolutional", "kernel_width": 4},
-    "separable convolutions": {"mixing": "separable-convolutional"},
-    "additive attention": {"attention": "additive"},
-}
-every_variant = pytest.mark.parametrize("changes", VARIANTS.values(), ids=VARIANTS.keys())
-
-
-def model_with(changes=None, seed=0, dtype=np.float64, **more):
-    """A model whose norms and biases do not stand at 1 and 0, which would hide mistakes."""
-    model = Transformer(replace(SMALL, **(changes or {}), **more), seed=seed, dtype=dtype)
-    rng = np.random.default_rng(seed)
-    for p in model.parameters():
-        p.data += (0.2 * rng.standard_normal(p.shape)).astype(dtype)
-    return model
-
-
-def ids(rng, *lengths, width=None, start=None):
-    """Sentences of these lengths, EOS (and a start token) included, padded to `width`."""
-    batch = np.full((len(lengths), width or max(lengths)), PAD)
-    for row, length in zip(batch, lengths, strict=True):
-        row[:length] = rng.integers(4, SMALL.vocab_size, length)
-        row[length - 1 if start is None else 0] = EOS if start is None else start
-    return batch
-
-
-def batch(seed=0, width=None):
-    rng = np.random.default_rng(seed)
-    source, target = ids(rng, 6, 3, 5, width=width), ids(rng, 4, 7, 5, width=width, start=BOS)
-    expected = np.where(target == PAD, PAD, np.roll(target, -1, axis=1))
-    expected[np.arange(3), (target != PAD).sum(axis=1) - 1] = EOS
-    return source, target, expected
-
-
-def loss_of(model, source, target, expected, label_smoothing=0.1):
-    return ag.cross_entropy(
-        model(source, target), expected, ignore_index=PAD, reduction="sum", label_smoothing=label_smoothing
-    )
-
+from tests.helpers.model_variants import SMALL, VARIANTS, batch, every_variant, ids, loss_of, model_with
 
 # ---- Positions (section 3.5) ----
 
@@ -103,7 +51,7 @@ def test_wavelengths_form_a_geometric_progression():
 
 def test_concatenated_sinusoids_by_hand():
     """All sines, then all cosines; wavelengths reach 10000 · 2π exactly."""
-    table = sinusoids(3, 8, "sinusoidal-concatenated")
+    table = position_table(3, 8, "sinusoidal-concatenated")
     for p in range(3):
         angles = [p, p / 10000 ** (1 / 3), p / 10000 ** (2 / 3), p / 10000]
         expected = [*(math.sin(a) for a in angles), *(math.cos(a) for a in angles)]
@@ -112,7 +60,7 @@ def test_concatenated_sinusoids_by_hand():
 
 def test_sinusoids_in_halves_are_the_papers_in_another_order():
     """All sines, then all cosines, with the paper's wavelengths, in the precision of Hugging Face's table."""
-    paper, halves = sinusoids(9, 8), sinusoids(9, 8, "sinusoidal-halves")
+    paper, halves = sinusoids(9, 8), position_table(9, 8, "sinusoidal-halves")
     in_order = np.concatenate([paper[:, ::2], paper[:, 1::2]], axis=1)
     np.testing.assert_array_equal(halves, in_order.astype(np.float32))
 
@@ -120,7 +68,7 @@ def test_sinusoids_in_halves_are_the_papers_in_another_order():
 @pytest.mark.parametrize("kind", ["sinusoidal", "sinusoidal-concatenated", "sinusoidal-halves"])
 def test_fixed_positions_have_no_end_and_do_not_change_as_they_grow(kind):
     positions = Positions(replace(SMALL, positions=kind), Initializer(0))
-    expected = sinusoids(600, 8, kind).astype(np.float32)
+    expected = position_table(600, 8, kind).astype(np.float32)
     for start, stop in ((0, 3), (0, 600), (500, 600), (2, 4)):
         x = np.ones((2, stop - start, 8), np.float32)
         y = positions(Tensor(x), start)
@@ -319,7 +267,7 @@ def test_embeddings_are_scaled_and_positions_added():
     model.encoder = lambda x, mask: x
     expected = math.sqrt(8) * model.source_embedding.weight.data[source] + sinusoids(5, 8)
     np.testing.assert_allclose(model.encode(source).data, expected, rtol=1e-14)
-    model.decoder = lambda x, memory, mask: x
+    model.decoder = lambda x, memory, mask, caches: x
     np.testing.assert_allclose(model.decode(source, None, None).data, expected, rtol=1e-14)
 
 
@@ -422,39 +370,6 @@ def test_the_gradient_of_every_parameter(changes):
             assert (p.grad.data * direction).sum() == pytest.approx(expected, rel=1e-5, abs=2e-6), name
 
 
-@pytest.mark.heavy
-@every_variant
-def test_checkpointed_activations_give_the_same_bits(changes):
-    """With the layers' outputs in no node's memory, only their inputs."""
-    found = []
-    for on in (False, True):
-        model = model_with(
-            {**changes, "dropout": 0.2, "attention_dropout": 0.2, "activation_dropout": 0.2}, dtype=np.float32
-        )
-        model.checkpoint_activations(on)
-        random.set_state((3, 4, 0))
-        loss = loss_of(model, *batch())
-        kept = saved_bytes(loss)
-        loss.backward()
-        gradients = [p.grad.data for p in model.parameters()]
-        found.append((loss.item(), random.get_state(), gradients, kept))
-    (loss, state, gradients, kept), (again, state_again, gradients_again, kept_again) = found
-    assert (again, state_again) == (loss, state)
-    assert kept_again < kept / 3
-    for g, g_again in zip(gradients, gradients_again, strict=True):
-        np.testing.assert_array_equal(g_again, g)
-
-
-def saved_bytes(loss):
-    """Bytes of the arrays that the graph behind a loss holds."""
-    nodes = [loss.op]
-    for node in nodes:  # grows
-        behind = [edge[0] for edge in node.edges if edge is not None and isinstance(edge[0], Op)]
-        nodes += [op for op in dict.fromkeys(behind) if op not in nodes]
-    memory = SavedMemory()
-    return sum(memory.added_by(op) for op in nodes)
-
-
 # ---- Shapes ----
 
 
@@ -521,53 +436,95 @@ def test_a_model_without_a_seed_takes_arrays_as_they_are():
     assert model.output_matrix is model.source_embedding.weight
 
 
-# ---- Projections as one product ----
+# ---- Multi-head attention against a loop over heads, and padding masks ----
 
 
-def gradients_of(model, source, target):
-    for p in model.parameters():
-        p.grad = None
-    loss = (model(source, target) ** 2).sum()
-    loss.backward()
-    return loss.item(), {name: p.grad.data.copy() for name, p in model.named_parameters().items()}
+def normal(shape, seed=0):
+    return np.random.default_rng(seed).standard_normal(shape)
 
 
-class Names(Watcher):
-    """Of the ops of a forward pass."""
-
-    def __init__(self):
-        self.found = []
-
-    def before_forward(self, op, arrays):
-        self.found.append(type(op).__name__)
-
-
-def products_of_several(model, source, target):
-    with watch(names := Names()):
-        model(source, target)
-    return names.found.count("LinearHeads")
+def module(d_model=6, heads=2, d_k=3, d_v=4, dropout=0.0):
+    attention = MultiHeadAttention(
+        TransformerConfig(d_model=d_model, heads=heads, d_k=d_k, d_v=d_v, attention_dropout=dropout),
+        Initializer(1, np.float64),
+    )
+    for i, p in enumerate(attention.parameters()):  # zero biases would hide mistakes
+        p.data += 0.3 * normal(p.shape, 10 + i)
+    return attention
 
 
-@pytest.mark.heavy
-@every_variant
-def test_projections_are_one_product_of_weights_side_by_side(changes):
-    """Without copies of the weights; loaded weights are apart, and the numbers are those of single products."""
-    model = model_with(changes)
-    source, target, _ = batch()
-    for layer in model.decoder.layers:
-        attention = layer.self_attention
-        weights = [projection.weight.data for projection in (attention.query, attention.key, attention.value)]
-        stacked = model.backend.stacked(weights)
-        assert all(np.shares_memory(stacked, weight) for weight in weights)
-    attends = model.config.mixing in ("self-attention", "restricted")
-    in_layers = model.config.decoder_depth + (model.config.encoder_depth if attends else 0)
-    assert products_of_several(model, source, target) == in_layers + 1  # keys and values of the memory for all layers
-    loss, gradients = gradients_of(model, source, target)
+def head_by_head(attention, query, memory, allowed, heads, d_k, d_v):
+    """Section 3.2.2 as it stands there: project, attend, concatenate, project; one sentence and one head at a time."""
+    w = {name: p.data for name, p in attention.named_parameters().items()}
+    result = np.zeros_like(query)
+    for b in range(len(query)):
+        found = []
+        for i in range(heads):
+            of_k, of_v = slice(i * d_k, (i + 1) * d_k), slice(i * d_v, (i + 1) * d_v)
+            q = query[b] @ w["query.weight"][of_k].T + w["query.bias"][of_k]
+            k = memory[b] @ w["key.weight"][of_k].T + w["key.bias"][of_k]
+            v = memory[b] @ w["value.weight"][of_v].T + w["value.bias"][of_v]
+            weights = np.exp(q @ k.T / math.sqrt(d_k)) * allowed[b]
+            found.append(weights / weights.sum(axis=1, keepdims=True) @ v)
+        result[b] = np.concatenate(found, axis=1) @ w["output.weight"].T + w["output.bias"]
+    return result
 
-    apart = Transformer(model.config, seed=None, dtype=np.float64)
-    apart.load_parameters({name: p.data.copy() for name, p in model.named_parameters().items()}, copy=False)
-    assert not products_of_several(apart, source, target)
-    expected_loss, expected = gradients_of(apart, source, target)
-    assert loss == pytest.approx(expected_loss, rel=1e-12)
-    for name, gradient in gradients.items():
-        np.testing.assert_allclose(gradient, expected[name], rtol=1e-9, atol=1e-12, err_msg=name)
+
+@pytest.mark.parametrize(("heads", "d_k", "d_v"), [(1, 6, 6), (2, 3, 3), (3, 1, 5), (2, 4, 1)])
+def test_multi_head_attention(heads, d_k, d_v):
+    attention = module(heads=heads, d_k=d_k, d_v=d_v)
+    query, memory = normal((2, 3, 6)), normal((2, 5, 6), 1)
+    ids = np.array([[7, 7, EOS, PAD, PAD], [7, 7, 7, 7, EOS]])
+    mask = padding_mask(ids)
+    y = attention(Tensor(query), Tensor(memory), Tensor(memory), mask)
+    allowed = np.broadcast_to((ids != PAD)[:, None], (2, 3, 5))
+    np.testing.assert_allclose(y.data, head_by_head(attention, query, memory, allowed, heads, d_k, d_v), rtol=1e-10)
+    causal = attention(Tensor(query), Tensor(query), Tensor(query), is_causal=True)
+    allowed = np.broadcast_to(np.tri(3), (2, 3, 3))
+    np.testing.assert_allclose(causal.data, head_by_head(attention, query, query, allowed, heads, d_k, d_v), rtol=1e-10)
+
+
+def test_query_key_and_value_in_this_order():
+    attention = module()
+    q, k, v = (Tensor(normal((1, 4, 6), seed)) for seed in range(3))
+    projected = [layer(x) for layer, x in ((attention.query, q), (attention.key, k), (attention.value, v))]
+    heads = ag.scaled_dot_product_attention(*(attention.split_heads(x) for x in projected))
+    expected = attention.output(join_heads(heads)).data
+    np.testing.assert_array_equal(attention(q, k, v).data, expected)
+    assert (attention(q, v, k).data != expected).all()
+
+
+def test_parameters():
+    named = module(d_model=6, heads=2, d_k=3, d_v=4).named_parameters()
+    kinds = ("query", "key", "value", "output")
+    assert list(named) == [f"{kind}.{part}" for kind in kinds for part in ("weight", "bias")]
+    assert [named[f"{kind}.weight"].shape for kind in kinds] == [(6, 6), (6, 6), (8, 6), (6, 8)]
+
+
+def test_splitting_heads_and_joining_them_again():
+    attention = module()
+    x = Tensor(np.arange(2 * 3 * 6).reshape(2, 3, 6).astype(float))
+    heads = attention.split_heads(x)
+    assert heads.shape == (2, 2, 3, 3)
+    assert np.shares_memory(heads.data, x.data)
+    np.testing.assert_array_equal(heads.data[1, 1, 2], x.data[1, 2, 3:])
+    np.testing.assert_array_equal(join_heads(heads).data, x.data)
+
+
+def test_dropout_of_attention_weights_only_while_training():
+    attention, plain = module(dropout=0.5), module()
+    x = Tensor(normal((1, 4, 6)))
+    random.set_state((1, 0, 0))
+    first, second = attention(x, x, x).data, attention(x, x, x).data
+    assert random.get_state() == (1, 0, 2)
+    assert (first != second).any()
+    np.testing.assert_array_equal(attention.eval()(x, x, x).data, plain(x, x, x).data)
+    assert (first != plain(x, x, x).data).any()
+
+
+def test_padding_mask():
+    ids = np.array([[5, EOS, PAD], [5, 6, EOS]])
+    mask = padding_mask(ids)
+    assert mask.dtype == bool
+    assert mask.shape == (2, 1, 1, 3)
+    assert mask[:, 0, 0].tolist() == [[True, True, False], [True, True, True]]

@@ -9,9 +9,9 @@ from autograd.modes import Watcher, watch
 from autograd.ops.attention import ScaledDotProductAttention
 from minitf.config import PRESETS
 from minitf.config.model import BOS, EOS, PAD
-from minitf.decoding.decoder import InferenceTransformer
 from minitf.decoding.search import BeamSearchConfig, beam_search
 from minitf.errors import UserError
+from minitf.fast.decoder import InferenceTransformer
 from minitf.model.transformer import Transformer
 from minitf.translation.attention_weights import AttentionWeights, attention_weights
 from minitf.translation.translator import Translator

@@ -13,8 +13,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-import minitf.decoding.batched
 import minitf.decoding.lines
+import minitf.fast.threads
 import minitf.translation.translator
 from autograd.backend import CPU
 from minitf.config import PRESETS
@@ -567,7 +567,7 @@ def test_batches_on_several_threads_give_the_same_lines(tiny_run, monkeypatch, s
     lines = ENGLISH * 8
     expected = load(tiny_run, same_bits=same_bits).translate_nbest(lines, n_best=2)
     monkeypatch.setattr(CPU, "threads", 3)
-    monkeypatch.setattr(minitf.decoding.batched, "WORTH_SHARING", {"numpy": 0})
+    monkeypatch.setattr(minitf.fast.threads, "WORTH_SHARING", {"numpy": 0})
     found = load(tiny_run, same_bits=same_bits).translate_nbest(lines, n_best=2, max_sentences_per_batch=5)
     assert [[each.text for each in some] for some in found] == [[each.text for each in some] for some in expected]
     if same_bits:
@@ -576,7 +576,7 @@ def test_batches_on_several_threads_give_the_same_lines(tiny_run, monkeypatch, s
 
 def test_an_error_in_one_thread_stops_the_others(tiny_run, monkeypatch):
     monkeypatch.setattr(CPU, "threads", 2)
-    monkeypatch.setattr(minitf.decoding.batched, "WORTH_SHARING", {"numpy": 0})
+    monkeypatch.setattr(minitf.fast.threads, "WORTH_SHARING", {"numpy": 0})
     translator = load(tiny_run)
 
     def fail(lines):
@@ -608,7 +608,7 @@ def test_only_large_batches_are_shared_out_among_threads(tiny_run, monkeypatch, 
     monkeypatch.setattr(minitf.decoding.lines, "beam_search", spy)
     for beam, shared in ((1, False), (2, True)):
         threads.clear()
-        monkeypatch.setitem(minitf.decoding.batched.WORTH_SHARING, computed_by, 2 * 8 * weights)
+        monkeypatch.setitem(minitf.fast.threads.WORTH_SHARING, computed_by, 2 * 8 * weights)
         translator.translate(["a tree"] * 32, beam=beam, max_sentences_per_batch=8)
         assert (len(threads) > 1) == shared
 

@@ -31,7 +31,7 @@ def test_the_layers_of_this_project(order):
 def test_a_layer_without_its_residual_connection():
     class NoResidual(EncoderLayer):
         def __call__(self, x, mask):
-            return self.feed_forward_residual.norm(self.mix(x, mask))
+            return self.feed_forward_residual.norm(self.self_attention(x, x, x, mask))
 
     table = check_layer(NoResidual(config(), Initializer(0)), 8)
     assert table.outcome("residual") == "wrong"

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from autograd.backend import CPU
-from minitf.decoding.state import DecodingState
+from minitf.fast.state import DecodingState
 
 B, H, K, WIDTH = 3, 2, 4, 5
 

@@ -1,4 +1,4 @@
-"""What search needs of a model, and the key/value cache of the Transformer's decoder.
+"""The key/value cache of `InferenceTransformer`.
 
 Beams of a sentence share their past. A step appends one key and one value for each beam: a node of the sentence's tree
 of hypotheses. Nodes never move; each beam attends to its ancestors by a mask, and when beams are reordered, only the
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -21,21 +21,6 @@ Record = Mapping[tuple[str, int], Callable[[np.ndarray], object]]
 
 FIRST_POSITIONS = 16
 """Positions that the caches have room for at first; the room doubles when it is full."""
-
-
-class IncrementalState(Protocol):
-    """What an incremental decoder keeps of the hypotheses so far, one row each."""
-
-    def reorder(self, rows: np.ndarray) -> object:
-        """Make row i what row rows[i] was: rows may be dropped, swapped and repeated."""
-
-
-class IncrementalDecoder(Protocol):
-    """A model that computes the logits of one position at a time."""
-
-    def start_decoding(self, source: Array) -> Any: ...  # source [B, S] -> IncrementalState of B rows
-
-    def decode_step(self, tokens: Array, state: Any) -> Array: ...  # tokens [R], the newest of each row -> [R, V]
 
 
 class DecodingState:

@@ -7,7 +7,7 @@ pytest.importorskip("numba", reason="needs Numba")
 
 from autograd.backend import CPU
 from autograd.backend.compiled import CompiledCpuBackend
-from minitf.decoding.decoder import InferenceTransformer
+from minitf.fast.decoder import InferenceTransformer
 from tests.helpers.small_model import SMALL, model_with, sources
 
 SOURCE = sources(9, 5, 12, 3)

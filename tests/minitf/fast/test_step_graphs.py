@@ -16,10 +16,11 @@ from minitf.config import PRESETS, OptimizerConfig, RunConfig, TransformerConfig
 from minitf.config.model import BOS, EOS, PAD
 from minitf.data.batches import Batch
 from minitf.errors import UserError
+from minitf.fast.accelerate import accelerate
+from minitf.fast.step_graphs import INPUTS, StepGraphs, step_graphs
 from minitf.model.transformer import Transformer
 from minitf.training.loss import compute_gradients
 from minitf.training.optim import Adam, global_norm, learning_rate
-from minitf.training.step_graphs import INPUTS, StepGraphs, gradient_function
 from tests.emulation import nvmath_stand_in
 from tests.emulation.cupy_stand_in import installed
 from tests.emulation.device import KINDS
@@ -76,10 +77,10 @@ class Run:
     """A model in training, with graphs or without."""
 
     def __init__(self, most: int, config: TransformerConfig = SMALL, dtype: Any = np.float32, compute: Any = None):
-        self.model = Transformer(config, seed=1, dtype=dtype, compute_dtype=compute)
+        self.model = accelerate(Transformer(config, seed=1, dtype=dtype), compute_dtype=compute)
         self.model.to("cuda")
         self.optimizer = Adam(self.model.named_parameters(), OPTIMIZER)
-        self.graphs = StepGraphs(self.model, 0.1, most) if most else None
+        self.graphs = StepGraphs(self.model, compute_gradients, 0.1, most) if most else None
         self.seen: list[Any] = []
         random.manual_seed(5)
 
@@ -232,17 +233,17 @@ def test_a_step_that_cannot_be_captured_says_why(gpu: Any) -> None:
 def test_what_graphs_are_not_for_is_refused(cuda: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     model = Run(0).model
     config = RunConfig(graphs=8, device="cuda", model=SMALL)
-    assert isinstance(gradient_function(model, config, is_parallel=False), StepGraphs)
+    assert isinstance(step_graphs(model, compute_gradients, config, is_parallel=False), StepGraphs)
     for changes, is_parallel, found in (
         ({"device": "cpu"}, False, "device=cpu and accumulate=1"),
         ({"accumulate": 2}, False, "device=cuda and accumulate=2"),
         ({}, True, "several processes"),
     ):
         with pytest.raises(UserError, match=f"graphs=8 are for one GPU and one batch an update, found {found}"):
-            gradient_function(model, replace(config, **changes), is_parallel)
+            step_graphs(model, compute_gradients, replace(config, **changes), is_parallel)
     monkeypatch.setattr(model.backend, "_lt", None)
     with pytest.raises(UserError, match="cuBLASLt is missing: pip install nvmath-python; or give --graphs 0"):
-        gradient_function(model, config, is_parallel=False)
+        step_graphs(model, compute_gradients, config, is_parallel=False)
 
 
 @pytest.mark.parametrize("kind", KINDS[:1])

@@ -20,25 +20,22 @@ from minitf.data.batches import Batch
 from minitf.errors import UserError
 from minitf.model.layers import Module
 from minitf.model.transformer import Transformer
-from minitf.training.loss import batch_loss, compute_gradients
 
 Array = Any
-Gradients = Callable[[Batch], tuple[float, float]]
+Gradients = Callable[[Transformer, Batch, float], tuple[float, float]]
+"""`compute_gradients` of minitf/training/loss.py"""
 INPUTS = ("source", "target_in", "target_out")
 
 
-def gradient_function(model: Transformer, config: RunConfig, is_parallel: bool) -> Gradients:
-    """The function that adds the gradients of a batch to those of the parameters and returns its losses."""
-    smoothing = config.optimizer.label_smoothing
-    if not config.graphs:
-        return lambda batch: compute_gradients(model, batch, smoothing)
+def step_graphs(model: Transformer, compute_gradients: Gradients, config: RunConfig, is_parallel: bool) -> StepGraphs:
+    """The graphs of a run.  Raises: UserError where a run can have none"""
     if is_parallel or config.device == "cpu" or config.accumulate > 1:
         found = "several processes" if is_parallel else f"device={config.device} and accumulate={config.accumulate}"
         raise UserError(
             f"graphs={config.graphs} are for one GPU and one batch an update, found {found}; give --graphs 0"
         )
     try:
-        return StepGraphs(model, smoothing, config.graphs)
+        return StepGraphs(model, compute_gradients, config.optimizer.label_smoothing, config.graphs)
     except CaptureError as error:
         raise UserError(f"graphs={config.graphs}: {error}; or give --graphs 0") from error
 
@@ -58,8 +55,9 @@ class StepGraphs:
     The first batch of a shape is computed without a graph, which compiles kernels; the second one is captured.
     """
 
-    def __init__(self, model: Transformer, label_smoothing: float, most: int):
+    def __init__(self, model: Transformer, compute_gradients: Gradients, label_smoothing: float, most: int):
         self.model = model
+        self.compute_gradients = compute_gradients  # without a graph
         self.label_smoothing = label_smoothing
         self.most = most
         self.parameters = model.parameters()
@@ -72,7 +70,7 @@ class StepGraphs:
         key = seed, batch.number, batch.first_row, *[getattr(batch, name).shape for name in INPUTS]
         if state.watchers or self._copies_are_old() or key not in self._seen:
             self._seen.add(key)
-            return compute_gradients(self.model, batch, self.label_smoothing)
+            return self.compute_gradients(self.model, batch, self.label_smoothing)
         if any(parameter.grad is not None for parameter in self.parameters):
             raise RuntimeError("a graph overwrites the gradients that are there; call zero_grad() before")
         step = self._steps.get(key)
@@ -93,7 +91,7 @@ class StepGraphs:
         inputs = replace(batch, **{name: backend.asarray(getattr(batch, name)).copy() for name in INPUTS})
 
         def compute() -> tuple[Array, Array, list[Array | None]]:
-            loss, nll = batch_loss(self.model, inputs, self.label_smoothing)
+            loss, nll = self.model.loss(inputs.source, inputs.target_in, inputs.target_out, self.label_smoothing)
             loss.backward()
             # valid until the next graph: graphs share the memory of their gradients, which nobody may keep
             gradients = [None if p.grad is None else self._graphs.unowned(p.grad.data) for p in self.parameters]

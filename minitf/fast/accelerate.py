@@ -1,0 +1,66 @@
+"""`accelerate(model)`: put the fast parts in the places of the plain ones, which stay the definition.
+
+    model = accelerate(Transformer(config))
+
+A fast part is a subclass of the plain one, with its signature and its parameters.  For every entry of the table,
+tests/minitf/fast/test_accelerate.py says that both compute the same.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar, cast
+
+from minitf.fast import layers as fast
+from minitf.model import transformer as plain
+from minitf.model import variants
+from minitf.model.layers import FeedForward, Module
+from minitf.model.variants import recast
+
+M = TypeVar("M", bound=Module)
+REPLACEMENTS: dict[type[Module], type[Module]] = {
+    FeedForward: fast.FusedFeedForward,
+    plain.MultiHeadAttention: fast.PackedAttention,
+    variants.UnscaledAttention: fast.PackedUnscaledAttention,
+    variants.AdditiveAttention: fast.PackedAdditiveAttention,
+    variants.LocalAttention: fast.PackedLocalAttention,
+    plain.Residual: fast.FusedResidual,
+    plain.DecoderLayer: fast.PackedDecoderLayer,
+    variants.LocalDecoderLayer: fast.PackedDecoderLayer,
+    plain.Encoder: fast.CheckpointedEncoder,
+    variants.PreNormEncoder: fast.CheckpointedPreNormEncoder,
+    plain.Decoder: fast.PackedDecoder,
+    variants.PreNormDecoder: fast.PackedPreNormDecoder,
+    plain.Transformer: fast.FastTransformer,
+    variants.ForeignTransformer: fast.FastForeignTransformer,
+}
+
+
+def accelerate(module: M, *, compute_dtype: str | None = None, checkpoint_layers: bool = False) -> M:
+    """The module with fast parts, which have the plain parts' parameters; load weights before.
+
+    compute_dtype: of a Transformer: dtype of activations if not that of the parameters: "bfloat16" for mixed precision
+    checkpoint_layers: of a Transformer: keep, for the backward pass, only the inputs of layers, and compute the layers
+        again
+    """
+    new: Any = _replaced(module, {})
+    if isinstance(new, fast.FastTransformer):
+        new.compute_dtype = compute_dtype
+        vars(new.encoder)["checkpoints_layers"] = vars(new.decoder)["checkpoints_layers"] = checkpoint_layers
+        new.place_side_by_side()
+        if compute_dtype is not None and not new.training:  # weights that no update will reduce again
+            for parameter in new.parameters():
+                if parameter.ndim == 2:
+                    parameter.reduced = parameter.data.astype(compute_dtype)
+    return cast(M, new)
+
+
+def _replaced(module: Module, done: dict[int, Module]) -> Module:
+    """The module as the table has it, and all modules in it; `done` holds those that are used twice."""
+    if id(module) not in done:
+        new = done[id(module)] = recast(module, REPLACEMENTS.get(type(module), type(module)))
+        for name, value in vars(new).items():
+            if isinstance(value, Module):
+                setattr(new, name, _replaced(value, done))
+            elif isinstance(value, list):
+                setattr(new, name, [_replaced(each, done) if isinstance(each, Module) else each for each in value])
+    return done[id(module)]

@@ -1,0 +1,410 @@
+"""The Transformer without gradients: the encoder at once, the decoder position by position, in plain arrays.
+
+`TransformerDecoder` (minitf/decoding/decoder.py) defines what is computed. Here it is computed for a search, which asks
+for one position of a few hypotheses at a time, where a call of NumPy may cost as much as the arithmetic in it:
+
+- Keys and values of the source are computed once a sentence; the beams of a sentence are its queries, side by side.
+- Keys and values of the past are not copied when beams are reordered (state.py).
+- With `same_bits`, results for a sentence do not depend on the others in its batch, to the last bit: every matrix
+  product that a sentence takes part in has a shape that depends on the sentence alone, or a fixed one.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+import autograd as ag
+from autograd import Tensor, no_grad
+from autograd.backend import backend_of
+from minitf.config.model import BOS, PAD
+from minitf.fast.state import DecodingState, Record
+from minitf.fast.threads import padded_width, share_out
+from minitf.model.layers import Embedding, FeedForward, LayerNorm, Linear, Module
+from minitf.model.mixing import Mixing
+from minitf.model.transformer import MultiHeadAttention, Positions, Residual, Transformer, padding_mask
+from minitf.model.variants import ForeignTransformer, LocalAttention, end_for_start
+
+Array = Any
+
+TRIED = 8
+"""Rows that are tried with each weight, to find products in which equal rows have equal results: few may differ."""
+
+
+class InferenceTransformer:
+    """A Transformer in evaluation mode for search, on the model's device and in its precision.
+
+    `start_decoding` takes over weights that have changed since it was last called: by an optimizer's step,
+    `load_parameters`, `to`, or an array assigned to `Parameter.data`; not by writing into that array.
+
+    same_bits: results do not depend on which sentences are decoded together, to the bit, if these have one
+        `padded_width`; at about half the speed in large batches
+    """
+
+    def __init__(self, model: Transformer, *, same_bits: bool = False):
+        self.model: Any = model  # which may be any variant
+        self.config, self.same_bits = model.config, same_bits
+        self.norm_first = self.config.norm == "pre"
+        self.has_attention = self.config.mixing in ("self-attention", "restricted")  # in the encoder
+        self._parameters = model.parameters()
+        self._load()
+
+    @property
+    def source_eos(self) -> bool:
+        """Whether sources end with EOS."""
+        return self.config.source_eos
+
+    @property
+    def masked_tokens(self) -> set[int]:
+        """Tokens that the model never produces."""
+        return {*self.config.masked_tokens}
+
+    @property
+    def weights_of_a_step(self) -> int:
+        """The weights that each row of a step is multiplied with."""
+        return sum(each.w.size for each in self._weights.values() if each.of_a_step)
+
+    def compute_batches(self, *batches: Any) -> None:
+        """Compute batches of sentences, on all threads where that is faster: see `share_out`."""
+        share_out(self, *batches)
+
+    def start_decoding(
+        self, source: Array, record: Record | None = None, shortlist: Array | None = None
+    ) -> DecodingState:
+        """Encode `source` and project the decoder's keys and values of it, once for all steps.
+
+        record: the attentions, of the encoder now and of the decoder in each step, whose weights to compute as well
+        shortlist: the tokens, ascending, whose logits the steps compute; None: all
+
+        Shapes: source int [B, S], padded with PAD; shortlist int [C] -> a state of B rows
+        """
+        if any(p.data is not data or p.version[0] != version for p, data, version in self._loaded):
+            self._load()
+        source = self.backend.asarray(source)
+        b, s = source.shape
+        if self.same_bits:
+            padded = self.backend.xp.full((b, padded_width(s)), PAD, source.dtype)
+            padded[:, :s] = source
+            source = padded
+        mask = padding_mask(source)  # [B, 1, 1, S]
+        mask = None if bool(mask.all()) else mask
+        memory = self._encode(source, mask, record)  # [≥ B · S, D]
+        cross = [layer.cross_attention for layer in self.model.decoder.layers]
+        keys_values = [  # [B, H, S, …] each, contiguous as compiled loops read them
+            [*map(self.backend.xp.ascontiguousarray, self._projections(memory, each, b, source.size, each.heads))]
+            for each in cross
+        ]
+        window = self.config.neighbourhood if self.config.mixing == "restricted" else None
+        return DecodingState(self.backend, keys_values, mask, record, window, self._output(shortlist))
+
+    def decode_step(self, tokens: Array, state: DecodingState) -> Array:
+        """Logits of the token that follows `tokens`, the newest of each row; [R, C] with a shortlist.
+
+        Shapes: tokens int [R] -> [R, V]
+        """
+        model = self.model
+        if len(tokens) != state.rows:
+            raise ValueError(f"{len(tokens)} tokens for a state of {state.rows} rows; give one for each")
+        x = self._embed(tokens[:, None], "target", state.length)  # [≥ R, D]
+        state.begin_step()
+        if state.record is None and self.backend.runs_loops(len(x), self._largest_product) and self._of_loops:
+            decoder_layer, layers = self._of_loops
+            nodes = state.ancestors.reshape(state.rows, -1), state.first_node, state.node_count
+            for weights, (caches, source) in zip(layers, state.of_loops(), strict=True):
+                x = decoder_layer(x, *weights, caches, nodes, source, self.norm_first)
+        else:
+            mask = state.mask()
+            for index in range(len(model.decoder.layers)):
+                x = self._decoder_layer(x, index, state, mask)
+        state.end_step()
+        x = self._layer_norm(x, model.decoder.norm) if self.norm_first else x
+        return self._product(x, state.output)[: len(tokens)]
+
+    # ---- Layers ----
+
+    def _encode(self, source: Array, mask: Array | None, record: Record | None) -> Array:
+        """Shapes: source int [B, S], mask bool [B, 1, 1, S] -> memory [≥ B · S, D]"""
+        encoder = self.model.encoder
+        x = self._embed(source, "source")
+        for index, layer in enumerate(encoder.layers):
+            residual = layer.self_attention_residual
+            y = self._before(x, residual)
+            if not self.has_attention:
+                y = self._mix(y, layer.mixing, source.shape, mask)
+            else:
+                attention = layer.self_attention
+                q, k, v = self._projections(y, attention, len(source), source.size, attention.heads)
+                y = self._attend(q, k, v, mask, attention, record, ("encoder", index))  # [≥ B · S, H · d_v]
+                y = self._linear(y, attention.output)
+            x = self._after(x, y, residual)
+            x = self._feed_forward(x, layer.feed_forward, layer.feed_forward_residual)
+        return self._layer_norm(x, encoder.norm) if self.norm_first else x
+
+    def _decoder_layer(self, x: Array, index: int, state: DecodingState, mask: Array | None) -> Array:
+        """Shapes: x [≥ R, D], mask bool [B, 1, n, nodes] -> [≥ R, D]"""
+        layer, b, rows = self.model.decoder.layers[index], state.sentences, state.rows
+        attention, residual = layer.self_attention, layer.self_attention_residual
+        q, k, v = self._projections(self._before(x, residual), attention, b, rows, attention.heads)
+        k, v = state.append(index, k, v)
+        y = self._attend(q, k, v, mask, attention, state.record, ("decoder", index))  # [≥ R, H · d_v]
+        x = self._after(x, self._linear(y, attention.output), residual)
+
+        attention, residual = layer.cross_attention, layer.cross_attention_residual
+        (q,) = self._projections(self._before(x, residual), attention.query, b, rows, attention.heads)
+        y = self._attend(q, *state.memory(index), attention, state.record, ("cross", index))
+        x = self._after(x, self._linear(y, attention.output), residual)
+        return self._feed_forward(x, layer.feed_forward, layer.feed_forward_residual)
+
+    def _feed_forward(self, x: Array, feed_forward: FeedForward, residual: Residual) -> Array:
+        """Shapes: x [R, D] -> [R, D]"""
+        is_relu = feed_forward.activation is ag.relu
+        hidden = self._linear(self._before(x, residual), feed_forward.up, relu=is_relu)  # [R, F]
+        if not is_relu:
+            with no_grad():
+                hidden = feed_forward.activation(Tensor(hidden)).data
+        return self._after(x, self._linear(hidden, feed_forward.down), residual)
+
+    # ---- Parts of layers ----
+
+    def _embed(self, tokens: Array, side: str, start: int = 0) -> Array:
+        """Scaled embeddings + positions, normalised in some models, and rows of zeros up to whole products.
+
+        Shapes: tokens int [B, T] -> [≥ B · T, D]
+        """
+        embedding: Embedding = getattr(self.model, f"{side}_embedding")
+        positions: Positions = getattr(self.model, f"{side}_positions")
+        norm = getattr(self.model, f"{side}_embedding_norm") if self.config.embedding_norm else None
+        starts_with = self.config.decoder_start if side == "target" else "bos"
+        if starts_with != "bos" and not (tokens == BOS).any():
+            starts_with = "bos"
+        if starts_with == "eos":
+            tokens = end_for_start(tokens)
+        tokens = self.backend.asarray(tokens)
+        rows = positions.rows(tokens.shape[1], start, self.backend)
+        rows = rows.data if isinstance(rows, Tensor) else rows
+        x = self.backend.embedding(embedding.weight.data, tokens, rows, embedding.scale, None, 1.0, self.dtype)
+        if starts_with == "zero":
+            x = self.backend.xp.where((tokens == BOS)[:, :, None], rows.astype(x.dtype, copy=False), x)
+        x = x.reshape(tokens.size, x.shape[-1])
+        return self._whole(x if norm is None else self._layer_norm(x, norm))
+
+    def _before(self, x: Array, residual: Residual) -> Array:
+        """What the sub-layer inside a residual connection is given."""
+        return self._layer_norm(x, residual.norm) if self.norm_first else x
+
+    def _after(self, x: Array, y: Array, residual: Residual) -> Array:
+        """The residual connection around a sub-layer that made y (overwritten) of x."""
+        if self.norm_first:
+            y += x
+            return y
+        norm = residual.norm
+        return self.backend.dropout_add_layer_norm(y, x, None, 1.0, norm.weight.data, norm.bias.data, norm.eps)[0]
+
+    def _layer_norm(self, x: Array, norm: LayerNorm) -> Array:
+        return self.backend.layer_norm(x, norm.weight.data, norm.bias.data, norm.eps)[0]
+
+    def _linear(self, x: Array, module: Module, relu: bool = False) -> Array:
+        """The product with the weights of a module in `self._weights`.  Shapes: x [R, in] -> [R, out]"""
+        return self._product(x, self._weights[module], relu)
+
+    def _product(self, x: Array, weights: _Weights, relu: bool = False) -> Array:
+        """Shapes: x [R, in] -> [R, out]"""
+        rows = self.rows_at_a_time or len(x)
+        few = self.backend.contiguous_below if rows > 1 else 0
+        many = weights.of_a_step and (rows >= self.backend.contiguous_from or len(weights.w) < few)
+        w = weights.contiguous if many else weights.w
+        return self.backend.linear_of_few(x, w, weights.bias, relu, self.rows_at_a_time, weights.dtype)
+
+    def _projections(self, x: Array, module: Module, b: int, rows: int, heads: int) -> list[Array]:
+        """Queries, keys or values of the first rows of x, by sentence and head, as many as the module's product has.
+
+        Shapes: x [≥ rows, D] -> [B, H, rows / B, K] each
+        """
+        y = self._linear(x, module)[:rows]
+        n = rows // b
+        return [y[:, part].reshape(b, n, heads, -1).swapaxes(1, 2) for part in self._weights[module].columns]
+
+    def _mix(self, x: Array, layer: Mixing, shape: tuple[int, int], mask: Array | None) -> Array:
+        """Another layer of Table 1 in the place of self-attention.  Shapes: x [≥ B · S, D] -> [≥ B · S, D]"""
+        b, s = shape
+        rows = x[: b * s].reshape(b, s, -1)
+        whole = self.backend.xp.ones((b, 1, 1, s), bool) if mask is None else mask
+        with no_grad():
+            if self.same_bits:  # its products take in all sentences given
+                y = self.backend.xp.concatenate(
+                    [layer(Tensor(rows[i : i + 1]), whole[i : i + 1]).data for i in range(b)]
+                )
+            else:
+                y = layer(Tensor(rows), whole).data
+        return self._whole(y.reshape(b * s, -1))
+
+    def _attend(
+        self,
+        q: Array,
+        k: Array,
+        v: Array,
+        mask: Array | None,
+        attention: MultiHeadAttention,
+        record: Record | None,
+        place: tuple[str, int],
+    ) -> Array:
+        """Attention, heads joined, and rows of zeros up to whole products.
+
+        Shapes: q [B, H, n, K], k [B, H, S, K], v [B, H, S, d_v], mask bool broadcastable to [B, H, n, S]
+                -> [≥ B · n, H · d_v]
+        """
+        if record is not None and place in record:
+            wide_q, wide_k = [a.astype(np.float32) if a.dtype.name == "bfloat16" else a for a in (q, k)]
+            unit = self.backend.xp.eye(k.shape[2], dtype=wide_k.dtype)  # weights are what they make of it
+            unit = self.backend.xp.broadcast_to(unit, (*k.shape[:2], *unit.shape))  # [B, H, S, S]
+            record[place](self.backend.to_host(self._heads(wide_q, wide_k, unit, mask, attention, place)))
+        y = self._heads(q, k, v, mask, attention, place)
+        b, h, n, width = y.shape
+        return self._whole(y.swapaxes(1, 2).reshape(b * n, h * width))
+
+    def _heads(
+        self, q: Array, k: Array, v: Array, mask: Array | None, attention: MultiHeadAttention, place: tuple[str, int]
+    ) -> Array:
+        """Attention of the kind that the model has; a neighbourhood in the decoder is what its cache keeps.
+
+        Shapes: as `_attend` -> [B, H, n, d_v]
+        """
+        is_local = isinstance(attention, LocalAttention) and place[0] == "encoder"
+        if self.config.attention != "additive" and not is_local:
+            return self.backend.attention(q, k, v, mask, None, 1.0, self.scale)[0]
+        with no_grad():
+            return attention.attend(Tensor(q), Tensor(k), Tensor(v), mask).data
+
+    def _whole(self, x: Array) -> Array:
+        """x with rows of zeros up to a multiple of `rows_at_a_time`."""
+        missing = -len(x) % (self.rows_at_a_time or 1)
+        if not missing:
+            return x
+        whole = self.backend.xp.zeros((len(x) + missing, x.shape[1]), x.dtype)
+        whole[: len(x)] = x
+        return whole
+
+    @property
+    def scale(self) -> float:
+        """The factor on dot products of queries and keys."""
+        return 1.0 if self.config.attention == "dot-product" else 1 / math.sqrt(self.config.head_d_k)
+
+    # ---- Weights ----
+
+    def _load(self) -> None:
+        """Take over the model's weights as they are now."""
+        model = self.model
+        self._loaded = [(p, p.data, p.version[0]) for p in self._parameters]
+        self.backend = backend_of([model.output_matrix.data])
+        self.dtype = np.dtype(getattr(model, "compute_dtype", None) or model.output_matrix.dtype)
+        output = model.output_matrix.data.astype(self.dtype, copy=False)
+        bias = None
+        if isinstance(model, ForeignTransformer):
+            with no_grad():
+                bias = model.logit_bias()
+        of_logits = _Weights(output, None if bias is None else bias.data, dtype=model.output_matrix.dtype)
+        weights: dict[Module, _Weights] = {model: of_logits}
+        stacks = (model.encoder.layers, False), (model.decoder.layers, True)
+        for layer, of_a_step in ((layer, of_a_step) for layers, of_a_step in stacks for layer in layers):
+            linears = [layer.feed_forward.up, layer.feed_forward.down]
+            if not (of_a_step or self.has_attention):
+                weights |= {linear: self._joined(linear, of_a_step=False) for linear in linears}
+                continue
+            attention = layer.self_attention
+            weights[attention] = self._joined(attention.query, attention.key, attention.value, of_a_step=of_a_step)
+            for linear in (attention.output, *linears):
+                weights[linear] = self._joined(linear, of_a_step=of_a_step)
+        for cross in (layer.cross_attention for layer in model.decoder.layers):
+            weights[cross] = self._joined(cross.key, cross.value, of_a_step=False)
+            weights[cross.query], weights[cross.output] = self._joined(cross.query), self._joined(cross.output)
+        self._weights = weights
+        of_layers = [each.w.size for module, each in weights.items() if each.of_a_step and module is not model]
+        self._largest_product = max(of_layers)
+        vars(self).pop("_of_loops", None)
+        self.rows_at_a_time = self._rows_computed_alike() if self.same_bits else None
+
+    @cached_property
+    def _of_loops(self) -> tuple[Any, ...] | None:
+        """`compiled_layer.decoder_layer`, and the weights of each layer as it takes them; None where it cannot compute
+        this model."""
+        from minitf.fast.compiled_layer import ACTIVATIONS, decoder_layer
+
+        def product(module: Module) -> tuple[Array, Array]:
+            weights = self._weights[module]
+            return weights.w.T, np.zeros(0, self.dtype) if weights.bias is None else weights.bias
+
+        def norm(residual: Residual) -> tuple[Array, Array, Any]:
+            return residual.norm.weight.data, residual.norm.bias.data, self.dtype.type(residual.norm.eps)
+
+        def attention(module: MultiHeadAttention, inward: Module, residual: Residual) -> tuple[Any, ...]:
+            return product(inward), product(module.output), self.dtype.type(self.scale), norm(residual)
+
+        layers = []
+        for layer in self.model.decoder.layers:
+            own, cross, feed_forward = layer.self_attention, layer.cross_attention, layer.feed_forward
+            activation = ACTIVATIONS.get(feed_forward.activation)
+            if self.same_bits or self.dtype != np.float32 or self.config.attention == "additive" or activation is None:
+                return None
+            of_self = attention(own, own, layer.self_attention_residual)
+            of_cross = attention(cross, cross.query, layer.cross_attention_residual)
+            both = product(feed_forward.up), product(feed_forward.down)
+            layers.append((of_self, of_cross, (*both, activation, norm(layer.feed_forward_residual))))
+        return decoder_layer, layers
+
+    def _output(self, shortlist: Array | None) -> _Weights:
+        """The product that computes the logits of the tokens of a shortlist, or of all."""
+        whole = self._weights[self.model]
+        if shortlist is None or len(shortlist) == whole.w.shape[1]:
+            return whole
+        rows = self.backend.asarray(shortlist)
+        return _Weights(whole.w.T[rows], None if whole.bias is None else whole.bias[rows], dtype=whole.dtype)
+
+    def _joined(self, *linears: Linear, of_a_step: bool = True) -> _Weights:
+        """The weights of several projections side by side, for one product."""
+        weight = self.backend.stacked([linear.weight.data for linear in linears]).astype(self.dtype, copy=False)
+        biases = [linear.bias.data for linear in linears if linear.bias is not None]
+        ends = np.cumsum([linear.weight.shape[0] for linear in linears]).tolist()
+        return _Weights(weight, self.backend.stacked(biases) if biases else None, of_a_step, ends)
+
+    def _rows_computed_alike(self) -> int:
+        """Rows of a product with which equal rows give equal results, as tried with all weights; one always does."""
+        rng = np.random.default_rng(0)
+        for rows in self.backend.rows_alike:
+            self.rows_at_a_time = rows
+            results = []
+            for module, weights in (each for each in self._weights.items() for _ in range(TRIED)):
+                x = rng.standard_normal((1, len(weights.w))).astype(self.dtype).repeat(rows, 0)
+                results.append(self.backend.to_host(self._linear(self.backend.asarray(x), module)))
+            if all((y == y[:1]).all() for y in results):
+                return rows
+        return 1
+
+
+class _Weights:
+    """The weights w [in, out] and the bias of a product, which may compute several projections.
+
+    of_a_step: each step of the decoder computes the product
+    ends: the end of each projection's columns
+    dtype: type of the result; None: that of the inputs. Logits are not rounded to bfloat16
+    """
+
+    def __init__(
+        self,
+        weight: Array,
+        bias: Array | None = None,
+        of_a_step: bool = True,
+        ends: Sequence[int] = (),
+        dtype: Any = None,
+    ):
+        self.w, self.bias, self.of_a_step, self.dtype = weight.T, bias, of_a_step, dtype
+        self.columns = [slice(start, end) for start, end in itertools.pairwise([0, *ends])]
+
+    @cached_property
+    def contiguous(self) -> Array:
+        """A contiguous copy of w, made when it is first faster."""
+        return backend_of([self.w]).xp.ascontiguousarray(self.w)

@@ -1,0 +1,267 @@
+"""The parts of transformer.py in fewer and larger kernels: the same formulas, and the same dropout masks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Literal, Self
+
+import autograd as ag
+from autograd import Tensor, checkpoint
+from autograd.backend import backend_of
+from minitf.config.model import PAD
+from minitf.fast.decoder import InferenceTransformer
+from minitf.model.layers import Embedding, FeedForward, Linear
+from minitf.model.transformer import (
+    Cache,
+    Decoder,
+    DecoderLayer,
+    Encoder,
+    MultiHeadAttention,
+    Positions,
+    Residual,
+    Transformer,
+    join_heads,
+    padding_mask,
+)
+from minitf.model.variants import (
+    AdditiveAttention,
+    ForeignTransformer,
+    LocalAttention,
+    PreNormDecoder,
+    PreNormEncoder,
+    UnscaledAttention,
+    end_for_start,
+)
+
+Array = Any
+
+
+class FusedFeedForward(FeedForward):
+    """The first product ends in ReLU."""
+
+    def __call__(self, x: Tensor) -> Tensor:
+        if self.activation is not ag.relu:
+            return super().__call__(x)
+        return self.down(self.dropout(ag.linear(x, self.up.weight, self.up.bias, relu=True)))
+
+
+class FusedResidual(Residual):
+    """Dropout, sum and norm in one pass over memory."""
+
+    def __call__(self, x: Tensor, sublayer: Callable[[Tensor], Tensor]) -> Tensor:
+        return ag.dropout_add_layer_norm(
+            sublayer(x), x, self.norm.weight, self.norm.bias,
+            p=self.dropout.p, eps=self.norm.eps, training=self.training,
+        )  # fmt: skip
+
+
+# ---- Projections as one product ----------------------------------------------------------------------------------
+
+
+def linear_heads(x: Tensor, layers: Sequence[Linear], heads: int) -> tuple[Tensor, ...]:
+    """The results of several linear layers as one product, divided into heads.  Shapes: x [B, T, D] -> [B, H, T, K]"""
+    biases = [layer.bias for layer in layers if layer.bias is not None]
+    return ag.linear_heads(x, [layer.weight for layer in layers], biases, heads=heads)
+
+
+class PackedAttention(MultiHeadAttention):
+    """Queries, keys and values of self-attention are one product."""
+
+    def __call__(
+        self, query: Tensor, key: Tensor, value: Tensor, mask: Array | None = None, is_causal: bool = False
+    ) -> Tensor:
+        if not (query is key is value):
+            return super().__call__(query, key, value, mask, is_causal)
+        q, k, v = linear_heads(query, [self.query, self.key, self.value], self.heads)
+        return self.output(join_heads(self.attend(q, k, v, mask, is_causal)))
+
+
+class PackedUnscaledAttention(PackedAttention, UnscaledAttention):
+    """The same, without the factor 1/√d_k."""
+
+
+class PackedAdditiveAttention(PackedAttention, AdditiveAttention):
+    """The same with additive scores."""
+
+
+class PackedLocalAttention(PackedAttention, LocalAttention):
+    """The same in a neighbourhood."""
+
+
+class PackedDecoderLayer(DecoderLayer):
+    """The memory may come as keys and values of this layer, which `PackedDecoder` has projected."""
+
+    def attend_to_source(self, x: Tensor, memory: Any, memory_mask: Array, cache: Cache | None) -> Tensor:
+        if cache is None and isinstance(memory, tuple):
+            k, v = memory
+            return self.cross_attention.over(x, k, v, memory_mask)
+        return super().attend_to_source(x, memory, memory_mask, cache)
+
+
+class PackedDecoder(Decoder):
+    """Keys and values of the memory, for all layers, are one product.
+
+    checkpoints_layers: keep, for the backward pass, only the inputs of layers, and compute the layers again
+    """
+
+    checkpoints_layers = False
+
+    def __call__(self, x: Tensor, memory: Tensor, memory_mask: Array, caches: Sequence[Cache] | None = None) -> Tensor:
+        if caches is not None:
+            return super().__call__(x, memory, memory_mask, caches)
+        of_all = linear_heads(memory, memory_projections(self), self.layers[0].cross_attention.heads)
+        for layer, *keys_and_values in zip(self.layers, of_all[::2], of_all[1::2], strict=True):
+            inputs: Any = x, tuple(keys_and_values), memory_mask
+            x = checkpoint(layer, *inputs) if self.checkpoints_layers else layer(*inputs)
+        return x
+
+
+class PackedPreNormDecoder(PreNormDecoder, PackedDecoder):
+    """The same, and the norm after the stack."""
+
+
+class CheckpointedEncoder(Encoder):
+    """A stack whose layers may be computed again in the backward pass: see `PackedDecoder`."""
+
+    checkpoints_layers = False
+
+    def __call__(self, x: Tensor, mask: Array) -> Tensor:
+        for layer in self.layers:
+            x = checkpoint(layer, x, mask) if self.checkpoints_layers else layer(x, mask)
+        return x
+
+
+class CheckpointedPreNormEncoder(PreNormEncoder, CheckpointedEncoder):
+    """The same, and the norm after the stack."""
+
+
+def memory_projections(decoder: Decoder) -> list[Linear]:
+    """The layers that compute keys and values of the encoder's output."""
+    attentions = [layer.cross_attention for layer in decoder.layers]
+    return [linear for attention in attentions for linear in (attention.key, attention.value)]
+
+
+def read_together(model: Transformer) -> Iterator[list[Linear]]:
+    """Groups of layers that one product computes."""
+    for layer in (*model.encoder.layers, *model.decoder.layers):
+        attention = getattr(layer, "self_attention", None)
+        if attention is not None:
+            yield [attention.query, attention.key, attention.value]
+    yield memory_projections(model.decoder)
+
+
+# ---- The whole ---------------------------------------------------------------------------------------------------
+
+
+class FastTransformer(Transformer):
+    """Embedding, positions and dropout are one pass, and the loss is computed a block of logits at a time.
+
+    compute_dtype: dtype of activations if not that of the parameters: "bfloat16" for mixed precision
+    """
+
+    compute_dtype: str | None = None
+    decoder_type = InferenceTransformer
+
+    def embed_source(self, ids: Array) -> Tensor:
+        return self.embedded(ids, self.source_embedding, self.source_positions, self.dropout_now)
+
+    def embed_target(self, ids: Array, start: int = 0) -> Tensor:
+        return self.embedded(ids, self.target_embedding, self.target_positions, self.dropout_now, start)
+
+    @property
+    def dropout_now(self) -> float:
+        return self.dropout.p if self.training else 0.0
+
+    def embedded(self, ids: Array, embedding: Embedding, positions: Positions, p: float, start: int = 0) -> Tensor:
+        """Dropout(√d_model · E[ids] + positions) as one op.  Shapes: ids int [B, T] -> [B, T, D]"""
+        rows = positions.rows(ids.shape[1], start, backend_of([embedding.weight.data]))
+        return ag.embedding(ids, embedding.weight, scale=embedding.scale, positions=rows, p=p, dtype=self.compute_dtype)
+
+    def logits(self, hidden: Tensor) -> Tensor:
+        """Not rounded to `compute_dtype`."""
+        return ag.linear(hidden, self.output_matrix, dtype=self.output_matrix.dtype)
+
+    def loss(
+        self,
+        source: Array,
+        target: Array,
+        labels: Array,
+        label_smoothing: float,
+        reduction: Literal["mean", "sum", "none"] = "sum",
+        **settings: Any,
+    ) -> tuple[Tensor, Tensor]:
+        """The logits [B, T, V], the largest array of a training step, are computed a block of rows at a time."""
+        hidden = self.decode(target, self.encode(source), padding_mask(source))
+        return ag.linear_cross_entropy(
+            hidden, self.output_matrix, labels,
+            label_smoothing=label_smoothing, ignore_index=PAD, reduction=reduction, with_nll=True, **settings,
+        )  # fmt: skip
+
+    # ---- Where parameters are in memory ----
+
+    def place_side_by_side(self) -> None:
+        """Move parameters that one product reads together to one block of memory."""
+        backend = self.backend
+        for layers in read_together(self):
+            for parameters in (
+                [layer.weight for layer in layers],
+                [layer.bias for layer in layers if layer.bias is not None],
+            ):
+                arrays = [parameter.data for parameter in parameters]
+                if arrays and not backend.are_side_by_side(arrays):
+                    for parameter, array in zip(parameters, backend.side_by_side(arrays), strict=True):
+                        parameter.data = array
+
+    def to(self, device: str) -> Self:
+        """Move all parameters to a device, those that one product reads side by side."""
+        super().to(device)
+        self.place_side_by_side()
+        return self
+
+    def load_parameters(self, arrays: dict[str, Any], *, copy: bool = True) -> None:
+        """Copy `arrays` into the parameters of the same names, and into their copies in lower precision."""
+        super().load_parameters(arrays, copy=copy)
+        for parameter in self.parameters():
+            if parameter.last_reduced is not None:  # in the same memory: side by side with others, read by graphs
+                parameter.last_reduced[...] = parameter.data
+                parameter.reduced = parameter.last_reduced
+
+
+class FastForeignTransformer(FastTransformer, ForeignTransformer):
+    """The same for models of other programs."""
+
+    def embed_source(self, ids: Array) -> Tensor:
+        if not self.config.embedding_norm:
+            return super().embed_source(ids)
+        x = self.embedded(ids, self.source_embedding, self.source_positions, 0.0)
+        return self.dropout(self.source_embedding_norm(x))
+
+    def embed_target(self, ids: Array, start: int = 0) -> Tensor:
+        begin, normed = self.config.decoder_start, self.config.embedding_norm
+        ids = end_for_start(ids) if begin == "eos" else ids
+        if not normed and begin != "zero":
+            return super().embed_target(ids, start)
+        x = self.embedded(ids, self.target_embedding, self.target_positions, 0.0, start)
+        if begin == "zero":
+            x = self.position_alone(ids, x, start)
+        return self.dropout(self.target_embedding_norm(x) if normed else x)
+
+    def logits(self, hidden: Tensor) -> Tensor:
+        return ag.linear(hidden, self.output_matrix, self.logit_bias(), dtype=self.output_matrix.dtype)
+
+    def loss(
+        self,
+        source: Array,
+        target: Array,
+        labels: Array,
+        label_smoothing: float,
+        reduction: Literal["mean", "sum", "none"] = "sum",
+        **settings: Any,
+    ) -> tuple[Tensor, Tensor]:
+        if self.config.output_bias:
+            settings["bias"] = self.output_bias
+        if self.config.masked_tokens:
+            settings["masked"] = masked = self.is_masked()
+            backend = self.backend
+            labels = backend.xp.where(backend.asarray(masked)[labels], PAD, labels)
+        return super().loss(source, target, labels, label_smoothing, reduction, **settings)

@@ -1,0 +1,114 @@
+"""Batches of sentences, shared out among the threads of a CPU."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
+from typing import Any
+
+import numpy as np
+
+from autograd.backend import CPU
+
+Work = Callable[[Any, list[int]], None]
+"""Compute the results of a batch, given by the indices of its sentences, with a decoder."""
+Batches = Callable[..., Iterator[list[int]]]
+"""(lengths, most tokens, most sentences, group) -> batches of sentences whose lengths have one value of `group`"""
+
+WORTH_A_THREAD = 8
+"""Sentences below which a batch is not divided among threads: a product of fewer rows takes about as long."""
+WORTH_SHARING = {"numpy": 50_000_000, "numba": 20_000_000, "loops": 4_000_000}
+"""Multiplications of a batch in a step, by the CPU's kernels or the loops that compute whole layers, below which
+batches are not shared out: threads whose calls take a few microseconds wait for one another's turn with the
+interpreter, and two are slower than one."""
+
+
+WIDTH_STEP = 8
+"""With `same_bits`, sources are padded to a multiple of this; those of one width are computed alike."""
+
+
+def padded_width(length: int) -> int:
+    """The width to which a source of `length` tokens is padded."""
+    return -(-length // WIDTH_STEP) * WIDTH_STEP
+
+
+def share_out(
+    decoder: Any,
+    work: Work,
+    batches_by_length: Batches,
+    lengths: Sequence[int],
+    max_tokens: int,
+    max_sentences: int,
+    rows: int,
+) -> None:
+    """Call `work` for batches of all sentences, in several threads where the batches are large.
+
+    decoder: an `InferenceTransformer`, or an ensemble of these
+    rows: hypotheses of a sentence that a step computes at once
+    """
+    shared = min(max_sentences, max(WORTH_A_THREAD, -(-len(lengths) // (CPU.threads or 1))))
+    threads = _threads(decoder, shared * rows)
+    if threads > 1:
+        max_sentences = shared
+    group = padded_width if decoder.same_bits else None
+    batches = list(batches_by_length(lengths, max_tokens, max_sentences, group))
+    if min(threads, len(batches)) <= 1:
+        for batch in batches:
+            work(decoder, batch)
+    else:
+        _in_threads(decoder, work, batches, min(threads, len(batches)))
+
+
+def _threads(decoder: Any, rows: int) -> int:
+    """How many batches of `rows` hypotheses to compute at once: several large ones on a CPU."""
+    if decoder.backend is not CPU:
+        return 1
+    computed_by = "loops" if CPU.runs_loops(rows, 1) else CPU.kernels
+    return (CPU.threads or 1) if rows * decoder.weights_of_a_step >= WORTH_SHARING[computed_by] else 1
+
+
+def _in_threads(whole: Any, work: Work, batches: list[list[int]], threads: int) -> None:
+    """Let each thread take one batch after the other; an error or interrupt stops all threads within a step."""
+    queue = iter(batches)
+    stopped = threading.Event()
+    decoder = _Stoppable(whole, stopped)
+
+    def run() -> None:
+        try:
+            with CPU.in_one_thread():
+                for batch in queue:
+                    work(decoder, batch)
+        except _StoppedError:
+            pass
+        except BaseException:
+            stopped.set()
+            raise
+
+    with ThreadPoolExecutor(threads - 1, "minitf") as pool:
+        others = [pool.submit(run) for _ in range(threads - 1)]
+        try:
+            run()
+            wait(others)
+        except BaseException:
+            stopped.set()
+            raise
+    for other in others:
+        other.result()
+
+
+class _StoppedError(Exception):
+    """Another thread has failed, or the program was interrupted."""
+
+
+class _Stoppable:
+    """A decoder that ends a search, at its next step, once another thread has failed."""
+
+    def __init__(self, decoder: Any, stopped: threading.Event):
+        self.decoder, self.stopped = decoder, stopped
+        self.start_decoding = decoder.start_decoding
+
+    def decode_step(self, tokens: np.ndarray, state: Any) -> np.ndarray:
+        if self.stopped.is_set():
+            raise _StoppedError
+        return self.decoder.decode_step(tokens, state)

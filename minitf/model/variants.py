@@ -1,0 +1,334 @@
+"""Other architectures than the paper's: those that it compares with, and those of models of other programs.
+
+A class here has the signature of the part of transformer.py that it replaces.  The table at the end says which values
+of the configuration ask for it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, Literal, TypeVar
+
+import numpy as np
+
+import autograd as ag
+from autograd import Tensor
+from autograd.backend import Backend, backend_of
+from minitf.config import TransformerConfig
+from minitf.config.model import BOS, EOS, PAD
+from minitf.errors import UserError
+from minitf.model.layers import Initializer, LayerNorm, Module, variants
+from minitf.model.mixing import Convolution, Mixing, Recurrent, SeparableConvolution
+from minitf.model.transformer import (
+    Cache,
+    Decoder,
+    DecoderLayer,
+    Encoder,
+    EncoderLayer,
+    MultiHeadAttention,
+    Positions,
+    Residual,
+    Transformer,
+    feed_forward_of,
+    padding_mask,
+    sinusoids,
+)
+
+Array = Any
+M = TypeVar("M", bound=Module)
+
+
+def recast(module: Module, cls: type[M]) -> M:
+    """The same module, parameters and parts included, with the methods of another class."""
+    new = object.__new__(cls)
+    vars(new).update(vars(module))
+    return new
+
+
+# ---- Attention (section 3.2.1, section 4) ------------------------------------------------------------------------
+
+
+class UnscaledAttention(MultiHeadAttention):
+    """softmax(q kᵀ) v, without the factor 1/√d_k"""
+
+    def attend(self, q: Tensor, k: Tensor, v: Tensor, mask: Array | None, is_causal: bool = False) -> Tensor:
+        return ag.scaled_dot_product_attention(q, k, v, mask, is_causal=is_causal, dropout=self.dropout_now, scale=1.0)
+
+
+class AdditiveAttention(MultiHeadAttention):
+    """softmax(w tanh(q + k)) v"""
+
+    def __init__(self, config: TransformerConfig, init: Initializer):
+        super().__init__(config, init)
+        self.score = init.glorot_uniform(config.heads, config.head_d_k)
+
+    def attend(self, q: Tensor, k: Tensor, v: Tensor, mask: Array | None, is_causal: bool = False) -> Tensor:
+        return ag.additive_attention(q, k, v, self.score, mask, is_causal=is_causal, dropout=self.dropout_now)
+
+
+class LocalAttention(MultiHeadAttention):
+    """Self-attention to the `neighbourhood` of a position (section 4); in a decoder, up to the position itself."""
+
+    def configure(self, config: TransformerConfig) -> LocalAttention:
+        self.neighbourhood = config.neighbourhood
+        self.scale = 1.0 if config.attention == "dot-product" else None  # None: 1/√d_k
+        return self
+
+    def attend(self, q: Tensor, k: Tensor, v: Tensor, mask: Array | None, is_causal: bool = False) -> Tensor:
+        if q.shape[2] < k.shape[2]:  # the newest position alone
+            k, v = k[:, :, -self.neighbourhood :], v[:, :, -self.neighbourhood :]
+            return ag.scaled_dot_product_attention(q, k, v, mask, dropout=self.dropout_now, scale=self.scale)
+        positions = None if mask is None else mask[..., 0, :]  # [B, 1, S]
+        return ag.local_attention(
+            q, k, v, positions,
+            neighbourhood=self.neighbourhood, is_causal=is_causal, dropout=self.dropout_now, scale=self.scale,
+        )  # fmt: skip
+
+
+class LocalEncoderLayer(EncoderLayer):
+    """An encoder layer whose self-attention is restricted to a neighbourhood."""
+
+    def __init__(self, config: TransformerConfig, init: Initializer):
+        super().__init__(config, init)
+        self.self_attention = recast(self.self_attention, LocalAttention).configure(config)
+
+
+class LocalDecoderLayer(DecoderLayer):
+    """A decoder layer whose self-attention is restricted to a neighbourhood."""
+
+    def __init__(self, config: TransformerConfig, init: Initializer):
+        super().__init__(config, init)
+        self.self_attention = recast(self.self_attention, LocalAttention).configure(config)
+
+
+class MixingEncoderLayer(EncoderLayer):
+    """An encoder layer with a recurrent or convolutional layer in the place of self-attention (Table 1)."""
+
+    def __init__(self, config: TransformerConfig, init: Initializer):
+        self.mixing = _mixing(config, init)
+        self.self_attention_residual = Residual(config, init)
+        self.feed_forward = feed_forward_of(config, init)
+        self.feed_forward_residual = Residual(config, init)
+
+    def __call__(self, x: Tensor, mask: Array) -> Tensor:
+        """Shapes: x [B, S, D], mask bool [B, 1, 1, S] -> [B, S, D]"""
+        x = self.self_attention_residual(x, lambda y: self.mixing(y, mask))
+        return self.feed_forward_residual(x, self.feed_forward)
+
+
+def _mixing(config: TransformerConfig, init: Initializer) -> Mixing:
+    if config.mixing == "recurrent":
+        return Recurrent(config.d_model, init)
+    kind = Convolution if config.mixing == "convolutional" else SeparableConvolution
+    return kind(config.d_model, config.kernel_width, init)
+
+
+# ---- Pre-norm ----------------------------------------------------------------------------------------------------
+
+
+class PreNormResidual(Residual):
+    """x + Dropout(sublayer(LayerNorm(x)))"""
+
+    def __call__(self, x: Tensor, sublayer: Any) -> Tensor:
+        return x + self.dropout(sublayer(self.norm(x)))
+
+
+class PreNormEncoder(Encoder):
+    """A stack of pre-norm layers, and a norm of the sum that leaves it; post-norm layers end in one by themselves."""
+
+    def __init__(self, config: TransformerConfig, init: Initializer):
+        super().__init__(config, init)
+        self.norm = LayerNorm(config.d_model, config.norm_epsilon, init)
+
+    def __call__(self, x: Tensor, mask: Array) -> Tensor:
+        return self.norm(super().__call__(x, mask))
+
+
+class PreNormDecoder(Decoder):
+    """A stack of pre-norm layers, and a norm of the sum that leaves it."""
+
+    def __init__(self, config: TransformerConfig, init: Initializer):
+        super().__init__(config, init)
+        self.norm = LayerNorm(config.d_model, config.norm_epsilon, init)
+
+    def __call__(self, x: Tensor, memory: Tensor, memory_mask: Array, caches: Sequence[Cache] | None = None) -> Tensor:
+        return self.norm(super().__call__(x, memory, memory_mask, caches))
+
+
+# ---- Positions ---------------------------------------------------------------------------------------------------
+
+
+def position_table(length: int, d_model: int, kind: str) -> np.ndarray:
+    """The table of fixed positions of a kind: `sinusoids`, or all sines before all cosines.
+
+    "sinusoidal-halves" has the paper's angles, rounded to float32 as Hugging Face keeps them; with
+    "sinusoidal-concatenated", the exponent is i / (d_model / 2 - 1), as in the first public code.
+
+    Shapes: -> float64 [length, d_model]
+    """
+    if kind == "sinusoidal":
+        return sinusoids(length, d_model)
+    half = np.arange(d_model // 2)
+    exponent = half / max(d_model // 2 - 1, 1) if kind == "sinusoidal-concatenated" else 2 * half / d_model
+    angle = np.arange(length)[:, None] / 10000.0**exponent  # [length, D / 2]
+    table = np.concatenate([np.sin(angle), np.cos(angle)], axis=1)
+    return table.astype(np.float32).astype(np.float64) if kind == "sinusoidal-halves" else table
+
+
+class OtherSinusoids(Positions):
+    """Sinusoids in another order, or that count from another position."""
+
+    def __init__(self, config: TransformerConfig, init: Initializer):
+        super().__init__(config, init)
+        self.kind, self.first = config.positions, config.first_position
+
+    def rows(self, length: int, start: int, backend: Backend) -> Tensor | Array:
+        return super().rows(length, start + self.first, backend)
+
+    def table(self, length: int) -> np.ndarray:
+        return position_table(length, self.d_model, self.kind)
+
+
+class LearnedPositions(Positions):
+    """A table that is learned (Table 3, row E)."""
+
+    def __init__(self, config: TransformerConfig, init: Initializer):
+        self.first, self.limit = config.first_position, config.max_positions
+        self.weight = init.normal(config.max_positions, config.d_model)
+
+    def rows(self, length: int, start: int, backend: Backend) -> Tensor | Array:
+        """Encodings of `length` positions from `start` on.  Shapes: -> [length, D]
+
+        Raises: UserError beyond the last learned position
+        """
+        start += self.first
+        stop = start + length
+        if stop > self.limit:
+            raise UserError(
+                f"a sequence of {stop - self.first} tokens is longer than the {self.limit - self.first} learned "
+                "positions of this model; shorten it, or train with a larger --model.max-positions"
+            )
+        return self.weight[start:stop]
+
+
+# ---- Embeddings and logits of models of other programs -----------------------------------------------------------
+
+
+class ForeignTransformer(Transformer):
+    """A Transformer with any of: normalised embeddings, another start of the decoder, a bias on the logits, tokens that
+    are never produced."""
+
+    def __init__(self, config: TransformerConfig, seed: int | None = 0, dtype: Any = np.float32):
+        super().__init__(config, seed, dtype)
+        init = Initializer(None, dtype)
+        if config.output_bias:
+            self.output_bias = init.zeros(config.vocab_size)
+        if config.embedding_norm:
+            self.source_embedding_norm = LayerNorm(config.d_model, config.norm_epsilon, init)
+            self.target_embedding_norm = LayerNorm(config.d_model, config.norm_epsilon, init)
+            for name in ("encoder", "decoder"):  # parameters are in the order of attributes: norms come before them
+                setattr(self, name, vars(self).pop(name))
+
+    def embed_source(self, ids: Array) -> Tensor:
+        x = self.source_positions(self.source_embedding(ids))
+        return self.dropout(self.source_embedding_norm(x) if self.config.embedding_norm else x)
+
+    def embed_target(self, ids: Array, start: int = 0) -> Tensor:
+        begin = self.config.decoder_start
+        x = self.target_positions(self.target_embedding(end_for_start(ids) if begin == "eos" else ids), start)
+        if begin == "zero":
+            x = self.position_alone(ids, x, start)
+        return self.dropout(self.target_embedding_norm(x) if self.config.embedding_norm else x)
+
+    def position_alone(self, ids: Array, x: Tensor, start: int) -> Tensor:
+        """x, with the position alone, and no embedding, where the token is BOS.  Shapes: [B, T], [B, T, D] -> same"""
+        backend = backend_of([x.data])
+        rows = self.target_positions.rows(x.shape[1], start, backend)
+        first = backend.asarray(ids == BOS)[:, :, None]  # [B, T, 1]
+        return ag.where(first, ag.astype(rows, x.dtype), x)
+
+    def logits(self, hidden: Tensor) -> Tensor:
+        return ag.linear(hidden, self.output_matrix, self.logit_bias())
+
+    def logit_bias(self) -> Tensor | None:
+        """The bias of the logits, minus infinity for tokens that the model never produces.  Shapes: -> [V]"""
+        bias = self.output_bias if self.config.output_bias else None
+        if not self.config.masked_tokens:
+            return bias
+        xp, matrix = self.backend.xp, self.output_matrix
+        return ag.masked_fill(
+            xp.zeros(len(matrix), matrix.dtype) if bias is None else bias, xp.asarray(self.is_masked()), -math.inf
+        )
+
+    def is_masked(self) -> np.ndarray:
+        """True for tokens that the model never produces.  Shapes: -> bool [V]"""
+        masked = np.zeros(self.config.vocab_size, bool)
+        masked[list(self.config.masked_tokens)] = True
+        return masked
+
+    def loss(
+        self,
+        source: Array,
+        target: Array,
+        labels: Array,
+        label_smoothing: float,
+        reduction: Literal["mean", "sum", "none"] = "sum",
+    ) -> tuple[Tensor, Tensor]:
+        """The loss as the paper's; masked tokens get no share of the smoothing, and there is no loss for such labels.
+
+        Shapes: source int [B, S], target and labels int [B, T]
+        """
+        if not self.config.masked_tokens:
+            return super().loss(source, target, labels, label_smoothing, reduction)
+        xp, masked = self.backend.xp, self.is_masked()
+        allowed = xp.asarray(np.flatnonzero(~masked))  # [V']
+        column = xp.asarray(np.where(masked, -1, np.cumsum(~masked) - 1))  # [V], -1: none
+        hidden = self.decode(target, self.encode(source), padding_mask(source))
+        return ag.cross_entropy(
+            ag.linear(
+                hidden, self.output_matrix[allowed], self.output_bias[allowed] if self.config.output_bias else None
+            ),
+            xp.where(labels == PAD, -1, column[labels]),
+            label_smoothing=label_smoothing,
+            ignore_index=-1,
+            reduction=reduction,
+            with_nll=True,
+        )
+
+
+def end_for_start(tokens: Array) -> Array:
+    """The tokens with EOS in place of BOS, for a decoder that starts with EOS.  Shapes: [...] -> [...]"""
+    return backend_of([tokens]).xp.where(tokens == BOS, EOS, tokens)
+
+
+# ---- Which configurations ask for them ---------------------------------------------------------------------------
+
+variants.update(
+    {
+        MultiHeadAttention: [
+            (lambda config: config.attention == "dot-product", UnscaledAttention),
+            (lambda config: config.attention == "additive", AdditiveAttention),
+        ],
+        Positions: [
+            (lambda config: config.positions == "learned", LearnedPositions),
+            (lambda config: config.positions != "sinusoidal" or config.first_position, OtherSinusoids),
+        ],
+        Residual: [(lambda config: config.norm == "pre", PreNormResidual)],
+        EncoderLayer: [
+            (lambda config: config.mixing == "restricted", LocalEncoderLayer),
+            (lambda config: config.mixing != "self-attention", MixingEncoderLayer),
+        ],
+        DecoderLayer: [(lambda config: config.mixing == "restricted", LocalDecoderLayer)],
+        Encoder: [(lambda config: config.norm == "pre", PreNormEncoder)],
+        Decoder: [(lambda config: config.norm == "pre", PreNormDecoder)],
+        Transformer: [
+            (
+                lambda config: (
+                    config.embedding_norm or config.output_bias or config.masked_tokens or config.decoder_start != "bos"
+                ),
+                ForeignTransformer,
+            )
+        ],
+    }
+)
