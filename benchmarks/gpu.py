@@ -30,6 +30,7 @@ from autograd.backend import get_backend
 from minitf.config import OptimizerConfig, TransformerConfig
 from minitf.data.batches import Batch
 from minitf.fast.accelerate import accelerate
+from minitf.fast.adam import accelerate_adam
 from minitf.model.transformer import Transformer
 from minitf.training.loss import batch_loss
 from minitf.training.optim import Adam
@@ -103,7 +104,7 @@ def our_step(args: argparse.Namespace, precision: str) -> dict[str, Any]:
     cupy.get_default_memory_pool().free_all_blocks()
     config = TransformerConfig(**sizes(args.config))
     model = accelerate(Transformer(config).to("cuda"), compute_dtype="bfloat16" if precision == "bf16" else None)
-    optimizer = Adam(model.named_parameters(), OptimizerConfig())
+    optimizer = accelerate_adam(Adam(model.named_parameters(), OptimizerConfig()))
     rng = np.random.default_rng(0)
     shape = (args.batch, args.length + 1)
     source, target = (backend.asarray(rng.integers(4, config.vocab_size, shape, np.int32)) for _ in range(2))

@@ -27,6 +27,7 @@ from autograd.backend import get_backend
 from minitf.config import OptimizerConfig, TransformerConfig
 from minitf.data.batches import Batch
 from minitf.fast.accelerate import accelerate
+from minitf.fast.adam import accelerate_adam
 from minitf.model.transformer import Transformer
 from minitf.training.loss import batch_loss
 from minitf.training.optim import Adam
@@ -148,7 +149,7 @@ def count_step(args: argparse.Namespace) -> dict[str, Counter]:
     parts = {}
     with counted(counter, args.epilogues) as backend:
         model = accelerate(Transformer(config).to("cuda"), compute_dtype="bfloat16")
-        optimizer = Adam(model.named_parameters(), OptimizerConfig())
+        optimizer = accelerate_adam(Adam(model.named_parameters(), OptimizerConfig()))
         rng = np.random.default_rng(0)
         source, target = (rng.integers(4, config.vocab_size, (args.batch, args.length + 1), np.int32) for _ in range(2))
         ids = [np.ascontiguousarray(a) for a in (source[:, 1:], target[:, :-1], target[:, 1:])]

@@ -28,6 +28,7 @@ from minitf.config import PRESETS
 from minitf.data.batches import Batches
 from minitf.data.prepared import PreparedCorpus
 from minitf.fast.accelerate import accelerate
+from minitf.fast.adam import accelerate_adam
 from minitf.model.transformer import Transformer
 from minitf.parallel.buckets import GradientBuckets
 from minitf.parallel.group import Group
@@ -78,7 +79,7 @@ def measure_steps(group: Group, tokens: int, threads: int) -> dict[str, float]:
     sides = [[rng.integers(4, MODEL.vocab_size, n).tolist() for n in lengths[:, side]] for side in (0, 1)]
     batches = Batches(PreparedCorpus.from_ids(*sides), tokens)
     model = accelerate(Transformer(MODEL))
-    optimizer = Adam(model.named_parameters(), PRESETS["small"].optimizer)
+    optimizer = accelerate_adam(Adam(model.named_parameters(), PRESETS["small"].optimizer))
     gradients = GradientBuckets(model.parameters(), group)
 
     def step(number: int) -> int:

@@ -24,6 +24,7 @@ from autograd import random
 from minitf.config import OptimizerConfig, TransformerConfig
 from minitf.data.batches import Batch
 from minitf.fast.accelerate import accelerate
+from minitf.fast.adam import accelerate_adam
 from minitf.model.transformer import Transformer
 from minitf.system.environment import set_up_device
 from minitf.training.loss import batch_loss
@@ -35,7 +36,7 @@ def prepared_step(args: argparse.Namespace) -> tuple[Transformer, Adam, Callable
     """A model of random weights, its optimizer, and the step of a given number on a random batch."""
     config = TransformerConfig(**chosen(args))
     model = accelerate(Transformer(config), checkpoint_layers=getattr(args, "checkpoint_activations", False))
-    optimizer = Adam(model.named_parameters(), OptimizerConfig())
+    optimizer = accelerate_adam(Adam(model.named_parameters(), OptimizerConfig()))
     rng = np.random.default_rng(0)
     source = rng.integers(4, config.vocab_size, (args.batch, args.length))
     target = rng.integers(4, config.vocab_size, (args.batch, args.length + 1))

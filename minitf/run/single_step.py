@@ -20,6 +20,7 @@ from minitf.data.prepared import PreparedCorpus, is_prepared, load_prepared
 from minitf.data.vocabulary import AnyVocabulary, Vocabulary, sized
 from minitf.errors import UserError
 from minitf.fast.accelerate import accelerate
+from minitf.fast.adam import accelerate_adam
 from minitf.interchange.formats import is_foreign
 from minitf.model.transformer import Transformer
 from minitf.run.fine_tuning import freeze
@@ -28,7 +29,7 @@ from minitf.storage.checkpoints import without_prefix
 from minitf.storage.run_directory import RunDirectory
 from minitf.system.writing import write_atomically
 from minitf.training.loss import batch_loss
-from minitf.training.optim import Adam, global_norm, learning_rate
+from minitf.training.optim import Adam, learning_rate
 from minitf.training.run import OPTIMIZER
 from minitf.translation.loading import LearnedModel, load_learned, with_precision
 
@@ -70,7 +71,7 @@ class SingleStep:
         if clip is None:
             return 1.0
         self.loss()[0].backward()
-        norm = global_norm(self.model.parameters()) / self.batch.target_tokens
+        norm = self.optimizer.gradient_norm() / self.batch.target_tokens
         self.optimizer.zero_grad()
         return 1.0 if norm <= clip else clip / norm
 
@@ -134,7 +135,7 @@ def default_step(pairs: Sequence[tuple[str, str]] | None = None, *, layers: int 
     model = accelerate(Transformer(config.model, seed=config.seed, dtype=config.dtype))
     texts = [vocabulary.encode(side) for side in zip(*(pairs or corpus), strict=True)]
     batch = _batch(zip(*texts, strict=True), config, chosen=pairs is not None)
-    optimizer = Adam(model.named_parameters(), config.optimizer)
+    optimizer = accelerate_adam(Adam(model.named_parameters(), config.optimizer))
     model.train()
     return SingleStep(config, vocabulary, model, optimizer, batch, 1, "a small model on the built-in corpus")
 
@@ -151,7 +152,7 @@ def step_of_run(path: Path, warn: Callable[[str], None], pairs: Sequence[tuple[s
     model = Transformer(config.model, seed=None, dtype=config.dtype)
     model.load_parameters(learned.weights)
     model = accelerate(model)
-    optimizer = Adam(freeze(model, config.freeze), config.optimizer)
+    optimizer = accelerate_adam(Adam(freeze(model, config.freeze), config.optimizer))
     number = 1 if foreign else _restore(optimizer, path, warn) + 1
     if pairs is not None:
         texts = [

@@ -22,6 +22,7 @@ from minitf.errors import UserError
 from minitf.evaluation.aligned_text import check_trees, learn_vocabulary, prepare_texts, read_splits
 from minitf.evaluation.trees import Tree
 from minitf.fast.accelerate import accelerate
+from minitf.fast.adam import accelerate_adam
 from minitf.fast.step_graphs import step_graphs
 from minitf.model.transformer import Transformer
 from minitf.run.fine_tuning import StartingPoint, check_freeze, freeze, starting_point
@@ -105,7 +106,7 @@ def assembled(
         config=config,
         data=data,
         model=model,
-        optimizer=Adam(learning, config.optimizer),
+        optimizer=accelerate_adam(Adam(learning, config.optimizer)),
         moving_average=MovingAverage(named_parameters, config.moving_average) if config.moving_average else None,
         state=TrainState(
             vocabulary=data.vocabulary.fingerprint(),

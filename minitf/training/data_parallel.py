@@ -31,7 +31,7 @@ from minitf.parallel.join import join
 from minitf.system.environment import environment_facts
 from minitf.system.process import StopRequest
 from minitf.training.moving_average import MovingAverage
-from minitf.training.optim import Adam, global_norm
+from minitf.training.optim import Adam
 from minitf.training.run import Nats, SingleProcess
 from minitf.training.state import Clock, Interval, TrainState
 
@@ -112,15 +112,13 @@ class DataParallel(SingleProcess):
     def zero_grad(self, optimizer: Adam, backward_passes: int) -> None:
         self._gradients.begin(backward_passes)
 
-    def finish_update(
-        self, model: Transformer, update: Interval, step: int, stop: StopRequest, clock: Clock
-    ) -> Interval:
+    def finish_update(self, optimizer: Adam, update: Interval, step: int, stop: StopRequest, clock: Clock) -> Interval:
         """Combine the ranks' partial updates.
 
         Raises: ParallelError if a rank is at another step, or has other gradients after the all-reduce.
         """
         self._gradients.finish()
-        norm = global_norm(model.parameters())
+        norm = optimizer.gradient_norm()
         ranks = self.group.all_gather(
             {"step": step, "update": asdict(update), "norm": norm, "stop": stop.received or 0, "s": clock.own_s}
         )

@@ -51,7 +51,7 @@ def train(run: Run, progress: Progress, stop: StopRequest, on_log: Callable[[], 
             update.add(batch, loss, nll)
 
         # ---- 3. step ----
-        update = process.finish_update(model, update, step, stop, clock)
+        update = process.finish_update(optimizer, update, step, stop, clock)
         norm = update.gradient_norm
         if update.is_finite:
             clip = config.optimizer.clip_norm

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from autograd.backend import backend_of
@@ -25,8 +25,39 @@ def learning_rate(step: int, d_model: int, config: OptimizerConfig) -> float:
     return config.learning_rate_scale * d_model**-0.5 * shape
 
 
+def update(
+    p: Array, g: Array, m: Array, v: Array, *,
+    step_size: float, beta1: float, beta2: float, eps: float, gradient_scale: float,
+) -> None:  # fmt: skip
+    """m ← β₁ m + (1 - β₁) g;  v ← β₂ v + (1 - β₂) g²;  p ← p - step_size · m / (√v + ε), in place.
+
+    Source: Kingma & Ba 2015, Algorithm 1, with the bias corrections in `step_size` and `eps`
+    """
+    xp = backend_of([p]).xp
+    g = g * gradient_scale
+    m += (1 - beta1) * (g - m)
+    v += (1 - beta2) * (g * g - v)
+    p -= step_size * (m / (xp.sqrt(v) + eps))
+
+
+def update_all(learning: Sequence[tuple[Parameter, Array, Array]], **settings: float) -> None:
+    """`update` for several parameters, each with its moments m and v."""
+    for parameter, m, v in learning:
+        assert parameter.grad is not None
+        update(parameter.data, parameter.grad.data, m, v, **settings)
+
+
+def squared_norm(gradients: Sequence[Array]) -> float:
+    """Σ g²: pieces in the gradient's own precision, their sum in float64."""
+    pieces = [piece for g in gradients for piece in _pieces(g.reshape(-1))]
+    return math.fsum(float(piece @ piece) for piece in pieces)
+
+
 class Adam:
     """Adam (Kingma & Ba 2015) with the paper's β₁ = 0.9, β₂ = 0.98, ε = 1e-9."""
+
+    update_all: Callable[..., None] = staticmethod(update_all)
+    squared_norm: Callable[[Sequence[Array]], float] = staticmethod(squared_norm)
 
     def __init__(self, named_parameters: dict[str, Parameter], config: OptimizerConfig):
         self.named_parameters = named_parameters
@@ -43,26 +74,26 @@ class Adam:
         self.step_count += 1
         correction1 = 1 - self.config.beta1**self.step_count
         root_correction2 = math.sqrt(1 - self.config.beta2**self.step_count)
-        # the copy of a parameter in lower precision, which matrix products use, is updated in the same pass
-        updates = [
-            (parameter, (parameter.data, parameter.grad.data, self.m[name], self.v[name], parameter.last_reduced))
+        learning = [
+            (parameter, self.m[name], self.v[name])
             for name, parameter in self.named_parameters.items()
             if parameter.grad is not None
         ]
-        if not updates:
-            return
-        backend_of([updates[0][0].data]).adam_all_(
-            [arrays for _, arrays in updates],
+        for parameter, _, _ in learning:
+            parameter.version[0] += 1  # graphs that saved its old value notice
+        self.update_all(
+            learning,
             step_size=rate * root_correction2 / correction1,
             beta1=self.config.beta1,
             beta2=self.config.beta2,
             eps=self.config.epsilon * root_correction2,
             gradient_scale=gradient_scale,
         )
-        for parameter, (*_, copy) in updates:
-            parameter.version[0] += 1
-            if copy is not None:
-                parameter.reduced = copy
+
+    def gradient_norm(self) -> float:
+        """√(Σ g²) over all gradients."""
+        gradients = [p.grad.data for p in self.named_parameters.values() if p.grad is not None]
+        return math.sqrt(self.squared_norm(gradients))
 
     def zero_grad(self) -> None:
         """Forget all gradients."""
@@ -80,9 +111,8 @@ class Adam:
 
 
 def global_norm(parameters: Iterable[Parameter]) -> float:
-    """√(Σ g²) over all gradients: blocks in the gradient's own precision, their sum in float64."""
-    gradients = [p.grad.data for p in parameters if p.grad is not None]
-    return math.sqrt(float(backend_of(gradients).squared_norm(gradients)))
+    """√(Σ g²) over the gradients of parameters."""
+    return math.sqrt(squared_norm([p.grad.data for p in parameters if p.grad is not None]))
 
 
 def load_arrays(into: Mapping[str, Array], arrays: Mapping[str, Array], what: str) -> None:
@@ -94,6 +124,11 @@ def load_arrays(into: Mapping[str, Array], arrays: Mapping[str, Array], what: st
             raise ValueError(f"{what} does not fit: {name} has shape {arrays[name].shape}, expected {array.shape}")
     for name, array in into.items():
         array[...] = backend_of([array]).asarray(arrays[name])
+
+
+def _pieces(flat: Array) -> list[Array]:
+    """Pieces of at most 65,536 numbers, whose squares float32 adds up exactly enough.  Shapes: [N] -> [n] each"""
+    return [flat[start : start + 65536] for start in range(0, flat.size, 65536)]
 
 
 def _zeros_like(a: Array) -> Array:

@@ -23,7 +23,7 @@ from minitf.storage.log import NoLog, RunLog
 from minitf.storage.run_directory import RunDirectory
 from minitf.system.process import StopRequest
 from minitf.training.moving_average import MovingAverage
-from minitf.training.optim import Adam, global_norm
+from minitf.training.optim import Adam
 from minitf.training.state import Clock, Interval, TrainState, record_checkpoint
 
 PathPair = tuple[Path, Path]
@@ -121,14 +121,12 @@ class SingleProcess:
         """Forget all gradients; this many backward passes follow."""
         optimizer.zero_grad()
 
-    def finish_update(
-        self, model: Transformer, update: Interval, step: int, stop: StopRequest, clock: Clock
-    ) -> Interval:
+    def finish_update(self, optimizer: Adam, update: Interval, step: int, stop: StopRequest, clock: Clock) -> Interval:
         """Return the sums over the update, with the norm of the gradient of a token's mean loss.
 
         Several ranks sum their gradients here, and agree on the time and on whether to stop.
         """
-        update.gradient_norm = global_norm(model.parameters()) / update.target_tokens
+        update.gradient_norm = optimizer.gradient_norm() / update.target_tokens
         return update
 
     # ---- Validate, save, log ----

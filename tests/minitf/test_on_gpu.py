@@ -20,6 +20,7 @@ from minitf.decoding.scoring import score_targets
 from minitf.decoding.search import BeamSearchConfig, beam_search, greedy_search
 from minitf.errors import UserError
 from minitf.fast.accelerate import accelerate
+from minitf.fast.adam import accelerate_adam
 from minitf.fast.decoder import InferenceTransformer
 from minitf.fast.layers import linear_heads
 from minitf.fast.threads import padded_width
@@ -62,7 +63,7 @@ def trained(
     source, target = sentences(rng, 7), sentences(rng, 6)
     shifted = np.concatenate([np.full((3, 1), BOS), target[:, :-1]], axis=1).astype(np.int32)
     model = accelerate(Transformer(config, seed=1, dtype=dtype).to(device), compute_dtype=compute_dtype)
-    optimizer = Adam(model.named_parameters(), OptimizerConfig())
+    optimizer = accelerate_adam(Adam(model.named_parameters(), OptimizerConfig()))
     random.manual_seed(5)
     losses, norms = [], []
     for step in range(1, steps + 1):
@@ -135,7 +136,7 @@ def test_the_bfloat16_copy_of_a_weight_is_never_out_of_date(gpu: Any) -> None:
     np.testing.assert_array_equal(weight.reduced_to(bf16).get(), weight.numpy().astype(bf16))
     first = weight.last_reduced
     weight.grad = Tensor(model.backend.asarray(np.ones(weight.shape, np.float32)))
-    Adam({"weight": weight}, OptimizerConfig()).step(0.1)
+    accelerate_adam(Adam({"weight": weight}, OptimizerConfig())).step(0.1)
     assert weight.reduced is first
     assert weight.reduced_to(bf16) is first
     np.testing.assert_array_equal(first.get(), weight.numpy().astype(bf16))

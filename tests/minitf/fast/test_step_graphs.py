@@ -17,6 +17,7 @@ from minitf.config.model import BOS, EOS, PAD
 from minitf.data.batches import Batch
 from minitf.errors import UserError
 from minitf.fast.accelerate import accelerate
+from minitf.fast.adam import accelerate_adam
 from minitf.fast.step_graphs import INPUTS, StepGraphs, step_graphs
 from minitf.model.transformer import Transformer
 from minitf.training.loss import compute_gradients
@@ -79,7 +80,7 @@ class Run:
     def __init__(self, most: int, config: TransformerConfig = SMALL, dtype: Any = np.float32, compute: Any = None):
         self.model = accelerate(Transformer(config, seed=1, dtype=dtype), compute_dtype=compute)
         self.model.to("cuda")
-        self.optimizer = Adam(self.model.named_parameters(), OPTIMIZER)
+        self.optimizer = accelerate_adam(Adam(self.model.named_parameters(), OPTIMIZER))
         self.graphs = StepGraphs(self.model, compute_gradients, 0.1, most) if most else None
         self.seen: list[Any] = []
         random.manual_seed(5)
