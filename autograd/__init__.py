@@ -11,19 +11,25 @@ if os.path.exists(os.path.join(os.path.dirname(__file__), "tracer.py")):  # a fi
         "`pip install --force-reinstall --no-deps`"
     )
 
-from autograd.requirements import refuse, unmet_requirement
+from autograd.check_install import refuse, unmet_requirement
 
 if unmet_requirement() is not None:  # before the first import of NumPy
     refuse()
 
-from autograd.tensor import Tensor  # isort: skip  (first: it draws in the engine and the ops in the order they need)
-from autograd.checkpointing import checkpoint
-from autograd.differentiate import grad
 from autograd.engine import Op, apply
+from autograd.functional import grad
 from autograd.modes import enable_grad, is_grad_enabled, no_grad
 from autograd.ops import *  # noqa: F403
 from autograd.ops import __all__ as _ops
+from autograd.recompute import checkpoint
+from autograd.tensor import Tensor
 
+if os.environ.get("AUTOGRAD_PLAIN", "0") in ("", "0"):  # otherwise the core is all there is
+    from autograd import fast, numpy_calls, safety
+
+    fast.install()  # faster implementations of the ops
+    safety.install()  # call sites in messages; changes in place are noticed
+    numpy_calls.install()  # NumPy's functions, called with Tensors, say what to write instead
 from autograd.gradcheck import gradcheck  # isort: skip  (last: it is made of the others, and hides its own module)
 
 __version__ = "0.1.0"

@@ -15,85 +15,124 @@ Invariants:
 
 from __future__ import annotations
 
+import inspect
 import itertools
 import math
-import os
-import sys
 import threading
-import weakref
 from collections import Counter
 from collections.abc import Callable, Sequence
 from operator import attrgetter
 from sys import getrefcount, modules
 from types import CodeType
-from typing import Any, ClassVar, Union
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Union
 
 import numpy as np
 from numpy import ndarray
 
-from autograd.again import Again, keep_less, settle
-from autograd.backend import CPU, Backend, as_array, as_operand, as_output, backend_of, is_floating, silent
-from autograd.modes import backward_pass_watched, state
-from autograd.row_gradient import RowGradient
+from autograd.backend import CPU, Backend, as_array, as_operand, backend_of, is_floating, silent
+from autograd.memory import note_change
+from autograd.modes import state
 from autograd.tensor import Tensor, TensorLike, new_tensor
-from autograd.versions import version_of, versions_of_saved
 
 Array = Any  # numpy.ndarray or cupy.ndarray
 Edge = Union["Op", "Tensor", tuple["Op", int]]  # to a node's first output, to a leaf, or to another output of a node
 Spec = tuple[tuple[int, ...], Any]  # shape and dtype
-
 Key = int | tuple[int, int]  # of a leaf or a node's first output, its id; of another output, with the index
+
+implementations: dict[str, dict[type[Op], type[Op]]] = {"cpu": {}, "cuda": {}}
+"""For each kind of device, the classes that compute in the place of plain ops: `autograd.fast` enters its own."""
 
 _order = itertools.count()
 _order_of = attrgetter("order")
 _accumulating = threading.Lock()
 _one = [np.empty(0)]
 ONE_OWNER = getrefcount(_one[0])  # of an object that only a list refers to, whatever this interpreter counts
-_HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 
 
 # ---- Nodes -------------------------------------------------------------------------------------------------------
 
 
+class Outline(NamedTuple):
+    """Shape and dtype of an array that a backward pass does not read."""
+
+    shape: tuple[int, ...]
+    dtype: Any
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        return math.prod(self.shape)
+
+
 class Op:
     """Base class of differentiable operations; an instance is the graph's node for one call.
 
-    A subclass defines `forward(self, *arrays, **parameters)`, which returns an array or a tuple of arrays, and
-    `backward(self, *g_outputs)`, which returns one gradient per input (`None` where none is needed; a single input
-    needs no tuple).  Both take and return raw arrays.  `forward` keeps what `backward` needs with `self.save(...)`.
+    A plain op has two pure functions, both static methods:
+
+        forward(xp, *inputs, **parameters)          returns the output y, or a tuple of outputs
+        backward(xp, g, y, *inputs, **parameters)   returns one gradient per input, given that of the output
+
+    Arguments are raw arrays of the module `xp`.  `backward` computes again what it needs and writes none of its
+    arguments.  A gradient may also be None, if it is 0, or a function without arguments that returns it, which is
+    called only if the input needs a gradient.  A single input needs no tuple.
+
+    An op that keeps what it likes has methods instead, as the implementations in `autograd.fast` do:
+
+        forward(self, *inputs, **parameters)        keeps arrays with `self.save(...)`
+        backward(self, *g_outputs)                  reads them from `self.saved`
+
     `flops` may state the operations of both, for profiles (`autograd.ops.flops` has the usual counts).
+    """
+
+    reads: ClassVar[str | tuple[str, ...]] = ""
+    """What the backward pass of a plain op reads: names of inputs, and "y" for the output.  The graph keeps these.
+
+    A tuple has one string for each input: what the gradient of this input reads.  In the place of other arrays,
+    `backward` gets an `Outline`.
     """
 
     broadcasts: ClassVar[bool] = False
     """True if the inputs are broadcast against each other: the engine then sums each gradient to its input's shape."""
 
-    computes_again: ClassVar[str] = ""
-    """What a method `again` computes the output from: "saved", or, of a view, the "input", its argument; "": it cannot.
-    """
-
     registry: ClassVar[dict[str, type[Op]]] = {}
-    """Every op class of `autograd.ops` by name, so that tests can check that each one is covered."""
+    """Every plain op of this package by name, so that tests can check that each one is covered."""
+
+    is_plain: ClassVar[bool] = False
+    _places: ClassVar[dict[tuple[bool, ...], frozenset[int]]]  # what `places_read` returned
 
     # Defaults are those of the class, and an instance sets what differs: a node stays small
     backend: Backend = CPU
-    needs_gradient: tuple[bool, ...] = ()  # one flag per input: `backward` may skip the products of the others
+    needs_gradient: tuple[bool, ...] = ()  # one flag per input
     output_specs: tuple[Spec, ...] = ()
+    _several = False  # whether forward returned a tuple
+    parameters: dict[str, Any] = {}  # noqa: RUF012
     order: int = -1
     hooks: dict[int, list[Callable]] | None = None  # by output index
     freed = False
+    call_site: tuple[CodeType, int] | None = None  # the user's code that made the op, if an observer noted it
+    recorded_at = 0  # the time (see memory.py), if an observer noted it
     _edges: tuple[Edge | None, ...] = ()
-    _saved: tuple[Any, ...] = ()
-    _versions: tuple[tuple[list[int], int], ...] = ()
-    _again: weakref.ref[Again] | None = None  # what ops that would save the output keep in its place
-    _again_depth = 0  # views from an op that can compute its output again to this one's, and 1; 0: this one cannot
-    _refill: Callable[[], None] | None = None  # recomputes the saved arrays that `checkpoint` dropped
-    _code: CodeType | None = None  # of the user's function that made the op
-    _instruction = 0  # and where in it
+    _saved: Any = ()  # a tuple, or a function that puts one in its place when it is first needed
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        if cls.__module__.startswith("autograd.ops"):
+        cls.is_plain, cls._places = isinstance(inspect.getattr_static(cls, "forward"), staticmethod), {}
+        if cls.is_plain and cls.__module__.startswith("autograd."):
             Op.registry[cls.__name__] = cls
+
+    @classmethod
+    def places_read(cls, needs_gradient: Sequence[bool]) -> frozenset[int]:
+        """What `backward` reads to compute these gradients: 0 for the output, i + 1 for input i; `reads` says it."""
+        reads = cls.reads
+        if isinstance(reads, tuple):
+            reads = " ".join([names for names, needed in zip(reads, needs_gradient, strict=False) if needed])
+        parameters = list(inspect.signature(cls.forward).parameters.values())[1:]  # without xp
+        names = ["y", *[p.name for p in parameters]]
+        rest = next((i for i, p in enumerate(parameters, 1) if p.kind is p.VAR_POSITIONAL), len(names))
+        return frozenset([i for i in range(len(needs_gradient) + 1) if names[min(i, rest)] in reads.split()])
 
     @property
     def xp(self):
@@ -103,6 +142,19 @@ class Op:
     def save(self, *arrays: Any) -> None:
         """Keep what the backward pass needs; a node holds no other arrays."""
         self._saved = arrays
+
+    @property
+    def saved(self) -> tuple[Any, ...]:
+        """What `save` kept; of a plain op, the output and the inputs, as far as they are kept."""
+        if callable(self._saved):
+            self._saved()
+        return self._saved
+
+    @property
+    def saved_arrays(self) -> tuple[Any, ...]:
+        """The arrays that the node keeps now: for tools that inspect the graph."""
+        saved = getattr(self._saved, "kept", ()) if callable(self._saved) else self._saved
+        return tuple([a for a in saved if isinstance(a, self.xp.ndarray)]) if self.is_plain else saved
 
     @property
     def edges(self) -> tuple[tuple[Op | Tensor, int] | None, ...]:
@@ -116,38 +168,47 @@ class Op:
 
     @property
     def where(self) -> tuple[str, int]:
-        """File and line outside this package that made the op; looked up on request, for an op costs microseconds."""
-        if self._code is None:
+        """File and line of the user's code that made the op."""
+        if self.call_site is None:
             return "", 0
-        spans = self._code.co_lines()
-        return self._code.co_filename, next((n for a, b, n in spans if a <= self._instruction < b and n), 0)
+        code, instruction = self.call_site
+        return code.co_filename, next((n for a, b, n in code.co_lines() if a <= instruction < b and n), 0)
 
-    @property
-    def saved_arrays(self) -> tuple[Any, ...]:
-        """What `save` kept, unchecked and not recomputed: for tools that inspect the graph."""
-        return self._saved
+    if TYPE_CHECKING:  # static functions or methods
+        forward: Any
+        backward: Any
+    else:
 
-    @property
-    def saved(self) -> tuple[Any, ...]:
-        """What `save` kept.
+        def forward(self, *arrays: Array, **parameters: Any) -> Any:
+            raise NotImplementedError(f"{type(self).__name__}.forward")
 
-        Raises: RuntimeError if one of these arrays was changed in place through a Tensor after it was saved.
-        """
-        for version, seen in self._versions:
-            if version[0] != seen:
-                raise RuntimeError(
-                    f"{self} needs for its backward pass an array that was changed in place {version[0] - seen} "
-                    "time(s) after the op used it; change a copy instead, or make the change after backward()"
-                )
-        if self._refill is not None:
-            self._refill()
-        return tuple([a.array() if type(a) is Again else a for a in self._saved])
+        def backward(self, *g_outputs: Array) -> Any:
+            raise NotImplementedError(f"{type(self).__name__}.backward")
 
-    def forward(self, *arrays: Array, **parameters: Any) -> Any:
-        raise NotImplementedError(f"{type(self).__name__}.forward")
+    def call_forward(self, arrays: Sequence[Any], parameters: dict[str, Any]) -> Any:
+        """The result of `forward`: an array, or a tuple of several."""
+        if not self.is_plain:
+            return self.forward(*arrays, **parameters)
+        return self.forward(self.xp, *arrays, **parameters)
 
-    def backward(self, *g_outputs: Array) -> Any:
-        raise NotImplementedError(f"{type(self).__name__}.backward")
+    def call_backward(self, g_outputs: Sequence[Array]) -> list[Any]:
+        """The results of `backward`: one for each input, None for an input that needs no gradient."""
+        if not self.is_plain:
+            result = self.backward(*g_outputs)
+        else:
+            y, *inputs = self.saved
+            specs = self.input_specs
+            inputs = [Outline(*s) if x is None and s is not None else x for x, s in zip(inputs, specs, strict=True)]
+            outlines = tuple([Outline(*spec) for spec in self.output_specs])
+            y = outlines if self._several else outlines[0] if y is None else y
+            g = tuple(g_outputs) if self._several else g_outputs[0]
+            result = self.backward(self.xp, g, y, *inputs, **self.parameters)
+        found = list(result) if isinstance(result, tuple) else [result]
+        if len(found) != len(self._edges):
+            raise RuntimeError(f"{self}: backward returned {len(found)} gradients for {len(self._edges)} inputs")
+        for i, edge in enumerate(self._edges):
+            found[i] = None if edge is None else found[i]() if callable(found[i]) else found[i]
+        return found
 
     def flops(self, inputs: Sequence[tuple[int, ...]], outputs: Sequence[tuple[int, ...]], /) -> tuple[float, float]:
         """Floating-point operations of the forward and of the backward pass, given the shapes of inputs and outputs.
@@ -166,14 +227,13 @@ def apply(op_class: type[Op], *inputs: TensorLike | None, **parameters: Any) -> 
 
     Only Tensors get gradients.  Python scalars stay Python scalars, so they never change a dtype.
     """
-    op = op_class()
-    recording, watchers = state.recording, state.watchers
     for name, value in parameters.items():
         if isinstance(value, Tensor):
             raise TypeError(
                 f"{op_class.__name__} got a Tensor as {name}=, where it gets no gradient; "
                 "pass it to apply() by position, or its number by .item()"
             )
+    recording, events = state.recording, state.events
     arrays, needs = [], []
     for x in inputs:
         if isinstance(x, Tensor):
@@ -182,36 +242,69 @@ def apply(op_class: type[Op], *inputs: TensorLike | None, **parameters: Any) -> 
         else:
             arrays.append(as_operand(x))
             needs.append(False)
-    recording = True in needs
-    op.needs_gradient = tuple(needs)
+    backend = CPU
     if "cupy" in modules:  # otherwise no array is on a GPU
         backend = backend_of(arrays)
         if backend is not CPU:
-            op.backend, arrays = backend, _on_device(backend, inputs, arrays)
-    if recording or watchers:
-        _note_caller(op)
-    for watcher in watchers:
-        watcher.before_forward(op, arrays)
+            arrays = _on_device(backend, inputs, arrays)
+    op = implementations[backend.kind].get(op_class, op_class)()
+    op.needs_gradient, op.parameters = tuple(needs), parameters
+    if backend is not CPU:
+        op.backend = backend
+    for call in events.before_forward:
+        call(op, arrays)
     try:
-        result = op.forward(*arrays, **parameters)
+        result = op.call_forward(arrays, parameters)
     except BaseException:
-        for watcher in reversed(watchers):
-            watcher.after_error(op)
+        for call in events.after_error:
+            call(op)
         raise
     several = isinstance(result, tuple)
-    tensors = []
-    for a in result if several else (result,):
-        if type(a) is not ndarray:
-            a = as_output(op.backend, a, op_class)
-        tensors.append(new_tensor(a, version_of(a, inputs)))
-    for watcher in reversed(watchers):
-        watcher.after_forward(op, [y.data for y in tensors])
-    if recording:
+    results = result if several else (result,)
+    tensors = [new_tensor(a if type(a) is ndarray else _as_output(backend, a, op_class)) for a in results]
+    if events.after_forward:
+        outputs = [y.data for y in tensors]
+        for call in events.after_forward:
+            call(op, outputs)
+    if True in needs:
+        op._several = several
+        if op.is_plain:
+            op._saved = _kept(op, arrays, tensors)
         _record(op, inputs, tensors)
-        for watcher in reversed(watchers):
-            watcher.after_record(op, inputs)
+        for call in events.after_record:
+            call(op, inputs, tensors)
     made: Any = tuple(tensors) if several else tensors[0]
     return made  # to a type checker a Tensor, which can be unpacked as well
+
+
+def _as_output(backend: Backend, a: Any, op_class: type) -> Any:
+    """What a forward pass returned, as an array: NumPy's reductions and 0-d arithmetic return scalars.
+
+    Raises: TypeError for anything but an array or a number
+    """
+    if not isinstance(a, (np.generic, backend.xp.ndarray, float, int, complex)):
+        raise TypeError(
+            f"{op_class.__name__}.forward returned {type(a).__name__}; return an array, or a tuple of arrays, "
+            "computed from the arrays that forward gets"
+        )
+    return backend.asarray(a)
+
+
+def _kept(op: Op, arrays: Sequence[Any], outputs: Sequence[Tensor]) -> tuple[Any, ...]:
+    """What a plain op keeps: the output and each input if its backward pass reads it, and numbers; else an outline.
+
+    In the place of an outline that the graph has anyway, None.
+    """
+    places = op._places.get(op.needs_gradient)
+    if places is None:
+        places = op._places[op.needs_gradient] = op.places_read(op.needs_gradient)
+    kept = [outputs[0].data if 0 in places and not op._several else None]
+    for i, needed in enumerate(op.needs_gradient):
+        a = arrays[i]
+        if i + 1 not in places and hasattr(a, "dtype"):
+            a = None if needed else Outline(a.shape, a.dtype)
+        kept.append(a)
+    return tuple(kept)
 
 
 def _record(op: Op, inputs: Sequence[Any], outputs: Sequence[Tensor]) -> None:
@@ -233,10 +326,6 @@ def _record(op: Op, inputs: Sequence[Any], outputs: Sequence[Tensor]) -> None:
             )
         specs.append((y.data.shape, dtype))
     op.output_specs = tuple(specs)
-    if op._saved:
-        op._versions = versions_of_saved(op._saved, (*inputs, *outputs))
-    if op.backend is CPU:
-        keep_less(op, inputs)
 
 
 def _on_device(backend: Backend, inputs: Sequence[Any], arrays: list[Any]) -> list[Any]:
@@ -269,19 +358,10 @@ def _key(edge: Edge) -> Key:
     return (id(edge[0]), edge[1]) if isinstance(edge, tuple) else id(edge)
 
 
-def _note_caller(op: Op) -> None:
-    """Remember the nearest stack frame outside this package: where user code made the op."""
-    frame = sys._getframe(2)
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(_HERE):
-        frame = frame.f_back
-    op._code, op._instruction = frame.f_code, frame.f_lasti
-
-
 # ---- The backward pass -------------------------------------------------------------------------------------------
 
 
 @silent()
-@backward_pass_watched()
 def run_backward(
     outputs: Sequence[Tensor],
     gradients: Sequence[Array],
@@ -297,24 +377,30 @@ def run_backward(
     Division by zero, overflow and invalid operations give ∞ and NaN without NumPy's warnings (the slope of sqrt at 0
     *is* infinite): a warning raised here could not name the op, `autograd.inspect.anomaly_mode` does.
     """
-    nodes, arrivals = _plan(outputs, wanted)
-    sums = _Sums(arrivals, wanted)
-    for output, g in zip(outputs, gradients, strict=True):
-        if id(_split(_edge(output))[0]) in arrivals:
-            sums.add(_edge(output), [g], 0)
-    for node in nodes:
-        g_outputs = sums.take(node)
-        followed = [(e, i) for i, e in enumerate(node._edges) if e is not None and id(_split(e)[0]) in arrivals]
-        if not followed:  # wanted itself
-            continue
-        g_inputs = _node_backward(node, g_outputs)
-        del g_outputs  # before the sums look who else refers to these arrays
-        for edge, i in followed:
-            sums.add(edge, g_inputs, i)
-        if not retain_graph:
-            settle(node)
-            node._saved, node._versions, node._refill, node.freed = (), (), None, True
-    return [sums.captured.get(_key(_edge(x))) for x in wanted or ()]
+    events = state.events
+    for call in events.before_backward_pass:
+        call()
+    try:
+        nodes, arrivals = _plan(outputs, wanted)
+        sums = _Sums(arrivals, wanted)
+        for output, g in zip(outputs, gradients, strict=True):
+            if id(_split(_edge(output))[0]) in arrivals:
+                sums.add(_edge(output), [g], 0)
+        for node in nodes:
+            g_outputs = sums.take(node)
+            followed = [(e, i) for i, e in enumerate(node._edges) if e is not None and id(_split(e)[0]) in arrivals]
+            if not followed:  # wanted itself
+                continue
+            g_inputs = _node_backward(node, g_outputs)
+            del g_outputs  # before the sums look who else refers to these arrays
+            for edge, i in followed:
+                sums.add(edge, g_inputs, i)
+            if not retain_graph:
+                node._saved, node.freed = (), True
+        return [sums.captured.get(_key(_edge(x))) for x in wanted or ()]
+    finally:
+        for call in events.after_backward_pass:
+            call()
 
 
 def _plan(outputs: Sequence[Tensor], wanted: Sequence[Tensor] | None) -> tuple[list[Op], dict[int, int]]:
@@ -365,7 +451,8 @@ def _reachable(starts: Sequence[Edge | None]) -> tuple[list[Op], dict[int, int]]
 class _Sums:
     """The gradients that have arrived at nodes and leaves so far in one backward pass, summed.
 
-    An array is added to in place if nothing but this object refers to it, and it is not a view.
+    An array is added to in place if nothing but this object refers to it, and it is not a view.  A gradient need not be
+    an array: what NumPy can add to an array, and make an array of, will do.
     """
 
     def __init__(self, arrivals: dict[int, int], wanted: Sequence[Tensor] | None):
@@ -378,13 +465,8 @@ class _Sums:
         """Move `gradients[i]` out of the list and add it to what has come along `edge`."""
         sums = self.sums
         key = (id(edge[0]), edge[1]) if isinstance(edge, tuple) else id(edge)
-        if type(gradients[i]) is RowGradient and not (key in sums and self.owns(key)):
-            gradients[i] = gradients[i].dense()
-            _tell_of(gradients[i])
         if key not in sums:
             sums[key] = gradients[i]
-        elif type(gradients[i]) is RowGradient:
-            gradients[i].add_to(sums[key])
         elif self.owns(key):
             sums[key] += gradients[i]
         else:
@@ -406,7 +488,7 @@ class _Sums:
         """The complete gradients of a node's outputs."""
         if node.hooks or self.targets or len(node.output_specs) > 1:
             return [self._complete(node, index) for index in range(len(node.output_specs))]
-        return [self.sums.pop(id(node))]
+        return [_as_array(self.sums.pop(id(node)), node.backend)]
 
     def _complete(self, node: Op, index: int) -> Array:
         """The total gradient of one output after its hooks, captured if it is wanted; zeros for an output not used."""
@@ -415,6 +497,8 @@ class _Sums:
         total = g = self.sums.pop(key, None)
         if total is None:
             g = node.xp.zeros(*node.output_specs[index])
+        elif type(g) is not ndarray:
+            total = g = _as_array(g, node.backend)
         if node.hooks and index in node.hooks:
             g = _run_hooks(node.hooks[index], g)
         if self.targets and key in self.targets:  # copied if anything else may refer to it
@@ -424,32 +508,36 @@ class _Sums:
     def finish(self, leaf: Tensor) -> None:
         """Run the hooks of a leaf whose gradient is complete, then capture the gradient or add it to `leaf.grad`."""
         owned = self.owns(id(leaf)) and not leaf.hooks  # a hook may keep the array
-        g = self.sums.pop(id(leaf))
+        g = _as_array(self.sums.pop(id(leaf)), None if "cupy" not in modules else backend_of([leaf.data]))
         if leaf.hooks:
             g = _run_hooks(leaf.hooks, g)
-        for watcher in reversed(state.watchers):
-            watcher.after_leaf(leaf, g)
+        for call in state.events.after_leaf:
+            call(leaf, g)
         if self.targets is not None:
             self.captured[id(leaf)] = g if owned else g.copy()
             return
         with _accumulating:  # threads may share a leaf
             if leaf.grad is None:
-                leaf.grad = new_tensor(g if owned else g.copy(), None)
+                leaf.grad = new_tensor(g if owned else g.copy())
             else:
                 leaf.grad.data[...] += g
-                leaf.grad.version[0] += 1
+                note_change(leaf.grad.data)
         for grad_hook in list(leaf.grad_hooks or ()):
             grad_hook(leaf)
 
 
+def _as_array(g: Any, backend: Backend | None) -> Array:
+    return g if type(g) is ndarray else (backend or CPU).asarray(g)
+
+
 def _tell_of(gradient: Array) -> None:
-    for watcher in reversed(state.watchers):
-        watcher.after_allocation(gradient)
+    for call in state.events.after_allocation:
+        call(gradient)
 
 
 def _run_hooks(hooks: list[Callable], g: Array) -> Array:
     for hook in list(hooks):
-        replaced = hook(new_tensor(g, None))
+        replaced = hook(new_tensor(g))
         if replaced is not None:
             if not hasattr(replaced, "shape"):
                 raise TypeError(
@@ -464,26 +552,19 @@ def _run_hooks(hooks: list[Callable], g: Array) -> Array:
 
 def _node_backward(node: Op, g_outputs: list[Array]) -> list[Array | None]:
     """Run a node's backward pass; undo broadcasting, check shapes and convert dtypes to those of the inputs."""
-    watchers = state.watchers
-    for watcher in watchers:
-        watcher.before_backward(node, g_outputs)
-    result = node.backward(*g_outputs)
-    g_inputs = list(result) if isinstance(result, tuple) else [result]
-    del result  # the reference counts of the gradients tell which of them the node keeps
-    if len(g_inputs) != len(node._edges):
-        raise RuntimeError(f"{node}: backward returned {len(g_inputs)} gradients for {len(node._edges)} inputs")
+    events = state.events
+    for call in events.before_backward:
+        call(node, g_outputs)
+    g_inputs = node.call_backward(g_outputs)
     for i, edge in enumerate(node._edges):
         if edge is None:
-            g_inputs[i] = None
             continue
         shape, dtype = _spec(edge, 0) if not isinstance(edge, tuple) else _spec(*edge)
         g = g_inputs[i]
         if type(g) is not ndarray:
             if g is None:
                 g = node.xp.zeros(shape, dtype)
-            elif type(g) is RowGradient:
-                g = g.dense() if any(watcher.needs_arrays for watcher in watchers) else g
-            elif isinstance(g, np.generic) or not hasattr(g, "base"):  # a scalar, as NumPy's reductions return
+            elif isinstance(g, np.generic) or not hasattr(g, "dtype"):  # a scalar, as NumPy's reductions return
                 g = node.backend.asarray(g)
         if node.broadcasts and g.shape != shape:
             g = unbroadcast(g, shape)
@@ -492,8 +573,8 @@ def _node_backward(node: Op, g_outputs: list[Array]) -> list[Array | None]:
                 f"{node}: backward returned a gradient of shape {g.shape} for input {i} of shape {shape}"
             )
         g_inputs[i] = g if g.dtype == dtype else g.astype(dtype)
-    for watcher in reversed(watchers):
-        watcher.after_backward(node, g_inputs)
+    for call in events.after_backward:
+        call(node, g_inputs)
     return g_inputs
 
 

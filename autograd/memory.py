@@ -1,38 +1,71 @@
-"""Which array owns the memory of another, and how often that memory was changed through Tensors."""
+"""When the memory of an array was last changed in place through a Tensor.
+
+A clock counts all changes.  Who needs an array unchanged remembers the time, and compares it with that of the last
+change later: nothing is noted for the many arrays that never change.
+"""
 
 from __future__ import annotations
 
 import weakref
+from collections.abc import Iterable
 from typing import Any
+
+from numpy import ndarray
+
+
+class _Clock:
+    """The number of changes in this process so far."""
+
+    now = 0
+
+
+_changes: dict[int, tuple[weakref.ref, int]] = {}  # time of the last change, by id of the array that owns the memory
+
+
+def now() -> int:
+    """The number of changes so far."""
+    return _Clock.now
 
 
 def owner_of(array: Any) -> Any:
     """The array that owns the memory of `array`, which may be a view."""
-    base = getattr(array, "base", None)
-    while base is not None:
-        array, base = base, getattr(base, "base", None)
+    base: Any = getattr(array, "base", None)
+    while isinstance(base, ndarray) or hasattr(base, "__cuda_array_interface__"):
+        array, base = base, base.base
     return array
 
 
-_versions: dict[int, tuple[weakref.ref, list[int]]] = {}  # by id of the array that owns the memory
-
-
-def known_version(array: Any) -> list[int] | None:
-    """The counter of the Tensors that users made of an array or of its views; None if there are none."""
+def note_change(array: Any) -> None:
+    """Note that elements of an array are changed now, with those of all views of its memory."""
+    _Clock.now += 1
     owner = owner_of(array)
-    known = _versions.get(id(owner))
-    return known[1] if known is not None and known[0]() is owner else None
-
-
-def version_of_memory(array: Any) -> list[int]:
-    """The counter of all Tensors that users made of one array or of its views, from now on."""
-    version = known_version(array)
-    if version is not None:
-        return version
-    owner, version = owner_of(array), [0]
     key = id(owner)
-    try:
-        _versions[key] = weakref.ref(owner, lambda _: _versions.pop(key, None)), version
-    except TypeError:  # the owner is not an array, and has no weak references
-        return version
-    return version
+    known = _changes.get(key)
+    reference = known[0] if known is not None and known[0]() is owner else None
+    if reference is None:
+        reference = weakref.ref(owner, lambda gone: _forget(key, gone))
+    _changes[key] = reference, _Clock.now
+
+
+def _forget(key: int, gone: weakref.ref) -> None:
+    if key in _changes and _changes[key][0] is gone:  # and not of another array in its place
+        del _changes[key]
+
+
+def last_change(array: Any) -> int:
+    """The time of the last change of an array's memory, 0 if there was none."""
+    owner = owner_of(array)
+    known = _changes.get(id(owner))
+    return known[1] if known is not None and known[0]() is owner else 0
+
+
+def require_unchanged(arrays: Iterable[Any], since: int, who: Any) -> None:
+    """Raises: RuntimeError if the memory of one of the arrays was changed after the time `since`"""
+    if _Clock.now == since:
+        return
+    for array in arrays:
+        if last_change(array) > since:
+            raise RuntimeError(
+                f"{who} needs for its backward pass an array that was changed in place after it was used; "
+                "change a copy instead, or make the change after backward()"
+            )

@@ -1,28 +1,98 @@
-"""Context managers for the ops of a block: whether they are recorded, and which watchers are called."""
+"""Context managers for the ops of a block: whether they are recorded, and which observers are called."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ContextDecorator, contextmanager
 from inspect import isasyncgenfunction, iscoroutinefunction, isgeneratorfunction
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from autograd.engine import Op
-    from autograd.tensor import Tensor
+from typing import Any
 
 Array = Any  # numpy.ndarray or cupy.ndarray
 
 
+# ---- Observers ----
+
+
+class Observer:
+    """Base class of objects whose methods are called around every op, such as the profiler and `checkpoint`.
+
+    Observers nest: `before_…` methods are called from the outermost observer to the innermost, `after_…` methods in the
+    reverse order.  `op` is the `Op` of the call, the node of the graph if the call is recorded.
+    """
+
+    def before_forward(self, op: Any, arrays: Sequence[Array]) -> None:
+        """`op` is about to compute its outputs from `arrays`."""
+
+    def after_forward(self, op: Any, outputs: Sequence[Array]) -> None:
+        """`op` has computed `outputs`; it is not recorded yet."""
+
+    def after_error(self, op: Any) -> None:
+        """The forward pass of `op` has raised an error, which the caller will get."""
+
+    def after_record(self, op: Any, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
+        """`op`, called with `inputs`, is now a node of the graph; the arrays that it keeps are `op.saved_arrays`."""
+
+    def before_backward_pass(self) -> None:
+        """A backward pass begins."""
+
+    def before_backward(self, op: Any, g_outputs: Sequence[Array]) -> None:
+        """`op` is about to compute the gradients of its inputs from `g_outputs`."""
+
+    def after_backward(self, op: Any, g_inputs: Sequence[Array | None]) -> None:
+        """`op` has computed `g_inputs`; they are checked, and summed over broadcast axes."""
+
+    def after_allocation(self, gradient: Array) -> None:
+        """`gradient` is an array that the engine made: a sum of gradients."""
+
+    def after_leaf(self, leaf: Any, gradient: Array) -> None:
+        """`gradient` is the complete gradient of `leaf` in this backward pass."""
+
+    def after_backward_pass(self) -> None:
+        """The backward pass has ended, perhaps in an error."""
+
+
+EVENTS = tuple([name for name in vars(Observer) if not name.startswith("_")])
+
+
+class Events:
+    """For each event, the methods to call: those that the observers define."""
+
+    __slots__ = EVENTS
+
+    def __init__(self, observers: Sequence[Observer]):
+        for event in EVENTS:
+            methods = [getattr(o, event) for o in observers if getattr(type(o), event) is not getattr(Observer, event)]
+            setattr(self, event, tuple(methods if event.startswith("before") else methods[::-1]))
+
+
 class _ThreadState(threading.local):
-    """The modes of each thread."""
+    """The modes of each thread; what a thread has not set is what the class has."""
 
     recording = True
-    watchers: tuple[Watcher, ...] = ()  # of the `with watch(…)` blocks, outermost first
+    observers: tuple[Observer, ...] = ()  # of the `with observe(…)` blocks, outermost first
+    events: Any = Events(())
 
 
 state = _ThreadState()
+_installed: list[Observer] = []
+
+
+def install(observer: Observer) -> None:
+    """Call `observer` around every op of every thread from now on, before the observers of any block."""
+    _installed.append(observer)
+    _ThreadState.events = Events(_installed)
+
+
+@contextmanager
+def observe(observer: Observer) -> Iterator[Observer]:
+    """Context manager: call `observer` around every op of this thread, in addition to the observers around it."""
+    observers = (*state.observers, observer)
+    with _Setting("observers", observers), _Setting("events", Events([*_installed, *observers])):
+        yield observer
+
+
+# ---- Recording ----
 
 
 class _Setting(ContextDecorator):
@@ -43,16 +113,13 @@ class _Setting(ContextDecorator):
     def _recreate_cm(self) -> _Setting:
         return _Setting(self.name, self.value)  # of its own for each call: calls may run in several threads
 
-    def __call__(self, function: Any) -> Any:
+    def __call__(self, function: Callable) -> Any:
         if isgeneratorfunction(function) or iscoroutinefunction(function) or isasyncgenfunction(function):
             raise TypeError(
                 f"no_grad() and enable_grad() cannot decorate {function.__name__}(), a generator or coroutine, "
                 "whose body runs after the call; write `with` blocks inside it that contain no yield and no await"
             )
         return super().__call__(function)
-
-
-# ---- Recording ----
 
 
 def no_grad() -> _Setting:
@@ -68,66 +135,3 @@ def enable_grad() -> _Setting:
 def is_grad_enabled() -> bool:
     """Whether ops are recorded in this thread now."""
     return state.recording
-
-
-# ---- Watching ----
-
-
-class Watcher:
-    """Base class of objects whose methods are called around every op, such as the profiler and `checkpoint`.
-
-    Watchers nest: `before_…` methods are called from the outermost watcher to the innermost, `after_…` methods in the
-    reverse order.
-    """
-
-    needs_arrays = True  # False: a gradient in `after_backward` may be a RowGradient
-
-    def before_forward(self, op: Op, arrays: Sequence[Array]) -> None:
-        """`op` is about to compute its outputs from `arrays`."""
-
-    def after_forward(self, op: Op, outputs: Sequence[Array]) -> None:
-        """`op` has computed `outputs`; the arrays that it saved are `op.saved_arrays`."""
-
-    def after_error(self, op: Op) -> None:
-        """The forward pass of `op` has raised an error, which the caller will get."""
-
-    def after_record(self, op: Op, inputs: Sequence[Any]) -> None:
-        """`op`, called with `inputs`, is now a node of the graph: its outputs require a gradient."""
-
-    def before_backward_pass(self) -> None:
-        """A backward pass begins."""
-
-    def before_backward(self, op: Op, g_outputs: Sequence[Array]) -> None:
-        """`op` is about to compute the gradients of its inputs from `g_outputs`."""
-
-    def after_backward(self, op: Op, g_inputs: Sequence[Array | None]) -> None:
-        """`op` has computed `g_inputs`; they are checked, and summed over broadcast axes."""
-
-    def after_allocation(self, gradient: Array) -> None:
-        """`gradient` is an array that the engine made: a sum of gradients, or an array of a RowGradient."""
-
-    def after_leaf(self, leaf: Tensor, gradient: Array) -> None:
-        """`gradient` is the complete gradient of `leaf` in this backward pass."""
-
-    def after_backward_pass(self) -> None:
-        """The backward pass has ended, perhaps in an error."""
-
-
-@contextmanager
-def watch(watcher: Watcher) -> Iterator[Watcher]:
-    """Context manager: call `watcher` around every op of this thread, in addition to the watchers around it."""
-    with _Setting("watchers", (*state.watchers, watcher)):
-        yield watcher
-
-
-@contextmanager
-def backward_pass_watched() -> Iterator[None]:
-    """Context manager and decorator: tell all watchers when a backward pass begins and ends."""
-    watchers = state.watchers
-    for watcher in watchers:
-        watcher.before_backward_pass()
-    try:
-        yield
-    finally:
-        for watcher in reversed(watchers):
-            watcher.after_backward_pass()

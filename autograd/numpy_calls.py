@@ -102,3 +102,9 @@ def _loses_gradient(x: Any) -> bool:
         return x.requires_grad and is_grad_enabled()
     values = x.values() if isinstance(x, dict) else x if isinstance(x, (list, tuple)) else ()
     return any(_loses_gradient(value) for value in values)
+
+
+def install() -> None:
+    """Have NumPy's functions ask here when they are called with Tensors."""
+    Tensor.__array_ufunc__ = lambda self, ufunc, method, *inputs, **kwargs: call_ufunc(ufunc, method, inputs, kwargs)
+    Tensor.__array_function__ = lambda self, function, types, args, kwargs: call_function(function, args, kwargs)  # type: ignore[attr-defined]

@@ -1,8 +1,10 @@
-"""Tensor: an array, its gradient, and the op that made it.  The operators call `autograd.ops`."""
+"""Tensor: an array, its gradient, and the op that made it.
+
+`autograd.ops` adds the operators and the methods of NumPy arrays, `autograd.functional` adds `backward`.
+"""
 
 from __future__ import annotations
 
-import math
 import operator
 import weakref
 from collections.abc import Callable, Iterator, Sequence
@@ -11,13 +13,11 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from autograd.backend import as_array, as_operand, is_floating
-from autograd.memory import version_of_memory
+from autograd.memory import note_change
 from autograd.modes import is_grad_enabled
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike, NDArray
-
-    from autograd.engine import Op
 
 TensorLike: TypeAlias = (
     "Tensor | np.ndarray[Any, Any] | np.generic | float | Sequence[float] | Sequence[Sequence[float]]"
@@ -29,11 +29,6 @@ TensorOrArray: TypeAlias = "Tensor | np.ndarray[Any, Any]"
 
 def _raw(x: Any) -> Any:
     return x.data if isinstance(x, Tensor) else as_operand(x)
-
-
-def _one_tuple(numbers: tuple[Any, ...]) -> Any:
-    """The arguments of a method that takes its numbers one by one or as one sequence."""
-    return numbers[0] if len(numbers) == 1 and not isinstance(numbers[0], int) else numbers
 
 
 def _in_place(statement: str, operate: Callable[[Any, Any], Any]) -> Callable[[Tensor, Any], Tensor]:
@@ -63,50 +58,36 @@ class Tensor:
         "__weakref__",
         "_edge",
         "_grad",
-        "_reduced",
         "_requires_grad",
         "data",
         "grad_hooks",
         "hooks",
-        "version",
     )
     data: Any
     _grad: Tensor | None
     hooks: list[Callable] | None
     grad_hooks: list[Callable] | None
-    version: list[int]
     _requires_grad: bool
-    _edge: Op | tuple[Op, int] | None  # the node that made this Tensor; with an index, unless it is its first output
-    _reduced: tuple[Any, Any, int] | None  # a copy in lower precision, of what data, at what version
+    _edge: Any  # the node that made this Tensor; with an index, unless it is its first output
 
     def __init__(self, data: TensorLike, requires_grad: bool = False, dtype: DTypeLike | None = None):
-        source = data
-        if isinstance(source, Tensor):
-            data = source.data
-        self.data = as_array(data, dtype)
+        self.data = as_array(data.data if isinstance(data, Tensor) else data, dtype)
         self._edge = None
-        if isinstance(source, Tensor) and self.data is source.data:
-            self.version = source.version  # one memory, one count of its changes
-        elif self.data is source or self.data.base is not None:
-            self.version = version_of_memory(self.data)
         self.requires_grad = requires_grad
 
     if not TYPE_CHECKING:  # to a type checker, it would make every misspelt attribute right
 
         def __getattr__(self, name: str) -> Any:
             """The value of a slot that was never set: making a Tensor sets only what every Tensor needs."""
-            if name == "version":  # counts in-place changes; shared by all views of one memory
-                self.version = [0]
-                return self.version
-            if name in ("_grad", "hooks", "grad_hooks", "_reduced"):
+            if name in ("_grad", "hooks", "grad_hooks"):
                 return None
             raise AttributeError(f"'Tensor' object has no attribute {name!r}")
 
         # ---- Attributes ----
 
     @property
-    def op(self) -> Op | None:
-        """The node that made this Tensor; None for a leaf."""
+    def op(self) -> Any:
+        """The `Op`, a node of the graph, that made this Tensor; None for a leaf."""
         return self._edge[0] if isinstance(self._edge, tuple) else self._edge
 
     @property
@@ -173,11 +154,7 @@ class Tensor:
             )
         return np.array(self.numpy(), dtype=dtype, copy=copy)
 
-    def __array_ufunc__(self, ufunc, method, *inputs, **kwargs) -> Any:
-        return numpy_calls.call_ufunc(ufunc, method, inputs, kwargs)
-
-    def __array_function__(self, function, types, args, kwargs) -> Any:
-        return numpy_calls.call_function(function, args, kwargs)
+    __array_ufunc__: Any = None  # `array * x` calls `x.__rmul__(array)`
 
     def item(self) -> Any:
         """The element of a Tensor of size 1, as a Python number."""
@@ -188,7 +165,7 @@ class Tensor:
 
     def detach(self) -> Tensor:
         """A Tensor of the same data without a graph; ops that saved the data still notice in-place changes."""
-        return new_tensor(self.data, self.version)
+        return new_tensor(self.data)
 
     def __float__(self) -> float:
         return float(self.data)
@@ -223,20 +200,6 @@ class Tensor:
         return (self[i] for i in range(len(self)))
 
     # ---- Gradients ----
-
-    def backward(
-        self, gradient: TensorLike | None = None, *, retain_graph: bool = False, create_graph: bool = False
-    ) -> None:
-        """Add d(self)/d(leaf), weighted by `gradient`, to the `grad` of every leaf that this Tensor depends on.
-
-        `gradient` has this Tensor's shape and may be omitted for a single element.  The graph is freed unless
-        `retain_graph`.
-
-        Raises: RuntimeError if the graph was freed, `gradient` is missing or a saved array was changed in place;
-        ValueError if `gradient` has the wrong shape; NotImplementedError for create_graph=True.
-        """
-        differentiate.refuse_create_graph(create_graph)
-        engine.run_backward([self], [differentiate.starting_gradient(self, gradient)], retain_graph=retain_graph)
 
     @property
     def grad(self) -> Tensor | None:
@@ -302,43 +265,6 @@ class Tensor:
 
         self.register_hook(keep)
 
-    # ---- A copy in lower precision, for matrix products ----
-
-    def reduced_to(self, dtype: Any) -> Any:
-        """The data as `dtype`: the copy that `reduced` was set to, or a new one.
-
-        A copy made here is not used again: after `w.data -= g`, which counts no change, it would be out of date.
-        """
-        copy = self.reduced
-        if copy is None or copy.dtype != dtype:
-            copy = self.data.astype(dtype)
-            self.keep_reduced(copy)
-        return copy
-
-    def keep_reduced(self, copy: Any) -> None:
-        """Keep a copy as memory for the next one: `last_reduced`."""
-        self._reduced = copy, self.data, -1
-
-    @property
-    def reduced(self) -> Any:
-        """The copy in lower precision, None if it was not set or the data changed since.
-
-        Set it where the data changes, as an optimizer does.  Changes made by writing into `data` are not counted: set
-        it to None, or change the Tensor itself under `no_grad`.
-        """
-        if self._reduced is None or self._reduced[1] is not self.data or self._reduced[2] != self.version[0]:
-            return None
-        return self._reduced[0]
-
-    @reduced.setter
-    def reduced(self, copy: Any) -> None:
-        self._reduced = None if copy is None else (copy, self.data, self.version[0])
-
-    @property
-    def last_reduced(self) -> Any:
-        """The copy that was last made or set, perhaps out of date: memory for the next one, None if there is none."""
-        return None if self._reduced is None else self._reduced[0]
-
     # ---- In-place changes: counted, so that a backward pass that needs the old values raises an error ----
 
     def _change_in_place(self, statement: str, value: Any) -> None:
@@ -353,7 +279,7 @@ class Tensor:
                 f"{statement} would lose the gradient of y, because x does not record what is written into it; "
                 f"{out_of_place} instead, or write y.detach() if no gradient is wanted"
             )
-        self.version[0] += 1
+        note_change(self.data)
 
     def __setitem__(self, index: Any, value: Any) -> None:
         self._change_in_place("x[...] = y", value)
@@ -366,55 +292,8 @@ class Tensor:
     __imul__ = _in_place("x *= y", operator.imul)
     __itruediv__ = _in_place("x /= y", operator.itruediv)
 
-    # ---- Operators ----
-
-    def __add__(self, other: TensorLike) -> Tensor:
-        return ops.add(self, other)
-
-    def __radd__(self, other: TensorLike) -> Tensor:
-        return ops.add(other, self)
-
-    def __sub__(self, other: TensorLike) -> Tensor:
-        return ops.subtract(self, other)
-
-    def __rsub__(self, other: TensorLike) -> Tensor:
-        return ops.subtract(other, self)
-
-    def __mul__(self, other: TensorLike) -> Tensor:
-        return ops.multiply(self, other)
-
-    def __rmul__(self, other: TensorLike) -> Tensor:
-        return ops.multiply(other, self)
-
-    def __truediv__(self, other: TensorLike) -> Tensor:
-        return ops.divide(self, other)
-
-    def __rtruediv__(self, other: TensorLike) -> Tensor:
-        return ops.divide(other, self)
-
-    def __pow__(self, other: TensorLike) -> Tensor:
-        return ops.power(self, other)
-
-    def __rpow__(self, other: TensorLike) -> Tensor:
-        return ops.power(other, self)
-
-    def __matmul__(self, other: TensorLike) -> Tensor:
-        return ops.matmul(self, other)
-
-    def __rmatmul__(self, other: TensorLike) -> Tensor:
-        return ops.matmul(other, self)
-
-    def __neg__(self) -> Tensor:
-        return ops.negative(self)
-
     def __pos__(self) -> Tensor:
         return self
-
-    def __abs__(self) -> Tensor:
-        return ops.abs(self)
-
-    def __getitem__(self, index: Any) -> Tensor:
-        return ops.getitem(self, index)
 
     # Comparisons are piecewise constant: they return boolean Tensors without a graph
 
@@ -426,88 +305,84 @@ class Tensor:
     __gt__ = _comparison(operator.gt)
     __ge__ = _comparison(operator.ge)
 
-    # ---- Methods of NumPy arrays ----
+    if TYPE_CHECKING:  # what other modules add
+        T: Tensor
 
-    @property
-    def T(self) -> Tensor:  # noqa: N802
-        """All axes reversed."""
-        return ops.transpose(self)
-
-    def reshape(self, *shape: int | Sequence[int]) -> Tensor:
-        return ops.reshape(self, _one_tuple(shape))
-
-    def transpose(self, *axes: int | Sequence[int]) -> Tensor:
-        return ops.transpose(self, _one_tuple(axes) or None)
-
-    def swapaxes(self, axis1: int, axis2: int) -> Tensor:
-        return ops.swapaxes(self, axis1, axis2)
-
-    def squeeze(self, axis: int | tuple[int, ...] | None = None) -> Tensor:
-        return ops.squeeze(self, axis)
-
-    def astype(self, dtype: DTypeLike) -> Tensor:
-        return ops.astype(self, dtype)
-
-    def flatten(self, start_axis: int = 0, end_axis: int = -1) -> Tensor:
-        """The axes from `start_axis` to `end_axis`, all by default, as one."""
-        if self.ndim == 0:
-            return ops.reshape(self, (1,))
-        start, end = start_axis % self.ndim, end_axis % self.ndim + 1
-        return ops.reshape(self, (*self.shape[:start], math.prod(self.shape[start:end]), *self.shape[end:]))
-
-    def clone(self) -> Tensor:
-        return ops.clone(self)
-
-    def exp(self) -> Tensor:
-        return ops.exp(self)
-
-    def log(self) -> Tensor:
-        return ops.log(self)
-
-    def sqrt(self) -> Tensor:
-        return ops.sqrt(self)
-
-    def tanh(self) -> Tensor:
-        return ops.tanh(self)
-
-    def abs(self) -> Tensor:
-        return ops.abs(self)
-
-    def cumsum(self, axis: int | None = None) -> Tensor:
-        return ops.cumsum(self, axis)
-
-    def prod(self, axis: Any = None, keepdims: bool = False) -> Tensor:
-        return ops.prod(self, axis=axis, keepdims=keepdims)
-
-    def std(self, axis: Any = None, ddof: float = 0, keepdims: bool = False) -> Tensor:
-        return ops.std(self, axis=axis, ddof=ddof, keepdims=keepdims)
-
-    def argmax(self, axis: int | None = None, keepdims: bool = False) -> Tensor:
-        return ops.argmax(self, axis=axis, keepdims=keepdims)
-
-    def sum(self, axis: int | tuple[int, ...] | None = None, keepdims: bool = False) -> Tensor:
-        return ops.sum(self, axis=axis, keepdims=keepdims)
-
-    def mean(self, axis: int | tuple[int, ...] | None = None, keepdims: bool = False) -> Tensor:
-        return ops.mean(self, axis=axis, keepdims=keepdims)
-
-    def var(self, axis: int | tuple[int, ...] | None = None, ddof: int = 0, keepdims: bool = False) -> Tensor:
-        return ops.var(self, axis=axis, ddof=ddof, keepdims=keepdims)
-
-    def max(self, axis: int | tuple[int, ...] | None = None, keepdims: bool = False) -> Tensor:
-        return ops.max(self, axis=axis, keepdims=keepdims)
-
-    def min(self, axis: int | tuple[int, ...] | None = None, keepdims: bool = False) -> Tensor:
-        return ops.min(self, axis=axis, keepdims=keepdims)
+        def backward(
+            self, gradient: TensorLike | None = None, *, retain_graph: bool = False, create_graph: bool = False
+        ) -> None: ...
+        def __add__(self, other: TensorLike) -> Tensor: ...
+        def __radd__(self, other: TensorLike) -> Tensor: ...
+        def __sub__(self, other: TensorLike) -> Tensor: ...
+        def __rsub__(self, other: TensorLike) -> Tensor: ...
+        def __mul__(self, other: TensorLike) -> Tensor: ...
+        def __rmul__(self, other: TensorLike) -> Tensor: ...
+        def __truediv__(self, other: TensorLike) -> Tensor: ...
+        def __rtruediv__(self, other: TensorLike) -> Tensor: ...
+        def __pow__(self, other: TensorLike) -> Tensor: ...
+        def __rpow__(self, other: TensorLike) -> Tensor: ...
+        def __matmul__(self, other: TensorLike) -> Tensor: ...
+        def __rmatmul__(self, other: TensorLike) -> Tensor: ...
+        def __neg__(self) -> Tensor: ...
+        def __abs__(self) -> Tensor: ...
+        def __getitem__(self, index: Any) -> Tensor: ...
+        def reshape(self, *shape: int | Sequence[int]) -> Tensor: ...
+        def transpose(self, *axes: int | Sequence[int]) -> Tensor: ...
+        def swapaxes(self, axis1: int, axis2: int) -> Tensor: ...
+        def squeeze(self, axis: int | tuple[int, ...] | None = None) -> Tensor: ...
+        def flatten(self, start_axis: int = 0, end_axis: int = -1) -> Tensor: ...
+        def astype(self, dtype: DTypeLike) -> Tensor: ...
+        def clone(self) -> Tensor: ...
+        def exp(self) -> Tensor: ...
+        def log(self) -> Tensor: ...
+        def sqrt(self) -> Tensor: ...
+        def tanh(self) -> Tensor: ...
+        def abs(self) -> Tensor: ...
+        def cumsum(self, axis: int | None = None) -> Tensor: ...
+        def prod(self, axis: Any = None, keepdims: bool = False) -> Tensor: ...
+        def std(self, axis: Any = None, ddof: float = 0, keepdims: bool = False) -> Tensor: ...
+        def argmax(self, axis: int | None = None, keepdims: bool = False) -> Tensor: ...
+        def sum(self, axis: int | tuple[int, ...] | None = None, keepdims: bool = False) -> Tensor: ...
+        def mean(self, axis: int | tuple[int, ...] | None = None, keepdims: bool = False) -> Tensor: ...
+        def var(self, axis: int | tuple[int, ...] | None = None, ddof: int = 0, keepdims: bool = False) -> Tensor: ...
+        def max(self, axis: int | tuple[int, ...] | None = None, keepdims: bool = False) -> Tensor: ...
+        def min(self, axis: int | tuple[int, ...] | None = None, keepdims: bool = False) -> Tensor: ...
 
 
-def new_tensor(data: Any, version: list[int] | None) -> Tensor:
-    """A Tensor of an array, without the constructor's checks; `version` is the counter of the memory it shares."""
+def new_tensor(data: Any) -> Tensor:
+    """A Tensor of an array, without the constructor's checks."""
     tensor = object.__new__(Tensor)
     tensor.data, tensor._requires_grad, tensor._edge = data, False, None
-    tensor.version = [0] if version is None else version
     return tensor
 
 
-# An import circle, here because Tensor has operators: they call the ops, and these need Tensor, defined by now
-from autograd import differentiate, engine, numpy_calls, ops  # noqa: E402
+def attach(**methods: Any) -> None:
+    """Add methods to Tensor: the ops are defined in modules that import it."""
+    for name, method in methods.items():
+        setattr(Tensor, name, method)
+
+
+# ---- Arguments of ops: what they may be, and as what they are taken ----
+
+
+def number(name: str, x: Any) -> float:
+    """`x` as a Python number.  Raises: TypeError for a Tensor, whose gradient would be lost"""
+    if isinstance(x, Tensor):
+        raise TypeError(f"{name} must be a number, found a Tensor, which would get no gradient; write {name}.item()")
+    return float(x)
+
+
+def tensors(**named: Any) -> list[Tensor]:
+    """The arguments as Tensors: lists and arrays as constants.
+
+    Raises: TypeError for None
+    """
+    for name, x in named.items():
+        if x is None:
+            raise TypeError(f"{name} must be a Tensor or an array, found None")
+    return [x if isinstance(x, Tensor) else new_tensor(as_array(x)) for x in named.values()]
+
+
+def array_of(x: Any) -> Any:
+    """The array of a Tensor, or `x` as an array."""
+    return x.data if isinstance(x, Tensor) else as_array(x)

@@ -101,7 +101,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 def all_parts(output: Path, args: argparse.Namespace) -> list[Part]:
     """The cheapest and most telling first; their limits add up to half an hour."""
-    kernels, attention = "tests/autograd/backend/test_cuda.py", "attention_in_float32 or tensor_cores"
+    kernels, attention = "tests/autograd/fast/test_cuda.py", "attention_in_float32 or tensor_cores"
     peer = [] if args.peer is None else ["--peer", str(args.peer.absolute())]
     bench = [PYTHON, "benchmarks/gpu.py", *peer]
     step = [PYTHON, "benchmarks/gpu.py", "--precision", "bf16", "--runs", "3", "--warmup", "1"]

@@ -26,9 +26,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # also without 
 import numpy as np
 
 import train_step
-from autograd.backend import CPU
+from autograd.fast import cpu_kernels
 from autograd.inspect import profile
-from autograd.modes import Watcher, watch
+from autograd.modes import Observer, observe
 from minitf.system.environment import set_up_device
 from side_by_side import machine
 from workload import BATCHES, add_arguments
@@ -44,7 +44,7 @@ class Activity:
     gbytes: float = 0.0
 
 
-class Traffic(Watcher):
+class Traffic(Observer):
     """Bytes of the arguments and results of each op, of the forward and the backward pass."""
 
     def __init__(self) -> None:
@@ -79,7 +79,7 @@ def fastest(call: Callable[[], object], times: int = 7) -> float:
 def product_speed() -> float:
     """Gflop/s of a large float32 product on all threads."""
     x, w = np.ones((4096, 2048), np.float32), np.ones((2048, 2048), np.float32)
-    return 2 * 4096 * 2048 * 2048 / fastest(lambda: CPU.product(x, w)) / 1e9
+    return 2 * 4096 * 2048 * 2048 / fastest(lambda: cpu_kernels().product(x, w)) / 1e9
 
 
 def copy_speed(threads: int) -> float:
@@ -98,7 +98,7 @@ def measured(config: str) -> list[Activity]:
     model, optimizer, step = train_step.prepared_step(parser.parse_args(["--config", config]))
     for number in range(2):
         step(number)
-    with watch(traffic := Traffic()):
+    with observe(traffic := Traffic()):
         step(2)
     with profile(Adam=optimizer.step) as found:
         step(3)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from autograd import random
-from autograd.backend import CPU
+from autograd.fast.devices import _Cpu
 from tests.helpers.proof import Proof
 
 
@@ -18,11 +18,12 @@ from tests.helpers.proof import Proof
 def global_state() -> Iterator[None]:
     """Leave random numbers and the CPU's threads as they were found, so that the order of the tests does not matter."""
     state, first_row = random.get_state(), random.get_first_row()
-    threads, pool = CPU.threads, CPU._pool
+    kernels = _Cpu.kernels
+    threads, pool = kernels.threads, kernels._pool
     yield
     random.set_state(state)
     random.set_first_row(first_row)
-    CPU.threads, CPU._pool = threads, pool
+    _Cpu.kernels, kernels.threads, kernels._pool = kernels, threads, pool
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from autograd import Op, Tensor, apply, no_grad
 from autograd.gradcheck import GradcheckError
-from autograd.modes import Watcher, watch
+from autograd.modes import Observer, observe
 from autograd.testing import Case, Example
 from tests.cases import __main__ as command
 from tests.cases import all_cases, cases_for
@@ -73,7 +73,7 @@ def test_some_arrays_are_not_contiguous():
     assert any(min(x.strides) < 0 for x in some if x.size)
 
 
-class FlopCounts(Watcher):
+class FlopCounts(Observer):
     """What each op counts, forward and backward."""
 
     def __init__(self):
@@ -92,9 +92,9 @@ def test_flop_counts(op):
     for case in cases_for(op):
         function, arrays = case.make(np.random.default_rng(0))
         leaves = [Tensor(a, requires_grad=True) for a in arrays]
-        with watch(FlopCounts()) as recorded:
+        with observe(FlopCounts()) as recorded:
             function(*leaves)
-        with watch(FlopCounts()) as plain, no_grad():
+        with observe(FlopCounts()) as plain, no_grad():
             function(*leaves)
         assert [(name, forward, 0) for name, forward, _ in recorded.found] == plain.found, str(case)
         assert op in {name for name, _, _ in recorded.found}

@@ -15,7 +15,7 @@ TESTS = ROOT / "tests"
 SHARED = {"helpers", "emulation", "cases"}  # what any test may import from tests/
 OWN = {"torture", "mutants"}  # programs beside the tests: only their own tests import them
 ACROSS = {  # tests that belong to no single file, and why
-    "autograd/backend/test_compile.py": "all kernels, given to the compiler",
+    "autograd/fast/test_compile.py": "all kernels, given to the compiler",
     "autograd/gradcheck/test_limits.py": "what gradcheck does and does not notice, from its public function",
     "autograd/ops/test_against_pytorch.py": "all ops",
     "autograd/ops/test_every_op.py": "all ops",
@@ -27,6 +27,9 @@ ACROSS = {  # tests that belong to no single file, and why
     "minitf/decoding/test_exactness.py": "beam search against enumeration: a long proof",
     "minitf/learn/conformance/test_against_pytorch.py": "what others write with PyTorch",
     "minitf/model/test_against_pytorch.py": "the whole model",
+    "autograd/fast/test_plain_equals_fast.py": "every implementation against the op that it replaces",
+    "autograd/ops/test_arguments.py": "the arguments of all ops",
+    "autograd/ops/test_loss.py": "the losses of nn.py, and of autograd/fast/fused.py",
     "minitf/model/test_compiled_kernels.py": "the whole model",
     "minitf/model/test_gradients.py": "the gradients of all layers and models",
     "minitf/report/test_run_report.py": "the page of a run, while runs go on, end and fail",

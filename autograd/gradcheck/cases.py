@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from autograd import differentiate
+from autograd import functional
 from autograd.backend import get_backend
 from autograd.engine import Op
 from autograd.gradcheck.compare import Options, gradient_error
@@ -159,7 +159,7 @@ def _compare(function: Callable, plain: Callable, inputs: Sequence[Tensor]) -> f
         if all(y.requires_grad for y in outputs):
             rng = np.random.default_rng(0)
             weights = [rng.standard_normal(y.shape) for y in outputs]
-            gradients = differentiate.grad(outputs, inputs, weights, allow_unused=True)
+            gradients = functional.grad(outputs, inputs, weights, allow_unused=True)
             results[-1] += [
                 np.zeros(x.shape) if g is None else g.numpy() for g, x in zip(gradients, inputs, strict=True)
             ]

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from autograd import differentiate, engine, modes, random
+from autograd import engine, functional, modes, random
 from autograd.backend import backend_of
 from autograd.gradcheck.draw import arrange
 from autograd.tensor import Tensor
@@ -169,7 +169,7 @@ class CheckedFunction:
         """
         ops = _OpAtWork()
         try:
-            with warnings.catch_warnings(), modes.watch(ops):
+            with warnings.catch_warnings(), modes.observe(ops):
                 warnings.simplefilter("error", np.exceptions.ComplexWarning)
                 values = self.evaluate(points)
         except NotAnalyticError:
@@ -208,8 +208,8 @@ class CheckedFunction:
         active = [tensor for tensor in self.tensors if tensor.requires_grad]
         last = _OpAtWork()
         try:
-            with modes.watch(last):
-                found = differentiate.grad(
+            with modes.observe(last):
+                found = functional.grad(
                     [y for y, _ in pairs], active, [c for _, c in pairs], retain_graph=retain, allow_unused=True
                 )
         except RuntimeError as error:
@@ -265,7 +265,7 @@ class CheckedFunction:
         return list(itertools.accumulate(math.prod(shape) for shape in self.output_shapes))
 
 
-class _OpAtWork(modes.Watcher):
+class _OpAtWork(modes.Observer):
     """The op whose forward or backward pass ran last, which explains an error."""
 
     op: engine.Op | None = None
@@ -288,11 +288,11 @@ class _OpAtWork(modes.Watcher):
         if self.op is None or self.op.broadcasts:
             return ""
         try:
-            result = self.op.backward(*self.g_outputs)
-        except RuntimeError:  # this is the error to explain, and it explains itself
+            result = self.op.call_backward(self.g_outputs)
+        except Exception:  # this is the error to explain, and it explains itself
             return ""
         outputs = [shape for shape, _ in self.op.output_specs]
-        for g, spec in zip(result if isinstance(result, tuple) else (result,), self.op.input_specs, strict=False):
+        for g, spec in zip(result, self.op.input_specs, strict=True):
             if g is not None and spec is not None and np.shape(g) != spec[0]:
                 cause = _cause_of_shape(np.shape(g), spec[0], outputs)
                 return cause and f"\nlikely cause: {cause}"

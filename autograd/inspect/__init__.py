@@ -14,9 +14,9 @@ with anomaly_mode():
 
 from autograd.inspect.anomaly import AnomalyError, anomaly_mode
 from autograd.inspect.graph import Graph, Node, draw, graph
-from autograd.inspect.memory import Memory, memory
-from autograd.inspect.profiling import Profile, profile
+from autograd.inspect.memory_profile import Memory, memory
 from autograd.inspect.step import step_page
+from autograd.inspect.time_profile import Profile, profile
 
 __all__ = [
     "AnomalyError",

@@ -10,7 +10,8 @@ from autograd.backend import backend_of, is_floating
 from autograd.engine import Op
 from autograd.inspect.text import readable_array
 from autograd.memory import owner_of
-from autograd.modes import Watcher, watch
+from autograd.modes import Observer, observe
+from autograd.safety import CallSites
 from autograd.tensor import Tensor
 
 FINITE, INFINITE, NAN = 0, 1, 2  # the kind of an array is that of its worst element
@@ -52,11 +53,11 @@ def anomaly_mode() -> Iterator[None]:
 
     Raises: AnomalyError
     """
-    with watch(_Inspector()):
+    with observe(CallSites()), observe(_Inspector()):
         yield
 
 
-class _Inspector(Watcher):
+class _Inspector(Observer):
     def __init__(self) -> None:
         # the running ops and the kinds of their inputs; several, as checkpoint() runs ops inside a backward pass
         self.running: list[tuple[Op, list[int]]] = []

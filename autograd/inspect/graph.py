@@ -14,27 +14,17 @@ from typing import Any
 
 from autograd.engine import Op
 from autograd.inspect.page import asset, dagre, html_page, to_json
+from autograd.inspect.sources import kind_of
 from autograd.inspect.text import readable_array, readable_bytes, readable_place
 from autograd.memory import owner_of
 from autograd.tensor import Tensor
 
 LEAF = "leaf"
 COLOURS = {  # by kind of node
-    LEAF: "#fdf3d0",
-    "products": "#cfe3f7",
-    "attention": "#f9d5bb",
-    "local": "#f9d5bb",
-    "recurrent": "#f7e3bb",
-    "nn": "#d5ecd0",
-    "activations": "#e3f3c8",
-    "loss": "#f5c6cb",
-    "elementwise": "#e6dcf2",
-    "choose": "#e6dcf2",
-    "reduce": "#d3eeee",
-    "index": "#eeeeee",
-    "shape": "#eeeeee",
-    "other": "#ffffff",
-}
+    LEAF: "#fdf3d0", "products": "#cfe3f7", "nn": "#d5ecd0", "fused": "#f9d5bb", "attention": "#f9d5bb",
+    "local": "#f9d5bb", "recurrent": "#f7e3bb", "activations": "#e3f3c8", "elementwise": "#e6dcf2", "choose": "#e6dcf2",
+    "reduce": "#d3eeee", "index": "#eeeeee", "shape": "#eeeeee", "other": "#ffffff",
+}  # fmt: skip
 LONGEST_TITLE = 26  # characters; a longer title is broken at a dot
 BY_GRAPHVIZ = (".svg", ".png", ".pdf")
 
@@ -44,7 +34,7 @@ class Node:
     """An op or a leaf Tensor."""
 
     title: str  # the class of the op, or the name of the leaf
-    kind: str  # the file of autograd/ops that defines the op, "other", or "leaf"
+    kind: str  # the file that defines the op, "other", or "leaf"
     outputs: tuple[tuple[tuple[int, ...], str], ...]  # shape and dtype of each
     saved_bytes: int = 0  # memory that no older node and no leaf holds
     freed: bool = False
@@ -215,10 +205,9 @@ def _oldest_first(results: Sequence[Tensor]) -> list[Op | Tensor]:
 
 
 def _op_node(op: Op, saved_bytes: int, name: str | None) -> Node:
-    package, _, file = type(op).__module__.rpartition(".")
     return Node(
         title=type(op).__name__,
-        kind=file if package == "autograd.ops" else "other",
+        kind=kind_of(type(op)),
         outputs=tuple([(shape, str(dtype)) for shape, dtype in op.output_specs]),
         saved_bytes=saved_bytes,
         freed=op.freed,

@@ -13,15 +13,16 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from autograd.engine import Op
-from autograd.inspect.memory import Memory
+from autograd.inspect.memory_profile import Memory
 from autograd.inspect.modules import ModuleListener, listen
 from autograd.inspect.samples import Samples
-from autograd.inspect.sources import input_names, saved_names
-from autograd.modes import Watcher, watch
+from autograd.inspect.sources import input_names, saved
+from autograd.modes import Observer, observe
+from autograd.safety import CallSites
 from autograd.tensor import Tensor
 
 EventKind = Literal["forward", "backward", "update"]
-SETTINGS = (bool, int, float, str, tuple)  # types of attributes of an op that are shown
+SETTINGS = (bool, int, float, str, tuple)  # types of parameters of an op that are shown
 
 
 @dataclass
@@ -86,7 +87,7 @@ class Event:
     again: bool = False  # a forward pass during the backward pass, by `checkpoint`
 
 
-class Recorder(Watcher, ModuleListener):
+class Recorder(Observer, ModuleListener):
     """A recording of one step."""
 
     def __init__(self, names: Mapping[str, Tensor], samples: Samples, model: Any = None):
@@ -110,8 +111,8 @@ class Recorder(Watcher, ModuleListener):
         with ExitStack() as stack:
             for listener in (self.memory, self):
                 stack.enter_context(listen(self.model, listener))
-            for watcher in (self, self.memory):  # the innermost sees the end of an op first
-                stack.enter_context(watch(watcher))
+            for observer in (CallSites(), self, self.memory):  # the innermost sees the end of an op first
+                stack.enter_context(observe(observer))
             try:
                 yield
             finally:
@@ -135,11 +136,10 @@ class Recorder(Watcher, ModuleListener):
     def after_error(self, op: Op) -> None:
         self.ops[self._number(op)].settings["error"] = "raised"
 
-    def after_record(self, op: Op, inputs: Sequence[Any]) -> None:
+    def after_record(self, op: Op, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
         record = self.ops[self._number(op)]
         self._link(op, record)
-        names = saved_names(type(op), len(op.saved_arrays))
-        record.saved = [self._saved(name, a) for name, a in zip(names, op.saved_arrays, strict=True)]
+        record.saved = [self._saved(name, a) for name, a in saved(op)]
 
     def _link(self, op: Op, record: OpRecord) -> None:
         """Note where the inputs of an op come from."""
@@ -245,7 +245,6 @@ class Recorder(Watcher, ModuleListener):
 
 
 def _settings(op: Op) -> dict[str, str]:
-    """The attributes that `forward` set, such as an axis or a scale."""
-    own = {name: value for name, value in vars(op).items() if not name.startswith("_") and name not in vars(Op)}
-    shown = {name: f"{value:.6g}" if type(value) is float else repr(value)[:60] for name, value in own.items()}
-    return {name: shown[name] for name, value in own.items() if isinstance(value, SETTINGS) or value is None}
+    """The parameters of the call, such as an axis or a scale."""
+    shown = {name: value for name, value in op.parameters.items() if isinstance(value, SETTINGS)}
+    return {name: f"{value:.6g}" if type(value) is float else repr(value)[:60] for name, value in shown.items()}

@@ -1,4 +1,4 @@
-"""What the source of an op class says: formula, forward and backward, kernels that it calls, names of what it saves."""
+"""The source of an op class: formula, definition, the implementation that ran, its kernels, and names of its arrays."""
 
 from __future__ import annotations
 
@@ -7,38 +7,64 @@ import inspect
 import linecache
 import os
 import textwrap
-import weakref
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
-from autograd.backend.reference import Backend
-from autograd.engine import Op
+from autograd.engine import Op, implementations
+from autograd.fast.kernels import Kernels
 
 ROOT = Path(__file__).parents[2]
 
 
+def definition_of(op_class: type[Op]) -> type[Op]:
+    """The plain op that a class implements; of others, the class itself."""
+    entries = [entry for table in implementations.values() for entry in table.items()]
+    return next((plain for plain, fast in entries if fast is op_class), op_class)
+
+
+def kind_of(op_class: type[Op]) -> str:
+    """The file of this package that defines the op; "other" for ops of users."""
+    module = definition_of(op_class).__module__
+    return module.rpartition(".")[2] if module.startswith("autograd.") else "other"
+
+
 def class_description(op_class: type[Op]) -> dict[str, Any]:
     """Formula, documentation and source of an op class, as values for JSON."""
+    definition = definition_of(op_class)
+    described = documented(definition)
+    if definition is not op_class:
+        mine = documented(op_class)
+        described["about"] = "\n\n".join(filter(None, [described["about"], mine["formula"], mine["about"]]))
     return {
         "name": op_class.__name__,
-        "kind": op_class.__module__.rpartition(".")[2] if op_class.__module__.startswith("autograd.ops.") else "other",
-        **documented(op_class),
-        "forward": sources_of(op_class, "forward"),
-        "backward": sources_of(op_class, "backward"),
+        "kind": kind_of(op_class),
+        **described,
+        "forward": _with_roles(definition, op_class, "forward"),
+        "backward": _with_roles(definition, op_class, "backward"),
     }
+
+
+def _with_roles(definition: type[Op], op_class: type[Op], method: str) -> list[dict[str, Any]]:
+    """The sources of a method: of the definition, of an implementation in its place, and of the kernels."""
+    made = sources_of(op_class, method)
+    if definition is not op_class:
+        for each in made:
+            each["role"] = "kernel" if each["name"].startswith("Kernels.") else "implementation"
+        made = [{**each, "role": "definition"} for each in sources_of(definition, method)] + made
+    return made
 
 
 def documented(thing: Any) -> dict[str, Any]:
     """The formula, which is the first paragraph of a docstring, and the other paragraphs."""
     own = vars(thing).get("__doc__") if isinstance(thing, type) else thing.__doc__  # not that of a base class
-    text = inspect.cleandoc(own or "")
-    first, _, rest = text.partition("\n\n")
-    return {"formula": first, "about": rest}
+    formula, _, about = inspect.cleandoc(own or "").partition("\n\n")
+    return {"formula": formula, "about": about}
 
 
 def sources_of(op_class: type[Op], method: str) -> list[dict[str, Any]]:
-    """The source of a method, of the methods of the op that it calls, and of the kernels, by definition of each."""
+    """The source of a method, of the methods of the op that it calls, and of the kernels, as NumPy computes them."""
     wanted: list[Any] = [getattr(op_class, method)]
     made: dict[str, dict[str, Any]] = {}
     for function in wanted:  # grows
@@ -46,9 +72,9 @@ def sources_of(op_class: type[Op], method: str) -> list[dict[str, Any]]:
         if source is None or source["name"] in made:
             continue
         made[source["name"]] = source
-        own = Backend if source["name"].startswith("Backend.") else op_class
         for owner, name in _calls(source["text"]):
-            found = getattr(own if owner == "self" else Backend, name, None)
+            is_kernel = owner == "kernels" or source["name"].startswith("Kernels.")
+            found = getattr(Kernels if is_kernel else op_class, name, None)
             if inspect.isfunction(found) and found is not getattr(Op, name, None):
                 wanted.append(found)
     return list(made.values())
@@ -63,25 +89,28 @@ def source_of(function: Callable[..., Any]) -> dict[str, Any] | None:
         return None
     where = inspect.getsourcefile(function) or ""
     text = textwrap.dedent("".join(lines)).rstrip()
+    while text.startswith("@"):  # a decorator
+        text, first = text.partition("\n")[2], first + 1
     return {"name": function.__qualname__, "file": shown_path(where), "line": first, "text": text}
 
 
 def _calls(text: str) -> Iterator[tuple[str, str]]:
-    """Names of the calls `self.name(…)` and `self.backend.name(…)`."""
-    for node in ast.walk(_parsed(text)):
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-            match node.func.value:
-                case ast.Name(id="self"):
-                    yield "self", node.func.attr
-                case ast.Attribute(value=ast.Name(id="self"), attr="backend"):
-                    yield "backend", node.func.attr
+    """Names of the calls `self.name(…)` and `self.kernels.name(…)`, with "self" or "kernels"."""
+    for node in _nodes(text):
+        match node:
+            case ast.Call(func=ast.Attribute(value=ast.Name(id="self"), attr=name)):
+                yield "self", name
+            case ast.Call(
+                func=ast.Attribute(value=ast.Attribute(value=ast.Name(id="self"), attr="kernels"), attr=name)
+            ):
+                yield "kernels", name
 
 
-def _parsed(text: str) -> ast.AST:
+def _nodes(text: str) -> Iterator[ast.AST]:
     try:
-        return ast.parse(text)
+        return ast.walk(ast.parse(text))
     except SyntaxError:
-        return ast.Module([], [])
+        return iter(())
 
 
 # ---- Names -------------------------------------------------------------------------------------------------------
@@ -98,11 +127,17 @@ def input_names(op_class: type[Op], count: int) -> list[str]:
     return [*names, *[f"input {i}" for i in range(len(names), count)]][:count]
 
 
+def saved(op: Op) -> list[tuple[str, Any]]:
+    """What a node keeps for its backward pass, by name."""
+    if op.is_plain and isinstance(op._saved, tuple):
+        names = ["y", *input_names(type(op), len(op._saved) - 1)]
+        return [(name, a) for name, a in zip(names, op._saved, strict=True) if hasattr(a, "nbytes")]
+    return list(zip(saved_names(type(op), len(op.saved_arrays)), op.saved_arrays, strict=True))
+
+
 def saved_names(op_class: type[Op], count: int) -> list[str]:
     """The names of the `count` arrays in the `self.save(…)` of `forward`, as far as the source tells."""
-    if op_class not in _known_saves:
-        _known_saves[op_class] = _saves(op_class)
-    for names, rest in _known_saves[op_class]:
+    for names, rest in _saves(op_class):  # type: ignore[arg-type]  # a class is hashable
         if rest is not None and count >= len(names):
             return [*names, *[f"{rest}[{i}]" for i in range(count - len(names))]]
         if rest is None and len(names) == count:
@@ -110,45 +145,38 @@ def saved_names(op_class: type[Op], count: int) -> list[str]:
     return [f"saved[{i}]" for i in range(count)]
 
 
-Saves = list[tuple[tuple[str, ...], str | None]]
-_known_saves: weakref.WeakKeyDictionary[type, Saves] = weakref.WeakKeyDictionary()
-
-
-def _saves(op_class: type[Op]) -> Saves:
+@cache
+def _saves(op_class: type[Op]) -> list[tuple[tuple[str, ...], str | None]]:
     """The arguments of each call of `self.save`, and the name of what a star spreads at its end."""
-    found: Saves = []
+    found: list[tuple[tuple[str, ...], str | None]] = []
     for source in sources_of(op_class, "forward"):
-        for node in ast.walk(_parsed(source["text"])):
+        for node in _nodes(source["text"]):
             if isinstance(node, ast.Call) and ast.unparse(node.func) == "self.save":
                 stars = [each for each in node.args if isinstance(each, ast.Starred)]
-                plain = tuple(_short(each) for each in node.args if not isinstance(each, ast.Starred))
-                if not stars or node.args[-1] is stars[0]:
-                    rest = ast.unparse(stars[0].value) if stars else None
-                    kept = _kept_by_kernel(_parsed(source["text"]), rest)
-                    if kept:
-                        found.append(((*plain, *kept), None))
-                    found.append((plain, rest))
+                others = node.args[: -len(stars) or None]  # a star is the last argument
+                names = [
+                    ast.unparse(each.body if isinstance(each, ast.IfExp) else each) for each in others
+                ]  # of x if …
+                rest = ast.unparse(stars[0].value) if stars else None
+                if kept := _returned_by_kernel(source["text"], rest):
+                    found.append(((*names, *kept), None))
+                found.append((tuple(names), rest))
     return found
 
 
-def _kept_by_kernel(tree: ast.AST, name: str | None) -> list[str]:
-    """What a kernel returns for `name`: for kept in `y, kept = self.backend.attention(…)`, p of `return y, (p,)`."""
-    for node in ast.walk(tree):
+def _returned_by_kernel(text: str, name: str | None) -> list[str]:
+    """The names that a kernel returns as `name`: for kept in `y, kept = self.kernels.f(…)`, p of `return y, (p,)`."""
+    for node in _nodes(text):
         match node:
             case ast.Assign(
                 targets=[ast.Tuple(elts=[*_, ast.Name(id=target)])], value=ast.Call(func=ast.Attribute(attr=kernel))
-            ) if target == name and hasattr(Backend, kernel):
-                definition = source_of(getattr(Backend, kernel))
-                for inner in ast.walk(_parsed(definition["text"] if definition else "")):
+            ) if target == name and hasattr(Kernels, kernel):
+                definition = source_of(getattr(Kernels, kernel))
+                for inner in _nodes(definition["text"] if definition else ""):
                     match inner:
                         case ast.Return(value=ast.Tuple(elts=[*_, ast.Tuple(elts=kept)])):
                             return [ast.unparse(each) for each in kept]
     return []
-
-
-def _short(argument: ast.expr) -> str:
-    """`x if needs_weight else None` is x."""
-    return ast.unparse(argument.body if isinstance(argument, ast.IfExp) else argument)
 
 
 # ---- Places ------------------------------------------------------------------------------------------------------

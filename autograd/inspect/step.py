@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from autograd.backend import is_floating
-from autograd.inspect.memory import GRADIENT, INTERMEDIATE, RESULT, SAVED, Buffer
+from autograd.inspect.memory_profile import GRADIENT, INTERMEDIATE, RESULT, SAVED, Buffer
 from autograd.inspect.page import BASE_SCRIPT, BASE_STYLE, asset, dagre, html_page
 from autograd.inspect.recording import OpRecord, Recorder
 from autograd.inspect.samples import Samples
@@ -63,22 +63,16 @@ def step_page(
     Raises: ValueError for a function that runs no op
     """
     text, result = recorded_page(
-        fn, *inputs, model=model, update=update, states=states, axes=axes, title=title, about=about
+        fn, inputs, model=model, update=update, states=states, axes=axes, title=title, about=about
     )
     Path(path).write_text(text, encoding="utf-8", errors="backslashreplace")
     return result
 
 
 def recorded_page(
-    fn: Callable[..., Any],
-    *inputs: Any,
-    model: Any = None,
-    update: Callable[[], Any] | None = None,
-    states: Mapping[str, Mapping[str, Any]] | None = None,
-    axes: Axes | None = None,
-    title: str = "",
-    about: str = "",
-) -> tuple[str, Any]:
+    fn: Callable[..., Any], inputs: Sequence[Any] = (), *, model: Any, update: Any, states: Any, axes: Axes | None,
+    title: str, about: str,
+) -> tuple[str, Any]:  # fmt: skip
     """The page of `step_page` as HTML, and the result of fn."""
     found = _referred(fn)
     models = {id(each): each for each in found.values() if hasattr(each, "named_parameters")}
@@ -170,7 +164,7 @@ def _names(fn: Any, inputs: Sequence[Any], model: Any, referred: Mapping[str, An
 
 
 def _focus(axes: Axes) -> dict[int, Sequence[int]]:
-    """Of a labelled axis that is too long to be kept whole, keep first the rows whose labels another axis has."""
+    """Indices to keep first, of a labelled axis that is too long to be kept whole: their labels are another axis's."""
     used = {label for value in axes.values() if _is_batched(value) for row in value for label in row}  # type: ignore[union-attr]
     flat = [value for value in axes.values() if not isinstance(value, int) and not _is_batched(value)]
     return {len(labels): [i for i, label in enumerate(labels) if label in used] for labels in flat}
@@ -190,7 +184,7 @@ def _described(recorder: Recorder, roots: Sequence[int], axes: Axes, update: Any
         "axes": {name: {"size": _length(value), "labels": _labels(value)} for name, value in axes.items()},
         "classes": [class_description(each) for each in classes],
         "places": [place(each) for each in places],
-        "ops": [_op(op, classes.index(op.op_class), places.index(op.where)) for op in recorder.ops],
+        "ops": [_op(op, classes, places) for op in recorder.ops],
         "leaves": [vars(leaf) for leaf in recorder.leaves],
         "events": [
             {"kind": event.kind, "of": event.subject, "again": event.again, "phase": phase}
@@ -211,19 +205,12 @@ def _labels(value: Any) -> list[Any] | None:
     return None if isinstance(value, int) else [list(row) if _is_batched(value) else row for row in value]
 
 
-def _op(op: OpRecord, number: int, place: int) -> dict[str, Any]:
-    return {
-        "class": number,
-        "scope": op.scope,
-        "where": place,
-        "inputs": [_without_none(vars(each)) for each in op.inputs],
-        "outputs": op.outputs,
-        "g_outputs": op.g_outputs,
-        "saved": [_without_none(vars(each)) for each in op.saved],
-        "settings": op.settings,
-        "forward": op.forward,
-        "backward": op.backward,
-    }
+def _op(op: OpRecord, classes: Sequence[type], places: Sequence[Any]) -> dict[str, Any]:
+    about = {**vars(op), "class": classes.index(op.op_class), "where": places.index(op.where)}
+    del about["op_class"]
+    for name in ("inputs", "saved"):
+        about[name] = [_without_none(vars(each)) for each in about[name]]
+    return about
 
 
 def _without_none(fields: Mapping[str, Any]) -> dict[str, Any]:
@@ -231,7 +218,7 @@ def _without_none(fields: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _phases(recorder: Recorder, roots: Sequence[int]) -> list[str]:
-    """Of each event: forward, loss, backward or update. The loss is what follows the last module, at least its op."""
+    """The phase of each event.  The loss is all that follows the last module, at least the op that it comes from."""
     forward = [i for i, event in enumerate(recorder.events) if event.kind == "forward" and not event.again]
     in_module = [i for i in forward if recorder.ops[recorder.events[i].subject].scope is not None]
     first = in_module[-1] + 1 if in_module else len(recorder.events)

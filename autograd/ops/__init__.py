@@ -7,7 +7,6 @@ from autograd.ops.choose import *
 from autograd.ops.elementwise import *
 from autograd.ops.index import *
 from autograd.ops.local import *
-from autograd.ops.loss import *
 from autograd.ops.nn import *
 from autograd.ops.products import *
 from autograd.ops.recurrent import *
@@ -29,7 +28,6 @@ __all__ = [
     "cumsum",
     "divide",
     "dropout",
-    "dropout_add_layer_norm",
     "einsum",
     "embedding",
     "erf",
@@ -42,8 +40,6 @@ __all__ = [
     "index_add",
     "layer_norm",
     "linear",
-    "linear_cross_entropy",
-    "linear_heads",
     "local_attention",
     "log",
     "log1p",

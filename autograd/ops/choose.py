@@ -6,27 +6,25 @@ from typing import Any
 
 import numpy as np
 
+from autograd.backend import keep_bfloat16, keep_where
 from autograd.engine import Op, apply
-from autograd.ops.arguments import keep_bfloat16
-from autograd.ops.flops import moves_only, per_output
-from autograd.tensor import Tensor, TensorLike
+from autograd.ops.flops import per_output
+from autograd.tensor import Tensor, TensorLike, attach, tensors
 
 
 class Abs(Op):
-    """y = |x|
+    """y = |x|"""
 
-    Saves:  x
-    """
-
+    reads = "x"
     flops = per_output(1, 1)
 
-    def forward(self, x):
-        self.save(x)
-        return self.xp.abs(x)
+    @staticmethod
+    def forward(xp, x):
+        return xp.abs(x)
 
-    def backward(self, g_y):
-        (x,) = self.saved
-        return g_y * self.xp.sign(x)
+    @staticmethod
+    def backward(xp, g, y, x):
+        return g * xp.sign(x)
 
 
 def abs(x: TensorLike) -> Tensor:
@@ -39,10 +37,12 @@ class Sign(Op):
 
     flops = per_output(1, 0)
 
-    def forward(self, x):
-        return self.xp.sign(x)
+    @staticmethod
+    def forward(xp, x):
+        return xp.sign(x)
 
-    def backward(self, g_y):
+    @staticmethod
+    def backward(xp, g, y, x):
         return None
 
 
@@ -51,27 +51,91 @@ def sign(x: TensorLike) -> Tensor:
     return apply(Sign, x)
 
 
+# ---- By a mask ----
+
+
+class Where(Op):
+    """y = a where condition, else b"""
+
+    broadcasts = True
+    reads = "condition"
+    flops = per_output(0, 1)
+
+    @staticmethod
+    def forward(xp, condition, a, b):
+        return keep_bfloat16(xp.where(condition, a, b), a, b)
+
+    @staticmethod
+    def backward(xp, g, y, condition, a, b):
+        return None, lambda: keep_where(xp, g, condition != 0), lambda: keep_where(xp, g, condition == 0)
+
+
+def where(condition: TensorLike, a: TensorLike, b: TensorLike) -> Tensor:
+    """a where `condition` is true, else b, element by element, with broadcasting.
+
+    The gradient of the side not chosen is 0, even if the incoming gradient is infinite.  The ops that computed that
+    side still run backward: in `where(x > 0, log(x), 0)`, 0 times 1/x is NaN at x = 0; choose before the logarithm,
+    `log(where(x > 0, x, 1))`.
+    """
+    return apply(Where, condition if hasattr(condition, "dtype") else np.asarray(condition), a, b)
+
+
+def masked_fill(x: TensorLike, mask: TensorLike, value: TensorLike) -> Tensor:
+    """x with `value` where `mask` is True, with broadcasting; attention masks are True in the opposite places.
+
+    Raises: TypeError for a mask that is not boolean; ValueError for a value of more than one element
+    """
+    filled: Any = mask if hasattr(mask, "dtype") else np.asarray(mask)
+    if filled.dtype.kind != "b":
+        raise TypeError(f"masked_fill needs a boolean mask, found {filled.dtype}; write mask != 0 or mask == 0")
+    if np.ndim(value) != 0:
+        raise ValueError(f"masked_fill fills with one value, found shape {np.shape(value)}; use where(mask, value, x)")
+    return apply(Where, filled, value, x)
+
+
+def tril(x: TensorLike, k: int = 0) -> Tensor:
+    """The lower triangle of each matrix [..., M, N]: x on and below the k-th diagonal, else 0.
+
+    Raises: ValueError for x of fewer than two axes
+    """
+    return _where_below("tril", x, k, True)
+
+
+def triu(x: TensorLike, k: int = 0) -> Tensor:
+    """The upper triangle of each matrix [..., M, N]: x on and above the k-th diagonal, else 0.
+
+    Raises: ValueError for x of fewer than two axes
+    """
+    return _where_below("triu", x, k - 1, False)
+
+
+def _where_below(name: str, x: TensorLike, k: int, below: bool) -> Tensor:
+    """x where it is on and below the k-th diagonal (or where it is not), else 0."""
+    (x,) = tensors(x=x)
+    if x.ndim < 2:
+        raise ValueError(f"{name} needs matrices [..., M, N], found shape {x.shape}")
+    return apply(Where, np.tri(x.shape[-2], x.shape[-1], k, bool) == below, x, x.dtype.type(0))
+
+
 # ---- Maximum, minimum, clip ----
 
 
 class Maximum(Op):
-    """y = max(a, b); where they are equal, half the gradient goes to each
-
-    Shapes: a [...], b [...] -> y [broadcast]
-    Saves:  two masks, one byte an element each: where y is a, where y is b
-    """
+    """y = max(a, b); where they are equal or one is NaN, half the gradient goes to each"""
 
     broadcasts = True
+    reads = "a b"
     flops = per_output(1, 2)
 
-    def forward(self, a, b):
-        y = self.xp.maximum(a, b)
-        if any(self.needs_gradient):
-            self.save(*_chosen(a, b, y))
-        return y
+    @staticmethod
+    def forward(xp, a, b):
+        return xp.maximum(a, b)
 
-    def backward(self, g_y):
-        return _to_chosen(self, g_y)
+    @staticmethod
+    def backward(xp, g, y, a, b):
+        from_a, from_b = ~(a < b), ~(b < a)
+        share = xp.where(from_a & from_b, g * 0.5, g)
+        return lambda: keep_where(xp, share, from_a), lambda: keep_where(xp, share, from_b)
 
 
 def maximum(a: TensorLike, b: TensorLike) -> Tensor:
@@ -83,23 +147,19 @@ def maximum(a: TensorLike, b: TensorLike) -> Tensor:
 
 
 class Minimum(Op):
-    """y = min(a, b); where they are equal, half the gradient goes to each
-
-    Shapes: a [...], b [...] -> y [broadcast]
-    Saves:  two masks, one byte an element each: where y is a, where y is b
-    """
+    """y = min(a, b); where they are equal or one is NaN, half the gradient goes to each"""
 
     broadcasts = True
+    reads = "a b"
     flops = per_output(1, 2)
 
-    def forward(self, a, b):
-        y = self.xp.minimum(a, b)
-        if any(self.needs_gradient):
-            self.save(*_chosen(a, b, y))
-        return y
+    @staticmethod
+    def forward(xp, a, b):
+        return xp.minimum(a, b)
 
-    def backward(self, g_y):
-        return _to_chosen(self, g_y)
+    @staticmethod
+    def backward(xp, g, y, a, b):
+        return Maximum.backward(xp, g, y, b, a)  # a is the smaller where b is the larger
 
 
 def minimum(a: TensorLike, b: TensorLike) -> Tensor:
@@ -110,54 +170,27 @@ def minimum(a: TensorLike, b: TensorLike) -> Tensor:
     return apply(Minimum, a, b)
 
 
-def _chosen(a: Any, b: Any, y: Any) -> tuple[Any, Any]:
-    """Masks of the elements that y takes from a and from b: from both where they are equal or one is NaN."""
-    nan = y != y
-    return (y == a) | nan, (y == b) | nan
-
-
-def _to_chosen(op: Op, g_y: Any) -> tuple[Any, Any]:
-    """The gradient of each input where it was chosen, half of it where both were."""
-    from_a, from_b = op.saved
-    share = g_y * 0.5 * op.xp.subtract(2, from_a & from_b, dtype=op.xp.int8)  # int8 changes no floating dtype
-    needs_a, needs_b = op.needs_gradient
-    return (
-        op.backend.keep_where(share, from_a) if needs_a else None,
-        op.backend.keep_where(share, from_b) if needs_b else None,
-    )
-
-
 class Clip(Op):
-    """y = min(max(x, low), high); either bound may be None
-
-    Shapes: x [...], low [...], high [...] -> y [broadcast]
-    Saves:  masks, one byte an element, for the inputs that need a gradient: where y is x, the bound below, above
-    """
+    """y = min(max(x, low), high); either bound may be None"""
 
     broadcasts = True
+    reads = "x low high"
     flops = per_output(2, 1)
 
-    def forward(self, x, low, high):
-        xp = self.xp
-        y = keep_bfloat16(xp.clip(x, low, high), x, low, high)
-        if any(self.needs_gradient):
-            self.save(*self._replaced(x, low, high))
-        return y
+    @staticmethod
+    def forward(xp, x, low, high):
+        return keep_bfloat16(xp.clip(x, low, high), x, low, high)
 
-    def _replaced(self, x, low, high):
-        xp = self.xp
-        needs_x, needs_low, needs_high = self.needs_gradient
+    @staticmethod
+    def backward(xp, g, y, x, low, high):
         too_low = False if low is None else xp.less(x, low)
         too_high = False if high is None else xp.greater(x, high)
         crossed = False if low is None or high is None else xp.greater(low, high)  # then y is high everywhere
         return (
-            xp.logical_not(too_low | too_high) if needs_x else None,
-            too_low & xp.logical_not(crossed) if needs_low else None,
-            too_high | crossed if needs_high else None,
+            lambda: keep_where(xp, g, xp.logical_not(too_low | too_high)),
+            lambda: keep_where(xp, g, too_low & xp.logical_not(crossed)),
+            lambda: keep_where(xp, g, too_high | crossed),
         )
-
-    def backward(self, g_y):
-        return tuple([None if mask is None else self.backend.keep_where(g_y, mask) for mask in self.saved])
 
 
 def clip(x: TensorLike, min: TensorLike | None = None, max: TensorLike | None = None) -> Tensor:
@@ -173,129 +206,4 @@ def clip(x: TensorLike, min: TensorLike | None = None, max: TensorLike | None = 
     return apply(Clip, x, min, max)
 
 
-# ---- Triangles ----
-
-
-class Tril(Op):
-    """y = x on and below the k-th diagonal, else 0, in the last two axes"""
-
-    flops = moves_only
-
-    def forward(self, x, *, k):
-        self.k = k
-        return self.xp.tril(x, k)
-
-    def backward(self, g_y):
-        return self.xp.tril(g_y, self.k)
-
-
-def tril(x: TensorLike, k: int = 0) -> Tensor:
-    """The lower triangle of each matrix [..., M, N]: x on and below the k-th diagonal, else 0.
-
-    Raises: ValueError for x of fewer than two axes
-    """
-    _require_matrices("tril", x)
-    return apply(Tril, x, k=k)
-
-
-class Triu(Op):
-    """y = x on and above the k-th diagonal, else 0, in the last two axes"""
-
-    flops = moves_only
-
-    def forward(self, x, *, k):
-        self.k = k
-        return self.xp.triu(x, k)
-
-    def backward(self, g_y):
-        return self.xp.triu(g_y, self.k)
-
-
-def triu(x: TensorLike, k: int = 0) -> Tensor:
-    """The upper triangle of each matrix [..., M, N]: x on and above the k-th diagonal, else 0.
-
-    Raises: ValueError for x of fewer than two axes
-    """
-    _require_matrices("triu", x)
-    return apply(Triu, x, k=k)
-
-
-def _require_matrices(name: str, x: Any) -> None:
-    if len(np.shape(x)) < 2:
-        raise ValueError(f"{name} needs matrices [..., M, N], found shape {np.shape(x)}")
-
-
-# ---- By a mask ----
-
-
-class Where(Op):
-    """y = a where condition, else b
-
-    Shapes: condition [...], a [...], b [...] -> y [broadcast]
-    Saves:  condition
-    """
-
-    broadcasts = True
-    flops = per_output(0, 1)
-
-    def forward(self, condition, a, b):
-        condition = self.xp.asarray(condition).astype(bool, copy=False)
-        self.save(condition)
-        return keep_bfloat16(self.xp.where(condition, a, b), a, b)
-
-    def backward(self, g_y):
-        (condition,) = self.saved
-        _, needs_a, needs_b = self.needs_gradient
-        return (
-            None,
-            self.backend.keep_where(g_y, condition) if needs_a else None,
-            self.backend.keep_where(g_y, ~condition) if needs_b else None,
-        )
-
-
-def where(condition: TensorLike, a: TensorLike, b: TensorLike) -> Tensor:
-    """a where `condition` is true, else b, element by element, with broadcasting.
-
-    The gradient of the side not chosen is 0, even if the incoming gradient is infinite.  The ops that computed that
-    side still run backward: in `where(x > 0, log(x), 0)`, 0 times 1/x is NaN at x = 0; choose before the logarithm,
-    `log(where(x > 0, x, 1))`.
-    """
-    return apply(Where, condition, a, b)
-
-
-class MaskedFill(Op):
-    """y = value where mask, else x
-
-    Shapes: x [...], mask bool [...], value [] -> y [broadcast]
-    Saves:  mask
-    """
-
-    broadcasts = True
-    flops = per_output(0, 1)
-
-    def forward(self, x, mask, value):
-        mask = self.xp.asarray(mask)
-        self.save(mask)
-        return keep_bfloat16(self.xp.where(mask, value, x), value, x)
-
-    def backward(self, g_y):
-        (mask,) = self.saved
-        needs_x, _, needs_value = self.needs_gradient
-        return (
-            self.backend.keep_where(g_y, ~mask) if needs_x else None,
-            None,
-            self.backend.keep_where(g_y, mask) if needs_value else None,
-        )
-
-
-def masked_fill(x: TensorLike, mask: TensorLike, value: TensorLike) -> Tensor:
-    """x with `value` where `mask` is True, with broadcasting; attention masks are True in the opposite places.
-
-    Raises: TypeError for a mask that is not boolean; ValueError for a value of more than one element
-    """
-    mask = mask if isinstance(mask, Tensor) or hasattr(mask, "dtype") else np.asarray(mask)
-    if mask.dtype.kind != "b":
-        raise TypeError(f"masked_fill needs a boolean mask, found {mask.dtype}; write mask != 0 or mask == 0")
-    if np.ndim(value) != 0:
-        raise ValueError(f"masked_fill fills with one value, found shape {np.shape(value)}; use where(mask, value, x)")
-    return apply(MaskedFill, x, mask, value)
+attach(__abs__=abs, abs=abs)

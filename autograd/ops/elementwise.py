@@ -1,4 +1,4 @@
-"""Elementwise arithmetic, powers, exponentials and logarithms."""
+"""Elementwise arithmetic, activations, powers, exponentials and logarithms."""
 
 from __future__ import annotations
 
@@ -7,29 +7,28 @@ from typing import Any
 
 from numpy.typing import DTypeLike
 
-from autograd.backend import is_floating
+from autograd.backend import keep_bfloat16, keep_where, widened
 from autograd.engine import Op, apply
-from autograd.ops.arguments import keep_bfloat16
+from autograd.ops import special
 from autograd.ops.flops import moves_only, per_output
-from autograd.tensor import Tensor, TensorLike
+from autograd.tensor import Tensor, TensorLike, attach
 
 # ---- Arithmetic of two arrays (the engine undoes broadcasting) ----
 
 
 class Add(Op):
-    """y = a + b
-
-    Shapes: a [...], b [...] -> y [broadcast]
-    """
+    """y = a + b"""
 
     broadcasts = True
     flops = per_output(1, 0)
 
-    def forward(self, a, b):
+    @staticmethod
+    def forward(xp, a, b):
         return a + b
 
-    def backward(self, g_y):
-        return g_y, g_y
+    @staticmethod
+    def backward(xp, g, y, a, b):
+        return g, g
 
 
 def add(a: TensorLike, b: TensorLike) -> Tensor:
@@ -38,20 +37,18 @@ def add(a: TensorLike, b: TensorLike) -> Tensor:
 
 
 class Subtract(Op):
-    """y = a - b
-
-    Shapes: a [...], b [...] -> y [broadcast]
-    """
+    """y = a - b"""
 
     broadcasts = True
     flops = per_output(1, 0.5)  # a sign for one of the two
 
-    def forward(self, a, b):
+    @staticmethod
+    def forward(xp, a, b):
         return a - b
 
-    def backward(self, g_y):
-        needs_b = self.needs_gradient[1]
-        return g_y, -g_y if needs_b else None
+    @staticmethod
+    def backward(xp, g, y, a, b):
+        return g, lambda: -g
 
 
 def subtract(a: TensorLike, b: TensorLike) -> Tensor:
@@ -60,24 +57,19 @@ def subtract(a: TensorLike, b: TensorLike) -> Tensor:
 
 
 class Multiply(Op):
-    """y = a · b
-
-    Shapes: a [...], b [...] -> y [broadcast]
-    Saves:  each factor only if the other one needs a gradient
-    """
+    """y = a · b"""
 
     broadcasts = True
+    reads = ("b", "a")
     flops = per_output(1, 1)
 
-    def forward(self, a, b):
-        needs_a, needs_b = self.needs_gradient
-        self.save(a if needs_b else None, b if needs_a else None)
+    @staticmethod
+    def forward(xp, a, b):
         return a * b
 
-    def backward(self, g_y):
-        a, b = self.saved
-        needs_a, needs_b = self.needs_gradient
-        return g_y * b if needs_a else None, g_y * a if needs_b else None
+    @staticmethod
+    def backward(xp, g, y, a, b):
+        return lambda: g * b, lambda: g * a
 
 
 def multiply(a: TensorLike, b: TensorLike) -> Tensor:
@@ -86,25 +78,19 @@ def multiply(a: TensorLike, b: TensorLike) -> Tensor:
 
 
 class Divide(Op):
-    """y = a / b
-
-    Shapes: a [...], b [...] -> y [broadcast]
-    Saves:  b, and y if b needs a gradient (dy/db = -y / b does not need a)
-    """
+    """y = a / b"""
 
     broadcasts = True
+    reads = ("b", "y b")
     flops = per_output(1, 2)
 
-    def forward(self, a, b):
-        y = a / b
-        self.save(b, y if self.needs_gradient[1] else None)
-        return y
+    @staticmethod
+    def forward(xp, a, b):
+        return a / b
 
-    def backward(self, g_y):
-        b, y = self.saved
-        needs_a, needs_b = self.needs_gradient
-        g_a = g_y / b
-        return g_a if needs_a else None, -g_a * y if needs_b else None
+    @staticmethod
+    def backward(xp, g, y, a, b):
+        return lambda: g / b, lambda: -g / b * y
 
 
 def divide(a: TensorLike, b: TensorLike) -> Tensor:
@@ -117,11 +103,13 @@ class Negative(Op):
 
     flops = per_output(1, 1)
 
-    def forward(self, x):
-        return self.xp.negative(x)
+    @staticmethod
+    def forward(xp, x):
+        return xp.negative(x)
 
-    def backward(self, g_y):
-        return -g_y
+    @staticmethod
+    def backward(xp, g, y, x):
+        return -g
 
 
 def negative(x: TensorLike) -> Tensor:
@@ -129,24 +117,91 @@ def negative(x: TensorLike) -> Tensor:
     return apply(Negative, x)
 
 
+# ---- Activations ----
+
+
+class Relu(Op):
+    """y = max(x, 0), so that x > 0 exactly where y > 0"""
+
+    reads = "y"  # the next layer keeps y anyway
+    flops = per_output(1, 1)
+
+    @staticmethod
+    def forward(xp, x):
+        return xp.maximum(x, 0)
+
+    @staticmethod
+    def backward(xp, g, y, x):
+        return keep_where(xp, g, y > 0)
+
+
+def relu(x: TensorLike) -> Tensor:
+    """max(x, 0), element by element; the gradient at 0 is 0.
+
+    NaN stays NaN, with gradient 0 (PyTorch passes the incoming gradient on): backward reads the result alone, and NaN
+    is not above 0.
+    """
+    return apply(Relu, x)
+
+
+class Tanh(Op):
+    """y = tanh(x)"""
+
+    reads = "y"
+    flops = per_output(1, 3)
+
+    @staticmethod
+    def forward(xp, x):
+        return xp.tanh(x)
+
+    @staticmethod
+    def backward(xp, g, y, x):
+        return g * (1 - y * y)
+
+
+def tanh(x: TensorLike) -> Tensor:
+    """tanh(x), element by element."""
+    return apply(Tanh, x)
+
+
+class Sigmoid(Op):
+    """y = 1 / (1 + exp(-x)), computed from exp(-|x|), which cannot overflow"""
+
+    reads = "y"
+    flops = per_output(5, 3)
+
+    @staticmethod
+    def forward(xp, x):
+        small = xp.exp(-xp.abs(x))
+        y = xp.maximum(small, xp.greater_equal(x, 0)) / (1 + small)  # the numerator is 1 for x ≥ 0, else small
+        return keep_bfloat16(y, x)
+
+    @staticmethod
+    def backward(xp, g, y, x):
+        return g * y * (1 - y)
+
+
+def sigmoid(x: TensorLike) -> Tensor:
+    """1 / (1 + exp(-x)), element by element, for any x without overflow."""
+    return apply(Sigmoid, x)
+
+
 # ---- Powers, exponentials, logarithms ----
 
 
 class Square(Op):
-    """y = x²
+    """y = x²"""
 
-    Saves:  x
-    """
-
+    reads = "x"
     flops = per_output(1, 2)
 
-    def forward(self, x):
-        self.save(x)
-        return self.xp.square(x)
+    @staticmethod
+    def forward(xp, x):
+        return xp.square(x)
 
-    def backward(self, g_y):
-        (x,) = self.saved
-        return g_y * 2 * x
+    @staticmethod
+    def backward(xp, g, y, x):
+        return g * 2 * x
 
 
 def square(x: TensorLike) -> Tensor:
@@ -155,21 +210,18 @@ def square(x: TensorLike) -> Tensor:
 
 
 class Exp(Op):
-    """y = eˣ
+    """y = eˣ"""
 
-    Saves:  y (dy/dx = y)
-    """
-
+    reads = "y"
     flops = per_output(1, 1)
 
-    def forward(self, x):
-        y = self.xp.exp(x)
-        self.save(y)
-        return y
+    @staticmethod
+    def forward(xp, x):
+        return xp.exp(x)
 
-    def backward(self, g_y):
-        (y,) = self.saved
-        return g_y * y
+    @staticmethod
+    def backward(xp, g, y, x):
+        return g * y
 
 
 def exp(x: TensorLike) -> Tensor:
@@ -178,20 +230,18 @@ def exp(x: TensorLike) -> Tensor:
 
 
 class Log(Op):
-    """y = ln x
+    """y = ln x"""
 
-    Saves:  x
-    """
-
+    reads = "x"
     flops = per_output(1, 1)
 
-    def forward(self, x):
-        self.save(x)
-        return self.xp.log(x)
+    @staticmethod
+    def forward(xp, x):
+        return xp.log(x)
 
-    def backward(self, g_y):
-        (x,) = self.saved
-        return g_y / x
+    @staticmethod
+    def backward(xp, g, y, x):
+        return g / x
 
 
 def log(x: TensorLike) -> Tensor:
@@ -200,20 +250,18 @@ def log(x: TensorLike) -> Tensor:
 
 
 class Log1p(Op):
-    """y = ln(1 + x)
+    """y = ln(1 + x)"""
 
-    Saves:  x
-    """
-
+    reads = "x"
     flops = per_output(1, 2)
 
-    def forward(self, x):
-        self.save(x)
-        return self.xp.log1p(x)
+    @staticmethod
+    def forward(xp, x):
+        return xp.log1p(x)
 
-    def backward(self, g_y):
-        (x,) = self.saved
-        return g_y / (1 + x)
+    @staticmethod
+    def backward(xp, g, y, x):
+        return g / (1 + x)
 
 
 def log1p(x: TensorLike) -> Tensor:
@@ -222,20 +270,18 @@ def log1p(x: TensorLike) -> Tensor:
 
 
 class Expm1(Op):
-    """y = eˣ - 1
+    """y = eˣ - 1"""
 
-    Saves:  x (not y: y + 1 is 0 for x < -40)
-    """
-
+    reads = "x"  # not y: y + 1 is 0 for x < -40
     flops = per_output(1, 2)
 
-    def forward(self, x):
-        self.save(x)
-        return self.xp.expm1(x)
+    @staticmethod
+    def forward(xp, x):
+        return xp.expm1(x)
 
-    def backward(self, g_y):
-        (x,) = self.saved
-        return g_y * self.xp.exp(x)
+    @staticmethod
+    def backward(xp, g, y, x):
+        return g * xp.exp(x)
 
 
 def expm1(x: TensorLike) -> Tensor:
@@ -244,20 +290,18 @@ def expm1(x: TensorLike) -> Tensor:
 
 
 class Sin(Op):
-    """y = sin x
+    """y = sin x"""
 
-    Saves:  x
-    """
-
+    reads = "x"
     flops = per_output(1, 2)
 
-    def forward(self, x):
-        self.save(x)
-        return self.xp.sin(x)
+    @staticmethod
+    def forward(xp, x):
+        return xp.sin(x)
 
-    def backward(self, g_y):
-        (x,) = self.saved
-        return g_y * self.xp.cos(x)
+    @staticmethod
+    def backward(xp, g, y, x):
+        return g * xp.cos(x)
 
 
 def sin(x: TensorLike) -> Tensor:
@@ -266,20 +310,18 @@ def sin(x: TensorLike) -> Tensor:
 
 
 class Cos(Op):
-    """y = cos x
+    """y = cos x"""
 
-    Saves:  x
-    """
-
+    reads = "x"
     flops = per_output(1, 2)
 
-    def forward(self, x):
-        self.save(x)
-        return self.xp.cos(x)
+    @staticmethod
+    def forward(xp, x):
+        return xp.cos(x)
 
-    def backward(self, g_y):
-        (x,) = self.saved
-        return -g_y * self.xp.sin(x)
+    @staticmethod
+    def backward(xp, g, y, x):
+        return -g * xp.sin(x)
 
 
 def cos(x: TensorLike) -> Tensor:
@@ -288,23 +330,19 @@ def cos(x: TensorLike) -> Tensor:
 
 
 class Erf(Op):
-    """y = 2/√π · ∫ exp(-t²) from 0 to x
+    """y = 2/√π · ∫ exp(-t²) from 0 to x"""
 
-    Saves:  x
-    """
-
+    reads = "x"
     flops = per_output(90, 4)  # two polynomials, of 26 and 21 terms
 
-    def forward(self, x):
-        xp = self.xp
-        x = xp.asarray(x)
-        self.save(x)
-        wide = x if x.dtype in (xp.float32, xp.float64) else x.astype(xp.result_type(x, xp.float32))
-        return self.backend.erf(wide).astype(x.dtype if is_floating(x.dtype) else wide.dtype, copy=False)
+    @staticmethod
+    def forward(xp, x):
+        wide, dtype = widened(xp.asarray(x))
+        return special.erf(xp, wide).astype(dtype, copy=False)
 
-    def backward(self, g_y):
-        (x,) = self.saved
-        return g_y * self.xp.exp(-x * x) * (2 / math.sqrt(math.pi))
+    @staticmethod
+    def backward(xp, g, y, x):
+        return g * xp.exp(-x * x) * (2 / math.sqrt(math.pi))
 
 
 def erf(x: TensorLike) -> Tensor:
@@ -313,21 +351,18 @@ def erf(x: TensorLike) -> Tensor:
 
 
 class Sqrt(Op):
-    """y = √x
+    """y = √x"""
 
-    Saves:  y (dy/dx = 1 / 2y)
-    """
-
+    reads = "y"
     flops = per_output(1, 2)
 
-    def forward(self, x):
-        y = self.xp.sqrt(x)
-        self.save(y)
-        return y
+    @staticmethod
+    def forward(xp, x):
+        return xp.sqrt(x)
 
-    def backward(self, g_y):
-        (y,) = self.saved
-        return g_y / (2 * y)
+    @staticmethod
+    def backward(xp, g, y, x):
+        return g / (2 * y)
 
 
 def sqrt(x: TensorLike) -> Tensor:
@@ -336,21 +371,18 @@ def sqrt(x: TensorLike) -> Tensor:
 
 
 class Reciprocal(Op):
-    """y = 1 / x
+    """y = 1 / x"""
 
-    Saves:  y (dy/dx = -y²)
-    """
-
+    reads = "y"
     flops = per_output(1, 3)
 
-    def forward(self, x):
-        y = keep_bfloat16(1 / x, x)
-        self.save(y)
-        return y
+    @staticmethod
+    def forward(xp, x):
+        return keep_bfloat16(1 / x, x)
 
-    def backward(self, g_y):
-        (y,) = self.saved
-        return -g_y * y * y
+    @staticmethod
+    def backward(xp, g, y, x):
+        return -g * y * y
 
 
 def reciprocal(x: TensorLike) -> Tensor:
@@ -359,37 +391,26 @@ def reciprocal(x: TensorLike) -> Tensor:
 
 
 class Power(Op):
-    """y = aᵇ
-
-    Shapes: a [...], b [...] -> y [broadcast]
-    Saves:  a and b, and y if b needs a gradient (dy/da = b · aᵇ⁻¹, dy/db = y · ln a)
-    """
+    """y = aᵇ"""
 
     broadcasts = True
+    reads = ("a b", "a b y")
     flops = per_output(1, 4)
 
-    def forward(self, a, b):
-        y = a**b
-        self.save(a, b, y if self.needs_gradient[1] else None)
-        return y
+    @staticmethod
+    def forward(xp, a, b):
+        return a**b
 
-    def backward(self, g_y):
-        a, b, y = self.saved
-        needs_a, needs_b = self.needs_gradient
-        return self._g_base(g_y, a, b) if needs_a else None, self._g_exponent(g_y, a, b, y) if needs_b else None
+    @staticmethod
+    def backward(xp, g, y, a, b):
+        def g_a():  # a⁰ is 1 everywhere, so its slope is 0, also at a = 0, where the formula says 0 · ∞
+            return keep_where(xp, g * (b * a ** (b - 1)), xp.asarray(b) != 0)
 
-    def _g_base(self, g_y, a, b):
-        if isinstance(b, (int, float)):
-            return g_y * (b * a ** (b - 1)) if b != 0 else self.xp.zeros_like(g_y)
-        # a⁰ is 1 everywhere, so its derivative is 0, also at a = 0 where the formula says 0 · ∞
-        return self.backend.keep_where(g_y * (b * a ** (b - 1)), b != 0)
+        def g_b():  # 0ᵇ is 0 for all b > 0, so its slope is 0, where the formula says 0 · ∞; it jumps at b = 0: 0 too
+            base = xp.asarray(a, dtype=y.dtype)
+            return keep_where(xp, g * (y * xp.log(base)), (base != 0) | (b < 0))
 
-    def _g_exponent(self, g_y, a, b, y):
-        xp = self.xp
-        a = xp.asarray(a, dtype=y.dtype)
-        slope = y * xp.log(a)
-        # 0ᵇ is 0 for all b > 0, so its derivative is 0, where the formula says 0 · ∞; at b = 0 it jumps: 0 as well
-        return self.backend.keep_where(g_y * slope, (a != 0) | (b < 0))
+        return g_a, g_b
 
 
 def power(a: TensorLike, b: TensorLike) -> Tensor:
@@ -418,11 +439,13 @@ class Clone(Op):
 
     flops = moves_only
 
-    def forward(self, x):
-        return self.xp.array(x)
+    @staticmethod
+    def forward(xp, x):
+        return xp.array(x)
 
-    def backward(self, g_y):
-        return g_y
+    @staticmethod
+    def backward(xp, g, y, x):
+        return g
 
 
 def clone(x: TensorLike) -> Tensor:
@@ -435,13 +458,36 @@ class AsType(Op):
 
     flops = moves_only
 
-    def forward(self, x, *, dtype):
-        return self.xp.asarray(x).astype(dtype, copy=False)
+    @staticmethod
+    def forward(xp, x, *, dtype):
+        return xp.asarray(x).astype(dtype, copy=False)
 
-    def backward(self, g_y):
-        return g_y
+    @staticmethod
+    def backward(xp, g, y, x, *, dtype):
+        return g
 
 
 def astype(x: TensorLike, dtype: DTypeLike) -> Tensor:
     """x as `dtype`, not copied if it has this dtype.  An integer result carries no gradient."""
     return apply(AsType, x, dtype=dtype)
+
+
+attach(
+    __add__=add,
+    __radd__=lambda x, other: add(other, x),
+    __sub__=subtract,
+    __rsub__=lambda x, other: subtract(other, x),
+    __mul__=multiply,
+    __rmul__=lambda x, other: multiply(other, x),
+    __truediv__=divide,
+    __rtruediv__=lambda x, other: divide(other, x),
+    __pow__=power,
+    __rpow__=lambda x, other: power(other, x),
+    __neg__=negative,
+    exp=exp,
+    log=log,
+    sqrt=sqrt,
+    tanh=tanh,
+    clone=clone,
+    astype=astype,
+)

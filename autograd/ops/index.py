@@ -8,44 +8,75 @@ from typing import Any
 
 import numpy as np
 
-from autograd.backend import Backend, backend_of
+from autograd.backend import backend_of
 from autograd.engine import Op, apply
-from autograd.ops.arguments import array_of, tensors
 from autograd.ops.flops import per_output
-from autograd.ops.nn import check_indices
-from autograd.tensor import Tensor, TensorLike
+from autograd.tensor import Tensor, TensorLike, array_of, attach, tensors
 
 _ARRAY = object()  # placeholder in an index for an array, which is an input of the op
+
+
+def add_rows(xp: Any, g_rows: Any, indices: Any, shape: tuple[int, ...]) -> Any:
+    """Zeros of `shape` with g_rows[i] added to row indices[i] for every i; negative indices count from the end.
+
+    Rows of equal index are brought together by sorting, and summed in their order: the result is the same on every run.
+
+    Shapes: g_rows [*indices.shape, ...], indices [...] -> [rows, ...]
+    """
+    total = xp.zeros(shape, g_rows.dtype)
+    if g_rows.size:
+        indices = indices.reshape(-1).astype(xp.intp, copy=False)  # wide enough for the sum
+        indices = xp.where(indices < 0, indices + shape[0], indices)
+        order = xp.argsort(indices, kind="stable")
+        indices = indices[order]
+        starts = xp.flatnonzero(xp.concatenate([xp.ones(1, bool), indices[1:] != indices[:-1]]))
+        total[indices[starts]] = xp.add.reduceat(g_rows.reshape(-1, *shape[1:])[order], starts, axis=0)
+    return total
+
+
+def add_elements(xp: Any, g: Any, positions: Any, shape: tuple[int, ...]) -> Any:
+    """Zeros of `shape` with g added at `positions` of the flattened array.  Shapes: g [...], positions int [...]"""
+    return add_rows(xp, g.reshape(-1), positions, (math.prod(shape),)).reshape(shape)
+
+
+def check_indices(indices: Any, size: int, what: str) -> None:
+    """Raises: TypeError unless `indices` holds integers, IndexError unless all are in 0 … size - 1.
+
+    On a GPU, their values are not checked.
+    """
+    if indices.dtype.kind not in "iu":
+        raise TypeError(f"{what} must be an integer array, found {indices.dtype}")
+    if isinstance(indices, np.ndarray) and indices.size and (indices.min() < 0 or indices.max() >= size):
+        raise IndexError(f"{what} must lie in 0 … {size - 1}, found {indices.min()} … {indices.max()}")
 
 
 class GetItem(Op):
     """y = x[index]
 
     Shapes: x [...] -> y as NumPy's indexing gives it
-    Saves:  the arrays of the index; nothing of x
     """
 
+    reads = "arrays"
     flops = per_output(0, 1)
 
-    def forward(self, x, *arrays, index):
-        self.shape, self.index = x.shape, index
-        self.save(*arrays)
+    @staticmethod
+    def forward(xp, x, *arrays, index):
         return x[_with_arrays(index, arrays)]
 
-    def backward(self, g_y):
-        arrays = self.saved
-        return self._g_x(g_y, arrays, _with_arrays(self.index, arrays)), *[None] * len(arrays)
+    @staticmethod
+    def backward(xp, g, y, x, *arrays, index):
+        index = _with_arrays(index, arrays)
 
-    def _g_x(self, g_y, arrays, index):
-        if not arrays or (len(arrays) == 1 and arrays[0].dtype.kind == "b"):  # no element is selected twice
-            g_x = self.xp.zeros(self.shape, g_y.dtype)
-            g_x[index] = g_y
-            return g_x
-        if len(index) == 1:
-            return add_rows(self.backend, g_y, arrays[0], self.shape)
-        size = math.prod(self.shape)
-        positions = self.xp.arange(size).reshape(self.shape)[index]  # of each element in x
-        return self.backend.add_at(positions.reshape(-1), g_y.reshape(-1), size).reshape(self.shape)
+        def g_x():
+            if not arrays or (len(arrays) == 1 and arrays[0].dtype.kind == "b"):  # no element is selected twice
+                total = xp.zeros(x.shape, g.dtype)
+                total[index] = g
+                return total
+            if len(index) == 1:
+                return add_rows(xp, g, arrays[0], x.shape)
+            return add_elements(xp, g, xp.arange(x.size).reshape(x.shape)[index], x.shape)
+
+        return g_x, *[None] * len(arrays)
 
 
 def _with_arrays(index: tuple[Any, ...], arrays: Sequence[Any]) -> tuple[Any, ...]:
@@ -74,55 +105,48 @@ class Take(Op):
     """y = x[..., indices, ...] along `axis`; of the flattened x for axis=None
 
     Shapes: x [..., n, ...], indices [...] -> y [..., *indices.shape, ...]
-    Saves:  indices; nothing of x
     """
 
+    reads = "indices"
     flops = per_output(0, 1)
 
-    def forward(self, x, indices, *, axis):
-        self.shape, self.axis = x.shape, axis
-        indices = self.xp.asarray(indices)
-        self.save(indices)
-        return self.xp.take(x, indices, axis=axis)
+    @staticmethod
+    def forward(xp, x, indices, *, axis):
+        return xp.take(x, indices, axis=axis)
 
-    def backward(self, g_y):
-        (indices,) = self.saved
-        return self._g_x(g_y, indices), None
-
-    def _g_x(self, g_y, indices):
-        if self.axis is None:
-            return add_rows(self.backend, g_y, indices, (math.prod(self.shape),)).reshape(self.shape)
-        axis = self.axis % len(self.shape)
-        first = range(indices.ndim)
-        g_rows = self.xp.moveaxis(g_y, [axis + i for i in first], list(first))  # [*indices.shape, ...]
-        rows = self.shape[axis], *self.shape[:axis], *self.shape[axis + 1 :]
-        return self.xp.moveaxis(add_rows(self.backend, g_rows, indices, rows), 0, axis)
+    @staticmethod
+    def backward(xp, g, y, x, indices, *, axis):
+        if axis is None:
+            return add_elements(xp, g, indices, x.shape), None
+        axis %= x.ndim
+        first = list(range(indices.ndim))
+        g_rows = xp.moveaxis(g, [axis + i for i in first], first)  # [*indices.shape, ...]
+        rows = x.shape[axis], *x.shape[:axis], *x.shape[axis + 1 :]
+        return xp.moveaxis(add_rows(xp, g_rows, indices, rows), 0, axis), None
 
 
 def take(x: TensorLike, indices: TensorLike, axis: int | None = None) -> Tensor:
     """The elements (axis=None) or slices along `axis` at `indices`, which may repeat and count from the end."""
-    return apply(Take, x, indices, axis=axis)
+    return apply(Take, x, array_of(indices), axis=axis)
 
 
 class TakeAlongAxis(Op):
     """y[…, i, …] = x[…, indices[…, i, …], …] along `axis`; of the flattened x for axis=None
 
     Shapes: x [..., n, ...], indices [..., m, ...], with the other axes equal or 1 -> y [..., m, ...]
-    Saves:  indices; nothing of x
     """
 
+    reads = "indices"
     flops = per_output(0, 1)
 
-    def forward(self, x, indices, *, axis):
-        self.shape, self.axis = x.shape, axis
-        self.save(indices)
-        return self.xp.take_along_axis(x, indices, axis)
+    @staticmethod
+    def forward(xp, x, indices, *, axis):
+        return xp.take_along_axis(x, indices, axis)
 
-    def backward(self, g_y):
-        (indices,) = self.saved
-        size = math.prod(self.shape)
-        positions = self.xp.take_along_axis(self.xp.arange(size).reshape(self.shape), indices, self.axis)
-        return self.backend.add_at(positions.reshape(-1), g_y.reshape(-1), size).reshape(self.shape), None
+    @staticmethod
+    def backward(xp, g, y, x, indices, *, axis):
+        positions = xp.take_along_axis(xp.arange(x.size).reshape(x.shape), indices, axis)
+        return add_elements(xp, g, positions, x.shape), None
 
 
 def take_along_axis(x: TensorLike, indices: TensorLike, axis: int | None = -1) -> Tensor:
@@ -137,24 +161,20 @@ class IndexAdd(Op):
     """y = x with alpha · source[i] added to slice index[i] along `axis`, for every i
 
     Shapes: x [..., n, ...], index [m], source [..., m, ...] -> y [..., n, ...]
-    Saves:  index
     """
 
+    reads = ("", "", "index")
     flops = per_output(1, 1)
 
-    def forward(self, x, index, source, *, axis, alpha):
-        xp = self.xp
-        self.axis, self.alpha = axis, alpha
-        self.save(index)
+    @staticmethod
+    def forward(xp, x, index, source, *, axis, alpha):
         rows = xp.moveaxis(source, axis, 0)  # [m, ...]
-        total = add_rows(self.backend, rows, index, (x.shape[axis], *rows.shape[1:]))
+        total = add_rows(xp, rows, index, (x.shape[axis], *rows.shape[1:]))
         return x + xp.moveaxis(total if alpha == 1 else total * alpha, 0, axis)
 
-    def backward(self, g_y):
-        (index,) = self.saved
-        needs_x, _, needs_source = self.needs_gradient
-        g_source = self.xp.take(g_y, index, axis=self.axis) * self.alpha if needs_source else None
-        return g_y if needs_x else None, None, g_source
+    @staticmethod
+    def backward(xp, g, y, x, index, source, *, axis, alpha):
+        return g, None, lambda: xp.take(g, index, axis=axis) * alpha
 
 
 def index_add(x: TensorLike, axis: int, index: TensorLike, source: TensorLike, *, alpha: float = 1) -> Tensor:
@@ -207,14 +227,4 @@ def topk(x: TensorLike, k: int, axis: int = -1, largest: bool = True) -> tuple[T
     return take_along_axis(x, places, axis), Tensor(places)
 
 
-def add_rows(backend: Backend, g_y: Any, indices: Any, shape: tuple[int, ...]) -> Any:
-    """Zeros of `shape` with g_y[i] added to row indices[i] for every i; negative indices count from the end.
-
-    Shapes: g_y [*indices.shape, ...], indices [...] -> [rows, ...]
-    """
-    rows, width = shape[0], math.prod(shape[1:])
-    indices = indices.reshape(-1).astype(backend.xp.intp, copy=False)  # wide enough for the sum below
-    indices = backend.xp.where(indices < 0, indices + rows, indices)
-    if width == 1:
-        return backend.add_at(indices, g_y.reshape(-1), rows).reshape(shape)
-    return backend.embedding_backward(g_y.reshape(indices.size, width), indices, rows).reshape(shape)
+attach(__getitem__=getitem, argmax=argmax)

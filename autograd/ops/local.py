@@ -6,102 +6,105 @@ import math
 from typing import Any
 
 from autograd.engine import Op, apply
-from autograd.ops.attention import as_attention_inputs, leading_shape, mask_array
-from autograd.ops.nn import draw_mask
+from autograd.ops.nn import (
+    as_attention_inputs,
+    draw,
+    dropped,
+    leading_shape,
+    mask_array,
+    masked_softmax,
+    softmax_gradient,
+)
 from autograd.tensor import Tensor, TensorLike
 
 Array = Any
 
 
 class LocalAttention(Op):
-    """y_i = Σ_j p_ij v_j with p_i = dropout(softmax(scale · q_i · k_j)), over the r positions j around i
+    """y_i = Σ_j p_ij v_j with p_i = dropout(softmax(scale · q_i · k_j)), over `before` positions j, i, and `after` more
 
-    Positions are divided into blocks of r, and each block of queries attends to one window of 2 r - 1 keys: work and
-    memory are proportional to T · r.
+    Positions are divided into N blocks of C = before + 1 + after, and each block of queries attends to one window of
+    W = 2 C - 1 keys: work and memory are proportional to T · C.
 
-    Shapes: q [..., T, K], k [..., T, K], v [..., T, M]; mask bool [..., T] -> y [..., T, M]
-    Saves:  q, k, v, the probabilities [..., T / r, r, 2 r - 1] and the dropout mask
+    Shapes: q [..., T, K], k [..., T, K], v [..., T, M]; mask bool [..., T] or None -> y [..., T, M]
     Source: section 4, restricted self-attention
     """
 
     broadcasts = True  # over the leading axes
+    reads = "q k v"
 
-    def forward(self, q, k, v, *, mask, neighbourhood, is_causal, dropout, scale):
-        xp, leading, length = self.xp, leading_shape(q, k, v), q.shape[-2]
-        before = neighbourhood - 1 if is_causal else neighbourhood // 2
-        self.before, self.after = [min(n, max(length - 1, 0)) for n in (before, neighbourhood - 1 - before)]
-        self.block, self.scale = self.before + 1 + self.after, scale  # windows overlap with the next one only
-        q = xp.broadcast_to(q, (*leading, *q.shape[-2:]))
-        scores = xp.matmul(self._blocks(q), self._windows(k).swapaxes(-1, -2))  # [..., N, C, K] @ [..., N, K, W]
-        scores *= scale
-        p = self.backend.masked_softmax_(scores, self._allowed(length, mask))
-        keep, self.keep_scale = draw_mask(self.backend, p.shape, dropout)
-        self.save(q, k, v, p, keep)
-        dropped = p if keep is None else self.backend.dropout(p, keep, self.keep_scale)
-        return self._rows(xp.matmul(dropped, self._windows(v)), length)  # [..., N, C, W] @ [..., N, W, M]
+    @staticmethod
+    def forward(xp, q, k, v, *, mask, before, after, drop, scale):
+        p = LocalAttention.weights(xp, q, k, mask, before, after, scale)
+        y = dropped(xp, p, drop) @ as_windows(xp, v, before, after)  # [..., N, C, W] @ [..., N, W, M]
+        return from_blocks(y, q.shape[-2])
+
+    @staticmethod
+    def backward(xp, g, y, q, k, v, *, mask, before, after, drop, scale):
+        p, length = LocalAttention.weights(xp, q, k, mask, before, after, scale), q.shape[-2]
+        g = as_blocks(xp, g, before + 1 + after)  # [..., N, C, M]
+        g_v = dropped(xp, p, drop).swapaxes(-1, -2) @ g  # [..., N, W, C] @ [..., N, C, M]
+        g_p = g @ as_windows(xp, v, before, after).swapaxes(-1, -2)  # [..., N, C, M] @ [..., N, M, W]
+        g_scores = scale * softmax_gradient(dropped(xp, g_p, drop), p)
+        g_q = g_scores @ as_windows(xp, k, before, after)  # [..., N, C, W] @ [..., N, W, K]
+        g_k = g_scores.swapaxes(-1, -2) @ as_blocks(xp, q, before + 1 + after)  # [..., N, W, C] @ [..., N, C, K]
+        return from_blocks(g_q, length), from_windows(xp, g_k, before, length), from_windows(xp, g_v, before, length)
+
+    @staticmethod
+    def weights(xp, q, k, mask, before, after, scale):
+        """The probabilities of the keys in its window, for each query.  Shapes: -> [..., N, C, W]"""
+        length, reach = q.shape[-2], before + after
+        queries, keys = as_blocks(xp, q, reach + 1), as_windows(xp, k, before, after)
+        scores = scale * (queries @ keys.swapaxes(-1, -2))  # [..., N, C, K] @ [..., N, K, W]
+        inside = xp.ones(length, bool) if mask is None else xp.broadcast_to(mask, (*mask.shape[:-1], length))
+        inside = as_windows(xp, inside[..., None], before, after)[..., 0]  # [..., N, W]
+        offset = xp.arange(2 * reach + 1) - xp.arange(reach + 1)[:, None]  # [C, W], from the first key that one sees
+        return masked_softmax(xp, scores, inside[..., None, :] & (offset >= 0) & (offset <= reach))
 
     def flops(self, inputs, outputs):
-        """As attention over W = C + before + after keys a query, in which those of a block of C are computed."""
+        """As attention over W keys a query, in which those of a block of C are computed."""
         k, m = inputs[0][-1], outputs[0][-1]
-        blocks = -(-outputs[0][-2] // self.block) if outputs[0][-2] else 0
-        n = math.prod(outputs[0][:-2]) * blocks * self.block * (self.block + self.before + self.after)
-        forward, backward = (8, 9) if self.keep_scale != 1.0 else (6, 5)
+        reach = self.parameters["before"] + self.parameters["after"]
+        n = math.prod(outputs[0][:-2]) * -(-outputs[0][-2] // (reach + 1)) * (reach + 1) * (2 * reach + 1)
+        forward, backward = (6, 5) if self.parameters["drop"] is None else (8, 9)
         return n * (2 * (k + m) + forward), n * (4 * (k + m) + backward) if any(self.needs_gradient) else 0
 
-    def backward(self, g_y):
-        xp, (q, k, v, p, keep) = self.xp, self.saved
-        length = q.shape[-2]
-        g_rows, keys, values = self._blocks(g_y), self._windows(k), self._windows(v)
-        dropped = p if keep is None else self.backend.dropout(p, keep, self.keep_scale)
-        g_v = self._unwindowed(xp.matmul(dropped.swapaxes(-1, -2), g_rows), length)  # [..., N, W, C] @ [..., N, C, M]
-        g_p = xp.matmul(g_rows, values.swapaxes(-1, -2))  # [..., N, C, M] @ [..., N, M, W] -> [..., N, C, W]
-        if keep is not None:
-            g_p = self.backend.dropout(g_p, keep, self.keep_scale)
-        g_scores = self.backend.softmax_backward_(g_p, p)
-        g_scores *= self.scale
-        g_q = self._rows(xp.matmul(g_scores, keys), length)  # [..., N, C, W] @ [..., N, W, K]
-        g_k = self._unwindowed(xp.matmul(g_scores.swapaxes(-1, -2), self._blocks(q)), length)
-        return g_q, g_k, g_v
 
-    def _padded(self, x: Array, before: int, after: int) -> Array:
-        """`x` with zeros around its positions.  Shapes: [..., T, D] -> [..., before + T + after, D]"""
-        padded = self.xp.zeros((*x.shape[:-2], before + x.shape[-2] + after, x.shape[-1]), x.dtype)
-        padded[..., before : before + x.shape[-2], :] = x
-        return padded
+def padded(xp: Any, x: Array, before: int, after: int, axis: int = -2) -> Array:
+    """x with zeros around it along `axis`.  Shapes: [..., T, D] -> [..., before + T + after, D]"""
+    around = [xp.zeros((*x.shape[:axis], n, *x.shape[axis + 1 :]), x.dtype) for n in (before, after)]
+    return xp.concatenate([around[0], x, around[1]], axis=axis)
 
-    def _blocks(self, x: Array) -> Array:
-        """Shapes: [..., T, D] -> [..., N, C, D], padded with zeros"""
-        padded = self._padded(x, 0, -x.shape[-2] % self.block)
-        return padded.reshape(*x.shape[:-2], padded.shape[-2] // self.block, self.block, x.shape[-1])
 
-    def _rows(self, blocks: Array, length: int) -> Array:
-        """Shapes: [..., N, C, D] -> [..., T, D]"""
-        rows = blocks.reshape(*blocks.shape[:-3], blocks.shape[-3] * blocks.shape[-2], blocks.shape[-1])
-        return rows[..., :length, :]
+def as_blocks(xp: Any, x: Array, size: int) -> Array:
+    """Blocks of C positions, the last one filled up with zeros.  Shapes: [..., T, D] -> [..., N, C, D]"""
+    n = -(-x.shape[-2] // size)
+    return padded(xp, x, 0, n * size - x.shape[-2]).reshape(*x.shape[:-2], n, size, x.shape[-1])
 
-    def _windows(self, x: Array) -> Array:
-        """What the queries of each block may see, as overlapping views.  Shapes: [..., T, D] -> [..., N, W, D]"""
-        blocks = -(-x.shape[-2] // self.block)
-        padded = self._padded(x, self.before, self.after + blocks * self.block - x.shape[-2])
-        shape = (*x.shape[:-2], blocks, self.block + self.before + self.after, x.shape[-1])
-        *outer, step, item = padded.strides
-        strides = (*outer, step * self.block, step, item)
-        return self.xp.lib.stride_tricks.as_strided(padded, shape, strides)
 
-    def _unwindowed(self, windows: Array, length: int) -> Array:
-        """The transpose of `_windows`: the sum of windows at each position.  Shapes: [..., N, W, D] -> [..., T, D]"""
-        *leading, blocks, width, features = windows.shape
-        total = self.xp.zeros((*leading, blocks + 1, self.block, features), windows.dtype)
-        total[..., :-1, :, :] += windows[..., : self.block, :]
-        total[..., 1:, : width - self.block, :] += windows[..., self.block :, :]
-        return total.reshape(*leading, (blocks + 1) * self.block, features)[..., self.before : self.before + length, :]
+def from_blocks(x: Array, length: int) -> Array:
+    """The transpose of `as_blocks`.  Shapes: [..., N, C, D] -> [..., T, D]"""
+    *leading, n, size, features = x.shape
+    return x.reshape(*leading, n * size, features)[..., :length, :]
 
-    def _allowed(self, length: int, mask: Array | None) -> Array:
-        """Which keys of its window a query may attend to.  Shapes: mask [..., T] -> bool [..., N, C, W]"""
-        xp, ahead = self.xp, self.before + self.after
-        keys = xp.ones(length, bool) if mask is None else xp.broadcast_to(mask, (*mask.shape[:-1], length))
-        offset = xp.arange(self.block + ahead) - xp.arange(self.block)[:, None]  # [C, W], from the first key one sees
-        return self._windows(keys[..., None])[..., None, :, 0] & (offset >= 0) & (offset <= ahead)
+
+def as_windows(xp: Any, x: Array, before: int, after: int) -> Array:
+    """The positions that queries of each block see: a block that begins `before` earlier, and the next but for its end.
+
+    Shapes: [..., T, D] -> [..., N, W, D]
+    """
+    size, length = before + 1 + after, x.shape[-2]
+    n = -(-length // size)
+    shifted = as_blocks(xp, padded(xp, x, before, (n + 1) * size - before - length), size)  # [..., N + 1, C, D]
+    return xp.concatenate([shifted[..., :-1, :, :], shifted[..., 1:, :-1, :]], axis=-2)
+
+
+def from_windows(xp: Any, x: Array, before: int, length: int) -> Array:
+    """The transpose of `as_windows`: the sum of all windows at each position.  Shapes: [..., N, W, D] -> [..., T, D]"""
+    size = (x.shape[-2] + 1) // 2
+    own = padded(xp, x[..., :size, :], 0, 1, axis=-3)  # [..., N + 1, C, D]
+    following = padded(xp, padded(xp, x[..., size:, :], 0, 1), 1, 0, axis=-3)  # [..., N + 1, C, D]
+    return from_blocks(own + following, before + length)[..., before:, :]
 
 
 def local_attention(
@@ -134,9 +137,10 @@ def local_attention(
             f"query has {query.shape[-2]} positions, key has {key.shape[-2]}; local attention is self-attention, "
             "where they are equal"
         )
-    positions = *leading_shape(query, key, value), query.shape[-2]
-    mask = mask_array(query, mask, positions, "[..., T]")
-    return apply(
-        LocalAttention, query, key, value, mask=mask, neighbourhood=neighbourhood, is_causal=is_causal,
-        dropout=dropout, scale=scale,
-    )  # fmt: skip
+    leading, length = leading_shape(query, key, value), query.shape[-2]
+    mask = mask_array(query, mask, (*leading, length), "[..., T]")
+    before = neighbourhood - 1 if is_causal else neighbourhood // 2
+    before, after = [min(n, max(length - 1, 0)) for n in (before, neighbourhood - 1 - before)]
+    size = before + 1 + after
+    drop = draw((*leading, -(-length // size), size, 2 * size - 1), dropout)  # [..., N, C, W]
+    return apply(LocalAttention, query, key, value, mask=mask, before=before, after=after, drop=drop, scale=scale)

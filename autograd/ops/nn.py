@@ -1,150 +1,167 @@
-"""Embedding, dropout and layer normalisation."""
+"""The layers of a Transformer: linear, embedding, dropout, layer norm, attention, and the loss."""
 
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, Literal, overload
 
 import numpy as np
 from numpy.typing import DTypeLike
 
 from autograd import random
-from autograd.backend import CPU, Backend
-from autograd.engine import Op, apply, unbroadcast
-from autograd.ops.arguments import array_of, number, tensors
+from autograd.backend import as_array, backend_of, keep_bfloat16
+from autograd.engine import Op, apply
 from autograd.ops.flops import per_input, per_output
-from autograd.row_gradient import RowGradient
-from autograd.tensor import Tensor, TensorLike, TensorOrArray
+from autograd.ops.index import add_rows, check_indices
+from autograd.random import Mask
+from autograd.tensor import Tensor, TensorLike, TensorOrArray, array_of, number, tensors
+
+Array = Any
 
 
-def draw_mask(backend: Backend, shape: tuple[int, ...], p: float, drawn: tuple[int, ...] | None = None) -> Any:
-    """The next dropout mask of `shape`, True where elements are kept, and its scale 1 / P(keep); for p = 0, None and 1.
+def rows_of(x: Array) -> Array:
+    """All rows of x as one matrix; -1 would not be inferred for arrays of size 0.  Shapes: [..., D] -> [N, D]"""
+    return x.reshape(math.prod(x.shape[:-1]), x.shape[-1])
 
-    `drawn` is the shape of the array that is returned, by default that of the mask.
+
+# ---- Linear (sections 3.2.2, 3.3) ----
+
+
+class Linear(Op):
+    """y = x Wᵀ + b
+
+    Shapes: x [..., in], weight [out, in], bias [out] or None -> y [..., out]
     """
-    if not p:
-        return None, 1.0
-    mask = random.next_mask(shape, p)
-    return backend.draw(mask, drawn or shape), mask.scale
+
+    reads = ("weight", "x", "")
+
+    @staticmethod
+    def forward(xp, x, weight, bias, *, dtype):
+        y = rows_of(x) @ in_precision_of(x, weight).T  # [N, in] @ [in, out]
+        y = y if bias is None else keep_bfloat16(y + bias, y)
+        y = y.reshape(*x.shape[:-1], weight.shape[0])
+        return y if dtype is None else y.astype(dtype)
+
+    @staticmethod
+    def backward(xp, g, y, x, weight, bias, *, dtype):
+        g_rows = rows_of(g)  # [N, out]
+
+        def g_x():
+            w = in_precision_of(x, weight)
+            return (g_rows.astype(w.dtype, copy=False) @ w).reshape(x.shape)  # [N, out] @ [out, in]
+
+        def g_weight():
+            return g_rows.astype(x.dtype, copy=False).T @ rows_of(x)  # [out, N] @ [N, in]
+
+        return g_x, g_weight, lambda: g_rows.sum(axis=0)
+
+    def flops(self, inputs, outputs):
+        """2 · rows · in · out forward, and as many for each of two gradients; rows · out for the bias."""
+        product, bias = 2 * math.prod(inputs[0]) * inputs[1][0], math.prod(outputs[0]) * (len(inputs[2]) > 0)
+        needs = self.needs_gradient
+        return product + bias, product * sum(needs[:2]) + bias * needs[2]
 
 
-PACKED_BYTES = 1 << 20  # masks from this size on are kept as bits: packing them takes 0.02 ns an element
+def in_precision_of(x: Array, weight: Array) -> Array:
+    """The weight as bfloat16 if x is: the factors of a product in mixed precision."""
+    return weight.astype(x.dtype) if x.dtype.name == "bfloat16" else weight
 
 
-def packed(keep: Any) -> Any:
-    """A large mask as bits, to be kept for the backward pass; others, and those of GPUs, as they are."""
-    if isinstance(keep, np.ndarray) and keep.nbytes >= PACKED_BYTES:
-        return np.packbits(keep)
-    return keep
+def linear(
+    x: TensorLike, weight: TensorLike, bias: TensorLike | None = None, *, dtype: DTypeLike | None = None
+) -> Tensor:
+    """x Wᵀ + b: a fully connected layer, with the weight stored [out, in] as PyTorch does.
+
+    In mixed precision, x is bfloat16 and the weight float32: the product uses a bfloat16 copy of the weight, whose
+    gradient is float32.  `dtype` is that of the result, by default that of x.
+
+    Shapes: x [..., in], weight [out, in], bias [out] -> [..., out]
+    Raises: ValueError for shapes that do not fit
+    """
+    x, weight, *others = tensors(x=x, weight=weight, **({} if bias is None else {"bias": bias}))
+    check_linear_shapes(x.shape, weight.shape, others[0].shape if others else None)
+    return apply(Linear, x, weight, *(others or (None,)), dtype=None if dtype is None else np.dtype(dtype))
 
 
-def unpacked(keep: Any, shape: tuple[int, ...]) -> Any:
-    """The mask of `shape` of which `packed` returned `keep`."""
-    if isinstance(keep, np.ndarray) and keep.dtype == np.uint8:
-        return np.unpackbits(keep, count=math.prod(shape)).view(bool).reshape(shape)
-    return keep
+def check_linear_shapes(x: tuple[int, ...], weight: tuple[int, ...], bias: tuple[int, ...] | None) -> None:
+    """Raises: ValueError unless x [..., in], weight [out, in] and bias [out] fit"""
+    if len(weight) != 2:
+        raise ValueError(f"linear needs a weight of two axes, [out, in]; found shape {weight}")
+    if not x or x[-1] != weight[1]:
+        raise ValueError(
+            f"linear: x of shape {x} does not end in the {weight[1]} inputs of the weight [out, in] {weight}"
+        )
+    if bias is not None and bias != weight[:1]:
+        raise ValueError(f"linear: bias has shape {bias}, the weight [out, in] {weight} asks for {weight[:1]}")
+
+
+# ---- Embedding (section 3.4) ----
 
 
 class Embedding(Op):
-    """y = dropout(scale · weight[indices] + positions)
+    """y = weight[indices]
 
-    Shapes: weight [V, D], positions [T, D] or absent; indices int [..., T] -> y [..., T, D]
-    Saves:  indices and the dropout mask
+    Shapes: weight [V, D], indices int [..., T] -> y [..., T, D]
     """
 
-    flops = per_output(1, 1)  # times √d_model; backward, one addition an element
+    reads = "indices"
+    flops = per_output(0, 1)
 
-    def forward(self, weight, indices, positions=None, *, scale, p, dtype):
-        indices = self.xp.asarray(indices)
-        self.rows, self.scale = len(weight), scale
-        keep, self.keep_scale = draw_mask(self.backend, (*indices.shape, weight.shape[1]), p)
-        self.save(indices, keep)
-        return self.backend.embedding(weight, indices, positions, scale, keep, self.keep_scale, dtype)
+    @staticmethod
+    def forward(xp, weight, indices):
+        return weight[indices]
 
-    def backward(self, g_y):
-        indices, keep = self.saved
-        if keep is not None:
-            g_y = self.backend.dropout(g_y, keep, self.keep_scale)
-        g_weight = self._g_weight(g_y, indices) if self.needs_gradient[0] else None
-        if len(self.needs_gradient) == 2:
-            return g_weight, None
-        return g_weight, None, self._g_positions(g_y) if self.needs_gradient[2] else None
-
-    def _g_positions(self, g_y):
-        """Σ over the batch; in float32 for bfloat16.  Shapes: g_y [..., T, D] -> [T, D]"""
-        if g_y.dtype.kind == "f":
-            return unbroadcast(g_y, g_y.shape[-2:])
-        t, d = g_y.shape[-2:]
-        return self.backend.sum_rows(g_y.reshape(math.prod(g_y.shape[:-2]), t * d)).reshape(t, d)
-
-    def _g_weight(self, g_y, indices):
-        g_rows = g_y.reshape(indices.size, g_y.shape[-1])  # [N, D]
-        gradient = RowGradient(self.backend, g_rows, indices.reshape(-1), self.rows, self.scale)
-        return gradient if self.backend is CPU and indices.size < self.rows else gradient.dense()
+    @staticmethod
+    def backward(xp, g, y, weight, indices):
+        return lambda: add_rows(xp, g, indices, weight.shape), None
 
 
-def embedding(
-    indices: TensorLike,
-    weight: Tensor,
-    *,
-    scale: float = 1.0,
-    positions: TensorOrArray | None = None,
-    p: float = 0.0,
-    dtype: DTypeLike | None = None,
-) -> Tensor:
-    """dropout(scale · weight[indices] + positions): what a Transformer does to tokens (sections 3.4, 3.5, 5.4).
+def embedding(indices: TensorLike, weight: TensorLike) -> Tensor:
+    """The rows of `weight` at `indices`; the gradients of equal indices are added up in the order of the rows.
 
-    `scale` is √d_model in section 3.4.  `dtype` is that of the result: bfloat16 starts a forward pass in mixed
-    precision.
-
-    Shapes: indices int [..., T], weight [V, D], positions [T, D] -> [..., T, D]
+    Shapes: indices int [..., T], weight [V, D] -> [..., T, D]
     Raises: IndexError for an index outside 0 … V - 1 (a negative one would silently wrap around); TypeError for
-    indices that are not integers; ValueError for positions of another shape, or p outside [0, 1).  Indices on a GPU
-    are not checked, which would wait for the device: there, an index outside gives NaN.
+    indices that are not integers.  Indices on a GPU are not checked, which would wait for the device.
     """
-    random.threshold(number("p", p))
     (weight,) = tensors(weight=weight)
     check_indices(array_of(indices), len(weight), "embedding index")
-    settings = {"scale": number("scale", scale), "p": p, "dtype": dtype}
-    if positions is None:
-        return apply(Embedding, weight, indices, **settings)
-    (positions,) = tensors(positions=positions)
-    if positions.shape != (*array_of(indices).shape[-1:], weight.shape[1]):
-        raise ValueError(
-            f"positions of shape {positions.shape} do not fit indices of shape {np.shape(indices)} and "
-            f"{weight.shape[1]} columns; they must be [T, D]"
-        )
-    return apply(Embedding, weight, indices, positions, **settings)
+    return apply(Embedding, weight, indices)
 
 
-def check_indices(indices: Any, size: int, what: str) -> None:
-    """Raises: TypeError unless `indices` holds integers, IndexError unless all are in 0 … size - 1.
-
-    On a GPU, their values are not checked.
-    """
-    if indices.dtype.kind not in "iu":
-        raise TypeError(f"{what} must be an integer array, found {indices.dtype}")
-    if isinstance(indices, np.ndarray) and indices.size and (indices.min() < 0 or indices.max() >= size):
-        raise IndexError(f"{what} must lie in 0 … {size - 1}, found {indices.min()} … {indices.max()}")
+# ---- Dropout (section 5.4) ----
+#
+# A mask is a function of seed, step and site alone: nothing is kept for the backward pass, which draws it again.
 
 
 class Dropout(Op):
     """y = x · keep / P(keep)
 
     Shapes: x [...] -> y [...]
-    Saves:  keep, one byte an element
     """
 
     flops = per_input(2, 2)
 
-    def forward(self, x, *, p):
-        keep, self.scale = draw_mask(self.backend, x.shape, p)
-        self.save(keep)
-        return self.backend.dropout(x, keep, self.scale)
+    @staticmethod
+    def forward(xp, x, *, drop):
+        return dropped(xp, x, drop)
 
-    def backward(self, g_y):
-        (keep,) = self.saved
-        return self.backend.dropout(g_y, keep, self.scale)
+    @staticmethod
+    def backward(xp, g, y, x, *, drop):
+        return dropped(xp, g, drop)
+
+
+def dropped(xp: Any, x: Array, drop: Mask | None) -> Array:
+    """x · keep / P(keep); x itself without a mask.  Shapes: x [...], the mask's -> [...]"""
+    if drop is None:
+        return x
+    keep = xp.asarray(drop.array())
+    return keep_bfloat16(x * keep * drop.scale, x)
+
+
+def draw(shape: tuple[int, ...], p: float) -> Mask | None:
+    """The next dropout mask of `shape`; None for p = 0.  Raises: ValueError for p outside [0, 1)"""
+    random.threshold(number("dropout probability", p))
+    return random.next_mask(shape, p) if p else None
 
 
 def dropout(x: TensorLike, p: float = 0.5, training: bool = True) -> Tensor:
@@ -155,108 +172,332 @@ def dropout(x: TensorLike, p: float = 0.5, training: bool = True) -> Tensor:
     Raises: ValueError for p outside [0, 1).
     """
     random.threshold(number("p", p))
-    if p == 0 or not training:
-        return x if isinstance(x, Tensor) else Tensor(x)
-    return apply(Dropout, x, p=p)
+    (x,) = tensors(x=x)
+    return apply(Dropout, x, drop=draw(x.shape, p)) if p and training else x
+
+
+# ---- Layer normalisation (section 3.1) ----
 
 
 class LayerNorm(Op):
-    """y = (x - mean) / sqrt(variance + eps) · weight + bias, over the last axis
+    """y = n · weight + bias with n = (x - mean) / √(variance + eps), over the last axis
 
     Shapes: x [..., D], weight [D], bias [D] -> y [..., D]
-    Saves:  x̂ = (x - mean) / σ, 1/σ and the weight; not x and its mean
     """
 
+    reads = "x weight"
     flops = per_input(7, 11)  # mean 1, difference 1, variance 2, division 1, weight 1, bias 1
 
-    def forward(self, x, weight, bias, *, eps):
-        rows = x.reshape(-1, x.shape[-1])  # [N, D]
-        y, normalised, inverse_std = self.backend.layer_norm(rows, weight, bias, eps)
-        self.save(normalised, inverse_std, weight)
-        return y.reshape(x.shape)
+    @staticmethod
+    def forward(xp, x, weight, bias, *, eps):
+        n, _ = normalised(xp, x, eps)
+        return keep_bfloat16(n * weight + bias, x)
 
-    def backward(self, g_y):
-        normalised, inverse_std, weight = self.saved
-        g_rows = g_y.reshape(normalised.shape)  # [N, D]
-        g_x, g_weight, g_bias = self.backend.layer_norm_backward(g_rows, normalised, inverse_std, weight)
-        return g_x.reshape(g_y.shape), g_weight, g_bias
+    @staticmethod
+    def backward(xp, g, y, x, weight, bias, *, eps):
+        n, inverse_std = normalised(xp, x, eps)
+        g_n = g * weight  # [..., D]
+        g_x = inverse_std * (g_n - mean_of_rows(g_n) - n * mean_of_rows(g_n * n))
+        return g_x, lambda: rows_of(g * n).sum(axis=0), lambda: rows_of(g).sum(axis=0)
+
+
+def mean_of_rows(x: Array) -> Array:
+    """The mean of each row.  Shapes: [..., D] -> [..., 1]"""
+    return x.mean(axis=-1, keepdims=True)
+
+
+def normalised(xp: Any, x: Array, eps: float) -> tuple[Array, Array]:
+    """(x - mean) / √(variance + eps) of each row, and the factor.  Shapes: x [..., D] -> [..., D], [..., 1]"""
+    centred = x - mean_of_rows(x)
+    inverse_std = 1 / xp.sqrt(mean_of_rows(centred * centred) + eps)
+    return centred * inverse_std, inverse_std
 
 
 def layer_norm(x: TensorOrArray, weight: TensorOrArray, bias: TensorOrArray, *, eps: float = 1e-6) -> Tensor:
     """Normalise the last axis to mean 0 and variance 1 (the biased variance, `eps` inside the root), scale, shift.
 
     Shapes: x [..., D], weight [D], bias [D] -> [..., D]
-    Saves:  x̂ = (x - mean) / σ, 1/σ and the weight; not x and its mean
     Raises: ValueError where x has no feature, or weight or bias does not have the size of the last axis.
     Source: Ba et al. 2016; section 3.1
     """
     x, weight, bias = tensors(x=x, weight=weight, bias=bias)
-    _check_width(x, weight, bias)
+    check_norm_shapes(x.shape, weight.shape, bias.shape)
     return apply(LayerNorm, x, weight, bias, eps=eps)
 
 
-class DropoutAddLayerNorm(Op):
-    """y = layer_norm(residual + x · keep / P(keep)): the end of every sub-layer, in one pass over memory
+def check_norm_shapes(x: tuple[int, ...], weight: tuple[int, ...], bias: tuple[int, ...]) -> None:
+    """Raises: ValueError unless x [..., D], weight [D] and bias [D] fit, with D > 0"""
+    if x[-1:] in ((), (0,)):
+        raise ValueError(f"layer norm needs a last axis with at least one feature, found x of shape {x}")
+    for name, shape in (("weight", weight), ("bias", bias)):
+        if shape != x[-1:]:
+            raise ValueError(f"layer norm's {name} has shape {shape}, the last axis of x asks for {x[-1:]}")
 
-    Shapes: x [..., D], residual [..., D], weight [D], bias [D] -> y [..., D]
-    Saves:  keep (a large one as bits), x̂ and 1/σ of the sum, bias and weight; neither the sum nor the dropped x
+
+# ---- Scaled dot-product attention (section 3.2.1, equation 1) ----
+
+
+class ScaledDotProductAttention(Op):
+    """y = dropout(p) v with p = softmax(scale · q kᵀ + mask)
+
+    Shapes: q [..., T, K], k [..., S, K], v [..., S, M]; mask bool [..., T, S] -> y [..., T, M]
     """
 
-    flops = per_input(10, 13)
-    computes_again = "saved"
+    broadcasts = True  # over the leading axes
+    reads = "q k v"
 
-    def forward(self, x, residual, weight, bias, *, p, eps):
-        width = x.shape[-1]
-        keep, self.scale = draw_mask(self.backend, x.shape, p, (math.prod(x.shape[:-1]), width))
-        y, normalised, inverse_std = self.backend.dropout_add_layer_norm(
-            x.reshape(-1, width), residual.reshape(-1, width), keep, self.scale, weight, bias, eps
-        )
-        keep = packed(keep)
-        self.save(keep, bias, normalised, inverse_std, weight)
-        return y.reshape(x.shape)
+    @staticmethod
+    def forward(xp, q, k, v, *, mask, drop, scale):
+        p = attention_weights(xp, q, k, mask, scale)  # [..., T, S]
+        return dropped(xp, p, drop) @ v  # [..., T, S] @ [..., S, M] -> [..., T, M]
 
-    def again(self):
-        _, bias, normalised, _, weight = self.saved
-        return self.backend.scale_and_shift(normalised, weight, bias).reshape(self.output_specs[0][0])
+    @staticmethod
+    def backward(xp, g, y, q, k, v, *, mask, drop, scale):
+        p = attention_weights(xp, q, k, mask, scale)
+        g_v = dropped(xp, p, drop).swapaxes(-1, -2) @ g  # [..., S, T] @ [..., T, M] -> [..., S, M]
+        g_p = dropped(xp, g @ v.swapaxes(-1, -2), drop)  # [..., T, M] @ [..., M, S] -> [..., T, S]
+        g_scores = scale * softmax_gradient(g_p, p)  # of q kᵀ
+        return g_scores @ k, g_scores.swapaxes(-1, -2) @ q, g_v  # [..., T, K], [..., S, K], [..., S, M]
 
-    def backward(self, g_y):
-        keep, _, normalised, inverse_std, weight = self.saved
-        keep = unpacked(keep, normalised.shape)
-        g_rows = g_y.reshape(normalised.shape)  # [N, D]
-        g_x, g_residual, g_weight, g_bias = self.backend.dropout_add_layer_norm_backward(
-            g_rows, normalised, inverse_std, weight, keep, self.scale
-        )
-        return g_x.reshape(g_y.shape), g_residual.reshape(g_y.shape), g_weight, g_bias
+    def flops(self, inputs, outputs):
+        """Of n = B · H · T · S scores: 2 n K for q kᵀ and 2 n M for p v forward, twice that for four gradients.
+
+        Scale and softmax take 6 n (scale, maximum, difference, exponential, sum, division), their gradient 4 n
+        (product, sum, difference, product) and 1 n for the scale; dropout 2 n and, with what is computed again, 4 n.
+        """
+        k, m = inputs[0][-1], outputs[0][-1]
+        n = math.prod(outputs[0][:-1]) * inputs[1][-2]
+        forward, backward = (6, 5) if self.parameters.get("drop") is None else (8, 9)
+        return n * (2 * (k + m) + forward), n * (4 * (k + m) + backward) if any(self.needs_gradient) else 0
 
 
-def dropout_add_layer_norm(
-    x: TensorOrArray,
-    residual: TensorOrArray,
-    weight: TensorOrArray,
-    bias: TensorOrArray,
+def attention_weights(xp: Any, q: Array, k: Array, mask: Array | None, scale: float) -> Array:
+    """softmax(scale · q kᵀ + mask).  Shapes: q [..., T, K], k [..., S, K], mask bool [..., T, S] -> [..., T, S]"""
+    return masked_softmax(xp, scale * (q @ k.swapaxes(-1, -2)), mask)  # [..., T, K] @ [..., K, S]
+
+
+def masked_softmax(xp: Any, scores: Array, mask: Array | None) -> Array:
+    """Probabilities along the last axis, 0 where `mask` is False; rows without any True become 0.
+
+    Shapes: scores [..., T, S], mask bool broadcastable to it -> [..., T, S]
+    """
+    if scores.shape[-1] == 0:
+        return scores
+    if mask is not None:
+        scores = xp.where(mask, scores, keep_bfloat16(xp.full((), -math.inf, scores.dtype), scores))
+    top = scores.max(axis=-1, keepdims=True)
+    e = xp.exp(scores - xp.where(xp.isneginf(top.real), 0, top))  # -inf - (-inf) would be NaN
+    total = e.sum(axis=-1, keepdims=True)
+    return e / xp.where(total == 0, 1, total)
+
+
+def softmax_gradient(g_p: Array, p: Array) -> Array:
+    """g_scores = p · (g_p - Σ g_p · p), along the last axis.  Shapes: g_p [..., S], p [..., S] -> [..., S]"""
+    return p * (g_p - (g_p * p).sum(axis=-1, keepdims=True))
+
+
+def scaled_dot_product_attention(
+    query: TensorLike,
+    key: TensorLike,
+    value: TensorLike,
+    mask: TensorLike | None = None,
     *,
-    p: float = 0.0,
-    eps: float = 1e-6,
-    training: bool = True,
+    is_causal: bool = False,
+    dropout: float = 0.0,
+    scale: float | None = None,
 ) -> Tensor:
-    """layer_norm(residual + dropout(x, p)) as one op: the residual connection of section 3.1 with 5.4's dropout.
+    """softmax(scale · query keyᵀ) value, over the keys that `mask` allows.
 
-    Shapes: x [..., D], residual [..., D], weight [D], bias [D] -> [..., D]
-    Saves:  keep (a large one as bits), x̂ and 1/σ of the sum, bias and weight; neither the sum nor the dropped x
-    Raises: ValueError where shapes do not fit or p is outside [0, 1).
+    `mask` is boolean, True means *may attend*; `is_causal` allows key j for query i where j ≤ i, and can be combined
+    with a mask.  The result of a query that may attend to nothing is 0, and so are its gradients.  `scale` is 1/√K by
+    default; `dropout` is the probability of dropping an attention weight.
+
+    Shapes: query [..., T, K], key [..., S, K], value [..., S, M], mask bool broadcastable to [..., T, S] -> [..., T, M]
+    Raises: TypeError for a mask that is not boolean, ValueError for shapes that do not fit or for a dropout outside
+    [0, 1).
+    Source: section 3.2.1, equation 1
     """
-    random.threshold(number("p", p))
-    x, residual, weight, bias = tensors(x=x, residual=residual, weight=weight, bias=bias)
-    if x.shape != residual.shape:
-        raise ValueError(f"x has shape {x.shape}, residual has shape {residual.shape}; they must be equal")
-    _check_width(x, weight, bias)
-    return apply(DropoutAddLayerNorm, x, residual, weight, bias, p=p if training else 0.0, eps=eps)
+    query, key, value, scale = as_attention_inputs(query, key, value, scale)
+    scores = *leading_shape(query, key, value), query.shape[-2], key.shape[-2]
+    mask = allowed(query, scores, mask, is_causal)
+    return apply(ScaledDotProductAttention, query, key, value, mask=mask, drop=draw(scores, dropout), scale=scale)
 
 
-def _check_width(x: Any, weight: Any, bias: Any) -> None:
-    width = x.shape[-1:]
-    if width in ((), (0,)):
-        raise ValueError(f"layer norm needs a last axis with at least one feature, found x of shape {x.shape}")
-    for name, parameter in (("weight", weight), ("bias", bias)):
-        if parameter.shape != width:
-            raise ValueError(f"layer norm's {name} has shape {parameter.shape}, the last axis of x asks for {width}")
+def as_attention_inputs(query: Any, key: Any, value: Any, scale: float | None) -> tuple[Tensor, Tensor, Tensor, float]:
+    """Query, key and value as Tensors whose shapes fit, and the scale, 1/√K if it is None.
+
+    Raises: ValueError for shapes that do not fit.
+    """
+    query, key, value = tensors(query=query, key=key, value=value)
+    if min(query.ndim, key.ndim, value.ndim) < 2:
+        raise ValueError("query, key and value need at least two axes: positions and features")
+    if query.shape[-1] != key.shape[-1]:
+        raise ValueError(f"query has {query.shape[-1]} features, key has {key.shape[-1]}; they must be equal")
+    if key.shape[-2] != value.shape[-2]:
+        raise ValueError(f"key has {key.shape[-2]} positions, value has {value.shape[-2]}; they must be equal")
+    if scale is None:
+        scale = 1 / math.sqrt(query.shape[-1]) if query.shape[-1] else 1.0
+    return query, key, value, number("scale", scale)
+
+
+def leading_shape(*arrays: Any) -> tuple[int, ...]:
+    """The common shape of all axes but the last two."""
+    shapes = [a.shape[:-2] for a in arrays]
+    try:
+        return np.broadcast_shapes(*shapes)
+    except ValueError:
+        raise ValueError(f"the leading axes of query, key and value, {shapes}, do not broadcast together") from None
+
+
+def allowed(query: Tensor, scores: tuple[int, ...], mask: Any, is_causal: bool) -> Any:
+    """The mask combined with the causal one, as an array.  Shapes: -> bool broadcastable to [..., T, S], or None"""
+    mask = mask_array(query, mask, scores, "[..., T, S]")
+    if is_causal:
+        causal = backend_of([query.data]).causal_mask(*scores[-2:])
+        mask = causal if mask is None else mask & causal
+    return mask
+
+
+def mask_array(query: Tensor, mask: Any, shape: tuple[int, ...], axes: str) -> Any:
+    """A mask as an array on the device of `query`, None as None.
+
+    Raises: TypeError for a mask that is not boolean, ValueError if it does not broadcast to `shape`.
+    """
+    if mask is None:
+        return None
+    # copied: the backward pass reads it again, and a Tensor may have changed by then
+    mask = backend_of([query.data]).xp.asarray(mask.data.copy() if isinstance(mask, Tensor) else as_array(mask))
+    if mask.dtype != bool:
+        raise TypeError(f"mask must be boolean (True = may attend), found {mask.dtype}; use mask != 0 or mask == 0")
+    if not broadcasts_to(mask.shape, shape):
+        raise ValueError(f"a mask of shape {mask.shape} does not broadcast to {axes} = {shape}")
+    return mask
+
+
+def broadcasts_to(shape: tuple[int, ...], target: tuple[int, ...]) -> bool:
+    """Whether an array of `shape` can be broadcast to `target`."""
+    return len(shape) <= len(target) and all(
+        n in (1, t) for n, t in zip(reversed(shape), reversed(target), strict=False)
+    )
+
+
+# ---- Cross-entropy with label smoothing (section 5.4) ----
+
+
+class CrossEntropy(Op):
+    """loss = -Σ_k q_k log softmax(logits)_k, with q = (1 - ε) · one-hot + ε / V; and the loss for ε = 0
+
+    Shapes: logits [N, V]; targets int [N], counted bool [N] -> loss [] or [N], negative log-likelihood likewise
+    """
+
+    reads = "logits"
+    flops = per_input(7, 8)
+
+    @staticmethod
+    def forward(xp, logits, *, targets, counted, label_smoothing, reduction):
+        top = logits.max(axis=1)
+        log_total = top + xp.log(xp.exp(logits - top[:, None]).sum(axis=1))  # ln Σ exp(logits)
+        nll = log_total - logits[xp.arange(len(targets)), xp.where(counted, targets, 0)]
+        loss = nll
+        if label_smoothing:
+            loss = (1 - label_smoothing) * nll + label_smoothing * (log_total - logits.mean(axis=1))
+        loss, nll = xp.where(counted, loss, 0), xp.where(counted, nll, 0)
+        if reduction == "none":
+            return loss, nll
+        return loss.sum() / divisor(counted, reduction), nll.sum() / divisor(counted, reduction)
+
+    @staticmethod
+    def backward(xp, g, y, logits, *, targets, counted, label_smoothing, reduction):
+        g_loss, _ = g  # the negative log-likelihood is given without a gradient
+        e = xp.exp(logits - logits.max(axis=1, keepdims=True))
+        p = e / e.sum(axis=1, keepdims=True)  # [N, V]
+        one_hot = targets[:, None] == xp.arange(logits.shape[1])
+        g_logits = p - (1 - label_smoothing) * one_hot.astype(p.dtype) - label_smoothing / logits.shape[1]
+        g_rows = g_loss[:, None] if reduction == "none" else g_loss / divisor(counted, reduction)
+        return xp.where(counted[:, None], g_rows * g_logits, 0)
+
+
+def divisor(counted: Array, reduction: str) -> int:
+    """The number of rows that a mean is over, 1 for a sum; a mean over no row is 0, and not NaN."""
+    return max(int(counted.sum()), 1) if reduction == "mean" else 1
+
+
+Reduction = Literal["mean", "sum", "none"]
+
+
+@overload
+def cross_entropy(
+    logits: TensorLike,
+    targets: TensorLike,
+    *,
+    label_smoothing: float = 0.0,
+    ignore_index: int = -100,
+    reduction: Reduction = "mean",
+    with_nll: Literal[False] = False,
+) -> Tensor: ...
+@overload
+def cross_entropy(
+    logits: TensorLike,
+    targets: TensorLike,
+    *,
+    label_smoothing: float = 0.0,
+    ignore_index: int = -100,
+    reduction: Reduction = "mean",
+    with_nll: Literal[True],
+) -> tuple[Tensor, Tensor]: ...
+def cross_entropy(
+    logits: TensorLike,
+    targets: TensorLike,
+    *,
+    label_smoothing: float = 0.0,
+    ignore_index: int = -100,
+    reduction: Reduction = "mean",
+    with_nll: bool = False,
+) -> Tensor | tuple[Tensor, Tensor]:
+    """Cross-entropy of integer targets under softmax(logits), with label smoothing (section 5.4).
+
+    The target distribution gives 1 - ε to the target and spreads ε over all V classes, the target included
+    (Szegedy et al. 2016, which the paper cites; PyTorch's definition, too).  Rows whose target is `ignore_index` are
+    left out; a "mean" over no row is 0.
+
+    With `with_nll`, returns (loss, nll): nll is the negative log-likelihood without smoothing, from which perplexity is
+    computed; it carries no gradient.
+
+    Shapes: logits [..., V], targets int [...] -> [] ("mean", "sum") or [...] ("none")
+    Raises: ValueError for shapes that do not match, an unknown reduction or ε outside [0, 1]; IndexError for a target
+    outside 0 … V - 1, TypeError for targets that are not integers.
+    """
+    (logits,) = tensors(logits=logits)
+    if not logits.ndim:
+        raise ValueError("logits need a last axis, the classes; found a single number")
+    *leading, classes = logits.shape
+    label_smoothing = number("label_smoothing", label_smoothing)
+    labels, counted = labels_of_rows(logits, targets, classes, ignore_index, label_smoothing, reduction)
+    loss, nll = apply(
+        CrossEntropy,
+        logits.reshape(math.prod(leading), classes) if logits.ndim != 2 else logits,
+        targets=labels, counted=counted, label_smoothing=label_smoothing, reduction=reduction,
+    )  # fmt: skip
+    if reduction == "none" and len(leading) != 1:
+        loss, nll = loss.reshape(tuple(leading)), nll.reshape(tuple(leading))
+    return (loss, nll.detach()) if with_nll else loss
+
+
+def labels_of_rows(
+    x: Any, targets: Any, classes: int, ignore_index: int, label_smoothing: float, reduction: str
+) -> tuple[Array, Array]:
+    """The targets of the rows of x and which of them count, on the device of x.  Shapes: -> int [N], bool [N]"""
+    targets = array_of(targets)
+    if targets.shape != tuple(x.shape[:-1]):
+        raise ValueError(f"targets of shape {targets.shape} do not match logits of shape {(*x.shape[:-1], classes)}")
+    if reduction not in ("mean", "sum", "none"):
+        raise ValueError(f"reduction={reduction!r} is not one of 'mean', 'sum', 'none'")
+    if not 0 <= label_smoothing <= 1:
+        raise ValueError(f"label_smoothing={label_smoothing} is outside [0, 1]")
+    targets = targets.reshape(-1)
+    counted = targets != ignore_index
+    # on a GPU, the check would wait for the device; there, a target outside gives NaN
+    if isinstance(targets, np.ndarray):
+        check_indices(targets[counted], classes, "cross_entropy target")
+    backend = backend_of([x.data])
+    return backend.asarray(targets), backend.asarray(counted)

@@ -1,4 +1,4 @@
-"""Matrix products, by as few and as large BLAS calls as the shapes allow."""
+"""Matrix products, and Einstein's summation."""
 
 from __future__ import annotations
 
@@ -8,40 +8,24 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import DTypeLike
 
-from autograd.backend import backend_of
-from autograd.engine import Op, apply, unbroadcast
-from autograd.ops.arguments import tensors
+from autograd.engine import Op, apply
 from autograd.tensor import Tensor, TensorLike
-
-
-def _flat(a: Any) -> tuple[int, int]:
-    """The shape of `a` as one matrix of all its rows; NumPy cannot infer -1 for arrays of size 0."""
-    return math.prod(a.shape[:-1]), a.shape[-1]
-
-
-def _for_blas(xp: Any, a: Any) -> Any:
-    """`a`, copied if its elements share memory, as in the gradient of a sum: BLAS cannot read that."""
-    return xp.ascontiguousarray(a) if 0 in a.strides else a
 
 
 class Matmul(Op):
     """y = a b, with NumPy's rules: vectors gain an axis and lose it again, batch axes are broadcast
 
     Shapes: a [..., M, K], b [..., K, N] -> y [..., M, N]; a [K] is a row, b [K] a column
-    Saves:  each factor only if the other one needs a gradient
     """
 
-    def forward(self, a, b):
-        xp = self.xp
+    broadcasts = True  # over the batch axes
+    reads = ("b", "a")
+
+    @staticmethod
+    def forward(xp, a, b):
         a, b = xp.asarray(a), xp.asarray(b)
-        needs_a, needs_b = self.needs_gradient
-        self.save(a if needs_b else None, b if needs_a else None)
-        self.shapes = a.shape, b.shape
         try:
-            if a.ndim > 2 and 0 < b.ndim <= 2:  # a batch times one matrix: one large product, not one per batch element
-                return xp.matmul(a.reshape(_flat(a)), b).reshape(*a.shape[:-1], *b.shape[1:])
             return xp.matmul(a, b)
         except ValueError:
             raise ValueError(_mismatch(a.shape, b.shape)) from None
@@ -51,38 +35,22 @@ class Matmul(Op):
         product = 2 * math.prod(outputs[0]) * inputs[0][-1]
         return product, product * sum(self.needs_gradient)
 
-    def backward(self, g_y):
-        a, b = self.saved
-        needs_a, needs_b = self.needs_gradient
-        a_shape, b_shape = self.shapes
-        if len(a_shape) == 1:
-            g_y = g_y[..., None, :] if len(b_shape) > 1 else g_y[None]
-        if len(b_shape) == 1:
-            g_y = g_y[..., None]
-        g_y = _for_blas(self.xp, g_y)  # [..., M, N]
-        g_a = g_b = None
-        if needs_a:
-            g_a = self._g_a(g_y, b[:, None] if b.ndim == 1 else b, a_shape)
-        if needs_b:
-            g_b = self._g_b(g_y, a[None] if a.ndim == 1 else a, b_shape)
+    @staticmethod
+    def backward(xp, g, y, a, b):
+        row, column = a.ndim == 1, b.ndim == 1
+        g = g[..., None] if column else g
+        g = g[..., None, :] if row else g  # [..., M, N]
+
+        def g_a():
+            b_matrix = b[:, None] if column else b
+            return g @ b_matrix.swapaxes(-1, -2)  # [..., M, N] @ [..., N, K]
+
+        def g_b():
+            a_matrix = a[None] if row else a
+            g_matrix = a_matrix.swapaxes(-1, -2) @ g  # [..., K, M] @ [..., M, N]
+            return g_matrix[..., 0] if column else g_matrix
+
         return g_a, g_b
-
-    def _g_a(self, g_y, b, shape):
-        """Σ over the batch axes that a lacks of g_y bᵀ.  Shapes: g_y [..., M, N], b [..., K, N] -> shape"""
-        xp = self.xp
-        if b.ndim == 2:
-            return xp.matmul(g_y.reshape(_flat(g_y)), b.T).reshape(shape)
-        if len(shape) <= 2:  # a has no batch axis: one product over batch and columns together
-            g_rows = _rows_first(xp, g_y)  # [M, ... N]
-            b_rows = _rows_first(xp, b)  # [K, ... N]
-            return (g_rows @ b_rows.T).reshape(shape)
-        return unbroadcast(xp.matmul(g_y, b.swapaxes(-1, -2)), shape)
-
-    def _g_b(self, g_y, a, shape):
-        """Σ over the batch axes that b lacks of aᵀ g_y.  Shapes: g_y [..., M, N], a [..., M, K] -> shape"""
-        if len(shape) <= 2:  # b has no batch axis: one product over batch and rows together
-            return (a.reshape(_flat(a)).T @ g_y.reshape(_flat(g_y))).reshape(shape)
-        return unbroadcast(self.xp.matmul(a.swapaxes(-1, -2), g_y), shape)
 
 
 def _mismatch(a: tuple[int, ...], b: tuple[int, ...]) -> str:
@@ -101,12 +69,6 @@ def _mismatch(a: tuple[int, ...], b: tuple[int, ...]) -> str:
     )
 
 
-def _rows_first(xp: Any, a: Any) -> Any:
-    """The matrices of a batch side by side.  Shapes: a [..., M, N] -> [M, ... · N]"""
-    rows = a.shape[-2]
-    return xp.moveaxis(a, -2, 0).reshape(rows, math.prod(a.shape[:-2]) * a.shape[-1])
-
-
 def matmul(a: TensorLike, b: TensorLike) -> Tensor:
     """a @ b: the matrix product over the last two axes, batch axes broadcast; vectors as NumPy takes them.
 
@@ -115,219 +77,8 @@ def matmul(a: TensorLike, b: TensorLike) -> Tensor:
     return apply(Matmul, a, b)
 
 
-class Linear(Op):
-    """y = x Wᵀ + b, or max(x Wᵀ + b, 0)
-
-    Shapes: x [..., in], weight [out, in], bias [out] -> y [..., out]
-    Saves:  x and weight, each only if the other one needs a gradient; y after ReLU, which the next layer saves anyway
-    """
-
-    def forward(self, x, weight, bias=None, *, relu=False, reduced=None, dtype=None):
-        check_linear_shapes(getattr(x, "shape", ()), weight.shape, None if bias is None else bias.shape)
-        self.relu, self.dtype, weight = relu, weight.dtype, weight if reduced is None else reduced
-        needs_x, needs_weight = self.needs_gradient[:2]
-        y = self.backend.linear(x.reshape(_flat(x)), weight, bias, relu, dtype)  # [rows, in] @ [in, out]
-        y = y.reshape(*x.shape[:-1], weight.shape[0])
-        self.save(x if needs_weight else None, weight if needs_x else None, *([y] if relu else ()))
-        return y
-
-    def flops(self, inputs, outputs):
-        """2 · rows · in · out forward, as many for each of two gradients; rows · out for the bias and for ReLU."""
-        product = 2 * math.prod(inputs[0]) * inputs[1][0]
-        bias = math.prod(outputs[0]) if len(inputs) > 2 else 0
-        relu = math.prod(outputs[0]) if self.relu else 0
-        needs = self.needs_gradient
-        return product + bias + relu, product * sum(needs[:2]) + bias * needs[-1] + relu * any(needs)
-
-    def backward(self, g_y):
-        x, weight, *after_relu = self.saved
-        needs_x, needs_weight = self.needs_gradient[:2]
-        g_bias, g_rows = None, _for_blas(self.xp, g_y.reshape(_flat(g_y)))  # [rows, out]
-        for y in after_relu:  # one or none
-            if self.needs_gradient[2:] == (True,):
-                g_rows, g_bias = self.backend.relu_backward_sum(g_rows, y.reshape(_flat(y)))
-            else:
-                g_rows = self.backend.relu_backward(g_rows, y.reshape(_flat(y)))
-        factor = x if weight is None else weight
-        if factor is not None and factor.dtype != g_rows.dtype and factor.dtype.name == "bfloat16":  # y was float32
-            g_rows = g_rows.astype(factor.dtype, copy=False)
-        g_x = g_weight = None
-        if needs_x:
-            g_x = self.backend.product(g_rows, weight).reshape(*g_y.shape[:-1], weight.shape[1])
-        with_bias = g_bias is None and self.needs_gradient[2:] == (True,)
-        if needs_weight:
-            found = self.backend.weight_gradient(g_rows, x.reshape(_flat(x)), self.dtype, with_bias)
-            g_weight, g_bias = found if with_bias else (found[0], g_bias)
-        elif with_bias:
-            g_bias = self.backend.sum_rows(g_rows)
-        return (g_x, g_weight) if len(self.needs_gradient) == 2 else (g_x, g_weight, g_bias)
-
-
-def check_linear_shapes(x: tuple[int, ...], weight: tuple[int, ...], bias: tuple[int, ...] | None) -> None:
-    if len(weight) != 2:
-        raise ValueError(f"linear needs a weight of two axes, [out, in]; found shape {weight}")
-    if not x or x[-1] != weight[1]:
-        raise ValueError(
-            f"linear: x of shape {x} does not end in the {weight[1]} inputs of the weight [out, in] {weight}"
-        )
-    if bias is not None and bias != weight[:1]:
-        raise ValueError(f"linear: bias has shape {bias}, the weight [out, in] {weight} asks for {weight[:1]}")
-
-
-def linear(
-    x: TensorLike,
-    weight: TensorLike,
-    bias: TensorLike | None = None,
-    *,
-    relu: bool = False,
-    dtype: DTypeLike | None = None,
-) -> Tensor:
-    """x Wᵀ + b as one op: a fully connected layer, with the weight stored [out, in] as PyTorch does.
-
-    With `relu`, the result is max(x Wᵀ + b, 0).
-
-    In mixed precision, x is bfloat16 and the weight float32: the product uses a bfloat16 copy of the weight, whose
-    gradient is float32.  `dtype` is that of the result, by default that of x: logits in float32 are sums that are not
-    rounded.
-
-    Shapes: x [..., in], weight [out, in], bias [out] -> [..., out]
-    Raises: ValueError for shapes that do not fit
-    """
-    inputs = (x, weight) if bias is None else (x, weight, bias)
-    reduced = reduced_weight(x, weight)
-    y = apply(Linear, *inputs, relu=relu, reduced=reduced, dtype=None if dtype is None else np.dtype(dtype))
-    note_reduced(y, weight, reduced)
-    return y
-
-
-def note_reduced(y: Tensor, weight: Any, reduced: Any) -> None:
-    """Have the backward pass of y refuse a copy of the weight that the optimizer has written into since."""
-    if reduced is not None and y.op is not None:
-        y.op._versions = (*y.op._versions, (weight.version, weight.version[0]))
-
-
-def reduced_weight(x: Any, weight: Any) -> Any:
-    """The copy of the weight in the lower precision of x; None if both have the same precision."""
-    dtype = getattr(x, "dtype", None)
-    if not isinstance(weight, Tensor) or dtype is None or weight.dtype == dtype or dtype.name != "bfloat16":
-        return None
-    return weight.reduced_to(dtype)
-
-
-class LinearHeads(Op):
-    """y_i = x W_iᵀ + b_i for several i, as one product, each divided into heads
-
-    Consumers may compute the gradients of the outputs where they are needed side by side: see `gradient_place`.
-
-    Shapes: x [..., T, D], weight_i [H K_i, D], bias_i [H K_i] -> y_i [..., H, T, K_i]
-    Saves:  x if a weight needs a gradient, and the weights if x does
-    """
-
-    def forward(self, x, *parameters, heads, count, reduced):
-        weights, biases = parameters[:count], parameters[count:]
-        self.heads, self.widths, self.dtype = heads, [len(w) for w in weights], weights[0].dtype
-        self.leading, self.count = x.shape[:-1], count
-        weight = self.backend.stacked(weights if reduced is None else reduced)  # [H Σ K_i, D]
-        needs_weights = any(self.needs_gradient[1 : 1 + count])
-        self.save(x if needs_weights else None, weight if self.needs_gradient[0] else None)
-        y = self.backend.linear(x.reshape(_flat(x)), weight, self.backend.stacked(biases) if biases else None)
-        self.g_y: Any = None  # the memory of all gradients, [rows, H Σ K_i]
-        self.places: list[Any] = [None] * count  # views of it that were given to consumers
-        return tuple([self._heads(y, i) for i in range(count)])
-
-    def _heads(self, y, i):
-        """Output i as a view of y.  Shapes: y [rows, H Σ K_i] -> [..., H, T, K_i]"""
-        start, width = sum(self.widths[:i]), self.widths[i]
-        columns = y[:, start : start + width]
-        return columns.reshape(*self.leading, self.heads, width // self.heads).swapaxes(-2, -3)
-
-    def gradient_place(self, i):
-        """Memory for the gradient of output i, to one consumer a backward pass; None to the next."""
-        if self.freed or self.places[i] is not None:
-            return None
-        if self.g_y is None:
-            self.g_y = self.xp.empty((math.prod(self.leading), sum(self.widths)), self.output_specs[0][1])
-        self.places[i] = self._heads(self.g_y, i)
-        return self.places[i]
-
-    def flops(self, inputs, outputs):
-        """As those of the linear layers one by one."""
-        products = 2 * math.prod(self.leading) * sum(self.widths) * inputs[0][-1]
-        biases = sum(map(math.prod, outputs)) if len(inputs) > 1 + self.count else 0
-        needs_x, needs_weights, needs_biases = (
-            any(self.needs_gradient[part]) for part in (slice(1), slice(1, 1 + self.count), slice(1 + self.count, None))
-        )
-        return products + biases, products * (needs_x + needs_weights) + biases * needs_biases
-
-    def backward(self, *g_ys):
-        x, weight = self.saved
-        places, g_rows = self.places, self.g_y
-        if g_rows is None:
-            g_rows = self.xp.empty((math.prod(self.leading), sum(self.widths)), g_ys[0].dtype)
-        for i, g_y in enumerate(g_ys):
-            if g_y is not places[i]:
-                self._heads(g_rows, i)[...] = g_y
-        self.g_y, self.places = None, [None] * self.count
-        g_x = g_weights = g_biases = None
-        if weight is not None:
-            g_x = self.backend.product(g_rows, weight).reshape(*self.leading, weight.shape[1])
-        with_biases = any(self.needs_gradient[1 + self.count :])
-        if x is not None:
-            rows = x.reshape(_flat(x))
-            g_weights, g_biases = self.backend.weight_gradient(g_rows, rows, self.dtype, with_biases)
-        elif with_biases:
-            g_biases = self.backend.sum_rows(g_rows)
-        parts: list[Any] = []
-        for g in (g_weights, g_biases):
-            parts += [None] * self.count if g is None else self.backend.parted(g, self.widths)
-        needs = self.needs_gradient[1:]  # without biases, half as many as parts
-        return g_x, *[part if needed else None for part, needed in zip(parts, needs, strict=False)]
-
-
-def gradient_place(edge: Any) -> Any:
-    """Memory for a gradient that goes along an edge of the graph, if the op there offers it."""
-    op, i = edge if isinstance(edge, tuple) else (edge, 0)
-    return op.gradient_place(i) if isinstance(op, LinearHeads) else None
-
-
-def linear_heads(
-    x: TensorLike, weights: Sequence[Tensor], biases: Sequence[Tensor] = (), *, heads: int
-) -> tuple[Tensor, ...]:
-    """x W_iᵀ + b_i for several weights, as one product, each divided into heads (section 3.2.2).
-
-    Weights that lie side by side in memory, as `Module.place_side_by_side` places them, are one matrix without a copy.
-
-    Shapes: x [..., T, D], weight_i [H K_i, D], bias_i [H K_i] -> y_i [..., H, T, K_i]
-    Raises: ValueError for shapes that do not fit
-    """
-    (x,) = tensors(x=x)
-    if x.ndim < 2 or not weights or len(biases) not in (0, len(weights)):
-        raise ValueError(
-            f"linear_heads needs x [..., T, D], and a bias for each weight or none; found x of shape {x.shape}, "
-            f"{len(weights)} weights and {len(biases)} biases"
-        )
-    for i, weight in enumerate(weights):
-        check_linear_shapes(x.shape, weight.shape, biases[i].shape if biases else None)
-        if weight.shape[0] % heads:
-            raise ValueError(f"a weight of shape {weight.shape} cannot be divided into {heads} heads")
-    reduced = reduced_weights(x, weights)
-    ys: Any = apply(LinearHeads, x, *weights, *biases, heads=heads, count=len(weights), reduced=reduced)
-    for weight in weights:
-        note_reduced(ys[0], weight, reduced)
-    return ys
-
-
-def reduced_weights(x: Any, weights: Sequence[Any]) -> list[Any] | None:
-    """As `reduced_weight`, of several; new copies lie side by side in memory."""
-    dtype = x.dtype
-    if all(weight.dtype == dtype for weight in weights) or dtype.name != "bfloat16":
-        return None
-    if any(weight.reduced is None for weight in weights):
-        copies = backend_of([x.data]).side_by_side([weight.reduced_to(dtype) for weight in weights])
-        for weight, copy in zip(weights, copies, strict=True):
-            weight.keep_reduced(copy)
-        return copies
-    return [weight.reduced for weight in weights]
+Tensor.__matmul__ = matmul  # type: ignore[method-assign]
+Tensor.__rmatmul__ = lambda self, other: matmul(other, self)  # type: ignore[method-assign]
 
 
 # ---- Einstein's summation ----
@@ -336,50 +87,47 @@ def reduced_weights(x: Any, weights: Sequence[Any]) -> list[Any] | None:
 class Einsum(Op):
     """y[output] = Σ over all other labels of the product of the inputs
 
-    Each gradient is an Einstein sum too: of g_y and the other inputs, onto the labels of this one.
-
-    Saves:  each input only if another one needs a gradient
+    Each gradient is an Einstein sum too: of g and the other inputs, onto the labels of this one.
     """
 
     broadcasts = True  # a label may have size 1 in one input and n in another
 
-    def forward(self, *arrays, inputs, output):
-        self.inputs, self.output = inputs, output
-        self.shapes = [a.shape for a in arrays]
-        wanted = [i for i, needed in enumerate(self.needs_gradient) if needed]
-        self.save(*[a if any(i != j for i in wanted) else None for j, a in enumerate(arrays)])
-        return _contract(self.xp, inputs, output, arrays)
+    @classmethod
+    def places_read(cls, needs_gradient):
+        """Each gradient reads the other inputs."""
+        wanted = {i for i, needed in enumerate(needs_gradient) if needed}
+        return frozenset([j + 1 for j in range(len(needs_gradient)) if wanted - {j}])
+
+    @staticmethod
+    def forward(xp, *arrays, inputs, output):
+        return _contract(xp, inputs, output, arrays)
 
     def flops(self, inputs, outputs):
         """The product of all labels' sizes times the number of operands: the sum term by term, in no clever order."""
         sizes: dict[str, int] = {}
-        for label, n in zip("".join(self.inputs), sum(inputs, ()), strict=True):
+        for label, n in zip("".join(self.parameters["inputs"]), sum(inputs, ()), strict=True):
             sizes[label] = max(n, sizes.get(label, 1))
         terms = math.prod(sizes.values()) * len(inputs)
         return terms, terms * sum(self.needs_gradient)
 
-    def backward(self, g_y):
-        arrays = self.saved
-        return tuple([self._g_input(g_y, arrays, i) if n else None for i, n in enumerate(self.needs_gradient)])
+    @staticmethod
+    def backward(xp, g, y, *arrays, inputs, output):
+        def g_input(i):
+            others = [j for j in range(len(arrays)) if j != i]
+            labels, operands = [output, *[inputs[j] for j in others]], [g, *[arrays[j] for j in others]]
+            wanted = ""
+            for label, n in zip(inputs[i], arrays[i].shape, strict=True):
+                if label in wanted:  # a diagonal: the gradient is 0 beside it
+                    fresh = next(c for c in string.ascii_letters if c not in "".join([*inputs, *labels]))
+                    labels, operands = [*labels, label + fresh], [*operands, xp.eye(n, dtype=g.dtype)]
+                    label = fresh
+                elif not any(label in each for each in labels):  # summed over: the gradient is constant along it
+                    labels, operands = [*labels, label], [*operands, xp.ones(n, g.dtype)]
+                wanted += label
+            found = _contract(xp, labels, wanted, operands)
+            return xp.broadcast_to(found, [max(n, m) for n, m in zip(found.shape, arrays[i].shape, strict=True)])
 
-    def _g_input(self, g_y, arrays, i):
-        xp = self.xp
-        others = [j for j in range(len(arrays)) if j != i]
-        labels = "".join(dict.fromkeys(self.inputs[i]))  # each once: "ii" asks for the gradient of a diagonal
-        known = set(self.output).union(*[self.inputs[j] for j in others])
-        reached = "".join([label for label in labels if label in known])
-        g = _contract(
-            xp, (self.output, *[self.inputs[j] for j in others]), reached, (g_y, *[arrays[j] for j in others])
-        )
-        # along labels of this input alone, which are summed over, the gradient is constant
-        g = xp.expand_dims(g, [axis for axis, label in enumerate(labels) if label not in known])
-        sizes = dict(zip(self.inputs[i], self.shapes[i], strict=True))
-        g = xp.broadcast_to(g, [sizes[label] if n == 1 else n for label, n in zip(labels, g.shape, strict=True)])
-        if len(labels) == len(self.inputs[i]):
-            return g
-        g_x = xp.zeros(self.shapes[i], g_y.dtype)
-        xp.einsum(f"{self.inputs[i]}->{labels}", g_x)[...] = unbroadcast(g, tuple([sizes[label] for label in labels]))
-        return g_x
+        return tuple([lambda i=i: g_input(i) for i in range(len(arrays))])
 
 
 def _contract(xp: Any, inputs: Sequence[str], output: str, arrays: Sequence[Any]) -> Any:

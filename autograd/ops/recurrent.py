@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+import math
 
 from autograd.backend import backend_of
 from autograd.engine import Op, apply
-from autograd.ops.attention import mask_array
+from autograd.ops.nn import mask_array
 from autograd.tensor import Tensor, TensorLike
-
-
-def _sigmoid(xp: Any, x: Any) -> Any:
-    return 0.5 * xp.tanh(0.5 * x) + 0.5  # no exponential that could overflow
 
 
 class GRU(Op):
@@ -21,52 +17,53 @@ class GRU(Op):
     where `mask` is False h stays what it was.
 
     Shapes: x [..., T, 3 H], weight [3 H, H], bias [3 H]; mask bool [..., T] or None -> h [..., T, H]
-    Saves:  weight; h, r, z, n and the third of W h + b that r multiplies, [T, ..., H] each; the mask
     Source: Cho et al. 2014, with the reset gate after the product, as in cuDNN and PyTorch
     """
 
-    def forward(self, x, weight, bias, *, mask):
-        xp, width = self.xp, weight.shape[1]
-        steps = x.shape[-2]
-        h = xp.zeros((steps + 1, *x.shape[:-2], width), xp.result_type(x, weight, bias))  # [1 + T, ..., H]
-        r, z, n, recurrent = [xp.empty_like(h[1:]) for _ in range(4)]
-        for t in range(steps):
-            inputs, states = x[..., t, :], h[t] @ weight.T + bias  # [..., H] @ [H, 3 H]
-            r[t] = _sigmoid(xp, inputs[..., :width] + states[..., :width])
-            z[t] = _sigmoid(xp, inputs[..., width : 2 * width] + states[..., width : 2 * width])
-            recurrent[t] = states[..., 2 * width :]
-            n[t] = xp.tanh(inputs[..., 2 * width :] + r[t] * recurrent[t])
-            h[t + 1] = n[t] + z[t] * (h[t] - n[t])
-            if mask is not None:
-                xp.copyto(h[t + 1], h[t], where=~mask[..., t, None])
-        self.save(weight, h, r, z, n, recurrent, mask)
-        return xp.ascontiguousarray(xp.moveaxis(h[1:], 0, -2))  # [T, ..., H] -> [..., T, H]
+    reads = "x weight bias y"
+
+    @staticmethod
+    def forward(xp, x, weight, bias, *, mask):
+        y = xp.empty((*x.shape[:-1], weight.shape[1]), xp.result_type(x, weight, bias))
+        h = xp.zeros((*x.shape[:-2], weight.shape[1]), y.dtype)  # [..., H]
+        for t in range(x.shape[-2]):
+            _, z, n, _ = GRU.gates(xp, x[..., t, :], h, weight, bias)
+            new = n + z * (h - n)
+            h = new if mask is None else xp.where(mask[..., t, None], new, h)
+            y[..., t, :] = h
+        return y
+
+    @staticmethod
+    def backward(xp, g, y, x, weight, bias, *, mask):
+        h = xp.concatenate([xp.zeros_like(y[..., :1, :]), y[..., :-1, :]], axis=-2)  # before each position
+        r, z, n, recurrent = GRU.gates(xp, x, h, weight, bias)  # [..., T, H] each
+        slope_n = (1 - z) * (1 - n * n)
+        slope_r, slope_z = slope_n * recurrent * r * (1 - r), (h - n) * z * (1 - z)
+        of_states = xp.concatenate([slope_r, slope_z, slope_n * r], axis=-1)  # slopes of h in W h + b: [..., T, 3 H]
+        g_new = xp.empty_like(y)  # of h, where it is not what it was
+        g_next = xp.zeros((*x.shape[:-2], y.shape[-1]), y.dtype)  # of h_t, through what comes after it
+        for t in reversed(range(x.shape[-2])):
+            g_h = g[..., t, :] + g_next
+            g_t = g_h if mask is None else g_h * mask[..., t, None]
+            g_states = xp.concatenate([g_t, g_t, g_t], axis=-1) * of_states[..., t, :]
+            g_next = g_h - g_t + g_t * z[..., t, :] + g_states @ weight  # [..., 3 H] @ [3 H, H]
+            g_new[..., t, :] = g_t
+        g_states = (xp.concatenate([g_new, g_new, g_new], axis=-1) * of_states).reshape(-1, len(weight))
+        g_x = xp.concatenate([g_new * slope_r, g_new * slope_z, g_new * slope_n], axis=-1)
+        return g_x, g_states.T @ h.reshape(-1, weight.shape[1]), g_states.sum(axis=0)  # [3 H, T] @ [T, H]
+
+    @staticmethod
+    def gates(xp, x, h, weight, bias):
+        """r, z, n, and the third of W h + b that r multiplies.  Shapes: x [..., 3 H], h [..., H] -> [..., H] each"""
+        x_r, x_z, x_n = xp.split(x, 3, axis=-1)
+        h_r, h_z, h_n = xp.split(h @ weight.T + bias, 3, axis=-1)  # [..., H] @ [H, 3 H]
+        r, z = [0.5 * xp.tanh(0.5 * a) + 0.5 for a in (x_r + h_r, x_z + h_z)]  # σ(a), which cannot overflow
+        return r, z, xp.tanh(x_n + r * h_n), h_n
 
     def flops(self, inputs, outputs):
-        """A position: 6 H² for W h and 14 H for the gates; backward 12 H² for both gradients of W h and 21 H."""
-        width = inputs[1][1]
-        n = 1
-        for side in outputs[0]:
-            n *= side
-        return n * (6 * width + 14), n * (12 * width + 21) if any(self.needs_gradient) else 0
-
-    def backward(self, g_y):
-        xp = self.xp
-        weight, h, r, z, n, recurrent, mask = self.saved
-        g_x = xp.empty((*g_y.shape[:-1], len(weight)), h.dtype)
-        g_states = xp.empty((len(r), *r.shape[1:-1], len(weight)), h.dtype)  # of W h + b: [T, ..., 3 H]
-        g_next = xp.zeros_like(h[0])  # of h_t, through what comes after it
-        for t in reversed(range(len(r))):
-            g_h = g_y[..., t, :] + g_next
-            g_moved = g_h if mask is None else g_h * mask[..., t, None]  # what a masked position passes on unchanged
-            g_n = g_moved * (1 - z[t]) * (1 - n[t] * n[t])
-            g_r = g_n * recurrent[t] * r[t] * (1 - r[t])
-            g_z = g_moved * (h[t] - n[t]) * z[t] * (1 - z[t])
-            g_x[..., t, :] = xp.concatenate([g_r, g_z, g_n], axis=-1)
-            g_states[t] = xp.concatenate([g_r, g_z, g_n * r[t]], axis=-1)
-            g_next = g_h - g_moved + g_moved * z[t] + g_states[t] @ weight  # [..., 3 H] @ [3 H, H]
-        rows = g_states.reshape(-1, len(weight))
-        return g_x, rows.T @ h[:-1].reshape(len(rows), weight.shape[1]), rows.sum(axis=0)
+        """A position: 6 H² for W h and 14 H for the gates; backward 12 H² for both gradients of W h and 21 H, again."""
+        width, n = inputs[1][1], math.prod(outputs[0])
+        return n * (6 * width + 14), n * (18 * width + 35) if any(self.needs_gradient) else 0
 
 
 def gru(x: TensorLike, weight: TensorLike, bias: TensorLike, mask: TensorLike | None = None) -> Tensor:

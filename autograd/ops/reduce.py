@@ -1,20 +1,22 @@
-"""Reductions over axes, and the softmax family."""
+"""Reductions over axes, and the softmax family.
+
+A result lacks the axes that are reduced, or has size 1 there with keepdims.
+"""
 
 from __future__ import annotations
 
 import math
 from typing import Any
 
-from autograd.backend import is_floating
+from autograd.backend import keep_bfloat16, keep_where, widened
 from autograd.engine import Op, apply
-from autograd.ops.arguments import refuse_list
 from autograd.ops.flops import per_input, per_output
-from autograd.tensor import Tensor, TensorLike
+from autograd.tensor import Tensor, TensorLike, attach
 
 Axis = int | tuple[int, ...] | None
 
 
-def _kept_shape(shape: tuple[int, ...], axis: Axis) -> tuple[int, ...]:
+def kept_shape(shape: tuple[int, ...], axis: Axis) -> tuple[int, ...]:
     """The shape after reducing over `axis` with keepdims=True."""
     if axis is None or not shape:
         return (1,) * len(shape)
@@ -22,29 +24,32 @@ def _kept_shape(shape: tuple[int, ...], axis: Axis) -> tuple[int, ...]:
     return tuple([1 if i in reduced else n for i, n in enumerate(shape)])
 
 
-def _reduced_count(shape: tuple[int, ...], kept: tuple[int, ...]) -> int:
-    """The number of elements that go into one result."""
-    return math.prod([n for n, k in zip(shape, kept, strict=True) if k == 1])
+def terms(x: Any, y: Any) -> int:
+    """The number of elements of x that go into one of y."""
+    return x.size // y.size if y.size else 0
+
+
+def refuse_list(axis: Any) -> None:
+    """Raises: TypeError if `axis` is a list: several axes are a tuple, as in NumPy"""
+    if isinstance(axis, list):
+        raise TypeError(f"axis={axis} is a list; write a tuple, axis={tuple(axis)}")
 
 
 # ---- Sums ----
 
 
 class Sum(Op):
-    """y = Σ x over `axis`
-
-    Shapes: x [...] -> y [... without the axes, or 1 in their place]
-    """
+    """y = Σ x over `axis`"""
 
     flops = per_input(1, 0)
 
-    def forward(self, x, *, axis, keepdims):
-        x = self.xp.asarray(x)
-        self.shape, self.kept = x.shape, _kept_shape(x.shape, axis)
-        return x.sum(axis=axis, keepdims=keepdims)
+    @staticmethod
+    def forward(xp, x, *, axis, keepdims):
+        return xp.sum(x, axis=axis, keepdims=keepdims)
 
-    def backward(self, g_y):
-        return self.xp.broadcast_to(g_y.reshape(self.kept), self.shape)  # a view, not a copy
+    @staticmethod
+    def backward(xp, g, y, x, *, axis, keepdims):
+        return xp.broadcast_to(g.reshape(kept_shape(x.shape, axis)), x.shape)  # a view, not a copy
 
 
 def sum(x: TensorLike, axis: Axis = None, keepdims: bool = False) -> Tensor:
@@ -54,22 +59,19 @@ def sum(x: TensorLike, axis: Axis = None, keepdims: bool = False) -> Tensor:
 
 
 class Mean(Op):
-    """y = Σ x / n over `axis`
-
-    Shapes: x [...] -> y [... without the axes, or 1 in their place]
-    """
+    """y = Σ x / n over `axis`"""
 
     flops = per_input(1, 0)
 
-    def forward(self, x, *, axis, keepdims):
-        x = self.xp.asarray(x)
-        self.shape, self.kept = x.shape, _kept_shape(x.shape, axis)
-        return x.mean(axis=axis, keepdims=keepdims)
+    @staticmethod
+    def forward(xp, x, *, axis, keepdims):
+        return xp.mean(x, axis=axis, keepdims=keepdims)
 
-    def backward(self, g_y):
-        count = _reduced_count(self.shape, self.kept) or 1  # a mean over no element has a gradient without elements
-        g_each = g_y * (1 / count)  # not g_y / count: the count may be larger than float16 can hold
-        return self.xp.broadcast_to(g_each.reshape(self.kept), self.shape)
+    @staticmethod
+    def backward(xp, g, y, x, *, axis, keepdims):
+        n = terms(x, y) or 1  # a mean over no element has a gradient without elements
+        g_each = g * (1 / n)  # not g / n: n may be larger than float16 can hold
+        return xp.broadcast_to(g_each.reshape(kept_shape(x.shape, axis)), x.shape)
 
 
 def mean(x: TensorLike, axis: Axis = None, keepdims: bool = False) -> Tensor:
@@ -79,29 +81,27 @@ def mean(x: TensorLike, axis: Axis = None, keepdims: bool = False) -> Tensor:
 
 
 class Var(Op):
-    """y = Σ (x - mean)² / (n - ddof) over `axis`
+    """y = Σ (x - mean)² / (n - ddof) over `axis`"""
 
-    Shapes: x [...] -> y [... without the axes, or 1 in their place]
-    Saves:  x and its mean; saving the centred x would take another array
-    """
+    reads = "x"
+    flops = per_input(4, 4)
 
-    flops = per_input(4, 2)
+    @staticmethod
+    def forward(xp, x, *, axis, ddof, keepdims):
+        centred = x - xp.mean(x, axis=axis, keepdims=True)
+        y = xp.mean(centred * centred, axis=axis, keepdims=keepdims)
+        return keep_bfloat16(y * Var.correction(terms(centred, y), ddof), x)
 
-    def forward(self, x, *, axis, ddof, keepdims):
-        x = self.xp.asarray(x)
-        x_mean = x.mean(axis=axis, keepdims=True)
-        self.kept = x_mean.shape
-        count = _reduced_count(x.shape, self.kept)
-        correction = count / (count - ddof) if count > ddof else math.inf  # n / (n - ddof)
-        self.slope = 2 * correction / (count or 1)
-        self.save(x, x_mean)
-        centred = x - x_mean
-        variance = (centred * centred).mean(axis=axis, keepdims=keepdims) * correction
-        return variance.astype(x_mean.dtype, copy=False)  # bfloat16 times a number is float32
+    @staticmethod
+    def backward(xp, g, y, x, *, axis, ddof, keepdims):
+        n = terms(x, y)
+        slope = 2 * Var.correction(n, ddof) / (n or 1)
+        return (x - x.mean(axis=axis, keepdims=True)) * (g * slope).reshape(kept_shape(x.shape, axis))
 
-    def backward(self, g_y):
-        x, x_mean = self.saved
-        return (x - x_mean) * (g_y * self.slope).reshape(self.kept)
+    @staticmethod
+    def correction(n, ddof):
+        """n / (n - ddof): what makes a mean of n squares the sum divided by n - ddof."""
+        return n / (n - ddof) if n > ddof else math.inf
 
 
 def var(x: TensorLike, axis: Axis = None, ddof: float = 0, keepdims: bool = False) -> Tensor:
@@ -113,24 +113,20 @@ def var(x: TensorLike, axis: Axis = None, ddof: float = 0, keepdims: bool = Fals
     return apply(Var, x, axis=axis, ddof=ddof, keepdims=keepdims)
 
 
-class Std(Var):
-    """y = √(Σ (x - mean)² / (n - ddof)) over `axis`
+class Std(Op):
+    """y = √(Σ (x - mean)² / (n - ddof)) over `axis`"""
 
-    Shapes: x [...] -> y [... without the axes, or 1 in their place]
-    Saves:  x, its mean and y
-    """
+    reads = "x y"
+    flops = per_input(4, 5)
 
-    flops = per_input(4, 3)
+    @staticmethod
+    def forward(xp, x, *, axis, ddof, keepdims):
+        return xp.sqrt(Var.forward(xp, x, axis=axis, ddof=ddof, keepdims=keepdims))
 
-    def forward(self, x, *, axis, ddof, keepdims):
-        y = self.xp.sqrt(super().forward(x, axis=axis, ddof=ddof, keepdims=keepdims))
-        self.save(*self.saved, y)
-        return y
-
-    def backward(self, g_y):
-        x, x_mean, y = self.saved
-        ratio = self.backend.keep_where(g_y / y, y != 0)  # of equal elements, where the formula says 0 / 0
-        return (x - x_mean) * (ratio * (self.slope / 2)).reshape(self.kept)
+    @staticmethod
+    def backward(xp, g, y, x, *, axis, ddof, keepdims):
+        g_var = keep_where(xp, g / (2 * y), y != 0)  # 0 of equal elements, where the formula says 0 / 0
+        return Var.backward(xp, g_var, y, x, axis=axis, ddof=ddof, keepdims=keepdims)
 
 
 def std(x: TensorLike, axis: Axis = None, ddof: float = 0, keepdims: bool = False) -> Tensor:
@@ -146,38 +142,32 @@ def std(x: TensorLike, axis: Axis = None, ddof: float = 0, keepdims: bool = Fals
 
 
 class Prod(Op):
-    """y = Π x over `axis`; dy/dx_i is the product of the other elements, also where some of them are 0
+    """y = Π x over `axis`; dy/dx_i is the product of the other elements, also where some of them are 0"""
 
-    Shapes: x [...] -> y [... without the axes, or 1 in their place]
-    Saves:  x
-    """
-
+    reads = "x"
     flops = per_input(1, 4)
 
-    def forward(self, x, *, axis, keepdims):
-        x = self.xp.asarray(x)
-        self.axis = axis
-        self.save(x)
-        return x.prod(axis=axis, keepdims=keepdims)
+    @staticmethod
+    def forward(xp, x, *, axis, keepdims):
+        return xp.prod(x, axis=axis, keepdims=keepdims)
 
-    def backward(self, g_y):
-        (x,) = self.saved
-        kept = _kept_shape(x.shape, self.axis)
-        axes = range(x.ndim) if self.axis is None else self.axis if isinstance(self.axis, tuple) else (self.axis,)
-        reduced = [axis % x.ndim for axis in axes]
+    @staticmethod
+    def backward(xp, g, y, x, *, axis, keepdims):
+        axes = range(x.ndim) if axis is None else axis if isinstance(axis, tuple) else (axis,)
+        reduced = [a % x.ndim for a in axes]
         order = [*[i for i in range(x.ndim) if i not in reduced], *reduced]  # the reduced axes last
         moved = x.transpose(order)
-        rows = moved.reshape(math.prod(kept), _reduced_count(x.shape, kept))  # [results, n]
-        g_rows = g_y.reshape(-1, 1) * _products_of_others(self.xp, rows)
+        rows = moved.reshape(y.size, math.prod([x.shape[i] for i in reduced]))  # [results, n]
+        g_rows = g.reshape(-1, 1) * Prod.of_others(xp, rows)
         return g_rows.reshape(moved.shape).transpose([order.index(i) for i in range(x.ndim)])
 
-
-def _products_of_others(xp: Any, x: Any) -> Any:
-    """Of each element of a row, the product of those before it and those after it.  Shapes: x [N, n] -> [N, n]"""
-    before, after = xp.ones_like(x), xp.ones_like(x)
-    before[:, 1:] = xp.cumprod(x[:, :-1], axis=1)
-    after[:, :-1] = xp.cumprod(x[:, :0:-1], axis=1)[:, ::-1]
-    return before * after
+    @staticmethod
+    def of_others(xp, x):
+        """For each element of a row, the product of those before and those after it.  Shapes: x [N, n] -> [N, n]"""
+        one = xp.ones_like(x[:, :1])
+        before = xp.concatenate([one, xp.cumprod(x[:, :-1], axis=1)], axis=1)
+        after = xp.concatenate([xp.cumprod(x[:, :0:-1], axis=1)[:, ::-1], one], axis=1)
+        return before * after
 
 
 def prod(x: TensorLike, axis: Axis = None, keepdims: bool = False) -> Tensor:
@@ -187,20 +177,18 @@ def prod(x: TensorLike, axis: Axis = None, keepdims: bool = False) -> Tensor:
 
 
 class CumSum(Op):
-    """y_i = Σ x_j over j ≤ i along `axis`; of the flattened x for axis=None
-
-    Shapes: x [...] -> y [...]
-    """
+    """y_i = Σ x_j over j ≤ i along `axis`; of the flattened x for axis=None"""
 
     flops = per_output(1, 1)
 
-    def forward(self, x, *, axis):
-        self.shape, self.axis = self.xp.shape(x), axis
-        return self.xp.cumsum(x, axis=axis)
+    @staticmethod
+    def forward(xp, x, *, axis):
+        return xp.cumsum(x, axis=axis)
 
-    def backward(self, g_y):
-        xp, axis = self.xp, 0 if self.axis is None else self.axis
-        return xp.flip(xp.cumsum(xp.flip(g_y, axis), axis=axis), axis).reshape(self.shape)
+    @staticmethod
+    def backward(xp, g, y, x, *, axis):
+        axis = 0 if axis is None else axis
+        return xp.flip(xp.cumsum(xp.flip(g, axis), axis=axis), axis).reshape(x.shape)
 
 
 def cumsum(x: TensorLike, axis: int | None = None) -> Tensor:
@@ -212,22 +200,22 @@ def cumsum(x: TensorLike, axis: int | None = None) -> Tensor:
 
 
 class Max(Op):
-    """y = max x over `axis`; equal maxima share the gradient evenly
+    """y = max x over `axis`; equal maxima share the gradient evenly"""
 
-    Shapes: x [...] -> y [... without the axes, or 1 in their place]
-    Saves:  x and y
-    """
-
+    reads = "x y"
     flops = per_input(1, 3)
 
-    def forward(self, x, *, axis, keepdims):
-        y = self.xp.asarray(x).max(axis=axis, keepdims=keepdims)
-        self.axis = axis
-        self.save(x, y)
-        return y
+    @staticmethod
+    def forward(xp, x, *, axis, keepdims):
+        return xp.max(x, axis=axis, keepdims=keepdims)
 
-    def backward(self, g_y):
-        return _to_extrema(self, self.axis, g_y)
+    @staticmethod
+    def backward(xp, g, y, x, *, axis, keepdims):
+        kept = kept_shape(x.shape, axis)
+        y = y.reshape(kept)
+        chosen = (x == y) | ((x != x) & (y != y))  # the NaNs if the result is NaN
+        share = 1 / chosen.sum(axis=axis, keepdims=True)
+        return keep_where(xp, g.reshape(kept) * share.astype(g.dtype), chosen)
 
 
 def max(x: TensorLike, axis: Axis = None, keepdims: bool = False) -> Tensor:
@@ -240,22 +228,18 @@ def max(x: TensorLike, axis: Axis = None, keepdims: bool = False) -> Tensor:
 
 
 class Min(Op):
-    """y = min x over `axis`; equal minima share the gradient evenly
+    """y = min x over `axis`; equal minima share the gradient evenly"""
 
-    Shapes: x [...] -> y [... without the axes, or 1 in their place]
-    Saves:  x and y
-    """
-
+    reads = "x y"
     flops = per_input(1, 3)
 
-    def forward(self, x, *, axis, keepdims):
-        y = self.xp.asarray(x).min(axis=axis, keepdims=keepdims)
-        self.axis = axis
-        self.save(x, y)
-        return y
+    @staticmethod
+    def forward(xp, x, *, axis, keepdims):
+        return xp.min(x, axis=axis, keepdims=keepdims)
 
-    def backward(self, g_y):
-        return _to_extrema(self, self.axis, g_y)
+    @staticmethod
+    def backward(xp, g, y, x, *, axis, keepdims):
+        return Max.backward(xp, g, y, x, axis=axis, keepdims=keepdims)
 
 
 def min(x: TensorLike, axis: Axis = None, keepdims: bool = False) -> Tensor:
@@ -267,69 +251,37 @@ def min(x: TensorLike, axis: Axis = None, keepdims: bool = False) -> Tensor:
     return apply(Min, x, axis=axis, keepdims=keepdims)
 
 
-def _to_extrema(op: Op, axis: Axis, g_y: Any) -> Any:
-    """The gradient, in equal shares, for the elements that equal the result, or for the NaNs if it is NaN."""
-    x, y = op.saved
-    kept = _kept_shape(x.shape, axis)
-    y = y.reshape(kept)
-    chosen = (x == y) | ((x != x) & (y != y))
-    share = 1 / chosen.sum(axis=axis, keepdims=True)
-    return op.backend.keep_where(g_y.reshape(kept) * share.astype(g_y.dtype), chosen)
-
-
 # ---- The softmax family: logsumexp, and exp(x) or x normalised by it ----
 #
 # A row of -inf only (every key is masked) has logsumexp -inf, softmax 0 and log_softmax -inf everywhere, and its
 # gradients are 0, not NaN.
 
 
-def _wide(xp: Any, x: Any) -> tuple[Any, Any]:
-    """x in the dtype to compute in, and the dtype of the result: float16 and bfloat16 are computed in float32.
-
-    Integers give float64, as in NumPy's division; complex numbers, which gradcheck passes, stay complex.
-    """
-    x = xp.asarray(x)
-    if x.dtype.kind == "c":
-        return x, x.dtype
-    if not is_floating(x.dtype):
-        return x.astype(xp.float64), xp.dtype(xp.float64)
-    return (x.astype(xp.float32) if x.dtype.itemsize == 2 else x), x.dtype
-
-
 def _peak(xp: Any, x: Any, axis: Axis) -> Any:
     """max x along `axis`, with the axis kept, and 0 where it is not finite: exp(x - peak) cannot overflow."""
     if x.size == 0:
-        return xp.zeros(_kept_shape(x.shape, axis), x.dtype)
+        return xp.zeros(kept_shape(x.shape, axis), x.dtype)
     peak = x.max(axis=axis, keepdims=True)
     return xp.where(xp.isfinite(peak), peak, 0)
 
 
-def _log(xp: Any, x: Any) -> Any:
-    """ln x for x ≥ 0, -inf at 0 without a warning."""
-    return xp.where(x == 0, -xp.inf, xp.log(xp.where(x == 0, 1, x)))
-
-
 class LogSumExp(Op):
-    """y = ln Σ exp(x) over `axis`
+    """y = ln Σ exp(x) over `axis`"""
 
-    Shapes: x [...] -> y [... without the axes, or 1 in their place]
-    Saves:  x and y (dy/dx = exp(x - y))
-    """
+    reads = "x"
+    flops = per_input(4, 6)
 
-    flops = per_input(4, 3)
-
-    def forward(self, x, *, axis, keepdims):
-        xp = self.xp
-        wide, dtype = _wide(xp, x)
-        peak = _peak(xp, wide, axis)
-        y = peak + _log(xp, xp.exp(wide - peak).sum(axis=axis, keepdims=True))
-        self.save(x, y)
+    @staticmethod
+    def forward(xp, x, *, axis, keepdims):
+        x, dtype = widened(xp.asarray(x))
+        peak = _peak(xp, x, axis)
+        total = xp.exp(x - peak).sum(axis=axis, keepdims=True)
+        y = peak + xp.where(total == 0, -xp.inf, xp.log(xp.where(total == 0, 1, total)))  # ln 0 without a warning
         return (y if keepdims else y.squeeze(axis)).astype(dtype, copy=False)
 
-    def backward(self, g_y):
-        x, y = self.saved
-        weights = self.xp.exp(x - self.xp.where(y == -self.xp.inf, 0, y))
-        return weights * g_y.reshape(y.shape)
+    @staticmethod
+    def backward(xp, g, y, x, *, axis, keepdims):
+        return g.reshape(kept_shape(x.shape, axis)) * Softmax.forward(xp, x, axis=axis)
 
 
 def logsumexp(x: TensorLike, axis: Axis = None, keepdims: bool = False) -> Tensor:
@@ -342,30 +294,21 @@ def logsumexp(x: TensorLike, axis: Axis = None, keepdims: bool = False) -> Tenso
 
 
 class Softmax(Op):
-    """y = exp(x) / Σ exp(x) along `axis`
+    """y = exp(x) / Σ exp(x) along `axis`"""
 
-    Shapes: x [...] -> y [...]
-    Saves:  y (g_x = y · (g_y - Σ g_y · y))
-    """
-
+    reads = "y"
     flops = per_input(5, 4)  # maximum, difference, exponential, sum, division
 
-    def forward(self, x, *, axis):
-        xp = self.xp
-        wide, dtype = _wide(xp, x)
-        self.axis = axis
-        y = xp.exp(wide - _peak(xp, wide, axis))
-        total = y.sum(axis=axis, keepdims=True)
-        y /= xp.where(total == 0, 1, total)
-        y = y.astype(dtype, copy=False)
-        self.save(y)
-        return y
+    @staticmethod
+    def forward(xp, x, *, axis):
+        x, dtype = widened(xp.asarray(x))
+        e = xp.exp(x - _peak(xp, x, axis))
+        total = e.sum(axis=axis, keepdims=True)
+        return (e / xp.where(total == 0, 1, total)).astype(dtype, copy=False)
 
-    def backward(self, g_y):
-        (y,) = self.saved
-        g_x = g_y * y
-        g_x -= y * g_x.sum(axis=self.axis, keepdims=True)
-        return g_x
+    @staticmethod
+    def backward(xp, g, y, x, *, axis):
+        return y * (g - (g * y).sum(axis=axis, keepdims=True))
 
 
 def softmax(x: TensorLike, axis: Axis = -1) -> Tensor:
@@ -379,28 +322,21 @@ def softmax(x: TensorLike, axis: Axis = -1) -> Tensor:
 
 
 class LogSoftmax(Op):
-    """y = x - ln Σ exp(x) along `axis`
+    """y = x - ln Σ exp(x) along `axis`"""
 
-    Shapes: x [...] -> y [...]
-    Saves:  y (g_x = g_y - exp(y) · Σ g_y)
-    """
-
+    reads = "y"
     flops = per_input(5, 4)
 
-    def forward(self, x, *, axis):
-        xp = self.xp
-        wide, dtype = _wide(xp, x)
-        self.axis = axis
-        y = wide - _peak(xp, wide, axis)
-        total = xp.exp(y).sum(axis=axis, keepdims=True)
-        y -= xp.log(xp.where(total == 0, 1, total))
-        y = y.astype(dtype, copy=False)
-        self.save(y)
-        return y
+    @staticmethod
+    def forward(xp, x, *, axis):
+        x, dtype = widened(xp.asarray(x))
+        x = x - _peak(xp, x, axis)
+        total = xp.exp(x).sum(axis=axis, keepdims=True)
+        return (x - xp.log(xp.where(total == 0, 1, total))).astype(dtype, copy=False)
 
-    def backward(self, g_y):
-        (y,) = self.saved
-        return g_y - self.xp.exp(y) * g_y.sum(axis=self.axis, keepdims=True)
+    @staticmethod
+    def backward(xp, g, y, x, *, axis):
+        return g - xp.exp(y) * g.sum(axis=axis, keepdims=True)
 
 
 def log_softmax(x: TensorLike, axis: Axis = -1) -> Tensor:
@@ -410,3 +346,6 @@ def log_softmax(x: TensorLike, axis: Axis = -1) -> Tensor:
     """
     refuse_list(axis)
     return apply(LogSoftmax, x, axis=axis)
+
+
+attach(sum=sum, mean=mean, var=var, std=std, prod=prod, cumsum=cumsum, max=max, min=min)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -9,28 +10,25 @@ from typing import Any
 import numpy as np
 
 from autograd.engine import Op, apply
-from autograd.ops.arguments import refuse_list
 from autograd.ops.flops import moves_only
-from autograd.tensor import Tensor, TensorLike, TensorOrArray
+from autograd.ops.reduce import refuse_list
+from autograd.tensor import Tensor, TensorLike, TensorOrArray, attach, tensors
 
 # ---- Other axes for the same elements (views where NumPy gives views) ----
 
 
 class Reshape(Op):
-    """y = the elements of x, in the same order, in another shape."""
+    """y = the elements of x, in the same order, in another shape"""
 
     flops = moves_only
-    computes_again = "input"
 
-    def forward(self, x, *, shape):
-        self.shape = x.shape
+    @staticmethod
+    def forward(xp, x, *, shape):
         return x.reshape(shape)
 
-    def again(self, x):
-        return x.reshape(self.output_specs[0][0])
-
-    def backward(self, g_y):
-        return g_y.reshape(self.shape)
+    @staticmethod
+    def backward(xp, g, y, x, *, shape):
+        return g.reshape(x.shape)
 
 
 def reshape(x: TensorLike, shape: int | Sequence[int]) -> Tensor:
@@ -39,21 +37,17 @@ def reshape(x: TensorLike, shape: int | Sequence[int]) -> Tensor:
 
 
 class Transpose(Op):
-    """y[i, j, …] = x[…] with the axes in the order `axes`."""
+    """y[i, j, …] = x[…] with the axes in the order `axes`"""
 
     flops = moves_only
 
-    def forward(self, x, *, axes):
-        self.axes = axes
-        return self.xp.transpose(x, axes)
+    @staticmethod
+    def forward(xp, x, *, axes):
+        return xp.transpose(x, axes)
 
-    def backward(self, g_y):
-        if self.axes is None:
-            return g_y.transpose()
-        inverse = [0] * g_y.ndim
-        for i, axis in enumerate(self.axes):
-            inverse[axis] = i
-        return g_y.transpose(inverse)
+    @staticmethod
+    def backward(xp, g, y, x, *, axes):
+        return g.transpose(None if axes is None else np.argsort([axis % x.ndim for axis in axes]).tolist())
 
 
 def transpose(x: TensorLike, axes: Sequence[int] | None = None) -> Tensor:
@@ -62,20 +56,17 @@ def transpose(x: TensorLike, axes: Sequence[int] | None = None) -> Tensor:
 
 
 class SwapAxes(Op):
-    """y = x with two axes exchanged."""
+    """y = x with two axes exchanged"""
 
     flops = moves_only
-    computes_again = "input"
 
-    def forward(self, x, *, axis1, axis2):
-        self.axes = axis1, axis2
-        return self.again(x)
+    @staticmethod
+    def forward(xp, x, *, axis1, axis2):
+        return x.swapaxes(axis1, axis2)
 
-    def again(self, x):
-        return self.xp.swapaxes(x, *self.axes)
-
-    def backward(self, g_y):
-        return g_y.swapaxes(*self.axes)
+    @staticmethod
+    def backward(xp, g, y, x, *, axis1, axis2):
+        return g.swapaxes(axis1, axis2)
 
 
 def swapaxes(x: TensorLike, axis1: int, axis2: int) -> Tensor:
@@ -83,41 +74,22 @@ def swapaxes(x: TensorLike, axis1: int, axis2: int) -> Tensor:
     return apply(SwapAxes, x, axis1=axis1, axis2=axis2)
 
 
-class ExpandDims(Op):
-    """y = x with new axes of size 1."""
-
-    flops = moves_only
-
-    def forward(self, x, *, axis):
-        self.shape = x.shape
-        return self.xp.expand_dims(x, axis)
-
-    def backward(self, g_y):
-        return g_y.reshape(self.shape)
-
-
 def expand_dims(x: TensorLike, axis: int | tuple[int, ...]) -> Tensor:
     """x with new axes of size 1, at the positions `axis` of the result."""
-    return apply(ExpandDims, x, axis=axis)
-
-
-class Squeeze(Op):
-    """y = x without axes of size 1."""
-
-    flops = moves_only
-
-    def forward(self, x, *, axis):
-        self.shape = x.shape
-        return self.xp.squeeze(x, axis)
-
-    def backward(self, g_y):
-        return g_y.reshape(self.shape)
+    (x,) = tensors(x=x)
+    return reshape(x, np.expand_dims(_outline(x), axis).shape)
 
 
 def squeeze(x: TensorLike, axis: int | tuple[int, ...] | None = None) -> Tensor:
     """x without the axes at `axis`, which must have size 1, or without all axes of size 1."""
     refuse_list(axis)
-    return apply(Squeeze, x, axis=axis)
+    (x,) = tensors(x=x)
+    return reshape(x, np.squeeze(_outline(x), axis).shape)
+
+
+def _outline(x: Tensor) -> np.ndarray:
+    """An array of the shape of x in the memory of one number: NumPy finds the shape of a result with it."""
+    return np.broadcast_to(np.zeros(()), x.shape)
 
 
 class BroadcastTo(Op):
@@ -129,11 +101,13 @@ class BroadcastTo(Op):
     broadcasts = True  # the engine sums the gradient over the repeated axes
     flops = moves_only
 
-    def forward(self, x, *, shape):
-        return self.xp.broadcast_to(x, shape)
+    @staticmethod
+    def forward(xp, x, *, shape):
+        return xp.broadcast_to(x, shape)
 
-    def backward(self, g_y):
-        return g_y
+    @staticmethod
+    def backward(xp, g, y, x, *, shape):
+        return g
 
 
 def broadcast_to(x: TensorLike, shape: int | Sequence[int]) -> Tensor:
@@ -152,20 +126,16 @@ class Concatenate(Op):
 
     flops = moves_only
 
-    def forward(self, *arrays, axis):
-        self.axis = axis
-        self.shapes = [self.xp.shape(a) for a in arrays]
-        return self.xp.concatenate(arrays, axis=axis)
+    @staticmethod
+    def forward(xp, *arrays, axis):
+        return xp.concatenate(arrays, axis=axis)
 
-    def backward(self, g_y):
-        axis = 0 if self.axis is None else self.axis
-        gradients: list[Any] = []
-        start = 0
-        for shape, needed in zip(self.shapes, self.needs_gradient, strict=True):
-            end = start + (math.prod(shape) if self.axis is None else shape[axis])
-            gradients.append(g_y[_along(g_y.ndim, axis, slice(start, end))].reshape(shape) if needed else None)
-            start = end
-        return tuple(gradients)
+    @staticmethod
+    def backward(xp, g, y, *arrays, axis):
+        shapes = [np.shape(x) for x in arrays]
+        sizes = [math.prod(shape) if axis is None else shape[axis] for shape in shapes]
+        pieces = xp.split(g, list(itertools.accumulate(sizes))[:-1], 0 if axis is None else axis)
+        return tuple([piece.reshape(shape) for piece, shape in zip(pieces, shapes, strict=True)])
 
 
 def concatenate(arrays: Sequence[TensorLike], axis: int | None = 0) -> Tensor:
@@ -181,13 +151,14 @@ class Stack(Op):
 
     flops = moves_only
 
-    def forward(self, *arrays, axis):
-        self.axis = axis
-        return self.xp.stack(arrays, axis=axis)
+    @staticmethod
+    def forward(xp, *arrays, axis):
+        return xp.stack(arrays, axis=axis)
 
-    def backward(self, g_y):
-        needed = self.needs_gradient
-        return tuple([g_y[_along(g_y.ndim, self.axis, i)] if needed[i] else None for i in range(len(needed))])
+    @staticmethod
+    def backward(xp, g, y, *arrays, axis):
+        pieces = xp.split(g, len(arrays), axis)  # [..., 1, ...] each
+        return tuple([piece.reshape(np.shape(x)) for piece, x in zip(pieces, arrays, strict=True)])
 
 
 def stack(arrays: Sequence[TensorLike], axis: int = 0) -> Tensor:
@@ -203,17 +174,15 @@ class Split(Op):
 
     flops = moves_only
 
-    def forward(self, x, *, indices_or_sections, axis):
-        pieces = self.xp.split(x, indices_or_sections, axis)
-        self.shape, self.axis = x.shape, axis
-        self.indices_or_sections = indices_or_sections
-        return tuple(pieces)
+    @staticmethod
+    def forward(xp, x, *, indices_or_sections, axis):
+        return tuple(xp.split(x, indices_or_sections, axis))
 
-    def backward(self, *g_pieces):
-        g_x = self.xp.zeros(self.shape, g_pieces[0].dtype)
-        pieces = self.xp.split(g_x, self.indices_or_sections, self.axis)
-        for piece, g in zip(pieces, g_pieces, strict=True):
-            piece += g  # views of g_x, which overlap if the indices are not in order
+    @staticmethod
+    def backward(xp, g, y, x, *, indices_or_sections, axis):
+        g_x = xp.zeros(x.shape, g[0].dtype)
+        for piece, g_piece in zip(xp.split(g_x, indices_or_sections, axis), g, strict=True):
+            piece += g_piece  # views of g_x, which overlap if the indices are not in order
         return g_x
 
 
@@ -235,16 +204,13 @@ class Pad(Op):
 
     flops = moves_only
 
-    def forward(self, x, *, pad_width, value):
-        self.inside = tuple(
-            [slice(before, before + n) for (before, _), n in zip(pad_width.tolist(), x.shape, strict=True)]
-        )
-        return self.xp.pad(
-            x, pad_width.tolist() if x.shape else 0, constant_values=value
-        )  # an array of no axis has no sides
+    @staticmethod
+    def forward(xp, x, *, sides, value):
+        return xp.pad(x, sides or 0, constant_values=value)  # an array of no axis has no sides
 
-    def backward(self, g_y):
-        return g_y[self.inside]
+    @staticmethod
+    def backward(xp, g, y, x, *, sides, value):
+        return g[tuple([slice(before, before + n) for (before, _), n in zip(sides, x.shape, strict=True)])]
 
 
 def pad(
@@ -264,11 +230,30 @@ def pad(
         raise ValueError(message) from error
     if pairs.dtype.kind not in "iu" or (pairs < 0).any():
         raise ValueError(message)
-    return apply(Pad, x, pad_width=pairs.astype(np.intp), value=constant_values)
+    return apply(Pad, x, sides=pairs.tolist(), value=constant_values)
 
 
-def _along(ndim: int, axis: int, part: Any) -> tuple[Any, ...]:
-    """The index that picks `part` along `axis` and everything along the other axes."""
-    index: list[Any] = [slice(None)] * ndim
-    index[axis] = part
-    return tuple(index)
+# ---- Methods of Tensors ----
+
+
+def flatten(x: Tensor, start_axis: int = 0, end_axis: int = -1) -> Tensor:
+    """The axes from `start_axis` to `end_axis`, all by default, as one."""
+    if x.ndim == 0:
+        return reshape(x, (1,))
+    start, end = start_axis % x.ndim, end_axis % x.ndim + 1
+    return reshape(x, (*x.shape[:start], math.prod(x.shape[start:end]), *x.shape[end:]))
+
+
+def _one_sequence(numbers: tuple[Any, ...]) -> Any:
+    """The arguments of a method that takes its numbers one by one or as one sequence."""
+    return numbers[0] if len(numbers) == 1 and not isinstance(numbers[0], int) else numbers
+
+
+attach(
+    T=property(transpose, doc="All axes reversed."),
+    reshape=lambda x, *shape: reshape(x, _one_sequence(shape)),
+    transpose=lambda x, *axes: transpose(x, _one_sequence(axes) or None),
+    swapaxes=swapaxes,
+    squeeze=squeeze,
+    flatten=flatten,
+)

@@ -19,9 +19,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from autograd.backend.top import at_places
 from minitf.config.model import BOS, EOS, PAD
-from minitf.decoding.candidates import log_probabilities_of, most_probable_next
+from minitf.decoding.candidates import at_places, log_probabilities_of, most_probable_next
 from minitf.decoding.decoder import IncrementalDecoder, IncrementalState, decoder_of
 from minitf.errors import UserError
 from minitf.model.transformer import Transformer

@@ -10,7 +10,9 @@ from __future__ import annotations
 
 from typing import Any, TypeVar, cast
 
+from autograd.fast import reduced
 from minitf.fast import layers as fast
+from minitf.fast.top_tokens import accelerate_search
 from minitf.model import transformer as plain
 from minitf.model import variants
 from minitf.model.layers import FeedForward, Module
@@ -42,6 +44,7 @@ def accelerate(module: M, *, compute_dtype: str | None = None, checkpoint_layers
     checkpoint_layers: of a Transformer: keep, for the backward pass, only the inputs of layers, and compute the layers
         again
     """
+    accelerate_search()
     new: Any = _replaced(module, {})
     if isinstance(new, fast.FastTransformer):
         new.compute_dtype = compute_dtype
@@ -50,7 +53,7 @@ def accelerate(module: M, *, compute_dtype: str | None = None, checkpoint_layers
         if compute_dtype is not None and not new.training:  # weights that no update will reduce again
             for parameter in new.parameters():
                 if parameter.ndim == 2:
-                    parameter.reduced = parameter.data.astype(compute_dtype)
+                    reduced.keep(parameter.data, parameter.data.astype(compute_dtype))
     return cast(M, new)
 
 

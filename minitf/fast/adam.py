@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, TypeVar
 
-from autograd.backend import backend_of
+from autograd.fast import kernels_of, reduced
+from autograd.memory import note_change
 from minitf.model.layers import Parameter
 
 Array = Any
@@ -24,15 +25,16 @@ def update_all(learning: Sequence[tuple[Parameter, Array, Array]], **settings: f
     if not learning:
         return
     updates: list[Any] = [
-        (parameter.data, parameter.grad.data, m, v, parameter.last_reduced)  # type: ignore[union-attr]
+        (parameter.data, parameter.grad.data, m, v, reduced.last(parameter.data))  # type: ignore[union-attr]
         for parameter, m, v in learning
     ]
-    backend_of([updates[0][0]]).adam_all_(updates, **settings)
-    for (parameter, _, _), (*_, copy) in zip(learning, updates, strict=True):
+    kernels_of([updates[0][0]]).adam_all_(updates, **settings)
+    for array, *_, copy in updates:
         if copy is not None:
-            parameter.reduced = copy
+            note_change(copy)
+            reduced.keep(array, copy)
 
 
 def squared_norm(gradients: Sequence[Array]) -> float:
     """Σ g²: pieces in the gradient's own precision, their sum in float64."""
-    return float(backend_of(gradients).squared_norm(gradients)) if gradients else 0.0
+    return float(kernels_of(gradients).squared_norm(gradients)) if gradients else 0.0

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 import autograd as ag
-from autograd.backend import compiled_kernels as kernels
-from autograd.backend.compiling import in_vectors
+from autograd.fast import compiled_kernels as kernels
+from autograd.fast.compiling import in_vectors
 
 Array = Any
 f4 = np.float32

@@ -22,6 +22,8 @@ import numpy as np
 import autograd as ag
 from autograd import Tensor, no_grad
 from autograd.backend import backend_of
+from autograd.fast import kernels_of
+from autograd.memory import last_change, now
 from minitf.config.model import BOS, PAD
 from minitf.fast.state import DecodingState, Record
 from minitf.fast.threads import padded_width, share_out
@@ -83,7 +85,7 @@ class InferenceTransformer:
 
         Shapes: source int [B, S], padded with PAD; shortlist int [C] -> a state of B rows
         """
-        if any(p.data is not data or p.version[0] != version for p, data, version in self._loaded):
+        if any(p.data is not data or last_change(data) > since for p, data, since in self._loaded):
             self._load()
         source = self.backend.asarray(source)
         b, s = source.shape
@@ -299,8 +301,8 @@ class InferenceTransformer:
     def _load(self) -> None:
         """Take over the model's weights as they are now."""
         model = self.model
-        self._loaded = [(p, p.data, p.version[0]) for p in self._parameters]
-        self.backend = backend_of([model.output_matrix.data])
+        self._loaded = [(p, p.data, now()) for p in self._parameters]
+        self.backend = kernels_of([model.output_matrix.data])
         self.dtype = np.dtype(getattr(model, "compute_dtype", None) or model.output_matrix.dtype)
         output = model.output_matrix.data.astype(self.dtype, copy=False)
         bias = None

@@ -8,6 +8,8 @@ from typing import Any, Literal, Self
 import autograd as ag
 from autograd import Tensor, checkpoint
 from autograd.backend import backend_of
+from autograd.fast import kernels_on, reduced
+from autograd.memory import note_change
 from minitf.config.model import PAD
 from minitf.fast.decoder import InferenceTransformer
 from minitf.model.layers import Embedding, FeedForward, Linear
@@ -42,14 +44,14 @@ class FusedFeedForward(FeedForward):
     def __call__(self, x: Tensor) -> Tensor:
         if self.activation is not ag.relu:
             return super().__call__(x)
-        return self.down(self.dropout(ag.linear(x, self.up.weight, self.up.bias, relu=True)))
+        return self.down(self.dropout(ag.fast.linear_relu(x, self.up.weight, self.up.bias)))
 
 
 class FusedResidual(Residual):
     """Dropout, sum and norm in one pass over memory."""
 
     def __call__(self, x: Tensor, sublayer: Callable[[Tensor], Tensor]) -> Tensor:
-        return ag.dropout_add_layer_norm(
+        return ag.fast.dropout_add_layer_norm(
             sublayer(x), x, self.norm.weight, self.norm.bias,
             p=self.dropout.p, eps=self.norm.eps, training=self.training,
         )  # fmt: skip
@@ -61,7 +63,7 @@ class FusedResidual(Residual):
 def linear_heads(x: Tensor, layers: Sequence[Linear], heads: int) -> tuple[Tensor, ...]:
     """The results of several linear layers as one product, divided into heads.  Shapes: x [B, T, D] -> [B, H, T, K]"""
     biases = [layer.bias for layer in layers if layer.bias is not None]
-    return ag.linear_heads(x, [layer.weight for layer in layers], biases, heads=heads)
+    return ag.fast.linear_heads(x, [layer.weight for layer in layers], biases, heads=heads)
 
 
 class PackedAttention(MultiHeadAttention):
@@ -75,17 +77,29 @@ class PackedAttention(MultiHeadAttention):
         q, k, v = linear_heads(query, [self.query, self.key, self.value], self.heads)
         return self.output(join_heads(self.attend(q, k, v, mask, is_causal)))
 
+    scale: float | None = None
+
+    def attend(self, q: Tensor, k: Tensor, v: Tensor, mask: Array | None, is_causal: bool = False) -> Tensor:
+        """The backward pass writes the gradients where that of the projections reads them."""
+        return ag.fast.attention(q, k, v, mask, is_causal=is_causal, dropout=self.dropout_now, scale=self.scale)
+
 
 class PackedUnscaledAttention(PackedAttention, UnscaledAttention):
     """The same, without the factor 1/√d_k."""
+
+    scale = 1.0
 
 
 class PackedAdditiveAttention(PackedAttention, AdditiveAttention):
     """The same with additive scores."""
 
+    attend = AdditiveAttention.attend
+
 
 class PackedLocalAttention(PackedAttention, LocalAttention):
     """The same in a neighbourhood."""
+
+    attend = LocalAttention.attend
 
 
 class PackedDecoderLayer(DecoderLayer):
@@ -175,7 +189,9 @@ class FastTransformer(Transformer):
     def embedded(self, ids: Array, embedding: Embedding, positions: Positions, p: float, start: int = 0) -> Tensor:
         """Dropout(√d_model · E[ids] + positions) as one op.  Shapes: ids int [B, T] -> [B, T, D]"""
         rows = positions.rows(ids.shape[1], start, backend_of([embedding.weight.data]))
-        return ag.embedding(ids, embedding.weight, scale=embedding.scale, positions=rows, p=p, dtype=self.compute_dtype)
+        return ag.fast.scaled_embedding(
+            ids, embedding.weight, scale=embedding.scale, positions=rows, p=p, dtype=self.compute_dtype
+        )
 
     def logits(self, hidden: Tensor) -> Tensor:
         """Not rounded to `compute_dtype`."""
@@ -192,7 +208,7 @@ class FastTransformer(Transformer):
     ) -> tuple[Tensor, Tensor]:
         """The logits [B, T, V], the largest array of a training step, are computed a block of rows at a time."""
         hidden = self.decode(target, self.encode(source), padding_mask(source))
-        return ag.linear_cross_entropy(
+        return ag.fast.linear_cross_entropy(
             hidden, self.output_matrix, labels,
             label_smoothing=label_smoothing, ignore_index=PAD, reduction=reduction, with_nll=True, **settings,
         )  # fmt: skip
@@ -201,15 +217,15 @@ class FastTransformer(Transformer):
 
     def place_side_by_side(self) -> None:
         """Move parameters that one product reads together to one block of memory."""
-        backend = self.backend
+        kernels = kernels_on(self.backend)
         for layers in read_together(self):
             for parameters in (
                 [layer.weight for layer in layers],
                 [layer.bias for layer in layers if layer.bias is not None],
             ):
                 arrays = [parameter.data for parameter in parameters]
-                if arrays and not backend.are_side_by_side(arrays):
-                    for parameter, array in zip(parameters, backend.side_by_side(arrays), strict=True):
+                if arrays and not kernels.are_side_by_side(arrays):
+                    for parameter, array in zip(parameters, kernels.side_by_side(arrays), strict=True):
                         parameter.data = array
 
     def to(self, device: str) -> Self:
@@ -222,9 +238,11 @@ class FastTransformer(Transformer):
         """Copy `arrays` into the parameters of the same names, and into their copies in lower precision."""
         super().load_parameters(arrays, copy=copy)
         for parameter in self.parameters():
-            if parameter.last_reduced is not None:  # in the same memory: side by side with others, read by graphs
-                parameter.last_reduced[...] = parameter.data
-                parameter.reduced = parameter.last_reduced
+            in_bfloat16 = reduced.last(parameter.data)
+            if in_bfloat16 is not None:  # in the same memory: side by side with others, read by graphs
+                in_bfloat16[...] = parameter.data
+                note_change(in_bfloat16)
+                reduced.keep(parameter.data, in_bfloat16)
 
 
 class FastForeignTransformer(FastTransformer, ForeignTransformer):

@@ -13,7 +13,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from autograd import Tensor, random
-from autograd.backend.cuda_graphs import CaptureError, CudaGraph, CudaGraphs
+from autograd.fast import reduced
+from autograd.fast.cuda_graphs import CaptureError, CudaGraph, CudaGraphs
 from autograd.modes import state
 from minitf.config import RunConfig
 from minitf.data.batches import Batch
@@ -68,7 +69,7 @@ class StepGraphs:
     def __call__(self, batch: Batch) -> tuple[float, float]:
         seed, number, _ = random.get_state()
         key = seed, batch.number, batch.first_row, *[getattr(batch, name).shape for name in INPUTS]
-        if state.watchers or self._copies_are_old() or key not in self._seen:
+        if state.observers or self._copies_are_old() or key not in self._seen:
             self._seen.add(key)
             return self.compute_gradients(self.model, batch, self.label_smoothing)
         if any(parameter.grad is not None for parameter in self.parameters):
@@ -107,13 +108,13 @@ class StepGraphs:
 
     def _memory(self) -> list[Array]:
         """The arrays that outlive a step: parameters, their copies in lower precision, tables."""
-        arrays = [a for p in self.parameters for a in (p.data, p.last_reduced)]
+        arrays = [a for p in self.parameters for a in (p.data, reduced.last(p.data))]
         tables = (a for module in _modules(self.model) for a in vars(module).values())
         return [*arrays, *[a for a in tables if isinstance(a, self.model.backend.xp.ndarray)]]
 
     def _copies_are_old(self) -> bool:
         """Whether the step would make copies in lower precision, for the steps after it, too."""
-        return any(p.last_reduced is not None and p.reduced is None for p in self.parameters)
+        return any(reduced.last(p.data) is not None and reduced.current(p.data) is None for p in self.parameters)
 
 
 def _modules(module: Module) -> Iterator[Module]:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from autograd.backend import CPU
+from autograd.fast import cpu_kernels
 
 Work = Callable[[Any, list[int]], None]
 """Compute the results of a batch, given by the indices of its sentences, with a decoder."""
@@ -47,7 +47,7 @@ def share_out(
     decoder: an `InferenceTransformer`, or an ensemble of these
     rows: hypotheses of a sentence that a step computes at once
     """
-    shared = min(max_sentences, max(WORTH_A_THREAD, -(-len(lengths) // (CPU.threads or 1))))
+    shared = min(max_sentences, max(WORTH_A_THREAD, -(-len(lengths) // (cpu_kernels().threads or 1))))
     threads = _threads(decoder, shared * rows)
     if threads > 1:
         max_sentences = shared
@@ -62,10 +62,11 @@ def share_out(
 
 def _threads(decoder: Any, rows: int) -> int:
     """How many batches of `rows` hypotheses to compute at once: several large ones on a CPU."""
-    if decoder.backend is not CPU:
+    kernels = cpu_kernels()
+    if decoder.backend is not kernels:
         return 1
-    computed_by = "loops" if CPU.runs_loops(rows, 1) else CPU.kernels
-    return (CPU.threads or 1) if rows * decoder.weights_of_a_step >= WORTH_SHARING[computed_by] else 1
+    computed_by = "loops" if kernels.runs_loops(rows, 1) else kernels.kernels
+    return (kernels.threads or 1) if rows * decoder.weights_of_a_step >= WORTH_SHARING[computed_by] else 1
 
 
 def _in_threads(whole: Any, work: Work, batches: list[list[int]], threads: int) -> None:
@@ -76,7 +77,7 @@ def _in_threads(whole: Any, work: Work, batches: list[list[int]], threads: int) 
 
     def run() -> None:
         try:
-            with CPU.in_one_thread():
+            with cpu_kernels().in_one_thread():
                 for batch in queue:
                     work(decoder, batch)
         except _StoppedError:

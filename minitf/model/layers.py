@@ -12,6 +12,7 @@ from numpy.random import PCG64, Generator  # NumPy itself imports them when they
 import autograd as ag
 from autograd import Tensor
 from autograd.backend import Backend, backend_of, get_backend
+from autograd.memory import note_change
 
 
 class Parameter(Tensor):
@@ -119,7 +120,7 @@ class Module:
                 parameter.data[...] = array
             else:
                 parameter.data = array.astype(parameter.dtype, copy=copy or not _is_writeable(array))
-            parameter.version[0] += 1
+            note_change(parameter.data)
 
 
 def _is_writeable(array: Any) -> bool:
@@ -187,7 +188,7 @@ class Embedding(Module):
         self.scale = math.sqrt(d_model) if scaled else 1.0
 
     def __call__(self, ids: Any) -> Tensor:
-        return ag.embedding(ids, self.weight, scale=self.scale)
+        return ag.embedding(ids, self.weight) * self.scale
 
 
 class LayerNorm(Module):

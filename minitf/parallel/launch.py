@@ -244,9 +244,9 @@ def _start(command: Sequence[str], spec: WorkerSpec) -> subprocess.Popen[bytes]:
 def _require_gpus(count: int) -> None:
     """Raises: UserError if this host has fewer GPUs."""
     try:
-        from autograd.backend import cuda  # needs CuPy
+        import cupy
 
-        found = cuda.device_count()  # without a context on any of them
+        found = cupy.cuda.runtime.getDeviceCount()  # without a context on any of them
     except (ImportError, RuntimeError):
         found = 0
     if found < count:

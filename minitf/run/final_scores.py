@@ -7,7 +7,6 @@ from collections.abc import Iterable
 from itertools import islice
 from shlex import quote
 
-from autograd.backend import get_backend
 from minitf.corpora.built_in import SAMPLES
 from minitf.data.text import read_lines
 from minitf.decoding.lines import LineTranslator, Plan, search_of
@@ -73,7 +72,6 @@ def _score_translations(run: Run, say: Say) -> None:
 def trained_model(run: Run) -> Transformer:
     """The model that translates, of the run's checkpoints, on the CPU: as `minitf translate` loads it."""
     precision = "float64" if run.config.dtype == "float64" else "float32"
-    get_backend("cpu").set_precision(precision)
     store = Checkpoints(run.directory.checkpoints_path)
     model = Transformer(run.config.model, seed=None, dtype=precision)
     model.load_parameters(average(*store.translating(run.config.weights, run.config.average_checkpoints)), copy=False)

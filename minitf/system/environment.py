@@ -6,6 +6,7 @@ import operator
 import os
 import platform
 import re
+import sys
 import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, redirect_stdout
@@ -23,9 +24,9 @@ def environment_facts() -> dict[str, str]:
     import numpy as np  # deferred: `--help` needs no NumPy
 
     blas = np.show_config(mode="dicts").get("Build Dependencies", {}).get("blas", {})
-    from autograd.backend import CPU
-
-    compiled = {} if CPU.kernels == "numpy" else {CPU.kernels: version(CPU.kernels)}
+    fast = sys.modules.get("autograd.fast")
+    kernels = "numpy" if fast is None else fast.cpu_kernels().kernels
+    compiled = {} if kernels == "numpy" else {kernels: version(kernels)}
     return {
         "minitf": VERSION,
         "python": f"{platform.python_implementation()} {platform.python_version()}",
@@ -63,20 +64,20 @@ def set_up_device(threads: int | None, device: str = "cpu", precision: str = "fl
     kernels.
     """
     # deferred: `--help` needs no NumPy
-    from autograd.backend import CpuBackend, get_backend, set_kernels
-    from autograd.backend.cpu import available_cores, keep_freed_memory
+    from autograd.backend import get_backend
+    from autograd.fast import CpuKernels, available_cores, cpu_kernels, keep_freed_memory, kernels_on, set_kernels
 
     try:
-        backend = get_backend(device)
+        backend = kernels_on(get_backend(device))
         backend.set_precision(precision)
     except ValueError as error:
         raise UserError(f"{error}; choose --device cpu or another --precision") from None
-    if isinstance(backend, CpuBackend):
+    if isinstance(backend, CpuKernels):
         count = threads or available_cores()
         try:
             with uninterrupted():  # it looks for the BLAS library through ctypes
                 set_kernels(kernels)
-                backend.set_threads(count)
+                cpu_kernels().set_threads(count)
         except ValueError as error:
             raise UserError(str(error)) from None
         except (RuntimeError, MemoryError) as error:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from autograd.backend import backend_of
+from autograd.memory import note_change
 from minitf.config import OptimizerConfig
 from minitf.model.layers import Parameter
 
@@ -80,7 +81,7 @@ class Adam:
             if parameter.grad is not None
         ]
         for parameter, _, _ in learning:
-            parameter.version[0] += 1  # graphs that saved its old value notice
+            note_change(parameter.data)  # graphs that saved its old value notice
         self.update_all(
             learning,
             step_size=rate * root_correction2 / correction1,

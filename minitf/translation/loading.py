@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from autograd.backend import get_backend
+from autograd.fast import kernels_on
 from minitf.config import RunConfig
 from minitf.config.model import EOS, PAD, UNK
 from minitf.config.run import check_precision, edits
@@ -208,7 +209,7 @@ def with_precision(config: RunConfig, device: str, precision: str | None) -> Run
         precision = "float32"
     chosen: Any = precision or config.precision
     try:
-        get_backend(device).set_precision(chosen)
+        kernels_on(get_backend(device)).set_precision(chosen)
     except ValueError as error:
         raise UserError(f"{error}; choose --device cpu or another --precision") from None
     return replace(config, device=device, devices=None, precision=chosen)

@@ -238,7 +238,7 @@ class _Neighbours(Module):
         self.before, self.after = Linear(d, vocabulary, init), Linear(d, vocabulary, init)
 
     def __call__(self, tokens: np.ndarray) -> tuple[Tensor, Tensor]:
-        x = ag.embedding(tokens, self.tokens, scale=32**0.5) + self.positions[: tokens.shape[1]]
+        x = 32**0.5 * ag.embedding(tokens, self.tokens) + self.positions[: tokens.shape[1]]
         y = self.attention(x, x, x)
         return self.before(y), self.after(y)
 

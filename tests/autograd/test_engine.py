@@ -9,9 +9,9 @@ import pytest
 
 import autograd as ag
 from autograd import Op, Tensor, apply
-from autograd.differentiate import starting_gradient
 from autograd.engine import run_backward
-from autograd.modes import Watcher, watch
+from autograd.functional import starting_gradient
+from autograd.modes import Observer, observe
 from tests.helpers.leaves import check_gradients, leaf, random_leaf, without_garbage_collector
 
 # ---- Values and intermediates used more than once ----
@@ -362,11 +362,11 @@ def test_backward_does_not_warn():
     np.testing.assert_array_equal(x.grad.data, [np.inf, 0.5])
 
 
-# ---- Watchers ----
+# ---- Observers ----
 
 
 def test_watcher_sees_every_op():
-    class Names(Watcher):
+    class Names(Observer):
         def __init__(self):
             self.seen = []
 
@@ -383,7 +383,7 @@ def test_watcher_sees_every_op():
             self.seen.append(("gradients", [None if g is None else g.shape for g in g_inputs]))
 
     x = leaf(1.0, 2.0)
-    with watch(Names()) as names:
+    with observe(Names()) as names:
         y = ag.sum(x * 2.0)
         y.backward()
     assert names.seen == [

@@ -5,7 +5,7 @@ import pytest
 
 import autograd as ag
 from autograd import Tensor, grad
-from autograd.modes import Watcher, watch
+from autograd.modes import Observer, observe
 from tests.helpers.leaves import leaf
 
 # ---- Hooks ----
@@ -251,12 +251,12 @@ def test_grad_runs_only_what_leads_to_its_inputs():
     (g,) = grad((h * side).sum(), h)
     np.testing.assert_array_equal(g.numpy(), side.numpy())
     assert seen == []
-    with watch(Counting()) as counting:
+    with observe(Counting()) as counting:
         grad((h * h).sum(), h)
     assert counting.names == ["Sum", "Multiply"]
 
 
-class Counting(Watcher):
+class Counting(Observer):
     """Names of the ops that a backward pass runs."""
 
     def __init__(self):

@@ -165,7 +165,7 @@ LARGE = {
     "softmax": (ag.softmax, [(300, 300)]),
     "layer_norm": (ag.layer_norm, [(600, 256), (256,), (256,)]),
     "linear": (ag.linear, [(700, 120), (110, 120), (110,)]),
-    "embedding": (lambda w: ag.embedding(np.arange(4000) * 7 % 500, w, scale=2.0), [(500, 40)]),
+    "embedding": (lambda w: ag.fast.scaled_embedding(np.arange(4000) * 7 % 500, w, scale=2.0), [(500, 40)]),
     "dropout": (lambda x: (random.manual_seed(1), ag.dropout(x, 0.3))[1], [(300, 300)]),
     "attention": (
         lambda q, k, v: ag.scaled_dot_product_attention(q, k, v, np.arange(90) < 80, is_causal=True),

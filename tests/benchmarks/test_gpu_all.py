@@ -62,7 +62,7 @@ def test_the_report_of_an_earlier_call_is_not_judged(tmp_path):
 
 
 def test_without_a_gpu_the_real_tests_do_not_pass(tmp_path):
-    tests = ["tests/autograd/backend/test_cuda.py", "-k", "test_an_index_outside"]
+    tests = ["tests/autograd/fast/test_cuda.py", "-k", "test_an_index_outside"]
     found = run(tmp_path, Part("kernels", 60, [gpu_all.pytest(tmp_path, "kernels", *tests)], judge_tests))
     if found["verdict"] != "passed":  # no GPU here
         assert found["verdict"] == "exit 5"  # of tests/conftest.py; pytest's own is 0 where every test is skipped

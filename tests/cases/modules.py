@@ -56,7 +56,7 @@ def example_of(module: Module, call: Callable[..., Any], inputs: Sequence[Array]
     return Example(function, [*inputs, *arrays])
 
 
-class _Roughness(modes.Watcher):
+class _Roughness(modes.Observer):
     """How close a forward pass comes to points where differences say nothing."""
 
     nearest_kink = math.inf  # of relu
@@ -85,7 +85,7 @@ def smooth(draw: Callable[[Rng], Example]) -> Callable[[Rng], Example]:
     def drawn(rng: Rng) -> Example:
         while True:
             example, seen = draw(rng), _Roughness()
-            with modes.watch(seen), modes.no_grad():
+            with modes.observe(seen), modes.no_grad():
                 example.function(*[Tensor(array) for array in example.arrays])
             if seen.nearest_kink > 1e-3 and seen.steepest_norm < 10:
                 return example

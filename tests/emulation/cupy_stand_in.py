@@ -361,17 +361,19 @@ def _gemm_ex(
 
 @contextmanager
 def installed(emulator: Emulator, device_count: int = 1, nvmath: dict[str, ModuleType] | None = None) -> Iterator[Any]:
-    """Inside this block, `import cupy` gives the stand-in, and `autograd.backend` has not yet imported CuPy.
+    """Inside this block, `import cupy` gives the stand-in, and `autograd` has no GPU yet.
 
     nvmath: the modules of nvmath_stand_in.py; without them, nvmath cannot be imported
     """
-    from autograd import backend
+    from autograd import backend, fast
 
     modules = _module(emulator, device_count) | (nvmath or {"nvmath": None, "nvmath.bindings": None})
-    ours = ("autograd.backend.cuda", "autograd.backend.cublaslt")
+    ours = ("autograd.fast.cuda", "autograd.fast.cublaslt")
     hidden = {name: sys.modules.pop(name) for name in (*modules, *ours) if name in sys.modules}
     sys.modules.update(modules)
-    before = {name: vars(backend).pop(name) for name in ("cuda", "cublaslt") if name in vars(backend)}
+    before = {name: vars(fast).pop(name) for name in ("cuda", "cublaslt") if name in vars(fast)}
+    gpus = dict(backend._gpus)
+    backend._gpus.clear()
     try:
         yield modules["cupy"]
     finally:
@@ -379,5 +381,7 @@ def installed(emulator: Emulator, device_count: int = 1, nvmath: dict[str, Modul
             sys.modules.pop(name, None)
         sys.modules.update(hidden)
         for name in ("cuda", "cublaslt"):
-            vars(backend).pop(name, None)
-        vars(backend).update(before)
+            vars(fast).pop(name, None)
+        vars(fast).update(before)
+        backend._gpus.clear()
+        backend._gpus.update(gpus)

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from autograd.backend import kernels
+from autograd.fast import cuda_source as kernels
 
 HERE = Path(__file__).parent
 FOLDER = HERE.parents[1] / "build" / "emulated-kernels"

@@ -13,13 +13,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 
-import autograd.backend as backends
-from autograd import engine
-from autograd.backend import Backend, CpuBackend, blocks, cpu_products
-from autograd.engine import Op
+from autograd.engine import Op, implementations
+from autograd.fast import CpuKernels, blocks, cpu_products, devices
 from autograd.testing import Case
 from tests.cases import cases_for
 from tests.cases.layers import LAYERS
@@ -51,19 +50,15 @@ def computing_with(how: str) -> Iterator[None]:
     """Context manager: run ops by other kernels inside the block.
 
     "alone": as after `import autograd`; "in blocks": as after `set_threads`, in blocks so small that small arrays are
-    split, too; "plainly": by the definitions in reference.py.
+    split, too; "plainly": without fast implementations.
     """
     changes: list[tuple[object, str, object]] = []
-    if how != "alone":
-        backend = Backend() if how == "plainly" else _in_blocks()
-        changes += [(backends, "CPU", backend), (engine, "CPU", backend)]
     if how == "in blocks":
-        changes += [
+        changes = [
+            (devices._Cpu, "kernels", _in_blocks()),
             (blocks, "BLOCK_BYTES", 64),
             (cpu_products, "SERIAL_PRODUCT", 1),
             (cpu_products, "_parts_of", _pairs),
-        ]
-        changes += [
             (cpu_products, "ROWS_ALIKE", 2),
             (cpu_products, "BLOCK_PRODUCT", 1),
             (cpu_products, "_computes_rows_alike", lambda dtype: True),
@@ -72,7 +67,8 @@ def computing_with(how: str) -> Iterator[None]:
     for owner, name, value in changes:
         setattr(owner, name, value)
     try:
-        yield
+        with patch.dict(implementations, {"cpu": {}} if how == "plainly" else {}):
+            yield
     finally:
         for (owner, name, _), value in zip(changes, before, strict=True):
             setattr(owner, name, value)
@@ -82,9 +78,9 @@ def _pairs(inner: int) -> list[slice]:
     return [slice(i, i + 2) for i in range(0, inner, 2)]
 
 
-def _in_blocks() -> CpuBackend:
+def _in_blocks() -> CpuKernels:
     """One thread takes all blocks: which thread takes which has its tests elsewhere."""
-    backend = CpuBackend()
+    backend = CpuKernels()
     backend.threads = 6  # blocks of rows, also where the inner axis has two parts
     return backend
 
@@ -171,15 +167,15 @@ def mirrored_tests(module: str) -> Iterator[Check]:
 
 
 SEVERAL = {
-    "autograd.checkpointing": ["tests/autograd/test_checkpointing.py"],
+    "autograd.recompute": ["tests/autograd/test_recompute.py"],
     "autograd.engine": [f"tests/autograd/test_{name}.py" for name in ("hooks", "memory", "borrowed")],
-    "autograd.differentiate": ["tests/autograd/test_engine.py"],
+    "autograd.functional": ["tests/autograd/test_engine.py"],
     "autograd.modes": ["tests/autograd/test_engine.py"],
     "autograd.tensor": ["tests/autograd/test_hooks.py", "tests/autograd/test_memory.py"],
     "autograd.versions": ["tests/autograd/test_memory.py"],
-    "autograd.backend.blocks": ["tests/autograd/backend/test_cpu.py"],
-    "autograd.backend.cpu_products": ["tests/autograd/backend/test_cpu.py"],
-    "autograd.backend.reference": ["tests/autograd/backend/test_cpu.py"],
+    "autograd.fast.blocks": ["tests/autograd/fast/test_cpu.py"],
+    "autograd.fast.cpu_products": ["tests/autograd/fast/test_cpu.py"],
+    "autograd.fast.kernels": ["tests/autograd/fast/test_cpu.py"],
     "autograd.gradcheck": ["tests/autograd/gradcheck/test_gradcheck.py", "tests/autograd/gradcheck/test_limits.py"],
     **{
         f"autograd.gradcheck.{name}": [
@@ -233,11 +229,13 @@ EXACT_ZEROS = ("tests/minitf/model/test_gradients.py", "no_gradient or do_not_me
 
 def _ways(module: str) -> tuple[str, ...]:
     """The kernels that use the code of a module."""
+    if module.startswith("autograd.ops"):  # an op that has a fast implementation computes without it only
+        return ("plainly", "alone")
     return {
-        "autograd.backend.blocks": ("alone", "in blocks"),
-        "autograd.backend.cpu": ("alone", "in blocks"),
-        "autograd.backend.cpu_products": ("alone", "in blocks"),
-        "autograd.backend.reference": ("plainly", "alone", "in blocks"),
+        "autograd.fast.blocks": ("alone", "in blocks"),
+        "autograd.fast.cpu": ("alone", "in blocks"),
+        "autograd.fast.cpu_products": ("alone", "in blocks"),
+        "autograd.fast.kernels": ("plainly", "alone", "in blocks"),
     }.get(module, ("alone",))
 
 

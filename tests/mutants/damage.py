@@ -68,11 +68,14 @@ def _exchanged_attribute(mutant: Mutant) -> Iterator[None]:
     owner = _member(mutant, path)
     if vars(owner).get(last) != mutant.old:
         raise StaleMutantError(f"{mutant}: its value is {vars(owner).get(last)!r}, expected {mutant.old!r}")
+    known = getattr(owner, "_places", {})  # what the engine knows of an op's `reads`
     setattr(owner, last, mutant.new)
+    known.clear()
     try:
         yield
     finally:
         setattr(owner, last, mutant.old)
+        known.clear()
 
 
 @contextmanager

@@ -4,7 +4,7 @@ from tests.mutants.damage import Mutant
 
 E = "autograd.engine"
 T = "autograd.tensor:Tensor"
-C = "autograd.checkpointing"
+C = "autograd.recompute"
 
 # fmt: off
 MUTANTS = [
@@ -40,7 +40,7 @@ MUTANTS = [
            "recording = True in needs", "recording = needs[:1] == [True]", near=("Multiply",)),
     Mutant(f"{E}:_record", "integers carry a gradient",
            "if is_floating(dtype):", "if is_floating(dtype) or dtype.kind == 'i':"),
-    Mutant("autograd.differentiate:starting_gradient", "backward() of a single element starts from 2",
+    Mutant("autograd.functional:starting_gradient", "backward() of a single element starts from 2",
            "xp.ones(output.shape, output.dtype)", "xp.full(output.shape, 2, output.dtype)"),
     # ---- Broadcasting, shapes, dtypes ----
     Mutant(f"{E}:unbroadcast", "mean for sum over broadcast axes", "g.sum(axis", "g.mean(axis", near=("Add",)),

@@ -2,10 +2,10 @@
 
 from tests.mutants.damage import Mutant
 
-R = "autograd.backend.reference:Backend"
-B = "autograd.backend.cpu"
-P = "autograd.backend.cpu_products"
-C = f"{B}:CpuBackend"
+R = "autograd.fast.kernels:Backend"
+B = "autograd.fast.cpu"
+P = "autograd.fast.cpu_products"
+C = f"{B}:CpuKernels"
 
 DROPOUT = ("Dropout", "DropoutAddLayerNorm")
 NORM = ("LayerNorm", "DropoutAddLayerNorm")
@@ -86,7 +86,7 @@ PLAIN = [
     Mutant(f"{R}.clear_rows_", "the rows that count are cleared", "rows[~keep]", "rows[keep]", near=LOSS),
     Mutant(f"{R}.scale_rows_", "factors of the rows taken for factors of columns",
            "factors.astype(rows.dtype, copy=False)[:, None]", "factors.mean()", near=LOSS),
-    Mutant("autograd.backend.special:normal_distribution", "density of variance 1/2",
+    Mutant("autograd.fast.special:normal_distribution", "density of variance 1/2",
            "math.sqrt(2 * math.pi)", "math.sqrt(math.pi)", near=("Gelu",)),
 ]
 
@@ -103,9 +103,9 @@ CPU = [
     Mutant(f"{P}:CpuProducts.linear_of_few", "a small block of columns is computed from the first weights",
            "np.dot(x[some], w[:, columns])", "np.dot(x[some], w[:, : out.shape[1]])", near=("Linear",)),
     Mutant(f"{R}.are_side_by_side", "weights in any order count as side by side",
-           "here[1] + a.nbytes != there[1]", "False", near=("tests/autograd/backend/test_cpu.py",)),
+           "here[1] + a.nbytes != there[1]", "False", near=("tests/autograd/fast/test_cpu.py",)),
     Mutant(f"{P}:CpuProducts.rows_from", "always the first rows of the memory",
-           "_address(first) - _address(first.base)", "0", near=("tests/autograd/backend/test_cpu.py",)),
+           "_address(first) - _address(first.base)", "0", near=("tests/autograd/fast/test_cpu.py",)),
     Mutant(f"{C}.sum_rows", "every block adds up the first rows",
            "_sum_rows(x[s])", "_sum_rows(x[: len(x[s])])", near=("Linear",)),
     Mutant(f"{B}:_sum_rows", "the mean over a block",

@@ -23,7 +23,7 @@ MUTANTS = [
     Mutant(f"{O}:Adam.step", "m starts from 0 at every step", "self.m[name]", "_zeros_like(parameter.data)"),
     Mutant(f"{O}:Adam.step", "the scale of the gradient is forgotten",
            "gradient_scale=gradient_scale", "gradient_scale=1.0"),
-    Mutant(f"{O}:Adam.step", "graphs of the old values do not notice", "parameter.version[0] += 1", "pass"),
+    Mutant(f"{O}:Adam.step", "graphs of the old values do not notice", "note_change(parameter.data)", "pass"),
     Mutant(f"{O}:Adam.step", "a parameter without a gradient stops the update",
            "        self.update_all(", "        if len(learning) == len(self.named_parameters): self.update_all("),
     Mutant(f"{O}:Adam.zero_grad", "gradients of the last step stay", "parameter.grad = None", "pass"),

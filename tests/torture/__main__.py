@@ -22,7 +22,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from autograd.backend import CPU
-from autograd.backend.cpu import available_cores
+from autograd.fast.cpu import available_cores
 from minitf.system.environment import environment_facts
 from tests.helpers.runs import FLAGS, PAIRS, Ground, check, prepared_ground
 from tests.torture import (

@@ -108,7 +108,7 @@ function layOut() {
   const nodes = new Map();
   const add = (node, parent) => {
     const text = describe(node);
-    const wide = Math.max(text.title.length * CHARACTER * 1.06, text.line.length * 5.7) + 22;
+    const wide = Math.max((text.title.length + (text.kind === "group" ? 3 : 0)) * CHARACTER * 1.06, text.line.length * 5.7) + 22;
     nodes.set(node.key, { node, ...text });
     graph.setNode(node.key, { width: Math.max(64, wide), height: text.line ? 38 : 24 });
     if (parent) graph.setParent(node.key, parent);

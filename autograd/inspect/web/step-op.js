@@ -173,8 +173,7 @@ function sourceBlock(source) {
       at = found.index + found[0].length;
     }
     code.append(source.text.slice(at));
-    const kernel = source.name.startsWith("Backend.");
-    sourceBlocks.set(key, h("div", { class: "source" }, h("p", { class: "soft" }, h("code", {}, `${source.file}:${source.line}`), kernel ? " kernel, as defined" : ""),
+    sourceBlocks.set(key, h("div", { class: "source" }, h("p", { class: "soft" }, h("code", {}, `${source.file}:${source.line}`), source.role ? ` ${source.role}` : ""),
       h("pre", { tabindex: 0, "aria-label": `source of ${source.name}` }, code)));
   }
   return sourceBlocks.get(key);

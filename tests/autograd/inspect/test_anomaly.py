@@ -1,6 +1,9 @@
 """anomaly_mode() names the op and the line where the first NaN or infinity came up."""
 
+import os
 import re
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -134,7 +137,7 @@ def test_a_transformer_with_padding_and_a_fully_masked_row_is_fine():
     source = np.array([[5, 6, PAD], [PAD, PAD, PAD]])
     with anomaly_mode():
         logits = model(source, np.array([[2, 5, 6], [2, 5, PAD]]))
-        ag.cross_entropy(logits, np.array([[5, 6, 3], [5, 3, PAD]]), ignore_index=PAD, overwrite_logits=True).backward()
+        ag.cross_entropy(logits, np.array([[5, 6, 3], [5, 3, PAD]]), ignore_index=PAD).backward()
     assert all(np.isfinite(p.grad.data).all() for p in model.parameters())
 
 
@@ -286,3 +289,31 @@ def test_a_gradient_written_over_what_was_saved_did_not_go_in():
             return x
 
     assert anomaly_of(lambda: apply(Overwrites, leaf(1.0, 2.0)).backward(np.ones(2))).inputs_finite == (True,)
+
+
+PLAIN = """
+import numpy as np
+import autograd as ag
+from autograd.inspect import AnomalyError, anomaly_mode, graph, memory, profile, step_page
+
+x = ag.Tensor(np.ones(3), requires_grad=True)
+with memory() as m, profile() as p:
+    ag.exp(x).sum().backward()
+assert "script.py:8" in str(m), m
+assert {"Exp", "Sum"} <= {row.name for row in p.rows()}
+step_page(lambda: (x * x).sum(), "step.html")
+assert '"line":11' in open("step.html", encoding="utf-8").read()
+assert len(graph(ag.exp(x)).html()) > 1000
+try:
+    with anomaly_mode(), np.errstate(all="ignore"):
+        ag.log(x - 1)
+except AnomalyError as error:
+    assert error.where[1] == 16, error
+"""
+
+
+def test_the_tools_tell_lines_of_the_plain_core_too(tmp_path):
+    (tmp_path / "script.py").write_text(PLAIN, encoding="utf-8")
+    environment = {**os.environ, "AUTOGRAD_PLAIN": "1", "PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run([sys.executable, "script.py"], cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr

@@ -20,10 +20,10 @@ NUMBERS = {  # every argument of a public function that is a number
     "local_attention scale": lambda n: ag.local_attention(X, X, X, neighbourhood=1, scale=n),
     "cross_entropy label_smoothing": lambda n: ag.cross_entropy(X, IDS, label_smoothing=n),
     "dropout p": lambda n: ag.dropout(X, n),
-    "dropout_add_layer_norm p": lambda n: ag.dropout_add_layer_norm(X, X, V, V, p=n),
-    "dropout_add_layer_norm eps": lambda n: ag.dropout_add_layer_norm(X, X, V, V, eps=n),
-    "embedding p": lambda n: ag.embedding(IDS, X, p=n),
-    "embedding scale": lambda n: ag.embedding(IDS, X, scale=n),
+    "dropout_add_layer_norm p": lambda n: ag.fast.dropout_add_layer_norm(X, X, V, V, p=n),
+    "dropout_add_layer_norm eps": lambda n: ag.fast.dropout_add_layer_norm(X, X, V, V, eps=n),
+    "scaled_embedding p": lambda n: ag.fast.scaled_embedding(IDS, X, p=n),
+    "scaled_embedding scale": lambda n: ag.fast.scaled_embedding(IDS, X, scale=n),
     "layer_norm eps": lambda n: ag.layer_norm(X, V, V, eps=n),
     "pad constant_values": lambda n: ag.pad(X, 1, n),
     "scaled_dot_product_attention dropout": lambda n: ag.scaled_dot_product_attention(X, X, X, dropout=n),
@@ -45,7 +45,7 @@ def test_a_tensor_is_no_number(name):
 OPERANDS = {
     "clip min": lambda n: ag.clip(X, min=n),
     "clip max": lambda n: ag.clip(X, max=n),
-    "embedding positions": lambda n: ag.embedding(IDS, X, positions=n * np.ones((2, 2))),
+    "scaled_embedding positions": lambda n: ag.fast.scaled_embedding(IDS, X, positions=n * np.ones((2, 2))),
     "linear bias": lambda n: ag.linear(X, X, bias=n * np.ones(2)),
     "masked_fill value": lambda n: ag.masked_fill(X, X.data > 1, value=n),
     "where a": lambda n: ag.where(condition=X.data > 1, a=n, b=X),
@@ -71,11 +71,11 @@ def test_a_tensor_given_by_keyword_gets_its_gradient(name):
 
 LISTS = {
     "layer_norm": lambda a: ag.layer_norm(a([[1.0, 2.0]]), a([1.0, 1.0]), a([0.0, 1.0])),
-    "dropout_add_layer_norm": lambda a: ag.dropout_add_layer_norm(
+    "dropout_add_layer_norm": lambda a: ag.fast.dropout_add_layer_norm(
         *map(a, ([[1.0, 2.0]], [[1.0, 0.0]], [1, 2], [0, 1]))
     ),
     "linear": lambda a: ag.linear(a([[1.0, 2.0]]), a([[1.0, 2.0]]), a([3.0])),
-    "embedding": lambda a: ag.embedding(a([0, 1]), a([[1.0, 2.0], [3.0, 4.0]]), positions=a([[1.0, 1.0], [2.0, 2.0]])),
+    "embedding": lambda a: ag.embedding(a([0, 1]), a([[1.0, 2.0], [3.0, 4.0]])),
     "cross_entropy": lambda a: ag.cross_entropy(a([[1.0, 2.0]]), a([1])),
     "scaled_dot_product_attention": lambda a: ag.scaled_dot_product_attention(*[a([[1.0, 2.0]])] * 3, a([[True]])),
     "masked_fill": lambda a: ag.masked_fill(a([1.0, 2.0]), a([True, False]), 0.0),

@@ -8,7 +8,7 @@ import pytest
 
 import autograd as ag
 from autograd import Tensor, random
-from autograd.backend import CPU, Backend
+from autograd.fast import Kernels, cpu_kernels
 from tests.helpers.leaves import check_gradients
 
 attention = ag.scaled_dot_product_attention
@@ -34,8 +34,8 @@ def plain_attention(q, k, v, allowed=None, keep=1.0, scale=None):
 def threads(request, monkeypatch):
     """The kernel for threads is another one; what it computes is not."""
     if request.param is not None:
-        monkeypatch.setattr(CPU, "threads", request.param)
-        monkeypatch.setattr(CPU, "_pool", ThreadPoolExecutor(request.param - 1))
+        monkeypatch.setattr(cpu_kernels(), "threads", request.param)
+        monkeypatch.setattr(cpu_kernels(), "_pool", ThreadPoolExecutor(request.param - 1))
     return request.param
 
 
@@ -353,12 +353,12 @@ def test_what_is_kept_for_the_backward_pass():
 
 
 def test_the_plain_definition_sees_the_same(threads):
-    """The kernel of every backend: this one's against reference.py, at a size that is spread over threads."""
+    """The kernel of every backend: this one's against its definition, at a size that is spread over threads."""
     q, k, v = qkv(6, 4, t=70, s=90, k=8, m=8, dtype=np.float32)
     mask = (np.arange(90) < np.array([[90], [50], [1], [0], [89], [90]]))[:, None, None, :]
     keep = np.random.default_rng(0).random((6, 4, 70, 90)) < 0.9
-    ours = CPU.attention(q, k, v, mask, keep, 1 / 0.9, 0.35)
-    plain = Backend().attention(q, k, v, mask, keep, 1 / 0.9, 0.35)
+    ours = cpu_kernels().attention(q, k, v, mask, keep, 1 / 0.9, 0.35)
+    plain = Kernels().attention(q, k, v, mask, keep, 1 / 0.9, 0.35)
     for one, other in zip(ours, plain, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
 

@@ -5,7 +5,7 @@ import pytest
 
 import autograd as ag
 from autograd import Tensor
-from autograd.backend import Backend, CpuBackend
+from autograd.backend import keep_where
 from autograd.ops.index import add_rows
 from tests.helpers.leaves import check_gradients
 
@@ -149,9 +149,9 @@ def test_narrow_indices_into_many_rows(shape, dtype):
 
 
 @pytest.mark.parametrize("width", [1, 2])
-def test_the_same_row_from_both_ends(backend, width):
+def test_the_same_row_from_both_ends(width):
     g = np.arange(3.0 * width).reshape(3, width)
-    result = add_rows(backend, g, np.array([-1, 4, 0]), (5, width))
+    result = add_rows(np, g, np.array([-1, 4, 0]), (5, width))
     np.testing.assert_array_equal(result[4], g[0] + g[1])
     np.testing.assert_array_equal(result[0], g[2])
 
@@ -215,53 +215,35 @@ def test_take_errors_are_numpys():
         ag.take(Tensor(X), [0.5], axis=0)
 
 
-# ---- The kernels below ----
-
-
-@pytest.fixture(params=["reference", "cpu", "two threads"])
-def backend(request):
-    if request.param == "reference":
-        yield Backend()
-    elif request.param == "cpu":
-        yield CpuBackend()
-    else:
-        threadpoolctl = pytest.importorskip("threadpoolctl", reason="threadpoolctl is not installed")
-        with threadpoolctl.threadpool_limits(None, user_api="blas"):  # set_threads changes it; this changes it back
-            threaded = CpuBackend()
-            threaded.set_threads(2)
-            yield threaded
+# ---- Sums of rows, and elements kept ----
 
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
 @pytest.mark.parametrize("index_dtype", [np.uint8, np.int32, np.int64])
-@pytest.mark.parametrize("width", [1, 7, 512])
-def test_adding_up_rows(backend, width, index_dtype, dtype):
+@pytest.mark.parametrize("width", [0, 1, 7, 512])
+def test_adding_up_rows(width, index_dtype, dtype):
     rng = np.random.default_rng(0)
     indices = rng.integers(0, 50, 400).astype(index_dtype)
     g = rng.integers(-8, 8, (400, width)).astype(dtype)  # small integers: exact in any order
     expected = np.zeros((60, width))
     np.add.at(expected, indices, g)
-    result = backend.embedding_backward(g, indices, 60)
+    result = add_rows(np, g, indices, (60, width))
     assert result.dtype == dtype
     np.testing.assert_array_equal(result, expected)
-    np.testing.assert_array_equal(backend.embedding_backward(g[::-1][:, ::-1], indices[::-1], 60), expected[:, ::-1])
+    np.testing.assert_array_equal(add_rows(np, g[::-1][:, ::-1], indices[::-1], (60, width)), expected[:, ::-1])
 
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
-@pytest.mark.parametrize("shape", [(), (1,), (3, 5), (0, 2), (400, 1000)])
-def test_keeping_elements(backend, shape, dtype):
+@pytest.mark.parametrize("shape", [(), (1,), (3, 5), (0, 2)])
+def test_keeping_elements(shape, dtype):
     rng = np.random.default_rng(0)
     x = np.asarray(rng.standard_normal(shape)).astype(dtype)
     keep = np.asarray(rng.random(shape) < 0.5)
     bad = x.copy()
     bad[~keep] = np.nan
-    result = backend.keep_where(bad, keep)
+    result = keep_where(np, bad, keep)
     np.testing.assert_array_equal(result, x * keep)
     assert result.dtype == dtype
-    if x.ndim == 2:
-        np.testing.assert_array_equal(backend.keep_where(bad.T, keep.T), (x * keep).T)
-        first = keep[:1] if shape[0] else np.ones((1, shape[1]), bool)
-        np.testing.assert_array_equal(backend.keep_where(x, first), x * first)
 
 
 # ---- Positions of extremes, additions at positions ----

@@ -41,14 +41,10 @@ def test_padded_positions_are_not_seen_and_get_no_gradient():
     np.testing.assert_array_equal(x.grad.data[1, 3:], 0)
 
 
-def test_what_it_saves_grows_with_length_times_neighbourhood():
-    def saved_bytes(length, neighbourhood):
-        arrays = [Tensor(a, requires_grad=True) for a in qkv(length, leading=())]
-        op = ag.local_attention(*arrays, neighbourhood=neighbourhood).op
-        return sum(a.nbytes for a in op.saved_arrays if a is not None) - 3 * arrays[0].data.nbytes
-
-    assert saved_bytes(4096, 8) == 2 * saved_bytes(2048, 8) == 4096 * 15 * 8  # 2 r - 1 float64 a query
-    assert saved_bytes(4096, 16) == 4096 * 31 * 8
+def test_it_saves_its_inputs_and_no_weights():
+    arrays = [Tensor(a, requires_grad=True) for a in qkv(64, leading=())]
+    op = ag.local_attention(*arrays, neighbourhood=8, dropout=0.5).op
+    assert {id(a) for a in op.saved_arrays} == {id(a.data) for a in arrays}
 
 
 @pytest.mark.parametrize("dropout", [0.0, 0.5])

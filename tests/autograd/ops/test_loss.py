@@ -125,7 +125,6 @@ def test_other_memory_layouts():
     check_gradients(
         lambda x: cross_entropy(x[::2, ::-1], targets[::2, ::-1].T[:2, :2], reduction="none"), normal((3, 2, 5))
     )
-    check_gradients(lambda x: cross_entropy((x * 1).T, targets, reduction="sum", overwrite_logits=True), logits)
 
 
 # ---- Ignored targets ----
@@ -133,9 +132,8 @@ def test_other_memory_layouts():
 
 @EVERY_REDUCTION
 @pytest.mark.parametrize("ignore", [-100, 0, 3, -1])
-@pytest.mark.parametrize("overwrite", [False, True])
 @pytest.mark.parametrize("others", [(1e30, -1e30), (math.inf, -math.inf), (math.nan, 0)])
-def test_ignored_rows_count_for_nothing(reduction, ignore, overwrite, others):
+def test_ignored_rows_count_for_nothing(reduction, ignore, others):
     """Neither in the loss nor in the gradient nor in the number that a mean divides by, whatever stands in them."""
     logits = normal((6, 5))
     logits[[1, 4]] = np.array(others)[:, None]
@@ -144,7 +142,7 @@ def test_ignored_rows_count_for_nothing(reduction, ignore, overwrite, others):
     settings = {"label_smoothing": 0.1, "reduction": reduction, "ignore_index": ignore, "with_nll": True}
     leaf = Tensor(logits.copy(), requires_grad=True)
     with np.errstate(invalid="ignore"):
-        loss, nll = cross_entropy(leaf, targets, **settings, overwrite_logits=overwrite)
+        loss, nll = cross_entropy(leaf, targets, **settings)
     alone = Tensor(logits[rest], requires_grad=True)
     expected, expected_nll = cross_entropy(alone, targets[rest], **settings)
     if reduction == "none":
@@ -164,13 +162,11 @@ def test_ignored_rows_count_for_nothing(reduction, ignore, overwrite, others):
 
 @EVERY_REDUCTION
 @pytest.mark.parametrize("rows", [0, 3])
-@pytest.mark.parametrize("overwrite", [False, True])
-def test_all_targets_ignored(reduction, rows, overwrite):
+def test_all_targets_ignored(reduction, rows):
     """There is nothing to learn, and nothing is wrong: 0, with a gradient of 0."""
     leaf = Tensor(normal((rows, 4)), requires_grad=True)
     loss, nll = cross_entropy(
         leaf, np.full(rows, 7), ignore_index=7, label_smoothing=0.1, reduction=reduction, with_nll=True,
-        overwrite_logits=overwrite,
     )  # fmt: skip
     assert (loss.data == 0).all()
     assert (nll.data == 0).all()
@@ -200,83 +196,7 @@ def test_with_nll(reduction):
     close(leaf.grad, plain(logits, targets, 0.2, reduction=reduction)[1])
 
 
-# ---- Logits that become their gradient ----
-
-
-@EVERY_REDUCTION
-@pytest.mark.parametrize("shape", [(6, 5), (2, 3, 5)])
-@pytest.mark.parametrize("smoothing", [0.0, 0.1])
-def test_overwriting_gives_the_same(reduction, shape, smoothing):
-    weight = normal((5, 4), 1)
-    targets = np.random.default_rng(1).integers(0, 5, shape[:-1])
-    targets[-1:] = -100
-    results = []
-    for overwrite in (False, True):
-        leaves = [Tensor(normal((*shape[:-1], 4)), requires_grad=True), Tensor(weight, requires_grad=True)]
-        logits = ag.linear(*leaves)
-        loss = cross_entropy(
-            logits, targets, label_smoothing=smoothing, reduction=reduction, overwrite_logits=overwrite
-        )
-        loss.backward(normal(loss.shape, 2))
-        results.append([loss.data, *(leaf.grad.data for leaf in leaves)])
-    for one, other in zip(*results, strict=True):
-        np.testing.assert_allclose(one, other, rtol=1e-13, atol=1e-15)
-
-
-def test_overwriting_takes_no_second_array():
-    logits = ag.multiply(Tensor(normal((6, 5)), requires_grad=True), 1)
-    (g_logits, _) = cross_entropy(logits, np.zeros(6, int), overwrite_logits=True).op.saved_arrays
-    assert g_logits is logits.data
-    logits = ag.multiply(Tensor(normal((6, 5)), requires_grad=True), 1)
-    kept = logits.data.copy()
-    loss = cross_entropy(logits, np.zeros(6, int))
-    loss.backward()
-    np.testing.assert_array_equal(logits.data, kept)
-
-
-def test_overwriting_without_a_graph_changes_nothing():
-    logits = normal((6, 5))
-    kept = logits.copy()
-    cross_entropy(Tensor(logits), np.zeros(6, int), overwrite_logits=True)
-    with ag.no_grad():
-        cross_entropy(Tensor(logits, requires_grad=True), np.zeros(6, int), overwrite_logits=True)
-    np.testing.assert_array_equal(logits, kept)
-
-
-@pytest.mark.parametrize("shape", [(6, 5), (2, 3, 5)])
-def test_an_op_that_saved_the_logits_tells(shape):
-    x = Tensor(normal(shape), requires_grad=True)
-    logits = ag.tanh(x)  # saves its result
-    loss = cross_entropy(logits, np.zeros(shape[:-1], int), overwrite_logits=True)
-    for backward in (lambda: logits.backward(normal(shape)), loss.backward):
-        with pytest.raises(
-            RuntimeError, match=r"Tanh .* needs for its backward pass an array that was changed in place"
-        ):
-            backward()
-
-
-@pytest.mark.parametrize("shape", [(6, 5), (2, 3, 5)])
-def test_logits_cannot_be_overwritten_twice(shape):
-    """The second loss would be one of the gradients of the first."""
-    logits = Tensor(normal(shape), requires_grad=True) * 1
-    targets = np.zeros(shape[:-1], int)
-    first = cross_entropy(logits, targets, overwrite_logits=True)
-    second = cross_entropy(logits, targets, overwrite_logits=True)
-    with pytest.raises(RuntimeError, match=r"CrossEntropy .* changed in place"):
-        (first + second).backward()
-
-
-@pytest.mark.parametrize("reduction", ["mean", "none"])
-def test_a_second_backward_pass_over_overwritten_logits_is_told(reduction):
-    """It would scale the gradient twice."""
-    logits = Tensor(normal((6, 5)), requires_grad=True) * 1
-    loss = cross_entropy(logits, np.zeros(6, int), reduction=reduction, overwrite_logits=True)
-    loss.backward(np.full(loss.shape, 2.0), retain_graph=True)
-    with pytest.raises(RuntimeError, match=r"CrossEntropy .* changed in place"):
-        loss.backward(np.full(loss.shape, 2.0))
-
-
-def test_without_overwriting_a_second_backward_pass_is_the_first():
+def test_a_second_backward_pass_is_the_first():
     leaf = Tensor(normal((6, 5)), requires_grad=True)
     loss = cross_entropy(leaf, np.zeros(6, int), label_smoothing=0.1)
     loss.backward(2.0, retain_graph=True)
@@ -322,7 +242,7 @@ def test_a_refused_call_leaves_the_logits_usable():
     x = Tensor(normal((2, 5)), requires_grad=True)
     logits = ag.tanh(x)
     with pytest.raises(IndexError):
-        cross_entropy(logits, np.array([0, 9]), overwrite_logits=True)
+        cross_entropy(logits, np.array([0, 9]))
     cross_entropy(logits, np.array([0, 1])).backward()
     assert np.abs(x.grad.data).max() > 0
 
@@ -355,7 +275,9 @@ def loss_and_gradients(function, inputs):
 def test_a_block_of_rows_at_a_time_is_all_rows_at_once(rows, reduction):
     inputs, targets = tensors((5, 4), (7, 4), (7,)), np.array([0, 6, -100, 3, 3])
     settings = {"label_smoothing": 0.1, "reduction": reduction}
-    found = loss_and_gradients(lambda x, w, b: ag.linear_cross_entropy(x, w, targets, b, rows=rows, **settings), inputs)
+    found = loss_and_gradients(
+        lambda x, w, b: ag.fast.linear_cross_entropy(x, w, targets, b, rows=rows, **settings), inputs
+    )
     expected = loss_and_gradients(lambda x, w, b: cross_entropy(ag.linear(x, w, b), targets, **settings), inputs)
     for one, other in zip(found, expected, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-12)
@@ -366,12 +288,12 @@ def test_one_block_gives_the_bits_of_the_two_ops():
     for x in inputs:
         x.requires_grad = True
     settings = {"label_smoothing": 0.1, "reduction": "sum", "ignore_index": 3}
-    fused = ag.linear_cross_entropy(*inputs, targets, **settings)
+    fused = ag.fast.linear_cross_entropy(*inputs, targets, **settings)
     fused.backward()
     found = [fused.data, *[x.grad.data for x in inputs]]
     for x in inputs:
         x.grad = None
-    plain_loss = cross_entropy(ag.linear(*inputs), targets, overwrite_logits=True, **settings)
+    plain_loss = cross_entropy(ag.linear(*inputs), targets, **settings)
     plain_loss.backward()
     for one, other in zip(found, [plain_loss.data, *[x.grad.data for x in inputs]], strict=True):
         np.testing.assert_array_equal(one, other)
@@ -390,14 +312,14 @@ def test_the_logits_never_stand_in_memory():
         return found
 
     logits = rows * classes * 8
-    assert peak(lambda: cross_entropy(ag.linear(*inputs), targets, overwrite_logits=True)) > logits
-    assert peak(lambda: ag.linear_cross_entropy(*inputs, targets, rows=50)) < 0.2 * logits
+    assert peak(lambda: cross_entropy(ag.linear(*inputs), targets)) > logits
+    assert peak(lambda: ag.fast.linear_cross_entropy(*inputs, targets, rows=50)) < 0.2 * logits
 
 
 def test_a_masked_class_has_no_probability_and_no_share_of_the_smoothing():
     x, weight, bias = tensors((3, 4), (5, 4), (5,))
     masked = np.array([False, True, False, False, True])
-    loss = ag.linear_cross_entropy(x, weight, [0, 2, 3], bias, masked=masked, label_smoothing=0.3)
+    loss = ag.fast.linear_cross_entropy(x, weight, [0, 2, 3], bias, masked=masked, label_smoothing=0.3)
     logits = (x.data @ weight.data.T + bias.data)[:, ~masked]
     close(loss, plain(logits, np.array([0, 1, 2]), 0.3)[0])
     loss.backward()
@@ -409,12 +331,12 @@ def test_what_linear_cross_entropy_refuses():
     x, weight = tensors((3, 4), (5, 4))
     ok = np.zeros(3, int)
     for error, message, call in (
-        (ValueError, "linear: x of shape", lambda: ag.linear_cross_entropy(x, weight[:, :3], ok)),
-        (ValueError, "targets of shape", lambda: ag.linear_cross_entropy(x, weight, ok[:2])),
-        (ValueError, "rows=0 computes nothing", lambda: ag.linear_cross_entropy(x, weight, ok, rows=0)),
-        (ValueError, r"masked must be bool \[5\]", lambda: ag.linear_cross_entropy(x, weight, ok, masked=[True])),
-        (IndexError, "target must lie in 0 … 4", lambda: ag.linear_cross_entropy(x, weight, ok + 5)),
-        (IndexError, "a masked class", lambda: ag.linear_cross_entropy(x, weight, ok, masked=np.arange(5) == 0)),
+        (ValueError, "linear: x of shape", lambda: ag.fast.linear_cross_entropy(x, weight[:, :3], ok)),
+        (ValueError, "targets of shape", lambda: ag.fast.linear_cross_entropy(x, weight, ok[:2])),
+        (ValueError, "rows=0 computes nothing", lambda: ag.fast.linear_cross_entropy(x, weight, ok, rows=0)),
+        (ValueError, r"masked must be bool \[5\]", lambda: ag.fast.linear_cross_entropy(x, weight, ok, masked=[True])),
+        (IndexError, "target must lie in 0 … 4", lambda: ag.fast.linear_cross_entropy(x, weight, ok + 5)),
+        (IndexError, "a masked class", lambda: ag.fast.linear_cross_entropy(x, weight, ok, masked=np.arange(5) == 0)),
     ):
         with pytest.raises(error, match=message):
             call()
@@ -426,6 +348,6 @@ def test_only_what_needs_a_gradient_is_computed():
         frozen.requires_grad, other.requires_grad = False, True
         frozen.grad = other.grad = None
         for reduction in ("sum", "none"):
-            ag.linear_cross_entropy(x, weight, targets, reduction=reduction).sum().backward()
+            ag.fast.linear_cross_entropy(x, weight, targets, reduction=reduction).sum().backward()
         assert frozen.grad is None
         assert other.grad is not None

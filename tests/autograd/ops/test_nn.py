@@ -1,14 +1,13 @@
 """Embedding, dropout, layer norm and the residual connection against their formulas, and one op against several."""
 
 import math
-from importlib import import_module
 
 import numpy as np
 import pytest
 
 import autograd as ag
 from autograd import Tensor, random
-from autograd.ops import nn
+from autograd.fast import ops
 from tests.helpers.leaves import check_gradients
 
 
@@ -34,16 +33,16 @@ def with_masks(function, state=(7, 3, 0)):
 def test_embedding(indices, scale):
     indices = np.array(indices, dtype=np.int64)
     weight = normal((5, 3))
-    y = ag.embedding(indices, Tensor(weight), scale=scale)
+    y = ag.fast.scaled_embedding(indices, Tensor(weight), scale=scale)
     np.testing.assert_array_equal(y.data, weight[indices] * scale)
     assert y.shape == (*indices.shape, 3)
-    check_gradients(lambda w: ag.embedding(indices, w, scale=scale), weight)
+    check_gradients(lambda w: ag.fast.scaled_embedding(indices, w, scale=scale), weight)
 
 
 def test_gradients_of_equal_indices_add_up():
     weight = Tensor(normal((4, 2), dtype=np.float32), requires_grad=True)
     g = normal((3, 2, 2), 1, np.float32)
-    ag.embedding(np.array([[1, 3], [3, 3], [1, 0]]), weight, scale=2.0).backward(g)
+    ag.fast.scaled_embedding(np.array([[1, 3], [3, 3], [1, 0]]), weight, scale=2.0).backward(g)
     expected = 2 * np.stack([g[2, 1], g[0, 0] + g[2, 0], 0 * g[0, 0], g[0, 1] + g[1, 0] + g[1, 1]])
     np.testing.assert_allclose(weight.grad.data, expected, rtol=1e-6)
     assert weight.grad.dtype == np.float32
@@ -53,7 +52,8 @@ def test_gradients_of_equal_indices_add_up():
 def test_embedding_used_twice_and_as_a_projection():
     indices = np.array([[0, 2, 2]])
     check_gradients(
-        lambda w: ag.linear(ag.embedding(indices, w, scale=1.5) + ag.embedding(indices[:, ::-1], w), w), normal((4, 3))
+        lambda w: ag.linear(ag.fast.scaled_embedding(indices, w, scale=1.5) + ag.embedding(indices[:, ::-1], w), w),
+        normal((4, 3)),
     )
 
 
@@ -61,7 +61,7 @@ def test_embedding_leaves_its_weight_alone():
     weight = normal((3, 2))
     kept = weight.copy()
     for indices in (np.array(1), np.array([1]), np.array([0, 1, 2])):
-        y = ag.embedding(indices, Tensor(weight), scale=3.0)
+        y = ag.fast.scaled_embedding(indices, Tensor(weight), scale=3.0)
         y.data[...] = 0
     np.testing.assert_array_equal(weight, kept)
 
@@ -107,9 +107,8 @@ def test_embedding_of_no_features():
 def test_embedding_keeps_only_its_indices():
     indices = np.array([0, 1])
     y = ag.embedding(indices, Tensor(normal((3, 2)), requires_grad=True))
-    kept, keep = y.op.saved_arrays
+    (kept,) = y.op.saved_arrays
     assert kept is indices
-    assert keep is None
 
 
 # ---- Dropout ----
@@ -154,7 +153,7 @@ def test_without_dropout_x_itself_comes_back():
 def test_dropout_refuses_what_is_no_probability(p, training):
     for call in (
         lambda: ag.dropout(Tensor(normal(3)), p, training),
-        lambda: ag.dropout_add_layer_norm(*[Tensor(normal(3))] * 4, p=p, training=training),
+        lambda: ag.fast.dropout_add_layer_norm(*[Tensor(normal(3))] * 4, p=p, training=training),
     ):
         with pytest.raises(ValueError, match=r"dropout probability .* is outside \[0, 1\)"):
             call()
@@ -231,7 +230,7 @@ def test_layer_norm_refuses_what_does_not_fit():
         with pytest.raises(
             ValueError, match=r"layer norm needs a last axis with at least one feature, found x of shape"
         ):
-            ag.dropout_add_layer_norm(Tensor(nothing), Tensor(nothing), Tensor(w), Tensor(w))
+            ag.fast.dropout_add_layer_norm(Tensor(nothing), Tensor(nothing), Tensor(w), Tensor(w))
 
 
 # ---- The residual connection as one op ----
@@ -249,7 +248,7 @@ def composition(p, eps, training):
 
 
 def fused(p, eps, training):
-    return lambda *tensors: ag.dropout_add_layer_norm(*tensors, p=p, eps=eps, training=training)
+    return lambda *tensors: ag.fast.dropout_add_layer_norm(*tensors, p=p, eps=eps, training=training)
 
 
 @pytest.mark.parametrize(("p", "training"), [(0.0, True), (0.3, True), (0.8, True), (0.3, False)])
@@ -272,7 +271,7 @@ def test_one_op_equals_dropout_and_sum_and_norm(p, training, eps, dtype, toleran
 def test_gradients_of_the_residual_connection(p):
     check_gradients(with_masks(fused(p, 1e-6, True)), *residual_inputs(), atol=1e-6)
     check_gradients(
-        with_masks(lambda x, w, b: ag.dropout_add_layer_norm(x, x, w, b, p=p)),
+        with_masks(lambda x, w, b: ag.fast.dropout_add_layer_norm(x, x, w, b, p=p)),
         normal((3, 5)), normal(5, 1), normal(5, 2), atol=1e-6,
     )  # fmt: skip
     check_gradients(with_masks(fused(p, 1e-6, True)), *residual_inputs(shape=(0, 3)))
@@ -286,7 +285,7 @@ def test_gradients_of_the_residual_connection(p):
 
 def test_the_residual_connection_keeps_neither_x_nor_the_sum():
     leaves = [Tensor(array, requires_grad=True) for array in residual_inputs(shape=(3, 6))]
-    y = ag.dropout_add_layer_norm(*leaves, p=0.5)
+    y = ag.fast.dropout_add_layer_norm(*leaves, p=0.5)
     keep, _bias, normalised, inverse_std, weight = y.op.saved_arrays
     assert keep.dtype == bool
     assert (normalised.shape, inverse_std.shape) == ((3, 6), (3, 1))
@@ -297,10 +296,10 @@ def test_the_residual_connection_keeps_neither_x_nor_the_sum():
 def test_a_large_mask_is_kept_as_bits(monkeypatch):
     found = []
     for size in (1 << 20, 1):  # in bytes: this mask is smaller, then larger
-        monkeypatch.setattr(nn, "PACKED_BYTES", size)
+        monkeypatch.setattr(ops, "PACKED_BYTES", size)
         random.manual_seed(1)
         leaves = [Tensor(array, requires_grad=True) for array in residual_inputs(shape=(3, 7))]
-        y = ag.dropout_add_layer_norm(*leaves, p=0.5)
+        y = ag.fast.dropout_add_layer_norm(*leaves, p=0.5)
         found.append((y.op.saved_arrays[0].nbytes, ag.grad((y * y).sum(), leaves)))
     (whole, expected), (bits, gradients) = found
     assert (whole, bits) == (21, 3)
@@ -311,22 +310,6 @@ def test_a_large_mask_is_kept_as_bits(monkeypatch):
 def test_the_residual_connection_refuses_shapes_that_differ():
     x, residual, weight, bias = (Tensor(array) for array in residual_inputs(shape=(2, 3)))
     with pytest.raises(ValueError, match=r"x has shape \(2, 3\), residual has shape \(1, 3\); they must be equal"):
-        ag.dropout_add_layer_norm(x, residual[:1], weight, bias)
+        ag.fast.dropout_add_layer_norm(x, residual[:1], weight, bias)
     with pytest.raises(ValueError, match=r"weight has shape \(2,\), the last axis of x asks for \(3,\)"):
-        ag.dropout_add_layer_norm(x, residual, weight[:2], bias)
-
-
-@pytest.mark.parametrize(
-    ("function", "op"),
-    [
-        (ag.layer_norm, "nn.LayerNorm"),
-        (ag.dropout_add_layer_norm, "nn.DropoutAddLayerNorm"),
-        (ag.scaled_dot_product_attention, "attention.ScaledDotProductAttention"),
-        (ag.cross_entropy, "loss.CrossEntropy"),
-    ],
-)
-def test_help_of_a_fused_op_says_what_it_saves(function, op):
-    module, name = op.split(".")
-    of_class = getattr(import_module(f"autograd.ops.{module}"), name).__doc__
-    (saves,) = [line for line in of_class.splitlines() if line.strip().startswith("Saves:")]
-    assert saves in function.__doc__.splitlines()
+        ag.fast.dropout_add_layer_norm(x, residual, weight[:2], bias)

@@ -14,6 +14,7 @@ from tests.cases import cases_for
 def missing_places(op: type[Op]) -> list[str]:
     """What an op lacks, each with the file to edit."""
     name, file = op.__name__, op.__module__.replace(".", "/") + ".py"
+    package = ag.fast if op.__module__.startswith("autograd.fast") else ag
     functions = [
         value.__name__
         for value in vars(sys.modules[op.__module__]).values()
@@ -22,12 +23,13 @@ def missing_places(op: type[Op]) -> list[str]:
     missing = []
     if not functions:
         missing.append(f"{name} has no function: write one that applies it, below its class in {file}")
-    elif not {*functions} & {*ag.__all__}:
-        missing.append(f"{functions[0]}() is not exported: add it to __all__ in autograd/ops/__init__.py")
+    elif not {*functions} & {*package.__all__}:
+        where = "ops" if package is ag else "fast"
+        missing.append(f"{functions[0]}() is not exported: add it to __all__ in autograd/{where}/__init__.py")
     if op.flops is Op.flops:
         missing.append(f"{name} has no FLOP count: set `flops` beside forward and backward in {file}")
     if not cases_for(name):
-        missing.append(f"{name} has no case: @register one in {file.replace('autograd/ops', 'tests/cases/ops')}")
+        missing.append(f"{name} has no case: @register one in tests/cases/ops/{Path(file).name}")
     return missing
 
 
@@ -47,9 +49,15 @@ MADE_UP = """
 from autograd.engine import Op, apply
 
 class Bare(Op):
-    pass
+    @staticmethod
+    def forward(xp, x):
+        return x
 
 class Counted(Op):
+    @staticmethod
+    def forward(xp, x):
+        return x
+
     def flops(self, inputs, outputs):
         return 1, 1
 

@@ -15,27 +15,6 @@ from tests.cases.families import one_input, two_inputs
 one_input("Abs", ag.abs, lambda x: torch.abs(x), draw.away_from, analytic=False)
 one_input("Sign", ag.sign, lambda x: torch.sign(x), draw.away_from, analytic=False)
 
-# ---- Triangles ----
-
-
-def _triangle(op: str, function: Callable, peer: Callable) -> None:
-    @register(op, "any diagonal")
-    def any_diagonal(rng):
-        shape, k = draw.shape(rng, min_ndim=2, min_side=0), int(rng.integers(-4, 5))
-        keep = function(np.ones(shape), k).data
-        return Example(
-            lambda x: function(x, k), [draw.uniform(rng, shape)], lambda x: x * keep, lambda x: peer(x, k)
-        )  # fmt: skip
-
-    @register(op, "reused")
-    def reused(rng):
-        x = draw.uniform(rng, draw.shape(rng, min_ndim=2))
-        return Example(lambda x: function(x) * x + function(x), [x], torch=lambda x: peer(x, 0) * x + peer(x, 0))
-
-
-_triangle("Tril", ag.tril, lambda x, k: torch.tril(x, k))
-_triangle("Triu", ag.triu, lambda x, k: torch.triu(x, k))
-
 # ---- The larger, the smaller, the bounded ----
 
 
@@ -106,7 +85,7 @@ def _(rng):
     )  # fmt: skip
 
 
-@register("MaskedFill", "with a number")
+@register("Where", "masked_fill with a number")
 def _(rng):
     x, mask = draw.broadcastable(rng)
     filled = draw.mask(rng, mask)
@@ -116,7 +95,7 @@ def _(rng):
     )  # fmt: skip
 
 
-@register("MaskedFill", "with a Tensor")
+@register("Where", "masked_fill with a Tensor")
 def _(rng):
     x, mask = draw.broadcastable(rng, min_side=0)
     filled = draw.mask(rng, mask)
@@ -126,8 +105,31 @@ def _(rng):
     )  # fmt: skip
 
 
-@register("MaskedFill", "with minus infinity, before softmax")
+@register("Where", "masked_fill with minus infinity, before softmax")
 def _(rng):
     shape = draw.shape(rng, min_ndim=1)
     filled = ~draw.attention_mask(rng, shape)
     return Example(lambda x: ag.softmax(ag.masked_fill(x, filled, -math.inf)), [draw.uniform(rng, shape)])
+
+
+# ---- Triangles ----
+
+
+def _triangle(name: str, function: Callable, numpys: Callable, peer: Callable) -> None:
+    @register("Where", f"{name}, any diagonal")
+    def any_diagonal(rng):
+        shape = *draw.shape(rng, max_ndim=2, min_side=0), *rng.integers(1, 5, 2).tolist()
+        k = int(rng.integers(-shape[-2], shape[-1] + 1))
+        keep = numpys(np.ones(shape), k)
+        return Example(
+            lambda x: function(x, k), [draw.uniform(rng, shape)], lambda x: x * keep, lambda x: peer(x, k)
+        )  # fmt: skip
+
+    @register("Where", f"{name}, reused")
+    def reused(rng):
+        x = draw.uniform(rng, draw.shape(rng, min_ndim=2))
+        return Example(lambda x: function(x) * x + function(x), [x], torch=lambda x: peer(x, 0) * x + peer(x, 0))
+
+
+_triangle("tril", ag.tril, np.tril, lambda x, k: torch.tril(x, k))
+_triangle("triu", ag.triu, np.triu, lambda x, k: torch.triu(x, k))

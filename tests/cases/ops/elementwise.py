@@ -46,6 +46,29 @@ def _(rng):
     )
 
 
+# ---- Activations ----
+
+
+def _plain_sigmoid(x: Any) -> Any:
+    return 1 / (1 + ag.exp(-x))
+
+
+one_input("Relu", ag.relu, lambda x: torch.relu(x), draw.away_from)
+one_input("Tanh", ag.tanh, lambda x: torch.tanh(x), plain=lambda x: 2 * _plain_sigmoid(2 * x) - 1)
+# It computes with |x|, which is not analytic
+one_input("Sigmoid", ag.sigmoid, lambda x: torch.sigmoid(x), plain=_plain_sigmoid, analytic=False)
+
+
+@register("Tanh", "saturated")
+def _(rng):
+    return Example(ag.tanh, [draw.uniform(rng, (5,), 3, 6)], torch=lambda x: torch.tanh(x))
+
+
+@register("Sigmoid", "saturated", analytic=False)
+def _(rng):
+    return Example(ag.sigmoid, [draw.uniform(rng, (5,), -30, 30)], torch=lambda x: torch.sigmoid(x))
+
+
 # ---- Powers, exponentials, logarithms ----
 
 one_input("Square", ag.square, lambda x: torch.square(x), plain=lambda x: x * x)

@@ -9,6 +9,7 @@ import numpy as np
 import autograd as ag
 from autograd.testing import draw, register
 from tests.cases.example import Example, torch
+from tests.cases.masks import same_masks
 
 
 def band(length: int, neighbourhood: int, is_causal: bool) -> np.ndarray:
@@ -65,3 +66,11 @@ def _(rng):
         lambda q, k, v: ag.local_attention(q, k, v, neighbourhood=3, scale=0.7), arrays,
         lambda q, k, v: ag.scaled_dot_product_attention(q, k, v, band(5, 3, False), scale=0.7),
     )  # fmt: skip
+
+
+@register("LocalAttention", "dropout with a fixed mask")
+def _(rng):
+    function, _ = same_masks(
+        rng, lambda q, k, v: ag.local_attention(q, k, v, neighbourhood=3, dropout=0.4), lambda q, k, v: v
+    )
+    return Example(function, _qkv(rng))

@@ -31,7 +31,7 @@ def _torch_cross_entropy(logits: Any, targets: Any, label_smoothing: float, redu
     return losses.sum() / (max(int((targets != -100).sum()), 1) if reduction == "mean" else 1)
 
 
-def _cross_entropy(name: str, reduction: str, smoothing: float, ignore: float, overwrite: bool = False) -> None:
+def _cross_entropy(name: str, reduction: str, smoothing: float, ignore: float) -> None:
     @register("CrossEntropy", name)
     def cross_entropy(rng):
         shape = (*draw.shape(rng, max_ndim=2), int(rng.integers(1, 6)))
@@ -40,10 +40,7 @@ def _cross_entropy(name: str, reduction: str, smoothing: float, ignore: float, o
         targets = np.where(ignored, -100, targets)
 
         def function(logits):
-            logits = logits * 1 if overwrite else logits  # what is overwritten must not be the input itself
-            return ag.cross_entropy(
-                logits, targets, label_smoothing=smoothing, reduction=cast(Any, reduction), overwrite_logits=overwrite
-            )
+            return ag.cross_entropy(logits, targets, label_smoothing=smoothing, reduction=cast(Any, reduction))
 
         return Example(
             function, [draw.uniform(rng, shape)],
@@ -57,20 +54,6 @@ _cross_entropy("sum, smoothed", "sum", 0.1, 0.0)
 _cross_entropy("each, smoothed, some ignored", "none", 0.2, 0.4)
 _cross_entropy("mean, smoothed, some ignored", "mean", 0.1, 0.4)
 _cross_entropy("mean, all ignored", "mean", 0.1, 1.1)
-_cross_entropy("sum, logits overwritten", "sum", 0.1, 0.3, overwrite=True)
-
-
-@register("CrossEntropy", "each, logits overwritten, every second ignored")
-def _(rng):
-    """Rows of different weight, among them 0."""
-    targets = draw.indices(rng, (4,), 3)
-    targets[::2] = -100
-    return Example(
-        lambda x: ag.cross_entropy(x * 1, targets, label_smoothing=0.1, reduction="none", overwrite_logits=True),
-        [draw.uniform(rng, (4, 3))],
-        lambda x: ag.cross_entropy(x, targets, label_smoothing=0.1, reduction="none"),
-        lambda x: _torch_cross_entropy(x, targets, 0.1, "none"),
-    )
 
 
 @register("CrossEntropy", "no rows")
@@ -104,7 +87,7 @@ def _linear_cross_entropy(
 
         def function(x, weight, bias=None):
             mask_or_none = masked if mask else None
-            return ag.linear_cross_entropy(x, weight, targets, bias, masked=mask_or_none, rows=rows, **settings)
+            return ag.fast.linear_cross_entropy(x, weight, targets, bias, masked=mask_or_none, rows=rows, **settings)
 
         number = np.where(ignored, -100, np.cumsum(~masked)[np.where(ignored, 0, targets)] - 1)
 
@@ -132,7 +115,7 @@ _linear_cross_entropy("each, masked classes", "none", 0.1, 0.3, None, mask=3)
 def _(rng):
     ids, targets = draw.indices(rng, (5,), 4), draw.indices(rng, (5,), 4)
     return Example(
-        lambda w: ag.linear_cross_entropy(ag.embedding(ids, w), w, targets, rows=2), [draw.uniform(rng, (4, 3))],
+        lambda w: ag.fast.linear_cross_entropy(ag.embedding(ids, w), w, targets, rows=2), [draw.uniform(rng, (4, 3))],
         lambda w: _plain_cross_entropy(w[ids] @ w.T, targets, 0.0, np.zeros(5, bool), "mean"),
         lambda w: _torch_cross_entropy(w[torch.tensor(ids)] @ w.T, targets, 0.0, "mean"),
     )  # fmt: skip
@@ -141,4 +124,4 @@ def _(rng):
 @register("LinearCrossEntropy", "no rows")
 def _(rng):
     arrays = [draw.uniform(rng, (0, 3)), draw.uniform(rng, (4, 3))]
-    return Example(lambda x, w: ag.linear_cross_entropy(x, w, np.zeros(0, int)), arrays)
+    return Example(lambda x, w: ag.fast.linear_cross_entropy(x, w, np.zeros(0, int)), arrays)

@@ -18,66 +18,67 @@ def _torch_embedding(weight: Any, indices: np.ndarray, scale: float, positions: 
     return torch.nn.functional.embedding(torch.tensor(indices, dtype=torch.int64), weight) * scale + positions
 
 
-@register("Embedding", "indices that repeat")
+@register("ScaledEmbedding", "indices that repeat")
 def _(rng):
     rows = int(rng.integers(1, 5))
     where = draw.indices(rng, draw.shape(rng, max_ndim=2), rows)
     scale = float(rng.choice([1.0, 2.5]))
     return Example(
-        lambda weight: ag.embedding(where, weight, scale=scale), [draw.uniform(rng, (rows, int(rng.integers(1, 4))))],
+        lambda weight: ag.fast.scaled_embedding(where, weight, scale=scale),
+        [draw.uniform(rng, (rows, int(rng.integers(1, 4))))],
         lambda weight: ag.matmul(np.eye(rows)[where], weight) * scale,
         lambda weight: _torch_embedding(weight, where, scale),
     )  # fmt: skip
 
 
-@register("Embedding", "no index")
+@register("ScaledEmbedding", "no index")
 def _(rng):
     nothing = np.zeros((2, 0), int)
     return Example(
-        lambda weight: ag.embedding(nothing, weight, scale=2.0), [draw.uniform(rng, (3, 2))],
+        lambda weight: ag.fast.scaled_embedding(nothing, weight, scale=2.0), [draw.uniform(rng, (3, 2))],
         torch=lambda weight: _torch_embedding(weight, nothing, 2.0),
     )  # fmt: skip
 
 
-@register("Embedding", "with positions, any batch")
+@register("ScaledEmbedding", "with positions, any batch")
 def _(rng):
     t, width = (int(n) for n in rng.integers(1, 4, 2))
     where = draw.indices(rng, (*draw.shape(rng, max_ndim=2), t), 3)
     return Example(
-        lambda weight, positions: ag.embedding(where, weight, scale=1.5, positions=positions),
+        lambda weight, positions: ag.fast.scaled_embedding(where, weight, scale=1.5, positions=positions),
         [draw.uniform(rng, (3, width)), draw.uniform(rng, (t, width))],
         lambda weight, positions: ag.matmul(np.eye(3)[where], weight) * 1.5 + positions,
         lambda weight, positions: _torch_embedding(weight, where, 1.5, positions),
     )
 
 
-@register("Embedding", "with positions and a fixed dropout mask")
+@register("ScaledEmbedding", "with positions and a fixed dropout mask")
 def _(rng):
     where, p = draw.indices(rng, (2, 3), 4), float(rng.uniform(0.2, 0.6))
     function, plain = same_masks(
         rng,
-        lambda weight, positions: ag.embedding(where, weight, scale=0.5, positions=positions, p=p),
+        lambda weight, positions: ag.fast.scaled_embedding(where, weight, scale=0.5, positions=positions, p=p),
         lambda weight, positions: plain_dropout(ag.matmul(np.eye(4)[where], weight) * 0.5 + positions, p),
     )
     return Example(function, [draw.uniform(rng, (4, 2)), draw.uniform(rng, (3, 2))], plain)
 
 
-@register("Embedding", "matrix used again as a projection")
+@register("ScaledEmbedding", "matrix used again as a projection")
 def _(rng):
     where = draw.indices(rng, (2, 3), 4)
     return Example(
-        lambda w: ag.linear(ag.embedding(where, w, scale=1.5), w), [draw.uniform(rng, (4, 3))],
+        lambda w: ag.linear(ag.fast.scaled_embedding(where, w, scale=1.5), w), [draw.uniform(rng, (4, 3))],
         torch=lambda w: _torch_embedding(w, where, 1.5) @ w.T,
     )  # fmt: skip
 
 
 def _embedding_with_positions(name: str, p: float) -> None:
-    @register("Embedding", name)
+    @register("ScaledEmbedding", name)
     def embedding_with_positions(rng):
         where = draw.indices(rng, (2, 3), 4)
         function, plain = same_masks(
             rng,
-            lambda w, rows: ag.embedding(where, w, scale=1.5, positions=rows, p=p),
+            lambda w, rows: ag.fast.scaled_embedding(where, w, scale=1.5, positions=rows, p=p),
             lambda w, rows: plain_dropout(ag.matmul(np.eye(4)[where], w) * 1.5 + rows, p),
         )
         peer = None if p else lambda w, rows: _torch_embedding(w, where, 1.5, rows)
@@ -86,6 +87,17 @@ def _embedding_with_positions(name: str, p: float) -> None:
 
 _embedding_with_positions("positions", 0.0)
 _embedding_with_positions("positions and dropout", 0.4)
+
+
+@register("Embedding", "rows at indices that repeat")
+def _(rng):
+    rows = int(rng.integers(1, 5))
+    where = draw.indices(rng, draw.shape(rng, max_ndim=2), rows)
+    return Example(
+        lambda weight: ag.embedding(where, weight), [draw.uniform(rng, (rows, int(rng.integers(1, 4))))],
+        lambda weight: ag.matmul(np.eye(rows)[where], weight),
+        lambda weight: _torch_embedding(weight, where, 1.0),
+    )  # fmt: skip
 
 
 # ---- Dropout and normalisation ----
@@ -148,7 +160,7 @@ def _dropout_add_layer_norm(name: str, largest_p: float) -> None:
         p = largest_p * float(rng.uniform(0.3, 1))
         function, plain = same_masks(
             rng,
-            lambda *tensors: ag.dropout_add_layer_norm(*tensors, p=p),
+            lambda *tensors: ag.fast.dropout_add_layer_norm(*tensors, p=p),
             lambda x, r, w, b: _plain_layer_norm(r + plain_dropout(x, p), w, b),
         )
         shape = draw.shape(rng, min_ndim=1, min_side=2)

@@ -93,18 +93,18 @@ def _(rng):
 
 
 def _linear_relu(name: str, with_bias: bool) -> None:
-    @register("Linear", name)
-    def linear(rng):
+    @register("LinearRelu", name)
+    def linear_relu(rng):
         arrays = [draw.uniform(rng, shape) for shape in ((2, 3, 3), (4, 3), (4,))[: 2 + with_bias]]
         return Example(
-            lambda x, *parameters: ag.linear(x, *parameters, relu=True), arrays,
+            lambda x, *parameters: ag.fast.linear_relu(x, *parameters), arrays,
             lambda x, *parameters: ag.relu(ag.linear(x, *parameters)),
             lambda x, *parameters: torch.relu(_torch_linear(x, *parameters)),
         )  # fmt: skip
 
 
-_linear_relu("with ReLU", True)
-_linear_relu("with ReLU, no bias", False)
+_linear_relu("with bias", True)
+_linear_relu("no bias", False)
 
 
 @register("Linear", "no rows")
@@ -125,7 +125,7 @@ def _linear_heads(name: str, widths: Sequence[int], leading: Sequence[int], with
             parameters += [draw.uniform(rng, (heads * width,)) for width in widths]
 
         def fused(x, *parameters):
-            return ag.linear_heads(x, parameters[:count], parameters[count:], heads=heads)
+            return ag.fast.linear_heads(x, parameters[:count], parameters[count:], heads=heads)
 
         def one_by_one(x, *parameters):
             found = [ag.linear(x, *pair) for pair in _pairs(parameters, count)]
@@ -153,7 +153,7 @@ def _(rng):
     arrays = [draw.uniform(rng, shape) for shape in ((2, 3, 4), (4, 4), (4, 4), (2, 4))]
 
     def attend(x, w_k, w_v, w_q):
-        k, v = ag.linear_heads(x, [w_k, w_v], heads=2)
+        k, v = ag.fast.linear_heads(x, [w_k, w_v], heads=2)
         q = ag.linear(x, ag.concatenate([w_q, w_q])).reshape(2, 3, 2, 2).swapaxes(1, 2)
         return ag.scaled_dot_product_attention(q, k, v) + ag.scaled_dot_product_attention(k, k, q)
 

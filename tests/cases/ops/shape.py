@@ -74,7 +74,7 @@ def _(rng):
     return Example(lambda x: ag.swapaxes(x, 0, -1), [draw.uniform(rng, (3, 2, 3))], torch=lambda x: x.swapaxes(0, -1))
 
 
-@register("ExpandDims", "one axis or two")
+@register("Reshape", "expand_dims by one axis or two")
 def _(rng):
     shape = draw.shape(rng, max_ndim=3, min_side=0)
     axis = [(0, -1), (0, 1), int(rng.integers(-len(shape) - 1, len(shape) + 1))][rng.choice(3, p=[0.2, 0.2, 0.6])]
@@ -82,7 +82,7 @@ def _(rng):
     return Example(lambda x: ag.expand_dims(x, axis), [draw.uniform(rng, shape)], torch=lambda x: x.reshape(new))
 
 
-@register("Squeeze", "one axis, several or all")
+@register("Reshape", "squeeze of one axis, several or all")
 def _(rng):
     shape = (1, *draw.shape(rng, max_ndim=2), 1)
     axis = [0, -1, (0, -1), None][rng.integers(4)]

@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 from autograd import random
-from autograd.backend import CPU, CpuBackend, blocks, cpu_products
+from autograd.fast import CpuKernels, blocks, cpu_kernels, cpu_products
+from autograd.fast.devices import _Cpu
 from minitf.app import translate
 from minitf.run import resume, start
 from minitf.storage import checkpoints
@@ -146,8 +147,8 @@ def test_bits_do_not_depend_on_threads(ground, tmp_path, monkeypatch, threads):
     assert call([*flags, "--output", str(tmp_path / "one")]) == 0
     assert call([*flags, "--output", str(tmp_path / "more"), "--max-steps", "2"]) == 0
     ran = []
-    run = CpuBackend._run
-    monkeypatch.setattr(CpuBackend, "_run", lambda *a, **k: ran.append(CPU._pool) or run(*a, **k))
+    run = CpuKernels._run
+    monkeypatch.setattr(CpuKernels, "_run", lambda *a, **k: ran.append(cpu_kernels()._pool) or run(*a, **k))
     assert call(["--resume", str(tmp_path / "more"), "--threads", threads, "--max-steps", "5"]) == 0
     assert None not in ran
     assert differences(fingerprint(tmp_path / "one"), fingerprint(tmp_path / "more")) == []
@@ -156,7 +157,7 @@ def test_bits_do_not_depend_on_threads(ground, tmp_path, monkeypatch, threads):
 def test_compiled_kernels(ground, tmp_path, monkeypatch, capsys):
     """The same run up to rounding, resumed with the other kernels; the resumed run says so."""
     pytest.importorskip("numba", reason="needs Numba")
-    monkeypatch.setattr(CPU, "__class__", CpuBackend)  # afterwards, whatever happens here
+    monkeypatch.setattr(_Cpu, "kernels", CpuKernels(threads_of=cpu_kernels()))  # afterwards, whatever happens here
     flags = [*ground.flags, "--max-steps", "4"]
     losses = {}
     for kernels in ("numpy", "numba"):

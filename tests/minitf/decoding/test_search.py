@@ -380,7 +380,7 @@ def test_rows_looked_at_together_do_not_matter(search, monkeypatch):
     model = RandomModel(12, vocabulary=9, dtype=np.float32)
     source = sources(rng, 6)
     together = search(model, source)
-    monkeypatch.setattr("autograd.backend.blocks.BLOCK_BYTES", 80)  # two rows
+    monkeypatch.setattr("autograd.fast.blocks.BLOCK_BYTES", 80)  # two rows
     assert search(model, source) == together
 
 

@@ -8,8 +8,9 @@ import pytest
 import autograd as ag
 from autograd import Tensor, random
 from autograd.engine import Op
+from autograd.fast import kernels_on
 from autograd.inspect.graph import SavedMemory
-from autograd.modes import Watcher, watch
+from autograd.modes import Observer, observe
 from minitf.config import TransformerConfig
 from minitf.config.model import BOS, PAD
 from minitf.fast.accelerate import REPLACEMENTS, accelerate
@@ -223,7 +224,7 @@ def gradients_of(model, source, target):
     return loss.item(), {name: p.grad.data.copy() for name, p in model.named_parameters().items()}
 
 
-class Names(Watcher):
+class Names(Observer):
     """Of the ops of a forward pass."""
 
     def __init__(self):
@@ -234,7 +235,7 @@ class Names(Watcher):
 
 
 def products_of_several(model, source, target):
-    with watch(names := Names()):
+    with observe(names := Names()):
         model(source, target)
     return names.found.count("LinearHeads")
 
@@ -248,7 +249,7 @@ def test_projections_are_one_product_of_weights_side_by_side(changes):
     for layer in model.decoder.layers:
         attention = layer.self_attention
         weights = [projection.weight.data for projection in (attention.query, attention.key, attention.value)]
-        stacked = model.backend.stacked(weights)
+        stacked = kernels_on(model.backend).stacked(weights)
         assert all(np.shares_memory(stacked, weight) for weight in weights)
     attends = model.config.mixing in ("self-attention", "restricted")
     in_layers = model.config.decoder_depth + (model.config.encoder_depth if attends else 0)

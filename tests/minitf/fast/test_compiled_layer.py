@@ -5,8 +5,9 @@ import pytest
 
 pytest.importorskip("numba", reason="needs Numba")
 
-from autograd.backend import CPU
-from autograd.backend.compiled import CompiledCpuBackend
+from autograd.fast import cpu_kernels
+from autograd.fast.compiled import CompiledKernels
+from autograd.fast.devices import _Cpu
 from minitf.fast.decoder import InferenceTransformer
 from tests.helpers.small_model import SMALL, model_with, sources
 
@@ -29,7 +30,7 @@ VARIANTS = {
 
 @pytest.fixture
 def compiled_cpu(monkeypatch):
-    monkeypatch.setattr(CPU, "__class__", CompiledCpuBackend)
+    monkeypatch.setattr(_Cpu, "kernels", CompiledKernels(threads_of=cpu_kernels()))
 
 
 def decoder_of(model, **settings):
@@ -68,7 +69,7 @@ def walk(decoder, source=SOURCE):
 def test_as_the_kernels_compute_it(monkeypatch, changes, source):
     model = model_with(dtype=np.float32, **changes)
     expected = walk(InferenceTransformer(model), source)
-    monkeypatch.setattr(CPU, "__class__", CompiledCpuBackend)
+    monkeypatch.setattr(_Cpu, "kernels", CompiledKernels(threads_of=cpu_kernels()))
     decoder, calls = decoder_of(model)
     found = walk(decoder, source)
     assert len(calls) == 40 * model.config.decoder_depth
@@ -94,8 +95,8 @@ def test_many_rows_and_large_products_stay_with_the_kernels(compiled_cpu):
         calls.clear()
         decoder.decode_step(np.full(rows, 1), decoder.start_decoding(sources(*[5] * rows)))
         assert len(calls) == loops
-    assert CPU.runs_loops(4, 400_000)
-    assert not CPU.runs_loops(5, 400_000)  # which two threads compute in less time
+    assert cpu_kernels().runs_loops(4, 400_000)
+    assert not cpu_kernels().runs_loops(5, 400_000)  # which two threads compute in less time
 
 
 def test_weights_of_attention_are_recorded_all_the_same(compiled_cpu):

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from autograd.backend import CPU
+from autograd.fast import cpu_kernels
 from minitf.fast.state import DecodingState
 
 B, H, K, WIDTH = 3, 2, 4, 5
@@ -14,7 +14,7 @@ def normal(*shape, seed=0):
 
 
 def started():
-    return DecodingState(CPU, [(normal(B, H, 6, K), normal(B, H, 6, WIDTH))], None)
+    return DecodingState(cpu_kernels(), [(normal(B, H, 6, K), normal(B, H, 6, WIDTH))], None)
 
 
 def step(state, position):

@@ -6,8 +6,9 @@ import pytest
 pytest.importorskip("numba", reason="needs Numba")
 
 from autograd import random
-from autograd.backend import CPU
-from autograd.backend.compiled import CompiledCpuBackend
+from autograd.fast import cpu_kernels
+from autograd.fast.compiled import CompiledKernels
+from autograd.fast.devices import _Cpu
 from minitf.decoding.search import BeamSearchConfig, beam_search
 from minitf.fast.accelerate import accelerate
 from minitf.fast.decoder import InferenceTransformer
@@ -22,7 +23,7 @@ CONFIG = BeamSearchConfig(beam=3, max_length=14)
 @pytest.fixture
 def compiled_cpu(monkeypatch):
     """The CPU's backend of this process, compiled for one test or until monkeypatch.undo()."""
-    monkeypatch.setattr(CPU, "__class__", CompiledCpuBackend)
+    monkeypatch.setattr(_Cpu, "kernels", CompiledKernels(threads_of=cpu_kernels()))
 
 
 def test_a_training_step(compiled_cpu, monkeypatch):

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import autograd as ag
-from autograd.backend import CPU, Backend
+from autograd.fast import Kernels, cpu_kernels
 from minitf.errors import UserError
 from minitf.system.environment import (
     VERSION,
@@ -26,7 +26,7 @@ from minitf.system.environment import (
 def test_numba_is_recorded_where_it_computes(monkeypatch):
     assert "numba" not in environment_facts()
     numba = pytest.importorskip("numba", reason="needs Numba")
-    monkeypatch.setattr(CPU, "kernels", "numba", raising=False)
+    monkeypatch.setattr(cpu_kernels(), "kernels", "numba", raising=False)
     assert environment_facts()["numba"] == numba.__version__
 
 
@@ -102,6 +102,6 @@ def test_numbers_beyond_bounds_are_no_warnings():
 def test_kernels_that_the_device_does_not_have(monkeypatch):
     with pytest.raises(UserError, match="choose 'numpy' or 'numba'"):
         set_up_device(1, kernels="fast")
-    monkeypatch.setattr("autograd.backend.get_backend", lambda name: Backend())
+    monkeypatch.setattr("autograd.backend.get_backend", lambda name: Kernels())
     with pytest.raises(UserError, match="kernels=numba are for a CPU, and device=cuda has its own"):
         set_up_device(1, "cuda", kernels="numba")

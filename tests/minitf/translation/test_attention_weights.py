@@ -5,8 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from autograd.modes import Watcher, watch
-from autograd.ops.attention import ScaledDotProductAttention
+from autograd.modes import Observer, observe
+from autograd.ops.nn import ScaledDotProductAttention
 from minitf.config import PRESETS
 from minitf.config.model import BOS, EOS, PAD
 from minitf.decoding.search import BeamSearchConfig, beam_search
@@ -59,7 +59,7 @@ def test_nobody_looks_at_padding_or_ahead(weights):
     assert (weights.decoder[..., ~ahead] > 0).all()
 
 
-class Inside(Watcher):
+class Inside(Observer):
     """The weights that the fused op computed for its own use."""
 
     def __init__(self):
@@ -72,7 +72,7 @@ class Inside(Watcher):
 
 def test_they_are_the_ones_the_model_computes_with(model, weights):
     model.eval()
-    with watch(Inside()) as inside:
+    with observe(Inside()) as inside:
         logits = model(SOURCE, TARGET)
     model.train()
     encoder, decoder = inside.found[:LAYERS], inside.found[LAYERS:]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from autograd.backend import CPU
+from autograd.fast import cpu_kernels
 from minitf.app import train, translate
 from minitf.corpora.built_in import built_in_treebank
 from minitf.data.text import read_lines
@@ -39,10 +39,10 @@ def treebank(tmp_path_factory):
 @pytest.fixture(scope="module")
 def run(treebank, tmp_path_factory):
     """A run of four steps on them."""
-    before = CPU.threads, CPU._pool
+    before = cpu_kernels().threads, cpu_kernels()._pool
     folder = tmp_path_factory.mktemp("runs") / "run"
     assert run_command(train.main, [*TINY, "--parsing.trees", str(treebank), "--output", str(folder)]) == 0
-    CPU.threads, CPU._pool = before
+    cpu_kernels().threads, cpu_kernels()._pool = before
     return folder
 
 

@@ -16,7 +16,7 @@ import pytest
 import minitf.decoding.lines
 import minitf.fast.threads
 import minitf.translation.translator
-from autograd.backend import CPU
+from autograd.fast import cpu_kernels
 from minitf.config import PRESETS
 from minitf.config.model import BOS, EOS, PAD
 from minitf.data.text import normalise, read_lines
@@ -566,7 +566,7 @@ def test_an_unknown_setting_is_refused(copier, name, hint):
 def test_batches_on_several_threads_give_the_same_lines(tiny_run, monkeypatch, same_bits):
     lines = ENGLISH * 8
     expected = load(tiny_run, same_bits=same_bits).translate_nbest(lines, n_best=2)
-    monkeypatch.setattr(CPU, "threads", 3)
+    monkeypatch.setattr(cpu_kernels(), "threads", 3)
     monkeypatch.setattr(minitf.fast.threads, "WORTH_SHARING", {"numpy": 0})
     found = load(tiny_run, same_bits=same_bits).translate_nbest(lines, n_best=2, max_sentences_per_batch=5)
     assert [[each.text for each in some] for some in found] == [[each.text for each in some] for some in expected]
@@ -575,7 +575,7 @@ def test_batches_on_several_threads_give_the_same_lines(tiny_run, monkeypatch, s
 
 
 def test_an_error_in_one_thread_stops_the_others(tiny_run, monkeypatch):
-    monkeypatch.setattr(CPU, "threads", 2)
+    monkeypatch.setattr(cpu_kernels(), "threads", 2)
     monkeypatch.setattr(minitf.fast.threads, "WORTH_SHARING", {"numpy": 0})
     translator = load(tiny_run)
 
@@ -594,10 +594,10 @@ def test_only_large_batches_are_shared_out_among_threads(tiny_run, monkeypatch, 
     layer, vocabulary = translator.model.config, len(translator.vocabulary)
     d, f = layer.d_model, layer.d_ff
     assert weights == layer.decoder_depth * (6 * d * d + 2 * d * f) + d * vocabulary  # without keys and values
-    monkeypatch.setattr(CPU, "threads", 2)
-    monkeypatch.setattr(CPU, "kernels", "numpy" if computed_by == "numpy" else "numba")
+    monkeypatch.setattr(cpu_kernels(), "threads", 2)
+    monkeypatch.setattr(cpu_kernels(), "kernels", "numpy" if computed_by == "numpy" else "numba")
     if computed_by == "loops":
-        monkeypatch.setattr(CPU, "runs_loops", lambda rows, weights: rows <= 16)
+        monkeypatch.setattr(cpu_kernels(), "runs_loops", lambda rows, weights: rows <= 16)
     search = minitf.decoding.lines.beam_search
 
     def spy(*arguments):

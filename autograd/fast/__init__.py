@@ -1,0 +1,48 @@
+"""Fast implementations of the ops, for CPUs and GPUs; fused ops; what saves memory.
+
+Nothing in `autograd` outside this package needs it: `install` enters the implementations into the engine's table.
+"""
+
+from autograd import backend, modes
+from autograd.engine import implementations
+from autograd.fast import ops
+from autograd.fast.cpu import CpuKernels, available_cores, keep_freed_memory
+from autograd.fast.devices import cpu_kernels, kernels_of, kernels_on, make_gpu_backend, set_kernels
+from autograd.fast.fused import (
+    attention,
+    dropout_add_layer_norm,
+    gradient_places,
+    linear_cross_entropy,
+    linear_heads,
+    linear_relu,
+    scaled_embedding,
+)
+from autograd.fast.kernels import Kernels
+from autograd.fast.recomputed import RecomputedOutputs
+
+__all__ = [
+    "CpuKernels",
+    "Kernels",
+    "attention",
+    "available_cores",
+    "cpu_kernels",
+    "dropout_add_layer_norm",
+    "gradient_places",
+    "install",
+    "keep_freed_memory",
+    "kernels_of",
+    "kernels_on",
+    "linear_cross_entropy",
+    "linear_heads",
+    "linear_relu",
+    "scaled_embedding",
+    "set_kernels",
+]
+
+
+def install() -> None:
+    """Compute with the implementations of this package from now on."""
+    for kind in implementations:
+        implementations[kind] |= ops.IMPLEMENTATIONS
+    backend.make_gpu_backend = make_gpu_backend
+    modes.install(RecomputedOutputs())

@@ -1,0 +1,102 @@
+"""Blocks of arrays that stay in cache, on all threads."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from autograd.fast.kernels import Kernels
+from autograd.fast.threads import Workers
+
+Array = Any
+
+# Largest block of one operand.  128 KiB would keep all operands in the second-level cache, but each NumPy call takes
+# the interpreter lock back when it ends, and short calls on two threads contend for it: cross-entropy took four times
+# as long.
+BLOCK_BYTES = 1024 * 1024
+SERIAL_BYTES = 512 * 1024  # below this size, waking another thread costs more than it saves
+
+
+class _Caller(threading.local):
+    """Per thread: whether it is inside `CpuKernels.in_one_thread`."""
+
+    alone = False
+
+
+class BlockedKernels(Kernels):
+    """A backend that divides its work into blocks, which its threads share."""
+
+    def __init__(self, threads_of: BlockedKernels | None = None) -> None:
+        """threads_of: kernels whose threads these share; None: one thread until `set_threads`"""
+        self.threads: int | None = None if threads_of is None else threads_of.threads
+        self._pool: Workers | None = None if threads_of is None else threads_of._pool
+        self._caller: _Caller = _Caller() if threads_of is None else threads_of._caller
+
+    def set_threads(self, threads: int) -> None:
+        """Divide all work among `threads` threads, and limit the BLAS library to one thread in each.
+
+        A BLAS library splits a product into equal parts and busy-waits for the slowest: with another process on one of
+        its cores it is slower than one thread.  Blocks that any free thread takes next do not have this problem, and
+        the same threads run all other kernels.
+
+        Blocks depend on shapes alone, except where the BLAS library computes each row of a product alike in every
+        block, so results do not depend on the number of threads, to the bit.
+
+        Raises: ValueError for less than one thread.
+        """
+        if threads < 1:
+            raise ValueError(f"threads={threads} is not a number of threads; choose 1 or more")
+        from threadpoolctl import threadpool_limits
+
+        threadpool_limits(1, user_api="blas")
+        self.threads = threads
+        self._pool = Workers(threads - 1) if threads > 1 else None
+
+    @contextmanager
+    def in_one_thread(self) -> Iterator[None]:
+        """Context manager: this thread computes without the others, for programs that divide work among own threads."""
+        before, self._caller.alone = self._caller.alone, True
+        try:
+            yield
+        finally:
+            self._caller.alone = before
+
+    def _spread(self, work: Callable[[slice], None], rows: int, row_bytes: int) -> None:
+        """Call `work` on slices that cover 0 … rows, each a block that fits the cache, on all threads."""
+        total_bytes = rows * row_bytes
+        whole = total_bytes < SERIAL_BYTES
+        self._run_blocks(work, rows, rows if whole else max(1, min(BLOCK_BYTES, total_bytes // 4) // row_bytes))
+
+    def _over_elements(self, work: Callable[..., Any], *arrays: Array) -> None:
+        """Call `work` with equal parts of contiguous arrays of one shape, flattened, block by block on all threads."""
+        flat = [a.reshape(-1) for a in arrays]
+        self._spread(lambda s: work(*[a[s] for a in flat]), arrays[0].size, arrays[0].itemsize)
+
+    def _run_blocks(self, work: Callable[[slice], Any], rows: int, block: int, worth_waking: bool = True) -> None:
+        """Call `work` on slices of `block` rows, on all threads."""
+        if rows <= block:  # without overhead: a decoder makes hundreds of small calls in a step
+            if rows:
+                work(slice(0, rows))
+            return
+        self._run(work, [slice(start, min(start + block, rows)) for start in range(0, rows, block)], worth_waking)
+
+    def _run(self, work: Callable[[Any], Any], tasks: Sequence[Any], worth_waking: bool = True) -> None:
+        """Call `work` on each of the tasks, on all threads."""
+        waiting = iter(tasks)  # shared: a thread that has finished a task takes the next
+
+        def run() -> None:
+            for task in waiting:
+                work(task)
+
+        others = []
+        if self._pool is not None and worth_waking and len(tasks) > 1 and not self._caller.alone:
+            others = [self._pool.submit(run) for _ in range(min(self.threads or 1, len(tasks)) - 1)]
+        try:
+            run()
+        finally:  # after an error or Ctrl-C in this thread, the others must not go on writing into arrays
+            errors = [other.exception() for other in others if not other.cancel()]
+        for error in errors:
+            if error is not None:
+                raise error

@@ -1,0 +1,275 @@
+"""The CPU's backend with kernels that Numba compiles, for float32: one pass over memory in place of ten.
+
+What they leave out is computed as in cpu.py: other dtypes, layouts that are not contiguous, and all matrix products but
+those of few rows, as no compiler does better than a BLAS.  Results differ from NumPy's by rounding, and do not depend
+on the number of threads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from autograd.fast import compiled_kernels as kernels
+from autograd.fast.cpu import CpuKernels
+from autograd.fast.cpu_products import FEW_ROWS, SERIAL_PRODUCT, in_order
+from autograd.fast.kernels import blocks_of
+
+Array = Any
+f4, F4 = np.float32, np.dtype(np.float32)
+
+NO_BIAS = np.empty(0, f4)
+
+
+class CompiledKernels(CpuKernels):
+    """NumPy on the host, with compiled kernels."""
+
+    kernels = "numba"
+
+    # ---- Elements ----
+
+    def dropout(self, x: Array, keep: Array, scale: float) -> Array:
+        if not _are_plain(x) or keep.shape != x.shape or not keep.flags.c_contiguous:
+            return super().dropout(x, keep, scale)
+        y = np.empty(x.shape, f4)
+        self._over_elements(lambda x, keep, y: kernels.dropout(x, keep, f4(scale), y), x, keep, y)
+        return y
+
+    def add_bias_(self, y: Array, bias: Array | None, relu: bool) -> None:
+        if bias is None or not _are_plain(y, bias) or bias.shape != y.shape[1:]:
+            super().add_bias_(y, bias, relu)
+        else:
+            kernels.add_bias_(y, bias, relu)
+
+    def relu_backward_sum(self, g_y: Array, y: Array) -> tuple[Array, Array]:
+        if not _are_alike(g_y, y):
+            return super().relu_backward_sum(g_y, y)
+        g_x = np.empty(y.shape, f4)
+        sums = self._sums_of_blocks(lambda s, total: kernels.relu_backward_sum(g_y[s], y[s], g_x[s], total), y, 1)
+        return g_x, sums[0]
+
+    def adam_(self, parameter: Array, gradient: Array, m: Array, v: Array, **settings: float) -> None:
+        if not _are_alike(parameter, gradient, m, v):
+            super().adam_(parameter, gradient, m, v, **settings)
+            return
+        numbers = _of_adam(**settings)
+        self._over_elements(lambda *arrays: kernels.adam_(*arrays, *numbers), parameter, gradient, m, v)
+
+    # ---- Products of few rows ----
+
+    contiguous_below = 0
+    contiguous_from = FEW_ROWS
+
+    def linear_of_few(
+        self, x: Array, w: Array, bias: Array | None, relu: bool = False, rows_at_a_time: int | None = None,
+        dtype: Any = None,
+    ) -> Array:  # fmt: skip
+        weight, step = w.T, rows_at_a_time or len(x)
+        if (
+            step >= FEW_ROWS
+            or dtype not in (None, x.dtype)
+            or not _are_plain(x, weight)
+            or x.shape[1] != weight.shape[1]
+            or not (bias is None or (_are_plain(bias) and bias.shape == weight.shape[:1]))
+        ):
+            return super().linear_of_few(x, w, bias, relu, rows_at_a_time, dtype)
+        y, serial = np.empty((len(x), len(weight)), F4), x.size * len(weight) < SERIAL_PRODUCT
+        if serial and len(x) <= step:  # one call: views and closures take as long as a small product
+            kernels.linear_of_few(x, weight, NO_BIAS if bias is None else bias, relu, y)
+            return y
+
+        def work(s: slice) -> None:
+            shifts = NO_BIAS if bias is None else bias[s]
+            for some in blocks_of(len(x), step):
+                kernels.linear_of_few(x[some], weight[s], shifts, relu, y[some, s])
+
+        at_once = kernels.OUTPUTS_AT_A_TIME  # parts of whole groups, for the same bits with any number of threads
+        groups = -(-len(weight) // at_once)
+        self._run_blocks(work, len(weight), at_once * (groups if serial else -(-groups // (4 * (self.threads or 1)))))
+        return y
+
+    def runs_loops(self, rows: int, weights: int) -> bool:
+        return rows < FEW_ROWS and rows * weights < SERIAL_PRODUCT  # of larger products, threads compute parts
+
+    # ---- Layer normalisation ----
+
+    def dropout_add_layer_norm(
+        self, x: Array, residual: Array | None, keep: Any, scale: float, weight: Array, bias: Array, eps: float
+    ) -> tuple[Array, Array, Array]:
+        if (
+            not _are_plain(x, weight, bias)
+            or not weight.shape == bias.shape == x.shape[1:]
+            or not (residual is None or _are_alike(x, residual))
+            or not (keep is None or (keep.shape == x.shape and keep.flags.c_contiguous))
+        ):
+            return super().dropout_add_layer_norm(x, residual, keep, scale, weight, bias, eps)
+        y, normalised, inverse_std = np.empty(x.shape, f4), np.empty(x.shape, f4), np.empty((len(x), 1), f4)
+
+        def work(s: slice) -> None:
+            norm = weight, bias, f4(eps), y[s], normalised[s], inverse_std[s]
+            if residual is None:
+                kernels.layer_norm(x[s], *norm)
+            elif keep is None:
+                kernels.add_layer_norm(x[s], residual[s], *norm)
+            else:
+                kernels.dropout_add_layer_norm(x[s], residual[s], keep[s], f4(scale), *norm)
+
+        self._spread(work, len(x), x.shape[1] * x.itemsize)
+        return y, normalised, inverse_std
+
+    def scale_and_shift(self, normalised: Array, weight: Array, bias: Array) -> Array:
+        if not _are_plain(normalised, weight, bias) or not weight.shape == bias.shape == normalised.shape[1:]:
+            return super().scale_and_shift(normalised, weight, bias)
+        y = np.empty(normalised.shape, f4)
+        row_bytes = y.shape[1] * y.itemsize
+        self._spread(lambda s: kernels.scale_and_shift(normalised[s], weight, bias, y[s]), len(y), row_bytes)
+        return y
+
+    def layer_norm_backward(
+        self, g_y: Array, normalised: Array, inverse_std: Array, weight: Array
+    ) -> tuple[Array, Array, Array]:
+        if (
+            not _are_alike(g_y, normalised)
+            or not _are_plain(inverse_std, weight)
+            or inverse_std.shape != (len(g_y), 1)
+            or weight.shape != g_y.shape[1:]
+        ):
+            return super().layer_norm_backward(g_y, normalised, inverse_std, weight)
+        g_x = np.empty(g_y.shape, f4)
+
+        def work(s: slice, *sums: Array) -> None:
+            kernels.layer_norm_backward(g_y[s], normalised[s], inverse_std[s], weight, g_x[s], *sums)
+
+        return g_x, *self._sums_of_blocks(work, g_y, 2)
+
+    def _sums_of_blocks(self, work: Callable[..., None], rows: Array, count: int) -> list[Array]:
+        """Call `work` with each block of rows and `count` arrays [D] for its sums; return the sums of all blocks."""
+        sums: list[dict[int, Array]] = [{} for _ in range(count)]  # of each block, by its first row
+
+        def block(s: slice) -> None:
+            own = [np.empty(rows.shape[1], f4) for _ in range(count)]
+            work(s, *own)
+            for each, of_block in zip(sums, own, strict=True):
+                each[s.start] = of_block
+
+        self._spread(block, len(rows), rows.shape[1] * rows.itemsize)
+        return [in_order(each) for each in sums]
+
+    # ---- Embedding ----
+
+    def embedding_backward(self, g_y: Array, indices: Array, rows: int) -> Array:
+        if not _are_plain(g_y) or len(indices) != len(g_y) or not _are_within(indices, rows):
+            return super().embedding_backward(g_y, indices, rows)
+        g_weight = np.zeros((rows, g_y.shape[1]), f4)
+        kernels.add_rows_(g_weight, np.ascontiguousarray(indices, np.intp), g_y)
+        return g_weight
+
+    # ---- Attention ----
+
+    def _softmax_of_blocks_(self, scores: Array, mask: Array | None, scale: float) -> Callable[[slice], None]:
+        if not _are_plain(scores) or scores.ndim != 4:
+            return super()._softmax_of_blocks_(scores, mask, scale)
+        allowed, masked = _mask_of(mask, scores.shape), mask is not None
+
+        def work(some: slice) -> None:
+            kernels.softmax_(scores[some], allowed if len(allowed) == 1 else allowed[some], masked, f4(scale))
+
+        return work
+
+    def _dropped(self, block: Array, keep: Array, scale: float) -> Array:
+        if not _are_plain(block) or keep.shape != block.shape:
+            return super()._dropped(block, keep, scale)
+        y = np.empty(block.shape, f4)
+        kernels.dropout(block.reshape(-1), keep.reshape(-1), f4(scale), y.reshape(-1))
+        return y
+
+    def _of_weights_to_scores_(self, g: Array, p: Array, keep: Array | None, keep_scale: float, scale: float) -> None:
+        if not _are_alike(g, p) or not (keep is None or keep.shape == p.shape):
+            super()._of_weights_to_scores_(g, p, keep, keep_scale, scale)
+            return
+        if keep is not None:
+            kernels.dropout_(g.reshape(-1), keep.reshape(-1), f4(keep_scale))
+        g_rows, rows = (a.reshape(-1, a.shape[-1]) for a in (g, p))
+        kernels.softmax_backward_(g_rows, rows, f4(scale))
+
+    def softmax_backward_(self, g_p: Array, p: Array) -> Array:
+        if not _are_alike(g_p, p) or not g_p.ndim:
+            return super().softmax_backward_(g_p, p)
+        g_rows, rows = (a.reshape(-1, a.shape[-1]) for a in (g_p, p))
+        self._spread(lambda s: kernels.softmax_backward_(g_rows[s], rows[s], f4(1)), len(rows), rows[0].nbytes)
+        return g_p
+
+    # ---- Cross-entropy and search ----
+
+    def cross_entropy(self, logits: Array, targets: Array, label_smoothing: float) -> tuple[Array, Array]:
+        return self._losses(kernels.cross_entropy, super().cross_entropy, logits, targets, label_smoothing)
+
+    def cross_entropy_(self, logits: Array, targets: Array, label_smoothing: float) -> tuple[Array, Array]:
+        return self._losses(kernels.cross_entropy_, super().cross_entropy_, logits, targets, label_smoothing)
+
+    def _losses(
+        self, kernel: Callable[..., None], otherwise: Callable[..., tuple[Array, Array]], logits: Array, targets: Array,
+        label_smoothing: float,
+    ) -> tuple[Array, Array]:  # fmt: skip
+        if not _are_plain(logits) or len(targets) != len(logits) or not _are_within(targets, logits.shape[1]):
+            return otherwise(logits, targets, label_smoothing)
+        loss, nll = np.empty(len(logits), f4), np.empty(len(logits), f4)
+        targets = np.ascontiguousarray(targets, np.intp)
+
+        def work(s: slice) -> None:
+            kernel(logits[s], targets[s], float(label_smoothing), loss[s], nll[s])
+
+        self._spread(work, len(logits), logits[0].nbytes)
+        return loss, nll
+
+    def top_tokens(self, logits: Array, barred: Array, count: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        if not _are_plain(logits) or barred.size != logits.shape[1] or count > barred.size - np.count_nonzero(barred):
+            return super().top_tokens(logits, barred, count)
+        rows = len(logits)
+        ids, values, log_total = np.empty((rows, count), np.intp), np.empty((rows, count), f4), np.empty(rows)
+
+        def work(s: slice) -> None:
+            kernels.largest_of_rows(logits[s], barred, ids[s], values[s], log_total[s])
+
+        self._spread(work, rows, logits[0].nbytes)
+        return ids, values, log_total
+
+
+def _of_adam(*, step_size: float, beta1: float, beta2: float, eps: float, gradient_scale: float) -> tuple[Any, ...]:
+    """The numbers of `kernels.adam_`, in its order."""
+    return f4(step_size), f4(1 - beta1), f4(1 - beta2), f4(eps), f4(gradient_scale)
+
+
+def _are_plain(*arrays: Array) -> bool:
+    """Are these contiguous arrays of float32, with something in each?"""
+    for a in arrays:  # noqa: SIM110 (`all` takes twice as long, and a decoder asks a hundred times a step)
+        if a.dtype != F4 or not a.flags.c_contiguous or not a.size:
+            return False
+    return True
+
+
+def _are_alike(*arrays: Array) -> bool:
+    """Are these contiguous arrays of float32 of one shape, with something in each?"""
+    return _are_plain(*arrays) and all(a.shape == arrays[0].shape for a in arrays)
+
+
+def _are_within(indices: Array, size: int) -> bool:
+    """Are these indices 0 … size - 1? Compiled code would read and write anywhere; NumPy raises an error."""
+    return bool(indices.size) and indices.min() >= 0 and indices.max() < size
+
+
+def _mask_of(mask: Array | None, shape: tuple[int, ...]) -> Array:
+    """The mask as `kernels.softmax_` takes it, contiguous [B or 1, H or 1, T or 1, S]; all True for None.
+
+    Raises: ValueError unless it broadcasts to `shape`, [B, H, T, S]
+    """
+    if mask is None:
+        return np.ones((1, 1, 1, shape[3]), bool)
+    mask = mask.reshape((1,) * (4 - mask.ndim) + mask.shape)
+    if not all(n in (1, of_scores) for n, of_scores in zip(mask.shape, shape, strict=True)):
+        raise ValueError(f"a mask of shape {mask.shape} does not broadcast to {shape}")
+    return np.ascontiguousarray(
+        mask if mask.shape[3] == shape[3] else np.broadcast_to(mask, (*mask.shape[:3], shape[3]))
+    )

@@ -1,0 +1,225 @@
+"""Matrix products on the CPU: divided among threads where the BLAS library packs least, and bits do not change."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import itertools
+from typing import Any
+
+import numpy as np
+
+from autograd.fast.blocks import BLOCK_BYTES, BlockedKernels
+from autograd.fast.kernels import blocks_of
+
+Array = Any
+
+SERIAL_PRODUCT = 2_000_000  # multiplications below which waking another thread costs more than it saves
+ROWS_ALIKE = 48  # OpenBLAS computes a row to the same bits in every block whose first row is a multiple of this
+BLOCK_PRODUCT = 2_000_000  # multiplications of a block of rows: OpenBLAS has other kernels for less than a million
+ADDED_BYTES = 2 * 1024 * 1024  # of a block of rows of a product that is added to another array
+COLUMNS_BELOW = 256  # rows of `linear` below which threads divide its columns, and so the weights
+WIDE = 8  # times as many columns as rows from which they do so in any `linear`, in as many blocks
+MATMUL_SHARES = 512  # elements of a result below which NumPy's matmul keeps the interpreter lock; its dot never does
+FEW_ROWS = 16  # rows of `linear_of_few` from which large blocks of weights are faster
+FEW_INPUTS = 512  # weights of a row of w.T below which OpenBLAS packs products of a few rows after all
+FEW_PRODUCTS = 2**19  # multiplications of a block with few rows, where the BLAS has kernels for small products
+
+NO_BYTES: Any = ctypes.c_char * 0
+
+
+class CpuProducts(BlockedKernels):
+    """The products of `Kernels`, on all threads."""
+
+    def product(self, a: Array, b: Array, dtype: Any = None) -> Array:
+        (m, inner), n = a.shape, b.shape[1]
+        if dtype is not None and dtype != np.result_type(a, b):
+            return super().product(a, b, dtype)
+        if self.threads is None or m * inner * n < SERIAL_PRODUCT:
+            return np.matmul(a, b)
+        dtype = np.result_type(a, b)
+        if m >= inner:
+            y = np.empty((m, n), dtype)
+            self._run(lambda s: np.matmul(a[s], b, out=y[s]), self._row_blocks(m, inner * n, dtype))
+            return y
+        # a short, wide matrix times a tall one: parts of the inner axis, summed in order.  If only the few rows of the
+        # result were divided instead, the BLAS would repack all of b in every thread.
+        parts = {s.start: np.empty((m, n), dtype) for s in _parts_of(inner)}
+
+        def work(task: tuple[slice, slice]) -> None:
+            s, rows = task
+            np.matmul(a[rows, s], b[s], out=parts[s.start][rows])
+
+        # shared threads: as many blocks of rows as leave one for each thread
+        rows = self._row_blocks(m, inner * n, dtype, len(parts))
+        self._run(work, [(s, r) for s in _parts_of(inner) for r in rows])
+        return in_order(parts)
+
+    def add_product_(self, total: Array, a: Array, b: Array) -> Array:
+        (m, inner), n = a.shape, b.shape[1]
+        if self.threads is None or not total.dtype == a.dtype == b.dtype or not _computes_rows_alike(total.dtype):
+            return super().add_product_(total, a, b)
+
+        def work(rows: slice) -> None:  # the product of a block is still in the cache when it is added
+            total[rows] += np.matmul(a[rows], b)
+
+        least = -(-BLOCK_PRODUCT // max(1, inner * n))
+        block = max(ADDED_BYTES // max(1, n * total.itemsize), least)
+        self._run_blocks(work, m, ROWS_ALIKE * -(-block // ROWS_ALIKE), m * inner * n >= SERIAL_PRODUCT)
+        return total
+
+    def linear(self, x: Array, weight: Array, bias: Array | None, relu: bool = False, dtype: Any = None) -> Array:
+        given, dtype = dtype, np.result_type(x, weight)
+        if given not in (None, dtype) or (bias is not None and np.result_type(dtype, bias) != dtype):
+            return super().linear(x, weight, bias, relu, given)
+        if len(x) < COLUMNS_BELOW and self.threads is not None:
+            return self.linear_of_few(x, weight.T, bias, relu)
+        y = np.empty((len(x), len(weight)), dtype)
+
+        def work(rows: slice, columns: slice = slice(None)) -> None:
+            out = y[rows, columns]
+            np.matmul(x[rows], weight[columns].T, out=out)
+            self.add_bias_(out, None if bias is None else bias[columns], relu)
+
+        if self.threads is None or x.size * len(weight) < SERIAL_PRODUCT:
+            work(slice(None))
+        elif len(weight) >= WIDE * len(x):  # the weights, which the BLAS packs for each block of rows, are most of it
+            self._run_blocks(lambda s: work(slice(None), s), len(weight), -(-len(weight) // WIDE))
+        else:
+            self._run(work, self._row_blocks(len(x), x.shape[1] * len(weight), dtype))
+        return y
+
+    def add_bias_(self, y: Array, bias: Array | None, relu: bool) -> None:
+        """y + bias, or max(y + bias, 0), by the thread that has y in its cache.  Shapes: y [N, D], bias [D]"""
+        for some in blocks_of(len(y), max(1, BLOCK_BYTES // max(1, y.shape[1] * y.itemsize))):
+            if bias is not None:
+                y[some] += bias
+            if relu:
+                np.maximum(y[some], 0, out=y[some])
+
+    def place_of(self, a: Array) -> tuple[Any, int] | None:
+        memory = a.base
+        if not (isinstance(memory, np.ndarray) and memory.flags.c_contiguous and a.flags.c_contiguous):
+            return None
+        return memory, _address(a)
+
+    def rows_from(self, first: Array, count: int) -> Array:
+        return np.ndarray((count, *first.shape[1:]), first.dtype, first.base, _address(first) - _address(first.base))
+
+    def _row_blocks(self, rows: int, row_cost: int, dtype: Any, inner_parts: int = 1) -> list[slice]:
+        """Blocks of the rows of a product: few, as the BLAS packs the other factor for each.
+
+        One for each thread where the BLAS computes rows alike in any block; otherwise shapes alone must decide.
+
+        row_cost: multiplications of a row
+        inner_parts: the parts of the inner axis that threads compute at the same time
+        """
+        if not _computes_rows_alike(np.dtype(dtype)):
+            return [slice(start, start + _part(rows)) for start in range(0, rows, _part(rows))]
+        count = max(1, min((self.threads or 1) // inner_parts, rows * row_cost // BLOCK_PRODUCT))
+        starts = [ROWS_ALIKE * round(i * rows / (count * ROWS_ALIKE)) for i in range(count)]
+        return [slice(a, b) for a, b in itertools.pairwise([*starts, rows]) if a < b]
+
+    rows_alike = (8, 4, 2)
+
+    contiguous_below = FEW_INPUTS
+
+    @property
+    def contiguous_from(self) -> float:  # type: ignore[override]
+        return FEW_ROWS if _has_small_kernels() else 0
+
+    def linear_of_few(
+        self, x: Array, w: Array, bias: Array | None, relu: bool = False, rows_at_a_time: int | None = None,
+        dtype: Any = None,
+    ) -> Array:  # fmt: skip
+        (rows, n_in), n_out = x.shape, w.shape[1]
+        found = x.dtype if x.dtype == w.dtype else np.result_type(x, w)
+        if dtype not in (None, found):
+            return super().linear_of_few(x, w, bias, relu, rows_at_a_time, dtype)
+        weights = n_in * n_out
+        if weights <= 2**17 and rows * weights <= FEW_PRODUCTS and rows_at_a_time is None:  # one block
+            y = np.dot(x, w) if rows * n_out < MATMUL_SHARES else np.matmul(x, w)
+            if bias is not None:
+                y += bias
+            return np.maximum(y, 0, out=y) if relu else y
+        y = np.empty((rows, n_out), found)
+        step = rows_at_a_time or max(1, rows)
+
+        def work(columns: slice) -> None:
+            for start in range(0, rows, step):
+                some = slice(start, start + step)
+                out = y[some, columns]
+                if out.size < MATMUL_SHARES:
+                    out[...] = np.dot(x[some], w[:, columns])
+                else:
+                    np.matmul(x[some], w[:, columns], out=out)
+
+        # the blocks decide the bits: they do not depend on the number of rows if there is `rows_at_a_time`
+        block = 16 * max(1, _weights_at_a_time(step, weights) // (16 * max(n_in, 1)))
+        self._run_blocks(work, n_out, block, worth_waking=x.size * n_out >= SERIAL_PRODUCT)
+        self.add_bias_(y, bias, relu)
+        return y
+
+
+def _address(a: Array) -> int:
+    """Of the first element of a contiguous array."""
+    if not a.flags.writeable:
+        return int(a.ctypes.data)
+    # in a seventh of the time, and without new strings, which the interpreter keeps for a while as names of attributes
+    return ctypes.addressof(NO_BYTES.from_buffer(a))
+
+
+def in_order(partial: dict[int, Array]) -> Array:
+    """Sum the results of blocks in the order of their rows, so that the bits do not depend on which was first."""
+    first, *others = [partial[start] for start in sorted(partial)]
+    for other in others:
+        first += other
+    return first
+
+
+def _parts_of(inner: int) -> list[slice]:
+    """Parts of the inner axis of a product, which are summed: two, more of an axis of more than 4,096."""
+    part = min(2048, max(128, -(-inner // 2)))
+    return [slice(start, min(start + part, inner)) for start in range(0, inner, part)]
+
+
+def _part(rows: int) -> int:
+    """Rows of a block of a product: many, as the BLAS packs the other factor for each block, but at least 4 blocks.
+
+    With two blocks, a thread that starts late delays the whole product; with four or more, the other takes its blocks.
+    """
+    return min(2048, max(128, -(-rows // 4)))
+
+
+@functools.cache
+def _computes_rows_alike(dtype: np.dtype) -> bool:
+    """Does the BLAS compute a row to the same bits alone and in a larger block that begins at a multiple of ROWS_ALIKE?
+
+    OpenBLAS does: its kernels compute 4 to 16 rows at a time, and those at the end of a block in another order.
+    """
+    if dtype not in (np.float32, np.float64):
+        return False
+    from threadpoolctl import threadpool_limits
+
+    rng = np.random.default_rng(0)
+    a, b = rng.standard_normal((2 * ROWS_ALIKE + 5, 500)).astype(dtype), rng.standard_normal((500, 203)).astype(dtype)
+    layouts = ((a, b), (a, np.asfortranarray(b)), (np.asfortranarray(a), b))
+    with threadpool_limits(1, user_api="blas"):  # as in `set_threads`; several of its threads divide rows elsewhere
+        return all(np.array_equal((a @ b)[ROWS_ALIKE:], a[ROWS_ALIKE:] @ b) for a, b in layouts)
+
+
+@functools.cache
+def _has_small_kernels() -> bool:
+    """Is this OpenBLAS with AVX-512? It computes products of up to a million multiplications without repacking."""
+    from threadpoolctl import threadpool_info
+
+    return any(each.get("architecture") in ("SkylakeX", "Cooperlake", "SapphireRapids") for each in threadpool_info())
+
+
+def _weights_at_a_time(rows: int, weights: int) -> int:
+    """Weights of a block of `linear_of_few`: as many as fit a core's cache, or suit the kernels for small products."""
+    if rows < FEW_ROWS and _has_small_kernels():
+        return min(2**17, FEW_PRODUCTS // (1 << (max(rows, 1) - 1).bit_length()))
+    if rows < FEW_ROWS:
+        return 2**17
+    return min(2**19, max(2**17, weights // 4))

@@ -1,0 +1,755 @@
+"""The kernels of reference.py for GPUs: CUDA kernels and cuBLAS calls.  The only file that imports CuPy.
+
+Inputs that no kernel takes (float16, complex numbers, very wide rows) are computed as in reference.py, in CuPy.
+Nothing here waits for the GPU, except to copy results to the host.
+
+Storage and arithmetic: float64, float32, or bf16 in memory with float32 arithmetic, sums and statistics.  A product of
+two bf16 matrices is summed in float32 on tensor cores; its result is bf16, or float32 where that is asked for.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import cupy
+import numpy as np
+from cupy_backends.cuda.libs import cublas
+
+from autograd import random
+from autograd.backend import GpuBackend
+from autograd.fast import cuda_source
+from autograd.fast.cuda_source import GROUP, TILE
+from autograd.fast.kernels import NO_PLACES, Kernels, Places, blocks_of, gradients_of_heads, heads_last_empty
+
+OLDEST = (14, 2)
+if tuple(int(part) for part in cupy.__version__.split(".")[:2]) < OLDEST:
+    raise ImportError(f"CuPy {cupy.__version__} is too old; pip install 'cupy-cuda13x>=14.2'")
+
+try:
+    from autograd.fast import cublaslt
+except ImportError:  # nvmath-python is not installed: products by cuBLAS, and other kernels after them
+    cublaslt = None  # type: ignore[assignment]
+
+try:
+    import ml_dtypes
+
+    BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
+except ImportError:  # only --precision bf16 needs it
+    BFLOAT16 = None
+
+Array = Any
+
+KINDS = {np.dtype(np.float32): "float", np.dtype(np.float64): "double"} | ({BFLOAT16: "bf16"} if BFLOAT16 else {})
+WIDE: dict[str, np.dtype[Any]] = {
+    "bf16": np.dtype(np.float32),
+    "float": np.dtype(np.float32),
+    "double": np.dtype(np.float64),
+}
+CUDA_TYPES = {"bf16": 14, "float": 0, "double": 1}  # cudaDataType
+DROP = np.dtype(
+    [(name, "u8") for name in ("seed", "step", "site", "first")]
+    + [("scale", "f8"), ("below", "u4"), ("_", "u4"), ("now", "u8")]
+)
+ALIGNED = 64  # elements: rows of logits begin at multiples of it, which products and 16-byte loads need
+NO_DROP = np.zeros((), DROP)[()]
+_PLACES = ("q", "k", "v", "y", "g_y", "g_q", "g_k", "g_v")
+SHAPE = np.dtype(
+    [(name, "i8", 3) for name in _PLACES]
+    + [("mask", "i8", 4)]
+    + [(name, "i4") for name in ("heads", "t", "s", "k_width", "v_width", "_")]
+)
+
+
+class CudaKernels(Kernels, GpuBackend):
+    """One GPU.  `tf32`: tensor cores may round the factors of float32 products to 10 bits."""
+
+    def __init__(self, index: int = 0):
+        GpuBackend.__init__(self, index)
+        self.device = cupy.cuda.Device(index)
+        self.tf32 = False
+        self._functions: dict[str, Any] = {}
+        self._causal: Array | None = None
+        self._now: tuple[int, Array] | None = None  # while a graph is captured: the step, and where it will be
+        self._held: list[Array] = []  # and what the graph reads besides its own memory
+        self._done: Array | None = None  # how many blocks of each column have ended: column_sum
+        self._one = {np.dtype(t): np.ones(1, t) for t in (np.float32, np.float64)}  # factors that cuBLAS reads
+        self._zero = {t: np.zeros(1, t) for t in self._one}
+        self._shared_limit = self.device.attributes["MaxSharedMemoryPerBlockOptin"]
+        self._lt = self._products() if cublaslt is not None else None
+        self._has_bf16 = int(self.device.compute_capability) >= 80
+
+    def _products(self) -> Any:
+        self._workspace = cupy.empty(cublaslt.WORKSPACE_BYTES, np.uint8)
+        try:
+            return cublaslt.Products(self._workspace.data.ptr)
+        except Exception as error:  # whatever it is, cuBLAS does the same in more launches
+            warnings.warn(f"cuBLASLt cannot be used, cuBLAS is: {type(error).__name__}: {error}", stacklevel=2)
+            return None
+
+    @property
+    def uses_epilogues(self) -> bool:
+        """Whether products add the bias, apply ReLU and sum a bias's gradient themselves, without other kernels."""
+        return self._lt is not None
+
+    @property
+    def nccl(self) -> Any:
+        """CuPy's interface to NCCL; its `available` is False without the library."""
+        with warnings.catch_warnings():  # of the missing library
+            warnings.simplefilter("ignore")
+            from cupy.cuda import nccl  # cupy.cuda has no such attribute before this import
+        return nccl
+
+    def asarray(self, a: Any) -> Array:
+        if isinstance(a, cupy.ndarray):
+            return a
+        if self._now is None:
+            return cupy.asarray(a, order="C")  # copied without waiting
+        with cupy.cuda.using_allocator(cupy.get_default_memory_pool().malloc), cupy.cuda.Stream.null:
+            self._held.append(cupy.asarray(a, order="C"))  # a constant: copied now, once
+        return self._held[-1]
+
+    @contextmanager
+    def capturing(self, step: int, place: Array) -> Iterator[list[Array]]:
+        """Inside the block, a stream of this GPU is captured: dropout reads its step from `place`.
+
+        Yields the memory to keep as long as the graph.
+        """
+        self._now, self._held = (step, place), [] if self._done is None else [self._done]
+        self._causal = None  # a mask that is replaced, or that the graph has yet to compute, is not shared
+        try:
+            yield self._held
+        finally:
+            self._now, self._held, self._causal = None, [], None
+
+    def set_precision(self, precision: str) -> None:
+        if precision == "bf16" and BFLOAT16 is None:
+            raise ValueError("precision=bf16 needs ml-dtypes: pip install '.[gpu]' in the project's directory")
+        if precision == "bf16" and not self._has_bf16:
+            raise ValueError(f"precision=bf16 needs a GPU of compute capability 8.0; cuda:{self.device.id} has less")
+        self.tf32 = precision == "tf32"
+
+    # ---- Launching ----
+
+    def _launch(self, name: str, grid: tuple[int, ...], block: tuple[int, ...], *arguments: Any,
+                shared: int = 0) -> None:  # fmt: skip
+        """Launch a kernel.  Arguments: contiguous arrays, NumPy scalars and structures; None is a null pointer."""
+        function = self._functions.get(name)
+        if function is None:
+            function = self._functions[name] = self._load(name)
+        if shared > 48 * 1024:
+            function.max_dynamic_shared_size_bytes = shared
+        function(grid, block, tuple([_NULL if a is None else a for a in arguments]), shared_mem=shared)
+
+    def _load(self, name: str) -> Any:
+        """Compile a kernel, which takes some seconds when it is first used; CuPy caches it on disk.
+
+        The source includes no headers, so parsing all of it for each kernel costs little.
+        """
+        module = cupy.RawModule(code=cuda_source.source(), options=("-std=c++17",), name_expressions=[name])
+        return module.get_function(name)
+
+    def _drop_of(self, keep: random.Mask | None) -> Any:
+        """A dropout mask as the structure `Drop` of kernels.cu."""
+        if keep is None or not keep.drop_below:
+            return NO_DROP
+        step, now = keep.step, 0
+        if self._now is not None:
+            if step != self._now[0]:
+                raise ValueError(f"a mask of step {step} in a graph that is captured in step {self._now[0]}")
+            step, now = 0, self._now[1].data.ptr
+        return np.array((keep.seed, step, keep.site, keep.first, keep.scale, keep.drop_below, 0, now), DROP)[()]
+
+    def _each_group(self, name: str, kind: str, groups: int, *arguments: Any) -> None:
+        """Launch a kernel that takes 16 elements a thread."""
+        self._launch(f"{name}<{kind}>", (-(-groups // 256),), (256,), *arguments)
+
+    # ---- Selecting and summing ----
+
+    def keep_where(self, x: Array, keep: Array) -> Array:
+        if x.dtype == BFLOAT16:
+            return cupy.where(keep, x, cupy.zeros((), x.dtype))
+        return super().keep_where(x, keep)
+
+    def relu_backward(self, g_y: Array, y: Array) -> Array:
+        kind = _kind(g_y, y)
+        if kind is None or not g_y.size:
+            return super().relu_backward(g_y, y)
+        g_y, y = _contiguous(g_y), _contiguous(y)
+        g_x = cupy.empty(g_y.shape, g_y.dtype)
+        self._each_group("relu_backward", kind, -(-g_y.size // GROUP), g_y, y, g_x, np.int64(g_y.size))
+        return g_x
+
+    # ---- Dropout ----
+
+    def draw(self, mask: random.Mask, shape: tuple[int, ...]) -> random.Mask:
+        return mask  # kernels draw it wherever they need it, so nothing is kept for the backward pass
+
+    def _drawn(self, keep: Any, shape: tuple[int, ...]) -> Array | None:
+        """The mask as an array, for the kernels of reference.py."""
+        if not isinstance(keep, random.Mask):
+            return keep
+        drawn = cupy.empty(shape, bool)
+        if drawn.size:
+            blocks = -(-drawn.size // (256 * GROUP))
+            self._launch("keep_mask", (blocks,), (256,), drawn, np.int64(drawn.size), self._drop_of(keep))
+        return drawn
+
+    def dropout(self, x: Array, keep: Any, scale: float) -> Array:
+        kind = _kind(x)
+        if kind is None or not isinstance(keep, random.Mask):
+            keep = self._drawn(keep, x.shape)
+            return super().dropout(x, keep, scale)
+        x = _contiguous(x)
+        y = cupy.empty(x.shape, x.dtype)
+        if x.size:
+            self._each_group("dropout", kind, -(-x.size // GROUP), x, y, np.int64(x.size), self._drop_of(keep))
+        return y
+
+    # ---- Layer normalisation ----
+
+    def layer_norm(self, x: Array, weight: Array, bias: Array, eps: float) -> tuple[Array, Array, Array]:
+        return self.dropout_add_layer_norm(x, None, None, 1.0, weight, bias, eps)
+
+    def dropout_add_layer_norm(
+        self, x: Array, residual: Array | None, keep: Any, scale: float, weight: Array, bias: Array, eps: float
+    ) -> tuple[Array, Array, Array]:
+        kind = _kind(x) if residual is None else _kind(x, residual)
+        groups = _norm_groups(kind, x.shape[1], weight, bias)
+        if kind is None or groups is None or not x.size or not (keep is None or isinstance(keep, random.Mask)):
+            keep, (wide_x, wide_residual) = self._drawn(keep, x.shape), _widened(x, residual)
+            y, *kept = super().dropout_add_layer_norm(wide_x, wide_residual, keep, scale, weight, bias, eps)
+            return y if x.dtype != BFLOAT16 else y.astype(BFLOAT16), *kept
+        x, (rows, width), wide = _contiguous(x), x.shape, WIDE[kind]
+        y, normalised, inverse_std = (
+            cupy.empty(x.shape, x.dtype),
+            cupy.empty(x.shape, x.dtype),
+            cupy.empty((rows, 1), wide),
+        )
+        self._launch(
+            f"layer_norm<{kind}, {groups}>", (-(-rows // 4),), (32, 4),
+            x, None if residual is None else _contiguous(residual), _contiguous(weight), _contiguous(bias), y,
+            normalised, inverse_std, np.int64(rows), np.int32(width), wide.type(eps), self._drop_of(keep),
+        )  # fmt: skip
+        return y, normalised, inverse_std
+
+    def layer_norm_backward(
+        self, g_y: Array, normalised: Array, inverse_std: Array, weight: Array
+    ) -> tuple[Array, Array, Array]:
+        _, *gradients = self.dropout_add_layer_norm_backward(g_y, normalised, inverse_std, weight, None, 1.0)
+        return tuple(gradients)
+
+    def dropout_add_layer_norm_backward(
+        self, g_y: Array, normalised: Array, inverse_std: Array, weight: Array, keep: Any, scale: float
+    ) -> tuple[Array, Array, Array, Array]:
+        kind = _kind(g_y, normalised)
+        rows, width = g_y.shape
+        groups = _norm_groups(kind, width, weight, inverse_std)
+        if kind is None or groups is None or not g_y.size or not (keep is None or isinstance(keep, random.Mask)):
+            g_z, g_weight, g_bias = super().layer_norm_backward(g_y, normalised, inverse_std, weight)
+            g_z = g_z.astype(g_y.dtype, copy=False)
+            return g_z if keep is None else self.dropout(g_z, keep, scale), g_z, g_weight, g_bias
+        g_z = cupy.empty(g_y.shape, g_y.dtype)
+        g_x = cupy.empty(g_y.shape, g_y.dtype) if keep is not None and keep.drop_below else g_z
+        warps = 8 if WIDE[kind].itemsize == 4 else 4
+        blocks = min(cuda_source.NORM_BLOCKS, -(-rows // warps))
+        partial = cupy.empty((blocks, 2 * width), WIDE[kind])
+        held = 1 if kind == "double" else groups  # groups of columns that a block sums
+        self._launch(
+            f"layer_norm_backward<{kind}, {groups}>", (blocks, groups // held), (32, warps),
+            _contiguous(g_y), _contiguous(normalised), inverse_std, _contiguous(weight), g_z, g_x, partial,
+            np.int64(rows), np.int32(width), self._drop_of(keep), shared=2 * held * 32 * GROUP * WIDE[kind].itemsize,
+        )  # fmt: skip
+        return g_x, g_z, *self._sum_columns(cuda_source.WIDE[kind], partial, width)
+
+    # ---- Embedding ----
+
+    def embedding(
+        self, weight: Array, indices: Array, positions: Array | None, scale: float, keep: Any, keep_scale: float,
+        dtype: Any = None,
+    ) -> Array:  # fmt: skip
+        dtype = weight.dtype if dtype is None else np.dtype(dtype)
+        kind, width = KINDS.get(dtype), weight.shape[1]
+        if kind is None or weight.dtype != WIDE[kind] or not (keep is None or isinstance(keep, random.Mask)):
+            keep = self._drawn(keep, (*indices.shape, width))
+            return super().embedding(weight, indices, positions, scale, keep, keep_scale, dtype)
+        y = cupy.empty((*indices.shape, width), dtype)
+        if y.size:
+            self._each_group(
+                "embedding", kind, indices.size * -(-width // GROUP), _contiguous(weight), _indices(indices),
+                None if positions is None else _contiguous(positions.astype(WIDE[kind], copy=False)), y,
+                np.int64(indices.size), np.int32(width), np.int32(len(weight)),
+                np.int32(1 if positions is None else len(positions)), WIDE[kind].type(scale), self._drop_of(keep),
+            )  # fmt: skip
+        return y
+
+    def embedding_backward(self, g_y: Array, indices: Array, rows: int) -> Array:
+        kind, (count, width) = _kind(g_y), g_y.shape
+        if kind is None:
+            return super().embedding_backward(g_y, indices, rows)
+        g_weight = cupy.zeros((rows, width), WIDE[kind])
+        if count and width:
+            # equal indices side by side, in the order of their rows: no two keys are equal, so the sort may be unstable
+            keys = cupy.sort(indices.astype(np.int64) * count + cupy.arange(count))
+            chunks = -(-count // cuda_source.CHUNK)
+            edges = cupy.empty((chunks, 2, width), WIDE[kind])
+            threads = min(256, -(-width // (32 * GROUP)) * 32)
+            self._launch(
+                f"embedding_backward<{kind}>", (chunks,), (threads,),
+                _contiguous(g_y), keys, g_weight, edges, np.int64(count), np.int32(width), np.int32(rows),
+            )  # fmt: skip
+            self._launch(
+                f"embedding_edges<{cuda_source.WIDE[kind]}>", (chunks, -(-width // 32)), (32, cuda_source.SUMMED),
+                keys, edges, g_weight, np.int64(count), np.int32(width), np.int32(rows),
+            )  # fmt: skip
+        return g_weight
+
+    # ---- Products ----
+
+    def product(self, a: Array, b: Array, dtype: Any = None) -> Array:
+        kind = _kind(a, b)
+        result = a.dtype if dtype is None else np.dtype(dtype)
+        if kind is None or result not in (a.dtype, WIDE[kind]):
+            return super().product(a, b, dtype)
+        (m, inner), n = a.shape, b.shape[1]
+        y = cupy.empty((m, n), result)
+        if not inner:
+            y.fill(0)
+        elif y.size:
+            self._gemm(kind, a, b, y)
+        return y
+
+    def _gemm(
+        self, kind: str, a: Array, b: Array, y: Array, add: bool = False, epilogue: str = "", vector: Any = None
+    ) -> bool:
+        """y ← a b, or y + a b with `add`.  cuBLAS is column-major: for it, the memory of y is yᵀ = bᵀ aᵀ.
+
+        epilogue: of cublaslt.py, with its `vector`; False is returned, and nothing done, where there is none
+        """
+        if epilogue and self._lt is None:
+            return False
+        (a, a_trans, a_ld), (b, b_trans, b_ld) = _for_blas(a), _for_blas(b)
+        (m, inner), n, wide = a.shape, b.shape[1], WIDE[kind]
+        compute = cublas.CUBLAS_COMPUTE_64F if kind == "double" else cublas.CUBLAS_COMPUTE_32F
+        if kind == "float" and self.tf32:
+            compute = cublas.CUBLAS_COMPUTE_32F_FAST_TF32
+        one, factor = self._one[wide].ctypes.data, (self._one if add else self._zero)[wide].ctypes.data
+        y_type, y_ld = CUDA_TYPES[KINDS[y.dtype]], max(n, y.strides[0] // y.itemsize)
+        if self._lt is not None:
+            left = cublaslt.Matrix(b.data.ptr, CUDA_TYPES[kind], *_stored(n, inner, b_trans), b_ld, bool(b_trans))
+            right = cublaslt.Matrix(a.data.ptr, CUDA_TYPES[kind], *_stored(inner, m, a_trans), a_ld, bool(a_trans))
+            result = cublaslt.Matrix(y.data.ptr, y_type, n, m, y_ld)
+            given: tuple[int, ...] = ()
+            if epilogue:
+                given = getattr(cublaslt, epilogue), vector.data.ptr, CUDA_TYPES[KINDS[vector.dtype]]
+            stream = cupy.cuda.get_current_stream().ptr
+            done = self._lt.multiply(left, right, result, one, factor, compute, stream, *given)
+            if done or epilogue:
+                return done
+        cublas.gemmEx(
+            cupy.cuda.device.get_cublas_handle(), b_trans, a_trans, n, m, inner,
+            one, b.data.ptr, CUDA_TYPES[kind], b_ld, a.data.ptr, CUDA_TYPES[kind], a_ld, factor,
+            y.data.ptr, y_type, y_ld, compute, cublas.CUBLAS_GEMM_DEFAULT,
+        )  # fmt: skip
+        return True
+
+    def weight_gradient(
+        self, g_y: Array, x: Array, dtype: Any = None, with_bias: bool = False
+    ) -> tuple[Array, Array | None]:
+        kind = _kind(g_y, x)
+        if with_bias and self._lt is not None and kind is not None and g_y.size and x.size and dtype == WIDE[kind]:
+            g_weight, g_bias = cupy.empty((g_y.shape[1], x.shape[1]), dtype), cupy.empty(g_y.shape[1], dtype)
+            if self._gemm(kind, g_y.T, x, g_weight, epilogue="BIAS_GRADIENT", vector=g_bias):
+                return g_weight, g_bias
+        return super().weight_gradient(g_y, x, dtype, with_bias)
+
+    def place_of(self, a: Array) -> tuple[Any, int] | None:
+        return (a.data.mem, a.data.ptr) if a.flags.c_contiguous else None
+
+    def rows_from(self, first: Array, count: int) -> Array:
+        return cupy.ndarray((count, *first.shape[1:]), first.dtype, first.data)
+
+    def parted(self, a: Array, sizes: Sequence[int]) -> list[Array]:
+        # no views: the engine copies gradients that are views, since other arrays may share their memory
+        row = math.prod(a.shape[1:]) * a.itemsize
+        starts = itertools.accumulate(sizes[:-1], initial=0)
+        return [
+            cupy.ndarray((size, *a.shape[1:]), a.dtype, a.data + start * row)
+            for start, size in zip(starts, sizes, strict=True)
+        ]
+
+    def linear(self, x: Array, weight: Array, bias: Array | None, relu: bool = False, dtype: Any = None) -> Array:
+        kind = _kind(x, weight)
+        if kind is None or not (bias is None or bias.dtype == WIDE[kind]) or dtype not in (None, x.dtype, WIDE[kind]):
+            return super().linear(x, weight, bias, relu, dtype)
+        if self._lt is not None and bias is not None and x.size and len(weight):
+            y = cupy.empty((len(x), len(weight)), x.dtype if dtype is None else dtype)
+            epilogue = "RELU_BIAS" if relu else "BIAS"
+            if self._gemm(kind, x, weight.T, y, epilogue=epilogue, vector=_contiguous(bias)):
+                return y
+        y = self.product(x, weight.T, dtype)
+        if y.size and (relu or bias is not None):
+            kind = KINDS[y.dtype]
+            bias = cupy.zeros(y.shape[1], WIDE[kind]) if bias is None else _contiguous(bias)
+            groups = len(y) * -(-y.shape[1] // GROUP)
+            self._each_group("bias_", kind, groups, y, bias, np.int64(len(y)), np.int32(y.shape[1]), np.bool_(relu))
+        return y
+
+    def sum_rows(self, x: Array) -> Array:
+        kind = _kind(x)
+        if kind is None or not x.size:
+            return super().sum_rows(x)
+        return self._sum_columns(kind, _contiguous(x), x.shape[1])[0]
+
+    def relu_backward_sum(self, g_y: Array, y: Array) -> tuple[Array, Array]:
+        kind = _kind(g_y, y)
+        if kind is None or not g_y.size:
+            return super().relu_backward_sum(g_y, y)
+        g_x = cupy.empty(g_y.shape, g_y.dtype)
+        return g_x, self._sum_columns(kind, _contiguous(g_y), g_y.shape[1], _contiguous(y), g_x)[0]
+
+    def _sum_columns(
+        self, kind: str, x: Array, split: int, y: Array | None = None, out: Array | None = None
+    ) -> tuple[Array, Array]:
+        """The sums of the columns before `split` and from there on, as arrays of their own.
+
+        The engine copies gradients that are views, since other arrays may share their memory.
+        """
+        (rows, width), wide = x.shape, WIDE[kind]
+        blocks, parts = -(-width // 32), min(128, -(-rows // 64))
+        partial = cupy.empty((parts, width), wide) if parts > 1 else None
+        if self._done is None or self._done.size < blocks:
+            self._done = cupy.zeros(max(blocks, 4096), np.uint32)  # every launch leaves zeros
+        sums = cupy.empty(split, wide), cupy.empty(width - split, wide)
+        self._launch(
+            f"column_sum<{kind}>", (blocks, parts), (32, 8), x, y, out, partial, self._done, *sums,
+            np.int64(rows), np.int32(width), np.int32(split),
+        )  # fmt: skip
+        return sums
+
+    # ---- Attention ----
+
+    def causal_mask(self, queries: int, keys: int) -> Array:
+        if self._causal is None or self._causal.shape != (queries, keys):
+            self._causal = super().causal_mask(queries, keys)  # the same one in every layer of a step
+        return self._causal
+
+    def attention(
+        self, q: Array, k: Array, v: Array, mask: Array | None, keep: Any, keep_scale: float, scale: float
+    ) -> tuple[Array, tuple[Any, ...]]:
+        kind, head = self._attention_kernel(q, k, v, keep, backward=False)
+        if kind is None:
+            leading = np.broadcast_shapes(q.shape[:-2], k.shape[:-2], v.shape[:-2])
+            keep = self._drawn(keep, (*leading, q.shape[-2], k.shape[-2]))
+            wide_q, k, v = _widened(q, k, v)
+            y, kept = super().attention(wide_q, k, v, mask, keep, keep_scale, scale)
+            return y if q.dtype != BFLOAT16 else y.astype(BFLOAT16), kept
+        q, k, v, leading = _as_heads(q, k, v)
+        (b, h, t, _), m = q.shape, v.shape[3]
+        y = heads_last_empty(cupy, (b, h, t, m), q.dtype)
+        log_total = cupy.empty((b * h, t), WIDE[kind])
+        mask, shape = _attention_shape(mask, leading, q=q, k=k, v=v, y=y)
+        self._launch(
+            f"attention<{kind}, {head}>", (b * h, -(-t // TILE)), (128,),
+            q, k, v, mask, y, log_total, shape, WIDE[kind].type(scale), self._drop_of(keep),
+            shared=cuda_source.attention_shared_bytes(kind, head, backward=False),
+        )  # fmt: skip
+        return y.reshape(*leading, t, m) if y.shape[:2] != leading else y, (y, log_total, mask)
+
+    def attention_weights(self, q: Array, k: Array, mask: Array | None, scale: float) -> Array:
+        """As in reference.py, since the kernel of `attention` does not return the weights; in float32 for bf16."""
+        q, k = _widened(q, k)
+        return super().attention_weights(q, k, mask, scale)
+
+    def attention_backward(
+        self, g_y: Array, q: Array, k: Array, v: Array, kept: tuple[Any, ...], keep: Any, keep_scale: float,
+        scale: float, places: Places = NO_PLACES,
+    ) -> tuple[Array, Array, Array]:  # fmt: skip
+        if len(kept) == 1:
+            keep, (g_y, q, k, v) = self._drawn(keep, kept[0].shape), _widened(g_y, q, k, v)
+            return super().attention_backward(g_y, q, k, v, kept, keep, keep_scale, scale, places)
+        y, log_total, mask = kept
+        kind, head = self._attention_kernel(q, k, v, keep, backward=True)
+        assert kind is not None  # as in the forward pass
+        q, k, v, leading = _as_heads(q, k, v)
+        g_y = g_y.reshape(y.shape)
+        if g_y.strides[-1] != g_y.itemsize:
+            g_y = cupy.ascontiguousarray(g_y)
+        (b, h, t, _), s = q.shape, k.shape[2]
+        gradients = gradients_of_heads(cupy, [a.shape for a in (q, k, v)], q.dtype, places)
+        g_q, g_k, g_v = gradients
+        _, shape = _attention_shape(mask, leading, q=q, k=k, v=v, y=y, g_y=g_y, g_q=g_q, g_k=g_k, g_v=g_v)
+        inputs = (q, k, v, mask, y, g_y, log_total)
+        settings = (shape, WIDE[kind].type(scale), self._drop_of(keep))
+        shared = cuda_source.attention_shared_bytes(kind, head, backward=True)
+        self._launch(
+            f"attention_backward<{kind}, {head}>", (b * h, -(-s // TILE)), (128,),
+            *inputs, *gradients, *settings, shared=shared,
+        )  # fmt: skip
+        if s > TILE:
+            self._launch(
+                f"attention_backward_queries<{kind}, {head}>", (b * h, -(-t // TILE)), (128,),
+                *inputs, g_q, *settings, shared=shared,
+            )  # fmt: skip
+        return tuple([g.reshape(*leading, *g.shape[2:]) if g.shape[:2] != leading else g for g in gradients])
+
+    def _attention_kernel(self, q: Array, k: Array, v: Array, keep: Any, backward: bool) -> tuple[str | None, int]:
+        """C++ type and head width of the kernel for these arrays; (None, 0) if there is none."""
+        kind, widest = _kind(q, k, v), max(q.shape[-1], v.shape[-1])
+        if kind is None or widest > cuda_source.HEADS[-1] or not (keep is None or isinstance(keep, random.Mask)):
+            return None, 0
+        head = next(n for n in cuda_source.HEADS if widest <= n)
+        # the backward pass needs more shared memory, and must be able to use a kernel where the forward pass does
+        too_large = cuda_source.attention_shared_bytes(kind, head, backward=True) > self._shared_limit
+        if (kind, head) == ("double", 128) or too_large or (kind == "bf16" and not self._has_bf16):
+            return None, 0
+        odd = q.ndim > 4 or 0 in (*q.shape, *k.shape, *v.shape) or len({*map(np.ndim, (q, k, v))}) > 1
+        return (None, 0) if odd else (kind, head)
+
+    # ---- Cross-entropy ----
+
+    def cross_entropy(self, logits: Array, targets: Array, label_smoothing: float) -> tuple[Array, Array]:
+        return self._cross_entropy(logits, targets, label_smoothing, overwrite=False)
+
+    def cross_entropy_(self, logits: Array, targets: Array, label_smoothing: float) -> tuple[Array, Array]:
+        return self._cross_entropy(logits, targets, label_smoothing, overwrite=True)
+
+    def _cross_entropy(self, logits: Array, targets: Array, smoothing: float, overwrite: bool) -> tuple[Array, Array]:
+        kind, rows = _kind(logits), len(logits)
+        if kind is None or not logits.size or (overwrite and not logits.flags.c_contiguous):
+            plain = super().cross_entropy_ if overwrite else super().cross_entropy
+            return plain(logits, targets, smoothing)
+        loss, nll = cupy.empty(rows, WIDE[kind]), cupy.empty(rows, WIDE[kind])
+        logits = _contiguous(logits)
+        self._launch_loss(logits, targets, None, None, loss, nll, logits if overwrite else None, smoothing)
+        return loss, nll
+
+    def _launch_loss(
+        self, logits: Array, targets: Array, counted: Array | None, factors: Array | None, loss: Array, nll: Array,
+        gradient: Array | None, smoothing: float,
+    ) -> None:  # fmt: skip
+        """Launch the kernel of the loss.  Rows of logits and gradient may be apart, but as far as each other's."""
+        kind, (rows, classes) = KINDS[logits.dtype], logits.shape
+        to = kind if gradient is None else KINDS[gradient.dtype]
+        self._launch(
+            f"cross_entropy<{kind}, {to}>", (rows,), (_threads(classes),), logits, _indices(targets), counted, factors,
+            loss, nll, gradient, np.int32(classes), np.int64(logits.strides[0] // logits.itemsize),
+            WIDE[kind].type(smoothing),
+        )  # fmt: skip
+
+    logits_bytes = 512 << 20  # large products, in few launches
+
+    def linear_cross_entropy(
+        self, x: Array, weight: Array, bias: Array | None, targets: Array, counted: Array, factors: Array | None,
+        wanted: Sequence[bool], *, label_smoothing: float, rows: int | None = None,
+    ) -> tuple[Array, Array, Array | None, Array | None, Array | None]:  # fmt: skip
+        """As in reference.py; logits, and gradients of weight and bias, in float32 for bf16."""
+        kind, (size, inner), classes = _kind(x, weight), x.shape, len(weight)
+        if kind is None or not (size and inner and classes) or (bias is not None and bias.dtype != WIDE[kind]):
+            arrays = (x, weight, bias, targets, counted, factors, wanted)
+            return super().linear_cross_entropy(*arrays, label_smoothing=label_smoothing, rows=rows)
+        wide, stride = WIDE[kind], -(-classes // ALIGNED) * ALIGNED
+        rows = min(size, rows or max(1, self.logits_bytes // (stride * wide.itemsize)))
+        targets, counted = _indices(targets), _contiguous(counted)
+        factors = None if factors is None else _contiguous(factors.astype(wide, copy=False))
+        memory = cupy.empty((rows, stride), wide)[:, :classes]  # logits of a block, and their gradient
+        g_memory = cupy.empty((rows, stride), x.dtype)[:, :classes] if kind == "bf16" and any(wanted) else memory
+        loss, nll = cupy.empty(size, wide), cupy.empty(size, wide)
+        g_x = cupy.empty(x.shape, x.dtype) if wanted[0] else None
+        g_weight = cupy.empty(weight.shape, wide) if wanted[1] else None
+        g_bias = cupy.zeros(classes, wide) if wanted[2] else None
+        for some in blocks_of(size, rows):
+            logits, g = memory[: some.stop - some.start], g_memory[: some.stop - some.start]
+            self._gemm(kind, x[some], weight.T, logits)
+            if bias is not None:
+                logits += bias
+            self._launch_loss(
+                logits, targets[some], counted[some], None if factors is None else factors[some], loss[some],
+                nll[some], g if any(wanted) else None, label_smoothing,
+            )  # fmt: skip
+            if g_x is not None:
+                self._gemm(kind, g, weight, g_x[some])
+            if g_weight is not None:
+                self._gemm(kind, g.T, x[some], g_weight, add=some.start > 0)
+            if g_bias is not None:
+                g_bias += self.sum_rows(g)
+        return loss, nll, g_x, g_weight, g_bias
+
+    def clear_rows_(self, rows: Array, keep: Array) -> None:
+        if _kind(rows) is None or not rows.flags.c_contiguous:
+            super().clear_rows_(rows, keep)
+        else:  # a factor of 0 gives 0 also for NaN, a factor of 1 costs nothing
+            self.scale_rows_(rows, keep)
+
+    def scale_rows_(self, rows: Array, factors: Array) -> Array:
+        kind = _kind(rows)
+        if kind is None or not rows.size or not rows.flags.c_contiguous:
+            return super().scale_rows_(rows, factors)
+        factors = _contiguous(factors.astype(WIDE[kind], copy=False))
+        width = rows.shape[1]
+        self._launch(f"scale_rows_<{kind}>", (len(rows),), (_threads(width),), rows, factors, np.int32(width))
+        return rows
+
+    # ---- Optimizer ----
+
+    def adam_all_(self, updates: Sequence[tuple[Array, Array, Array, Array, Array | None]], **settings: float) -> None:
+        rest = []
+        by_type: dict[np.dtype, list[tuple[Any, ...]]] = {}
+        for update in updates:
+            arrays = [a for a in update if a is not None]
+            contiguous = all(a.flags.c_contiguous for a in arrays)
+            if _kind(*arrays[:4]) in ("float", "double") and contiguous and arrays[0].size:
+                by_type.setdefault(arrays[0].dtype, []).append(update)
+            else:
+                rest.append(update)
+        complements = [1 - settings[name] for name in ("beta1", "beta2")]
+        numbers = [settings["step_size"], *complements, settings["eps"], settings["gradient_scale"]]
+        for dtype, some in by_type.items():
+            lists, blocks = _listed(some, 256 * cuda_source.PER_THREAD)
+            settled = map(dtype.type, numbers)
+            self._launch(f"adam_<{KINDS[dtype]}>", (blocks,), (256,), lists, np.int32(len(lists)), *settled)
+        super().adam_all_(rest, **settings)
+
+    def squared_norm(self, arrays: Sequence[Array]) -> Any:
+        """As a number on the device: reading it waits for all work before it."""
+        total = cupy.zeros((), np.float64)
+        for dtype in {a.dtype for a in arrays}:
+            some = [_contiguous(a) for a in arrays if a.dtype == dtype and a.size]
+            if KINDS.get(dtype) not in ("float", "double"):
+                total += sum((a.astype(np.float64) ** 2).sum() for a in some)
+                continue
+            if some:
+                lists, blocks = _listed([(a, a) for a in some], 1 << 16)
+                partial = cupy.empty(blocks, dtype)
+                self._launch(f"squares<{KINDS[dtype]}>", (blocks,), (256,), lists, np.int32(len(lists)), partial)
+                total += partial.sum(dtype=np.float64)
+        return total
+
+    # ---- Search ----
+
+    def top_tokens(self, logits: Array, barred: Array, count: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        kind, (rows, classes) = _kind(logits), logits.shape
+        if kind is None or not logits.size:
+            return super().top_tokens(logits, barred, count)
+        wide = WIDE[kind]
+        results = (((rows,), wide), ((rows, count), wide), ((rows, count), np.dtype(np.int32)))  # the widest first
+        memory = cupy.empty(sum(math.prod(shape) * dtype.itemsize for shape, dtype in results), np.uint8)
+        log_total, values, ids = _views(memory, results)
+        self._launch(
+            f"top_tokens<{kind}>", (rows,), (_threads(classes),), _contiguous(logits), barred, ids, values,
+            log_total, np.int32(classes), np.int32(count),
+        )  # fmt: skip
+        log_total, values, ids = _views(memory.get(), results)  # one copy to the host, which waits, and not three
+        return ids, values, log_total
+
+
+# ---- Arguments of kernels ----------------------------------------------------------------------------------------
+
+_NULL = np.intp(0)
+
+
+def _kind(*arrays: Array) -> str | None:
+    """The C++ type of all arrays; None if they differ or there are no kernels for it."""
+    kind = KINDS.get(arrays[0].dtype)
+    return kind if all(a.dtype == arrays[0].dtype for a in arrays) else None
+
+
+def _views(memory: Array, results: Sequence[tuple[tuple[int, ...], np.dtype]]) -> list[Array]:
+    """Arrays of the given shapes and dtypes, one after the other in an array of bytes."""
+    views, start = [], 0
+    for shape, dtype in results:
+        stop = start + math.prod(shape) * dtype.itemsize
+        views.append(memory[start:stop].view(dtype).reshape(shape))
+        start = stop
+    return views
+
+
+def _widened(*arrays: Array | None) -> list[Array]:
+    """bf16 arrays as float32, others unchanged."""
+    return [a.astype(np.float32) if a is not None and a.dtype == BFLOAT16 else a for a in arrays]
+
+
+def _contiguous(a: Array) -> Array:
+    return a if a.flags.c_contiguous else cupy.ascontiguousarray(a)
+
+
+def _indices(a: Array) -> Array:
+    return _contiguous(a.astype(np.int32, copy=False))
+
+
+def _threads(width: int) -> int:
+    """Threads for a row: a power of two, with some 16 elements each."""
+    return min(512, max(32, 1 << max(0, (width // GROUP - 1).bit_length())))
+
+
+def _norm_groups(kind: str | None, width: int, *parameters: Array) -> int | None:
+    """The smallest layer-norm kernel that holds a row; None if there is none."""
+    fits = [groups for groups in cuda_source.NORM_GROUPS if width <= groups * 32 * GROUP]
+    if kind is None or not fits or any(p.dtype != WIDE[kind] for p in parameters):
+        return None
+    return fits[0]
+
+
+def _for_blas(a: Array) -> tuple[Array, int, int]:
+    """A matrix that cuBLAS can read, whether it is transposed in memory, and its leading dimension."""
+    rows, columns = a.shape
+    if a.flags.c_contiguous:
+        return a, cublas.CUBLAS_OP_N, columns
+    if a.flags.f_contiguous:
+        return a, cublas.CUBLAS_OP_T, rows
+    down, along = (stride // a.itemsize for stride in a.strides)
+    if along == 1 and down >= columns:
+        return a, cublas.CUBLAS_OP_N, down
+    if down == 1 and along >= rows:
+        return a, cublas.CUBLAS_OP_T, along
+    return cupy.ascontiguousarray(a), cublas.CUBLAS_OP_N, columns
+
+
+def _stored(rows: int, columns: int, transposed: int) -> tuple[int, int]:
+    """The shape in memory of a matrix that a product takes transposed, or as it is."""
+    return (columns, rows) if transposed else (rows, columns)
+
+
+def _as_heads(q: Array, k: Array, v: Array) -> tuple[Array, Array, Array, tuple[int, ...]]:
+    """[B, H, T, K], [B, H, S, K] and [B, H, S, M], contiguous along the last axis; and the given leading axes."""
+    leading = np.broadcast_shapes(q.shape[:-2], k.shape[:-2], v.shape[:-2])
+    full = (1,) * (2 - len(leading)) + leading
+
+    def shaped(a: Array) -> Array:
+        if a.strides[-1] != a.itemsize and a.shape[-1] > 1:
+            a = cupy.ascontiguousarray(a)
+        return a if a.shape[:-2] == full else cupy.broadcast_to(a, (*full, *a.shape[-2:]))
+
+    return shaped(q), shaped(k), shaped(v), leading
+
+
+def _attention_shape(mask: Array | None, leading: tuple[int, ...], **arrays: Array) -> tuple[Array | None, Any]:
+    """The mask, and the structure `AttentionShape` of attention.cu: strides and sizes of all arrays."""
+    q, k, v = arrays["q"], arrays["k"], arrays["v"]
+    t, s = q.shape[2], k.shape[2]
+    shape = np.zeros((), SHAPE)
+    for name, a in arrays.items():
+        shape[name] = [stride // a.itemsize for stride in a.strides[:3]]
+    if mask is not None:
+        # by indexing, not by reshape, which might copy: the kernel gets the mask's own address
+        shape["mask"] = cupy.broadcast_to(mask[(None,) * (4 - mask.ndim)], (*q.shape[:2], t, s)).strides
+    shape["heads"], shape["t"], shape["s"] = q.shape[1], t, s
+    shape["k_width"], shape["v_width"] = q.shape[3], v.shape[3]
+    return mask, shape[()]
+
+
+def _listed(updates: Sequence[tuple[Array | None, ...]], per_block: int) -> tuple[Array, int]:
+    """Arrays as structures `Listed` of kernels.cu, in memory of the GPU, and their number of blocks.
+
+    updates: parameter, gradient, m, v and bf16 copy of each, from the left as far as a kernel reads them
+    """
+    rows = np.zeros((len(updates), 7), np.int64)
+    for row, update in zip(rows, updates, strict=True):
+        row[: len(update)] = [0 if a is None else a.data.ptr for a in update]
+        row[6] = update[0].size  # type: ignore[union-attr]
+    rows[:, 5] = np.cumsum(-(-rows[:, 6] // per_block))
+    return cupy.asarray(rows), int(rows[-1, 5])

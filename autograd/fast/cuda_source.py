@@ -1,0 +1,54 @@
+"""The source of the CUDA kernels, and the names by which cuda.py launches them."""
+
+from __future__ import annotations
+
+from importlib.resources import files
+
+WIDE = {"bf16": "float", "float": "float", "double": "double"}  # type in memory: that of arithmetic and sums
+
+GROUP = 16  # neighbouring elements that a thread takes
+NORM_GROUPS = (1, 2, 4)  # of 32 · 16 columns each: layer norm holds a row in the registers of a warp
+NORM_BLOCKS = 256  # blocks that sum the gradients of weight and bias: a constant, as it decides the order of sums
+SUMMED = 16  # rows of threads that sum the edges of an embedding's gradient
+CHUNK = 32  # rows of an embedding's gradient that a block sums
+PER_THREAD = 4  # elements of each thread of Adam
+TILE = 64  # queries and keys of a tile of attention
+HEADS = (64, 128)  # widths of heads that attention has kernels for; narrower heads are padded with zeros
+
+
+def source() -> str:
+    """Both source files as one text, which is compiled."""
+    folder = files("autograd.fast")
+    return "".join(folder.joinpath(name).read_text("utf-8") for name in ("kernels.cu", "attention.cu"))
+
+
+def names(kind: str) -> list[str]:
+    """All kernels for arrays of a C++ type, as C++ expressions."""
+    wide = WIDE[kind]
+    elementwise = ("dropout", "bias_", "relu_backward", "column_sum", "embedding", "embedding_backward")
+    rows = ("scale_rows_", "top_tokens")
+    listed = [f"{name}<{kind}>" for name in (*elementwise, *rows)]
+    for groups in NORM_GROUPS:
+        listed += [f"layer_norm<{kind}, {groups}>", f"layer_norm_backward<{kind}, {groups}>"]
+    for head in HEADS:
+        if (kind, head) != ("double", 128):  # its tiles do not fit the shared memory of any GPU
+            listed += [f"{name}<{kind}, {head}>" for name in ("attention", *ATTENTION_BACKWARD)]
+    return [
+        "keep_mask",
+        *listed,
+        *dict.fromkeys((f"cross_entropy<{kind}, {kind}>", f"cross_entropy<{wide}, {kind}>")),
+        *[f"{name}<{wide}>" for name in ("column_sum", "embedding_edges", "adam_", "squares")],
+    ]
+
+
+ATTENTION_BACKWARD = ("attention_backward", "attention_backward_queries")
+
+
+def attention_shared_bytes(kind: str, head: int, backward: bool) -> int:
+    """Shared memory of a block of the attention kernels, which is laid out in attention.cu."""
+    size, wide = {"bf16": (2, 4), "float": (4, 4), "double": (8, 8)}[kind]
+    padding = 8 if size == 2 else 1
+    tile, p_tile = TILE * (head + padding) * size, TILE * (TILE + padding) * size
+    if backward:
+        return 2 * TILE * wide + 4 * TILE * 4 + 4 * tile + 2 * p_tile
+    return TILE * (TILE + 1) * wide + 3 * TILE * wide + 3 * tile + p_tile

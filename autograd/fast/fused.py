@@ -1,0 +1,396 @@
+"""Several ops of a Transformer as one: each has its definition in plain ops, and an implementation in kernels.
+
+What a fused op computes is what its plain definition says; in the graph it is one node, which keeps less and passes
+over memory once.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, Literal, overload
+
+import numpy as np
+from numpy.typing import DTypeLike
+
+from autograd import random
+from autograd.backend import backend_of
+from autograd.engine import Op, apply, unbroadcast
+from autograd.ops import nn
+from autograd.ops.elementwise import Relu
+from autograd.ops.flops import per_input, per_output
+from autograd.ops.index import add_rows
+from autograd.ops.nn import Reduction, check_linear_shapes, check_norm_shapes, draw, dropped
+from autograd.tensor import Tensor, TensorLike, TensorOrArray, array_of, number, tensors
+
+# ---- Embedding: scale, positions, dropout (sections 3.4, 3.5, 5.4) ----
+
+
+class ScaledEmbedding(Op):
+    """y = dropout(scale · weight[indices] + positions)
+
+    Shapes: weight [V, D], positions [T, D] or None; indices int [..., T] -> y [..., T, D]
+    """
+
+    reads = "indices"
+    flops = per_output(1, 1)  # times √d_model; backward, one addition an element
+
+    @staticmethod
+    def forward(xp, weight, indices, positions, *, scale, drop, dtype):
+        y = weight[indices] * scale
+        y = dropped(xp, y if positions is None else y + positions, drop)
+        return y if dtype is None else y.astype(dtype)
+
+    @staticmethod
+    def backward(xp, g, y, weight, indices, positions, *, scale, drop, dtype):
+        g = dropped(xp, g, drop)
+        return lambda: scale * add_rows(xp, g, indices, weight.shape), None, lambda: unbroadcast(g, positions.shape)
+
+
+def scaled_embedding(
+    indices: TensorLike,
+    weight: Tensor,
+    *,
+    scale: float = 1.0,
+    positions: TensorOrArray | None = None,
+    p: float = 0.0,
+    dtype: DTypeLike | None = None,
+) -> Tensor:
+    """dropout(scale · weight[indices] + positions): what a Transformer does to tokens (sections 3.4, 3.5, 5.4).
+
+    `scale` is √d_model in section 3.4.  `dtype` is that of the result: bfloat16 starts a forward pass in mixed
+    precision.
+
+    Shapes: indices int [..., T], weight [V, D], positions [T, D] -> [..., T, D]
+    Raises: as `autograd.embedding`; ValueError for positions of another shape, or p outside [0, 1).  Indices on a GPU
+    are not checked: there, an index outside gives NaN.
+    """
+    random.threshold(number("p", p))
+    (weight,) = tensors(weight=weight)
+    shape = array_of(indices).shape
+    nn.check_indices(array_of(indices), len(weight), "embedding index")
+    if positions is not None:
+        (positions,) = tensors(positions=positions)
+        if positions.shape != (*shape[-1:], weight.shape[1]):
+            raise ValueError(
+                f"positions of shape {positions.shape} do not fit indices of shape {shape} and "
+                f"{weight.shape[1]} columns; they must be [T, D]"
+            )
+    drop = draw((*shape, weight.shape[1]), p)
+    settings = {"scale": number("scale", scale), "drop": drop, "dtype": dtype}
+    return apply(ScaledEmbedding, weight, indices, positions, **settings)
+
+
+# ---- The end of a sub-layer (sections 3.1, 5.4) ----
+
+
+class DropoutAddLayerNorm(Op):
+    """y = layer_norm(residual + dropout(x))
+
+    Shapes: x [..., D], residual [..., D], weight [D], bias [D] -> y [..., D]
+    """
+
+    reads = "x residual weight"
+    flops = per_input(10, 13)
+
+    @staticmethod
+    def forward(xp, x, residual, weight, bias, *, drop, eps):
+        return nn.LayerNorm.forward(xp, residual + dropped(xp, x, drop), weight, bias, eps=eps)
+
+    @staticmethod
+    def backward(xp, g, y, x, residual, weight, bias, *, drop, eps):
+        total = residual + dropped(xp, x, drop)
+        g_total, g_weight, g_bias = nn.LayerNorm.backward(xp, g, y, total, weight, bias, eps=eps)
+        return lambda: dropped(xp, g_total, drop), g_total, g_weight, g_bias
+
+
+def dropout_add_layer_norm(
+    x: TensorOrArray,
+    residual: TensorOrArray,
+    weight: TensorOrArray,
+    bias: TensorOrArray,
+    *,
+    p: float = 0.0,
+    eps: float = 1e-6,
+    training: bool = True,
+) -> Tensor:
+    """layer_norm(residual + dropout(x, p)) as one op: the residual connection of section 3.1 with 5.4's dropout.
+
+    Shapes: x [..., D], residual [..., D], weight [D], bias [D] -> [..., D]
+    Raises: ValueError where shapes do not fit or p is outside [0, 1).
+    """
+    random.threshold(number("p", p))
+    x, residual, weight, bias = tensors(x=x, residual=residual, weight=weight, bias=bias)
+    if x.shape != residual.shape:
+        raise ValueError(f"x has shape {x.shape}, residual has shape {residual.shape}; they must be equal")
+    check_norm_shapes(x.shape, weight.shape, bias.shape)
+    drop = draw(x.shape, p) if training else None
+    return apply(DropoutAddLayerNorm, x, residual, weight, bias, drop=drop, eps=eps)
+
+
+# ---- Linear layers ----
+
+
+class LinearRelu(Op):
+    """y = max(x Wᵀ + b, 0)
+
+    Shapes: x [..., in], weight [out, in], bias [out] or None -> y [..., out]
+    """
+
+    reads = ("weight y", "x y", "y")
+
+    @staticmethod
+    def forward(xp, x, weight, bias):
+        return Relu.forward(xp, nn.Linear.forward(xp, x, weight, bias, dtype=None))
+
+    @staticmethod
+    def backward(xp, g, y, x, weight, bias):
+        return nn.Linear.backward(xp, Relu.backward(xp, g, y, None), None, x, weight, bias, dtype=None)
+
+    def flops(self, inputs, outputs):
+        """Those of `Linear`, and rows · out for ReLU."""
+        forward, backward = nn.Linear.flops(self, inputs, outputs)  # type: ignore[arg-type]
+        n = math.prod(outputs[0])
+        return forward + n, backward + n * any(self.needs_gradient)
+
+
+def linear_relu(x: TensorLike, weight: TensorLike, bias: TensorLike | None = None) -> Tensor:
+    """max(x Wᵀ + b, 0) as one op: the first layer of a feed-forward network (section 3.3).
+
+    Shapes: x [..., in], weight [out, in], bias [out] -> [..., out]
+    Raises: ValueError for shapes that do not fit
+    """
+    x, weight, *others = tensors(x=x, weight=weight, **({} if bias is None else {"bias": bias}))
+    check_linear_shapes(x.shape, weight.shape, others[0].shape if others else None)
+    return apply(LinearRelu, x, weight, *(others or (None,)))
+
+
+class LinearHeads(Op):
+    """y_i = x W_iᵀ + b_i for several i, as one product, each divided into heads
+
+    Shapes: x [..., T, D], weight_i [H K_i, D], bias_i [H K_i] -> y_i [..., H, T, K_i]
+    """
+
+    reads = "x parameters"
+
+    @staticmethod
+    def forward(xp, x, *parameters, heads, count):
+        weights, biases = parameters[:count], parameters[count:] or [None] * count
+        ys = [nn.Linear.forward(xp, x, w, b, dtype=None) for w, b in zip(weights, biases, strict=True)]
+        return tuple([y.reshape(*y.shape[:-1], heads, y.shape[-1] // heads).swapaxes(-2, -3) for y in ys])
+
+    @staticmethod
+    def backward(xp, g, y, x, *parameters, heads, count):
+        weights, biases = parameters[:count], parameters[count:] or [None] * count
+        rows = [each.swapaxes(-2, -3).reshape(*x.shape[:-1], w.shape[0]) for each, w in zip(g, weights, strict=True)]
+        found = [
+            nn.Linear.backward(xp, g_y, None, x, w, b, dtype=None)
+            for g_y, w, b in zip(rows, weights, biases, strict=True)
+        ]
+        g_xs, g_weights, g_biases = zip(*found, strict=True)
+        return lambda: sum(g_x() for g_x in g_xs), *g_weights, *(g_biases if parameters[count:] else ())
+
+    def flops(self, inputs, outputs):
+        """As those of the linear layers one by one."""
+        count, rows = self.parameters["count"], math.prod(inputs[0][:-1])
+        products = 2 * rows * sum(shape[0] for shape in inputs[1 : 1 + count]) * inputs[0][-1]
+        biases = sum(map(math.prod, outputs)) if len(inputs) > 1 + count else 0
+        needs_x, needs_weights, needs_biases = (
+            any(self.needs_gradient[part]) for part in (slice(1), slice(1, 1 + count), slice(1 + count, None))
+        )
+        return products + biases, products * (needs_x + needs_weights) + biases * needs_biases
+
+
+def linear_heads(
+    x: TensorLike, weights: Sequence[Tensor], biases: Sequence[Tensor] = (), *, heads: int
+) -> tuple[Tensor, ...]:
+    """x W_iᵀ + b_i for several weights, as one product, each divided into heads (section 3.2.2).
+
+    Weights that lie side by side in memory are one matrix without a copy.  Consumers of the results may write their
+    gradients where the backward pass reads them: see `gradient_places`.
+
+    Shapes: x [..., T, D], weight_i [H K_i, D], bias_i [H K_i] -> y_i [..., H, T, K_i]
+    Raises: ValueError for shapes that do not fit
+    """
+    (x,) = tensors(x=x)
+    if x.ndim < 2 or not weights or len(biases) not in (0, len(weights)):
+        raise ValueError(
+            f"linear_heads needs x [..., T, D], and a bias for each weight or none; found x of shape {x.shape}, "
+            f"{len(weights)} weights and {len(biases)} biases"
+        )
+    for i, weight in enumerate(weights):
+        check_linear_shapes(x.shape, weight.shape, biases[i].shape if biases else None)
+        if weight.shape[0] % heads:
+            raise ValueError(f"a weight of shape {weight.shape} cannot be divided into {heads} heads")
+    ys: Any = apply(LinearHeads, x, *weights, *biases, heads=heads, count=len(weights))
+    return ys
+
+
+def gradient_places(*heads: Tensor) -> tuple[Callable[[], Any], ...]:
+    """For `attention`: where `linear_heads` wants the gradients of its results.  Nowhere for other Tensors."""
+    return tuple(
+        [partial(y.op.gradient_place, y.index) if hasattr(y.op, "gradient_place") else (lambda: None) for y in heads]
+    )
+
+
+def attention(
+    query: Tensor, key: Tensor, value: Tensor, mask: TensorLike | None = None, *, is_causal: bool = False,
+    dropout: float = 0.0, scale: float | None = None,
+) -> Tensor:  # fmt: skip
+    """`autograd.scaled_dot_product_attention` of results of `linear_heads`, whose gradients are written in place."""
+    query, key, value, scale = nn.as_attention_inputs(query, key, value, scale)
+    scores = *nn.leading_shape(query, key, value), query.shape[-2], key.shape[-2]
+    mask, drop = nn.allowed(query, scores, mask, is_causal), draw(scores, dropout)
+    places = gradient_places(query, key, value)
+    return apply(
+        nn.ScaledDotProductAttention, query, key, value, mask=mask, drop=drop, scale=scale, gradient_places=places
+    )
+
+
+# ---- The last product and the loss, without the logits in memory ----
+
+
+class LinearCrossEntropy(Op):
+    """loss = cross_entropy(x Wᵀ + b), over the classes that are allowed; and the loss for ε = 0
+
+    Shapes: x [N, D], weight [V, D], bias [V] or None; targets int [N], counted bool [N], allowed int [V'] or None
+            -> loss [] or [N], negative log-likelihood likewise
+    """
+
+    reads = "x weight bias"
+
+    @staticmethod
+    def forward(xp, x, weight, bias, *, targets, counted, allowed, rows, **settings):
+        weight, bias, targets = allowed_rows(xp, weight, bias, targets, counted, allowed)
+        logits = nn.Linear.forward(xp, x, weight, bias, dtype=weight.dtype)  # [N, V']
+        return nn.CrossEntropy.forward(xp, logits, targets=targets, counted=counted, **settings)
+
+    @staticmethod
+    def backward(xp, g, y, x, weight, bias, *, targets, counted, allowed, rows, **settings):
+        shapes = weight.shape, None if bias is None else bias.shape
+        weight, bias, targets = allowed_rows(xp, weight, bias, targets, counted, allowed)
+        logits = nn.Linear.forward(xp, x, weight, bias, dtype=weight.dtype)
+        g_logits = nn.CrossEntropy.backward(xp, g, None, logits, targets=targets, counted=counted, **settings)
+        g_x, g_weight, g_bias = nn.Linear.backward(xp, g_logits, None, x, weight, bias, dtype=None)
+
+        def of_all(gradient, shape):  # 0 for the others
+            return gradient if allowed is None else add_rows(xp, gradient, allowed, shape)
+
+        return g_x, lambda: of_all(g_weight(), shapes[0]), lambda: of_all(g_bias(), shapes[1])
+
+    def flops(self, inputs, outputs):
+        """2 · N · V · D of each product: the logits, and a gradient each of x and weight; 7 · N · V of the softmax.
+
+        Gradients count as backward, where they are scaled, although the forward pass computes them; with reduction
+        "none", the backward pass computes logits and softmax again.
+        """
+        allowed, (n, d) = self.parameters["allowed"], inputs[0]
+        v = inputs[1][0] if allowed is None else len(allowed)
+        product, bias = 2 * n * v * d, n * v * (len(inputs[2]) > 0)
+        logits = product + bias + 7 * n * v
+        if not any(self.needs_gradient):
+            return logits, 0
+        gradients = product * sum(self.needs_gradient[:2]) + n * v * self.needs_gradient[2]
+        again = n * v + logits if self.parameters["reduction"] == "none" else sum(map(math.prod, inputs))
+        return logits, gradients + again
+
+
+def allowed_rows(xp: Any, weight: Any, bias: Any, targets: Any, counted: Any, allowed: Any) -> tuple[Any, Any, Any]:
+    """Weight and bias of the classes that are allowed, and the targets among these."""
+    if allowed is None:
+        return weight, bias, targets
+    place = xp.full(len(weight), -1)
+    place[allowed] = xp.arange(len(allowed))
+    return weight[allowed], None if bias is None else bias[allowed], place[xp.where(counted, targets, 0)]
+
+
+@overload
+def linear_cross_entropy(
+    x: TensorLike,
+    weight: TensorLike,
+    targets: TensorLike,
+    bias: TensorLike | None = None,
+    *,
+    masked: TensorLike | None = None,
+    label_smoothing: float = 0.0,
+    ignore_index: int = -100,
+    reduction: Reduction = "mean",
+    with_nll: Literal[False] = False,
+    rows: int | None = None,
+) -> Tensor: ...
+@overload
+def linear_cross_entropy(
+    x: TensorLike,
+    weight: TensorLike,
+    targets: TensorLike,
+    bias: TensorLike | None = None,
+    *,
+    masked: TensorLike | None = None,
+    label_smoothing: float = 0.0,
+    ignore_index: int = -100,
+    reduction: Reduction = "mean",
+    with_nll: Literal[True],
+    rows: int | None = None,
+) -> tuple[Tensor, Tensor]: ...
+def linear_cross_entropy(
+    x: TensorLike,
+    weight: TensorLike,
+    targets: TensorLike,
+    bias: TensorLike | None = None,
+    *,
+    masked: TensorLike | None = None,
+    label_smoothing: float = 0.0,
+    ignore_index: int = -100,
+    reduction: Reduction = "mean",
+    with_nll: bool = False,
+    rows: int | None = None,
+) -> Tensor | tuple[Tensor, Tensor]:
+    """cross_entropy(linear(x, weight, bias), targets), without the logits in memory: the last product and the loss.
+
+    Logits, loss and the gradients of all inputs are computed for `rows` rows at a time (None: as many as have logits of
+    128 MiB on a CPU, 512 MiB on a GPU).  A weight that is used elsewhere, too, as a tied embedding is, gets the sum of
+    its gradients.
+    `masked`, bool [V], is True for classes that have probability 0 and no share in the label smoothing.  In mixed
+    precision, x is bfloat16 and weight and bias float32: products use a bfloat16 copy of the weight, logits and loss
+    are float32.  The other parameters are those of `cross_entropy`.
+
+    Shapes: x [..., D], weight [V, D], targets int [...], bias [V] -> [] ("mean", "sum") or [...] ("none")
+    Raises: as `linear` and `cross_entropy`; ValueError for a mask of another shape or dtype, and for rows < 1;
+    IndexError for a target that is masked, except on a GPU, where its loss is NaN.
+    """
+    x, weight, *others = tensors(x=x, weight=weight, **({} if bias is None else {"bias": bias}))
+    check_linear_shapes(x.shape, weight.shape, others[0].shape if others else None)
+    if rows is not None and rows < 1:
+        raise ValueError(f"rows={rows} computes nothing; choose 1 or more, or None")
+    classes = weight.shape[0]
+    label_smoothing = number("label_smoothing", label_smoothing)
+    targets, counted = nn.labels_of_rows(x, targets, classes, ignore_index, label_smoothing, reduction)
+    loss, nll = apply(
+        LinearCrossEntropy,
+        x.reshape(math.prod(x.shape[:-1]), x.shape[-1]) if x.ndim != 2 else x,
+        weight,
+        *(others or (None,)),
+        targets=targets,
+        counted=counted,
+        allowed=_allowed(masked, classes, targets, counted),
+        label_smoothing=label_smoothing,
+        reduction=reduction,
+        rows=rows,
+    )
+    if reduction == "none" and x.ndim != 2:
+        loss, nll = loss.reshape(x.shape[:-1]), nll.reshape(x.shape[:-1])
+    return (loss, nll.detach()) if with_nll else loss
+
+
+def _allowed(masked: Any, classes: int, targets: Any, counted: Any) -> Any:
+    """The classes that are not masked, on the device of the targets.  Shapes: masked bool [V] -> int [V'], or None"""
+    if masked is None:
+        return None
+    masked, backend = array_of(masked), backend_of([targets])
+    masked = np.asarray(backend_of([masked]).to_host(masked))  # of a constant: a model's configuration
+    if masked.dtype != bool or masked.shape != (classes,):
+        raise ValueError(f"masked must be bool [{classes}], one for each class, found {masked.dtype} {masked.shape}")
+    if isinstance(targets, np.ndarray) and masked[targets[counted]].any():
+        raise IndexError("cross_entropy target must not be a masked class")
+    return backend.asarray(np.flatnonzero(~masked))

@@ -1,0 +1,516 @@
+# mypy: disable-error-code="override, misc"
+"""Fast implementations of plain ops, which have the names of the ops that they replace.
+
+Each keeps what its backward pass would otherwise compute again, and calls the kernels of its device.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from autograd.backend import CPU, is_floating
+from autograd.engine import Op, unbroadcast
+from autograd.fast import fused, reduced
+from autograd.fast.devices import kernels_on
+from autograd.fast.kernels import Kernels
+from autograd.fast.row_gradient import RowGradient
+from autograd.modes import state
+from autograd.ops import activations, elementwise, nn, products, shape
+from autograd.ops.nn import divisor, leading_shape, rows_of
+
+PACKED_BYTES = 1 << 20  # masks from this size on are kept as bits: packing them takes 0.02 ns an element
+
+
+class FastOp(Op):
+    """Base class of implementations: an op with the kernels of its device."""
+
+    @property
+    def kernels(self) -> Kernels:
+        return kernels_on(self.backend)
+
+    def draw(self, drop: Any, drawn: tuple[int, ...] | None = None) -> tuple[Any, float]:
+        """A dropout mask as the kernels take it, and its scale 1 / P(keep); without a mask, None and 1.
+
+        `drawn` is the shape of the array that is returned, by default that of the mask.
+        """
+        return (None, 1.0) if drop is None else (self.kernels.draw(drop, drawn or drop.shape), drop.scale)
+
+
+def packed(keep: Any) -> Any:
+    """A large mask as bits, to be kept for the backward pass; others, and those of GPUs, as they are."""
+    return np.packbits(keep) if isinstance(keep, np.ndarray) and keep.nbytes >= PACKED_BYTES else keep
+
+
+def unpacked(keep: Any, shape: tuple[int, ...]) -> Any:
+    """The mask of `shape` of which `packed` returned `keep`."""
+    if isinstance(keep, np.ndarray) and keep.dtype == np.uint8:
+        return np.unpackbits(keep, count=math.prod(shape)).view(bool).reshape(shape)
+    return keep
+
+
+# ---- Elements ----
+
+
+class Relu(FastOp, elementwise.Relu):
+    """Saves: y"""
+
+    def forward(self, x):
+        y = self.kernels.relu(x if hasattr(x, "dtype") else self.xp.asarray(x))
+        self.save(y)
+        return y
+
+    def backward(self, g_y):
+        (y,) = self.saved
+        return self.kernels.relu_backward(g_y, y)
+
+
+class Gelu(FastOp, activations.Gelu):
+    """Saves: dy/dx = Φ + x · φ, with φ the density"""
+
+    def forward(self, x):
+        xp = self.xp
+        x = xp.asarray(x)
+        wide = x if x.dtype in (xp.float32, xp.float64) else x.astype(xp.result_type(x, xp.float32))
+        density, step = self.kernels.normal_distribution(wide)
+        dtype = x.dtype if is_floating(x.dtype) else wide.dtype
+        if self.needs_gradient[0]:
+            density *= xp.clip(wide, -40, 40)
+            density += step
+            self.save(density.astype(dtype, copy=False))
+        step *= xp.maximum(wide, -40)
+        return step.astype(dtype, copy=False)
+
+    def backward(self, g_y):
+        (slope,) = self.saved
+        return g_y * slope
+
+
+class Dropout(FastOp, nn.Dropout):
+    """Saves: keep, one byte an element"""
+
+    def forward(self, x, *, drop):
+        keep, self.scale = self.draw(drop)
+        self.save(keep)
+        return self.kernels.dropout(x, keep, self.scale)
+
+    def backward(self, g_y):
+        (keep,) = self.saved
+        return self.kernels.dropout(g_y, keep, self.scale)
+
+
+# ---- Views: they can be made again of an input that is computed again ----
+
+
+class Reshape(FastOp, shape.Reshape):
+    computes_again = "input"
+
+    def forward(self, x, *, shape):
+        self.shape = x.shape
+        return x.reshape(shape)
+
+    def again(self, x):
+        return x.reshape(self.output_specs[0][0])
+
+    def backward(self, g_y):
+        return g_y.reshape(self.shape)
+
+
+class SwapAxes(FastOp, shape.SwapAxes):
+    computes_again = "input"
+
+    def forward(self, x, *, axis1, axis2):
+        self.axes = axis1, axis2
+        return self.again(x)
+
+    def again(self, x):
+        return self.xp.swapaxes(x, *self.axes)
+
+    def backward(self, g_y):
+        return g_y.swapaxes(*self.axes)
+
+
+# ---- Products: as few and as large BLAS calls as the shapes allow ----
+
+
+def for_blas(xp: Any, a: Any) -> Any:
+    """`a`, copied if its elements share memory, as in the gradient of a sum: BLAS cannot read that."""
+    return xp.ascontiguousarray(a) if 0 in a.strides else a
+
+
+class Matmul(FastOp, products.Matmul):
+    """Saves: each factor only if the other one needs a gradient"""
+
+    broadcasts = False  # sums over batch axes are parts of products
+
+    def forward(self, a, b):
+        xp = self.xp
+        a, b = xp.asarray(a), xp.asarray(b)
+        needs_a, needs_b = self.needs_gradient
+        self.save(a if needs_b else None, b if needs_a else None)
+        self.shapes = a.shape, b.shape
+        if a.ndim > 2 and 0 < b.ndim <= 2 and a.shape[-1] == b.shape[0]:  # a batch times one matrix: one large product
+            return xp.matmul(rows_of(a), b).reshape(*a.shape[:-1], *b.shape[1:])
+        return products.Matmul.forward(xp, a, b)
+
+    def backward(self, g_y):
+        a, b = self.saved
+        needs_a, needs_b = self.needs_gradient
+        a_shape, b_shape = self.shapes
+        if len(a_shape) == 1:
+            g_y = g_y[..., None, :] if len(b_shape) > 1 else g_y[None]
+        if len(b_shape) == 1:
+            g_y = g_y[..., None]
+        g_y = for_blas(self.xp, g_y)  # [..., M, N]
+        g_a = g_b = None
+        if needs_a:
+            g_a = self._g_a(g_y, b[:, None] if b.ndim == 1 else b, a_shape)
+        if needs_b:
+            g_b = self._g_b(g_y, a[None] if a.ndim == 1 else a, b_shape)
+        return g_a, g_b
+
+    def _g_a(self, g_y, b, shape):
+        """Σ over the batch axes that a lacks of g_y bᵀ.  Shapes: g_y [..., M, N], b [..., K, N] -> shape"""
+        xp = self.xp
+        if b.ndim == 2:
+            return xp.matmul(rows_of(g_y), b.T).reshape(shape)
+        if len(shape) <= 2:  # a has no batch axis: one product over batch and columns together
+            return (_rows_first(xp, g_y) @ _rows_first(xp, b).T).reshape(shape)  # [M, ... N] @ [... N, K]
+        return unbroadcast(xp.matmul(g_y, b.swapaxes(-1, -2)), shape)
+
+    def _g_b(self, g_y, a, shape):
+        """Σ over the batch axes that b lacks of aᵀ g_y.  Shapes: g_y [..., M, N], a [..., M, K] -> shape"""
+        if len(shape) <= 2:  # b has no batch axis: one product over batch and rows together
+            return (rows_of(a).T @ rows_of(g_y)).reshape(shape)
+        return unbroadcast(self.xp.matmul(a.swapaxes(-1, -2), g_y), shape)
+
+
+def _rows_first(xp: Any, a: Any) -> Any:
+    """The matrices of a batch side by side.  Shapes: a [..., M, N] -> [M, ... · N]"""
+    rows = a.shape[-2]
+    return xp.moveaxis(a, -2, 0).reshape(rows, math.prod(a.shape[:-2]) * a.shape[-1])
+
+
+class Linear(FastOp, nn.Linear):
+    """Saves: x and weight, each only if the other one needs a gradient; y after ReLU, which the next layer saves anyway
+
+    relu: whether the result is max(x Wᵀ + b, 0), as in `fused.LinearRelu`
+    """
+
+    relu = False
+
+    def forward(self, x, weight, bias, *, dtype=None):
+        self.dtype = weight.dtype
+        weight = reduced.for_product(x, weight)
+        needs_x, needs_weight, _ = self.needs_gradient
+        y = self.kernels.linear(rows_of(x), weight, bias, self.relu, dtype)  # [rows, in] @ [in, out]
+        y = y.reshape(*x.shape[:-1], weight.shape[0])
+        self.save(x if needs_weight else None, weight if needs_x else None, *([y] if self.relu else ()))
+        return y
+
+    def backward(self, g_y):
+        x, weight, *after_relu = self.saved
+        needs_x, needs_weight, needs_bias = self.needs_gradient
+        g_bias, g_rows = None, for_blas(self.xp, rows_of(g_y))  # [rows, out]
+        for y in after_relu:  # one or none
+            if needs_bias:
+                g_rows, g_bias = self.kernels.relu_backward_sum(g_rows, rows_of(y))
+            else:
+                g_rows = self.kernels.relu_backward(g_rows, rows_of(y))
+        factor = x if weight is None else weight
+        if factor is not None and factor.dtype != g_rows.dtype and factor.dtype.name == "bfloat16":  # y was float32
+            g_rows = g_rows.astype(factor.dtype, copy=False)
+        g_x = g_weight = None
+        if needs_x:
+            g_x = self.kernels.product(g_rows, weight).reshape(*g_y.shape[:-1], weight.shape[1])
+        with_bias = g_bias is None and needs_bias
+        if needs_weight:
+            found = self.kernels.weight_gradient(g_rows, rows_of(x), self.dtype, with_bias)
+            g_weight, g_bias = found if with_bias else (found[0], g_bias)
+        elif with_bias:
+            g_bias = self.kernels.sum_rows(g_rows)
+        return g_x, g_weight, g_bias
+
+
+# ---- Layers ----
+
+
+class Embedding(FastOp, nn.Embedding):
+    """Saves: indices"""
+
+    scale = 1.0
+
+    def forward(self, weight, indices):
+        indices = self.xp.asarray(indices)
+        self.rows = len(weight)
+        self.save(indices)
+        return self.kernels.embedding(weight, indices, None, 1.0, None, 1.0)
+
+    def backward(self, g_y):
+        (indices,) = self.saved
+        return self.g_weight(g_y, indices), None
+
+    def g_weight(self, g_y, indices):
+        if not self.needs_gradient[0]:
+            return None
+        g_rows = g_y.reshape(indices.size, g_y.shape[-1])  # [N, D]
+        gradient = RowGradient(self.kernels, g_rows, indices.reshape(-1), self.rows, self.scale)
+        few = self.backend is CPU and indices.size < self.rows and not state.observers  # who are shown arrays
+        return gradient if few else gradient.dense()
+
+
+class LayerNorm(FastOp, nn.LayerNorm):
+    """Saves: x̂ = (x - mean) / σ, 1/σ and the weight; not x and its mean"""
+
+    def forward(self, x, weight, bias, *, eps):
+        y, normalised, inverse_std = self.kernels.layer_norm(rows_of(x), weight, bias, eps)
+        self.save(normalised, inverse_std, weight)
+        return y.reshape(x.shape)
+
+    def backward(self, g_y):
+        normalised, inverse_std, weight = self.saved
+        g_rows = g_y.reshape(normalised.shape)  # [N, D]
+        g_x, g_weight, g_bias = self.kernels.layer_norm_backward(g_rows, normalised, inverse_std, weight)
+        return g_x.reshape(g_y.shape), g_weight, g_bias
+
+
+class ScaledDotProductAttention(FastOp, nn.ScaledDotProductAttention):
+    """Saves: q, k, v, the dropout mask, and on a CPU the probabilities [..., T, S]; a GPU recomputes them from y
+
+    gradient_places: for each of q, k and v, a function that returns memory for its gradient, or None
+    """
+
+    computes_again = "saved"
+
+    def forward(self, q, k, v, *, mask, drop, scale, gradient_places=()):
+        self.scale, self.places = scale, gradient_places
+        dtype = self.xp.result_type(q, k, v)
+        q, k, v = [a.astype(dtype, copy=False) for a in (q, k, v)]
+        leading = leading_shape(q, k, v)
+        if leading != leading_shape(q, k):  # the values have more leading axes than the weights
+            q = self.xp.broadcast_to(q, (*leading, *q.shape[-2:]))
+        keep, self.keep_scale = self.draw(drop)
+        y, kept = self.kernels.attention(q, k, v, mask, keep, self.keep_scale, scale)
+        self.save(q, k, v, keep, *kept)
+        return y
+
+    def again(self):
+        _, _, v, keep, p = self.saved  # on a CPU
+        return self.kernels.attention_output(p, v, keep, self.keep_scale)
+
+    def backward(self, g_y):
+        q, k, v, keep, *kept = self.saved
+        places = [place() for place in self.places] or (None, None, None)
+        return self.kernels.attention_backward(g_y, q, k, v, tuple(kept), keep, self.keep_scale, self.scale, places)
+
+
+class CrossEntropy(FastOp, nn.CrossEntropy):
+    """Saves: d loss / d logits, computed in the forward pass as both need the same exponentials; which rows count"""
+
+    def forward(self, logits, *, targets, counted, label_smoothing, reduction):
+        xp = self.xp
+        targets = xp.where(counted, targets, 0)  # ignored rows read column 0; their loss is set to 0
+        if self.needs_gradient[0]:
+            g_logits = logits.copy()
+            loss, nll = self.kernels.cross_entropy_(g_logits, targets, label_smoothing)
+            # not a factor of 0 in the backward pass: logits of ignored rows may be infinite or NaN
+            self.kernels.clear_rows_(g_logits, counted)
+            self.save(g_logits, counted)
+        else:
+            loss, nll = self.kernels.cross_entropy(logits, targets, label_smoothing)
+        loss, nll = xp.where(counted, loss, 0), xp.where(counted, nll, 0)
+        if reduction == "none":
+            return loss, nll
+        return loss.sum() / divisor(counted, reduction), nll.sum() / divisor(counted, reduction)
+
+    def backward(self, g_loss, _g_nll):
+        g_logits, counted = self.saved
+        reduction = self.parameters["reduction"]
+        g_rows = g_loss if reduction == "none" else g_loss / divisor(counted, reduction)
+        return g_logits * self.xp.where(counted, g_rows, 1)[:, None]  # ignored rows of g_logits are 0 already
+
+
+# ---- Fused ops ----
+
+
+class ScaledEmbedding(Embedding, fused.ScaledEmbedding):
+    """Saves: indices and the dropout mask"""
+
+    def forward(self, weight, indices, positions, *, scale, drop, dtype):
+        indices = self.xp.asarray(indices)
+        self.rows, self.scale = len(weight), scale
+        keep, self.keep_scale = self.draw(drop)
+        self.save(indices, keep)
+        return self.kernels.embedding(weight, indices, positions, scale, keep, self.keep_scale, dtype)
+
+    def backward(self, g_y):
+        indices, keep = self.saved
+        if keep is not None:
+            g_y = self.kernels.dropout(g_y, keep, self.keep_scale)
+        return self.g_weight(g_y, indices), None, self._g_positions(g_y) if self.needs_gradient[2] else None
+
+    def _g_positions(self, g_y):
+        """Σ over the batch; in float32 for bfloat16.  Shapes: g_y [..., T, D] -> [T, D]"""
+        if g_y.dtype.kind == "f":
+            return unbroadcast(g_y, g_y.shape[-2:])
+        t, d = g_y.shape[-2:]
+        return self.kernels.sum_rows(g_y.reshape(math.prod(g_y.shape[:-2]), t * d)).reshape(t, d)
+
+
+class DropoutAddLayerNorm(FastOp, fused.DropoutAddLayerNorm):
+    """Saves: keep (a large one as bits), x̂ and 1/σ of the sum, bias and weight; neither the sum nor the dropped x"""
+
+    computes_again = "saved"
+
+    def forward(self, x, residual, weight, bias, *, drop, eps):
+        width = x.shape[-1]
+        keep, self.scale = self.draw(drop, (math.prod(x.shape[:-1]), width))
+        y, normalised, inverse_std = self.kernels.dropout_add_layer_norm(
+            rows_of(x), rows_of(residual), keep, self.scale, weight, bias, eps
+        )
+        self.save(packed(keep), bias, normalised, inverse_std, weight)
+        return y.reshape(x.shape)
+
+    def again(self):
+        _, bias, normalised, _, weight = self.saved
+        return self.kernels.scale_and_shift(normalised, weight, bias).reshape(self.output_specs[0][0])
+
+    def backward(self, g_y):
+        keep, _, normalised, inverse_std, weight = self.saved
+        keep = unpacked(keep, normalised.shape)
+        g_rows = g_y.reshape(normalised.shape)  # [N, D]
+        g_x, g_residual, g_weight, g_bias = self.kernels.dropout_add_layer_norm_backward(
+            g_rows, normalised, inverse_std, weight, keep, self.scale
+        )
+        return g_x.reshape(g_y.shape), g_residual.reshape(g_y.shape), g_weight, g_bias
+
+
+class LinearRelu(Linear, fused.LinearRelu):
+    """Saves: as `Linear`, and y, which the next layer saves anyway"""
+
+    relu = True
+    flops = fused.LinearRelu.flops
+
+
+class LinearHeads(FastOp, fused.LinearHeads):
+    """Saves: x if a weight needs a gradient, and the weights if x does"""
+
+    def forward(self, x, *parameters, heads, count):
+        weights, biases = parameters[:count], parameters[count:]
+        self.heads, self.widths, self.dtype = heads, [len(w) for w in weights], weights[0].dtype
+        self.leading, self.count = x.shape[:-1], count
+        weight = self.kernels.stacked(reduced.for_products(x, weights))  # [H Σ K_i, D]
+        needs_weights = any(self.needs_gradient[1 : 1 + count])
+        self.save(x if needs_weights else None, weight if self.needs_gradient[0] else None)
+        y = self.kernels.linear(rows_of(x), weight, self.kernels.stacked(biases) if biases else None)
+        self.g_y: Any = None  # the memory of all gradients, [rows, H Σ K_i]
+        self.places: list[Any] = [None] * count  # views of it that were given to consumers
+        return tuple([self._heads(y, i) for i in range(count)])
+
+    def _heads(self, y, i):
+        """Output i as a view of y.  Shapes: y [rows, H Σ K_i] -> [..., H, T, K_i]"""
+        start, width = sum(self.widths[:i]), self.widths[i]
+        columns = y[:, start : start + width]
+        return columns.reshape(*self.leading, self.heads, width // self.heads).swapaxes(-2, -3)
+
+    def gradient_place(self, i):
+        """Memory for the gradient of output i, to one consumer a backward pass; None to the next."""
+        if self.freed or self.places[i] is not None:
+            return None
+        if self.g_y is None:
+            self.g_y = self.xp.empty((math.prod(self.leading), sum(self.widths)), self.output_specs[0][1])
+        self.places[i] = self._heads(self.g_y, i)
+        return self.places[i]
+
+    def backward(self, *g_ys):
+        x, weight = self.saved
+        places, g_rows = self.places, self.g_y
+        if g_rows is None:
+            g_rows = self.xp.empty((math.prod(self.leading), sum(self.widths)), g_ys[0].dtype)
+        for i, g_y in enumerate(g_ys):
+            if g_y is not places[i]:
+                self._heads(g_rows, i)[...] = g_y
+        self.g_y, self.places = None, [None] * self.count
+        g_x = g_weights = g_biases = None
+        if weight is not None:
+            g_x = self.kernels.product(g_rows, weight).reshape(*self.leading, weight.shape[1])
+        with_biases = any(self.needs_gradient[1 + self.count :])
+        if x is not None:
+            g_weights, g_biases = self.kernels.weight_gradient(g_rows, rows_of(x), self.dtype, with_biases)
+        elif with_biases:
+            g_biases = self.kernels.sum_rows(g_rows)
+        parts: list[Any] = []
+        for g in (g_weights, g_biases):
+            parts += [None] * self.count if g is None else self.kernels.parted(g, self.widths)
+        needs = self.needs_gradient[1:]  # without biases, half as many as parts
+        return g_x, *[part if needed else None for part, needed in zip(parts, needs, strict=False)]
+
+
+class LinearCrossEntropy(FastOp, fused.LinearCrossEntropy):
+    """A block of rows at a time: the logits never stand in memory.
+
+    Saves: d loss / d inputs, computed in the forward pass while a block's exponentials are there; with reduction
+           "none", whose rows get different cotangents, the inputs, from which backward computes the logits again
+    """
+
+    def forward(self, x, weight, bias, *, targets, counted, allowed, rows, label_smoothing, reduction):
+        self.dtypes = [None if a is None else a.dtype for a in (x, weight, bias)]
+        self.settings = {"label_smoothing": label_smoothing, "rows": rows}
+        self.classes = len(weight)
+        weight = reduced.for_product(x, weight)
+        weight, bias, targets = fused.allowed_rows(self.xp, weight, bias, targets, counted, allowed)
+        targets = self.xp.where(counted, targets, 0)  # ignored rows read column 0; their loss is 0
+        now = any(self.needs_gradient) and reduction != "none"
+        wanted = self.needs_gradient if now else (False,) * 3
+        arrays = (x, weight, bias, targets, counted)
+        loss, nll, *gradients = self.kernels.linear_cross_entropy(*arrays, None, wanted, **self.settings)
+        self.save(*(gradients if now else arrays if any(self.needs_gradient) else ()))
+        if reduction == "none":
+            return loss, nll
+        self.divisor = divisor(counted, reduction)
+        return loss.sum() / self.divisor, nll.sum() / self.divisor
+
+    def backward(self, g_loss, _g_nll):
+        if self.parameters["reduction"] == "none":
+            x, weight, bias, targets, counted = self.saved
+            _, _, *gradients = self.kernels.linear_cross_entropy(
+                x, weight, bias, targets, counted, g_loss, self.needs_gradient, **self.settings
+            )
+        else:
+            factor, gradients = g_loss / self.divisor, list(self.saved)
+            if self.backend is not CPU or factor != 1:  # on a GPU, looking at it would wait for the device
+                gradients = [None if g is None else g * factor for g in gradients]
+        return tuple([self._of_all_classes(i, g) for i, g in enumerate(gradients)])
+
+    def _of_all_classes(self, i, g):
+        """The gradient of input i, with zeros for classes that were left out, in the dtype of the input."""
+        if g is None:
+            return None
+        if i and (allowed := self.parameters["allowed"]) is not None:
+            whole = self.xp.zeros((self.classes, *g.shape[1:]), g.dtype)
+            whole[allowed] = g
+            g = whole
+        return g.astype(self.dtypes[i], copy=False)
+
+
+IMPLEMENTATIONS: dict[type[Op], type[Op]] = {
+    elementwise.Relu: Relu,
+    activations.Gelu: Gelu,
+    shape.Reshape: Reshape,
+    shape.SwapAxes: SwapAxes,
+    products.Matmul: Matmul,
+    nn.Linear: Linear,
+    nn.Embedding: Embedding,
+    nn.Dropout: Dropout,
+    nn.LayerNorm: LayerNorm,
+    nn.ScaledDotProductAttention: ScaledDotProductAttention,
+    nn.CrossEntropy: CrossEntropy,
+    fused.ScaledEmbedding: ScaledEmbedding,
+    fused.DropoutAddLayerNorm: DropoutAddLayerNorm,
+    fused.LinearRelu: LinearRelu,
+    fused.LinearHeads: LinearHeads,
+    fused.LinearCrossEntropy: LinearCrossEntropy,
+}
+"""Plain op -> the class that computes in its place, on a CPU and on a GPU."""

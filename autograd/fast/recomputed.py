@@ -1,0 +1,100 @@
+"""Large outputs that are computed again for the backward pass, instead of being kept for it.
+
+An op may keep a large input that the op before can compute again cheaply, to the same bits, from what it keeps anyway:
+the output of a layer norm from the normalised rows, that of attention from its weights.  The node then keeps an
+`Again` in place of the array.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Sequence
+from typing import Any
+
+from autograd import memory
+from autograd.backend import CPU
+from autograd.engine import Op
+from autograd.modes import Observer
+
+Array = Any
+
+AGAIN_BYTES = 4 << 20  # smaller outputs are kept: they do not fill a memory, and time is dearer
+LONGEST = 4  # ops from one that computes its output again from what it saves, through views of it
+
+
+class Again:
+    """The output of an op, computed when it is first needed; all ops that would keep it share one object.
+
+    before: of an op that makes a view, that of its input
+    """
+
+    __slots__ = ("__weakref__", "before", "op", "since", "value")
+
+    def __init__(self, op: Op, before: Again | None):
+        self.op: Any = op
+        self.before, self.value, self.since = before, None, memory.now()
+
+    def array(self) -> Array:
+        """The output."""
+        if self.value is None:
+            memory.require_unchanged(self.op.saved_arrays, self.since, self.op)
+            self.value = self.op.again() if self.before is None else self.op.again(self.before.array())
+            self.op = self.before = None
+        return self.value
+
+
+class _WithAgains:
+    """What a node keeps if outputs of other ops are among it; called when it is needed, it computes these."""
+
+    def __init__(self, op: Op, saved: Sequence[Any]):
+        self.op, self.saved = weakref.ref(op), saved
+
+    @property
+    def kept(self) -> tuple[Any, ...]:
+        """The arrays that are kept meanwhile."""
+        return tuple([a for a in self.saved if type(a) is not Again])
+
+    def __call__(self) -> None:
+        op = self.op()
+        if op is not None:
+            op._saved = tuple([a.array() if type(a) is Again else a for a in self.saved])
+
+
+class RecomputedOutputs(Observer):
+    """Has ops on the CPU keep no large input that the op before can compute again.
+
+    An op that can do so has a method `again`, and says in `computes_again` from what: "saved", or, of a view, the
+    "input", its argument.
+    """
+
+    def after_record(self, op: Any, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
+        again_from = getattr(op, "computes_again", "")
+        if again_from == "saved" and op.backend is CPU:
+            op.again_depth = 1
+        for x, edge in zip(inputs, op._edges):  # noqa: B905
+            if 0 < getattr(edge, "again_depth", 0) < LONGEST:
+                if again_from == "input":
+                    op.again_depth = edge.again_depth + 1
+                if x.data.nbytes >= AGAIN_BYTES and isinstance(op._saved, tuple):
+                    saved = [_output_of(edge) if a is x.data else a for a in op._saved]
+                    if any(type(a) is Again for a in saved):
+                        op._saved = _WithAgains(op, saved)
+
+    def after_backward(self, op: Op, g_inputs: Sequence[Any]) -> None:
+        shared = _shared(op)
+        if shared is not None:  # for ops that may still need the output; what it is computed from is freed now
+            shared.array()
+
+
+def _shared(op: Op) -> Again | None:
+    reference = getattr(op, "shared_again", None)
+    return reference and reference()
+
+
+def _output_of(op: Any) -> Again:
+    """What all ops that would keep the output of `op` keep; `op` refers to it weakly, so that there is no cycle."""
+    shared = _shared(op)
+    if shared is None:
+        shared = Again(op, _output_of(op._edges[0]) if op.again_depth > 1 else None)
+        op.shared_again = weakref.ref(shared)
+    return shared

@@ -1,0 +1,42 @@
+"""Two observers of every op, on by default: who made it, and whether what it kept was changed since."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from autograd import memory, modes
+from autograd.engine import Op
+from autograd.modes import Observer, state
+
+Array = Any  # numpy.ndarray or cupy.ndarray
+_HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep
+
+
+class CallSites(Observer):
+    """Notes where user code made each op, for error messages: the nearest stack frame outside this package."""
+
+    def before_forward(self, op: Op, arrays: Sequence[Array]) -> None:
+        if True in op.needs_gradient or state.observers:
+            frame = sys._getframe(2)
+            while frame.f_back is not None and frame.f_code.co_filename.startswith(_HERE):
+                frame = frame.f_back
+            op.call_site = frame.f_code, frame.f_lasti
+
+
+class ChangesInPlace(Observer):
+    """Refuses a backward pass that would read an array which was changed in place after the op kept it."""
+
+    def after_record(self, op: Op, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
+        op.recorded_at = memory.now()
+
+    def before_backward(self, op: Op, g_outputs: Sequence[Array]) -> None:
+        memory.require_unchanged(op.saved_arrays, op.recorded_at, op)
+
+
+def install() -> None:
+    """Watch every op of the process from now on."""
+    modes.install(CallSites())
+    modes.install(ChangesInPlace())

@@ -1,0 +1,59 @@
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import pytest
+import threadpoolctl
+
+from autograd.fast import CpuKernels
+
+try:
+    from numba import njit
+except ImportError:
+    pass
+else:  # as Numba looks NumPy's functions up when it first compiles, which may be while a test has others in their place
+    njit(lambda: 0)()
+
+
+@pytest.fixture(autouse=True)
+def threads_of_blas() -> Iterator[None]:
+    """Leave the number of threads of the BLAS library as it was found."""
+    with threadpoolctl.threadpool_limits():
+        yield
+
+
+@pytest.fixture(autouse=True)
+def unwritten_memory_is_nan(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Elements that a kernel leaves out would else be those of an earlier call, which may be right."""
+    empty, empty_like = np.empty, np.empty_like
+
+    def poisoned(array: np.ndarray) -> np.ndarray:
+        if array.dtype.kind in "fc":
+            array.fill(np.nan)
+        return array
+
+    monkeypatch.setattr(np, "empty", lambda *args, **kwargs: poisoned(empty(*args, **kwargs)))
+    monkeypatch.setattr(np, "empty_like", lambda *args, **kwargs: poisoned(empty_like(*args, **kwargs)))
+
+
+@pytest.fixture
+def kernels(request: pytest.FixtureRequest) -> type[CpuKernels]:
+    """The class of a backend of the CPU, with NumPy's kernels or those of the test's parameter."""
+    if getattr(request, "param", "numpy") == "numpy":
+        return CpuKernels
+    pytest.importorskip("numba", reason="needs Numba")
+    from autograd.fast.compiled import CompiledKernels
+
+    return CompiledKernels
+
+
+@pytest.fixture
+def backend_with(kernels: type[CpuKernels]) -> Callable[[int | None], CpuKernels]:
+    """backend_with(threads): a backend of its own; None: as after an import."""
+
+    def make(threads: int | None) -> CpuKernels:
+        backend = kernels()
+        if threads is not None:
+            backend.set_threads(threads)
+        return backend
+
+    return make

@@ -1,0 +1,221 @@
+"""Compiled kernels: what the comparisons of test_cpu.py leave open, and how they are switched on."""
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+pytest.importorskip("numba", reason="needs Numba")
+
+from numba.core import config
+from numba.core.caching import FunctionCache
+
+from autograd.fast import Kernels, compiling, set_kernels
+from autograd.fast import compiled_kernels as kernels
+from autograd.fast.compiled import CompiledKernels
+
+pytestmark = pytest.mark.heavy
+
+PLAIN, COMPILED = Kernels(), CompiledKernels()
+f4 = np.float32
+
+
+def run(program):
+    return subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+
+
+# ---- Switching on ----
+
+
+def test_kernels_are_switched_for_every_op_and_keep_their_threads():
+    program = """
+import numpy as np
+from autograd import Tensor, relu
+from autograd.fast import cpu_kernels, set_kernels
+op = relu(Tensor(np.ones(3), requires_grad=True)).op
+cpu_kernels().set_threads(2)
+set_kernels("numba")
+print(type(op.kernels).__name__, op.kernels.threads, op.kernels is cpu_kernels())
+set_kernels("numpy")
+print(type(op.kernels).__name__, op.kernels.threads)
+"""
+    assert run(program).stdout.split() == ["CompiledKernels", "2", "True", "CpuKernels", "2"]
+
+
+def test_without_numba_the_error_says_what_to_install():
+    done = run("import sys; sys.modules['numba'] = None; import autograd.fast as b; b.set_kernels('numba')")
+    assert "ValueError: compiled kernels need Numba" in done.stderr
+    assert "pip install '.[numba]'" in done.stderr
+
+
+def test_other_kernels_are_refused():
+    with pytest.raises(ValueError, match="kernels='cython' are not known; choose 'numpy' or 'numba'"):
+        set_kernels("cython")
+
+
+def test_numpy_alone_imports_no_numba():
+    program = "import autograd, minitf.system.environment, sys; print('numba' in sys.modules)"
+    assert run(program).stdout == "False\n"
+
+
+# ---- Numbers ----
+
+
+def test_exponentials_to_the_last_digit():
+    x = np.concatenate([np.linspace(-87.3, 0, 300_001), -np.logspace(-30, 1.9, 1_001)]).astype(f4)
+    y = np.array([kernels.exp(each) for each in x])
+    np.testing.assert_allclose(y, np.exp(x.astype(np.float64)), rtol=2**-23, atol=0)
+    assert [kernels.exp(f4(each)) for each in (0, -88, -np.inf)] == [1, 0, 0]
+    assert np.isnan(kernels.exp(f4(np.nan)))
+
+
+NEGATIVE_NAN = np.array([0xFFC00000], np.uint32).view(f4)[0]  # what x86 makes of ∞ - ∞
+STRANGE = [np.nan, NEGATIVE_NAN, np.inf, -np.inf, f4(3e38)]
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("strange", STRANGE, ids=["NaN", "-NaN", "inf", "-inf", "huge"])
+@pytest.mark.parametrize("width", [1, 7, 40])
+def test_no_nan_is_lost(strange, width):
+    """A number that is none, in one row of three: the same rows as with the definitions become none."""
+    rng = np.random.default_rng(width)
+    x, others = rng.standard_normal((2, 3, width)).astype(f4)
+    x[1, width // 2] = strange
+    weight, bias, targets = np.ones(width, f4), np.zeros(width, f4), np.zeros(3, int)
+    keep = np.ones((3, width), bool)
+    p = np.full((1, 1, 3, width), f4(1 / width))
+    moments = others.copy(), others * others
+    settings = {"step_size": 0.1, "beta1": 0.9, "beta2": 0.98, "eps": 1e-9, "gradient_scale": 1.0}
+    for call in (
+        lambda b: b.layer_norm(x, weight, bias, 1e-6),
+        lambda b: b.dropout_add_layer_norm(others, x, keep, 1.5, weight, bias, 1e-6),
+        lambda b: b.layer_norm_backward(x, others, np.ones((3, 1), f4), weight),
+        lambda b: b.masked_softmax_(x[None, None].copy(), None),
+        lambda b: b.masked_softmax_(x[None, None].copy(), np.arange(width) != width // 2),
+        lambda b: b.softmax_backward_(x[None, None].copy(), p),
+        lambda b: b.cross_entropy(x, targets, 0.1),
+        lambda b: b.cross_entropy_(x.copy(), targets, 0.1),
+        lambda b: b.relu_backward_sum(x, others),
+        lambda b: b.relu_backward_sum(others, x),
+        lambda b: b.linear(x, np.ones((5, width), f4), np.zeros(5, f4), relu=True),
+        lambda b: b.linear_of_few(x, np.ones((width, 5), f4), np.zeros(5, f4), relu=True),
+        lambda b: b.dropout(x, keep, 1.5),
+        lambda b: b.top_tokens(x, np.zeros(width, bool), 1)[2],
+        lambda b: (found := [a.copy() for a in (others, *moments)], b.adam_(found[0], x, *found[1:], **settings))[0],
+    ):
+        for ours, plain in zip(_arrays(call(COMPILED)), _arrays(call(PLAIN)), strict=True):
+            np.testing.assert_array_equal(np.isnan(ours), np.isnan(plain))
+
+
+def _arrays(found):
+    return list(found) if isinstance(found, tuple | list) else [found]
+
+
+def test_a_row_is_computed_alike_among_others():
+    rng = np.random.default_rng(0)
+    x, weight, bias = rng.standard_normal((9, 77)).astype(f4), np.ones(77, f4), np.zeros(77, f4)
+    targets = rng.integers(0, 77, 9)
+    for call in (
+        lambda rows: COMPILED.layer_norm(x[rows], weight, bias, 1e-6)[0],
+        lambda rows: COMPILED.cross_entropy(x[rows], targets[rows], 0.1)[0],
+        lambda rows: COMPILED.masked_softmax_(x[None, None, rows].copy(), None)[0, 0],
+    ):
+        whole = call(slice(None))
+        for i in range(9):
+            np.testing.assert_array_equal(call(slice(i, i + 1)), whole[i : i + 1])
+
+
+@pytest.mark.parametrize("index", [-5, 4])
+def test_an_index_outside_reaches_no_memory(index):
+    """NumPy's kernels take over, and raise their error."""
+    rows = np.zeros((3, 4), f4)
+    with pytest.raises(IndexError):
+        COMPILED.cross_entropy_(rows, np.array([0, index, 1]), 0.1)
+    with pytest.raises(IndexError):
+        COMPILED.embedding_backward(rows, np.array([0, 5 * index, 1]), 4)
+
+
+def test_shapes_that_do_not_fit_reach_no_memory():
+    rows = np.zeros((3, 4), f4)
+    with pytest.raises(ValueError, match="broadcast"):
+        COMPILED.layer_norm(rows, np.ones(5, f4), np.zeros(5, f4), 1e-6)
+    with pytest.raises(ValueError, match="mismatch"):
+        COMPILED.attention(*np.zeros((2, 1, 1, 3, 4), f4), np.zeros((1, 1, 2, 4), f4), None, None, 1.0, 1.0)
+    with pytest.raises(ValueError, match="does not broadcast"):
+        COMPILED.masked_softmax_(np.zeros((3, 1, 2, 4), f4), np.ones((2, 1, 1, 4), bool))
+    with pytest.raises(ValueError, match="not aligned"):
+        COMPILED.linear_of_few(rows, np.zeros((2, 3), f4).T, None)
+    with pytest.raises(ValueError, match="broadcast"):
+        COMPILED.linear_of_few(rows, np.zeros((2, 4), f4).T, np.zeros(3, f4))
+
+
+# ---- Compiled code on disk ----
+
+PROGRAM = """
+import numpy as np
+from autograd.fast import cpu_kernels, set_kernels
+set_kernels("numba")
+print(cpu_kernels().layer_norm(np.eye(2, 3, dtype="f"), np.ones(3, "f"), np.ones(3, "f"), 0.5)[0].sum())
+"""
+
+
+def run_with_cache(folder):
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(folder)}
+    return subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, env=environment, check=False)
+
+
+@pytest.mark.slow  # compiles three times
+def test_broken_files_are_compiled_again(tmp_path):
+    first = run_with_cache(tmp_path)
+    for suffix in (".nbi", ".nbc"):
+        files = [path for path in tmp_path.rglob("*") if path.suffix == suffix]
+        assert files
+        for path in files:
+            path.write_bytes(b"garbage")
+        again = run_with_cache(tmp_path)
+        assert (again.returncode, again.stdout, again.stderr) == (0, first.stdout, first.stderr)
+        assert all(path.read_bytes() != b"garbage" for path in files if path.suffix == ".nbi")
+
+
+def double(x):
+    return x + x
+
+
+def test_code_is_compiled_again_once_the_kernels_have_changed(monkeypatch, tmp_path):
+    monkeypatch.setattr(config, "CACHE_DIR", str(tmp_path))
+
+    def found_on_disk():
+        compiled = compiling.exactly(double)
+        assert compiled(3) == 6
+        return sum(compiled.stats.cache_hits.values())
+
+    assert [found_on_disk() for _ in range(2)] == [0, 1]
+    monkeypatch.setattr(compiling, "_kernels", lambda: "of another file")
+    assert [found_on_disk() for _ in range(2)] == [0, 1]
+
+
+def test_a_disk_that_is_full_is_a_warning(monkeypatch):
+    def full(self, *arguments):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(FunctionCache, "save_overload", full)
+    monkeypatch.setattr(FunctionCache, "load_overload", lambda self, *arguments: None)
+    compiled = compiling.exactly(lambda x: x + x)
+    with pytest.warns(UserWarning, match=r"cannot be kept on disk .*No space left.*; set NUMBA_CACHE_DIR"):
+        assert compiled(3) == 6
+
+
+def test_without_a_place_on_disk_kernels_are_compiled_in_memory(monkeypatch):
+    def nowhere(self, function):
+        raise RuntimeError("cannot cache function: no locator available")
+
+    monkeypatch.setattr(FunctionCache, "__init__", nowhere)
+    compiling._on_disk.cache_clear()
+    try:
+        with pytest.warns(UserWarning, match="no locator available"):
+            compiled = compiling.exactly(lambda x: x + x)
+        assert compiled(3) == 6
+    finally:
+        compiling._on_disk.cache_clear()

@@ -1,0 +1,539 @@
+"""The CUDA kernels against their plain definitions: emulated on the CPU, the text a GPU compiles, thread by thread.
+
+The emulation shows indices, bounds, barriers, shuffles, the layout of tensor-core fragments, and every formula, forward
+and backward.  With `-m gpu` the same tests run on a GPU.
+"""
+
+import sys
+from collections.abc import Iterator
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+
+from autograd import random
+from autograd.fast import Kernels
+from tests.emulation.device import KINDS, cuda_backend
+from tests.helpers.kernel_calls import KERNELS, OF_GPUS
+from tests.helpers.marks import parametrize_some
+
+pytestmark = pytest.mark.heavy
+
+DTYPES = [np.float32, np.float64]
+KINDS_OF_C = {np.float32: "float", np.float64: "double"}
+SKIPPED = {
+    "draw",
+    "normal_distribution",
+    "softmax_backward_",
+    "masked_softmax_",
+    "adam_",
+}  # not overridden, or tested below
+LIMITED = {"embedding_backward": 33, "cross_entropy": 7}
+
+
+@pytest.fixture(params=KINDS)
+def backend(request: pytest.FixtureRequest) -> Iterator[Any]:
+    with cuda_backend(request.param) as made:
+        yield made
+
+
+@pytest.fixture(params=[False, True], ids=["forwards", "backwards"])
+def order(request: pytest.FixtureRequest, backend: Any) -> None:
+    """Threads take turns from the first to the last, or the other way: a missing barrier shows in one of them."""
+    if backend.emulator is not None:  # a GPU has its own order, and the second run is a repetition
+        backend.emulator.backwards = request.param
+
+
+# ---- Moving between the two worlds -------------------------------------------------------------------------------
+
+
+def test_transposed_arrays_arrive_in_c_order(backend: Any) -> None:
+    """Kernels index rows; a model of Marian has transposed views on the CPU."""
+    x = np.arange(6.0).reshape(2, 3).T
+    assert backend.asarray(x).flags.c_contiguous
+    np.testing.assert_array_equal(to_host(backend.asarray(x)), x)
+
+
+def to_device(backend: Any, x: Any) -> Any:
+    if isinstance(x, np.ndarray | np.generic):
+        return backend.asarray(x)
+    return tuple([to_device(backend, each) for each in x]) if isinstance(x, tuple) else x
+
+
+def to_host(x: Any) -> Any:
+    if hasattr(x, "get"):
+        return x.get()
+    return tuple([to_host(each) for each in x]) if isinstance(x, tuple | list) else x
+
+
+def flat(x: Any) -> list[np.ndarray]:
+    return [array for each in x if each is not None for array in flat(each)] if isinstance(x, tuple | list) else [x]
+
+
+def assert_close(ours: Any, theirs: Any, tolerance: float) -> None:
+    ours, theirs = [[np.asarray(a) for a in flat(to_host(x))] for x in (ours, theirs)]
+    assert len(ours) == len(theirs)
+    for a, b in zip(ours, theirs, strict=True):
+        assert a.shape == b.shape
+        np.testing.assert_allclose(a.astype(np.float64), b.astype(np.float64), rtol=tolerance, atol=tolerance)
+
+
+def normal(rng: np.random.Generator, *shape: int, dtype: Any = np.float64) -> np.ndarray:
+    return rng.standard_normal(shape).astype(dtype)
+
+
+def tolerance_of(dtype: Any) -> float:
+    return 1e-12 if np.dtype(dtype) == np.float64 else 2e-5
+
+
+def test_nccl_is_imported_where_it_is_used(backend: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`cupy.cuda` has no attribute `nccl` before that."""
+    if backend.emulator is not None:
+        for name in ("cupy.cuda", "cupy.cuda.nccl"):
+            monkeypatch.setitem(sys.modules, name, ModuleType(name))
+    assert backend.nccl is sys.modules["cupy.cuda.nccl"]
+
+
+# ---- The calls that the CPU's kernels are tested with ------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("name", sorted({*KERNELS, *OF_GPUS} - SKIPPED))
+def test_kernel_gives_what_its_definition_gives(backend: Any, name: str, dtype: Any) -> None:
+    calls, small, _, overwritten = (KERNELS | OF_GPUS)[name]
+    rng = np.random.default_rng(0)
+    for size in small:
+        for args, settings in calls(rng, dtype, *size):
+            if name == "attention_backward":  # it starts from what its own forward pass kept: below
+                continue
+            expected_args = [a.copy() if isinstance(a, np.ndarray) else a for a in args]
+            expected = getattr(Kernels(), name)(*expected_args, **settings)
+            device_args = [to_device(backend, a) for a in args]
+            result = getattr(backend, name)(*device_args, **settings)
+            if name == "attention":
+                result, expected = result[0], expected[0]
+            assert_close(result, expected, 10 * tolerance_of(dtype))
+            for i in overwritten:
+                assert_close(device_args[i], expected_args[i], 10 * tolerance_of(dtype))
+
+
+def test_the_kernels_were_used(backend: Any) -> None:
+    """Not the definitions in reference.py, which the backend falls back to for what it has no kernel for."""
+    test_kernel_gives_what_its_definition_gives(backend, "attention", np.float32)
+    assert "attention<float, 64>" in backend.launched
+
+
+# ---- Random numbers ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("first_row", [0, 1, 7])
+@pytest.mark.parametrize("shape", [(1,), (16,), (5, 3), (3, 4, 37), (300, 7)])
+def test_masks_are_those_of_the_cpu(backend: Any, shape: tuple[int, ...], first_row: int) -> None:
+    mask = random.Mask(seed=2**63 + 5, step=3, site=2**33 + 1, shape=shape, first_row=first_row, drop_below=20_000)
+    drawn = backend._drawn(backend.draw(mask, shape), shape)
+    np.testing.assert_array_equal(drawn.get(), mask.array())
+
+
+def masks(shape: tuple[int, ...], **settings: int) -> random.Mask:
+    given = {"seed": 1, "step": 2, "site": 3, "first_row": 1, "drop_below": 20_000, **settings}
+    return random.Mask(shape=shape, **given)  # type: ignore[arg-type]
+
+
+def both(name: str, backend: Any, args: tuple[Any, ...], mask: random.Mask | None) -> tuple[Any, Any]:
+    """The result of a kernel with a mask as its last argument but one, and that of its definition."""
+    scale = 1.0 if mask is None else mask.scale
+    kept = None if mask is None else mask.array()
+    ours = getattr(backend, name)(*[to_device(backend, a) for a in args], mask, scale)
+    return ours, getattr(Kernels(), name)(*args, kept, scale)
+
+
+# ---- Rows --------------------------------------------------------------------------------------------------------
+
+ROWS = [(1, 1), (3, 5), (2, 16), (5, 37), (3, 512), (9, 513), (2, 1100)]
+
+
+@parametrize_some("drop_below", [None, 20_000, 0, 65_535], keep=2)
+@pytest.mark.parametrize("shape", ROWS)
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_dropout_residual_and_layer_norm(
+    backend: Any, order: None, dtype: Any, shape: tuple[int, int], drop_below: int | None
+) -> None:
+    rng = np.random.default_rng(0)
+    x, residual, g_y = (normal(rng, *shape, dtype=dtype) for _ in range(3))
+    weight, bias = normal(rng, shape[1], dtype=dtype), normal(rng, shape[1], dtype=dtype)
+    mask = None if drop_below is None else masks(shape, drop_below=drop_below)
+    scale, keep = (1.0, None) if mask is None else (mask.scale, mask.array())
+    args = to_device(backend, (x, residual)), to_device(backend, (weight, bias))
+    ours = backend.dropout_add_layer_norm(*args[0], mask, scale, *args[1], 1e-6)
+    theirs = Kernels().dropout_add_layer_norm(x, residual, keep, scale, weight, bias, 1e-6)
+    size = max(scale / 100, 1) if dtype == np.float32 else scale  # numbers scaled up by 65536 round likewise
+    assert_close(ours, theirs, 20 * size * tolerance_of(dtype))
+    _, normalised, inverse_std = theirs
+    args = tuple([to_device(backend, a) for a in (g_y, normalised, inverse_std, weight)])
+    ours = backend.dropout_add_layer_norm_backward(*args, mask, scale)
+    theirs = Kernels().dropout_add_layer_norm_backward(g_y, normalised, inverse_std, weight, keep, scale)
+    assert_close(ours, theirs, 20 * scale * tolerance_of(dtype))
+    assert [name.split("<")[0] for name in backend.launched][:2] == ["layer_norm", "layer_norm_backward"]
+
+
+@pytest.mark.parametrize("shape", [(4,), (3, 7), (17, 33)])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_dropout(backend: Any, dtype: Any, shape: tuple[int, ...]) -> None:
+    x = normal(np.random.default_rng(0), *shape, dtype=dtype)
+    assert_close(*both("dropout", backend, (x,), masks(shape)), tolerance_of(dtype))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_many_rows_add_up_in_blocks(backend: Any, order: None, dtype: Any) -> None:
+    """More rows than warps, so that a warp adds several up, and several partial sums a column."""
+    rng = np.random.default_rng(0)
+    x = normal(rng, 700, 33, dtype=dtype)
+    assert_close(backend.sum_rows(backend.asarray(x)), x.sum(axis=0), 100 * tolerance_of(dtype))
+    normalised, inverse_std, weight = normal(rng, 2100, 3, dtype=dtype), rng.random((2100, 1)).astype(dtype), x[0, :3]
+    args = x[:, :9].reshape(2100, 3).copy(), normalised, inverse_std, weight
+    ours = backend.layer_norm_backward(*[backend.asarray(a) for a in args])
+    assert_close(ours, Kernels().layer_norm_backward(*args), 1000 * tolerance_of(dtype))
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, "bfloat16"])
+@pytest.mark.parametrize(("rows", "width"), [(1, 1), (3, 33), (65, 64), (1000, 40)])
+def test_gradient_of_relu_and_of_its_bias(backend: Any, order: None, dtype: Any, rows: int, width: int) -> None:
+    """One launch for both, whose last block adds up the sums of the others; the next launch finds no trace of it."""
+    dtype = np.dtype(dtype) if dtype != "bfloat16" else np.dtype(pytest.importorskip("ml_dtypes").bfloat16)
+    rng = np.random.default_rng(0)
+    for _ in range(2):
+        g_y = rng.integers(-3, 4, (rows, width)).astype(dtype)  # sums of small integers are exact
+        y = np.maximum(rng.integers(-2, 3, (rows, width)), 0).astype(dtype)
+        g_x, g_bias = backend.relu_backward_sum(backend.asarray(g_y), backend.asarray(y))
+        expected = np.where(y > 0, g_y, 0).astype(dtype)
+        np.testing.assert_array_equal(g_x.get(), expected)
+        np.testing.assert_array_equal(g_bias.get(), expected.astype(np.float64).sum(axis=0))
+        assert g_bias.base is None
+    assert [name.split("<")[0] for name in backend.launched] == ["column_sum"] * 2
+
+
+def test_gradients_of_parameters_are_no_views(backend: Any) -> None:
+    """The engine copies a view, whose memory others may share: a launch for each of 156 parameters."""
+    rng = np.random.default_rng(0)
+    g_y = backend.asarray(normal(rng, 300, 33))
+    inverse_std, weight = (backend.asarray(normal(rng, *shape)) for shape in ((300, 1), (33,)))
+    found = [backend.sum_rows(g_y), *backend.layer_norm_backward(g_y, g_y, inverse_std, weight)[1:]]
+    assert [(a.base, a.shape, a.flags.c_contiguous) for a in found] == [(None, (33,), True)] * 3
+    assert backend.causal_mask(3, 5) is backend.causal_mask(3, 5)
+    np.testing.assert_array_equal(backend.causal_mask(3, 5).get(), np.tri(3, 5, dtype=bool))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("width", [600, 1100, 2048])
+def test_wide_rows_are_normalised_by_kernels(backend: Any, order: None, dtype: Any, width: int) -> None:
+    """Registers hold only a part of a row, or of the sums of its columns."""
+    rng = np.random.default_rng(0)
+    g_y, normalised = normal(rng, 9, width, dtype=dtype), normal(rng, 9, width, dtype=dtype)
+    args = g_y, normalised, rng.random((9, 1)).astype(dtype), normal(rng, width, dtype=dtype)
+    ours = backend.layer_norm_backward(*[backend.asarray(a) for a in args])
+    assert_close(ours, Kernels().layer_norm_backward(*args), 100 * tolerance_of(dtype))
+    assert backend.launched[0].startswith("layer_norm_backward<")
+
+
+@pytest.mark.parametrize("relu", [False, True])
+@pytest.mark.parametrize(("rows", "inner", "width"), [(1, 1, 1), (5, 3, 16), (7, 20, 37)])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_bias_and_relu_after_a_product(backend: Any, dtype: Any, rows: int, inner: int, width: int, relu: bool) -> None:
+    rng = np.random.default_rng(0)
+    args = [normal(rng, *shape, dtype=dtype) for shape in ((rows, inner), (width, inner), (width,))]
+    ours = backend.linear(*[backend.asarray(a) for a in args], relu=relu)
+    assert_close(ours, Kernels().linear(*args, relu=relu), 10 * tolerance_of(dtype))
+    g_y = normal(rng, rows, width, dtype=dtype)
+    assert_close(backend.relu_backward(backend.asarray(g_y), ours), np.where(ours.get() > 0, g_y, 0), 0)
+    used = {name.split("<")[0] for name in backend.launched}
+    assert "relu_backward" in used
+    assert "bias_" in used or backend.uses_epilogues
+
+
+# ---- Embedding ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("drop_below", [None, 20_000])
+@pytest.mark.parametrize("with_positions", [False, True])
+@pytest.mark.parametrize(("b", "t", "d"), [(1, 1, 1), (2, 3, 5), (3, 7, 40)])
+def test_embedding(backend: Any, b: int, t: int, d: int, with_positions: bool, drop_below: int | None) -> None:
+    rng = np.random.default_rng(0)
+    weight, indices = normal(rng, 11, d), rng.integers(0, 11, (b, t), np.int32)
+    positions = normal(rng, t, d) if with_positions else None
+    mask = None if drop_below is None else masks((b, t, d))
+    ours, theirs = both("embedding", backend, (weight, indices, positions, 2.5), mask)
+    assert_close(ours, theirs, 1e-14)
+
+
+def test_an_index_outside_gives_nan(backend: Any) -> None:
+    y = backend.embedding(backend.asarray(np.ones((3, 2))), backend.asarray(np.array([0, 3, -1])), None, 1.0, None, 1.0)
+    np.testing.assert_array_equal(np.isnan(y.get()), [[False] * 2, [True] * 2, [True] * 2])
+    loss, _ = backend.cross_entropy(backend.asarray(np.ones((3, 2))), backend.asarray(np.array([0, 2, -1])), 0.1)
+    np.testing.assert_array_equal(np.isnan(loss.get()), [False, True, True])
+
+
+@parametrize_some("vocabulary", [2, 400, 1, 5], keep=2)
+@pytest.mark.parametrize(("rows", "width"), [(1, 1), (31, 3), (32, 16), (33, 17), (200, 40)])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_gradients_of_equal_indices_add_up(
+    backend: Any, order: None, dtype: Any, rows: int, width: int, vocabulary: int
+) -> None:
+    """Runs of equal indices that end inside a block's share, at its edge, and that go on over several shares."""
+    rng = np.random.default_rng(0)
+    g_y, indices = normal(rng, rows, width, dtype=dtype), rng.integers(0, vocabulary, rows)
+    ours = backend.embedding_backward(backend.asarray(g_y), backend.asarray(indices), vocabulary)
+    assert_close(ours, Kernels().embedding_backward(g_y, indices, vocabulary), 20 * tolerance_of(dtype))
+
+
+def test_a_frequent_index_has_many_edges(backend: Any, order: None) -> None:
+    """More chunks than rows of threads, of an index that begins and ends inside a chunk."""
+    rng = np.random.default_rng(0)
+    g_y, indices = normal(rng, 1500, 35), np.full(1500, 2)
+    indices[:40], indices[-50:] = 1, 3
+    ours = backend.embedding_backward(backend.asarray(g_y), backend.asarray(indices), 5)
+    assert_close(ours, Kernels().embedding_backward(g_y, indices, 5), 1e-10)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.float16, np.complex128, np.int64])
+def test_values_are_added_in_a_fixed_order(backend: Any, dtype: Any) -> None:
+    """`cupy.add.at` adds atomically: the order, and the last bits, would change from run to run."""
+    rng = np.random.default_rng(0)
+    positions, values = rng.integers(0, 9, 200), (4 * normal(rng, 200)).astype(dtype)
+    ours = backend.add_at(backend.asarray(positions), backend.asarray(values), 11)
+    assert ours.dtype == dtype
+    expected = Kernels().add_at(positions, values.astype(np.complex128), 11)
+    tolerance = {np.float32: 1e-5, np.float16: 0.05, np.int64: 0}.get(dtype, 1e-13)
+    np.testing.assert_allclose(ours.get().astype(np.complex128), expected, rtol=tolerance, atol=tolerance)
+    assert backend.launched[:1] == [f"embedding_backward<{n}>" for t, n in KINDS_OF_C.items() if t is dtype]
+
+
+# ---- Attention ---------------------------------------------------------------------------------------------------
+
+
+def attention_masks(rng: np.random.Generator, b: int, h: int, t: int, s: int) -> dict[str, np.ndarray | None]:
+    padding = np.arange(s) < rng.integers(0, s + 1, (b, 1, 1, 1))
+    return {
+        "none": None,
+        "padding": padding,
+        "causal": np.tri(t, s, dtype=bool),
+        "padded and causal": padding & np.tri(t, s, dtype=bool),
+        "any": rng.random((b, h, t, s)) < 0.5,
+    }
+
+
+def heads(rng: np.random.Generator, b: int, h: int, n: int, width: int, dtype: Any) -> np.ndarray:
+    """As the model has them: [B, H, N, width], which lies in memory position by position."""
+    return normal(rng, b, n, h, width, dtype=dtype).swapaxes(1, 2)
+
+
+SIZES = [(1, 1, 1, 1, 1, 1), (2, 3, 4, 5, 3, 5), (1, 2, 64, 64, 64, 64), (1, 1, 65, 130, 20, 7), (1, 1, 130, 9, 8, 100)]
+
+
+@parametrize_some("drop_below", [20_000, None])
+@pytest.mark.parametrize("kind", ["none", "padding", "causal", "padded and causal", "any"])
+@pytest.mark.parametrize("size", [size for size in SIZES if size[-1] <= 64], ids=str)  # wider heads have no kernel
+def test_attention_in_float64(backend: Any, size: tuple[int, ...], kind: str, drop_below: int | None) -> None:
+    check_attention(backend, size, kind, drop_below, np.float64)
+
+
+@pytest.mark.parametrize(
+    ("size", "kind", "drop_below"),
+    [(SIZES[0], "none", None), (SIZES[1], "any", 20_000), (SIZES[3], "padding", 20_000), (SIZES[4], "none", None)],
+)
+def test_attention_in_float32(
+    backend: Any, order: None, size: tuple[int, ...], kind: str, drop_below: int | None
+) -> None:
+    check_attention(backend, size, kind, drop_below, np.float32)
+
+
+def check_attention(backend: Any, size: tuple[int, ...], kind: str, drop_below: int | None, dtype: Any) -> None:
+    b, h, t, s, k_width, v_width = size
+    rng = np.random.default_rng(0)
+    q, k, v = (heads(rng, b, h, n, w, dtype) for n, w in ((t, k_width), (s, k_width), (s, v_width)))
+    g_y = heads(rng, b, h, t, v_width, dtype)
+    allowed = attention_masks(rng, b, h, t, s)[kind]
+    mask = None if drop_below is None else masks((b, h, t, s))
+    scale, keep = (1.0, None) if mask is None else (mask.scale, mask.array())
+    device = [to_device(backend, a) for a in (q, k, v, allowed)]
+    y, kept = backend.attention(*device, mask, scale, 0.3)
+    expected, expected_kept = Kernels().attention(q, k, v, allowed, keep, scale, 0.3)
+    assert_close(y, expected, 20 * tolerance_of(dtype))
+    gradients = backend.attention_backward(backend.asarray(g_y), *device[:3], kept, mask, scale, 0.3)
+    assert_close(
+        gradients, Kernels().attention_backward(g_y, q, k, v, expected_kept, keep, scale, 0.3),
+        100 * tolerance_of(dtype),
+    )  # fmt: skip
+    used = [name.split("<")[0] for name in backend.launched]
+    queries = ["attention_backward_queries"] if s > 64 else []
+    assert used == ["attention", "attention_backward", *queries]
+
+
+def test_keys_shared_by_a_batch(backend: Any) -> None:
+    rng = np.random.default_rng(0)
+    q, k, v = normal(rng, 3, 2, 4, 5), normal(rng, 1, 2, 6, 5), normal(rng, 2, 6, 3)[None]
+    y, _ = backend.attention(*[backend.asarray(a) for a in (q, k, v)], None, None, 1.0, 0.5)
+    assert_close(y, Kernels().attention(q, k, v, None, None, 1.0, 0.5)[0], 1e-13)
+
+
+# ---- bfloat16 ----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def bf16() -> np.dtype:
+    return np.dtype(pytest.importorskip("ml_dtypes").bfloat16)
+
+
+def rounded(bf16: np.dtype, *arrays: np.ndarray) -> list[np.ndarray]:
+    """Numbers that bfloat16 holds exactly, in float64, so that the definition starts from the same ones."""
+    return [a.astype(bf16).astype(np.float64) for a in arrays]
+
+
+BF16 = 2**-8  # relative, of one rounding
+
+
+@pytest.mark.parametrize(
+    "size", [(1, 1, 3, 5, 8, 8), (2, 2, 50, 50, 64, 64), (1, 1, 70, 130, 64, 20), (1, 1, 9, 70, 100, 128)], ids=str
+)
+@pytest.mark.parametrize("kind", ["none", "padded and causal", "any"])
+def test_attention_on_tensor_cores(backend: Any, bf16: np.dtype, size: tuple[int, ...], kind: str) -> None:
+    b, h, t, s, k_width, v_width = size
+    rng = np.random.default_rng(0)
+    shapes = ((t, k_width), (s, k_width), (s, v_width), (t, v_width))
+    q, k, v, g_y = rounded(bf16, *[heads(rng, b, h, n, w, np.float64) for n, w in shapes])
+    allowed = attention_masks(rng, b, h, t, s)[kind]
+    mask = masks((b, h, t, s)) if kind == "any" else None
+    scale, keep = (1.0, None) if mask is None else (mask.scale, mask.array())
+    device = [backend.asarray(a.astype(bf16)) for a in (q, k, v, g_y)]
+    y, kept = backend.attention(*device[:3], to_device(backend, allowed), mask, scale, 0.125)
+    expected, expected_kept = Kernels().attention(q, k, v, allowed, keep, scale, 0.125)
+    assert_close(y, expected, 4 * BF16)
+    gradients = backend.attention_backward(device[3], *device[:3], kept, mask, scale, 0.125)
+    exact = Kernels().attention_backward(g_y, q, k, v, expected_kept, keep, scale, 0.125)
+    for ours, theirs in zip(gradients, exact, strict=True):
+        assert np.linalg.norm(ours.get().astype(np.float64) - theirs) < 3 * BF16 * np.linalg.norm(theirs) + 1e-6
+    assert all("bf16" in name for name in backend.launched)
+
+
+def test_rows_in_bfloat16(backend: Any, bf16: np.dtype) -> None:
+    """Statistics are float32: the error is that of rounding the results once, whatever the width."""
+    rng = np.random.default_rng(0)
+    x, residual, g_y = rounded(bf16, *[3 + normal(rng, 5, 600) for _ in range(3)])
+    weight, bias = 1 + normal(rng, 600, dtype=np.float32) / 9, normal(rng, 600, dtype=np.float32)
+    mask = masks((5, 600))
+    low = [backend.asarray(a.astype(bf16)) for a in (x, residual, g_y)]
+    parameters = [backend.asarray(a) for a in (weight, bias)]
+    y, normalised, inverse_std = backend.dropout_add_layer_norm(*low[:2], mask, mask.scale, *parameters, 1e-6)
+    expected = Kernels().dropout_add_layer_norm(x, residual, mask.array(), mask.scale, weight, bias, 1e-6)
+    assert y.dtype == normalised.dtype == bf16
+    assert_close((y, normalised), expected[:2], BF16)
+    assert_close(inverse_std, expected[2], 1e-5)
+    ours = backend.dropout_add_layer_norm_backward(low[2], normalised, inverse_std, parameters[0], mask, mask.scale)
+    exact = [normalised.get().astype(np.float64), inverse_std.get().astype(np.float64)]
+    theirs = Kernels().dropout_add_layer_norm_backward(g_y, *exact, weight, mask.array(), mask.scale)
+    assert_close(ours[:2], theirs[:2], BF16 * 4)
+    assert_close(ours[2:], theirs[2:], 1e-4)
+
+
+def test_loss_in_bfloat16(backend: Any, bf16: np.dtype) -> None:
+    rng = np.random.default_rng(0)
+    (logits,) = rounded(bf16, 3 * normal(rng, 4, 1000))
+    targets = rng.integers(0, 1000, 4)
+    device = backend.asarray(logits.astype(bf16))
+    ours = backend.cross_entropy_(device, backend.asarray(targets), 0.1)
+    theirs = Kernels().cross_entropy_(logits, targets, 0.1)
+    assert ours[0].dtype == np.float32
+    assert_close(ours, theirs, 1e-5)
+    np.testing.assert_allclose(device.get().astype(np.float64), logits, rtol=2 * BF16, atol=1e-6)
+
+
+@pytest.mark.parametrize("rows", [2, None])
+def test_loss_of_a_product_in_bfloat16(backend: Any, bf16: np.dtype, rows: int | None) -> None:
+    """The logits are never rounded: the loss is exact to float32, and only the gradient is rounded once."""
+    rng = np.random.default_rng(0)
+    x, weight = rounded(bf16, normal(rng, 5, 20), normal(rng, 70, 20))
+    bias, targets, counted = normal(rng, 70, dtype=np.float32), rng.integers(0, 70, 5), np.arange(5) != 3
+    args = targets, counted, None, (True, True, True)
+    low = [backend.asarray(a.astype(bf16)) for a in (x, weight)]
+    ours = backend.linear_cross_entropy(
+        *low, backend.asarray(bias), *[to_device(backend, a) for a in args[:2]], *args[2:],
+        label_smoothing=0.1, rows=rows,
+    )  # fmt: skip
+    theirs = Kernels().linear_cross_entropy(x, weight, bias, *args, label_smoothing=0.1)
+    assert [a.dtype for a in ours] == [np.float32, np.float32, bf16, np.float32, np.float32]
+    assert_close(ours[:2], theirs[:2], 1e-5)
+    assert_close(ours[2:], theirs[2:], 8 * BF16)
+    assert {name for name in backend.launched if "cross" in name} == {"cross_entropy<float, bf16>"}
+
+
+def test_products_in_bfloat16_add_up_in_float32(backend: Any, bf16: np.dtype) -> None:
+    rng = np.random.default_rng(0)
+    a, b = rounded(bf16, normal(rng, 7, 300), normal(rng, 5, 300))
+    low = [backend.asarray(x.astype(bf16)) for x in (a, b)]
+    wide = backend.product(low[0], low[1].T, np.float32)
+    assert wide.dtype == np.float32
+    assert_close(wide, a @ b.T, 1e-4)
+    narrow = backend.product(low[0], low[1].T)
+    assert narrow.dtype == bf16
+    assert_close(narrow, (a @ b.T), 16 * BF16)
+
+
+def test_embedding_into_bfloat16(backend: Any, bf16: np.dtype) -> None:
+    rng = np.random.default_rng(0)
+    weight, indices = normal(rng, 9, 20, dtype=np.float32), rng.integers(0, 9, (40, 2))
+    y = backend.embedding(backend.asarray(weight), backend.asarray(indices), None, 2.0, None, 1.0, bf16)
+    np.testing.assert_array_equal(y.get(), (2 * weight[indices]).astype(bf16))
+    g_weight = backend.embedding_backward(y.reshape(80, 20), backend.asarray(indices.reshape(-1)), 9)
+    expected = Kernels().embedding_backward(y.get().astype(np.float64).reshape(80, 20), indices.reshape(-1), 9)
+    assert g_weight.dtype == np.float32
+    assert_close(g_weight, expected, 1e-4)
+
+
+# ---- Optimizer and search ----------------------------------------------------------------------------------------
+
+ADAM = {"step_size": 0.01, "beta1": 0.9, "beta2": 0.98, "eps": 1e-9, "gradient_scale": 0.5}
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_adam_for_many_arrays_at_once(backend: Any, dtype: Any) -> None:
+    """In one launch: some arrays are larger than a block, some empty."""
+    rng = np.random.default_rng(0)
+    sizes = [0, 1, 0, 3000, 1024, *range(5, 75), 0]
+    arrays = [[normal(rng, n, dtype=dtype) for _ in range(3)] + [rng.random(n).astype(dtype)] for n in sizes]
+    device = [[backend.asarray(a) for a in some] for some in arrays]
+    backend.adam_all_([(*some, None) for some in device], **ADAM)
+    Kernels().adam_all_([(*some, None) for some in arrays], **ADAM)
+    for ours, theirs in zip(device, arrays, strict=True):
+        assert_close(tuple(ours), tuple(theirs), tolerance_of(dtype))
+    assert len(backend.launched) == 1
+    exact = sum(float((some[1].astype(np.float64) ** 2).sum()) for some in arrays)
+    assert float(backend.squared_norm([some[1] for some in device])) == pytest.approx(exact, rel=1e-5)
+
+
+def test_adam_in_float32_uses_beta_as_given(backend: Any) -> None:
+    """In float32, 1 - 0.999 is off by 1e-5 of itself, and so would be the second moment."""
+    parameter, m, v = (backend.asarray(np.zeros(1, np.float32)) for _ in range(3))
+    gradient = backend.asarray(np.ones(1, np.float32))
+    backend.adam_all_([(parameter, gradient, m, v, None)], **{**ADAM, "beta2": 0.999, "gradient_scale": 1.0})
+    np.testing.assert_allclose(v.get(), 0.001, rtol=1e-7)
+
+
+def test_adam_writes_the_bfloat16_copy(backend: Any, bf16: np.dtype) -> None:
+    rng = np.random.default_rng(0)
+    arrays = [backend.asarray(normal(rng, 50, dtype=np.float32)) for _ in range(3)]
+    v, copy = backend.asarray(rng.random(50).astype(np.float32)), backend.asarray(np.zeros(50, bf16))
+    backend.adam_all_([(*arrays, v, copy)], **ADAM)
+    np.testing.assert_array_equal(copy.get(), arrays[0].get().astype(bf16))
+
+
+@pytest.mark.parametrize("classes", [5, 70, 1000])
+def test_top_tokens(backend: Any, order: None, classes: int) -> None:
+    rng = np.random.default_rng(0)
+    logits = rng.integers(0, 9, (4, classes)).astype(np.float32)  # with ties: the smaller id comes first
+    barred = np.zeros(classes, bool)
+    barred[[0, 2]] = True
+    ids, values, log_total = backend.top_tokens(backend.asarray(logits), backend.asarray(barred), 3)
+    expected = np.argsort(-np.where(barred, -np.inf, logits), axis=1, kind="stable")[:, :3]
+    np.testing.assert_array_equal(ids, expected)
+    np.testing.assert_array_equal(values, np.take_along_axis(logits, expected, 1))
+    np.testing.assert_allclose(log_total, np.log(np.exp(logits.astype(float)).sum(axis=1)), rtol=1e-6)

@@ -1,0 +1,250 @@
+"""Every fast implementation computes what the plain op does: outputs and gradients, with the same dropout masks.
+
+The table of implementations is walked: an entry without its calls below fails.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import pytest
+
+import autograd as ag
+from autograd import Tensor, fast, random
+from autograd.engine import implementations, run_backward
+from autograd.fast import cpu_kernels
+from autograd.fast.ops import IMPLEMENTATIONS
+
+Call = tuple[Callable[..., Any], list[np.ndarray]]
+SIZES = {"empty": 0, "one row": 1, "a few": 7, "several blocks": 6000}  # rows; of some 50 columns
+
+
+def normal(rng: np.random.Generator, *shape: int) -> np.ndarray:
+    return rng.standard_normal(shape)
+
+
+def ids(rng: np.random.Generator, rows: int, classes: int) -> np.ndarray:
+    return rng.integers(0, classes, rows)
+
+
+def heads(rng: np.random.Generator, rows: int) -> list[np.ndarray]:
+    b, (t, s) = (rows, (3, 5)) if rows < 100 else (rows // 100, (9, 21))
+    return [normal(rng, b, 2, t, 4), normal(rng, b, 2, s, 4), normal(rng, b, 2, s, 6)]
+
+
+def attention(rng: np.random.Generator, rows: int, **settings: Any) -> Call:
+    arrays = heads(rng, rows)
+    mask = rng.random((len(arrays[0]), 1, 1, arrays[1].shape[2])) < 0.7  # some rows see nothing
+    return lambda q, k, v: ag.scaled_dot_product_attention(q, k, v, mask, **settings), arrays
+
+
+def loss(rng: np.random.Generator, rows: int, reduction: Any) -> Call:
+    targets = np.where(rng.random(rows) < 0.2, -100, ids(rng, rows, 53))
+    settings: Any = {"label_smoothing": 0.1, "reduction": reduction, "with_nll": True}
+    return lambda x: ag.cross_entropy(x, targets, **settings), [3 * normal(rng, rows, 53)]
+
+
+def fused_loss(rng: np.random.Generator, rows: int, reduction: Any, masked: bool = False, bias: bool = True) -> Call:
+    barred = (np.arange(53) % 5 == 2) if masked else None
+    targets = ids(rng, rows, 53)
+    targets = np.where((rng.random(rows) < 0.2) | (barred[targets] if masked else False), -100, targets)
+    settings: Any = {"label_smoothing": 0.1, "reduction": reduction, "with_nll": True, "masked": barred}
+    arrays = [normal(rng, rows, 12), normal(rng, 53, 12), *([normal(rng, 53)] if bias else [])]
+    return lambda x, w, *b: fast.linear_cross_entropy(x, w, targets, *b, **settings), arrays
+
+
+def embedding(rng: np.random.Generator, rows: int, **settings: Any) -> Call:
+    indices = rng.integers(0, 90, (rows, 3))
+    return lambda w: fast.scaled_embedding(indices, w, **settings), [normal(rng, 90, 50)]
+
+
+def norm(rng: np.random.Generator, rows: int, columns: int = 50) -> list[np.ndarray]:
+    return [normal(rng, rows, columns), normal(rng, rows, columns), normal(rng, columns), normal(rng, columns)]
+
+
+def layer(rng: np.random.Generator, rows: int, *, bias: bool = True) -> list[np.ndarray]:
+    return [normal(rng, rows, 3, 17), normal(rng, 29, 17), *([normal(rng, 29)] if bias else [])]
+
+
+CALLS: dict[str, list[Callable[[np.random.Generator, int], Call]]] = {
+    "Relu": [lambda rng, n: (ag.relu, [normal(rng, n, 50)])],
+    "Gelu": [lambda rng, n: (ag.gelu, [normal(rng, n, 50)])],
+    "Reshape": [lambda rng, n: (lambda x: x.reshape(5, n, 10), [normal(rng, n, 50)])],
+    "SwapAxes": [lambda rng, n: (lambda x: x.swapaxes(0, 2), [normal(rng, n, 5, 10)])],
+    "Matmul": [
+        lambda rng, n: (ag.matmul, [normal(rng, n, 50), normal(rng, 50, 9)]),
+        lambda rng, n: (ag.matmul, [normal(rng, n, 3, 50), normal(rng, 50, 9)]),
+        lambda rng, n: (ag.matmul, [normal(rng, 9, 50), normal(rng, n, 50, 2)]),
+        lambda rng, n: (ag.matmul, [normal(rng, n, 3, 50), normal(rng, n, 50, 2)]),
+        lambda rng, n: (ag.matmul, [normal(rng, 50), normal(rng, n, 50, 2)]),
+        lambda rng, n: (ag.matmul, [normal(rng, n, 3, 50), normal(rng, 50)]),
+        lambda rng, n: (ag.matmul, [normal(rng, 1, n, 3, 7), normal(rng, 4, 1, 7, 2)]),
+    ],
+    "Linear": [
+        lambda rng, n: (ag.linear, layer(rng, n)),
+        lambda rng, n: (ag.linear, layer(rng, n, bias=False)),
+    ],
+    "LinearRelu": [
+        lambda rng, n: (fast.linear_relu, layer(rng, n)),
+        lambda rng, n: (fast.linear_relu, layer(rng, n, bias=False)),
+    ],
+    "LinearHeads": [
+        lambda rng, n: (
+            lambda x, *w: fast.linear_heads(x, w[:3], w[3:], heads=2),
+            [normal(rng, n, 3, 17), *[normal(rng, k, 17) for k in (8, 8, 12)], *[normal(rng, k) for k in (8, 8, 12)]],
+        ),
+        lambda rng, n: (
+            lambda x, *w: fast.linear_heads(x, w, heads=2),
+            [normal(rng, n, 3, 17), *[normal(rng, k, 17) for k in (8, 8, 12)]],
+        ),
+    ],
+    "Embedding": [lambda rng, n: ((lambda i: lambda w: ag.embedding(i, w))(ids(rng, n, 90)), [normal(rng, 90, 50)])],
+    "ScaledEmbedding": [
+        lambda rng, n: embedding(rng, n, scale=7.5, positions=normal(rng, 3, 50), p=0.3),
+        lambda rng, n: embedding(rng, n),
+    ],
+    "Dropout": [lambda rng, n: (lambda x: ag.dropout(x, 0.3), [normal(rng, n, 50)])],
+    "LayerNorm": [
+        lambda rng, n: (lambda x, _, w, b: ag.layer_norm(x, w, b), norm(rng, n)),
+        lambda rng, n: (lambda x, _, w, b: ag.layer_norm(x, w, b), norm(rng, n, columns=2)),
+    ],
+    "DropoutAddLayerNorm": [
+        lambda rng, n: (lambda *a: fast.dropout_add_layer_norm(*a, p=0.3), norm(rng, n)),
+        lambda rng, n: (fast.dropout_add_layer_norm, norm(rng, n)),
+    ],
+    "ScaledDotProductAttention": [
+        lambda rng, n: attention(rng, n),
+        lambda rng, n: attention(rng, n, is_causal=True, dropout=0.3),
+        lambda rng, n: attention(rng, n, scale=1.5),
+        lambda rng, n: (ag.scaled_dot_product_attention, [a[:, 0] for a in heads(rng, n)]),
+    ],
+    "CrossEntropy": [lambda rng, n, r=r: loss(rng, n, r) for r in ("mean", "sum", "none")],
+    "LinearCrossEntropy": [
+        *[lambda rng, n, r=r: fused_loss(rng, n, r) for r in ("mean", "sum", "none")],
+        lambda rng, n: fused_loss(rng, n, "sum", masked=True),
+        lambda rng, n: fused_loss(rng, n, "none", masked=True, bias=False),
+    ],
+}
+
+
+@contextmanager
+def plain() -> Iterator[None]:
+    """Inside, every op is computed as it is defined."""
+    table = dict(implementations["cpu"])
+    implementations["cpu"].clear()
+    try:
+        yield
+    finally:
+        implementations["cpu"].update(table)
+
+
+def run(function: Callable[..., Any], arrays: list[np.ndarray], needed: list[bool]) -> list[np.ndarray | None]:
+    """Outputs and gradients, for random cotangents and always the same masks."""
+    random.manual_seed(5)
+    leaves = [Tensor(a, requires_grad=n) for a, n in zip(arrays, needed, strict=True)]
+    result = function(*leaves)
+    outputs = [y for y in (result if isinstance(result, tuple) else (result,)) if y.requires_grad]
+    rng = np.random.default_rng(1)
+    run_backward(outputs, [rng.standard_normal(y.shape).astype(y.dtype) for y in outputs])
+    found = result if isinstance(result, tuple) else (result,)
+    return [*[y.data for y in found], *[None if x.grad is None else x.grad.data for x in leaves]]
+
+
+def assert_equal(function: Callable[..., Any], arrays: list[np.ndarray], needed: list[bool] | None = None) -> None:
+    needed = needed or [True] * len(arrays)
+    ours = run(function, arrays, needed)
+    with plain():
+        exact = run(function, arrays, needed)
+    eps = max(float(np.finfo(a.dtype).eps) for a in arrays)
+    scale = max(float(np.abs(a).max(initial=1e-3)) for a in exact if a is not None)
+    for a, b in zip(ours, exact, strict=True):
+        if a is None or b is None:
+            assert a is b
+            continue
+        assert a.shape == b.shape
+        assert a.dtype == b.dtype
+        np.testing.assert_allclose(a, b, rtol=200 * eps, atol=200 * eps * scale)
+
+
+each_op = pytest.mark.parametrize("op", [op.__name__ for op in IMPLEMENTATIONS])
+
+
+def test_both_tables_are_complete_and_tested():
+    assert IMPLEMENTATIONS == implementations["cpu"] == implementations["cuda"]
+    assert CALLS.keys() == {op.__name__ for op in IMPLEMENTATIONS}
+    for plain_op, implementation in IMPLEMENTATIONS.items():
+        assert issubclass(implementation, plain_op)
+        assert implementation.__name__ == plain_op.__name__
+        assert plain_op.is_plain
+        assert not implementation.is_plain
+
+
+@each_op
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_values_and_gradients(op, size, dtype):
+    for call in CALLS[op]:
+        function, arrays = call(np.random.default_rng(0), SIZES[size])
+        assert_equal(function, [a.astype(dtype) for a in arrays])
+
+
+@each_op
+def test_on_several_threads_and_with_compiled_kernels(op):
+    pytest.importorskip("numba", reason="needs Numba")
+    cpu_kernels().set_threads(2)
+    for kernels in ("numpy", "numba"):
+        fast.set_kernels(kernels)
+        for call in CALLS[op]:
+            function, arrays = call(np.random.default_rng(2), 601)
+            assert_equal(function, [a.astype("float32") for a in arrays])
+
+
+@each_op
+def test_half_precision(op):
+    for call in CALLS[op]:
+        function, arrays = call(np.random.default_rng(0), 7)
+        assert_equal(function, [a.astype("float16") for a in arrays])
+
+
+@each_op
+@pytest.mark.parametrize("layout", ["transposed", "strided", "reversed", "broadcast"])
+def test_any_layout(op, layout):
+    def laid_out(a: np.ndarray) -> np.ndarray:
+        if layout == "transposed":
+            return np.array(a, order="F")
+        if layout == "strided":
+            return np.repeat(np.repeat(a, 2, axis=-1), 3, axis=0)[::3, ..., ::2] if a.ndim > 1 else a.repeat(2)[::2]
+        if layout == "reversed":
+            return a[::-1].copy()[::-1]
+        return np.broadcast_to(a[:1], a.shape)
+
+    for call in CALLS[op]:
+        function, arrays = call(np.random.default_rng(3), 7)
+        assert_equal(function, [laid_out(a) for a in arrays])
+
+
+@each_op
+def test_each_gradient_alone(op):
+    for call in CALLS[op]:
+        function, arrays = call(np.random.default_rng(4), 7)
+        for i in range(len(arrays)):
+            if op == "LayerNorm" and i == 1:  # the residual, which it does not have
+                continue
+            assert_equal(function, arrays, [i == j for j in range(len(arrays))])
+
+
+@each_op
+@pytest.mark.parametrize("strange", [np.nan, np.inf, -np.inf])
+def test_numbers_that_are_not_finite(op, strange):
+    """They are found in the same places: a fast implementation loses no NaN and makes none."""
+    for call in CALLS[op]:
+        function, arrays = call(np.random.default_rng(6), 7)
+        arrays[0].reshape(-1)[3] = strange
+        with np.errstate(all="ignore"):
+            ours = run(function, arrays, [True] * len(arrays))
+            with plain():
+                exact = run(function, arrays, [True] * len(arrays))
+        for a, b in zip(ours, exact, strict=True):
+            if a is not None:
+                np.testing.assert_array_equal(np.isfinite(a), np.isfinite(b))

@@ -1,0 +1,266 @@
+"""Threads that share the work, what happens to errors in them, and memory that is kept."""
+
+import ctypes
+import os
+import platform
+import subprocess
+import sys
+import threading
+import time
+import weakref
+
+import numpy as np
+import pytest
+import threadpoolctl
+
+import autograd as ag
+from autograd import Tensor, random
+from autograd.fast import CpuKernels, cpu_kernels
+from autograd.fast import cpu as cpu_module
+from autograd.fast.threads import Task, Workers
+
+
+def normal(rng, shape):
+    return rng.standard_normal(shape).astype(np.float32)
+
+
+# ---- Memory ----
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="needs the GNU C library")
+def test_freed_memory_is_kept():
+    """Taking again what was freed costs page faults by default, and hardly any afterwards."""
+    program = """
+import ctypes, resource, sys
+import numpy as np
+from autograd.fast.cpu import keep_freed_memory
+
+PR_SET_THP_DISABLE = 41  # a huge page would be one fault
+ctypes.CDLL(None).prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0)
+if sys.argv[1] == "keep":
+    assert keep_freed_memory() is True
+
+def faults():
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    arrays = [np.ones(2**18) for _ in range(24)]  # 2 MiB each
+    del arrays
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+
+faults()
+print(faults())
+"""
+    given, kept = (
+        int(subprocess.run([sys.executable, "-c", program, what], check=True, capture_output=True, text=True).stdout)
+        for what in ("give", "keep")
+    )
+    assert given > 500
+    assert kept < given / 20
+
+
+def test_another_c_library_is_left_alone(monkeypatch):
+    def missing(name):
+        raise OSError(f"{name}: cannot open shared object file")
+
+    monkeypatch.setattr(ctypes, "CDLL", missing)
+    assert cpu_module.keep_freed_memory() is False
+
+
+# ---- Threads ----
+
+
+def meet(backend, on_main=None, elsewhere=None):
+    """Run blocks on two threads that wait for each other in their first block; then call what is given for each."""
+    barrier = threading.Barrier(2, timeout=20)
+    main, met, done = threading.current_thread(), set(), []
+
+    def work(some):
+        here = threading.current_thread()
+        if here not in met:
+            met.add(here)
+            barrier.wait()
+        action = on_main if here is main else elsewhere
+        if action is not None:
+            action()
+        done.append(some.start)
+
+    backend._run_blocks(work, 12, 2)
+    return done
+
+
+def fail():
+    raise ArithmeticError("in a block")
+
+
+def test_blocks_run_on_several_threads_each_once(backend_with):
+    assert sorted(meet(backend_with(2))) == [0, 2, 4, 6, 8, 10]
+
+
+def test_the_last_block_ends_with_the_rows(backend_with):
+    for threads in (1, 3):
+        seen = []
+        backend_with(threads)._run_blocks(seen.append, 7, 3)
+        assert sorted((some.start, some.stop) for some in seen) == [(0, 3), (3, 6), (6, 7)]
+
+
+def test_an_error_in_another_thread_surfaces(backend_with):
+    with pytest.raises(ArithmeticError, match="in a block"):
+        meet(backend_with(2), elsewhere=fail)
+
+
+def test_an_error_in_this_thread_surfaces_when_the_others_have_stopped(backend_with):
+    finished = []
+
+    def slow():
+        time.sleep(0.05)
+        finished.append(1)
+
+    with pytest.raises(ArithmeticError, match="in a block"):
+        meet(backend_with(2), on_main=fail, elsewhere=slow)
+    count = len(finished)
+    assert count > 0
+    time.sleep(0.15)
+    assert len(finished) == count
+
+
+def test_the_threads_work_on_after_an_error(backend_with):
+    backend = backend_with(2)
+    for _ in range(3):
+        with pytest.raises(ArithmeticError):
+            meet(backend, elsewhere=fail)
+    assert len(meet(backend)) == 6
+
+
+def test_an_error_of_numpy_in_a_block_surfaces(backend_with):
+    logits = np.zeros((900, 160), np.float32)
+    targets = np.zeros(900, int)
+    targets[850] = 160
+    with pytest.raises(IndexError):
+        backend_with(3).cross_entropy(logits, targets, 0.1)
+
+
+def test_several_callers_share_the_threads(backend_with):
+    """Two models in two threads of one process: none waits for the other's blocks forever, none sees them."""
+    backend = backend_with(3)
+    rng = np.random.default_rng(0)
+    x, weight, bias = normal(rng, (900, 160)), normal(rng, 160), normal(rng, 160)
+    expected = backend.layer_norm(x, weight, bias, 1e-6)[0]
+    results = {}
+    callers = [
+        threading.Thread(target=lambda i=i: results.update({i: backend.layer_norm(x + i, weight, bias, 1e-6)[0]}))
+        for i in range(4)
+    ]
+    for caller in callers:
+        caller.start()
+    for caller in callers:
+        caller.join(20)
+    for i in range(4):
+        np.testing.assert_allclose(results[i], expected, atol=1e-4)
+
+
+@pytest.mark.parametrize("threads", [0, -2])
+def test_no_thread_at_all_is_refused(threads, backend_with):
+    backend = backend_with(2)
+    with pytest.raises(ValueError, match=f"threads={threads} is not a number of threads; choose 1 or more"):
+        backend.set_threads(threads)
+    assert backend.threads == 2
+
+
+def blas_threads():
+    return {lib["num_threads"] for lib in threadpoolctl.threadpool_info() if lib["user_api"] == "blas"}
+
+
+def test_the_blas_library_is_held_to_one_thread():
+    threadpoolctl.threadpool_limits(2, user_api="blas")
+    if blas_threads() != {2}:
+        pytest.skip("the threads of this BLAS library cannot be set")
+    CpuKernels().set_threads(2)
+    assert blas_threads() == {1}
+
+
+def test_threads_end_when_others_replace_them(backend_with):
+    def working():
+        return [thread for thread in threading.enumerate() if thread.name.startswith("autograd")]
+
+    before = working()
+    backend = backend_with(2)
+    meet(backend)
+    (mine,) = [thread for thread in working() if thread not in before]
+    backend.set_threads(1)
+    mine.join(20)
+    assert not mine.is_alive()
+
+
+def test_what_is_cancelled_never_begins():
+    workers, begun, go_on, ran = Workers(1), threading.Event(), threading.Event(), []
+    first = workers.submit(lambda: (begun.set(), go_on.wait(20)))
+    second, third = workers.submit(lambda: ran.append(2)), workers.submit(lambda: ran.append(3))
+    assert begun.wait(20)
+    assert not first.cancel()
+    assert second.cancel()
+    go_on.set()
+    assert third.exception() is None
+    assert first.exception() is None
+    assert ran == [3]
+
+
+def test_a_cancelled_task_holds_no_arrays():
+    """On a busy machine, tasks that are cancelled stay in the queue until a thread gets round to taking them."""
+    task = Task(np.ones(3).sum)
+    known = weakref.ref(task._work.__self__)
+    assert task.cancel()
+    assert known() is None
+
+
+def test_an_error_is_kept_for_who_waits():
+    assert isinstance(Workers(1).submit(fail).exception(), ArithmeticError)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_threads_start_anew_after_a_fork():
+    program = """
+import os, signal
+from autograd.fast.threads import Task, Workers
+
+workers = Workers(2)
+assert workers.submit(lambda: None).exception() is None
+child = os.fork()
+if child == 0:
+    signal.alarm(20)  # a task that nobody serves would be waited for forever
+    os._exit(0 if workers.submit(lambda: None).exception() is None else 1)
+assert os.waitpid(child, 0)[1] == 0
+assert workers.submit(lambda: None).exception() is None
+"""
+    subprocess.run([sys.executable, "-W", "ignore::DeprecationWarning", "-c", program], check=True, timeout=60)
+
+
+def test_a_training_step_has_the_same_bits_for_any_number_of_threads():
+    """Through the ops, on the global backend: what `train.py` promises."""
+    rng = np.random.default_rng(0)
+    weights = {
+        "embedding": normal(rng, (500, 64)) / 8,
+        "projection": normal(rng, (64, 64)) / 8,
+        "scale": 1 + 0.1 * normal(rng, 64),
+        "shift": normal(rng, 64),
+    }
+    ids, targets = rng.integers(0, 500, (2, 8, 150))
+    mask = (np.arange(150) < rng.integers(50, 150, (8, 1)))[:, None, None, :]
+
+    def step():
+        random.set_state((1, 2, 0))
+        w = {name: Tensor(array.copy(), requires_grad=True) for name, array in weights.items()}
+        x = ag.fast.scaled_embedding(ids, w["embedding"], scale=8.0)
+        q = ag.linear(ag.relu(x), w["projection"]).reshape(8, 150, 4, 16).swapaxes(1, 2)
+        y = ag.scaled_dot_product_attention(q, q, q, mask, is_causal=True, dropout=0.1)
+        y = ag.fast.dropout_add_layer_norm(y.swapaxes(1, 2).reshape(8, 150, 64), x, w["scale"], w["shift"], p=0.1)
+        logits = ag.linear(y, w["embedding"])
+        loss = ag.cross_entropy(logits, targets, label_smoothing=0.1)
+        loss.backward()
+        return [loss.data, *[w[name].grad.data for name in weights]]
+
+    results = []
+    for threads in (1, 2, 3):
+        cpu_kernels().set_threads(threads)
+        results.append(step())
+    for other in results[1:]:
+        for one, two in zip(results[0], other, strict=True):
+            np.testing.assert_array_equal(one, two)

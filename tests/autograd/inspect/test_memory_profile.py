@@ -1,0 +1,425 @@
+"""memory(): the bytes in use over time, who holds them at the peak, and what the allocator says."""
+
+import gc
+import re
+import tracemalloc
+import xml.etree.ElementTree as ET
+
+import numpy as np
+import pytest
+
+import autograd as ag
+from autograd import Op, Tensor, apply, checkpoint, random
+from autograd.fast import recomputed
+from autograd.inspect import memory, profile
+from autograd.inspect.memory_profile import GRADIENT, INTERMEDIATE, RESULT, SAVED
+from autograd.memory import owner_of
+from minitf.config import OptimizerConfig, TransformerConfig
+from minitf.model.transformer import Transformer
+from minitf.training.optim import Adam
+from tests.helpers.leaves import random_leaf, without_garbage_collector
+from tests.helpers.marks import parametrize_some
+
+KIB = 1024
+
+
+def kib_leaf(seed=0):
+    """A leaf of one KiB."""
+    return random_leaf(128, seed=seed)
+
+
+def live_kib(m):
+    return [moment.live_bytes / KIB for moment in m.timeline]
+
+
+def held_kib(m):
+    return {reason: sum(b.nbytes for b in buffers) / KIB for reason, buffers in m.at_peak().items() if buffers}
+
+
+# ---- Small steps, by hand ----
+
+
+def test_every_birth_and_death_of_a_chain():
+    x = kib_leaf()
+    with memory() as m:
+        y = ag.exp(x)  # 1, saved by Exp
+        z = y + 1.0  # 2, saved by nobody
+        del y
+        del z  # and with it the graph
+    assert live_kib(m) == [0, 1, 2, 1, 0]
+    assert m.peak_bytes == 2 * KIB
+    assert m.live_bytes == 0
+    assert held_kib(m) == {SAVED: 1, RESULT: 1}
+    assert [moment.ms for moment in m.timeline] == sorted(moment.ms for moment in m.timeline)
+
+
+def test_views_and_what_was_there_before_are_not_counted():
+    x = kib_leaf()
+    with memory() as m:
+        a = x.reshape(16, 8)
+        ag.square(x)  # saves x
+        b = ag.exp(a)
+        c = b.T[:4]
+        del b
+    assert live_kib(m) == [0, 1, 0, 1]  # square's result, gone at once, and b's memory
+    assert c.shape == (4, 16)
+
+
+def test_gradients_of_leaves_and_on_the_way():
+    x, w = kib_leaf(), kib_leaf(1)
+    with memory() as m:
+        y = ag.exp(x) * w  # Exp's result, saved twice, and y
+        y.backward(np.ones(128))
+    # y, Exp's result; the gradient to start from, those of w and of Exp's result, and that of x
+    assert m.peak_bytes == 6 * KIB
+    held = held_kib(m)
+    assert held[GRADIENT] >= 1
+    assert held[SAVED] + held[RESULT] == 2
+    assert sum(held.values()) == 6
+    del y
+    names = {b.gradient_of[1] for b in m.buffers if b.gradient_of}
+    assert names == {"gradient of a leaf"}
+
+
+def test_a_gradient_that_is_copied_for_the_leaf_is_found():
+    x = kib_leaf()
+    with memory() as m:
+        (x + 1.0).backward(np.ones(128))  # the gradient is the caller's array: the leaf gets a copy
+    assert x.grad is not None
+    assert m.live_bytes == KIB
+    assert [b.gradient_of is not None for b in m.buffers if b.died is None] == [True]
+
+
+def test_sums_of_gradients_are_found():
+    x = kib_leaf()
+    with memory() as m:
+        y = ag.exp(x)
+        z = (y * 2.0) + (y * 3.0)
+        z.backward(np.ones(128))
+    made = [b.made_by for b in m.buffers]
+    assert any(name.startswith("Multiply backward") for name in made)
+    # y, z; the gradients of one of y's uses and of the other, to which it is added in place; that of x
+    assert m.peak_bytes == 5 * KIB
+
+
+def test_saved_memory_is_saved_until_the_node_has_run_back():
+    x = kib_leaf()
+    with memory() as m:
+        y = ag.exp(x)
+        z = ag.sum(y)
+        assert [b.held_as(len(m.timeline) - 1) for b in m.buffers] == [SAVED, RESULT]
+        z.backward()
+        assert m.buffers[0].held_as(len(m.timeline) - 1) == RESULT  # y still refers to it
+    assert y.op.freed
+
+
+def test_memory_saved_by_two_is_saved_until_both_have_run_back():
+    x = kib_leaf()
+    with memory() as m:
+        y = ag.exp(x)
+        a, b = ag.square(y), ag.relu(x)
+        a.backward(np.ones(128), retain_graph=True)
+        del a
+    buffer = m.buffers[0]
+    assert [end is not None for _, end in buffer.saved] == [True, True]
+    assert b.requires_grad
+
+
+def test_checkpointed_memory_is_not_saved():
+    x = kib_leaf()
+
+    def peak(run):
+        with memory() as m:
+            y = run(lambda x: ag.exp(ag.exp(ag.exp(ag.exp(x * 0.1)))), x)
+            before_backward = m.live_bytes
+            y.backward(np.ones(128))
+        return before_backward / KIB
+
+    assert peak(lambda fn, x: fn(x)) == 4
+    assert peak(checkpoint) == 1
+
+
+def test_an_op_that_fails_is_forgotten():
+    class Fails(Op):
+        def forward(self, x):
+            ag.exp(Tensor(x))
+            raise ZeroDivisionError
+
+    x = kib_leaf()
+    with memory() as m:
+        with pytest.raises(ZeroDivisionError):
+            apply(Fails, x)
+        y = ag.exp(x)
+    assert (m.peak_bytes, m.live_bytes, y.size) == (KIB, KIB, 128)
+
+
+def test_after_the_block_nothing_is_recorded():
+    x = kib_leaf()
+    with memory() as m:
+        y = ag.exp(x)
+    count = len(m.timeline)
+    del y
+    ag.exp(x)
+    assert len(m.timeline) == count
+    assert m.live_bytes == KIB
+
+
+# ---- Any step, against what can be reached ----
+
+STEPS = [
+    lambda a, b: ag.exp(a * 0.1),
+    lambda a, b: a + b,
+    lambda a, b: a * b,
+    lambda a, b: a / (b * b + 1.0),
+    lambda a, b: ag.relu(a),
+    lambda a, b: ag.softmax(a),
+    lambda a, b: ag.maximum(a, b),
+    lambda a, b: a.reshape(8, 16).reshape(128),
+    lambda a, b: ag.concatenate([a[:64], b[64:]]),
+    lambda a, b: ag.dropout(a, 0.5),
+]
+
+
+def ops_behind(tensors):
+    ops = {t.op for t in tensors if t.op is not None}
+    new = ops
+    while new:
+        new = {edge[0] for op in new for edge in op.edges if edge is not None and isinstance(edge[0], Op)} - ops
+        ops |= new
+    return ops
+
+
+def reachable_bytes(tensors, leaves):
+    """What Tensors and the graphs behind them hold, without what the leaves were made with."""
+    arrays = [a for op in ops_behind(tensors) for a in op.saved_arrays]
+    arrays += [t.data for t in tensors] + [t.grad.data for t in tensors if t.grad is not None]
+    owners = {id(owner_of(a)): owner_of(a) for a in arrays if hasattr(a, "nbytes")}
+    return sum(a.nbytes for key, a in owners.items() if key not in {id(leaf.data) for leaf in leaves})
+
+
+@pytest.mark.heavy
+@parametrize_some("seed", range(40), keep=8)
+def test_live_bytes_are_those_that_can_be_reached(seed):
+    """Ops, results that go and backward passes in any order."""
+    rng = np.random.default_rng(seed)
+    leaves = [kib_leaf(0), kib_leaf(1), Tensor(np.ones(128))]
+    with without_garbage_collector(), memory() as m:
+        live = list(leaves)
+        for _ in range(12):
+            what = rng.random()
+            if what < 0.6 or len(live) == len(leaves):
+                a, b = rng.integers(len(live), size=2)
+                live.append(STEPS[rng.integers(len(STEPS))](live[a], live[b]))
+            elif what < 0.85:
+                del live[rng.integers(len(leaves), len(live))]
+            else:
+                whole = [t for t in live if t.op is not None and not any(op.freed for op in ops_behind([t]))]
+                if whole:
+                    whole[rng.integers(len(whole))].backward(np.ones(128), retain_graph=bool(rng.integers(2)))
+                del whole
+            assert m.live_bytes == reachable_bytes(live, leaves)
+    assert m.peak_bytes > KIB
+
+
+# ---- A training step ----
+
+
+@pytest.fixture(scope="module")
+def step():
+    """One training step, large enough for arrays to matter more than Python objects."""
+    random.manual_seed(0)
+    config = TransformerConfig(layers=2, d_model=96, d_ff=384, heads=4, vocab_size=1500)
+    model = Transformer(config)
+    optimizer = Adam(model.named_parameters(), OptimizerConfig())
+    source, target = np.random.default_rng(0).integers(4, 1500, (2, 16, 20))
+
+    def run():
+        optimizer.zero_grad()
+        loss = ag.cross_entropy(model(source, target), target, label_smoothing=0.1)
+        loss.backward()
+        optimizer.step(1e-4)
+
+    run()  # optimizer and positions have what they keep
+    return model, optimizer, run
+
+
+@pytest.mark.heavy
+def test_the_peak_is_what_the_allocator_measures(step):
+    model, optimizer, run = step
+    optimizer.zero_grad()
+    gc.collect()
+    tracemalloc.start()
+    try:
+        with memory(model) as m:
+            run()
+        outside = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert m.peak_bytes > 10 * 2**20
+    assert 0.9 <= m.peak_bytes / outside <= 1.1
+    assert m.measured_peak_bytes == pytest.approx(outside, rel=0.01)
+    assert m.live_bytes == sum(p.grad.data.nbytes for p in model.parameters())
+
+
+def measured(run):
+    """The memory profile of run(), and the peak by the allocator."""
+    tracemalloc.start()
+    try:
+        with memory() as m:
+            run()
+    finally:
+        tracemalloc.stop()
+    return m, m.measured_peak_bytes
+
+
+def test_gradients_that_exist_before_are_not_counted():
+    """The second of two micro-batches adds to the gradients of the first."""
+    weights = [random_leaf(300, 300, seed=k) for k in range(8)]
+
+    def run():
+        x = random_leaf(4, 300)
+        for w in weights:
+            x = x @ w
+        x.sum().backward()
+
+    first, _ = measured(run)
+    assert first.live_bytes == 8 * 300 * 300 * 8
+    second, peak = measured(run)
+    assert second.live_bytes == 0
+    assert second.peak_bytes == pytest.approx(peak, rel=0.1)
+
+
+def test_sums_of_gradients_are_counted():
+    """A gradient that arrives as a view is not added to in place: the sum is another array."""
+    x, w = random_leaf(400, 500), random_leaf(500, 300)
+    m, peak = measured(lambda: (ag.exp(x).T[:, :300].sum() + (ag.exp(x) @ w).sum() + (x * x).T.sum()).backward())
+    assert m.peak_bytes == pytest.approx(peak, rel=0.1)
+
+
+def test_outputs_computed_again_are_counted(monkeypatch):
+    monkeypatch.setattr(recomputed, "AGAIN_BYTES", 1)
+    x, residual = random_leaf(2000, 100), random_leaf(2000, 100)
+    gain, bias, w = random_leaf(100), random_leaf(100), random_leaf(100, 100)
+    with memory() as m:
+        y = ag.fast.dropout_add_layer_norm(x, residual, gain, bias, p=0.1)
+        (ag.linear(y, w) + ag.linear(y, w)).sum().backward()
+    assert [b.shape for b in m.buffers if "computed again" in b.made_by] == [(2000, 100)]
+
+
+def test_watching_does_not_make_arrays_of_gradients_of_rows():
+    """Embeddings of a large vocabulary add the gradients of a few rows, watched or not."""
+    weight, ids = random_leaf(20_000, 64), np.arange(12).reshape(3, 4)
+
+    def run():
+        weight.grad = None
+        hidden = ag.embedding(ids[0], weight) + ag.embedding(ids[1], weight) + ag.embedding(ids[2], weight)
+        ag.fast.linear_cross_entropy(hidden, weight, np.arange(4)).backward()
+
+    m, watched = measured(run)
+    tracemalloc.start()
+    run()
+    alone = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert watched < 1.1 * alone
+    with profile():
+        tracemalloc.start()
+        run()
+        assert tracemalloc.get_traced_memory()[1] < 1.1 * alone
+        tracemalloc.stop()
+    assert m.peak_bytes == pytest.approx(watched, rel=0.1)
+
+
+def test_the_peak_is_told_apart_by_layer_and_parameter(step):
+    model, _, run = step
+    with memory(model) as m:
+        run()
+    held = m.at_peak()
+    assert sum(b.nbytes for buffers in held.values() for b in buffers) == m.peak_bytes
+    assert held[SAVED][0].nbytes >= held[SAVED][-1].nbytes
+    layers = {b.layer for b in m.buffers}
+    assert {"encoder.layers.0.self_attention", "decoder.layers.1.feed_forward"} <= layers
+    named = {b.gradient_of[1] for b in m.buffers if b.gradient_of}
+    assert named == {f"gradient of {name}" for name in model.named_parameters()}
+    assert m.measured_peak_bytes is None
+
+
+def test_the_table(step):
+    model, _, run = step
+    with memory(model) as m:
+        run()
+    head, reasons, arrays = str(m).split("\n\n")
+    assert head.startswith(f"peak {m.peak_bytes / 2**20:.1f} MiB after ")
+    assert "CrossEntropy backward (test_memory_profile.py:" in head
+    assert [line.split("  ")[0] for line in reasons.splitlines()[2:]] == [SAVED, GRADIENT, INTERMEDIATE, RESULT]
+    assert arrays.splitlines()[2].startswith("[320, 1500] float32 CrossEntropy")
+    assert len(arrays.splitlines()) == 2 + 8
+    assert len(m.table(largest=3).split("\n\n")[2].splitlines()) == 2 + 3
+
+
+def test_the_picture_of_the_timeline(step, tmp_path):
+    model, _, run = step
+    with memory(model) as m:
+        run()
+    m.draw(tmp_path / "memory.svg")
+    svg = ET.parse(tmp_path / "memory.svg").getroot()
+    line, _ = svg.iter("{http://www.w3.org/2000/svg}path")
+    corners = [tuple(map(float, pair)) for pair in re.findall(r"H([\d.]+)V([\d.]+)", line.get("d"))]
+    assert len(corners) == len(m.timeline)
+    height = float(svg.get("height"))
+    assert all(0 <= x <= float(svg.get("width")) and 0 <= y <= height for x, y in corners)
+    (circle,) = svg.iter("{http://www.w3.org/2000/svg}circle")
+    assert float(circle.get("cy")) == pytest.approx(min(y for _, y in corners))
+    text = "".join(svg.itertext())
+    assert f"peak {m.peak_bytes / 2**20:.1f} MiB" in text
+    assert " ms" in text
+    with memory() as nothing:
+        pass
+    nothing.draw(tmp_path / "nothing.svg")
+    ET.parse(tmp_path / "nothing.svg")
+    assert str(nothing).startswith("peak 0 B after 0.0 ms, in nothing")
+
+
+# ---- Nothing is left behind ----
+
+
+@pytest.mark.heavy
+def test_memory_after_40_steps_is_what_it_was_after_10():
+    """With the garbage collector off: whatever a step leaves behind, in cycles or lists, would show."""
+    model = Transformer(TransformerConfig(layers=1, d_model=16, d_ff=32, heads=2, vocab_size=50))
+    optimizer = Adam(model.named_parameters(), OptimizerConfig())
+    source, target = np.random.default_rng(0).integers(4, 50, (2, 4, 6))
+
+    def run(steps):
+        for step in range(steps):
+            random.begin_step(step)
+            optimizer.zero_grad()
+            encoded = checkpoint(model.encode, source)
+            logits = ag.linear(model.decode(target, encoded, (source != 0)[:, None, None, :]), model.output_matrix)
+            ag.cross_entropy(logits, target, label_smoothing=0.1).backward()
+            optimizer.step(1e-3)
+
+    run(2)
+    with without_garbage_collector():
+        tracemalloc.start()
+        try:
+            run(10)
+            gc.collect()  # the interpreter keeps freed tuples for later: here it lets go of them
+            after_10 = tracemalloc.get_traced_memory()[0]
+            run(30)
+            unreachable = gc.collect()
+            after_40 = tracemalloc.get_traced_memory()[0]
+        finally:
+            tracemalloc.stop()
+    assert unreachable == 0
+    assert abs(after_40 - after_10) < 0.6 * KIB  # one float a step would be 0.7 KiB, an array 3
+
+
+@pytest.mark.heavy
+def test_the_tools_leave_no_cycle_behind():
+    model = Transformer(TransformerConfig(layers=1, d_model=16, d_ff=32, heads=2, vocab_size=50))
+    source = np.full((2, 3), 5)
+    with without_garbage_collector():
+        with memory(model) as m, ag.inspect.profile(model) as p, ag.inspect.anomaly_mode():
+            ag.sum(model(source, source)).backward()
+        del m, p
+        assert not [x for x in gc.get_objects() if type(x).__name__ in ("Memory", "Profile", "Buffer", "Row", "Slice")]
