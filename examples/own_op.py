@@ -11,13 +11,15 @@ import autograd as ag
 class Softplus(ag.Op):
     """y = log(1 + e^x)"""
 
-    def forward(self, x):
-        self.save(x)  # what the backward pass needs
-        return np.logaddexp(0, x)  # arrays in, arrays out
+    reads = "x"  # the arrays that backward reads: the graph keeps these
 
-    def backward(self, g_y):  # the gradient of the loss by y
-        (x,) = self.saved
-        return g_y / (1 + np.exp(-x))  # by x: the derivative of softplus is the sigmoid
+    @staticmethod
+    def forward(xp, x):  # arrays in, arrays out; xp is numpy, or cupy on a GPU
+        return xp.logaddexp(0, x)
+
+    @staticmethod
+    def backward(xp, g, y, x):  # g: the gradient of the loss by y
+        return g / (1 + xp.exp(-x))  # by x: the derivative of softplus is the sigmoid
 
 
 def softplus(x):
@@ -25,16 +27,27 @@ def softplus(x):
     return ag.apply(Softplus, x)
 
 
-class WrongSoftplus(Softplus):
-    """The same with a sign error in the derivative."""
+class SavingSoftplus(ag.Op):
+    """The same with methods, which keep what they like: here the slope."""
+
+    def forward(self, x):
+        self.save(1 / (1 + np.exp(-x)))
+        return np.logaddexp(0, x)
 
     def backward(self, g_y):
-        (x,) = self.saved
-        return -g_y / (1 + np.exp(-x))
+        (slope,) = self.saved
+        return g_y * slope
+
+
+class WrongSoftplus(Softplus):
+    @staticmethod
+    def backward(xp, g, y, x):
+        return -g / (1 + xp.exp(-x))  # a sign error
 
 
 points = np.random.default_rng(0).standard_normal((2, 3))
 print("right:", ag.gradcheck(softplus, points))
+print("right:", ag.gradcheck(lambda x: ag.apply(SavingSoftplus, x), points))
 
 # The error message names the place, both numbers, and often the cause.
 try:

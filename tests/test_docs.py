@@ -14,6 +14,8 @@ from autograd import random
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+ROOMS = sorted(each.parent for package in ("autograd", "minitf") for each in (ROOT / package).glob("*/__init__.py"))
+READ = {"autograd/ops", "minitf/data", "minitf/decoding", "minitf/model", "minitf/training"}  # the core
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
@@ -77,15 +79,27 @@ def test_the_pages_have_code_and_output():
     assert all(count >= 2 for count in chapters.values()), chapters
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_each_room_is_read_or_says_that_it_need_not_be():
+    """README.md names every room; those that are not the core have ten lines of their own."""
+    readme = (ROOT / "README.md").read_text("utf-8")
+    for room in ROOMS:
+        name = room.relative_to(ROOT).as_posix()
+        assert f"`{name}/`" in readme, name
+        own = room / "README.md"
+        assert own.exists() != (name in READ), name
+        if own.exists():
+            assert len(own.read_text("utf-8").splitlines()) <= 10, name
+
+
+@pytest.mark.parametrize("page", [*PAGES, *ROOT.glob("*/*/README.md")], ids=lambda page: page.name)
 def test_links_lead_somewhere(page):
     for target in re.findall(r"\]\(([^)#]+)\)", page.read_text(encoding="utf-8")):
         if not target.startswith("https://"):
             assert (page.parent / target).exists(), f"{page.name} links to {target}"
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", [*PAGES, *ROOT.glob("*/*/README.md")], ids=lambda page: page.name)
 def test_files_named_exist(page):
-    rooms = "autograd|minitf|tests|benchmarks|recipes|examples|docs"
+    rooms = "autograd|minitf|tests|benchmarks|recipes|examples|docs|tools"
     for name in re.findall(rf"`((?:{rooms})/[\w./-]*)`", page.read_text(encoding="utf-8")):
         assert (ROOT / name).exists(), f"{page.name} names {name}"
