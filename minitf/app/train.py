@@ -5,6 +5,7 @@ Imports are deferred in functions: `--help` and a wrong flag need no NumPy, and 
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
@@ -31,6 +32,8 @@ def main(argv: Sequence[str]) -> int:
     """Train the run that the command line describes; return the exit status."""
     with rank_zero_output():
         config, resumed, allow_config_edits = read_train_args(argv)
+    if config.plain:
+        os.environ["AUTOGRAD_PLAIN"] = "1"  # before autograd is imported
     if config.devices is not None and not is_worker():
         with uninterrupted():
             from minitf.parallel.launch import launch_devices

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 
 from minitf.app.command_line import build_parser, given_values
@@ -12,6 +13,8 @@ from minitf.system.process import program, uninterrupted
 def main(argv: Sequence[str]) -> None:
     """Translate as the command line says."""
     config = parse_translate_args(argv)
+    if config.plain:
+        os.environ["AUTOGRAD_PLAIN"] = "1"  # before autograd is imported
     with uninterrupted():  # deferred: `--help` and a wrong flag need no NumPy
         from minitf.app.translate_text import translate_text
     translate_text(config)

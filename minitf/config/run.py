@@ -7,6 +7,7 @@ that. The defaults are the paper's base model and training (sections 5 and 6).
 # ruff: noqa: RUF009 (`option` makes a dataclass field: it is called once a class, as `dataclasses.field` is)
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -108,6 +109,12 @@ class RunConfig:
         "numpy",
         "how a CPU computes between matrix products: numba compiles its loops, in 10 to 15 seconds on the first run, "
         "and is faster; results differ by rounding",
+        may_change=True,
+    )
+    plain: bool = option(
+        False,
+        "compute with the plain parts alone, formulas in array code that a debugger can step through: slower, and the "
+        "same numbers to rounding",
         may_change=True,
     )
     devices: str | None = option(
@@ -329,6 +336,8 @@ class RunConfig:
                     f"device={self.device!r} and devices={self.devices!r} exclude each other; choose one of the two"
                 )
             parse_devices(self.devices)
+        if self.plain:
+            check_plain(self, ("threads", "kernels", "graphs", "checkpoint_activations"))
         if self.reduce_dtype == "bfloat16" and self.dtype == "float64":
             raise UserError("reduce_dtype=bfloat16 rounds gradients in float32; leave it out with precision=float64")
         if self.graphs and self.checkpoint_activations:
@@ -452,6 +461,17 @@ def check_precision(precision: str | None, on_gpu: bool) -> None:
     """Raises: UserError for a precision that needs a GPU where none computes."""
     if precision in ("tf32", "bf16") and not on_gpu:
         raise UserError(f"precision={precision} is for GPUs; choose --device cuda, or --precision float32")
+
+
+def check_plain(config: Any, names: Sequence[str]) -> None:
+    """Raises: UserError for options that only fast parts have, `names` and the precisions of a GPU."""
+    given = [each.name for each in fields(config) if each.name in names and getattr(config, each.name) != each.default]
+    given += ["precision"] if config.precision in ("tf32", "bf16") else []
+    if given:
+        raise UserError(
+            f"plain computes without fast parts, and {given[0]}={shown(getattr(config, given[0]))} is one of these; "
+            "leave one of the two out"
+        )
 
 
 def parse_devices(devices: str) -> tuple[str, int]:

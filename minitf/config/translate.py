@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Literal
 
 from minitf.config.options import REQUIRED, check_fields, option
-from minitf.config.run import check_device, check_precision
+from minitf.config.run import check_device, check_plain, check_precision
 from minitf.errors import UserError
 
 
@@ -170,12 +170,20 @@ class TranslateConfig:
         "how a CPU computes between matrix products: numba compiles its loops and is faster, but starts half a second "
         "later",
     )
+    plain: bool = option(
+        False,
+        "compute with the plain parts alone, formulas in array code that a debugger can step through: slower, and the "
+        "same numbers to rounding",
+    )
     quiet: bool = option(False, "print translations and errors only")
 
     def __post_init__(self) -> None:
         check_fields(self)
         check_device(self.device)
         check_precision(self.precision, self.device != "cpu")
+        if self.plain:
+            fast = ("threads", "kernels", "same_bits", "shortlist", "alignment", "attention")
+            check_plain(self, fast)
         if self.average is not None and self.checkpoint is not None:
             raise UserError(
                 f"average={self.average} and checkpoint={self.checkpoint} exclude each other; choose one of the two"

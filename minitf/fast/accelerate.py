@@ -12,7 +12,6 @@ from typing import Any, TypeVar, cast
 
 from autograd.fast import reduced
 from minitf.fast import layers as fast
-from minitf.fast.top_tokens import accelerate_search
 from minitf.model import transformer as plain
 from minitf.model import variants
 from minitf.model.layers import FeedForward, Module
@@ -44,7 +43,6 @@ def accelerate(module: M, *, compute_dtype: str | None = None, checkpoint_layers
     checkpoint_layers: of a Transformer: keep, for the backward pass, only the inputs of layers, and compute the layers
         again
     """
-    accelerate_search()
     new: Any = _replaced(module, {})
     if isinstance(new, fast.FastTransformer):
         new.compute_dtype = compute_dtype

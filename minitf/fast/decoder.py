@@ -27,6 +27,7 @@ from autograd.memory import last_change, now
 from minitf.config.model import BOS, PAD
 from minitf.fast.state import DecodingState, Record
 from minitf.fast.threads import padded_width, share_out
+from minitf.fast.top_tokens import accelerate_search
 from minitf.model.layers import Embedding, FeedForward, LayerNorm, Linear, Module
 from minitf.model.mixing import Mixing
 from minitf.model.transformer import MultiHeadAttention, Positions, Residual, Transformer, padding_mask
@@ -49,6 +50,7 @@ class InferenceTransformer:
     """
 
     def __init__(self, model: Transformer, *, same_bits: bool = False):
+        accelerate_search()
         self.model: Any = model  # which may be any variant
         self.config, self.same_bits = model.config, same_bits
         self.norm_first = self.config.norm == "pre"

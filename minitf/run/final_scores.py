@@ -75,12 +75,14 @@ def trained_model(run: Run) -> Transformer:
     store = Checkpoints(run.directory.checkpoints_path)
     model = Transformer(run.config.model, seed=None, dtype=precision)
     model.load_parameters(average(*store.translating(run.config.weights, run.config.average_checkpoints)), copy=False)
-    return accelerate(model).eval()
+    return (model if run.config.plain else accelerate(model)).eval()
 
 
 def _score_trees(run: Run, say: Say) -> None:
     config, folder = run.config, run.directory.path
-    parser = Parser.load(folder, allow_config_edits=True, warn=lambda message: say(f"warning: {message}"))
+    parser = Parser.load(
+        folder, allow_config_edits=True, plain=run.config.plain, warn=lambda message: say(f"warning: {message}")
+    )
     assert run.data.texts.test is not None  # a parsing run always has a test set
     sentences = run.data.texts.test[0]
     gold = sentences.with_suffix(".trees")

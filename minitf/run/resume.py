@@ -31,7 +31,7 @@ def resume(
 
     Raises: UserError for texts, vocabularies, checkpoints and directories that cannot be used.
     """
-    set_up_device(process.threads, process.device, config.precision, config.kernels)
+    set_up_device(process.threads, process.device, config.precision, config.kernels, plain=config.plain)
     with ExitStack() as stack:
         beginning: StartingPoint | None = None
         with process.main_process_first():

@@ -47,7 +47,7 @@ def start(config: RunConfig, process: SingleProcess, say: Say) -> Iterator[Run]:
 
     Raises: UserError for texts, vocabularies and directories that cannot be used.
     """
-    set_up_device(process.threads, process.device, config.precision, config.kernels)
+    set_up_device(process.threads, process.device, config.precision, config.kernels, plain=config.plain)
     with ExitStack() as stack:
         beginning: StartingPoint | None = None
         with process.main_process_first():
@@ -98,15 +98,17 @@ def assembled(
     if beginning is not None:
         beginning.load_into(model)
     model.to(process.device)
-    compute_dtype = "bfloat16" if config.precision == "bf16" else None
-    model = accelerate(model, compute_dtype=compute_dtype, checkpoint_layers=config.checkpoint_activations)
+    if not config.plain:
+        compute_dtype = "bfloat16" if config.precision == "bf16" else None
+        model = accelerate(model, compute_dtype=compute_dtype, checkpoint_layers=config.checkpoint_activations)
     named_parameters = model.named_parameters()
     learning = named_parameters if config.freeze is None else freeze(model, config.freeze)
+    optimizer = Adam(learning, config.optimizer)
     return Run(
         config=config,
         data=data,
         model=model,
-        optimizer=accelerate_adam(Adam(learning, config.optimizer)),
+        optimizer=optimizer if config.plain else accelerate_adam(optimizer),
         moving_average=MovingAverage(named_parameters, config.moving_average) if config.moving_average else None,
         state=TrainState(
             vocabulary=data.vocabulary.fingerprint(),

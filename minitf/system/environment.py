@@ -57,18 +57,36 @@ def sum_left_to_right(values: Iterable[float]) -> float:
 # ---- Devices ----
 
 
-def set_up_device(threads: int | None, device: str = "cpu", precision: str = "float32", kernels: str = "numpy") -> None:
+def set_up_device(
+    threads: int | None,
+    device: str = "cpu",
+    precision: str = "float32",
+    kernels: str = "numpy",
+    *,
+    plain: bool = False,
+) -> None:
     """Set the precision of `device` and, on a CPU, the number of threads (None: one a core) and the kernels.
+
+    plain: check the device alone; the plain core has no settings
 
     Raises: UserError if this installation lacks the device or the kernels, or the device has no such precision or
     kernels.
     """
     # deferred: `--help` needs no NumPy
     from autograd.backend import get_backend
+
+    # NumPy's warnings of overflow: non-finite losses, gradients and weights are looked for and reported by training
+    warnings.filterwarnings("ignore", category=RuntimeWarning, message=".* encountered in ")
+    try:
+        plain_backend = get_backend(device)
+    except ValueError as error:
+        raise UserError(f"{error}; choose --device cpu or another --precision") from None
+    if plain:
+        return
     from autograd.fast import CpuKernels, available_cores, cpu_kernels, keep_freed_memory, kernels_on, set_kernels
 
     try:
-        backend = kernels_on(get_backend(device))
+        backend = kernels_on(plain_backend)
         backend.set_precision(precision)
     except ValueError as error:
         raise UserError(f"{error}; choose --device cpu or another --precision") from None
@@ -85,8 +103,6 @@ def set_up_device(threads: int | None, device: str = "cpu", precision: str = "fl
     elif kernels != "numpy":
         raise UserError(f"kernels={kernels} are for a CPU, and device={device} has its own; leave --kernels out")
     keep_freed_memory()
-    # NumPy's warnings of overflow: non-finite losses, gradients and weights are looked for and reported by training
-    warnings.filterwarnings("ignore", category=RuntimeWarning, message=".* encountered in ")
 
 
 # ---- Ranks ----

@@ -19,7 +19,7 @@ from minitf.config.model import EOS
 from minitf.data.text import PathLike, in_chunks
 from minitf.data.vocabulary import AnyVocabulary
 from minitf.decoding.batched import BatchedModel
-from minitf.decoding.decoder import IncrementalDecoder
+from minitf.decoding.decoder import IncrementalDecoder, TransformerDecoder
 from minitf.decoding.ensemble import Ensemble
 from minitf.decoding.lines import Ids, LineTranslator, Plan, Translation, refuse_single_string, search_of
 from minitf.decoding.sampling import SamplingConfig
@@ -120,6 +120,7 @@ class Translator(LineTranslator):
         device: str = "cpu",
         precision: str | None = None,
         same_bits: bool = False,
+        plain: bool = False,
         allow_config_edits: bool = False,
         warn: Callable[[str], object] = warnings.warn,
     ) -> Translator:
@@ -135,6 +136,7 @@ class Translator(LineTranslator):
         device: "cpu", "cuda", "cuda:1", …
         precision: "float32", "float64", or on a GPU "tf32" or "bf16"; default: the run's where the device has it
         same_bits, warn: see `Translator`
+        plain: compute with the plain parts alone, slower and easier to follow
         allow_config_edits: use a config.json that was edited since the checkpoints were saved, with a warning
         Raises: UserError where there is no run, no checkpoint, or its parts do not belong together; and for runs whose
             target vocabularies differ
@@ -148,6 +150,8 @@ class Translator(LineTranslator):
         models = [build_model(each, dtype or each.config.dtype).to(device) for each in learned]
         for i, each in enumerate(learned):
             if each.config.precision == "bf16":
+                if plain:
+                    raise UserError("plain computes without precision=bf16, the run's; give precision float32")
                 models[i] = accelerate(models[i], compute_dtype="bfloat16")
         config, *_ = configs = [each.config for each in learned]
         tables = [c.model.max_positions - c.model.first_position for c in configs if c.model.positions == "learned"]
@@ -156,10 +160,14 @@ class Translator(LineTranslator):
         settings: Any = {"search": search, "max_source_length": min(c.max_length for c in configs) - 1, "warn": warn}
         if more:
             readers = [source_reader(learned[0], each) for each in learned]
-            members = [InferenceTransformer(each, same_bits=same_bits) for each in models]
+            members = [
+                TransformerDecoder(each) if plain else InferenceTransformer(each, same_bits=same_bits)
+                for each in models
+            ]
             translator = cls(Ensemble(members, readers), learned[0].vocabulary, **settings)
         else:
-            translator = cls(models[0], learned[0].vocabulary, same_bits=same_bits, **settings)
+            model = TransformerDecoder(models[0]) if plain else models[0]
+            translator = cls(model, learned[0].vocabulary, same_bits=same_bits, **settings)
         translator.task = config.task
         return translator
 

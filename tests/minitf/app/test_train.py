@@ -171,6 +171,35 @@ def test_compiled_kernels(ground, tmp_path, monkeypatch, capsys):
     assert "numba was not recorded and is" in capsys.readouterr().err
 
 
+def test_plain_parts_alone(ground, tmp_path, monkeypatch, capfd):
+    """The same run and translations up to rounding, through none of the fast parts; resumed with either."""
+    monkeypatch.setenv("AUTOGRAD_PLAIN", "")  # afterwards, whatever happens here
+    place = ground.flags.index("--threads")
+    flags = [*ground.flags[:place], *ground.flags[place + 2 :], "--max-steps", "4"]
+    losses = {}
+    for kind in ("fast", "plain"):
+        with monkeypatch.context() as patch:
+            if kind == "plain":
+                for name in ("start.accelerate", "start.accelerate_adam", "final_scores.accelerate"):
+                    patch.delattr(f"minitf.run.{name}")
+                patch.delattr("minitf.translation.translator.InferenceTransformer")
+            run = tmp_path / kind
+            assert call([*flags, "--output", str(run), *(["--plain"] if kind == "plain" else [])]) == 0
+        losses[kind] = [record["loss"] for record in read_log(run / "log.jsonl") if "loss" in record]
+    np.testing.assert_allclose(losses["plain"], losses["fast"], rtol=1e-5)
+    assert os.environ["AUTOGRAD_PLAIN"] == "1"
+    source = tmp_path / "source"
+    source.write_text("a big red cat\nthe dog\n", encoding="utf-8")
+    found = []
+    capfd.readouterr()
+    for more in ([], ["--plain"], ["--plain", str(tmp_path / "fast")]):
+        translate.main([str(tmp_path / "plain"), "--input", str(source), *more])
+        found.append(capfd.readouterr().out)
+    assert found[0] == found[1]
+    assert call(["--resume", str(tmp_path / "fast"), "--plain", "--max-steps", "5"]) == 0
+    assert call(["--resume", str(tmp_path / "plain"), "--no-plain", "--max-steps", "5"]) == 0
+
+
 def test_a_run_can_be_moved_and_needs_nothing_else(ground, copy, tmp_path, monkeypatch):
     moved = copy.rename(tmp_path / "elsewhere")
     monkeypatch.chdir(tmp_path)

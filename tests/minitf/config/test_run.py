@@ -2,6 +2,7 @@
 
 import dataclasses
 from dataclasses import fields, is_dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -321,3 +322,21 @@ def test_checkpoints_of_other_versions_raise_no_false_alarm():
 
 def test_the_names_are_those_of_fields():
     assert {*TRAINING_ONLY, *TRANSLATION} <= VALUES.keys()
+
+
+@pytest.mark.parametrize(
+    ("make", "option", "found"),
+    [
+        (RunConfig, {"kernels": "numba"}, "kernels='numba'"),
+        (RunConfig, {"threads": 2}, "threads=2"),
+        (RunConfig, {"graphs": 3}, "graphs=3"),
+        (RunConfig, {"checkpoint_activations": True}, "checkpoint_activations=true"),
+        (RunConfig, {"precision": "bf16", "device": "cuda"}, "precision='bf16'"),
+        (partial(TranslateConfig, run=Path("x")), {"same_bits": True}, "same_bits=true"),
+        (partial(TranslateConfig, run=Path("x")), {"alignment": True}, "alignment=true"),
+    ],
+)
+def test_options_of_fast_parts_and_plain_exclude_each_other(make, option, found):
+    make(**option)
+    with pytest.raises(UserError, match=f"plain computes without fast parts, and {found} is one of these"):
+        make(**option, plain=True)
