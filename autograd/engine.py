@@ -67,6 +67,10 @@ class Outline(NamedTuple):
         return math.prod(self.shape)
 
 
+def _outline(spec: Spec) -> Outline:
+    return tuple.__new__(Outline, spec)  # in a third of the time of `Outline(*spec)`
+
+
 class Op:
     """Base class of differentiable operations; an instance is the graph's node for one call.
 
@@ -197,12 +201,14 @@ class Op:
             result = self.backward(*g_outputs)
         else:
             y, *inputs = self.saved
-            specs = self.input_specs
-            inputs = [Outline(*s) if x is None and s is not None else x for x, s in zip(inputs, specs, strict=True)]
-            outlines = tuple([Outline(*spec) for spec in self.output_specs])
-            y = outlines if self._several else outlines[0] if y is None else y
-            g = tuple(g_outputs) if self._several else g_outputs[0]
-            result = self.backward(self.xp, g, y, *inputs, **self.parameters)
+            for i, edge in enumerate(self._edges):
+                if inputs[i] is None and edge is not None:
+                    inputs[i] = _outline(_spec(*edge) if isinstance(edge, tuple) else _spec(edge, 0))
+            if self._several:
+                y, g = tuple(map(_outline, self.output_specs)), tuple(g_outputs)
+            else:
+                y, g = _outline(self.output_specs[0]) if y is None else y, g_outputs[0]
+            result = self.backward(self.backend.xp, g, y, *inputs, **self.parameters)
         found = list(result) if isinstance(result, tuple) else [result]
         if len(found) != len(self._edges):
             raise RuntimeError(f"{self}: backward returned {len(found)} gradients for {len(self._edges)} inputs")

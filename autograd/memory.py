@@ -19,12 +19,13 @@ class _Clock:
     now = 0
 
 
+clock = _Clock()
 _changes: dict[int, tuple[weakref.ref, int]] = {}  # time of the last change, by id of the array that owns the memory
 
 
 def now() -> int:
     """The number of changes so far."""
-    return _Clock.now
+    return clock.now
 
 
 def owner_of(array: Any) -> Any:
@@ -37,14 +38,14 @@ def owner_of(array: Any) -> Any:
 
 def note_change(array: Any) -> None:
     """Note that elements of an array are changed now, with those of all views of its memory."""
-    _Clock.now += 1
+    clock.now += 1
     owner = owner_of(array)
     key = id(owner)
     known = _changes.get(key)
     reference = known[0] if known is not None and known[0]() is owner else None
     if reference is None:
         reference = weakref.ref(owner, lambda gone: _forget(key, gone))
-    _changes[key] = reference, _Clock.now
+    _changes[key] = reference, clock.now
 
 
 def _forget(key: int, gone: weakref.ref) -> None:
@@ -61,7 +62,7 @@ def last_change(array: Any) -> int:
 
 def require_unchanged(arrays: Iterable[Any], since: int, who: Any) -> None:
     """Raises: RuntimeError if the memory of one of the arrays was changed after the time `since`"""
-    if _Clock.now == since:
+    if clock.now == since:
         return
     for array in arrays:
         if last_change(array) > since:

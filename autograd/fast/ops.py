@@ -296,8 +296,7 @@ class ScaledDotProductAttention(FastOp, nn.ScaledDotProductAttention):
         self.save(q, k, v, keep, *kept)
         return y
 
-    def again(self):
-        _, _, v, keep, p = self.saved  # on a CPU
+    def again(self, q, k, v, keep, p):  # on a CPU
         return self.kernels.attention_output(p, v, keep, self.keep_scale)
 
     def backward(self, g_y):
@@ -373,8 +372,7 @@ class DropoutAddLayerNorm(FastOp, fused.DropoutAddLayerNorm):
         self.save(packed(keep), bias, normalised, inverse_std, weight)
         return y.reshape(x.shape)
 
-    def again(self):
-        _, bias, normalised, _, weight = self.saved
+    def again(self, keep, bias, normalised, inverse_std, weight):
         return self.kernels.scale_and_shift(normalised, weight, bias).reshape(self.output_specs[0][0])
 
     def backward(self, g_y):

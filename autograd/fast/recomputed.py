@@ -28,18 +28,21 @@ class Again:
     before: of an op that makes a view, that of its input
     """
 
-    __slots__ = ("__weakref__", "before", "op", "since", "value")
+    __slots__ = ("__weakref__", "before", "op", "saved", "since", "value")
 
     def __init__(self, op: Op, before: Again | None):
         self.op: Any = op
+        self.saved = op._saved if isinstance(op._saved, tuple) else op.saved  # which the node itself lets go of after its backward pass
         self.before, self.value, self.since = before, None, memory.now()
 
     def array(self) -> Array:
         """The output."""
         if self.value is None:
-            memory.require_unchanged(self.op.saved_arrays, self.since, self.op)
-            self.value = self.op.again() if self.before is None else self.op.again(self.before.array())
+            arrays = [a for a in self.saved if hasattr(a, "dtype")]
+            memory.require_unchanged(arrays, self.since, self.op)
+            self.value = self.op.again(*self.saved) if self.before is None else self.op.again(self.before.array())
             self.op = self.before = None
+            self.saved = ()
         return self.value
 
 
@@ -63,8 +66,8 @@ class _WithAgains:
 class RecomputedOutputs(Observer):
     """Has ops on the CPU keep no large input that the op before can compute again.
 
-    An op that can do so has a method `again`, and says in `computes_again` from what: "saved", or, of a view, the
-    "input", its argument.
+    An op that can do so has a method `again`, and says in `computes_again` what its arguments are: "saved", what it
+    saved, or, of a view, the "input".
     """
 
     def after_record(self, op: Any, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
@@ -79,11 +82,6 @@ class RecomputedOutputs(Observer):
                     saved = [_output_of(edge) if a is x.data else a for a in op._saved]
                     if any(type(a) is Again for a in saved):
                         op._saved = _WithAgains(op, saved)
-
-    def after_backward(self, op: Op, g_inputs: Sequence[Any]) -> None:
-        shared = _shared(op)
-        if shared is not None:  # for ops that may still need the output; what it is computed from is freed now
-            shared.array()
 
 
 def _shared(op: Op) -> Again | None:

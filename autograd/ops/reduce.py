@@ -45,7 +45,7 @@ class Sum(Op):
 
     @staticmethod
     def forward(xp, x, *, axis, keepdims):
-        return xp.sum(x, axis=axis, keepdims=keepdims)
+        return xp.asarray(x).sum(axis=axis, keepdims=keepdims)
 
     @staticmethod
     def backward(xp, g, y, x, *, axis, keepdims):
@@ -65,7 +65,7 @@ class Mean(Op):
 
     @staticmethod
     def forward(xp, x, *, axis, keepdims):
-        return xp.mean(x, axis=axis, keepdims=keepdims)
+        return xp.asarray(x).mean(axis=axis, keepdims=keepdims)
 
     @staticmethod
     def backward(xp, g, y, x, *, axis, keepdims):
