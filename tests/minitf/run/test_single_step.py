@@ -72,7 +72,7 @@ def test_three_gradients_meet_in_the_shared_embedding(recorded):
     number = next(i for i, leaf in enumerate(page.leaves) if leaf["name"] == "source_embedding.weight")
     into = [(op, i) for _, op, i in page.arrivals if page.ops[op]["inputs"][i].get("leaf") == number]
     names = [page.classes[page.ops[op]["class"]]["name"] for op, _ in into]
-    assert names == ["LinearCrossEntropy", "Embedding", "Embedding"]
+    assert names == ["LinearCrossEntropy", "ScaledEmbedding", "ScaledEmbedding"]
 
 
 def test_layers_and_phases(recorded):
@@ -254,7 +254,7 @@ def test_the_page_answers_questions(walked):
     assert window.run(text, "#op h2") == "source_embedding.weight"
     meeting = window.run(text, "#op .meeting")
     assert "3 gradients meet here" in meeting
-    assert [meeting.count(name) for name in ("LinearCrossEntropy", "Embedding")] == [1, 2]
+    assert [meeting.count(name) for name in ("LinearCrossEntropy", "ScaledEmbedding")] == [1, 2]
     window.press("Escape")
     window.click("#jump-peak")
     memory = page.memory["bytes"]
