@@ -21,7 +21,7 @@ import warnings
 from collections.abc import Callable
 from pathlib import Path
 
-from autograd.backend import CPU
+from autograd.fast import cpu_kernels
 from autograd.fast.cpu import available_cores
 from minitf.system.environment import environment_facts
 from tests.helpers.runs import FLAGS, PAIRS, Ground, check, prepared_ground
@@ -63,7 +63,7 @@ def main() -> int:
     start = time.perf_counter()
     with prepared_ground() as ground:
         halfway = make_halfway(ground)
-        CPU.set_threads(1)
+        cpu_kernels().set_threads(1)
         operations = kills.count_operations(ground)
         plan = [
             *plan_kills(ground, operations, args.kills, args.share, draw),

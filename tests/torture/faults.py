@@ -206,8 +206,8 @@ def harms(draw: random.Random) -> list[tuple[str, Harm, str]]:
     ]
 
 
-def other_damage_is_survived(ground: Ground, tally: Tally, halfway: Path, draw: random.Random) -> None:
-    for what, harm, told in harms(draw):
+def other_damage_is_survived(ground: Ground, tally: Tally, halfway: Path, draw: random.Random, every: int = 1) -> None:
+    for what, harm, told in harms(draw)[::every]:
         run = copy_of(ground, halfway)
         with tally.trial(what):
             harm(run)

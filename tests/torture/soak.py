@@ -26,7 +26,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from autograd.backend import CPU
+from autograd.fast import cpu_kernels
 from minitf.app import commands
 from minitf.report import run_page
 from minitf.system.process import run_command
@@ -346,7 +346,7 @@ def main() -> int:
     start, tally = time.perf_counter(), Tally("soak")
     print(f"seed {args.seed}", flush=True)
     with prepared_ground() as ground:
-        CPU.set_threads(1)
+        cpu_kernels().set_threads(1)
         state = soak(ground, tally, args.actions, args.minutes, random.Random(args.seed))
     print("\n".join(f"{count:5,} {name}" for name, count in state.done.most_common()))
     print(f"{state.compared:5,} runs compared, of which one was disturbed {state.most_disturbed} times")

@@ -14,6 +14,7 @@ import minitf
 from minitf.app.commands import COMMANDS, main
 from minitf.system.environment import VERSION
 from minitf.system.process import program, run_command
+from tests.helpers.marks import parametrize_some
 
 ROOT = Path(__file__).parents[3]
 HEAVY = {"autograd", "numpy", "sacrebleu", "safetensors", "sentencepiece", "tqdm", "matplotlib", "num2words"}
@@ -72,7 +73,7 @@ def test_help_loads_nothing_heavy():
 
 
 @pytest.mark.heavy
-@pytest.mark.parametrize("name", COMMANDS)
+@parametrize_some("name", COMMANDS, keep=range(0, len(COMMANDS), 4))
 def test_help_of_a_command_loads_nothing_heavy(name):
     assert loaded_by("-m", "minitf", name, "--help") == set()
 

@@ -99,7 +99,7 @@ def test_one_beam_past_every_growth_of_the_caches(changes):
 
 
 @pytest.mark.heavy
-@every_variant
+@some_variants
 def test_beams_move_multiply_and_go(changes):
     """Rows of three sentences: two beams each, permuted, repeated, sentences swapped and dropped, four beams, one."""
     reorders = [

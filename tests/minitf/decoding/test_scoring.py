@@ -8,6 +8,7 @@ from minitf.decoding.scoring import score_targets
 from minitf.decoding.search import PENALTIES, BeamSearchConfig, beam_search, greedy_search
 from minitf.fast.decoder import InferenceTransformer
 from minitf.fast.threads import padded_width
+from tests.helpers.marks import parametrize_some
 from tests.helpers.small_model import Lively, model_with, sources
 
 pytestmark = pytest.mark.heavy
@@ -123,7 +124,7 @@ def test_penalties_of_toolkits_are_their_formulas():
 # ---- The same bits ----
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@parametrize_some("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("sizes", [{}, {"d_model": 64, "d_ff": 100, "heads": 4, "norm": "pre"}])
 def test_same_bits_in_any_company(dtype, sizes):
     """Alone, among others, in another order: not a bit of log-probability differs."""

@@ -11,6 +11,8 @@ from autograd.fast.devices import _Cpu
 from minitf.fast.decoder import InferenceTransformer
 from tests.helpers.small_model import SMALL, model_with, sources
 
+pytestmark = pytest.mark.heavy  # Numba compiles
+
 SOURCE = sources(9, 5, 12, 3)
 VARIANTS = {
     "paper": {},

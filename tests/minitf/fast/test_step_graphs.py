@@ -146,6 +146,7 @@ def test_a_captured_step_is_the_same_whatever_its_numbers_are(cuda: Any) -> None
     assert not {"adam_", "squares"} & {*names}
 
 
+@pytest.mark.slow
 def test_memory_that_a_graph_reads_may_be_replaced(gpu: Any) -> None:
     """The counters of blocks by more of them, the causal mask by that of another shape, positions by a longer table."""
     shapes = [(3, 7, 6), (3, 7, 6), (3, 7, 6), (2, 5, 9), (3, 7, 6), (2, 20, 15), (3, 7, 6), (3, 7, 6)]
@@ -172,6 +173,7 @@ def test_weights_that_are_loaded_are_read(gpu: Any) -> None:
     assert [*ours.graphs._steps.values()] == graphs
 
 
+@pytest.mark.slow
 def test_copies_that_are_out_of_date_are_made_without_a_graph(gpu: Any) -> None:
     """They would belong to the graph, and other graphs would read copies that Adam no longer writes."""
     pytest.importorskip("ml_dtypes")
