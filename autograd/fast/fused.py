@@ -7,7 +7,7 @@ over memory once.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Any, Literal, overload
 
@@ -227,11 +227,13 @@ def linear_heads(
     return ys
 
 
-def gradient_places(*heads: Tensor) -> tuple[Callable[[], Any], ...]:
-    """For `attention`: where `linear_heads` wants the gradients of its results.  Nowhere for other Tensors."""
-    return tuple(
-        [partial(y.op.gradient_place, y.index) if hasattr(y.op, "gradient_place") else (lambda: None) for y in heads]
-    )
+def gradient_places(*heads: Tensor) -> dict[str, Any]:
+    """The setting of attention's implementation that says where `linear_heads` wants the gradients of its results.
+
+    Nothing where they come from other ops, or from `linear_heads` as it is defined.
+    """
+    places = [partial(y.op.gradient_place, y.index) if hasattr(y.op, "gradient_place") else None for y in heads]
+    return {"gradient_places": tuple(places)} if any(places) else {}
 
 
 def attention(
@@ -243,9 +245,7 @@ def attention(
     scores = *nn.leading_shape(query, key, value), query.shape[-2], key.shape[-2]
     mask, drop = nn.allowed(query, scores, mask, is_causal), draw(scores, dropout)
     places = gradient_places(query, key, value)
-    return apply(
-        nn.ScaledDotProductAttention, query, key, value, mask=mask, drop=drop, scale=scale, gradient_places=places
-    )
+    return apply(nn.ScaledDotProductAttention, query, key, value, mask=mask, drop=drop, scale=scale, **places)
 
 
 # ---- The last product and the loss, without the logits in memory ----

@@ -301,7 +301,7 @@ class ScaledDotProductAttention(FastOp, nn.ScaledDotProductAttention):
 
     def backward(self, g_y):
         q, k, v, keep, *kept = self.saved
-        places = [place() for place in self.places] or (None, None, None)
+        places = [place and place() for place in self.places] or (None, None, None)
         return self.kernels.attention_backward(g_y, q, k, v, tuple(kept), keep, self.keep_scale, self.scale, places)
 
 

@@ -32,7 +32,9 @@ class Again:
 
     def __init__(self, op: Op, before: Again | None):
         self.op: Any = op
-        self.saved = op._saved if isinstance(op._saved, tuple) else op.saved  # which the node itself lets go of after its backward pass
+        self.saved = (
+            op._saved if isinstance(op._saved, tuple) else op.saved
+        )  # which the node itself lets go of after its backward pass
         self.before, self.value, self.since = before, None, memory.now()
 
     def array(self) -> Array:
