@@ -18,9 +18,9 @@ pytestmark = pytest.mark.heavy
 PAGE = ROOT / "docs" / "mutants.md"
 COMMAND = "python -m tests.mutants --write docs/mutants.md"
 EVERY = [mutant for mutants in GROUPS.values() for mutant in mutants]
-SIGN = Mutant("autograd.ops.elementwise:Negative.backward", "sign", "-g_y", "g_y")
-HARMLESS = Mutant("autograd.ops.elementwise:Negative.backward", "nothing that shows", "-g_y", "-(+g_y)")
-STALE = Mutant("autograd.ops.elementwise:Negative.backward", "of other days", "-g_yy", "g_y")
+SIGN = Mutant("autograd.ops.elementwise:Negative.backward", "sign", "-g", "g")
+HARMLESS = Mutant("autograd.ops.elementwise:Negative.backward", "nothing that shows", "-g", "-(+g)")
+STALE = Mutant("autograd.ops.elementwise:Negative.backward", "of other days", "-gg", "g")
 
 
 # ---- The mutants ----
@@ -97,7 +97,7 @@ def test_damage_to_an_attribute_lasts_as_long_as_its_block():
 @pytest.mark.parametrize(
     ("mutant", "message"),
     [
-        (STALE, "the text '-g_yy' occurs 0 times in it, must occur once"),
+        (STALE, "the text '-gg' occurs 0 times in it, must occur once"),
         (Mutant("autograd.engine:run_backward", "", "node", "edge"), r"the text 'node' occurs \d+ times"),
         (Mutant("autograd.engine:run_backward", "", "nodes, arrivals =", "nodes, arrivals ="), "occurs 1 times"),
         (Mutant("autograd.engine:run_backward", "", "# wanted itself", "# wanted too"), "changes nothing that runs"),
@@ -140,7 +140,7 @@ def test_verdicts(few_checks):
     assert try_out(SIGN) == Verdict(SIGN, "slope", "it is 1.0")
     assert try_out(SIGN).is_detected
     assert try_out(HARMLESS).problem == "SURVIVES: no check notices"
-    assert try_out(STALE).problem.startswith(f"STALE: {STALE}: the text '-g_yy' occurs 0 times")
+    assert try_out(STALE).problem.startswith(f"STALE: {STALE}: the text '-gg' occurs 0 times")
 
 
 def test_a_check_that_fails_on_the_code_as_it_is_proves_nothing(monkeypatch):
@@ -154,8 +154,8 @@ def test_a_check_that_fails_on_the_code_as_it_is_proves_nothing(monkeypatch):
 
 
 def test_damage_that_cannot_run_proves_nothing(few_checks):
-    broken = Mutant("autograd.ops.elementwise:Negative.backward", "a slip of the pen", "-g_y", "-g_yy")
-    assert try_out(broken).problem == "BROKEN: the damage cannot run: NameError: name 'g_yy' is not defined"
+    broken = Mutant("autograd.ops.elementwise:Negative.backward", "a slip of the pen", "-g", "-gg")
+    assert try_out(broken).problem == "BROKEN: the damage cannot run: NameError: name 'gg' is not defined"
 
 
 def test_the_command_tells_every_verdict(few_checks, monkeypatch, capsys, tmp_path):

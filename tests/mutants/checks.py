@@ -1,6 +1,6 @@
 """The checks that must detect a mutant; none is made for mutants, all are also run by users or by the tests.
 
-- the cases of every op (`tests.cases.ops`), with all kernels of the CPU, and on the plain kernels;
+- the cases of every op (`tests.cases.ops`), by the fast implementations with all kernels, and plainly;
 - the cases of every layer and of whole models (`tests.cases`);
 - the tests.
 """
@@ -18,7 +18,7 @@ from unittest.mock import patch
 import pytest
 
 from autograd.engine import Op, implementations
-from autograd.fast import CpuKernels, blocks, cpu_products, devices
+from autograd.fast import CpuKernels, Kernels, blocks, cpu_products, devices
 from autograd.testing import Case
 from tests.cases import cases_for
 from tests.cases.layers import LAYERS
@@ -42,18 +42,21 @@ class Finding:
 Check = Callable[[], Finding | None]  # returns None if nothing is wrong
 
 
-# ---- Kernels ----
+# ---- Ways to compute ----
 
 
 @contextlib.contextmanager
 def computing_with(how: str) -> Iterator[None]:
-    """Context manager: run ops by other kernels inside the block.
+    """Context manager: run ops in another way inside the block.
 
     "alone": as after `import autograd`; "in blocks": as after `set_threads`, in blocks so small that small arrays are
-    split, too; "plainly": without fast implementations.
+    split, too; "by definition": fast implementations with the kernels in array code that kernels.py has for every
+    device; "plainly": without fast implementations.
     """
     changes: list[tuple[object, str, object]] = []
-    if how == "in blocks":
+    if how == "by definition":
+        changes = [(devices._Cpu, "kernels", Kernels())]
+    elif how == "in blocks":
         changes = [
             (devices._Cpu, "kernels", _in_blocks()),
             (blocks, "BLOCK_BYTES", 64),
@@ -85,7 +88,7 @@ def _in_blocks() -> CpuKernels:
     return backend
 
 
-WAYS = ("alone", "in blocks", "plainly")
+WAYS = ("plainly", "alone", "in blocks", "by definition")
 
 
 # ---- Cases ----
@@ -172,10 +175,13 @@ SEVERAL = {
     "autograd.functional": ["tests/autograd/test_engine.py"],
     "autograd.modes": ["tests/autograd/test_engine.py"],
     "autograd.tensor": ["tests/autograd/test_hooks.py", "tests/autograd/test_memory.py"],
-    "autograd.versions": ["tests/autograd/test_memory.py"],
+    "autograd.safety": ["tests/autograd/test_memory.py"],
     "autograd.fast.blocks": ["tests/autograd/fast/test_cpu.py"],
     "autograd.fast.cpu_products": ["tests/autograd/fast/test_cpu.py"],
-    "autograd.fast.kernels": ["tests/autograd/fast/test_cpu.py"],
+    "autograd.fast.fused": ["tests/autograd/fast/test_plain_equals_fast.py"],
+    "autograd.fast.kernels": ["tests/autograd/fast/test_cpu.py", "tests/autograd/fast/test_plain_equals_fast.py"],
+    "autograd.fast.ops": ["tests/autograd/fast/test_plain_equals_fast.py", "tests/autograd/fast/test_recomputed.py"],
+    "minitf.fast.layers": ["tests/minitf/fast/test_accelerate.py"],
     "autograd.gradcheck": ["tests/autograd/gradcheck/test_gradcheck.py", "tests/autograd/gradcheck/test_limits.py"],
     **{
         f"autograd.gradcheck.{name}": [
@@ -229,18 +235,21 @@ EXACT_ZEROS = ("tests/minitf/model/test_gradients.py", "no_gradient or do_not_me
 
 def _ways(module: str) -> tuple[str, ...]:
     """The kernels that use the code of a module."""
-    if module.startswith("autograd.ops"):  # an op that has a fast implementation computes without it only
+    if module.startswith("autograd.ops"):  # of an op with a fast implementation, only what computes plainly runs
         return ("plainly", "alone")
     return {
+        "autograd.backend": ("plainly", "alone"),
+        "autograd.engine": ("alone", "plainly"),
         "autograd.fast.blocks": ("alone", "in blocks"),
         "autograd.fast.cpu": ("alone", "in blocks"),
         "autograd.fast.cpu_products": ("alone", "in blocks"),
-        "autograd.fast.kernels": ("plainly", "alone", "in blocks"),
+        "autograd.fast.fused": ("plainly", "alone"),
+        "autograd.fast.kernels": ("by definition", "alone", "in blocks"),
     }.get(module, ("alone",))
 
 
 def every_case() -> Iterator[Check]:
-    """All cases, each with all kernels that differ for it."""
+    """All cases, computed in every way."""
     for op in sorted(Op.registry):
         yield from op_checks(op)
     for layer in NETWORKS:

@@ -16,6 +16,8 @@ from pathlib import Path
 from types import CodeType, FunctionType
 from typing import Any
 
+from autograd.engine import Op
+
 
 class StaleMutantError(Exception):
     """The code has changed, and the text that a mutant replaces no longer exists."""
@@ -59,7 +61,18 @@ def damaged(mutant: Mutant) -> Iterator[None]:
     Raises: StaleMutantError if the text to replace does not occur exactly once
     """
     with _exchanged_attribute(mutant) if mutant.attribute else _exchanged_code(mutant):
-        yield
+        _forget_places(Op)
+        try:
+            yield
+        finally:
+            _forget_places(Op)
+
+
+def _forget_places(op: type[Op]) -> None:
+    """Forget what the engine has noted of this op and its subclasses: the inputs that their backward passes read."""
+    getattr(op, "_places", {}).clear()
+    for subclass in op.__subclasses__():
+        _forget_places(subclass)
 
 
 @contextmanager
@@ -68,14 +81,11 @@ def _exchanged_attribute(mutant: Mutant) -> Iterator[None]:
     owner = _member(mutant, path)
     if vars(owner).get(last) != mutant.old:
         raise StaleMutantError(f"{mutant}: its value is {vars(owner).get(last)!r}, expected {mutant.old!r}")
-    known = getattr(owner, "_places", {})  # what the engine knows of an op's `reads`
     setattr(owner, last, mutant.new)
-    known.clear()
     try:
         yield
     finally:
         setattr(owner, last, mutant.old)
-        known.clear()
 
 
 @contextmanager

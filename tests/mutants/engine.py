@@ -5,6 +5,9 @@ from tests.mutants.damage import Mutant
 E = "autograd.engine"
 T = "autograd.tensor:Tensor"
 C = "autograd.recompute"
+S = "autograd.safety"
+K = "autograd.memory"
+MEMORY = ("tests/autograd/test_memory.py",)
 
 # fmt: off
 MUTANTS = [
@@ -37,7 +40,7 @@ MUTANTS = [
            "g = node.xp.zeros(shape, dtype)", "g = node.xp.ones(shape, dtype)",
            near=("tests/autograd/test_engine.py",)),
     Mutant(f"{E}:apply", "a graph only if the first input needs a gradient",
-           "recording = True in needs", "recording = needs[:1] == [True]", near=("Multiply",)),
+           "if True in needs:", "if needs[:1] == [True]:", near=("Multiply",)),
     Mutant(f"{E}:_record", "integers carry a gradient",
            "if is_floating(dtype):", "if is_floating(dtype) or dtype.kind == 'i':"),
     Mutant("autograd.functional:starting_gradient", "backward() of a single element starts from 2",
@@ -52,13 +55,13 @@ MUTANTS = [
            "g if g.dtype == dtype else g.astype(dtype)", "g"),
     Mutant(f"{E}:_node_backward", "a gradient of a wrong shape goes on",
            "        if g.shape != shape:", "        if False:"),
-    Mutant(f"{E}:_node_backward", "too few gradients go on",
-           "if len(g_inputs) != len(node._edges):", "if len(g_inputs) > len(node._edges):"),
+    Mutant(f"{E}:Op.call_backward", "too many gradients go on",
+           "if len(found) != len(self._edges):", "if len(found) < len(self._edges):"),
     # ---- Leaves and results ----
     Mutant(f"{E}:_Sums.finish", "a second backward pass overwrites the first",
            "leaf.grad.data[...] += g", "leaf.grad.data[...] = g"),
     Mutant(f"{E}:_Sums.finish", "a leaf keeps an array that is in other hands",
-           "leaf.grad = new_tensor(g if owned else g.copy(), None)", "leaf.grad = new_tensor(g, None)"),
+           "leaf.grad = new_tensor(g if owned else g.copy())", "leaf.grad = new_tensor(g)"),
     Mutant(f"{E}:_Sums.finish", "grad() returns an array that is in other hands",
            "self.captured[id(leaf)] = g if owned else g.copy()",
            "self.captured[id(leaf)] = g", near=("tests/autograd/test_borrowed.py",)),
@@ -77,9 +80,7 @@ MUTANTS = [
     Mutant(f"{E}:_run_hooks", "a hook changes the dtype of a gradient",
            "new if new.dtype == g.dtype else new.astype(g.dtype)", "new", near=("tests/autograd/test_hooks.py",)),
     Mutant(f"{T}._change_in_place", "what is written into a Tensor loses its gradient",
-           "isinstance(value, Tensor) and value.requires_grad", "False", near=("tests/autograd/test_memory.py",)),
-    Mutant(f"{T}.__init__", "a Tensor of a Tensor counts changes apart",
-           "self.version = source.version", "pass", near=("tests/autograd/test_memory.py",)),
+           "isinstance(value, Tensor) and value.requires_grad", "False", near=MEMORY),
     Mutant(f"{E}:_run_hooks", "what a hook returns is ignored",
            "g = new if", "new if", near=("tests/autograd/test_hooks.py",)),
     Mutant(f"{E}:_run_hooks", "only the first hook runs",
@@ -90,15 +91,34 @@ MUTANTS = [
     Mutant(f"{T}.retain_grad", "a second pass overwrites what was retained",
            "tensor.grad.data + gradient.data", "gradient.data", near=("tests/autograd/test_hooks.py",)),
     # ---- What is kept, changed and freed ----
-    Mutant(f"{E}:Op.saved", "a saved array that was changed in place goes unnoticed",
-           "if version[0] != seen:", "if False:", near=("tests/autograd/test_memory.py",)),
-    Mutant("autograd.versions:version_of", "changes through a view go unnoticed",
-           "(x.data.base is not None and owner_of(x.data) is owner)", "False", near=("tests/autograd/test_memory.py",)),
-    Mutant(f"{T}.detach", "changes of a detached Tensor go unnoticed",
-           "new_tensor(self.data, self.version)", "new_tensor(self.data, None)",
-           near=("tests/autograd/test_memory.py",)),
+    Mutant(f"{E}:Op.places_read", "of several arrays the first alone is kept",
+           "min(i, rest)", "min(i, len(names) - 1)", near=("GetItem",)),
+    Mutant(f"{E}:Op.places_read", "keeps what only the gradients of frozen inputs read", "if needed]", "if True]",
+           near=("tests/autograd/test_engine.py",)),
+    Mutant(f"{E}:_kept", "the output is not kept", "if 0 in places and not op._several else None",
+           "if False else None", near=("Exp",)),
+    Mutant(f"{E}:_kept", "of a constant that is not read, not even the shape is known",
+           "a = None if needed else Outline(a.shape, a.dtype)", "a = None", near=("Concatenate",)),
+    Mutant(f"{E}:Op.call_backward", "gradients of frozen inputs are computed, too",
+           "None if edge is None else found[i]() if", "found[i]() if", near=("tests/autograd/test_engine.py",)),
+    Mutant(f"{S}:ChangesInPlace.before_backward", "a saved array that was changed in place goes unnoticed",
+           "memory.require_unchanged(op.saved_arrays, op.recorded_at, op)", "pass", near=MEMORY),
+    Mutant(f"{S}:ChangesInPlace.after_record", "the first change after an op goes unnoticed",
+           "memory.now()", "memory.now() + 1", near=MEMORY),
+    Mutant(f"{K}:owner_of", "changes through a view go unnoticed", "while isinstance", "while False and isinstance",
+           near=MEMORY),
+    Mutant(f"{K}:note_change", "the clock stands still", "_Clock.now += 1", "pass", near=MEMORY),
+    Mutant(f"{K}:note_change", "of several changes of an array the first alone is noted",
+           "_changes[key] = reference, _Clock.now", "_changes.setdefault(key, (reference, _Clock.now))", near=MEMORY),
+    Mutant(f"{K}:last_change", "a change is forgotten when it is looked up",
+           "known[1] if", "0 if", near=MEMORY),
+    Mutant(f"{K}:require_unchanged", "a change before an array was kept counts",
+           "last_change(array) > since", "last_change(array) >= since", near=MEMORY),
+    Mutant(f"{T}._change_in_place", "changes are not counted", "note_change(self.data)", "pass", near=MEMORY),
     Mutant(f"{E}:run_backward", "freed nodes do not say so",
-           "(), (), None, True", "(), (), None, False", near=("tests/autograd/test_hooks.py",)),
+           "node._saved, node.freed = (), True", "node._saved = ()", near=("tests/autograd/test_hooks.py",)),
+    Mutant(f"{E}:run_backward", "nodes keep what they saved until the graph goes",
+           "node._saved, node.freed = (), True", "node.freed = True", near=MEMORY),
     Mutant(f"{E}:run_backward", "retain_graph is ignored", "if not retain_graph:", "if True:"),
     Mutant("autograd.modes:no_grad", "records all the same", '"recording", False', '"recording", True'),
     # ---- checkpoint() ----
@@ -106,4 +126,6 @@ MUTANTS = [
            "random.set_state(self.random_state)", "pass"),
     Mutant(f"{C}:_Segment.refill", "the random state is not put back after the second run",
            "random.set_state(outer_state)", "pass"),
+    Mutant(f"{C}:_Segment.refill", "arrays changed since the first run go unnoticed",
+           'memory.require_unchanged(read, self.began, "checkpoint()")', "pass"),
 ]

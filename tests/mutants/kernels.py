@@ -2,7 +2,7 @@
 
 from tests.mutants.damage import Mutant
 
-R = "autograd.fast.kernels:Backend"
+R = "autograd.fast.kernels:Kernels"
 B = "autograd.fast.cpu"
 P = "autograd.fast.cpu_products"
 C = f"{B}:CpuKernels"
@@ -17,8 +17,6 @@ LOOKUP = ("Embedding", "GetItem", "Take")
 # fmt: off
 PLAIN = [
     Mutant(f"{R}.keep_where", "mask the wrong way round", "where(keep, x, 0)", "where(keep, 0, x)", near=("Relu",)),
-    Mutant(f"{R}.add_at", "equal positions overwrite each other",
-           "self.xp.add.at(total, positions, values)", "total[positions] = values", near=("GetItem", "Take")),
     Mutant(f"{R}.sum_rows", "the mean over the rows", "x.sum(axis=0)", "x.mean(axis=0)", near=("Linear",)),
     Mutant(f"{R}.relu_backward", "mask the wrong way round", "(g_y, y > 0)", "(g_y, y <= 0)", near=("Relu",)),
     Mutant(f"{R}.dropout", "scale forgotten", "x * keep * scale", "x * keep", near=DROPOUT),
@@ -43,6 +41,14 @@ PLAIN = [
            "xp.add.reduceat(g_y[order], starts, axis=0)", "g_y[order][starts]", near=LOOKUP),
     Mutant(f"{R}.embedding_backward", "gradients not put in the order of the indices",
            "g_y[order]", "g_y", near=LOOKUP),
+    Mutant(f"{R}.relu_backward_sum", "the bias gets the gradient before ReLU",
+           "self.sum_rows(g_x)", "self.sum_rows(g_y)", near=("LinearRelu",)),
+    Mutant(f"{R}.weight_gradient", "gradient of the weight 1.001 times too large",
+           "self.product(g_y.T, x, dtype)", "self.product(g_y.T, x, dtype) * 1.001", near=("Linear",)),
+    Mutant(f"{R}.weight_gradient", "bias: mean over rows for the sum",
+           "self.sum_rows(g_y)", "g_y.mean(axis=0)", near=("Linear",)),
+    Mutant(f"{R}.scale_and_shift", "bias forgotten: another output than was returned",
+           "normalised * weight + bias", "normalised * weight", near=("tests/autograd/fast/test_cpu.py",)),
     Mutant(f"{R}.product", "1.001 times too large",
            "self.xp.matmul(a, b)", "self.xp.matmul(a, b) * 1.001", near=("Linear",)),
     Mutant(f"{R}.attention_backward", "scale forgotten in the gradient of the queries",
@@ -86,7 +92,7 @@ PLAIN = [
     Mutant(f"{R}.clear_rows_", "the rows that count are cleared", "rows[~keep]", "rows[keep]", near=LOSS),
     Mutant(f"{R}.scale_rows_", "factors of the rows taken for factors of columns",
            "factors.astype(rows.dtype, copy=False)[:, None]", "factors.mean()", near=LOSS),
-    Mutant("autograd.fast.special:normal_distribution", "density of variance 1/2",
+    Mutant("autograd.ops.special:normal_distribution", "density of variance 1/2",
            "math.sqrt(2 * math.pi)", "math.sqrt(math.pi)", near=("Gelu",)),
 ]
 

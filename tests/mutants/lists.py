@@ -1,11 +1,12 @@
 """All mutants, by group."""
 
-from tests.mutants import checker, circumstances, engine, insight, kernels, network, ops, optimizer
+from tests.mutants import checker, circumstances, engine, fast, insight, kernels, network, ops, optimizer
 from tests.mutants.damage import Mutant
 
 GROUPS: dict[str, list[Mutant]] = {
     "Ops": ops.MUTANTS,
-    "Plain kernels": kernels.PLAIN,
+    "Fast implementations": fast.MUTANTS,
+    "Kernels in array code": kernels.PLAIN,
     "CPU kernels": kernels.CPU,
     "Circumstances": circumstances.MUTANTS,
     "Engine": engine.MUTANTS,

@@ -12,6 +12,8 @@ T = "minitf.model.transformer"
 V = "minitf.model.variants"
 DECODER = "minitf.fast.decoder:InferenceTransformer"
 STATE = "minitf.fast.state:DecodingState"
+F = "minitf.fast.layers"
+FAST = ("tests/minitf/fast/test_accelerate.py",)
 DECODING = ("tests/minitf/decoding/test_decoder.py",)
 
 # fmt: off
@@ -21,8 +23,8 @@ MUTANTS = [
     Mutant(f"{L}:Linear.__call__", "the weight gets half its gradient", "ag.linear(x, self.weight, self.bias)",
            "0.5 * ag.linear(x, self.weight, self.bias) + 0.5 * ag.linear(x, self.weight.detach(), self.bias)"),
     Mutant(f"{L}:Embedding.__call__", "the scale is not differentiated",
-           "ag.embedding(ids, self.weight, scale=self.scale)",
-           "ag.embedding(ids, self.weight) + ag.embedding(ids, self.weight, scale=self.scale - 1).detach()"),
+           "ag.embedding(ids, self.weight) * self.scale",
+           "(lambda x: x + (self.scale - 1) * x.detach())(ag.embedding(ids, self.weight))"),
     Mutant(f"{L}:LayerNorm.__call__", "x gets no gradient", "ag.layer_norm(x,", "ag.layer_norm(x.detach(),"),
     Mutant(f"{L}:Dropout.__call__", "the gradient passes as if nothing had been dropped",
            "ag.dropout(x, self.p, self.training)", "x + (ag.dropout(x, self.p, self.training) - x).detach()"),
@@ -100,6 +102,18 @@ MUTANTS = [
            "padding_mask(source))", "padding_mask(source) | True)", near=("exact zeros",)),
     Mutant(f"{T}:Transformer.encode", "the encoder sees padding",
            "padding_mask(source)", "padding_mask(source) | True", near=("exact zeros",)),
+    # ---- Fast parts ----
+    Mutant(f"{F}:FusedFeedForward.__call__", "dropout forgotten", "self.dropout(ag", "(ag", near=FAST),
+    Mutant(f"{F}:FusedResidual.__call__", "dropout in evaluation, too", "training=self.training", "training=True",
+           near=FAST),
+    Mutant(f"{F}:PackedAttention.__call__", "keys and values exchanged",
+           "q, k, v = linear_heads", "q, v, k = linear_heads", near=FAST),
+    Mutant(f"{F}:PackedAttention.attend", "the causal mask is forgotten", "is_causal=is_causal", "is_causal=False",
+           near=FAST),
+    Mutant(f"{F}:PackedDecoder.__call__", "keys and values exchanged",
+           "of_all[::2], of_all[1::2]", "of_all[1::2], of_all[::2]", near=FAST),
+    Mutant(f"{F}:FastTransformer.embedded", "scale forgotten", "scale=embedding.scale", "scale=1.0", near=FAST),
+    Mutant(f"{F}:FastTransformer.loss", "padding counts", "ignore_index=PAD", "ignore_index=-100", near=FAST),
     # ---- Decoding ----
     Mutant(f"{DECODER}._after", "pre-norm: the residual branch is forgotten", "y += x", "pass", near=DECODING),
     Mutant(f"{STATE}.begin_step", "the beams of a sentence attend to each other",

@@ -5,7 +5,8 @@ from tests.mutants.damage import Mutant
 O = "minitf.training.optim"  # noqa: E741
 PLAIN = "minitf.training.optim:update"
 TESTS = ("tests/minitf/training/test_optim.py",)
-KERNELS = ("tests/autograd/backend/test_cpu.py",)
+KERNELS = ("tests/autograd/fast/test_cpu.py",)
+FAST = ("tests/minitf/fast/test_adam.py",)
 
 # fmt: off
 MUTANTS = [
@@ -33,16 +34,19 @@ MUTANTS = [
     Mutant(f"{O}:squared_norm", "the last parameter for the sum over all",
            "for g in gradients", "for g in gradients[-1:]"),
     Mutant(f"{O}:update_all", "only the first parameter is updated", "in learning:", "in learning[:1]:"),
-    Mutant("autograd.backend.reference:Backend.adam_all_", "only the first parameter is updated",
+    Mutant("autograd.fast.kernels:Kernels.adam_all_", "only the first parameter is updated",
            "in updates:", "in updates[:1]:", near=KERNELS),
-    Mutant("autograd.backend.cpu:CpuBackend.adam_all_", "of each block, only the first small parameter is updated",
+    Mutant("autograd.fast.cpu:CpuKernels.adam_all_", "of each block, only the first small parameter is updated",
            "small[s]", "small[s][:1]", near=KERNELS),
-    Mutant("autograd.backend.cpu:CpuBackend.adam_all_", "large parameters are left as they are",
+    Mutant("autograd.fast.cpu:CpuKernels.adam_all_", "large parameters are left as they are",
            "if update[0].nbytes >= blocks.SERIAL_BYTES]", "if False]", near=KERNELS),
+    Mutant("autograd.fast.kernels:Kernels.adam_", "v of |g| for v of g²", "g *= g", "np.abs(g, out=g)", near=FAST),
+    Mutant("autograd.fast.kernels:Kernels.squared_norm", "the last array for the sum over all",
+           "total += math.fsum", "total = math.fsum", near=FAST),
     Mutant(PLAIN, "ε inside the root", "xp.sqrt(v) + eps", "xp.sqrt(v + eps)"),
     Mutant(PLAIN, "v of |g| for v of g²", "(g * g - v)", "(abs(g) - v)"),
     Mutant(PLAIN, "m not updated before it is used", "m += (1 - beta1) * (g - m)", "m += 0 * (g - m)"),
     Mutant(PLAIN, "writes into the gradient", "g = g * gradient_scale", "g *= gradient_scale"),
-    Mutant("autograd.backend.blocks:BlockedBackend._over_elements", "every block gets the first elements",
+    Mutant("autograd.fast.blocks:BlockedKernels._over_elements", "every block gets the first elements",
            "a[s] for a in flat", "a[: s.stop - s.start] for a in flat", near=KERNELS),
 ]

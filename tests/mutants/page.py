@@ -24,8 +24,9 @@ inherited. If the text to replace does not occur exactly once, the run fails. No
 checks are those of users and of the test suite. They run in the following order until one fails:
 
 - the cases of an op, three random examples each, as in `python -m tests.cases`: compared with differences, complex
-  steps and the op's plain form. Kernels are checked as after an import, "in blocks" (as with threads, but with blocks
-  so small that small arrays are divided too), and "plainly" (the definitions in `reference.py`);
+  steps and a composition of other ops. They run "plainly" (the ops as they are defined), as after an import (with their
+  fast implementations), "in blocks" (as with threads, but with blocks so small that small arrays are divided too), and
+  "by definition" (fast implementations with the kernels of `kernels.py`), as far as the damaged code is part of that;
 - the cases of a layer or of a whole Transformer, as in `python -m tests.cases`;
 - the test suite: values that must be exactly zero, ties, ownership of arrays, hooks, the textbook loop of Adam, and the
   tests of the gradient checker and of `autograd.inspect`.

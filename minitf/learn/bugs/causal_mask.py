@@ -30,7 +30,7 @@ HINTS = (
     "Write down `allowed` for T = 3: which positions may the first one attend to?",
 )
 BUG = ("allowed = offset <= 0", "allowed = offset <= 1")
-MUTANT = ("autograd.ops.attention:_allowed", "causal mask off by one: the next position is seen")
+MUTANT = ("autograd.ops.nn:allowed", "causal mask off by one: the next position is seen")
 WHY = "offset <= 1 lets each position see the next one, which is the token it has to predict: it learns to copy it."
 RIGHT_LINES = {
     "offset = np.arange": "row t, column s holds s - t: negative for the past, 0 for the position itself",

@@ -36,7 +36,7 @@ HINTS = (
     "Loss and gradient are divided by the same number. Where is it computed?",
 )
 BUG = ("count = counted.sum()", "count = len(targets)")
-MUTANT = ("autograd.ops.loss:CrossEntropy.forward", "mean over all rows, the ignored too")
+MUTANT = ("autograd.ops.nn:divisor", "mean over all rows, the ignored too")
 WHY = "the sum is over the real tokens, the divisor counts padding too: half of padding halves loss and gradient."
 RIGHT_LINES = {
     "counted = targets != pad": "it is True at real tokens",

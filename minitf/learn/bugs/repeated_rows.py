@@ -32,7 +32,7 @@ HINTS = (
     "added twice.",
 )
 BUG = ("np.add.at(g_weight, ids.reshape(-1), rows)", "g_weight[ids.reshape(-1)] += rows")
-MUTANT = ("autograd.ops.index:GetItem._g_x", "an element picked twice keeps the last gradient only")
+MUTANT = ("autograd.ops.index:GetItem.backward", "an element picked twice keeps the last gradient only")
 WHY = "`a[indices] += b` keeps one of several additions to the same row; np.add.at(a, indices, b) keeps all."
 RIGHT_LINES = {
     "g_y.reshape(-1, shape[1]) * scale": "it makes rows of the incoming gradient, and applies the scale of the "

@@ -32,7 +32,7 @@ HINTS = (
     "y = dropout(x) + residual: the derivative by the residual is 1, whatever was dropped.",
 )
 BUG = ("g_residual = g_y", "g_residual = g_x")
-MUTANT = ("autograd.ops.nn:DropoutAddLayerNorm.backward", "residual gets the dropped gradient")
+MUTANT = ("autograd.fast.fused:DropoutAddLayerNorm.backward", "residual gets the dropped gradient")
 WHY = "dropout acts on x alone; the residual path passes the incoming gradient on unchanged."
 RIGHT_LINES = {
     "rng.random(x.shape) >= p": "an element is dropped with probability p",

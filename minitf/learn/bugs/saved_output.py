@@ -37,7 +37,7 @@ HINTS = (
     "The backward pass needs x̂; what does it get?",
 )
 BUG = ("self.saved = normalised, inverse_std, weight", "self.saved = y, inverse_std, weight")
-MUTANT = ("autograd.ops.nn:LayerNorm.forward", "saves y in the place of x̂")
+MUTANT = ("autograd.fast.ops:LayerNorm.forward", "saves y in the place of x̂")
 WHY = "y is saved where x̂ is needed; the two are equal while weight is 1 and bias 0, as at the start of a training."
 RIGHT_LINES = {
     "centred = x": "the mean along the last axis is subtracted",

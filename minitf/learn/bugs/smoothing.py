@@ -38,7 +38,7 @@ HINTS = (
     "The gradient is softmax - q, with the same q as in the formula of the loss. What would it be if q were one-hot?",
 )
 BUG = ("g_logits = np.exp(log_p) - q", "g_logits = np.exp(log_p) - np.eye(classes)[targets]")
-MUTANT = ("autograd.ops.loss:CrossEntropy.forward", "label smoothing forgotten in the gradient")
+MUTANT = ("autograd.ops.nn:CrossEntropy.backward", "label smoothing forgotten in the gradient")
 WHY = "the gradient is that of the plain cross-entropy: the smoothed loss is reported, another one is minimised."
 RIGHT_LINES = {
     "uniform = -log_p.mean": "Σ (1/V) · -log p is the mean over the classes",

@@ -62,6 +62,16 @@ def test_a_matrix_that_is_an_embedding_and_a_factor(how):
     np.testing.assert_allclose(weight.grad.data, expected, rtol=1e-5, atol=1e-6)
 
 
+def test_rows_that_arrive_first_are_the_first_terms_of_the_sum():
+    """The newest op runs backward first: here an embedding, then another one, then a product."""
+    weight, plain = (leaf(np.random.default_rng(3), 40, 4) for _ in range(2))
+    factor = np.random.default_rng(4).standard_normal((7, 4)).astype(np.float32)
+    product = ag.linear(factor, weight).tanh().sum()
+    (product + (ag.embedding(IDS, weight) * ag.embedding(IDS[::-1], weight)).tanh().sum()).backward()
+    ((factor @ plain.T).tanh().sum() + (plain[IDS] * plain[IDS[::-1]]).tanh().sum()).backward()
+    np.testing.assert_allclose(weight.grad.data, plain.grad.data, rtol=1e-5, atol=1e-6)
+
+
 def test_an_embedding_alone_has_a_whole_array():
     weight = leaf(np.random.default_rng(1), 40, 4)
     ag.embedding(IDS, weight).sum().backward()

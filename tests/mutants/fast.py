@@ -1,0 +1,120 @@
+"""Damage to the fast implementations of ops, and to what saves memory beside them."""
+
+from tests.mutants.damage import Mutant
+
+F = "autograd.fast.ops"
+ROWS = "autograd.fast.row_gradient:RowGradient"
+AGAIN = "autograd.fast.recomputed"
+ROW_TESTS = ("tests/autograd/fast/test_row_gradient.py",)
+AGAIN_TESTS = ("tests/autograd/fast/test_recomputed.py",)
+EQUAL = ("tests/autograd/fast/test_plain_equals_fast.py",)
+
+# fmt: off
+MUTANTS = [
+    # ---- Elements ----
+    Mutant(f"{F}:Gelu.forward", "density dropped from the slope", "density += step", "density = step"),
+    Mutant(f"{F}:Gelu.forward", "density not times x", "density *= xp.clip(wide, -40, 40)", "pass"),
+    Mutant(f"{F}:Dropout.backward", "scale forgotten", "g_y, keep, self.scale", "g_y, keep, 1.0"),
+    Mutant(f"{F}:Dropout.backward", "mask ignored", "self.kernels.dropout(g_y, keep, self.scale)", "g_y * self.scale"),
+    Mutant(f"{F}:Dropout.backward", "mask the wrong way round", "dropout(g_y, keep,", "dropout(g_y, ~keep,"),
+    Mutant(f"{F}:Dropout.backward", "mask drawn again",
+           "(keep,) = self.saved", "keep = self.draw(nn.draw(g_y.shape, 1 - 1 / self.scale))[0]"),
+    Mutant(f"{F}:unpacked", "the bits of each byte in the other order",
+           "count=math.prod(shape))", 'count=math.prod(shape), bitorder="little")', near=EQUAL),
+    # ---- Products ----
+    Mutant(f"{F}:Matmul._g_a", "b not transposed", "rows_of(g_y), b.T)", "rows_of(g_y), b.reshape(b.T.shape))"),
+    Mutant(f"{F}:Matmul._g_a", "b not transposed, in a batch",
+           "b.swapaxes(-1, -2)), shape)", "b.reshape(b.swapaxes(-1, -2).shape)), shape)"),
+    Mutant(f"{F}:Matmul._g_b", "not summed over the batch axes that b lacks: the mean",
+           "(rows_of(a).T @ rows_of(g_y))", "(rows_of(a).T @ rows_of(g_y) / math.prod(a.shape[:-2]))"),
+    Mutant(f"{F}:_rows_first", "batch elements instead of rows brought together",
+           "xp.moveaxis(a, -2, 0)", "a", near=("Matmul",)),
+    Mutant(f"{F}:Linear.backward", "x from a weight of another order",
+           "product(g_rows, weight)", "product(g_rows, weight.reshape(weight.T.shape).T)"),
+    Mutant(f"{F}:Linear.backward", "no gradient for x where the bias needs none",
+           "if needs_x:", "if needs_x and needs_bias:"),
+    Mutant(f"{F}:Linear.backward", "ReLU forgotten where the bias needs no gradient",
+           "g_rows = self.kernels.relu_backward(g_rows, rows_of(y))", "pass", near=("LinearRelu",)),
+    Mutant(f"{F}:LinearHeads.backward", "the gradient of the first output alone",
+           "self._heads(g_rows, i)[...] = g_y", "self._heads(g_rows, i)[...] = g_y * (i == 0)"),
+    Mutant(f"{F}:LinearHeads.backward", "what a consumer returned is not read where it was given memory",
+           "if g_y is not places[i]:", "if places[i] is None:",
+           near=("LinearHeads", "tests/minitf/fast/test_accelerate.py")),
+    Mutant(f"{F}:LinearHeads.gradient_place", "two consumers write into the same memory",
+           "self.freed or self.places[i] is not None", "self.freed",
+           near=("tests/minitf/fast/test_accelerate.py",)),
+    Mutant(f"{F}:LinearHeads._heads", "heads and positions are not swapped, only their sizes",
+           "self.heads, width // self.heads).swapaxes(-2, -3)",
+           "self.heads, width // self.heads).reshape(*self.leading[:-1], self.heads, -1, width // self.heads)"),
+    # ---- Embedding ----
+    Mutant(f"{F}:ScaledEmbedding.backward", "dropout forgotten", "if keep is not None:", "if False:"),
+    Mutant(f"{F}:ScaledEmbedding.backward", "positions: the last sentence for the sum over all",
+           "self._g_positions(g_y)", "g_y.reshape(-1, *g_y.shape[-2:])[-1]"),
+    Mutant(f"{ROWS}._sum", "scale forgotten", "if self.scale != 1:", "if False:", near=("ScaledEmbedding",)),
+    Mutant(f"{ROWS}._sum", "scaled twice",
+           "summed *= self.scale", "summed *= self.scale**2", near=("ScaledEmbedding",)),
+    Mutant(f"{ROWS}.add_to", "rows overwrite the sum so far", "total[rows] +=", "total[rows] =", near=ROW_TESTS),
+    Mutant(f"{ROWS}.add_to", "gradients of other rows",
+           "np.arange(len(rows))", "np.arange(len(rows))[::-1]", near=ROW_TESTS),
+    Mutant(f"{ROWS}.__array_ufunc__", "a sum that is not written in place is lost",
+           "inputs[0] + self.dense()", "self.dense()", near=ROW_TESTS),
+    Mutant(f"{ROWS}.__array_ufunc__", "rows are not added to a sum in place", "self.add_to(out[0])", "pass",
+           near=ROW_TESTS),
+    Mutant(f"{ROWS}.__iadd__", "what is added to rows is lost", "total += other", "pass", near=ROW_TESTS),
+    # ---- Layers ----
+    Mutant(f"{F}:LayerNorm.forward", "saves y in the place of x̂",
+           "self.save(normalised, inverse_std, weight)", "self.save(y, inverse_std, weight)"),
+    Mutant(f"{F}:LayerNorm.backward", "bias gets the gradient of the weight",
+           "reshape(g_y.shape), g_weight, g_bias", "reshape(g_y.shape), g_weight, g_weight"),
+    Mutant(f"{F}:DropoutAddLayerNorm.backward", "residual gets the dropped gradient",
+           "g_residual.reshape(g_y.shape), g_weight", "g_x.reshape(g_y.shape), g_weight"),
+    Mutant(f"{F}:DropoutAddLayerNorm.backward", "no gradient through the residual connection",
+           "g_residual.reshape(g_y.shape), g_weight", "None, g_weight"),
+    Mutant(f"{F}:DropoutAddLayerNorm.backward", "mask ignored", "weight, keep, self.scale", "weight, None, self.scale"),
+    Mutant(f"{F}:DropoutAddLayerNorm.backward", "dropout scale forgotten", "keep, self.scale\n", "keep, 1.0\n"),
+    # ---- Attention ----
+    Mutant(f"{F}:ScaledDotProductAttention.backward", "scale forgotten",
+           "self.keep_scale, self.scale, places)", "self.keep_scale, 1.0, places)"),
+    Mutant(f"{F}:ScaledDotProductAttention.backward", "dropout forgotten",
+           "tuple(kept), keep, self.keep_scale", "tuple(kept), None, self.keep_scale"),
+    Mutant(f"{F}:ScaledDotProductAttention.backward", "dropout mask drawn again", "q, k, v, keep, *kept = self.saved",
+           "q, k, v, keep, *kept = self.saved\n"
+           "        keep = self.draw(nn.draw((*leading_shape(q, k, v), q.shape[-2], k.shape[-2]), "
+           "1 - 1 / self.keep_scale))[0]"),
+    Mutant(f"{F}:ScaledDotProductAttention.backward",
+           "gradients of keys and values exchanged where they have one shape",
+           "return self.kernels.attention_backward("
+           "g_y, q, k, v, tuple(kept), keep, self.keep_scale, self.scale, places)",
+           "g_q, g_k, g_v = self.kernels.attention_backward(\n"
+           "            g_y, q, k, v, tuple(kept), keep, self.keep_scale, self.scale, places)\n"
+           "        return (g_q, g_v, g_k) if g_k.shape == g_v.shape else (g_q, g_k, g_v)"),
+    # ---- The loss ----
+    Mutant(f"{F}:CrossEntropy.forward", "label smoothing forgotten in the gradient",
+           "self.kernels.cross_entropy_(g_logits, targets, label_smoothing)",
+           "self.kernels.cross_entropy(logits, targets, label_smoothing)\n"
+           "            self.kernels.cross_entropy_(g_logits, targets, 0.0)"),
+    Mutant(f"{F}:CrossEntropy.forward", "ignored rows get a gradient",
+           "self.kernels.clear_rows_(g_logits, counted)", "pass"),
+    Mutant(f"{F}:CrossEntropy.backward", "divisor forgotten: sum for mean",
+           "g_loss / divisor(counted, reduction)", "g_loss"),
+    Mutant(f"{F}:CrossEntropy.backward", "cotangent forgotten",
+           "g_logits * self.xp.where(counted, g_rows, 1)[:, None]", "g_logits * counted[:, None]"),
+    Mutant(f"{F}:CrossEntropy.backward", "writes into what it saved",
+           "return g_logits * self.xp.where(counted, g_rows, 1)[:, None]",
+           "g_logits *= self.xp.where(counted, g_rows, 1)[:, None]\n        return g_logits"),
+    Mutant(f"{F}:LinearCrossEntropy.backward", "divisor forgotten: sum for mean", "g_loss / self.divisor", "g_loss"),
+    Mutant(f"{F}:LinearCrossEntropy.backward", "cotangent of each row forgotten",
+           "counted, g_loss, self", "counted, None, self"),
+    Mutant(f"{F}:LinearCrossEntropy.backward", "cotangent forgotten", "g * factor", "g / self.divisor"),
+    Mutant(f"{F}:LinearCrossEntropy._of_all_classes", "gradients of other classes",
+           "whole[allowed] = g", "whole[: len(g)] = g"),
+    # ---- Outputs that are computed again ----
+    Mutant(f"{F}:ScaledDotProductAttention.again", "dropout forgotten",
+           "(p, v, keep, self.keep_scale)", "(p, v, None, 1.0)", near=AGAIN_TESTS),
+    Mutant(f"{F}:DropoutAddLayerNorm.again", "the normalised rows without scale and shift",
+           "self.kernels.scale_and_shift(normalised, weight, bias)", "normalised", near=AGAIN_TESTS),
+    Mutant(f"{AGAIN}:Again.array", "what it is computed from may have changed",
+           "memory.require_unchanged(self.op.saved_arrays, self.since, self.op)", "pass", near=AGAIN_TESTS),
+    Mutant(f"{AGAIN}:RecomputedOutputs.after_backward", "what an output is computed from is freed before it",
+           "if shared is not None:", "if False:", near=AGAIN_TESTS),
+]
