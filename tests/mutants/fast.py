@@ -114,7 +114,10 @@ MUTANTS = [
     Mutant(f"{F}:DropoutAddLayerNorm.again", "the normalised rows without scale and shift",
            "self.kernels.scale_and_shift(normalised, weight, bias)", "normalised", near=AGAIN_TESTS),
     Mutant(f"{AGAIN}:Again.array", "what it is computed from may have changed",
-           "memory.require_unchanged(self.op.saved_arrays, self.since, self.op)", "pass", near=AGAIN_TESTS),
-    Mutant(f"{AGAIN}:RecomputedOutputs.after_backward", "what an output is computed from is freed before it",
-           "if shared is not None:", "if False:", near=AGAIN_TESTS),
+           "memory.require_unchanged(arrays, self.since, self.op)", "pass", near=AGAIN_TESTS),
+    Mutant(f"{AGAIN}:Again.__init__", "of arrays changed earlier, too, nothing is computed again",
+           "None, memory.now()", "None, -1", near=AGAIN_TESTS),
+    Mutant(f"{AGAIN}:Again.array", "a view is computed of what the op that makes it saved",
+           "self.op.again(*self.saved) if self.before is None else self.op.again(self.before.array())",
+           "self.op.again(*self.saved)", near=AGAIN_TESTS),
 ]
