@@ -55,6 +55,14 @@ def why_no_gpu() -> str | None:
         return f"needs CuPy and a GPU ({type(error).__name__}: {error})"
 
 
+@pytest.hookimpl(tryfirst=True)  # before -m chooses
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The browser takes seconds to start and to end."""
+    for item in items:
+        if "chromium" in getattr(item, "fixturenames", ()):
+            item.add_marker("heavy")
+
+
 def pytest_runtest_setup(item: pytest.Item) -> None:
     if item.get_closest_marker("gpu") and (reason := why_no_gpu()):
         pytest.skip(reason)

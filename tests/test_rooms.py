@@ -1,6 +1,7 @@
 """The rooms of `minitf/` and `autograd/`: imports go down the floors, in no circle, and stand at the top of files."""
 
 import ast
+import functools
 from collections.abc import Iterator
 from graphlib import TopologicalSorter
 from pathlib import Path
@@ -101,10 +102,16 @@ def imports_in(tree: ast.AST) -> Iterator[str]:
                 yield name if is_module(name) else str(node.module)
 
 
+@functools.cache
+def tree_of(path: Path) -> ast.Module:
+    return ast.parse(path.read_text("utf-8"))
+
+
+@functools.cache
 def imports_of(path: Path) -> set[str]:
     """The modules that a file imports of its own package."""
     module = module_of(path)
-    found = {name for name in imports_in(ast.parse(path.read_text("utf-8"))) if is_module(name)}
+    found = {name for name in imports_in(tree_of(path)) if is_module(name)}
     package = module.split(".")[0]
     return {name for name in found - {module} if name.split(".")[0] == package}
 
@@ -135,7 +142,7 @@ def test_imports_go_down(path):
 
 def test_engine_knows_nothing_of_transformers():
     for path in (ROOT / "autograd").rglob("*.py"):
-        assert not any(name.startswith("minitf") for name in imports_in(ast.parse(path.read_text("utf-8")))), path
+        assert not any(name.startswith("minitf") for name in imports_in(tree_of(path))), path
 
 
 def test_no_file_imports_itself_in_a_circle():
@@ -153,7 +160,7 @@ def test_imports_inside_functions_have_a_reason():
     found = {
         f"{path.relative_to(ROOT)}: {node.name}"
         for path in FILES
-        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        for node in ast.walk(tree_of(path))
         if isinstance(node, ast.FunctionDef) and is_late(node)
     }
     assert sorted(found - set().union(*LATE.values())) == []

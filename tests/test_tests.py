@@ -145,6 +145,7 @@ def test_names_are_taken_from_where_they_are_defined():
     assert [each for each in found if each[2] not in defined_in(file_of(each[1]))] == []
 
 
+@pytest.mark.heavy
 def test_a_run_in_which_everything_is_skipped_fails(tmp_path):
     (tmp_path / "test_it.py").write_text("import pytest\n\ndef test_it():\n    pytest.skip('no luck')\n")
     command = [sys.executable, "-m", "pytest", "-p", "tests.conftest", f"--rootdir={tmp_path}", tmp_path]

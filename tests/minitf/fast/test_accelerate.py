@@ -135,6 +135,7 @@ def compare(module, other, parts):
             np.testing.assert_allclose(other_gradients[name].data, gradient.data, rtol=tolerance, atol=tolerance * size)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("plain", REPLACEMENTS, ids=lambda plain: plain.__name__)
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @parametrize_some("changes", ODD, keep=(1, 2), ids=str)
