@@ -86,6 +86,9 @@ def get_backend(device: str = "cpu") -> Backend:
 
         index = int(match[1] or 0)
         count = cupy.cuda.runtime.getDeviceCount()
+        if index < count:
+            cupy.cuda.Device(index).use()
+            return gpu_backend(index)
     except ImportError as error:
         raise ValueError(
             f"device {device!r} needs CuPy, which cannot be imported ({error}); with an NVIDIA GPU and a driver for "
@@ -93,10 +96,7 @@ def get_backend(device: str = "cpu") -> Backend:
         ) from None
     except RuntimeError as error:
         raise ValueError(f"device {device!r} cannot be used: CuPy finds no NVIDIA GPU or no driver ({error})") from None
-    if index >= count:
-        raise ValueError(f"device {device!r} is not there: this computer has {count} GPU(s), counted from cuda:0")
-    cupy.cuda.Device(index).use()
-    return gpu_backend(index)
+    raise ValueError(f"device {device!r} is not there: this computer has {count} GPU(s), counted from cuda:0")
 
 
 # ---- What users pass, as arrays ----

@@ -298,7 +298,7 @@ def test_a_resumed_run_keeps_its_values_and_knows_where_it_is(run):
 
 def test_what_may_change():
     assert changeable() == [
-        *("--device", "--threads", "--kernels", "--devices", "--graphs"),
+        *("--device", "--threads", "--kernels", "--plain", "--devices", "--graphs"),
         *("--checkpoint-activations", "--rank-timeout", "--data-dir"),
         *("--max-steps", "--max-minutes", "--patience", "--valid-bleu-every", "--on-divergence"),
         *("--valid-every", "--valid-every-unit"),
