@@ -7,7 +7,6 @@ ROWS = "autograd.fast.row_gradient:RowGradient"
 AGAIN = "autograd.fast.recomputed"
 ROW_TESTS = ("tests/autograd/fast/test_row_gradient.py",)
 AGAIN_TESTS = ("tests/autograd/fast/test_recomputed.py",)
-EQUAL = ("tests/autograd/fast/test_plain_equals_fast.py",)
 
 # fmt: off
 MUTANTS = [
@@ -20,7 +19,8 @@ MUTANTS = [
     Mutant(f"{F}:Dropout.backward", "mask drawn again",
            "(keep,) = self.saved", "keep = self.draw(nn.draw(g_y.shape, 1 - 1 / self.scale))[0]"),
     Mutant(f"{F}:unpacked", "the bits of each byte in the other order",
-           "count=math.prod(shape))", 'count=math.prod(shape), bitorder="little")', near=EQUAL),
+           "count=math.prod(shape))", 'count=math.prod(shape), bitorder="little")',
+           near=("tests/autograd/ops/test_nn.py",)),
     # ---- Products ----
     Mutant(f"{F}:Matmul._g_a", "b not transposed", "rows_of(g_y), b.T)", "rows_of(g_y), b.reshape(b.T.shape))"),
     Mutant(f"{F}:Matmul._g_a", "b not transposed, in a batch",
@@ -38,11 +38,11 @@ MUTANTS = [
     Mutant(f"{F}:LinearHeads.backward", "the gradient of the first output alone",
            "self._heads(g_rows, i)[...] = g_y", "self._heads(g_rows, i)[...] = g_y * (i == 0)"),
     Mutant(f"{F}:LinearHeads.backward", "what a consumer returned is not read where it was given memory",
-           "if g_y is not places[i]:", "if places[i] is None:",
-           near=("LinearHeads", "tests/minitf/fast/test_accelerate.py")),
+           "if g_y is not places[i]:", "if places[i] is None:"),
     Mutant(f"{F}:LinearHeads.gradient_place", "two consumers write into the same memory",
-           "self.freed or self.places[i] is not None", "self.freed",
-           near=("tests/minitf/fast/test_accelerate.py",)),
+           "self.freed or self.places[i] is not None", "self.freed"),
+    Mutant("autograd.fast.fused:gradient_places", "of every result, the memory for the gradient of the first",
+           "y.index)", "0)", near=("tests/autograd/ops/test_products.py",)),
     Mutant(f"{F}:LinearHeads._heads", "heads and positions are not swapped, only their sizes",
            "self.heads, width // self.heads).swapaxes(-2, -3)",
            "self.heads, width // self.heads).reshape(*self.leading[:-1], self.heads, -1, width // self.heads)"),
