@@ -60,6 +60,7 @@ def computing_with(how: str) -> Iterator[None]:
         changes = [
             (devices._Cpu, "kernels", _in_blocks()),
             (blocks, "BLOCK_BYTES", 64),
+            (blocks, "SERIAL_BYTES", 0),
             (cpu_products, "SERIAL_PRODUCT", 1),
             (cpu_products, "_parts_of", _pairs),
             (cpu_products, "ROWS_ALIKE", 2),
@@ -246,11 +247,3 @@ def _ways(module: str) -> tuple[str, ...]:
         "autograd.fast.fused": ("plainly", "alone"),
         "autograd.fast.kernels": ("by definition", "alone", "in blocks"),
     }.get(module, ("alone",))
-
-
-def every_case() -> Iterator[Check]:
-    """All cases, computed in every way."""
-    for op in sorted(Op.registry):
-        yield from op_checks(op)
-    for layer in NETWORKS:
-        yield from layer_checks(layer)
