@@ -91,7 +91,7 @@ PLAIN = [
            "g_bias.__iadd__(part) if some.start else part", "part", near=LINEAR_LOSS),
     Mutant(f"{R}.clear_rows_", "the rows that count are cleared", "rows[~keep]", "rows[keep]", near=LOSS),
     Mutant(f"{R}.scale_rows_", "factors of the rows taken for factors of columns",
-           "factors.astype(rows.dtype, copy=False)[:, None]", "factors.mean()", near=LOSS),
+           "factors.astype(rows.dtype, copy=False)[:, None]", "factors.mean()", near=LINEAR_LOSS),
     Mutant("autograd.ops.special:normal_distribution", "density of variance 1/2",
            "math.sqrt(2 * math.pi)", "math.sqrt(math.pi)", near=("Gelu",)),
 ]
@@ -160,7 +160,7 @@ CPU = [
     Mutant(f"{C}._loss_of_blocks", "target of the first rows for all blocks",
            "logits[s], targets[s]", "logits[s], targets[: len(logits[s])]", near=LOSS),
     Mutant(f"{C}.scale_rows_", "rows of factor 0 left as they are",
-           "np.flatnonzero(factors != 1)", "np.flatnonzero((factors != 1) & (factors != 0))", near=LOSS),
+           "np.flatnonzero(factors != 1)", "np.flatnonzero((factors != 1) & (factors != 0))", near=LINEAR_LOSS),
     Mutant(f"{B}:_mask_bias", "mask the wrong way round",
            "np.where(mask, number(0), number(-np.inf))",
            "np.where(mask, number(-np.inf), number(0))", near=ATTENTION),
