@@ -128,16 +128,17 @@ def test_a_shape_that_broadcasting_would_hide_is_an_error_too():
         y.backward(np.ones((2, 3)))
 
 
-def test_a_wrong_number_of_gradients_is_an_error():
-    class OneOfTwo(Op):
+@pytest.mark.parametrize("count", [1, 3])
+def test_a_wrong_number_of_gradients_is_an_error(count):
+    class NotTwo(Op):
         def forward(self, a, b):
             return a + b
 
         def backward(self, g_y):
-            return g_y
+            return (g_y,) * count
 
-    with pytest.raises(RuntimeError, match="1 gradients for 2 inputs"):
-        apply(OneOfTwo, leaf(1.0), leaf(1.0)).backward()
+    with pytest.raises(RuntimeError, match=f"{count} gradients for 2 inputs"):
+        apply(NotTwo, leaf(1.0), leaf(1.0)).backward()
 
 
 def test_an_op_without_backward_says_so():
@@ -160,6 +161,25 @@ def test_a_gradient_of_none_counts_as_zeros():
     x = leaf(1.0, 2.0)
     (apply(Constant, x) * x).sum().backward()
     assert x.grad.tolist() == [1, 1]
+
+
+def test_a_plain_op_keeps_what_the_gradients_that_are_needed_read():
+    class Product(Op):
+        reads = ("b", "a")
+
+        @staticmethod
+        def forward(xp, a, b):
+            return a * b
+
+        @staticmethod
+        def backward(xp, g, y, a, b):
+            return lambda: g * b, lambda: g * a
+
+    a, b = leaf(2.0), leaf(3.0)
+    for inputs, kept in (((a, b), [a, b]), ((a.detach(), b), [a]), ((a, b.detach()), [b])):
+        y = apply(Product, *inputs)
+        assert [id(array) for array in y.op.saved_arrays] == [id(x.data) for x in kept]
+        y.backward(np.ones(1))
 
 
 # ---- Leaves and dtypes ----

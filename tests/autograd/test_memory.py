@@ -180,6 +180,16 @@ def test_in_place_change_through_a_view_is_noticed(change):
         y.sum().backward()
 
 
+def test_in_place_change_of_what_had_changed_before_is_noticed():
+    x, w = leaf(1.0, 2.0), Tensor(np.array([3.0, 4.0]))
+    w += 1.0
+    y, z = x * w, x * w
+    y.sum().backward()
+    w += 1.0
+    with pytest.raises(RuntimeError, match="changed in place"):
+        z.sum().backward()
+
+
 def test_in_place_change_of_a_saved_output_is_noticed():
     x = leaf(1.0, 2.0)
     y = ag.exp(x)
