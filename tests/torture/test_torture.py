@@ -83,7 +83,7 @@ def test_random_kills_of_the_command(ground, tally, draw):
 
 
 def test_kills_at_operations(ground, tally, draw, operations):
-    for deed in (kills.die, kills.die_halfway, kills.die_halfway):
+    for deed in (kills.die, kills.die_halfway):
         kills.kill_at(ground, tally, draw.randint(1, operations), deed)
 
 
@@ -113,7 +113,7 @@ def test_damaged_checkpoints(ground, tally, draw, halfway):
 
 
 def test_other_damage(ground, tally, draw, halfway):
-    faults.other_damage_is_survived(ground, tally, halfway, draw, every=2)
+    faults.other_damage_is_survived(ground, tally, halfway, draw, every=3)
     faults.what_cannot_be_mended_is_told(ground, tally, halfway, draw, trials=1)
 
 
@@ -164,8 +164,8 @@ def test_pipes_in_a_run(ground, tally, halfway):
 
 
 def test_forged_folders_and_command_lines(ground, tally, draw, halfway):
-    forged.command_lines(ground, tally, 16, draw, halfway)
-    forged_folders.run_folders(ground, tally, 4, draw, halfway)
+    forged.command_lines(ground, tally, 12, draw, halfway)
+    forged_folders.run_folders(ground, tally, 2, draw, halfway)
 
 
 def test_streams(ground, tally):
@@ -196,7 +196,7 @@ def test_file_systems_that_misbehave(ground, tally, halfway):
 @pytest.mark.parametrize(
     ("part", "spoilt"),
     [
-        (slippery.LOCKS, "without_owner"),
+        pytest.param(slippery.LOCKS, "without_owner", marks=pytest.mark.slow),
         pytest.param("renames that are visible late", "by_listing", marks=pytest.mark.slow),
         pytest.param("power failure: what was not flushed is lost", "without_flush", marks=pytest.mark.slow),
         pytest.param("quota, full disk or I/O error at a call", "without_errors", marks=pytest.mark.slow),
@@ -268,12 +268,14 @@ def test_it_notices_forgotten_moments(monkeypatch, ground, operations):
     assert "differs in " in lost
 
 
+@pytest.mark.slow
 def test_it_notices_a_forgotten_place_in_the_data(monkeypatch, ground, operations):
     monkeypatch.setattr(Batches, "restore", lambda batches, state: None)
     (lost,) = forgetting(ground, operations)
     assert "differs in " in lost
 
 
+@pytest.mark.slow
 def test_it_notices_dropout_that_starts_anew(monkeypatch, ground, operations):
     begin_step, seen = dropout_masks.begin_step, []
 

@@ -33,7 +33,7 @@ def test_the_corpus_is_that_of_the_published_figures(corpus):
     assert hashlib.sha256(lines.encode()).hexdigest().startswith("0339a35dd1689683")
 
 
-@pytest.mark.heavy
+@pytest.mark.slow
 def test_the_treebank_is_that_of_the_published_figures():
     treebank = built_in_treebank()
     lines = "".join(f"{tree}\n" for tree in (*treebank.valid, *treebank.test, *treebank.train))

@@ -159,6 +159,7 @@ def test_memory_that_a_graph_reads_may_be_replaced(gpu: Any) -> None:
     assert_same_bits(ours, plain)
 
 
+@pytest.mark.slow
 def test_weights_that_are_loaded_are_read(gpu: Any) -> None:
     """As a validation with the moving average does: in the same memory, bfloat16 copies as well."""
     pytest.importorskip("ml_dtypes")
