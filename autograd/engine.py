@@ -30,13 +30,12 @@ import numpy as np
 from numpy import ndarray
 
 from autograd.backend import CPU, Backend, as_array, as_operand, backend_of, is_floating, silent
-from autograd.memory import note_change
+from autograd.memory import clock, note_change
 from autograd.modes import state
 from autograd.tensor import Tensor, TensorLike, new_tensor
 
 Array = Any  # numpy.ndarray or cupy.ndarray
 Edge = Union["Op", "Tensor", tuple["Op", int]]  # to a node's first output, to a leaf, or to another output of a node
-Spec = tuple[tuple[int, ...], Any]  # shape and dtype
 Key = int | tuple[int, int]  # of a leaf or a node's first output, its id; of another output, with the index
 
 implementations: dict[str, dict[type[Op], type[Op]]] = {"cpu": {}, "cuda": {}}
@@ -67,8 +66,17 @@ class Outline(NamedTuple):
         return math.prod(self.shape)
 
 
-def _outline(spec: Spec) -> Outline:
-    return tuple.__new__(Outline, spec)  # in a third of the time of `Outline(*spec)`
+def _outline(a: Array) -> Outline:
+    return tuple.__new__(Outline, (a.shape, a.dtype))  # in a third of the time of `Outline(a.shape, a.dtype)`
+
+
+class _Kept(NamedTuple):
+    """What a plain op keeps for the backward pass of given inputs."""
+
+    needs_gradient: tuple[bool, ...]
+    nothing: tuple[None, ...]  # one for the output and for each input
+    output: bool
+    inputs: tuple[tuple[int, bool], ...]  # those that are read, and those without a gradient; whether each is read
 
 
 class Op:
@@ -105,25 +113,25 @@ class Op:
     """Every plain op of this package by name, so that tests can check that each one is covered."""
 
     is_plain: ClassVar[bool] = False
-    _places: ClassVar[dict[tuple[bool, ...], frozenset[int]]]  # what `places_read` returned
+    _keeps: ClassVar[dict[tuple[bool, ...], _Kept]]  # what `places_read` says, by `needs_gradient`
 
     # Defaults are those of the class, and an instance sets what differs: a node stays small
     backend: Backend = CPU
     needs_gradient: tuple[bool, ...] = ()  # one flag per input
-    output_specs: tuple[Spec, ...] = ()
+    output_specs: tuple[Outline, ...] = ()
     _several = False  # whether forward returned a tuple
     parameters: dict[str, Any] = {}  # noqa: RUF012
     order: int = -1
     hooks: dict[int, list[Callable]] | None = None  # by output index
     freed = False
     call_site: tuple[CodeType, int] | None = None  # the user's code that made the op, if an observer noted it
-    recorded_at = 0  # the time (see memory.py), if an observer noted it
+    recorded_at = 0  # the time, see memory.py
     _edges: tuple[Edge | None, ...] = ()
     _saved: Any = ()  # a tuple, or a function that puts one in its place when it is first needed
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        cls.is_plain, cls._places = isinstance(inspect.getattr_static(cls, "forward"), staticmethod), {}
+        cls.is_plain, cls._keeps = isinstance(inspect.getattr_static(cls, "forward"), staticmethod), {}
         if cls.is_plain and cls.__module__.startswith("autograd."):
             Op.registry[cls.__name__] = cls
 
@@ -150,7 +158,7 @@ class Op:
     @property
     def saved(self) -> tuple[Any, ...]:
         """What `save` kept; of a plain op, the output and the inputs, as far as they are kept."""
-        if callable(self._saved):
+        if not isinstance(self._saved, tuple):
             self._saved()
         return self._saved
 
@@ -166,9 +174,9 @@ class Op:
         return tuple([None if edge is None else _split(edge) for edge in self._edges])
 
     @property
-    def input_specs(self) -> tuple[Spec | None, ...]:
+    def input_specs(self) -> tuple[Outline | None, ...]:
         """Shape and dtype of each input to differentiate."""
-        return tuple([None if edge is None else _spec(*edge) for edge in self.edges])
+        return tuple([None if edge is None else _spec(edge) for edge in self._edges])
 
     @property
     def where(self) -> tuple[str, int]:
@@ -193,27 +201,31 @@ class Op:
         """The result of `forward`: an array, or a tuple of several."""
         if not self.is_plain:
             return self.forward(*arrays, **parameters)
-        return self.forward(self.xp, *arrays, **parameters)
+        return self.forward(self.backend.xp, *arrays, **parameters)
 
-    def call_backward(self, g_outputs: Sequence[Array]) -> list[Any]:
+    def call_backward(self, g_outputs: Sequence[Array], input_specs: Sequence[Outline | None]) -> list[Any]:
         """The results of `backward`: one for each input, None for an input that needs no gradient."""
-        if not self.is_plain:
-            result = self.backward(*g_outputs)
-        else:
+        if self.is_plain:
             y, *inputs = self.saved
-            for i, edge in enumerate(self._edges):
-                if inputs[i] is None and edge is not None:
-                    inputs[i] = _outline(_spec(*edge) if isinstance(edge, tuple) else _spec(edge, 0))
+            for i, spec in enumerate(input_specs):
+                if spec is not None and inputs[i] is None:
+                    inputs[i] = spec
             if self._several:
-                y, g = tuple(map(_outline, self.output_specs)), tuple(g_outputs)
+                g, y = tuple(g_outputs), self.output_specs
             else:
-                y, g = _outline(self.output_specs[0]) if y is None else y, g_outputs[0]
+                g, y = g_outputs[0], self.output_specs[0] if y is None else y
             result = self.backward(self.backend.xp, g, y, *inputs, **self.parameters)
+        else:
+            result = self.backward(*g_outputs)
         found = list(result) if isinstance(result, tuple) else [result]
-        if len(found) != len(self._edges):
-            raise RuntimeError(f"{self}: backward returned {len(found)} gradients for {len(self._edges)} inputs")
-        for i, edge in enumerate(self._edges):
-            found[i] = None if edge is None else found[i]() if callable(found[i]) else found[i]
+        if len(found) != len(input_specs):
+            raise RuntimeError(f"{self}: backward returned {len(found)} gradients for {len(input_specs)} inputs")
+        for i, spec in enumerate(input_specs):
+            g = found[i]
+            if spec is None:
+                found[i] = None
+            elif type(g) is not ndarray and callable(g):
+                found[i] = g()
         return found
 
     def flops(self, inputs: Sequence[tuple[int, ...]], outputs: Sequence[tuple[int, ...]], /) -> tuple[float, float]:
@@ -240,21 +252,24 @@ def apply(op_class: type[Op], *inputs: TensorLike | None, **parameters: Any) -> 
                 "pass it to apply() by position, or its number by .item()"
             )
     recording, events = state.recording, state.events
-    arrays, needs = [], []
+    arrays, edges = [], []
     for x in inputs:
         if isinstance(x, Tensor):
             arrays.append(x.data)
-            needs.append(recording and x._requires_grad)
+            edges.append(_edge(x) if recording and x._requires_grad else None)
         else:
             arrays.append(as_operand(x))
-            needs.append(False)
+            edges.append(None)
     backend = CPU
     if "cupy" in modules:  # otherwise no array is on a GPU
         backend = backend_of(arrays)
         if backend is not CPU:
             arrays = _on_device(backend, inputs, arrays)
     op = implementations[backend.kind].get(op_class, op_class)()
-    op.needs_gradient, op.parameters = tuple(needs), parameters
+    op._edges = tuple(edges)
+    op.needs_gradient = tuple([edge is not None for edge in edges])
+    if parameters:
+        op.parameters = parameters
     if backend is not CPU:
         op.backend = backend
     for call in events.before_forward:
@@ -272,11 +287,10 @@ def apply(op_class: type[Op], *inputs: TensorLike | None, **parameters: Any) -> 
         outputs = [y.data for y in tensors]
         for call in events.after_forward:
             call(op, outputs)
-    if True in needs:
-        op._several = several
-        if op.is_plain:
-            op._saved = _kept(op, arrays, tensors)
-        _record(op, inputs, tensors)
+    if True in op.needs_gradient:
+        if several:
+            op._several = True
+        _record(op, arrays, tensors)
         for call in events.after_record:
             call(op, inputs, tensors)
     made: Any = tuple(tensors) if several else tensors[0]
@@ -301,36 +315,43 @@ def _kept(op: Op, arrays: Sequence[Any], outputs: Sequence[Tensor]) -> tuple[Any
 
     In the place of an outline that the graph has anyway, None.
     """
-    places = op._places.get(op.needs_gradient)
-    if places is None:
-        places = op._places[op.needs_gradient] = op.places_read(op.needs_gradient)
-    kept = [outputs[0].data if 0 in places and not op._several else None]
-    for i, needed in enumerate(op.needs_gradient):
+    keeps = op._keeps.get(op.needs_gradient)
+    if keeps is None:
+        keeps = op._keeps[op.needs_gradient] = _what_is_kept(type(op), op.needs_gradient)
+    op.needs_gradient = keeps.needs_gradient  # one object for all nodes
+    if not (keeps.output or keeps.inputs):
+        return keeps.nothing
+    kept: list[Any] = list(keeps.nothing)
+    if keeps.output and not op._several:
+        kept[0] = outputs[0].data
+    for i, is_read in keeps.inputs:
         a = arrays[i]
-        if i + 1 not in places and hasattr(a, "dtype"):
-            a = None if needed else Outline(a.shape, a.dtype)
-        kept.append(a)
+        kept[i + 1] = a if is_read or not hasattr(a, "dtype") else _outline(a)
     return tuple(kept)
 
 
-def _record(op: Op, inputs: Sequence[Any], outputs: Sequence[Tensor]) -> None:
-    """Make `op` a node of the graph: edges to the nodes of its inputs, and its outputs refer to it."""
-    op.order = next(_order)
-    edges: list[Edge | None] = []
-    for x, needed in zip(inputs, op.needs_gradient):  # noqa: B905
-        edges.append(x._edge or x if needed else None)
-    op._edges = tuple(edges)
-    specs: list[Spec] = []
+def _what_is_kept(op_class: type[Op], needs_gradient: tuple[bool, ...]) -> _Kept:
+    places = op_class.places_read(needs_gradient)
+    inputs = [(i, i + 1 in places) for i, needed in enumerate(needs_gradient) if i + 1 in places or not needed]
+    return _Kept(needs_gradient, (None,) * (len(needs_gradient) + 1), 0 in places, tuple(inputs))
+
+
+def _record(op: Op, arrays: Sequence[Any], outputs: Sequence[Tensor]) -> None:
+    """Make `op` a node of the graph: its outputs refer to it, and it keeps what its backward pass reads."""
+    op.order, op.recorded_at = next(_order), clock.now
+    if op.is_plain:
+        op._saved = _kept(op, arrays, outputs)
+    specs: list[Outline] = []
     for y in outputs:
-        dtype = y.data.dtype
-        if is_floating(dtype):
+        spec = _outline(y.data)
+        if is_floating(spec[1]):
             y._requires_grad, y._edge = True, (op, len(specs)) if specs else op
-        elif dtype.kind not in "biu":
+        elif spec[1].kind not in "biu":
             raise TypeError(
-                f"{type(op).__name__} of a Tensor that requires a gradient gave {dtype}; only real functions are "
+                f"{type(op).__name__} of a Tensor that requires a gradient gave {spec.dtype}; only real functions are "
                 "differentiated: compute real and imaginary parts in two Tensors, or use x.detach()"
             )
-        specs.append((y.data.shape, dtype))
+        specs.append(spec)
     op.output_specs = tuple(specs)
 
 
@@ -349,15 +370,18 @@ def _on_device(backend: Backend, inputs: Sequence[Any], arrays: list[Any]) -> li
 
 
 def _edge(x: Tensor) -> Edge:
-    return x._edge or x
+    return x if x._edge is None else x._edge
 
 
 def _split(edge: Edge) -> tuple[Op | Tensor, int]:
     return edge if isinstance(edge, tuple) else (edge, 0)
 
 
-def _spec(target: Op | Tensor, index: int) -> Spec:
-    return target.output_specs[index] if isinstance(target, Op) else (target.data.shape, target.data.dtype)
+def _spec(edge: Edge) -> Outline:
+    """Shape and dtype of the output, or of the leaf, that an edge leads to."""
+    if isinstance(edge, Op):
+        return edge.output_specs[0]
+    return _outline(edge.data) if isinstance(edge, Tensor) else edge[0].output_specs[edge[1]]
 
 
 def _key(edge: Edge) -> Key:
@@ -394,13 +418,16 @@ def run_backward(
                 sums.add(_edge(output), [g], 0)
         for node in nodes:
             g_outputs = sums.take(node)
-            followed = [(e, i) for i, e in enumerate(node._edges) if e is not None and id(_split(e)[0]) in arrivals]
-            if not followed:  # wanted itself
-                continue
+            edges = node._edges
+            if wanted is not None:
+                edges = tuple([e if e is not None and id(_split(e)[0]) in arrivals else None for e in edges])
+                if all([e is None for e in edges]):  # wanted itself
+                    continue
             g_inputs = _node_backward(node, g_outputs)
             del g_outputs  # before the sums look who else refers to these arrays
-            for edge, i in followed:
-                sums.add(edge, g_inputs, i)
+            for i, edge in enumerate(edges):
+                if edge is not None:
+                    sums.add(edge, g_inputs, i)
             if not retain_graph:
                 node._saved, node.freed = (), True
         return [sums.captured.get(_key(_edge(x))) for x in wanted or ()]
@@ -561,23 +588,25 @@ def _node_backward(node: Op, g_outputs: list[Array]) -> list[Array | None]:
     events = state.events
     for call in events.before_backward:
         call(node, g_outputs)
-    g_inputs = node.call_backward(g_outputs)
-    for i, edge in enumerate(node._edges):
-        if edge is None:
+    input_specs = node.input_specs
+    g_inputs = node.call_backward(g_outputs, input_specs)
+    for i, spec in enumerate(input_specs):
+        if spec is None:
             continue
-        shape, dtype = _spec(edge, 0) if not isinstance(edge, tuple) else _spec(*edge)
+        shape, dtype = spec
         g = g_inputs[i]
         if type(g) is not ndarray:
             if g is None:
                 g = node.xp.zeros(shape, dtype)
             elif isinstance(g, np.generic) or not hasattr(g, "dtype"):  # a scalar, as NumPy's reductions return
                 g = node.backend.asarray(g)
-        if node.broadcasts and g.shape != shape:
-            g = unbroadcast(g, shape)
         if g.shape != shape:
-            raise RuntimeError(
-                f"{node}: backward returned a gradient of shape {g.shape} for input {i} of shape {shape}"
-            )
+            if node.broadcasts:
+                g = unbroadcast(g, shape)
+            if g.shape != shape:
+                raise RuntimeError(
+                    f"{node}: backward returned a gradient of shape {g.shape} for input {i} of shape {shape}"
+                )
         g_inputs[i] = g if g.dtype == dtype else g.astype(dtype)
     for call in events.after_backward:
         call(node, g_inputs)

@@ -29,9 +29,6 @@ class CallSites(Observer):
 class ChangesInPlace(Observer):
     """Refuses a backward pass that would read an array which was changed in place after the op kept it."""
 
-    def after_record(self, op: Op, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
-        op.recorded_at = memory.clock.now
-
     def before_backward(self, op: Op, g_outputs: Sequence[Array]) -> None:
         if memory.clock.now != op.recorded_at:  # else nothing at all was changed since
             memory.require_unchanged(op.saved_arrays, op.recorded_at, op)

@@ -16,6 +16,7 @@ from autograd.engine import Op, unbroadcast
 from autograd.fast import fused, reduced
 from autograd.fast.devices import kernels_on
 from autograd.fast.kernels import Kernels
+from autograd.fast.recomputed import CanComputeAgain
 from autograd.fast.row_gradient import RowGradient
 from autograd.modes import state
 from autograd.ops import activations, elementwise, nn, products, shape
@@ -24,7 +25,7 @@ from autograd.ops.nn import divisor, leading_shape, rows_of
 PACKED_BYTES = 1 << 20  # masks from this size on are kept as bits: packing them takes 0.02 ns an element
 
 
-class FastOp(Op):
+class FastOp(CanComputeAgain, Op):
     """Base class of implementations: an op with the kernels of its device."""
 
     @property

@@ -22,6 +22,14 @@ AGAIN_BYTES = 4 << 20  # smaller outputs are kept: they do not fill a memory, an
 LONGEST = 4  # ops from one that computes its output again from what it saves, through views of it
 
 
+class CanComputeAgain:
+    """Mixin of ops that can compute their output again, by a method `again`."""
+
+    computes_again = ""  # from what: "saved", from what the op saved; of a view, from its "input"
+    again_depth = 0  # ops from one that computes its large output again from what it saved; 0 if there is none
+    shared_again: weakref.ref[Again] | None = None  # what all ops that would keep the output keep
+
+
 class Again:
     """The output of an op, computed when it is first needed; all ops that would keep it share one object.
 
@@ -68,22 +76,21 @@ class _WithAgains:
 class RecomputedOutputs(Observer):
     """Has ops on the CPU keep no large input that the op before can compute again.
 
-    An op that can do so has a method `again`, and says in `computes_again` what its arguments are: "saved", what it
-    saved, or, of a view, the "input".
+    Outputs smaller than `AGAIN_BYTES` are kept, and views of more than `LONGEST` ops.
     """
 
     def after_record(self, op: Any, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
-        again_from = getattr(op, "computes_again", "")
-        if again_from == "saved" and op.backend is CPU:
-            op.again_depth = 1
+        can = isinstance(op, CanComputeAgain)
         for x, edge in zip(inputs, op._edges):  # noqa: B905
-            if 0 < getattr(edge, "again_depth", 0) < LONGEST:
-                if again_from == "input":
+            if isinstance(edge, CanComputeAgain) and 0 < edge.again_depth < LONGEST:
+                if can and op.computes_again == "input":
                     op.again_depth = edge.again_depth + 1
-                if x.data.nbytes >= AGAIN_BYTES and isinstance(op._saved, tuple):
+                if isinstance(op._saved, tuple):
                     saved = [_output_of(edge) if a is x.data else a for a in op._saved]
                     if any(type(a) is Again for a in saved):
                         op._saved = _WithAgains(op, saved)
+        if can and op.computes_again == "saved" and op.backend is CPU and outputs[0].data.nbytes >= AGAIN_BYTES:
+            op.again_depth = 1
 
 
 def _shared(op: Op) -> Again | None:

@@ -288,7 +288,7 @@ class _OpAtWork(modes.Observer):
         if self.op is None or self.op.broadcasts:
             return ""
         try:
-            result = self.op.call_backward(self.g_outputs)
+            result = self.op.call_backward(self.g_outputs, self.op.input_specs)
         except Exception:  # this is the error to explain, and it explains itself
             return ""
         outputs = [shape for shape, _ in self.op.output_specs]

@@ -61,18 +61,18 @@ def damaged(mutant: Mutant) -> Iterator[None]:
     Raises: StaleMutantError if the text to replace does not occur exactly once
     """
     with _exchanged_attribute(mutant) if mutant.attribute else _exchanged_code(mutant):
-        _forget_places(Op)
+        _forget_what_is_kept(Op)
         try:
             yield
         finally:
-            _forget_places(Op)
+            _forget_what_is_kept(Op)
 
 
-def _forget_places(op: type[Op]) -> None:
+def _forget_what_is_kept(op: type[Op]) -> None:
     """Forget what the engine has noted of this op and its subclasses: the inputs that their backward passes read."""
-    getattr(op, "_places", {}).clear()
+    getattr(op, "_keeps", {}).clear()
     for subclass in op.__subclasses__():
-        _forget_places(subclass)
+        _forget_what_is_kept(subclass)
 
 
 @contextmanager
