@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import Any, Self, cast
 
 import numpy as np
@@ -24,10 +24,11 @@ class Parameter(Tensor):
         super().__init__(data, requires_grad=True)
 
 
-variants: dict[type[Module], Sequence[tuple[Callable[[Any], bool], type[Module]]]] = {}
-"""Of a part: functions of the configuration that say whether it asks for another class, and that class.
+variants: dict[type[Module], dict[str, type[Module] | dict[Any, type[Module]]]] = {}
+"""Classes in place of a part where a field of the configuration has another value than the paper's.
 
-Empty for the paper's model. variants.py enters those of models of other programs and of the paper's comparisons.
+{part: {field: class, or {value: class}}}. Empty for the paper's model: variants.py enters those of models of other
+programs and of the paper's comparisons.
 """
 
 
@@ -39,8 +40,9 @@ class Module:
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
         """A module of this class, or of the variant of it that the configuration asks for (see variants.py)."""
         config = args[0] if args else kwargs.get("config")
-        for asks_for, variant in variants.get(cls, ()) if config is not None else ():
-            if asks_for(config):
+        for field, others in variants.get(cls, {}).items() if config is not None else ():
+            if (value := getattr(config, field)) != getattr(type(config), field):
+                variant = others.get(value, cls) if isinstance(others, dict) else others
                 return cast(Self, object.__new__(variant))
         return object.__new__(cls)
 

@@ -304,31 +304,16 @@ def end_for_start(tokens: Array) -> Array:
 
 # ---- Which configurations ask for them ---------------------------------------------------------------------------
 
-variants.update(
-    {
-        MultiHeadAttention: [
-            (lambda config: config.attention == "dot-product", UnscaledAttention),
-            (lambda config: config.attention == "additive", AdditiveAttention),
-        ],
-        Positions: [
-            (lambda config: config.positions == "learned", LearnedPositions),
-            (lambda config: config.positions != "sinusoidal" or config.first_position, OtherSinusoids),
-        ],
-        Residual: [(lambda config: config.norm == "pre", PreNormResidual)],
-        EncoderLayer: [
-            (lambda config: config.mixing == "restricted", LocalEncoderLayer),
-            (lambda config: config.mixing != "self-attention", MixingEncoderLayer),
-        ],
-        DecoderLayer: [(lambda config: config.mixing == "restricted", LocalDecoderLayer)],
-        Encoder: [(lambda config: config.norm == "pre", PreNormEncoder)],
-        Decoder: [(lambda config: config.norm == "pre", PreNormDecoder)],
-        Transformer: [
-            (
-                lambda config: (
-                    config.embedding_norm or config.output_bias or config.masked_tokens or config.decoder_start != "bos"
-                ),
-                ForeignTransformer,
-            )
-        ],
-    }
-)
+_other_sinusoids = dict.fromkeys(("sinusoidal-concatenated", "sinusoidal-halves"), OtherSinusoids)
+_other_mixings = dict.fromkeys(("recurrent", "convolutional", "separable-convolutional"), MixingEncoderLayer)
+_foreign = ("embedding_norm", "output_bias", "masked_tokens", "decoder_start")
+variants |= {
+    MultiHeadAttention: {"attention": {"dot-product": UnscaledAttention, "additive": AdditiveAttention}},
+    Positions: {"positions": {"learned": LearnedPositions, **_other_sinusoids}, "first_position": OtherSinusoids},
+    Residual: {"norm": PreNormResidual},
+    EncoderLayer: {"mixing": {"restricted": LocalEncoderLayer, **_other_mixings}},
+    DecoderLayer: {"mixing": {"restricted": LocalDecoderLayer}},
+    Encoder: {"norm": PreNormEncoder},
+    Decoder: {"norm": PreNormDecoder},
+    Transformer: dict.fromkeys(_foreign, ForeignTransformer),
+}
