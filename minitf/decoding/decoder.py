@@ -5,7 +5,7 @@ The fast decoder, with the same methods, is minitf/fast/decoder.py.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -104,11 +104,3 @@ def _inference(model: Transformer) -> Iterator[None]:
     finally:
         if was_training:
             model.train()
-
-
-def decoder_of(model: Transformer | IncrementalDecoder) -> IncrementalDecoder:
-    """A new decoder of a Transformer, the fast one of a model with fast parts; another model is a decoder itself."""
-    if not isinstance(model, Transformer):
-        return model
-    make: Callable[[Transformer], IncrementalDecoder] = getattr(model, "decoder_type", TransformerDecoder)
-    return make(model)

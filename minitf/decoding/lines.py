@@ -7,28 +7,33 @@ ends if possible.
 from __future__ import annotations
 
 import itertools
+import threading
 import warnings
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
+
+import numpy as np
 
 from minitf.config import RunConfig
+from minitf.data.sentences import Sentences, pad
 from minitf.data.vocabulary import AnyVocabulary
-from minitf.decoding.batched import BatchedModel
-from minitf.decoding.decoder import IncrementalDecoder, decoder_of
+from minitf.decoding.decoder import IncrementalDecoder
+from minitf.decoding.long_lines import best_combinations, split_long
 from minitf.decoding.sampling import SamplingConfig, sample
-from minitf.decoding.search import BeamSearchConfig, Hypothesis, Model, SentenceError, beam_search
+from minitf.decoding.search import BeamSearchConfig, Hypothesis, Model, SentenceError, beam_search, decoder_of
 from minitf.decoding.shortlist import Shortlist
 from minitf.errors import UserError
+from minitf.system.environment import sum_left_to_right
 
 MAX_ROWS_PER_BATCH = 512
 """Hypotheses searched at once. More rows do not make a matrix product faster, and each has V logits."""
 MAX_TOKENS_PER_BATCH = 4096
-SENTENCE_ENDS = tuple(".!?…。！？।؟")
-CLAUSE_ENDS = tuple(",;:–—，；：、،")
-CLOSING = "\"'”’»›“)]}」』）"
 Ids = tuple[int, ...]
+Result = TypeVar("Result")
+Job = Callable[[IncrementalDecoder, np.ndarray, Sequence[int]], Sequence[Result]]
+"""(decoder, source [B, S], indices of the sentences) -> a result for each sentence"""
 
 
 @dataclass(frozen=True)
@@ -218,74 +223,85 @@ def refuse_single_string(lines: Iterable[str]) -> None:
         raise TypeError("lines is a single string, which would be translated letter by letter; give a list of lines")
 
 
-# ---- Long lines ----
-
-
-def split_long(ids: list[int], texts: Sequence[str], limit: int) -> list[list[int]]:
-    """Split a line into pieces of at most `limit` subwords, each at least half as long, at the best places.
-
-    The best place is after the end of a sentence, else of a clause, of a word, or of a character; of several, the last.
-    `texts` are the subwords as sentencepiece writes them: "▁" begins a word, "<0xE2>" is a byte.
-    """
-    pieces = []
-    begin = 0
-    while len(ids) - begin > limit:
-        places = range(begin + limit, begin + limit // 2, -1)
-        cut = max(places, key=lambda place: _cut_quality(texts[place - 1], texts[place]))  # the first of the best
-        pieces.append(ids[begin:cut])
-        begin = cut
-    return [*pieces, ids[begin:]]
-
-
-def _cut_quality(before: str, after: str) -> int:
-    """Rank a place between two subwords: 4 after a sentence, 3 a clause, 2 a word, 1 a character, 0 inside one."""
-    if after.startswith("<0x") and "80" <= after[3:5].upper() <= "BF":
-        return 0  # a byte that continues a character
-    ended = before.rstrip(CLOSING)
-    if not after.startswith("▁") and before.isascii():
-        return 1  # inside a word, or between "3" and ".5"; other scripts may have no spaces
-    if ended.endswith(SENTENCE_ENDS):
-        return 4
-    if ended.endswith(CLAUSE_ENDS):
-        return 3
-    return 2 if after.startswith("▁") else 1
-
-
-@dataclass(frozen=True)
-class _Chain:
-    """Translations of the first pieces of a line: that of the last of them, and the chain of those before."""
-
-    score: float = 0.0
-    log_probability: float = 0.0
-    finished: bool = True
-    before: _Chain | None = None
-    last: Translation | None = None
-
-    def followed_by(self, last: Translation) -> _Chain:
-        log_probability = self.log_probability + last.log_probability
-        return _Chain(self.score + last.score, log_probability, self.finished and last.finished, self, last)
-
-    def translation(self) -> Translation:
-        """Combine the chain, in time linear in its length."""
-        parts: list[Translation] = []
-        chain: _Chain | None = self
-        while chain is not None and chain.last is not None:
-            parts.append(chain.last)
-            chain = chain.before
-        parts.reverse()
-        return Translation(
-            " ".join(each.text for each in parts if each.text),
-            self.score,
-            self.log_probability,
-            self.finished,
-            tuple(part for each in parts for part in each.parts),
-        )
-
-
 def joined(pieces: Sequence[list[Translation]], n_best: int) -> list[Translation]:
-    """Combine one translation of each piece in the n best ways, by the sum of their scores."""
-    best = [_Chain()]
-    for translations in pieces:
-        chains = [left.followed_by(right) for left in best for right in translations]
-        best = sorted(chains, key=lambda chain: -chain.score)[:n_best]
-    return [chain.translation() for chain in best]
+    """The n best translations of a line, from those of its pieces: one of nearly every line."""
+    if len(pieces) == 1:
+        return pieces[0][:n_best]
+    return [
+        Translation(
+            " ".join(each.text for each in chosen if each.text),
+            score,
+            sum_left_to_right(each.log_probability for each in chosen),
+            all(each.finished for each in chosen),
+            tuple(part for each in chosen for part in each.parts),
+        )
+        for score, chosen in best_combinations(pieces, n_best)
+    ]
+
+
+# ---- Batches ----
+
+
+class BatchedModel:
+    """A decoder that one thread of a program uses at a time."""
+
+    def __init__(self, decoder: IncrementalDecoder, lock: threading.Lock | None = None):
+        """lock: that of another batched model whose threads must wait for this one; default: a new one"""
+        self.decoder = decoder
+        self.lock = threading.Lock() if lock is None else lock
+
+    def run(
+        self,
+        sentences: Sequence[Sequence[int]],
+        job: Job[Result],
+        *,
+        max_tokens: int,
+        max_sentences: int,
+        done: Callable[[Sequence[int]], object],
+        rows: int = 1,
+        source_eos: bool = True,
+    ) -> list[Result]:
+        """The result of `job` for each sentence (token ids, without EOS), in order.
+
+        rows: hypotheses of a sentence that a step computes at once
+        source_eos: end each sentence with EOS
+
+        The longest sentences come first, so that a batch too large for memory fails at once. `done` is called with the
+        indices of finished sentences.
+        """
+        results: list[Any] = [None] * len(sentences)
+        reporting = threading.Lock()
+
+        def work(decoder: IncrementalDecoder, batch: list[int]) -> None:
+            source = pad(Sentences.from_lists([sentences[i] for i in batch]), eos=source_eos)  # [B, S]
+            for i, result in zip(batch, job(decoder, source, batch), strict=True):
+                results[i] = result
+            with reporting:
+                done(batch)
+
+        lengths = [len(ids) + source_eos for ids in sentences]
+        with self.lock:
+            if hasattr(self.decoder, "compute_batches"):  # a fast decoder, on all threads
+                self.decoder.compute_batches(work, batches_by_length, lengths, max_tokens, max_sentences, rows)
+            else:
+                for batch in batches_by_length(lengths, max_tokens, max_sentences):
+                    work(self.decoder, batch)
+        return results
+
+
+def batches_by_length(
+    lengths: Sequence[int], max_tokens: int, max_sentences: int, group: Callable[[int], int] | None = None
+) -> Iterator[list[int]]:
+    """Indices of sentences, longest first, in batches of at most max_tokens with padding, or of one sentence.
+
+    group: a batch has only lengths for which this is equal
+    """
+    order = sorted(range(len(lengths)), key=lambda i: -lengths[i])
+    begin = 0
+    while begin < len(order):
+        longest = lengths[order[begin]]
+        batch = order[begin : begin + max(1, min(max_tokens // longest, max_sentences))]
+        if group is not None:
+            batch = [i for i in batch if group(lengths[i]) == group(longest)]
+        yield batch
+        begin += len(batch)

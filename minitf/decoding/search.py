@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from minitf.config.model import BOS, EOS, PAD
 from minitf.decoding.candidates import at_places, log_probabilities_of, most_probable_next
-from minitf.decoding.decoder import IncrementalDecoder, IncrementalState, decoder_of
+from minitf.decoding.decoder import IncrementalDecoder, IncrementalState, TransformerDecoder
 from minitf.errors import UserError
 from minitf.model.transformer import Transformer
 from minitf.system.environment import sum_left_to_right
@@ -169,6 +169,14 @@ class Candidates:
 def length_penalty(length: int, alpha: float, beta: float = 5.0) -> float:
     """((β + length) / (β + 1))^α. EOS counts in the length, BOS does not."""
     return ((beta + length) / (beta + 1.0)) ** alpha
+
+
+def decoder_of(model: Model) -> IncrementalDecoder:
+    """A new decoder of a Transformer, the fast one of a model with fast parts; another model is a decoder itself."""
+    if not isinstance(model, Transformer):
+        return model
+    make: Callable[[Transformer], IncrementalDecoder] = getattr(model, "decoder_type", TransformerDecoder)
+    return make(model)
 
 
 def beam_search(

@@ -274,8 +274,7 @@ class Transformer(Module):
             self.target_embedding = self.source_embedding
         else:
             self.target_embedding = Embedding(config.vocab_size, d, init, scaled=scaled)
-        if not config.ties_output:
-            self.projection = init.glorot_uniform(config.vocab_size, d)
+        self.projection = None if config.ties_output else init.glorot_uniform(config.vocab_size, d)
         self.source_positions = Positions(config, init)
         self.target_positions = Positions(config, init)
         self.dropout = Dropout(config.dropout)
@@ -336,7 +335,7 @@ class Transformer(Module):
     @property
     def output_matrix(self) -> Parameter:
         """The weights of the output projection.  Shapes: -> [V, D]"""
-        return self.target_embedding.weight if self.config.ties_output else self.projection
+        return self.target_embedding.weight if self.projection is None else self.projection
 
 
 def parameter_shapes(config: TransformerConfig) -> dict[str, tuple[int, ...]]:

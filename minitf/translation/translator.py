@@ -18,10 +18,9 @@ import numpy as np
 from minitf.config.model import EOS
 from minitf.data.text import PathLike, in_chunks
 from minitf.data.vocabulary import AnyVocabulary
-from minitf.decoding.batched import BatchedModel
 from minitf.decoding.decoder import IncrementalDecoder, TransformerDecoder
 from minitf.decoding.ensemble import Ensemble
-from minitf.decoding.lines import Ids, LineTranslator, Plan, Translation, refuse_single_string, search_of
+from minitf.decoding.lines import BatchedModel, Ids, LineTranslator, Plan, Translation, refuse_single_string, search_of
 from minitf.decoding.sampling import SamplingConfig
 from minitf.decoding.scoring import ForcedTarget, score_targets
 from minitf.decoding.search import BeamSearchConfig, Model, hypothesis_of

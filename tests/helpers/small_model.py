@@ -6,7 +6,7 @@ import numpy as np
 
 from minitf.config import TransformerConfig
 from minitf.config.model import EOS, PAD
-from minitf.decoding.decoder import decoder_of
+from minitf.decoding.search import decoder_of
 from minitf.model.transformer import Transformer
 
 SMALL = TransformerConfig(vocab_size=17, layers=2, d_model=8, heads=2, d_ff=12, max_positions=64)

@@ -20,8 +20,8 @@ from autograd.fast import cpu_kernels
 from minitf.config import PRESETS
 from minitf.config.model import BOS, EOS, PAD
 from minitf.data.text import normalise, read_lines
-from minitf.decoding.batched import batches_by_length
-from minitf.decoding.lines import Translation, joined, split_long
+from minitf.decoding.lines import Translation, batches_by_length, joined
+from minitf.decoding.long_lines import split_long
 from minitf.decoding.search import BeamSearchConfig, beam_search, greedy_search
 from minitf.errors import UserError
 from minitf.model.transformer import Transformer
