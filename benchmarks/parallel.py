@@ -34,7 +34,7 @@ from minitf.parallel.buckets import GradientBuckets
 from minitf.parallel.group import Group
 from minitf.parallel.join import join
 from minitf.parallel.launch import launch
-from minitf.system.environment import set_up_device
+from minitf.system.process import set_up_device
 from minitf.training.data_parallel import share_of_update
 from minitf.training.loss import batch_loss
 from minitf.training.optim import Adam

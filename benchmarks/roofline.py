@@ -29,7 +29,7 @@ import train_step
 from autograd.fast import cpu_kernels
 from autograd.inspect import profile
 from autograd.modes import Observer, observe
-from minitf.system.environment import set_up_device
+from minitf.system.process import set_up_device
 from side_by_side import machine
 from workload import BATCHES, add_arguments
 

@@ -26,7 +26,7 @@ from minitf.data.batches import Batch
 from minitf.fast.accelerate import accelerate
 from minitf.fast.adam import accelerate_adam
 from minitf.model.transformer import Transformer
-from minitf.system.environment import set_up_device
+from minitf.system.process import set_up_device
 from minitf.training.loss import batch_loss
 from minitf.training.optim import Adam
 from workload import add_arguments, chosen

@@ -16,7 +16,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # also without an installation
 
 from minitf.data.text import read_lines
-from minitf.system.environment import set_up_device
+from minitf.system.process import set_up_device
 from minitf.translation.translator import Translator
 
 

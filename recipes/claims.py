@@ -28,8 +28,7 @@ import resumable  # first: it finds minitf without an installation
 from paper_claims.claim import CLAIMS, DOES_NOT, HOLDS, UNDECIDED, Claim, Figure, chosen
 from paper_claims.runs import Study
 
-from minitf.system.messages import say
-from minitf.system.process import run_command
+from minitf.system.process import run_command, say
 from minitf.system.writing import write_atomically
 
 for _module in ("attention", "positions", "layers", "training", "variations", "parsing"):

@@ -22,8 +22,7 @@ from pathlib import Path
 import resumable  # first: it finds minitf without an installation
 
 from minitf.data.text import read_lines
-from minitf.system.environment import set_up_device
-from minitf.system.process import run_command
+from minitf.system.process import run_command, set_up_device
 from minitf.translation.translator import Translator
 
 SETTINGS = ((1, 1), (1, 64), (5, 1), (5, 64))  # beam, sentences at once

@@ -27,8 +27,7 @@ import summary
 
 from minitf.data.text import read_lines, read_pairs
 from minitf.evaluation.metrics import bleu
-from minitf.system.messages import say
-from minitf.system.process import run_command
+from minitf.system.process import run_command, say
 from minitf.system.writing import write_atomically
 from minitf.translation.translator import Translator
 

@@ -19,7 +19,7 @@ from autograd.fast.cpu import available_cores  # noqa: E402
 from minitf.errors import UserError  # noqa: E402
 from minitf.storage.log import read_log  # noqa: E402
 from minitf.storage.run_directory import CHECKPOINTS_NAME, CONFIG_NAME, LOG_NAME  # noqa: E402
-from minitf.system.messages import say  # noqa: E402
+from minitf.system.process import say  # noqa: E402
 from minitf.system.writing import write_atomically  # noqa: E402
 
 

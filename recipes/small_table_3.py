@@ -63,8 +63,7 @@ from minitf.model.counting import parameter_count
 from minitf.storage.log import read_log
 from minitf.storage.run_directory import CONFIG_NAME, RunDirectory, load_config
 from minitf.system.files import parse_json_object, read_small_file
-from minitf.system.messages import say
-from minitf.system.process import run_command
+from minitf.system.process import run_command, say
 from minitf.system.writing import write_atomically
 
 MARK = "small_table_3.py"

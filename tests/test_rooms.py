@@ -55,7 +55,7 @@ LATE = {  # why imports stand inside functions: "file: function"
         "minitf/app/train.py: train_run",
         "minitf/app/translate.py: main",
         "minitf/system/environment.py: environment_facts",
-        "minitf/system/environment.py: set_up_device",
+        "minitf/system/process.py: set_up_device",
     },
     "start-up: libraries that not every command needs": {
         "autograd/fast/cpu_products.py: _computes_rows_alike",

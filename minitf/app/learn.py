@@ -12,7 +12,7 @@ from minitf.learn.exercise import ALL, BUG_EXERCISES, PARTS, Exercise, Finding, 
 from minitf.learn.progress import Progress
 from minitf.learn.verdict import LIMIT_S, Verdict, judge_file
 from minitf.system.files import os_errors_explained, read_small_file
-from minitf.system.messages import printable
+from minitf.system.process import printable
 from minitf.system.writing import atomic_write, make_folder
 
 

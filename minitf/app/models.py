@@ -11,8 +11,7 @@ from shlex import quote
 
 from minitf.app.command_line import ArgumentParser
 from minitf.errors import UserError
-from minitf.system.messages import say
-from minitf.system.process import uninterrupted
+from minitf.system.process import say, uninterrupted
 
 # ---- minitf import SOURCE RUN ----
 

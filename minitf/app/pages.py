@@ -11,8 +11,7 @@ from minitf.app.command_line import ArgumentParser
 from minitf.errors import UserError
 from minitf.storage.run_directory import LOCK_NAME, RunDirectory
 from minitf.system.files import os_errors_explained
-from minitf.system.messages import say
-from minitf.system.process import uninterrupted
+from minitf.system.process import say, uninterrupted
 
 # ---- minitf report RUN ----
 
@@ -86,7 +85,7 @@ def step(argv: Sequence[str]) -> None:
     given = parser.parse_args(argv)
     with uninterrupted():  # deferred: `--help` and a wrong flag need no NumPy
         from minitf.run.single_step import default_step, step_of_run
-        from minitf.system.environment import set_up_device
+        from minitf.system.process import set_up_device
     set_up_device(None)
 
     def warn(message: str) -> None:

@@ -21,8 +21,8 @@ from minitf.errors import UserError, nearest
 from minitf.storage.run_directory import CONFIG_NAME, load_config
 from minitf.system.environment import is_single_process, is_worker, rank_zero_output
 from minitf.system.files import os_errors_explained
-from minitf.system.messages import Progress, say, silent
-from minitf.system.process import StopRequest, program, shell_command, uninterrupted
+from minitf.system.process import StopRequest, program, say, shell_command, silent, uninterrupted
+from minitf.system.progress import Progress
 
 if TYPE_CHECKING:
     from minitf.training.run import SingleProcess

@@ -25,8 +25,7 @@ from minitf.decoding.shortlist import Shortlist
 from minitf.errors import UserError
 from minitf.evaluation.metrics import bleu, chrf, exact_match
 from minitf.report.attention_writer import AttentionWriter
-from minitf.system.environment import set_up_device
-from minitf.system.messages import printable, say, silent
+from minitf.system.process import printable, say, set_up_device, silent
 from minitf.system.writing import write_atomically
 from minitf.translation.attention_weights import Alignment
 from minitf.translation.parser import Parser

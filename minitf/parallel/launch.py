@@ -22,8 +22,7 @@ from minitf.errors import UserError
 from minitf.parallel.heartbeat import LOST_CONNECTION, Coordinator, Failure, describe, describe_exit
 from minitf.parallel.shared_memory import barrier_distances
 from minitf.system.environment import WORKER_VARIABLE, announced_rank
-from minitf.system.messages import say
-from minitf.system.process import SIGNALS
+from minitf.system.process import SIGNALS, say
 
 POLL_S = 0.2
 

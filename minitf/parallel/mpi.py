@@ -17,7 +17,7 @@ from minitf.errors import UserError
 from minitf.parallel import rendezvous
 from minitf.parallel.group import Group, chunk_of, sum_rows
 from minitf.parallel.heartbeat import Coordinator, Heartbeat, describe
-from minitf.system.messages import say
+from minitf.system.process import say
 
 Array = Any
 

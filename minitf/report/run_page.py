@@ -18,7 +18,7 @@ from minitf.errors import UserError
 from minitf.report.learning_curves import Curve, LogSeries, Series, curve_of, draw_chart, short
 from minitf.report.page import page, write_page
 from minitf.storage.run_directory import RunDirectory
-from minitf.system.messages import clock
+from minitf.system.progress import clock
 from minitf.system.writing import check_place
 
 REFRESH_S = 10

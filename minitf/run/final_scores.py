@@ -14,8 +14,7 @@ from minitf.evaluation.metrics import bleu, exact_match
 from minitf.fast.accelerate import accelerate
 from minitf.model.transformer import Transformer
 from minitf.storage.checkpoints import Checkpoints, average
-from minitf.system.messages import Say
-from minitf.system.process import shell_command
+from minitf.system.process import Say, shell_command
 from minitf.system.writing import write_atomically
 from minitf.training.run import Run
 from minitf.translation.parser import Parser

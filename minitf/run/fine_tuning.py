@@ -20,7 +20,7 @@ from minitf.model.layers import Module, Parameter
 from minitf.model.transformer import Transformer
 from minitf.storage.checkpoints import Checkpoints
 from minitf.storage.run_directory import RunDirectory
-from minitf.system.messages import Say
+from minitf.system.process import Say
 from minitf.translation.loading import LearnedModel, config_of, load_learned
 
 ARCHITECTURE = ("task", "parsing.tags", "parsing.form")

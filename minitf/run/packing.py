@@ -19,8 +19,7 @@ from minitf.run.text_snapshots import keep_held_out, kept_copies
 from minitf.storage import checkpoint_store, checkpoints
 from minitf.storage.run_directory import RunDirectory, save_config
 from minitf.system.files import os_errors_explained
-from minitf.system.messages import say
-from minitf.system.process import shell_command
+from minitf.system.process import say, shell_command
 from minitf.system.writing import copy_inside
 from minitf.training.run import MODEL, Texts, exist
 from minitf.translation.loading import check_config, check_vocabulary, choose_checkpoints

@@ -15,8 +15,7 @@ from minitf.run.start import assembled, open_shared, prepare_data
 from minitf.run.text_snapshots import texts_of_resumed
 from minitf.storage.checkpoints import Checkpoints, without_prefix
 from minitf.storage.run_directory import RunDirectory
-from minitf.system.environment import set_up_device
-from minitf.system.messages import Say
+from minitf.system.process import Say, set_up_device
 from minitf.training.run import MODEL, MOVING_AVERAGE, OPTIMIZER, Run, SingleProcess
 from minitf.training.state import TrainState
 

@@ -30,9 +30,8 @@ from minitf.run.text_snapshots import keep_held_out
 from minitf.storage.checkpoint_store import CheckpointStore
 from minitf.storage.log import NoLog, RunLog
 from minitf.storage.run_directory import RunDirectory
-from minitf.system.environment import set_up_device
 from minitf.system.files import os_errors_explained, require_regular
-from minitf.system.messages import Say
+from minitf.system.process import Say, set_up_device
 from minitf.system.writing import remove_leftovers
 from minitf.training.loss import compute_gradients
 from minitf.training.moving_average import MovingAverage

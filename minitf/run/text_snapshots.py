@@ -20,7 +20,7 @@ from minitf.errors import UserError
 from minitf.evaluation.aligned_text import prepare_texts, read_splits
 from minitf.storage.run_directory import RunDirectory
 from minitf.system.files import open_regular, os_errors_explained
-from minitf.system.messages import Say
+from minitf.system.process import Say
 from minitf.system.writing import atomic_write, delete, make_folder, remove_leftovers
 from minitf.training.run import PathPair, Texts, exist
 

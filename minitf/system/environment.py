@@ -1,4 +1,4 @@
-"""Software and hardware: versions, which a run records because bits may differ, the device, and ranks of a job."""
+"""Software and hardware: versions, which a run records because bits may differ, and the ranks of a job."""
 
 import functools
 import io
@@ -7,13 +7,11 @@ import os
 import platform
 import re
 import sys
-import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, redirect_stdout
 from importlib.metadata import version
 
 from minitf.errors import UserError
-from minitf.system.process import uninterrupted
 
 VERSION = "0.1.0"
 """The version of this project; pyproject.toml reads it from here."""
@@ -52,57 +50,6 @@ def changes(before: dict[str, str], now: dict[str, str]) -> list[str]:
 def sum_left_to_right(values: Iterable[float]) -> float:
     """Add `values` one after the other; the built-in `sum` compensates rounding errors since Python 3.12."""
     return functools.reduce(operator.add, values, 0.0)
-
-
-# ---- Devices ----
-
-
-def set_up_device(
-    threads: int | None,
-    device: str = "cpu",
-    precision: str = "float32",
-    kernels: str = "numpy",
-    *,
-    plain: bool = False,
-) -> None:
-    """Set the precision of `device` and, on a CPU, the number of threads (None: one a core) and the kernels.
-
-    plain: check the device alone; the plain core has no settings
-
-    Raises: UserError if this installation lacks the device or the kernels, or the device has no such precision or
-    kernels.
-    """
-    # deferred: `--help` needs no NumPy
-    from autograd.backend import get_backend
-
-    # NumPy's warnings of overflow: non-finite losses, gradients and weights are looked for and reported by training
-    warnings.filterwarnings("ignore", category=RuntimeWarning, message=".* encountered in ")
-    try:
-        plain_backend = get_backend(device)
-    except ValueError as error:
-        raise UserError(f"{error}; choose --device cpu or another --precision") from None
-    if plain:
-        return
-    from autograd.fast import CpuKernels, available_cores, cpu_kernels, keep_freed_memory, kernels_on, set_kernels
-
-    try:
-        backend = kernels_on(plain_backend)
-        backend.set_precision(precision)
-    except ValueError as error:
-        raise UserError(f"{error}; choose --device cpu or another --precision") from None
-    if isinstance(backend, CpuKernels):
-        count = threads or available_cores()
-        try:
-            with uninterrupted():  # it looks for the BLAS library through ctypes
-                set_kernels(kernels)
-                cpu_kernels().set_threads(count)
-        except ValueError as error:
-            raise UserError(str(error)) from None
-        except (RuntimeError, MemoryError) as error:
-            raise UserError(f"cannot start {count:,} threads ({error}); choose fewer --threads") from None
-    elif kernels != "numpy":
-        raise UserError(f"kernels={kernels} are for a CPU, and device={device} has its own; leave --kernels out")
-    keep_freed_memory()
 
 
 # ---- Ranks ----

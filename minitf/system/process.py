@@ -1,4 +1,4 @@
-"""The process of a command: exit status, standard streams, signals that stop it, and the limits of the system.
+"""The process of a command: exit status, messages, signals that stop it, the limits of the system, and its device.
 
 Signals: SIGINT (Ctrl-C), SIGTERM (`kill`, batch systems) and SIGHUP (a closed terminal).
 """
@@ -13,6 +13,7 @@ import signal
 import sys
 import threading
 import time
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -21,7 +22,6 @@ from typing import Any
 
 from minitf.errors import UserError, shortened
 from minitf.system.files import explained
-from minitf.system.messages import say
 
 # ---- Running a command ----
 
@@ -167,6 +167,43 @@ def shell_command(command: str) -> str:
     """Return what to type for a command: `python translate.py` if a script was started, else `minitf translate`."""
     is_script = Path(sys.argv[0]).name in ("train.py", "translate.py")
     return f"python {command}.py" if is_script else f"minitf {command}"
+
+
+# ---- Messages ----
+#
+# On standard error, which need not be open.
+
+Say = Callable[[str], None]
+"""Print a line for the user."""
+
+
+def say(text: str) -> None:
+    """Print a line on standard error; do nothing if it is closed or its reader has gone."""
+    put(f"{printable(text)}\n")
+
+
+def put(text: str) -> None:
+    """Write a text to standard error; do nothing if it is closed or its reader has gone."""
+    if sys.stderr is None:  # closed from the start
+        return
+    try:
+        sys.stderr.write(text)
+        sys.stderr.flush()
+    except (OSError, ValueError):
+        with suppress(OSError, ValueError):  # the rest of the buffer must not fail again when the process ends
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
+
+
+CONTROLS = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160)) if chr(code) not in "\n\t"}
+
+
+def printable(text: str) -> str:
+    """Spell out control characters: text of a file must not move the cursor of a terminal, or rename its window."""
+    return text.translate(CONTROLS)
+
+
+def silent(text: str) -> None:
+    """Print nothing: `say` of a non-zero rank."""
 
 
 # ---- Signals ----
@@ -340,3 +377,54 @@ def require_threads(count: int) -> None:
         for thread in threads:
             if thread.ident is not None:
                 thread.join()
+
+
+# ---- Device ----
+
+
+def set_up_device(
+    threads: int | None,
+    device: str = "cpu",
+    precision: str = "float32",
+    kernels: str = "numpy",
+    *,
+    plain: bool = False,
+) -> None:
+    """Set the precision of `device` and, on a CPU, the number of threads (None: one a core) and the kernels.
+
+    plain: check the device alone; the plain core has no settings
+
+    Raises: UserError if this installation lacks the device or the kernels, or the device has no such precision or
+    kernels.
+    """
+    # deferred: `--help` needs no NumPy
+    from autograd.backend import get_backend
+
+    # NumPy's warnings of overflow: non-finite losses, gradients and weights are looked for and reported by training
+    warnings.filterwarnings("ignore", category=RuntimeWarning, message=".* encountered in ")
+    try:
+        plain_backend = get_backend(device)
+    except ValueError as error:
+        raise UserError(f"{error}; choose --device cpu or another --precision") from None
+    if plain:
+        return
+    from autograd.fast import CpuKernels, available_cores, cpu_kernels, keep_freed_memory, kernels_on, set_kernels
+
+    try:
+        backend = kernels_on(plain_backend)
+        backend.set_precision(precision)
+    except ValueError as error:
+        raise UserError(f"{error}; choose --device cpu or another --precision") from None
+    if isinstance(backend, CpuKernels):
+        count = threads or available_cores()
+        try:
+            with uninterrupted():  # it looks for the BLAS library through ctypes
+                set_kernels(kernels)
+                cpu_kernels().set_threads(count)
+        except ValueError as error:
+            raise UserError(str(error)) from None
+        except (RuntimeError, MemoryError) as error:
+            raise UserError(f"cannot start {count:,} threads ({error}); choose fewer --threads") from None
+    elif kernels != "numpy":
+        raise UserError(f"kernels={kernels} are for a CPU, and device={device} has its own; leave --kernels out")
+    keep_freed_memory()

@@ -7,8 +7,8 @@ from functools import partial
 from typing import Any
 
 from autograd import random
-from minitf.system.messages import Progress
 from minitf.system.process import StopRequest
+from minitf.system.progress import Progress
 from minitf.training.divergence import skip_update
 from minitf.training.loss import compute_gradients
 from minitf.training.optim import learning_rate

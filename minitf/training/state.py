@@ -14,7 +14,7 @@ from minitf.config import RunConfig
 from minitf.config.options import check_fields
 from minitf.data.batches import Batch
 from minitf.errors import UserError
-from minitf.system.messages import duration
+from minitf.system.progress import duration
 
 CLOCK_KEYS = ("elapsed_s", "target_tokens_per_s", "waiting_s", "summing_s", "exposed_s")
 """Keys of a log line that depend on the clock.  All other values of the log, and every bit of the weights and moments,

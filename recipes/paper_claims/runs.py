@@ -24,8 +24,7 @@ from minitf.data.text import read_lines
 from minitf.data.vocabulary import Vocabulary
 from minitf.evaluation.metrics import bleu
 from minitf.storage.log import read_log
-from minitf.system.messages import say
-from minitf.system.process import run_command
+from minitf.system.process import run_command, say
 from minitf.system.writing import write_atomically
 from minitf.translation.translator import Translator
 from paper_claims.claim import Figure, Rule, claim, sampled

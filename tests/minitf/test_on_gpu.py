@@ -27,7 +27,7 @@ from minitf.fast.layers import linear_heads
 from minitf.fast.threads import padded_width
 from minitf.model.transformer import Transformer
 from minitf.parallel.launch import _require_gpus
-from minitf.system.environment import set_up_device
+from minitf.system.process import set_up_device
 from minitf.training.loss import batch_loss
 from minitf.training.optim import Adam
 from minitf.translation.attention_weights import attention_weights

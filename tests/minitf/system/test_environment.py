@@ -1,13 +1,11 @@
 """What a run records of the software and the machine, and how differences are told."""
 
 import platform
-import warnings
 
 import numpy as np
 import pytest
 
-import autograd as ag
-from autograd.fast import Kernels, cpu_kernels
+from autograd.fast import cpu_kernels
 from minitf.errors import UserError
 from minitf.system.environment import (
     VERSION,
@@ -18,7 +16,6 @@ from minitf.system.environment import (
     environment_facts,
     is_single_process,
     rank_zero_output,
-    set_up_device,
     sum_left_to_right,
 )
 
@@ -79,29 +76,3 @@ def test_rank_zero_output(monkeypatch, capsys):
     with rank_zero_output():
         print("help")
     assert capsys.readouterr().out == ""
-
-
-def test_a_device_that_is_not_there():
-    for device in ("cuda", "cuda:3"):
-        with pytest.raises(UserError, match=f"device '{device}' .*; choose --device cpu"):
-            set_up_device(1, device)
-
-
-def test_numbers_beyond_bounds_are_no_warnings():
-    """They are looked for by the loop; NumPy's warnings, some from other threads, would only scatter about it."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        set_up_device(2)
-        with ag.no_grad():
-            huge = ag.Tensor(np.full((3, 3), 1e30, np.float32))
-            assert np.isnan((huge @ huge - huge @ huge).numpy()).all()
-        with pytest.raises(RuntimeWarning, match="something else"):
-            warnings.warn("something else", RuntimeWarning, stacklevel=1)
-
-
-def test_kernels_that_the_device_does_not_have(monkeypatch):
-    with pytest.raises(UserError, match="choose 'numpy' or 'numba'"):
-        set_up_device(1, kernels="fast")
-    monkeypatch.setattr("autograd.backend.get_backend", lambda name: Kernels())
-    with pytest.raises(UserError, match="kernels=numba are for a CPU, and device=cuda has its own"):
-        set_up_device(1, "cuda", kernels="numba")

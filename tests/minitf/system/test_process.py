@@ -7,10 +7,14 @@ import signal
 import subprocess
 import sys
 import threading
+import warnings
 from contextlib import contextmanager
 
+import numpy as np
 import pytest
 
+import autograd as ag
+from autograd.fast import Kernels
 from minitf.app import commands
 from minitf.errors import UserError
 from minitf.system import process
@@ -23,6 +27,8 @@ from minitf.system.process import (
     require_numpy,
     require_threads,
     run_command,
+    say,
+    set_up_device,
     uninterrupted,
 )
 from tests.helpers.marks import parametrize_some
@@ -351,3 +357,39 @@ def test_few_processes_are_one_sentence_or_enough(tiny_run, tmp_path, command, m
     assert done.returncode in (0, 2), done.stderr
     assert done.returncode == 0 or done.stderr.splitlines()[-1].startswith("error: cannot start"), done.stderr
     assert "OpenBLAS" not in done.stderr
+
+
+def test_say_goes_to_standard_error(capsys):
+    say("ü")
+    assert capsys.readouterr() == ("", "ü\n")
+
+
+def test_control_characters_are_spelled_out(capsys):
+    say("a\x1b]0;title\x07\x9b31m\tb\nc\x00")
+    assert capsys.readouterr().err == "a\\x1b]0;title\\x07\\x9b31m\tb\nc\\x00\n"
+
+
+def test_a_device_that_is_not_there():
+    for device in ("cuda", "cuda:3"):
+        with pytest.raises(UserError, match=f"device '{device}' .*; choose --device cpu"):
+            set_up_device(1, device)
+
+
+def test_numbers_beyond_bounds_are_no_warnings():
+    """They are looked for by the loop; NumPy's warnings, some from other threads, would only scatter about it."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        set_up_device(2)
+        with ag.no_grad():
+            huge = ag.Tensor(np.full((3, 3), 1e30, np.float32))
+            assert np.isnan((huge @ huge - huge @ huge).numpy()).all()
+        with pytest.raises(RuntimeWarning, match="something else"):
+            warnings.warn("something else", RuntimeWarning, stacklevel=1)
+
+
+def test_kernels_that_the_device_does_not_have(monkeypatch):
+    with pytest.raises(UserError, match="choose 'numpy' or 'numba'"):
+        set_up_device(1, kernels="fast")
+    monkeypatch.setattr("autograd.backend.get_backend", lambda name: Kernels())
+    with pytest.raises(UserError, match="kernels=numba are for a CPU, and device=cuda has its own"):
+        set_up_device(1, "cuda", kernels="numba")

@@ -10,7 +10,7 @@ import termios
 
 import pytest
 
-from minitf.system.messages import Progress, clock, duration, say
+from minitf.system.progress import Progress, clock, duration
 
 
 @pytest.mark.parametrize(
@@ -21,11 +21,6 @@ def test_times(seconds, shown):
     assert clock(seconds) == shown
 
 
-def test_say_goes_to_standard_error(capsys):
-    say("ü")
-    assert capsys.readouterr() == ("", "ü\n")
-
-
 @pytest.mark.parametrize(
     ("seconds", "text"),
     [(0, "0 s"), (99, "99 s"), (100, "2 min"), (3_540, "59 min"), (3_599, "1 h 0 min"), (23_400, "6 h 30 min")],
@@ -34,11 +29,6 @@ def test_durations_in_words(seconds, text):
     assert duration(seconds) == text
     assert duration(100 * 3_600) == "4 d 4 h"
     assert duration(float("inf")) == "?"
-
-
-def test_control_characters_are_spelled_out(capsys):
-    say("a\x1b]0;title\x07\x9b31m\tb\nc\x00")
-    assert capsys.readouterr().err == "a\\x1b]0;title\\x07\\x9b31m\tb\nc\\x00\n"
 
 
 RECORD = {"step": 1200, "loss": 1.23456, "perplexity": 3.4567, "target_tokens_per_s": 12345.6, "learning_rate": 0.00071}
@@ -83,7 +73,7 @@ def seen_on_terminal(program, columns, rows=24):
 
 
 BAR = f"""
-from minitf.system.messages import Progress
+from minitf.system.progress import Progress
 with Progress(4, 1) as progress:
     progress.step()
     progress.update({RECORD!r}, 75)
@@ -133,8 +123,8 @@ def test_a_terminal_without_a_usable_size_gets_lines(size):
 
 TALKING = """
 import os, sys
-from minitf.system.messages import say
-from minitf.system.messages import Progress
+from minitf.system.process import say
+from minitf.system.progress import Progress
 with Progress(3, 0) as progress:
     for i in range(3):
         progress.step()

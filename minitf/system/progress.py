@@ -1,4 +1,4 @@
-"""Messages and progress on standard error, which need not be open: a bar on a terminal, plain lines elsewhere."""
+"""How far a run is, on standard error: a bar on a terminal, plain lines elsewhere; and durations in words."""
 
 from __future__ import annotations
 
@@ -6,41 +6,9 @@ import math
 import os
 import sys
 import time
-from collections.abc import Callable
-from contextlib import suppress
 from typing import Any, Self
 
-Say = Callable[[str], None]
-"""Print a line for the user."""
-
-
-def say(text: str) -> None:
-    """Print a line on standard error; do nothing if it is closed or its reader has gone."""
-    put(f"{printable(text)}\n")
-
-
-def put(text: str) -> None:
-    """Write a text to standard error; do nothing if it is closed or its reader has gone."""
-    if sys.stderr is None:  # closed from the start
-        return
-    try:
-        sys.stderr.write(text)
-        sys.stderr.flush()
-    except (OSError, ValueError):
-        with suppress(OSError, ValueError):  # the rest of the buffer must not fail again when the process ends
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
-
-
-CONTROLS = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160)) if chr(code) not in "\n\t"}
-
-
-def printable(text: str) -> str:
-    """Spell out control characters: text of a file must not move the cursor of a terminal, or rename its window."""
-    return text.translate(CONTROLS)
-
-
-def silent(text: str) -> None:
-    """Print nothing: `say` of a non-zero rank."""
+from minitf.system.process import put, say, silent
 
 
 def clock(seconds: float) -> str:
