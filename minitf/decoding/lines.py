@@ -11,25 +11,28 @@ import threading
 import warnings
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, TypedDict, TypeVar
 
 import numpy as np
 
 from minitf.config import RunConfig
 from minitf.data.sentences import Sentences, pad
+from minitf.data.text import in_chunks
 from minitf.data.vocabulary import AnyVocabulary
 from minitf.decoding.decoder import IncrementalDecoder
 from minitf.decoding.long_lines import best_combinations, split_long
 from minitf.decoding.sampling import SamplingConfig, sample
 from minitf.decoding.search import BeamSearchConfig, Hypothesis, Model, SentenceError, beam_search, decoder_of
 from minitf.decoding.shortlist import Shortlist
-from minitf.errors import UserError
+from minitf.errors import UserError, nearest
 from minitf.system.environment import sum_left_to_right
 
 MAX_ROWS_PER_BATCH = 512
 """Hypotheses searched at once. More rows do not make a matrix product faster, and each has V logits."""
 MAX_TOKENS_PER_BATCH = 4096
+LINES_AT_A_TIME, CHARACTERS_AT_A_TIME = 1000, 1_000_000
+"""Lines of a stream that are sorted together: enough for batches of equal lengths, soon enough to see translations."""
 Ids = tuple[int, ...]
 Result = TypeVar("Result")
 Job = Callable[[IncrementalDecoder, np.ndarray, Sequence[int]], Sequence[Result]]
@@ -54,6 +57,45 @@ class Plan:
                 raise UserError(f"{name}={value} holds no sentence; choose 1 or more, such as 4096 subwords")
         if self.sampling is not None and self.shortlist is not None:
             raise UserError("sampling draws from the whole vocabulary, not from a shortlist; leave one of them out")
+
+
+class Settings(TypedDict, total=False):
+    """How to translate; a setting that is missing or None is the translator's."""
+
+    beam: int | None
+    alpha: float | None
+    beta: float | None
+    max_extra_length: int | None
+    max_length: int | None
+    min_length: int | None
+    beam_patience: float | None
+    n_best: int | None
+    """See `BeamSearchConfig`."""
+    sampling: SamplingConfig | None
+    """Draw translations at random instead of searching for the best."""
+    shortlist: Shortlist | None
+    """Choose among its tokens instead of the whole vocabulary: faster, with other results."""
+    max_tokens_per_batch: int
+    """Most source subwords searched at once, padding included."""
+    max_sentences_per_batch: int | None
+    progress: Callable[[int], object] | None
+    """Called with the number of lines finished since the last call."""
+
+
+def plan_of(settings: Settings, search: BeamSearchConfig) -> Plan:
+    """Fill in the settings that are missing; `search` has those of the search.
+
+    Raises: TypeError for an unknown setting.
+    """
+    given: dict[str, Any] = {name: value for name, value in settings.items() if value is not None}
+    unknown = given.keys() - Settings.__annotations__.keys()
+    if unknown:
+        name, valid = min(unknown), list(Settings.__annotations__)
+        begin = [each for each in valid if each.startswith(name)]  # n: n_best
+        hint = f"; did you mean {' or '.join(begin)}?" if begin else nearest(name, valid)
+        raise TypeError(f"{name} is not a setting of a translation{hint}; the settings are {', '.join(valid)}")
+    of_search = {each.name: given.pop(each.name) for each in fields(BeamSearchConfig) if each.name in given}
+    return Plan(replace(search, **of_search), **given)
 
 
 @dataclass(frozen=True)
@@ -117,6 +159,10 @@ class LineTranslator:
         self._batched = BatchedModel(decoder)
         self._source_eos: bool = getattr(decoder, "source_eos", True)
         self._masked: set[int] = getattr(decoder, "masked_tokens", set())
+
+    def _plan(self, settings: Settings) -> Plan:
+        """Raises: TypeError for an unknown setting"""
+        return plan_of(settings, self.search)
 
     def nbest(
         self, lines: Sequence[str], plan: Plan, prefixes: Sequence[str] | None = None, first_line: int = 1
@@ -237,6 +283,12 @@ def joined(pieces: Sequence[list[Translation]], n_best: int) -> list[Translation
         )
         for score, chosen in best_combinations(pieces, n_best)
     ]
+
+
+def chunks_of_lines(lines: Iterable[str], must_wait: Callable[[], bool] = lambda: False) -> Iterator[list[str]]:
+    """Lines of a stream in the groups that are translated together; see `in_chunks`."""
+    limits = {"max_items": LINES_AT_A_TIME, "max_characters": CHARACTERS_AT_A_TIME}
+    return in_chunks(lines, len, **limits, must_wait=must_wait)
 
 
 # ---- Batches ----

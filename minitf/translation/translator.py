@@ -9,74 +9,33 @@ from __future__ import annotations
 import itertools
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import fields, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypedDict, Unpack
+from typing import Any, Unpack
 
-import numpy as np
-
-from minitf.config.model import EOS
-from minitf.data.text import PathLike, in_chunks
+from minitf.config import RunConfig
+from minitf.data.text import PathLike
 from minitf.data.vocabulary import AnyVocabulary
-from minitf.decoding.decoder import IncrementalDecoder, TransformerDecoder
+from minitf.decoding.decoder import TransformerDecoder
 from minitf.decoding.ensemble import Ensemble
-from minitf.decoding.lines import BatchedModel, Ids, LineTranslator, Plan, Translation, refuse_single_string, search_of
-from minitf.decoding.sampling import SamplingConfig
-from minitf.decoding.scoring import ForcedTarget, score_targets
-from minitf.decoding.search import BeamSearchConfig, Model, hypothesis_of
-from minitf.decoding.shortlist import Shortlist
-from minitf.errors import UserError, nearest
+from minitf.decoding.lines import Plan, Settings, Translation, chunks_of_lines, refuse_single_string, search_of
+from minitf.decoding.search import BeamSearchConfig, Model
+from minitf.errors import UserError
 from minitf.fast.accelerate import accelerate
 from minitf.fast.decoder import InferenceTransformer
 from minitf.model.transformer import Transformer
-from minitf.system.environment import sum_left_to_right
-from minitf.translation.attention_weights import Alignment, SentenceAttention, sentence_attention
-from minitf.translation.loading import build_model, load_learned, require_one_target, source_reader, with_precision
-
-LINES_AT_A_TIME, CHARACTERS_AT_A_TIME = 1000, 1_000_000
-"""Lines of a stream that are sorted together: enough for batches of equal lengths, soon enough to see translations."""
-
-
-class Settings(TypedDict, total=False):
-    """How to translate; a setting that is missing or None is the translator's."""
-
-    beam: int | None
-    alpha: float | None
-    beta: float | None
-    max_extra_length: int | None
-    max_length: int | None
-    min_length: int | None
-    beam_patience: float | None
-    n_best: int | None
-    """See `BeamSearchConfig`."""
-    sampling: SamplingConfig | None
-    """Draw translations at random instead of searching for the best."""
-    shortlist: Shortlist | None
-    """Choose among its tokens instead of the whole vocabulary: faster, with other results."""
-    max_tokens_per_batch: int
-    """Most source subwords searched at once, padding included."""
-    max_sentences_per_batch: int | None
-    progress: Callable[[int], object] | None
-    """Called with the number of lines finished since the last call."""
+from minitf.translation.forced_decoding import ForcedDecoding
+from minitf.translation.loading import (
+    LearnedModel,
+    build_model,
+    load_learned,
+    require_one_target,
+    source_reader,
+    with_precision,
+)
 
 
-def plan_of(settings: Settings, search: BeamSearchConfig) -> Plan:
-    """Fill in the settings that are missing; `search` has those of the search.
-
-    Raises: TypeError for an unknown setting.
-    """
-    given: dict[str, Any] = {name: value for name, value in settings.items() if value is not None}
-    unknown = given.keys() - Settings.__annotations__.keys()
-    if unknown:
-        name, valid = min(unknown), list(Settings.__annotations__)
-        begin = [each for each in valid if each.startswith(name)]  # n: n_best
-        hint = f"; did you mean {' or '.join(begin)}?" if begin else nearest(name, valid)
-        raise TypeError(f"{name} is not a setting of a translation{hint}; the settings are {', '.join(valid)}")
-    of_search = {each.name: given.pop(each.name) for each in fields(BeamSearchConfig) if each.name in given}
-    return Plan(replace(search, **of_search), **given)
-
-
-class Translator(LineTranslator):
+class Translator(ForcedDecoding):
     """A model with its vocabulary, which translates text, scores and aligns translations, and shows its attention.
 
     Methods may be called from several threads, which take turns.
@@ -146,17 +105,8 @@ class Translator(LineTranslator):
         learned = [load_learned(Path(path), **chosen) for path in (run_directory, *more)]
         require_one_target(learned)
         learned = [replace(each, config=with_precision(each.config, device, precision)) for each in learned]
-        models = [build_model(each, dtype or each.config.dtype).to(device) for each in learned]
-        for i, each in enumerate(learned):
-            if each.config.precision == "bf16":
-                if plain:
-                    raise UserError("plain computes without precision=bf16, the run's; give precision float32")
-                models[i] = accelerate(models[i], compute_dtype="bfloat16")
-        config, *_ = configs = [each.config for each in learned]
-        tables = [c.model.max_positions - c.model.first_position for c in configs if c.model.positions == "learned"]
-        search = replace(search_of(config), max_length=min(tables, default=None))
-        # max_length counts the EOS of training sentences
-        settings: Any = {"search": search, "max_source_length": min(c.max_length for c in configs) - 1, "warn": warn}
+        models = [_model_of(each, dtype, device, plain) for each in learned]
+        settings: Any = {**_limits_of([each.config for each in learned]), "warn": warn}
         if more:
             readers = [source_reader(learned[0], each) for each in learned]
             members = [
@@ -167,7 +117,7 @@ class Translator(LineTranslator):
         else:
             model = TransformerDecoder(models[0]) if plain else models[0]
             translator = cls(model, learned[0].vocabulary, same_bits=same_bits, **settings)
-        translator.task = config.task
+        translator.task = learned[0].config.task
         return translator
 
     # ---- Translations ----
@@ -221,128 +171,18 @@ class Translator(LineTranslator):
         refuse_single_string(lines)
         remaining = None if prefixes is None else iter(prefixes)
         first_line = 1
-        for chunk in _chunks(lines, must_wait):
+        for chunk in chunks_of_lines(lines, must_wait):
             given = None if remaining is None else list(itertools.islice(remaining, len(chunk)))
             yield from self.nbest(chunk, plan, given, first_line)
             first_line += len(chunk)
         if remaining is not None and next(remaining, None) is not None:
             raise UserError(f"there are more prefixes than the {first_line - 1} lines; give one for each")
 
-    # ---- Scores, alignments, attention ----
-
-    def score(
-        self, pairs: Sequence[tuple[str, str | Sequence[int]]], **settings: Unpack[Settings]
-    ) -> list[Translation]:
-        """Compute the log-probability and score of a given translation of each line, text or token ids.
-
-        Text is cut into subwords again; a search may have found the same text in other subwords, with another
-        probability. Its token ids (in `Translation.parts`) get the number that the search gave them.
-        """
-        return self._score(pairs, self._plan(settings))
-
-    def _score(
-        self, pairs: Sequence[tuple[str, str | Sequence[int]]], plan: Plan, first_line: int = 1
-    ) -> list[Translation]:
-        """Score pairs; their lines are numbered from `first_line` in messages."""
-        if plan.shortlist is not None:
-            raise UserError("scores are over the whole vocabulary, not over a shortlist; leave it out")
-        sources = self.vocabulary.source.encode([source for source, _ in pairs])
-        encoded = iter(self.vocabulary.target.encode([target for _, target in pairs if isinstance(target, str)]))
-        targets = [tuple(next(encoded) if isinstance(target, str) else target) for _, target in pairs]
-        for number, (ids, target) in enumerate(zip(sources, targets, strict=True), start=first_line):
-            if len(ids) > self.max_source_length:
-                self.warn(f"line {number} {self._too_long(ids)}")
-            self._check_scorable(number, ids, target)
-        asked = [i for i, pair in enumerate(zip(sources, targets, strict=True)) if any(pair)]
-        scored = dict(zip(asked, self._force([(sources[i], targets[i]) for i in asked], plan), strict=True))
-        texts = self.vocabulary.target.decode(targets)
-        return [
-            self._scored(texts[i], tuple(sources[i]), targets[i], scored.get(i), plan.search) for i in range(len(pairs))
-        ]
-
-    def _check_scorable(self, number: int, source: Sequence[int], target: Ids) -> None:
-        """Raises: UserError for a pair to which the model can give no probability."""
-        if target and not source and not self._source_eos:
-            raise UserError(
-                f"line {number} is blank, and this model reads no end token after a source: there is nothing to "
-                "translate; leave the line out"
-            )
-        if never := self._masked & {*target}:
-            (piece,) = self.vocabulary.target.pieces([min(never)])
-            raise UserError(f"the translation of line {number} holds {piece!r}, which this model never produces")
-
-    def score_stream(
-        self, lines: Iterable[str], targets: Iterable[str], **settings: Unpack[Settings]
-    ) -> Iterator[list[Translation]]:
-        """Score any number of lines as `score` does, and yield each result in a list of its own.
-
-        Raises: UserError, after the lines that have both, where there are not as many lines as translations
-        """
-        plan = self._plan(settings)
-        remaining = iter(targets)
-        first_line = 1
-        for chunk in _chunks(lines):
-            given = list(itertools.islice(remaining, len(chunk)))
-            for found in self._score(list(zip(chunk, given, strict=False)), plan, first_line):
-                yield [found]
-            first_line += len(given)
-            if len(given) < len(chunk):
-                raise UserError(f"line {first_line} has no translation to score; give one for each line")
-        if next(remaining, None) is not None:
-            raise UserError(f"there are more translations to score than the {first_line - 1} lines; give one for each")
-
-    def align(self, translations: Sequence[Translation], **settings: Unpack[Settings]) -> list[Alignment]:
-        """Align the subwords of translations with those of their sources, by the decoder's attention.
-
-        The mean of the heads in the last layer but one, where it follows the words best; of an ensemble, the mean of
-        its models.
-
-        Raises: UserError for a model that is not a Transformer, and for an ensemble that reads different sources
-        Source: Garg et al. 2019, arXiv:1909.02074
-        """
-        plan = self._plan(settings)
-        parts = [part for translation in translations for part in translation.parts]
-        of_models = [
-            [forced.attention for forced in self._force(parts, plan, aligning=member)] for member in self._members()
-        ]
-        means = iter([np.mean(weights, axis=0) for weights in zip(*of_models, strict=True)])
-        return [self._alignment(each.parts, [next(means) for _ in each.parts]) for each in translations]
-
-    def _members(self) -> list[BatchedModel]:
-        """The models of an ensemble, or the one model, to be asked alone."""
-        if isinstance(self.model, Transformer):
-            return [self._batched]
-        if not isinstance(self.model, Ensemble):
-            raise UserError(f"alignments need a Transformer, not a model of type {type(self.model).__name__}")
-        if any(reader is not None for reader in self.model.readers):
-            raise UserError(
-                "alignments need models that cut their sources into the same pieces; give one of these runs"
-            )
-        return [BatchedModel(member, self._batched.lock) for member in self.model.members]
-
-    def attention(self, source: str, target: str | None = None, **settings: Unpack[Settings]) -> SentenceAttention:
-        """Return the attention weights of every head for `source` and `target`, by default its translation.
-
-        Raises: UserError for a blank source, and for one so long that it is translated in pieces
-        """
-        (ids,) = self.vocabulary.source.encode([source])
-        if not ids:
-            raise UserError("the source is blank; give a sentence")
-        if len(ids) > self.max_source_length:
-            raise UserError(f"the source {self._too_long(ids)}, and is translated in pieces; give one of these")
-        given = None if target is None else (*self.vocabulary.target.encode([target])[0], EOS)
-        return self._attention(ids, given, self._plan(settings))
-
-    def attentions(self, line: str, **settings: Unpack[Settings]) -> list[SentenceAttention]:
-        """Return the attention weights for any line: none for a blank one, one for each piece of a long one."""
-        (ids,) = self.vocabulary.source.encode([line])
-        return [self._attention(piece, None, self._plan(settings)) for piece in self._pieces(ids)]
-
-    # ---- Search ----
+    # ---- Settings ----
 
     def _plan(self, settings: Settings) -> Plan:
         """Raises: TypeError for an unknown setting; UserError for a shortlist that this translator cannot use."""
-        plan = plan_of(settings, self.search)
+        plan = super()._plan(settings)
         if plan.shortlist is not None:
             decoder = self._batched.decoder
             if not isinstance(decoder, InferenceTransformer | Ensemble):
@@ -350,46 +190,22 @@ class Translator(LineTranslator):
             plan.shortlist.require_usable(self.vocabulary, decoder.same_bits)
         return plan
 
-    def _force(
-        self, pairs: Sequence[tuple[Sequence[int], Sequence[int]]], plan: Plan, aligning: BatchedModel | None = None
-    ) -> list[ForcedTarget]:
-        """Decode given targets (without EOS) of given sources; aligning: a Transformer whose attention to keep."""
-        layer = None if aligning is None else max(0, aligning.decoder.model.config.decoder_depth - 2)  # type: ignore[attr-defined]
 
-        def job(model: IncrementalDecoder, source: Any, places: Sequence[int]) -> list[ForcedTarget]:
-            targets = [(*pairs[i][1], EOS) for i in places]
-            return score_targets(model, source, targets, attention_layer=layer)
-
-        return self._run([list(source) for source, _ in pairs], job, plan, 1, lambda batch: None, aligning)
-
-    def _attention(self, ids: list[int], target: Sequence[int] | None, plan: Plan) -> SentenceAttention:
-        """Return the attention of one piece of a line; `target` ends with EOS, None stands for the best translation."""
-        if target is None:
-            ((best, *_),) = self._search([ids], [()], plan, lambda batch: None)
-            target = (*best.tokens, EOS) if best.finished else best.tokens
-        with self._batched.lock:
-            return sentence_attention(self._batched.decoder, self.vocabulary, ids, target)
-
-    @staticmethod
-    def _scored(text: str, source: Ids, target: Ids, forced: ForcedTarget | None, search: Any) -> Translation:
-        if forced is None:  # a blank line for a blank line, which no model is asked about
-            return Translation(text, 0.0, 0.0, True, (), ())
-        tokens = forced.log_probabilities
-        found = hypothesis_of((*target, EOS), sum_left_to_right(tokens), search)
-        return Translation(text, found.score, found.log_probability, True, ((source, target),), tokens)
-
-    def _alignment(self, parts: Sequence[tuple[Ids, Ids]], forced: Sequence[np.ndarray]) -> Alignment:
-        source = tuple(self.vocabulary.source.pieces([i for ids, _ in parts for i in ids]))
-        target = tuple(self.vocabulary.target.pieces([i for _, ids in parts for i in ids]))
-        weights = np.zeros((len(target), len(source)))
-        s = t = 0
-        for (source_ids, target_ids), each in zip(parts, forced, strict=True):
-            rows, columns = len(target_ids), len(source_ids)
-            weights[t : t + rows, s : s + columns] = each[:rows, :columns]
-            s, t = s + columns, t + rows
-        return Alignment(source, target, weights)
+def _model_of(learned: LearnedModel, dtype: Any, device: str, plain: bool) -> Transformer:
+    model = build_model(learned, dtype or learned.config.dtype).to(device)
+    if learned.config.precision != "bf16":
+        return model
+    if plain:
+        raise UserError("plain computes without precision=bf16, the run's; give precision float32")
+    return accelerate(model, compute_dtype="bfloat16")
 
 
-def _chunks(lines: Iterable[str], must_wait: Callable[[], bool] = lambda: False) -> Iterator[list[str]]:
-    limits = {"max_items": LINES_AT_A_TIME, "max_characters": CHARACTERS_AT_A_TIME}
-    return in_chunks(lines, len, **limits, must_wait=must_wait)
+def _limits_of(configs: Sequence[RunConfig]) -> dict[str, Any]:
+    """The search of the first run, and the length of lines, within what the models of all runs know."""
+    searches = [search_of(config) for config in configs]
+    longest = min((each.max_length for each in searches if each.max_length is not None), default=None)
+    # max_length of a run counts the EOS of training sentences
+    return {
+        "search": replace(searches[0], max_length=longest),
+        "max_source_length": min(config.max_length for config in configs) - 1,
+    }

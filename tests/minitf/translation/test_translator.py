@@ -15,7 +15,6 @@ import pytest
 
 import minitf.decoding.lines
 import minitf.fast.threads
-import minitf.translation.translator
 from autograd.fast import cpu_kernels
 from minitf.config import PRESETS
 from minitf.config.model import BOS, EOS, PAD
@@ -232,7 +231,7 @@ def test_n_best_of_a_long_line_are_the_best_choices_over_all_pieces():
 
 
 def test_a_stream_is_read_no_further_than_it_must_be(copier, monkeypatch):
-    monkeypatch.setattr(minitf.translation.translator, "LINES_AT_A_TIME", 3)
+    monkeypatch.setattr(minitf.decoding.lines, "LINES_AT_A_TIME", 3)
     read = []
 
     def lines():
@@ -248,7 +247,7 @@ def test_a_stream_is_read_no_further_than_it_must_be(copier, monkeypatch):
 
 
 def test_a_stream_of_long_lines_is_read_in_smaller_chunks(copier, monkeypatch):
-    monkeypatch.setattr(minitf.translation.translator, "CHARACTERS_AT_A_TIME", 10)
+    monkeypatch.setattr(minitf.decoding.lines, "CHARACTERS_AT_A_TIME", 10)
     lines = iter(["the cat", "the dog", "the bird", "a"])
     stream = copier.translate_stream(lines)
     assert next(stream) == "the cat"
@@ -275,7 +274,7 @@ def test_lines_before_one_that_cannot_be_read_are_answered(copier):
 
 
 def test_warnings_number_the_lines_of_the_whole_stream(tiny_vocabulary, warnings_heard, monkeypatch):
-    monkeypatch.setattr(minitf.translation.translator, "LINES_AT_A_TIME", 2)
+    monkeypatch.setattr(minitf.decoding.lines, "LINES_AT_A_TIME", 2)
     translator = Translator(
         CopyModel(len(tiny_vocabulary)), tiny_vocabulary, max_source_length=8, warn=warnings_heard.append
     )

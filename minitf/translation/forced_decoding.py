@@ -1,0 +1,174 @@
+"""Given translations of given lines: their probabilities, alignments and attention, by forced decoding.
+
+The decoder reads the tokens of the given translation instead of those that it would have chosen.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Unpack
+
+import numpy as np
+
+from minitf.config.model import EOS
+from minitf.decoding.decoder import IncrementalDecoder
+from minitf.decoding.ensemble import Ensemble
+from minitf.decoding.lines import BatchedModel, Ids, LineTranslator, Plan, Settings, Translation, chunks_of_lines
+from minitf.decoding.scoring import ForcedTarget, score_targets
+from minitf.decoding.search import hypothesis_of
+from minitf.errors import UserError
+from minitf.model.transformer import Transformer
+from minitf.system.environment import sum_left_to_right
+from minitf.translation.attention_weights import Alignment, SentenceAttention, sentence_attention
+
+
+class ForcedDecoding(LineTranslator):
+    """A translator of lines that also scores and aligns given translations, and shows its attention."""
+
+    def score(
+        self, pairs: Sequence[tuple[str, str | Sequence[int]]], **settings: Unpack[Settings]
+    ) -> list[Translation]:
+        """Compute the log-probability and score of a given translation of each line, text or token ids.
+
+        Text is cut into subwords again; a search may have found the same text in other subwords, with another
+        probability. Its token ids (in `Translation.parts`) get the number that the search gave them.
+        """
+        return self._score(pairs, self._plan(settings))
+
+    def _score(
+        self, pairs: Sequence[tuple[str, str | Sequence[int]]], plan: Plan, first_line: int = 1
+    ) -> list[Translation]:
+        """Score pairs; their lines are numbered from `first_line` in messages."""
+        if plan.shortlist is not None:
+            raise UserError("scores are over the whole vocabulary, not over a shortlist; leave it out")
+        sources = self.vocabulary.source.encode([source for source, _ in pairs])
+        encoded = iter(self.vocabulary.target.encode([target for _, target in pairs if isinstance(target, str)]))
+        targets = [tuple(next(encoded) if isinstance(target, str) else target) for _, target in pairs]
+        for number, (ids, target) in enumerate(zip(sources, targets, strict=True), start=first_line):
+            if len(ids) > self.max_source_length:
+                self.warn(f"line {number} {self._too_long(ids)}")
+            self._check_scorable(number, ids, target)
+        asked = [i for i, pair in enumerate(zip(sources, targets, strict=True)) if any(pair)]
+        scored = dict(zip(asked, self._force([(sources[i], targets[i]) for i in asked], plan), strict=True))
+        texts = self.vocabulary.target.decode(targets)
+        return [
+            self._scored(texts[i], tuple(sources[i]), targets[i], scored.get(i), plan.search) for i in range(len(pairs))
+        ]
+
+    def _check_scorable(self, number: int, source: Sequence[int], target: Ids) -> None:
+        """Raises: UserError for a pair to which the model can give no probability."""
+        if target and not source and not self._source_eos:
+            raise UserError(
+                f"line {number} is blank, and this model reads no end token after a source: there is nothing to "
+                "translate; leave the line out"
+            )
+        if never := self._masked & {*target}:
+            (piece,) = self.vocabulary.target.pieces([min(never)])
+            raise UserError(f"the translation of line {number} holds {piece!r}, which this model never produces")
+
+    def score_stream(
+        self, lines: Iterable[str], targets: Iterable[str], **settings: Unpack[Settings]
+    ) -> Iterator[list[Translation]]:
+        """Score any number of lines as `score` does, and yield each result in a list of its own.
+
+        Raises: UserError, after the lines that have both, where there are not as many lines as translations
+        """
+        plan = self._plan(settings)
+        remaining = iter(targets)
+        first_line = 1
+        for chunk in chunks_of_lines(lines):
+            given = list(itertools.islice(remaining, len(chunk)))
+            for found in self._score(list(zip(chunk, given, strict=False)), plan, first_line):
+                yield [found]
+            first_line += len(given)
+            if len(given) < len(chunk):
+                raise UserError(f"line {first_line} has no translation to score; give one for each line")
+        if next(remaining, None) is not None:
+            raise UserError(f"there are more translations to score than the {first_line - 1} lines; give one for each")
+
+    def align(self, translations: Sequence[Translation], **settings: Unpack[Settings]) -> list[Alignment]:
+        """Align the subwords of translations with those of their sources, by the decoder's attention.
+
+        The mean of the heads in the last layer but one, where it follows the words best; of an ensemble, the mean of
+        its models.
+
+        Raises: UserError for a model that is not a Transformer, and for an ensemble that reads different sources
+        Source: Garg et al. 2019, arXiv:1909.02074
+        """
+        plan = self._plan(settings)
+        parts = [part for translation in translations for part in translation.parts]
+        of_models = [
+            [forced.attention for forced in self._force(parts, plan, aligning=member)] for member in self._members()
+        ]
+        means = iter([np.mean(weights, axis=0) for weights in zip(*of_models, strict=True)])
+        return [self._alignment(each.parts, [next(means) for _ in each.parts]) for each in translations]
+
+    def _members(self) -> list[BatchedModel]:
+        """The models of an ensemble, or the one model, to be asked alone."""
+        if isinstance(self.model, Transformer):
+            return [self._batched]
+        if not isinstance(self.model, Ensemble):
+            raise UserError(f"alignments need a Transformer, not a model of type {type(self.model).__name__}")
+        if any(reader is not None for reader in self.model.readers):
+            raise UserError(
+                "alignments need models that cut their sources into the same pieces; give one of these runs"
+            )
+        return [BatchedModel(member, self._batched.lock) for member in self.model.members]
+
+    def attention(self, source: str, target: str | None = None, **settings: Unpack[Settings]) -> SentenceAttention:
+        """Return the attention weights of every head for `source` and `target`, by default its translation.
+
+        Raises: UserError for a blank source, and for one so long that it is translated in pieces
+        """
+        (ids,) = self.vocabulary.source.encode([source])
+        if not ids:
+            raise UserError("the source is blank; give a sentence")
+        if len(ids) > self.max_source_length:
+            raise UserError(f"the source {self._too_long(ids)}, and is translated in pieces; give one of these")
+        given = None if target is None else (*self.vocabulary.target.encode([target])[0], EOS)
+        return self._attention(ids, given, self._plan(settings))
+
+    def attentions(self, line: str, **settings: Unpack[Settings]) -> list[SentenceAttention]:
+        """Return the attention weights for any line: none for a blank one, one for each piece of a long one."""
+        (ids,) = self.vocabulary.source.encode([line])
+        return [self._attention(piece, None, self._plan(settings)) for piece in self._pieces(ids)]
+
+    def _force(
+        self, pairs: Sequence[tuple[Sequence[int], Sequence[int]]], plan: Plan, aligning: BatchedModel | None = None
+    ) -> list[ForcedTarget]:
+        """Decode given targets (without EOS) of given sources; aligning: a Transformer whose attention to keep."""
+        layer = None if aligning is None else max(0, aligning.decoder.model.config.decoder_depth - 2)  # type: ignore[attr-defined]
+
+        def job(model: IncrementalDecoder, source: Any, places: Sequence[int]) -> list[ForcedTarget]:
+            targets = [(*pairs[i][1], EOS) for i in places]
+            return score_targets(model, source, targets, attention_layer=layer)
+
+        return self._run([list(source) for source, _ in pairs], job, plan, 1, lambda batch: None, aligning)
+
+    def _attention(self, ids: list[int], target: Sequence[int] | None, plan: Plan) -> SentenceAttention:
+        """Return the attention of one piece of a line; `target` ends with EOS, None stands for the best translation."""
+        if target is None:
+            ((best, *_),) = self._search([ids], [()], plan, lambda batch: None)
+            target = (*best.tokens, EOS) if best.finished else best.tokens
+        with self._batched.lock:
+            return sentence_attention(self._batched.decoder, self.vocabulary, ids, target)
+
+    @staticmethod
+    def _scored(text: str, source: Ids, target: Ids, forced: ForcedTarget | None, search: Any) -> Translation:
+        if forced is None:  # a blank line for a blank line, which no model is asked about
+            return Translation(text, 0.0, 0.0, True, (), ())
+        tokens = forced.log_probabilities
+        found = hypothesis_of((*target, EOS), sum_left_to_right(tokens), search)
+        return Translation(text, found.score, found.log_probability, True, ((source, target),), tokens)
+
+    def _alignment(self, parts: Sequence[tuple[Ids, Ids]], forced: Sequence[np.ndarray]) -> Alignment:
+        source = tuple(self.vocabulary.source.pieces([i for ids, _ in parts for i in ids]))
+        target = tuple(self.vocabulary.target.pieces([i for _, ids in parts for i in ids]))
+        weights = np.zeros((len(target), len(source)))
+        s = t = 0
+        for (source_ids, target_ids), each in zip(parts, forced, strict=True):
+            rows, columns = len(target_ids), len(source_ids)
+            weights[t : t + rows, s : s + columns] = each[:rows, :columns]
+            s, t = s + columns, t + rows
+        return Alignment(source, target, weights)
