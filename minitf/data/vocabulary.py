@@ -8,38 +8,23 @@ pieces of its own.
 """
 
 import hashlib
-import io
 import os
-import re
-import threading
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Self
 
-from sentencepiece import SentencePieceProcessor, SentencePieceTrainer
+from sentencepiece import SentencePieceProcessor
 
 from minitf.config.model import BOS, EOS, PAD, UNK, TransformerConfig
+from minitf.data.merges import COVERAGE, MAX_DISTINCT_WORDS, learn_merges
 from minitf.data.piece_vocabulary import MAX_MODEL_BYTES, VocabularyPair
-from minitf.data.text import PathLike, in_chunks, normalise, words_of
+from minitf.data.text import PathLike, normalise
 from minitf.errors import UserError
 from minitf.system.files import read_small_file
 from minitf.system.process import require_threads
 from minitf.system.writing import write_atomically
-
-# The most frequent characters, which make up this share of the text, get a piece each; the rest are spelled in bytes.
-# In 58,000 lines of Multi30k these are the 13 characters seen five times or less: too rare to learn an embedding from,
-# while spelling them trains the byte pieces.
-COVERAGE = 0.99999
-MAX_DISTINCT_WORDS = 1_000_000  # sentencepiece needs some 600 bytes for each
-LINES_AT_A_TIME, CHARACTERS_AT_A_TIME = 10_000, 2_000_000
-# sentencepiece skips a sentence of more than 4,192 bytes, and earlier releases end the process at a word of 65,536
-# characters. No piece is longer than 16 characters, so a cut here loses nothing.
-LONGEST_WORD = 1000
-TRAINER_THREADS = 16
-"""Threads that sentencepiece starts to learn a vocabulary."""
 
 
 class Vocabulary:
@@ -103,12 +88,7 @@ class Vocabulary:
         characters need or above what the words of the corpus can be merged into.
         Source: Sennrich et al. 2016
         """
-        _check_settings(vocab_size, coverage)
-        words = count_words(lines, max_distinct_words)
-        if not words:
-            raise UserError("the corpus has no words; a vocabulary needs at least one line that is not empty")
-        model = _train(words, vocab_size, coverage, byte_fallback, symbols)
-        vocabulary = cls(model)
+        vocabulary = cls(learn_merges(lines, vocab_size, coverage, byte_fallback, max_distinct_words, symbols))
         vocabulary.save(model_path)
         return vocabulary
 
@@ -190,113 +170,3 @@ def sized(config: TransformerConfig, vocabulary: AnyVocabulary) -> TransformerCo
 
 _require_encoding_threads = cache(require_threads)
 """sentencepiece would end the process; asked once, for it starts them for every text."""
-
-
-def count_words(lines: Iterable[str], max_distinct_words: int = MAX_DISTINCT_WORDS) -> Counter[str]:
-    """Count the words of normalised lines, in the order of their first occurrence.
-
-    Pieces never reach across a space, so that merging needs the counts alone. Whenever there are more than
-    `max_distinct_words`, the rarer half is dropped: such rare words do not decide which merges come first (lossy
-    counting, Manku & Motwani 2002).
-    """
-    words: Counter[str] = Counter()
-    for chunk in in_chunks(lines, len, max_items=LINES_AT_A_TIME, max_characters=CHARACTERS_AT_A_TIME):
-        words.update(words_of(" ".join(chunk)))
-        if len(words) > max_distinct_words:
-            words = Counter(dict(words.most_common(max_distinct_words // 2)))
-    return words
-
-
-def _train(words: Counter[str], vocab_size: int, coverage: float, byte_fallback: bool, symbols: Sequence[str]) -> bytes:
-    require_threads(TRAINER_THREADS)
-    model = io.BytesIO()
-    stopped = threading.Event()
-
-    def work() -> None:
-        SentencePieceTrainer.train(
-            sentence_iterator=_until(stopped, _training_lines(words)),
-            input_format="tsv",  # word, tab, count
-            model_writer=model,
-            model_type="bpe",
-            vocab_size=vocab_size,
-            character_coverage=coverage,
-            byte_fallback=byte_fallback,
-            normalization_rule_name="identity",  # `normalise` has done it
-            pad_id=PAD,
-            unk_id=UNK,
-            bos_id=BOS,
-            eos_id=EOS,
-            user_defined_symbols=[symbol.replace(" ", "▁") for symbol in symbols],
-            minloglevel=2,  # errors only; they are raised below
-        )
-
-    try:
-        _interruptibly(work, stopped)
-    except RuntimeError as error:
-        raise UserError(_training_advice(str(error), vocab_size)) from error
-    return model.getvalue()
-
-
-def _interruptibly(work: Callable[[], None], stopped: threading.Event) -> None:
-    """Call `work` in a thread, so that an interrupt takes effect at once.
-
-    sentencepiece does not check for signals for minutes, and would report one that arrives while it reads from Python
-    as a fault of the text.
-    """
-    failures: list[BaseException] = []
-    done = threading.Event()  # not `join`, which considers the thread ended after an interrupt (Python 3.11, 3.12)
-
-    def run() -> None:
-        try:
-            work()
-        except BaseException as error:
-            failures.append(error)
-        finally:
-            done.set()
-
-    try:
-        threading.Thread(target=run, daemon=True).start()
-        done.wait()
-    except BaseException:
-        stopped.set()
-        done.wait(timeout=1)  # a thread that returns to an interpreter about to end would abort the process
-        raise
-    if failures:
-        raise failures[0]
-
-
-def _until(stopped: threading.Event, lines: Iterable[str]) -> Iterator[str]:
-    for line in lines:
-        if stopped.is_set():
-            raise InterruptedError("the training of the vocabulary was interrupted")
-        yield line
-
-
-def _training_lines(words: Counter[str]) -> Iterable[str]:
-    for word, count in words.items():
-        # sentencepiece skips a line with U+2585, which it uses internally; the byte pieces spell it.
-        for part in word.replace("\u2585", " ").split():
-            for start in range(0, len(part), LONGEST_WORD):
-                yield f"{part[start : start + LONGEST_WORD]}\t{count}"
-
-
-def _training_advice(message: str, vocab_size: int) -> str:
-    """Reword sentencepiece's error about the size as a sentence that says which sizes are possible."""
-    if found := re.search(r"required_chars\. \d+ vs (\d+)", message):
-        return (
-            f"vocab_size={vocab_size:,} is too small: special tokens, bytes and the characters of this corpus alone "
-            f"need {int(found[1]):,}; choose at least that"
-        )
-    if found := re.search(r"value <= (\d+)", message):
-        return (
-            f"vocab_size={vocab_size:,} is too large for this corpus, whose words allow at most {int(found[1]):,} "
-            "pieces; choose at most that, or train on more text"
-        )
-    return f"sentencepiece could not learn a vocabulary of {vocab_size:,} pieces: {message}"
-
-
-def _check_settings(vocab_size: int, coverage: float) -> None:
-    if not 4 < vocab_size < 2**31:
-        raise UserError(f"vocab_size={vocab_size} is impossible: choose a number of pieces such as 8000")
-    if not 0.98 <= coverage <= 1:
-        raise UserError(f"coverage={coverage} is not a share of the characters between 0.98 and 1")

@@ -25,9 +25,9 @@ from autograd.backend import backend_of
 from autograd.fast import kernels_of
 from autograd.memory import last_change, now
 from minitf.config.model import BOS, PAD
+from minitf.decoding import candidates
 from minitf.fast.state import DecodingState, Record
 from minitf.fast.threads import padded_width, share_out
-from minitf.fast.top_tokens import accelerate_search
 from minitf.model.layers import Embedding, FeedForward, LayerNorm, Linear, Module
 from minitf.model.mixing import Mixing
 from minitf.model.transformer import MultiHeadAttention, Positions, Residual, Transformer, padding_mask
@@ -50,7 +50,7 @@ class InferenceTransformer:
     """
 
     def __init__(self, model: Transformer, *, same_bits: bool = False):
-        accelerate_search()
+        candidates.top_tokens = top_tokens  # in every search from now on
         self.model: Any = model  # which may be any variant
         self.config, self.same_bits = model.config, same_bits
         self.norm_first = self.config.norm == "pre"
@@ -412,3 +412,9 @@ class _Weights:
     def contiguous(self) -> Array:
         """A contiguous copy of w, made when it is first faster."""
         return backend_of([self.w]).xp.ascontiguousarray(self.w)
+
+
+def top_tokens(logits: Array, barred: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """`top_tokens` of minitf/decoding/candidates.py, by a kernel that does not sort whole rows."""
+    kernels = kernels_of([logits])
+    return kernels.top_tokens(logits, kernels.asarray(barred), count)

@@ -18,7 +18,8 @@ from hypothesis import strategies as st
 
 from minitf.config.model import BOS, EOS, PAD, UNK
 from minitf.data.text import normalise, read_lines
-from minitf.data.vocabulary import Vocabulary, count_words
+from minitf.data.merges import count_words
+from minitf.data.vocabulary import Vocabulary
 from minitf.errors import UserError
 
 ENGLISH = [
@@ -320,13 +321,13 @@ INTERRUPTED = """
 import itertools, os, random, sys, threading
 import sentencepiece
 from minitf.system.process import run_command
-from minitf.data import vocabulary
+from minitf.data import merges
 from minitf.data.vocabulary import Vocabulary
 
 path, when, number = sys.argv[1], sys.argv[2], int(sys.argv[3])
 draw = random.Random(0)
 words = ["".join(draw.choice("abcdefghijkl") for _ in range(9)) for _ in range(300)]
-training_lines = vocabulary._training_lines
+training_lines = merges._training_lines
 
 def reading(counts):
     yield from training_lines(counts)
@@ -340,7 +341,7 @@ def merging(**options):
         pass
     threading.Event().wait()  # takes for ever
 
-vocabulary._training_lines = reading
+merges._training_lines = reading
 if when == "merging":
     sentencepiece.SentencePieceTrainer.train = merging
 sys.exit(run_command(lambda argv: Vocabulary.train(words, 400, argv[0]), [path]))
