@@ -17,8 +17,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from minitf.config.model import BOS, EOS, PAD, UNK
-from minitf.data.text import normalise, read_lines
 from minitf.data.merges import count_words
+from minitf.data.text import normalise, read_lines
 from minitf.data.vocabulary import Vocabulary
 from minitf.errors import UserError
 
