@@ -110,6 +110,12 @@ class ArgumentParser(argparse.ArgumentParser):
         found = [group for group in self._action_groups if group.title == name]
         return found[0] if found else self.add_argument_group(name)
 
+    def add_corpus(self) -> None:
+        """Add the arguments of a corpus: SOURCE, TARGET and --errors."""
+        self.add_argument("source", type=Path, metavar="SOURCE", help="text, a sentence a line, such as mine.en")
+        self.add_argument("target", type=Path, metavar="TARGET", help="its translation, line by line, such as mine.de")
+        self.add_argument("--errors", choices=("strict", "replace"), default="strict", help="bytes that are not UTF-8")
+
     def _print_message(self, message: str, file: Any = None) -> None:
         if message:  # argparse would take no notice of a full disk
             (file or sys.stderr).write(message)

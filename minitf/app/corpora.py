@@ -59,8 +59,7 @@ def statistics(argv: Sequence[str]) -> None:
         description="Print lengths, distinct words, faults such as empty sides and repeated pairs, and the preset and "
         "the size of vocabulary that suit the corpus.",
     )
-    parser.add_argument("source", type=Path, metavar="SOURCE", help="text, a sentence a line")
-    parser.add_argument("target", type=Path, metavar="TARGET", help="its translation, line by line")
+    parser.add_corpus()
     parser.add_argument(
         "--held-out",
         type=Path,
@@ -69,12 +68,6 @@ def statistics(argv: Sequence[str]) -> None:
         default=[],
         metavar=("SOURCE", "TARGET"),
         help="validation or test text: end with status 2 if one of its sources is in the corpus; may be given twice",
-    )
-    parser.add_argument(
-        "--errors",
-        choices=("strict", "replace"),
-        default="strict",
-        help="bytes that are not UTF-8",
     )
     given = parser.parse_args(argv)
     if given.held_out:
@@ -123,8 +116,7 @@ def _split_parser() -> ArgumentParser:
         description="Cut a corpus into training, validation and test text. Pairs with the same source sentence stay "
         "together, so that no held-out sentence is trained on.",
     )
-    parser.add_argument("source", type=Path, metavar="SOURCE", help="text, a sentence a line, such as mine.en")
-    parser.add_argument("target", type=Path, metavar="TARGET", help="its translation, line by line, such as mine.de")
+    parser.add_corpus()
     for name in ("valid", "test"):
         text = f"pairs to hold out for {name} (default 1000)"
         parser.add_argument(f"--{name}", type=int, default=1000, metavar="N", help=text)
@@ -137,12 +129,6 @@ def _split_parser() -> ArgumentParser:
         choices=BY,
         default="source",
         help="both: pairs with the same target stay together, too",
-    )
-    parser.add_argument(
-        "--errors",
-        choices=("strict", "replace"),
-        default="strict",
-        help="bytes that are not UTF-8",
     )
     return parser
 

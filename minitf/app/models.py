@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
-import secrets
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 from pathlib import Path
 from shlex import quote
 
@@ -35,30 +32,10 @@ def import_model(argv: Sequence[str]) -> None:
     )
     given = parser.parse_args(argv)
     with uninterrupted():  # deferred: `--help` and a wrong flag need no NumPy
-        from minitf.config.run import decisive_values
-        from minitf.interchange.formats import is_foreign, read_foreign
-        from minitf.interchange.huggingface import PREFIX, downloaded
-        from minitf.storage.checkpoint_store import CheckpointStore
-        from minitf.storage.checkpoints import with_prefix
-        from minitf.storage.run_directory import RunDirectory
-    if RunDirectory(given.run).config_path.exists():
-        raise UserError(f"{given.run} already holds a run; give another directory")
-    path = downloaded(given.source) if given.source.startswith(PREFIX) else Path(given.source)
-    if not is_foreign(path) and RunDirectory(path).checkpoints_path.is_dir():
-        raise UserError(f"{path} is a run already; translate with: minitf translate {quote(str(path))}")
-    config, vocabulary, weights = read_foreign(path, POSITIONS.get(given.positions))
-    with RunDirectory.create(given.run, replace(config, output=given.run.absolute())) as run:
-        vocabulary.save(run.path / vocabulary.file_name)
-        origin = {"run": secrets.token_hex(16), "config": decisive_values(config)}
-        store = CheckpointStore(run.checkpoints_path, keep=1, origin=origin)
-        store.save(
-            0,
-            with_prefix("model.", weights),
-            {"imported": str(path.absolute()), "vocabulary": vocabulary.fingerprint()},
-        )
-    size = sum(array.size for array in weights.values())
+        from minitf.app.model_files import import_run
+    size, pieces = import_run(given.source, given.run, POSITIONS.get(given.positions))
     command = f"minitf translate {quote(str(given.run))}"
-    say(f"{given.run}: {size:,} parameters, {len(vocabulary):,} pieces; translate with: {command}")
+    say(f"{given.run}: {size:,} parameters, {pieces:,} pieces; translate with: {command}")
 
 
 # ---- minitf export RUN FOLDER --format … ----
@@ -78,14 +55,8 @@ def export_model(argv: Sequence[str]) -> None:
     )
     given = parser.parse_args(argv)
     with uninterrupted():  # deferred: `--help` and a wrong flag need no NumPy
-        from minitf.interchange.formats import write_foreign
-        from minitf.interchange.outgoing import LearnedModel
-        from minitf.translation.loading import load_learned
-    learned = load_learned(
-        given.run, average=given.average, own_files=True, warn=lambda message: say(f"warning: {message}")
-    )
-    notes = write_foreign(LearnedModel(learned.config, learned.vocabulary, learned.weights), given.folder, given.format)
-    for note in notes:
+        from minitf.app.model_files import export_run
+    for note in export_run(given.run, given.folder, given.format, given.average):
         say(f"note: {note}")
     say(f"{given.folder}: written for {given.format}")
 
@@ -117,39 +88,16 @@ def pack(argv: Sequence[str]) -> None:
 # ---- minitf shortlist RUN SOURCE TARGET --output FILE ----
 
 
-PAIRS_AT_A_TIME = 10_000
-LEAST = 1e-4
-"""Less probable translations are not written: a quarter of the file, and of no use to the trained model of Multi30k."""
-
-
 def shortlist(argv: Sequence[str]) -> None:
     """Estimate the table of the texts that the command line names, and write it."""
     given = _shortlist_parser().parse_args(argv)
     if given.best < 1 or given.pairs < 1:
         raise UserError(f"--best {given.best} --pairs {given.pairs} leave nothing to write; choose 1 or more of each")
     with uninterrupted():  # deferred: `--help` and a wrong flag need no NumPy
-        from minitf.data.lexical_table import model_1
-        from minitf.data.sentences import Sentences
-        from minitf.data.text import read_pairs
-        from minitf.translation.loading import vocabulary_of
-
-    vocabulary = vocabulary_of(given.run)
-    count = sum(1 for _ in read_pairs(given.source, given.target, given.errors))
-    step = -(-count // given.pairs)
-
-    def encoded() -> Iterator[tuple[Sentences, Sentences]]:
-        pairs = itertools.islice(read_pairs(given.source, given.target, given.errors), 0, None, step)
-        while chunk := list(itertools.islice(pairs, PAIRS_AT_A_TIME)):
-            source, target = zip(*chunk, strict=True)
-            yield (
-                Sentences.from_lists(vocabulary.source.encode(source)),
-                Sentences.from_lists(vocabulary.target.encode(target)),
-            )
-
-    table = model_1(encoded()).best(given.best, LEAST)
-    table.write(given.output, vocabulary)
+        from minitf.app.model_files import write_shortlist
+    count, pairs = write_shortlist(given)
     say(
-        f"{given.output}: {len(table.source):,} translations from {-(-count // step):,} pairs; translate with "
+        f"{given.output}: {count:,} translations from {pairs:,} pairs; translate with "
         f"--shortlist {quote(str(given.output))}"
     )
 
@@ -157,12 +105,12 @@ def shortlist(argv: Sequence[str]) -> None:
 def _shortlist_parser() -> ArgumentParser:
     parser = ArgumentParser(
         prog="minitf shortlist",
-        description="Estimate how each piece of a run's vocabulary is translated (IBM model 1) and write a lexical "
-        "table in Marian's form. minitf translate --shortlist FILE computes only the logits of likely pieces.",
+        description="Estimate, from the text of training, how each piece of a run's vocabulary is translated (IBM "
+        "model 1), and write a lexical table in Marian's form. minitf translate --shortlist FILE computes only the logits of "
+        "likely pieces.",
     )
     parser.add_argument("run", type=Path, metavar="RUN", help="run directory, or a model of another program")
-    parser.add_argument("source", type=Path, metavar="SOURCE", help="text, a sentence a line: that of training")
-    parser.add_argument("target", type=Path, metavar="TARGET", help="its translation, line by line")
+    parser.add_corpus()
     parser.add_argument("--output", type=Path, metavar="FILE", required=True, help="table to write, such as lex.s2t")
     parser.add_argument("--best", type=int, default=100, metavar="N", help="translations of a piece (default: 100)")
     parser.add_argument(
@@ -172,5 +120,4 @@ def _shortlist_parser() -> ArgumentParser:
         metavar="N",
         help="read at most this many pairs, evenly spaced; 100,000 (the default) need some 1 to 2 GB of memory",
     )
-    parser.add_argument("--errors", choices=("strict", "replace"), default="strict", help="bytes that are not UTF-8")
     return parser

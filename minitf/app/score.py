@@ -37,6 +37,7 @@ def bleu(argv: Sequence[str]) -> None:
 
 
 def bleu_parser() -> ArgumentParser:
+    """The arguments of `minitf bleu`."""
     parser = ArgumentParser(
         prog="minitf bleu", description="Score translations: every BLEU, with its signature and confidence interval."
     )

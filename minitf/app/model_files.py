@@ -1,0 +1,77 @@
+"""The work of `minitf import`, `export` and `shortlist`, once their flags have been read."""
+
+from __future__ import annotations
+
+import itertools
+import secrets
+from argparse import Namespace
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from shlex import quote
+
+from minitf.config.run import decisive_values
+from minitf.data.lexical_table import model_1
+from minitf.data.sentences import Sentences
+from minitf.data.text import read_pairs
+from minitf.errors import UserError
+from minitf.interchange.formats import is_foreign, read_foreign, write_foreign
+from minitf.interchange.huggingface import PREFIX, downloaded
+from minitf.interchange.outgoing import LearnedModel
+from minitf.storage.checkpoint_store import CheckpointStore
+from minitf.storage.checkpoints import with_prefix
+from minitf.storage.run_directory import RunDirectory
+from minitf.system.process import say
+from minitf.translation.loading import load_learned, vocabulary_of
+
+PAIRS_AT_A_TIME = 10_000
+LEAST = 1e-4
+"""Less probable translations are not written: a quarter of the file, and of no use to the trained model of Multi30k."""
+
+
+def import_run(source: str, folder: Path, positions: str | None) -> tuple[int, int]:
+    """Make a run of another program's model; return the number of its parameters and of its pieces.
+
+    Raises: UserError where the folder holds a run, or the source is one
+    """
+    if RunDirectory(folder).config_path.exists():
+        raise UserError(f"{folder} already holds a run; give another directory")
+    path = downloaded(source) if source.startswith(PREFIX) else Path(source)
+    if not is_foreign(path) and RunDirectory(path).checkpoints_path.is_dir():
+        raise UserError(f"{path} is a run already; translate with: minitf translate {quote(str(path))}")
+    config, vocabulary, weights = read_foreign(path, positions)
+    with RunDirectory.create(folder, replace(config, output=folder.absolute())) as run:
+        vocabulary.save(run.path / vocabulary.file_name)
+        origin = {"run": secrets.token_hex(16), "config": decisive_values(config)}
+        state = {"imported": str(path.absolute()), "vocabulary": vocabulary.fingerprint()}
+        CheckpointStore(run.checkpoints_path, keep=1, origin=origin).save(0, with_prefix("model.", weights), state)
+    return sum(array.size for array in weights.values()), len(vocabulary)
+
+
+def export_run(run: Path, folder: Path, program: str, average: int | None) -> list[str]:
+    """Write a run for another program; return notes on what that program does differently."""
+    learned = load_learned(run, average=average, own_files=True, warn=lambda message: say(f"warning: {message}"))
+    return write_foreign(LearnedModel(learned.config, learned.vocabulary, learned.weights), folder, program)
+
+
+def write_shortlist(given: Namespace) -> tuple[int, int]:
+    """Estimate the lexical table of the texts that the command line names, and write it.
+
+    Returns the number of translations in it, and of pairs it was estimated from.
+    """
+    vocabulary = vocabulary_of(given.run)
+    count = sum(1 for _ in read_pairs(given.source, given.target, given.errors))
+    step = -(-count // given.pairs)
+
+    def encoded() -> Iterator[tuple[Sentences, Sentences]]:
+        pairs = itertools.islice(read_pairs(given.source, given.target, given.errors), 0, None, step)
+        while chunk := list(itertools.islice(pairs, PAIRS_AT_A_TIME)):
+            source, target = zip(*chunk, strict=True)
+            yield (
+                Sentences.from_lists(vocabulary.source.encode(source)),
+                Sentences.from_lists(vocabulary.target.encode(target)),
+            )
+
+    table = model_1(encoded()).best(given.best, LEAST)
+    table.write(given.output, vocabulary)
+    return len(table.source), -(-count // step)
