@@ -99,6 +99,16 @@ def get_backend(device: str = "cpu") -> Backend:
     raise ValueError(f"device {device!r} is not there: this computer has {count} GPU(s), counted from cuda:0")
 
 
+def device_count() -> int:
+    """The number of GPUs; 0 without CuPy or a driver."""
+    try:
+        import cupy
+
+        return int(cupy.cuda.runtime.getDeviceCount())  # makes no context on any of them
+    except (ImportError, RuntimeError):
+        return 0
+
+
 # ---- What users pass, as arrays ----
 
 

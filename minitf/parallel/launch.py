@@ -16,7 +16,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from types import FrameType
 
-from autograd.backend import get_backend
+from autograd.backend import device_count, get_backend
 from minitf.config.run import parse_devices
 from minitf.errors import UserError
 from minitf.parallel.heartbeat import LOST_CONNECTION, Coordinator, Failure, describe, describe_exit
@@ -242,13 +242,7 @@ def _start(command: Sequence[str], spec: WorkerSpec) -> subprocess.Popen[bytes]:
 
 def _require_gpus(count: int) -> None:
     """Raises: UserError if this host has fewer GPUs."""
-    try:
-        import cupy
-
-        found = cupy.cuda.runtime.getDeviceCount()  # without a context on any of them
-    except (ImportError, RuntimeError):
-        found = 0
-    if found < count:
+    if device_count() < count:
         try:
             get_backend(f"cuda:{count - 1}")  # says why
         except ValueError as error:
