@@ -265,6 +265,7 @@ class LineTranslator:
 
 
 def refuse_single_string(lines: Iterable[str]) -> None:
+    """Raises: TypeError for one string, whose letters would be taken for lines"""
     if isinstance(lines, str):
         raise TypeError("lines is a single string, which would be translated letter by letter; give a list of lines")
 

@@ -437,10 +437,12 @@ class SentenceError(UserError):
         self.sentence, self._text = sentence, text
 
     def at(self, name: str) -> UserError:
+        """The same error, about the sentence of another name."""
         return UserError(self._text.format(name))
 
 
 def dead_end(sentence: Any, position: int) -> UserError:
+    """The error for a sentence that no token can follow."""
     return SentenceError(
         int(sentence),
         f"the model gives every token that may be produced a probability of 0 at output position {position} of "

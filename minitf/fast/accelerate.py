@@ -14,8 +14,7 @@ from autograd.fast import reduced
 from minitf.fast import layers as fast
 from minitf.model import transformer as plain
 from minitf.model import variants
-from minitf.model.layers import FeedForward, Module
-from minitf.model.variants import recast
+from minitf.model.layers import FeedForward, Module, recast
 
 M = TypeVar("M", bound=Module)
 REPLACEMENTS: dict[type[Module], type[Module]] = {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Literal, Self
+from typing import Any, Self
 
 import autograd as ag
 from autograd import Tensor, checkpoint
@@ -20,6 +20,7 @@ from minitf.model.transformer import (
     Encoder,
     MultiHeadAttention,
     Positions,
+    Reduction,
     Residual,
     Transformer,
     join_heads,
@@ -198,20 +199,19 @@ class FastTransformer(Transformer):
         return ag.linear(hidden, self.output_matrix, dtype=self.output_matrix.dtype)
 
     def loss(
-        self,
-        source: Array,
-        target: Array,
-        labels: Array,
-        label_smoothing: float,
-        reduction: Literal["mean", "sum", "none"] = "sum",
-        **settings: Any,
+        self, source: Array, target: Array, labels: Array, label_smoothing: float, reduction: Reduction = "sum"
     ) -> tuple[Tensor, Tensor]:
         """The logits [B, T, V], the largest array of a training step, are computed a block of rows at a time."""
         hidden = self.decode(target, self.encode(source), padding_mask(source))
+        labels, settings = self.loss_settings(labels)
         return ag.fast.linear_cross_entropy(
             hidden, self.output_matrix, labels,
             label_smoothing=label_smoothing, ignore_index=PAD, reduction=reduction, with_nll=True, **settings,
         )  # fmt: skip
+
+    def loss_settings(self, labels: Array) -> tuple[Array, dict[str, Any]]:
+        """The labels that have a loss, PAD in place of the others, and what else the loss depends on."""
+        return labels, {}
 
     # ---- Where parameters are in memory ----
 
@@ -267,19 +267,11 @@ class FastForeignTransformer(FastTransformer, ForeignTransformer):
     def logits(self, hidden: Tensor) -> Tensor:
         return ag.linear(hidden, self.output_matrix, self.logit_bias(), dtype=self.output_matrix.dtype)
 
-    def loss(
-        self,
-        source: Array,
-        target: Array,
-        labels: Array,
-        label_smoothing: float,
-        reduction: Literal["mean", "sum", "none"] = "sum",
-        **settings: Any,
-    ) -> tuple[Tensor, Tensor]:
-        if self.config.output_bias:
-            settings["bias"] = self.output_bias
+    def loss_settings(self, labels: Array) -> tuple[Array, dict[str, Any]]:
+        """The bias of the logits; masked tokens, and no loss for such labels."""
+        settings: dict[str, Any] = {"bias": self.output_bias} if self.config.output_bias else {}
         if self.config.masked_tokens:
             settings["masked"] = masked = self.is_masked()
             backend = self.backend
             labels = backend.xp.where(backend.asarray(masked)[labels], PAD, labels)
-        return super().loss(source, target, labels, label_smoothing, reduction, **settings)
+        return labels, settings

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
-from typing import Any, Self, cast
+from typing import Any, Self, TypeVar, cast
 
 import numpy as np
 from numpy.random import PCG64, Generator  # NumPy itself imports them when they are first used
@@ -30,6 +30,9 @@ variants: dict[type[Module], dict[str, type[Module] | dict[Any, type[Module]]]] 
 {part: {field: class, or {value: class}}}. Empty for the paper's model: variants.py enters those of models of other
 programs and of the paper's comparisons.
 """
+
+
+M = TypeVar("M", bound="Module")
 
 
 class Module:
@@ -67,6 +70,7 @@ class Module:
             child._collect(f"{prefix}{name}.", named, seen)
 
     def parameters(self) -> list[Parameter]:
+        """All parameters, as `named_parameters` orders them."""
         return list(self.named_parameters().values())
 
     def parameter_count(self) -> int:
@@ -125,6 +129,13 @@ class Module:
             note_change(parameter.data)
 
 
+def recast(module: Module, cls: type[M]) -> M:
+    """The same module, parameters and parts included, with the methods of another class."""
+    new = object.__new__(cls)
+    vars(new).update(vars(module))
+    return new
+
+
 def _is_writeable(array: Any) -> bool:
     return bool(getattr(array.flags, "writeable", True))  # arrays of CuPy always are
 
@@ -165,9 +176,11 @@ class Initializer:
         return Parameter(np.broadcast_to(self.dtype.type(0), shape))
 
     def zeros(self, size: int) -> Parameter:
+        """Shapes: -> [size]"""
         return Parameter(np.zeros(size, self.dtype))
 
     def ones(self, size: int) -> Parameter:
+        """Shapes: -> [size]"""
         return Parameter(np.ones(size, self.dtype))
 
 

@@ -20,6 +20,7 @@ from minitf.errors import UserError
 from minitf.model.layers import Dropout, Embedding, FeedForward, Initializer, LayerNorm, Linear, Module, Parameter
 
 Array = Any
+Reduction = Literal["mean", "sum", "none"]
 
 
 # ---- Attention (section 3.2.2) -----------------------------------------------------------------------------------
@@ -139,6 +140,7 @@ class Residual(Module):
 
 
 def feed_forward_of(config: TransformerConfig, init: Initializer) -> FeedForward:
+    """The feed-forward network of a layer."""
     return FeedForward(config.d_model, config.d_ff, config.activation, config.activation_dropout, init)
 
 
@@ -312,12 +314,7 @@ class Transformer(Module):
         return ag.linear(hidden, self.output_matrix)
 
     def loss(
-        self,
-        source: Array,
-        target: Array,
-        labels: Array,
-        label_smoothing: float,
-        reduction: Literal["mean", "sum", "none"] = "sum",
+        self, source: Array, target: Array, labels: Array, label_smoothing: float, reduction: Reduction = "sum"
     ) -> tuple[Tensor, Tensor]:
         """Cross-entropy with smoothed labels, and negative log-likelihood, of the labels that are not padding.
 

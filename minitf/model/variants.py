@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, Literal, TypeVar
+from typing import Any
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from autograd.backend import Backend, backend_of
 from minitf.config import TransformerConfig
 from minitf.config.model import BOS, EOS, PAD
 from minitf.errors import UserError
-from minitf.model.layers import Initializer, LayerNorm, Module, variants
+from minitf.model.layers import Initializer, LayerNorm, recast, variants
 from minitf.model.mixing import Convolution, Mixing, Recurrent, SeparableConvolution
 from minitf.model.transformer import (
     Cache,
@@ -28,6 +28,7 @@ from minitf.model.transformer import (
     EncoderLayer,
     MultiHeadAttention,
     Positions,
+    Reduction,
     Residual,
     Transformer,
     feed_forward_of,
@@ -36,14 +37,6 @@ from minitf.model.transformer import (
 )
 
 Array = Any
-M = TypeVar("M", bound=Module)
-
-
-def recast(module: Module, cls: type[M]) -> M:
-    """The same module, parameters and parts included, with the methods of another class."""
-    new = object.__new__(cls)
-    vars(new).update(vars(module))
-    return new
 
 
 # ---- Attention (section 3.2.1, section 4) ------------------------------------------------------------------------
@@ -268,12 +261,7 @@ class ForeignTransformer(Transformer):
         return masked
 
     def loss(
-        self,
-        source: Array,
-        target: Array,
-        labels: Array,
-        label_smoothing: float,
-        reduction: Literal["mean", "sum", "none"] = "sum",
+        self, source: Array, target: Array, labels: Array, label_smoothing: float, reduction: Reduction = "sum"
     ) -> tuple[Tensor, Tensor]:
         """The loss as the paper's; masked tokens get no share of the smoothing, and there is no loss for such labels.
 

@@ -52,13 +52,8 @@ def train(run: Run, progress: Progress, stop: StopRequest, on_log: Callable[[], 
 
         # ---- 3. step ----
         update = process.finish_update(optimizer, update, step, stop, clock)
-        norm = update.gradient_norm
         if update.is_finite:
-            clip = config.optimizer.clip_norm
-            optimizer.step(rate, (1.0 if clip is None or norm <= clip else clip / norm) / update.target_tokens)
-            state.add_update(update)
-            if run.moving_average is not None:
-                run.moving_average.update(optimizer.step_count)
+            apply(run, update, rate)
         else:
             skip_update(run, step, update, batches, progress.say)
         state.step = step
@@ -82,11 +77,27 @@ def train(run: Run, progress: Progress, stop: StopRequest, on_log: Callable[[], 
     if saved_step != state.step:
         save(run)
     if not stop:
-        # The last lines of the log are off the schedule and follow the last checkpoint, which does not cover them: a
-        # run resumed for more steps drops them, so that its log is that of a run that never ended here.
-        if state.interval.slots:
-            log_interval(run)
-        validate_and_show(run, stop, progress)
+        finish(run, stop, progress)
+
+
+def apply(run: Run, update: Interval, rate: float) -> None:
+    """Let Adam, and the moving average after it, make an update of the mean loss of a token, its gradient clipped."""
+    clip, norm = run.config.optimizer.clip_norm, update.gradient_norm
+    run.optimizer.step(rate, (1.0 if clip is None or norm <= clip else clip / norm) / update.target_tokens)
+    run.state.add_update(update)
+    if run.moving_average is not None:
+        run.moving_average.update(run.optimizer.step_count)
+
+
+def finish(run: Run, stop: StopRequest, progress: Progress) -> None:
+    """Write the last line of the log, and validate.
+
+    These lines are off the schedule and follow the last checkpoint, which does not cover them: a run resumed for more
+    steps drops them, so that its log is that of a run that never ended here.
+    """
+    if run.state.interval.slots:
+        log_interval(run)
+    validate_and_show(run, stop, progress)
 
 
 def validate_and_show(run: Run, stop: StopRequest, progress: Progress) -> None:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 import autograd as ag
 from minitf.data.batches import Batch
-from minitf.model.transformer import Transformer
+from minitf.model.transformer import Reduction, Transformer
 
 
 def batch_loss(
-    model: Transformer, batch: Batch, label_smoothing: float, reduction: Literal["mean", "sum", "none"] = "sum"
+    model: Transformer, batch: Batch, label_smoothing: float, reduction: Reduction = "sum"
 ) -> tuple[ag.Tensor, ag.Tensor]:
     """Cross-entropy with smoothed labels, and negative log-likelihood, of the target tokens, in nats."""
     source, target, labels = map(model.backend.asarray, (batch.source, batch.target_in, batch.target_out))

@@ -213,6 +213,7 @@ class Clock:
 
     @property
     def elapsed_s(self) -> float:
+        """Seconds in the training loop so far: of a shared clock, those of rank 0."""
         return self.own_s if self._followed_s is None else self._followed_s
 
     @property
