@@ -106,8 +106,8 @@ def _shortlist_parser() -> ArgumentParser:
     parser = ArgumentParser(
         prog="minitf shortlist",
         description="Estimate, from the text of training, how each piece of a run's vocabulary is translated (IBM "
-        "model 1), and write a lexical table in Marian's form. minitf translate --shortlist FILE computes only the logits of "
-        "likely pieces.",
+        "model 1), and write a lexical table in Marian's form. minitf translate --shortlist FILE computes only the "
+        "logits of likely pieces.",
     )
     parser.add_argument("run", type=Path, metavar="RUN", help="run directory, or a model of another program")
     parser.add_corpus()
