@@ -3,7 +3,7 @@
 Each computes in one pass, or in two over a row that the first has left in the cache, what NumPy computes in ten.  A
 result of a row depends on that row alone, so that threads may divide the rows.
 
-In functions that are compiled `in_vectors`, sums may be reordered; that there is no NaN or ∞ is never assumed.
+Sums may be reordered; that there is no NaN or ∞ is never assumed.  A kernel that calls another contains its code.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from autograd.fast.compiling import exactly, in_vectors
+from autograd.fast.compiling import compiled, multiply_add
 
 Array = Any
 f4 = np.float32
@@ -25,7 +25,7 @@ PART = 256  # elements of a row that are summed in float32, before float64 takes
 OUTPUTS_AT_A_TIME = 4  # rows of the weights of a product of few rows; the last ones are computed in another order
 
 
-@exactly
+@compiled
 def exp(x: Any) -> Any:
     """e^x for x ≤ 0, to 2^-23 of its value; 0 for less than SMALLEST, NaN for NaN.
 
@@ -33,20 +33,19 @@ def exp(x: Any) -> Any:
     """
     z = x if x > SMALLEST else SMALLEST
     n = np.floor(z * LOG2_E + f4(0.5))
-    r = z - n * LN2_HIGH
-    r = r - n * LN2_LOW
+    r = multiply_add(n, -LN2_LOW, multiply_add(n, -LN2_HIGH, z))
     y = f4(1.9875691500e-4)
-    y = y * r + f4(1.3981999507e-3)
-    y = y * r + f4(8.3334519073e-3)
-    y = y * r + f4(4.1665795894e-2)
-    y = y * r + f4(1.6666665459e-1)
-    y = y * r + f4(5.0000001201e-1)
-    y = y * (r * r) + r + f4(1)
+    y = multiply_add(y, r, f4(1.3981999507e-3))
+    y = multiply_add(y, r, f4(8.3334519073e-3))
+    y = multiply_add(y, r, f4(4.1665795894e-2))
+    y = multiply_add(y, r, f4(1.6666665459e-1))
+    y = multiply_add(y, r, f4(5.0000001201e-1))
+    y = multiply_add(y, r * r, r) + f4(1)
     y = y * np.int32((np.int32(n) + np.int32(127)) << np.int32(23)).view(np.float32)
     return y if x >= SMALLEST else (f4(0) if x < SMALLEST else x)
 
 
-@exactly
+@compiled
 def largest(row: Array) -> Any:
     """The largest number of a row; a NaN may count as larger or smaller than all.  Shapes: row [N]
 
@@ -60,7 +59,7 @@ def largest(row: Array) -> Any:
     return np.int32(ordered_bits(top)).view(np.float32)
 
 
-@exactly
+@compiled
 def ordered_bits(bits: Any) -> Any:
     """The bits of a float as an integer in the order of the floats, and back."""
     return np.int32(bits ^ ((bits >> np.int32(31)) & np.int32(0x7FFFFFFF)))
@@ -69,21 +68,21 @@ def ordered_bits(bits: Any) -> Any:
 # ---- Elements ----
 
 
-@in_vectors
+@compiled
 def dropout(x: Array, keep: Array, scale: Any, y: Array) -> None:
     """y = x · keep · scale.  Shapes: all [N]"""
     for i in range(x.size):
         y[i] = x[i] * (scale * f4(keep[i]))
 
 
-@in_vectors
+@compiled
 def dropout_(x: Array, keep: Array, scale: Any) -> None:
     """`dropout` in place: with two arrays in the same place, no loop would be vectors.  Shapes: both [N]"""
     for i in range(x.size):
         x[i] = x[i] * (scale * f4(keep[i]))
 
 
-@in_vectors
+@compiled
 def add_bias_(y: Array, bias: Array, relu: Any) -> None:
     """y + bias, or max(y + bias, 0).  Shapes: y [N, D] (overwritten), bias [D]"""
     least = f4(0) if relu else f4(-np.inf)
@@ -93,7 +92,7 @@ def add_bias_(y: Array, bias: Array, relu: Any) -> None:
             y[i, d] = least if total < least else total  # NaN stays
 
 
-@in_vectors
+@compiled
 def relu_backward_sum(g_y: Array, y: Array, g_x: Array, g_bias: Array) -> None:
     """g_x = g_y where y > 0, else 0; g_bias = Σ over the rows.  Shapes: g_y, y, g_x [N, D], g_bias [D]"""
     g_bias[:] = 0
@@ -104,7 +103,7 @@ def relu_backward_sum(g_y: Array, y: Array, g_x: Array, g_bias: Array) -> None:
             g_bias[d] += g
 
 
-@in_vectors
+@compiled
 def adam_(
     parameter: Array, gradient: Array, m: Array, v: Array, step_size: Any, rest1: Any, rest2: Any, eps: Any, scale: Any
 ) -> None:
@@ -120,7 +119,7 @@ def adam_(
 # ---- Products of few rows ----
 
 
-@in_vectors
+@compiled
 def linear_of_few(x: Array, weight: Array, bias: Array, relu: Any, y: Array) -> None:
     """x Wᵀ + bias, or max(x Wᵀ + bias, 0).
 
@@ -173,7 +172,7 @@ def linear_of_few(x: Array, weight: Array, bias: Array, relu: Any, y: Array) -> 
 # ---- Layer normalisation ----
 
 
-@in_vectors
+@compiled
 def normalise(total: Array, weight: Array, bias: Array, eps: Any, y: Array, normalised: Array) -> Any:
     """Layer norm of one row, whose 1/σ is returned; y may be `total`.  Shapes: all [D]"""
     width = f4(total.size)
@@ -194,14 +193,14 @@ def normalise(total: Array, weight: Array, bias: Array, eps: Any, y: Array, norm
     return inverse_std
 
 
-@in_vectors
+@compiled
 def layer_norm(x: Array, weight: Array, bias: Array, eps: Any, y: Array, normalised: Array, inverse_std: Array) -> None:
     """Shapes: x, y, x̂ [N, D], weight, bias [D], 1/σ [N, 1]"""
     for i in range(x.shape[0]):
         inverse_std[i, 0] = normalise(x[i], weight, bias, eps, y[i], normalised[i])
 
 
-@in_vectors
+@compiled
 def add_layer_norm(
     x: Array, residual: Array, weight: Array, bias: Array, eps: Any, y: Array, normalised: Array, inverse_std: Array
 ) -> None:
@@ -212,7 +211,7 @@ def add_layer_norm(
         inverse_std[i, 0] = normalise(y[i], weight, bias, eps, y[i], normalised[i])
 
 
-@in_vectors
+@compiled
 def dropout_add_layer_norm(
     x: Array, residual: Array, keep: Array, scale: Any, weight: Array, bias: Array, eps: Any, y: Array,
     normalised: Array, inverse_std: Array,
@@ -224,7 +223,7 @@ def dropout_add_layer_norm(
         inverse_std[i, 0] = normalise(y[i], weight, bias, eps, y[i], normalised[i])
 
 
-@in_vectors
+@compiled
 def layer_norm_backward(
     g_y: Array, normalised: Array, inverse_std: Array, weight: Array, g_x: Array, g_weight: Array, g_bias: Array
 ) -> None:
@@ -247,7 +246,7 @@ def layer_norm_backward(
             g_x[i, d] = (g_y[i, d] * weight[d] - mean - normalised[i, d] * along_x) * factor
 
 
-@in_vectors
+@compiled
 def scale_and_shift(normalised: Array, weight: Array, bias: Array, y: Array) -> None:
     """Shapes: x̂, y [N, D], weight, bias [D]"""
     for i in range(y.shape[0]):
@@ -258,7 +257,7 @@ def scale_and_shift(normalised: Array, weight: Array, bias: Array, y: Array) -> 
 # ---- Embedding ----
 
 
-@in_vectors
+@compiled
 def add_rows_(total: Array, indices: Array, rows: Array) -> None:
     """total[indices[i]] += rows[i], in this order.  Shapes: total [V, D], indices int [N], rows [N, D]"""
     for i in range(indices.size):
@@ -270,7 +269,7 @@ def add_rows_(total: Array, indices: Array, rows: Array) -> None:
 # ---- Attention ----
 
 
-@in_vectors
+@compiled
 def softmax_row_(row: Array, allowed: Array, masked: bool, scale: Any) -> None:
     """softmax(scale · row) where `allowed`, else 0; all 0 if nothing is.
 
@@ -294,7 +293,7 @@ def softmax_row_(row: Array, allowed: Array, masked: bool, scale: Any) -> None:
         row[j] *= inverse
 
 
-@in_vectors
+@compiled
 def softmax_(scores: Array, mask: Array, masked: bool, scale: Any) -> None:
     """`softmax_row_` of each row.
 
@@ -307,7 +306,7 @@ def softmax_(scores: Array, mask: Array, masked: bool, scale: Any) -> None:
                 softmax_row_(scores[b, h, t], of_head[t if mask.shape[2] > 1 else 0], masked, scale)
 
 
-@in_vectors
+@compiled
 def softmax_backward_(g_p: Array, p: Array, scale: Any) -> None:
     """scale · p · (g_p - Σ g_p · p).  Shapes: g_p [N, S] (overwritten), p [N, S]"""
     for i in range(g_p.shape[0]):
@@ -321,7 +320,7 @@ def softmax_backward_(g_p: Array, p: Array, scale: Any) -> None:
 # ---- Cross-entropy and search ----
 
 
-@in_vectors
+@compiled
 def log_of_sum(row: Array, top: Any) -> float:
     """ln Σ e^x of a row whose largest number is `top`.  Shapes: row [V]"""
     total: Any = 0.0
@@ -333,7 +332,7 @@ def log_of_sum(row: Array, top: Any) -> float:
     return top + math.log(total)
 
 
-@in_vectors
+@compiled
 def cross_entropy(logits: Array, targets: Array, smoothing: Any, loss: Array, nll: Array) -> None:
     """`Kernels.cross_entropy`.  Shapes: logits [N, V], targets int [N], loss, nll [N] (written)"""
     for n in range(logits.shape[0]):
@@ -349,7 +348,7 @@ def cross_entropy(logits: Array, targets: Array, smoothing: Any, loss: Array, nl
         loss[n] = (1 - smoothing) * (log_total - row[targets[n]]) + smoothing * (log_total - total / row.size)
 
 
-@in_vectors
+@compiled
 def exponentials_(row: Array, top: Any) -> tuple[float, float]:
     """e^(x - top) for each x; Σ of these and Σ of x - top.  Shapes: row [V] (overwritten)"""
     total: Any = 0.0
@@ -366,7 +365,7 @@ def exponentials_(row: Array, top: Any) -> tuple[float, float]:
     return total, shifted_total
 
 
-@in_vectors
+@compiled
 def cross_entropy_(logits: Array, targets: Array, smoothing: Any, loss: Array, nll: Array) -> None:
     """`Kernels.cross_entropy_`.  Shapes: logits [N, V] (overwritten), targets int [N], loss, nll [N] (written)"""
     classes = logits.shape[1]
@@ -385,7 +384,7 @@ def cross_entropy_(logits: Array, targets: Array, smoothing: Any, loss: Array, n
         row[targets[n]] -= f4(1 - smoothing)
 
 
-@in_vectors
+@compiled
 def largest_of_rows(logits: Array, barred: Array, ids: Array, values: Array, log_total: Array) -> None:
     """The largest logits of each row that are not barred, equal ones by id, and ln Σ exp of the whole row.
 

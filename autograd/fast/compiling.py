@@ -1,21 +1,32 @@
-"""Decorators for loops that Numba compiles when they are first called, in a second or a few, and keeps on disk.
+"""A decorator for loops that Numba compiles when they are first called, in a second or a few, and keeps on disk.
 
-Compiled code lies in `__pycache__` beside the source, or where NUMBA_CACHE_DIR says.  Importing Numba takes a third of
-a second.
+Compiled code lies in `__pycache__` beside the source, or where NUMBA_CACHE_DIR says.  It is executed as it is found
+there, so a directory that others can write to is not used.  Importing Numba takes a third of a second.
 """
 
 from __future__ import annotations
 
 import contextlib
 import functools
+import grp
 import hashlib
+import os
+import pwd
+import stat
 import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from numba import njit
+from llvmlite import ir
+from numba import float32, njit
+from numba.core import config
 from numba.core.caching import FunctionCache
+from numba.extending import intrinsic
+
+# Sums may be reordered, products and sums fused, and the sign of 0 lost; that there is no NaN or ∞ is never assumed
+FAST_MATH = {"contract", "reassoc", "nsz"}
+KERNELS = ("compiling.py", "compiled_kernels.py")
 
 
 class OnDisk(FunctionCache):
@@ -23,8 +34,8 @@ class OnDisk(FunctionCache):
 
     def __init__(self, function: Callable[..., Any]):
         super().__init__(function)
-        # Numba compiles again what has changed in the function's file; kernels that it calls are in another
-        self._cache_file._source_stamp = self._cache_file._source_stamp, _kernels()
+        # Numba compiles again what has changed in the function's file; its kernels and settings are in others
+        self._cache_file._source_stamp = self._cache_file._source_stamp, _kernels(), _settings()
 
     def load_overload(self, *arguments: Any) -> Any:
         try:
@@ -38,48 +49,88 @@ class OnDisk(FunctionCache):
         try:
             super().save_overload(*arguments)
         except Exception as error:
-            _warn(error)
+            _warn(str(error))
 
 
 @functools.cache
 def _kernels() -> str:
-    """A digest of the kernels' source."""
-    return hashlib.sha256(Path(__file__).with_name("compiled_kernels.py").read_bytes()).hexdigest()
+    """A digest of the source of the kernels, and of how they are compiled."""
+    return hashlib.sha256(b"".join(Path(__file__).with_name(name).read_bytes() for name in KERNELS)).hexdigest()
 
 
-@functools.cache
-def _on_disk() -> bool:
-    """Whether compiled code can be kept: where Numba finds no directory to write to, it cannot."""
+def _settings() -> tuple[Any, ...]:
+    """The settings from the environment that change compiled code, and that Numba's own key of it leaves out."""
+    return tuple(getattr(config, name, None) for name in ("OPT", "LOOP_VECTORIZE", "SLP_VECTORIZE", "BOUNDSCHECK"))
+
+
+def _cache_of(function: Callable[..., Any]) -> OnDisk | None:
+    """Where the compiled code of a function is kept; None, with a warning, if it cannot be."""
+    source = Path(function.__code__.co_filename)
     try:
-        OnDisk(_warn)
-    except RuntimeError as error:
-        _warn(error)
+        cache = OnDisk(function)
+    except RuntimeError:
+        _warn(f"there is no directory to write to for {source.parent}")
+        return None
+    folder = Path(cache.cache_path).absolute()
+    if folder.parent == source.parent:  # who can write there can change the source
+        return cache
+    for leaf in (folder, folder.resolve()):
+        for path in (leaf, *leaf.parents):
+            if not _is_private(path.stat(), may_be_shared=path != leaf):
+                _warn(f"others can write to {path}, and what is found below it would be executed")
+                return None
+    return cache
+
+
+def _is_private(found: os.stat_result, may_be_shared: bool) -> bool:
+    """Whether nobody but this user and the administrator can put files into a directory.
+
+    may_be_shared: it suffices that nobody else can replace those of this user, as in /tmp
+    """
+    if found.st_uid not in (0, os.geteuid()):
         return False
-    return True
+    if may_be_shared and found.st_mode & stat.S_ISVTX:
+        return True
+    return not found.st_mode & stat.S_IWOTH and (not found.st_mode & stat.S_IWGRP or _is_own_group(found.st_gid))
 
 
-def _warn(error: Exception) -> None:
+def _is_own_group(group: int) -> bool:
+    """Whether a group is the one that a system makes for each user, of the same name: no other user is in it."""
+    try:
+        return group == 0 or grp.getgrgid(group).gr_name == pwd.getpwuid(os.geteuid()).pw_name
+    except KeyError:
+        return False
+
+
+@functools.cache  # one warning, not one for each kernel
+def _warn(reason: str) -> None:
     warnings.warn(
-        f"compiled kernels cannot be kept on disk and are compiled again by the next program ({error}); set "
-        "NUMBA_CACHE_DIR to a directory that can be written to",
+        f"compiled kernels cannot be kept on disk and are compiled again by the next program ({reason}); set "
+        "NUMBA_CACHE_DIR to a directory that you can write to and others cannot",
         stacklevel=2,
     )
 
 
-def compiled(*fastmath: str) -> Callable[[Callable[..., Any]], Any]:
-    """A decorator: compile a function when it is first called, and keep it on disk.
+def compiled(function: Callable[..., Any]) -> Any:
+    """Compile a function when it is first called, and keep it on disk.
 
-    fastmath: what the compiler may do besides fusing products and sums (`contract`), in LLVM's words
+    A call of a compiled function by another is replaced with its body.  As a call, it would lead to one of the copies
+    that the process has compiled or loaded, which differ in the last bit: the same training would go on differently
+    with an empty directory of compiled code and with a full one.
     """
-
-    def compile_later(function: Callable[..., Any]) -> Any:
-        dispatcher = njit(nogil=True, error_model="numpy", fastmath={"contract", *fastmath})(function)
-        if _on_disk():
-            dispatcher._cache = OnDisk(function)  # as `njit(cache=True)` does
-        return dispatcher
-
-    return compile_later
+    dispatcher = njit(nogil=True, error_model="numpy", inline="always", fastmath=FAST_MATH)(function)
+    if (cache := _cache_of(function)) is not None:
+        dispatcher._cache = cache  # as `njit(cache=True)` does
+    return dispatcher
 
 
-exactly = compiled()
-in_vectors = compiled("reassoc", "nsz")  # sums may be reordered, and the sign of 0 is lost
+@intrinsic
+def multiply_add(typing_context: Any, x: Any, y: Any, z: Any) -> Any:
+    """x · y + z of three float32, rounded once where the processor can; FAST_MATH does not reorder it."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        number = arguments[0].type
+        as_function = ir.FunctionType(number, (number, number, number))
+        return builder.call(builder.module.declare_intrinsic("llvm.fmuladd", (number,), as_function), arguments)
+
+    return float32(float32, float32, float32), generate

@@ -1,4 +1,4 @@
-"""A layer of the decoder for a few rows as one loop that Numba compiles, in float32.
+"""A layer of the decoder for a few rows as three loops that Numba compiles, in float32: one for each sub-layer.
 
 `InferenceTransformer._decoder_layer` defines what is computed, in a dozen calls of kernels, which take longer than the
 arithmetic where a model is small.  Results differ by rounding.
@@ -12,7 +12,7 @@ import numpy as np
 
 import autograd as ag
 from autograd.fast import compiled_kernels as kernels
-from autograd.fast.compiling import in_vectors
+from autograd.fast.compiling import compiled
 
 Array = Any
 f4 = np.float32
@@ -21,17 +21,10 @@ RELU, SILU = 0, 1
 ACTIVATIONS = {ag.relu: RELU, ag.silu: SILU}
 
 
-@in_vectors
 def decoder_layer(
-    x: Array,
-    self_attention: Any,
-    cross_attention: Any,
-    feed_forward: Any,
-    caches: Any,
-    nodes: Any,
-    source: Any,
+    x: Array, self_attention: Any, cross_attention: Any, feed_forward: Any, caches: Any, nodes: Any, source: Any,
     norm_first: bool,
-) -> Array:
+) -> Array:  # fmt: skip
     """One position of every hypothesis through a layer; its keys and values are written.
 
     A product is (weights [out, in], bias [out], or [0] for none); a norm is (weight [D], bias [D], ε).
@@ -46,34 +39,51 @@ def decoder_layer(
 
     Shapes: x [R, D] -> [R, D]
     """
-    inward, outward, scale, norm = self_attention
-    (keys, values), (seen, first, now) = caches, nodes
-    projected = linear(before(x, norm, norm_first), inward)  # [R, H · (2 K + d_v)]
-    beams = len(x) // len(keys)
-    for row in range(len(x)):
-        b, node, start = row // beams, now + row % beams, keys.shape[1] * keys.shape[3]
-        for cache in (keys, values):
-            for h in range(cache.shape[1]):
-                for i in range(cache.shape[3]):
-                    cache[b, h, node, i] = projected[row, start + i]
-                start += cache.shape[3]
-    y = attention(projected, keys, values, seen, first, now + beams, scale)
-    x = after(x, linear(y, outward), norm, norm_first)
-
-    inward, outward, scale, norm = cross_attention
+    seen, first, now = nodes
+    x = attention_sublayer(x, self_attention, *caches, seen, first, now + len(x) // len(caches[0]), now, norm_first)
     keys, values, seen = source
-    y = attention(linear(before(x, norm, norm_first), inward), keys, values, seen, 0, keys.shape[2], scale)
-    x = after(x, linear(y, outward), norm, norm_first)
+    x = attention_sublayer(x, cross_attention, keys, values, seen, 0, keys.shape[2], -1, norm_first)
+    return feed_forward_sublayer(x, feed_forward, norm_first)
 
-    up, down, activation, norm = feed_forward
-    hidden = linear(before(x, norm, norm_first), up, activation == RELU)  # [R, F]
+
+@compiled
+def attention_sublayer(
+    x: Array, weights: Any, keys: Array, values: Array, seen: Array, first: int, end: int, now: int, norm_first: bool
+) -> Array:
+    """Attention to the keys first … end - 1, in its residual connection.
+
+    weights: `self_attention` or `cross_attention` of a layer
+    now: of self-attention, where keys and values of a sentence's first row are written; of cross-attention, -1
+
+    Shapes: x [R, D] -> [R, D], keys, values, seen as in `attention`
+    """
+    inward, outward, scale, norm = weights
+    projected = linear(layer_norm(x, norm) if norm_first else x, inward, False)  # [R, H · (2 K + d_v)] or [R, H · K]
+    if now >= 0:
+        beams = len(x) // len(keys)
+        for row in range(len(x)):
+            b, node, start = row // beams, now + row % beams, keys.shape[1] * keys.shape[3]
+            for cache in (keys, values):
+                for h in range(cache.shape[1]):
+                    for i in range(cache.shape[3]):
+                        cache[b, h, node, i] = projected[row, start + i]
+                    start += cache.shape[3]
+    y = attention(projected, keys, values, seen, first, end, scale)
+    return after(x, linear(y, outward, False), norm, norm_first)
+
+
+@compiled
+def feed_forward_sublayer(x: Array, weights: Any, norm_first: bool) -> Array:
+    """The feed-forward network in its residual connection.  Shapes: x [R, D] -> [R, D]"""
+    up, down, activation, norm = weights
+    hidden = linear(layer_norm(x, norm) if norm_first else x, up, activation == RELU)  # [R, F]
     if activation == SILU:
         silu_(hidden)
-    return after(x, linear(hidden, down), norm, norm_first)
+    return after(x, linear(hidden, down, False), norm, norm_first)
 
 
-@in_vectors
-def linear(x: Array, product: Any, relu: bool = False) -> Array:
+@compiled
+def linear(x: Array, product: Any, relu: bool) -> Array:
     """Shapes: x [R, in] -> [R, out]"""
     weight, bias = product
     y = np.empty((len(x), len(weight)), np.float32)
@@ -81,20 +91,14 @@ def linear(x: Array, product: Any, relu: bool = False) -> Array:
     return y
 
 
-@in_vectors
-def before(x: Array, norm: Any, norm_first: bool) -> Array:
-    """What the sub-layer inside a residual connection is given.  Shapes: x [R, D] -> [R, D]"""
-    return layer_norm(x, norm) if norm_first else x
-
-
-@in_vectors
+@compiled
 def after(x: Array, y: Array, norm: Any, norm_first: bool) -> Array:
     """The residual connection around a sub-layer that made y (overwritten) of x.  Shapes: x, y [R, D] -> [R, D]"""
     y += x
     return y if norm_first else layer_norm(y, norm)
 
 
-@in_vectors
+@compiled
 def layer_norm(x: Array, norm: Any) -> Array:
     """Shapes: x [R, D] -> [R, D]"""
     weight, bias, eps = norm
@@ -103,7 +107,7 @@ def layer_norm(x: Array, norm: Any) -> Array:
     return y
 
 
-@in_vectors
+@compiled
 def attention(q: Array, keys: Array, values: Array, seen: Array, first: int, end: int, scale: Any) -> Array:
     """Attention to the keys first … end - 1 that a row sees, heads joined; NaN for a row that sees none.
 
@@ -133,7 +137,7 @@ def attention(q: Array, keys: Array, values: Array, seen: Array, first: int, end
     return y
 
 
-@in_vectors
+@compiled
 def silu_(x: Array) -> None:
     """x · sigmoid(x).  Shapes: x [R, F] (overwritten)"""
     for row in range(len(x)):

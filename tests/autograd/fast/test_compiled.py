@@ -1,8 +1,11 @@
 """Compiled kernels: what the comparisons of test_cpu.py leave open, and how they are switched on."""
 
+import grp
 import os
+import pwd
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -113,6 +116,13 @@ def _arrays(found):
     return list(found) if isinstance(found, tuple | list) else [found]
 
 
+def test_exponentials_are_as_exact_where_sums_may_be_reordered():
+    x = np.linspace(-87, 0, 30_001).astype(f4)
+    y = x.copy()
+    kernels.exponentials_(y, f4(0))
+    np.testing.assert_allclose(y, np.exp(x.astype(np.float64)), rtol=2**-23, atol=0)
+
+
 def test_a_row_is_computed_alike_among_others():
     rng = np.random.default_rng(0)
     x, weight, bias = rng.standard_normal((9, 77)).astype(f4), np.ones(77, f4), np.zeros(77, f4)
@@ -187,7 +197,7 @@ def test_code_is_compiled_again_once_the_kernels_have_changed(monkeypatch, tmp_p
     monkeypatch.setattr(config, "CACHE_DIR", str(tmp_path))
 
     def found_on_disk():
-        compiled = compiling.exactly(double)
+        compiled = compiling.compiled(double)
         assert compiled(3) == 6
         return sum(compiled.stats.cache_hits.values())
 
@@ -196,26 +206,100 @@ def test_code_is_compiled_again_once_the_kernels_have_changed(monkeypatch, tmp_p
     assert [found_on_disk() for _ in range(2)] == [0, 1]
 
 
+@pytest.fixture
+def warned_anew():
+    """A warning is given once in a process."""
+    compiling._warn.cache_clear()
+    yield
+    compiling._warn.cache_clear()
+
+
+@pytest.mark.usefixtures("warned_anew")
 def test_a_disk_that_is_full_is_a_warning(monkeypatch):
     def full(self, *arguments):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(FunctionCache, "save_overload", full)
     monkeypatch.setattr(FunctionCache, "load_overload", lambda self, *arguments: None)
-    compiled = compiling.exactly(lambda x: x + x)
+    function = compiling.compiled(lambda x: x + x)
     with pytest.warns(UserWarning, match=r"cannot be kept on disk .*No space left.*; set NUMBA_CACHE_DIR"):
-        assert compiled(3) == 6
+        assert function(3) == 6
 
 
-def test_without_a_place_on_disk_kernels_are_compiled_in_memory(monkeypatch):
+@pytest.mark.usefixtures("warned_anew")
+def test_without_a_place_on_disk_kernels_are_compiled_in_memory_with_one_warning(monkeypatch):
     def nowhere(self, function):
         raise RuntimeError("cannot cache function: no locator available")
 
     monkeypatch.setattr(FunctionCache, "__init__", nowhere)
-    compiling._on_disk.cache_clear()
-    try:
-        with pytest.warns(UserWarning, match="no locator available"):
-            compiled = compiling.exactly(lambda x: x + x)
-        assert compiled(3) == 6
-    finally:
-        compiling._on_disk.cache_clear()
+    with pytest.warns(UserWarning, match="no directory to write to for .*fast"):
+        function = compiling.compiled(lambda x: x + x)
+    assert function(3) == 6
+    assert compiling.compiled(double)(3) == 6
+
+
+def planted(folder, monkeypatch, mode, above=0o700):
+    """Compile `double` with a directory of compiled code of this mode, in one of mode `above`."""
+    cache = folder / "cache"
+    monkeypatch.setattr(config, "CACHE_DIR", str(cache))
+    compiling.compiled(double)(3)
+    (inside,) = cache.iterdir()
+    cache.chmod(above)
+    inside.chmod(mode)
+    return compiling.compiled(double)
+
+
+@pytest.mark.usefixtures("warned_anew")
+@pytest.mark.parametrize(("mode", "above"), [(0o777, 0o700), (0o1777, 0o700), (0o722, 0o755), (0o700, 0o777)])
+def test_code_that_others_may_have_put_there_is_not_executed(tmp_path, monkeypatch, mode, above):
+    with pytest.warns(UserWarning, match=r"others can write to .*cache.*; set NUMBA_CACHE_DIR to a directory"):
+        function = planted(tmp_path, monkeypatch, mode, above)
+    assert function(3) == 6
+    assert not function.stats.cache_hits
+
+
+@pytest.mark.parametrize(("mode", "above"), [(0o755, 0o755), (0o700, 0o1777)])
+def test_code_that_only_this_user_can_have_put_there_is_loaded(tmp_path, monkeypatch, mode, above):
+    function = planted(tmp_path, monkeypatch, mode, above)
+    assert function(3) == 6
+    assert sum(function.stats.cache_hits.values()) == 1
+
+
+@pytest.mark.usefixtures("warned_anew")
+def test_a_link_that_others_can_replace_is_not_followed(tmp_path, monkeypatch):
+    (tmp_path / "open").mkdir()
+    (tmp_path / "mine").mkdir(mode=0o700)
+    (tmp_path / "open").chmod(0o777)
+    (tmp_path / "open" / "link").symlink_to(tmp_path / "mine")
+    monkeypatch.setattr(config, "CACHE_DIR", str(tmp_path / "open" / "link"))
+    with pytest.warns(UserWarning, match=r"others can write to .*open, and"):
+        assert compiling.compiled(double)(3) == 6
+
+
+@pytest.mark.parametrize(
+    ("owner", "mode", "group", "private"),
+    [
+        (0, 0o755, 0, True),
+        (1000, 0o700, 1000, True),
+        (1001, 0o700, 1001, False),
+        (1000, 0o775, 1000, True),
+        (1000, 0o775, 100, False),
+        (1000, 0o775, 4_000_000, False),
+    ],
+)
+def test_whose_directory_is_whose(monkeypatch, owner, mode, group, private):
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    monkeypatch.setattr(pwd, "getpwuid", lambda uid: SimpleNamespace(pw_name={1000: "ann"}[uid]))
+    monkeypatch.setattr(grp, "getgrgid", lambda gid: SimpleNamespace(gr_name={1000: "ann", 100: "users"}[gid]))
+    found = SimpleNamespace(st_uid=owner, st_gid=group, st_mode=mode)
+    assert compiling._is_private(found, may_be_shared=False) == private
+
+
+def test_code_is_compiled_again_for_other_settings(monkeypatch, tmp_path):
+    """Numba's own key of compiled code leaves them out."""
+    monkeypatch.setattr(config, "CACHE_DIR", str(tmp_path))
+    compiling.compiled(double)(3)
+    monkeypatch.setattr(config, "LOOP_VECTORIZE", 0)
+    again = compiling.compiled(double)
+    assert again(3) == 6
+    assert not again.stats.cache_hits

@@ -1,15 +1,26 @@
 """A model with compiled kernels computes what it computes with NumPy's, up to rounding."""
 
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 pytest.importorskip("numba", reason="needs Numba")
 
+from numba.core.registry import CPUDispatcher
+
+import autograd
+import minitf
 from autograd import random
-from autograd.fast import cpu_kernels
+from autograd.fast import compiled_kernels, cpu_kernels
 from autograd.fast.compiled import CompiledKernels
 from autograd.fast.devices import _Cpu
 from minitf.decoding.search import BeamSearchConfig, beam_search
+from minitf.fast import compiled_layer
 from minitf.fast.accelerate import accelerate
 from minitf.fast.decoder import InferenceTransformer
 from minitf.training.loss import batch_loss
@@ -34,7 +45,7 @@ def test_a_training_step(compiled_cpu, monkeypatch):
         target = [[4, 5, 6, 7], [8, 9], [10, 11, 12], [13]]
         loss, _ = batch_loss(model, batch_of(SOURCE, target), label_smoothing=0.1)
         loss.backward()
-        return [loss.numpy(), *(p.grad for p in model.parameters())]
+        return [loss.numpy(), *(p.grad.numpy() for p in model.parameters())]
 
     found = step()
     monkeypatch.undo()
@@ -57,3 +68,86 @@ def test_with_same_bits_a_sentence_is_searched_alike_among_others(compiled_cpu):
     decoder = InferenceTransformer(model_with(dtype=np.float32), same_bits=True)
     together = beam_search(Lively(decoder), SOURCE, CONFIG)
     assert together == [beam_search(Lively(decoder), row[None], CONFIG)[0] for row in SOURCE]
+
+
+# ---- The same code in every process ----
+
+PROGRAM = """
+import hashlib, sys
+import numpy as np
+from numba.core.registry import CPUDispatcher
+from autograd import random
+from autograd.fast import compiled_kernels, set_kernels
+from minitf.decoding.search import BeamSearchConfig, beam_search
+from minitf.config import OptimizerConfig
+from minitf.fast import compiled_layer
+from minitf.fast.adam import accelerate_adam
+from minitf.training.optim import Adam
+from minitf.fast.accelerate import accelerate
+from minitf.training.loss import batch_loss
+from tests.helpers.batches import batch_of
+from tests.helpers.small_model import Lively, model_with, sources
+
+set_kernels("numba")
+source = sources(29, 25, 32, 23)
+bits = hashlib.sha256()
+for settings in ({"dropout": 0.2, "attention_dropout": 0.2}, {"activation": "silu", "norm": "pre"}):
+    model = accelerate(model_with(dtype=np.float32, vocab_size=700, d_model=40, d_ff=72, **settings))
+    model.train()
+    optimizer = accelerate_adam(Adam(dict(model.named_parameters()), OptimizerConfig()))
+    for step in range(2):
+        random.begin_step(step)
+        loss, _ = batch_loss(model, batch_of(source, [[4, 5, 6, 7], [8, 9], [10, 11, 12], [13]]), label_smoothing=0.1)
+        loss.backward()
+        optimizer.step(1e-3)
+    model.eval()
+    for array in (loss, *model.parameters()):
+        bits.update(array.numpy().tobytes())
+    for same_bits in (False, True):
+        found = beam_search(model, source, BeamSearchConfig(beam=3, max_length=14))
+        bits.update(repr([[(h.tokens, h.score) for h in each] for each in found]).encode())
+print(bits.hexdigest())
+for module in (compiled_kernels, compiled_layer):
+    for name, function in vars(module).items():
+        for result in function.overloads.values() if isinstance(function, CPUDispatcher) else ():
+            if not function.stats.cache_hits:
+                print(name, *(each.name for each in result.library.get_defined_functions()))
+"""
+
+
+@pytest.mark.heavy
+def test_an_empty_directory_of_compiled_code_and_a_full_one_give_the_same_bits(tmp_path):
+    """As in a run that is resumed.  Compiled code calls no other, of which a process may have several copies."""
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
+    compiling, loading = (
+        subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, env=environment, check=True)
+        for _ in range(2)
+    )
+    bits, *functions = compiling.stdout.splitlines()
+    assert loading.stdout.splitlines() == [bits]
+    assert {line.split()[0] for line in functions} >= {
+        "layer_norm",
+        "softmax_",
+        "cross_entropy_",
+        "adam_",
+        "attention_sublayer",
+    }
+    for name, *defined in map(str.split, functions):
+        called = [each for each in defined if f"{len(name)}{name}" not in each]
+        assert set(called) <= {"NRT_incref", "NRT_decref"}, name
+
+
+def test_compiled_functions_are_made_in_one_way():
+    for package in (autograd, minitf):
+        for path in Path(package.__path__[0]).rglob("*.py"):
+            if path.name != "compiling.py":
+                assert not re.search(r"\b(from|import) +numba\b|\bnjit\b", path.read_text("utf-8")), path
+    functions = [
+        each
+        for module in (compiled_kernels, compiled_layer)
+        for each in vars(module).values()
+        if isinstance(each, CPUDispatcher)
+    ]
+    assert len(functions) > 25
+    for function in functions:
+        assert function.targetoptions["inline"] == "always", function
