@@ -105,6 +105,19 @@ def test_the_wheel_installs_the_command_and_no_module_beside_the_packages():
     assert "py-modules" not in project["tool"]["setuptools"]
 
 
+@pytest.mark.parametrize("package", ["autograd", "minitf"])
+def test_the_wheel_holds_every_file_of_the_packages(package):
+    """Kernels, pages and corpora are named in pyproject.toml, code by the `__init__.py` beside it; not so READMEs."""
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["setuptools"]
+    patterns = settings["package-data"][package]
+    named = {pattern: {path for path in (ROOT / package).glob(pattern) if path.is_file()} for pattern in patterns}
+    assert all(named.values()), named
+    files = {path for path in (ROOT / package).rglob("*") if path.is_file() and "__pycache__" not in path.parts}
+    code = {path for path in files if path.suffix == ".py" and (path.parent / "__init__.py") in files}
+    missing = files - code - set().union(*named.values())
+    assert {path for path in missing if path.name != "README.md"} == set()
+
+
 def test_nothing_advises_to_install_somebody_elses_package():
     """The distributions minitf and autograd in the package index are other projects'."""
     advice = re.compile(r"""pip install (-\S+ )*['"]?(minitf|autograd)(?![\w-])""")
