@@ -1,6 +1,9 @@
 """For every test: global state, signals, the marker `gpu`; and the lines that sum up gradient checks and skips."""
 
+import gc
+import os
 import signal
+import sys
 import warnings
 from collections import Counter
 from collections.abc import Iterator
@@ -29,8 +32,11 @@ def global_state() -> Iterator[None]:
 def pytest_configure(config: pytest.Config) -> None:
     """Hypothesis tries fewer examples without the slow tests.
 
-    Programs under test inherit which signals are ignored: under nohup, or behind `&` in a script, some are.
+    Programs under test inherit which signals are ignored: under nohup, or behind `&` in a script, some are. They also
+    inherit whether bytecode is kept: without it, each of hundreds would compile again what it imports.
     """
+    sys.dont_write_bytecode = False
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     if "not slow" in config.option.markexpr:
         with suppress(ImportError):  # where PyTorch is, for comparisons with it
             from hypothesis import HealthCheck, settings
@@ -61,6 +67,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if "chromium" in getattr(item, "fixturenames", ()):
             item.add_marker("heavy")
+
+
+def pytest_collection_finish() -> None:
+    """Take modules and tests out of what the garbage collector looks through, which every `gc.collect()` waits for."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
