@@ -22,7 +22,9 @@ def recorded(tmp_path_factory):
             [sys.executable, PROGRAM, *words], check=True, stdout=subprocess.PIPE, text=True, encoding="utf-8"
         ).stdout
 
-    small = ("--vocab-size", "500", "--max-extra-length", "2")  # it is as long a way, and sooner over
+    # As long a way, and sooner over
+    small = ["--vocab-size", "500", "--max-extra-length", "2", "--beam", "2", "--model.layers", "1"]
+    small += ["--model.d-model", "16", "--model.d-ff", "32"]
     return {"train": output("train", run, *small), "translate": output("translate", run), "step": output("step")}
 
 

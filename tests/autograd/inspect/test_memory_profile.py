@@ -382,7 +382,7 @@ def test_the_picture_of_the_timeline(step, tmp_path):
 # ---- Nothing is left behind ----
 
 
-@pytest.mark.heavy
+@pytest.mark.slow  # test_steady_memory.py has the arrays, tensors and graph nodes of fewer steps
 def test_memory_after_200_steps_is_what_it_was_after_10(monkeypatch):
     """With the garbage collector off: whatever a step leaves behind, in cycles or lists, would show."""
     monkeypatch.setattr(clock, "now", 1000)  # times that Python does not keep ready, as it does small numbers
