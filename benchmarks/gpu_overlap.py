@@ -32,7 +32,7 @@ from minitf.model.transformer import Transformer
 from minitf.parallel.buckets import GradientBuckets
 from minitf.parallel.group import Group
 from minitf.parallel.nccl import NcclGroup
-from minitf.training.loss import batch_loss
+from minitf.training.optim import batch_loss
 from workload import add_arguments, chosen
 
 

@@ -26,11 +26,9 @@ from autograd import random
 from autograd.backend import get_backend
 from minitf.config import OptimizerConfig, TransformerConfig
 from minitf.data.batches import Batch
-from minitf.fast.accelerate import accelerate
-from minitf.fast.adam import accelerate_adam
+from minitf.fast.accelerate import accelerate, accelerate_adam
 from minitf.model.transformer import Transformer
-from minitf.training.loss import batch_loss
-from minitf.training.optim import Adam
+from minitf.training.optim import Adam, batch_loss
 from tests.emulation import cupy_stand_in, nvmath_stand_in
 from workload import add_arguments, chosen
 

@@ -27,8 +27,7 @@ from autograd import random
 from minitf.config import PRESETS
 from minitf.data.batches import Batches
 from minitf.data.prepared import PreparedCorpus
-from minitf.fast.accelerate import accelerate
-from minitf.fast.adam import accelerate_adam
+from minitf.fast.accelerate import accelerate, accelerate_adam
 from minitf.model.transformer import Transformer
 from minitf.parallel.buckets import GradientBuckets
 from minitf.parallel.group import Group
@@ -36,8 +35,7 @@ from minitf.parallel.join import join
 from minitf.parallel.launch import launch
 from minitf.system.process import set_up_device
 from minitf.training.data_parallel import share_of_update
-from minitf.training.loss import batch_loss
-from minitf.training.optim import Adam
+from minitf.training.optim import Adam, batch_loss
 
 MODEL = replace(PRESETS["small"].model, vocab_size=8_000)
 EMBEDDING_PARAMETERS = 37_000 * 512

@@ -23,12 +23,10 @@ import numpy as np
 from autograd import random
 from minitf.config import OptimizerConfig, TransformerConfig
 from minitf.data.batches import Batch
-from minitf.fast.accelerate import accelerate
-from minitf.fast.adam import accelerate_adam
+from minitf.fast.accelerate import accelerate, accelerate_adam
 from minitf.model.transformer import Transformer
 from minitf.system.process import set_up_device
-from minitf.training.loss import batch_loss
-from minitf.training.optim import Adam
+from minitf.training.optim import Adam, batch_loss
 from workload import add_arguments, chosen
 
 

@@ -98,8 +98,7 @@ def step(path: ReadingPath) -> None:
     from minitf.data.batches import Batches
     from minitf.data.prepared import PreparedCorpus
     from minitf.model.transformer import Transformer
-    from minitf.training.loss import batch_loss
-    from minitf.training.optim import Adam, learning_rate
+    from minitf.training.optim import Adam, batch_loss, learning_rate
 
     sentences = [[4, 5, 6], [7, 8], [9, 4, 5, 6]]
     batches = Batches(PreparedCorpus.from_ids(sentences, sentences[::-1]), max_tokens_per_batch=32)

@@ -42,7 +42,7 @@ def test_the_program_sees_what_runs(recorded):
     for name, file in (
         ("train", "minitf/training/loop.py"),
         ("translate", "minitf/decoding/search.py"),
-        ("step", "minitf/training/loss.py"),
+        ("step", "minitf/training/optim.py"),
     ):
         assert file in recorded[name]
         assert "minitf/learn/" not in recorded[name]

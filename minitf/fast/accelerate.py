@@ -1,6 +1,7 @@
 """`accelerate(model)`: put the fast parts in the places of the plain ones, which stay the definition.
 
     model = accelerate(Transformer(config))
+    optimizer = accelerate_adam(Adam(model.named_parameters(), config))
 
 A fast part is a subclass of the plain one, with its signature and its parameters.  For every entry of the table,
 tests/minitf/fast/test_accelerate.py says that both compute the same.
@@ -8,15 +9,19 @@ tests/minitf/fast/test_accelerate.py says that both compute the same.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, TypeVar, cast
 
-from autograd.fast import reduced
+from autograd.fast import kernels_of, reduced
+from autograd.memory import note_change
 from minitf.fast import layers as fast
 from minitf.model import transformer as plain
 from minitf.model import variants
-from minitf.model.layers import FeedForward, Module, recast
+from minitf.model.layers import FeedForward, Module, Parameter, recast
 
+Array = Any
 M = TypeVar("M", bound=Module)
+Optimizer = TypeVar("Optimizer")
 REPLACEMENTS: dict[type[Module], type[Module]] = {
     FeedForward: fast.FusedFeedForward,
     plain.MultiHeadAttention: fast.PackedAttention,
@@ -64,3 +69,33 @@ def _replaced(module: Module, done: dict[int, Module]) -> Module:
             elif isinstance(value, list):
                 setattr(new, name, [_replaced(each, done) if isinstance(each, Module) else each for each in value])
     return done[id(module)]
+
+
+# ---- Adam ----
+
+
+def accelerate_adam(adam: Optimizer) -> Optimizer:
+    """The optimizer (`Adam` of minitf/training/optim.py), with the functions below for its own of the same names."""
+    optimizer: Any = adam
+    optimizer.update_all, optimizer.squared_norm = update_all, squared_norm
+    return adam
+
+
+def update_all(learning: Sequence[tuple[Parameter, Array, Array]], **settings: float) -> None:
+    """Update several parameters, each with its moments, and their copies in lower precision, in one call."""
+    if not learning:
+        return
+    updates: list[Any] = [
+        (parameter.data, parameter.grad.data, m, v, reduced.last(parameter.data))  # type: ignore[union-attr]
+        for parameter, m, v in learning
+    ]
+    kernels_of([updates[0][0]]).adam_all_(updates, **settings)
+    for array, *_, copy in updates:
+        if copy is not None:
+            note_change(copy)
+            reduced.keep(array, copy)
+
+
+def squared_norm(gradients: Sequence[Array]) -> float:
+    """Σ g²: pieces in the gradient's own precision, their sum in float64."""
+    return float(kernels_of(gradients).squared_norm(gradients)) if gradients else 0.0

@@ -24,7 +24,7 @@ from minitf.model.transformer import Transformer
 
 Array = Any
 Gradients = Callable[[Transformer, Batch, float], tuple[float, float]]
-"""`compute_gradients` of minitf/training/loss.py"""
+"""`compute_gradients` of minitf/training/optim.py"""
 INPUTS = ("source", "target_in", "target_out")
 
 

@@ -19,8 +19,7 @@ from minitf.data.batches import Batch, Batches
 from minitf.data.prepared import PreparedCorpus, is_prepared, load_prepared
 from minitf.data.vocabulary import AnyVocabulary, Vocabulary, sized
 from minitf.errors import UserError
-from minitf.fast.accelerate import accelerate
-from minitf.fast.adam import accelerate_adam
+from minitf.fast.accelerate import accelerate, accelerate_adam
 from minitf.interchange.formats import is_foreign
 from minitf.model.transformer import Transformer
 from minitf.run.fine_tuning import freeze
@@ -28,8 +27,7 @@ from minitf.storage.checkpoint_store import CheckpointStore
 from minitf.storage.checkpoints import without_prefix
 from minitf.storage.run_directory import RunDirectory
 from minitf.system.writing import write_atomically
-from minitf.training.loss import batch_loss
-from minitf.training.optim import Adam, learning_rate
+from minitf.training.optim import Adam, batch_loss, learning_rate
 from minitf.training.run import OPTIMIZER
 from minitf.translation.loading import LearnedModel, load_learned, with_precision
 

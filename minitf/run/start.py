@@ -21,8 +21,7 @@ from minitf.data.vocabulary import AnyVocabulary, Vocabulary, load_vocabulary, s
 from minitf.errors import UserError
 from minitf.evaluation.aligned_text import check_trees, learn_vocabulary, prepare_texts, read_splits
 from minitf.evaluation.trees import Tree
-from minitf.fast.accelerate import accelerate
-from minitf.fast.adam import accelerate_adam
+from minitf.fast.accelerate import accelerate, accelerate_adam
 from minitf.fast.step_graphs import step_graphs
 from minitf.model.transformer import Transformer
 from minitf.run.fine_tuning import StartingPoint, check_freeze, freeze, starting_point
@@ -33,9 +32,8 @@ from minitf.storage.run_directory import RunDirectory
 from minitf.system.files import os_errors_explained, require_regular
 from minitf.system.process import Say, set_up_device
 from minitf.system.writing import remove_leftovers
-from minitf.training.loss import compute_gradients
 from minitf.training.moving_average import MovingAverage
-from minitf.training.optim import Adam
+from minitf.training.optim import Adam, compute_gradients
 from minitf.training.run import PathPair, Run, SingleProcess, Texts, TrainingData, exist
 from minitf.training.state import TrainState
 

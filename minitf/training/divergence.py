@@ -9,7 +9,7 @@ from autograd.inspect import AnomalyError, anomaly_mode
 from minitf.data.batches import Batch
 from minitf.model.transformer import Transformer
 from minitf.system.process import Say
-from minitf.training.loss import batch_loss
+from minitf.training.optim import batch_loss
 from minitf.training.run import Run, TrainingError, advice
 from minitf.training.state import Interval
 

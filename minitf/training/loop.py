@@ -10,8 +10,7 @@ from autograd import random
 from minitf.system.process import StopRequest
 from minitf.system.progress import Progress
 from minitf.training.divergence import skip_update
-from minitf.training.loss import compute_gradients
-from minitf.training.optim import learning_rate
+from minitf.training.optim import compute_gradients, learning_rate
 from minitf.training.run import Run, save
 from minitf.training.state import Clock, Interval, checkpoint_is_due, is_finished
 from minitf.training.validation import owes_validation, validate

@@ -1,4 +1,4 @@
-"""Adam, the learning-rate schedule with warm-up, and the norm of the gradient (section 5.3)."""
+"""What an update is made of: the loss of a batch and its gradients, Adam, and the learning rate (sections 5.3, 5.4)."""
 
 from __future__ import annotations
 
@@ -6,12 +6,30 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from autograd import Tensor
 from autograd.backend import backend_of
 from autograd.memory import note_change
 from minitf.config import OptimizerConfig
+from minitf.data.batches import Batch
 from minitf.model.layers import Parameter
+from minitf.model.transformer import Reduction, Transformer
 
 Array = Any
+
+
+def batch_loss(
+    model: Transformer, batch: Batch, label_smoothing: float, reduction: Reduction = "sum"
+) -> tuple[Tensor, Tensor]:
+    """Cross-entropy with smoothed labels, and negative log-likelihood, of the target tokens, in nats."""
+    source, target, labels = map(model.backend.asarray, (batch.source, batch.target_in, batch.target_out))
+    return model.loss(source, target, labels, label_smoothing, reduction)
+
+
+def compute_gradients(model: Transformer, batch: Batch, label_smoothing: float) -> tuple[float, float]:
+    """Forward and backward pass of a batch; return its summed loss and negative log-likelihood."""
+    loss, nll = batch_loss(model, batch, label_smoothing)
+    loss.backward()
+    return loss.item(), nll.item()
 
 
 def learning_rate(step: int, d_model: int, config: OptimizerConfig) -> float:

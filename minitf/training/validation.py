@@ -16,7 +16,7 @@ from minitf.evaluation.metrics import bleu
 from minitf.model.transformer import Transformer
 from minitf.system.environment import sum_left_to_right
 from minitf.system.process import Say, StopRequest
-from minitf.training.loss import batch_loss
+from minitf.training.optim import batch_loss
 from minitf.training.run import Nats, Run, SingleProcess, TrainingData, save_best
 from minitf.training.state import TrainState, bleu_is_due, perplexity, record_validation, validation_is_due
 

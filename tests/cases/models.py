@@ -14,7 +14,7 @@ from minitf.config import TransformerConfig
 from minitf.config.model import BOS
 from minitf.data.batches import Batch
 from minitf.model.transformer import Transformer
-from minitf.training.loss import batch_loss
+from minitf.training.optim import batch_loss
 from tests.cases.modules import CONFIG, VOCABULARY, Rng, cases, example_of, sentences
 
 

@@ -20,16 +20,14 @@ from minitf.decoding.sampling import SamplingConfig, sample
 from minitf.decoding.scoring import score_targets
 from minitf.decoding.search import BeamSearchConfig, beam_search, greedy_search
 from minitf.errors import UserError
-from minitf.fast.accelerate import accelerate
-from minitf.fast.adam import accelerate_adam
+from minitf.fast.accelerate import accelerate, accelerate_adam
 from minitf.fast.decoder import InferenceTransformer
 from minitf.fast.layers import linear_heads
 from minitf.fast.threads import padded_width
 from minitf.model.transformer import Transformer
 from minitf.parallel.launch import _require_gpus
 from minitf.system.process import set_up_device
-from minitf.training.loss import batch_loss
-from minitf.training.optim import Adam
+from minitf.training.optim import Adam, batch_loss
 from minitf.translation.attention_weights import attention_weights
 from tests.cases import all_cases
 from tests.emulation.cupy_stand_in import installed

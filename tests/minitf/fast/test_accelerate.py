@@ -6,17 +6,18 @@ import numpy as np
 import pytest
 
 import autograd as ag
-from autograd import Tensor, random
+from autograd import Tensor, memory, random
 from autograd.engine import Op
 from autograd.fast import kernels_on
 from autograd.inspect.graph import SavedMemory
 from autograd.modes import Observer, observe
-from minitf.config import TransformerConfig
+from minitf.config import OptimizerConfig, TransformerConfig
 from minitf.config.model import BOS, PAD
-from minitf.fast.accelerate import REPLACEMENTS, accelerate
+from minitf.fast.accelerate import REPLACEMENTS, accelerate, accelerate_adam
 from minitf.model import transformer, variants
-from minitf.model.layers import FeedForward, Initializer
+from minitf.model.layers import FeedForward, Initializer, Parameter
 from minitf.model.transformer import Transformer, feed_forward_of, padding_mask
+from minitf.training.optim import Adam
 from tests.helpers.marks import parametrize_some
 from tests.helpers.model_variants import batch, every_variant, loss_of, model_with
 
@@ -267,3 +268,43 @@ def test_projections_are_one_product_of_weights_side_by_side(changes):
     assert loss == pytest.approx(expected_loss, rel=1e-12)
     for name, gradient in gradients.items():
         np.testing.assert_allclose(gradient, expected[name], rtol=1e-9, atol=1e-12, err_msg=name)
+
+
+# ---- Adam ----
+
+PARAMETERS = {"matrix": (40, 30), "vector": (7,), "one": (1, 1), "empty": (0, 3), "unused": (2,), "large": (300, 1000)}
+
+
+def steps_of_adam(dtype, accelerated):
+    rng = np.random.default_rng(0)
+    named = {name: Parameter(rng.standard_normal(shape).astype(dtype)) for name, shape in PARAMETERS.items()}
+    optimizer = Adam(named, OptimizerConfig())
+    optimizer = accelerate_adam(optimizer) if accelerated else optimizer
+    norms = []
+    for _ in range(3):
+        for name, parameter in named.items():
+            gradient = rng.standard_normal(parameter.shape).astype(dtype)
+            parameter.grad = None if name == "unused" else Tensor(np.asfortranarray(gradient))
+        norms.append(optimizer.gradient_norm())
+        before = memory.now()
+        optimizer.step(0.1, gradient_scale=0.3)
+        assert [memory.last_change(p.data) > before for p in named.values()] == [True] * 4 + [False, True]
+    return norms, {name: p.data for name, p in named.items()} | optimizer.state_arrays()
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_adam_is_the_plain_one(dtype):
+    (norms, arrays), (fast_norms, fast_arrays) = steps_of_adam(dtype, False), steps_of_adam(dtype, True)
+    tolerance = 1e-12 if dtype == np.float64 else 2e-6
+    assert fast_norms == pytest.approx(norms, rel=tolerance)
+    for name, array in arrays.items():
+        assert fast_arrays[name].dtype == array.dtype == dtype
+        np.testing.assert_allclose(fast_arrays[name], array, rtol=tolerance, atol=tolerance)
+
+
+def test_without_gradients_nothing_changes():
+    parameter = Parameter(np.ones(3))
+    optimizer = accelerate_adam(Adam({"p": parameter}, OptimizerConfig()))
+    optimizer.step(0.1)
+    assert parameter.data.tolist() == [1, 1, 1]
+    assert optimizer.gradient_norm() == 0

@@ -17,12 +17,10 @@ from minitf.config import PRESETS, OptimizerConfig, RunConfig, TransformerConfig
 from minitf.config.model import BOS, EOS, PAD
 from minitf.data.batches import Batch
 from minitf.errors import UserError
-from minitf.fast.accelerate import accelerate
-from minitf.fast.adam import accelerate_adam
+from minitf.fast.accelerate import accelerate, accelerate_adam
 from minitf.fast.step_graphs import INPUTS, StepGraphs, step_graphs
 from minitf.model.transformer import Transformer
-from minitf.training.loss import compute_gradients
-from minitf.training.optim import Adam, global_norm, learning_rate
+from minitf.training.optim import Adam, compute_gradients, global_norm, learning_rate
 from tests.emulation import nvmath_stand_in
 from tests.emulation.cupy_stand_in import installed
 from tests.emulation.device import KINDS

@@ -9,8 +9,7 @@ from minitf.config import OptimizerConfig, TransformerConfig
 from minitf.config.model import BOS, EOS, PAD
 from minitf.data.batches import Batch
 from minitf.model.transformer import Transformer
-from minitf.training.loss import batch_loss
-from minitf.training.optim import Adam, learning_rate
+from minitf.training.optim import Adam, batch_loss, learning_rate
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed: pip install torch")
 

@@ -23,7 +23,7 @@ from minitf.decoding.search import BeamSearchConfig, beam_search
 from minitf.fast import compiled_layer
 from minitf.fast.accelerate import accelerate
 from minitf.fast.decoder import InferenceTransformer
-from minitf.training.loss import batch_loss
+from minitf.training.optim import batch_loss
 from tests.helpers.batches import batch_of
 from tests.helpers.small_model import Lively, model_with, sources
 

@@ -14,7 +14,7 @@ from minitf.report.run_page import RunReport
 from minitf.storage.log import RunLog
 from minitf.storage.run_directory import RunDirectory
 from minitf.system.process import run_command
-from minitf.training.loss import batch_loss
+from minitf.training.optim import batch_loss
 from tests.helpers.pages import CONFIG, records
 from tests.helpers.patching import patch_everywhere
 from tests.helpers.runs import call, start_or_resume

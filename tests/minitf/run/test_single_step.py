@@ -13,8 +13,7 @@ from minitf.errors import UserError
 from minitf.run.resume import resume
 from minitf.run.single_step import default_step, step_of_run
 from minitf.system.process import run_command
-from minitf.training.loss import batch_loss
-from minitf.training.optim import Adam, global_norm, learning_rate
+from minitf.training.optim import Adam, batch_loss, global_norm, learning_rate
 from minitf.training.run import SingleProcess
 from tests.helpers.step_pages import StepPage
 

@@ -8,7 +8,7 @@ import pytest
 
 from autograd import random
 from minitf.training.divergence import MAX_SKIPPED_IN_A_ROW, find_origin, skip_update
-from minitf.training.loss import batch_loss
+from minitf.training.optim import batch_loss
 from minitf.training.run import TrainingError
 from minitf.training.state import Interval
 from tests.helpers.small_run import CONFIG

@@ -1,4 +1,4 @@
-"""Adam against its textbook loop, the schedule of equation 3, and updates made of several batches."""
+"""The loss against its formula, Adam against its textbook loop, equation 3, and updates made of several batches."""
 
 import math
 from dataclasses import replace
@@ -13,9 +13,26 @@ from minitf.config.model import BOS, EOS, PAD
 from minitf.decoding.search import BeamSearchConfig, greedy_search
 from minitf.model.layers import Parameter
 from minitf.model.transformer import Transformer
-from minitf.training.optim import Adam, global_norm, learning_rate
+from minitf.training.optim import Adam, batch_loss, global_norm, learning_rate
 
 PAPER = OptimizerConfig()
+
+
+# ---- The loss of a batch ----
+
+
+def test_the_loss_of_a_batch(run):
+    run.model.eval()
+    batch = run.data.train.batch(0, 0)
+    smooth, nll = batch_loss(run.model, batch, 0.1)
+    plain, same = batch_loss(run.model, batch, 0.0)
+    logits = run.model(batch.source, batch.target_in).numpy().astype(np.float64)
+    log_p = logits - np.log(np.exp(logits).sum(-1, keepdims=True))
+    real = batch.target_out != PAD
+    expected = -np.take_along_axis(log_p, batch.target_out[..., None], -1)[..., 0][real].sum()
+    uniform = -log_p.mean(-1)[real].sum()
+    assert nll.item() == same.item() == plain.item() == pytest.approx(expected, rel=1e-5)
+    assert smooth.item() == pytest.approx(0.9 * expected + 0.1 * uniform, rel=1e-5)
 
 
 # ---- The schedule (section 5.3) ----
