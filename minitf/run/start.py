@@ -12,6 +12,7 @@ from typing import Any
 
 from minitf.config import RunConfig
 from minitf.config.run import decisive_values
+from minitf.config.run_settings import PathPair
 from minitf.corpora.built_in import built_in_corpus, built_in_treebank, write_corpus
 from minitf.data.batches import Batches
 from minitf.data.datasets import find
@@ -34,7 +35,7 @@ from minitf.system.process import Say, set_up_device
 from minitf.system.writing import remove_leftovers
 from minitf.training.moving_average import MovingAverage
 from minitf.training.optim import Adam, compute_gradients
-from minitf.training.run import PathPair, Run, SingleProcess, Texts, TrainingData, exist
+from minitf.training.run import Run, SingleProcess, Texts, TrainingData, exist
 from minitf.training.state import TrainState
 
 

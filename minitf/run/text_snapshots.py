@@ -13,6 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from minitf.config import RunConfig
+from minitf.config.run_settings import PathPair
 from minitf.data.datasets import find
 from minitf.data.prepared import is_prepared, other_content
 from minitf.data.vocabulary import load_vocabulary
@@ -22,7 +23,7 @@ from minitf.storage.run_directory import RunDirectory
 from minitf.system.files import open_regular, os_errors_explained
 from minitf.system.process import Say
 from minitf.system.writing import atomic_write, delete, make_folder, remove_leftovers
-from minitf.training.run import PathPair, Texts, exist
+from minitf.training.run import Texts, exist
 
 NAMES = {"train": "training text", "valid": "validation text", "test": "test text"}
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from autograd.backend import backend_of
 from minitf.config import RunConfig
+from minitf.config.run_settings import PathPair
 from minitf.data.batches import Batch, Batches
 from minitf.data.vocabulary import AnyVocabulary
 from minitf.errors import UserError
@@ -26,7 +27,6 @@ from minitf.training.moving_average import MovingAverage
 from minitf.training.optim import Adam
 from minitf.training.state import Clock, Interval, TrainState, record_checkpoint
 
-PathPair = tuple[Path, Path]
 MODEL, OPTIMIZER, MOVING_AVERAGE = "model.", "optimizer.", "moving_average."
 """Prefixes of the names of tensors in a checkpoint."""
 Nats = tuple[float, int]
