@@ -23,6 +23,7 @@ from typing import Any, Self
 from sentencepiece import SentencePieceProcessor
 
 from minitf.config.model import BOS, EOS, PAD, UNK
+from minitf.data.sentences import checked_ids
 from minitf.data.text import PathLike, checked_characters
 from minitf.errors import UserError
 from minitf.system.files import parse_json_object, read_small_file
@@ -120,7 +121,7 @@ class PieceVocabulary:
 
         Raises: UserError for an id that is not in the vocabulary.
         """
-        rows = [[index for index in self._checked(ids) if index not in (PAD, BOS, EOS)] for ids in sentences]
+        rows = [[index for index in checked_ids(ids, len(self)) if index not in (PAD, BOS, EOS)] for ids in sentences]
         if self.kind == "sentencepiece":
             unknown = self._processor.id_to_piece(self._processor.unk_id())
             names = [unknown if number == UNK else piece for number, piece in enumerate(self.pieces_by_id)]
@@ -136,7 +137,7 @@ class PieceVocabulary:
 
     def pieces(self, ids: Iterable[int]) -> list[str]:
         """Convert token ids to pieces, as sentencepiece writes them: "▁" stands for the space before a word."""
-        row = [(index, self.pieces_by_id[index]) for index in self._checked(ids)]
+        row = [(index, self.pieces_by_id[index]) for index in checked_ids(ids, len(self))]
         if self.kind == "characters":
             return [piece.replace(" ", "▁") for _, piece in row]
         if self.kind == "sentencepiece":
@@ -153,16 +154,6 @@ class PieceVocabulary:
             return True
         piece = self.pieces_by_id[index]
         return bool(self.joiner) and (before.endswith(self.joiner) or piece.startswith(self.joiner))
-
-    def _checked(self, ids: Iterable[int]) -> list[int]:
-        row = [int(index) for index in ids]
-        if row and not (min(row) >= 0 and max(row) < len(self)):
-            wrong = next(index for index in row if not 0 <= index < len(self))
-            raise UserError(
-                f"token id {wrong} is outside the vocabulary of {len(self):,} pieces; "
-                "use the vocabulary that the model was trained with"
-            )
-        return row
 
     def to_plain(self) -> dict[str, Any]:
         """Convert to JSON values."""

@@ -1,13 +1,14 @@
 """Sentences of different lengths in one array, and padded to a rectangle."""
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
 from minitf.config.model import BOS, EOS, PAD
+from minitf.errors import UserError
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,3 +70,15 @@ def pad(sentences: Sentences, longest: int | None = None, *, bos: bool = False, 
     elif eos:
         rows[np.arange(len(rows)), lengths] = EOS
     return rows
+
+
+def checked_ids(ids: Iterable[int], size: int) -> list[int]:
+    """Token ids as a list.  Raises: UserError for one that is not in a vocabulary of `size` pieces"""
+    row = [int(index) for index in ids]
+    if row and not (min(row) >= 0 and max(row) < size):
+        wrong = next(index for index in row if not 0 <= index < size)
+        raise UserError(
+            f"token id {wrong} is outside the vocabulary of {size:,} pieces; "
+            "use the vocabulary that the model was trained with"
+        )
+    return row

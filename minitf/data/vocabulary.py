@@ -20,6 +20,7 @@ from sentencepiece import SentencePieceProcessor
 from minitf.config.model import BOS, EOS, PAD, UNK, TransformerConfig
 from minitf.data.merges import COVERAGE, MAX_DISTINCT_WORDS, learn_merges
 from minitf.data.piece_vocabulary import MAX_MODEL_BYTES, VocabularyPair
+from minitf.data.sentences import checked_ids
 from minitf.data.text import PathLike, normalise
 from minitf.errors import UserError
 from minitf.system.files import read_small_file
@@ -121,27 +122,17 @@ class Vocabulary:
         Bytes that do not spell UTF-8 become U+FFFD and UNK becomes "⁇", so that neither disappears unnoticed.
         Raises: UserError for an id that is not in the vocabulary.
         """
-        rows = [self._checked(ids) for ids in sentences]
+        rows = [checked_ids(ids, len(self)) for ids in sentences]
         # Byte pieces can spell a line end, which must not cut one translation into two.
         return [" ".join(text.split()) for text in self._processor.decode(rows)] if rows else []
 
     def pieces(self, ids: Iterable[int]) -> list[str]:
         """Convert token ids to pieces, as sentencepiece writes them: "▁" stands for the space before a word."""
-        return [self._processor.id_to_piece(index) for index in self._checked(ids)]
+        return [self._processor.id_to_piece(index) for index in checked_ids(ids, len(self))]
 
     def fingerprint(self) -> str:
         """SHA-256 of the model file: vocabularies with the same fingerprint give the same ids."""
         return hashlib.sha256(self.model).hexdigest()
-
-    def _checked(self, ids: Iterable[int]) -> list[int]:
-        row = [int(index) for index in ids]
-        if row and not (min(row) >= 0 and max(row) < len(self)):
-            wrong = next(index for index in row if not 0 <= index < len(self))
-            raise UserError(
-                f"token id {wrong} is outside the vocabulary of {len(self):,} pieces; "
-                "use the vocabulary that the model was trained with"
-            )
-        return row
 
 
 AnyVocabulary = Vocabulary | VocabularyPair
