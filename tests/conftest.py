@@ -2,12 +2,15 @@
 
 import gc
 import os
+import shutil
 import signal
 import sys
+import tempfile
 import warnings
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -29,6 +32,21 @@ def global_state() -> Iterator[None]:
     _Cpu.kernels, kernels.threads, kernels._pool = kernels, threads, pool
 
 
+MEMORY = Path("/dev/shm")  # Linux: files in memory
+ENOUGH = 1 << 30  # bytes: several times what all tests hold at a time
+
+
+def keep_temporary_files_in_memory() -> None:
+    """Where there is room for it, and programs can be run from it; TMPDIR names another place.
+
+    A run directory is written with hundreds of fsyncs, for each of which a disk takes milliseconds.
+    """
+    if "TMPDIR" in os.environ or not os.access(MEMORY, os.W_OK) or os.statvfs(MEMORY).f_flag & os.ST_NOEXEC:
+        return
+    if shutil.disk_usage(MEMORY).free >= ENOUGH:
+        os.environ["TMPDIR"] = tempfile.tempdir = str(MEMORY)
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """Hypothesis tries fewer examples without the slow tests.
 
@@ -37,6 +55,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """
     sys.dont_write_bytecode = False
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    keep_temporary_files_in_memory()
     if "not slow" in config.option.markexpr:
         with suppress(ImportError):  # where PyTorch is, for comparisons with it
             from hypothesis import HealthCheck, settings

@@ -163,8 +163,8 @@ def test_compiled_kernels(ground, tmp_path, monkeypatch, capsys):
     for kernels in ("numpy", "numba"):
         run = tmp_path / kernels
         assert call([*flags, "--output", str(run), "--kernels", kernels]) == 0
+        assert cpu_kernels().kernels == kernels
         losses[kernels] = [record["loss"] for record in read_log(run / "log.jsonl") if "loss" in record]
-    assert losses["numba"] != losses["numpy"]
     np.testing.assert_allclose(losses["numba"], losses["numpy"], rtol=1e-5)
     capsys.readouterr()
     assert call(["--resume", str(tmp_path / "numpy"), "--kernels", "numba", "--max-steps", "5"]) == 0
