@@ -20,7 +20,7 @@ from minitf.storage import checkpoints
 from minitf.storage.log import read_log
 from minitf.storage.run_directory import load_config
 from minitf.system.process import run_command
-from minitf.training import divergence, loss, validation
+from minitf.training import divergence, optim, validation
 from minitf.training.optim import Adam
 from minitf.training.state import CLOCK_KEYS, Clock
 from minitf.translation.translator import Translator
@@ -465,7 +465,7 @@ def signal_at(monkeypatch, function, numbers, when=lambda: True):
 def test_a_signal_finishes_the_step_and_saves(ground, tmp_path, monkeypatch, capfd, number, status):
     run = tmp_path / "run"
     with monkeypatch.context() as patch:
-        signal_at(patch, loss.batch_loss, [number], lambda: random.get_state()[1] == 5)
+        signal_at(patch, optim.batch_loss, [number], lambda: random.get_state()[1] == 5)
         assert call([*ground.flags, "--output", str(run)]) == status
     err = capfd.readouterr().err
     assert f"{number.name}: finishing this step and saving" in err
@@ -478,7 +478,7 @@ def test_a_signal_finishes_the_step_and_saves(ground, tmp_path, monkeypatch, cap
 def test_a_second_signal_stops_at_once(ground, tmp_path, monkeypatch, capfd):
     run = tmp_path / "run"
     with monkeypatch.context() as patch:
-        signal_at(patch, loss.batch_loss, [signal.SIGINT, signal.SIGTERM], lambda: random.get_state()[1] == 5)
+        signal_at(patch, optim.batch_loss, [signal.SIGINT, signal.SIGTERM], lambda: random.get_state()[1] == 5)
         assert call([*ground.flags, "--output", str(run)]) == 143
     assert capfd.readouterr().err.endswith("terminated\n")
     assert steps_of(run) == [2, 4]  # step 5 was not finished
@@ -525,7 +525,7 @@ def test_a_signal_before_training_ends_it_at_once(ground, tmp_path, monkeypatch,
 
 def not_a_number_at(monkeypatch, steps):
     """Make the loss of some steps NaN, in its gradient too."""
-    batch_loss = loss.batch_loss
+    batch_loss = optim.batch_loss
 
     def spoilt(*arguments, **options):
         smoothed, nll = batch_loss(*arguments, **options)

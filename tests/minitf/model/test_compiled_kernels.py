@@ -81,10 +81,9 @@ from autograd.fast import compiled_kernels, set_kernels
 from minitf.decoding.search import BeamSearchConfig, beam_search
 from minitf.config import OptimizerConfig
 from minitf.fast import compiled_layer
-from minitf.fast.adam import accelerate_adam
 from minitf.training.optim import Adam
-from minitf.fast.accelerate import accelerate
-from minitf.training.loss import batch_loss
+from minitf.fast.accelerate import accelerate, accelerate_adam
+from minitf.training.optim import batch_loss
 from tests.helpers.batches import batch_of
 from tests.helpers.small_model import Lively, model_with, sources
 
