@@ -36,6 +36,7 @@ ACROSS = {  # tests that belong to no single file, and why
     "minitf/test_on_gpu.py": "everything on the CUDA backend, emulated or real",
     "minitf/training/test_data_parallel_runs.py": "whole data-parallel jobs, as commands",
     "minitf/training/test_steady_memory.py": "no memory is lost from step to step, over all rooms",
+    "minitf/app/test_hostile_runs.py": "what no command does to files elsewhere",
 }
 FILES = sorted(path for path in TESTS.rglob("*.py") if "__pycache__" not in path.parts)
 

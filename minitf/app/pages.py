@@ -35,7 +35,7 @@ def report(argv: Sequence[str]) -> None:
     log.read_on()
     finished = "bleu" in log.newest or log.number("step") >= config.max_steps
     status = RUNNING if is_training(directory) else FINISHED if finished else STOPPED
-    write_page(output, run_page(log, config, str(given.run), status))
+    write_page(output, run_page(log, config, str(given.run), status), chosen=given.output is not None)
     print(output)
 
 
@@ -72,9 +72,7 @@ def step(argv: Sequence[str]) -> None:
         metavar="RUN",
         help="run directory; default: a small model on the built-in corpus",
     )
-    parser.add_argument(
-        "--output", type=Path, default=Path("step.html"), metavar="FILE", help="page to write (default: step.html)"
-    )
+    parser.add_argument("--output", type=Path, metavar="FILE", help="page to write (default: step.html)")
     parser.add_argument(
         "--pair",
         nargs=2,
@@ -92,6 +90,7 @@ def step(argv: Sequence[str]) -> None:
         say(f"warning: {message}")
 
     step = default_step(given.pair) if given.run is None else step_of_run(given.run, warn, given.pair)
-    loss, _ = step.write_page(given.output)
+    output = given.output or Path("step.html")
+    loss, _ = step.write_page(output, chosen=given.output is not None)
     say(f"loss {loss.item() / step.batch.target_tokens:.4f} a token")
-    print(given.output)
+    print(output)

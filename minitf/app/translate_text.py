@@ -207,7 +207,7 @@ def _is_stream(path: Path) -> bool:
 def open_output(path: Path | None) -> Iterator[Callable[[str], None]]:
     """Yield a function that writes a line, to standard output or to a file that appears when it is complete."""
     if path is not None:
-        with write_atomically(path) as file:
+        with write_atomically(path, chosen=True) as file:
             yield lambda line: print(line, file=file)
         return
     descriptor = sys.stdout.fileno()

@@ -57,7 +57,7 @@ class LexicalTable:
         """Write the entries whose pieces have names, a line each."""
         source, target = piece_names(vocabulary.source), piece_names(vocabulary.target)
         source[NO_SOURCE] = NULL
-        with write_atomically(path) as file:
+        with write_atomically(path, chosen=True) as file:
             for s, t, p in zip(self.source.tolist(), self.target.tolist(), self.probability.tolist(), strict=True):
                 if s in source and t in target:
                     file.write(f"{target[t]} {source[s]} {p:.7f}\n")

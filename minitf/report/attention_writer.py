@@ -76,6 +76,6 @@ class AttentionWriter:
                     f"{self.path} has {len(text) / 1e6:,.0f} MB, which is slow in a browser; "
                     "choose fewer --attention-lines"
                 )
-            write_page(self.path, text)
+            write_page(self.path, text, chosen=True)
         of_all = f" of {self.line_count:,}" if self.line_count > len(self.lines) else ""
         return f"attention of {len(self.lines)}{of_all} {'line' if self.line_count == 1 else 'lines'}: {self.path}"

@@ -19,7 +19,7 @@ def page(name: str, title: str, *scripts: str, body: str = "", **content: Any) -
     return html_page(title, body or _own(f"{name}.html"), style=style, script=script, **content)
 
 
-def write_page(path: Path, text: str) -> None:
-    """Write the page atomically, or to a device or pipe.  Raises: UserError if it cannot be written."""
-    with write_atomically(path, binary=True) as file:
+def write_page(path: Path, text: str, *, chosen: bool = False) -> None:
+    """Write the page atomically; `chosen`: see `write_atomically`.  Raises: UserError if it cannot be written."""
+    with write_atomically(path, binary=True, chosen=chosen) as file:
         file.write(text.encode(errors="backslashreplace"))

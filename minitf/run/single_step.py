@@ -92,8 +92,8 @@ class SingleStep:
         named = {name: _pieces(each, list(range(len(each)))) for name, each in pieces.items()}
         return {**sizes, **tokens, **named}
 
-    def write_page(self, path: Path) -> tuple[Tensor, Tensor]:
-        """Run the step, recorded, and write its page; return its losses."""
+    def write_page(self, path: Path, *, chosen: bool = False) -> tuple[Tensor, Tensor]:
+        """Run the step, recorded, and write its page; return its losses.  `chosen`: see `write_atomically`"""
         config = self.config.model
         about = (
             f"step {self.number:,} of {self.origin}; {len(self.batch.source)} sentences, "
@@ -109,7 +109,7 @@ class SingleStep:
             title="A training step",
             about=about,
         )
-        with write_atomically(path, binary=True) as file:
+        with write_atomically(path, binary=True, chosen=chosen) as file:
             file.write(text.encode(errors="backslashreplace"))
         return losses
 

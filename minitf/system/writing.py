@@ -32,22 +32,30 @@ OWNER_BYTES = 500  # read of a lock file
 
 
 @contextmanager
-def write_atomically(path: str | os.PathLike[str], *, binary: bool = False) -> Iterator[IO[Any]]:
+def write_atomically(path: str | os.PathLike[str], *, binary: bool = False, chosen: bool = False) -> Iterator[IO[Any]]:
     """Open a file for writing that appears at `path` only once it is complete and durable.
 
     The text is UTF-8, and `\\n` is written as it is. A failure in the `with` block or in writing leaves an earlier file
-    at `path` as it was, and no other file behind. A device or pipe such as `/dev/stdout` is written to directly, since
-    no file can be renamed onto it.
+    at `path` as it was, and no other file behind.
+
+    chosen: the user has named this very file. A link to a file is followed, and a device or pipe such as `/dev/stdout`,
+        onto which no file can be renamed, is written to. A link, device or pipe at any other path, whose folder may
+        come from elsewhere, or in a held folder, is replaced.
 
     Raises: UserError when the folder is missing or read-only, the disk is full, or `path` is a folder.
     """
     action = f"write {os.fspath(path)}"
-    if is_held(Path(path)):
-        target, is_device = Path(path), False  # replaced, whatever it is: nothing outside the folder is written
+    if is_held(Path(path)) or not chosen:
+        target, is_device = Path(path), False
+        is_folder = target.is_dir() and not target.is_symlink()
+        with suppress(OSError):
+            if stat.S_IFMT(os.lstat(target).st_mode) in (stat.S_IFCHR, stat.S_IFBLK):
+                raise UserError(f"cannot {action}: it is a device; give the name of a file")
     else:
         target = Path(os.path.realpath(path))  # replace the file that a link points to, not the link
+        is_folder = target.is_dir()
         is_device = target.exists() and not target.is_file()
-    if target.is_dir():
+    if is_folder:
         raise UserError(f"cannot {action}: it is a folder; give the name of a file")
     if not target.parent.is_dir():
         raise UserError(f"cannot {action}: there is no folder {target.parent}; create it first")

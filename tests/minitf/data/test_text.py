@@ -301,7 +301,7 @@ def test_the_mode_of_a_replaced_file_stays_and_a_new_one_follows_the_umask(tmp_p
 
 def test_a_link_keeps_pointing_at_the_file_that_was_rewritten(tmp_path):
     (tmp_path / "link").symlink_to(write(tmp_path / "file", "old"))
-    with write_atomically(tmp_path / "link") as file:
+    with write_atomically(tmp_path / "link", chosen=True) as file:
         file.write("new")
     assert (tmp_path / "link").is_symlink()
     assert (tmp_path / "file").read_text() == "new"
@@ -323,8 +323,13 @@ def test_unwritable_paths(tmp_path, name, reason):
 def test_a_full_device(monkeypatch, size):
     # Were it ever treated as a file, the rename would replace the machine's device.
     monkeypatch.setattr(os, "replace", lambda *_, **__: pytest.fail("renamed onto a device"))
-    with pytest.raises(UserError, match="cannot write /dev/full: No space left"), write_atomically("/dev/full") as file:
+    with (
+        pytest.raises(UserError, match="cannot write /dev/full: No space left"),
+        write_atomically("/dev/full", chosen=True) as file,
+    ):
         file.write("x" * size)
+    with pytest.raises(UserError, match="cannot write /dev/full: it is a device"), write_atomically("/dev/full"):
+        pytest.fail("the block must not be entered")
 
 
 def test_a_device_is_written_to_and_stays_a_device(tmp_path):
@@ -332,7 +337,7 @@ def test_a_device_is_written_to_and_stays_a_device(tmp_path):
     received = []
     reader = threading.Thread(target=lambda: received.append((tmp_path / "pipe").read_text()))
     reader.start()
-    with write_atomically(tmp_path / "pipe") as file:
+    with write_atomically(tmp_path / "pipe", chosen=True) as file:
         file.write("x\n")
     reader.join(10)
     assert received == ["x\n"]
