@@ -32,12 +32,16 @@ class Target:
 
 @dataclass(frozen=True)
 class Estimate:
-    """Numerical derivatives, a bound on their own error, and the tolerances of a comparison with them."""
+    """Numerical derivatives, a bound on their own error, and the tolerances of a comparison with them.
+
+    closer: mask of the derivatives by a closer step, whose error is known
+    """
 
     values: Array
     error: Array
     atol: float
     rtol: float
+    closer: Array | None = None
 
     def wrong(self, analytic: Array) -> Array:
         """Mask of the elements that differ by more than the tolerance; NaN differs."""
@@ -94,7 +98,9 @@ def weighted(weights: Array, values: Array) -> float:
 class Central(Numerical):
     """(f(x + h) - f(x - h)) / 2h, with errors of about h² and of rounding divided by h.
 
-    For single elements, h = eps · max(1, |x|), or `eps` itself if it is given.
+    For single elements, h = eps · max(1, |x|), or `eps` itself if it is given; much less where the slope changes within h
+    and is smooth nearer (log at 1e-8).  Where f rounds more coarsely than its values ((x + 1e8) - 1e8), that noise is
+    measured and is part of the error.
 
     Raises: NondifferentiableError if the slopes to the left and to the right disagree
     """
@@ -103,6 +109,8 @@ class Central(Numerical):
 
     JUMP_ATOL, JUMP_RTOL = 1e-5, 1e-3  # one-sided slopes that differ by more are computed again,
     WIDER = 10  # with a step WIDER times as large
+    BENT = 0.01  # of the slope: if they differ by more, the slope may be inexact, too
+    CLOSER = (1e-3, 1e-5, 1e-8)  # times the step: where it is computed again
 
     def __str__(self) -> str:
         return "central differences"
@@ -110,10 +118,10 @@ class Central(Numerical):
     def derivative(self, target: Target) -> Estimate:
         moves, steps = self._moves(target)
         middle, scale = self._values(target, self.middle), self._values(target, abs(self.middle), absolute=True)
-        slopes, kink = self.slopes(moves, middle, scale, steps)
-        if kink is None:
-            return self.estimate(slopes.T, self._noise(scale[:, None], steps))
-        place, row, left, right = kink
+        found = self.slopes(moves, middle, scale, steps)
+        if found.kink is None:
+            return replace(self.estimate(found.slope.T, found.error.T), closer=found.closer.T)
+        place, row, left, right = found.kink
         if target.direction is None:
             raise self._nondifferentiable(target.i, place, self.function.output_name(row), left, right)
 
@@ -125,20 +133,40 @@ class Central(Numerical):
         raise self._nondifferentiable(target.i, place, "a random sum of the outputs", left, right)
 
     def reconsider(self, target: Target, analytic: Array, estimate: Estimate) -> Estimate:
-        """Allow for the error of the differences: what twice the step changes in the columns that are wrong."""
-        error = estimate.error.copy()
+        """Allow for the error of the differences: what twice the step changes in the columns that are wrong.
+
+        Where rounding dominates it, steps of 100 and 10,000 times the size may know better.
+        """
+        values, error = estimate.values.copy(), estimate.error.copy()
+        closer = np.zeros(values.shape, bool) if estimate.closer is None else estimate.closer
         for place in np.flatnonzero(estimate.wrong(analytic).any(axis=0)).tolist():
-            error[:, place] += abs(self._column(target, place, 2) - estimate.values[:, place])
-        return self.estimate(estimate.values, error)
+            move, step = self._move(target, place)
+            noise = measured_noise(move, step)
+            for times in (1, 100, 10_000):
+                slope = self._column(target, place, times)
+                bound = abs(self._column(target, place, 2 * times) - slope) + 4 * noise / (times * step)
+                if times == 1:
+                    usual = ~closer[:, place]
+                    error[:, place] += np.where(usual, bound, 0)
+                    usual &= 4 * noise / step > 1e-2 * estimate.rtol * abs(slope)
+                better = usual & (bound < error[:, place])
+                values[better, place], error[better, place] = slope[better], bound[better]
+                if not usual.any():
+                    break
+        return self.estimate(values, error)
 
     def fine(self, target: Target, place: int) -> Array:
         """One column of `derivative` by Richardson's extrapolation, to 1e-12 where f is smooth.  Shapes: -> [M]"""
-        return (4 * self._column(target, place, 100) - self._column(target, place, 200)) / 3
+        far = (4 * self._column(target, place, 100) - self._column(target, place, 200)) / 3
+        near = self.derivative(target)
+        return np.where(near.closer[:, place], near.values[:, place], far) if near.closer is not None else far
 
     def confirm(self, target: Target, agrees: bool) -> None:
         """Search for a jump, whose slope is inversely proportional to the step, if the gradient disagrees."""
         if agrees or target.direction is None:
             return
+        if np.any(self.derivative(target).closer):
+            return  # no jump: f is smooth nearer than a step
 
         def steepness(part: Array) -> tuple[float, float]:
             """The slope, and how much it changes with a wider step."""
@@ -221,31 +249,63 @@ class Central(Numerical):
 
     # ---- Slopes and kinks ----
 
-    def slopes(
-        self, moves: Sequence[Move], middle: Array, scale: Array, steps: Array
-    ) -> tuple[Array, tuple[int, int, float, float] | None]:
-        """The central slope of each output for each move, and the worst kink: move, output, left and right slope.
+    def slopes(self, moves: Sequence[Move], middle: Array, scale: Array, steps: Array) -> Slopes:
+        """The central slope of each output for each move, and the worst kink.
 
         The one-sided slopes of a smooth function differ by h · f'', which grows with h; at a kink, they differ by the
         same amount for any step.  If they differ, a wider step tells the two apart.
 
-        Shapes: middle [M], scale [M], the size of the rounded values, steps [len(moves)] -> [len(moves), M]
+        Shapes: middle [M], scale [M], the size of the rounded values, steps [len(moves)]
         """
         slope, left, right = _slopes(moves, steps, middle)
+        error = np.broadcast_to(self._noise(scale, steps[:, None]), slope.shape).copy()
+        closer = np.zeros(slope.shape, bool)
         with np.errstate(invalid="ignore"):
             jump = abs(right - left)
-            noise = 25 * self._noise(scale, steps[:, None])
+            noise = 25 * error
             steepest = self.JUMP_RTOL * np.maximum(abs(left), abs(right))
             kink = ~np.isfinite(slope + jump)
             suspicious = ~kink & (jump > np.maximum(np.maximum(steepest, self.JUMP_ATOL), noise))
             for n in np.flatnonzero(suspicious.any(axis=1)).tolist():
                 _, wide_left, wide_right = _slopes([moves[n]], self.WIDER * steps[n : n + 1], middle)
                 kink[n] |= suspicious[n] & ~(abs(wide_right - wide_left)[0] > np.sqrt(self.WIDER) * jump[n])
+            bent = suspicious & (jump > self.BENT * np.maximum(abs(left), abs(right)))
+            for n in np.flatnonzero((kink | bent).any(axis=1)).tolist():
+                rounding = 4 * measured_noise(moves[n], steps[n]) / steps[n]
+                noisy = kink[n] & (jump[n] <= 6 * rounding)
+                error[n] = np.where(noisy, error[n] + rounding, error[n])
+                kink[n] &= ~noisy
+                bent[n] &= ~noisy
+                for times in self.CLOSER if (kink[n] | bent[n]).any() else ():
+                    step = times * steps[n]
+                    nearer, bound, smooth = self._closer_slopes(moves[n], step, steps[n], middle, scale, jump[n])
+                    smooth &= (kink[n] | bent[n]) & ~closer[n]
+                    slope[n, smooth], error[n, smooth] = nearer[smooth], bound[smooth]
+                    closer[n] |= smooth
+                    kink[n] &= ~smooth
         if not kink.any():
-            return slope, None
+            return Slopes(slope, error, closer)
         worst = int(np.argmax(np.where(kink, np.nan_to_num(jump, nan=np.inf), -1)))
         n, row = divmod(worst, middle.size)
-        return slope, (n, row, float(left[n, row]), float(right[n, row]))
+        return Slopes(slope, error, closer, (n, row, float(left[n, row]), float(right[n, row])))
+
+    def _closer_slopes(
+        self, move: Move, step: float, usual: float, middle: Array, scale: Array, jump: Array
+    ) -> tuple[Array, Array, Array]:
+        """Slopes with a small step, their error, and the mask of outputs which they show to be smooth here.
+
+        They do where the second derivative at this very point explains that the slope changes within the usual step:
+        that of log at 1e-8 does, that of relu at 1e-8 does not.
+
+        Shapes: jump [M], by how much the one-sided slopes differ for the usual step -> [M], three times
+        """
+        (slope,), (left,), (right,) = _slopes([move], np.array([step]), middle)
+        (wide,), *_ = _slopes([move], np.array([2 * step]), middle)
+        bend, noise = abs(right - left), self._noise(scale, step)
+        explained = bend * (usual / step) >= np.where(np.isfinite(jump), 0.1 * jump, abs(slope))
+        small = bend <= np.where(np.isfinite(jump), 0.02 * jump, 0.02 * abs(slope))
+        error = abs(wide - slope) + noise
+        return slope, error, np.isfinite(slope + bend + error) & explained & small & (10 * noise <= bend)
 
     def _nondifferentiable(self, i: int, place: int, output: str, left: float, right: float) -> NondifferentiableError:
         value = self.function.points[i].reshape(-1)[place]
@@ -255,6 +315,42 @@ class Central(Numerical):
             "right (a kink as of relu or abs at 0, a tie in max, a bound of clip, the edge of a domain); move this "
             "input away"
         )
+
+
+@dataclass(frozen=True)
+class Slopes:
+    """Central slopes [N, M] of M outputs for N moves, a bound on their error, and where they are of a closer step.
+
+    kink: the worst: its move and output, and the slopes to the left and to the right
+    """
+
+    slope: Array
+    error: Array
+    closer: Array
+    kink: tuple[int, int, float, float] | None = None
+
+
+def measured_noise(move: Move, step: float) -> Array:
+    """What rounding changes in the values that `move` gives, from their sixth differences.  Shapes: -> [M]
+
+    In nine values that close together, a smooth function is a polynomial, whose sixth differences are rounding alone.
+    Where most neighbours are equal, they lie within one unit of rounding, and a larger distance is taken; the smallest
+    comes first, as rounding is the same at any distance and what a kink leaves is not.
+
+    Source: J. Moré and S. Wild, "Estimating computational noise", SIAM Journal on Scientific Computing 33 (2011)
+    """
+    noise: Array | None = None
+    for distance in (step / 1000, step / 10, step, 10 * step):
+        values = np.array([move(k * distance)[1] for k in range(-4, 5)])
+        with np.errstate(invalid="ignore"):
+            found = abs(np.diff(values, 6, axis=0)).max(axis=0) / np.sqrt(924)  # the sum of the squared coefficients
+            coarse = (np.diff(values, axis=0) == 0).sum(axis=0) > 4
+        noise = found if noise is None else np.where(unknown, found, noise)
+        unknown = coarse if distance < step else unknown & coarse
+        if not unknown.any():
+            break
+    noise = np.where(unknown, np.maximum(noise, ROUNDING), noise)  # values that never change may be what is left of 1
+    return np.nan_to_num(noise, nan=0.0, posinf=0.0)
 
 
 def _slopes(moves: Sequence[Move], steps: Array, middle: Array) -> tuple[Array, Array, Array]:
@@ -315,8 +411,11 @@ class ComplexStep(Numerical):
         directions = [np.where(np.isfinite(x), rng.standard_normal(x.shape), 0) for x in self.function.points]
         by_step = self._slope(*[(i, ..., direction) for i, direction in enumerate(directions)])
         move = central.move_all(list(zip(self.function.points, directions, strict=True)), lambda y: y)
-        by_difference, kink = central.slopes([move], central.middle, abs(central.middle), np.array([central.eps]))
-        return kink is None and _nearly(by_step, by_difference[0])
+        found = central.slopes([move], central.middle, abs(central.middle), np.array([central.eps]))
+        if found.kink is None and not _nearly(by_step, found.slope[0], found.error[0]):
+            noise = measured_noise(move, central.eps)
+            return _nearly(by_step, found.slope[0], found.error[0] + 4 * noise / central.eps)
+        return found.kink is None
 
     def derivative(self, target: Target) -> Estimate:
         i, direction = target.i, target.direction

@@ -15,7 +15,7 @@ import numpy as np
 from autograd import random
 from autograd.gradcheck.draw import arrange
 from autograd.gradcheck.function import CheckedFunction, GradcheckError, NondifferentiableError, copy_with_layout
-from autograd.gradcheck.numerical import ROUNDING, narrow_down, weighted
+from autograd.gradcheck.numerical import ROUNDING, measured_noise, narrow_down, weighted
 from autograd.tensor import Tensor
 
 Array = np.ndarray
@@ -27,6 +27,8 @@ SAME = 1e-7  # of the largest element, what another order of sums may change
 SLOPE = 1e-6  # likewise of a slope at another point, and what is known of the error of the differences
 FLOOR = 1e-9  # of the outputs: a slope may be what is left of terms that cancel
 STEP = 1e-6
+SMALL = 1e-2  # inputs that are all smaller are moved by STEP, besides by a part of their size
+FAR = 1000.0  # beyond what exp takes, for both signs
 TWO_GRAPHS = 3  # other points whose graph is alive together with that of the inputs
 ALONE, IN_TURN = 8, 16  # with more inputs, none is left alone; with more, random halves are frozen
 
@@ -275,6 +277,14 @@ def other_points(points: Sequence[Array], rng: Rng) -> Iterator[tuple[str, Array
         yield "the inputs times random factors", moved(lambda x: x * 10 ** rng.uniform(-1, 1, x.shape))
     for _ in range(3):
         yield "random numbers added to the inputs", moved(lambda x: x + rng.uniform(-4, 4, x.shape))
+    # Where exp overflows or vanishes
+    yield f"{FAR:g} added to the inputs", moved(lambda x: x + FAR)
+    yield f"{FAR:g} subtracted from the inputs", moved(lambda x: x - FAR)
+    yield f"{FAR:g} added or subtracted at random", moved(lambda x: x + FAR * rng.choice([-1, 1], x.shape))
+    # Where x divides, cancels, or has a series of its own
+    for factor in (1e-4, 1e-8):
+        yield f"{factor:g} times the inputs", moved(lambda x, factor=factor: factor * x)  # type: ignore[misc]
+    yield "the inputs, about half of them 0", moved(lambda x: np.where(rng.random(x.shape) < 0.5, 0, x))
 
 
 def check_points(function: CheckedFunction, weights: Array, right: Arrays, rng: Rng, atol: float, rtol: float) -> None:
@@ -303,9 +313,9 @@ def _gradients_at(function: CheckedFunction, weights: Array, points: Arrays) -> 
             return None
         if not np.isfinite(function.vector(outputs)).all():
             return None
+        return function.pull(outputs, function.split(weights))
     except Exception:  # a function may refuse points that nobody gave it, in any way
         return None
-    return function.pull(outputs, function.split(weights))
 
 
 def _check_two_graphs(function: CheckedFunction, weights: Array, here: Arrays, there: Arrays, points: Arrays) -> None:
@@ -336,28 +346,16 @@ def _check_two_graphs(function: CheckedFunction, weights: Array, here: Arrays, t
 
 
 def _check_slopes(line: _Line, what: str, rng: Rng) -> None:
-    """Compare the slope along a random direction in all inputs with differences, where these are to be trusted."""
-    function, points = line.function, line.points
-    sizes = [np.maximum(abs(x), 0.1 * abs(x[np.isfinite(x)]).max(initial=1e-3)) for x in points]
-    size = np.concatenate([np.where(np.isfinite(s), s, 0).reshape(-1) for s in sizes])
-    direction = rng.standard_normal(size.size) * size
-    if not line.disagrees(direction):
+    found = line.wrong_element(rng)
+    if found is None:
         return
-    place = narrow_down(direction, line.excess)
-    unit = np.zeros(size.size)
-    unit[place] = size[place]
-    if not line.disagrees(unit):
-        return  # no single element is to blame: rounding, or a kink close by
-    analytic, numerical, _ = line.compare(unit)
-    ends = np.cumsum([x.size for x in points])
-    i = int(np.searchsorted(ends, place, side="right"))
-    place -= int(ends[i]) - points[i].size
+    function, (i, place, analytic, numerical) = line.function, found
     raise GradcheckError(
         f"the gradient is right at the inputs, and wrong at another point ({what}): for a random sum of the outputs by "
-        f"{function.input_name(i, place)}, which is {points[i].reshape(-1)[place]:.6g} there\n"
-        f"  analytic   {analytic / unit.max():.10g}\n  numerical  {numerical / unit.max():.10g}\n"
-        "likely cause: a branch of the function that the inputs do not reach (beyond a kink, a bound, a threshold), or "
-        "something that backward keeps from the first call"
+        f"{function.input_name(i, place)}, which is {line.points[i].reshape(-1)[place]:.6g} there\n"
+        f"  analytic   {analytic:.10g}\n  numerical  {numerical:.10g}\n"
+        "likely cause: a branch of the function that the inputs do not reach (beyond a kink, a bound, a threshold), "
+        "numbers that overflow, vanish or cancel in backward, or something that backward keeps from the first call"
     )
 
 
@@ -365,30 +363,63 @@ class _Line:
     """Slopes of a weighted sum of the outputs at a point, along directions in all inputs."""
 
     def __init__(
-        self, function: CheckedFunction, points: Arrays, weights: Array, gradients: Arrays, atol: float, rtol: float
-    ):
+        self, function: CheckedFunction, points: Arrays, weights: Array, gradients: Arrays, atol: float, rtol: float,
+        usual: float | None = None,
+    ):  # fmt: skip
         self.function, self.points = function, points
         self.weights = np.where(np.isfinite(function.evaluate(points)), weights, 0)
         self.atol, self.rtol = atol * max(1.0, abs(self.weights).sum()), max(SLOPE, rtol)  # of the weighted sum
         self.gradient = np.concatenate([g.reshape(-1) for g in gradients])
-        self.usual = size_of_outputs(function, weights)
+        self.usual = size_of_outputs(function, weights) if usual is None else usual
 
-    def compare(self, direction: Array) -> tuple[float, float, float]:
+    def wrong_element(self, rng: Rng) -> tuple[int, int, float, float] | None:
+        """Input, element, and the derivatives by it, if a slope along random directions in all inputs is wrong.
+
+        None also if no single element is to blame: rounding, or a kink close by.
+        """
+        sizes = [np.maximum(abs(x), 0.1 * abs(x[np.isfinite(x)]).max(initial=1e-3)) for x in self.points]
+        size = np.concatenate([np.where(np.isfinite(s), s, 0).reshape(-1) for s in sizes])
+        for scale in (size, np.sign(size)) if size.max(initial=0) < SMALL else (size,):
+            direction = rng.standard_normal(size.size) * scale
+            if not self.disagrees(direction):
+                continue
+            place = narrow_down(direction, self.excess)
+            unit = np.zeros(size.size)
+            unit[place] = scale[place]
+            if self.disagrees(unit):
+                analytic, numerical, _ = self.compare(unit)
+                ends = np.cumsum([x.size for x in self.points])
+                i = int(np.searchsorted(ends, place, side="right"))
+                place -= int(ends[i]) - self.points[i].size
+                return i, place, analytic / unit.max(), numerical / unit.max()
+        return None
+
+    def compare(self, direction: Array, step: float = STEP) -> tuple[float, float, float]:
         """The analytic slope, the numerical one, and by how much they may differ: ∞ at a kink."""
-        middle, up, down, up2, down2 = (self._value(direction, k * STEP) for k in (0, 1, -1, 2, -2))
-        near, wide = (up - down) / (2 * STEP), (up2 - down2) / (4 * STEP)
-        bend, wide_bend = abs(up - 2 * middle + down) / STEP, abs(up2 - 2 * middle + down2) / (2 * STEP)
-        size = abs(near) + abs(np.nan_to_num(self.gradient * direction)).sum()
-        noise = 100 * ROUNDING * self.scale / STEP + FLOOR * (self.scale + self.usual)
-        if bend > 1e-2 * size + noise and bend > 0.75 * wide_bend:
+        middle, up, down, up2, down2 = (self._value(direction, k * step) for k in (0, 1, -1, 2, -2))
+        near, wide = (up - down) / (2 * step), (up2 - down2) / (4 * step)
+        bend, wide_bend = abs(up - 2 * middle + down) / step, abs(up2 - 2 * middle + down2) / (2 * step)
+        terms = np.where(direction == 0, 0, self.gradient * direction)
+        size = abs(near) + abs(np.nan_to_num(terms, posinf=0, neginf=0)).sum()
+        noise = 100 * ROUNDING * self.scale / step + FLOOR * (self.scale + self.usual)
+        if bend > 1e-2 * (abs(near) + abs(wide)) + noise and bend > 0.75 * wide_bend:
             return 0.0, 0.0, np.inf  # the slopes to both sides differ, and not less for a smaller step
         allowed = self.rtol * size + self.atol * abs(direction).sum()
-        return float(self.gradient @ direction), near, allowed + 3 * abs(near - wide) + noise
+        return float(terms.sum()), near, allowed + 3 * abs(near - wide) + noise
 
     def disagrees(self, direction: Array) -> bool:
-        """Also where the gradient is not finite and the slope is."""
+        """Also where the gradient is not finite and the slope is.
+
+        A second step must say so too: one alone may meet a wave of the function at equal phases.  And what rounding
+        changes is measured, as it may be much more than that of the outputs.
+        """
+        for step in (STEP, STEP / 7):
+            analytic, numerical, error = self.compare(direction, step)
+            if not np.isfinite(numerical + error) or abs(analytic - numerical) <= error:
+                return False
+        noise = measured_noise(lambda step: (step, np.array([self._value(direction, step)])), STEP).item()
         analytic, numerical, error = self.compare(direction)
-        return bool(np.isfinite(numerical + error) and not abs(analytic - numerical) <= error)
+        return not abs(analytic - numerical) <= error + 4 * noise / STEP
 
     def excess(self, direction: Array) -> float:
         analytic, numerical, error = self.compare(direction)
