@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from autograd.gradcheck.compare import Options, gradient_error
-    from autograd.gradcheck.function import GradcheckError, NondifferentiableError
+    from autograd.gradcheck.function import GradcheckError, GradcheckWarning, NondifferentiableError
 else:
 
     def __getattr__(name):  # `import autograd` does not pay for the checker
@@ -32,7 +32,7 @@ else:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
-__all__ = ["GradcheckError", "NondifferentiableError", "Options", "gradcheck", "gradient_error"]
+__all__ = ["GradcheckError", "GradcheckWarning", "NondifferentiableError", "Options", "gradcheck", "gradient_error"]
 
 
 def gradcheck(

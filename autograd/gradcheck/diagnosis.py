@@ -27,6 +27,8 @@ class Evidence:
 
     arrays: inputs and output by name; at: the input itself
     others: returns the right Jacobians [M, n_k] of the same output by the other inputs, by name
+    outputs: the analytic and the right Jacobian of each output by this input, where there are several; output: which of
+        them this one is
     """
 
     analytic: Array
@@ -37,6 +39,8 @@ class Evidence:
     at: Array | None = None
     others: Callable[[], Mapping[str, Array]] = dict
     complete: bool = True
+    outputs: tuple[tuple[Array, Array], ...] = ()
+    output: int = 0
 
     @property
     def off(self) -> Array:
@@ -69,6 +73,8 @@ def likely_cause(e: Evidence) -> str:
     """One or two sentences on the mistake that the numbers point to; "" if they point to none."""
     if not np.isfinite(e.analytic).all():
         return "the backward pass divides by 0 or overflows: its result is not finite"
+    if len(e.outputs) > 1 and (cause := cotangents(e)):
+        return cause
     if not e.analytic.any():
         return (
             "the gradient never arrives: backward returns None or zeros for this input, or the function leaves the "
@@ -77,7 +83,8 @@ def likely_cause(e: Evidence) -> str:
     if not np.isfinite(e.numerical).all():
         return ""
     patterns = (constant_factor, *(PATTERNS if e.complete else ()))
-    return next(filter(None, (pattern(e) for pattern in patterns)), "")
+    cause = next(filter(None, (pattern(e) for pattern in patterns)), "")
+    return cause and part_that_is_wrong(e) + cause
 
 
 # ---- Constant factors ----
@@ -99,6 +106,16 @@ def constant_factor(e: Evidence) -> str:
     causes += _causes_of_ratio(ratio, e)
     factor = f"1 {ratio - 1:+.0e}" if abs(ratio - 1) < 1e-3 else f"{ratio:.4g}"
     return f"every value is {factor} times the right one: {'; or '.join(causes) or 'a constant factor is wrong'}"
+
+
+def rounded(e: Evidence) -> str:
+    """Is every value right but for the rounding of float32?"""
+    if np.count_nonzero(e.off) > 1 and (abs(e.off) <= np.finfo(np.float32).eps * abs(e.numerical)).all():
+        return (
+            "every value is right to the 7 digits of float32: something in backward is computed or kept in float32 (an "
+            "astype, an array or a constant made with that dtype)"
+        )
+    return ""
 
 
 def two_factors(e: Evidence) -> str:
@@ -166,6 +183,48 @@ def _sizes(e: Evidence) -> Iterator[tuple[int, str]]:
 
 
 # ---- The gradient of something else ----
+
+
+def cotangents(e: Evidence) -> str:
+    """Does backward take the gradient that arrives for one of several outputs for that of another, or none?
+
+    The response to the gradient of output j must be the derivative of output j alone.  Where it is a sum of c_jk times
+    those of the outputs k, and all c_jk are simple numbers, they say which gradients are confused.
+    """
+    wrong = [
+        j for j, (a, n) in enumerate(e.outputs) if not np.allclose(a, n, rtol=1e-4, atol=1e-6 * abs(n).max(initial=0))
+    ]
+    names = [f"output {j}" for j in range(len(e.outputs))]
+    lost = [j for j in wrong if not e.outputs[j][0].any()]
+    sizes = {a.shape for a, _ in e.outputs}
+    if len(sizes) == 1 and all(np.isfinite(part).all() for pair in e.outputs for part in pair):
+        right = np.array([n.reshape(-1) for _, n in e.outputs]).T  # [elements, outputs]
+        found = np.array([a.reshape(-1) for a, _ in e.outputs]).T
+        factors, _, rank, _ = np.linalg.lstsq(right, found, rcond=1e-6)
+        simple = np.array([min((0.0, *NICE), key=lambda nice, c=c: abs(nice - c)) for c in factors.flat])  # type: ignore[misc]
+        simple = simple.reshape(factors.shape)
+        mixed = [(j, k) for j in wrong for k in range(len(names)) if k != j and simple[k, j]]
+        exact = abs(found - right @ simple).max(initial=0) <= 1e-3 * abs(found - right).max(initial=0)
+        if rank == len(names) and exact and mixed:
+            j, k = mixed[0]
+            return (
+                f"backward takes the gradient that arrives for {names[j]} for that of {names[k]}: it multiplies it by "
+                f"the derivative of {names[k]}"
+            )
+    if lost == wrong and len(wrong) < len(names):
+        which = " and ".join(names[j] for j in lost)
+        return f"the gradient never arrives from {which}: backward does not use the gradient that arrives for it"
+    return ""
+
+
+def part_that_is_wrong(e: Evidence) -> str:
+    """Of several outputs, the one whose term is wrong, if the others' are right."""
+    wrong = [
+        j for j, (a, n) in enumerate(e.outputs) if not np.allclose(a, n, rtol=1e-4, atol=1e-6 * abs(n).max(initial=0))
+    ]
+    if len(e.outputs) < 2 or wrong != [e.output]:
+        return ""
+    return f"only what backward makes of the gradient that arrives for output {e.output} is wrong; there, "
 
 
 def cotangent_ignored(e: Evidence) -> str:
@@ -451,6 +510,37 @@ def one_place(e: Evidence) -> str:
     return ""
 
 
+# ---- Another ε of a normalisation ----
+
+
+def epsilon(e: Evidence) -> str:
+    """Is a normalisation right but for about the small part that its ε makes?
+
+    With ε in √(variance + ε), the output of a normalisation changes a little when the input is scaled: by the part of ε
+    in the variance.  A backward pass with another ε is wrong by about as much.
+    """
+    if (
+        e.at is None
+        or not np.isfinite(e.at).all()
+        or abs(e.off).max(initial=0) > NEARLY * abs(e.numerical).max(initial=0)
+    ):
+        return ""
+    for axes in chain.from_iterable(combinations(range(e.at.ndim), k + 1) for k in range(e.at.ndim)):
+        analytic, numerical, x = (_slices(j, e.input_shape, axes) for j in (e.analytic, e.numerical, e.at[None]))
+        if x.shape[-1] < 2:
+            continue
+        centred = _vanishes(numerical, analytic, np.ones_like(x))
+        v = x - x.mean(-1, keepdims=True) if centred else x
+        if _vanishes(numerical, analytic, v) and _vanishes(analytic, numerical, v):
+            left, wrong = (abs((j * v).sum(-1)).max(initial=0) for j in (numerical, analytic - numerical))
+            if left and wrong >= 1e-3 * left:
+                return (
+                    "the gradient of a normalisation is right but for a small part, as its ε makes: is the ε of the "
+                    "forward pass, as in √(variance + ε), missing in backward, another one, or at another place?"
+                )
+    return ""
+
+
 # ---- The missing projection of a softmax or a normalisation ----
 
 
@@ -530,6 +620,8 @@ PATTERNS: tuple[Callable[[Evidence], str], ...] = (  # the most specific first
     mask,
     signs,
     direct_path,
+    epsilon,
+    rounded,
     projection,
     overwritten,
     factor_of_values,

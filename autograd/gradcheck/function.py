@@ -27,6 +27,21 @@ class GradcheckError(RuntimeError):
     """A gradient is wrong, or cannot be checked at this point."""
 
 
+class WrongShapeError(GradcheckError):
+    """An op's backward pass returned a gradient in another shape than that of its input.
+
+    is_not_summed: whether it is that of the output, where the input was broadcast to it
+    """
+
+    def __init__(self, message: str, is_not_summed: bool):
+        super().__init__(message)
+        self.is_not_summed = is_not_summed
+
+
+class GradcheckWarning(UserWarning):
+    """A check passes, and leaves something unchecked."""
+
+
 class NondifferentiableError(GradcheckError):
     """The function has a kink, a jump or the edge of its domain at this point."""
 
@@ -152,6 +167,29 @@ class CheckedFunction:
                     "find what narrows it (astype, an array made without dtype) and keep float64 while checking"
                 )
 
+    def warn_of_others(self, outputs: Sequence[Tensor]) -> None:
+        """Warn of Tensors that the outputs depend on, require a gradient, and are not among the inputs."""
+        known = {id(x) for x in self.tensors}
+        others: dict[int, Tensor] = {}
+        nodes: list[engine.Op | Tensor] = [y.op or y for y in outputs if y.requires_grad]
+        seen = {id(node) for node in nodes}
+        for node in nodes:  # grows
+            if isinstance(node, Tensor):
+                if id(node) not in known:
+                    others[id(node)] = node
+                continue
+            targets = [edge[0] for edge in node.edges if edge is not None and id(edge[0]) not in seen]
+            seen |= {id(target) for target in targets}
+            nodes += targets
+        if others:
+            shapes = ", ".join(str(x.shape) for x in others.values())
+            warnings.warn(
+                f"the function also depends on {len(others)} Tensor(s) that require a gradient and are not among the "
+                f"inputs (of shape {shapes}): their gradients are not checked; pass them too",
+                GradcheckWarning,
+                stacklevel=5,
+            )
+
     def vector(self, outputs: Sequence[Tensor]) -> Array:
         """The elements of all differentiable outputs, copied."""
         parts = [outputs[j].numpy().reshape(-1) for j in self.outputs]
@@ -213,7 +251,12 @@ class CheckedFunction:
                     [y for y, _ in pairs], active, [c for _, c in pairs], retain_graph=retain, allow_unused=True
                 )
         except RuntimeError as error:
-            raise GradcheckError(f"the backward pass stopped: {error}{last.cause_of_shape()}") from error
+            wrong = last.wrong_shape()
+            if wrong is None:
+                raise GradcheckError(f"the backward pass stopped: {error}") from error
+            cause = _cause_of_shape(*wrong)
+            message = f"the backward pass stopped: {error}" + (f"\nlikely cause: {cause}" if cause else "")
+            raise WrongShapeError(message, wrong[0] in wrong[2] and _is_broadcast(wrong[1], wrong[0])) from error
         gradients = iter(found)
         return [
             np.zeros(point.shape) if not tensor.requires_grad or (g := next(gradients)) is None
@@ -283,26 +326,28 @@ class _OpAtWork(modes.Observer):
     def before_backward(self, op: engine.Op, g_outputs: Sequence[Any]) -> None:
         self.op, self.g_outputs = op, g_outputs
 
-    def cause_of_shape(self) -> str:
-        """The likely cause of a gradient in another shape than that of its input; "" if none is known."""
+    def wrong_shape(self) -> tuple[Shape, Shape, list[Shape]] | None:
+        """The shape of the first gradient that does not fit its input, that of the input, and those of the outputs."""
         if self.op is None or self.op.broadcasts:
-            return ""
+            return None
         try:
             result = self.op.call_backward(self.g_outputs, self.op.input_specs)
         except Exception:  # this is the error to explain, and it explains itself
-            return ""
-        outputs = [shape for shape, _ in self.op.output_specs]
+            return None
         for g, spec in zip(result, self.op.input_specs, strict=True):
             if g is not None and spec is not None and np.shape(g) != spec[0]:
-                cause = _cause_of_shape(np.shape(g), spec[0], outputs)
-                return cause and f"\nlikely cause: {cause}"
-        return ""
+                return np.shape(g), spec[0], [shape for shape, _ in self.op.output_specs]
+        return None
+
+
+def _is_broadcast(shape: Shape, full: Shape) -> bool:
+    pairs = zip(reversed(shape), reversed(full), strict=False)
+    return full != shape and len(shape) <= len(full) and all(n in (1, m) for n, m in pairs)
 
 
 def _cause_of_shape(found: Shape, expected: Shape, outputs: Sequence[Shape]) -> str:
     """Why a gradient has shape `found` for an input of shape `expected`."""
-    pairs = zip(reversed(expected), reversed(found), strict=False)
-    if found != expected and len(expected) <= len(found) and all(n in (1, m) for n, m in pairs):
+    if _is_broadcast(expected, found):
         return (
             "a missing sum over the axes along which the input was broadcast; sum over them, or set broadcasts = True "
             "in the op's class and the engine will"

@@ -318,9 +318,10 @@ NARROW_BUGS = {
 @pytest.mark.parametrize("slope", NARROW_BUGS.values(), ids=NARROW_BUGS)
 def test_wrong_only_in_float32(slope, how):
     function = op(np.sin, lambda self, g: slope(self.saved[0], g))
-    assert gradcheck(function, X, **how)
-    text = message(function, X, options=Options(float32=True), **how)
-    assert text.startswith("wrong gradient of the input in float32, where it is right in float64")
+    assert gradcheck(function, X, options=Options(float32=False), **how)
+    for options in (Options(float32=True), Options(elsewhere=False, float32=True), Options()):
+        text = message(function, X, options=options, **how)
+        assert text.startswith("wrong gradient of the input in float32, where it is right in float64")
 
 
 @FAST

@@ -1,0 +1,228 @@
+"""Gradients that are right for the inputs of a check: shapes, indices, points, dtypes that these do not show."""
+
+import numpy as np
+import pytest
+
+import autograd as ag
+from autograd import Tensor, gradcheck
+from autograd.gradcheck import GradcheckError, GradcheckWarning, Options
+from autograd.testing import from_vjp
+from benchmarks.checked_functions import RIGHT, WRONG, Checked
+from tests.helpers.ops import W, X, message, op
+
+SAID = {
+    "broadcast": "a mean where a sum is meant|wrong for other broadcasts|takes other broadcasts",
+    "size 1": "axes of size 1, of shape",
+    "0-d": r"arrays of shape \(\)",
+    "empty": "wrong for empty arrays",
+    "region": "a branch of the function that the inputs do not reach",
+    "overflow": "1000 (added to|subtracted from) the inputs",
+    "tiny": "0.0001 times the inputs|1e-08 times the inputs",
+    "zeros": "about half of them 0",
+    "indices": "repeated indices in input 1",
+    "f(x, x)": "one Tensor for input 0 and input 1",
+    "large": "larger arrays, of shape",
+    "float32": "in float32",
+    "outputs": "backward takes the gradient that arrives for output 1 for that of output 0|never arrives from output 1",
+    "numerical": "1.01|1 % |analytic",
+}
+
+
+def checked(case: Checked) -> bool:
+    function = from_vjp(case.function, case.vjp)
+    closed = [Tensor(a, requires_grad=True) for a in case.closed]
+    return gradcheck(lambda *inputs: function(*inputs, *closed), list(case.inputs))
+
+
+@pytest.mark.parametrize("case", WRONG, ids=lambda case: f"{case.kind}: {case.name}")
+def test_wrong_ones_are_found(case):
+    if case.closed:
+        with pytest.warns(
+            GradcheckWarning, match=r"1 Tensor\(s\) that require a gradient and are not among the inputs"
+        ):
+            assert checked(case)
+        return
+    with pytest.raises(GradcheckError, match=SAID.get(case.kind)):
+        checked(case)
+
+
+@pytest.mark.parametrize("case", RIGHT, ids=lambda case: f"{case.kind}: {case.name}")
+@pytest.mark.filterwarnings("error::autograd.gradcheck.GradcheckWarning")
+def test_right_ones_are_not_flagged(case):
+    assert checked(case)
+
+
+def test_there_are_as_many_right_ones_as_wrong_ones():
+    assert len(RIGHT) >= len(WRONG) >= 30
+
+
+# ---- What a function may refuse ----
+
+
+def refuses(condition):
+    """sin, for the arrays that it takes."""
+
+    def forward(x):
+        if condition(x):
+            raise ValueError("not these")
+        return np.sin(x)
+
+    return op(forward, lambda self, g: np.cos(self.saved[0]) * g)
+
+
+@pytest.mark.parametrize(
+    "condition", [lambda x: x.shape != (2, 3), lambda x: not x.size or not x.ndim, lambda x: x.size > 6]
+)
+def test_a_function_may_refuse_other_shapes(condition):
+    assert gradcheck(refuses(condition), X)
+
+
+def test_a_backward_pass_of_a_fixed_shape_is_a_refusal():
+    assert gradcheck(op(lambda x: x.sum(), lambda self, g: np.full((2, 3), g)), X)
+
+
+def test_a_squeeze_that_stops_the_backward_pass():
+    """It takes any size but 1; an op that takes one size alone is not blamed."""
+    squeezed = op(lambda x: 2 * x, lambda self, g: 2 * np.squeeze(g))
+    assert "takes axes of size 1, of shape (1, 3), and its backward pass does not" in message(squeezed, X)
+
+
+def test_a_closed_over_array_keeps_an_axis():
+    """x * W broadcasts an x of fewer rows, which nobody meant."""
+    assert gradcheck(op(lambda x: x * W, lambda self, g: g * W), X)
+
+
+def test_a_bias_is_a_vector():
+    """Its gradient is the sum over rows; that of a column, for which forward would do, is not asked for."""
+    assert gradcheck(op(lambda x, b: x + b, lambda self, g: (g, g.sum(0))), [X, W[0]])
+
+
+def test_permutations_stay_permutations_and_equal_places_are_left_alone():
+    order = np.array([2, 0, 1])
+    assert gradcheck(from_vjp(lambda x, i: x[:, i], lambda g, x, i: (g[:, np.argsort(i)], None)), [X, order])
+
+    def scatter(x, i):
+        y = np.zeros((5, 3))
+        y[i] = x
+        return y
+
+    assert gradcheck(from_vjp(scatter, lambda g, x, i: (g[i], None)), [X, np.array([3, 1])])
+
+
+def test_a_mask_is_inverted():
+    def vjp(g, x, mask):
+        return g * np.where(mask, 1, 2), None
+
+    assert "wrong for input 1 inverted" in message(from_vjp(lambda x, mask: x * 1.0, vjp), [X, np.ones((2, 3), bool)])
+
+
+def test_shapes_false_omits_them():
+    for case in WRONG:
+        if case.kind in ("size 1", "0-d", "empty", "indices", "f(x, x)", "large"):
+            assert gradcheck(from_vjp(case.function, case.vjp), list(case.inputs), options=Options(shapes=False))
+
+
+def test_the_callers_tensors_are_read_as_they_are():
+    """A function that reads its Tensors by itself finds the given inputs in them while others are tried."""
+    weight = Tensor(W.copy(), requires_grad=True)
+    seen = []
+
+    def function(x, _):
+        seen.append(weight.data.copy())
+        return x * weight
+
+    assert gradcheck(function, [Tensor(X.copy(), requires_grad=True), weight])
+    assert (weight.data == W).all()
+    assert any(a.shape != W.shape for a in seen) is False
+
+
+# ---- Numbers that rounding hides ----
+
+
+def test_a_reference_that_proves_nothing_is_said_so():
+    """|x| is not analytic; a small step sees the rounding beside 1e8, and a large one many waves."""
+    function = op(
+        lambda x: abs(1 + ((1e-5 * np.sin(1e5 * x) + 1e8) - 1e8)), lambda self, g: np.cos(1e5 * self.saved[0]) * g
+    )
+    with pytest.warns(GradcheckWarning, match="the reference derivative is not reliable here"):
+        assert gradcheck(function, X)
+
+
+def test_a_wrong_gradient_beside_noise_is_found():
+    for factor in (1.01, -1, 0):
+        wrong = op(lambda x: abs((x + 1e8) - 1e8), lambda self, g, f=factor: f * np.sign(self.saved[0]) * g)
+        assert "wrong gradient" in message(wrong, X)
+
+
+@pytest.mark.parametrize("size", [1e-5, 1e-6, 1e-8, 1e-10])
+@pytest.mark.parametrize(
+    ("function", "slope"),
+    [(np.log, lambda x: 1 / x), (np.sqrt, lambda x: 0.5 / np.sqrt(x)), (lambda x: 1 / x, lambda x: -1 / x**2)],
+    ids=["log", "sqrt", "reciprocal"],
+)
+def test_functions_that_change_within_a_step(function, slope, size):
+    x = size * (abs(X) + 0.5)
+    assert gradcheck(op(function, lambda self, g: slope(self.saved[0]) * g), x)
+    for mode in ("auto", "central"):
+        wrong = op(function, lambda self, g: 1.01 * slope(self.saved[0]) * g)
+        assert "1.01 times the right one" in message(wrong, x, options=Options(mode=mode))
+
+
+# ---- What the function reaches by itself ----
+
+
+def test_a_closed_over_parameter_is_told():
+    weight = Tensor(W, requires_grad=True)
+    with pytest.warns(GradcheckWarning, match=r"of shape \(2, 3\).*pass them too"):
+        gradcheck(lambda x: x * weight, X)
+    assert gradcheck(lambda x, w: x * w, [X, weight])
+
+
+@pytest.mark.filterwarnings("error::autograd.gradcheck.GradcheckWarning")
+def test_constants_are_not_told():
+    weight = Tensor(W)
+    assert gradcheck(lambda x: x * weight + ag.exp(x), X)
+    assert gradcheck(lambda x: (x * 1, Tensor(W, requires_grad=False)), X)
+
+
+# ---- What is said ----
+
+
+def test_a_random_backward_pass_is_called_random():
+    rng = np.random.default_rng(0)
+    text = message(op(np.sin, lambda self, g: np.cos(self.saved[0]) * g * rng.random()), X)
+    assert text.startswith("the backward pass is random")
+
+
+def test_the_output_whose_gradient_is_used_wrongly():
+    def pair(slope):
+        def vjp(g, x):
+            return g[0] * np.cos(x) + g[1] * slope(x)
+
+        return from_vjp(lambda x: (np.sin(x), np.tanh(x)), vjp)
+
+    assert gradcheck(pair(lambda x: 1 - np.tanh(x) ** 2), X)
+    text = message(pair(lambda x: 1 - np.tanh(x)), X)
+    assert "only what backward makes of the gradient that arrives for output 1 is wrong; there, every value is" in text
+    exchanged = from_vjp(lambda x: (np.sin(x), np.exp(x)), lambda g, x: g[1] * np.cos(x) + g[0] * np.exp(x))
+    assert "takes the gradient that arrives for output 0 for that of output 1" in message(exchanged, X)
+
+
+def test_digits_of_float32():
+    text = message(from_vjp(np.sin, lambda g, x: g * np.cos(x).astype(np.float32)), X)
+    assert "right to the 7 digits of float32" in text
+    assert "7 digits" not in message(from_vjp(np.sin, lambda g, x: g * np.cos(x) * (1 + 1e-5 * W)), X)
+
+
+def test_another_epsilon():
+    def normalise(x, eps=1e-5):
+        centred = x - x.mean(-1, keepdims=True)
+        return centred / np.sqrt((centred**2).mean(-1, keepdims=True) + eps)
+
+    def vjp(g, x, eps):
+        y, scale = normalise(x, eps), 1 / np.sqrt(x.var(-1, keepdims=True) + eps)
+        return scale * (g - g.mean(-1, keepdims=True) - y * (g * y).mean(-1, keepdims=True))
+
+    assert gradcheck(from_vjp(normalise, lambda g, x: vjp(g, x, 1e-5)), X)
+    for eps in (0.0, 1e-6, 1e-4):
+        assert "is the ε of the forward pass" in message(from_vjp(normalise, lambda g, x, e=eps: vjp(g, x, e)), X)
