@@ -57,23 +57,30 @@ class _Trials:
         self.given = [x.numpy().copy() if isinstance(x, Tensor) else x for x in self.function.arguments]
         self.arrays = [k for k, x in enumerate(self.given) if isinstance(x, np.ndarray)]
         self.outputs = self.function.output_shapes
+        self.fixed = False  # whether some size cannot change
 
     # ---- Shapes ----
 
     def other_sizes(self) -> None:
-        """All axes of one size become longer together, then 1, then 0: a function asks some of them to be equal."""
+        """All axes of one size become longer together, then 1, then 0: a function asks some of them to be equal.
+
+        A function that takes no longer ones closes over an array of this size, against which an axis of size 1 would be
+        broadcast.  One that takes any size but 1 has forgotten it, even if its backward pass then stops.
+        """
         for n in sorted({n for k in self.arrays for n in self.given[k].shape if n > 1}):
             grows = [self._resized(n, m, "larger arrays") for m in self._longer(n)]
-            # An op that takes any size but 1 has forgotten it, one that takes no other has a fixed shape
-            self._resized(n, 1, "axes of size 1", loud=any(grows))
-            self._resized(n, 0, "empty arrays")
+            if any(grows):
+                self._resized(n, 1, "axes of size 1", loud=True)
+                self._resized(n, 0, "empty arrays")
+            else:
+                self.fixed = True
 
     def _longer(self, n: int) -> list[int]:
         """Sizes of the axes for which the largest array of them has as many elements as those of LARGE."""
         shape = max((self.given[k].shape for k in self.arrays if n in self.given[k].shape), key=math.prod)
         axes = shape.count(n)
         rest = max(1, math.prod(shape) // n**axes)
-        return [m for m in (math.ceil((large / rest) ** (1 / axes)) for large in LARGE) if m > n]
+        return [max(n + 1, math.ceil((large / rest) ** (1 / axes))) for large in LARGE]
 
     def _resized(self, n: int, m: int, what: str, loud: bool = False) -> bool:
         arguments = list(self.given)
@@ -133,7 +140,11 @@ class _Trials:
 
     def numbers(self) -> None:
         """The first element of each array, without axes."""
-        if any(self.given[k].ndim for k in self.arrays) and all(self.given[k].size for k in self.arrays):
+        if (
+            not self.fixed
+            and any(self.given[k].ndim for k in self.arrays)
+            and all(self.given[k].size for k in self.arrays)
+        ):
             arguments = [x.reshape(-1)[:1].reshape(()) if isinstance(x, np.ndarray) else x for x in self.given]
             self._try(arguments, "arrays of shape ()", lambda shapes: all(shape == () for shape in shapes))
 

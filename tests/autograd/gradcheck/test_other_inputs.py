@@ -92,6 +92,21 @@ def test_a_closed_over_array_keeps_an_axis():
     assert gradcheck(op(lambda x: x * W, lambda self, g: g * W), X)
 
 
+def test_closed_over_targets_fix_the_number_of_rows():
+    """One row would be broadcast against all targets."""
+    targets = np.array([2, 0])
+
+    def rows(x):
+        return np.arange(len(x)), targets
+
+    def slope(g, x):
+        g_x = np.zeros_like(x)
+        g_x[rows(x)] = g / len(x)
+        return g_x
+
+    assert gradcheck(from_vjp(lambda x: x[rows(x)].sum() / len(x), slope), X)
+
+
 def test_a_bias_is_a_vector():
     """Its gradient is the sum over rows; that of a column, for which forward would do, is not asked for."""
     assert gradcheck(op(lambda x, b: x + b, lambda self, g: (g, g.sum(0))), [X, W[0]])
