@@ -260,6 +260,12 @@ WRONG = [
     Checked("tiny", "sin, flat below 1e-4", *elementwise(np.sin, lambda x: np.where(abs(x) < 1e-4, 0, np.cos(x))), [X]),
     Checked(
         "tiny",
+        "100 + exp, flat below 1e-6",
+        *elementwise(lambda x: 100 + np.exp(x), lambda x: np.where(abs(x) < 1e-6, 0, np.exp(x))),
+        [X],
+    ),
+    Checked(
+        "tiny",
         "expm1, cancels below 1e-7",
         *elementwise(
             np.expm1, lambda x: np.where(abs(x) < 1e-7, (np.exp(x) - 1) / np.where(x == 0, 1, x) * 2, np.exp(x))
@@ -444,6 +450,12 @@ RIGHT = [
     Checked("kinks", "ReLU", *elementwise(lambda x: np.maximum(x, 0), lambda x: x > 0), [X]),
     Checked("kinks", "abs", *elementwise(np.abs, np.sign), [X]),
     Checked("kinks", "clip", *elementwise(lambda x: np.clip(x, -1, 1), lambda x: abs(x) < 1), [X]),
+    Checked(
+        "kinks",
+        "ReLU(x) - ReLU(-x)",
+        *elementwise(lambda x: np.maximum(x, 0) - np.maximum(-x, 0), lambda x: (x > 0) * 1.0 + (x < 0)),
+        [X],
+    ),
     Checked("kinks", "floor", *elementwise(np.floor, np.zeros_like), [X]),
     Checked("kinks", "hard shrink", *elementwise(lambda x: np.where(abs(x) > 0.5, x, 0), lambda x: abs(x) > 0.5), [X]),
     Checked(

@@ -30,6 +30,7 @@ STEP = 1e-6
 SMALL = 1e-2  # inputs that are all smaller are moved by STEP, besides by a part of their size
 FAR = 1000.0  # beyond what exp takes, for both signs
 HALF_ZERO = "the inputs, about half of them 0"
+SOME = 50  # elements that are moved alone, to see whether they are used
 TWO_GRAPHS = 3  # other points whose graph is alive together with that of the inputs
 ALONE, IN_TURN = 8, 16  # with more inputs, none is left alone; with more, random halves are frozen
 
@@ -403,6 +404,12 @@ class Line:
                 place -= int(ends[i]) - self.points[i].size
                 return i, place, analytic / unit.max(), numerical / unit.max()
         return None
+
+    def reaches_unused(self, rng: Rng) -> bool:
+        """Whether an element has a gradient, of some that are looked at, that the function does not use at all."""
+        places = rng.permutation(np.flatnonzero(self.gradient))[:SOME]
+        units = [np.eye(1, self.gradient.size, int(place))[0] for place in places]
+        return any(self._value(unit, 0.1) == self._value(unit, 0) for unit in units)
 
     def compare(self, direction: Array, step: float = STEP) -> tuple[float, float, float]:
         """The analytic slope, the numerical one, and by how much they may differ: ∞ at a kink."""

@@ -17,6 +17,7 @@ from tests.helpers.ops import COMPLEX, MODES, X, message, op
 KINKS = {
     "relu at 0": (ag.relu, [np.array([1.0, 0.0, -1.0])], "[1]"),
     "relu near 0": (ag.relu, [np.array([1.0, 1e-7, -1.0])], "[1]"),
+    "relu near 0, beside a bend": (lambda x: ag.relu(x) + x * x, [np.array([1.0, 1e-7, -1.0])], "[1]"),
     "abs at 0": (ag.abs, [np.array([[1.0, 2.0], [3.0, 0.0]])], "[1, 1]"),
     "max of equals": (lambda x: ag.max(x, axis=0), [np.array([1.0, 3.0, 3.0])], "[1]"),
     "maximum of equals": (ag.maximum, [np.array([1.0, 2.0]), np.array([0.0, 2.0])], "input 0[1]"),

@@ -6,6 +6,8 @@ import pytest
 import autograd as ag
 from autograd import Tensor, gradcheck
 from autograd.gradcheck import GradcheckError, GradcheckWarning, Options
+from autograd.gradcheck.function import CheckedFunction
+from autograd.gradcheck.variations import STEP, Line
 from autograd.testing import from_vjp
 from benchmarks.checked_functions import RIGHT, WRONG, Checked
 from tests.helpers.ops import W, X, message, op
@@ -181,6 +183,18 @@ def test_functions_that_change_within_a_step(function, slope, size):
     for mode in ("auto", "central"):
         wrong = op(function, lambda self, g: 1.01 * slope(self.saved[0]) * g)
         assert "1.01 times the right one" in message(wrong, x, options=Options(mode=mode))
+
+
+def test_waves_of_the_length_of_a_step_are_no_error():
+    """Steps that end at equal phases see no slope."""
+    waves = np.pi / STEP
+    with CheckedFunction(lambda x: ag.sin(waves * x), np.zeros(1)) as function:
+        function.select_outputs(function.call())
+        line = Line(function, function.points, np.ones(1), [np.full(1, waves)], 0.0, 0.0)
+        assert not line.disagrees(np.ones(1))
+        assert Line(function, function.points, np.ones(1), [np.full(1, 9 * waves)], 0.0, 0.0).disagrees(
+            1e-3 * np.ones(1)
+        )
 
 
 # ---- What the function reaches by itself ----
