@@ -10,13 +10,12 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any, BinaryIO, TextIO, cast
+from typing import Any, TextIO
 
 from tqdm import tqdm
 
 from minitf.config import TranslateConfig
-from minitf.data.stdin_lines import StdinLines
-from minitf.data.text import MAX_LINE_BYTES, lines_of, read_lines
+from minitf.data.text import StdinLines, lines_of, read_lines
 from minitf.data.vocabulary import AnyVocabulary
 from minitf.decoding.lines import Translation
 from minitf.decoding.sampling import SamplingConfig
@@ -161,9 +160,8 @@ def open_input(config: TranslateConfig) -> tuple[Iterable[str], MustWait]:
         raise UserError("standard input is closed; give a text with --input")
     if sys.stdin.isatty() and not config.quiet:
         print("one sentence a line; Ctrl-D ends", file=sys.stderr)
-    arriving = StdinLines(sys.stdin.fileno(), longest=MAX_LINE_BYTES)
-    stream = cast(BinaryIO, arriving)  # all that is read of it are its lines
-    return lines_of(stream, "standard input", config.errors), arriving.must_wait
+    arriving = StdinLines(sys.stdin.fileno())
+    return lines_of(arriving, "standard input", config.errors), arriving.must_wait
 
 
 def read_aligned_texts(config: TranslateConfig) -> tuple[dict[str, Iterable[str] | None], int | None]:

@@ -31,8 +31,7 @@ from minitf.app.train import parse_train_args
 from minitf.app.translate import parse_translate_args
 from minitf.config import PRESETS, RunConfig, TranslateConfig
 from minitf.data.prepared import PreparedCorpus, prepare
-from minitf.data.stdin_lines import StdinLines
-from minitf.data.text import lines_of, normalise, read_lines, read_pairs
+from minitf.data.text import StdinLines, lines_of, normalise, read_lines, read_pairs
 from minitf.data.vocabulary import Vocabulary
 from minitf.errors import UserError
 from minitf.storage import checkpoint_store, checkpoints

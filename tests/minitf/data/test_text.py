@@ -1,5 +1,6 @@
 """Lines are cut at \\n and nowhere else; bad input is named; files appear whole or not at all."""
 
+import contextlib
 import errno
 import gzip
 import io
@@ -11,12 +12,13 @@ import sys
 import threading
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from minitf.data import text
-from minitf.data.text import in_chunks, lines_of, read_lines, read_pairs
+from minitf.data.text import READ_BYTES, StdinLines, in_chunks, lines_of, read_lines, read_pairs
 from minitf.errors import UserError
 from minitf.system.writing import write_atomically
 
@@ -362,3 +364,72 @@ def test_an_oserror_of_the_block_itself_is_not_blamed_on_the_file(tmp_path):
     with pytest.raises(BrokenPipeError), write_atomically(tmp_path / "out"):
         raise BrokenPipeError
     assert list(tmp_path.iterdir()) == []
+
+
+# ---- Standard input ----
+
+
+@pytest.fixture
+def pipe():
+    reading, writing = os.pipe()
+    yield reading, writing
+    for descriptor in reading, writing:
+        with contextlib.suppress(OSError):  # the test may have closed it
+            os.close(descriptor)
+
+
+def test_the_lines_are_those_of_a_file_however_they_are_chopped():
+    rng = np.random.default_rng(0)
+    for _ in range(50):
+        text = bytes(rng.choice(list(b"ab\n\r\xff\x85 "), size=rng.integers(0, 300)).tolist())
+        expected = list(io.BytesIO(text))
+
+        reading, writing = os.pipe()
+        arriving, found, begin = StdinLines(reading), [], 0
+        iterator = iter(arriving)
+        while begin < len(text):
+            end = begin + int(rng.integers(1, 20))
+            os.write(writing, text[begin:end])
+            begin = end
+            while not arriving.must_wait():
+                found.append(next(iterator))
+        os.close(writing)
+        found += iterator
+        os.close(reading)
+        assert found == expected
+
+
+def test_half_a_line_is_no_line_yet(pipe):
+    reading, writing = pipe
+    arriving = StdinLines(reading)
+    assert arriving.must_wait()
+    os.write(writing, b"one\ntw")
+    assert not arriving.must_wait()
+    iterator = iter(arriving)
+    assert next(iterator) == b"one\n"
+    assert arriving.must_wait()
+    os.write(writing, b"o\n")
+    assert not arriving.must_wait()
+    assert next(iterator) == b"two\n"
+    os.write(writing, b"three")
+    assert arriving.must_wait()
+    os.close(writing)
+    assert not arriving.must_wait()  # the end is here
+    assert list(iterator) == [b"three"]
+    assert not arriving.must_wait()
+
+
+def test_a_long_line_and_a_file(tmp_path):
+    path = tmp_path / "text"
+    path.write_bytes(b"x" * (3 * READ_BYTES) + b"\nend")
+    with path.open("rb") as file:
+        arriving = StdinLines(file.fileno())
+        assert not arriving.must_wait()
+        assert [len(line) for line in arriving] == [3 * READ_BYTES + 1, 3]
+
+
+def test_a_descriptor_that_cannot_be_read_is_one_sentence(tmp_path):
+    folder = os.open(tmp_path, os.O_RDONLY)
+    with pytest.raises(UserError, match="cannot read standard input: Is a directory"):
+        list(StdinLines(folder))
+    os.close(folder)
