@@ -17,7 +17,17 @@ if unmet_requirement() is not None:  # before the first import of NumPy
     refuse()
 
 from autograd.engine import Op, apply
-from autograd.functional import grad
+from autograd.functional import (
+    custom_gradient,
+    elementwise_grad,
+    grad,
+    hessian,
+    hvp,
+    jacobian,
+    jvp,
+    value_and_grad,
+    vjp,
+)
 from autograd.modes import enable_grad, is_grad_enabled, no_grad
 from autograd.ops import *  # noqa: F403
 from autograd.ops import __all__ as _ops
@@ -39,11 +49,19 @@ __all__ = [
     "Tensor",
     "apply",
     "checkpoint",
+    "custom_gradient",
+    "elementwise_grad",
     "enable_grad",
     "grad",
     "gradcheck",
+    "hessian",
+    "hvp",
     "is_grad_enabled",
+    "jacobian",
+    "jvp",
     "no_grad",
+    "value_and_grad",
+    "vjp",
     *_ops,
 ]
 

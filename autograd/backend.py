@@ -182,6 +182,11 @@ def keep_where(xp: Any, x: Array, keep: Array) -> Array:
     return xp.where(keep, x, xp.zeros((), x.dtype))
 
 
+def constant(x: Any) -> Any:
+    """x as a constant, for what cancels out of a result, such as the maximum that keeps exp from overflowing."""
+    return x.data if hasattr(x, "requires_grad") else x
+
+
 def silent() -> np.errstate:
     """Context manager and decorator: NumPy computes with ∞ and NaN without warnings, as CuPy does."""
     return np.errstate(all="ignore")

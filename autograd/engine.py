@@ -168,15 +168,29 @@ class Op:
         saved = getattr(self._saved, "kept", ()) if callable(self._saved) else self._saved
         return tuple([a for a in saved if isinstance(a, self.xp.ndarray)]) if self.is_plain else saved
 
+    def as_plain(self) -> tuple[type[Op], tuple[Any, ...], dict[str, Any]]:
+        """The plain op that this node is a call of, the output and the inputs that it reads, and its parameters.
+
+        In the place of arrays that it does not read, and of an input that has none, None or an `Outline`.
+
+        Raises: NotImplementedError for an op whose `forward` and `backward` are methods
+        """
+        if not self.is_plain:
+            raise NotImplementedError(
+                f"create_graph=True: the gradient of {self} has no graph, because backward(self, g) may read what its "
+                "inputs do not show; write forward(xp, *inputs) and backward(xp, g, y, *inputs) as static methods"
+            )
+        return type(self), self.saved, self.parameters
+
     @property
     def edges(self) -> tuple[tuple[Op | Tensor, int] | None, ...]:
         """Where the gradient of each input goes: a node and which of its outputs, or a leaf and 0; or nowhere."""
-        return tuple([None if edge is None else _split(edge) for edge in self._edges])
+        return tuple([None if edge is None else split(edge) for edge in self._edges])
 
     @property
     def input_specs(self) -> tuple[Outline | None, ...]:
         """Shape and dtype of each input to differentiate."""
-        return tuple([None if edge is None else _spec(edge) for edge in self._edges])
+        return tuple([None if edge is None else spec_of(edge) for edge in self._edges])
 
     @property
     def where(self) -> tuple[str, int]:
@@ -256,7 +270,7 @@ def apply(op_class: type[Op], *inputs: TensorLike | None, **parameters: Any) -> 
     for x in inputs:
         if isinstance(x, Tensor):
             arrays.append(x.data)
-            edges.append(_edge(x) if recording and x._requires_grad else None)
+            edges.append(edge_of(x) if recording and x._requires_grad else None)
         else:
             arrays.append(as_operand(x))
             edges.append(None)
@@ -295,6 +309,13 @@ def apply(op_class: type[Op], *inputs: TensorLike | None, **parameters: Any) -> 
             call(op, inputs, tensors)
     made: Any = tuple(tensors) if several else tensors[0]
     return made  # to a type checker a Tensor, which can be unpacked as well
+
+
+def evaluate(op_class: type[Op], xp: Any, *inputs: Any, **parameters: Any) -> Any:
+    """The output of a plain op that another op uses: an array from arrays; recorded, a Tensor from Tensors."""
+    if any(isinstance(x, Tensor) for x in inputs):
+        return apply(op_class, *inputs, **parameters)
+    return op_class.forward(xp, *inputs, **parameters)
 
 
 def _as_output(backend: Backend, a: Any, op_class: type) -> Any:
@@ -369,22 +390,22 @@ def _on_device(backend: Backend, inputs: Sequence[Any], arrays: list[Any]) -> li
     return [backend.asarray(a) if isinstance(a, np.ndarray) else a for a in arrays]
 
 
-def _edge(x: Tensor) -> Edge:
+def edge_of(x: Tensor) -> Edge:
     return x if x._edge is None else x._edge
 
 
-def _split(edge: Edge) -> tuple[Op | Tensor, int]:
+def split(edge: Edge) -> tuple[Op | Tensor, int]:
     return edge if isinstance(edge, tuple) else (edge, 0)
 
 
-def _spec(edge: Edge) -> Outline:
+def spec_of(edge: Edge) -> Outline:
     """Shape and dtype of the output, or of the leaf, that an edge leads to."""
     if isinstance(edge, Op):
         return edge.output_specs[0]
     return _outline(edge.data) if isinstance(edge, Tensor) else edge[0].output_specs[edge[1]]
 
 
-def _key(edge: Edge) -> Key:
+def key_of(edge: Edge) -> Key:
     return (id(edge[0]), edge[1]) if isinstance(edge, tuple) else id(edge)
 
 
@@ -411,17 +432,17 @@ def run_backward(
     for call in events.before_backward_pass:
         call()
     try:
-        nodes, arrivals = _plan(outputs, wanted)
+        nodes, arrivals = plan(outputs, wanted)
         sums = _Sums(arrivals, wanted)
         for output, g in zip(outputs, gradients, strict=True):
-            if id(_split(_edge(output))[0]) in arrivals:
-                sums.add(_edge(output), [g], 0)
+            if id(split(edge_of(output))[0]) in arrivals:
+                sums.add(edge_of(output), [g], 0)
         for node in nodes:
             g_outputs = sums.take(node)
             edges = node._edges
             if wanted is not None:
-                edges = tuple([e if e is not None and id(_split(e)[0]) in arrivals else None for e in edges])
-                if all([e is None for e in edges]):  # wanted itself
+                edges = tuple([e if e is not None and id(split(e)[0]) in arrivals else None for e in edges])
+                if all(e is None for e in edges):  # wanted itself
                     continue
             g_inputs = _node_backward(node, g_outputs)
             del g_outputs  # before the sums look who else refers to these arrays
@@ -430,28 +451,28 @@ def run_backward(
                     sums.add(edge, g_inputs, i)
             if not retain_graph:
                 node._saved, node.freed = (), True
-        return [sums.captured.get(_key(_edge(x))) for x in wanted or ()]
+        return [sums.captured.get(key_of(edge_of(x))) for x in wanted or ()]
     finally:
         for call in events.after_backward_pass:
             call()
 
 
-def _plan(outputs: Sequence[Tensor], wanted: Sequence[Tensor] | None) -> tuple[list[Op], dict[int, int]]:
+def plan(outputs: Sequence[Tensor], wanted: Sequence[Tensor] | None) -> tuple[list[Op], dict[int, int]]:
     """The nodes to visit, newest first, and the number of gradients that each of them and each leaf receives.
 
     With `wanted`, only what leads from `outputs` to these Tensors is visited.
     """
-    starts: Sequence[Edge | None] = [_edge(output) for output in outputs]
+    starts: Sequence[Edge | None] = [edge_of(output) for output in outputs]
     nodes, arrivals = _reachable(starts)
     nodes.sort(key=_order_of, reverse=True)
     if wanted is not None:
-        follow = {id(_split(_edge(x))[0]) for x in wanted}
+        follow = {id(split(edge_of(x))[0]) for x in wanted}
         for node in reversed(nodes):
-            if any(edge is not None and id(_split(edge)[0]) in follow for edge in node._edges):
+            if any(edge is not None and id(split(edge)[0]) in follow for edge in node._edges):
                 follow.add(id(node))
         nodes = [node for node in nodes if id(node) in follow]
         followed = itertools.chain(starts, *[node._edges for node in nodes])
-        arrivals = Counter(id(_split(edge)[0]) for edge in followed if edge is not None)
+        arrivals = Counter(id(split(edge)[0]) for edge in followed if edge is not None)
         arrivals = {key: count for key, count in arrivals.items() if key in follow}
     for node in nodes:
         if node.freed:
@@ -481,6 +502,15 @@ def _reachable(starts: Sequence[Edge | None]) -> tuple[list[Op], dict[int, int]]
     return nodes, counts
 
 
+def depends_on_others(outputs: Sequence[Tensor], leaves: Sequence[Tensor]) -> bool:
+    """Whether the graph of `outputs` leads to a leaf that is not among `leaves`."""
+    known = {id(x) for x in leaves}
+    starts = [edge_of(y) for y in outputs if y.requires_grad]
+    nodes, _ = _reachable(starts)
+    edges = itertools.chain(starts, *[node._edges for node in nodes])
+    return any(isinstance(edge, Tensor) and id(edge) not in known for edge in edges)
+
+
 class _Sums:
     """The gradients that have arrived at nodes and leaves so far in one backward pass, summed.
 
@@ -491,7 +521,7 @@ class _Sums:
     def __init__(self, arrivals: dict[int, int], wanted: Sequence[Tensor] | None):
         self.sums: dict[Key, Array] = {}
         self.arrivals = arrivals  # gradients that each leaf still waits for
-        self.targets = None if wanted is None else {_key(_edge(x)) for x in wanted}
+        self.targets = None if wanted is None else {key_of(edge_of(x)) for x in wanted}
         self.captured: dict[Key, Array] = {}  # complete gradients of the targets
 
     def add(self, edge: Edge, gradients: list[Any], i: int) -> None:

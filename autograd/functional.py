@@ -1,15 +1,28 @@
-"""Gradients as users ask for them: `grad`, and `Tensor.backward`."""
+"""Derivatives as users ask for them: `Tensor.backward`, `grad`, and functions that turn functions into derivatives.
+
+The latter have the names that they have in JAX and in torch.func.  Their functions take and return Tensors, or tuples,
+lists and dicts of them, nested as one likes; arrays and numbers are taken as Tensors.  Results have a graph where they
+depend on other Tensors that require a gradient, so that all of them can be composed with each other and with
+`backward`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import wraps
 from typing import Any
 
+import numpy as np
+
+from autograd import ops
 from autograd.backend import as_array, backend_of
-from autograd.engine import run_backward
+from autograd.engine import Op, apply, depends_on_others, run_backward
+from autograd.higher_order import run_recorded_backward
+from autograd.modes import enable_grad, is_grad_enabled, no_grad
 from autograd.tensor import Tensor, TensorLike, new_tensor
 
 Array = Any  # numpy.ndarray or cupy.ndarray
+Function = Callable[..., Any]
 
 
 def grad(
@@ -17,19 +30,20 @@ def grad(
     inputs: Tensor | Sequence[Tensor],
     grad_outputs: TensorLike | Sequence[TensorLike | None] | None = None,
     *,
-    retain_graph: bool = False,
+    retain_graph: bool | None = None,
     allow_unused: bool = False,
     create_graph: bool = False,
 ) -> tuple[Tensor | None, ...]:
     """Gradients of `outputs` with respect to `inputs`, returned instead of accumulated.
 
     `inputs` may be leaves or intermediate Tensors.  `grad_outputs` has one array per output (default: 1 for an output
-    of one element).  The gradients have no graph: there are no second derivatives.
+    of one element).  With `create_graph`, the gradients have a graph themselves, to `inputs`, to `grad_outputs` and to
+    all other Tensors: derivatives of every order are gradients of gradients.  `retain_graph` keeps the graph for
+    another backward pass, by default only with `create_graph`.
 
     Raises: RuntimeError if `outputs` do not depend on an input, unless `allow_unused`: its gradient is then None;
-    NotImplementedError for create_graph=True.
+    NotImplementedError for create_graph=True through an op whose backward pass cannot be recorded
     """
-    refuse_create_graph(create_graph)
     outputs = [outputs] if isinstance(outputs, Tensor) else list(outputs)
     inputs = [inputs] if isinstance(inputs, Tensor) else list(inputs)
     given: Any = [None] * len(outputs) if grad_outputs is None else grad_outputs
@@ -40,21 +54,34 @@ def grad(
     for position, x in enumerate(inputs):
         if not x.requires_grad:
             raise RuntimeError(f"input {position} of grad() does not require a gradient; set requires_grad=True on it")
+    if allow_unused:  # a result without a graph, such as the gradient of a linear function, depends on none of them
+        given = [g for y, g in zip(outputs, given, strict=True) if y.requires_grad]
+        outputs = [y for y in outputs if y.requires_grad]
     starts = [starting_gradient(y, g) for y, g in zip(outputs, given, strict=True)]
-    results = run_backward(outputs, starts, retain_graph=retain_graph, wanted=inputs)
+    results = _run(outputs, starts, given, retain_graph, create_graph, wanted=inputs)
     if not allow_unused and any(g is None for g in results):
         unused = [i for i, g in enumerate(results) if g is None]
         raise RuntimeError(f"the outputs of grad() do not depend on input(s) {unused}; pass allow_unused=True")
-    return tuple([None if g is None else new_tensor(g) for g in results])
+    return tuple(results)
 
 
-def refuse_create_graph(create_graph: bool) -> None:
-    """Raises: NotImplementedError for True"""
-    if create_graph:
-        raise NotImplementedError(
-            "create_graph=True: second derivatives are not available, a gradient has no graph; "
-            "take differences of gradients, or write the first derivative with autograd's functions"
-        )
+def _run(
+    outputs: Sequence[Tensor],
+    starts: Sequence[Array],
+    given: Sequence[Any],
+    retain_graph: bool | None,
+    create_graph: bool,
+    wanted: Sequence[Tensor] | None = None,
+) -> list[Tensor | None]:
+    """A backward pass from `starts`, the arrays of the gradients that were `given`."""
+    if not create_graph:
+        results = run_backward(outputs, starts, retain_graph=bool(retain_graph), wanted=wanted)
+        return [None if g is None else new_tensor(g) for g in results]
+    recorded = [  # a Tensor that requires a gradient gets one through the graph of the result
+        (g if g.dtype == y.dtype else ops.astype(g, y.dtype)) if isinstance(g, Tensor) else new_tensor(start)
+        for y, start, g in zip(outputs, starts, given, strict=True)
+    ]
+    return run_recorded_backward(outputs, recorded, retain_graph=retain_graph is not False, wanted=wanted)
 
 
 def starting_gradient(output: Tensor, gradient: Any) -> Array:
@@ -65,8 +92,7 @@ def starting_gradient(output: Tensor, gradient: Any) -> Array:
     if not output.requires_grad:
         raise RuntimeError(
             "backward() of a Tensor that does not depend on any Tensor with requires_grad=True: set it on the inputs; "
-            "if this Tensor is a gradient, it has no graph, and second derivatives are not available: take differences "
-            "of gradients"
+            "if this Tensor is a gradient, compute it with create_graph=True"
         )
     xp = backend_of([output.data]).xp
     if gradient is None:
@@ -83,18 +109,324 @@ def starting_gradient(output: Tensor, gradient: Any) -> Array:
 
 
 def backward(
-    self: Tensor, gradient: TensorLike | None = None, *, retain_graph: bool = False, create_graph: bool = False
+    self: Tensor,
+    gradient: TensorLike | None = None,
+    *,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
 ) -> None:
     """Add d(self)/d(leaf), weighted by `gradient`, to the `grad` of every leaf that this Tensor depends on.
 
     `gradient` has this Tensor's shape and may be omitted for a single element.  The graph is freed unless
-    `retain_graph`.
+    `retain_graph`, which is the default with `create_graph`: every `grad` then has a graph itself, which refers to the
+    leaf; `zero_grad()` ends this circle, and `autograd.grad` makes none.
 
     Raises: RuntimeError if the graph was freed, `gradient` is missing or a saved array was changed in place;
-    ValueError if `gradient` has the wrong shape; NotImplementedError for create_graph=True.
+    ValueError if `gradient` has the wrong shape; NotImplementedError as `grad`
     """
-    refuse_create_graph(create_graph)
-    run_backward([self], [starting_gradient(self, gradient)], retain_graph=retain_graph)
+    _run([self], [starting_gradient(self, gradient)], [gradient], retain_graph, create_graph)
 
 
 Tensor.backward = backward  # type: ignore[method-assign]
+
+
+# ---- Functions of functions --------------------------------------------------------------------------------------
+
+
+def vjp(function: Function, *primals: Any) -> tuple[Any, Callable[[Any], tuple[Any, ...]]]:
+    """`function(*primals)`, and the function from a cotangent v of the output to vᵀ J, for each of `primals`.
+
+    The cotangent has the structure of the output.  The products, a tuple, have those of the primals, and are zeros
+    where the output does not depend on one.  The second function may be called several times.
+
+    Raises: ValueError, from the second function, for a cotangent that does not fit
+    """
+    call = _Call(function, primals)
+
+    def pull_back(cotangent: Any) -> tuple[Any, ...]:
+        return _like(primals, call.gradients(_fitting(cotangent, call.output, "cotangent", "output")))
+
+    return call.output, pull_back
+
+
+def jvp(function: Function, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
+    """`function(*primals)`, and J t: its derivative along the `tangents` t, in the structure of the output.
+
+    Two backward passes: vᵀ J is linear in v, and J t is the gradient of vᵀ J t with respect to v.
+
+    Raises: ValueError for tangents that do not fit
+    """
+    call = _Call(function, tuple(primals))
+    directions = _fitting(tuple(tangents), tuple(primals), "tangent", "primal")
+    vs = [new_tensor(_zeros(y)) for y in call.outputs]
+    for v in vs:
+        v.requires_grad = True
+    with enable_grad():
+        gradients = _gradients(call.outputs, call.leaves, vs, create_graph=True)
+    recorded = call.is_recorded or any(t.requires_grad for t in directions)
+    return call.output, _like(call.output, _gradients(gradients, vs, directions, create_graph=recorded))
+
+
+def value_and_grad(function: Function, argnums: int | tuple[int, ...] = 0) -> Function:
+    """The function of the same arguments that returns the value and its gradient with respect to argument `argnums`.
+
+    `function` returns a single element.  Of several `argnums`, the gradients are a tuple.
+
+    Raises: RuntimeError, when it is called, for a value of several elements
+    """
+
+    def value_and_gradient(*arguments: Any, **settings: Any) -> tuple[Any, Any]:
+        call = _Call(*_of_some(function, argnums, arguments, settings))
+        value = call.output
+        if not isinstance(value, Tensor) or value.size != 1:
+            found = f"shape {value.shape}" if isinstance(value, Tensor) else type(value).__name__
+            raise RuntimeError(f"value_and_grad needs a function that returns a single element, found {found}")
+        return value, _one_or_all(argnums, call.like_primals(call.gradients([new_tensor(_ones(value))])))
+
+    return value_and_gradient
+
+
+def elementwise_grad(function: Function, argnums: int = 0) -> Function:
+    """The function that returns dy_i/dx_i, of a `function` that computes each element y_i from x_i alone."""
+
+    def gradient(*arguments: Any, **settings: Any) -> Any:
+        call = _Call(*_of_some(function, argnums, arguments, settings))
+        return call.like_primals(call.gradients([new_tensor(_ones(y)) for y in call.outputs]))[0]
+
+    return gradient
+
+
+def jacobian(function: Function, argnums: int | tuple[int, ...] = 0) -> Function:
+    """The function that returns dy_i/dx_j for every element of the output and of argument `argnums`.
+
+    A backward pass for each element of the output.  It has the structure of the output, and inside that of the
+    argument; of several `argnums`, a tuple of these.
+
+    Shapes: y [*Y], x [*X] -> [*Y, *X]
+    """
+
+    def jacobian_of(*arguments: Any, **settings: Any) -> Any:
+        call = _Call(*_of_some(function, argnums, arguments, settings))
+        parts = []
+        for i, y in enumerate(call.outputs):
+            rows = []  # for each element of y, the gradients of all leaves
+            for position in range(y.size):
+                cotangents = [_zeros(each) for each in call.outputs]
+                cotangents[i].reshape(-1)[position] = 1
+                rows.append(call.gradients([new_tensor(v) for v in cotangents]))
+            columns = zip(*rows, strict=True) if rows else [()] * len(call.leaves)
+            whole = [
+                ops.reshape(ops.stack(column), (*y.shape, *x.shape))
+                if column
+                else Tensor(np.zeros((*y.shape, *x.shape)))
+                for column, x in zip(columns, call.leaves, strict=True)
+            ]
+            parts.append(_one_or_all(argnums, call.like_primals(whole)))
+        return _like(call.output, parts)
+
+    return jacobian_of
+
+
+def hessian(function: Function, argnums: int = 0) -> Function:
+    """The function that returns d²y/dx_i dx_j for all elements of argument `argnums`; y is a single element.
+
+    The Jacobian of the gradient: a backward pass for each element of x.
+
+    Shapes: y [], x [*X] -> [*X, *X]
+    """
+
+    def gradient(*arguments: Any, **settings: Any) -> Any:
+        return value_and_grad(function, argnums)(*arguments, **settings)[1]
+
+    return jacobian(gradient, argnums)
+
+
+def hvp(function: Function, x: Any, v: Any) -> Any:
+    """The Hessian of `function` at x times v, without the Hessian: the gradient of gradientᵀ v.
+
+    `function` returns a single element; v and the product have the structure of x.  The first of two backward passes
+    is recorded.
+
+    Raises: RuntimeError for a value of several elements; ValueError for a v that does not fit
+    """
+    vs = _fitting(v, x, "v", "x")
+
+    def slope(x: Any) -> Tensor:
+        gradients = _leaves(value_and_grad(function)(x)[1])
+        products = [(g * v).sum() for g, v in zip(gradients, vs, strict=True)]
+        return sum(products[1:], products[0])
+
+    return value_and_grad(slope)(x)[1]
+
+
+class _Call:
+    """A recorded call of a function to differentiate."""
+
+    def __init__(self, function: Function, primals: tuple[Any, ...]):
+        """Raises: TypeError for a primal that is not of floating point, or an output that is no Tensor"""
+        self.primals, is_recording = primals, is_grad_enabled()
+        with enable_grad():
+            self.leaves = [_argument(x) for x in _leaves(primals)]
+            output = function(*_like(primals, self.leaves))
+        self.outputs: list[Tensor] = _leaves(output)
+        for y in self.outputs:
+            if not isinstance(y, Tensor):
+                raise TypeError(f"the function returned {type(y).__name__}; return Tensors, or a tuple or dict of them")
+        self.is_recorded = is_recording and depends_on_others(self.outputs, self.leaves)
+        self.output = output if self.is_recorded else _like(output, [y.detach() for y in self.outputs])
+
+    def gradients(self, cotangents: list[Tensor]) -> list[Tensor]:
+        """The gradients of all leaves, with a graph where it can lead to other Tensors."""
+        recorded = self.is_recorded or (is_grad_enabled() and any(v.requires_grad for v in cotangents))
+        return _gradients(self.outputs, self.leaves, cotangents, create_graph=recorded)
+
+    def like_primals(self, gradients: Sequence[Any]) -> tuple[Any, ...]:
+        return _like(self.primals, gradients)
+
+
+def _argument(x: Any) -> Tensor:
+    """x as an argument to differentiate with respect to: other uses of the same Tensor count as constant."""
+    if isinstance(x, Tensor) and x.requires_grad:
+        return ops.reshape(x, x.shape)
+    return Tensor(x.data if isinstance(x, Tensor) else as_array(x), requires_grad=True)
+
+
+def _of_some(
+    function: Function, argnums: int | tuple[int, ...], arguments: tuple[Any, ...], settings: dict[str, Any]
+) -> tuple[Function, tuple[Any, ...]]:
+    """The function of arguments `argnums` alone, and these."""
+    chosen = argnums if isinstance(argnums, tuple) else (argnums,)
+
+    def of_chosen(*primals: Any) -> Any:
+        whole = list(arguments)
+        for n, primal in zip(chosen, primals, strict=True):
+            whole[n] = primal
+        return function(*whole, **settings)
+
+    return of_chosen, tuple([arguments[n] for n in chosen])
+
+
+def _one_or_all(argnums: int | tuple[int, ...], of_arguments: tuple[Any, ...]) -> Any:
+    return of_arguments if isinstance(argnums, tuple) else of_arguments[0]
+
+
+def _gradients(
+    outputs: Sequence[Tensor], inputs: Sequence[Tensor], cotangents: Sequence[Tensor], *, create_graph: bool
+) -> list[Tensor]:
+    """`grad`, which may be called again, with zeros for inputs that the outputs do not depend on."""
+    found = grad(outputs, inputs, cotangents, retain_graph=True, allow_unused=True, create_graph=create_graph)
+    return [new_tensor(_zeros(x)) if g is None else g for g, x in zip(found, inputs, strict=True)]
+
+
+def _zeros(x: Tensor) -> Array:
+    return backend_of([x.data]).xp.zeros(x.shape, x.dtype)
+
+
+def _ones(x: Tensor) -> Array:
+    return backend_of([x.data]).xp.ones(x.shape, x.dtype)
+
+
+# ---- Nested arguments and results ----
+
+
+def _parts(nested: Any) -> list[Any] | None:
+    """What a tuple, a dict or a list holds; None of anything else, and of a list of numbers, which is an array."""
+    if isinstance(nested, dict):
+        return list(nested.values())
+    is_nested = isinstance(nested, list) and any(hasattr(x, "shape") or isinstance(x, (tuple, dict)) for x in nested)
+    return list(nested) if isinstance(nested, tuple) or is_nested else None
+
+
+def _leaves(nested: Any) -> list[Any]:
+    """The Tensors and arrays in nested tuples, lists and dicts, in their order."""
+    parts = _parts(nested)
+    return [nested] if parts is None else [leaf for part in parts for leaf in _leaves(part)]
+
+
+def _like(nested: Any, leaves: Sequence[Any]) -> Any:
+    """The structure of `nested` with other leaves."""
+    return _rebuilt(nested, iter(leaves))
+
+
+def _rebuilt(nested: Any, leaves: Iterator[Any]) -> Any:
+    parts = _parts(nested)
+    if parts is None:
+        return next(leaves)
+    rebuilt = [_rebuilt(part, leaves) for part in parts]
+    if isinstance(nested, dict):
+        return dict(zip(nested, rebuilt, strict=True))
+    if hasattr(nested, "_fields"):
+        return type(nested)(*rebuilt)
+    return rebuilt if isinstance(nested, list) else tuple(rebuilt)
+
+
+def _fitting(given: Any, like: Any, name: str, of: str) -> list[Tensor]:
+    """The leaves of `given` as Tensors of the shapes and dtypes of those of `like`.  Raises: ValueError otherwise"""
+    leaves, wanted = _leaves(given), _leaves(like)
+    if len(leaves) != len(wanted):
+        raise ValueError(f"the {name} has {len(leaves)} arrays, the {of} {len(wanted)}; give one each")
+    fitting = []
+    for leaf, x in zip(leaves, wanted, strict=True):
+        tensor = leaf if isinstance(leaf, Tensor) else Tensor(as_array(leaf))
+        shape, dtype = (x.shape, x.dtype) if hasattr(x, "dtype") else (as_array(x).shape, as_array(x).dtype)
+        if tensor.shape != shape:
+            raise ValueError(f"a {name} has shape {tensor.shape}, its {of} has shape {shape}; they must be equal")
+        fitting.append(tensor if tensor.dtype == dtype else ops.astype(tensor, dtype))
+    return fitting
+
+
+# ---- A gradient of one's own ----
+
+
+class CustomGradient(Op):
+    """y = what a function returned, together with the function that computes its gradient"""
+
+    def forward(self, *inputs, made, gradient):
+        self.gradient = gradient
+        return made.pop()
+
+    def backward(self, *g_outputs):
+        with no_grad():
+            return _arrays_of(self.gradient(*[new_tensor(g) for g in g_outputs]))
+
+    def as_plain(self) -> Any:
+        return _Recorded(self.gradient), (None,) * (1 + len(self.needs_gradient)), {}
+
+
+class _Recorded:
+    """The gradient's function in the place of the plain op that a recorded backward pass asks for."""
+
+    broadcasts = False
+
+    def __init__(self, gradient: Function):
+        self.gradient = gradient
+
+    def backward(self, xp: Any, g: Any, y: Any, *inputs: Any) -> Any:
+        return self.gradient(*(g if isinstance(g, tuple) else (g,)))
+
+
+def _arrays_of(results: Any) -> Any:
+    if isinstance(results, tuple):
+        return tuple([_arrays_of(each) for each in results])
+    return results.data if isinstance(results, Tensor) else results
+
+
+def custom_gradient(function: Function) -> Function:
+    """Decorator: `function` returns its output, and a function from the output's gradient to those of its arguments.
+
+        @autograd.custom_gradient
+        def log1pexp(x):
+            e = autograd.exp(x)
+            return autograd.log(1 + e), lambda g: g * (1 - 1 / (1 + e))
+
+    Both are called with Tensors.  A gradient that is computed by ops can be differentiated again; a gradient of None
+    is 0.  Of several outputs, a tuple, the second function gets a gradient each.
+    """
+
+    @wraps(function)
+    def with_gradient(*arguments: Any) -> Any:
+        inputs = [x if isinstance(x, Tensor) else Tensor(x) for x in arguments]
+        output, gradient = function(*inputs)
+        return apply(CustomGradient, *inputs, made=[_arrays_of(output)], gradient=gradient)
+
+    return with_gradient

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from autograd.backend import CPU, is_floating
-from autograd.engine import Op, unbroadcast
+from autograd.backend import CPU, widened
+from autograd.engine import Op, Outline, unbroadcast
 from autograd.fast import fused, reduced
 from autograd.fast.devices import kernels_on
 from autograd.fast.kernels import Kernels
@@ -39,6 +39,15 @@ class FastOp(CanComputeAgain, Op):
         """
         return (None, 1.0) if drop is None else (self.kernels.draw(drop, drawn or drop.shape), drop.scale)
 
+    def as_plain(self) -> Any:
+        op_class = next(plain for plain, fast in IMPLEMENTATIONS.items() if fast is type(self))
+        settings = {name: value for name, value in self.parameters.items() if name != "gradient_places"}
+        return op_class, self.read_by_plain(*self.saved), settings
+
+    def read_by_plain(self, *saved: Any) -> tuple[Any, ...]:
+        """The output and the inputs that the plain op reads, from what this one saved; None for the others."""
+        raise NotImplementedError
+
 
 def packed(keep: Any) -> Any:
     """A large mask as bits, to be kept for the backward pass; others, and those of GPUs, as they are."""
@@ -58,6 +67,9 @@ def unpacked(keep: Any, shape: tuple[int, ...]) -> Any:
 class Relu(FastOp, elementwise.Relu):
     """Saves: y"""
 
+    def read_by_plain(self, y):
+        return y, None
+
     def forward(self, x):
         y = self.kernels.relu(x if hasattr(x, "dtype") else self.xp.asarray(x))
         self.save(y)
@@ -69,24 +81,29 @@ class Relu(FastOp, elementwise.Relu):
 
 
 class Gelu(FastOp, activations.Gelu):
-    """Saves: dy/dx = Φ + x · φ, with φ the density"""
+    """Saves: x"""
 
     def forward(self, x):
-        xp = self.xp
-        x = xp.asarray(x)
-        wide = x if x.dtype in (xp.float32, xp.float64) else x.astype(xp.result_type(x, xp.float32))
-        density, step = self.kernels.normal_distribution(wide)
-        dtype = x.dtype if is_floating(x.dtype) else wide.dtype
+        x = self.xp.asarray(x)
         if self.needs_gradient[0]:
-            density *= xp.clip(wide, -40, 40)
-            density += step
-            self.save(density.astype(dtype, copy=False))
-        step *= xp.maximum(wide, -40)
+            self.save(x)
+        wide, dtype = widened(x)
+        _, step = self.kernels.normal_distribution(wide)
+        step *= self.xp.maximum(wide, -40)
         return step.astype(dtype, copy=False)
 
     def backward(self, g_y):
-        (slope,) = self.saved
-        return g_y * slope
+        (x,) = self.saved
+        wide, dtype = widened(x)
+        slope, step = self.kernels.normal_distribution(wide)
+        slope *= self.xp.clip(wide, -40, 40)
+        slope += step
+        slope = slope.astype(dtype, copy=False)
+        slope *= g_y
+        return slope
+
+    def read_by_plain(self, x):
+        return None, x
 
 
 class Dropout(FastOp, nn.Dropout):
@@ -96,6 +113,9 @@ class Dropout(FastOp, nn.Dropout):
         keep, self.scale = self.draw(drop)
         self.save(keep)
         return self.kernels.dropout(x, keep, self.scale)
+
+    def read_by_plain(self, keep):
+        return None, None
 
     def backward(self, g_y):
         (keep,) = self.saved
@@ -115,6 +135,9 @@ class Reshape(FastOp, shape.Reshape):
     def again(self, x):
         return x.reshape(self.output_specs[0][0])
 
+    def read_by_plain(self):
+        return None, None
+
     def backward(self, g_y):
         return g_y.reshape(self.shape)
 
@@ -128,6 +151,9 @@ class SwapAxes(FastOp, shape.SwapAxes):
 
     def again(self, x):
         return self.xp.swapaxes(x, *self.axes)
+
+    def read_by_plain(self):
+        return None, None
 
     def backward(self, g_y):
         return g_y.swapaxes(*self.axes)
@@ -155,6 +181,9 @@ class Matmul(FastOp, products.Matmul):
         if a.ndim > 2 and 0 < b.ndim <= 2 and a.shape[-1] == b.shape[0]:  # a batch times one matrix: one large product
             return xp.matmul(rows_of(a), b).reshape(*a.shape[:-1], *b.shape[1:])
         return products.Matmul.forward(xp, a, b)
+
+    def read_by_plain(self, a, b):
+        return None, a, b
 
     def backward(self, g_y):
         a, b = self.saved
@@ -211,6 +240,9 @@ class Linear(FastOp, nn.Linear):
         self.save(x if needs_weight else None, weight if needs_x else None, *([y] if self.relu else ()))
         return y
 
+    def read_by_plain(self, x, weight, y=None):
+        return y, x, weight, None
+
     def backward(self, g_y):
         x, weight, *after_relu = self.saved
         needs_x, needs_weight, needs_bias = self.needs_gradient
@@ -249,6 +281,9 @@ class Embedding(FastOp, nn.Embedding):
         self.save(indices)
         return self.kernels.embedding(weight, indices, None, 1.0, None, 1.0)
 
+    def read_by_plain(self, indices):
+        return None, None, indices
+
     def backward(self, g_y):
         (indices,) = self.saved
         return self.g_weight(g_y, indices), None
@@ -262,6 +297,11 @@ class Embedding(FastOp, nn.Embedding):
         return gradient if few else gradient.dense()
 
 
+def centred(op: Op, normalised: Any, inverse_std: Any) -> Any:
+    """x - mean, which has the gradients of x, from what a layer norm saved.  Shapes: [N, D], [N] -> [..., D]"""
+    return (normalised / inverse_std.reshape(-1, 1)).reshape(op.output_specs[0].shape)
+
+
 class LayerNorm(FastOp, nn.LayerNorm):
     """Saves: x̂ = (x - mean) / σ, 1/σ and the weight; not x and its mean"""
 
@@ -269,6 +309,9 @@ class LayerNorm(FastOp, nn.LayerNorm):
         y, normalised, inverse_std = self.kernels.layer_norm(rows_of(x), weight, bias, eps)
         self.save(normalised, inverse_std, weight)
         return y.reshape(x.shape)
+
+    def read_by_plain(self, normalised, inverse_std, weight):
+        return None, centred(self, normalised, inverse_std), weight, None
 
     def backward(self, g_y):
         normalised, inverse_std, weight = self.saved
@@ -297,6 +340,9 @@ class ScaledDotProductAttention(FastOp, nn.ScaledDotProductAttention):
         self.save(q, k, v, keep, *kept)
         return y
 
+    def read_by_plain(self, q, k, v, *_):
+        return None, q, k, v
+
     def again(self, q, k, v, keep, p):  # on a CPU
         return self.kernels.attention_output(p, v, keep, self.keep_scale)
 
@@ -317,7 +363,7 @@ class CrossEntropy(FastOp, nn.CrossEntropy):
             loss, nll = self.kernels.cross_entropy_(g_logits, targets, label_smoothing)
             # not a factor of 0 in the backward pass: logits of ignored rows may be infinite or NaN
             self.kernels.clear_rows_(g_logits, counted)
-            self.save(g_logits, counted)
+            self.save(g_logits, counted, targets)
         else:
             loss, nll = self.kernels.cross_entropy(logits, targets, label_smoothing)
         loss, nll = xp.where(counted, loss, 0), xp.where(counted, nll, 0)
@@ -325,8 +371,15 @@ class CrossEntropy(FastOp, nn.CrossEntropy):
             return loss, nll
         return loss.sum() / divisor(counted, reduction), nll.sum() / divisor(counted, reduction)
 
+    def read_by_plain(self, g_logits, counted, targets):
+        """The gradient is p - q, and ln p has the gradients of the logits."""
+        epsilon = self.parameters["label_smoothing"]
+        p = g_logits + epsilon / g_logits.shape[1]
+        p[self.xp.arange(len(targets)), targets] += 1 - epsilon
+        return None, self.xp.log(self.xp.maximum(p, self.xp.finfo(p.dtype).tiny))
+
     def backward(self, g_loss, _g_nll):
-        g_logits, counted = self.saved
+        g_logits, counted, _ = self.saved
         reduction = self.parameters["reduction"]
         g_rows = g_loss if reduction == "none" else g_loss / divisor(counted, reduction)
         return g_logits * self.xp.where(counted, g_rows, 1)[:, None]  # ignored rows of g_logits are 0 already
@@ -338,12 +391,17 @@ class CrossEntropy(FastOp, nn.CrossEntropy):
 class ScaledEmbedding(Embedding, fused.ScaledEmbedding):
     """Saves: indices and the dropout mask"""
 
+    flops = fused.ScaledEmbedding.flops
+
     def forward(self, weight, indices, positions, *, scale, drop, dtype):
         indices = self.xp.asarray(indices)
         self.rows, self.scale = len(weight), scale
         keep, self.keep_scale = self.draw(drop)
         self.save(indices, keep)
         return self.kernels.embedding(weight, indices, positions, scale, keep, self.keep_scale, dtype)
+
+    def read_by_plain(self, indices, keep):
+        return None, None, indices, None
 
     def backward(self, g_y):
         indices, keep = self.saved
@@ -372,6 +430,10 @@ class DropoutAddLayerNorm(FastOp, fused.DropoutAddLayerNorm):
         )
         self.save(packed(keep), bias, normalised, inverse_std, weight)
         return y.reshape(x.shape)
+
+    def read_by_plain(self, keep, bias, normalised, inverse_std, weight):
+        total = centred(self, normalised, inverse_std)  # what x and the residual are does not matter, but for their sum
+        return None, self.xp.zeros_like(total), total, weight, None
 
     def again(self, keep, bias, normalised, inverse_std, weight):
         return self.kernels.scale_and_shift(normalised, weight, bias).reshape(self.output_specs[0][0])
@@ -407,6 +469,13 @@ class LinearHeads(FastOp, fused.LinearHeads):
         self.g_y: Any = None  # the memory of all gradients, [rows, H Σ K_i]
         self.places: list[Any] = [None] * count  # views of it that were given to consumers
         return tuple([self._heads(y, i) for i in range(count)])
+
+    def read_by_plain(self, x, weight):
+        if weight is None:  # x needs no gradient
+            weights = [Outline((width, x.shape[-1]), self.dtype) for width in self.widths]
+        else:
+            weights = self.kernels.parted(weight, self.widths)
+        return None, x, *weights, *[None] * (len(self._edges) - 1 - self.count)
 
     def _heads(self, y, i):
         """Output i as a view of y.  Shapes: y [rows, H Σ K_i] -> [..., H, T, K_i]"""
@@ -457,7 +526,7 @@ class LinearCrossEntropy(FastOp, fused.LinearCrossEntropy):
     def forward(self, x, weight, bias, *, targets, counted, allowed, rows, label_smoothing, reduction):
         self.dtypes = [None if a is None else a.dtype for a in (x, weight, bias)]
         self.settings = {"label_smoothing": label_smoothing, "rows": rows}
-        self.classes = len(weight)
+        self.classes, inputs = len(weight), (x, weight, bias)
         weight = reduced.for_product(x, weight)
         weight, bias, targets = fused.allowed_rows(self.xp, weight, bias, targets, counted, allowed)
         targets = self.xp.where(counted, targets, 0)  # ignored rows read column 0; their loss is 0
@@ -465,7 +534,8 @@ class LinearCrossEntropy(FastOp, fused.LinearCrossEntropy):
         wanted = self.needs_gradient if now else (False,) * 3
         arrays = (x, weight, bias, targets, counted)
         loss, nll, *gradients = self.kernels.linear_cross_entropy(*arrays, None, wanted, **self.settings)
-        self.save(*(gradients if now else arrays if any(self.needs_gradient) else ()))
+        if any(self.needs_gradient):
+            self.save(*inputs, *(gradients if now else arrays))
         if reduction == "none":
             return loss, nll
         self.divisor = divisor(counted, reduction)
@@ -473,15 +543,18 @@ class LinearCrossEntropy(FastOp, fused.LinearCrossEntropy):
 
     def backward(self, g_loss, _g_nll):
         if self.parameters["reduction"] == "none":
-            x, weight, bias, targets, counted = self.saved
+            x, weight, bias, targets, counted = self.saved[3:]
             _, _, *gradients = self.kernels.linear_cross_entropy(
                 x, weight, bias, targets, counted, g_loss, self.needs_gradient, **self.settings
             )
         else:
-            factor, gradients = g_loss / self.divisor, list(self.saved)
+            factor, gradients = g_loss / self.divisor, list(self.saved[3:])
             if self.backend is not CPU or factor != 1:  # on a GPU, looking at it would wait for the device
                 gradients = [None if g is None else g * factor for g in gradients]
         return tuple([self._of_all_classes(i, g) for i, g in enumerate(gradients)])
+
+    def read_by_plain(self, x, weight, bias, *_):
+        return None, x, weight, bias
 
     def _of_all_classes(self, i, g):
         """The gradient of input i, with zeros for classes that were left out, in the dtype of the input."""

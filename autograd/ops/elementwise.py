@@ -403,12 +403,13 @@ class Power(Op):
 
     @staticmethod
     def backward(xp, g, y, a, b):
-        def g_a():  # a⁰ is 1 everywhere, so its slope is 0, also at a = 0, where the formula says 0 · ∞
-            return keep_where(xp, g * (b * a ** (b - 1)), xp.asarray(b) != 0)
+        def g_a():  # a⁰ is 1 everywhere, so its slope is 0, also at a = 0, where a⁻¹ would say 0 · ∞
+            return keep_where(xp, g * (b * a ** (b - (b != 0))), xp.asarray(b) != 0)
 
         def g_b():  # 0ᵇ is 0 for all b > 0, so its slope is 0, where the formula says 0 · ∞; it jumps at b = 0: 0 too
             base = xp.asarray(a, dtype=y.dtype)
-            return keep_where(xp, g * (y * xp.log(base)), (base != 0) | (b < 0))
+            counts = xp.logical_or(base != 0, xp.less(b, 0))
+            return keep_where(xp, g * (y * xp.log(xp.where(counts, base, 1))), counts)
 
         return g_a, g_b
 
@@ -489,5 +490,6 @@ attach(
     sqrt=sqrt,
     tanh=tanh,
     clone=clone,
-    astype=astype,
+    copy=clone,
+    astype=lambda x, dtype, copy=False: astype(clone(x) if copy else x, dtype),
 )

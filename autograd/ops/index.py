@@ -24,6 +24,8 @@ def add_rows(xp: Any, g_rows: Any, indices: Any, shape: tuple[int, ...]) -> Any:
     Shapes: g_rows [*indices.shape, ...], indices [...] -> [rows, ...]
     """
     total = xp.zeros(shape, g_rows.dtype)
+    if isinstance(g_rows, Tensor):  # in a backward pass that is recorded
+        return apply(IndexAdd, total, indices.reshape(-1), g_rows.reshape(indices.size, *shape[1:]), axis=0, alpha=1)
     if g_rows.size:
         indices = indices.reshape(-1).astype(xp.intp, copy=False)  # wide enough for the sum
         indices = xp.where(indices < 0, indices + shape[0], indices)
@@ -68,11 +70,12 @@ class GetItem(Op):
         index = _with_arrays(index, arrays)
 
         def g_x():
-            if not arrays or (len(arrays) == 1 and arrays[0].dtype.kind == "b"):  # no element is selected twice
+            once = not arrays or (len(arrays) == 1 and arrays[0].dtype.kind == "b")  # no element is selected twice
+            if once and not isinstance(g, Tensor):
                 total = xp.zeros(x.shape, g.dtype)
                 total[index] = g
                 return total
-            if len(index) == 1:
+            if len(index) == 1 and not once:
                 return add_rows(xp, g, arrays[0], x.shape)
             return add_elements(xp, g, xp.arange(x.size).reshape(x.shape)[index], x.shape)
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from autograd import random
-from autograd.backend import as_array, backend_of, keep_bfloat16
+from autograd.backend import as_array, backend_of, constant, keep_bfloat16
 from autograd.engine import Op, apply
 from autograd.ops.flops import per_input, per_output
 from autograd.ops.index import add_rows, check_indices
@@ -285,7 +285,7 @@ def masked_softmax(xp: Any, scores: Array, mask: Array | None) -> Array:
         return scores
     if mask is not None:
         scores = xp.where(mask, scores, keep_bfloat16(xp.full((), -math.inf, scores.dtype), scores))
-    top = scores.max(axis=-1, keepdims=True)
+    top = constant(scores).max(axis=-1, keepdims=True)  # cancels out
     e = xp.exp(scores - xp.where(xp.isneginf(top.real), 0, top))  # -inf - (-inf) would be NaN
     total = e.sum(axis=-1, keepdims=True)
     return e / xp.where(total == 0, 1, total)
@@ -409,7 +409,8 @@ class CrossEntropy(Op):
     @staticmethod
     def backward(xp, g, y, logits, *, targets, counted, label_smoothing, reduction):
         g_loss, _ = g  # the negative log-likelihood is given without a gradient
-        e = xp.exp(logits - logits.max(axis=1, keepdims=True))
+        logits = xp.where(counted[:, None], logits, 0)  # ignored rows may be infinite or NaN
+        e = xp.exp(logits - constant(logits).max(axis=1, keepdims=True))
         p = e / e.sum(axis=1, keepdims=True)  # [N, V]
         one_hot = targets[:, None] == xp.arange(logits.shape[1])
         g_logits = p - (1 - label_smoothing) * one_hot.astype(p.dtype) - label_smoothing / logits.shape[1]

@@ -40,14 +40,15 @@ class GRU(Op):
         slope_n = (1 - z) * (1 - n * n)
         slope_r, slope_z = slope_n * recurrent * r * (1 - r), (h - n) * z * (1 - z)
         of_states = xp.concatenate([slope_r, slope_z, slope_n * r], axis=-1)  # slopes of h in W h + b: [..., T, 3 H]
-        g_new = xp.empty_like(y)  # of h, where it is not what it was
+        g_new = []  # of h, where it is not what it was
         g_next = xp.zeros((*x.shape[:-2], y.shape[-1]), y.dtype)  # of h_t, through what comes after it
         for t in reversed(range(x.shape[-2])):
             g_h = g[..., t, :] + g_next
             g_t = g_h if mask is None else g_h * mask[..., t, None]
             g_states = xp.concatenate([g_t, g_t, g_t], axis=-1) * of_states[..., t, :]
             g_next = g_h - g_t + g_t * z[..., t, :] + g_states @ weight  # [..., 3 H] @ [3 H, H]
-            g_new[..., t, :] = g_t
+            g_new.append(g_t)
+        g_new = xp.stack(g_new[::-1], axis=-2) if g_new else xp.zeros_like(y)
         g_states = (xp.concatenate([g_new, g_new, g_new], axis=-1) * of_states).reshape(-1, len(weight))
         g_x = xp.concatenate([g_new * slope_r, g_new * slope_z, g_new * slope_n], axis=-1)
         return g_x, g_states.T @ h.reshape(-1, weight.shape[1]), g_states.sum(axis=0)  # [3 H, T] @ [T, H]

@@ -9,7 +9,7 @@ import math
 from typing import Any
 
 from autograd.backend import keep_bfloat16, keep_where, widened
-from autograd.engine import Op, apply
+from autograd.engine import Op, apply, evaluate
 from autograd.ops.flops import per_input, per_output
 from autograd.tensor import Tensor, TensorLike, attach
 
@@ -125,7 +125,8 @@ class Std(Op):
 
     @staticmethod
     def backward(xp, g, y, x, *, axis, ddof, keepdims):
-        g_var = keep_where(xp, g / (2 * y), y != 0)  # 0 of equal elements, where the formula says 0 / 0
+        spread = y != 0
+        g_var = keep_where(xp, g / (2 * xp.where(spread, y, 1)), spread)  # 0 of equal elements, not 0 / 0
         return Var.backward(xp, g_var, y, x, axis=axis, ddof=ddof, keepdims=keepdims)
 
 
@@ -281,7 +282,7 @@ class LogSumExp(Op):
 
     @staticmethod
     def backward(xp, g, y, x, *, axis, keepdims):
-        return g.reshape(kept_shape(x.shape, axis)) * Softmax.forward(xp, x, axis=axis)
+        return g.reshape(kept_shape(x.shape, axis)) * evaluate(Softmax, xp, x, axis=axis)
 
 
 def logsumexp(x: TensorLike, axis: Axis = None, keepdims: bool = False) -> Tensor:

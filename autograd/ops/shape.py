@@ -180,10 +180,18 @@ class Split(Op):
 
     @staticmethod
     def backward(xp, g, y, x, *, indices_or_sections, axis):
-        g_x = xp.zeros(x.shape, g[0].dtype)
-        for piece, g_piece in zip(xp.split(g_x, indices_or_sections, axis), g, strict=True):
-            piece += g_piece  # views of g_x, which overlap if the indices are not in order
-        return g_x
+        n = x.shape[axis]
+        if np.ndim(indices_or_sections) == 0 or list(indices_or_sections) == sorted(
+            min(max(i, 0), n) for i in indices_or_sections
+        ):
+            return xp.concatenate(g, axis)
+        total, places = 0, np.split(np.arange(n), indices_or_sections)  # which may overlap
+        for g_piece, place in zip(g, places, strict=True):
+            before = int(place[0]) if len(place) else 0
+            around = [(0, 0)] * x.ndim
+            around[axis] = before, n - before - len(place)
+            total = total + xp.pad(g_piece, around)
+        return total
 
 
 def split(x: TensorLike, indices_or_sections: int | Sequence[int], axis: int = 0) -> tuple[Tensor, ...]:
