@@ -218,7 +218,7 @@ def jacobian(function: Function, argnums: int | tuple[int, ...] = 0) -> Function
             whole = [
                 ops.reshape(ops.stack(column), (*y.shape, *x.shape))
                 if column
-                else Tensor(np.zeros((*y.shape, *x.shape)))
+                else Tensor(np.zeros((*y.shape, *x.shape), y.dtype))
                 for column, x in zip(columns, call.leaves, strict=True)
             ]
             parts.append(_one_or_all(argnums, call.like_primals(whole)))

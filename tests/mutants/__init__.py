@@ -2,7 +2,8 @@
 
     python -m tests.mutants
 
-damages each function in the lists (ops.py, fast.py, kernels.py, circumstances.py, engine.py, network.py, optimizer.py,
-checker.py, insight.py), runs the checks that users and `make prove` run, the nearest first, and stops at the first that
-fails.  The same check must then pass on the code as it is.  A mutant that no check notices is a hole in the checks.
+damages each function in the lists (ops.py, fast.py, kernels.py, circumstances.py, engine.py, higher_order.py,
+network.py, optimizer.py, checker.py, insight.py), runs the checks that users and `make prove` run, the nearest first,
+and stops at the first that fails.  The same check must then pass on the code as it is.  A mutant that no check notices
+is a hole in the checks.
 """

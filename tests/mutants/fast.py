@@ -11,8 +11,8 @@ AGAIN_TESTS = ("tests/autograd/fast/test_recomputed.py",)
 # fmt: off
 MUTANTS = [
     # ---- Elements ----
-    Mutant(f"{F}:Gelu.forward", "density dropped from the slope", "density += step", "density = step"),
-    Mutant(f"{F}:Gelu.forward", "density not times x", "density *= xp.clip(wide, -40, 40)", "pass"),
+    Mutant(f"{F}:Gelu.backward", "density dropped from the slope", "slope += step", "slope = step"),
+    Mutant(f"{F}:Gelu.backward", "density not times x", "slope *= self.xp.clip(wide, -40, 40)", "pass"),
     Mutant(f"{F}:Dropout.backward", "scale forgotten", "g_y, keep, self.scale", "g_y, keep, 1.0"),
     Mutant(f"{F}:Dropout.backward", "mask ignored", "self.kernels.dropout(g_y, keep, self.scale)", "g_y * self.scale"),
     Mutant(f"{F}:Dropout.backward", "mask the wrong way round", "dropout(g_y, keep,", "dropout(g_y, ~keep,"),

@@ -1,6 +1,6 @@
 """All mutants, by group."""
 
-from tests.mutants import checker, circumstances, engine, fast, insight, kernels, network, ops, optimizer
+from tests.mutants import checker, circumstances, engine, fast, higher_order, insight, kernels, network, ops, optimizer
 from tests.mutants.damage import Mutant
 
 GROUPS: dict[str, list[Mutant]] = {
@@ -10,6 +10,7 @@ GROUPS: dict[str, list[Mutant]] = {
     "CPU kernels": kernels.CPU,
     "Circumstances": circumstances.MUTANTS,
     "Engine": engine.MUTANTS,
+    "Higher order": higher_order.MUTANTS,
     "Layers and model": network.MUTANTS,
     "Optimizer": optimizer.MUTANTS,
     "Checker": checker.MUTANTS,
