@@ -26,6 +26,7 @@ ACROSS = {  # tests that belong to no single file, and why
     "minitf/app/test_messages.py": "what all commands say about careless input",
     "minitf/decoding/test_exactness.py": "beam search against enumeration: a long proof",
     "minitf/learn/conformance/test_against_pytorch.py": "what others write with PyTorch",
+    "minitf/model/test_second_order.py": "the curvature of the whole loss, from autograd.functional",
     "minitf/model/test_against_pytorch.py": "the whole model",
     "autograd/fast/test_plain_equals_fast.py": "every implementation against the op that it replaces",
     "autograd/ops/test_arguments.py": "the arguments of all ops",

@@ -130,7 +130,13 @@ def test_the_program_runs(tmp_path):
     subprocess.run([sys.executable, "-W", "error", "-c", PROGRAM], cwd=tmp_path, env=environment, check=True)
 
 
-UNTYPED = {"gradcheck": {"inputs"}, "getitem": {"index"}, "apply": {"parameters"}}
+UNTYPED = {
+    "gradcheck": {"inputs"},
+    "getitem": {"index"},
+    "apply": {"parameters"},
+    "vjp": {"primals"},  # nested as one likes
+    "hvp": {"x", "v", "return"},
+}
 
 
 @pytest.mark.parametrize("name", [name for name in ag.__all__ if inspect.isfunction(getattr(ag, name))])

@@ -6,7 +6,7 @@ O = "minitf.training.optim"  # noqa: E741
 PLAIN = "minitf.training.optim:update"
 TESTS = ("tests/minitf/training/test_optim.py",)
 KERNELS = ("tests/autograd/fast/test_cpu.py",)
-FAST = ("tests/minitf/fast/test_adam.py",)
+FAST = ("tests/minitf/fast/test_accelerate.py",)
 
 # fmt: off
 MUTANTS = [

@@ -2,12 +2,12 @@
 
 import numpy as np
 import pytest
-from minitf.training.loss import batch_loss
 
 import autograd as ag
 from autograd import random
 from minitf.fast.accelerate import accelerate
 from minitf.model.transformer import Transformer
+from minitf.training.optim import batch_loss
 from tests.cases.models import MODELS
 from tests.cases.modules import CONFIG, bind
 from tests.helpers.batches import batch_of
