@@ -159,6 +159,14 @@ def as_array(x: Any, dtype: Any = None) -> Any:
     return array
 
 
+def beside_bfloat16(operands: list[Any]) -> list[Any]:
+    """Python numbers beside bfloat16 arrays as bfloat16, which NumPy would widen to float32; others as they are."""
+    arrays = [x for x in operands if hasattr(x, "dtype")]
+    if not arrays or arrays[0].dtype.kind != "V" or not all(x.dtype.name == "bfloat16" for x in arrays):
+        return operands
+    return [arrays[0].dtype.type(x) if type(x) is float else x for x in operands]
+
+
 def keep_bfloat16(y: Any, *operands: Any) -> Any:
     """y in bfloat16 if all operands that are arrays have it: with a Python number, NumPy widens it to float32."""
     dtypes = [x.dtype for x in operands if hasattr(x, "dtype")]

@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Union
 import numpy as np
 from numpy import ndarray
 
-from autograd.backend import CPU, Backend, as_array, as_operand, backend_of, is_floating, silent
+from autograd.backend import CPU, Backend, as_array, as_operand, backend_of, beside_bfloat16, is_floating, silent
 from autograd.memory import clock, note_change
 from autograd.modes import state
 from autograd.tensor import Tensor, TensorLike, new_tensor
@@ -89,7 +89,7 @@ class Op:
 
     Arguments are raw arrays of the module `xp`.  `backward` computes again what it needs and writes none of its
     arguments.  A gradient may also be None, if it is 0, or a function without arguments that returns it, which is
-    called only if the input needs a gradient.  A single input needs no tuple.
+    called only if the input needs a gradient.  A single input needs no tuple, unless its gradient is None.
 
     An op that keeps what it likes has methods instead, as the implementations in `autograd.fast` do:
 
@@ -231,6 +231,10 @@ class Op:
             result = self.backward(self.backend.xp, g, y, *inputs, **self.parameters)
         else:
             result = self.backward(*g_outputs)
+        if result is None:
+            raise RuntimeError(
+                f"{self}: backward returned None; return a gradient for each input, (None,) for a gradient of 0"
+            )
         found = list(result) if isinstance(result, tuple) else [result]
         if len(found) != len(input_specs):
             raise RuntimeError(f"{self}: backward returned {len(found)} gradients for {len(input_specs)} inputs")
@@ -266,7 +270,7 @@ def apply(op_class: type[Op], *inputs: TensorLike | None, **parameters: Any) -> 
                 "pass it to apply() by position, or its number by .item()"
             )
     recording, events = state.recording, state.events
-    arrays, edges = [], []
+    arrays, edges, has_float = [], [], False
     for x in inputs:
         if isinstance(x, Tensor):
             arrays.append(x.data)
@@ -274,6 +278,9 @@ def apply(op_class: type[Op], *inputs: TensorLike | None, **parameters: Any) -> 
         else:
             arrays.append(as_operand(x))
             edges.append(None)
+            has_float = has_float or type(arrays[-1]) is float
+    if has_float:
+        arrays = beside_bfloat16(arrays)
     backend = CPU
     if "cupy" in modules:  # otherwise no array is on a GPU
         backend = backend_of(arrays)

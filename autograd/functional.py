@@ -27,7 +27,7 @@ Function = Callable[..., Any]
 
 def grad(
     outputs: Tensor | Sequence[Tensor],
-    inputs: Tensor | Sequence[Tensor],
+    inputs: Tensor | Sequence[Tensor] | None = None,
     grad_outputs: TensorLike | Sequence[TensorLike | None] | None = None,
     *,
     retain_graph: bool | None = None,
@@ -44,6 +44,10 @@ def grad(
     Raises: RuntimeError if `outputs` do not depend on an input, unless `allow_unused`: its gradient is then None;
     NotImplementedError for create_graph=True through an op whose backward pass cannot be recorded
     """
+    if inputs is None or callable(outputs):
+        raise TypeError(
+            "grad takes Tensors, grad(outputs, inputs); the gradient of a function is value_and_grad(function)"
+        )
     outputs = [outputs] if isinstance(outputs, Tensor) else list(outputs)
     inputs = [inputs] if isinstance(inputs, Tensor) else list(inputs)
     given: Any = [None] * len(outputs) if grad_outputs is None else grad_outputs
@@ -102,7 +106,10 @@ def starting_gradient(output: Tensor, gradient: Any) -> Array:
                 "reduce it (for example .sum()) or pass gradient="
             )
         return xp.ones(output.shape, output.dtype)
-    g = xp.asarray(gradient.data if isinstance(gradient, Tensor) else as_array(gradient), dtype=output.dtype)
+    g = gradient.data if isinstance(gradient, Tensor) else as_array(gradient)
+    if g.dtype.kind == "c":
+        raise TypeError(f"gradient is complex, the Tensor is {output.dtype}; its imaginary part would be lost")
+    g = xp.asarray(g, dtype=output.dtype)
     if g.shape != output.shape:
         raise ValueError(f"gradient has shape {g.shape}, the Tensor has shape {output.shape}; they must be equal")
     return g

@@ -141,6 +141,8 @@ def gradients_of_inputs(node: Op, g_outputs: Sequence[Tensor]) -> list[Tensor | 
     g: Any = tuple(g_outputs) if node._several else g_outputs[0]
     y = node.output_specs if node._several else _read(y, node.output_specs[0], node)
     result = op_class.backward(TensorFunctions(node.xp), g, y, *inputs, **parameters)
+    if result is None:
+        raise RuntimeError(f"{node}: backward returned None; return a gradient, (None,) for a gradient of 0")
     found = list(result) if isinstance(result, tuple) else [result]
     if len(found) != len(specs):
         raise RuntimeError(f"{node}: backward returned {len(found)} gradients for {len(specs)} inputs")
@@ -253,8 +255,8 @@ def _cumprod(x: Tensor, axis: int) -> Tensor:
 
 
 _STEPS = {
-    "argmax", "argmin", "argsort", "ceil", "equal", "floor", "greater", "greater_equal", "isfinite", "isinf", "isnan",
-    "isneginf", "isposinf", "less", "less_equal", "logical_and", "logical_not", "logical_or", "not_equal", "ones_like",
+    "argmax", "argmin", "argsort", "ceil", "equal", "floor", "floor_divide", "greater", "greater_equal", "isfinite",
+    "isinf", "isnan", "isneginf", "isposinf", "less", "less_equal", "logical_and", "logical_not", "logical_or", "not_equal", "ones_like",
     "result_type", "rint", "round", "shape", "sign", "signbit", "zeros_like",
 }  # fmt: skip
 _FUNCTIONS: dict[str, Callable[..., Any]] = {

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import operator
+import warnings
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -42,6 +43,26 @@ def _in_place(statement: str, operate: Callable[[Any, Any], Any]) -> Callable[[T
 
 def _comparison(compare: Callable[[Any, Any], Any]) -> Callable[[Tensor, Any], Tensor]:
     return lambda self, other: Tensor(compare(self.data, other.data if isinstance(other, Tensor) else other))
+
+
+_OTHER_NAMES = {  # of other libraries' arrays, and what they are here
+    "cpu": "x.numpy()",
+    "dim": "x.ndim",
+    "double": "x.astype('float64')",
+    "float": "x.astype('float32')",
+    "gather": "autograd.take_along_axis",
+    "half": "x.astype('float16')",
+    "numel": "x.size",
+    "permute": "x.transpose(...)",
+    "masked_fill": "autograd.masked_fill",
+    "requires_grad_": "x.requires_grad = True",
+    "softmax": "autograd.softmax(x, axis)",
+    "t": "x.T",
+    "to": "x.astype(dtype), or model.to(device)",
+    "type": "x.astype(dtype)",
+    "unsqueeze": "autograd.expand_dims(x, axis)",
+    "view": "x.reshape(...)",
+}
 
 
 class Tensor:
@@ -81,7 +102,8 @@ class Tensor:
             """The value of a slot that was never set: making a Tensor sets only what every Tensor needs."""
             if name in ("_grad", "hooks", "grad_hooks"):
                 return None
-            raise AttributeError(f"'Tensor' object has no attribute {name!r}")
+            instead = f"; write {_OTHER_NAMES[name]}" if name in _OTHER_NAMES else ""
+            raise AttributeError(f"'Tensor' object has no attribute {name!r}{instead}", name=name, obj=self)
 
         # ---- Attributes ----
 
@@ -106,6 +128,11 @@ class Tensor:
             raise TypeError(
                 f"only floating-point Tensors can require a gradient, this one is {self.data.dtype}; "
                 "convert it first, for example Tensor(x, dtype='float32')"
+            )
+        if not value and self._edge is not None:
+            raise RuntimeError(
+                "requires_grad=False on the result of an op would cut the graph behind it; "
+                "write y = y.detach() to go on without a gradient"
             )
         self._requires_grad = bool(value)
 
@@ -168,10 +195,20 @@ class Tensor:
         return new_tensor(self.data)
 
     def __float__(self) -> float:
+        self._warn_of_lost_graph()
         return float(self.data)
 
     def __int__(self) -> int:
+        self._warn_of_lost_graph()
         return int(self.data)
+
+    def _warn_of_lost_graph(self) -> None:
+        if self._requires_grad and is_grad_enabled():
+            warnings.warn(
+                "a Tensor that requires a gradient was converted to a number, which has none (float(x), math.exp(x), "
+                "array[i] = x); write x.item() if no gradient is wanted, else compute with autograd's functions",
+                stacklevel=3,
+            )
 
     def __bool__(self) -> bool:
         return bool(self.data)
@@ -255,6 +292,9 @@ class Tensor:
         """Also add the gradient of this intermediate Tensor to its `grad`."""
         if self.op is None:
             return
+        retained = (self.op.hooks or {}).get(self.index, ())
+        if any(getattr(hook, "retains", None) == self.index for hook in retained):  # it is retained already
+            return
         reference = weakref.ref(self)  # the node must not refer to its own output: that would be a cycle
 
         def keep(gradient: Tensor) -> None:
@@ -263,6 +303,7 @@ class Tensor:
                 total = gradient.data if tensor.grad is None else tensor.grad.data + gradient.data
                 tensor.grad = Tensor(total.copy())
 
+        keep.retains = self.index  # type: ignore[attr-defined]
         self.register_hook(keep)
 
     # ---- In-place changes: counted, so that a backward pass that needs the old values raises an error ----
@@ -308,8 +349,21 @@ class Tensor:
     __or__ = __ror__ = _comparison(operator.or_)
     __xor__ = __rxor__ = _comparison(operator.xor)
 
+    __floordiv__ = _comparison(operator.floordiv)
+
+    def __rfloordiv__(self, other: Any) -> Tensor:
+        return Tensor(_raw(other) // self.data)
+
     def __invert__(self) -> Tensor:
         return Tensor(~self.data)
+
+    def any(self, axis: Any = None, keepdims: bool = False) -> Tensor:
+        """Whether any element along `axis` is true, without a gradient."""
+        return Tensor(self.data.any(axis=axis, keepdims=keepdims))
+
+    def all(self, axis: Any = None, keepdims: bool = False) -> Tensor:
+        """Whether all elements along `axis` are true, without a gradient."""
+        return Tensor(self.data.all(axis=axis, keepdims=keepdims))
 
     if TYPE_CHECKING:  # what other modules add
         T: Tensor
@@ -348,6 +402,13 @@ class Tensor:
         def cumsum(self, axis: int | None = None) -> Tensor: ...
         def prod(self, axis: Any = None, keepdims: bool = False) -> Tensor: ...
         def std(self, axis: Any = None, ddof: float = 0, keepdims: bool = False) -> Tensor: ...
+        def ravel(self) -> Tensor: ...
+        def repeat(self, repeats: Any, axis: int | None = None) -> Tensor: ...
+        def diagonal(self, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Tensor: ...
+        def clip(self, min: TensorLike | None = None, max: TensorLike | None = None) -> Tensor: ...
+        def __mod__(self, other: TensorLike) -> Tensor: ...
+        def __rmod__(self, other: TensorLike) -> Tensor: ...
+        def argmin(self, axis: int | None = None, keepdims: bool = False) -> Tensor: ...
         def argmax(self, axis: int | None = None, keepdims: bool = False) -> Tensor: ...
         def sum(self, axis: int | tuple[int, ...] | None = None, keepdims: bool = False) -> Tensor: ...
         def mean(self, axis: int | tuple[int, ...] | None = None, keepdims: bool = False) -> Tensor: ...

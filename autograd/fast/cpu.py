@@ -148,7 +148,8 @@ class CpuKernels(CpuProducts):
     ) -> tuple[Array, Array, Array]:
         dtype = np.result_type(x, weight, bias) if residual is None else np.result_type(x, residual, weight, bias)
         if _computes_wider(dtype) or x.dtype != dtype or not x.size:
-            return super().dropout_add_layer_norm(x, residual, keep, scale, weight, bias, eps)
+            y, *kept = super().dropout_add_layer_norm(x, residual, keep, scale, weight, bias, eps)
+            return y if dtype.kind in "iub" else y.astype(dtype, copy=False), *kept
         y, normalised = np.empty(x.shape, dtype), np.empty(x.shape, dtype)
         inverse_std = np.empty((len(x), 1), dtype)
 
@@ -424,7 +425,7 @@ def _keep_block(x: Array, keep: Array, out: Array) -> None:
 
 def _computes_wider(dtype: Any) -> bool:
     """Do NumPy's formulas compute in a wider dtype than this: half precision, integers and booleans?"""
-    return dtype == np.float16 or dtype.kind in "iub"
+    return dtype == np.float16 or dtype.kind in "iubV"  # V: bfloat16
 
 
 def are_heads(q: Array, k: Array, v: Array) -> bool:

@@ -331,25 +331,31 @@ class ScaledDotProductAttention(FastOp, nn.ScaledDotProductAttention):
     def forward(self, q, k, v, *, mask, drop, scale, gradient_places=()):
         self.scale, self.places = scale, gradient_places
         dtype = self.xp.result_type(q, k, v)
-        q, k, v = [a.astype(dtype, copy=False) for a in (q, k, v)]
+        wide = self.xp.dtype("float32") if self.backend is CPU and dtype.itemsize == 2 else dtype
+        q, k, v = [a.astype(wide, copy=False) for a in (q, k, v)]  # scores may be beyond float16
         leading = leading_shape(q, k, v)
         if leading != leading_shape(q, k):  # the values have more leading axes than the weights
             q = self.xp.broadcast_to(q, (*leading, *q.shape[-2:]))
         keep, self.keep_scale = self.draw(drop)
         y, kept = self.kernels.attention(q, k, v, mask, keep, self.keep_scale, scale)
         self.save(q, k, v, keep, *kept)
-        return y
+        return y.astype(dtype, copy=False)
 
     def read_by_plain(self, q, k, v, *_):
         return None, q, k, v
 
     def again(self, q, k, v, keep, p):  # on a CPU
-        return self.kernels.attention_output(p, v, keep, self.keep_scale)
+        return self.kernels.attention_output(p, v, keep, self.keep_scale).astype(self.output_specs[0].dtype, copy=False)
 
     def backward(self, g_y):
         q, k, v, keep, *kept = self.saved
         places = [place and place() for place in self.places] or (None, None, None)
-        return self.kernels.attention_backward(g_y, q, k, v, tuple(kept), keep, self.keep_scale, self.scale, places)
+        g_y = g_y.astype(v.dtype, copy=False)
+        gradients = self.kernels.attention_backward(
+            g_y, q, k, v, tuple(kept), keep, self.keep_scale, self.scale, places
+        )
+        dtype = self.output_specs[0].dtype
+        return tuple([g if g is None or g.dtype == dtype else g.astype(dtype) for g in gradients])
 
 
 class CrossEntropy(FastOp, nn.CrossEntropy):
@@ -369,7 +375,7 @@ class CrossEntropy(FastOp, nn.CrossEntropy):
         loss, nll = xp.where(counted, loss, 0), xp.where(counted, nll, 0)
         if reduction == "none":
             return loss, nll
-        return loss.sum() / divisor(counted, reduction), nll.sum() / divisor(counted, reduction)
+        return nn.reduced(loss, counted, reduction), nn.reduced(nll, counted, reduction)
 
     def read_by_plain(self, g_logits, counted, targets):
         """The gradient is p - q, and ln p has the gradients of the logits."""
@@ -381,7 +387,7 @@ class CrossEntropy(FastOp, nn.CrossEntropy):
     def backward(self, g_loss, _g_nll):
         g_logits, counted, _ = self.saved
         reduction = self.parameters["reduction"]
-        g_rows = g_loss if reduction == "none" else g_loss / divisor(counted, reduction)
+        g_rows = g_loss if reduction == "none" else nn.of_each(g_loss, counted, reduction)
         return g_logits * self.xp.where(counted, g_rows, 1)[:, None]  # ignored rows of g_logits are 0 already
 
 

@@ -211,6 +211,29 @@ def argmax(x: TensorLike, axis: int | None = None, keepdims: bool = False) -> Te
     return Tensor(backend_of([array]).xp.argmax(array, axis=axis, keepdims=keepdims))
 
 
+def argmin(x: TensorLike, axis: int | None = None, keepdims: bool = False) -> Tensor:
+    """The position of the smallest element along `axis`: see `argmax`."""
+    array = array_of(x)
+    return Tensor(backend_of([array]).xp.argmin(array, axis=axis, keepdims=keepdims))
+
+
+def repeat(x: TensorLike, repeats: Any, axis: int | None = None) -> Tensor:
+    """Each element (axis=None) or slice along `axis` several times in a row: a number of times, or one for each."""
+    (x,) = tensors(x=x)
+    n = x.size if axis is None else x.shape[axis]
+    return take(x, np.repeat(np.arange(n), array_of(repeats)), axis)
+
+
+def diagonal(x: TensorLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Tensor:
+    """The diagonals of the matrices that `axis1` and `axis2` span, along a new last axis; `offset` above the main one.
+
+    Shapes: x [..., M, N] -> [..., K]
+    """
+    (x,) = tensors(x=x)
+    positions = np.diagonal(np.arange(x.size).reshape(x.shape), offset, axis1, axis2)
+    return take(x, positions)
+
+
 def topk(x: TensorLike, k: int, axis: int = -1, largest: bool = True) -> tuple[Tensor, Tensor]:
     """The k largest (or smallest) elements along `axis`, the first the most extreme, and their positions.
 
@@ -230,4 +253,4 @@ def topk(x: TensorLike, k: int, axis: int = -1, largest: bool = True) -> tuple[T
     return take_along_axis(x, places, axis), Tensor(places)
 
 
-attach(__getitem__=getitem, argmax=argmax)
+attach(__getitem__=getitem, argmax=argmax, argmin=argmin, diagonal=diagonal, repeat=repeat)

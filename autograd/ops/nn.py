@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from autograd import random
-from autograd.backend import as_array, backend_of, constant, keep_bfloat16
+from autograd.backend import as_array, backend_of, constant, keep_bfloat16, widened
 from autograd.engine import Op, apply
 from autograd.ops.flops import per_input, per_output
 from autograd.ops.index import add_rows, check_indices
@@ -248,16 +248,20 @@ class ScaledDotProductAttention(Op):
 
     @staticmethod
     def forward(xp, q, k, v, *, mask, drop, scale):
+        (q, dtype), (k, _), (v, _) = widened(q), widened(k), widened(v)  # scores may be beyond float16
         p = attention_weights(xp, q, k, mask, scale)  # [..., T, S]
-        return dropped(xp, p, drop) @ v  # [..., T, S] @ [..., S, M] -> [..., T, M]
+        return (dropped(xp, p, drop) @ v).astype(dtype, copy=False)  # [..., T, S] @ [..., S, M] -> [..., T, M]
 
     @staticmethod
     def backward(xp, g, y, q, k, v, *, mask, drop, scale):
+        dtypes = q.dtype, k.dtype, v.dtype
+        (q, _), (k, _), (v, _), (g, _) = widened(q), widened(k), widened(v), widened(g)
         p = attention_weights(xp, q, k, mask, scale)
         g_v = dropped(xp, p, drop).swapaxes(-1, -2) @ g  # [..., S, T] @ [..., T, M] -> [..., S, M]
         g_p = dropped(xp, g @ v.swapaxes(-1, -2), drop)  # [..., T, M] @ [..., M, S] -> [..., T, S]
         g_scores = scale * softmax_gradient(g_p, p)  # of q kᵀ
-        return g_scores @ k, g_scores.swapaxes(-1, -2) @ q, g_v  # [..., T, K], [..., S, K], [..., S, M]
+        gradients = g_scores @ k, g_scores.swapaxes(-1, -2) @ q, g_v  # [..., T, K], [..., S, K], [..., S, M]
+        return tuple([g.astype(dtype, copy=False) for g, dtype in zip(gradients, dtypes, strict=True)])
 
     def flops(self, inputs, outputs):
         """Of n = B · H · T · S scores: 2 n K for q kᵀ and 2 n M for p v forward, twice that for four gradients.
@@ -402,9 +406,11 @@ class CrossEntropy(Op):
         if label_smoothing:
             loss = (1 - label_smoothing) * nll + label_smoothing * (log_total - logits.mean(axis=1))
         loss, nll = xp.where(counted, loss, 0), xp.where(counted, nll, 0)
-        if reduction == "none":
-            return loss, nll
-        return loss.sum() / divisor(counted, reduction), nll.sum() / divisor(counted, reduction)
+        return (
+            (loss, nll)
+            if reduction == "none"
+            else (reduced(loss, counted, reduction), reduced(nll, counted, reduction))
+        )
 
     @staticmethod
     def backward(xp, g, y, logits, *, targets, counted, label_smoothing, reduction):
@@ -414,8 +420,20 @@ class CrossEntropy(Op):
         p = e / e.sum(axis=1, keepdims=True)  # [N, V]
         one_hot = targets[:, None] == xp.arange(logits.shape[1])
         g_logits = p - (1 - label_smoothing) * one_hot.astype(p.dtype) - label_smoothing / logits.shape[1]
-        g_rows = g_loss[:, None] if reduction == "none" else g_loss / divisor(counted, reduction)
+        g_rows = g_loss[:, None] if reduction == "none" else of_each(g_loss, counted, reduction)
         return xp.where(counted[:, None], g_rows * g_logits, 0)
+
+
+def reduced(losses: Array, counted: Array, reduction: str) -> Array:
+    """The sum of the losses of rows, or their mean.  Shapes: losses [N] -> []"""
+    wide, dtype = widened(losses)  # the sum, and the number of rows, may be beyond float16
+    return (wide.sum() / divisor(counted, reduction)).astype(dtype, copy=False)
+
+
+def of_each(g_loss: Array, counted: Array, reduction: str) -> Array:
+    """The gradient of each row's loss, given that of their sum or mean."""
+    wide, dtype = widened(g_loss)
+    return (wide / divisor(counted, reduction)).astype(dtype, copy=False)
 
 
 def divisor(counted: Array, reduction: str) -> int:

@@ -118,6 +118,11 @@ def broadcast_to(x: TensorLike, shape: int | Sequence[int]) -> Tensor:
 # ---- Joining, splitting, padding ----
 
 
+def _refuse_second_array(name: str, axis: Any) -> None:
+    if hasattr(axis, "shape") and np.ndim(axis.shape):
+        raise TypeError(f"{name} takes the arrays as one sequence: write {name}([x, y])")
+
+
 class Concatenate(Op):
     """y = the inputs one after the other along `axis` (None: all flattened)
 
@@ -140,6 +145,7 @@ class Concatenate(Op):
 
 def concatenate(arrays: Sequence[TensorLike], axis: int | None = 0) -> Tensor:
     """Join arrays along an existing axis; with axis=None, flatten them first."""
+    _refuse_second_array("concatenate", axis)
     return apply(Concatenate, *arrays, axis=axis)
 
 
@@ -163,6 +169,7 @@ class Stack(Op):
 
 def stack(arrays: Sequence[TensorLike], axis: int = 0) -> Tensor:
     """Join arrays of one shape along a new axis, at the position `axis` of the result."""
+    _refuse_second_array("stack", axis)
     return apply(Stack, *arrays, axis=axis)
 
 
@@ -264,4 +271,5 @@ attach(
     swapaxes=swapaxes,
     squeeze=squeeze,
     flatten=flatten,
+    ravel=flatten,
 )

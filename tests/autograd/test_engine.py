@@ -156,7 +156,7 @@ def test_a_gradient_of_none_counts_as_zeros():
             return x * 0 + 1
 
         def backward(self, g_y):
-            return None
+            return (None,)
 
     x = leaf(1.0, 2.0)
     (apply(Constant, x) * x).sum().backward()
@@ -443,3 +443,47 @@ def test_a_second_derivative_says_that_there_is_none():
 def test_testing_and_inspect_are_attributes_without_an_import_of_their_own():
     assert ag.testing.check_case
     assert ag.inspect.profile
+
+
+class Sized(Op):
+    """An op whose nodes count as false."""
+
+    def __len__(self):
+        return 0
+
+    def forward(self, x):
+        return x * 2
+
+    def backward(self, g):
+        return g * 2
+
+
+def test_a_node_may_count_as_false():
+    x = leaf(np.ones(2))
+    (apply(Sized, x) * 3).sum().backward()
+    assert (x.grad.data == 6).all()
+
+
+class Forgetful(Op):
+    def forward(self, x):
+        return x * 2
+
+    def backward(self, g):
+        g * 2
+
+
+class PlainForgetful(Op):
+    @staticmethod
+    def forward(xp, x):
+        return x * 2
+
+    @staticmethod
+    def backward(xp, g, y, x):
+        g * 2
+
+
+@pytest.mark.parametrize("op", [Forgetful, PlainForgetful])
+def test_a_backward_without_return_is_an_error(op):
+    y = apply(op, leaf(np.ones(2))).sum()
+    with pytest.raises(RuntimeError, match=r"Forgetful .*backward returned None; return a gradient for each input"):
+        y.backward(retain_graph=True)

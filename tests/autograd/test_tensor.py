@@ -1,6 +1,7 @@
 """Tensor: what may be assigned, copied and formatted, and what errors say."""
 
 import copy
+import math
 import pickle
 
 import numpy as np
@@ -147,3 +148,94 @@ def test_flatten():
     shapes = [x.flatten().shape, x.flatten(1).shape, x.flatten(0, 1).shape, Tensor(1.0).flatten().shape]
     assert shapes == [(24,), (2, 12), (6, 4), (1,)]
     check_gradients(lambda x: x.flatten(1), x.data)
+
+
+# ---- Nothing loses a gradient without a word ----
+
+
+def test_the_graph_behind_a_result_is_not_cut():
+    y = leaf(1.0, 2.0) * 2
+    with pytest.raises(RuntimeError, match=r"would cut the graph behind it; write y = y\.detach\(\)"):
+        y.requires_grad = False
+    y.requires_grad = True
+
+
+@pytest.mark.parametrize("convert", [float, int, math.exp, lambda x: np.zeros(2).__setitem__(0, x)])
+def test_a_number_of_a_tensor_with_a_gradient_warns(convert):
+    x = leaf(2.0).sum()
+    with pytest.warns(UserWarning, match=r"converted to a number, which has none .*write x\.item\(\)"):
+        convert(x)
+    convert(x.detach())  # without a warning, which would be an error here
+    with ag.no_grad():
+        convert(x)
+    assert x.item() == 2
+
+
+def test_a_gradient_is_retained_once():
+    x = leaf(1.0)
+    y = x * 2
+    y.retain_grad()
+    y.retain_grad()
+    (y * 3).sum().backward()
+    assert y.grad.tolist() == [3]
+
+
+def test_a_complex_gradient_is_refused():
+    with pytest.raises(TypeError, match="gradient is complex, the Tensor is float64"):
+        leaf(1.0).backward(np.array([1 + 2j]))
+
+
+@pytest.mark.parametrize(
+    ("name", "instead"),
+    [("view", r"x\.reshape"), ("unsqueeze", r"autograd\.expand_dims"), ("numel", r"x\.size"), ("wrong", "'wrong'$")],
+)
+def test_names_of_other_libraries_say_what_to_write(name, instead):
+    with pytest.raises(AttributeError, match=f"no attribute '{name}'.*{instead}|no attribute {instead}"):
+        getattr(leaf(1.0), name)
+
+
+def test_grad_of_a_function_says_what_to_write():
+    for wrong in (lambda: ag.grad(ag.sum), lambda: ag.grad(ag.sum, leaf(1.0))):
+        with pytest.raises(TypeError, match=r"the gradient of a function is value_and_grad\(function\)"):
+            wrong()
+
+
+# ---- NumPy's methods and operators ----
+
+
+def test_operations_of_comparisons():
+    x = leaf(1.0, 2.0, 3.0)
+    inside = (x > 1) & ~(x > 2)
+    assert inside.tolist() == [False, True, False]
+    assert ((x < 2) | np.array([False, False, True])).tolist() == [True, False, True]
+    assert ((x < 3) ^ (x < 2)).tolist() == [False, True, False]
+    assert not inside.requires_grad
+    assert (inside.any().item(), inside.all().item()) == (True, False)
+    assert Tensor(np.eye(2, dtype=bool)).any(axis=1).tolist() == [True, True]
+
+
+def test_remainder_and_floor():
+    x = leaf(7.5, -7.5)
+    assert (x // 2).tolist() == [3, -4]
+    assert (16 // x).tolist() == [2, -3]
+    assert (x % 2).tolist() == [1.5, 0.5]
+    (20 % x).sum().backward()
+    assert x.grad.tolist() == [-2, 3]
+
+
+def test_methods_of_arrays():
+    x = Tensor(np.arange(6.0).reshape(2, 3), requires_grad=True)
+    assert x.ravel().shape == (6,)
+    assert x.clip(1, 4).tolist() == [[1, 1, 2], [3, 4, 4]]
+    assert x.argmin(axis=1).tolist() == [0, 0]
+    for name, arguments in (("repeat", (2, 1)), ("repeat", (2,)), ("repeat", ([1, 2], 0)), ("diagonal", (1,))):
+        y = getattr(x, name)(*arguments)
+        np.testing.assert_array_equal(y.data, getattr(x.data, name)(*arguments))
+        x.zero_grad()
+        y.sum().backward()
+        ones = np.zeros_like(x.data)
+        np.add.at(ones.reshape(-1), getattr(np.arange(6).reshape(2, 3), name)(*arguments).reshape(-1), 1)
+        np.testing.assert_array_equal(x.grad.data, ones)
+    copy = x.copy()
+    assert not np.shares_memory(copy.data, x.data)
+    assert copy.requires_grad

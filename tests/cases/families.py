@@ -42,19 +42,21 @@ def one_input(
         return Example(function, [numbers(rng, (2, 0, 3))], plain, peer)
 
 
-def two_inputs(op: str, function: Callable, peer: Peer, numbers: Sides, plain: Callable | None = None) -> None:
+def two_inputs(
+    op: str, function: Callable, peer: Peer, numbers: Sides, plain: Callable | None = None, analytic: bool = True
+) -> None:
     """Register the cases of an op whose two inputs are broadcast against each other."""
 
-    @register(op, "same shape")
+    @register(op, "same shape", analytic)
     def same_shape(rng):
         shape = draw.shape(rng)
         return Example(function, numbers(rng, [shape, shape]), plain, peer)
 
-    @register(op, "broadcast")
+    @register(op, "broadcast", analytic)
     def broadcast(rng):
         return Example(function, numbers(rng, draw.broadcastable(rng, min_side=0)), plain, peer)
 
-    @register(op, "reused")
+    @register(op, "reused", analytic)
     def reused(rng):
         """One Tensor in several places, as a left and as a right operand."""
         shape = draw.shape(rng)
@@ -63,7 +65,7 @@ def two_inputs(op: str, function: Callable, peer: Peer, numbers: Sides, plain: C
             torch=lambda a, b: peer(a, b) * a + peer(a, b) * b,
         )  # fmt: skip
 
-    @register(op, "with a number on the right")
+    @register(op, "with a number on the right", analytic)
     def number_right(rng):
         a, b = numbers(rng, [draw.shape(rng), ()])
         number = b.item()
@@ -72,13 +74,13 @@ def two_inputs(op: str, function: Callable, peer: Peer, numbers: Sides, plain: C
             lambda a: peer(a, torch.tensor(number, dtype=a.dtype)),
         )  # fmt: skip
 
-    @register(op, "with a number on the left")
+    @register(op, "with a number on the left", analytic)
     def number_left(rng):
         a, b = numbers(rng, [(), draw.shape(rng)])
         number = a.item()
         return Example(lambda b: function(number, b), [b], torch=lambda b: peer(torch.tensor(number, dtype=b.dtype), b))
 
-    @register(op, "zero size")
+    @register(op, "zero size", analytic)
     def zero_size(rng):
         return Example(function, numbers(rng, [(2, 0), (1, 1)]), plain, peer)
 

@@ -2,6 +2,7 @@
 
 import math
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -313,3 +314,39 @@ def test_the_residual_connection_refuses_shapes_that_differ():
         ag.fast.dropout_add_layer_norm(x, residual[:1], weight, bias)
     with pytest.raises(ValueError, match=r"weight has shape \(2,\), the last axis of x asks for \(3,\)"):
         ag.fast.dropout_add_layer_norm(x, residual, weight[:2], bias)
+
+
+# ---- Half precision ----
+
+
+def test_attention_scores_may_be_beyond_float16():
+    q = Tensor(np.full((1, 4, 8), 200, np.float16), requires_grad=True)  # scores of 8 · 200² / √8
+    y = ag.scaled_dot_product_attention(q, q, q)
+    y.sum().backward()
+    assert y.dtype == q.grad.dtype == np.float16
+    assert (y.data == 200).all()
+    assert np.isfinite(q.grad.data).all()
+
+
+def test_a_mean_over_more_rows_than_float16_can_count():
+    logits = Tensor(np.zeros((70_000, 3), np.float16), requires_grad=True)
+    loss = ag.cross_entropy(logits, np.zeros(70_000, int))
+    loss.backward()
+    assert abs(loss.item() - np.log(3)) < 1e-3
+    np.testing.assert_allclose(logits.grad.data[5], np.array([-2, 1, 1]) / 3 / 70_000, rtol=0.01)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: x + 0.5, lambda x: 0.5 - x, lambda x: x * 2.5, lambda x: 1.5 / x, lambda x: x**2.5,
+        lambda x: ag.maximum(x, 1.5), lambda x: x % 0.75, lambda x: ag.layer_norm(x, x[0], x[1]),
+    ],
+)  # fmt: skip
+def test_bfloat16_stays_beside_numbers(function):
+    x = Tensor(np.array([[1, 2.5], [3, 0.5]], ml_dtypes.bfloat16), requires_grad=True)
+    y = function(x)
+    y.sum().backward()
+    assert y.dtype.name == x.grad.dtype.name == "bfloat16"
+    exact = function(Tensor(x.data.astype(np.float32)))
+    np.testing.assert_allclose(y.data.astype(np.float32), exact.data, rtol=1e-2, atol=1e-2)
