@@ -256,8 +256,8 @@ def _cumprod(x: Tensor, axis: int) -> Tensor:
 
 _STEPS = {
     "argmax", "argmin", "argsort", "ceil", "equal", "floor", "floor_divide", "greater", "greater_equal", "isfinite",
-    "isinf", "isnan", "isneginf", "isposinf", "less", "less_equal", "logical_and", "logical_not", "logical_or", "not_equal", "ones_like",
-    "result_type", "rint", "round", "shape", "sign", "signbit", "zeros_like",
+    "isinf", "isnan", "isneginf", "isposinf", "less", "less_equal", "logical_and", "logical_not", "logical_or",
+    "not_equal", "ones_like", "result_type", "rint", "round", "shape", "sign", "signbit", "zeros_like",
 }  # fmt: skip
 _FUNCTIONS: dict[str, Callable[..., Any]] = {
     **{name: getattr(ops, name) for name in ops.__all__ if hasattr(np, name)},

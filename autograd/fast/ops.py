@@ -20,7 +20,7 @@ from autograd.fast.recomputed import CanComputeAgain
 from autograd.fast.row_gradient import RowGradient
 from autograd.modes import state
 from autograd.ops import activations, elementwise, nn, products, shape
-from autograd.ops.nn import divisor, leading_shape, rows_of
+from autograd.ops.nn import leading_shape, rows_of
 
 PACKED_BYTES = 1 << 20  # masks from this size on are kept as bits: packing them takes 0.02 ns an element
 
@@ -525,8 +525,9 @@ class LinearHeads(FastOp, fused.LinearHeads):
 class LinearCrossEntropy(FastOp, fused.LinearCrossEntropy):
     """A block of rows at a time: the logits never stand in memory.
 
-    Saves: d loss / d inputs, computed in the forward pass while a block's exponentials are there; with reduction
-           "none", whose rows get different cotangents, the inputs, from which backward computes the logits again
+    Saves: the inputs, for derivatives of higher order, and d loss / d inputs, computed in the forward pass while a
+           block's exponentials are there; with reduction "none", whose rows get different cotangents, what backward
+           computes the logits from again
     """
 
     def forward(self, x, weight, bias, *, targets, counted, allowed, rows, label_smoothing, reduction):
@@ -544,8 +545,7 @@ class LinearCrossEntropy(FastOp, fused.LinearCrossEntropy):
             self.save(*inputs, *(gradients if now else arrays))
         if reduction == "none":
             return loss, nll
-        self.divisor = divisor(counted, reduction)
-        return loss.sum() / self.divisor, nll.sum() / self.divisor
+        return nn.reduced(loss, counted, reduction), nn.reduced(nll, counted, reduction)
 
     def backward(self, g_loss, _g_nll):
         if self.parameters["reduction"] == "none":
@@ -554,7 +554,8 @@ class LinearCrossEntropy(FastOp, fused.LinearCrossEntropy):
                 x, weight, bias, targets, counted, g_loss, self.needs_gradient, **self.settings
             )
         else:
-            factor, gradients = g_loss / self.divisor, list(self.saved[3:])
+            factor = nn.of_each(g_loss, self.parameters["counted"], self.parameters["reduction"])
+            gradients = list(self.saved[3:])
             if self.backend is not CPU or factor != 1:  # on a GPU, looking at it would wait for the device
                 gradients = [None if g is None else g * factor for g in gradients]
         return tuple([self._of_all_classes(i, g) for i, g in enumerate(gradients)])

@@ -74,7 +74,7 @@ MUTANTS = [
     Mutant(f"{F}:DropoutAddLayerNorm.backward", "dropout scale forgotten", "keep, self.scale\n", "keep, 1.0\n"),
     # ---- Attention ----
     Mutant(f"{F}:ScaledDotProductAttention.backward", "scale forgotten",
-           "self.keep_scale, self.scale, places)", "self.keep_scale, 1.0, places)"),
+           "self.keep_scale, self.scale, places", "self.keep_scale, 1.0, places"),
     Mutant(f"{F}:ScaledDotProductAttention.backward", "dropout forgotten",
            "tuple(kept), keep, self.keep_scale", "tuple(kept), None, self.keep_scale"),
     Mutant(f"{F}:ScaledDotProductAttention.backward", "dropout mask drawn again", "q, k, v, keep, *kept = self.saved",
@@ -83,11 +83,10 @@ MUTANTS = [
            "1 - 1 / self.keep_scale))[0]"),
     Mutant(f"{F}:ScaledDotProductAttention.backward",
            "gradients of keys and values exchanged where they have one shape",
-           "return self.kernels.attention_backward("
-           "g_y, q, k, v, tuple(kept), keep, self.keep_scale, self.scale, places)",
-           "g_q, g_k, g_v = self.kernels.attention_backward(\n"
-           "            g_y, q, k, v, tuple(kept), keep, self.keep_scale, self.scale, places)\n"
-           "        return (g_q, g_v, g_k) if g_k.shape == g_v.shape else (g_q, g_k, g_v)"),
+           "dtype = self.output_specs[0].dtype",
+           "dtype = self.output_specs[0].dtype\n"
+           "        g_q, g_k, g_v = gradients\n"
+           "        gradients = (g_q, g_v, g_k) if g_k.shape == g_v.shape else (g_q, g_k, g_v)"),
     # ---- The loss ----
     Mutant(f"{F}:CrossEntropy.forward", "label smoothing forgotten in the gradient",
            "self.kernels.cross_entropy_(g_logits, targets, label_smoothing)",
@@ -96,16 +95,17 @@ MUTANTS = [
     Mutant(f"{F}:CrossEntropy.forward", "ignored rows get a gradient",
            "self.kernels.clear_rows_(g_logits, counted)", "pass"),
     Mutant(f"{F}:CrossEntropy.backward", "divisor forgotten: sum for mean",
-           "g_loss / divisor(counted, reduction)", "g_loss"),
+           "nn.of_each(g_loss, counted, reduction)", "g_loss"),
     Mutant(f"{F}:CrossEntropy.backward", "cotangent forgotten",
            "g_logits * self.xp.where(counted, g_rows, 1)[:, None]", "g_logits * counted[:, None]"),
     Mutant(f"{F}:CrossEntropy.backward", "writes into what it saved",
            "return g_logits * self.xp.where(counted, g_rows, 1)[:, None]",
            "g_logits *= self.xp.where(counted, g_rows, 1)[:, None]\n        return g_logits"),
-    Mutant(f"{F}:LinearCrossEntropy.backward", "divisor forgotten: sum for mean", "g_loss / self.divisor", "g_loss"),
+    Mutant(f"{F}:LinearCrossEntropy.backward", "divisor forgotten: sum for mean",
+           "nn.of_each(g_loss, self.parameters[\"counted\"], self.parameters[\"reduction\"])", "g_loss"),
     Mutant(f"{F}:LinearCrossEntropy.backward", "cotangent of each row forgotten",
            "counted, g_loss, self", "counted, None, self"),
-    Mutant(f"{F}:LinearCrossEntropy.backward", "cotangent forgotten", "g * factor", "g / self.divisor"),
+    Mutant(f"{F}:LinearCrossEntropy.backward", "cotangent forgotten", "g * factor", "g * 1.0"),
     Mutant(f"{F}:LinearCrossEntropy._of_all_classes", "gradients of other classes",
            "whole[allowed] = g", "whole[: len(g)] = g"),
     # ---- Outputs that are computed again ----

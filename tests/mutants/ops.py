@@ -64,7 +64,7 @@ MUTANTS = [
     Mutant(f"{A}:Softplus.forward", "not the larger of x and 0", "xp.maximum(x, 0) +", "x +"),
     # ---- Choices ----
     Mutant(f"{C}:Abs.backward", "sign of x forgotten", "g * xp.sign(x)", "g * 1"),
-    Mutant(f"{C}:Sign.backward", "slope of |x|", "return None", "return g"),
+    Mutant(f"{C}:Sign.backward", "slope of |x|", "return (None,)", "return g"),
     Mutant(f"{C}:Maximum.backward", "both sides get the gradient of one",
            "keep_where(xp, share, from_a)", "keep_where(xp, share, from_b)"),
     Mutant(f"{C}:Maximum.backward", "half the gradient also where one side was chosen",
@@ -248,7 +248,7 @@ MUTANTS = [
     Mutant(f"{N}:CrossEntropy.backward", "target counted with weight 1", "(1 - label_smoothing) * one_hot", "one_hot"),
     Mutant(f"{N}:CrossEntropy.backward", "not normalised: exp for softmax", "e / e.sum(axis=1, keepdims=True)", "e"),
     Mutant(f"{N}:CrossEntropy.backward", "divisor forgotten: sum for mean",
-           "g_loss / divisor(counted, reduction)", "g_loss"),
+           "of_each(g_loss, counted, reduction)", "g_loss"),
     Mutant(f"{N}:CrossEntropy.backward", "ignored rows get a gradient",
            "xp.where(counted[:, None], g_rows * g_logits, 0)", "g_rows * g_logits"),
     Mutant(f"{N}:CrossEntropy.backward", "one cotangent for all rows", "g_loss[:, None]", "g_loss.mean()"),
