@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import operator
-import warnings
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -195,20 +194,10 @@ class Tensor:
         return new_tensor(self.data)
 
     def __float__(self) -> float:
-        self._warn_of_lost_graph()
         return float(self.data)
 
     def __int__(self) -> int:
-        self._warn_of_lost_graph()
         return int(self.data)
-
-    def _warn_of_lost_graph(self) -> None:
-        if self._requires_grad and is_grad_enabled():
-            warnings.warn(
-                "a Tensor that requires a gradient was converted to a number, which has none (float(x), math.exp(x), "
-                "array[i] = x); write x.item() if no gradient is wanted, else compute with autograd's functions",
-                stacklevel=3,
-            )
 
     def __bool__(self) -> bool:
         return bool(self.data)

@@ -217,7 +217,7 @@ def argmin(x: TensorLike, axis: int | None = None, keepdims: bool = False) -> Te
     return Tensor(backend_of([array]).xp.argmin(array, axis=axis, keepdims=keepdims))
 
 
-def repeat(x: TensorLike, repeats: Any, axis: int | None = None) -> Tensor:
+def repeat(x: TensorLike, repeats: int | Sequence[int], axis: int | None = None) -> Tensor:
     """Each element (axis=None) or slice along `axis` several times in a row: a number of times, or one for each."""
     (x,) = tensors(x=x)
     n = x.size if axis is None else x.shape[axis]

@@ -1,7 +1,6 @@
 """Tensor: what may be assigned, copied and formatted, and what errors say."""
 
 import copy
-import math
 import pickle
 
 import numpy as np
@@ -158,17 +157,6 @@ def test_the_graph_behind_a_result_is_not_cut():
     with pytest.raises(RuntimeError, match=r"would cut the graph behind it; write y = y\.detach\(\)"):
         y.requires_grad = False
     y.requires_grad = True
-
-
-@pytest.mark.parametrize("convert", [float, int, math.exp, lambda x: np.zeros(2).__setitem__(0, x)])
-def test_a_number_of_a_tensor_with_a_gradient_warns(convert):
-    x = leaf(2.0).sum()
-    with pytest.warns(UserWarning, match=r"converted to a number, which has none .*write x\.item\(\)"):
-        convert(x)
-    convert(x.detach())  # without a warning, which would be an error here
-    with ag.no_grad():
-        convert(x)
-    assert x.item() == 2
 
 
 def test_a_gradient_is_retained_once():
