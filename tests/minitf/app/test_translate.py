@@ -5,9 +5,11 @@ import json
 import os
 import pty
 import select
+import signal
 import struct
 import subprocess
 import sys
+import tempfile
 import termios
 import threading
 from dataclasses import replace
@@ -21,6 +23,7 @@ from minitf.evaluation.metrics import bleu
 from minitf.system.process import run_command
 from minitf.translation.translator import Translator
 from tests.helpers.marks import parametrize_some
+from tests.helpers.runs import Child
 
 pytestmark = pytest.mark.heavy
 
@@ -34,6 +37,27 @@ PATIENCE_S = 60
 def run(*arguments, stdin=b"", **options):
     command = [sys.executable, "-W", "error", PROGRAM, *map(str, arguments)]
     return subprocess.run(command, input=stdin, capture_output=True, timeout=PATIENCE_S, **options)
+
+
+def answer(*arguments, stdin=b""):
+    """`run` in a fork of this process, which has imported everything already."""
+    with tempfile.TemporaryFile() as source, tempfile.TemporaryFile() as errors:
+        source.write(stdin)
+        source.seek(0)
+
+        def work():
+            os.dup2(source.fileno(), 0)
+            os.dup2(errors.fileno(), 2)
+            sys.stdin, sys.stderr = open(0, closefd=False), open(2, "w", buffering=1, closefd=False)  # noqa: SIM115
+            return run_command(translate.main, [str(each) for each in arguments])
+
+        child = Child(work)
+        status = child.wait(PATIENCE_S)
+        if status is None:
+            os.kill(child.pid, signal.SIGKILL)
+            status = child.wait()
+        errors.seek(0)
+        return subprocess.CompletedProcess(arguments, status, child.said().encode(), errors.read())
 
 
 @pytest.fixture(scope="module")
@@ -79,7 +103,7 @@ def test_standard_input_to_standard_output_line_for_line(tiny_run, expected):
     keep=2,
 )
 def test_as_many_lines_out_as_in(tiny_run, stdin, count):
-    done = run(tiny_run, *SHORT, stdin=stdin)
+    done = answer(tiny_run, *SHORT, stdin=stdin)
     assert done.returncode == 0
     assert done.stdout.count(b"\n") == count
     assert len(done.stdout.split(b"\n")) == count + 1
@@ -182,10 +206,10 @@ def test_scores_stand_beside_the_translations_never_among_them(tiny_run, expecte
 def test_scores_of_standard_input(tiny_run, expected, tmp_path):
     reference = tmp_path / "right.de"
     reference.write_text("".join(line + "\n" for line in expected), encoding="utf-8")
-    done = run(tiny_run, *SHORT, "--quiet", "--reference", reference, stdin=TEXT)
+    done = answer(tiny_run, *SHORT, "--quiet", "--reference", reference, stdin=TEXT)
     assert done.returncode == 0
     assert b"exact match 100.0 % of 6 lines" in done.stderr
-    done = run(tiny_run, *SHORT, "--quiet", "--reference", reference, stdin=TEXT + b"more\n")
+    done = answer(tiny_run, *SHORT, "--quiet", "--reference", reference, stdin=TEXT + b"more\n")
     assert done.returncode == 2
     assert done.stdout.count(b"\n") == 7  # the translations are not lost
     assert done.stderr.decode().startswith("error: there are 7 translations but 6 reference lines")
@@ -226,47 +250,47 @@ def assert_one_error(done, *words):
 
 
 def test_errors_are_one_sentence_without_a_traceback(tiny_run, tmp_path, source):
-    assert_one_error(run(), "RUN")
-    assert_one_error(run(tmp_path / "nowhere"), "nowhere is not a directory")
-    assert_one_error(run(tmp_path), "holds no run")
-    assert_one_error(run(tiny_run, "--input", tmp_path / "nothing.en"), "nothing.en: No such file")
-    assert_one_error(run(tiny_run, "--input", tmp_path), "Is a directory")
-    assert_one_error(run(tiny_run, "--beam", "0", stdin=TEXT), "beam=0")
-    assert_one_error(run(tiny_run, "--checkpoint", "99", stdin=TEXT), "no checkpoint of step 99")
-    assert_one_error(run(tiny_run, "--output", tmp_path / "no" / "out", "--quiet", stdin=TEXT), "cannot write")
-    assert_one_error(run(tiny_run, "--reference", tmp_path / "nothing.de", stdin=TEXT), "nothing.de: No such file")
+    assert_one_error(answer(), "RUN")
+    assert_one_error(answer(tmp_path / "nowhere"), "nowhere is not a directory")
+    assert_one_error(answer(tmp_path), "holds no run")
+    assert_one_error(answer(tiny_run, "--input", tmp_path / "nothing.en"), "nothing.en: No such file")
+    assert_one_error(answer(tiny_run, "--input", tmp_path), "Is a directory")
+    assert_one_error(answer(tiny_run, "--beam", "0", stdin=TEXT), "beam=0")
+    assert_one_error(answer(tiny_run, "--checkpoint", "99", stdin=TEXT), "no checkpoint of step 99")
+    assert_one_error(answer(tiny_run, "--output", tmp_path / "no" / "out", "--quiet", stdin=TEXT), "cannot write")
+    assert_one_error(answer(tiny_run, "--reference", tmp_path / "nothing.de", stdin=TEXT), "nothing.de: No such file")
 
 
 def test_differing_line_counts_are_told_before_the_work(tiny_run, source, tmp_path):
     reference = tmp_path / "right.de"
     reference.write_text("ein Baum\n")
     output = tmp_path / "output.de"
-    done = run(tiny_run, "--input", source, "--output", output, "--reference", reference)
+    done = answer(tiny_run, "--input", source, "--output", output, "--reference", reference)
     assert_one_error(done, "has 6 lines but", "has 1")
     assert not output.exists()
 
 
 def test_bytes_that_are_not_utf8_stop_or_are_replaced(tiny_run, tmp_path):
     bad = b"the cat\na \xff tree\nthe dog\n"
-    done = run(tiny_run, *SHORT, "--quiet", stdin=bad)
+    done = answer(tiny_run, *SHORT, "--quiet", stdin=bad)
     assert_one_error(done, "standard input, line 2", "0xff", "--errors replace")
     assert done.stdout.count(b"\n") == 1  # the line before it
-    done = run(tiny_run, *SHORT, "--quiet", "--errors", "replace", stdin=bad)
+    done = answer(tiny_run, *SHORT, "--quiet", "--errors", "replace", stdin=bad)
     assert done.returncode == 0
     assert done.stdout.count(b"\n") == 3
 
     path, output = tmp_path / "bad.en", tmp_path / "output.de"
     path.write_bytes(bad)
     output.write_text("what was there before\n")
-    assert_one_error(run(tiny_run, "--input", path, "--output", output), "bad.en, line 2")
-    assert run(tiny_run, *SHORT, "--quiet", "--input", path, "--errors", "replace").stdout.count(b"\n") == 3
+    assert_one_error(answer(tiny_run, "--input", path, "--output", output), "bad.en, line 2")
+    assert answer(tiny_run, *SHORT, "--quiet", "--input", path, "--errors", "replace").stdout.count(b"\n") == 3
     assert output.read_text() == "what was there before\n"
     assert sorted(tmp_path.iterdir()) == [path, output]
 
 
 def test_a_failure_on_the_way_leaves_no_half_output(tiny_run, tmp_path):
     output = tmp_path / "output.de"
-    assert_one_error(run(tiny_run, *SHORT, "--quiet", "--output", output, stdin=b"a\n\xff\n"), "line 2")
+    assert_one_error(answer(tiny_run, *SHORT, "--quiet", "--output", output, stdin=b"a\n\xff\n"), "line 2")
     assert list(tmp_path.iterdir()) == []
 
 

@@ -114,7 +114,7 @@ for module in (compiled_kernels, compiled_layer):
 """
 
 
-@pytest.mark.heavy
+@pytest.mark.slow  # compiles every kernel
 def test_an_empty_directory_of_compiled_code_and_a_full_one_give_the_same_bits(tmp_path):
     """As in a run that is resumed.  Compiled code calls no other, of which a process may have several copies."""
     environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
