@@ -210,7 +210,8 @@ def foreign_model(
     """
     if model.ties_source and source.order != target.order:
         raise ModelFileError(f"{origin} has one matrix for two vocabularies whose special tokens differ")
-    never = {target.order.index(index) for index in masked if index in target.order}
+    barred = set(masked)
+    never = {place for place, index in enumerate(target.order) if index in barred}
     model = replace(
         model,
         vocab_size=len(target.order),

@@ -99,7 +99,11 @@ def parse_yaml(text: str) -> dict[str, Any]:
 
 def _value(text: str) -> Any:
     if text.startswith("[") and text.endswith("]"):
-        return [_value(each.strip()) for each in text[1:-1].split(",") if each.strip()]
+        return [_scalar(each.strip()) for each in text[1:-1].split(",") if each.strip()]
+    return _scalar(text)
+
+
+def _scalar(text: str) -> Any:
     if text in ("true", "false", "null", "~"):
         return {"true": True, "false": False}.get(text)
     if re.fullmatch(r"-?\d{1,18}", text):

@@ -23,6 +23,7 @@ import numpy as np
 
 from minitf.interchange.stored_arrays import (
     BFLOAT16,
+    MAX_RANK,
     MAX_READ_BYTES,
     Array,
     Member,
@@ -42,6 +43,11 @@ STORAGES: dict[str, np.dtype[Any] | str] = {
 OPTION_MODULES = ("argparse.", "fairseq.", "omegaconf.", "typing.", "collections.")
 """Modules whose classes describe options; none of it is imported."""
 MAX_OPERATIONS = 20_000_000
+MAX_DEPTH, MAX_TEXT = 32, 2**20
+"""Lists in lists, and characters of a text."""
+VALUES_PER_OPERATION, SPARE_VALUES = 4, 10_000
+"""So many values for each operation of a pickle, and so many besides, may be in what it describes, a shared one counted
+wherever it is."""
 
 Places = dict[str, tuple[int, int, Member | None]]
 """Of each storage: the offset of its first byte in the file, number of bytes, and what has its checksum."""
@@ -210,8 +216,9 @@ class _PickleReader:
         self.tensors: list[TorchArray] = []
         self.stack: list[Any] = []
         self.memo: dict[int, Any] = {}
+        self.copied = 0  # values, by operations that copy more than they have in the file
         self.calls: dict[str, Callable[..., Any]] = {
-            "collections.OrderedDict": _ordered,
+            "collections.OrderedDict": self._ordered,
             "torch._utils._rebuild_tensor_v2": self._tensor,
             "torch._utils._rebuild_parameter": _parameter,
         }
@@ -225,7 +232,7 @@ class _PickleReader:
         try:
             for number, (operation, argument, _) in enumerate(pickletools.genops(stream)):  # type: ignore[arg-type]
                 if operation.name == "STOP":
-                    return self._pop()
+                    return _tree(self._pop(), VALUES_PER_OPERATION * number + SPARE_VALUES)
                 if number > MAX_OPERATIONS:
                     raise PickleError("it has too many operations")
                 self._do(operation.name, argument)
@@ -321,6 +328,7 @@ class _PickleReader:
         target = self._top()
         if isinstance(target, Record):
             if isinstance(state, dict):
+                self._count(state)
                 target.state.update(state)
         elif type(target) is not dict:
             raise PickleError("its pickle is damaged (it sets attributes of what has none)")
@@ -361,25 +369,65 @@ class _PickleReader:
     def _tensor(self, storage: Any, offset: Any, shape: Any, strides: Any, *_: Any) -> TorchArray:
         if not isinstance(storage, Storage):
             raise PickleError("its pickle describes a tensor without a storage")
+        if not (len(shape) == len(strides) <= MAX_RANK):
+            raise PickleError("its pickle describes a tensor that cannot be")
         numbers = (offset, *shape, *strides)
-        if len(shape) != len(strides) or not all(type(each) is int and 0 <= each < 2**62 for each in numbers):
+        if not all(type(each) is int and 0 <= each < 2**62 for each in numbers):
             raise PickleError("its pickle describes a tensor that cannot be")
         self.tensors.append(TorchArray(storage, offset, tuple(shape), tuple(strides)))
         return self.tensors[-1]
+
+    def _ordered(self, *items: Any) -> dict[str, Any]:
+        """An OrderedDict, empty or of pairs."""
+        if items:
+            self._count(items[0])
+        pairs = list(items[0]) if items else []
+        if not all(isinstance(pair, list | tuple) and len(pair) == 2 and isinstance(pair[0], str) for pair in pairs):
+            raise PickleError("its pickle describes a dict that cannot be")
+        return dict(pairs)
+
+    def _count(self, values: Any) -> None:
+        """Count the values of a list or dict that is copied: the file may name it again and again."""
+        self.copied += len(values)
+        if self.copied > MAX_OPERATIONS // 10:
+            raise PickleError("its pickle copies too many values")
+
+
+def _tree(value: Any, most: int) -> Any:
+    """The value, once it is known to be a tree that code may walk, compare and print.
+
+    A pickle of a few bytes can describe a list that holds itself, or one list twice in a list, that list twice in
+    another, and so on, which no program has the time to walk.
+
+    Raises: PickleError for more than `most` values, more than MAX_DEPTH levels, a text of more than MAX_TEXT
+    characters, and a number of more than 128 bits
+    """
+    count, level = 1, [value]
+    for _ in range(MAX_DEPTH):
+        below: list[Any] = []
+        for each in level:
+            each = each.state if isinstance(each, Record) else each
+            if isinstance(each, dict):
+                below += each
+                below += each.values()
+            elif isinstance(each, list | tuple | set):
+                below += each
+            elif isinstance(each, str | bytes) and len(each) > MAX_TEXT:
+                raise PickleError(f"its pickle has a text of {len(each)} characters")
+            elif isinstance(each, int) and each.bit_length() > 128:
+                raise PickleError(f"its pickle has a number of {each.bit_length()} bits")
+            if count + len(below) > most:
+                raise PickleError(f"its pickle describes more than {most} values, the same ones again and again")
+        if not below:
+            return value
+        count, level = count + len(below), below
+    raise PickleError(f"its pickle has more than {MAX_DEPTH} levels of lists in lists")
 
 
 def _parameter(tensor: Any, *_: Any) -> TorchArray:
     if not isinstance(tensor, TorchArray):
         raise PickleError("its pickle describes a parameter that is not a tensor")
     return tensor
-
-
-def _ordered(*items: Any) -> dict[str, Any]:
-    """An OrderedDict, empty or of pairs."""
-    pairs = list(items[0]) if items else []
-    if not all(isinstance(pair, list | tuple) and len(pair) == 2 and isinstance(pair[0], str) for pair in pairs):
-        raise PickleError("its pickle describes a dict that cannot be")
-    return dict(pairs)
 
 
 def _as_key(value: Any) -> Any:

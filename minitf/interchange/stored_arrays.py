@@ -36,6 +36,14 @@ ALIGNMENT, SMALL_BYTES = 64, 2**14
 """Bytes: at a multiple of the first an array begins; one below the second has memory of its own."""
 VERIFIED_BYTES, MAX_HEAD_BYTES = 2**20, 2**14
 """Bytes of a member that are checked together, and the most that may stand before an array, such as its shape."""
+MOST_TIMES, SPARE_BYTES = 8, 2**24
+"""So many times its size, and so many bytes, are read of a file in all.
+
+Each byte is read once or twice, for its checksum, and that of shared matrices once more; what is beyond that is a small
+file whose names of arrays stand for one place a thousand times.
+"""
+MAX_MEMBERS, MAX_DIRECTORY_BYTES = 20_000, 4 * 2**20
+"""Of a zip file: those of the largest models are a few thousand, each of less than 200 bytes in the directory."""
 MAX_CONFIG_BYTES = 16 * 2**20
 """Bytes of a configuration or a word list that is read as a whole; that of 250,000 pieces has 6 MB."""
 MAX_READ_BYTES, MAX_SAFETENSORS_HEADER_BYTES, MAX_NPY_HEADER_BYTES = 64 * 2**20, 16 * 2**20, 10_000
@@ -82,6 +90,7 @@ class SourceFile:
             self._descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         self.size = status.st_size
         self._block, self._used = np.empty(0, np.uint8), 0
+        self._left = MOST_TIMES * self.size + SPARE_BYTES
         self._verified: set[Member] = set()
 
     def __enter__(self) -> Self:
@@ -109,7 +118,10 @@ class SourceFile:
         return array
 
     def fill(self, array: Array, offset: int) -> None:
-        """Read the bytes of an array in C order from `offset` on."""
+        """Read the bytes of an array in C order from `offset` on.  Raises: ModelFileError after many times the file"""
+        self._left -= array.nbytes
+        if self._left < 0:
+            raise self.damaged(f"its arrays have more than {MOST_TIMES} times its {self.size} bytes: they share them")
         rest = memoryview(array.reshape(-1).view(np.uint8)) if array.size else memoryview(b"")  # type: ignore[arg-type]
         with os_errors_explained(f"read {self.path}", ModelFileError):
             while rest:
@@ -241,14 +253,15 @@ def read_text(path: Path) -> str:
 class Stream:
     """Part of a SourceFile as a file of its own, read on in blocks; never more bytes at once than there are."""
 
-    def __init__(self, file: SourceFile, offset: int, size: int):
+    def __init__(self, file: SourceFile, offset: int, size: int, most: int = MAX_READ_BYTES):
+        self.most = most
         self.file, self.start, self.place, self.end = file, offset, offset, min(offset + size, file.size)
         self._block, self._begin = b"", offset
 
     def read(self, count: int = -1) -> bytes:
         left = max(0, self.end - self.place)
         count = left if count < 0 else min(count, left)
-        if count > MAX_READ_BYTES:
+        if count > self.most:
             raise self.file.damaged(f"a part of {count} bytes, such as its directory, is too long")
         at = self.place - self._begin
         if not 0 <= at <= at + count <= len(self._block):
@@ -282,11 +295,13 @@ def stored_members(file: SourceFile) -> dict[str, Member]:
     name, and for any offset or size that the file does not have.
     """
     try:
-        entries = zipfile.ZipFile(Stream(file, 0, file.size)).infolist()
+        entries = zipfile.ZipFile(Stream(file, 0, file.size, MAX_DIRECTORY_BYTES)).infolist()
     except ModelFileError:
         raise
     except Exception as error:  # BadZipFile, struct.error, ValueError, … of a damaged directory
         raise file.damaged("it is not a zip file, has been cut short, or its directory is damaged") from error
+    if len(entries) > MAX_MEMBERS:
+        raise file.damaged(f"it has {len(entries)} members, more than the {MAX_MEMBERS} of any model")
     members: dict[str, Member] = {}
     for entry in entries:
         name, shown = entry.filename, repr(entry.filename[:80])

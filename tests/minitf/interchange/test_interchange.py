@@ -18,7 +18,7 @@ from minitf.interchange.ctranslate2 import read_content
 from minitf.interchange.formats import read_foreign, write_foreign
 from minitf.interchange.marian_binary import binary_arrays
 from minitf.interchange.pytorch_file import TorchArray, read_torch
-from minitf.interchange.stored_arrays import ModelFileError, SourceFile, npz_arrays, safetensors_arrays
+from minitf.interchange.stored_arrays import ModelFileError, SourceFile, StoredArray, npz_arrays, safetensors_arrays
 from tests.helpers.foreign_files import (
     Described,
     Pickler,
@@ -254,14 +254,22 @@ def hostile_pickles(marker):
     yield b"I" + b"9" * 100_000 + b"\n."
     yield b"."
     yield b""
+    levels = b"".join(b"](" + (b"h" + bytes([level])) * 4 + b"eq" + bytes([level + 1]) for level in range(25))
+    yield b"\x80\x02]q\0" + levels + b"."  # 4^25 lists, of which all but 26 are the same ones
+    yield b"\x80\x02\x8b" + struct.pack("<i", 2500) + b"\x7f" * 2500 + b"."  # 6,000 digits, which str() refuses
+    yield b"\x80\x02)" + b"\x85" * 60_000 + b"."
+    yield b"\x80\x02(X\x07\0\0\0storagecargparse\nEvil\nX\x01\0\0\0000X\x03\0\0\0cpuK\x01tQ."
+    pairs = b"X\x01\0\0\0aN\x86q\0](" + b"h\0" * 10_000 + b"eq\x01"
+    yield b"\x80\x02" + pairs + b"ccollections\nOrderedDict\nh\x01\x85R0" * 300 + b"."  # copies without end
+    yield b"\x80\x02X" + struct.pack("<i", 2**21) + b"x" * 2**21 + b"."
 
 
 ONLY_DATA = {14, 16}
-"""Nested lists, and a number of a memo: they are read, and hold no tensors."""
+"""Lists in a list, and a number of a memo: they are read, and hold no tensors."""
 
 
 @pytest.mark.heavy
-@pytest.mark.parametrize("number", range(24))
+@pytest.mark.parametrize("number", range(30))
 def test_pickles_run_nothing(number, tmp_path):
     marker = tmp_path / "executed"
     content = list(hostile_pickles(marker))[number]
@@ -277,7 +285,7 @@ def test_pickles_run_nothing(number, tmp_path):
 
 
 def test_all_hostile_pickles_are_tried(tmp_path):
-    assert len(list(hostile_pickles(tmp_path))) == 24
+    assert len(list(hostile_pickles(tmp_path))) == 30
 
 
 def test_pickles_that_call_another_function_name_it(tmp_path):
@@ -287,6 +295,25 @@ def test_pickles_that_call_another_function_name_it(tmp_path):
         pytest.raises(ModelFileError, match=r"names posix\.system, which is"),
     ):
         read_torch(file)
+
+
+def test_arrays_that_are_one_place_in_the_file_take_little_memory(tmp_path):
+    (tmp_path / "file").write_bytes(bytes(2**20))
+    with SourceFile(tmp_path / "file") as file:
+        same = [StoredArray(file, 0, (2**18,), np.dtype("<f4")) for _ in range(30)]
+        assert not any(array.read().any() for array in same[:20])
+        with pytest.raises(ModelFileError, match="its arrays have more than 8 times its 1048576 bytes"):
+            [array.read() for array in same]
+
+
+def test_zip_files_of_very_many_members_are_refused_at_once(tmp_path):
+    header = io.BytesIO()
+    np.save(header, np.zeros(1))
+    with zipfile.ZipFile(tmp_path / "many.npz", "w") as file:
+        for number in range(20_001):
+            file.writestr(f"{number}.npy", header.getvalue())
+    with SourceFile(tmp_path / "many.npz") as file, pytest.raises(ModelFileError, match="it has 20001 members"):
+        npz_arrays(file)
 
 
 def test_zip_bombs_are_refused(tmp_path):

@@ -118,6 +118,10 @@ def test_yaml_of_options():
     }  # fmt: skip
 
 
+def test_brackets_in_brackets_are_text():
+    assert parse_yaml(f"a: {'[' * 100_000}{']' * 100_000}") == {"a": ["[" * 99_999 + "]" * 99_999]}
+
+
 @pytest.mark.parametrize("changes", [{}, {"norm": "pre"}, {"share_embeddings": "target-output", "shared": False}])
 def test_ctranslate2_reads_what_we_write(changes, tmp_path):
     """CTranslate2's own converter and runtime: the scores of tokens, and translations."""
