@@ -1,0 +1,517 @@
+"""Our gradient checker over the differentiable functions of another library: wrong derivatives of order 1 and 2.
+
+    PYTHONPATH=. PYTHON recipes/hunt.py --library torch --write docs/hunt.md
+
+PYTHON is one that has the library; this project needs only NumPy there.
+
+- `torch`: the functions of PyTorch's own register of tests, with its own sample inputs.
+- `jax`: functions of jax.numpy, jax.scipy, jax.nn and jax.lax, at random inputs.
+- `numpy`: the hand-written gradients of `benchmarks/checked_functions.py`, of order 1.
+
+For each function f and a random weighted sum φ of its outputs, six compositions are compared with central differences
+of the step before: φ' by reverse and by forward mode, and φ'' by reverse and forward mode over each of the two.  Each
+sample is also tried with some of its elements 0, where a rule may have a branch of its own.  Where a function is not
+differentiable at a point, or a composition is not implemented, it is not judged.  A finding must be found twice, with
+another step and another direction.
+"""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import itertools
+import re
+import sys
+import time
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+Array = np.ndarray
+Arrays = Sequence[Array]
+Scalar = Callable[..., Any]
+
+LARGEST = 130  # elements of all inputs
+SAMPLES = 3  # of a function
+COMPOSITIONS = ("reverse", "forward", "reverse over reverse", "forward over reverse", "reverse over forward",
+                "forward over forward")  # fmt: skip
+KNOWN = {  # of PyTorch's open issues on wrong derivatives of forward mode and higher order, by name and order
+    "cholesky_inverse": 196682,
+    "cholesky_solve": 196694,
+    "det": 196696,
+    "linalg.det": 196696,
+    "logdet": 192540,
+    "linalg.slogdet": 196697,
+    "linalg.solve": 192540,
+    "linalg.solve_ex": 192540,
+    "linalg.householder_product": 196698,
+    "nn.functional.batch_norm": 196699,
+    "nn.functional.layer_norm": 196700,
+    "cumprod": 196701,
+}
+
+
+@dataclass(frozen=True)
+class Point:
+    """A function at one point.
+
+    derivatives: by composition, a function of arrays and the vjp of it, as `from_vjp` takes them, and its inputs
+    """
+
+    function: str
+    what: str
+    derivatives: Callable[[str, np.random.Generator], tuple[Callable, Callable, Arrays]]
+
+
+@dataclass(frozen=True)
+class Finding:
+    function: str
+    composition: str
+    point: str
+    expected: str
+    found: str
+    cause: str
+
+
+def examine(point: Point, composition: str) -> Finding | str:
+    """A finding, or "right", or why the composition is not judged.
+
+    Of the function, only what the derivatives are is asked here: neither other points nor other shapes.
+    """
+    from autograd.gradcheck import GradcheckError, NondifferentiableError, Options, gradcheck
+    from autograd.testing import from_vjp
+
+    finding: Finding | None = None
+    for seed, eps in ((0, 1e-5), (1, 2e-4)):
+        rng = np.random.default_rng([seed, 7])
+        options = Options(mode="central", eps=eps, seed=seed, elsewhere=False, layouts=False, float32=False)
+        try:
+            function, vjp, inputs = point.derivatives(composition, rng)
+            with np.errstate(all="ignore"):
+                gradcheck(from_vjp(function, vjp), list(inputs), fast=True, atol=1e-5, rtol=1e-4, options=options)
+            return "right"
+        except NondifferentiableError:
+            return "not differentiable here"
+        except GradcheckError as error:
+            text = str(error)
+            numbers = re.search(r"analytic +(\S+)\n +numerical +([^\s,]+)", text)
+            if not text.startswith("wrong gradient") or numbers is None:
+                return "not judged: " + text.split("\n")[0][:80]
+            cause = text.partition("likely cause: ")[2].partition("\n")[0]
+            finding = Finding(point.function, composition, point.what, numbers[2], numbers[1], cause)
+        except Exception as error:  # whatever the library says that it does not do
+            return f"not judged: {type(error).__name__}"
+    assert finding is not None
+    return finding
+
+
+def directional(
+    scalar: Callable[[Arrays], float], derivative: Callable[[Arrays, Arrays], float], inputs: Arrays, rng: Any
+) -> tuple[Callable, Callable, Arrays]:
+    """t -> scalar(inputs + t · v) for a random direction v, whose derivative is `derivative(inputs + t · v, v)`."""
+    direction = [rng.standard_normal(x.shape) for x in inputs]
+
+    def at(t: Array) -> Arrays:
+        return [x + t.item() * v for x, v in zip(inputs, direction, strict=True)]
+
+    return lambda t: np.array([scalar(at(t))]), lambda g, t: g * derivative(at(t), direction), [np.zeros(1)]
+
+
+def some_zero(inputs: Arrays) -> list[Array]:
+    """Every third element of each input is 0."""
+    return [np.where(np.arange(x.size).reshape(x.shape) % 3 == 1, 0.0, x) for x in inputs]
+
+
+# ---- PyTorch ----
+
+
+class TorchSum:
+    """φ, a weighted sum of the outputs of a function at tensors, and its derivatives as functions of arrays."""
+
+    def __init__(self, function: Callable[[list[Any]], Any], inputs: Arrays):
+        import torch
+
+        self.torch, self.function = torch, function
+        outputs = self._outputs([torch.tensor(x) for x in inputs])
+        if not outputs:
+            raise ValueError("no output of real numbers")
+        rng = np.random.default_rng(3)
+        self.weights = [torch.tensor(rng.standard_normal(tuple(y.shape))) for y in outputs]
+
+    def _outputs(self, tensors: list[Any]) -> list[Any]:
+        found = self.function(tensors)
+        found = found if isinstance(found, (tuple, list)) else (found,)
+        return [y for y in found if isinstance(y, self.torch.Tensor) and y.dtype == self.torch.float64]
+
+    def phi(self, *tensors: Any) -> Any:
+        return sum((w * y).sum() for w, y in zip(self.weights, self._outputs(list(tensors)), strict=True))
+
+    def _tensors(self, arrays: Arrays, grad: bool = False) -> tuple[Any, ...]:
+        return tuple([self.torch.tensor(x, requires_grad=grad) for x in arrays])
+
+    def value(self, arrays: Arrays) -> float:
+        return float(self.phi(*self._tensors(arrays)))
+
+    def _grad(self, y: Any, tensors: Any, graph: bool = False) -> list[Any]:
+        if not y.requires_grad:
+            return [self.torch.zeros_like(x) for x in tensors]
+        found = self.torch.autograd.grad(y, tensors, create_graph=graph, allow_unused=True)
+        return [self.torch.zeros_like(x) if g is None else g for g, x in zip(found, tensors, strict=True)]
+
+    def gradient(self, arrays: Arrays) -> list[Array]:
+        tensors = self._tensors(arrays, True)
+        return [g.detach().numpy() for g in self._grad(self.phi(*tensors), tensors)]
+
+    def slope(self, arrays: Arrays, direction: Arrays) -> float:
+        return float(self.torch.func.jvp(self.phi, self._tensors(arrays), self._tensors(direction))[1])
+
+    def reverse_over_reverse(self, arrays: Arrays, v: Arrays) -> list[Array]:
+        tensors = self._tensors(arrays, True)
+        first = self._grad(self.phi(*tensors), tensors, graph=True)
+        along = sum((g * d).sum() for g, d in zip(first, self._tensors(v), strict=True))
+        return [g.detach().numpy() for g in self._grad(along, tensors)]
+
+    def forward_over_reverse(self, arrays: Arrays, v: Arrays) -> list[Array]:
+        gradient = self.torch.func.grad(self.phi, argnums=tuple(range(len(arrays))))
+        found = self.torch.func.jvp(gradient, self._tensors(arrays), self._tensors(v))[1]
+        return [g.detach().numpy() for g in found]
+
+    def reverse_over_forward(self, arrays: Arrays, v: Arrays) -> list[Array]:
+        direction = self._tensors(v)
+
+        def slope(*tensors: Any) -> Any:
+            return self.torch.func.jvp(self.phi, tensors, direction)[1]
+
+        found = self.torch.func.grad(slope, argnums=tuple(range(len(arrays))))(*self._tensors(arrays))
+        return [g.detach().numpy() for g in found]
+
+    def forward_over_forward(self, arrays: Arrays, v: Arrays) -> float:
+        direction = self._tensors(v)
+
+        def slope(*tensors: Any) -> Any:
+            return self.torch.func.jvp(self.phi, tensors, direction)[1]
+
+        return float(self.torch.func.jvp(slope, self._tensors(arrays), direction)[1])
+
+
+def compositions_of(
+    phi: Any, inputs: Arrays
+) -> Callable[[str, np.random.Generator], tuple[Callable, Callable, Arrays]]:
+    """The derivatives of φ for `examine`.
+
+    A second derivative is checked as the derivative of the first by reverse mode, which is checked by itself.  As the
+    Hessian is symmetric, its product with a cotangent is that with a tangent.
+    """
+
+    def derivatives(composition: str, rng: np.random.Generator) -> tuple[Callable, Callable, Arrays]:
+        if composition == "reverse":
+            return (
+                lambda *xs: np.array([phi.value(xs)]),
+                lambda g, *xs: tuple([g.item() * d for d in phi.gradient(xs)]),
+                inputs,
+            )
+        if composition == "forward":
+            return directional(phi.value, phi.slope, inputs, rng)
+        second = getattr(phi, composition.replace(" ", "_"))
+        if composition == "forward over forward":
+            slope = functools.partial(_along, phi)
+            direction = [rng.standard_normal(x.shape) for x in inputs]
+
+            def at(t: Array) -> Arrays:
+                return [x + t.item() * v for x, v in zip(inputs, direction, strict=True)]
+
+            return (
+                lambda t: np.array([slope(at(t), direction)]),
+                lambda g, t: g * second(at(t), direction),
+                [np.zeros(1)],
+            )
+
+        def first(*xs: Array) -> Any:
+            return tuple(phi.gradient(xs))
+
+        return first, lambda gs, *xs: tuple(second(xs, list(gs))), inputs
+
+    return derivatives
+
+
+def _along(phi: Any, arrays: Arrays, v: Arrays) -> float:
+    """The slope of φ by reverse mode."""
+    return sum(float((g * d).sum()) for g, d in zip(phi.gradient(arrays), v, strict=True))
+
+
+def torch_functions() -> dict[str, Any]:
+    import torch
+    from torch.testing._internal.common_methods_invocations import op_db
+
+    torch.set_num_threads(1)
+    return {
+        op.name + (f" ({op.variant_test_name})" if op.variant_test_name else ""): op
+        for op in op_db if op.supports_autograd and torch.float64 in op.supported_dtypes("cpu")
+    }  # fmt: skip
+
+
+def torch_points(name: str, op: Any) -> Iterator[Point]:
+    """As PyTorch's own tests call it: with their wrapper for triangular and symmetric inputs, and of the outputs that
+    they look at."""
+    import torch
+    from torch.utils._pytree import tree_flatten, tree_unflatten
+
+    torch.manual_seed(0)
+    samples = itertools.islice(op.sample_inputs("cpu", torch.float64, requires_grad=True), 30)
+    taken = 0
+    for number, sample in enumerate(samples):
+        leaves, tree = tree_flatten((sample.input, sample.args, sample.kwargs))
+        places = [k for k, x in enumerate(leaves) if isinstance(x, torch.Tensor) and x.requires_grad]
+        inputs = [leaves[k].detach().numpy().copy() for k in places]
+        if not 0 < sum(x.size for x in inputs) <= LARGEST or any(x.dtype != np.float64 for x in inputs):
+            continue
+        taken += 1
+        if taken > SAMPLES:
+            return
+
+        def function(
+            tensors: list[Any], sample: Any = sample, leaves: Any = leaves, places: Any = places, tree: Any = tree
+        ) -> Any:
+            filled = [x.detach().clone() if isinstance(x, torch.Tensor) else x for x in leaves]
+            for place, x in zip(places, tensors, strict=True):
+                filled[place] = x
+            first, args, kwargs = tree_unflatten(filled, tree)
+            return sample.output_process_fn_grad(op.gradcheck_wrapper(op.op, first, *args, **kwargs))
+
+        for what, values in (("", inputs), (", some elements 0", some_zero(inputs))):
+            try:
+                phi = TorchSum(function, values)
+            except Exception:  # outside of the domain
+                continue
+            shapes = ", ".join(str(tuple(x.shape)) for x in values)
+            yield Point(name, f"sample {number} of shape {shapes}{what}", compositions_of(phi, values))
+
+
+# ---- JAX ----
+
+
+class JaxSum:
+    """As `TorchSum`, for a function of jax.numpy's arrays."""
+
+    def __init__(self, function: Callable[[list[Any]], Any], inputs: Arrays):
+        import jax
+
+        self.jax, self.function = jax, function
+        rng = np.random.default_rng(3)
+        outputs = self._outputs([jax.numpy.asarray(x) for x in inputs])
+        if not outputs or not all(np.isfinite(y).all() for y in outputs):
+            raise ValueError("no output of real numbers")
+        weights = [rng.standard_normal(y.shape) for y in outputs]
+
+        def phi(*xs: Any) -> Any:
+            return sum((w * y).sum() for w, y in zip(weights, self._outputs(list(xs)), strict=True))
+
+        every = tuple(range(len(inputs)))
+        gradient = jax.grad(phi, argnums=every)
+
+        def slope(xs: Any, v: Any) -> Any:
+            return jax.jvp(phi, tuple(xs), tuple(v))[1]
+
+        self._value, self._gradient, self._slope = jax.jit(phi), jax.jit(gradient), jax.jit(slope)
+        self._second = {
+            "rr": jax.jit(lambda xs, v: jax.vjp(gradient, *xs)[1](tuple(v))),
+            "fr": jax.jit(lambda xs, v: jax.jvp(gradient, tuple(xs), tuple(v))[1]),
+            "rf": jax.jit(lambda xs, v: jax.grad(lambda *ys: slope(ys, v), argnums=every)(*xs)),
+            "ff": jax.jit(lambda xs, v: jax.jvp(lambda *ys: slope(ys, v), tuple(xs), tuple(v))[1]),
+        }
+
+    def _outputs(self, xs: list[Any]) -> list[Any]:
+        return [y for y in self.jax.tree.leaves(self.function(xs)) if y.dtype == np.float64]
+
+    def value(self, arrays: Arrays) -> float:
+        return float(self._value(*arrays))
+
+    def gradient(self, arrays: Arrays) -> list[Array]:
+        return [np.array(g) for g in self._gradient(*arrays)]
+
+    def slope(self, arrays: Arrays, direction: Arrays) -> float:
+        return float(self._slope(list(arrays), list(direction)))
+
+    def reverse_over_reverse(self, arrays: Arrays, v: Arrays) -> list[Array]:
+        return [np.array(g) for g in self._second["rr"](list(arrays), list(v))]
+
+    def forward_over_reverse(self, arrays: Arrays, v: Arrays) -> list[Array]:
+        return [np.array(g) for g in self._second["fr"](list(arrays), list(v))]
+
+    def reverse_over_forward(self, arrays: Arrays, v: Arrays) -> list[Array]:
+        return [np.array(g) for g in self._second["rf"](list(arrays), list(v))]
+
+    def forward_over_forward(self, arrays: Arrays, v: Arrays) -> float:
+        return float(self._second["ff"](list(arrays), list(v)))
+
+
+def jax_functions() -> dict[str, Any]:
+    import jax
+    from jax import lax, nn
+    from jax.scipy import linalg, special, stats
+
+    jax.config.update("jax_enable_x64", True)
+    modules = {"jax.numpy": jax.numpy, "jax.numpy.linalg": jax.numpy.linalg, "jax.nn": nn, "jax.lax": lax,
+               "jax.scipy.special": special, "jax.scipy.linalg": linalg, "jax.scipy.stats.norm": stats.norm,
+               "jax.scipy.stats.gamma": stats.gamma, "jax.scipy.stats.beta": stats.beta}  # fmt: skip
+    return {
+        f"{module}.{name}": function
+        for module, contents in modules.items() for name, function in sorted(vars(contents).items())
+        if not name.startswith("_") and callable(function) and not isinstance(function, type)
+    }  # fmt: skip
+
+
+def jax_points(name: str, function: Any) -> Iterator[Point]:
+    """At one, two or three arrays of these shapes, where it takes them and gives real numbers."""
+    rng = np.random.default_rng(0)
+    inside, positive = rng.uniform(-0.9, 0.9, (2, 3)), rng.uniform(0.2, 0.9, (2, 3))
+    square = rng.standard_normal((3, 3)) + 3 * np.eye(3)
+    tried: list[tuple[str, list[Array]]] = [
+        ("between -0.9 and 0.9", [inside]),
+        ("between 0.2 and 0.9", [positive]),
+        ("above 1", [1 + positive]),
+        ("3 × 3", [square]),
+        ("3 × 3, symmetric", [square @ square.T]),
+        ("two", [positive, 0.3 + positive[:, ::-1].copy()]),
+        ("two of 3 × 3", [square, square.T + 1]),
+        ("three", [positive, 0.3 + positive[:, ::-1].copy(), 0.5 * positive]),
+    ]
+    taken = 0
+    for what, inputs in tried:
+        for zeros in ("", ", some elements 0"):
+            values = some_zero(inputs) if zeros else inputs
+            try:
+                phi = JaxSum(lambda xs: function(*xs), values)
+            except Exception:  # not a function of these arrays
+                continue
+            taken += not zeros
+            if taken <= SAMPLES:
+                yield Point(name, what + zeros, compositions_of(phi, values))
+
+
+# ---- NumPy ----
+
+
+def numpy_functions() -> dict[str, Any]:
+    from benchmarks.checked_functions import RIGHT, WRONG
+
+    return {f"{case.kind}: {case.name}": case for case in (*WRONG, *RIGHT) if not case.closed}
+
+
+def numpy_points(name: str, case: Any) -> Iterator[Point]:
+    yield Point(name, "as listed", lambda composition, rng: (case.function, case.vjp, case.inputs))
+
+
+LIBRARIES: dict[str, tuple[Callable[[], dict[str, Any]], Callable[[str, Any], Iterator[Point]]]] = {
+    "torch": (torch_functions, torch_points),
+    "jax": (jax_functions, jax_points),
+    "numpy": (numpy_functions, numpy_points),
+}
+
+
+# ---- The page ----
+
+
+@functools.cache
+def functions_of(library: str) -> dict[str, Any]:
+    return LIBRARIES[library][0]()
+
+
+def examine_function(library: str, name: str) -> tuple[list[Finding], dict[str, int]]:
+    """The findings, how many derivatives were right, and how many were not judged, all of one function."""
+    warnings.simplefilter("ignore")
+    findings: list[Finding] = []
+    counts = {"right": 0, "other": 0}
+    try:
+        for point in LIBRARIES[library][1](name, functions_of(library)[name]):
+            for composition in COMPOSITIONS[:1] if library == "numpy" else COMPOSITIONS:
+                found = examine(point, composition)
+                if isinstance(found, Finding):
+                    findings.append(found)
+                else:
+                    counts["right" if found == "right" else "other"] += 1
+    except Exception as error:  # its samples need what is not installed
+        print(f"{name}: no samples: {type(error).__name__}: {error}", file=sys.stderr)
+    return findings, counts
+
+
+def page(library: str, findings: list[Finding], counts: dict[str, int], functions: int, seconds: float) -> str:
+    judged = counts["right"] + len(findings)
+    lines = [
+        f"# Wrong derivatives of {library}",
+        "",
+        f"This page is written by `python recipes/hunt.py --library {library.split()[0]}`: {functions:,} functions, "
+        f"{judged:,} derivatives compared with differences, {len(findings):,} of them wrong, {counts['other']:,} not "
+        f"judged, in {seconds / 60:.0f} minutes.",
+        "",
+        "| function | composition | points | expected | found | known |",
+        "|---|---|---|--:|--:|---|",
+    ]
+    grouped: dict[tuple[str, str], list[Finding]] = {}
+    for finding in findings:
+        grouped.setdefault((finding.function, finding.composition), []).append(finding)
+    for (function, composition), some in grouped.items():
+        first = some[0]
+        number = KNOWN.get(function.split(" (")[0]) if library.startswith("torch") else None
+        known = f"[{number}](https://github.com/pytorch/pytorch/issues/{number})" if number else "no"
+        more = f" and {len(some) - 1} more" if len(some) > 1 else ""
+        lines.append(
+            f"| {function} | {composition} | {first.point}{more} | {first.expected} | {first.found} | {known} |"
+        )
+    return "\n".join(lines) + "\n"
+
+
+def hunt(
+    library: str, names: Sequence[str], processes: int, minutes: float
+) -> tuple[list[Finding], dict[str, int], int]:
+    """The findings, how many derivatives were right and how many not judged, and the number of functions looked at."""
+    findings: list[Finding] = []
+    counts = {"right": 0, "other": 0}
+    end = time.monotonic() + 60 * minutes
+    done = 0
+    with ProcessPoolExecutor(processes, get_context("spawn")) as pool:
+        waiting = {name: pool.submit(examine_function, library, name) for name in names}
+        for name, future in waiting.items():
+            try:
+                found, some = future.result(max(0.0, end - time.monotonic()))
+            except TimeoutError:
+                print(f"the time is over at {name}", file=sys.stderr)
+                break
+            done += bool(found) or any(some.values())
+            findings += found
+            counts = {key: counts[key] + some[key] for key in counts}
+            for finding in found:
+                print(f"{finding.function}: {finding.composition}, {finding.point}: expected {finding.expected}, found "
+                      f"{finding.found}", flush=True)  # fmt: skip
+        pool.shutdown(wait=False, cancel_futures=True)
+    return findings, counts, done
+
+
+def main() -> None:
+    root = Path(__file__).resolve().parent.parent
+    sys.path.insert(0, str(root))
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--library", required=True, choices=["torch", "jax", "numpy"])
+    parser.add_argument("--only", default="", metavar="TEXT", help="only functions with TEXT in their name")
+    parser.add_argument("--processes", type=int, default=2, help="how many functions are looked at at once")
+    parser.add_argument("--minutes", type=float, default=30, help="stop after so many minutes")
+    parser.add_argument("--write", type=Path, metavar="FILE", help="write the page")
+    args = parser.parse_args()
+    names = [name for name in functions_of(args.library) if args.only in name]
+    start = time.monotonic()
+    findings, counts, functions = hunt(args.library, names, args.processes, args.minutes)
+    version = f"{args.library} {sys.modules[args.library].__version__}"
+    text = page(version, findings, counts, functions, time.monotonic() - start)
+    print(text)
+    if args.write:
+        args.write.write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
