@@ -42,6 +42,7 @@ def gradcheck(
     atol: float | None = None,
     rtol: float | None = None,
     fast: bool = False,
+    order: int = 1,
     options: Options | None = None,
 ) -> bool:
     """Check that the gradients of `func` at `inputs` are its derivatives, within atol + rtol · |numerical derivative|.
@@ -56,6 +57,8 @@ def gradcheck(
         where func does not compute with complex numbers.
     fast: True to compare one randomly weighted sum of the outputs along one random direction per input, which takes a
         few evaluations per input of any size, instead of each output by each element.
+    order: 2 to check the second derivatives, too: `grad(..., create_graph=True)` as a function of the inputs and of the
+        gradients that arrive, and forward and reverse mode over each other along a random direction.
     options: `Options`, how the numerical derivatives are computed, and which of the checks below are added or omitted.
 
     Also checked: the backward pass is linear in the incoming gradient, gives the same result when repeated, when each
@@ -75,5 +78,11 @@ def gradcheck(
     """
     from autograd.gradcheck.compare import gradient_error
 
+    if order not in (1, 2):
+        raise ValueError(f"order={order}: gradcheck knows the orders 1 and 2")
     gradient_error(func, inputs, atol=atol, rtol=rtol, fast=fast, options=options)
+    if order == 2:
+        from autograd.gradcheck.second_order import second_order_error
+
+        second_order_error(func, inputs, atol, rtol, fast, options)
     return True

@@ -103,11 +103,13 @@ class CheckedFunction:
 
     # ---- Forward ----
 
-    def call(self, points: Sequence[Array] | None = None) -> tuple[Tensor, ...]:
-        """All outputs at `points`, by default at the inputs."""
-        points = self.points if points is None else points
+    def move_to(self, points: Sequence[Array]) -> None:
         for tensor, backend, point in zip(self.tensors, self.backends, points, strict=True):
             tensor.data = backend.asarray(point)
+
+    def call(self, points: Sequence[Array] | None = None) -> tuple[Tensor, ...]:
+        """All outputs at `points`, by default at the inputs."""
+        self.move_to(self.points if points is None else points)
         try:
             outputs = self.func(*self.arguments)
         except (TypeError, ValueError, AttributeError) as error:

@@ -342,13 +342,15 @@ def _check_two_graphs(function: CheckedFunction, weights: Array, here: Arrays, t
         "op keeps values in a buffer, an attribute of its class or a global variable, which the next call overwrites; "
         "keep them by self.save(...)"
     )
+    function.move_to(function.points)  # a backward pass may read the Tensors themselves: custom_gradient's does
     _compare(function, function.pull(first, function.split(weights)), here, buffer)
+    function.move_to(points)
     _compare(function, function.pull(second, function.split(weights)), there, buffer)
-    both, cotangents = (*function.call(), *function.call(points)), function.split(weights)
+    both = (*function.call(), *function.call())
     _compare(
         function,
-        function.pull(both, [*cotangents, *cotangents]),
-        [a + b for a, b in zip(here, there, strict=True)],
+        function.pull(both, [*function.split(weights), *function.split(2 * weights)]),
+        [3 * g for g in here],
         "the gradient of {} is wrong if the function is used twice in one graph: backward returns a buffer that it "
         "uses again, or keeps something from one call to the next",
     )

@@ -11,6 +11,8 @@ W = f"{N}:Estimate.wrong"
 V = "autograd.gradcheck.variations"
 INPUTS = "autograd.gradcheck.other_inputs:_Trials"
 OTHER = ("tests/autograd/gradcheck/test_other_inputs.py",)
+S = "autograd.gradcheck.second_order"
+SECOND = ("tests/autograd/gradcheck/test_second_order.py",)
 T = "autograd.gradcheck.cases"
 
 # fmt: off
@@ -124,6 +126,13 @@ MUTANTS = [
            "rtol=rtol, fast=fast", "rtol=None, fast=fast"),
     Mutant("autograd.gradcheck:gradcheck", "the options are not those of the caller",
            "options=options)", "options=None)"),
+    # ---- Second derivatives ----
+    Mutant("autograd.gradcheck:gradcheck", "the second order is not looked at",
+           "if order == 2:", "if False:", near=SECOND),
+    Mutant(f"{S}:second_order_error", "a gradient without a graph is no loss",
+           "and g.numpy().any()", "and False", near=SECOND),
+    Mutant(f"{S}:_compare_compositions", "compositions may disagree", "<= AGREE * size", "<= np.inf", near=SECOND),
+    Mutant(f"{S}:second_order_error", "inputs stay frozen", "x.requires_grad = True", "pass", near=SECOND),
     # ---- What is said of a mistake ----
     Mutant(f"{D}:_vanishes", "everything is a projection", "<= NEARLY * terms", "<= np.inf", near=SAID),
     Mutant(f"{D}:_rank", "two missing terms count as one", "1e-2 * values.max", "1 * values.max", near=SAID),
