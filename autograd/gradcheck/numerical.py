@@ -338,20 +338,25 @@ class Slopes:
     kink: tuple[int, int, float, float] | None = None
 
 
+UNEVEN = np.array([0.7, 1.9, 2.6, 4.2, 4.9, 5.8, 7.3, 8.1, 9.4, 10.1, 11.0])
+SMOOTH = np.vander(UNEVEN, 5) @ np.linalg.pinv(np.vander(UNEVEN, 5))  # values to the polynomial through them
+
+
 def measured_noise(move: Move, step: float) -> Array:
-    """What rounding changes in the values that `move` gives, from their sixth differences.  Shapes: -> [M]
+    """What rounding changes in the values that `move` gives: what is left of them beside a polynomial.  Shapes: -> [M]
 
-    In eleven values that close together, a smooth function is a polynomial, whose sixth differences are rounding alone.
-    Where most neighbours are equal, they lie within one unit of rounding, and a larger distance is taken; the smallest
-    comes first, as rounding is the same at any distance and what a kink leaves is not.
-
-    Source: J. Moré and S. Wild, "Estimating computational noise", SIAM Journal on Scientific Computing 33 (2011)
+    Eleven values close together are a polynomial of degree 4 but for rounding, if the function is smooth.  They lie to
+    one side, as a kink or a jump at the point itself is no rounding, and at uneven distances, as multiples of one may
+    all be rounded alike.  Where most neighbours are equal, they lie within one unit of rounding, and larger distances
+    are taken; the smallest come first, as rounding is the same at any distance and the bends of a function are not.
     """
     noise, unknown = np.zeros(1), np.ones(1, bool)
     for distance in (step / 1000, step / 10, step, 10 * step):
         with np.errstate(all="ignore"):
-            values = np.array([move(k * distance)[1] for k in range(-5, 6)])
-            found = abs(np.diff(values, 6, axis=0)).max(axis=0) / np.sqrt(924)  # the sum of the squared coefficients
+            values = np.array([move(k * distance)[1] for k in UNEVEN])
+            values -= values[0]
+            left = values - SMOOTH @ values
+            found = np.sqrt((left**2).sum(axis=0) / (len(UNEVEN) - 5))
             coarse = (np.diff(values, axis=0) == 0).sum(axis=0) > 5
         noise, unknown = np.where(unknown, found, noise), unknown & coarse
         if not unknown.any():
