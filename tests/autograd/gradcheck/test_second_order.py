@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import autograd as ag
-from autograd import Tensor, gradcheck
-from autograd.gradcheck import GradcheckError, second_order
+from autograd import Tensor, functional, gradcheck
+from autograd.gradcheck import GradcheckError
 from tests.helpers.ops import W, X, op
 
 RIGHT = {
@@ -78,13 +78,13 @@ def test_an_op_whose_backward_pass_is_not_recorded_says_so():
 
 def test_compositions_that_disagree(monkeypatch):
     """jvp is made of two reverse passes; if it is wrong, the others say so."""
-    right = second_order.functional.jvp
+    right = functional.jvp
 
     def wrong(function, primals, tangents):
         value, tangent = right(function, primals, tangents)
         return value, [t * 2 for t in tangent] if isinstance(tangent, (tuple, list)) else tangent * 2
 
-    monkeypatch.setattr(second_order.functional, "jvp", wrong)
+    monkeypatch.setattr(functional, "jvp", wrong)
     with pytest.raises(GradcheckError, match="along one direction differ: by reverse over reverse"):
         gradcheck(ag.tanh, X, order=2)
 
