@@ -20,7 +20,8 @@ import itertools
 import math
 import threading
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from operator import attrgetter
 from sys import getrefcount, modules
 from types import CodeType
@@ -29,7 +30,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Union
 import numpy as np
 from numpy import ndarray
 
-from autograd.backend import CPU, Backend, as_array, as_operand, backend_of, beside_bfloat16, is_floating, silent
+from autograd.backend import CPU, Backend, as_operand, backend_of, beside_bfloat16, is_floating, silent
 from autograd.memory import clock, note_change
 from autograd.modes import state
 from autograd.tensor import Tensor, TensorLike, new_tensor
@@ -419,7 +420,21 @@ def key_of(edge: Edge) -> Key:
 # ---- The backward pass -------------------------------------------------------------------------------------------
 
 
+@contextmanager
+def backward_pass_events() -> Iterator[None]:
+    """Tell observers that a backward pass begins, and that it has ended, also by an exception."""
+    events = state.events
+    for call in events.before_backward_pass:
+        call()
+    try:
+        yield
+    finally:
+        for call in events.after_backward_pass:
+            call()
+
+
 @silent()
+@backward_pass_events()
 def run_backward(
     outputs: Sequence[Tensor],
     gradients: Sequence[Array],
@@ -435,33 +450,26 @@ def run_backward(
     Division by zero, overflow and invalid operations give ∞ and NaN without NumPy's warnings (the slope of sqrt at 0
     *is* infinite): a warning raised here could not name the op, `autograd.inspect.anomaly_mode` does.
     """
-    events = state.events
-    for call in events.before_backward_pass:
-        call()
-    try:
-        nodes, arrivals = plan(outputs, wanted)
-        sums = _Sums(arrivals, wanted)
-        for output, g in zip(outputs, gradients, strict=True):
-            if id(split(edge_of(output))[0]) in arrivals:
-                sums.add(edge_of(output), [g], 0)
-        for node in nodes:
-            g_outputs = sums.take(node)
-            edges = node._edges
-            if wanted is not None:
-                edges = tuple([e if e is not None and id(split(e)[0]) in arrivals else None for e in edges])
-                if all(e is None for e in edges):  # wanted itself
-                    continue
-            g_inputs = _node_backward(node, g_outputs)
-            del g_outputs  # before the sums look who else refers to these arrays
-            for i, edge in enumerate(edges):
-                if edge is not None:
-                    sums.add(edge, g_inputs, i)
-            if not retain_graph:
-                node._saved, node.freed = (), True
-        return [sums.captured.get(key_of(edge_of(x))) for x in wanted or ()]
-    finally:
-        for call in events.after_backward_pass:
-            call()
+    nodes, arrivals = plan(outputs, wanted)
+    sums = _Sums(arrivals, wanted)
+    for output, g in zip(outputs, gradients, strict=True):
+        if id(split(edge_of(output))[0]) in arrivals:
+            sums.add(edge_of(output), [g], 0)
+    for node in nodes:
+        g_outputs = sums.take(node)
+        edges = node._edges
+        if wanted is not None:
+            edges = tuple([e if e is not None and id(split(e)[0]) in arrivals else None for e in edges])
+            if all(e is None for e in edges):  # wanted itself
+                continue
+        g_inputs = _node_backward(node, g_outputs)
+        del g_outputs  # before the sums look who else refers to these arrays
+        for i, edge in enumerate(edges):
+            if edge is not None:
+                sums.add(edge, g_inputs, i)
+        if not retain_graph:
+            node._saved, node.freed = (), True
+    return [sums.captured.get(key_of(edge_of(x))) for x in wanted or ()]
 
 
 def plan(outputs: Sequence[Tensor], wanted: Sequence[Tensor] | None) -> tuple[list[Op], dict[int, int]]:
@@ -570,7 +578,7 @@ class _Sums:
         elif type(g) is not ndarray:
             total = g = _as_array(g, node.backend)
         if node.hooks and index in node.hooks:
-            g = _run_hooks(node.hooks[index], g)
+            g = run_hooks(node.hooks[index], new_tensor(g)).data
         if self.targets and key in self.targets:  # copied if anything else may refer to it
             self.captured[key] = g if g is total and owned else g.copy()
         return g
@@ -580,7 +588,7 @@ class _Sums:
         owned = self.owns(id(leaf)) and not leaf.hooks  # a hook may keep the array
         g = _as_array(self.sums.pop(id(leaf)), None if "cupy" not in modules else backend_of([leaf.data]))
         if leaf.hooks:
-            g = _run_hooks(leaf.hooks, g)
+            g = run_hooks(leaf.hooks, new_tensor(g)).data
         for call in state.events.after_leaf:
             call(leaf, g)
         if self.targets is not None:
@@ -605,18 +613,18 @@ def _tell_of(gradient: Array) -> None:
         call(gradient)
 
 
-def _run_hooks(hooks: list[Callable], g: Array) -> Array:
+def run_hooks(hooks: Sequence[Callable], g: Tensor) -> Tensor:
+    """What the hooks of a gradient make of it, one after the other, in its shape and dtype."""
     for hook in list(hooks):
-        replaced = hook(new_tensor(g))
-        if replaced is not None:
-            if not hasattr(replaced, "shape"):
-                raise TypeError(
-                    f"a gradient hook returned {type(replaced).__name__}; return a Tensor, an array or None"
-                )
-            new = replaced.data if isinstance(replaced, Tensor) else as_array(replaced)
-            if new.shape != g.shape:
-                raise ValueError(f"a gradient hook returned shape {new.shape} for a gradient of shape {g.shape}")
-            g = new if new.dtype == g.dtype else new.astype(g.dtype)
+        replaced = hook(g)
+        if replaced is None:
+            continue
+        if not hasattr(replaced, "shape"):
+            raise TypeError(f"a gradient hook returned {type(replaced).__name__}; return a Tensor, an array or None")
+        new = replaced if isinstance(replaced, Tensor) else Tensor(replaced)
+        if new.shape != g.shape:
+            raise ValueError(f"a gradient hook returned shape {new.shape} for a gradient of shape {g.shape}")
+        g = new if new.dtype == g.dtype else new.astype(g.dtype)
     return g
 
 

@@ -14,7 +14,19 @@ import numpy as np
 
 from autograd import ops
 from autograd.backend import silent
-from autograd.engine import Edge, Key, Op, Outline, edge_of, key_of, plan, split, unbroadcast
+from autograd.engine import (
+    Edge,
+    Key,
+    Op,
+    Outline,
+    backward_pass_events,
+    edge_of,
+    key_of,
+    plan,
+    run_hooks,
+    split,
+    unbroadcast,
+)
 from autograd.modes import enable_grad, state
 from autograd.tensor import Tensor, new_tensor
 
@@ -23,6 +35,7 @@ Array = Any  # numpy.ndarray or cupy.ndarray
 
 @silent()
 @enable_grad()
+@backward_pass_events()
 def run_recorded_backward(
     outputs: Sequence[Tensor],
     gradients: Sequence[Tensor],
@@ -35,33 +48,27 @@ def run_recorded_backward(
     Raises: NotImplementedError for an op whose gradient cannot be differentiated, see `Op.as_plain`
     """
     events = state.events
-    for call in events.before_backward_pass:
-        call()
-    try:
-        nodes, arrivals = plan(outputs, wanted)
-        sums = _Sums(arrivals, wanted)
-        for output, g in zip(outputs, gradients, strict=True):
-            sums.add(edge_of(output), g)
-        for node in nodes:
-            g_outputs = [sums.complete(node, index) for index in range(len(node.output_specs))]
-            if not any(edge is not None and id(split(edge)[0]) in arrivals for edge in node._edges):  # wanted itself
-                continue
-            for call in events.before_backward:
-                call(node, [g.data for g in g_outputs])
-            g_inputs = gradients_of_inputs(node, g_outputs)
-            for call in events.after_backward:
-                call(node, [None if g is None else g.data for g in g_inputs])
-            for edge, g_input in zip(node._edges, g_inputs, strict=True):
-                if edge is not None and g_input is not None:
-                    sums.add(edge, g_input)
-                elif edge is not None:
-                    sums.skip(edge)
-            if not retain_graph:
-                node._saved, node.freed = (), True
-        return [sums.captured.get(key_of(edge_of(x))) for x in wanted or ()]
-    finally:
-        for call in events.after_backward_pass:
-            call()
+    nodes, arrivals = plan(outputs, wanted)
+    sums = _Sums(arrivals, wanted)
+    for output, g in zip(outputs, gradients, strict=True):
+        sums.add(edge_of(output), g)
+    for node in nodes:
+        g_outputs = [sums.complete(node, index) for index in range(len(node.output_specs))]
+        if not any(edge is not None and id(split(edge)[0]) in arrivals for edge in node._edges):  # wanted itself
+            continue
+        for call in events.before_backward:
+            call(node, [g.data for g in g_outputs])
+        g_inputs = gradients_of_inputs(node, g_outputs)
+        for call in events.after_backward:
+            call(node, [None if g is None else g.data for g in g_inputs])
+        for edge, g_input in zip(node._edges, g_inputs, strict=True):
+            if edge is not None and g_input is not None:
+                sums.add(edge, g_input)
+            elif edge is not None:
+                sums.skip(edge)
+        if not retain_graph:
+            node._saved, node.freed = (), True
+    return [sums.captured.get(key_of(edge_of(x))) for x in wanted or ()]
 
 
 class _Sums:
@@ -93,8 +100,7 @@ class _Sums:
         g = self.sums.pop(key, None)
         if g is None:
             g = new_tensor(node.xp.zeros(*node.output_specs[index]))
-        for hook in list((node.hooks or {}).get(index, ())):
-            g = _hooked(hook, g)
+        g = run_hooks((node.hooks or {}).get(index, ()), g)
         if self.targets and key in self.targets:
             self.captured[key] = g
         return g
@@ -104,8 +110,7 @@ class _Sums:
         g = self.sums.pop(id(leaf), None)
         if g is None:
             g = new_tensor(np.zeros_like(leaf.data))
-        for hook in list(leaf.hooks or ()):
-            g = _hooked(hook, g)
+        g = run_hooks(leaf.hooks or (), g)
         for call in state.events.after_leaf:
             call(leaf, g.data)
         if self.targets is not None:
@@ -114,18 +119,6 @@ class _Sums:
         leaf.grad = ops.clone(g) if leaf.grad is None else leaf.grad + g  # a copy: a later pass may add to it in place
         for grad_hook in list(leaf.grad_hooks or ()):
             grad_hook(leaf)
-
-
-def _hooked(hook: Callable, g: Tensor) -> Tensor:
-    replaced = hook(g)
-    if replaced is None:
-        return g
-    if not hasattr(replaced, "shape"):
-        raise TypeError(f"a gradient hook returned {type(replaced).__name__}; return a Tensor, an array or None")
-    new = replaced if isinstance(replaced, Tensor) else Tensor(replaced)
-    if new.shape != g.shape:
-        raise ValueError(f"a gradient hook returned shape {new.shape} for a gradient of shape {g.shape}")
-    return new if new.dtype == g.dtype else ops.astype(new, g.dtype)
 
 
 # ---- One node ----------------------------------------------------------------------------------------------------
