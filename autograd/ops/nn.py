@@ -427,13 +427,15 @@ class CrossEntropy(Op):
 def reduced(losses: Array, counted: Array, reduction: str) -> Array:
     """The sum of the losses of rows, or their mean.  Shapes: losses [N] -> []"""
     wide, dtype = widened(losses)  # the sum, and the number of rows, may be beyond float16
-    return (wide.sum() / divisor(counted, reduction)).astype(dtype, copy=False)
+    total = wide.sum() / divisor(counted, reduction)
+    return total if total.dtype == dtype else total.astype(dtype)
 
 
 def of_each(g_loss: Array, counted: Array, reduction: str) -> Array:
     """The gradient of each row's loss, given that of their sum or mean."""
     wide, dtype = widened(g_loss)
-    return (wide / divisor(counted, reduction)).astype(dtype, copy=False)
+    g_row = wide / divisor(counted, reduction)
+    return g_row if g_row.dtype == dtype else g_row.astype(dtype)
 
 
 def divisor(counted: Array, reduction: str) -> int:
