@@ -36,7 +36,10 @@ def html_page(
     data: values for the script, by id, as JSON
     blobs: bytes for the script, by id, in base64
     """
-    policy = f"default-src 'none'; img-src data:; style-src '{_digest(style)}'; script-src '{_digest(script)}'"
+    policy = (
+        f"default-src 'none'; img-src data:; style-src '{_digest(style)}'; script-src '{_digest(script)}'; "
+        "base-uri 'none'; form-action 'none'"  # default-src says nothing about these two
+    )
     scripts = {key: ("json", to_json(value)) for key, value in data.items()}
     scripts |= {key: ("octet-stream", base64.b64encode(value).decode()) for key, value in blobs.items()}
     parts = [

@@ -22,6 +22,7 @@ from minitf.storage.checkpoint_store import CheckpointStore
 from minitf.storage.checkpoints import with_prefix
 from minitf.storage.run_directory import RunDirectory
 from minitf.system.process import say
+from minitf.system.writing import new_folder, require_new
 from minitf.translation.loading import load_learned, vocabulary_of
 
 PAIRS_AT_A_TIME = 10_000
@@ -30,17 +31,17 @@ LEAST = 1e-4
 
 
 def import_run(source: str, folder: Path, positions: str | None) -> tuple[int, int]:
-    """Make a run of another program's model; return the number of its parameters and of its pieces.
+    """Make a run of another program's model, whole or not at all; return its numbers of parameters and of pieces.
 
-    Raises: UserError where the folder holds a run, or the source is one
+    Raises: UserError where the folder holds something, or the source is a run
     """
-    if RunDirectory(folder).config_path.exists():
-        raise UserError(f"{folder} already holds a run; give another directory")
+    require_new(folder)  # before minutes of reading
     path = downloaded(source) if source.startswith(PREFIX) else Path(source)
     if not is_foreign(path) and RunDirectory(path).checkpoints_path.is_dir():
         raise UserError(f"{path} is a run already; translate with: minitf translate {quote(str(path))}")
     config, vocabulary, weights = read_foreign(path, positions)
-    with RunDirectory.create(folder, replace(config, output=folder.absolute())) as run:
+    config = replace(config, output=folder.absolute())
+    with new_folder(folder) as temporary, RunDirectory.create(temporary, config) as run:
         vocabulary.save(run.path / vocabulary.file_name)
         origin = {"run": secrets.token_hex(16), "config": decisive_values(config)}
         state = {"imported": str(path.absolute()), "vocabulary": vocabulary.fingerprint()}

@@ -23,7 +23,7 @@ def import_model(argv: Sequence[str]) -> None:
         description="Make a run of a trained model of Marian (OPUS-MT), Hugging Face's Marian, fairseq or CTranslate2.",
     )
     parser.add_argument("source", metavar="SOURCE", help="folder or file of the model, or hf:OWNER/NAME of the Hub")
-    parser.add_argument("run", type=Path, metavar="RUN", help="run directory to write; it must not hold a run yet")
+    parser.add_argument("run", type=Path, metavar="RUN", help="run directory to write; it must be new or empty")
     parser.add_argument(
         "--positions",
         choices=[*POSITIONS],

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import glob
-import os
 import re
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -18,6 +16,7 @@ from minitf.interchange.marian import find_marian, read_marian, write_marian
 from minitf.interchange.outgoing import LearnedModel, write_plain
 from minitf.interchange.stored_arrays import ModelFileError
 from minitf.system.files import os_errors_explained
+from minitf.system.writing import new_folder
 
 Reader = Callable[[Path], ForeignModel]
 Writer = Callable[[LearnedModel, Path], list[str]]
@@ -86,15 +85,5 @@ def write_foreign(learned: LearnedModel, folder: Path, name: str) -> list[str]:
     Returns: notes for the user
     Raises: UserError for what the other program does not have, and a folder that holds files
     """
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise UserError(f"{folder} already holds something; give a new folder")
-    temporary = folder.with_name(f".{folder.name[:50]}.{os.urandom(4).hex()}.partial")
-    with os_errors_explained(f"write the folder {folder}"):
-        try:
-            temporary.mkdir(parents=True)
-            notes = WRITERS[name](learned, temporary)
-            os.replace(temporary, folder)
-        except BaseException:
-            shutil.rmtree(temporary, ignore_errors=True)
-            raise
-    return notes
+    with new_folder(folder) as temporary, os_errors_explained(f"write the folder {folder}"):
+        return WRITERS[name](learned, temporary)

@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from shlex import quote
@@ -20,7 +15,7 @@ from minitf.storage import checkpoint_store, checkpoints
 from minitf.storage.run_directory import RunDirectory, save_config
 from minitf.system.files import os_errors_explained
 from minitf.system.process import say, shell_command
-from minitf.system.writing import copy_inside
+from minitf.system.writing import copy_inside, new_folder
 from minitf.training.run import MODEL, Texts, exist
 from minitf.translation.loading import check_config, check_vocabulary, choose_checkpoints
 
@@ -32,7 +27,7 @@ def pack_run(run: Path, output: Path | None, resumable: bool) -> str:
     """
     directory = RunDirectory.open(run)
     place = output or run.absolute().with_name(f"{run.absolute().name}-packed")
-    with _new_directory(place) as path:
+    with new_folder(place) as path:
         packed = RunDirectory(path)
         content = (_pack_to_resume if resumable else _pack_to_translate)(directory, packed)
     command = f"{shell_command('train')} --resume" if resumable else shell_command("translate")
@@ -94,30 +89,6 @@ def _texts_of_ids(config: RunConfig, packed: RunDirectory) -> Texts:
         source, target = (quote(str(path)) for path in config.test)
         _warn(f"the run has no copy of its test text; resume it with --test {source} {target}")
     return Texts(None, valid, None)
-
-
-@contextmanager
-def _new_directory(path: Path) -> Iterator[Path]:
-    """Yield a temporary directory that is renamed to `path` at the end, or deleted after an error."""
-    if path.exists() and (not path.is_dir() or any(path.iterdir())):
-        raise UserError(f"{path} already exists; delete it, or give another --output")
-    with os_errors_explained(f"create {path}"):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        temporary = Path(tempfile.mkdtemp(prefix=f".{path.name[:50]}.", suffix=".partial", dir=path.parent))
-    try:
-        temporary.chmod(0o777 & ~_umask())
-        yield temporary
-        with os_errors_explained(f"create {path}"):
-            os.replace(temporary, path)
-    except BaseException:  # not after the rename: a network file system may show the old name for a while
-        shutil.rmtree(temporary, ignore_errors=True)
-        raise
-
-
-def _umask() -> int:
-    value = os.umask(0)
-    os.umask(value)
-    return value
 
 
 def _size(folder: Path) -> str:

@@ -29,6 +29,7 @@ from minitf.storage.run_directory import RunDirectory
 from minitf.system.writing import write_atomically
 from minitf.training.optim import Adam, batch_loss, learning_rate
 from minitf.training.run import OPTIMIZER
+from minitf.training.state import TrainState
 from minitf.translation.loading import LearnedModel, load_learned, with_precision
 
 SENTENCES = 3  # few enough to see each of their numbers
@@ -165,11 +166,16 @@ def step_of_run(path: Path, warn: Callable[[str], None], pairs: Sequence[tuple[s
 
 def _restore(optimizer: Adam, path: Path, warn: Callable[[str], None]) -> int:
     """Load the moments of the last checkpoint if it has them, and return its step."""
-    arrays, state = CheckpointStore(RunDirectory.open(path).checkpoints_path).latest(warn) or ({}, {})
+    arrays, plain = CheckpointStore(RunDirectory.open(path).checkpoints_path).latest(warn) or ({}, {})
     moments = without_prefix(OPTIMIZER, arrays)
-    if moments:
-        optimizer.load_state(state["step"] - state.get("skipped_updates", 0), moments)
-    return int(state.get("step", 0))
+    if not moments:
+        return 0
+    try:
+        state = TrainState.from_plain(plain)
+        optimizer.load_state(state.step - state.skipped_updates, moments)
+    except ValueError as error:
+        raise UserError(f"the last checkpoint of {path} does not fit this run: {error}") from error
+    return state.step
 
 
 def _sides(learned: LearnedModel) -> tuple[Any, Any]:

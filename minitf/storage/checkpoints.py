@@ -13,6 +13,7 @@ order: a flipped bit anywhere is found, and reading only `model.*` checks all it
 The safetensors library reads the files and validates their headers, so that a file may come from anywhere.
 """
 
+import errno
 import hashlib
 import os
 import re
@@ -30,7 +31,7 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 
 from minitf.errors import UserError
-from minitf.system.files import os_errors_explained, parse_json, parse_json_object
+from minitf.system.files import explained, os_errors_explained, parse_json, parse_json_object
 
 Array = NDArray[Any]
 
@@ -42,6 +43,9 @@ DTYPES = {
 
 MAX_HEADER_BYTES = 4 * 2**20
 """A big model with its optimizer needs 0.2 MB. JSON grows to some 30 times its length when it is parsed."""
+
+LACKS = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
+"""Errors of a process or a system that lacks something, in which a file that cannot be read need not be damaged."""
 
 NAME = re.compile(r"\w+([.-]\w+)*", re.ASCII)  # no slashes, no empty parts, no leading dots
 MAX_NAME = 500
@@ -119,7 +123,7 @@ class Reader:
         with file, self._damage_explained():
             header = self._read_header(file)
             # not mmap, the default: a disk that fails, or a file cut short, would kill the process with SIGBUS
-            self._tensors = safe_open(path, "numpy", backend="pread")  # refuses what the file cannot hold
+            self._tensors = _opened(self.path)  # refuses what the file cannot hold
             metadata = header.pop(METADATA)
             self.kinds = {name: (claim["dtype"], claim["shape"]) for name, claim in header.items()}
             self._digests = _checked_digests(metadata, self.kinds)
@@ -168,12 +172,23 @@ class Reader:
     @contextmanager
     def _damage_explained(self) -> Iterator[None]:
         try:
-            with os_errors_explained(f"read the checkpoint {self.path}", DamagedCheckpointError):
-                yield
+            yield
+        except OSError as error:
+            kind = CheckpointError if error.errno in LACKS else DamagedCheckpointError
+            raise kind(explained(f"read the checkpoint {self.path}", error)) from error
         except (SafetensorError, ValueError) as error:
             if isinstance(error, UserError):
                 raise
             raise DamagedCheckpointError(f"the checkpoint {self.path} is damaged: {error}") from error
+
+
+def _opened(path: Path) -> Any:
+    """The tensors of a file, opened by the library, which reports whatever the system answers as a missing file."""
+    try:
+        return safe_open(path, "numpy", backend="pread")
+    except FileNotFoundError:
+        os.close(os.open(path, os.O_RDONLY | os.O_CLOEXEC))  # raises the error of the system
+        raise
 
 
 def _checked_digests(metadata: dict[str, Any], kinds: Mapping[str, tuple[str, list[int]]]) -> dict[str, str]:

@@ -28,6 +28,8 @@ ADVICE = {
     errno.ENOENT: "check the path",
     errno.ENOTDIR: "check the path: one of its parts is a file",
     errno.EISDIR: "give the path of a file",
+    errno.EMFILE: "raise the limit on open files (ulimit -n)",
+    errno.ENFILE: "close other programs, or raise the system's limit on open files",
     errno.ESTALE: "the folder was replaced on its file server; check it, then start again",
 }
 

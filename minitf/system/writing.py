@@ -58,7 +58,7 @@ def write_atomically(path: str | os.PathLike[str], *, binary: bool = False, chos
     if is_folder:
         raise UserError(f"cannot {action}: it is a folder; give the name of a file")
     if not target.parent.is_dir():
-        raise UserError(f"cannot {action}: there is no folder {target.parent}; create it first")
+        raise UserError(f"cannot {action}: there is not a folder {target.parent}; create it first")
     with open_device(target, action) if is_device else atomic_write(target, action) as file:
         if binary:
             yield file
@@ -208,6 +208,35 @@ def make_folder(folder: Path) -> None:
         pass
 
 
+def require_new(folder: Path) -> None:
+    """Raises: UserError unless `folder` can be made: there is nothing of its name, or an empty folder."""
+    if folder.name in ("", ".."):
+        raise UserError(f"{folder} is not the name of a new folder; give one")
+    with os_errors_explained(f"look at {folder}"):
+        if folder.is_symlink() or (folder.exists() and (not folder.is_dir() or any(folder.iterdir()))):
+            raise UserError(f"{folder} already exists, and is not an empty folder; give a new one")
+
+
+@contextmanager
+def new_folder(path: Path) -> Iterator[Path]:
+    """Yield a temporary folder that becomes `path` at the end of the `with` block, or is deleted after an error.
+
+    Raises: UserError where `path` is not new, and where the system refuses
+    """
+    require_new(path)
+    temporary = path.with_name(f".{path.name[:50]}.{os.urandom(4).hex()}.partial")
+    try:
+        with os_errors_explained(f"create the folder {path}"):
+            temporary.mkdir(parents=True)
+        yield temporary
+        with os_errors_explained(f"create the folder {path}"):
+            os.replace(temporary, path)
+            sync_folder(path.parent)
+    except BaseException:  # an interrupt must not leave a part of it either
+        shutil.rmtree(temporary, ignore_errors=True)
+        raise
+
+
 def sync_folder(folder: Path) -> None:
     """Flush a folder to the disk, so that renames in it are durable."""
     with opened(folder) as descriptor:
@@ -277,7 +306,9 @@ class HeldFolder:
         """Write who holds the lock into its file, and begin to check and to confine what is written in the folder."""
         self._written = f"{owner}\n{os.urandom(8).hex()}\n".encode()  # processes of two hosts may have one name
         os.ftruncate(self.lock, 0)
-        os.pwrite(self.lock, self._written, 0)
+        at = 0
+        while at < len(self._written):  # where the disk is nearly full, a part is written, and only the rest fails
+            at += os.pwrite(self.lock, self._written[at:], at)
         self._all.append(self)
         self.check()
 

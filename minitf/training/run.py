@@ -209,6 +209,6 @@ def advice(config: RunConfig, directory: RunDirectory, checkpoints: CheckpointSt
 def _is_good(path: Path) -> bool:
     """Whether a checkpoint can be read, and no update was skipped just before it."""
     try:
-        return not read_state(path)["skipped_in_a_row"]
+        return not read_state(path).get("skipped_in_a_row")
     except CheckpointError:
         return False

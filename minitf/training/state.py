@@ -127,6 +127,11 @@ class TrainState:
         state = cls(**{**plain, "interval": Interval(**interval)})
         check_fields(state)
         check_fields(state.interval)
+        if not state.skipped_in_a_row <= state.skipped_updates <= state.step:
+            raise UserError(
+                f"step={state.step}, skipped_updates={state.skipped_updates} and "
+                f"skipped_in_a_row={state.skipped_in_a_row} in the training state contradict each other"
+            )
         return state
 
 

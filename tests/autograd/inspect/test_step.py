@@ -256,7 +256,8 @@ def test_hostile_text_stays_text(page):
 
 def test_the_page_asks_for_nothing_else(page):
     text = page(weighed, X, W).text
-    assert "default-src 'none'" in text
+    for directive in ("default-src", "base-uri", "form-action"):
+        assert f"{directive} 'none'" in text
     assert not re.search(r"@import|url\((?!\"#)|fetch\(|XMLHttpRequest|\bimport\(|sourceMappingURL", text)
     assert "http" not in text.replace("http-equiv", "").replace("http://www.w3.org", "")
     assert "Permission is hereby granted" in text  # dagre's licence

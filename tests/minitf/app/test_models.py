@@ -63,13 +63,28 @@ def test_an_edit_of_the_tokens_that_it_never_writes_is_refused(tmp_path):
         Translator.load(tmp_path / "run")
 
 
+def test_an_interrupted_import_leaves_nothing_and_can_be_repeated(tmp_path, monkeypatch):
+    write_foreign(learned_model(**OPUS), tmp_path / "model", "marian")
+
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr("minitf.app.model_files.decisive_values", interrupted)  # after the vocabulary is written
+        with pytest.raises(KeyboardInterrupt):
+            import_model([str(tmp_path / "model"), str(tmp_path / "run")])
+    assert [path.name for path in tmp_path.iterdir()] == ["model"]
+    import_model([str(tmp_path / "model"), str(tmp_path / "run")])
+    Translator.load(tmp_path / "run")
+
+
 def test_run_that_is_there_is_kept(tmp_path):
     write_foreign(learned_model(**OPUS), tmp_path / "model", "marian")
     import_model([str(tmp_path / "model"), str(tmp_path / "run")])
     before = {
         path: path.read_bytes() for path in (tmp_path / "run").rglob("*") if path.is_file() and path.name != "lock"
     }
-    with pytest.raises(UserError, match="already holds a run; give another directory"):
+    with pytest.raises(UserError, match="run already exists, and is not an empty folder; give a new one"):
         import_model([str(tmp_path / "model"), str(tmp_path / "run")])
     assert {path: path.read_bytes() for path in before} == before
 
@@ -274,7 +289,7 @@ def test_a_pipe_or_device_is_not_waited_for(run, tmp_path, capsys, target):
 def test_what_cannot_be_packed_is_refused(run, tmp_path, capsys):
     assert pack_command(run, "--output", tmp_path / "packed") == 0
     assert pack_command(run, "--output", tmp_path / "packed") == 2
-    assert "packed already exists; delete it, or give another --output" in capsys.readouterr().err
+    assert "packed already exists, and is not an empty folder; give a new one" in capsys.readouterr().err
     assert call(["--resume", str(tmp_path / "packed")]) == 2
     assert "packed was packed to translate and holds no state of the optimizer" in capsys.readouterr().err
     for path in (run / "checkpoints").iterdir():

@@ -67,7 +67,7 @@ def test_what_is_written_and_read_again_computes_the_same(name, model, tmp_path)
 @pytest.mark.parametrize("name", WRITERS)
 def test_folder_with_files_is_left_as_it_is(name, tmp_path):
     (tmp_path / "notes.txt").write_text("mine")
-    with pytest.raises(UserError, match="already holds something; give a new folder"):
+    with pytest.raises(UserError, match="already exists, and is not an empty folder; give a new one"):
         write_foreign(learned_model(**OPUS), tmp_path, name)
     assert [each.name for each in tmp_path.iterdir()] == ["notes.txt"]
 

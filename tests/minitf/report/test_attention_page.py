@@ -108,7 +108,8 @@ def test_json_in_a_script_cannot_end_it():
 def test_the_page_asks_for_nothing_else(simple):
     text = attention_page([simple], "x")
     assert "http" not in text.replace("http-equiv", "").replace("http://www.w3.org", "")
-    assert "default-src 'none'" in text
+    for directive in ("default-src", "base-uri", "form-action"):
+        assert f"{directive} 'none'" in text
     assert not re.search(r"@import|url\(|fetch\(|XMLHttpRequest|\bimport\(", text)
 
 

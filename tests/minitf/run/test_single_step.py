@@ -1,6 +1,7 @@
 """One recorded step of a model: the step that training would make, on a batch that can be looked at."""
 
 import re
+import shutil
 from dataclasses import replace
 
 import numpy as np
@@ -12,6 +13,8 @@ from minitf.app.train import main as train
 from minitf.errors import UserError
 from minitf.run.resume import resume
 from minitf.run.single_step import default_step, step_of_run
+from minitf.storage.checkpoint_store import save
+from minitf.storage.checkpoints import load, read_origin
 from minitf.system.process import run_command
 from minitf.training.optim import Adam, batch_loss, global_norm, learning_rate
 from minitf.training.run import SingleProcess
@@ -134,6 +137,23 @@ def test_the_step_of_a_run_continues_it(trained, tmp_path):
     assert str(trained) in page.about
     pieces = {piece for row in page.axes["T"]["labels"] for piece in row}
     assert pieces <= {*step.vocabulary.pieces(range(len(step.vocabulary))), "<s>", "</s>", "<pad>"}
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"skipped_updates": 10**6}, "contradict each other"),
+        ({"step": "thirteen"}, "step='thirteen'; choose a whole number"),
+    ],
+)
+def test_a_forged_state_is_refused(trained, tmp_path, changes, message):
+    shutil.copytree(trained, tmp_path / "run")
+    path = max((tmp_path / "run" / "checkpoints").glob("step-*"))
+    arrays, state = load(path)
+    save(path, arrays, {**state, **changes}, read_origin(path))
+    with pytest.raises(UserError, match=f"the last checkpoint of .*run does not fit this run: .*{message}"):
+        step_of_run(tmp_path / "run", ignore)
 
 
 @pytest.mark.heavy

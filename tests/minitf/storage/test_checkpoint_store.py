@@ -1,5 +1,6 @@
 """Checkpoint files: what goes in comes out, and nothing else does."""
 
+import errno
 import hashlib
 import json
 import os
@@ -432,3 +433,20 @@ checkpoint_store.save({str(path)!r}, {{"a": np.ones(9), "b": np.ones(9)}}, {{}})
     assert ended.returncode == -signal.SIGKILL
     assert read_state(path) == {"step": 1}
     assert len(os.listdir(tmp_path)) == 2
+
+
+def test_a_limit_on_open_files_is_named_and_is_no_damage(tmp_path, monkeypatch):
+    """The library that opens the file says of every error of the system that the file does not exist."""
+    save(tmp_path / "a", {"a": np.ones(2)}, {})
+
+    def refused(path, *_, **__):
+        raise FileNotFoundError(f"No such file or directory: {path}")
+
+    def at_the_limit(*_):
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    monkeypatch.setattr("minitf.storage.checkpoints.safe_open", refused)
+    monkeypatch.setattr("minitf.storage.checkpoints.os.open", at_the_limit)
+    with pytest.raises(CheckpointError, match=r"raise the limit on open files \(ulimit -n\)") as caught:
+        load(tmp_path / "a")
+    assert not isinstance(caught.value, DamagedCheckpointError)

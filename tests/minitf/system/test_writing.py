@@ -215,6 +215,15 @@ def test_after_its_end_paths_are_paths(held):
     assert is_held(held.path)
 
 
+def test_a_lock_written_in_pieces_is_ones_own(tmp_path, monkeypatch):
+    whole = os.pwrite
+    monkeypatch.setattr(os, "pwrite", lambda file, data, at: whole(file, data[:3], at))
+    with closing(HeldFolder(tmp_path, "lock")) as folder:
+        folder.hold("me")
+        folder.check()
+        assert (tmp_path / "lock").read_bytes() == folder._written
+
+
 def test_a_lock_file_that_is_a_link_is_refused(tmp_path):
     (tmp_path / "outside").write_text("precious")
     (tmp_path / "lock").symlink_to(tmp_path / "outside")

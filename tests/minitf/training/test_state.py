@@ -138,6 +138,8 @@ def broken(**changes):
     [
         ({}, "does not fit this version: best_bleu, best_loss, best_step, data, elapsed_s"),
         (broken(extra=1), "does not fit this version: extra differ"),
+        (broken(skipped_updates=8), "step=7, skipped_updates=8 and skipped_in_a_row=1 .* contradict each other"),
+        (broken(skipped_in_a_row=3), "skipped_updates=2 and skipped_in_a_row=3 .* contradict each other"),
         (broken(step=-1), "step=-1 in the training state is negative"),
         (broken(step=1.5), "step=1.5; choose a whole number"),
         (broken(step=True), "step=true"),
