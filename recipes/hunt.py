@@ -26,6 +26,7 @@ import re
 import sys
 import time
 import warnings
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
@@ -79,6 +80,13 @@ class Point:
     function: str
     what: str
     derivatives: Callable[[str, np.random.Generator], tuple[Callable, Callable, Arrays]]
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """A point that a function does not take, and why."""
+
+    why: str
 
 
 @dataclass(frozen=True)
@@ -280,7 +288,7 @@ def torch_functions() -> dict[str, Any]:
     }  # fmt: skip
 
 
-def torch_points(name: str, op: Any) -> Iterator[Point]:
+def torch_points(name: str, op: Any) -> Iterator[Point | LeftOut]:
     """As PyTorch's own tests call it: with their wrapper for triangular and symmetric inputs, and of the outputs that
     they look at."""
     import torch
@@ -322,7 +330,8 @@ def torch_points(name: str, op: Any) -> Iterator[Point]:
                     continue
                 try:
                     phi = TorchSum(of, points)
-                except Exception:  # outside of the domain
+                except Exception as error:  # outside of the domain
+                    yield LeftOut(f"outside of the domain, or not taken: {type(error).__name__}")
                     continue
                 yield Point(name, f"sample {number} of shape {shapes}{what}{which}", compositions_of(phi, points))
 
@@ -409,7 +418,7 @@ def jax_functions() -> dict[str, Any]:
     }  # fmt: skip
 
 
-def jax_points(name: str, function: Any) -> Iterator[Point]:
+def jax_points(name: str, function: Any) -> Iterator[Point | LeftOut]:
     """At one, two or three arrays of these shapes, where it takes them and gives real numbers."""
     rng = np.random.default_rng(0)
     inside, positive = rng.uniform(-0.9, 0.9, (2, 3)), rng.uniform(0.2, 0.9, (2, 3))
@@ -430,7 +439,8 @@ def jax_points(name: str, function: Any) -> Iterator[Point]:
             values = some_zero(inputs) if zeros else inputs
             try:
                 phi = JaxSum(lambda xs: function(*xs), values)
-            except Exception:  # not a function of these arrays
+            except Exception as error:  # not a function of these arrays
+                yield LeftOut(f"outside of the domain, or not taken: {type(error).__name__}")
                 continue
             taken += not zeros
             if taken <= SAMPLES:
@@ -450,7 +460,7 @@ def numpy_points(name: str, case: Any) -> Iterator[Point]:
     yield Point(name, "as listed", lambda composition, rng: (case.function, case.vjp, case.inputs))
 
 
-LIBRARIES: dict[str, tuple[Callable[[], dict[str, Any]], Callable[[str, Any], Iterator[Point]]]] = {
+LIBRARIES: dict[str, tuple[Callable[[], dict[str, Any]], Callable[[str, Any], Iterator[Point | LeftOut]]]] = {
     "torch": (torch_functions, torch_points),
     "jax": (jax_functions, jax_points),
     "numpy": (numpy_functions, numpy_points),
@@ -465,32 +475,36 @@ def functions_of(library: str) -> dict[str, Any]:
     return LIBRARIES[library][0]()
 
 
-def examine_function(library: str, name: str) -> tuple[list[Finding], dict[str, int]]:
-    """The findings, how many derivatives were right, and how many were not judged, all of one function."""
+def examine_function(library: str, name: str) -> tuple[list[Finding], Counter[str]]:
+    """The findings of one function, and how many derivatives were right, or not judged and why."""
     warnings.simplefilter("ignore")
     findings: list[Finding] = []
-    counts = {"right": 0, "other": 0}
+    counts: Counter[str] = Counter()
     try:
         for point in LIBRARIES[library][1](name, functions_of(library)[name]):
+            if isinstance(point, LeftOut):
+                counts[point.why] += 1
+                continue
             for composition in COMPOSITIONS[:1] if library == "numpy" else COMPOSITIONS:
                 found = examine(point, composition)
                 if isinstance(found, Finding):
                     findings.append(found)
                 else:
-                    counts["right" if found == "right" else "other"] += 1
+                    counts[found] += 1
     except Exception as error:  # its samples need what is not installed
+        counts[f"no samples: {type(error).__name__}"] += 1
         print(f"{name}: no samples: {type(error).__name__}: {error}", file=sys.stderr)
     return findings, counts
 
 
-def page(library: str, findings: list[Finding], counts: dict[str, int], functions: int, seconds: float) -> str:
+def page(library: str, findings: list[Finding], counts: Counter[str], functions: int, seconds: float) -> str:
     judged = counts["right"] + len(findings)
     lines = [
         f"# Wrong derivatives of {library}",
         "",
         f"This page is written by `python recipes/hunt.py --library {library.split()[0]}`: {functions:,} functions, "
-        f"{judged:,} derivatives compared with differences, {len(findings):,} of them wrong, {counts['other']:,} not "
-        f"judged, in {seconds / 60:.0f} minutes.",
+        f"{judged:,} derivatives compared with differences, {len(findings):,} of them wrong, "
+        f"{counts.total() - counts['right']:,} not judged, in {seconds / 60:.0f} minutes.",
         "",
         "| function | composition | points | expected | found | known |",
         "|---|---|---|--:|--:|---|",
@@ -506,15 +520,15 @@ def page(library: str, findings: list[Finding], counts: dict[str, int], function
         lines.append(
             f"| {function} | {composition} | {first.point}{more} | {first.expected} | {first.found} | {known} |"
         )
+    lines += ["", "Not judged:", "", "| why | how often |", "|---|--:|"]
+    lines += [f"| {why.replace('|', chr(92) + '|')} | {n:,} |" for why, n in counts.most_common() if why != "right"]
     return "\n".join(lines) + "\n"
 
 
-def hunt(
-    library: str, names: Sequence[str], processes: int, minutes: float
-) -> tuple[list[Finding], dict[str, int], int]:
-    """The findings, how many derivatives were right and how many not judged, and the number of functions looked at."""
+def hunt(library: str, names: Sequence[str], processes: int, minutes: float) -> tuple[list[Finding], Counter[str], int]:
+    """The findings, how many derivatives were right or not judged and why, and the number of functions looked at."""
     findings: list[Finding] = []
-    counts = {"right": 0, "other": 0}
+    counts: Counter[str] = Counter()
     end = time.monotonic() + 60 * minutes
     done = 0
     with ProcessPoolExecutor(processes, get_context("spawn")) as pool:
@@ -525,9 +539,9 @@ def hunt(
             except TimeoutError:
                 print(f"the time is over at {name}", file=sys.stderr)
                 break
-            done += bool(found) or any(some.values())
+            done += bool(found) or bool(some)
             findings += found
-            counts = {key: counts[key] + some[key] for key in counts}
+            counts += some
             for finding in found:
                 print(f"{finding.function}: {finding.composition}, {finding.point}: expected {finding.expected}, found "
                       f"{finding.found}", flush=True)  # fmt: skip
@@ -542,7 +556,7 @@ def main() -> None:
     parser.add_argument("--library", required=True, choices=["torch", "jax", "numpy"])
     parser.add_argument("--only", default="", metavar="TEXT", help="only functions with TEXT in their name")
     parser.add_argument("--processes", type=int, default=2, help="how many functions are looked at at once")
-    parser.add_argument("--minutes", type=float, default=30, help="stop after so many minutes")
+    parser.add_argument("--minutes", type=float, default=30, help="stop after this time")
     parser.add_argument("--write", type=Path, metavar="FILE", help="write the page")
     args = parser.parse_args()
     names = [name for name in functions_of(args.library) if args.only in name]

@@ -46,8 +46,8 @@ MAX_OPERATIONS = 20_000_000
 MAX_DEPTH, MAX_TEXT = 32, 2**20
 """Lists in lists, and characters of a text."""
 VALUES_PER_OPERATION, SPARE_VALUES = 4, 10_000
-"""So many values for each operation of a pickle, and so many besides, may be in what it describes, a shared one counted
-wherever it is."""
+"""What a pickle describes may have this number of values for each of its operations, and this number besides; a shared
+value counts wherever it is."""
 
 Places = dict[str, tuple[int, int, Member | None]]
 """Of each storage: the offset of its first byte in the file, number of bytes, and what has its checksum."""

@@ -37,7 +37,7 @@ ALIGNMENT, SMALL_BYTES = 64, 2**14
 VERIFIED_BYTES, MAX_HEAD_BYTES = 2**20, 2**14
 """Bytes of a member that are checked together, and the most that may stand before an array, such as its shape."""
 MOST_TIMES, SPARE_BYTES = 8, 2**24
-"""So many times its size, and so many bytes, are read of a file in all.
+"""Of a file, this multiple of its size and this number of bytes are read at most.
 
 Each byte is read once or twice, for its checksum, and that of shared matrices once more; what is beyond that is a small
 file whose names of arrays stand for one place a thousand times.

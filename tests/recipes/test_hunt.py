@@ -1,5 +1,7 @@
 """The hunt for wrong derivatives: what it finds among functions whose answer is known, and its page."""
 
+from collections import Counter
+
 import numpy as np
 import pytest
 
@@ -85,7 +87,7 @@ def test_kinks_are_not_judged():
 def test_numpy_functions_and_their_page():
     findings, counts = hunt.examine_function("numpy", "sign: cos")
     assert [finding.cause[:17] for finding in findings] != []
-    assert hunt.examine_function("numpy", "element-wise: sin") == ([], {"right": 1, "other": 0})
+    assert hunt.examine_function("numpy", "element-wise: sin") == ([], {"right": 1})
     text = hunt.page("numpy 2", findings, counts, 1, 60.0)
     assert "| sign: cos | reverse | as listed |" in text
     assert "1 derivatives compared with differences, 1 of them wrong" in text
@@ -93,7 +95,28 @@ def test_numpy_functions_and_their_page():
 
 def test_known_issues_are_linked():
     finding = hunt.Finding("linalg.det", "forward over forward", "sample 0", "1", "2", "")
-    text = hunt.page("torch 2", [finding, finding], {"right": 3, "other": 0}, 1, 1.0)
+    text = hunt.page("torch 2", [finding, finding], Counter(right=3), 1, 1.0)
     assert "sample 0 and 1 more" in text
     assert "[196696](https://github.com/pytorch/pytorch/issues/196696)" in text
-    assert "| no |" in hunt.page("jax 0", [finding], {"right": 3, "other": 0}, 1, 1.0)
+    assert "| no |" in hunt.page("jax 0", [finding], Counter(right=3), 1, 1.0)
+
+
+def test_what_is_left_out_is_counted_and_named(monkeypatch):
+    points = [
+        hunt.Point("cube", "at X", hunt.compositions_of(Cubes(), [X])),
+        hunt.LeftOut("outside of the domain, or not taken: ValueError"),
+    ]
+
+    def of_cube(name, function):
+        yield from points
+        raise ImportError("no module of this name")
+
+    monkeypatch.setitem(hunt.LIBRARIES, "torch", (lambda: {"cube": None}, of_cube))
+    hunt.functions_of.cache_clear()
+    findings, counts = hunt.examine_function("torch", "cube")
+    hunt.functions_of.cache_clear()
+    assert findings == []
+    assert counts == {"right": 6, points[1].why: 1, "no samples: ImportError": 1}
+    text = hunt.page("torch 2", findings, counts, 1, 1.0)
+    assert "0 of them wrong, 2 not judged" in text
+    assert f"| {points[1].why} | 1 |" in text
