@@ -58,7 +58,7 @@ def write_atomically(path: str | os.PathLike[str], *, binary: bool = False, chos
     if is_folder:
         raise UserError(f"cannot {action}: it is a folder; give the name of a file")
     if not target.parent.is_dir():
-        raise UserError(f"cannot {action}: there is not a folder {target.parent}; create it first")
+        raise UserError(f"cannot {action}: there is no folder {target.parent}; create it first")
     with open_device(target, action) if is_device else atomic_write(target, action) as file:
         if binary:
             yield file

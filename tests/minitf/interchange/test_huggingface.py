@@ -241,6 +241,18 @@ def test_forbidden_tokens_are_masked(tmp_path):
     assert found.vocabulary.target.pieces_by_id.index(forbidden) in found.config.model.masked_tokens
 
 
+def test_many_forbidden_tokens_are_not_searched_for_each_piece(tmp_path, monkeypatch):
+    """A million of them, in a small file, would take hours."""
+
+    class Never(list):
+        def __contains__(self, index):
+            raise AssertionError("the list is searched from its beginning")
+
+    folder = with_options(tmp_path / "model")
+    monkeypatch.setattr("minitf.interchange.huggingface._forbidden", lambda *_: Never([5]))
+    assert read_foreign(folder).config.model.masked_tokens
+
+
 def test_more_layers_than_the_file_has_are_refused(tmp_path):
     with pytest.raises(ModelFileError, match=r"has no array model\.encoder\.layers\.2\."):
         read_foreign(with_options(tmp_path / "model", encoder_layers=150))
