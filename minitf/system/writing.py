@@ -231,10 +231,11 @@ def new_folder(path: Path) -> Iterator[Path]:
         yield temporary
         with os_errors_explained(f"create the folder {path}"):
             os.replace(temporary, path)
-            sync_folder(path.parent)
-    except BaseException:  # an interrupt must not leave a part of it either
+    except BaseException:  # not after the rename: a network file system may show the old name for a while
         shutil.rmtree(temporary, ignore_errors=True)
         raise
+    with os_errors_explained(f"write the folder {path}"):
+        sync_folder(path.parent)
 
 
 def sync_folder(folder: Path) -> None:
