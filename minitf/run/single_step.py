@@ -165,7 +165,10 @@ def step_of_run(path: Path, warn: Callable[[str], None], pairs: Sequence[tuple[s
 
 
 def _restore(optimizer: Adam, path: Path, warn: Callable[[str], None]) -> int:
-    """Load the moments of the last checkpoint if it has them, and return its step."""
+    """Load the moments of the last checkpoint and return its step; 0 if it has no moments, as one that was packed.
+
+    Raises: UserError where its state contradicts itself or does not fit the parameters
+    """
     arrays, plain = CheckpointStore(RunDirectory.open(path).checkpoints_path).latest(warn) or ({}, {})
     moments = without_prefix(OPTIMIZER, arrays)
     if not moments:

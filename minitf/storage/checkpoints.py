@@ -44,8 +44,8 @@ DTYPES = {
 MAX_HEADER_BYTES = 4 * 2**20
 """A big model with its optimizer needs 0.2 MB. JSON grows to some 30 times its length when it is parsed."""
 
-LACKS = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
-"""Errors of a process or a system that lacks something, in which a file that cannot be read need not be damaged."""
+OUT_OF_RESOURCES = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
+"""Errors of the process or the system: a file that cannot be read because of one need not be damaged."""
 
 NAME = re.compile(r"\w+([.-]\w+)*", re.ASCII)  # no slashes, no empty parts, no leading dots
 MAX_NAME = 500
@@ -174,7 +174,7 @@ class Reader:
         try:
             yield
         except OSError as error:
-            kind = CheckpointError if error.errno in LACKS else DamagedCheckpointError
+            kind = CheckpointError if error.errno in OUT_OF_RESOURCES else DamagedCheckpointError
             raise kind(explained(f"read the checkpoint {self.path}", error)) from error
         except (SafetensorError, ValueError) as error:
             if isinstance(error, UserError):
@@ -183,7 +183,10 @@ class Reader:
 
 
 def _opened(path: Path) -> Any:
-    """The tensors of a file, opened by the library, which reports whatever the system answers as a missing file."""
+    """Open a file with the safetensors library, which reports every error of the system as a missing file.
+
+    Raises: OSError, the error of the system
+    """
     try:
         return safe_open(path, "numpy", backend="pread")
     except FileNotFoundError:

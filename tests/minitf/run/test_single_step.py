@@ -157,6 +157,17 @@ def test_a_forged_state_is_refused(trained, tmp_path, changes, message):
 
 
 @pytest.mark.heavy
+def test_updates_that_were_skipped_do_not_count_for_adam(trained, tmp_path):
+    shutil.copytree(trained, tmp_path / "run")
+    path = max((tmp_path / "run" / "checkpoints").glob("step-*"))
+    arrays, state = load(path)
+    save(path, arrays, {**state, "skipped_updates": 2}, read_origin(path))
+    step = step_of_run(tmp_path / "run", ignore)
+    assert step.number == state["step"] + 1
+    assert step.optimizer.step_count == state["step"] - 2
+
+
+@pytest.mark.heavy
 def test_the_step_of_a_run_with_frozen_parts_updates_the_others(ground, tmp_path):
     folder = tmp_path / "run"
     assert run_command(train, [*ground.flags, "--freeze", "encoder", "--max-steps", "2", "--output", str(folder)]) == 0

@@ -1,6 +1,8 @@
 """The checkpoints of a run survive crashes, and their mean is the mean."""
 
+import errno
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -222,6 +224,22 @@ def test_a_file_that_may_not_be_read_is_no_damaged_file(tmp_path, monkeypatch):
     with pytest.raises(CheckpointError, match=r"cannot read the checkpoint .*: Permission denied; check") as caught:
         store.latest(no_warning)
     assert not isinstance(caught.value, DamagedCheckpointError)
+
+
+@pytest.mark.parametrize("error", [errno.EMFILE, errno.ENFILE, errno.ENOMEM])
+def test_what_a_process_lacks_is_no_damage(tmp_path, monkeypatch, error):
+    """The older one would be used, and the newest, which is whole, be set aside."""
+    store = filled(tmp_path, [1, 2])
+
+    def lacking(*_, **__):
+        raise OSError(error, os.strerror(error))
+
+    with monkeypatch.context() as patched:
+        patched.setattr("minitf.storage.checkpoints.safe_open", lacking)
+        with pytest.raises(CheckpointError, match=re.escape(os.strerror(error))):
+            store.latest(no_warning)
+    assert store.steps() == [1, 2]
+    assert store.latest(no_warning)[1]["step"] == 2
 
 
 @pytest.mark.parametrize("moment", ["os.replace", "os.fsync"])
