@@ -614,7 +614,10 @@ def _tell_of(gradient: Array) -> None:
 
 
 def run_hooks(hooks: Sequence[Callable], g: Tensor) -> Tensor:
-    """What the hooks of a gradient make of it, one after the other, in its shape and dtype."""
+    """Pass a gradient through its hooks, in order; the result has its shape and dtype.
+
+    Raises: TypeError for a hook that returns neither an array nor None, ValueError for another shape
+    """
     for hook in list(hooks):
         replaced = hook(g)
         if replaced is None:

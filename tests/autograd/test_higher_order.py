@@ -2,6 +2,7 @@
 
 import gc
 import weakref
+from contextlib import nullcontext
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ import pytest
 import autograd as ag
 from autograd import Op, Tensor, apply
 from autograd.engine import implementations
+from autograd.modes import Observer, observe
 from tests.cases import all_cases
 from tests.cases.layers import LAYERS
 from tests.helpers.higher_order import second_order_error
@@ -279,3 +281,28 @@ def test_a_constant_gradient_has_no_derivative():
     with pytest.raises(RuntimeError, match="does not depend on any Tensor"):
         ag.grad(g.sum(), x)
     assert ag.grad(g.sum(), x, allow_unused=True) == (None,)
+
+
+@pytest.mark.parametrize("create_graph", [False, True])
+@pytest.mark.parametrize("fails", [False, True])
+def test_observers_hear_of_a_pass_from_its_beginning_to_its_end(create_graph, fails):
+    class Heard(Observer):
+        def __init__(self):
+            self.said = []
+
+        def before_backward_pass(self):
+            self.said.append("begins")
+
+        def before_backward(self, op, g_outputs):
+            self.said.append("node")
+            if fails:
+                raise ArithmeticError
+
+        def after_backward_pass(self):
+            self.said.append("ends")
+
+    x = Tensor([2.0], requires_grad=True)
+    y = x * x
+    with observe(Heard()) as heard, pytest.raises(ArithmeticError) if fails else nullcontext():
+        y.backward(np.ones(1), create_graph=create_graph)
+    assert heard.said == ["begins", "node", "ends"]
