@@ -539,7 +539,7 @@ def hunt(library: str, names: Sequence[str], processes: int, minutes: float) -> 
             except TimeoutError:
                 print(f"the time is over at {name}", file=sys.stderr)
                 break
-            done += bool(found) or bool(some)
+            done += bool(found or some)
             findings += found
             counts += some
             for finding in found:

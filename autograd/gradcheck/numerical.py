@@ -189,7 +189,7 @@ class Central(Numerical):
     # ---- Steps ----
 
     def _column(self, target: Target, place: int, times: int) -> Array:
-        """One column of `derivative`, with a step `times` as large.  Shapes: -> [M]"""
+        """One column of `derivative`, with `times` times the step.  Shapes: -> [M]"""
         move, step = self._move(target, place)
         return _slopes([move], np.array([times * step]), self._values(target, self.middle))[0][0]
 

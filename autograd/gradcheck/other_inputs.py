@@ -24,7 +24,7 @@ Rng = np.random.Generator
 Shape = tuple[int, ...]
 
 LARGE = (70, 1100)  # elements to grow to: beyond a row of 64, beyond a block of 1,024, no multiple of either
-PAIRS = 3  # of inputs that are made one, at most
+PAIRS = 3  # the most pairs of inputs that are given one array
 
 
 def check_other_inputs(function: CheckedFunction, rng: Rng, atol: float, rtol: float) -> None:

@@ -428,14 +428,15 @@ def reduced(losses: Array, counted: Array, reduction: str) -> Array:
     """The sum of the losses of rows, or their mean.  Shapes: losses [N] -> []"""
     wide, dtype = widened(losses)  # the sum, and the number of rows, may be beyond float16
     total = wide.sum() / divisor(counted, reduction)
+    # Each call of a NumPy scalar's astype looks it up by a new string, of which CPython keeps hundreds
     return total if total.dtype == dtype else total.astype(dtype)
 
 
 def of_each(g_loss: Array, counted: Array, reduction: str) -> Array:
     """The gradient of each row's loss, given that of their sum or mean."""
     wide, dtype = widened(g_loss)
-    g_row = wide / divisor(counted, reduction)
-    return g_row if g_row.dtype == dtype else g_row.astype(dtype)
+    g_each = wide / divisor(counted, reduction)
+    return g_each if g_each.dtype == dtype else g_each.astype(dtype)
 
 
 def divisor(counted: Array, reduction: str) -> int:
