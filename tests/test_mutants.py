@@ -208,6 +208,10 @@ def test_tests_are_run_and_their_failure_is_told(tmp_path, monkeypatch):
 def test_a_long_error_is_shortened():
     assert shortened("wrong gradient …\nlikely cause: the sign is wrong") == "the sign is wrong"
     assert shortened("assert ('/somewhere/file.py', 3) == 4") == "assert ('…', 3) == 4"
+    found = "wrong gradient, most that of x[0]:\n  analytic   {}\n  numerical  {}"
+    assert shortened(found.format("1.23456789e-05", "0, by a finer step")) == "x[0] is 1.235e-05, should be 0"
+    assert shortened(found.format("nan", "-inf")) == "x[0] is nan, should be -inf"
+    assert shortened(found.format("(1+2j)", "1+2j")) == "wrong gradient, most that of x[0]:"
     assert shortened("AssertionError: " + "x" * 300) == "x" * 99 + "…"
     assert summary([Verdict(SIGN), Verdict(SIGN, problem="SURVIVES")]) == "2 mutants, 1 detected"
     assert "0 by" not in page({"Ops": [Verdict(SIGN, "slope", "it is 1.0")]})

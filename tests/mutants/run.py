@@ -55,10 +55,13 @@ def _first_finding(mutant: Mutant) -> Finding | None:
     return None
 
 
+NUMBER = r"([-+]?(?:\d[\d.]*(?:e[-+]?\d+)?|inf|nan))(?![^\s,])"  # a comma may follow, and a remark
+
+
 def shortened(error: str, limit: int = 100) -> str:
     """The telling part of an error on one line, without what differs from machine to machine."""
     cause = re.search(r"likely cause: (?!none of the usual)(.*)", error)
-    numbers = re.search(r"most that of (.*):\n  analytic +(\S+)\n  numerical +(\S+)", error)
+    numbers = re.search(rf"most that of (.*):\n  analytic +{NUMBER}\n  numerical +{NUMBER}", error)
     text = error.removeprefix("GradcheckError: ")
     if cause:
         text = cause.group(1)
