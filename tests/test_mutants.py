@@ -55,7 +55,6 @@ def test_every_mutant_says_what_it_damages():
     assert len({str(mutant) for mutant in EVERY}) == len(EVERY)
 
 
-@pytest.mark.slow  # `make mutants` writes the page, in some 20 minutes: it need not follow every push
 def test_the_page_is_up_to_date():
     text = PAGE.read_text(encoding="utf-8")
     assert f"**{len(EVERY)} mutants, {len(EVERY)} detected**" in text, f"write it again: {COMMAND}"
