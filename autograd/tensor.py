@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import operator
+import warnings
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -63,6 +64,11 @@ _OTHER_NAMES = {  # of other libraries' arrays, and what they are here
     "view": "x.reshape(...)",
 }
 
+_A_NUMBER = (
+    "a Python number has no graph; write autograd.exp(x) in the place of math.exp(x), autograd.stack in the place of "
+    "array[i] = x, or x.item() if no gradient is wanted"
+)
+
 
 class Tensor:
     """A multi-dimensional array that records the ops applied to it, so that gradients can be computed.
@@ -91,7 +97,10 @@ class Tensor:
     _edge: Any  # the node that made this Tensor; with an index, unless it is its first output
 
     def __init__(self, data: TensorLike, requires_grad: bool = False, dtype: DTypeLike | None = None):
-        self.data = as_array(data.data if isinstance(data, Tensor) else data, dtype)
+        if isinstance(data, Tensor):
+            data._warn_of_lost_graph("Tensor(x) has no graph; write x.clone(), or x.detach() if no gradient is wanted")
+            data = data.data
+        self.data = as_array(data, dtype)
         self._edge = None
         self.requires_grad = requires_grad
 
@@ -194,10 +203,17 @@ class Tensor:
         return new_tensor(self.data)
 
     def __float__(self) -> float:
+        """For float, math's functions and `array[i] = x`.  Warns: UserWarning if a gradient would be lost"""
+        self._warn_of_lost_graph(_A_NUMBER)
         return float(self.data)
 
     def __int__(self) -> int:
+        self._warn_of_lost_graph(_A_NUMBER)
         return int(self.data)
+
+    def _warn_of_lost_graph(self, what: str) -> None:
+        if self._requires_grad and is_grad_enabled():
+            warnings.warn(f"x requires a gradient, and {what}", stacklevel=3)
 
     def __bool__(self) -> bool:
         return bool(self.data)

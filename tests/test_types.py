@@ -60,7 +60,7 @@ config = TransformerConfig(layers=1, d_model=16, d_ff=32, heads=2, vocab_size=20
 model = Transformer(config, seed=1)
 optimizer = Adam(model.named_parameters(), OptimizerConfig(warmup_steps=10))
 logits = model(np.array([[5, 6, 2]]), np.array([[1, 7]]))
-print(logits.shape, float(loss), loss.item())
+print(logits.shape, loss.item())
 
 
 def translated(run: str) -> list[str]:

@@ -1,7 +1,9 @@
 """NumPy's functions, and arrays that are more or less than plain ones, in the place of Tensors."""
 
+import math
 import operator
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -241,3 +243,26 @@ def test_other_objects_with_an_array_are_arrays():
     assert type(Tensor(Column()).data) is np.ndarray
     (x * Column()).sum().backward()
     assert x.grad.tolist() == [1, 2, 3]
+
+
+LOSING = {  # what makes of a Tensor something that has no graph
+    "float": lambda x: float(x),
+    "int": lambda x: int(x),
+    "math.exp": lambda x: math.exp(x),
+    "array[i] = x": lambda x: np.zeros(3).__setitem__(0, x),
+    "%": lambda x: "%.1f" % x,  # noqa: UP031
+    "Tensor": lambda x: Tensor(x),
+}
+
+
+@pytest.mark.parametrize("lose", LOSING.values(), ids=LOSING)
+def test_a_warning_where_a_gradient_would_be_lost(lose):
+    x = ag.Tensor(2.0, requires_grad=True)
+    for leaf_or_result in (x, x * 2):
+        with pytest.warns(UserWarning, match="x requires a gradient, and .* no graph; write") as caught:
+            lose(leaf_or_result)
+        assert [Path(warning.filename) for warning in caught] == [Path(__file__)]
+    with ag.no_grad():
+        lose(x)
+    lose(x.detach())
+    x.item()
