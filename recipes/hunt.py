@@ -29,6 +29,7 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from multiprocessing import get_context
 from pathlib import Path
@@ -44,6 +45,7 @@ LARGEST = 130  # elements of all inputs
 SAMPLES = 5  # of a function
 COMPOSITIONS = ("reverse", "forward", "reverse over reverse", "forward over reverse", "reverse over forward",
                 "forward over forward")  # fmt: skip
+ALONG = ", along a direction"
 KNOWN = {  # of PyTorch's open issues on wrong derivatives of forward mode and higher order, by name and order
     "cholesky_inverse": 196682,
     "cholesky_solve": 196694,
@@ -51,12 +53,21 @@ KNOWN = {  # of PyTorch's open issues on wrong derivatives of forward mode and h
     "linalg.det": 196696,
     "logdet": 192540,
     "linalg.slogdet": 196697,
-    "linalg.solve": 192540,
-    "linalg.solve_ex": 192540,
+    "linalg.solve": 196695,
+    "linalg.solve_ex": 196695,
     "linalg.householder_product": 196698,
     "nn.functional.batch_norm": 196699,
     "nn.functional.layer_norm": 196700,
     "cumprod": 196701,
+    "scatter_reduce (prod)": 196702,
+    "triangular_solve": 196707,
+    # By the rule of another that they call
+    "native_batch_norm": 196699,
+    "nn.functional.instance_norm": 196699,
+    "native_layer_norm": 196700,
+    "linalg.tensorsolve": 196695,
+    "linalg.vander": 196701,
+    "masked.cumprod": 196701,
 }
 
 
@@ -99,6 +110,18 @@ class Finding:
     cause: str
 
 
+REASONS = {  # why a derivative is not judged, by a pattern of what the library or the checker says
+    r"use forward AD with|forward AD .* not|vmap|setup_context": "forward mode is not implemented",
+    r"[Dd]erivative for .* not impl|[Dd]ouble backward": "the derivative of the backward pass is not implemented",
+    r"is random": "the function is random",
+}
+
+
+def reason(text: str) -> str:
+    line = text.split("\n")[0]
+    return next((why for pattern, why in REASONS.items() if re.search(pattern, line)), line[:80].rstrip())
+
+
 def examine(point: Point, composition: str) -> Finding | str:
     """A finding, or "right", or why the composition is not judged.
 
@@ -122,7 +145,7 @@ def examine(point: Point, composition: str) -> Finding | str:
             text = str(error)
             numbers = re.search(r"analytic +(\S+)\n +numerical +([^\s,]+)", text)
             if not text.startswith("wrong gradient") or numbers is None:
-                return "not judged: " + text.split("\n")[0][:80]
+                return "not judged: " + reason(text)
             cause = text.partition("likely cause: ")[2].partition("\n")[0]
             findings.append(Finding(point.function, composition, point.what, numbers[2], numbers[1], cause))
         except Exception as error:  # whatever the library says that it does not do
@@ -132,16 +155,40 @@ def examine(point: Point, composition: str) -> Finding | str:
     return findings[0]
 
 
+def verdicts(point: Point) -> Iterator[Finding | str]:
+    """What `examine` says of each composition.
+
+    Of a derivative by reverse mode that is right, the slope in a random direction must be right as well: otherwise the
+    function has partial derivatives there, as `where(c, x, y)` at c = x = y = 0, but is not differentiable.
+    """
+    reverse = examine(point, "reverse")
+    yield reverse
+    if reverse == "right" and examine(point, "reverse" + ALONG) != "right":
+        yield from ["not differentiable here"] * 5
+        return
+    yield examine(point, "forward")
+    if reverse != "right":
+        yield from ["of order 2, where the first derivative by reverse mode is wrong or not judged"] * 4
+        return
+    second = examine(point, "reverse over reverse")
+    yield second
+    if second == "right" and examine(point, "reverse over reverse" + ALONG) != "right":
+        yield from ["not differentiable here"] * 3
+        return
+    for composition in COMPOSITIONS[3:]:
+        yield examine(point, composition)
+
+
 def directional(
-    scalar: Callable[[Arrays], float], derivative: Callable[[Arrays, Arrays], float], inputs: Arrays, rng: Any
+    scalar: Callable[[Arrays, Arrays], float], derivative: Callable[[Arrays, Arrays], float], inputs: Arrays, rng: Any
 ) -> tuple[Callable, Callable, Arrays]:
-    """t -> scalar(inputs + t · v) for a random direction v, whose derivative is `derivative(inputs + t · v, v)`."""
-    direction = [rng.standard_normal(x.shape) for x in inputs]
+    """t -> scalar(inputs + t · v, v) for a random direction v, whose derivative is `derivative(inputs + t · v, v)`."""
+    v = [rng.standard_normal(x.shape) for x in inputs]
 
     def at(t: Array) -> Arrays:
-        return [x + t.item() * v for x, v in zip(inputs, direction, strict=True)]
+        return [x + t.item() * d for x, d in zip(inputs, v, strict=True)]
 
-    return lambda t: np.array([scalar(at(t))]), lambda g, t: g * derivative(at(t), direction), [np.zeros(1)]
+    return lambda t: np.array([scalar(at(t), v)]), lambda g, t: g * derivative(at(t), v), [np.zeros(1)]
 
 
 def moved(inputs: Arrays) -> list[Array]:
@@ -165,21 +212,25 @@ class TorchSum:
         import torch
 
         self.torch, self.function = torch, function
-        outputs = self._outputs([torch.tensor(x) for x in inputs])
+        # Of the outputs, those that PyTorch declares differentiable: not the mean and rstd of native_layer_norm
+        found = self._outputs(list(self._tensors(inputs, True)), None)
+        self.places = [k for k, y in enumerate(found) if y.requires_grad]
+        outputs = [found[k].detach() for k in self.places]
         if not outputs:
-            raise ValueError("no output of real numbers")
+            raise ValueError("no differentiable output of real numbers")
         rng = np.random.default_rng(3)
         self.weights = [torch.tensor(rng.standard_normal(tuple(y.shape))) for y in outputs]
         if not all(y.isfinite().all() for y in outputs):
             raise ValueError("outside of the domain")
 
-    def _outputs(self, tensors: list[Any]) -> list[Any]:
+    def _outputs(self, tensors: list[Any], places: list[int] | None) -> list[Any]:
         found = self.function(tensors)
         found = found if isinstance(found, (tuple, list)) else (found,)
-        return [y for y in found if isinstance(y, self.torch.Tensor) and y.dtype == self.torch.float64]
+        found = [y for y in found if isinstance(y, self.torch.Tensor) and y.dtype == self.torch.float64]
+        return found if places is None else [found[k] for k in places]
 
     def phi(self, *tensors: Any) -> Any:
-        return sum((w * y).sum() for w, y in zip(self.weights, self._outputs(list(tensors)), strict=True))
+        return sum((w * y).sum() for w, y in zip(self.weights, self._outputs(list(tensors), self.places), strict=True))
 
     def _tensors(self, arrays: Arrays, grad: bool = False) -> tuple[Any, ...]:
         return tuple([self.torch.tensor(x, requires_grad=grad) for x in arrays])
@@ -193,9 +244,13 @@ class TorchSum:
         found = self.torch.autograd.grad(y, tensors, create_graph=graph, allow_unused=True)
         return [self.torch.zeros_like(x) if g is None else g for g, x in zip(found, tensors, strict=True)]
 
+    def _array(self, g: Any) -> Array:
+        """A tensor of PyTorch that stands for zeros has no memory that NumPy could read; a sum with it has."""
+        return (self.torch.zeros(g.shape, dtype=g.dtype) + g.detach()).numpy()
+
     def gradient(self, arrays: Arrays) -> list[Array]:
         tensors = self._tensors(arrays, True)
-        return [g.detach().numpy() for g in self._grad(self.phi(*tensors), tensors)]
+        return [self._array(g) for g in self._grad(self.phi(*tensors), tensors)]
 
     def slope(self, arrays: Arrays, direction: Arrays) -> float:
         return float(self.torch.func.jvp(self.phi, self._tensors(arrays), self._tensors(direction))[1])
@@ -204,12 +259,12 @@ class TorchSum:
         tensors = self._tensors(arrays, True)
         first = self._grad(self.phi(*tensors), tensors, graph=True)
         along = sum((g * d).sum() for g, d in zip(first, self._tensors(v), strict=True))
-        return [g.detach().numpy() for g in self._grad(along, tensors)]
+        return [self._array(g) for g in self._grad(along, tensors)]
 
     def forward_over_reverse(self, arrays: Arrays, v: Arrays) -> list[Array]:
         gradient = self.torch.func.grad(self.phi, argnums=tuple(range(len(arrays))))
         found = self.torch.func.jvp(gradient, self._tensors(arrays), self._tensors(v))[1]
-        return [g.detach().numpy() for g in found]
+        return [self._array(g) for g in found]
 
     def reverse_over_forward(self, arrays: Arrays, v: Arrays) -> list[Array]:
         direction = self._tensors(v)
@@ -218,7 +273,7 @@ class TorchSum:
             return self.torch.func.jvp(self.phi, tensors, direction)[1]
 
         found = self.torch.func.grad(slope, argnums=tuple(range(len(arrays))))(*self._tensors(arrays))
-        return [g.detach().numpy() for g in found]
+        return [self._array(g) for g in found]
 
     def forward_over_forward(self, arrays: Arrays, v: Arrays) -> float:
         direction = self._tensors(v)
@@ -245,21 +300,22 @@ def compositions_of(
                 lambda g, *xs: tuple([g.item() * d for d in phi.gradient(xs)]),
                 inputs,
             )
+
+        def value(xs: Arrays, v: Arrays) -> float:
+            return phi.value(xs)
+
+        def slope(xs: Arrays, v: Arrays) -> float:
+            return _product(phi.gradient(xs), v)
+
         if composition == "forward":
-            return directional(phi.value, phi.slope, inputs, rng)
+            return directional(value, phi.slope, inputs, rng)
+        if composition == "reverse" + ALONG:
+            return directional(value, slope, inputs, rng)
+        if composition == "reverse over reverse" + ALONG:
+            return directional(slope, lambda xs, v: _product(phi.reverse_over_reverse(xs, v), v), inputs, rng)
         second = getattr(phi, composition.replace(" ", "_"))
         if composition == "forward over forward":
-            slope = functools.partial(_along, phi)
-            direction = [rng.standard_normal(x.shape) for x in inputs]
-
-            def at(t: Array) -> Arrays:
-                return [x + t.item() * v for x, v in zip(inputs, direction, strict=True)]
-
-            return (
-                lambda t: np.array([slope(at(t), direction)]),
-                lambda g, t: g * second(at(t), direction),
-                [np.zeros(1)],
-            )
+            return directional(slope, second, inputs, rng)
 
         def first(*xs: Array) -> Any:
             return tuple(phi.gradient(xs))
@@ -269,9 +325,8 @@ def compositions_of(
     return derivatives
 
 
-def _along(phi: Any, arrays: Arrays, v: Arrays) -> float:
-    """The slope of φ by reverse mode."""
-    return sum(float((g * d).sum()) for g, d in zip(phi.gradient(arrays), v, strict=True))
+def _product(gradients: Arrays, v: Arrays) -> float:
+    return sum(float((g * d).sum()) for g, d in zip(gradients, v, strict=True))
 
 
 def torch_functions() -> dict[str, Any]:
@@ -485,8 +540,7 @@ def examine_function(library: str, name: str) -> tuple[list[Finding], Counter[st
             if isinstance(point, LeftOut):
                 counts[point.why] += 1
                 continue
-            for composition in COMPOSITIONS[:1] if library == "numpy" else COMPOSITIONS:
-                found = examine(point, composition)
+            for found in [examine(point, "reverse")] if library == "numpy" else verdicts(point):
                 if isinstance(found, Finding):
                     findings.append(found)
                 else:
@@ -497,14 +551,25 @@ def examine_function(library: str, name: str) -> tuple[list[Finding], Counter[st
     return findings, counts
 
 
-def page(library: str, findings: list[Finding], counts: Counter[str], functions: int, seconds: float) -> str:
+HEAD = """# Wrong derivatives in other libraries
+
+`recipes/hunt.py` compares the derivatives of other libraries' functions with differences, by this project's gradient
+checker, in six compositions of forward and reverse mode.  A row is a function and a composition that is wrong, with one
+of the numbers that differ at the named point: the difference quotient (expected) and what the library gives (found).
+"Known" is an issue that names the function, or the function whose rule it uses.
+
+"""
+
+
+def section(library: str, findings: list[Finding], counts: Counter[str], functions: int, seconds: float) -> str:
     judged = counts["right"] + len(findings)
+    wrong = len({finding.function for finding in findings})
     lines = [
-        f"# Wrong derivatives of {library}",
+        f"## {library}",
         "",
-        f"This page is written by `python recipes/hunt.py --library {library.split()[0]}`: {functions:,} functions, "
-        f"{judged:,} derivatives compared with differences, {len(findings):,} of them wrong, "
-        f"{counts.total() - counts['right']:,} not judged, in {seconds / 60:.0f} minutes.",
+        f"`python recipes/hunt.py --library {library.split()[0]}`: {functions:,} functions, "
+        f"{judged:,} derivatives compared with differences, {len(findings):,} of them wrong, in {wrong} functions; "
+        f"{counts.total() - counts['right']:,} not judged; {seconds / 60:.0f} minutes.",
         "",
         "| function | composition | points | expected | found | known |",
         "|---|---|---|--:|--:|---|",
@@ -514,7 +579,7 @@ def page(library: str, findings: list[Finding], counts: Counter[str], functions:
         grouped.setdefault((finding.function, finding.composition), []).append(finding)
     for (function, composition), some in grouped.items():
         first = some[0]
-        number = KNOWN.get(function.split(" (")[0]) if library.startswith("torch") else None
+        number = KNOWN.get(function, KNOWN.get(function.split(" (")[0])) if library.startswith("torch") else None
         known = f"[{number}](https://github.com/pytorch/pytorch/issues/{number})" if number else "no"
         more = f" and {len(some) - 1} more" if len(some) > 1 else ""
         lines.append(
@@ -525,28 +590,63 @@ def page(library: str, findings: list[Finding], counts: Counter[str], functions:
     return "\n".join(lines) + "\n"
 
 
+def write_section(path: Path, text: str) -> None:
+    """Write the page with `text` in the place of the section of the same library, if there is one."""
+    library = text.split()[1]
+    old = path.read_text(encoding="utf-8").partition("\n## ")[2] if path.exists() else ""
+    sections = {part.split()[0]: "## " + part.rstrip("\n") + "\n" for part in old.split("\n## ") if part}
+    sections[library] = text
+    path.write_text(HEAD + "\n".join(sections[name] for name in sorted(sections)), encoding="utf-8")
+
+
 def hunt(library: str, names: Sequence[str], processes: int, minutes: float) -> tuple[list[Finding], Counter[str], int]:
     """The findings, how many derivatives were right or not judged and why, and the number of functions looked at."""
     findings: list[Finding] = []
     counts: Counter[str] = Counter()
     end = time.monotonic() + 60 * minutes
     done = 0
-    with ProcessPoolExecutor(processes, get_context("spawn")) as pool:
-        waiting = {name: pool.submit(examine_function, library, name) for name in names}
-        for name, future in waiting.items():
-            try:
-                found, some = future.result(max(0.0, end - time.monotonic()))
-            except TimeoutError:
-                print(f"the time is over at {name}", file=sys.stderr)
-                break
-            done += bool(found or some)
-            findings += found
-            counts += some
-            for finding in found:
-                print(f"{finding.function}: {finding.composition}, {finding.point}: expected {finding.expected}, found "
-                      f"{finding.found}", flush=True)  # fmt: skip
-        pool.shutdown(wait=False, cancel_futures=True)
+    for name, result in results(library, names, processes, end):
+        if isinstance(result, LeftOut):
+            print(f"{name}: {result.why}", file=sys.stderr)
+            counts[result.why] += 1
+            continue
+        found, some = result
+        done += bool(found or some)
+        findings += found
+        counts += some
+        for finding in found:
+            print(f"{finding.function}: {finding.composition}, {finding.point}: expected {finding.expected}, found "
+                  f"{finding.found}", flush=True)  # fmt: skip
     return findings, counts, done
+
+
+def results(
+    library: str, names: Sequence[str], processes: int, end: float
+) -> Iterator[tuple[str, tuple[list[Finding], Counter[str]] | LeftOut]]:
+    """Each function's findings and counts, until the time is over.
+
+    A library may end the process, as by a segmentation fault.  The first function that has no result then is looked at
+    alone, and left out if that ends its process as well; the others go on.
+    """
+    waiting = list(names)
+    alone = False
+    while waiting:
+        with ProcessPoolExecutor(1 if alone else processes, get_context("spawn")) as pool:
+            futures = {name: pool.submit(examine_function, library, name) for name in waiting[: 1 if alone else None]}
+            try:
+                for name, future in futures.items():
+                    result = future.result(max(0.0, end - time.monotonic()))
+                    waiting.remove(name)
+                    alone = False
+                    yield name, result
+            except BrokenProcessPool:
+                if alone:
+                    yield waiting.pop(0), LeftOut("the library ended the process")
+                alone = not alone
+            except TimeoutError:
+                print(f"the time is over at {waiting[0]}", file=sys.stderr)
+                pool.shutdown(wait=False, cancel_futures=True)
+                return
 
 
 def main() -> None:
@@ -557,16 +657,16 @@ def main() -> None:
     parser.add_argument("--only", default="", metavar="TEXT", help="only functions with TEXT in their name")
     parser.add_argument("--processes", type=int, default=2, help="how many functions are looked at at once")
     parser.add_argument("--minutes", type=float, default=30, help="stop after this time")
-    parser.add_argument("--write", type=Path, metavar="FILE", help="write the page")
+    parser.add_argument("--write", type=Path, metavar="FILE", help="write the section of the library into this page")
     args = parser.parse_args()
     names = [name for name in functions_of(args.library) if args.only in name]
     start = time.monotonic()
     findings, counts, functions = hunt(args.library, names, args.processes, args.minutes)
     version = f"{args.library} {sys.modules[args.library].__version__}"
-    text = page(version, findings, counts, functions, time.monotonic() - start)
+    text = section(version, findings, counts, functions, time.monotonic() - start)
     print(text)
     if args.write:
-        args.write.write_text(text, encoding="utf-8")
+        write_section(args.write, text)
 
 
 if __name__ == "__main__":

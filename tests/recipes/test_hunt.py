@@ -1,6 +1,8 @@
 """The hunt for wrong derivatives: what it finds among functions whose answer is known, and its page."""
 
 from collections import Counter
+from concurrent.futures import Future
+from concurrent.futures.process import BrokenProcessPool
 
 import numpy as np
 import pytest
@@ -61,8 +63,36 @@ def test_the_wrong_composition_is_found_and_no_other(wrong):
     assert float(finding.found) == pytest.approx(1.5 * float(finding.expected), rel=1e-3)
 
 
-def test_a_wrong_first_derivative_is_found():
-    assert isinstance(examined(Cubes("reverse"))["reverse"], hunt.Finding)
+def test_a_wrong_first_derivative_is_found_and_its_derivatives_are_not_judged():
+    point = hunt.Point("cube", "at X", hunt.compositions_of(Cubes("reverse"), [X]))
+    first, forward, *second = hunt.verdicts(point)
+    assert isinstance(first, hunt.Finding)
+    assert forward == "right"
+    assert len(second) == 4
+    assert all(said.startswith("of order 2, where the first") for said in second)
+
+
+def test_partial_derivatives_alone_are_not_judged():
+    """x where c is not 0, and y elsewhere, has partial derivatives at 0, but no derivative."""
+
+    class Where:
+        def value(self, arrays):
+            c, x, y = arrays
+            return float(np.where(c, x, y).sum())
+
+        def gradient(self, arrays):
+            return [np.zeros_like(arrays[0]), 1.0 * (arrays[0] != 0), 1.0 * (arrays[0] == 0)]
+
+        def slope(self, arrays, v):
+            return sum(float((g * d).sum()) for g, d in zip(self.gradient(arrays), v, strict=True))
+
+        def reverse_over_reverse(self, arrays, v):
+            return [np.zeros_like(x) for x in arrays]
+
+    zeros = [np.zeros(2)] * 3
+    point = hunt.Point("where", "at 0", hunt.compositions_of(Where(), zeros))
+    assert isinstance(hunt.examine(point, "forward"), hunt.Finding)
+    assert list(hunt.verdicts(point)) == ["right", *["not differentiable here"] * 5]
 
 
 def test_what_is_not_implemented_is_not_judged():
@@ -88,17 +118,29 @@ def test_numpy_functions_and_their_page():
     findings, counts = hunt.examine_function("numpy", "sign: cos")
     assert [finding.cause[:17] for finding in findings] != []
     assert hunt.examine_function("numpy", "element-wise: sin") == ([], {"right": 1})
-    text = hunt.page("numpy 2", findings, counts, 1, 60.0)
+    text = hunt.section("numpy 2", findings, counts, 1, 60.0)
     assert "| sign: cos | reverse | as listed |" in text
     assert "1 derivatives compared with differences, 1 of them wrong" in text
 
 
+def test_a_section_replaces_that_of_the_same_library_alone(tmp_path):
+    page = tmp_path / "hunt.md"
+    for library, functions in (("torch 2", 1), ("jax 0", 2), ("torch 3", 5)):
+        hunt.write_section(page, hunt.section(library, [], Counter(right=3), functions, 1.0))
+    text = page.read_text()
+    assert text.startswith(hunt.HEAD)
+    assert [line for line in text.splitlines() if line.startswith("## ")] == ["## jax 0", "## torch 3"]
+    assert "2 functions" in text
+    assert "5 functions" in text
+    assert "1 functions" not in text
+
+
 def test_known_issues_are_linked():
     finding = hunt.Finding("linalg.det", "forward over forward", "sample 0", "1", "2", "")
-    text = hunt.page("torch 2", [finding, finding], Counter(right=3), 1, 1.0)
+    text = hunt.section("torch 2", [finding, finding], Counter(right=3), 1, 1.0)
     assert "sample 0 and 1 more" in text
     assert "[196696](https://github.com/pytorch/pytorch/issues/196696)" in text
-    assert "| no |" in hunt.page("jax 0", [finding], Counter(right=3), 1, 1.0)
+    assert "| no |" in hunt.section("jax 0", [finding], Counter(right=3), 1, 1.0)
 
 
 def test_what_is_left_out_is_counted_and_named(monkeypatch):
@@ -117,6 +159,35 @@ def test_what_is_left_out_is_counted_and_named(monkeypatch):
     hunt.functions_of.cache_clear()
     assert findings == []
     assert counts == {"right": 6, points[1].why: 1, "no samples: ImportError": 1}
-    text = hunt.page("torch 2", findings, counts, 1, 1.0)
-    assert "0 of them wrong, 2 not judged" in text
+    text = hunt.section("torch 2", findings, counts, 1, 1.0)
+    assert "0 of them wrong, in 0 functions; 2 not judged" in text
     assert f"| {points[1].why} | 1 |" in text
+
+
+class Pool:
+    """A pool of processes, one of which ends when it gets a fatal function, and with it all that have not finished."""
+
+    def __init__(self, processes, context):
+        self.broken = False
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        pass
+
+    def submit(self, function, library, name):
+        self.broken |= name.startswith("fatal")
+        future = Future()
+        if self.broken:
+            future.set_exception(BrokenProcessPool("a process ended"))
+        else:
+            future.set_result(([], Counter(right=1)))
+        return future
+
+
+def test_a_library_that_ends_the_process_is_left_out_and_the_others_are_not(monkeypatch):
+    monkeypatch.setattr(hunt, "ProcessPoolExecutor", Pool)
+    findings, counts, functions = hunt.hunt("torch", ["a", "b", "fatal", "c", "fatal too", "d"], 2, 1.0)
+    assert (findings, functions) == ([], 4)
+    assert counts == {"right": 4, "the library ended the process": 2}
