@@ -37,7 +37,7 @@ def test_every_chapter_ends_with_its_exercises_and_each_has_one_place():
         found = re.findall(r"^- ([\w-]+): (.+)$", end, re.MULTILINE)
         assert found, f"{chapter.name} has no exercise"
         listed += found
-    assert len(CHAPTERS) == 12
+    assert len(CHAPTERS) == 13
     assert sorted(listed) == sorted((each.label, each.title) for each in ALL.values())
 
 

@@ -25,7 +25,9 @@ PARTS = {
     "Transformer": [
         "masks", "positions", "residual_order", "label_smoothing", "adam", "warm_up", "checkpoint_average",
     ],
-    "Decoding and beyond": ["key_value_cache", "beam_search", "gradient_accumulation", "all_reduce"],
+    "Decoding and beyond": [
+        "key_value_cache", "beam_search", "gradient_accumulation", "all_reduce", "hessian_product",
+    ],
 }  # fmt: skip
 BUGS = [
     "repeated_rows", "shared_bias", "padding_mean", "smoothing", "residual_gradient", "dropout_mask", "causal_mask",

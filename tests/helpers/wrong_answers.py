@@ -178,4 +178,11 @@ WRONG_ANSWERS = {
         ("    return [np.concatenate", "    chunks = [[c / ranks for c in each] for each in chunks]\n    return [np.concatenate",
          "a mean where a sum is meant"),
     ],
+    "hessian_product": [
+        ("np.exp(logits - logits.max(axis=-1, keepdims=True))", "np.exp(logits)", "exp overflows"),
+        ("return p * (v - (p * v).sum(axis=-1, keepdims=True))",
+         "return np.stack([(np.diag(row) - np.outer(row, row)) @ each for row, each in zip(p, v)])", "H itself is computed"),
+        ("return p * (v - (p * v).sum(axis=-1, keepdims=True))", "return p * (1 - p) * v", "H v is wrong at [0, 0]"),
+        ("return p *", "p *", "H v is None: is `return` missing?"),
+    ],
 }

@@ -13,8 +13,8 @@ each = pytest.mark.parametrize("exercise", ALL.values(), ids=lambda exercise: ex
 each_bug = pytest.mark.parametrize("exercise", BUG_EXERCISES.values(), ids=lambda exercise: exercise.name)
 
 
-def test_24_exercises_in_four_parts_and_12_bugs():
-    assert (len(EXERCISES), len(PARTS), len(BUG_EXERCISES)) == (24, 4, 12)
+def test_25_exercises_in_four_parts_and_12_bugs():
+    assert (len(EXERCISES), len(PARTS), len(BUG_EXERCISES)) == (25, 4, 12)
 
 
 @each
@@ -51,7 +51,7 @@ def test_an_exercise_has_a_number_and_a_name(word, label):
 
 
 @pytest.mark.parametrize(
-    ("word", "message"), [("25", "there is no exercise 25; choose 1 to 24 or bug-1 to bug-12: minitf learn lists them"),
+    ("word", "message"), [("26", "there is no exercise 26; choose 1 to 25 or bug-1 to bug-12: minitf learn lists them"),
                           ("layer_nrm", "did you mean layer_norm"), ("0", "no exercise 0"),
                           ("bug-13", "no exercise bug-13"), ("x" * 500, "500 characters")],
 )  # fmt: skip
