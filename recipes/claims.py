@@ -31,7 +31,7 @@ from paper_claims.runs import Study
 from minitf.system.process import run_command, say
 from minitf.system.writing import write_atomically
 
-for _module in ("attention", "positions", "layers", "training", "variations", "parsing"):
+for _module in ("attention", "positions", "layers", "training", "curvature", "variations", "parsing"):
     importlib.import_module(f"paper_claims.{_module}")
 
 Results = dict[str, dict[str, Any]]

@@ -58,6 +58,7 @@ VARIANTS: dict[str, list[str]] = {
     "smoothing-0": ["--optimizer.label-smoothing", "0"],
     "unshared": ["--model.share-embeddings", "none"],
     "no-warm-up": _AT_ONCE,
+    "pre": ["--model.norm", "pre"],
     "pre-no-warm-up": [*_AT_ONCE, "--model.norm", "pre"],
     "narrow-dot": [*_NARROW, *_DOT],
     "narrow-additive": [*_NARROW, *_ADDITIVE],

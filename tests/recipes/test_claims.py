@@ -81,7 +81,8 @@ def test_claims_in_small(tmp_path, capsys, names):
         assert claim.CLAIMS[name].sentence in page
         assert claim.CLAIMS[name].done
     if len(names) == len(claim.CLAIMS):
-        assert {path.name for path in (tmp_path / "runs").iterdir() if path.is_dir()} >= set(runs.VARIANTS)
+        folders = [*(tmp_path / "runs").iterdir(), *(tmp_path / "runs" / "curvature").iterdir()]
+        assert {path.name for path in folders if path.is_dir()} >= set(runs.VARIANTS)
     changed = {**kept, "averaging": {**kept["averaging"], "value": 0.5, "low": 0.4, "high": 0.6}}
     results.write_text(json.dumps(changed), encoding="utf-8")
     assert claims.main(command) == 0
