@@ -122,8 +122,18 @@ def jax() -> Check:
     return check
 
 
-def measure(name: str) -> dict[str, list[str]]:
-    """What the check of one library says of each function, in this process: "" where it passes."""
+HEAD = """# Gradient checkers compared
+
+`python benchmarks/checkers.py --peer pytorch=PYTHON --peer jax=PYTHON` writes this page.  Each checker gets the same
+NumPy functions with hand-written gradients (`benchmarks/checked_functions.py`), as functions of its own library, with
+its default settings, in float64.  The wrong gradients and the right ones were chosen beside this project's checker, and
+not before it: what it misses among others is not told by this page.
+
+"""
+
+
+def measure(name: str) -> dict[str, Any]:
+    """What the check of one library says of each function, in this process: "" where it passes; and its version."""
     from benchmarks.checked_functions import RIGHT, WRONG
 
     check = {"minitf": ours, "pytorch": pytorch, "jax": jax}[name]()
@@ -135,10 +145,11 @@ def measure(name: str) -> dict[str, list[str]]:
             return f"{type(error).__name__}: {error}".split("\n")[0]
         return ""
 
-    return {"wrong": [said(case) for case in WRONG], "right": [said(case) for case in RIGHT]}
+    version = "" if name == "minitf" else sys.modules[{"pytorch": "torch"}.get(name, name)].__version__
+    return {"wrong": [said(case) for case in WRONG], "right": [said(case) for case in RIGHT], "version": version}
 
 
-def table(found: dict[str, dict[str, list[str]]]) -> list[str]:
+def table(found: dict[str, dict[str, Any]]) -> list[str]:
     from benchmarks.checked_functions import RIGHT, WRONG
 
     lines = [f"| wrong gradient | {' | '.join(found)} |", "|---|" + ":-:|" * len(found)]
@@ -167,10 +178,10 @@ def main() -> None:
 
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--peer", action="append", default=[], metavar="NAME=PYTHON", help="a peer and its Python")
-    parser.add_argument("--write", type=Path, metavar="FILE", help="write the tables as Markdown")
+    parser.add_argument("--write", type=Path, metavar="FILE", help="write the page")
     args = parser.parse_args()
     pythons = {"minitf": sys.executable, **peers_given(parser, args.peer, NAMES[1:])}
-    found: dict[str, dict[str, list[str]]] = {}
+    found: dict[str, dict[str, Any]] = {}
     for name, python in pythons.items():
         environment = os.environ | {"PYTHONPATH": str(ROOT), "OPENBLAS_NUM_THREADS": "1"}
         command = [python, str(Path(__file__).resolve()), "--measure", name]
@@ -178,10 +189,11 @@ def main() -> None:
         if done.returncode:
             parser.error(f"{name}: {(done.stderr.strip().splitlines() or ['no word'])[-1]}")
         found[name] = json.loads(done.stdout.splitlines()[-1])
-    lines = [*[f"- {name}: `{CHECKS[name]}`" for name in found], "", *table(found)]
+    lines = [f"- {' '.join([name, said['version']]).strip()}: `{CHECKS[name]}`" for name, said in found.items()]
+    lines += ["", *table(found)]
     print("\n".join(lines))
     if args.write:
-        args.write.write_text("\n".join(lines) + "\n", encoding="utf-8")
+        args.write.write_text(HEAD + "\n".join(lines) + "\n", encoding="utf-8")
     if not all(found["minitf"]["wrong"]) or any(found["minitf"]["right"]):
         sys.exit("our checker misses a wrong gradient or flags a right one")
 

@@ -344,8 +344,10 @@ def cross_entropy(logits: Array, targets: Array, smoothing: Any, loss: Array, nl
             for i in range(part.size):
                 part_total += part[i]
             total += part_total
-        nll[n] = log_total - row[targets[n]]
-        loss[n] = (1 - smoothing) * (log_total - row[targets[n]]) + smoothing * (log_total - total / row.size)
+        nll[n] = row_loss = log_total - row[targets[n]]
+        if smoothing > 0 and row_loss < math.inf:  # 0 · ∞, or ∞ - ∞ in another order, is NaN
+            row_loss = (1 - smoothing) * row_loss + smoothing * (log_total - total / row.size)
+        loss[n] = row_loss
 
 
 @compiled
@@ -376,8 +378,10 @@ def cross_entropy_(logits: Array, targets: Array, smoothing: Any, loss: Array, n
         at_target = row[targets[n]] - top
         total, shifted_total = exponentials_(row, top)
         log_total = math.log(total)
-        nll[n] = log_total - at_target
-        loss[n] = (1 - smoothing) * (log_total - at_target) + smoothing * (log_total - shifted_total / classes)
+        nll[n] = row_loss = log_total - at_target
+        if smoothing > 0 and row_loss < math.inf:
+            row_loss = (1 - smoothing) * row_loss + smoothing * (log_total - shifted_total / classes)
+        loss[n] = row_loss
         inverse = f4(1 / total)
         for i in range(classes):
             row[i] = row[i] * inverse - even

@@ -138,11 +138,13 @@ steps.
 
 `python benchmarks/checkers.py --peer pytorch=PYTHON --peer jax=PYTHON` tries 54 wrong gradients and 75 right ones with
 default settings: `gradcheck` finds all 54 and flags no right one, `torch.autograd.gradcheck` of PyTorch 2.13 finds
-15 and flags 8, `check_grads` of JAX 0.10.2 finds 17 and flags 8. Both lists were written beside this checker.
+15 and flags 8, `check_grads` of JAX 0.10.2 finds 17 and flags 8 ([checkers.md](checkers.md)). Both lists were written
+beside this checker.
 
 `gradcheck(f, x, order=2)` checks second derivatives, too: those of `grad(..., create_graph=True)` by the inputs and by
 the gradients that arrive. What the backward pass keeps as a constant is found so, and an op whose backward pass cannot
-be recorded says so by name. `recipes/hunt.py` takes the checker to the functions of PyTorch and JAX.
+be recorded says so by name. `recipes/hunt.py` takes the checker to the functions of PyTorch and JAX:
+[what it found](hunt.md).
 
 The recipes below each find one such mistake.
 

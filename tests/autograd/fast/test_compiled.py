@@ -112,6 +112,18 @@ def test_no_nan_is_lost(strange, width):
             np.testing.assert_array_equal(np.isnan(ours), np.isnan(plain))
 
 
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+@pytest.mark.parametrize("place", [2, 4], ids=["of the target", "of another class"])
+@pytest.mark.parametrize("kernel", ["cross_entropy", "cross_entropy_"])
+def test_the_loss_of_a_logit_of_minus_infinity(kernel, place, smoothing):
+    x = np.random.default_rng(0).standard_normal((3, 7)).astype(f4)
+    x[1, place] = -np.inf
+    ours, plain = (getattr(b, kernel)(x.copy(), np.array([1, 2, 3]), smoothing) for b in (COMPILED, PLAIN))
+    for a, b in zip(ours, plain, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-6)
+    assert np.isinf(ours[0][1]) == (place == 2 or smoothing > 0)
+
+
 def _arrays(found):
     return list(found) if isinstance(found, tuple | list) else [found]
 
