@@ -45,7 +45,6 @@ LARGEST = 130  # elements of all inputs
 SAMPLES = 5  # of a function
 COMPOSITIONS = ("reverse", "forward", "reverse over reverse", "forward over reverse", "reverse over forward",
                 "forward over forward")  # fmt: skip
-ALONG = ", along a direction"
 KNOWN = {  # of PyTorch's open issues on wrong derivatives of forward mode and higher order, by name and order
     "cholesky_inverse": 196682,
     "cholesky_solve": 196694,
@@ -86,11 +85,13 @@ class Point:
     """A function at one point.
 
     derivatives: by composition, a function of arrays and the vjp of it, as `from_vjp` takes them, and its inputs
+    differentiable: by order, whether there is a derivative, as far as values tell
     """
 
     function: str
     what: str
     derivatives: Callable[[str, np.random.Generator], tuple[Callable, Callable, Arrays]]
+    differentiable: Callable[[int], bool] = lambda order: True
 
 
 @dataclass(frozen=True)
@@ -156,27 +157,47 @@ def examine(point: Point, composition: str) -> Finding | str:
 
 
 def verdicts(point: Point) -> Iterator[Finding | str]:
-    """What `examine` says of each composition.
+    """What `examine` says of each composition, as far as the function is differentiable."""
+    reverse: Finding | str = "right"
+    for composition in COMPOSITIONS:
+        order = 2 if composition in COMPOSITIONS[2:] else 1
+        if order == 2 and reverse != "right":
+            yield "of order 2, where the first derivative by reverse mode is wrong or not judged"
+            continue
+        found = examine(point, composition)
+        if isinstance(found, Finding) and not all(map(point.differentiable, range(1, order + 1))):
+            found = "not differentiable here"
+        if composition == "reverse":
+            reverse = found
+        yield found
 
-    Of a derivative by reverse mode that is right, the slope in a random direction must be right as well: otherwise the
-    function has partial derivatives there, as `where(c, x, y)` at c = x = y = 0, but is not differentiable.
+
+def is_differentiable(scalar: Callable[[Arrays], float], inputs: Arrays) -> bool:
+    """Whether the slopes of a function along directions are those of a linear function, by differences alone.
+
+    Those to the two sides agree, and that along a sum is the sum: of two random directions, of a direction's share in
+    each input, and of two halves of its elements.  What disagrees by curvature does so less with a smaller step.
     """
-    reverse = examine(point, "reverse")
-    yield reverse
-    if reverse == "right" and examine(point, "reverse" + ALONG) != "right":
-        yield from ["not differentiable here"] * 5
-        return
-    yield examine(point, "forward")
-    if reverse != "right":
-        yield from ["of order 2, where the first derivative by reverse mode is wrong or not judged"] * 4
-        return
-    second = examine(point, "reverse over reverse")
-    yield second
-    if second == "right" and examine(point, "reverse over reverse" + ALONG) != "right":
-        yield from ["not differentiable here"] * 3
-        return
-    for composition in COMPOSITIONS[3:]:
-        yield examine(point, composition)
+    rng = np.random.default_rng(5)
+    v, w = ([rng.standard_normal(x.shape) for x in inputs] for _ in range(2))
+    half = [rng.random(x.shape) < 0.5 for x in inputs]
+    none = [np.zeros(x.shape) for x in inputs]
+    value = scalar(inputs)
+
+    def slope(direction: Arrays, step: float) -> float:
+        return (scalar([x + step * d for x, d in zip(inputs, direction, strict=True)]) - value) / step
+
+    errors = []
+    for step in (1e-3, 1e-5):
+        whole, back = slope(v, step), slope(v, -step)
+        sums = [
+            (slope([a + b for a, b in zip(v, w, strict=True)], step), [whole, slope(w, step)]),
+            (whole, [slope([*none[:k], v[k], *none[k + 1 :]], step) for k in range(len(v))]),
+            (whole, [slope([d * (h == one) for d, h in zip(v, half, strict=True)], step) for one in (True, False)]),
+        ]
+        errors.append(np.max([abs(whole - back), *(abs(both - sum(parts)) for both, parts in sums)]))
+        size = sum(abs(part) for both, parts in sums for part in (both, *parts))
+    return bool(errors[1] <= max(0.2 * errors[0], 1e-3 * size + 1e-6))
 
 
 def directional(
@@ -309,10 +330,6 @@ def compositions_of(
 
         if composition == "forward":
             return directional(value, phi.slope, inputs, rng)
-        if composition == "reverse" + ALONG:
-            return directional(value, slope, inputs, rng)
-        if composition == "reverse over reverse" + ALONG:
-            return directional(slope, lambda xs, v: _product(phi.reverse_over_reverse(xs, v), v), inputs, rng)
         second = getattr(phi, composition.replace(" ", "_"))
         if composition == "forward over forward":
             return directional(slope, second, inputs, rng)
@@ -323,6 +340,17 @@ def compositions_of(
         return first, lambda gs, *xs: tuple(second(xs, list(gs))), inputs
 
     return derivatives
+
+
+def point_of(function: str, what: str, phi: Any, inputs: Arrays) -> Point:
+    """The compositions of φ, a `TorchSum` or `JaxSum`."""
+
+    def differentiable(order: int) -> bool:
+        w = [np.random.default_rng(6).standard_normal(x.shape) for x in inputs]
+        with np.errstate(all="ignore"):
+            return is_differentiable(phi.value if order == 1 else lambda xs: _product(phi.gradient(xs), w), inputs)
+
+    return Point(function, what, compositions_of(phi, inputs), differentiable)
 
 
 def _product(gradients: Arrays, v: Arrays) -> float:
@@ -388,7 +416,7 @@ def torch_points(name: str, op: Any) -> Iterator[Point | LeftOut]:
                 except Exception as error:  # outside of the domain
                     yield LeftOut(f"outside of the domain, or not taken: {type(error).__name__}")
                     continue
-                yield Point(name, f"sample {number} of shape {shapes}{what}{which}", compositions_of(phi, points))
+                yield point_of(name, f"sample {number} of shape {shapes}{what}{which}", phi, points)
 
 
 def _last_alone(function: Callable[[list[Any]], Any], others: Arrays, tensors: list[Any]) -> Any:
@@ -499,7 +527,7 @@ def jax_points(name: str, function: Any) -> Iterator[Point | LeftOut]:
                 continue
             taken += not zeros
             if taken <= SAMPLES:
-                yield Point(name, what + zeros, compositions_of(phi, values))
+                yield point_of(name, what + zeros, phi, values)
 
 
 # ---- NumPy ----

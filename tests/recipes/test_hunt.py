@@ -64,7 +64,7 @@ def test_the_wrong_composition_is_found_and_no_other(wrong):
 
 
 def test_a_wrong_first_derivative_is_found_and_its_derivatives_are_not_judged():
-    point = hunt.Point("cube", "at X", hunt.compositions_of(Cubes("reverse"), [X]))
+    point = hunt.point_of("cube", "at X", Cubes("reverse"), [X])
     first, forward, *second = hunt.verdicts(point)
     assert isinstance(first, hunt.Finding)
     assert forward == "right"
@@ -89,10 +89,27 @@ def test_partial_derivatives_alone_are_not_judged():
         def reverse_over_reverse(self, arrays, v):
             return [np.zeros_like(x) for x in arrays]
 
-    zeros = [np.zeros(2)] * 3
-    point = hunt.Point("where", "at 0", hunt.compositions_of(Where(), zeros))
+    point = hunt.point_of("where", "at 0", Where(), [np.zeros(2)] * 3)
     assert isinstance(hunt.examine(point, "forward"), hunt.Finding)
-    assert list(hunt.verdicts(point)) == ["right", *["not differentiable here"] * 5]
+    assert [*hunt.verdicts(point)][:2] == ["right", "not differentiable here"]
+
+
+@pytest.mark.parametrize(
+    ("function", "at", "smooth"),
+    [
+        (lambda x: x**2, 0.0, True),
+        (lambda x: 1e4 * np.exp(x), 1.0, True),
+        (lambda x: x**2 + 1e8, 1.0, True),
+        (abs, 0.0, False),
+        (np.sign, 0.0, False),
+        (lambda x: np.where(x == 0, 0.0, 1.0), 0.0, False),
+        (np.sqrt, 0.0, False),
+        (np.log, 0.0, False),
+    ],
+)
+def test_whether_a_function_has_a_derivative(function, at, smooth):
+    with np.errstate(all="ignore"):
+        assert hunt.is_differentiable(lambda xs: float(function(xs[0]).sum()), [np.full(3, at)]) == smooth
 
 
 def test_what_is_not_implemented_is_not_judged():
