@@ -15,9 +15,12 @@ Source: Chen et al. 2016, "Training deep nets with sublinear memory cost"
 from __future__ import annotations
 
 import weakref
+import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, ParamSpec, TypeVar
+
+import numpy as np
 
 from autograd import memory, random
 from autograd.engine import Op
@@ -87,14 +90,14 @@ class _Segment(Observer):
     def after_record(self, op: Op, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
         if _innermost() is self:
             self._note_read([x for x in inputs if isinstance(x, Tensor) and x.op is None])
-            self.parts.append(_Part(op, op.saved))
+            self.parts.append(_Part(op, op.saved, inputs))
             if op.saved:
                 op._saved = self.refill
 
     def add_segment(self, inner: _Segment) -> None:
         """Add a nested call, which keeps not even its arguments: this call computes them again."""
         inner.parent, inner.call = self, None
-        self.parts.append(_Part(inner, ()))
+        self.parts.append(_Part(inner))
 
     def _note_read(self, tensors: Sequence[Any]) -> None:
         for x in tensors:
@@ -138,17 +141,17 @@ class _SecondRun(Observer):
 
     def after_record(self, op: Op, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
         if _innermost() is self:
-            node = self._next(type(op).__name__, op.saved, op)
+            node = self._next(type(op).__name__, op.saved, op, inputs)
             if isinstance(node, Op) and not node.freed:
                 node._saved = op.saved
 
     def add_segment(self, inner: _Segment) -> None:
         """Give a nested call of the first run its arguments again."""
-        first = self._next(type(inner).__name__, (), "checkpoint()")
+        first = self._next(type(inner).__name__, (), "checkpoint()", ())
         if isinstance(first, _Segment):
             first.call = inner.call
 
-    def _next(self, kind: str, saved: Sequence[Any], what: Any) -> Op | _Segment | None:
+    def _next(self, kind: str, saved: Sequence[Any], what: Any, inputs: Sequence[Any]) -> Op | _Segment | None:
         """The counterpart in the first run, None if it was deleted since."""
         if self.done == len(self.parts):
             raise RuntimeError(f"checkpoint: the second run of the function has an extra op: {what}")
@@ -158,6 +161,11 @@ class _SecondRun(Observer):
             raise RuntimeError(
                 f"checkpoint: the second run of the function differs: {what} in place of {part}; the function must not "
                 "depend on anything that changes in between (a training flag, a counter, other random numbers)"
+            )
+        if part.constants != _checksums(inputs):
+            raise RuntimeError(
+                f"checkpoint: an array that {what} reads was changed since the first run of the function; change a copy "
+                "instead, or make the change after backward()"
             )
         return part.get()
 
@@ -170,10 +178,11 @@ class _SecondRun(Observer):
 class _Part:
     """A node or nested segment of the first run, and what its counterpart in the second run must look like."""
 
-    def __init__(self, made: Op | _Segment, saved: Sequence[Any]):
+    def __init__(self, made: Op | _Segment, saved: Sequence[Any] = (), inputs: Sequence[Any] = ()):
         self.get: Callable[[], Op | _Segment | None] = weakref.ref(made)
         self.kind = type(made).__name__
         self.saved = _outlines(saved)
+        self.constants = _checksums(inputs)
 
     def __str__(self) -> str:
         return "checkpoint()" if self.kind == _Segment.__name__ else f"{self.kind} saving {self.saved}"
@@ -182,3 +191,8 @@ class _Part:
 def _outlines(saved: Sequence[Any]) -> list[Any]:
     """Shape and dtype of arrays, type names of anything else: what is compared between the two runs."""
     return [(a.shape, a.dtype) if hasattr(a, "dtype") else type(a).__name__ for a in saved if a is not None]
+
+
+def _checksums(inputs: Sequence[Any]) -> list[int]:
+    """Of inputs that are NumPy arrays and no Tensors, whose changes in place nothing else notices."""
+    return [zlib.crc32(np.ascontiguousarray(x).view(np.uint8)) for x in inputs if isinstance(x, np.ndarray) and x.size]

@@ -436,6 +436,19 @@ def test_a_parameter_changed_before_the_backward_pass_is_an_error():
         y.backward(np.ones(3))
 
 
+@pytest.mark.parametrize("shape", [(3,), ()])
+def test_an_array_changed_before_the_backward_pass_is_an_error(shape):
+    constant = np.ones(shape)
+    x = random_leaf(3)
+    y = checkpoint(lambda x: (x * constant).sum(), x)
+    constant += 1
+    with pytest.raises(RuntimeError, match=r"checkpoint: an array that Multiply .* was changed since the first run"):
+        y.backward()
+    constant -= 1
+    y.backward()
+    np.testing.assert_array_equal(x.grad.data, np.ones(3))
+
+
 def test_an_argument_changed_before_the_backward_pass_is_an_error():
     x, w = Tensor(np.ones(3)), random_leaf(3)
     y = checkpoint(lambda x, w: ag.exp(x * w), x, w)
