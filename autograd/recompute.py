@@ -164,8 +164,8 @@ class _SecondRun(Observer):
             )
         if part.constants != _checksums(inputs):
             raise RuntimeError(
-                f"checkpoint: an array that {what} reads was changed since the first run of the function; change a copy "
-                "instead, or make the change after backward()"
+                f"checkpoint: an array that {what} reads was changed since the first run of the function; change a "
+                "copy instead, or make the change after backward()"
             )
         return part.get()
 
