@@ -13,15 +13,18 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from minitf.errors import UserError
+from minitf.storage.log import parsed_lines
 from minitf.system.environment import sum_left_to_right
-from minitf.system.files import open_regular, os_errors_explained, parse_json
+from minitf.system.files import parse_json
 
 WIDTH, HEIGHT = 640, 250  # of a chart, in its own units
 LEFT, RIGHT, TOP, BOTTOM = 58, 12, 12, 28
 LOG_SPAN = 12  # ratio of the largest to the smallest value from which a scale may be logarithmic
 MOST_POINTS = 400  # of a curve: more than one per two pixels cannot be seen
+MOST_GROUPS = 2**14  # of a series: an even number
+MOST_NAMES = 256  # of quantities in a log
 LARGEST = 2**63  # of a whole number; a larger one is not a count
+LARGEST_DRAWN = 1e300  # the distance of two such values is finite
 DOTTED_POINTS = 60  # up to this number, each point of a curve gets a dot
 
 
@@ -30,14 +33,47 @@ DOTTED_POINTS = 60  # up to this number, each point of a curve gets a dot
 
 @dataclass
 class Series:
-    """The values of one quantity and the steps at which it was logged."""
+    """The values of one quantity and the steps at which it was logged, in at most MOST_GROUPS groups of neighbours.
+
+    size: number of values of a group, 1 at first. Of each group, the last step, and mean and range of the values are
+    kept; they may be NaN or infinite if all are.
+    """
 
     steps: array = field(default_factory=lambda: array("d"))
-    values: array = field(default_factory=lambda: array("d"))  # may be NaN or infinite
+    values: array = field(default_factory=lambda: array("d"))
+    low: array = field(default_factory=lambda: array("d"))
+    high: array = field(default_factory=lambda: array("d"))
+    size: int = 1
+    count: int = 0  # of all values
+    total: float = 0.0
+    last: float = math.nan
 
     def add(self, step: float, value: float) -> None:
-        self.steps.append(step)
-        self.values.append(value)
+        if self.count % self.size == 0:
+            if len(self.steps) == MOST_GROUPS:
+                self._halve()
+            for kept, number in ((self.steps, step), (self.values, value), (self.low, value), (self.high, value)):
+                kept.append(number)
+        else:
+            self._join(-1, step, value, value, value, weight=1 / (self.count % self.size + 1))
+        self.count, self.total, self.last = self.count + 1, self.total + value, value
+
+    def _halve(self) -> None:
+        """Make each two groups one."""
+        for i in range(0, len(self.steps), 2):
+            self._join(i, self.steps[i + 1], self.values[i + 1], self.low[i + 1], self.high[i + 1], weight=0.5)
+        for each in (self.steps, self.values, self.low, self.high):
+            del each[1::2]
+        self.size *= 2
+
+    def _join(self, i: int, step: float, value: float, low: float, high: float, weight: float) -> None:
+        """Add values to group i; `weight`: their share of it."""
+        self.steps[i] = step
+        if not math.isfinite(self.values[i]):
+            self.values[i], self.low[i], self.high[i] = value, low, high
+        elif math.isfinite(value):
+            self.values[i] += weight * (value - self.values[i])
+            self.low[i], self.high[i] = min(self.low[i], low), max(self.high[i], high)
 
     def __len__(self) -> int:
         return len(self.steps)
@@ -66,24 +102,18 @@ class LogSeries:
 
         Raises: UserError for a log that cannot be read and for an invalid line, with its number.
         """
-        with os_errors_explained(f"read {self.path}"), open_regular(self.path) as file:
-            file.seek(self._read)
-            lines = file.read()
-        whole = lines[: lines.rfind(b"\n") + 1]  # the last line may be incomplete
-        self._read += len(whole)
-        for line in whole.split(b"\n")[:-1]:
-            self._lines += 1
-            try:
-                self._take(parse_json(line))
-            except ValueError as error:
-                raise UserError(f"{self.path}, line {self._lines}: {error}") from error
+        for _, end in parsed_lines(self.path, self._take, self._read, self._lines + 1):
+            self._read, self._lines = end, self._lines + 1
 
-    def _take(self, record: Any) -> None:
+    def _take(self, line: bytes) -> None:
+        record = parse_json(line)
         step = as_number(record.get("step")) if isinstance(record, dict) else None
-        if step is None or not 0 <= step < math.inf:
-            raise ValueError("the line is not an object with a step")
+        if step is None or not 0 <= step <= LARGEST or step % 1:
+            raise ValueError("the line is not an object with a step, a whole number")
+        self.newest.update(record)
+        if len(self.newest) > MOST_NAMES:
+            raise ValueError(f"the log has more than {MOST_NAMES} names of values, which no run has; remove the line")
         for name, value in record.items():
-            self.newest[name] = value
             number = as_number(value)
             if number is not None:
                 self._series.setdefault(name, Series()).add(step, number)
@@ -103,7 +133,10 @@ def as_number(value: Any) -> float | None:
 
 @dataclass(frozen=True)
 class Curve:
-    """A line through points, with the range of the values that each point stands for."""
+    """A line through points, with the range of the values that each point stands for.
+
+    group: number of values of a point
+    """
 
     name: str
     colour: str  # class of the style sheet
@@ -112,22 +145,24 @@ class Curve:
     low: Sequence[float]
     high: Sequence[float]
     has_dots: bool = False
+    group: int = 1
 
 
 def curve_of(series: Series, name: str, colour: str, most_points: int = MOST_POINTS) -> Curve:
-    """The curve of a series through the means of groups of equally many values, without values that are not finite."""
-    pairs = [(s, v) for s, v in zip(series.steps, series.values, strict=True) if math.isfinite(v)]
-    size = max(1, math.ceil(len(pairs) / most_points))
-    groups = [pairs[i : i + size] for i in range(0, len(pairs), size)]
-    values = [[value for _, value in group] for group in groups]
+    """The curve of a series through the means of groups of equally many values, without those that cannot be drawn."""
+    found = zip(series.steps, series.values, series.low, series.high, strict=True)
+    drawn = [each for each in found if all(abs(number) <= LARGEST_DRAWN for number in each)]
+    size = max(1, math.ceil(len(drawn) / most_points))
+    groups = [list(zip(*drawn[i : i + size], strict=True)) for i in range(0, len(drawn), size)]
     return Curve(
         name,
         colour,
-        x=[group[-1][0] for group in groups],
-        y=[sum_left_to_right(group) / len(group) for group in values],
-        low=[min(group) for group in values],
-        high=[max(group) for group in values],
+        x=[steps[-1] for steps, *_ in groups],
+        y=[sum_left_to_right(means) / len(means) for _, means, *_ in groups],
+        low=[min(low) for *_, low, _ in groups],
+        high=[max(high) for *_, high in groups],
         has_dots=len(groups) <= DOTTED_POINTS,
+        group=size * series.size,
     )
 
 
@@ -158,7 +193,7 @@ def draw_chart(curves: Sequence[Curve], title: str, *, may_be_log: bool = False,
     curves = [curve for curve in curves if len(curve.x)]
     if not curves:
         return ""
-    x = Scale(0, max(curve.x[-1] for curve in curves) or 1.0, LEFT, WIDTH - RIGHT)
+    x = Scale(0, max(max(curve.x) for curve in curves) or 1.0, LEFT, WIDTH - RIGHT)
     y = value_scale(curves, may_be_log, from_zero)
     head = f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{escape(title)}">'
     return "\n".join([head, *_grid(x, y), *(_curve(curve, x, y) for curve in curves), "</svg>"])
@@ -169,6 +204,7 @@ def value_scale(curves: Sequence[Curve], may_be_log: bool, from_zero: bool) -> S
     low, high = min(min(curve.low) for curve in curves), max(max(curve.high) for curve in curves)
     if may_be_log and low > 0 and high / low >= LOG_SPAN:
         return Scale(low / 1.08, high * 1.08, HEIGHT - BOTTOM, TOP, is_log=True)
+    from_zero = from_zero and low >= 0
     low = 0.0 if from_zero else low
     room = 0.05 * (high - low) or 0.05 * abs(high) or 1.0
     return Scale(low if from_zero else low - room, high + room, HEIGHT - BOTTOM, TOP)

@@ -14,7 +14,7 @@ from typing import Any, Self
 
 from minitf.config import RunConfig
 from minitf.config.options import shown
-from minitf.errors import UserError
+from minitf.errors import UserError, shortened
 from minitf.report.learning_curves import Curve, LogSeries, Series, curve_of, draw_chart, short
 from minitf.report.page import page, write_page
 from minitf.storage.run_directory import RunDirectory
@@ -47,9 +47,7 @@ def run_page(
 ) -> str:
     """The page as HTML.
 
-        status: SHARE = 0.005  # largest share of the time of a run that is spent on its page
-    SOONEST_S = 2.0  # shortest time between two writes
-    RUNNING, FINISHED, STOPPED or FAILED; note: details of the status; parameters: of the model, if known
+    status: RUNNING, FINISHED, STOPPED or FAILED; note: details of the status; parameters: of the model, if known
     """
     charts = charts_of(log)
     body = "\n".join(
@@ -99,8 +97,9 @@ LONGEST_S = 1e12  # of a run; a log from elsewhere may hold any number
 
 def _silent_s(log: LogSeries) -> float:
     """Time without a new page after which the run is shown as silent: several times its longest recent pause."""
-    elapsed = [seconds for seconds in log["elapsed_s"].values[-20:] if 0 <= seconds < LONGEST_S]
-    pauses = [after - before for before, after in itertools.pairwise(elapsed)]
+    times = log["elapsed_s"]
+    elapsed = [seconds for seconds in times.values[-20:] if 0 <= seconds < LONGEST_S]
+    pauses = [(after - before) / times.size for before, after in itertools.pairwise(elapsed)]
     return max(SILENT_S, 5 * max(pauses, default=0.0))
 
 
@@ -154,11 +153,13 @@ def tiles(log: LogSeries, parameters: int | None) -> Iterator[str]:
         if step:
             yield _tile(f"best validation {name}", f"{best:{digits}}", f"at step {step:,.0f}")
     if len(log["bleu"]):
-        yield _tile("test BLEU", f"{log['bleu'].values[-1]:.2f}", str(newest.get("signature", "")).replace("|", " "))
+        yield _tile(
+            "test BLEU", f"{log['bleu'].last:.2f}", shortened(str(newest.get("signature", "")).replace("|", " "))
+        )
     yield _tile("target tokens per second", _newest(log["target_tokens_per_s"], 4), "")
     yield _tile("learning rate", _newest(log["learning_rate"], 3), "")
     if "elapsed_s" in newest:
-        tokens = f"{short(sum(log['target_tokens'].values))} target tokens"
+        tokens = f"{short(log['target_tokens'].total)} target tokens"
         yield _tile("training time", clock(log.number("elapsed_s")), tokens)
     if parameters is not None:
         yield _tile("parameters", short(parameters), f"{parameters:,}")
@@ -175,13 +176,14 @@ def _tile(name: str, value: str, more: str, kind: str = "") -> str:
 def _newest(series: Series, digits: int) -> str:
     if not len(series):
         return "–"
-    value = series.values[-1]
+    value = series.last
     return f"{value:,.0f}" if value >= 1000 else f"{value:.{digits}g}"
 
 
 def _best(series: Series, choose: Any) -> tuple[float, float]:
-    """(value, step) of the best finite value; (0, 0) if there is none."""
-    finite = [(v, s) for v, s in zip(series.values, series.steps, strict=True) if math.isfinite(v)]
+    """(value, step) of the best finite value, the least with `min`; (0, 0) if there is none."""
+    values = series.low if choose is min else series.high
+    finite = [(v, s) for v, s in zip(values, series.steps, strict=True) if math.isfinite(v)]
     return choose(finite, key=lambda pair: pair[0]) if finite else (0.0, 0.0)
 
 
@@ -189,10 +191,14 @@ def _card(chart: Chart, number: int) -> str:
     picture = draw_chart(chart.curves, chart.title, may_be_log=chart.may_be_log, from_zero=chart.from_zero)
     present = [curve for curve in chart.curves if curve.x]
     legend = "".join(f'<span class="key {curve.colour}">{escape(curve.name)}</span>' for curve in present)
+    group = max((curve.group for curve in present), default=1)
+    about = chart.about + (
+        f"; a point is the mean of up to {group:,} values, the band their range" if group > 1 else ""
+    )
     content = picture or f'<p class="missing">{escape(chart.missing)}</p>'
     return (
         f'<section class="card chart" data-chart="{number}" tabindex="0" aria-label="{escape(chart.title)}">'
-        f'<h2>{escape(chart.title)}</h2><span class="soft about">{escape(chart.about)}</span>'
+        f'<h2>{escape(chart.title)}</h2><span class="soft about">{escape(about)}</span>'
         f'<span class="legend">{legend if len(chart.curves) > 1 else ""}</span>{content}'
         '<output class="reading"></output></section>'
     )

@@ -3,13 +3,18 @@
 import json
 import math
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 from minitf.errors import UserError
 from minitf.system.files import open_regular, os_errors_explained, parse_json_object
 from minitf.system.writing import check_place, open_own_file, opened
+
+MAX_LINE_BYTES = 2**16
+"""Size of a line of the log; a run writes lines of some hundred bytes."""
+
+T = TypeVar("T")
 
 
 class RunLog:
@@ -106,17 +111,35 @@ class NoLog:
 def read_log(path: Path) -> list[dict[str, Any]]:
     """Read the records of a log, except for an incomplete last line.
 
-    Raises: UserError for a file that cannot be read and for a line that is not a JSON object, with its number.
+    Raises: UserError for a file that cannot be read and for a line that is too long or not a JSON object, with its
+    number.
+    """
+    return [record for record, _ in parsed_lines(path, parse_json_object)]
+
+
+def parsed_lines(
+    path: Path, parse: Callable[[bytes], T], offset: int = 0, first_number: int = 1
+) -> Iterator[tuple[T, int]]:
+    """Yield what `parse` makes of each complete line of a log after `offset`, and the offset of the line's end.
+
+    first_number: of the line at `offset`
+
+    Raises: UserError for a file that cannot be read, and for a line of more than MAX_LINE_BYTES or for which `parse`
+    raises a ValueError, with its number.
     """
     with os_errors_explained(f"read {path}"), open_regular(Path(path)) as file:
-        lines = file.read().split(b"\n")[:-1]
-    records = []
-    for number, line in enumerate(lines, start=1):
-        try:
-            records.append(parse_json_object(line))
-        except ValueError as error:
-            raise UserError(f"{path}, line {number}: {error}") from error
-    return records
+        file.seek(offset)
+        number = first_number
+        while (line := file.readline(MAX_LINE_BYTES + 1)).endswith(b"\n") or len(line) > MAX_LINE_BYTES:
+            try:
+                if len(line) > MAX_LINE_BYTES:
+                    raise ValueError(f"it has more than {MAX_LINE_BYTES:,} bytes, which no run writes; remove the line")
+                record = parse(line)
+            except ValueError as error:
+                raise UserError(f"{path}, line {number}: {error}") from error
+            offset += len(line)
+            number += 1
+            yield record, offset
 
 
 def _without_non_finite(value: Any) -> Any:

@@ -9,6 +9,7 @@ import io
 import mmap
 import os
 import re
+import resource
 import signal
 import sys
 import threading
@@ -53,8 +54,9 @@ def run_command(main: Callable[[Sequence[str]], int | None], argv: Sequence[str]
         say(f"error: the package {name} is not installed for {sys.executable}; {how_to_install()}")
         return 2
     except MemoryError as error:
-        what = "--max-tokens-per-batch, a smaller --beam or a smaller model"
-        say(f"error: not enough memory{f' ({error})' if str(error) else ''}; choose a smaller {what}")
+        details = f" ({error})" if str(error) else ""
+        less = "training and translating need less with a smaller --max-tokens-per-batch, --beam or model"
+        say(f"error: not enough memory{details}; end other programs, or raise the limit of ulimit -v; {less}")
         return 2
     except ImportError as error:
         if "failed to map" not in str(error) and "C-extensions" not in str(error):
@@ -377,6 +379,26 @@ def require_threads(count: int) -> None:
         for thread in threads:
             if thread.ident is not None:
                 thread.join()
+
+
+@contextmanager
+def memory_limited(more_bytes: int) -> Iterator[None]:
+    """Context manager that bounds the addresses of this process, and of those it starts: those it has and `more_bytes`.
+
+    Beyond them, Python and NumPy raise MemoryError. Only Linux says what a process has; elsewhere, nothing is bounded.
+    """
+    statm = Path("/proc/self/statm")
+    if not statm.exists():
+        yield
+        return
+    taken = int(statm.read_text().split()[0]) * resource.getpagesize()
+    soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+    limits = [taken + more_bytes, *(each for each in (soft, hard) if each != resource.RLIM_INFINITY)]
+    resource.setrlimit(resource.RLIMIT_AS, (min(limits), hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
 
 
 # ---- Device ----

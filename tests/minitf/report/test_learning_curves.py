@@ -4,6 +4,7 @@ import itertools
 import json
 import math
 import re
+from dataclasses import replace
 from xml.etree import ElementTree
 
 import numpy as np
@@ -50,7 +51,16 @@ def test_a_log_is_read_as_it_grows(tmp_path):
 def test_a_log_that_cannot_be_read(tmp_path):
     with pytest.raises(UserError, match=r"cannot read .*No such file"):
         LogSeries(tmp_path / "log.jsonl").read_on()
-    for content in ("{}\n", "[]\n", "3\n", "nonsense\n", '{"step": "x"}\n', "\n"):
+    for content in (
+        "{}\n",
+        "[]\n",
+        "3\n",
+        "nonsense\n",
+        '{"step": "x"}\n',
+        '{"step": 1.5}\n',
+        '{"step": 1e300}\n',
+        "\n",
+    ):
         (tmp_path / "log.jsonl").write_text(content, encoding="utf-8")
         with pytest.raises(UserError, match=r"log\.jsonl.*line 1"):
             LogSeries(tmp_path / "log.jsonl").read_on()
@@ -87,6 +97,39 @@ def test_many_points_become_means_with_their_extremes():
     for i, (mean, low, high) in enumerate(zip(curve.y, curve.low, curve.high, strict=True)):
         some = values[i * size : (i + 1) * size]
         assert (mean, low, high) == (pytest.approx(some.mean()), some.min(), some.max())
+
+
+def test_a_series_longer_than_is_kept_has_means_and_exact_extremes(monkeypatch):
+    monkeypatch.setattr("minitf.report.learning_curves.MOST_GROUPS", 8)
+    values = np.random.default_rng(1).standard_normal(43)
+    values[[5, 17]] = math.nan, math.inf
+    series = Series()
+    for step, value in enumerate(values, start=1):
+        series.add(step, value)
+    assert (series.size, series.count, series.last) == (8, 43, values[-1])
+    assert list(series.steps) == [8, 16, 24, 32, 40, 43]
+    for i, end in enumerate(series.steps):
+        some = values[8 * i : int(end)]
+        some = some[np.isfinite(some)]
+        assert (series.low[i], series.high[i]) == (some.min(), some.max())
+        assert series.low[i] < series.values[i] < series.high[i]
+        if len(some) in (8, 3):  # else the halves of a group weigh the same
+            assert series.values[i] == pytest.approx(some.mean())
+    assert curve_of(series, "loss", "train").group == 8
+
+
+def test_what_is_kept_of_a_log_is_bounded(tmp_path):
+    path = tmp_path / "log.jsonl"
+    path.write_text("".join(f'{{"step": {step}, "loss": {step % 7}}}\n' for step in range(1, 40_001)))
+    log = LogSeries(path)
+    log.read_on()
+    assert len(log["loss"]) == 10_000
+    assert log["loss"].total == sum(step % 7 for step in range(1, 40_001))
+    assert (log["loss"].steps[-1], log["loss"].last) == (40_000, 40_000 % 7)
+    with open(path, "a") as file:
+        file.write(json.dumps({"step": 1, **{f"name {i}": 0 for i in range(300)}}) + "\n")
+    with pytest.raises(UserError, match=r"line 40001: the log has more than 256 names of values, which no run has"):
+        log.read_on()
 
 
 def test_a_long_run_has_no_more_points_than_can_be_seen():
@@ -136,11 +179,11 @@ def test_a_curve_is_where_its_values_are():
 
 
 def test_everything_stays_inside():
-    for values in ([1], [0], [-3, -3], [1e-9, 1e12], [1e-300], [-1e300, 1e300], [3] * 5000):
-        for options in ({}, {"may_be_log": True}, {"from_zero": min(values) >= 0}):
-            svg = draw_chart([curve(*values, every=7)], "title", **options)
-            for line in lines(svg):
-                for x, y in line:
+    for values in ([1], [0], [-3, -3], [-1, 2], [1e-9, 1e12], [1e-300], [-1e300, 1e300], [3] * 5000):
+        for options in ({}, {"may_be_log": True}, {"from_zero": True}):
+            forward = curve(*values, every=7)
+            for drawn in (forward, replace(forward, x=forward.x[::-1])):
+                for x, y in itertools.chain.from_iterable(lines(draw_chart([drawn], "title", **options))):
                     assert LEFT <= x <= WIDTH - RIGHT
                     assert TOP - 0.05 <= y <= HEIGHT - BOTTOM + 0.05
 

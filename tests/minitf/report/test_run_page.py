@@ -102,6 +102,17 @@ def test_the_test_score_has_its_signature(log_of):
     assert "nrefs:1 tok:13a" in text
 
 
+def test_a_page_has_a_size_that_no_log_exceeds(log_of):
+    text = run_page(log_of(*records(600_000)), CONFIG, "x", FINISHED)  # 30,000 lines of training
+    assert len(text) < 250_000
+    assert "; a point is the mean of up to 76 values, the band their range" in text
+    numbers = ("loss", "perplexity", "valid_loss", "valid_perplexity", "valid_bleu", "bleu", "learning_rate")
+    for step, value, signature in ((1, -1e300, "x" * 60_000), (2**63, 1.7e308, "y"), (3, -1.7e308, "z")):
+        falling = [{"step": i, **dict.fromkeys(numbers, value / i)} for i in range(2**63, 0, -(2**54))]
+        end = {"step": step, **dict.fromkeys(numbers, value), "signature": signature}
+        assert len(run_page(log_of(*falling, end), CONFIG, "x", FINISHED)) < 250_000
+
+
 def test_hostile_names_stay_text(log_of):
     log = log_of(*records(20), {"step": 20, "bleu": 1, "signature": "<script>1</script>"})
     hostile = replace(CONFIG, output=Path("<img src=x>"))

@@ -2,12 +2,13 @@
 
 import math
 import os
+import tracemalloc
 
 import numpy as np
 import pytest
 
 from minitf.errors import UserError
-from minitf.storage.log import RunLog, read_log
+from minitf.storage.log import MAX_LINE_BYTES, RunLog, read_log
 
 
 def no_warning(message):
@@ -71,7 +72,7 @@ def test_an_edited_log_is_refused(log):
     assert log.path.read_bytes() == before
 
 
-@pytest.mark.parametrize("half", ['{"step', '{"step": 2}', "x" * 200_000])
+@pytest.mark.parametrize("half", ['{"step', '{"step": 2}', "x" * MAX_LINE_BYTES])
 def test_half_a_line_of_a_killed_process(log, half):
     log.append({"step": 1})
     with open(log.path, "a") as file:
@@ -83,9 +84,22 @@ def test_half_a_line_of_a_killed_process(log, half):
 
 
 def test_a_file_of_half_a_line_only(tmp_path):
-    (tmp_path / "a").write_text("x" * 100_000)
+    (tmp_path / "a").write_text("x" * 200_000)
     with RunLog(tmp_path / "a") as log:
         assert log.offset == 0
+
+
+@pytest.mark.parametrize("end", ["", '"}\n{"step": 3}\n'])
+def test_a_line_that_no_run_writes_is_named_and_not_read_whole(tmp_path, end):
+    path = tmp_path / "a"
+    path.write_text('{"step": 1}\n{"note": "' + "x" * MAX_LINE_BYTES + end)
+    os.truncate(path, 2**30)  # sparse
+    tracemalloc.start()
+    with pytest.raises(UserError, match="a, line 2: it has more than 65,536 bytes, which no run writes; remove the"):
+        read_log(path)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 2**20
 
 
 def test_a_full_disk_leaves_whole_lines(log, monkeypatch):
