@@ -1,8 +1,9 @@
 """Run the checks of an exercise on an answer, with a time limit; `verdict.py` starts it in a process of its own.
 
-    python -m minitf.learn.judge LABEL FILE DESCRIPTOR
+    python -m minitf.learn.judge LABEL FILE SECONDS
 
-writes the verdict as JSON to the descriptor; standard output is the answer's own.
+reads a secret and a descriptor from standard input, and writes the secret and the verdict as JSON to the descriptor;
+standard output is the answer's own.
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ import numpy as np
 
 from minitf.learn.exercise import Exercise, find
 from minitf.learn.expect import Wrong, equal, results_alone
-from minitf.learn.verdict import LIMIT_S, Verdict
+from minitf.learn.verdict import LIMIT_S, MEMORY_BYTES, Verdict
+from minitf.system.process import memory_limited
 
 _REDUCTION = re.compile(r"\.(sum|mean|max|std|var)\((?!.*keepdims)")
 MOST_OUTPUT = 5000  # characters of a message that are shown
@@ -39,9 +41,12 @@ class _TooLong(BaseException):
 
 
 def main(words: Sequence[str]) -> None:
-    label, path, descriptor, limit_s = words
+    label, path, limit_s = words
+    secret, descriptor = sys.stdin.read().split()
+    own_process = os.getpid()
     verdict = judge(find(label), Path(path).read_text(encoding="utf-8-sig"), path, float(limit_s))
-    os.write(int(descriptor), json.dumps(asdict(verdict)).encode())
+    if os.getpid() == own_process:  # and not a copy that the answer has forked
+        os.write(int(descriptor), (secret + json.dumps(asdict(verdict)) + "\n").encode())
 
 
 def judge(exercise: Exercise, text: str, path: str = "answer.py", limit_s: float = LIMIT_S) -> Verdict:
@@ -54,7 +59,7 @@ def judge(exercise: Exercise, text: str, path: str = "answer.py", limit_s: float
     before = signal.signal(signal.SIGALRM, _stop)
     signal.setitimer(signal.ITIMER_REAL, limit_s)
     try:
-        with warnings.catch_warnings():
+        with memory_limited(MEMORY_BYTES), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             answer = Answer(text, path)
             for check in _checks(solution):
@@ -136,6 +141,9 @@ def explained(error: BaseException, path: str, limit_s: float) -> str:
         return f"no result within {limit_s:g} s{where}; is there a loop that never ends?"
     if isinstance(error, NotImplementedError) and frames:
         return f"{frames[-1].name} is still to be written ({last})"
+    if isinstance(error, MemoryError):
+        needs = f"{last} needs more than {MEMORY_BYTES // 2**20:,} MiB of memory ({str(error) or 'MemoryError'})"
+        return f"{needs}; is there a list or an array that grows for ever?"
     if isinstance(error, SyntaxError):
         return "".join(traceback.format_exception_only(error)).rstrip()
     lines = [f"  line {frame.lineno}, in {frame.name}\n    {frame.line}" for frame in frames]

@@ -1,17 +1,27 @@
-"""Have an answer checked by `judge.py` in another process, without loading NumPy in this one."""
+"""Have an answer checked by `judge.py` in another process, without loading NumPy in this one.
+
+The answer and the checks share that process. What an answer prints or writes to any descriptor is not taken for a
+verdict, which begins with random characters that only the two processes know; an answer that searches the memory of its
+process for them, or replaces the checks, is not detected.
+"""
 
 from __future__ import annotations
 
 import json
 import os
+import secrets
+import signal
 import subprocess
 import sys
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from minitf.learn.exercise import Exercise
 
 LIMIT_S = 20.0
+MEMORY_BYTES = 2**30
+"""Addresses that an answer may take, beyond those of the judge."""
 
 
 @dataclass(frozen=True)
@@ -28,27 +38,33 @@ class Verdict:
 
 
 def judge_file(exercise: Exercise, path: Path, limit_s: float = LIMIT_S, grace_s: float = 10.0) -> Verdict:
-    """Check an answer in another process, which is killed if it does not end `grace_s` after the limit."""
+    """Check an answer in another process, which is killed if it does not end `grace_s` after the limit.
+
+    It imports nothing from the working directory. It is killed with all processes that it has started.
+    """
     reader, writer = os.pipe()
-    command = [sys.executable, "-m", "minitf.learn.judge", exercise.label, str(path), str(writer), str(limit_s)]
-    folders = [str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, folders))}
-    process = subprocess.Popen(command, stdin=subprocess.DEVNULL, pass_fds=[writer], env=environment)
+    secret = secrets.token_hex()
+    command = [sys.executable, "-P", "-m", "minitf.learn.judge", exercise.label, str(path), str(limit_s)]
+    folders = [str(Path(__file__).parents[2]), *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(os.path.isabs, folders))}
+    process = subprocess.Popen(
+        command, stdin=subprocess.PIPE, pass_fds=[writer], env=environment, start_new_session=True
+    )
     os.close(writer)
     try:
-        status = process.wait(limit_s + grace_s)
+        with suppress(BrokenPipeError):
+            process.communicate(f"{secret} {writer}".encode(), limit_s + grace_s)
     except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
         return Verdict((), "", f"the answer did not end within {limit_s:g} s, and was stopped")
-    except BaseException:  # Ctrl-C
-        process.kill()
+    finally:  # also after Ctrl-C
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, signal.SIGKILL)
         process.wait()
-        raise
-    finally:
         with os.fdopen(reader, "rb") as file:
             os.set_blocking(file.fileno(), False)
             written = file.read() or b""
-    if not written:
-        return Verdict((), "", f"the answer ended the program that checks it, with status {status}")
-    return Verdict(**json.loads(written))
+    start, _, verdict = written.partition(secret.encode())
+    if start or not verdict:
+        how = f"with status {process.returncode}" + (", and wrote where its verdict is expected" if start else "")
+        return Verdict((), "", f"the answer ended the program that checks it, {how}")
+    return Verdict(**json.loads(verdict.partition(b"\n")[0]))
