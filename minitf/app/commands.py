@@ -23,6 +23,7 @@ COMMANDS = {
     "shortlist": ("models.shortlist", "estimate how pieces are translated, for translate --shortlist"),
     "pack": ("models.pack", "copy what a run needs to translate, or to be resumed elsewhere"),
     "report": ("pages.report", "write report.html, the learning curves of a run"),
+    "page": ("pages.page", "write a page that translates in a browser, with the trained model inside"),
     "step": ("pages.step", "write step.html, a training step to walk through in a browser"),
     "presets": ("corpora.presets", "list the presets of train, with their sizes and costs"),
     "statistics": ("corpora.statistics", "describe a corpus: lengths, faults, which preset and vocabulary suit it"),

@@ -1,4 +1,7 @@
-"""Pages for a browser: `minitf report`, the learning curves of a run, and `minitf step`, a training step."""
+"""Pages for a browser.
+
+`minitf report`: the learning curves of a run; `minitf page`: its model, to translate with; `minitf step`: a training step.
+"""
 
 from __future__ import annotations
 
@@ -53,6 +56,47 @@ def is_training(directory: RunDirectory) -> bool:
     finally:
         os.close(descriptor)
     return False
+
+
+# ---- minitf page RUN ----
+
+
+def page(argv: Sequence[str]) -> None:
+    """Write the page, and print its path."""
+    parser = ArgumentParser(
+        prog="minitf page",
+        description="Write a page that translates in a browser, with the trained model inside: one file that loads "
+        "nothing, and shows what the model and its search do.",
+    )
+    parser.add_argument("run", type=Path, metavar="RUN", help="run directory")
+    parser.add_argument(
+        "--output", type=Path, metavar="FILE", help="page to write (default: translator.html)"
+    )
+    parser.add_argument(
+        "--weights",
+        choices=("int8", "float16", "float32"),
+        default="int8",
+        help="type of the numbers in the page; default: %(default)s, the smallest; float32 translates as minitf does",
+    )
+    parser.add_argument(
+        "--sentence",
+        action="append",
+        metavar="TEXT",
+        help="sentence to choose from, the first one is translated when the page opens; may be given several times; "
+        "default: some of the validation text",
+    )
+    given = parser.parse_args(argv)
+    with uninterrupted():  # deferred: `--help` and a wrong flag need no NumPy
+        from minitf.report.page import write_page
+        from minitf.report.translator_page import example_sentences, translator_page
+        from minitf.translation.loading import load_learned
+    learned = load_learned(given.run, warn=lambda message: say(f"warning: {message}"))
+    sentences = given.sentence or example_sentences(given.run, learned.vocabulary)
+    text = translator_page(learned, str(given.run), sentences, weights=given.weights)
+    output = given.output or Path("translator.html")
+    write_page(output, text, chosen=given.output is not None)
+    say(f"{len(text.encode()) / 1e6:.2f} MB")
+    print(output)
 
 
 # ---- minitf step [RUN] ----

@@ -16,6 +16,7 @@ import hashlib
 import itertools
 import json
 import re
+import struct
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
@@ -381,9 +382,39 @@ def encodes_words_apart(vocabulary: Vocabulary) -> bool:
     return not any("▁" in piece[1:] for piece in vocabulary.pieces(range(len(vocabulary))))
 
 
+NORMAL, UNKNOWN, CONTROL, BYTE = 1, 2, 3, 6  # ModelProto.SentencePiece.type
+
+
+def byte_pairs(vocabulary: Vocabulary) -> tuple[list[str], list[float | None], list[int]] | None:
+    """Pieces, their scores, and the ids of the 256 bytes, or of none: all that cuts a word into pieces.
+
+    The neighbours that make the piece of the highest score are merged first, of equal ones the first in the word. None
+    in place of a score: no merge makes the piece. None in place of all: the vocabulary has other rules.
+    """
+    if not encodes_words_apart(vocabulary):
+        return None
+    fields = [_fields(piece) for number, piece in _all_fields(vocabulary.model) if number == 1]
+    kinds = [each.get(3, NORMAL) for each in fields]
+    if not {*kinds} <= {NORMAL, UNKNOWN, CONTROL, BYTE}:
+        return None  # symbols that are never cut, or pieces that are never used
+    pieces = vocabulary.pieces(range(len(vocabulary)))
+    scores = [_float(each.get(2)) if kind == NORMAL else None for each, kind in zip(fields, kinds, strict=True)]
+    byte_ids = {piece: i for i, (piece, kind) in enumerate(zip(pieces, kinds, strict=True)) if kind == BYTE}
+    return pieces, scores, [byte_ids[f"<0x{byte:02X}>"] for byte in range(256)] if byte_ids else []
+
+
+def _float(four_bytes: bytes | None) -> float:
+    return 0.0 if four_bytes is None else struct.unpack("<f", four_bytes)[0]
+
+
 def _fields(message: bytes) -> dict[int, Any]:
     """The fields of a protocol buffer by number, the last where one is repeated; none where it has groups."""
-    found: dict[int, Any] = {}
+    return dict(_all_fields(message))
+
+
+def _all_fields(message: bytes) -> list[tuple[int, Any]]:
+    """The fields of a protocol buffer in order, each with its number; none where it has groups."""
+    found: list[tuple[int, Any]] = []
     at = 0
 
     def varint() -> int:
@@ -398,10 +429,11 @@ def _fields(message: bytes) -> dict[int, Any]:
     while at < len(message):
         number, kind = divmod(varint(), 8)
         if kind == 0:
-            found[number] = varint()
+            found.append((number, varint()))
         elif kind in (1, 2, 5):
             size = varint() if kind == 2 else 8 if kind == 1 else 4
-            found[number], at = message[at : at + size], at + size
+            found.append((number, message[at : at + size]))
+            at += size
         else:
-            return {}
+            return []
     return found

@@ -61,7 +61,7 @@ def attention_page(
         ],
     }
     blobs = {f"weights-{i}": pack(sentence) for i, sentence in enumerate(sentences)}
-    scripts = ("attention-weights.js", "attention.js")
+    scripts = ("pieces.js", "attention-weights.js", "attention.js")
     return page("attention", f"Attention · {name}", *scripts, data={"page": described}, blobs=blobs)
 
 

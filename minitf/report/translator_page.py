@@ -1,0 +1,135 @@
+"""A page that translates: the trained model with its vocabulary, its search and its attention in one HTML file.
+
+page = translator_page(load_learned(Path("runs/x")), "runs/x", ["the cat sat on the mat"])
+
+The forward pass, the search and the byte-pair encoding are written again in JavaScript, in web/translator-*.js, with the
+names of the Python functions. Only the paper's model is: another architecture is refused with a sentence.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from minitf.config import TransformerConfig
+from minitf.config.model_settings import ComparedSettings, OtherProgramsSettings
+from minitf.data.prepared import PreparedCorpus, byte_pairs, is_prepared
+from minitf.data.vocabulary import AnyVocabulary, Vocabulary, sized
+from minitf.decoding.lines import search_of
+from minitf.errors import UserError
+from minitf.model.transformer import parameter_shapes
+from minitf.report.page import page
+from minitf.storage.run_directory import RunDirectory
+from minitf.translation.loading import LearnedModel
+
+Weights = Literal["int8", "float16", "float32"]
+
+EXAMPLES, LONGEST_EXAMPLE, LINES = 12, 80, 200
+"""Sentences to choose from, characters of the longest of them, and lines that are looked at."""
+LARGEST = 127  # of an integer of one byte and its negative
+COMPUTED = ("source_vocab_size", "encoder_layers", "decoder_layers", "attention_bias", "scale_embeddings")
+COMPUTED += ("norm_epsilon", "attention_dropout", "activation_dropout", "attention_gain", "neighbourhood", "kernel_width")
+"""Fields in which a model may differ from the paper's and still be one that the page computes."""
+
+
+def translator_page(
+    learned: LearnedModel, name: str, sentences: Sequence[str] = (), *, weights: Weights = "int8"
+) -> str:
+    """The page as HTML.
+
+    name: of the model, for the title
+    sentences: to choose from; the first is translated when the page opens
+    weights: type of the numbers in the page: "int8" is the smallest, with one factor for each row of a matrix;
+        "float32" computes what `minitf translate` does, up to rounding
+    Raises: UserError for a task, an architecture or a vocabulary that the page does not have
+    """
+    config, vocabulary = learned.config, learned.vocabulary
+    if config.task != "translation":
+        raise UserError(f"{name} was trained for {config.task}; a page is made of a run that translates")
+    _refuse_other_models(config.model, name)
+    described = {
+        "name": name,
+        "weights": weights,
+        "config": asdict(sized(config.model, vocabulary)),
+        "d_k": config.model.head_d_k,
+        "d_v": config.model.head_d_v,
+        "vocabulary": _described(vocabulary, name),
+        "search": asdict(search_of(config)),
+        "max_source_length": config.max_length - 1,  # max_length counts the EOS of training sentences
+        "sentences": list(sentences),
+    }
+    described["parameters"], blob = packed(learned, weights)
+    return page(
+        "translator", f"Translator · {name}", *SCRIPTS, data={"page": described}, blobs={"weights": zlib.compress(blob, 9)}
+    )
+
+
+def example_sentences(run: Path, vocabulary: AnyVocabulary) -> list[str]:
+    """Some sentences of the run's validation text; none where the run does not keep it, as one that was packed."""
+    folder = RunDirectory(run).data_path / "valid"
+    if not is_prepared(folder):
+        return []
+    source = PreparedCorpus.load(folder).source
+    texts = vocabulary.source.decode([source[i].tolist() for i in range(min(LINES, len(source)))])
+    return [text for text in dict.fromkeys(texts) if len(text) <= LONGEST_EXAMPLE][:EXAMPLES]
+
+
+SCRIPTS = ("pieces.js", "translator-vocabulary.js", "translator-model.js", "translator-search.js", "translator.js")
+
+
+def _refuse_other_models(model: TransformerConfig, name: str) -> None:
+    """Raises: UserError for an architecture that is not the paper's"""
+    paper = TransformerConfig()
+    fields = [*ComparedSettings.__dataclass_fields__, *OtherProgramsSettings.__dataclass_fields__, "positions"]
+    for field in fields:
+        value, usual = getattr(model, field), getattr(paper, field)
+        if field not in COMPUTED and value != usual:
+            raise UserError(f"{name} has {field}={value}; the page computes the paper's model, with {field}={usual}")
+
+
+def _described(vocabulary: Any, name: str) -> dict[str, Any]:
+    """The pieces with their scores; null for those that no merge makes.
+
+    Raises: UserError for a vocabulary with other rules than byte-pair encoding
+    """
+    found = byte_pairs(vocabulary) if isinstance(vocabulary, Vocabulary) else None
+    if found is None:
+        raise UserError(
+            f"{name} has a vocabulary that is not byte-pair encoding as minitf train learns it; the page cuts text by no "
+            "other rule"
+        )
+    pieces, scores, byte_ids = found
+    return {"pieces": pieces, "scores": scores, "bytes": byte_ids}
+
+
+def packed(learned: LearnedModel, weights: Weights) -> tuple[list[dict[str, Any]], bytes]:
+    """The parameters: name, shape and type of each, in the order of their bytes; and the bytes.
+
+    A matrix of type int8 is followed by the factors of its rows; vectors are float32, unless all is float16.
+    """
+    shapes = parameter_shapes(sized(learned.config.model, learned.vocabulary))
+    listed, parts = [], []
+    for name, shape in shapes.items():
+        array = np.ascontiguousarray(learned.weights[name], "<f4")
+        kind = "float32" if weights == "int8" and array.ndim == 1 else weights
+        listed.append({"name": name, "shape": list(shape), "type": kind})
+        if kind == "int8":
+            parts += in_bytes(array)
+        else:
+            parts.append(array.astype({"float16": "<f2", "float32": "<f4"}[kind]))
+    return listed, b"".join(part.tobytes() for part in parts)
+
+
+def in_bytes(matrix: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The nearest multiples of a factor for each row, such that its largest element is ±127.
+
+    Shapes: [n, m] -> int8 [n, m], float32 [n]
+    """
+    factor = np.abs(matrix).max(axis=1) / LARGEST
+    factor[factor == 0] = 1
+    return np.rint(matrix / factor[:, None]).astype(np.int8), factor.astype("<f4")

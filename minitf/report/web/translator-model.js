@@ -1,0 +1,226 @@
+// The Transformer of minitf/model/transformer.py for one sentence, without dropout. A function has the name of the Python
+// function or class whose formula it is; a part of the model has the name that its parameters have in checkpoints.
+//
+// Dimension letters: T target and S source positions, D d_model, H heads, K d_k, V vocabulary. A vector is a Float32Array,
+// a matrix of activations is a list of its rows.
+
+// ---- Parameters ---------------------------------------------------------------------------------------------------
+
+const BYTES = { int8: 1, float16: 2, float32: 4 };
+
+// The model as a tree of parts: names such as "encoder.layers.0.norm.weight" are paths to { data, shape }.
+function transformer(config, parameters, buffer) {
+  const model = { config };
+  let at = 0;
+  for (const { name, shape, type } of parameters) {
+    const size = shape.reduce((a, b) => a * b, 1);
+    const rows = type === "int8" ? shape[0] : 0;
+    const path = name.split(".");
+    const last = path.pop();
+    let part = model;
+    path.forEach((each, i) => {
+      part[each] ??= {};
+      part = part[each];
+      Object.defineProperty(part, "name", { value: path.slice(0, i + 1).join("."), configurable: true });
+    });
+    part[last] = { data: numbers(buffer, at, size, rows, type), shape };
+    at += size * BYTES[type] + 4 * rows;
+  }
+  if (at !== buffer.byteLength) throw new Error(`${buffer.byteLength} bytes instead of ${at}`);
+  for (const side of [model.encoder, model.decoder]) {
+    side.layers = Object.values(side.layers);
+    for (const layer of side.layers) {
+      for (const each of [layer.self_attention, layer.cross_attention]) if (each) each.off = new Set(); // heads
+    }
+  }
+  model.target_embedding ??= model.source_embedding;
+  model.output_matrix = model.projection ?? model.target_embedding.weight;
+  return model;
+}
+
+// The numbers as Float32Array; those of int8 are multiples of the factor of their row, which come after them.
+function numbers(buffer, at, size, rows, type) {
+  const view = new DataView(buffer, at);
+  const made = new Float32Array(size);
+  if (type === "float32") for (let i = 0; i < size; i++) made[i] = view.getFloat32(4 * i, true);
+  else if (type === "float16") for (let i = 0; i < size; i++) made[i] = half(view.getUint16(2 * i, true));
+  else {
+    const width = size / rows;
+    for (let row = 0; row < rows; row++) {
+      const factor = view.getFloat32(size + 4 * row, true);
+      for (let i = row * width; i < (row + 1) * width; i++) made[i] = view.getInt8(i) * factor;
+    }
+  }
+  return made;
+}
+
+function half(bits) {
+  const [sign, exponent, fraction] = [bits & 0x8000 ? -1 : 1, (bits >> 10) & 31, bits & 1023];
+  if (exponent === 31) return fraction ? NaN : sign * Infinity;
+  return sign * (exponent ? 2 ** (exponent - 15) * (1 + fraction / 1024) : 2 ** -24 * fraction);
+}
+
+// ---- What is seen of the computation ------------------------------------------------------------------------------
+
+let observer = null; // (part, name, value) => …, while a computation is looked at
+
+function seen(part, name, value) {
+  observer?.(part.name, name, value);
+  return value;
+}
+
+// ---- Formulas -----------------------------------------------------------------------------------------------------
+
+// W x + b.  Shapes: x [n_in], weight [n_out, n_in], bias [n_out] -> [n_out]
+function linear(x, { weight, bias }) {
+  const { data, shape: [n_out, n_in] } = weight;
+  const y = new Float32Array(n_out);
+  const whole = n_in - (n_in % 4);
+  for (let row = 0, at = 0; row < n_out; row++, at += n_in) {
+    let [a, b, c, d] = [0, 0, 0, 0]; // four sums at a time keep the processor busy
+    let j = 0;
+    for (; j < whole; j += 4) {
+      a += data[at + j] * x[j];
+      b += data[at + j + 1] * x[j + 1];
+      c += data[at + j + 2] * x[j + 2];
+      d += data[at + j + 3] * x[j + 3];
+    }
+    for (; j < n_in; j++) a += data[at + j] * x[j];
+    y[row] = a + b + (c + d) + (bias ? bias.data[row] : 0);
+  }
+  return y;
+}
+
+// (x - mean) / √(variance + ε) · weight + bias.  Shapes: x [D] -> [D]
+function layer_norm(x, { weight, bias }, eps) {
+  let [mean, variance] = [0, 0];
+  for (const each of x) mean += each / x.length;
+  for (const each of x) variance += (each - mean) ** 2 / x.length;
+  const scale = 1 / Math.sqrt(variance + eps);
+  return x.map((each, i) => (each - mean) * scale * weight.data[i] + bias.data[i]);
+}
+
+// exp(x) / Σ exp(x).  Shapes: x [S] -> [S]
+function softmax(x) {
+  const top = x.reduce((a, b) => Math.max(a, b), -Infinity);
+  const powers = x.map((each) => Math.exp(each - top));
+  const total = powers.reduce((a, b) => a + b, 0);
+  return powers.map((each) => each / total);
+}
+
+function add(x, y) { return x.map((each, i) => each + y[i]); }
+
+// PE(pos, 2i) = sin(pos / 10000^(2i / D)), PE(pos, 2i + 1) = cos(the same angle).  Shapes: -> [D]
+function sinusoids(position, d_model) {
+  return Float32Array.from({ length: d_model }, (_, i) => {
+    const angle = position / 10000 ** ((i - (i % 2)) / d_model);
+    return i % 2 ? Math.cos(angle) : Math.sin(angle);
+  });
+}
+
+// √D · E[id] + PE(position).  Shapes: -> [D]
+function embed(model, embedding, id, position) {
+  const { d_model, scale_embeddings } = model.config;
+  const row = embedding.weight.data.subarray(id * d_model, (id + 1) * d_model);
+  const scale = scale_embeddings ? Math.sqrt(d_model) : 1;
+  return add(row.map((each) => each * scale), sinusoids(position, d_model));
+}
+
+// Concat(head_1 … head_H) W^O, head_i = softmax(q_i k_iᵀ / √K) v_i: one query, and keys and values that are projected.
+// Shapes: query [D], keys S × [H · K], values S × [H · d_v] -> [D]
+function multi_head_attention(part, heads, query, keys, values) {
+  const q = seen(part, "q", linear(query, part.query));
+  const [K, d_v] = [q.length / heads, values[0].length / heads];
+  const joined = new Float32Array(heads * d_v);
+  for (let head = 0; head < heads; head++) {
+    const scores = Float32Array.from(keys, (k) => {
+      let sum = 0;
+      for (let i = head * K; i < (head + 1) * K; i++) sum += q[i] * k[i];
+      return sum / Math.sqrt(K);
+    });
+    const weights = softmax(scores); // [S]
+    seen(part, `scores ${head}`, scores);
+    seen(part, `weights ${head}`, weights);
+    if (part.off.has(head)) continue; // as if its values were zeros
+    values.forEach((v, s) => {
+      for (let i = head * d_v; i < (head + 1) * d_v; i++) joined[i] += weights[s] * v[i];
+    });
+  }
+  seen(part, "heads", joined);
+  return seen(part, "output", linear(joined, part.output));
+}
+
+// max(0, x W₁ + b₁) W₂ + b₂.  Shapes: [D] -> [D]
+function feed_forward(part, x) {
+  const up = seen(part, "up", linear(x, part.up));
+  return seen(part, "down", linear(seen(part, "relu", up.map((each) => Math.max(0, each))), part.down));
+}
+
+// LayerNorm(x + sublayer(x)).  Shapes: [D] -> [D]
+function residual(part, eps, x, y) {
+  return seen(part, "norm", layer_norm(seen(part, "sum", add(x, y)), part.norm, eps));
+}
+
+// ---- Encoder and decoder ------------------------------------------------------------------------------------------
+
+// The memory of a source sentence.  Shapes: ids [S] -> S × [D]
+function encode(model, ids) {
+  const { heads, norm_epsilon } = model.config;
+  let x = ids.map((id, position) => embed(model, model.source_embedding, id, position)); // S × [D]
+  for (const layer of model.encoder.layers) {
+    const keys = x.map((row) => linear(row, layer.self_attention.key)); // S × [H · K]
+    const values = x.map((row) => linear(row, layer.self_attention.value));
+    x = x.map((row, s) => {
+      seen(layer, "position", s);
+      seen(layer, "x", row);
+      seen(layer.self_attention, "k", keys);
+      seen(layer.self_attention, "v", values);
+      const y = multi_head_attention(layer.self_attention, heads, row, keys, values);
+      const z = residual(layer.self_attention_residual, norm_epsilon, row, y);
+      return residual(layer.feed_forward_residual, norm_epsilon, z, feed_forward(layer.feed_forward, z));
+    });
+  }
+  return x;
+}
+
+// A decoder's state before the first position: keys and values of the source, once for all steps, and none of the target.
+function start_decoding(model, ids) {
+  const memory = encode(model, ids);
+  const caches = model.decoder.layers.map(({ cross_attention }) => ({
+    source: { keys: memory.map((row) => linear(row, cross_attention.key)),
+      values: memory.map((row) => linear(row, cross_attention.value)) },
+    target: { keys: [], values: [] },
+  }));
+  return { length: 0, caches };
+}
+
+// A state that goes on by itself; rows of keys and values are never changed, and shared.
+function fork(state) {
+  const caches = state.caches.map(({ source, target }) =>
+    ({ source, target: { keys: [...target.keys], values: [...target.values] } }));
+  return { ...state, caches };
+}
+
+// Logits of the token that follows `token`, the newest of the target; the state grows by its position.  Shapes: -> [V]
+function decode_step(model, token, state) {
+  const { heads, norm_epsilon } = model.config;
+  let x = embed(model, model.target_embedding, token, state.length); // [D]
+  model.decoder.layers.forEach((layer, i) => {
+    const { source, target } = state.caches[i];
+    target.keys.push(linear(x, layer.self_attention.key));
+    target.values.push(linear(x, layer.self_attention.value));
+    seen(layer, "position", state.length);
+    seen(layer, "x", x);
+    seen(layer.self_attention, "k", target.keys);
+    seen(layer.self_attention, "v", target.values);
+    let y = multi_head_attention(layer.self_attention, heads, x, target.keys, target.values);
+    x = residual(layer.self_attention_residual, norm_epsilon, x, y);
+    seen(layer.cross_attention, "k", source.keys);
+    seen(layer.cross_attention, "v", source.values);
+    y = multi_head_attention(layer.cross_attention, heads, x, source.keys, source.values);
+    x = residual(layer.cross_attention_residual, norm_epsilon, x, y);
+    x = residual(layer.feed_forward_residual, norm_epsilon, x, feed_forward(layer.feed_forward, x));
+  });
+  state.length += 1;
+  return linear(x, { weight: model.output_matrix });
+}

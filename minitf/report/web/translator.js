@@ -1,0 +1,293 @@
+// The page: what is typed is translated piece by piece, and a click on a piece shows what else was probable.
+
+const page = data("page");
+const vocabulary = new Vocabulary(page.vocabulary);
+const MOST_CHARACTERS = 10000; // of a sentence, before it is cut into pieces
+const SHOWN = 8; // alternatives of a piece
+const OPTIONS = ["beam", "alpha", "beta", "temperature", "min_length", "max_extra_length", "n_best", "prefix"];
+let model = null;
+
+// ---- Sentences ----------------------------------------------------------------------------------------------------
+
+// The token ids of a sentence, without EOS.  Throws an Error whose message is a sentence, for the reader.
+function source_of(text) {
+  if (text.length > MOST_CHARACTERS) {
+    throw new Error(`The sentence has ${count(text.length)} characters; this page takes at most ${count(MOST_CHARACTERS)}.`);
+  }
+  if (/\p{Surrogate}/u.test(text)) throw new Error("The sentence has half a surrogate pair, which is not a character.");
+  const ids = vocabulary.encode(text);
+  if (ids.length > page.max_source_length) {
+    throw new Error(`The sentence has ${count(ids.length)} pieces, and the model knows at most ` +
+      `${count(page.max_source_length)}: translate it in parts.`);
+  }
+  return ids;
+}
+
+function search_config(options) {
+  for (const name of Object.keys(options)) {
+    if (!OPTIONS.includes(name)) throw new Error(`${name} is not an option; the options are ${OPTIONS.join(", ")}.`);
+  }
+  const { prefix, ...given } = options;
+  const config = { ...page.search, temperature: 1, ...given };
+  const whole = ["beam", "min_length", "max_extra_length", "n_best"];
+  for (const name of whole) if (!(Number.isInteger(config[name]) && config[name] >= 1)) {
+    throw new Error(`${name} is ${config[name]}; give a whole number from 1.`);
+  }
+  if (config.n_best > config.beam) throw new Error(`n_best is ${config.n_best}; give at most beam, ${config.beam}.`);
+  for (const name of ["alpha", "beta"]) if (!(config[name] >= 0 && config[name] < Infinity)) {
+    throw new Error(`${name} is ${config[name]}; give a number from 0.`);
+  }
+  if (!(config.temperature > 0 && config.temperature < Infinity)) {
+    throw new Error(`temperature is ${config.temperature}; give a number above 0.`);
+  }
+  return config;
+}
+
+function search_of(source, config, prefix = []) {
+  const search = config.beam === 1 ? greedy_search : beam_search;
+  return search(model, [...source, EOS], config, prefix);
+}
+
+function translation_of(source, hypotheses) {
+  const found = hypotheses.map(({ tokens, log_probability, score, finished }) =>
+    ({ text: vocabulary.decode(tokens), pieces: vocabulary.pieces(tokens), tokens, log_probability, score, finished }));
+  return { ...found[0], source_pieces: vocabulary.pieces(source), hypotheses: found };
+}
+
+// minitf.translate(text, { beam, alpha, … }): see docs/page.md. Settings that are not given are those of the run.
+window.minitf = {
+  translate(text, options = {}) {
+    const config = search_config(options);
+    const source = source_of(String(text));
+    if (!source.length) return translation_of(source, [hypothesis_of([EOS], 0, config)]);
+    return translation_of(source, finish(search_of(source, config, options.prefix)));
+  },
+  pieces(text) { return vocabulary.pieces(vocabulary.encode(String(text))); },
+};
+
+// ---- State --------------------------------------------------------------------------------------------------------
+
+const state = { source: [], tokens: [], prefix: [], steps: [], chosen: -1, result: null };
+let runs = 0; // a translation that is not the newest stops
+
+// For each position: its token, the log-probability of it, and the most probable tokens.
+function steps_of(source, tokens, config) {
+  const decoder = start_decoding(model, [...source, EOS]);
+  return tokens.map((token, i) => {
+    const log_probabilities = log_softmax(decode_step(model, tokens[i - 1] ?? BOS, decoder), config.temperature);
+    const alternatives = most_probable(log_probabilities, SHOWN, never_produced(config, true));
+    return { token, log_probability: log_probabilities[token], alternatives };
+  });
+}
+
+function pause() { return new Promise((resolve) => setTimeout(resolve)); }
+
+async function translate(prefix = []) {
+  const run = ++runs;
+  delete document.body.dataset.ready;
+  const options = { beam: +$("beam").value };
+  Object.assign(state, { source: [], tokens: [], prefix, steps: [], chosen: -1, result: null, config: null });
+  $("problem").hidden = true;
+  $("again").hidden = !prefix.length;
+  try {
+    state.config = search_config(options);
+    state.source = source_of($("text").value);
+    if (state.source.length) await produce(run);
+  } catch (error) {
+    if (run === runs) complain(error.message);
+  }
+  if (run !== runs) return;
+  render();
+  document.body.dataset.ready = JSON.stringify([$("output").textContent, state.config?.beam, prefix.length]);
+}
+
+async function produce(run) {
+  const { source, config, prefix } = state;
+  render();
+  const search = search_of(source, config, prefix);
+  for (;;) {
+    const { done, value } = search.next();
+    if (done) {
+      state.result = value;
+      break;
+    }
+    state.tokens = config.beam === 1 ? [...state.tokens, value.token] : best_so_far(value);
+    render();
+    await pause();
+    if (run !== runs) return;
+  }
+  const { tokens, finished } = state.result[0];
+  state.tokens = finished ? [...tokens, EOS] : tokens;
+  state.steps = steps_of(source, state.tokens, config);
+  state.chosen = Math.min(prefix.length, state.tokens.length - 1);
+}
+
+function best_so_far({ nodes }) {
+  const newest = nodes.at(-1).position;
+  const best = nodes.find((node) => node.position === newest && node.fate !== "pruned") ?? nodes.at(-1);
+  return tokens_of(best);
+}
+
+function complain(message) {
+  $("problem").hidden = false;
+  $("problem").textContent = message;
+}
+
+// ---- Drawing ------------------------------------------------------------------------------------------------------
+
+function count(number) { return number.toLocaleString("en"); }
+
+function render() {
+  $("output").textContent = visible(vocabulary.decode(state.tokens));
+  $("source").replaceChildren(...[...state.source, ...(state.source.length ? [EOS] : [])].map((id) => {
+    const item = element("li");
+    const piece = element("span", id === EOS ? "piece special" : "piece");
+    piece.append(pieceElement(vocabulary.by_id[id]));
+    item.append(piece);
+    return item;
+  }));
+  const focused = document.activeElement?.closest?.("#target li") ? +document.activeElement.dataset.index : -1;
+  $("target").replaceChildren(...state.tokens.map(tokenItem));
+  if (focused >= 0) $("target").children[focused]?.firstChild.focus();
+  renderStatus();
+  renderChoice();
+}
+
+function tokenItem(token, index) {
+  const item = element("li");
+  const button = element("button", [token === EOS ? "special" : "", index < state.prefix.length ? "given" : ""].join(" "));
+  button.type = "button";
+  button.dataset.index = index;
+  button.append(pieceElement(vocabulary.by_id[token]));
+  const step = state.steps[index];
+  if (step) {
+    const bar = element("span", "sure");
+    bar.style.width = `${100 * Math.exp(step.log_probability)}%`;
+    button.append(bar);
+    button.title = `probability ${percent(Math.exp(step.log_probability))}`;
+  }
+  button.setAttribute("aria-pressed", index === state.chosen);
+  button.tabIndex = index === Math.max(0, state.chosen) ? 0 : -1;
+  item.append(button);
+  return item;
+}
+
+function renderStatus() {
+  const status = $("status");
+  if (!state.result) {
+    status.textContent = state.source.length ? "…" : "";
+    return;
+  }
+  const [{ log_probability, score, finished, tokens }] = state.result;
+  const { alpha, beta, beam } = state.config;
+  const length = tokens.length + (finished ? 1 : 0);
+  const divisor = length_penalty(length, alpha, beta);
+  const how = beam === 1 ? "Greedy search" : `Beam search with ${beam} hypotheses`;
+  status.textContent = `${how}: log P = ${log_probability.toFixed(4)}, score ${score.toFixed(4)} = log P / ` +
+    `penalty(${length}) = log P / ${divisor.toFixed(4)} (α = ${alpha}).` +
+    (finished ? "" : " Cut at the length limit: no hypothesis had ended.");
+}
+
+function renderChoice() {
+  const step = state.steps[state.chosen];
+  $("choice").hidden = !step;
+  if (!step) return;
+  const before = vocabulary.decode(state.tokens.slice(0, state.chosen));
+  $("choice-text").replaceChildren("after ", before ? quoted(before) : "the start",
+    "; choose one, and the model goes on from there");
+  const listed = step.alternatives.some(({ token }) => token === step.token)
+    ? step.alternatives : [...step.alternatives, { token: step.token, log_probability: step.log_probability }];
+  $("alternatives").replaceChildren(...listed.map(({ token, log_probability }) => {
+    const item = element("li");
+    const button = element("button");
+    button.type = "button";
+    button.dataset.token = token;
+    const bar = element("span", "bar");
+    bar.style.width = `${100 * Math.exp(log_probability)}%`;
+    button.append(bar, pieceElement(vocabulary.by_id[token]), element("span", "share", percent(Math.exp(log_probability))));
+    if (token === step.token) button.setAttribute("aria-current", "true");
+    item.append(button);
+    return item;
+  }));
+}
+
+function quoted(text) {
+  const made = element("b");
+  made.append("“", element("bdi", "", visiblePiece(text)), "”");
+  return made;
+}
+
+// ---- Choosing -----------------------------------------------------------------------------------------------------
+
+function choose(index) {
+  if (!state.steps[index]) return;
+  state.chosen = index;
+  render();
+  $("target").children[index].firstChild.focus();
+}
+
+function moveAmongPieces(event) {
+  const index = +event.target.dataset?.index;
+  const moved = { ArrowLeft: index - 1, ArrowRight: index + 1, Home: 0, End: state.tokens.length - 1 }[event.key];
+  if (moved === undefined || !(moved in state.steps)) return;
+  event.preventDefault();
+  choose(moved);
+}
+
+function moveAmongAlternatives(event) {
+  const item = event.target.closest("li");
+  const next = { ArrowUp: item?.previousSibling, ArrowDown: item?.nextSibling }[event.key];
+  if (!next) return;
+  event.preventDefault();
+  next.firstChild.focus();
+}
+
+// ---- Start --------------------------------------------------------------------------------------------------------
+
+function buildControls() {
+  const { config, name } = page;
+  const [encoder, decoder] = [config.encoder_layers ?? config.layers, config.decoder_layers ?? config.layers];
+  const depths = encoder === decoder ? encoder : `${encoder} + ${decoder}`;
+  const total = page.parameters.reduce((sum, { shape }) => sum + shape.reduce((a, b) => a * b, 1), 0);
+  $("model").textContent = `${name} · ${depths} layers, ${config.heads} heads, d_model ${config.d_model}, ` +
+    `${count(total)} parameters as ${page.weights}`;
+  const beams = [...new Set([1, 2, 4, 8, page.search.beam])].sort((a, b) => a - b);
+  for (const beam of beams) $("beam").add(new Option(beam === 1 ? "greedy" : `beam of ${beam}`, beam));
+  $("beam").value = page.search.beam;
+  $("examples-label").hidden = page.sentences.length < 2;
+  for (const text of page.sentences) $("examples").add(new Option(visible(text), text));
+  $("text").value = page.sentences[0] ?? "";
+}
+
+async function start() {
+  startTheme();
+  buildControls();
+  try {
+    model = transformer(page.config, page.parameters, await unpacked("weights"));
+  } catch (error) {
+    complain(`The weights cannot be read (${error.message}): the page needs a browser of 2023 or later, and a complete file.`);
+    return;
+  }
+  $("form").addEventListener("submit", (event) => { event.preventDefault(); translate(); });
+  $("text").addEventListener("keydown", (event) => {
+    if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
+    event.preventDefault();
+    translate();
+  });
+  $("examples").addEventListener("change", () => { $("text").value = $("examples").value; translate(); });
+  $("beam").addEventListener("change", () => translate(state.prefix));
+  $("again").addEventListener("click", () => translate());
+  $("target").addEventListener("click", (event) => {
+    const button = event.target.closest("button");
+    if (button) choose(+button.dataset.index);
+  });
+  $("target").addEventListener("keydown", moveAmongPieces);
+  $("alternatives").addEventListener("click", (event) => {
+    const button = event.target.closest("button");
+    if (button) translate([...state.tokens.slice(0, state.chosen), +button.dataset.token]);
+  });
+  $("alternatives").addEventListener("keydown", moveAmongAlternatives);
+  return translate();
+}
+
+start();
