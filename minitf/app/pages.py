@@ -1,6 +1,7 @@
 """Pages for a browser.
 
-`minitf report`: the learning curves of a run; `minitf page`: its model, to translate with; `minitf step`: a training step.
+`minitf report`: the learning curves of a run; `minitf page`: its model, to translate with; `minitf step`: one training
+step.
 """
 
 from __future__ import annotations
@@ -69,9 +70,7 @@ def page(argv: Sequence[str]) -> None:
         "nothing, and shows what the model and its search do.",
     )
     parser.add_argument("run", type=Path, metavar="RUN", help="run directory")
-    parser.add_argument(
-        "--output", type=Path, metavar="FILE", help="page to write (default: translator.html)"
-    )
+    parser.add_argument("--output", type=Path, metavar="FILE", help="page to write (default: translator.html)")
     parser.add_argument(
         "--weights",
         choices=("int8", "float16", "float32"),

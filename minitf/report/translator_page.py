@@ -2,8 +2,8 @@
 
 page = translator_page(load_learned(Path("runs/x")), "runs/x", ["the cat sat on the mat"])
 
-The forward pass, the search and the byte-pair encoding are written again in JavaScript, in web/translator-*.js, with the
-names of the Python functions. Only the paper's model is: another architecture is refused with a sentence.
+The forward pass, the search and the byte-pair encoding are written a second time, in JavaScript, with the names of the
+Python functions: web/translator-*.js. They are those of the paper's model; another architecture is refused.
 """
 
 from __future__ import annotations
@@ -33,7 +33,14 @@ EXAMPLES, LONGEST_EXAMPLE, LINES = 12, 80, 200
 """Sentences to choose from, characters of the longest of them, and lines that are looked at."""
 LARGEST = 127  # of an integer of one byte and its negative
 COMPUTED = ("source_vocab_size", "encoder_layers", "decoder_layers", "attention_bias", "scale_embeddings")
-COMPUTED += ("norm_epsilon", "attention_dropout", "activation_dropout", "attention_gain", "neighbourhood", "kernel_width")
+COMPUTED += (
+    "norm_epsilon",
+    "attention_dropout",
+    "activation_dropout",
+    "attention_gain",
+    "neighbourhood",
+    "kernel_width",
+)
 """Fields in which a model may differ from the paper's and still be one that the page computes."""
 
 
@@ -65,7 +72,11 @@ def translator_page(
     }
     described["parameters"], blob = packed(learned, weights)
     return page(
-        "translator", f"Translator · {name}", *SCRIPTS, data={"page": described}, blobs={"weights": zlib.compress(blob, 9)}
+        "translator",
+        f"Translator · {name}",
+        *SCRIPTS,
+        data={"page": described},
+        blobs={"weights": zlib.compress(blob, 9)},
     )
 
 
@@ -100,8 +111,8 @@ def _described(vocabulary: Any, name: str) -> dict[str, Any]:
     found = byte_pairs(vocabulary) if isinstance(vocabulary, Vocabulary) else None
     if found is None:
         raise UserError(
-            f"{name} has a vocabulary that is not byte-pair encoding as minitf train learns it; the page cuts text by no "
-            "other rule"
+            f"{name} has a vocabulary that is not byte-pair encoding as minitf train learns it; the page cuts text by "
+            "no other rule"
         )
     pieces, scores, byte_ids = found
     return {"pieces": pieces, "scores": scores, "bytes": byte_ids}

@@ -62,10 +62,10 @@ function half(bits) {
 
 // ---- What is seen of the computation ------------------------------------------------------------------------------
 
-let observer = null; // (part, name, value) => …, while a computation is looked at
+let observer = null; // (name of a part, name of a value, value, head) => …, while a computation is looked at
 
-function seen(part, name, value) {
-  observer?.(part.name, name, value);
+function seen(part, name, value, head) {
+  if (observer) observer(part.name, name, value, head);
   return value;
 }
 
@@ -75,48 +75,66 @@ function seen(part, name, value) {
 function linear(x, { weight, bias }) {
   const { data, shape: [n_out, n_in] } = weight;
   const y = new Float32Array(n_out);
-  const whole = n_in - (n_in % 4);
-  for (let row = 0, at = 0; row < n_out; row++, at += n_in) {
-    let [a, b, c, d] = [0, 0, 0, 0]; // four sums at a time keep the processor busy
-    let j = 0;
-    for (; j < whole; j += 4) {
-      a += data[at + j] * x[j];
-      b += data[at + j + 1] * x[j + 1];
-      c += data[at + j + 2] * x[j + 2];
-      d += data[at + j + 3] * x[j + 3];
+  let row = 0;
+  for (; row + 4 <= n_out; row += 4) { // four rows at a time: each number of x is read once for all of them
+    const w0 = row * n_in, w1 = w0 + n_in, w2 = w1 + n_in, w3 = w2 + n_in;
+    let y0 = 0, y1 = 0, y2 = 0, y3 = 0;
+    for (let j = 0; j < n_in; j++) {
+      const each = x[j];
+      y0 += data[w0 + j] * each;
+      y1 += data[w1 + j] * each;
+      y2 += data[w2 + j] * each;
+      y3 += data[w3 + j] * each;
     }
-    for (; j < n_in; j++) a += data[at + j] * x[j];
-    y[row] = a + b + (c + d) + (bias ? bias.data[row] : 0);
+    y[row] = y0;
+    y[row + 1] = y1;
+    y[row + 2] = y2;
+    y[row + 3] = y3;
   }
+  for (; row < n_out; row++) {
+    let sum = 0;
+    for (let j = 0; j < n_in; j++) sum += data[row * n_in + j] * x[j];
+    y[row] = sum;
+  }
+  if (bias) for (row = 0; row < n_out; row++) y[row] += bias.data[row];
   return y;
 }
 
 // (x - mean) / √(variance + ε) · weight + bias.  Shapes: x [D] -> [D]
 function layer_norm(x, { weight, bias }, eps) {
+  const [D, y] = [x.length, new Float32Array(x.length)];
   let [mean, variance] = [0, 0];
-  for (const each of x) mean += each / x.length;
-  for (const each of x) variance += (each - mean) ** 2 / x.length;
+  for (let i = 0; i < D; i++) mean += x[i] / D;
+  for (let i = 0; i < D; i++) variance += (x[i] - mean) ** 2 / D;
   const scale = 1 / Math.sqrt(variance + eps);
-  return x.map((each, i) => (each - mean) * scale * weight.data[i] + bias.data[i]);
+  for (let i = 0; i < D; i++) y[i] = (x[i] - mean) * scale * weight.data[i] + bias.data[i];
+  return y;
 }
 
 // exp(x) / Σ exp(x).  Shapes: x [S] -> [S]
 function softmax(x) {
-  const top = x.reduce((a, b) => Math.max(a, b), -Infinity);
-  const powers = x.map((each) => Math.exp(each - top));
-  const total = powers.reduce((a, b) => a + b, 0);
-  return powers.map((each) => each / total);
+  const y = new Float32Array(x.length);
+  let [top, total] = [-Infinity, 0];
+  for (let i = 0; i < x.length; i++) top = Math.max(top, x[i]);
+  for (let i = 0; i < x.length; i++) total += y[i] = Math.exp(x[i] - top);
+  for (let i = 0; i < x.length; i++) y[i] /= total;
+  return y;
 }
 
-function add(x, y) { return x.map((each, i) => each + y[i]); }
+function add(x, y) {
+  const sum = new Float32Array(x.length);
+  for (let i = 0; i < x.length; i++) sum[i] = x[i] + y[i];
+  return sum;
+}
 
 // PE(pos, 2i) = sin(pos / 10000^(2i / D)), PE(pos, 2i + 1) = cos(the same angle).  Shapes: -> [D]
 function sinusoids(position, d_model) {
-  return Float32Array.from({ length: d_model }, (_, i) => {
+  return sinusoids.rows[position] ??= Float32Array.from({ length: d_model }, (_, i) => {
     const angle = position / 10000 ** ((i - (i % 2)) / d_model);
     return i % 2 ? Math.cos(angle) : Math.sin(angle);
   });
 }
+sinusoids.rows = []; // computed so far
 
 // √D · E[id] + PE(position).  Shapes: -> [D]
 function embed(model, embedding, id, position) {
@@ -132,28 +150,38 @@ function multi_head_attention(part, heads, query, keys, values) {
   const q = seen(part, "q", linear(query, part.query));
   const [K, d_v] = [q.length / heads, values[0].length / heads];
   const joined = new Float32Array(heads * d_v);
+  const [scale, S] = [1 / Math.sqrt(K), keys.length];
   for (let head = 0; head < heads; head++) {
-    const scores = Float32Array.from(keys, (k) => {
+    const scores = new Float32Array(S);
+    for (let s = 0; s < S; s++) {
+      const k = keys[s];
       let sum = 0;
       for (let i = head * K; i < (head + 1) * K; i++) sum += q[i] * k[i];
-      return sum / Math.sqrt(K);
-    });
+      scores[s] = sum * scale;
+    }
     const weights = softmax(scores); // [S]
-    seen(part, `scores ${head}`, scores);
-    seen(part, `weights ${head}`, weights);
+    seen(part, "scores", scores, head);
+    seen(part, "weights", weights, head);
     if (part.off.has(head)) continue; // as if its values were zeros
-    values.forEach((v, s) => {
-      for (let i = head * d_v; i < (head + 1) * d_v; i++) joined[i] += weights[s] * v[i];
-    });
+    for (let s = 0; s < S; s++) {
+      const v = values[s], weight = weights[s];
+      for (let i = head * d_v; i < (head + 1) * d_v; i++) joined[i] += weight * v[i];
+    }
   }
   seen(part, "heads", joined);
   return seen(part, "output", linear(joined, part.output));
 }
 
+function relu(x) {
+  const y = new Float32Array(x.length);
+  for (let i = 0; i < x.length; i++) y[i] = Math.max(0, x[i]);
+  return y;
+}
+
 // max(0, x W₁ + b₁) W₂ + b₂.  Shapes: [D] -> [D]
 function feed_forward(part, x) {
   const up = seen(part, "up", linear(x, part.up));
-  return seen(part, "down", linear(seen(part, "relu", up.map((each) => Math.max(0, each))), part.down));
+  return seen(part, "down", linear(seen(part, "relu", relu(up)), part.down));
 }
 
 // LayerNorm(x + sublayer(x)).  Shapes: [D] -> [D]

@@ -15,11 +15,13 @@ function max_length_of(source, config) {
 
 // log P of every token.  Shapes: logits [V] -> Float64Array [V]
 function log_softmax(logits, temperature = 1) {
-  const top = logits.reduce((a, b) => Math.max(a, b), -Infinity);
-  let total = 0;
-  for (const each of logits) total += Math.exp((each - top) / temperature);
+  const [V, found] = [logits.length, new Float64Array(logits.length)];
+  let [top, total] = [-Infinity, 0];
+  for (let i = 0; i < V; i++) top = Math.max(top, logits[i]);
+  for (let i = 0; i < V; i++) total += Math.exp((logits[i] - top) / temperature);
   const log_total = Math.log(total);
-  return Float64Array.from(logits, (each) => (each - top) / temperature - log_total);
+  for (let i = 0; i < V; i++) found[i] = (logits[i] - top) / temperature - log_total;
+  return found;
 }
 
 // The tokens that search may not choose.

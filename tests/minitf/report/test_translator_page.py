@@ -1,0 +1,351 @@
+"""The page that translates: its bytes, what it refuses, and that it computes in a browser what Python computes."""
+
+import json
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from minitf.app import commands, pages
+from minitf.config.model import EOS
+from minitf.data.piece_vocabulary import PieceVocabulary, VocabularyPair
+from minitf.data.vocabulary import Vocabulary
+from minitf.errors import UserError
+from minitf.report.page import write_page
+from minitf.report.translator_page import example_sentences, packed, translator_page
+from minitf.system.process import run_command
+from tests.helpers.fixtures import SENTENCES
+from tests.helpers.pages import Scripts
+from tests.helpers.runs import call
+from tests.helpers.translating import lively_model, odd_lines, translator_of
+
+WORDS = " ".join(SENTENCES).split()
+MODELS = {
+    "the paper's": {},
+    "no matrix shared": {"share_embeddings": "none", "d_k": 5, "d_v": 7, "encoder_layers": 1, "decoder_layers": 3},
+    "target and output shared": {"share_embeddings": "target-output", "attention_bias": False, "norm_epsilon": 1e-3},
+    "source and target shared": {"share_embeddings": "source-target", "scale_embeddings": False, "heads": 1},
+}
+
+
+# ---- The text ----------------------------------------------------------------------------------------------------
+
+
+def test_a_matrix_as_bytes_is_near_the_matrix(tiny_vocabulary):
+    learned = lively_model(tiny_vocabulary)
+    learned.weights["encoder.layers.0.feed_forward.up.weight"][3] = 0
+    listed, blob = packed(learned, "int8")
+    at = 0
+    for each in listed:
+        shape, array = each["shape"], learned.weights[each["name"]]
+        size = int(np.prod(shape))
+        if len(shape) == 1:
+            assert each["type"] == "float32"
+            np.testing.assert_array_equal(np.frombuffer(blob, "<f4", size, at), array)
+            at += 4 * size
+            continue
+        assert each["type"] == "int8"
+        units = np.frombuffer(blob, np.int8, size, at).reshape(shape)
+        factors = np.frombuffer(blob, "<f4", shape[0], at + size)
+        at += size + 4 * shape[0]
+        largest = np.abs(array).max(1)
+        assert (np.abs(units).max(1) == np.where(largest > 0, 127, 0)).all()
+        assert (np.abs(units * factors[:, None] - array).max(1) <= 0.501 * largest / 127).all()
+    assert at == len(blob)
+
+
+def test_the_page_asks_for_nothing_else(tiny_vocabulary):
+    text = translator_page(lively_model(tiny_vocabulary), "runs/<b>&x", ["</script><b>"])
+    assert "http" not in text.replace("http-equiv", "").replace("http://www.w3.org", "")
+    for directive in ("default-src", "base-uri", "form-action"):
+        assert f"{directive} 'none'" in text
+    assert not re.search(r"@import|url\(|fetch\(|XMLHttpRequest|\bimport\(|innerHTML|eval\(", text)
+    assert "<b>&x" not in text
+    assert Scripts(text).tags == Scripts(translator_page(lively_model(tiny_vocabulary), "x", ["a"])).tags
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("norm", "pre"),
+        ("positions", "learned"),
+        ("attention", "additive"),
+        ("mixing", "restricted"),
+        ("activation", "gelu"),
+    ],
+)
+def test_another_architecture_is_refused(tiny_vocabulary, field, value):
+    with pytest.raises(UserError, match=f"run has {field}={value}; the page computes the paper's model"):
+        translator_page(lively_model(tiny_vocabulary, **{field: value}), "run")
+
+
+def test_another_task_or_vocabulary_is_refused(tiny_vocabulary, tmp_path):
+    learned = lively_model(tiny_vocabulary)
+    with pytest.raises(UserError, match="run was trained for parsing"):
+        translator_page(replace(learned, config=replace(learned.config, task="parsing")), "run")
+    words = PieceVocabulary("words", ["<pad>", "<unk>", "<s>", "</s>", "a", "b"])
+    symbols = Vocabulary.train(SENTENCES, 350, tmp_path / "symbols.model", symbols=["(S", ")"])
+    for vocabulary in (VocabularyPair(words, words), symbols):
+        with pytest.raises(UserError, match="run has a vocabulary that is not byte-pair encoding"):
+            translator_page(lively_model(vocabulary), "run")
+
+
+def test_the_command_writes_a_page_of_a_run(tiny_run, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    commands.main(["page", str(tiny_run), "--sentence", "a cat", "--weights", "float16"])
+    assert capsys.readouterr().out == "translator.html\n"
+    described = json.loads(Scripts((tmp_path / "translator.html").read_text("utf-8")).found["page"])
+    assert (described["weights"], described["sentences"], described["max_source_length"]) == ("float16", ["a cat"], 255)
+    assert run_command(pages.page, [str(tiny_run), "--output", str(tmp_path / "no" / "page.html")]) != 0
+    assert "there is no folder" in capsys.readouterr().err
+
+
+def test_examples_are_of_the_validation_text(ground, tiny_run, tiny_vocabulary):
+    run = ground.new()
+    assert call([*ground.flags, "--output", str(run)]) == 0
+    vocabulary = Vocabulary.load(run / "vocabulary.model")
+    valid = (ground.folder / "valid.en").read_text("utf-8").splitlines()
+    assert example_sentences(run, vocabulary) == list(dict.fromkeys(valid))[:12]
+    assert example_sentences(tiny_run, tiny_vocabulary) == []
+
+
+# ---- In a browser: the computation -------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def show(chromium, tmp_path):
+    """show(learned, sentences, weights): open the page; the browser has nothing to complain about in the end."""
+    path = tmp_path / "translator.html"
+
+    def shown(learned, sentences=("the cat sat on the mat.",), weights="float32", width=1400):
+        write_page(path, translator_page(learned, "runs/x", sentences, weights=weights))
+        chromium.complaints()
+        chromium.requests()
+        chromium.prefer("light")
+        chromium.viewport(width, 1000)
+        chromium.open(path)
+        chromium.wait_for("document.body.dataset.ready")
+        return chromium
+
+    yield shown
+    chromium.viewport(1500, 950)
+    assert chromium.complaints() == []
+    assert [each for each in chromium.requests() if each not in (path.as_uri(), "data:,")] == []
+
+
+TRANSLATE = "return arguments[0].map((line) => minitf.translate(line, arguments[1]))"
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_the_page_translates_as_python_does(show, tiny_vocabulary, name):
+    learned = lively_model(tiny_vocabulary, **MODELS[name])
+    translator, search = translator_of(learned)
+    lines = ["", "cat", *odd_lines(20, WORDS, seed=1)]
+    page = show(learned)
+    endings = set()
+    for given in (
+        {"beam": 1},
+        {"beam": 4},
+        {"beam": 3, "alpha": 1.0, "beta": 0.0, "n_best": 3},
+        {"beam": 2, "min_length": 5},
+    ):
+        expected = translator.translate_nbest(lines, **{"n_best": 1, **search, **given})
+        found = page.run(TRANSLATE, lines, given)
+        for line, ours, theirs in zip(lines, found, expected, strict=True):
+            assert [each["text"] for each in ours["hypotheses"]] == [each.text for each in theirs], (line, given)
+            for each, other in zip(ours["hypotheses"], theirs, strict=True):
+                assert each["finished"] == other.finished
+                assert tuple(each["tokens"]) == (other.parts[0][1] if other.parts else ())
+                assert each["score"] == pytest.approx(other.score, abs=1e-4)
+                assert each["log_probability"] == pytest.approx(other.log_probability, abs=1e-4)
+                endings.add(other.finished)
+    assert endings == {True, False}
+
+
+@pytest.mark.parametrize("byte_fallback", [True, False])
+def test_pieces_and_texts_are_those_of_python(show, tmp_path, byte_fallback):
+    vocabulary = Vocabulary.train(
+        SENTENCES, 350 if byte_fallback else 90, tmp_path / "pieces.model", byte_fallback=byte_fallback
+    )
+    lines = ["", " ", "</s>", "<0x41>", "ab" * 600, *SENTENCES, *odd_lines(400, WORDS)]
+    page = show(lively_model(vocabulary))
+    expected = [vocabulary.pieces(ids) for ids in vocabulary.encode(lines)]
+    assert page.run("return arguments[0].map((line) => minitf.pieces(line))", lines) == expected
+    assert ("<unk>" in {piece for row in expected for piece in row}) != byte_fallback
+    rng = np.random.default_rng(0)
+    rows = [rng.integers(0, len(vocabulary), 12).tolist() for _ in range(300)]
+    rows += vocabulary.encode(lines)
+    texts = page.run("return arguments[0].map((ids) => vocabulary.decode(ids))", rows)
+    assert texts == vocabulary.decode(rows)
+
+
+def test_a_prefix_is_what_the_translation_begins_with(show, tiny_vocabulary):
+    learned = lively_model(tiny_vocabulary)
+    translator, search = translator_of(learned)
+    prefix = "ein Haus"
+    ids = tiny_vocabulary.encode([prefix])[0]
+    page = show(learned)
+    for beam in (1, 4):
+        (expected,) = translator.translate_nbest(["the cat"], [prefix], **{**search, "beam": beam, "n_best": 1})
+        (found,) = page.run(TRANSLATE, ["the cat"], {"beam": beam, "prefix": ids})
+        assert found["tokens"][: len(ids)] == ids
+        assert found["text"] == expected[0].text
+        assert found["score"] == pytest.approx(expected[0].score, abs=1e-4)
+
+
+@pytest.mark.parametrize(("weights", "bound"), [("float32", 0.0), ("float16", 2e-3), ("int8", 1.5e-2)])
+def test_the_numbers_of_the_page_are_the_weights(show, tiny_vocabulary, weights, bound):
+    learned = lively_model(tiny_vocabulary)
+    name = "decoder.layers.1.cross_attention.query"
+    learned.weights[f"{name}.weight"][0, :3] = 3e-5, -6e-8, 0  # among them are those that float16 has no exponent for
+    page = show(learned, weights=weights)
+    for kind in ("weight", "bias"):
+        wanted = learned.weights[f"{name}.{kind}"].ravel()
+        path = f"model.decoder.layers[1].cross_attention.query.{kind}.data"
+        if weights == "float16":
+            wanted = wanted.astype(np.float16).astype(np.float32)
+        found = np.array(page.run(f"return Array.from({path})"), np.float32)
+        np.testing.assert_allclose(found, wanted, rtol=0, atol=0 if weights != "int8" or kind == "bias" else bound)
+
+
+# ---- In a browser: the reader ------------------------------------------------------------------------------------
+
+TEXT = "return document.querySelector(arguments[0]).textContent"
+TEXTS = "return [...document.querySelectorAll(arguments[0])].map((each) => each.textContent)"
+
+
+def type_sentence(page, text):
+    page.run("document.getElementById('text').value = arguments[0]; document.getElementById('text').focus()", text)
+    page.run("delete document.body.dataset.ready")
+    page.press("Enter")
+    page.wait_for("document.body.dataset.ready")
+
+
+def test_a_first_sentence_is_translated_when_the_page_opens(show, tiny_vocabulary):
+    learned = lively_model(tiny_vocabulary)
+    page = show(learned, ["the cat", "a dog"])
+    expected = page.run("return minitf.translate('the cat')")
+    assert page.run(TEXT, "#output") == page.run("return visible(arguments[0])", expected["text"]) != ""
+    assert page.run(TEXTS, "#source li") == [*expected["source_pieces"], "</s>"]
+    assert page.run(TEXTS, "#target li") == [*expected["pieces"], *["</s>"] * expected["finished"]]
+    type_sentence(page, "a tree and a garden")
+    expected = page.run("return minitf.translate('a tree and a garden')")
+    assert page.run(TEXT, "#output") == page.run("return visible(arguments[0])", expected["text"]) != ""
+    assert f"score {expected['score']:.4f}" in page.run(TEXT, "#status")
+
+
+def test_the_model_goes_on_from_a_chosen_piece(show, tiny_vocabulary):
+    page = show(lively_model(tiny_vocabulary), ["the cat sat"])
+    before = page.run("return state.tokens")
+    page.click('#target button[data-index="1"]')
+    probable = page.run("return state.steps[1].alternatives.map((each) => each.token)")
+    assert (
+        page.run("return [...document.querySelectorAll('#alternatives button')].map((b) => +b.dataset.token)")[:8]
+        == probable
+    )
+    other = next(token for token in probable if token not in (before[1], EOS))
+    page.run("delete document.body.dataset.ready")
+    page.click(f'#alternatives button[data-token="{other}"]')
+    page.wait_for("document.body.dataset.ready")
+    after = page.run("return state.tokens")
+    assert after[:2] == [before[0], other]
+    expected = page.run("return minitf.translate('the cat sat', { prefix: arguments[0] })", after[:2])
+    assert [each for each in after if each != EOS] == expected["tokens"]
+    assert page.run("return document.querySelectorAll('#target .given').length") == 2
+    page.run("delete document.body.dataset.ready")
+    page.click("#again")
+    page.wait_for("document.body.dataset.ready")
+    assert page.run("return state.tokens") == before
+
+
+def test_the_keyboard_moves_among_pieces_and_chooses(show, tiny_vocabulary):
+    page = show(lively_model(tiny_vocabulary), ["the cat sat"])
+    page.run("document.querySelector('#target [tabindex=\"0\"]').focus()")
+    page.press("Right", "Right", "Left")
+    assert page.run("return document.activeElement.dataset.index") == "1"
+    assert page.run("return state.chosen") == 1
+    assert page.run("return document.querySelector('#target [aria-pressed=true]').dataset.index") == "1"
+    page.run("document.querySelector('#alternatives button').focus()")
+    page.press("Down", "Down")
+    second = page.run("return +document.activeElement.dataset.token")
+    page.run("delete document.body.dataset.ready")
+    page.press("Enter")
+    page.wait_for("document.body.dataset.ready")
+    assert page.run("return state.tokens[1]") == second
+
+
+HOSTILE = {
+    "x" * 20_000: "20,000 characters; this page takes at most 10,000",
+    "the cat " * 300: "the model knows at most 255",
+    "\ud800": "half a surrogate pair",
+}
+
+
+def test_long_and_hostile_input_gets_a_sentence(show, tiny_vocabulary):
+    page = show(lively_model(tiny_vocabulary), ["the cat"])
+    for text, sentence in HOSTILE.items():
+        page.run(
+            "document.getElementById('text').value = arguments[0].replace('half', '\\ud800');"
+            "delete document.body.dataset.ready; translate()",
+            "half" if text == "\ud800" else text,
+        )
+        page.wait_for("document.body.dataset.ready")
+        assert sentence in page.run(TEXT, "#problem")
+        assert not page.run("return document.getElementById('problem').hidden")
+        assert page.run(TEXT, "#output") == ""
+    title = page.run("return document.title")
+    markup = "<img src=x onerror=\"document.title='gone'\"><script>document.title='gone'</script>"
+    type_sentence(page, markup)
+    assert page.run("return document.getElementById('problem').hidden")
+    assert page.run(TEXTS, "#source li")[:-1] == tiny_vocabulary.pieces(tiny_vocabulary.encode([markup])[0])
+    assert page.run("return vocabulary.decode(state.source)") == markup
+    assert page.run("return document.querySelectorAll('main img, main script').length") == 0
+    assert page.run("return document.title") == title
+    type_sentence(page, "  ")
+    assert page.run(TEXT, "#output") == ""
+
+
+def test_wrong_options_are_named(show, tiny_vocabulary):
+    page = show(lively_model(tiny_vocabulary))
+    for options, message in (
+        ({"bean": 4}, "bean is not an option"),
+        ({"beam": 0}, "beam is 0; give a whole number from 1"),
+        ({"beam": 2, "n_best": 3}, "n_best is 3; give at most beam, 2"),
+        ({"alpha": -1}, "alpha is -1"),
+        ({"temperature": 0}, "temperature is 0"),
+    ):
+        said = page.run(
+            "try { minitf.translate('a', arguments[0]); return ''; } catch (error) { return error.message; }", options
+        )
+        assert message in said
+
+
+WIDTH = "return [document.documentElement.scrollWidth, innerWidth]"
+
+
+def test_narrow_wide_light_and_dark(show, tiny_vocabulary, screenshots):
+    seen = set()
+    for width in (400, 1400):
+        page = show(
+            lively_model(tiny_vocabulary), ["the cat sat on the mat. the dog did not, and the bird sang!"], width=width
+        )
+        for colours in ("light", "dark"):
+            page.prefer(colours)
+            needed, there = page.run(WIDTH)
+            assert needed <= there == width
+            seen.add(page.screenshot(screenshots / f"translator-{width}-{colours}.png"))
+    assert len(seen) == 4
+
+
+def test_a_damaged_page_says_so(chromium, tiny_vocabulary, tmp_path):
+    path = tmp_path / "damaged.html"
+    text = translator_page(lively_model(tiny_vocabulary), "x", ["a"])
+    blob = Scripts(text).found["weights"]
+    write_page(path, text.replace(blob, blob[: len(blob) // 2 // 4 * 4]))
+    chromium.open(path)
+    problem = chromium.wait_for(
+        "!document.getElementById('problem').hidden && document.getElementById('problem').textContent"
+    )
+    assert "The weights cannot be read" in problem
+    chromium.complaints()
