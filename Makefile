@@ -11,7 +11,7 @@ WORKERS ?= auto
 
 help:
 	@echo "Times are those of 2 idle cores; the first command also installs packages into .venv, in about a minute."
-	@echo "make demo    train on the built-in corpus, score it, translate a few sentences (5 minutes)"
+	@echo "make demo    train on the built-in corpus, score it, translate, write a page that translates (5 minutes)"
 	@echo "             LOCKED=1: with the packages of requirements.lock, verified by their hashes"
 	@echo "make parse   learn to parse the built-in treebank, score it, parse a sentence (5 minutes)"
 	@echo "make test    run the test suite (6 minutes of processor time, shared by the cores)"
@@ -71,6 +71,9 @@ demo: $(VENV)/.installed
 	else \
 	    $(BIN)/python train.py --output $(DEMO); \
 	fi
+	@echo "and a page that translates, for a browser:"
+	@$(BIN)/python -m minitf page $(DEMO) --output $(DEMO)/translator.html \
+	    --sentence "The train to Vienna leaves at twenty-five to nine."
 
 parse: $(VENV)/.installed
 	@if [ -e runs/parsing-tiny/config.json ]; then \

@@ -46,6 +46,7 @@ LATE = {  # why imports stand inside functions: "file: function"
         "minitf/app/models.py: import_model",
         "minitf/app/models.py: pack",
         "minitf/app/models.py: shortlist",
+        "minitf/app/pages.py: page",
         "minitf/app/pages.py: report",
         "minitf/app/pages.py: step",
         "minitf/app/score.py: bleu",

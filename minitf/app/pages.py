@@ -81,8 +81,8 @@ def page(argv: Sequence[str]) -> None:
         "--sentence",
         action="append",
         metavar="TEXT",
-        help="sentence to choose from, the first one is translated when the page opens; may be given several times; "
-        "default: some of the validation text",
+        help="sentence to choose from, before some of the validation text; the first one is translated when the page "
+        "opens; may be given several times",
     )
     given = parser.parse_args(argv)
     with uninterrupted():  # deferred: `--help` and a wrong flag need no NumPy
@@ -90,7 +90,7 @@ def page(argv: Sequence[str]) -> None:
         from minitf.report.translator_page import example_sentences, translator_page
         from minitf.translation.loading import load_learned
     learned = load_learned(given.run, warn=lambda message: say(f"warning: {message}"))
-    sentences = given.sentence or example_sentences(given.run, learned.vocabulary)
+    sentences = [*dict.fromkeys([*(given.sentence or ()), *example_sentences(given.run, learned.vocabulary)])]
     text = translator_page(learned, str(given.run), sentences, weights=given.weights)
     output = given.output or Path("translator.html")
     write_page(output, text, chosen=given.output is not None)

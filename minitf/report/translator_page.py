@@ -32,15 +32,10 @@ Weights = Literal["int8", "float16", "float32"]
 EXAMPLES, LONGEST_EXAMPLE, LINES = 12, 80, 200
 """Sentences to choose from, characters of the longest of them, and lines that are looked at."""
 LARGEST = 127  # of an integer of one byte and its negative
-COMPUTED = ("source_vocab_size", "encoder_layers", "decoder_layers", "attention_bias", "scale_embeddings")
-COMPUTED += (
-    "norm_epsilon",
-    "attention_dropout",
-    "activation_dropout",
-    "attention_gain",
-    "neighbourhood",
-    "kernel_width",
-)
+COMPUTED = [
+    *("source_vocab_size", "encoder_layers", "decoder_layers", "attention_bias", "scale_embeddings", "norm_epsilon"),
+    *("attention_dropout", "activation_dropout", "attention_gain", "neighbourhood", "kernel_width"),
+]
 """Fields in which a model may differ from the paper's and still be one that the page computes."""
 
 
@@ -124,7 +119,8 @@ def packed(learned: LearnedModel, weights: Weights) -> tuple[list[dict[str, Any]
     A matrix of type int8 is followed by the factors of its rows; vectors are float32, unless all is float16.
     """
     shapes = parameter_shapes(sized(learned.config.model, learned.vocabulary))
-    listed, parts = [], []
+    listed: list[dict[str, Any]] = []
+    parts: list[np.ndarray] = []
     for name, shape in shapes.items():
         array = np.ascontiguousarray(learned.weights[name], "<f4")
         kind = "float32" if weights == "int8" and array.ndim == 1 else weights

@@ -21,13 +21,17 @@ IN_RUN = [
     *("data/texts/valid.source", "data/texts/test.target", "data/valid/prepared.json", "data/train/source.ids"),
     "step.html",
 ]
-IN_FOLDER = ["step.html", "train.en", "valid.de", "test.en", "train.words", "train.tokens", "progress.json", "ex01.py"]
+IN_FOLDER = [
+    *("step.html", "translator.html", "train.en", "valid.de", "test.en", "train.words", "train.tokens"),
+    *("progress.json", "ex01.py"),
+]
 
 
 def runs_commands(run, texts, out):
     """Every command that is given a run, the one that may change it most the last."""
     source, target = texts / "valid.en", texts / "valid.de"
     yield "report", run
+    yield "page", run, "--output", out / "translator.html"
     yield "step", run, "--output", out / "step.html"
     yield "translate", run, "--input", source, "--output", out / "plain", "--max-length", "4"
     yield "shortlist", run, source, target, "--output", out / "shortlist"
@@ -38,9 +42,10 @@ def runs_commands(run, texts, out):
     yield "train", "--resume", run, "--max-steps", "9"
 
 
-def folders_commands(texts):
+def folders_commands(texts, run):
     """Every command that writes files whose names the user has not given, into the working directory."""
     pairs = ["--train-pairs", "20", "--valid-pairs", "4", "--test-pairs", "4"]
+    yield "page", run
     yield "step", "--pair", "ein Hund", "a dog"
     yield "corpus", ".", *pairs
     yield "split", texts / "train.en", texts / "train.de", "--valid", "4", "--test", "4", "--output", "."
@@ -169,9 +174,9 @@ def test_a_report_is_written_into_its_run(trained, outside, tmp_path, kind):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_no_command_leaves_the_working_directory(texts, outside, tmp_path, monkeypatch, kind):
+def test_no_command_leaves_the_working_directory(trained, texts, outside, tmp_path, monkeypatch, kind):
     folder = tmp_path / "folder"
-    for line in folders_commands(texts):
+    for line in folders_commands(texts, trained):
         if line[0] == "step" and kind not in ("link", "pipe"):
             continue  # it takes seconds
         for name in IN_FOLDER:
@@ -188,5 +193,5 @@ def test_a_link_that_the_user_has_named_is_followed(trained, tmp_path):
 
 
 def test_every_command_is_here_that_reads_a_run_or_writes_files_of_its_own_names(texts, tmp_path):
-    named = {line[0] for line in (*runs_commands(tmp_path, texts, tmp_path), *folders_commands(texts))}
+    named = {line[0] for line in (*runs_commands(tmp_path, texts, tmp_path), *folders_commands(texts, tmp_path))}
     assert named == set(commands.COMMANDS) - {"bleu", "statistics", "presets"}
