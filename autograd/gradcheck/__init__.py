@@ -49,10 +49,12 @@ def gradcheck(
 
     func: maps the inputs, as Tensors, to a Tensor or a tuple of them; outputs that require no gradient are ignored.  It
         must give the same result at every call: set the state of `autograd.random` inside it.  For functions of NumPy
-        arrays or of PyTorch tensors, see `autograd.testing.from_vjp` and `from_torch`.
+        arrays or of PyTorch tensors, see `autograd.testing.from_vjp` and `from_torch`; of an nn.Module in from_torch,
+        the gradients of its parameters are checked, too.
     inputs: one input or a sequence.  float64 arrays, and Tensors that require a gradient, are checked, in any memory
         layout; other inputs (integer arrays, other Tensors, Python values) are passed on unchanged.  func may also read
-        the Tensors in other ways, as a model reads its parameters.
+        the Tensors in other ways, as a model reads its parameters.  PyTorch tensors in float64 are taken as arrays; if
+        some of them require a gradient, these alone are checked.
     atol, rtol: by default 1e-9 for complex steps, and 1e-7 and 1e-6 for central differences, which `gradcheck` takes
         where func does not compute with complex numbers.
     fast: True to compare one randomly weighted sum of the outputs along one random direction per input, which takes a

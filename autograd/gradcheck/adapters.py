@@ -27,7 +27,7 @@ Function = Callable[..., Any]
 GRADIENT_NAMES = {"g", "g_y", "gy", "dy", "dout", "grad", "grad_output", "gradient", "cotangent", "ct"}
 
 
-class _Wrapped(Op):
+class Wrapped(Op):
     """An op whose class has `value` and `pull_back` of all positional inputs, which `fill` makes of the arrays."""
 
     def value(self, inputs: Sequence[Any]) -> Any:
@@ -51,6 +51,10 @@ class _Wrapped(Op):
             )
         return tuple(values) if self.several else values[0]
 
+    def unchecked(self) -> list[str]:
+        """Shapes of what else the outputs depend on and could be differentiated by; call it after `forward`."""
+        return []
+
     def backward(self, *gs: Array) -> Any:
         inputs = self.fill(self.saved)
         found = self.pull_back(gs, inputs)
@@ -65,7 +69,7 @@ class _Wrapped(Op):
         return tuple([None if g is None else np.asarray(g) for g in every])
 
 
-def _callable(op: type[_Wrapped], function: Function) -> Function:
+def _callable(op: type[Wrapped], function: Function) -> Function:
     def wrapped(*inputs: Any, **keywords: Any) -> Any:
         places = [k for k, x in enumerate(inputs) if isinstance(x, (Tensor, np.ndarray))]
         others = [None if k in places else x for k, x in enumerate(inputs)]
@@ -100,7 +104,7 @@ def from_vjp(function: Function, vjp: Function) -> Function:
     """
     _check_order(function, vjp)
 
-    class FromVjp(_Wrapped):
+    class FromVjp(Wrapped):
         def value(self, inputs: Sequence[Any]) -> Any:
             return function(*inputs, **self.keywords)
 
@@ -141,8 +145,10 @@ def from_torch(function: Function) -> Function:
 
     function(*tensors, **keywords): returns a tensor or a tuple of them; an nn.Module or the `apply` of a
         torch.autograd.Function will do.  Arrays become tensors of the same memory, or a copy if they are read-only or
-        have negative strides, which PyTorch does not know.  Only the inputs are differentiated: for the parameters of a
-        module, make them inputs by torch.func.functional_call.
+        have negative strides, which PyTorch does not know.
+
+    `gradcheck` also differentiates by the parameters of an nn.Module that require a gradient, as if they were further
+    inputs.  They must be float64: `from_torch(module.double())`.  Each call gets copies of the module's buffers.
 
     Raises: ImportError without PyTorch
     """
@@ -160,30 +166,81 @@ def from_torch(function: Function) -> Function:
     def array(y: Any) -> Array:
         return y.detach().resolve_conj().resolve_neg().numpy()
 
-    class FromTorch(_Wrapped):
-        def value(self, inputs: Sequence[Any]) -> Any:
-            self.tensors = [tensor(a, needs) for a, needs in zip(inputs, self.fill(self.needs_gradient), strict=True)]
-            with torch.set_grad_enabled(any(self.needs_gradient)):
-                outputs = function(*self.tensors, **self.keywords)
-            several = isinstance(outputs, (tuple, list))
-            self.results = tuple(outputs) if several else (outputs,)
-            for y in self.results:
-                if not isinstance(y, torch.Tensor):
-                    raise TypeError(f"the function returned {type(y).__name__}; from_torch needs PyTorch's tensors")
-            values = tuple([array(y) for y in self.results])
-            return values if several else values[0]
+    def of_inputs(call: Function) -> Function:
+        class FromTorch(Wrapped):
+            def value(self, inputs: Sequence[Any]) -> Any:
+                needs = self.fill(self.needs_gradient)
+                self.tensors = [tensor(a, need) for a, need in zip(inputs, needs, strict=True)]
+                with torch.set_grad_enabled(any(self.needs_gradient)):
+                    outputs = call(*self.tensors, **self.keywords)
+                several = isinstance(outputs, (tuple, list))
+                self.results = tuple(outputs) if several else (outputs,)
+                for y in self.results:
+                    if not isinstance(y, torch.Tensor):
+                        raise TypeError(f"the function returned {type(y).__name__}; from_torch needs PyTorch's tensors")
+                values = tuple([array(y) for y in self.results])
+                return values if several else values[0]
 
-        def pull_back(self, gs: tuple[Array, ...], inputs: Sequence[Any]) -> Any:
-            pairs = [(y, tensor(g)) for y, g in zip(self.results, gs, strict=True) if y.requires_grad]
-            places = [k for k, x in enumerate(self.tensors) if isinstance(x, torch.Tensor) and x.requires_grad]
-            gradients: list[Array | None] = [None] * len(inputs)
-            if pairs:
-                found = torch.autograd.grad(
-                    [y for y, _ in pairs], [self.tensors[k] for k in places], [g for _, g in pairs],
-                    retain_graph=True, allow_unused=True,
-                )  # fmt: skip
-                for k, g in zip(places, found, strict=True):
-                    gradients[k] = None if g is None else array(g)
-            return gradients
+            def unchecked(self) -> list[str]:
+                known = {id(x) for x in self.tensors}
+                nodes = [y.grad_fn for y in self.results if y.grad_fn is not None]
+                seen, found = set(nodes), []
+                for node in nodes:  # grows
+                    leaf = getattr(node, "variable", None)
+                    if leaf is not None and id(leaf) not in known:
+                        found.append(f"{tuple(leaf.shape)} of PyTorch")
+                    fresh = {other for other, _ in node.next_functions if other is not None} - seen
+                    seen |= fresh
+                    nodes += fresh
+                return found
 
-    return _callable(FromTorch, function)
+            def pull_back(self, gs: tuple[Array, ...], inputs: Sequence[Any]) -> Any:
+                pairs = [(y, tensor(g)) for y, g in zip(self.results, gs, strict=True) if y.requires_grad]
+                places = [k for k, x in enumerate(self.tensors) if isinstance(x, torch.Tensor) and x.requires_grad]
+                gradients: list[Array | None] = [None] * len(inputs)
+                if pairs and places:
+                    found = torch.autograd.grad(
+                        [y for y, _ in pairs], [self.tensors[k] for k in places], [g for _, g in pairs],
+                        retain_graph=True, allow_unused=True,
+                    )  # fmt: skip
+                    for k, g in zip(places, found, strict=True):
+                        gradients[k] = None if g is None else array(g)
+                return gradients
+
+        return _callable(FromTorch, function)
+
+    wrapped: Any = of_inputs(function)
+    if isinstance(function, torch.nn.Module):
+        parameters = {name: p for name, p in function.named_parameters() if p.requires_grad}
+        names = list(parameters)
+
+        def call(*values: Any, **keywords: Any) -> Any:
+            count = len(values) - len(names)
+            buffers = {name: buffer.clone() for name, buffer in function.named_buffers()}
+            # a module's parameters are contiguous, and BatchNorm of PyTorch 2.13 relies on it: the checker's are not
+            given = {**buffers, **{name: p.contiguous() for name, p in zip(names, values[count:], strict=True)}}
+            return torch.func.functional_call(function, given, values[:count], keywords)
+
+        wrapped.with_parameters = of_inputs(call), parameters
+    return wrapped
+
+
+def array_of_torch(x: Any, position: int | str) -> Any:
+    """The float64 array of a PyTorch tensor; other tensors, and what is no tensor of PyTorch, as they are.
+
+    Raises: TypeError for floating-point numbers of less precision
+    """
+    if not is_torch(x) or not x.is_floating_point():
+        return x
+    if x.element_size() < 8:
+        raise TypeError(
+            f"{f'input {position}' if isinstance(position, int) else position} is {x.dtype}, in which small "
+            "differences are lost to rounding: pass "
+            + ("x.double()" if isinstance(position, int) else "from_torch(module.double())")
+        )
+    return x.detach().cpu().numpy()
+
+
+def is_torch(x: Any) -> bool:
+    """Whether x is a PyTorch tensor; PyTorch is not imported."""
+    return type(x).__module__.partition(".")[0] == "torch" and hasattr(x, "is_floating_point")

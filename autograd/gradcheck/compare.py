@@ -259,7 +259,7 @@ class Comparison:
             f"  numerical  {numerical[row, column]:.10g}"
             + (f", to ±{error:.0e}" if error > abs(numerical[row, column]) / 1000 else "")
             + "\n"
-            f"likely cause: {cause or 'none of the usual ones fits these numbers'}"
+            f"likely cause: {cause or 'none of the usual ones fits these numbers' + _ratios(analytic, numerical)}"
             + (f"\n(numerical: {self.numerical})" if self.numerical.reason else "")
         )
 
@@ -286,6 +286,15 @@ class Comparison:
             analytic[rows], numerical[rows], function.output_shapes[output], shape, arrays, function.points[i], others,
             outputs=outputs, output=output,
         )  # fmt: skip
+
+
+def _ratios(analytic: Array, numerical: Array) -> str:
+    """The range of analytic / numerical, where the numerical derivative is not 0."""
+    some = (numerical != 0) & np.isfinite(numerical) & np.isfinite(analytic)
+    if not some.any():
+        return ""
+    ratios = analytic[some] / numerical[some]
+    return f" (analytic / numerical is between {ratios.min():.4g} and {ratios.max():.4g})"
 
 
 def _error(analytic: Array, numerical: Array) -> float:

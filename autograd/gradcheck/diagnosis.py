@@ -370,6 +370,43 @@ def term_of_values(e: Evidence) -> str:
     return ""
 
 
+def factor_of_a_term(e: Evidence) -> str:
+    """Is the error of an element-wise function's derivative r · xᵖ · yᵠ · …, for one number r and whole exponents?
+
+    A constant that is missing in one of several terms leaves such a product: log |error| is linear in the exponents,
+    with more equations than unknowns.
+    """
+    n = e.numerical
+    if e.at is None or e.output_shape != e.input_shape or not e.zero(n - np.diag(np.diag(n))).all():
+        return ""
+    off, x, y = np.diag(e.off), e.at.reshape(-1), e.arrays["y"].reshape(-1)
+    with np.errstate(all="ignore"):
+        factors = {"x": x, "y": y, "(1 - y)": 1 - y, "(1 + y)": 1 + y, "(1 - y / x)": 1 - y / x}
+        log_off, *logs = np.log(abs(np.array([off, *factors.values()])))
+    known = np.isfinite([log_off, *logs]).all(axis=0)
+    if len(np.unique(off[known].round(9))) < 3:
+        return ""
+    for chosen in chain.from_iterable(combinations(range(len(factors)), k) for k in (1, 2, 3)):
+        if known.sum() < len(chosen) + 4:
+            return ""
+        columns = np.array([np.ones_like(x), *(logs[k] for k in chosen)])[:, known].T
+        powers = np.linalg.lstsq(columns, log_off[known], rcond=None)[0][1:].round().astype(int)
+        if not powers.all() or abs(powers).max() > 4:
+            continue
+        names = [list(factors)[k] for k in chosen]
+        term = np.prod([factors[f][known] ** float(k) for f, k in zip(names, powers, strict=True)], axis=0)
+        times = float((off[known] * term).sum() / (term * term).sum())
+        if abs(off[known] - times * term).max() <= 1e-3 * abs(off).max():
+            name = " · ".join(f"{f}{_power(k)}" for f, k in zip(names, powers, strict=True))
+            how = f"{abs(times):.4g} too {'small' if times < 0 else 'large'}"
+            return f"a term {name} has a wrong constant factor, {how} (x is the input, y the output)"
+    return ""
+
+
+def _power(k: int) -> str:
+    return "" if k == 1 else str(k).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
+
+
 def _legend(name: str) -> str:
     return " (x is the input, y the output)" if {"x", "y"} & {*name} and "input" not in name else ""
 
@@ -437,6 +474,48 @@ def factor_transposed(e: Evidence) -> str:
     return ""
 
 
+def flipped_kernel(e: Evidence) -> str:
+    """Does each output depend on a window of the input, with the right values in reverse order within the window?
+
+    Windows that the edge of the input cuts are left out: what stands there depends on the padding.
+    """
+    _, n = e.both
+    first = len(e.output_shape)
+    axes_of_input = [axis for axis in range(first, n.ndim) if n.shape[axis] > 2]
+    for axes in chain.from_iterable(combinations(axes_of_input, k) for k in (1, 2, 3)):
+        ends = tuple(range(-len(axes), 0))
+        right, found, off = (
+            np.moveaxis(j.reshape(n.shape), axes, ends).reshape(-1, *[n.shape[axis] for axis in axes])
+            for j in (e.numerical, e.analytic, e.off)
+        )
+        windows = [_window(row) for row in ~e.zero(right)]
+        sizes = [tuple([part.stop - part.start for part in window]) for window in windows]
+        largest = tuple(map(max, zip(*sizes, strict=True)))
+        whole = [k for k, size in enumerate(sizes) if size == largest]
+        moves = len({tuple([part.start for part in windows[k]]) for k in whole}) > 1
+        if not moves or min(largest) < 2 or abs(off[whole]).max() < 0.1 * abs(off).max():
+            continue
+        model = np.zeros_like(right)
+        for k in whole:
+            model[k][windows[k]] = np.flip(right[k][windows[k]])
+        if abs(found - model)[whole].max() <= 1e-3 * abs(off).max():
+            return (
+                f"the kernel of a convolution is flipped along {' and '.join(map(e.where, axes))}: the values are "
+                "right but in reverse order within each window; for y[t] = Σₖ w[k] · x[t + k], the gradient by x[s] is "
+                "Σₖ w[k] · g[s - k], which passes the kernel in the opposite direction"
+            )
+    return ""
+
+
+def _window(mask: Array) -> tuple[slice, ...]:
+    """The smallest box that holds all that is True; empty slices if nothing is."""
+    ranges = []
+    for axis in range(mask.ndim):
+        places = np.flatnonzero(mask.any(axis=tuple([k for k in range(mask.ndim) if k != axis])))
+        ranges.append(slice(places[0], places[-1] + 1) if len(places) else slice(0, 0))
+    return tuple(ranges)
+
+
 def not_summed(e: Evidence) -> str:
     """Is the gradient along a broadcast axis of the output that of one index, not the sum over all?"""
     a, n = e.both
@@ -469,6 +548,13 @@ def overwritten(e: Evidence) -> str:
 def shifted(e: Evidence) -> str:
     """Are they the right values moved along an axis, or in reverse order?"""
     _, n = e.both
+    first = len(e.output_shape)
+    for axes in combinations(range(first, n.ndim), 2):
+        if all(n.shape[axis] > 1 for axis in axes) and e.explained_by(np.flip(n, axes)):
+            return (
+                f"the values are right but in reverse order along {' and '.join(map(e.where, axes))}: is the kernel of "
+                "a convolution flipped?"
+            )
     for axis, size in enumerate(n.shape):
         if size > 1 and e.explained_by(np.flip(n, axis)):
             return f"the values are right but in reverse order along {e.where(axis)}"
@@ -613,6 +699,7 @@ def _rank(off: Array) -> int:
 
 PATTERNS: tuple[Callable[[Evidence], str], ...] = (  # the most specific first
     transposed,
+    flipped_kernel,
     factor_transposed,
     not_summed,
     cotangent_ignored,
@@ -627,6 +714,7 @@ PATTERNS: tuple[Callable[[Evidence], str], ...] = (  # the most specific first
     factor_of_values,
     passed_on,
     term_of_values,
+    factor_of_a_term,
     shifted,
     reordered,
     two_factors,

@@ -16,6 +16,7 @@ import numpy as np
 
 from autograd import engine, functional, modes, random
 from autograd.backend import backend_of
+from autograd.gradcheck.adapters import Wrapped, array_of_torch, is_torch
 from autograd.gradcheck.draw import arrange
 from autograd.tensor import Tensor
 
@@ -64,12 +65,26 @@ class CheckedFunction:
     differentiable outputs.  In its `with` block, the caller's Tensors hold copies of their data.  They remain the same
     objects, so that a func which closes over them (over a model's parameters) sees every change made here.
 
+    parameter_names: of the last inputs, if messages are to call them so
+
     Raises: TypeError or ValueError for inputs that cannot be checked, GradcheckError for such outputs
     """
 
-    def __init__(self, func: Callable[..., Any], inputs: Any):
+    def __init__(self, func: Callable[..., Any], inputs: Any, parameter_names: Sequence[str] = ()):
         self.func = func
         self.arguments = [inputs] if isinstance(inputs, Tensor) or hasattr(inputs, "dtype") else list(inputs)
+        self.parameter_names = list(parameter_names)
+        if hasattr(func, "with_parameters"):  # the module of from_torch
+            self.func, parameters = func.with_parameters
+            self.parameter_names = [f"the parameter {name!r}" for name in parameters]
+            self.arguments += [
+                array_of_torch(p, name) for p, name in zip(parameters.values(), self.parameter_names, strict=True)
+            ]
+        chosen = any((is_torch(x) or isinstance(x, Tensor)) and x.requires_grad for x in self.arguments)
+        self.arguments = [
+            x if chosen and is_torch(x) and not x.requires_grad else array_of_torch(x, i)
+            for i, x in enumerate(self.arguments)
+        ]
         first = {id(x): i for i, x in reversed(list(enumerate(self.arguments)))}
         self.positions = [
             i
@@ -172,22 +187,24 @@ class CheckedFunction:
     def warn_of_others(self, outputs: Sequence[Tensor]) -> None:
         """Warn of Tensors that the outputs depend on, require a gradient, and are not among the inputs."""
         known = {id(x) for x in self.tensors}
-        others: dict[int, Tensor] = {}
+        others: list[str] = []
         nodes: list[engine.Op | Tensor] = [y.op or y for y in outputs if y.requires_grad]
         seen = {id(node) for node in nodes}
         for node in nodes:  # grows
             if isinstance(node, Tensor):
                 if id(node) not in known:
-                    others[id(node)] = node
+                    others.append(str(node.shape))
                 continue
+            if isinstance(node, Wrapped):
+                others += node.unchecked()
             targets = [edge[0] for edge in node.edges if edge is not None and id(edge[0]) not in seen]
             seen |= {id(target) for target in targets}
             nodes += targets
         if others:
-            shapes = ", ".join(str(x.shape) for x in others.values())
+            module = ", or a module itself to from_torch" if any("PyTorch" in shape for shape in others) else ""
             warnings.warn(
                 f"the function also depends on {len(others)} Tensor(s) that require a gradient and are not among the "
-                f"inputs (of shape {shapes}): their gradients are not checked; pass them too",
+                f"inputs (of shape {', '.join(others)}): their gradients are not checked; pass them too{module}",
                 GradcheckWarning,
                 stacklevel=5,
             )
@@ -288,7 +305,12 @@ class CheckedFunction:
     # ---- Names for messages ----
 
     def input_name(self, i: int, place: int | None = None) -> str:
+        inputs = len(self.arguments) - len(self.parameter_names)
         name = f"input {self.positions[i]}" if len(self.arguments) > 1 else "the input"
+        if self.positions[i] >= inputs:
+            name = self.parameter_names[self.positions[i] - inputs]
+        elif inputs == 1:
+            name = "the input"
         return name if place is None else name + _subscript(self.points[i].shape, place)
 
     def output_name(self, row: int) -> str:
@@ -371,7 +393,7 @@ def _cause_of_shape(found: Shape, expected: Shape, outputs: Sequence[Shape]) -> 
 def _is_differentiated(x: Any) -> bool:
     if isinstance(x, Tensor):
         return x.requires_grad
-    return hasattr(x, "dtype") and hasattr(x, "shape") and x.dtype.kind == "f"
+    return hasattr(x, "dtype") and hasattr(x, "shape") and getattr(x.dtype, "kind", "") == "f"
 
 
 def _check_input(position: int, x: Any) -> None:

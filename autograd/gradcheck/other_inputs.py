@@ -204,7 +204,7 @@ class _Trials:
         Raises: GradcheckError for a wrong gradient
         """
         try:
-            other = CheckedFunction(self.function.func, list(self._arguments(changed)))
+            other = CheckedFunction(self.function.func, list(self._arguments(changed)), self.function.parameter_names)
         except Exception:  # NaN, or another Tensor than the function takes
             return False
         with other:

@@ -41,6 +41,7 @@ def second_order_error(
     with CheckedFunction(func, inputs) as function:
         function.select_outputs(function.call())
         rng = np.random.default_rng(options.seed)
+        func = function.func
         arguments, positions, chosen = list(function.arguments), list(function.positions), list(function.outputs)
         cotangents = [rng.standard_normal(shape) for shape in function.output_shapes]
         _compare_compositions(function, cotangents, rng)

@@ -8,7 +8,7 @@ import pytest
 
 import autograd as ag
 from autograd import Tensor, gradcheck
-from autograd.gradcheck import GradcheckError, Options
+from autograd.gradcheck import GradcheckError, GradcheckWarning, Options
 from autograd.testing import from_torch, from_vjp
 from tests.helpers.ops import CENTRAL, W, X, message
 
@@ -215,3 +215,108 @@ def test_torch_functions_without_a_wrapper(torch):
         gradcheck(lambda x: torch.from_numpy(x.data).sin(), X)
     with pytest.raises(TypeError, match="needs PyTorch's tensors"):
         gradcheck(from_torch(lambda x: x.detach().numpy()), X)
+
+
+@pytest.fixture
+def scaled_weight(torch):
+    """A linear layer whose weight gradient is `times` too large."""
+
+    class Product(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x, weight, times):
+            ctx.save_for_backward(x, weight)
+            ctx.times = times
+            return x @ weight.T
+
+        @staticmethod
+        def backward(ctx, g):
+            x, weight = ctx.saved_tensors
+            return g @ weight, ctx.times * g.T @ x, None
+
+    class Linear(torch.nn.Linear):
+        times = 1.0
+
+        def forward(self, x):
+            return Product.apply(x, self.weight, self.times) + self.bias
+
+    torch.manual_seed(0)
+    return Linear(3, 2).double()
+
+
+@pytest.mark.parametrize("fast", [False, True])
+def test_the_parameters_of_a_module_are_checked(scaled_weight, fast):
+    function = from_torch(scaled_weight)
+    assert gradcheck(function, X, fast=fast)
+    scaled_weight.times = 7.0
+    text = message(function, X, fast=fast)
+    assert "wrong gradient of the parameter 'weight'" in text
+    assert "by the parameter 'weight'[" in text
+    assert "every value is 7 times the right one" in text
+
+
+def test_frozen_parameters_of_a_module_are_not(scaled_weight):
+    scaled_weight.times = 7.0
+    scaled_weight.weight.requires_grad_(False)
+    assert gradcheck(from_torch(scaled_weight), X)
+
+
+def test_modules_that_share_parameters_and_keep_statistics(torch):
+    class Autoencoder(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.encoder, self.norm = torch.nn.Linear(3, 3), torch.nn.BatchNorm1d(3)
+            self.decoder = torch.nn.Linear(3, 3)
+            self.decoder.weight = self.encoder.weight
+
+        def forward(self, x):
+            return self.decoder(self.norm(self.encoder(x)).tanh())
+
+    module = Autoencoder().double()
+    before = {name: value.clone() for name, value in module.state_dict().items()}
+    assert gradcheck(from_torch(module), np.random.default_rng(0).standard_normal((5, 3)))
+    for name, value in module.state_dict().items():
+        assert torch.equal(value, before[name]), name
+
+
+def test_a_wrapped_module_is_a_function_of_its_inputs(torch):
+    module = torch.nn.Linear(3, 2).double()
+    x = Tensor(X, requires_grad=True)
+    ag.sum(from_torch(module)(x)).backward()
+    np.testing.assert_allclose(x.grad.data, np.tile(module.weight.detach().numpy().sum(0), (2, 1)))
+    assert module.weight.grad is None
+
+
+def test_torch_tensors_as_inputs(torch):
+    def scaled(x, factor):
+        class Scale(torch.autograd.Function):
+            @staticmethod
+            def forward(ctx, x, factor):
+                return x * factor
+
+            @staticmethod
+            def backward(ctx, g):
+                return g * factor, None
+
+        return Scale.apply(x, factor)
+
+    x = torch.from_numpy(X).clone()
+    factor = torch.full((3,), 2.0, dtype=torch.float64)
+    assert gradcheck(from_torch(torch.sin), x)
+    assert gradcheck(from_torch(lambda x, rows: x[rows]), [x, torch.tensor([0, 1, 1])])
+    assert gradcheck(from_torch(scaled), [x.requires_grad_(), factor])
+    assert "never arrives" in message(from_torch(scaled), [x.detach(), factor])
+
+
+def test_float32_of_torch(torch):
+    with pytest.raises(TypeError, match=r"input 0 is torch\.float32, .*: pass x\.double\(\)"):
+        gradcheck(from_torch(torch.sin), torch.ones(2))
+    with pytest.raises(
+        TypeError, match=r"the parameter 'weight' is torch\.float32, .*from_torch\(module\.double\(\)\)"
+    ):
+        gradcheck(from_torch(torch.nn.Linear(3, 2)), X)
+
+
+def test_parameters_that_a_function_closes_over_are_reported(torch):
+    module = torch.nn.Linear(3, 2).double()
+    with pytest.warns(GradcheckWarning, match=r"shape \(2, 3\).*or a module itself to from_torch"):
+        gradcheck(from_torch(lambda x: module(x)), X)
