@@ -19,7 +19,8 @@ from tests.cases.layers import LAYERS
 from tests.cases.models import MODELS
 from tests.cases.table import Row, check_cases, summary
 
-PAGE = Path(__file__).parent.parent / "docs" / "gradients.md"
+PAGE = Path(__file__).parent.parent / "docs" / "gradient-tables.md"
+HOW_TO = PAGE.with_name("gradient-checks.md")
 
 # ---- The cases ----
 
@@ -191,12 +192,12 @@ def test_the_page_is_up_to_date():
         (name, str(len(cases)), str(len(cases) * examples)) for table in tables for name, cases in table.items()
     ]
     found = re.findall(r"^\| ([^|]+?) \| (\d+) \| (\d+) \|", text, re.MULTILINE)
-    assert found == expected, "write it again: python -m tests.cases --write docs/gradients.md"
+    assert found == expected, "write it again: python -m tests.cases --write docs/gradient-tables.md"
 
 
-def test_the_page_works():
+def test_the_page_on_gradient_checks_works():
     """Its first example runs, and fails as the page says if its last line is wrong."""
-    text = PAGE.read_text(encoding="utf-8")
+    text = HOW_TO.read_text(encoding="utf-8")
     first, *_ = re.findall(r"```python\n(.*?)```", text, re.DOTALL)  # tests/test_docs.py runs the others
     exec(first, {})
     with pytest.raises(GradcheckError) as caught:
@@ -218,7 +219,7 @@ def test_the_command_writes_its_page(tmp_path, monkeypatch, capsys):
     text = page.read_text(encoding="utf-8")
     assert "| Relu | 3 | 3 | < 1e-" in text
     assert "| LayerNorm | 1 | 1 |" in text
-    assert "--examples 1 --seed 0 --write docs/gradients.md" in text
+    assert "--examples 1 --seed 0 --write docs/gradient-tables.md" in text
     assert "1 ops, 3 cases, 3 examples" in capsys.readouterr().out
     assert main(["--examples", "1", "--write", str(tmp_path / "no" / "page.md")]) == 2
     assert "error: cannot write" in capsys.readouterr().err

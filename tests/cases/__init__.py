@@ -1,7 +1,7 @@
 """Every op, layer and model to check: cases that serve gradients, FLOP counts, the comparison with PyTorch and mutants.
 
-`python -m tests.cases` checks them all; docs/gradients.md is written by it.  The cases of the ops in autograd/ops/X.py
-stand in tests/cases/ops/X.py.
+`python -m tests.cases` checks them all; docs/gradient-tables.md is written by it.  The cases of the ops in
+autograd/ops/X.py stand in tests/cases/ops/X.py.
 """
 
 from autograd.testing import all_cases, cases_for

@@ -318,5 +318,5 @@ def test_float32_of_torch(torch):
 
 def test_parameters_that_a_function_closes_over_are_reported(torch):
     module = torch.nn.Linear(3, 2).double()
-    with pytest.warns(GradcheckWarning, match=r"shape \(2, 3\).*or a module itself to from_torch"):
+    with pytest.warns(GradcheckWarning, match=r"\(2, 3\) of PyTorch.*or a module itself to from_torch"):
         gradcheck(from_torch(lambda x: module(x)), X)
