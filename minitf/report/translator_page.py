@@ -85,7 +85,11 @@ def example_sentences(run: Path, vocabulary: AnyVocabulary) -> list[str]:
     return [text for text in dict.fromkeys(texts) if len(text) <= LONGEST_EXAMPLE][:EXAMPLES]
 
 
-SCRIPTS = ("pieces.js", "translator-vocabulary.js", "translator-model.js", "translator-search.js", "translator.js")
+SCRIPTS = [
+    "pieces.js",
+    *(f"translator-{part}.js" for part in ("vocabulary", "model", "search", "beam")),
+    "translator.js",
+]
 
 
 def _refuse_other_models(model: TransformerConfig, name: str) -> None:

@@ -1,44 +1,35 @@
-"""A model of random weights that is made a page: its translations mean nothing, and depend on all that came before."""
+"""A model to make a page of, that has learned in seconds to translate a little; and lines that it has not."""
 
 import random
 import unicodedata
-from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
+from tests.helpers import runs
 
-from minitf.config import PRESETS
-from minitf.config.model import EOS
-from minitf.data.vocabulary import sized
-from minitf.model.transformer import Transformer
-from minitf.translation.loading import LearnedModel
-from minitf.translation.translator import Translator
-
-SMALL = {"layers": 2, "d_model": 24, "d_ff": 40, "heads": 3}
 LONGER = 8  # tokens that a translation may be longer than its sentence
+FLAGS = [
+    *("--threads", "1", "--vocab-size", "330", "--max-length", "128", "--max-tokens-per-batch", "512"),
+    *("--optimizer.warmup-steps", "40", "--optimizer.peak-learning-rate", "0.004", "--model.dropout", "0"),
+    *("--model.layers", "2", "--model.d-model", "24", "--model.d-ff", "40", "--model.heads", "3"),
+    *("--log-every", "100", "--valid-every", "1000", "--save-every", "1000", "--average-checkpoints", "1"),
+    *("--max-extra-length", str(LONGER), "--max-steps", "200"),
+]
 RANGES = [(0x20, 0x7F), (0, 0x250), (0x300, 0x3C0), (0x5D0, 0x650), (0x1100, 0x1200), (0x1F300, 0x1F6FF), (0, 0x110000)]
 SPACES = " \t\u00a0\u2003\u3000\ufeff\u200b\u2028\x1c\x85▁\u2585"
 
 
-def lively_model(vocabulary, seed=0, **model):
-    """As it is loaded from a run."""
-    config = replace(PRESETS["tiny"], model=replace(PRESETS["tiny"].model, **(SMALL | model)), max_extra_length=LONGER)
-    made = Transformer(sized(config.model, vocabulary), seed=seed)
-    rng = np.random.default_rng(seed)
-    weights = {
-        name: (p.numpy() + 0.25 * rng.standard_normal(p.shape)).astype(np.float32)
-        for name, p in made.named_parameters().items()
-    }
-    weights["projection" if "projection" in weights else "source_embedding.weight"][EOS] *= 2  # the end is not too rare
-    return LearnedModel(config, vocabulary, weights, Path("run"))
-
-
-def translator_of(learned):
-    """Translate as `minitf translate` does with this model."""
-    model = Transformer(sized(learned.config.model, learned.vocabulary), seed=None)
-    model.load_parameters(learned.weights)
-    search = {"beam": 4, "max_extra_length": LONGER}
-    return Translator(model.eval(), learned.vocabulary, warn=lambda message: None), search
+def train_a_little(folder: Path, *flags: str) -> Path:
+    """Train on sentences of the twelve words of tests/helpers/runs.py; return the run."""
+    draw = random.Random(1)
+    texts = []
+    for split, pairs in (("train", 400), ("valid", 12)):
+        rows = [[draw.randrange(len(runs.ENGLISH)) for _ in range(draw.randint(2, 9))] for _ in range(pairs)]
+        paths = [folder / f"{split}.{suffix}" for suffix in ("en", "de")]
+        for path, words in zip(paths, (runs.ENGLISH, runs.GERMAN), strict=True):
+            path.write_text("".join(" ".join(words[i] for i in row) + "\n" for row in rows), "utf-8")
+        texts += [f"--{split}", *map(str, paths)]
+    assert runs.call([*texts, *FLAGS, *flags, "--output", str(folder / "run")]) == 0
+    return folder / "run"
 
 
 def odd_lines(count, words, seed=0):

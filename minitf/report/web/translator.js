@@ -67,7 +67,7 @@ window.minitf = {
 
 // ---- State --------------------------------------------------------------------------------------------------------
 
-const state = { source: [], tokens: [], prefix: [], steps: [], chosen: -1, result: null };
+const state = { source: [], tokens: [], prefix: [], steps: [], chosen: -1, result: null, tree: null, usual: null };
 let runs = 0; // a translation that is not the newest stops
 
 // For each position: its token, the log-probability of it, and the most probable tokens.
@@ -85,8 +85,9 @@ function pause() { return new Promise((resolve) => setTimeout(resolve)); }
 async function translate(prefix = []) {
   const run = ++runs;
   delete document.body.dataset.ready;
-  const options = { beam: +$("beam").value };
-  Object.assign(state, { source: [], tokens: [], prefix, steps: [], chosen: -1, result: null, config: null });
+  const options = { beam: +$("beam").value, alpha: $("alpha").valueAsNumber, temperature: $("temperature").valueAsNumber };
+  Object.assign(state, { source: [], tokens: [], prefix, steps: [], chosen: -1, result: null, config: null, tree: null,
+    usual: null });
   $("problem").hidden = true;
   $("again").hidden = !prefix.length;
   try {
@@ -111,15 +112,30 @@ async function produce(run) {
       state.result = value;
       break;
     }
+    state.tree = config.beam === 1 ? null : value;
     state.tokens = config.beam === 1 ? [...state.tokens, value.token] : best_so_far(value);
     render();
     await pause();
     if (run !== runs) return;
   }
-  const { tokens, finished } = state.result[0];
-  state.tokens = finished ? [...tokens, EOS] : tokens;
+  state.tokens = all_tokens(state.result[0]);
   state.steps = steps_of(source, state.tokens, config);
-  state.chosen = Math.min(prefix.length, state.tokens.length - 1);
+  state.chosen = least_sure(prefix.length);
+  if (is_changed(config)) [state.usual] = finish(search_of(source, search_config({}), prefix));
+}
+
+// The position from `first` on whose token was the least probable.
+function least_sure(first) {
+  const open = state.steps.map((_, i) => i).slice(Math.min(first, state.steps.length - 1));
+  return open.reduce((a, b) => (state.steps[b].log_probability < state.steps[a].log_probability ? b : a));
+}
+
+function all_tokens({ tokens, finished }) { return finished ? [...tokens, EOS] : tokens; }
+
+// Whether the reader has chosen other settings than the run's.
+function is_changed(config) {
+  const usual = search_config({});
+  return ["beam", "alpha", "temperature"].some((name) => config[name] !== usual[name]);
 }
 
 function best_so_far({ nodes }) {
@@ -139,18 +155,14 @@ function count(number) { return number.toLocaleString("en"); }
 
 function render() {
   $("output").textContent = visible(vocabulary.decode(state.tokens));
-  $("source").replaceChildren(...[...state.source, ...(state.source.length ? [EOS] : [])].map((id) => {
-    const item = element("li");
-    const piece = element("span", id === EOS ? "piece special" : "piece");
-    piece.append(pieceElement(vocabulary.by_id[id]));
-    item.append(piece);
-    return item;
-  }));
+  $("source").replaceChildren(...[...state.source, ...(state.source.length ? [EOS] : [])].map((id) => pieceItem(id, "")));
   const focused = document.activeElement?.closest?.("#target li") ? +document.activeElement.dataset.index : -1;
   $("target").replaceChildren(...state.tokens.map(tokenItem));
   if (focused >= 0) $("target").children[focused]?.firstChild.focus();
   renderStatus();
+  renderUsual();
   renderChoice();
+  renderBeam();
 }
 
 function tokenItem(token, index) {
@@ -169,6 +181,47 @@ function tokenItem(token, index) {
   button.setAttribute("aria-pressed", index === state.chosen);
   button.tabIndex = index === Math.max(0, state.chosen) ? 0 : -1;
   item.append(button);
+  return item;
+}
+
+// What the run's settings give, beside what the reader's do; pieces that differ are marked in both.
+function renderUsual() {
+  const { usual, config, result, tokens } = state;
+  $("compared").hidden = !usual;
+  $("usual").hidden = !(config && is_changed(config));
+  if (!usual) return;
+  const before = all_tokens(usual);
+  const [mine, theirs] = differing(tokens, before);
+  [...$("target").children].forEach((item, i) => item.firstChild.classList.toggle("other", mine.has(i)));
+  $("usual-output").textContent = visible(vocabulary.decode(before));
+  $("usual-target").replaceChildren(...before.map((token, i) => pieceItem(token, theirs.has(i) ? "other" : "")));
+  const same = mine.size + theirs.size ? "" : " The same pieces.";
+  $("usual-status").textContent = `log P = ${usual.log_probability.toFixed(4)}, score ${usual.score.toFixed(4)}, where it ` +
+    `is now ${result[0].log_probability.toFixed(4)}, ${result[0].score.toFixed(4)}.${same}`;
+}
+
+// The places in two lists that are not in their longest common subsequence.
+function differing(one, other) {
+  const lengths = one.map(() => new Uint16Array(other.length + 1)).concat(new Uint16Array(other.length + 1));
+  for (let i = one.length - 1; i >= 0; i--) for (let j = other.length - 1; j >= 0; j--) {
+    lengths[i][j] = one[i] === other[j] ? 1 + lengths[i + 1][j + 1] : Math.max(lengths[i + 1][j], lengths[i][j + 1]);
+  }
+  const [mine, theirs] = [new Set(one.keys()), new Set(other.keys())];
+  for (let i = 0, j = 0; i < one.length && j < other.length;) {
+    if (one[i] === other[j]) {
+      mine.delete(i++);
+      theirs.delete(j++);
+    } else if (lengths[i + 1][j] >= lengths[i][j + 1]) i++;
+    else j++;
+  }
+  return [mine, theirs];
+}
+
+function pieceItem(id, className) {
+  const item = element("li");
+  const piece = element("span", `piece ${id === EOS ? "special" : ""} ${className}`);
+  piece.append(pieceElement(vocabulary.by_id[id]));
+  item.append(piece);
   return item;
 }
 
@@ -253,10 +306,17 @@ function buildControls() {
     `${count(total)} parameters as ${page.weights}`;
   const beams = [...new Set([1, 2, 4, 8, page.search.beam])].sort((a, b) => a - b);
   for (const beam of beams) $("beam").add(new Option(beam === 1 ? "greedy" : `beam of ${beam}`, beam));
-  $("beam").value = page.search.beam;
+  asTrained();
   $("examples-label").hidden = page.sentences.length < 2;
   for (const text of page.sentences) $("examples").add(new Option(visible(text), text));
   $("text").value = page.sentences[0] ?? "";
+}
+
+function asTrained() {
+  const { beam, alpha, temperature } = search_config({});
+  Object.assign($("beam"), { value: beam });
+  Object.assign($("alpha"), { value: alpha });
+  Object.assign($("temperature"), { value: temperature });
 }
 
 async function start() {
@@ -275,7 +335,9 @@ async function start() {
     translate();
   });
   $("examples").addEventListener("change", () => { $("text").value = $("examples").value; translate(); });
-  $("beam").addEventListener("change", () => translate(state.prefix));
+  for (const id of ["beam", "alpha", "temperature"]) $(id).addEventListener("change", () => translate(state.prefix));
+  $("usual").addEventListener("click", () => { asTrained(); translate(state.prefix); });
+  startBeam();
   $("again").addEventListener("click", () => translate());
   $("target").addEventListener("click", (event) => {
     const button = event.target.closest("button");

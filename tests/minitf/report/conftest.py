@@ -1,12 +1,27 @@
-"""Sentences with made-up attention."""
+"""Sentences with made-up attention, and runs that have learned to translate a little."""
 
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from minitf.translation.attention_weights import SentenceAttention
 from tests.helpers.pages import HEADS, LAYERS
+from tests.helpers.translating import train_a_little
+
+
+@pytest.fixture(scope="session")
+def little_run(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
+    """little_run(*flags): a run that has learned to translate a little; trained once for all tests."""
+    made: dict[tuple[str, ...], Path] = {}
+
+    def run(*flags: str) -> Path:
+        if flags not in made:
+            made[flags] = train_a_little(tmp_path_factory.mktemp("little"), *flags)
+        return made[flags]
+
+    return run
 
 
 @pytest.fixture(scope="session")
