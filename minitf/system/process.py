@@ -446,7 +446,8 @@ def set_up_device(
         except ValueError as error:
             raise UserError(str(error)) from None
         except (RuntimeError, MemoryError) as error:
-            raise UserError(f"cannot start {count:,} threads ({error}); choose fewer --threads") from None
+            why = str(error) or "not enough memory"
+            raise UserError(f"cannot start {count:,} threads ({why}); choose fewer --threads") from None
     elif kernels != "numpy":
         raise UserError(f"kernels={kernels} are for a CPU, and device={device} has its own; leave --kernels out")
     keep_freed_memory()

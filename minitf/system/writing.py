@@ -114,7 +114,8 @@ def atomic_write(path: Path, action: str = "", kind: type[UserError] = UserError
             folder = stack.enter_context(opened(path.parent))
         file = None
         try:  # begins before the file exists: an interrupt may arrive before `file` is assigned
-            file = io.BufferedWriter(ReportingFile(temporary, action, kind, folder=folder), BUFFER_BYTES)
+            plain = stack.enter_context(ReportingFile(temporary, action, kind, folder=folder))
+            file = io.BufferedWriter(plain, BUFFER_BYTES)
             yield file
             file.flush()
             with os_errors_explained(action, kind):

@@ -1,9 +1,9 @@
-/* File system calls and clocks that misbehave, for tests. Preload the library, then call `misbehave(folder, rules)` in
+/* File system calls, clocks and memory that misbehave, for tests. Preload the library, then call `misbehave(folder, rules)` in
    the process that is to suffer; calls on files outside of `folder` are left alone.
 
    rules, separated by spaces: CALLS=FAULT@K, at the K-th of these calls, counted from 1; @K+: from there on
      CALLS  letters: r open for reading, w open for writing, R read, W write, S fsync, N rename, U unlink and rmdir,
-            M mkdir, T truncate, C chmod, s stat
+            M mkdir, T truncate, C chmod, s stat, A allocation of LARGE bytes or more
      FAULT  the number of an error that the call returns, without effect;
             dE  the call has its effect and returns error E: the reply was lost, and the request sent again
             l   the rename is carried out at the next fsync of a folder, or after 40 other calls
@@ -35,6 +35,7 @@
 #define PENDING 64
 #define DIRTY 256
 #define AFTER_CALLS 40
+#define LARGE 65537 /* above the buffers of NumPy, which ends with SIGSEGV where it gets none (2.4) */
 
 struct rule { char calls[16], fault; int error, for_good; long at, seen; };
 struct delayed { int from, to, on_sync; char old[NAME_MAX + 1], new[NAME_MAX + 1]; long due; };
@@ -266,6 +267,27 @@ int fstat64(int descriptor, struct stat64 *to) { GUARDED(IS_OPEN_HERE(descriptor
 int fstatat64(int folder, const char *path, struct stat64 *to, int flags) {
     GUARDED(concerns(folder, path), 's', int, REAL(fstatat64)(folder, path, to, flags));
 }
+
+/* ---- Memory: the functions of glibc, for dlsym allocates itself ---- */
+
+extern void *__libc_malloc(size_t), *__libc_calloc(size_t, size_t), *__libc_realloc(void *, size_t);
+
+static int is_refused(size_t size) {
+    if (size < LARGE || !place[0] || inside) return 0;
+    counts['A']++;
+    for (int i = 0; i < rule_count; i++)
+        if (strchr(rules[i].calls, 'A')) {
+            long number = __atomic_add_fetch(&rules[i].seen, 1, __ATOMIC_RELAXED);
+            if (number == rules[i].at || (rules[i].for_good && number > rules[i].at)) {
+                errno = rules[i].error;
+                return 1;
+            }
+        }
+    return 0;
+}
+void *malloc(size_t size) { return is_refused(size) ? NULL : __libc_malloc(size); }
+void *calloc(size_t count, size_t size) { return is_refused(count * size) ? NULL : __libc_calloc(count, size); }
+void *realloc(void *old, size_t size) { return is_refused(size) ? NULL : __libc_realloc(old, size); }
 
 /* ---- Locks, time, and the end ---- */
 

@@ -1,4 +1,4 @@
-"""Commands on a file system and by a clock that misbehave: quotas, network file systems, remounts, power failures.
+"""Commands on a system that misbehaves: quotas, network file systems, remounts, power failures, clocks, memory.
 
 A library that is loaded before all others, `misbehave.c`, makes the calls of the system fail. It must be there when a
 program starts: `tried` starts a Python that forks a process for each trial, with the library's rules set in it.
@@ -11,6 +11,7 @@ import io
 import os
 import pickle
 import random
+import secrets
 import shutil
 import signal
 import subprocess
@@ -19,7 +20,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from errno import EDQUOT, EEXIST, EIO, ENOENT, ENOSPC, EROFS, ESTALE
+from errno import EDQUOT, EEXIST, EIO, ENOENT, ENOMEM, ENOSPC, EROFS, ESTALE
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -59,8 +60,10 @@ def tried(ground: Ground, halfway: Path, parts: Sequence[str], trials: int, seed
     library, job = folder / "misbehave.so", folder / "job"
     subprocess.run(["cc", "-shared", "-fPIC", "-O1", "-o", library, SOURCE, "-ldl"], check=True)
     job.write_bytes(pickle.dumps((Ground(folder, ground.flags, ground.expected), halfway, parts, trials, seed, spoilt)))
-    words = [sys.executable, "-W", "error", "-m", "tests.torture.slippery", job]
-    environment = {**os.environ, "LD_PRELOAD": str(library), "OPENBLAS_NUM_THREADS": "1"}
+    # Python's own `subprocess` warns of the process that it has just started when it has no memory to go on
+    warnings = ["-W", "error", "-W", "ignore:subprocess:ResourceWarning"]
+    words = [sys.executable, *warnings, "-m", "tests.torture.slippery", job]
+    environment = {**os.environ, "LD_PRELOAD": str(library), "OPENBLAS_NUM_THREADS": "1", "PYTHONFAULTHANDLER": "1"}
     done = subprocess.run(words, env=environment, cwd=program().parent, capture_output=True, text=True, check=False)
     check(done.returncode == 0, f"the tests themselves ended with {done.returncode}: {done.stderr[-3000:]}")
     tallies: list[Tally] = pickle.loads(job.with_suffix(".done").read_bytes())
@@ -113,13 +116,14 @@ def run_of(ground: Ground, halfway: Path, name: str) -> Command:
 
 def output_of(ground: Ground, halfway: Path, name: str) -> Command:
     """A command that reads a run and writes a file or folder: complete, or absent."""
-    output = ground.new()
+    output = ground.folder / "imported" if name == "import" else ground.new()  # its configuration has the path
     text = str(halfway.parent / "test.en")
     argv = {
         "translate": ["translate", str(halfway), "--input", text, "--output", str(output), "--threads", "1"],
         "pack": ["pack", str(halfway), "--output", str(output)],
         "pack --resumable": ["pack", str(halfway), "--output", str(output), "--resumable"],
         "export": ["export", str(halfway), str(output), "--format", "safetensors"],
+        "import": ["import", str(foreign_model(ground, halfway)), str(output)],
     }[name]
     expected = ground.folder / f"{name}.expected"
 
@@ -139,17 +143,28 @@ def output_of(ground: Ground, halfway: Path, name: str) -> Command:
     return Command(argv, halfway.parent, finish)
 
 
+def foreign_model(ground: Ground, halfway: Path) -> Path:
+    """The run as a model of another program."""
+    folder = ground.folder / "foreign"
+    if not folder.exists():
+        status = ground.child(lambda: call(["export", str(halfway), str(folder), "--format", "huggingface"]))
+        check(status == 0, f"export ended with {status}: {ground.said}")
+    return folder
+
+
 def found(path: Path) -> dict[str, Any]:
     check(path.exists(), f"{path} is not there")
-    return content(path) if path.is_dir() else {"": path.read_bytes()}
+    whole = content(path) if path.is_dir() else {"": path.read_bytes()}
+    return {name: each for name, each in whole.items() if name != "lock"}  # which names the process
 
 
 COMMANDS = {"train": run_of, "resume": run_of} | dict.fromkeys(
-    ["translate", "pack", "pack --resumable", "export"], output_of
+    ["translate", "pack", "pack --resumable", "export", "import"], output_of
 )
 
 
 def call(argv: Sequence[str]) -> int:
+    secrets.token_hex = lambda size: "0" * 2 * size  # of the identity of an imported run
     return run_command(commands.main, argv)  # type: ignore[arg-type]
 
 
@@ -177,7 +192,7 @@ def disturbed(ground: Ground, command: Command, rules: str, counted: Path | None
     return ground.child(work)
 
 
-KINDS = "rwRWSNUMTCs"
+KINDS = "rwRWSNUMTCsA"
 
 
 def counts(ground: Ground, halfway: Path, name: str) -> dict[str, int]:
@@ -229,6 +244,10 @@ def clock(draw: random.Random, at: Callable[[str], int]) -> tuple[str, str]:
     return f"clock=jumps seed={draw.randrange(10**6)}", ""
 
 
+def no_memory(draw: random.Random, at: Callable[[str], int]) -> tuple[str, str]:
+    return f"A={ENOMEM}@{at('A')}{draw.choice(['', '+'])}", "memory"
+
+
 RULES: dict[str, Rules] = {
     "quota, full disk or I/O error at a call": full,
     "remounted read-only while it runs": read_only,
@@ -237,6 +256,7 @@ RULES: dict[str, Rules] = {
     "renames that are visible late": late,
     "power failure: what was not flushed is lost": power,
     "the clock jumps back and forth": clock,
+    "an allocation of more than 64 KiB fails": no_memory,
 }
 LOCKS = "locks that do not hold"
 PARTS = (*RULES, LOCKS)
