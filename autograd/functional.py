@@ -184,10 +184,7 @@ def value_and_grad(function: Function, argnums: int | tuple[int, ...] = 0) -> Fu
 
     def value_and_gradient(*arguments: Any, **settings: Any) -> tuple[Any, Any]:
         call = _Call(*_of_some(function, argnums, arguments, settings))
-        value = call.output
-        if not isinstance(value, Tensor) or value.size != 1:
-            found = f"shape {value.shape}" if isinstance(value, Tensor) else type(value).__name__
-            raise RuntimeError(f"value_and_grad needs a function that returns a single element, found {found}")
+        value = call.value("value_and_grad")
         return value, _one_or_all(argnums, call.like_primals(call.gradients([new_tensor(_ones(value))])))
 
     return value_and_gradient
@@ -258,12 +255,13 @@ def hvp(function: Function, x: Any, v: Any) -> Any:
     """
     vs = _fitting(v, x, "v", "x")
 
-    def slope(x: Any) -> Tensor:
-        gradients = _leaves(value_and_grad(function)(x)[1])
-        products = [(g * v).sum() for g, v in zip(gradients, vs, strict=True)]
-        return sum(products[1:], products[0])
-
-    return value_and_grad(slope)(x)[1]
+    call = _Call(function, (x,))
+    call.value("hvp")
+    ys = [y for y in call.outputs if y.requires_grad]
+    found = run_recorded_backward(ys, [new_tensor(_ones(y)) for y in ys], wanted=call.leaves, values=False)
+    gradients = [new_tensor(_zeros(x)) if g is None else g for g, x in zip(found, call.leaves, strict=True)]
+    recorded = call.is_recorded or (is_grad_enabled() and any(v.requires_grad for v in vs))
+    return call.like_primals(_gradients(gradients, call.leaves, vs, create_graph=recorded))[0]
 
 
 class _Call:
@@ -281,6 +279,14 @@ class _Call:
                 raise TypeError(f"the function returned {type(y).__name__}; return Tensors, or a tuple or dict of them")
         self.is_recorded = is_recording and depends_on_others(self.outputs, self.leaves)
         self.output = output if self.is_recorded else _like(output, [y.detach() for y in self.outputs])
+
+    def value(self, name: str) -> Tensor:
+        """The output.  Raises: RuntimeError, which says that `name` needs a single element"""
+        value = self.output
+        if isinstance(value, Tensor) and value.size == 1:
+            return value
+        found = f"shape {value.shape}" if isinstance(value, Tensor) else type(value).__name__
+        raise RuntimeError(f"{name} needs a function that returns a single element, found {found}")
 
     def gradients(self, cotangents: list[Tensor]) -> list[Tensor]:
         """The gradients of all leaves, with a graph where it can lead to other Tensors."""

@@ -24,6 +24,7 @@ from autograd.fast.kernels import NO_PLACES, Kernels, Places, gradients_of_heads
 Array = Any
 
 SERIAL_SEARCH = 2 * 1024 * 1024  # logits of fewer bytes are searched by one thread: the calls are many and short
+BITS = {np.dtype(np.float32): np.dtype(np.int32), np.dtype(np.float64): np.dtype(np.int64)}  # of equal size
 
 
 def available_cores() -> int:
@@ -60,7 +61,7 @@ class CpuKernels(CpuProducts):
     # ---- Selecting and summing ----
 
     def keep_where(self, x: Array, keep: Array) -> Array:
-        if x.dtype != np.float32 or keep.shape != x.shape or not (x.flags.c_contiguous and keep.flags.c_contiguous):
+        if x.dtype not in BITS or keep.shape != x.shape or not (x.flags.c_contiguous and keep.flags.c_contiguous):
             return super().keep_where(x, keep)
         y = np.empty(x.shape, x.dtype)
         self._over_elements(_keep_block, x, keep, y)
@@ -417,10 +418,10 @@ def _sum_rows(x: Array) -> Array:
 
 
 def _keep_block(x: Array, keep: Array, out: Array) -> None:
-    """x where `keep`, else 0, in float32: NumPy's `where` takes 1.3 ns an element, bits AND all ones or zeros 0.5."""
-    bits = out.view(np.int32)
-    np.negative(keep, out=bits, dtype=np.int32, casting="unsafe")
-    bits &= x.view(np.int32)
+    """x where `keep`, else 0: NumPy's `where` takes 1.3 to 4 ns an element, bits AND all ones or zeros 0.2 to 0.5."""
+    bits = out.view(BITS[x.dtype])
+    np.negative(keep, out=bits, dtype=bits.dtype, casting="unsafe")
+    bits &= x.view(bits.dtype)
 
 
 def _computes_wider(dtype: Any) -> bool:

@@ -19,7 +19,7 @@ from autograd.fast.kernels import Kernels
 from autograd.fast.recomputed import CanComputeAgain
 from autograd.fast.row_gradient import RowGradient
 from autograd.modes import state
-from autograd.ops import activations, elementwise, nn, products, shape
+from autograd.ops import activations, choose, elementwise, nn, products, shape
 from autograd.ops.nn import leading_shape, rows_of
 
 PACKED_BYTES = 1 << 20  # masks from this size on are kept as bits: packing them takes 0.02 ns an element
@@ -122,6 +122,35 @@ class Dropout(FastOp, nn.Dropout):
         return self.kernels.dropout(g_y, keep, self.scale)
 
 
+class Where(FastOp, choose.Where):
+    """Saves: condition"""
+
+    def forward(self, condition, a, b):
+        condition = self.xp.asarray(condition)
+        self.save(condition)
+        is_masked = self.backend is CPU and np.shape(b) == () and b == 0  # on a GPU, the comparison would wait for it
+        if is_masked and condition.dtype == bool and self.xp.result_type(a, b) == getattr(a, "dtype", None):
+            is_all = self.selects_all(condition, a) and np.broadcast_shapes(condition.shape, a.shape) == a.shape
+            return a if is_all else self.kernels.keep_where(a, condition)
+        return choose.Where.forward(self.xp, condition, a, b)
+
+    def selects_all(self, condition, a):
+        """Whether all of `a` is selected, where that is soon known: by a condition for each row, say, on a CPU."""
+        return self.backend is CPU and condition.size < a.size and condition.all()
+
+    def read_by_plain(self, condition):
+        return None, condition, None, None
+
+    def backward(self, g_y):
+        (condition,) = self.saved
+        _, needs_a, needs_b = self.needs_gradient
+        if not needs_b and self.selects_all(condition, g_y):
+            return None, g_y, None
+        keep = self.xp.broadcast_to(condition, g_y.shape)
+        g_a = self.kernels.keep_where(g_y, keep != 0) if needs_a else None
+        return None, g_a, self.kernels.keep_where(g_y, keep == 0) if needs_b else None
+
+
 # ---- Views: they can be made again of an input that is computed again ----
 
 
@@ -172,15 +201,16 @@ class Matmul(FastOp, products.Matmul):
 
     broadcasts = False  # sums over batch axes are parts of products
 
-    def forward(self, a, b):
+    def forward(self, a, b, *, is_read=True):
         xp = self.xp
         a, b = xp.asarray(a), xp.asarray(b)
         needs_a, needs_b = self.needs_gradient
         self.save(a if needs_b else None, b if needs_a else None)
         self.shapes = a.shape, b.shape
-        if a.ndim > 2 and 0 < b.ndim <= 2 and a.shape[-1] == b.shape[0]:  # a batch times one matrix: one large product
-            return xp.matmul(rows_of(a), b).reshape(*a.shape[:-1], *b.shape[1:])
-        return products.Matmul.forward(xp, a, b)
+        self.columns = a.ndim == 2 and a.flags.f_contiguous  # such as xᵀ: its gradient is made in this layout, too
+        if is_read and a.ndim > 2 and 0 < b.ndim <= 2 and a.shape[-1] == b.shape[0]:  # a batch times one matrix:
+            return xp.matmul(rows_of(a), b).reshape(*a.shape[:-1], *b.shape[1:])  # one large product
+        return products.Matmul.forward(xp, a, b, is_read=is_read)
 
     def read_by_plain(self, a, b):
         return None, a, b
@@ -204,6 +234,8 @@ class Matmul(FastOp, products.Matmul):
     def _g_a(self, g_y, b, shape):
         """Σ over the batch axes that a lacks of g_y bᵀ.  Shapes: g_y [..., M, N], b [..., K, N] -> shape"""
         xp = self.xp
+        if b.ndim == 2 and self.columns:
+            return xp.matmul(b, g_y.T).T
         if b.ndim == 2:
             return xp.matmul(rows_of(g_y), b.T).reshape(shape)
         if len(shape) <= 2:  # a has no batch axis: one product over batch and columns together
@@ -577,6 +609,7 @@ class LinearCrossEntropy(FastOp, fused.LinearCrossEntropy):
 IMPLEMENTATIONS: dict[type[Op], type[Op]] = {
     elementwise.Relu: Relu,
     activations.Gelu: Gelu,
+    choose.Where: Where,
     shape.Reshape: Reshape,
     shape.SwapAxes: SwapAxes,
     products.Matmul: Matmul,

@@ -21,7 +21,11 @@ MUTANTS = [
     Mutant(f"{F}:unpacked", "the bits of each byte in the other order",
            "count=math.prod(shape))", 'count=math.prod(shape), bitorder="little")',
            near=("tests/autograd/ops/test_nn.py",)),
+    Mutant(f"{F}:Where.forward", "any number counts as 0", "and b == 0", "", near=("Where",)),
+    Mutant(f"{F}:Where.backward", "the mask the wrong way round for a", "keep != 0", "keep == 0", near=("Where",)),
+    Mutant(f"{F}:Where.backward", "the gradient of a for b", "(g_y, keep == 0)", "(g_y, keep != 0)", near=("Where",)),
     # ---- Products ----
+    Mutant(f"{F}:Matmul._g_a", "not transposed back", "xp.matmul(b, g_y.T).T", "xp.matmul(b, g_y.T).reshape(shape)"),
     Mutant(f"{F}:Matmul._g_a", "b not transposed", "rows_of(g_y), b.T)", "rows_of(g_y), b.reshape(b.T.shape))"),
     Mutant(f"{F}:Matmul._g_a", "b not transposed, in a batch",
            "b.swapaxes(-1, -2)), shape)", "b.reshape(b.swapaxes(-1, -2).shape)), shape)"),

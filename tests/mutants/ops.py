@@ -168,7 +168,7 @@ MUTANTS = [
            ("weight", "x", ""), ("x", "weight", ""), attribute=True),
     Mutant(f"{N}:Linear.backward", "x from a weight of another order", " @ w)", " @ w.reshape(w.T.shape).T)"),
     Mutant(f"{N}:Linear.backward", "gradient of the weight 1.001 times too large",
-           "rows_of(x)  #", "rows_of(x) * 1.001  #"),
+           "rows_of(x))  #", "rows_of(x)) * 1.001  #"),
     Mutant(f"{N}:Linear.backward", "bias: mean over rows for the sum", "g_rows.sum(axis=0)", "g_rows.mean(axis=0)"),
     Mutant(f"{N}:Embedding.backward", "gradients not put in the order of the indices",
            "add_rows(xp, g,", "add_rows(xp, g[::-1],"),

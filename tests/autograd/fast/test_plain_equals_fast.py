@@ -39,6 +39,11 @@ def attention(rng: np.random.Generator, rows: int, **settings: Any) -> Call:
     return lambda q, k, v: ag.scaled_dot_product_attention(q, k, v, mask, **settings), arrays
 
 
+def selection(rng: np.random.Generator, rows: int, shape: tuple[int, ...], function: Callable[..., Any]) -> Call:
+    keep = rng.random(shape) < 0.5
+    return lambda x, y: function(keep, x, y), [normal(rng, rows, 50), normal(rng, rows, 50)]
+
+
 def loss(rng: np.random.Generator, rows: int, reduction: Any) -> Call:
     targets = np.where(rng.random(rows) < 0.2, -100, ids(rng, rows, 53))
     settings: Any = {"label_smoothing": 0.1, "reduction": reduction, "with_nll": True}
@@ -70,10 +75,18 @@ def layer(rng: np.random.Generator, rows: int, *, bias: bool = True) -> list[np.
 CALLS: dict[str, list[Callable[[np.random.Generator, int], Call]]] = {
     "Relu": [lambda rng, n: (ag.relu, [normal(rng, n, 50)])],
     "Gelu": [lambda rng, n: (ag.gelu, [normal(rng, n, 50)])],
+    "Where": [
+        lambda rng, n: selection(rng, n, (n, 50), lambda keep, x, y: ag.where(keep, x, 0) + ag.where(keep, 0.0, y)),
+        lambda rng, n: selection(rng, n, (n, 1), ag.where),
+        lambda rng, n: selection(rng, n, (50,), lambda keep, x, y: ag.where(keep, x[:, :1], 0) * y),
+        lambda rng, n: selection(rng, n, (n, 1), lambda keep, x, y: ag.where(keep | True, x, 0) * y),
+        lambda rng, n: selection(rng, n, (n, 50), lambda keep, x, y: ag.where(2 * keep, x, y[:1])),
+    ],
     "Reshape": [lambda rng, n: (lambda x: x.reshape(5, n, 10), [normal(rng, n, 50)])],
     "SwapAxes": [lambda rng, n: (lambda x: x.swapaxes(0, 2), [normal(rng, n, 5, 10)])],
     "Matmul": [
         lambda rng, n: (ag.matmul, [normal(rng, n, 50), normal(rng, 50, 9)]),
+        lambda rng, n: (lambda a, b: ag.matmul(a.T, b), [normal(rng, 50, n), normal(rng, 50, 9)]),
         lambda rng, n: (ag.matmul, [normal(rng, n, 3, 50), normal(rng, 50, 9)]),
         lambda rng, n: (ag.matmul, [normal(rng, 9, 50), normal(rng, n, 50, 2)]),
         lambda rng, n: (ag.matmul, [normal(rng, n, 3, 50), normal(rng, n, 50, 2)]),
