@@ -73,6 +73,7 @@ LATE = {  # why imports stand inside functions: "file: function"
     "needs CuPy": {
         "autograd/fast/devices.py: make_gpu_backend",
     },
+    "Windows only": {"minitf/system/portable.py: lock"},
     "Unix only": {"minitf/parallel/rendezvous.py: own_addresses"},
 }
 FILES = sorted(path for package in FLOORS for path in (ROOT / package).rglob("*.py"))

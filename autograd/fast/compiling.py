@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import grp
 import hashlib
 import os
-import pwd
 import stat
 import warnings
 from collections.abc import Callable
@@ -23,6 +21,12 @@ from numba import float32, njit
 from numba.core import config
 from numba.core.caching import FunctionCache
 from numba.extending import intrinsic
+
+try:
+    import grp
+    import pwd
+except ImportError:  # Windows
+    pass
 
 # Sums may be reordered, products and sums fused, and the sign of 0 lost; that there is no NaN or ∞ is never assumed
 FAST_MATH = {"contract", "reassoc", "nsz"}
@@ -87,6 +91,8 @@ def _is_private(found: os.stat_result, may_be_shared: bool) -> bool:
 
     may_be_shared: it suffices that nobody else can replace those of this user, as in /tmp
     """
+    if not hasattr(os, "geteuid"):  # Windows: access lists, and folders of a user that are the user's own
+        return True
     if found.st_uid not in (0, os.geteuid()):
         return False
     if may_be_shared and found.st_mode & stat.S_ISVTX:

@@ -6,7 +6,6 @@ step.
 
 from __future__ import annotations
 
-import fcntl
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,6 +13,7 @@ from pathlib import Path
 from minitf.app.command_line import ArgumentParser
 from minitf.errors import UserError
 from minitf.storage.run_directory import LOCK_NAME, RunDirectory
+from minitf.system import portable
 from minitf.system.files import os_errors_explained
 from minitf.system.process import say, uninterrupted
 
@@ -49,9 +49,9 @@ def is_training(directory: RunDirectory) -> bool:
     if not place.exists():
         return False
     with os_errors_explained(f"look at {place}"):
-        descriptor = os.open(place, os.O_RDONLY | os.O_NONBLOCK)  # it might be a pipe
+        descriptor = os.open(place, os.O_RDONLY | portable.NONBLOCK)  # it might be a pipe
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        portable.lock(descriptor, shared=True)
     except BlockingIOError:
         return True
     finally:

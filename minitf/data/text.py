@@ -12,7 +12,6 @@ import gzip
 import io
 import itertools
 import os
-import select
 import unicodedata
 import zlib
 from collections import deque
@@ -21,6 +20,7 @@ from pathlib import Path
 from typing import BinaryIO, TypeVar
 
 from minitf.errors import UserError
+from minitf.system import portable
 from minitf.system.files import BUFFER_BYTES, open_text, os_errors_explained
 
 PathLike = str | os.PathLike[str]
@@ -92,7 +92,7 @@ class StdinLines:
     def must_wait(self) -> bool:
         """Whether reading the next line, or the end, would block. Reads what has arrived."""
         while not (self._lines or self._ended):
-            if not select.select([self._descriptor], [], [], 0)[0]:
+            if portable.would_block(self._descriptor):
                 return True
             self._read()
         return False

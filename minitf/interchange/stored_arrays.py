@@ -24,6 +24,7 @@ import numpy as np
 from numpy.lib import format as npy
 
 from minitf.errors import UserError
+from minitf.system import portable
 from minitf.system.files import os_errors_explained, parse_json_object
 from minitf.system.writing import atomic_write
 
@@ -87,7 +88,7 @@ class SourceFile:
             status = os.stat(path)
             if not stat.S_ISREG(status.st_mode):  # opening a pipe would wait for ever
                 raise ModelFileError(f"{path} is not a file; give the file of a model")
-            self._descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            self._descriptor = os.open(path, os.O_RDONLY | portable.CLOEXEC)
         self.size = status.st_size
         self._block, self._used = np.empty(0, np.uint8), 0
         self._left = MOST_TIMES * self.size + SPARE_BYTES
@@ -125,7 +126,7 @@ class SourceFile:
         rest = memoryview(array.reshape(-1).view(np.uint8)) if array.size else memoryview(b"")  # type: ignore[arg-type]
         with os_errors_explained(f"read {self.path}", ModelFileError):
             while rest:
-                count = os.preadv(self._descriptor, [rest[: 2**30]], offset)
+                count = portable.read_into(self._descriptor, rest[: 2**30], offset)
                 if not count:
                     raise self.damaged("it has been cut short while it was read")
                 rest, offset = rest[count:], offset + count

@@ -2,7 +2,7 @@
 
     python -m minitf.learn.judge LABEL FILE SECONDS
 
-reads a secret and a descriptor from standard input, and writes the secret and the verdict as JSON to the descriptor;
+reads a secret and a descriptor or path from standard input, and writes the secret and the verdict as JSON to it;
 standard output is the answer's own.
 """
 
@@ -17,8 +17,8 @@ import signal
 import sys
 import traceback
 import warnings
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from importlib import import_module
 from pathlib import Path
@@ -42,11 +42,12 @@ class _TooLong(BaseException):
 
 def main(words: Sequence[str]) -> None:
     label, path, limit_s = words
-    secret, descriptor = sys.stdin.read().split()
+    secret, place = sys.stdin.read().split(maxsplit=1)
     own_process = os.getpid()
     verdict = judge(find(label), Path(path).read_text(encoding="utf-8-sig"), path, float(limit_s))
     if os.getpid() == own_process:  # and not a copy that the answer has forked
-        os.write(int(descriptor), (secret + json.dumps(asdict(verdict)) + "\n").encode())
+        with open(int(place) if place.isdecimal() else place, "wb") as file:
+            file.write((secret + json.dumps(asdict(verdict)) + "\n").encode())
 
 
 def judge(exercise: Exercise, text: str, path: str = "answer.py", limit_s: float = LIMIT_S) -> Verdict:
@@ -56,10 +57,8 @@ def judge(exercise: Exercise, text: str, path: str = "answer.py", limit_s: float
     solution = import_module(f"minitf.learn.{folder}.{exercise.name}")
     passed: list[str] = []
     what = "the file"
-    before = signal.signal(signal.SIGALRM, _stop)
-    signal.setitimer(signal.ITIMER_REAL, limit_s)
     try:
-        with memory_limited(MEMORY_BYTES), warnings.catch_warnings():
+        with _time_limited(limit_s), memory_limited(MEMORY_BYTES), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             answer = Answer(text, path)
             for check in _checks(solution):
@@ -72,10 +71,22 @@ def judge(exercise: Exercise, text: str, path: str = "answer.py", limit_s: float
     except (Exception, SystemExit, _TooLong) as error:
         message = explained(error, path, limit_s)
         return Verdict(tuple(passed), what, message[:MOST_OUTPUT])
+    return Verdict(tuple(passed))
+
+
+@contextmanager
+def _time_limited(limit_s: float) -> Iterator[None]:
+    """Context manager that raises _TooLong after the limit; on Windows, `judge_file` alone ends what takes too long."""
+    if not hasattr(signal, "SIGALRM"):
+        yield
+        return
+    before = signal.signal(signal.SIGALRM, _stop)
+    signal.setitimer(signal.ITIMER_REAL, limit_s)
+    try:
+        yield
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
-    return Verdict(tuple(passed))
 
 
 def _run(check: Callable[[Any], Any], answer: Any, solution: Any) -> None:

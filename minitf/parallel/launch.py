@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import json
 import os
+import platform
 import signal
 import socket
 import subprocess
@@ -22,6 +23,7 @@ from minitf.errors import UserError
 from minitf.parallel.heartbeat import LOST_CONNECTION, Coordinator, Failure, describe, describe_exit
 from minitf.parallel.shared_memory import barrier_distances
 from minitf.system.environment import WORKER_VARIABLE, announced_rank
+from minitf.system.portable import has_process_groups
 from minitf.system.process import SIGNALS, say
 
 POLL_S = 0.2
@@ -69,6 +71,11 @@ def launch_devices(command: Sequence[str], devices: str, timeout_s: float) -> in
         raise UserError(
             f"devices={devices!r} starts processes, and mpiexec has started this one already; choose --devices "
             "none, or leave mpiexec out"
+        )
+    if not has_process_groups():
+        raise UserError(
+            f"devices={devices!r} starts processes that share memory and descriptors, which {platform.system()} does "
+            "not have; choose --devices none, or train under Linux (on Windows: in WSL)"
         )
     kind, size = parse_devices(devices)
     if kind == "cuda":

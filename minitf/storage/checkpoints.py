@@ -31,6 +31,7 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 
 from minitf.errors import UserError
+from minitf.system import portable
 from minitf.system.files import explained, os_errors_explained, parse_json, parse_json_object
 
 Array = NDArray[Any]
@@ -190,7 +191,7 @@ def _opened(path: Path) -> Any:
     try:
         return safe_open(path, "numpy", backend="pread")
     except FileNotFoundError:
-        os.close(os.open(path, os.O_RDONLY | os.O_CLOEXEC))  # raises the error of the system
+        os.close(os.open(path, os.O_RDONLY | portable.CLOEXEC))  # raises the error of the system
         raise
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Self, TypeVar
 
 from minitf.errors import UserError
+from minitf.system import portable
 from minitf.system.files import open_regular, os_errors_explained, parse_json_object
 from minitf.system.writing import check_place, open_own_file, opened
 
@@ -86,7 +87,7 @@ class RunLog:
         block = 1 << 16
         while end > 0:
             start = max(0, end - block)
-            newline = os.pread(self._descriptor, end - start, start).rfind(b"\n")
+            newline = portable.read_at(self._descriptor, end - start, start).rfind(b"\n")
             if newline >= 0:
                 return start + newline + 1
             end = start

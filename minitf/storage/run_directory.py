@@ -13,7 +13,6 @@
 Reading needs no lock: every file is complete at any time, except for the last line of the log.
 """
 
-import fcntl
 import json
 import os
 import re
@@ -27,6 +26,7 @@ from typing import Self, TypeVar
 from minitf.config import RunConfig
 from minitf.config.options import from_plain, to_plain
 from minitf.errors import UserError
+from minitf.system import portable
 from minitf.system.environment import changes, environment_facts
 from minitf.system.files import os_errors_explained, parse_json, read_json_object, read_small_file, require_inside
 from minitf.system.writing import OWNER_BYTES, HeldFolder, atomic_write, clear_away, owner_in, remove_leftovers
@@ -223,12 +223,12 @@ LOCK_TRIALS, LOCK_PAUSE_S = 5, 0.1
 def _lock(descriptor: int, path: Path) -> None:
     for trial in range(LOCK_TRIALS):
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            portable.lock(descriptor)
             return
         except BlockingIOError:
             if trial < LOCK_TRIALS - 1:
                 time.sleep(LOCK_PAUSE_S)
-    holder = _holder(owner_in(os.pread(descriptor, OWNER_BYTES, 0)))
+    holder = _holder(owner_in(portable.read_at(descriptor, OWNER_BYTES, 0)))
     raise UserError(f"{path} is in use by {holder}; wait until it has ended, or give another --output")
 
 
@@ -239,12 +239,8 @@ def _holder(written: str) -> str:
         return "another process"
     if match[2] != socket.gethostname() or int(match[1]) == os.getpid():
         return written
-    try:
-        os.kill(int(match[1]), 0)
-    except ProcessLookupError:
+    if portable.has_ended(int(match[1])):
         return "another process, which has opened its lock (fuser shows which)"
-    except OSError:  # it belongs to another user
-        pass
     return written
 
 

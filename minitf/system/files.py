@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from minitf.errors import UserError
+from minitf.system import portable
 
 BUFFER_BYTES = 1 << 16
 MAX_JSON_BYTES = 2**20
@@ -62,10 +63,10 @@ def read_small_file(path: Path, most: int = MAX_JSON_BYTES) -> bytes:
 
 def open_regular(path: Path) -> io.BufferedReader:
     """Open a file for reading.  Raises: UserError for a pipe, which might never be written to, or a device; OSError"""
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    descriptor = os.open(path, os.O_RDONLY | portable.NONBLOCK | portable.CLOEXEC)
     mode = os.fstat(descriptor).st_mode
     if stat.S_ISREG(mode):
-        os.set_blocking(descriptor, True)
+        portable.set_blocking(descriptor)
         return open(descriptor, "rb")
     os.close(descriptor)
     if stat.S_ISDIR(mode):
@@ -79,7 +80,7 @@ def open_text(path: Path) -> BinaryIO:
     Raises: UserError for a pipe to which no process writes, and for another device, such as /dev/zero, which may have
     no end; OSError
     """
-    descriptor = open_stream(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOCTTY)
+    descriptor = open_stream(path, os.O_RDONLY | portable.CLOEXEC | portable.NOCTTY)
     found = os.fstat(descriptor)
     is_null = stat.S_ISCHR(found.st_mode) and found.st_rdev == os.stat(os.devnull).st_rdev
     if stat.S_ISREG(found.st_mode) or stat.S_ISFIFO(found.st_mode) or is_null or os.isatty(descriptor):
@@ -109,7 +110,7 @@ def open_stream(path: Path, flags: int) -> int:
     except BaseException as error:
         with suppress(OSError):  # the thread must end: open the other end
             other = os.O_RDONLY if flags & os.O_WRONLY else os.O_WRONLY
-            os.close(os.open(path, other | os.O_NONBLOCK))
+            os.close(os.open(path, other | portable.NONBLOCK))
         with suppress(OSError):
             os.close(opening.result())
         if isinstance(error, TimeoutError):

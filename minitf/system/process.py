@@ -9,7 +9,6 @@ import io
 import mmap
 import os
 import re
-import resource
 import signal
 import sys
 import threading
@@ -23,6 +22,7 @@ from typing import Any
 
 from minitf.errors import UserError, shortened
 from minitf.system.files import explained
+from minitf.system.portable import SIGNALS, resource
 
 # ---- Running a command ----
 
@@ -210,7 +210,6 @@ def silent(text: str) -> None:
 
 # ---- Signals ----
 
-SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 REPEAT_S = 1.0  # a signal to all processes of a job reaches a rank twice: directly, and through the launcher
 Handler = Callable[[int, FrameType | None], None]
 
@@ -388,7 +387,7 @@ def memory_limited(more_bytes: int) -> Iterator[None]:
     Beyond them, Python and NumPy raise MemoryError. Only Linux says what a process has; elsewhere, nothing is bounded.
     """
     statm = Path("/proc/self/statm")
-    if not statm.exists():
+    if resource is None or not statm.exists():
         yield
         return
     taken = int(statm.read_text().split()[0]) * resource.getpagesize()

@@ -9,21 +9,21 @@ that was locked, and follows no link; anywhere else, it opens the folder as usua
 from __future__ import annotations
 
 import errno
-import fcntl
 import io
 import os
 import re
 import shutil
 import stat
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any, BinaryIO, Self
 
 from minitf.errors import UserError
+from minitf.system import portable
 from minitf.system.files import BUFFER_BYTES, open_regular, open_stream, os_errors_explained, require_inside
+from minitf.system.portable import Folder
 
-FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 ADVICE = "it was moved, deleted or replaced while this process was using it; resume the run from where it is now"
 OWNER_BYTES = 500  # read of a lock file
 
@@ -78,15 +78,17 @@ class ReportingFile(io.FileIO):
         kind: type[UserError] = UserError,
         *,
         new: bool = True,
-        folder: int | None = None,
+        folder: Folder | None = None,
     ):
         self._action, self._kind = action, kind
         with os_errors_explained(action, kind):
-            flags = os.O_WRONLY | os.O_CLOEXEC
-            if new:
-                descriptor = os.open(path, flags | os.O_CREAT | os.O_EXCL, 0o666, dir_fd=folder)
-            else:
+            flags = os.O_WRONLY | portable.CLOEXEC
+            if not new:
                 descriptor = open_stream(Path(path), flags)
+            elif folder is None:
+                descriptor = os.open(path, flags | os.O_CREAT | os.O_EXCL, 0o666)
+            else:
+                descriptor = folder.open(os.fspath(path), flags | os.O_CREAT | os.O_EXCL)
             super().__init__(descriptor, "w")
 
     def write(self, data: Any) -> int:
@@ -119,28 +121,21 @@ def atomic_write(path: Path, action: str = "", kind: type[UserError] = UserError
             yield file
             file.flush()
             with os_errors_explained(action, kind):
-                _keep_mode(path.name, file.fileno(), folder)
+                with suppress(FileNotFoundError):
+                    folder.keep_mode(path.name, file.fileno())
                 os.fsync(file.fileno())
                 file.close()
                 check_place(path)  # again, after what may have been minutes
-                os.replace(temporary, path.name, src_dir_fd=folder, dst_dir_fd=folder)
+                folder.replace(temporary, path.name)
         except BaseException:  # an interrupt must not leave a partial file either
             with suppress(OSError, UserError):  # the first error is the one to report
                 if file is not None:
                     file.close()
             with suppress(OSError):
-                os.unlink(temporary, dir_fd=folder)
+                folder.unlink(temporary)
             raise
         with os_errors_explained(action, kind):
-            _flush_folder(folder)
-
-
-def _keep_mode(name: str, descriptor: int, folder: int) -> None:
-    """Give an open file the mode of the file that it replaces."""
-    with suppress(FileNotFoundError):
-        found = os.stat(name, dir_fd=folder, follow_symlinks=False)
-        if stat.S_ISREG(found.st_mode):
-            os.fchmod(descriptor, stat.S_IMODE(found.st_mode))
+            folder.flush()
 
 
 @contextmanager
@@ -158,17 +153,17 @@ def remove_leftovers(folder: Path, names: str = ".*") -> None:
 
     names: regular expression for the beginning of the names of the final files
     """
-    with opened(folder) as descriptor:
-        for name in os.listdir(descriptor):
+    with opened(folder) as found:
+        for name in found.names():
             if (match := LEFTOVER.fullmatch(name)) and re.match(names, match[1]):
                 with suppress(FileNotFoundError):
-                    _remove(name, descriptor)
+                    _remove(name, found)
 
 
 def delete(path: Path, *, missing_ok: bool = False) -> None:
     """Delete a file; of a symbolic link, the link."""
     with opened(path.parent) as folder, suppress(*[FileNotFoundError] if missing_ok else []):
-        os.unlink(path.name, dir_fd=folder)
+        folder.unlink(path.name)
 
 
 def clear_away(path: Path) -> None:
@@ -179,28 +174,28 @@ def clear_away(path: Path) -> None:
     """
     aside = f".{path.name[:50]}.{os.urandom(4).hex()}.partial"
     with opened(path.parent) as folder, suppress(FileNotFoundError):
-        os.rename(path.name, aside, src_dir_fd=folder, dst_dir_fd=folder)
+        folder.rename(path.name, aside)
         try:
             check_place(path)
         except UserError:
-            os.rename(aside, path.name, src_dir_fd=folder, dst_dir_fd=folder)
+            folder.rename(aside, path.name)
             raise
         _remove(aside, folder)
 
 
-def _remove(name: str, folder: int) -> None:
+def _remove(name: str, folder: Folder) -> None:
     """Delete a file, or a folder and all that is in it, in an open folder; links are not followed."""
-    if stat.S_ISDIR(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
-        shutil.rmtree(name, dir_fd=folder)
+    if stat.S_ISDIR(folder.stat(name).st_mode):
+        folder.remove_tree(name)
     else:
-        os.unlink(name, dir_fd=folder)
+        folder.unlink(name)
 
 
 def rename(path: Path, name: str) -> None:
     """Give a file another name in its folder, durably; a file of that name is replaced."""
     with opened(path.parent) as folder:
-        os.replace(path.name, name, src_dir_fd=folder, dst_dir_fd=folder)
-        _flush_folder(folder)
+        folder.replace(path.name, name)
+        folder.flush()
 
 
 def make_folder(folder: Path) -> None:
@@ -241,17 +236,8 @@ def new_folder(path: Path) -> Iterator[Path]:
 
 def sync_folder(folder: Path) -> None:
     """Flush a folder to the disk, so that renames in it are durable."""
-    with opened(folder) as descriptor:
-        _flush_folder(descriptor)
-
-
-def _flush_folder(descriptor: int) -> None:
-    try:
-        os.fsync(descriptor)
-    except OSError as error:
-        # Some network file systems cannot flush a folder and return one of these errors; their server flushes it.
-        if error.errno not in (errno.EINVAL, errno.ENOTSUP):
-            raise
+    with opened(folder) as found:
+        found.flush()
 
 
 @contextmanager
@@ -260,7 +246,7 @@ def exclusive_lock(path: Path) -> Iterator[None]:
     with os_errors_explained(f"lock {path}"), opened(path.parent) as folder:
         descriptor = open_own_file(path, os.O_RDWR | os.O_CREAT, folder)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        portable.lock(descriptor, wait=True)
         yield
     finally:
         os.close(descriptor)
@@ -297,11 +283,11 @@ class HeldFolder:
         """
         self.path, self.lock_path = path, path / lock_name
         self._written = b""
-        self.descriptor = os.open(path, FOLDER)
+        self.folder = portable.open_folder(path)
         try:
-            self.lock = open_own_file(self.lock_path, os.O_RDWR | os.O_CREAT, self.descriptor)
+            self.lock = open_own_file(self.lock_path, os.O_RDWR | os.O_CREAT, self.folder)
         except BaseException:
-            os.close(self.descriptor)
+            self.folder.close()
             raise
 
     def hold(self, owner: str) -> None:
@@ -310,7 +296,7 @@ class HeldFolder:
         os.ftruncate(self.lock, 0)
         at = 0
         while at < len(self._written):  # where the disk is nearly full, a part is written, and only the rest fails
-            at += os.pwrite(self.lock, self._written[at:], at)
+            at += portable.write_at(self.lock, self._written[at:], at)
         self._all.append(self)
         self.check()
 
@@ -320,11 +306,11 @@ class HeldFolder:
         Raises: UserError unless the path leads to the open folder, the lock file in it is the open one, and no other
         process has written its name into that, as where a file system grants everybody a lock.
         """
-        if not _leads_to(self.path, self.descriptor):
+        if not self.folder.is_at(self.path):
             raise UserError(f"{self.path} is no longer the folder that this process has locked: {ADVICE}")
-        if not _leads_to(self.lock_path.name, self.lock, self.descriptor):
+        if not _is_open(self.lock, self.lock_path.name, self.folder):
             raise UserError(f"{self.lock_path} is no longer the lock that this process holds: {ADVICE}")
-        if (found := os.pread(self.lock, OWNER_BYTES, 0)) != self._written:
+        if (found := portable.read_at(self.lock, OWNER_BYTES, 0)) != self._written:
             other = owner_in(found) or "another process"
             raise UserError(
                 f"{other} has taken {self.path} from this process: locks have no effect on this file system; keep runs "
@@ -336,7 +322,7 @@ class HeldFolder:
         if self in self._all:
             self._all.remove(self)
         os.close(self.lock)
-        os.close(self.descriptor)
+        self.folder.close()
 
     @classmethod
     def around(cls, path: Path) -> Self | None:
@@ -346,8 +332,8 @@ class HeldFolder:
 
 
 @contextmanager
-def opened(folder: Path, *, create: bool = False) -> Iterator[int]:
-    """Open a folder; yield the descriptor, for the `dir_fd` of functions of `os`.
+def opened(folder: Path, *, create: bool = False) -> Iterator[Folder]:
+    """Open a folder, to change what is in it.
 
     create: make the folder, and those around it, where they are missing
 
@@ -355,27 +341,25 @@ def opened(folder: Path, *, create: bool = False) -> Iterator[int]:
     """
     held = HeldFolder.around(folder)
     try:
-        with _opened(folder, held, create) as descriptor:
+        with _opened(folder, held, create) as found:
             check_place(folder)  # again: what was opened is a part of the folder that was locked
-            yield descriptor
+            yield found
     except (OSError, UserError):
         check_place(folder)  # the reason why something was missing, or already there
         raise
 
 
 @contextmanager
-def _opened(folder: Path, held: HeldFolder | None, create: bool) -> Iterator[int]:
+def _opened(folder: Path, held: HeldFolder | None, create: bool) -> Iterator[Folder]:
     if held is None:
         if create:
             folder.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(folder, FOLDER)
+        found = portable.open_folder(folder)
     else:
         held.check()
-        descriptor = _descend(held, folder, create)
-    try:
-        yield descriptor
-    finally:
-        os.close(descriptor)
+        found = _descend(held, folder, create)
+    with closing(found):
+        yield found
 
 
 def is_held(path: Path) -> bool:
@@ -394,14 +378,14 @@ def owner_in(content: bytes) -> str:
     return content.decode(errors="replace").partition("\n")[0]
 
 
-def open_own_file(path: Path, flags: int, folder: int) -> int:
+def open_own_file(path: Path, flags: int, folder: Folder) -> int:
     """Open a file that is changed in place, in an open folder.
 
     Raises: UserError where the path leads to a file of another place or to a device, or the file may belong to another
     run, which has taken the place of the one in a held folder; OSError.
     """
     try:
-        descriptor = os.open(path.name, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o666, dir_fd=folder)
+        descriptor = folder.open(path.name, flags | portable.NOFOLLOW | portable.NONBLOCK | portable.CLOEXEC)
     except OSError as error:
         raise _explained(path, error) from error
     found = os.fstat(descriptor)
@@ -417,23 +401,23 @@ def open_own_file(path: Path, flags: int, folder: int) -> int:
     raise UserError(f"{path} {what}, and writing to it would change something elsewhere; put a copy in its place")
 
 
-def _descend(held: HeldFolder, folder: Path, create: bool) -> int:
+def _descend(held: HeldFolder, folder: Path, create: bool) -> Folder:
     """Open a folder inside a held one, part by part, without following links."""
-    descriptor = os.dup(held.descriptor)
+    outer = held.folder.again()
     place = held.path
     for part in folder.relative_to(held.path).parts:
         place = place / part
         try:
             if create:
                 with suppress(FileExistsError):
-                    os.mkdir(part, dir_fd=descriptor)
-            inner = os.open(part, FOLDER | os.O_NOFOLLOW, dir_fd=descriptor)
+                    outer.mkdir(part)
+            inner = outer.open_folder(part)
         except OSError as error:
             raise _explained(place, error) from error
         finally:
-            os.close(descriptor)
-        descriptor = inner
-    return descriptor
+            outer.close()
+        outer = inner
+    return outer
 
 
 def _explained(path: Path, error: OSError) -> Exception:
@@ -446,9 +430,9 @@ def _explained(path: Path, error: OSError) -> Exception:
     return error
 
 
-def _leads_to(path: Path | str, descriptor: int, folder: int | None = None) -> bool:
+def _is_open(descriptor: int, name: str, folder: Folder) -> bool:
+    """Whether an open file is the one of this name in a folder."""
     try:
-        found = os.stat(path, dir_fd=folder, follow_symlinks=folder is None)
+        return os.path.samestat(folder.stat(name), os.fstat(descriptor))
     except (FileNotFoundError, NotADirectoryError):
         return False
-    return os.path.samestat(found, os.fstat(descriptor))

@@ -318,7 +318,7 @@ def test_it_notices_a_checkpoint_that_is_not_checked(monkeypatch, ground, halfwa
 
 
 def test_it_notices_a_lock_that_does_not_hold(monkeypatch, ground, halfway):
-    monkeypatch.setattr("minitf.storage.run_directory.fcntl.flock", lambda descriptor, operation: None)
+    monkeypatch.setattr("minitf.system.portable.fcntl.flock", lambda descriptor, operation: None)
     lost = lost_of(lambda tally: faults.two_runs_on_one_folder(ground, tally, halfway))
     assert any("--resume" in each for each in lost)
 

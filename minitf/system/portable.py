@@ -1,0 +1,250 @@
+"""What POSIX systems have and Windows lacks: locks, open folders, flags of `os.open`, positioned reads, limits.
+
+No other module of this package imports `fcntl` or `resource`, or names a flag that Windows lacks. On Windows, a folder
+is known by its path alone: a run whose folder is replaced while it trains is noticed, but not in the same instant.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import select
+import shutil
+import signal
+import stat
+import time
+from pathlib import Path
+
+try:
+    import fcntl
+except ImportError:
+    fcntl = None  # type: ignore[assignment]
+try:
+    import resource
+except ImportError:
+    resource = None  # type: ignore[assignment]
+
+# ---- Flags of os.open, and signals; 0 where a system lacks one ----
+
+BINARY = getattr(os, "O_BINARY", 0)  # without it, Windows changes ends of lines
+CLOEXEC = getattr(os, "O_CLOEXEC", 0) | BINARY
+NONBLOCK = getattr(os, "O_NONBLOCK", 0)
+NOCTTY = getattr(os, "O_NOCTTY", 0)
+NOFOLLOW = getattr(os, "O_NOFOLLOW", 0)
+DIRECTORY = getattr(os, "O_DIRECTORY", 0)
+
+SIGNALS = tuple([getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)])
+"""The signals that stop a command."""
+
+
+def has_process_groups() -> bool:
+    """Whether processes can be started with the descriptors that they inherit, and be killed as a group."""
+    return hasattr(os, "fork") and hasattr(os, "killpg")
+
+
+def has_ended(process: int) -> bool:
+    """Whether there is no process of this number; False where the system does not tell."""
+    if not has_process_groups():  # on Windows, `os.kill` would send it Ctrl-C
+        return False
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return True
+    except OSError:  # it belongs to another user
+        pass
+    return False
+
+
+# ---- Files ----
+
+
+def set_blocking(descriptor: int) -> None:
+    """Let reads wait, of a file that was opened with NONBLOCK."""
+    if NONBLOCK:
+        os.set_blocking(descriptor, True)
+
+
+def read_at(descriptor: int, count: int, offset: int) -> bytes:
+    """Read up to `count` bytes from `offset` on."""
+    if hasattr(os, "pread"):
+        return os.pread(descriptor, count, offset)
+    os.lseek(descriptor, offset, os.SEEK_SET)
+    return os.read(descriptor, count)
+
+
+def read_into(descriptor: int, memory: memoryview, offset: int) -> int:
+    """Fill `memory` from `offset` on; return the number of bytes that were there."""
+    if hasattr(os, "preadv"):
+        return os.preadv(descriptor, [memory], offset)
+    found = read_at(descriptor, len(memory), offset)
+    memory[: len(found)] = found
+    return len(found)
+
+
+def write_at(descriptor: int, data: bytes, offset: int) -> int:
+    """Write bytes from `offset` on; return how many were written."""
+    if hasattr(os, "pwrite"):
+        return os.pwrite(descriptor, data, offset)
+    os.lseek(descriptor, offset, os.SEEK_SET)
+    return os.write(descriptor, data)
+
+
+def would_block(descriptor: int) -> bool:
+    """Whether a read of a stream would wait; on Windows, which asks sockets alone, whether a person types it."""
+    return os.isatty(descriptor) if fcntl is None else not select.select([descriptor], [], [], 0)[0]
+
+
+LOCKED_BYTE, PAUSE_S = 2**30, 0.1  # Windows locks bytes, which nobody can read then: one beyond the end of the file
+
+
+def lock(descriptor: int, *, shared: bool = False, wait: bool = False) -> None:
+    """Lock an open file until it is closed.
+
+    shared: others may have it, too, if theirs is shared (on Windows, no two have it)
+
+    Raises: BlockingIOError where another process has the lock, unless `wait`; OSError
+    """
+    if fcntl is not None:
+        fcntl.flock(descriptor, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | (0 if wait else fcntl.LOCK_NB))
+        return
+    import msvcrt
+
+    while True:
+        os.lseek(descriptor, LOCKED_BYTE, os.SEEK_SET)
+        try:
+            msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
+            return
+        except PermissionError as error:
+            if not wait:
+                raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN)) from error
+            time.sleep(PAUSE_S)
+
+
+# ---- Open folders ----
+
+
+def open_folder(path: Path) -> Folder:
+    """Open a folder.  Raises: OSError"""
+    if os.open in os.supports_dir_fd and DIRECTORY:
+        return Folder(os.open(path, os.O_RDONLY | DIRECTORY | CLOEXEC))
+    return FolderByPath(path)
+
+
+class Folder:
+    """An open folder, which stays the same whatever its path leads to; names are of files in it, links not followed."""
+
+    def __init__(self, descriptor: int) -> None:
+        self.descriptor = descriptor
+
+    def open(self, name: str, flags: int) -> int:
+        return os.open(name, flags, 0o666, dir_fd=self.descriptor)
+
+    def open_folder(self, name: str) -> Folder:
+        """Open a folder in this one.  Raises: OSError, also where it is a link"""
+        return Folder(os.open(name, os.O_RDONLY | DIRECTORY | CLOEXEC | NOFOLLOW, dir_fd=self.descriptor))
+
+    def again(self) -> Folder:
+        return Folder(os.dup(self.descriptor))
+
+    def is_at(self, path: Path) -> bool:
+        """Whether a path leads to this folder."""
+        try:
+            return os.path.samestat(os.stat(path), self.status())
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+
+    def status(self) -> os.stat_result:
+        return os.fstat(self.descriptor)
+
+    def stat(self, name: str) -> os.stat_result:
+        return os.stat(name, dir_fd=self.descriptor, follow_symlinks=False)
+
+    def keep_mode(self, name: str, descriptor: int) -> None:
+        """Give an open file the mode of the file `name`.  Raises: OSError"""
+        found = self.stat(name)
+        if stat.S_ISREG(found.st_mode):
+            os.fchmod(descriptor, stat.S_IMODE(found.st_mode))
+
+    def names(self) -> list[str]:
+        return os.listdir(self.descriptor)
+
+    def mkdir(self, name: str) -> None:
+        os.mkdir(name, dir_fd=self.descriptor)
+
+    def rename(self, name: str, other: str) -> None:
+        os.rename(name, other, src_dir_fd=self.descriptor, dst_dir_fd=self.descriptor)
+
+    def replace(self, name: str, other: str) -> None:
+        os.replace(name, other, src_dir_fd=self.descriptor, dst_dir_fd=self.descriptor)
+
+    def unlink(self, name: str) -> None:
+        os.unlink(name, dir_fd=self.descriptor)
+
+    def remove_tree(self, name: str) -> None:
+        shutil.rmtree(name, dir_fd=self.descriptor)
+
+    def flush(self) -> None:
+        """Flush the folder to the disk, so that renames in it are durable."""
+        try:
+            os.fsync(self.descriptor)
+        except OSError as error:
+            # Some network file systems cannot flush a folder and return one of these errors; their server flushes it.
+            if error.errno not in (errno.EINVAL, errno.ENOTSUP):
+                raise
+
+    def close(self) -> None:
+        os.close(self.descriptor)
+
+
+class FolderByPath(Folder):
+    """A folder where functions take no folder's descriptor: its path, and its status when it was opened."""
+
+    def __init__(self, path: Path, *, follow_symlinks: bool = True) -> None:
+        self.path = Path(path).absolute()
+        self._status = os.stat(path, follow_symlinks=follow_symlinks)
+        if not stat.S_ISDIR(self._status.st_mode):
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), os.fspath(path))
+
+    def open(self, name: str, flags: int) -> int:
+        if (self.path / name).is_symlink():
+            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), name)
+        return os.open(self.path / name, flags, 0o666)
+
+    def open_folder(self, name: str) -> Folder:
+        return FolderByPath(self.path / name, follow_symlinks=False)
+
+    def again(self) -> Folder:
+        return FolderByPath(self.path)
+
+    def status(self) -> os.stat_result:
+        return self._status
+
+    def stat(self, name: str) -> os.stat_result:
+        return os.lstat(self.path / name)
+
+    def keep_mode(self, name: str, descriptor: int) -> None:
+        self.stat(name)  # Windows has access lists, which a new file inherits from its folder
+
+    def names(self) -> list[str]:
+        return os.listdir(self.path)
+
+    def mkdir(self, name: str) -> None:
+        os.mkdir(self.path / name)
+
+    def rename(self, name: str, other: str) -> None:
+        os.rename(self.path / name, self.path / other)
+
+    def replace(self, name: str, other: str) -> None:
+        os.replace(self.path / name, self.path / other)
+
+    def unlink(self, name: str) -> None:
+        os.unlink(self.path / name)
+
+    def remove_tree(self, name: str) -> None:
+        shutil.rmtree(self.path / name)
+
+    def flush(self) -> None:
+        """Do nothing: Windows opens no folder, and NTFS keeps a journal of renames."""
+
+    def close(self) -> None:
+        pass

@@ -1,0 +1,234 @@
+"""What a student needs works without what Windows lacks.
+
+Simulated: child processes run on this system with the modules, functions and flags of POSIX taken away, and with a
+`msvcrt` that counts locks.  Nothing here has been run on Windows.
+"""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[3]
+
+TAKEN_AWAY = '''
+"""Imported by Python at its start: what Windows lacks is taken away."""
+import os, signal, subprocess, sys, types
+
+subprocess.signal = types.SimpleNamespace(**vars(signal))  # it starts processes by this system's functions
+for name in ("fcntl", "resource", "termios", "tty", "pty", "pwd", "grp", "readline", "syslog", "curses"):
+    sys.modules[name] = None
+for name in (
+    "fork forkpty killpg getpgid getpgrp setpgid setsid getsid getuid geteuid getgid getegid getgroups setuid setgid "
+    "fchmod fchown chown lchown pread pwrite preadv pwritev set_blocking get_blocking mkfifo mknod statvfs fstatvfs "
+    "sysconf confstr fchdir nice wait wait3 wait4 openpty ttyname sched_getaffinity getloadavg posix_fadvise "
+    "sendfile O_CLOEXEC O_DIRECTORY O_NOFOLLOW O_NONBLOCK O_NOCTTY O_SYNC"
+).split():
+    if hasattr(os, name):
+        delattr(os, name)
+for name in "SIGHUP SIGALRM SIGKILL SIGUSR1 SIGUSR2 SIGPIPE SIGCHLD alarm setitimer getitimer pause sigwait".split():
+    delattr(signal, name)
+os.supports_dir_fd, os.supports_fd, os.supports_follow_symlinks = set(), set(), {os.stat}
+
+
+def without_descriptors(function):
+    def call(*arguments, dir_fd=None, src_dir_fd=None, dst_dir_fd=None, **others):
+        if not (dir_fd is src_dir_fd is dst_dir_fd is None):
+            raise NotImplementedError("dir_fd unavailable on this platform")
+        if function is opening and os.path.isdir(arguments[0]):
+            raise PermissionError(13, "Permission denied", arguments[0])
+        return function(*arguments, **others)
+
+    return call
+
+
+opening = os.open
+for name in ("open", "stat", "mkdir", "rename", "replace", "unlink", "rmdir"):
+    setattr(os, name, without_descriptors(getattr(os, name)))
+sys.modules["portalocker"] = types.ModuleType("portalocker")  # of sacrebleu, which asks for the name of the system
+sys.modules["msvcrt"] = msvcrt = types.ModuleType("msvcrt")
+msvcrt.LK_NBLCK, msvcrt.locked = 2, []
+msvcrt.locking = lambda descriptor, mode, count: msvcrt.locked.append(descriptor)
+'''
+
+
+@pytest.fixture
+def windows(tmp_path):
+    """A function that runs Python, here with what Windows lacks taken away; it returns what was printed."""
+    (tmp_path / "windows").mkdir()
+    (tmp_path / "windows" / "sitecustomize.py").write_text(TAKEN_AWAY)
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path / "windows"), str(ROOT)])}
+
+    def run(*words, status=0, text=""):
+        done = subprocess.run(
+            [sys.executable, *map(str, words)],
+            cwd=tmp_path, env=environment, input=text, capture_output=True, text=True, check=False, timeout=300,
+        )  # fmt: skip
+        assert done.returncode == status, done.stderr
+        assert "Traceback" not in done.stderr, done.stderr
+        return done.stdout + done.stderr
+
+    return run
+
+
+def test_what_is_taken_away_is_gone(windows):
+    code = "import os, signal\nprint(hasattr(os, 'fork'), hasattr(signal, 'SIGHUP'))\nimport fcntl"
+    with pytest.raises(AssertionError, match="import of fcntl halted"):
+        windows("-c", code)
+    assert windows("-c", code.replace("import fcntl", "")) == "False False\n"
+
+
+@pytest.mark.heavy
+def test_help_of_every_command(windows):
+    text = windows("-m", "minitf", "--help")
+    assert "translate" in text
+    code = (
+        "import sys\nfrom minitf.app.commands import COMMANDS, main\nfor name in COMMANDS:\n"
+        "    try:\n        main([name, '--help'])\n    except SystemExit as end:\n        assert not end.code, name\n"
+    )
+    assert "usage: minitf train" in windows("-c", code)
+
+
+@pytest.mark.heavy
+def test_engine_gradient_checks_and_a_look_inside(windows):
+    code = """
+import numpy as np
+import autograd as ag
+from autograd.inspect import graph
+
+x = ag.Tensor(np.ones((2, 3)), requires_grad=True)
+y = ag.sum(ag.softmax(x @ x.T, axis=-1) ** 2)
+print(len(graph(y).nodes) > 3)
+y.backward()
+print(x.grad.shape, ag.gradcheck(lambda x: ag.softmax(x, axis=-1), np.random.default_rng(0).standard_normal((2, 3))))
+"""
+    assert windows("-c", code) == "True\n(2, 3) True\n"
+
+
+@pytest.mark.heavy
+def test_an_exercise(windows, tmp_path):
+    windows("-m", "minitf", "learn", "start", "1")
+    (answer,) = tmp_path.glob("*.py")
+    assert "did not" not in windows("-m", "minitf", "learn", "check", "1", status=1)
+    answer.write_text("while True: pass\n")
+    code = (
+        "from pathlib import Path\n"
+        "from minitf.learn.exercise import find\nfrom minitf.learn.verdict import judge_file\n"
+        f"print(judge_file(find('1'), Path({str(answer)!r}), 0.5, 1.0).message)"
+    )
+    assert "did not end within 0.5 s, and was stopped" in windows("-c", code)
+    answer.write_text("import os\nos._exit(3)\n")
+    assert "ended the program that checks it, with status 3" in windows("-c", code.replace("1.0", "60.0"))
+
+
+@pytest.mark.heavy
+def test_training_resuming_reporting_and_translating(windows, tmp_path):
+    run = tmp_path / "run"
+    for name, lines in (("words.en", "one\ntwo\nthree\n"), ("words.de", "eins\nzwei\ndrei\n")):
+        (tmp_path / name).write_text(lines * 40)
+    texts = [word for flag in ("--train", "--valid", "--test") for word in (flag, "words.en", "words.de")]
+    flags = ["--vocab-size", "280", "--max-steps", "3", "--log-every", "1", "--save-every", "2", "--beam", "1"]
+    windows("-m", "minitf", "train", *texts, *flags, "--output", run)
+    assert [json.loads(line).get("step") for line in (run / "log.jsonl").read_text().splitlines()][:3] == [1, 2, 3]
+    windows("-m", "minitf", "train", "--resume", run, "--max-steps", "4")
+    windows("-m", "minitf", "report", run)
+    windows("-m", "minitf", "step", run, "--output", tmp_path / "step.html")
+    windows("-m", "minitf", "pack", run, "--output", tmp_path / "packed")
+    assert (
+        windows("-m", "minitf", "translate", run, "--beam", "1", "--max-length", "3", text="one\ntwo\n").count("\n")
+        >= 2
+    )
+    assert (run / "report.html").exists()
+    assert (tmp_path / "step.html").exists()
+    assert (tmp_path / "packed" / "config.json").exists()
+    assert not list(run.glob("*.partial"))
+
+
+@pytest.mark.heavy
+def test_several_processes_are_refused(windows, tmp_path):
+    text = windows("-m", "minitf", "train", "--devices", "cpu:2", "--output", tmp_path / "run", status=2)
+    assert "devices='cpu:2' starts processes that share memory and descriptors" in text
+    assert "choose --devices none" in text
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_lock_that_another_process_has(windows):
+    code = """
+import os, msvcrt
+from minitf.system import portable
+
+descriptor = os.open("file", os.O_RDWR | os.O_CREAT)
+portable.lock(descriptor)
+assert msvcrt.locked == [descriptor] and os.lseek(descriptor, 0, os.SEEK_CUR) == portable.LOCKED_BYTE
+
+def taken(descriptor, mode, count):
+    if not trials:
+        raise PermissionError(13, "Permission denied")
+    trials.pop()
+
+trials, msvcrt.locking = [], taken
+try:
+    portable.lock(descriptor)
+except BlockingIOError:
+    print("taken")
+portable.PAUSE_S = 0
+trials = [1]
+portable.lock(descriptor, wait=True)
+print("locked")
+"""
+    assert windows("-c", code) == "taken\nlocked\n"
+
+
+def test_positioned_reads_and_writes(windows):
+    code = """
+import os
+from minitf.system import portable
+
+descriptor = os.open("file", os.O_RDWR | os.O_CREAT)
+assert portable.write_at(descriptor, b"0123456789", 0) == 10
+assert portable.write_at(descriptor, b"ab", 3) == 2
+memory = bytearray(4)
+print(portable.read_at(descriptor, 3, 2), portable.read_into(descriptor, memoryview(memory), 7), bytes(memory))
+"""
+    assert windows("-c", code) == "b'2ab' 3 b'789\\x00'\n"
+
+
+def test_a_folder_that_is_replaced_or_leads_elsewhere(windows):
+    code = """
+import os, shutil
+from pathlib import Path
+from minitf.errors import UserError
+from minitf.system.writing import HeldFolder, atomic_write, make_folder, remove_leftovers
+
+run = Path("held")
+run.mkdir()
+held = HeldFolder(run, "lock")
+held.hold("me")
+make_folder(run / "inner")
+with atomic_write(run / "inner" / "file") as file:
+    file.write(b"new")
+(run / ".file.01234567.partial").write_bytes(b"")
+remove_leftovers(run)
+print(sorted(str(p.relative_to(run)) for p in run.rglob("*")))
+Path("elsewhere").mkdir()
+os.symlink(Path("elsewhere").absolute(), run / "link")
+for change in (lambda: make_folder(run / "link" / "deep"), lambda: atomic_write(run / "link" / "file").__enter__()):
+    try:
+        change()
+    except UserError as error:
+        print(str(error).partition(" is ")[2].partition(",")[0])
+run.rename("moved")
+run.mkdir()
+shutil.copy("moved/lock", "held/lock")
+try:
+    held.check()
+except UserError as error:
+    print(str(error).partition(": ")[0])
+"""
+    assert windows("-c", code).splitlines() == [
+        "['inner', 'inner/file', 'lock']", "a symbolic link", "a symbolic link",
+        "held is no longer the folder that this process has locked",
+    ]  # fmt: skip
