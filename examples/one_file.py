@@ -5,8 +5,8 @@
     python examples/one_file.py --texts mine.en mine.de     # line i of one file translates line i of the other
 
 Sections and equations are the paper's (arXiv:1706.03762). Letters: B sentences, S source and T target positions,
-D d_model, H heads, K = D / H, F d_ff, V vocabulary, N hypotheses, n rows. Masks: True means *may attend*. A test shows
-that weights, losses, gradients and translations are minitf's; docs/book/14-one-file.md says what minitf adds, and why.
+D d_model, H heads, K = D / H, F d_ff, V vocabulary, N hypotheses, n rows. Masks: True means *may attend*.
+tests/examples/test_one_file.py shows that weights, losses, gradients and translations are those of minitf.
 """
 
 import argparse
@@ -51,7 +51,8 @@ def backward(loss):
     loss.grad = np.ones_like(loss.data)
     while TAPE:  # from its end: all uses of an output come before the op that made it, so that its gradient is complete
         output, inputs, paused = TAPE.pop()
-        for x, g in zip(inputs, paused.send(output.grad), strict=False):  # linear has one for a bias even without it
+        gradients = () if output.grad is None else paused.send(output.grad)  # None: the loss does not depend on it
+        for x, g in zip(inputs, gradients, strict=False):  # linear has one for the bias even if there is none
             x.grad = g if x.grad is None else x.grad + g  # not in place: g may belong to another Tensor too
 
 
@@ -302,7 +303,7 @@ def read_pairs(paths):
     names = " and ".join(paths or [str(BUILT_IN)])
     try:
         if paths:
-            columns = [Path(path).read_text("utf-8").rstrip("\n").split("\n") for path in paths]
+            columns = [[line.decode() for line in Path(path).read_bytes().splitlines()] for path in paths]
         else:
             lines = bz2.decompress(BUILT_IN.read_bytes()).decode("utf-8").splitlines()
             columns = list(zip(*(line.split("\t") for line in lines), strict=True))
@@ -342,7 +343,7 @@ def main():
     if not args.lines and sys.stdin.isatty():
         print("Type a line; Ctrl-D ends the program.")
     for line in args.lines or sys.stdin:
-        print(vocabulary.decode(beam_search(model, vocabulary.encode(line))[0]), flush=True)
+        print(vocabulary.decode(beam_search(model, vocabulary.encode(line))[0]) if line.strip() else "", flush=True)
 
 
 if __name__ == "__main__":
