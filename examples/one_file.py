@@ -5,8 +5,8 @@
     python examples/one_file.py --texts mine.en mine.de     # line i of one file translates line i of the other
 
 Sections and equations are the paper's (arXiv:1706.03762). Letters: B sentences, S source and T target positions,
-D d_model, H heads, K = D / H, F d_ff, V vocabulary, N hypotheses, n rows. Masks: True means *may attend*.
-tests/examples/test_one_file.py shows that weights, losses, gradients and translations are those of minitf.
+D d_model, H heads, K = D / H, F d_ff, V vocabulary, N hypotheses, n rows. Masks: True means *may attend*. A test shows
+that weights, losses, gradients and translations are minitf's; docs/book/14-one-file.md says what minitf adds, and why.
 """
 
 import argparse
@@ -14,7 +14,7 @@ import bz2
 import math
 import sys
 from collections import Counter
-from functools import partial
+from functools import partial, wraps
 from itertools import islice, pairwise
 from pathlib import Path
 
@@ -37,6 +37,7 @@ class Tensor:
 def op(formula):
     """An op from a generator, which yields the result, is sent the gradient by it, and yields those by the inputs."""
 
+    @wraps(formula)
     def apply(*inputs):
         paused = formula(*(x.data if isinstance(x, Tensor) else x for x in inputs))
         output = Tensor(next(paused))
@@ -221,12 +222,11 @@ class Vocabulary:
             for word, count in words.items():
                 for pair in pairwise(word.split()):
                     pairs[pair] += count
-            if not pairs:
-                break
-            a, b = max(pairs, key=pairs.get)
-            self.pieces.append(a + b)
-            self.merges.append((f" {a}  {b} ", f" {a}{b} "))
-            words = {word.replace(*self.merges[-1]): count for word, count in words.items()}
+            if pairs:
+                a, b = max(pairs, key=pairs.get)
+                self.pieces.append(a + b)
+                self.merges.append((f" {a}  {b} ", f" {a}{b} "))
+                words = {word.replace(*self.merges[-1]): count for word, count in words.items()}
         self.ids = {piece: i for i, piece in enumerate(self.pieces)}
 
     def encode(self, line):

@@ -35,9 +35,10 @@ def test_every_chapter_ends_with_its_exercises_and_each_has_one_place():
     for chapter in CHAPTERS:
         end = chapter.read_text("utf-8").partition("\n## Exercises\n")[2]
         found = re.findall(r"^- ([\w-]+): (.+)$", end, re.MULTILINE)
-        assert found, f"{chapter.name} has no exercise"
+        judged_elsewhere = chapter.name == "14-one-file.md"  # by the tests of the file
+        assert found or judged_elsewhere, f"{chapter.name} has no exercise"
         listed += found
-    assert len(CHAPTERS) == 13
+    assert len(CHAPTERS) == 14
     assert sorted(listed) == sorted((each.label, each.title) for each in ALL.values())
 
 

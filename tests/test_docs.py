@@ -77,7 +77,7 @@ def test_the_pages_have_code_and_output():
     checked = {page.name: sum(expected is not None for _, expected in cells(page)) for page in PAGES}
     assert checked["README.md"] >= 1
     chapters = {name: count for name, count in checked.items() if re.match(r"\d\d-", name)}
-    assert len(chapters) == 13
+    assert len(chapters) == 14
     assert all(count >= 2 for count in chapters.values()), chapters
 
 
