@@ -162,12 +162,10 @@ class Transformer:
             self.parameters += [Tensor(weight.astype(dtype)), Tensor(np.zeros(n_out, dtype))]
             return self.parameters[-2:]
 
-        attend = [(d_model, d_model)] * 4 + [(d_model,)]  # query, key, value, output, norm
+        attend = [(d_model, d_model)] * 4 + [(d_model,)]  # sizes of query, key, value, output, norm
         feed_forward = [(d_ff, d_model), (d_model, d_ff), (d_model,)]  # up, down, norm
-        self.encoder, self.decoder = (
-            [[[new(*size) for size in sublayer] for sublayer in layer] for _ in range(layers)]
-            for layer in ((attend, feed_forward), (attend, attend, feed_forward))
-        )
+        self.encoder = [[[new(*n) for n in part] for part in (attend, feed_forward)] for _ in range(layers)]
+        self.decoder = [[[new(*n) for n in part] for part in (attend, attend, feed_forward)] for _ in range(layers)]
 
     def embed(self, ids):
         """√D · E[ids] + PE, PE(pos, 2i) = sin(pos / 10000^(2i / D)), PE(pos, 2i + 1) = cos(…).  [B, T] -> [B, T, D]"""
@@ -278,7 +276,7 @@ def beam_search(model, ids, beam=4, alpha=0.6):
     Each step looks at the 2 · beam best continuations, so that `beam` go on even if as many end; of one beam, at the
     best alone. Search stops when no alive hypothesis can beat the best finished one, and at length S + 50.
     """
-    source, limit, best = np.array([[*ids, EOS]]), len(ids) + 50, ([], -math.inf)
+    source, limit, best = np.array([[*ids, EOS]]), len(ids) + 50, ([], -math.inf)  # [1, S]
     memory, alive, log_p = model.encode(source), np.array([[BOS]]), np.zeros(1)  # [1, S, D], [N, t], [N]
     for length in range(1, limit + 1):
         gains = log_softmax(model.decode(alive, memory, source).data[:, -1])  # [N, V]; the one source serves all N
@@ -291,7 +289,7 @@ def beam_search(model, ids, beam=4, alpha=0.6):
         penalty, last_penalty = (((5 + n) / 6) ** alpha for n in (length, limit))
         for i in np.flatnonzero(token == EOS)[:1]:  # the others that end now are of the same length, and less probable
             best = max(best, (tokens[i, 1:-1].tolist(), log_p[i] / penalty), key=lambda found: found[1])
-        alive, log_p = tokens[token != EOS][:beam], log_p[token != EOS][:beam]
+        alive, log_p = tokens[token != EOS][:beam], log_p[token != EOS][:beam]  # [N, t + 1], [N]
         if not len(alive) or log_p[0] / last_penalty <= best[1]:
             break
     return best if best[1] > -math.inf else (alive[0, 1:].tolist(), log_p[0] / last_penalty)  # cut: none has ended
@@ -331,6 +329,8 @@ def main():
     adam, losses = Adam(model.parameters, model.embedding.data.shape[1]), []
     for source, target, labels in islice(batches(pairs, 1024, model.rng), args.steps):
         loss = cross_entropy(model.decode(target, model.encode(source), source), labels, 0.1)
+        if not np.isfinite(loss.data):
+            sys.exit(f"error: the loss of update {adam.t + 1} is {loss.data}; a larger warmup of Adam lowers the rate")
         backward(loss)
         adam.step()
         losses.append(loss.data)

@@ -269,6 +269,14 @@ def test_a_built_in_corpus_that_is_missing_and_a_wrong_number_of_steps_are_one_s
         program(monkeypatch)
 
 
+def test_a_loss_that_is_not_finite_ends_the_program_with_a_sentence(monkeypatch):
+    monkeypatch.setattr(one_file, "read_pairs", lambda paths: [("one", "eins")])
+    monkeypatch.setattr(one_file, "cross_entropy", lambda *inputs: one_file.Tensor(np.array(np.nan)))
+    with pytest.raises(SystemExit, match="the loss of update 1 is nan"):
+        program(monkeypatch)
+    one_file.TAPE.clear()
+
+
 @pytest.mark.heavy
 def test_it_learns_from_two_files_and_translates_what_is_given_and_what_is_typed(monkeypatch, tmp_path, capsys):
     (tmp_path / "x.en").write_text("one two\nthree\n" * 20, encoding="utf-8")
