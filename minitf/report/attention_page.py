@@ -61,8 +61,10 @@ def attention_page(
         ],
     }
     blobs = {f"weights-{i}": pack(sentence) for i, sentence in enumerate(sentences)}
-    scripts = ("pieces.js", "attention-weights.js", "attention.js")
-    return page("attention", f"Attention · {name}", *scripts, data={"page": described}, blobs=blobs)
+    scripts = ("pieces.js", "heat.js", "attention-weights.js", "attention.js")
+    return page(
+        "attention", f"Attention · {name}", *scripts, styles=["kind.css"], data={"page": described}, blobs=blobs
+    )
 
 
 def check_choice(layers: int, heads: int, layer: int | None, head: int | None) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -12,9 +13,12 @@ from minitf.system.writing import write_atomically
 _own = partial(asset, package="minitf.report")
 
 
-def page(name: str, title: str, *scripts: str, body: str = "", **content: Any) -> str:
-    """The page as HTML: the `body`, by default NAME.html, with NAME.css and the scripts; `content`: see `html_page`."""
-    style = asset(BASE_STYLE) + _own(f"{name}.css")
+def page(name: str, title: str, *scripts: str, body: str = "", styles: Sequence[str] = (), **content: Any) -> str:
+    """The page as HTML: the `body`, by default NAME.html, with `styles`, NAME.css and the scripts.
+
+    content: see `html_page`
+    """
+    style = asset(BASE_STYLE) + "".join(map(_own, [*styles, f"{name}.css"]))
     script = asset(BASE_SCRIPT) + "".join(map(_own, scripts))
     return html_page(title, body or _own(f"{name}.html"), style=style, script=script, **content)
 

@@ -70,6 +70,7 @@ def translator_page(
         "translator",
         f"Translator · {name}",
         *SCRIPTS,
+        styles=["kind.css"],
         data={"page": described},
         blobs={"weights": zlib.compress(blob, 9)},
     )
@@ -85,11 +86,8 @@ def example_sentences(run: Path, vocabulary: AnyVocabulary) -> list[str]:
     return [text for text in dict.fromkeys(texts) if len(text) <= LONGEST_EXAMPLE][:EXAMPLES]
 
 
-SCRIPTS = [
-    "pieces.js",
-    *(f"translator-{part}.js" for part in ("vocabulary", "model", "search", "beam")),
-    "translator.js",
-]
+PARTS = ("vocabulary", "model", "search", "beam", "attention", "layer")
+SCRIPTS = ["pieces.js", "heat.js", *(f"translator-{part}.js" for part in PARTS), "translator.js"]
 
 
 def _refuse_other_models(model: TransformerConfig, name: str) -> None:

@@ -4,7 +4,7 @@ const page = data("page");
 const vocabulary = new Vocabulary(page.vocabulary);
 const MOST_CHARACTERS = 10000; // of a sentence, before it is cut into pieces
 const SHOWN = 8; // alternatives of a piece
-const OPTIONS = ["beam", "alpha", "beta", "temperature", "min_length", "max_extra_length", "n_best", "prefix"];
+const OPTIONS = ["beam", "alpha", "beta", "temperature", "min_length", "max_extra_length", "n_best", "prefix", "heads_off"];
 let model = null;
 
 // ---- Sentences ----------------------------------------------------------------------------------------------------
@@ -27,7 +27,7 @@ function search_config(options) {
   for (const name of Object.keys(options)) {
     if (!OPTIONS.includes(name)) throw new Error(`${name} is not an option; the options are ${OPTIONS.join(", ")}.`);
   }
-  const { prefix, ...given } = options;
+  const { prefix, heads_off, ...given } = options;
   const config = { ...page.search, temperature: 1, ...given };
   const whole = ["beam", "min_length", "max_extra_length", "n_best"];
   for (const name of whole) if (!(Number.isInteger(config[name]) && config[name] >= 1)) {
@@ -60,14 +60,16 @@ window.minitf = {
     const config = search_config(options);
     const source = source_of(String(text));
     if (!source.length) return translation_of(source, [hypothesis_of([EOS], 0, config)]);
-    return translation_of(source, finish(search_of(source, config, options.prefix)));
+    const search = () => finish(search_of(source, config, options.prefix));
+    return translation_of(source, with_heads_off(options.heads_off ?? [], search));
   },
   pieces(text) { return vocabulary.pieces(vocabulary.encode(String(text))); },
 };
 
 // ---- State --------------------------------------------------------------------------------------------------------
 
-const state = { source: [], tokens: [], prefix: [], steps: [], chosen: -1, result: null, tree: null, usual: null };
+const state = { source: [], tokens: [], prefix: [], steps: [], chosen: -1, hand: null, result: null, tree: null,
+  usual: null };
 let runs = 0; // a translation that is not the newest stops
 
 // For each position: its token, the log-probability of it, and the most probable tokens.
@@ -86,8 +88,9 @@ async function translate(prefix = []) {
   const run = ++runs;
   delete document.body.dataset.ready;
   const options = { beam: +$("beam").value, alpha: $("alpha").valueAsNumber, temperature: $("temperature").valueAsNumber };
-  Object.assign(state, { source: [], tokens: [], prefix, steps: [], chosen: -1, result: null, config: null, tree: null,
-    usual: null });
+  Object.assign(state, { source: [], tokens: [], prefix, steps: [], chosen: -1, hand: null, result: null, config: null,
+    tree: null, usual: null });
+  Object.assign(look, { trace: null, hover: null });
   $("problem").hidden = true;
   $("again").hidden = !prefix.length;
   try {
@@ -119,14 +122,17 @@ async function produce(run) {
     if (run !== runs) return;
   }
   state.tokens = all_tokens(state.result[0]);
-  state.steps = steps_of(source, state.tokens, config);
+  [state.steps, look.trace] = traced(() => steps_of(source, state.tokens, config));
   state.chosen = least_sure(prefix.length);
-  if (is_changed(config)) [state.usual] = finish(search_of(source, search_config({}), prefix));
+  state.hand = { side: "target", index: state.chosen };
+  if (!is_changed(config)) return;
+  [state.usual] = with_heads_off([], () => finish(search_of(source, search_config({}), prefix)));
 }
 
-// The position from `first` on whose token was the least probable.
+// The position from `first` on whose token was the least probable; the end only where it is all there is.
 function least_sure(first) {
   const open = state.steps.map((_, i) => i).slice(Math.min(first, state.steps.length - 1));
+  if (open.length > 1 && state.tokens.at(-1) === EOS) open.pop();
   return open.reduce((a, b) => (state.steps[b].log_probability < state.steps[a].log_probability ? b : a));
 }
 
@@ -135,7 +141,7 @@ function all_tokens({ tokens, finished }) { return finished ? [...tokens, EOS] :
 // Whether the reader has chosen other settings than the run's.
 function is_changed(config) {
   const usual = search_config({});
-  return ["beam", "alpha", "temperature"].some((name) => config[name] !== usual[name]);
+  return ["beam", "alpha", "temperature"].some((name) => config[name] !== usual[name]) || heads_off().length > 0;
 }
 
 function best_so_far({ nodes }) {
@@ -155,7 +161,7 @@ function count(number) { return number.toLocaleString("en"); }
 
 function render() {
   $("output").textContent = visible(vocabulary.decode(state.tokens));
-  $("source").replaceChildren(...[...state.source, ...(state.source.length ? [EOS] : [])].map((id) => pieceItem(id, "")));
+  $("source").replaceChildren(...(state.source.length ? idsOf("source") : []).map((id, i) => pieceItem(id, "", i)));
   const focused = document.activeElement?.closest?.("#target li") ? +document.activeElement.dataset.index : -1;
   $("target").replaceChildren(...state.tokens.map(tokenItem));
   if (focused >= 0) $("target").children[focused]?.firstChild.focus();
@@ -163,6 +169,8 @@ function render() {
   renderUsual();
   renderChoice();
   renderBeam();
+  renderHeads();
+  renderLayer();
 }
 
 function tokenItem(token, index) {
@@ -217,9 +225,15 @@ function differing(one, other) {
   return [mine, theirs];
 }
 
-function pieceItem(id, className) {
+// A piece, with an index a button that takes it in hand.
+function pieceItem(id, className, index) {
   const item = element("li");
-  const piece = element("span", `piece ${id === EOS ? "special" : ""} ${className}`);
+  const piece = element(index === undefined ? "span" : "button", `piece ${id === EOS ? "special" : ""} ${className}`);
+  if (index !== undefined) {
+    Object.assign(piece, { type: "button", tabIndex: index ? -1 : 0 });
+    piece.dataset.index = index;
+    piece.setAttribute("aria-pressed", state.hand?.side === "source" && state.hand.index === index);
+  }
   piece.append(pieceElement(vocabulary.by_id[id]));
   item.append(piece);
   return item;
@@ -231,6 +245,7 @@ function renderStatus() {
     status.textContent = state.source.length ? "…" : "";
     return;
   }
+  const off = heads_off().length;
   const [{ log_probability, score, finished, tokens }] = state.result;
   const { alpha, beta, beam } = state.config;
   const length = tokens.length + (finished ? 1 : 0);
@@ -238,7 +253,7 @@ function renderStatus() {
   const how = beam === 1 ? "Greedy search" : `Beam search with ${beam} hypotheses`;
   status.textContent = `${how}: log P = ${log_probability.toFixed(4)}, score ${score.toFixed(4)} = log P / ` +
     `penalty(${length}) = log P / ${divisor.toFixed(4)} (α = ${alpha}).` +
-    (finished ? "" : " Cut at the length limit: no hypothesis had ended.");
+    (off ? ` Heads that are off: ${off}.` : "") + (finished ? "" : " Cut at the length limit: no hypothesis had ended.");
 }
 
 function renderChoice() {
@@ -275,8 +290,23 @@ function quoted(text) {
 function choose(index) {
   if (!state.steps[index]) return;
   state.chosen = index;
+  state.hand = { side: "target", index };
   render();
   $("target").children[index].firstChild.focus();
+}
+
+function takeInHand(index) {
+  state.hand = { side: "source", index };
+  render();
+  $("source").children[index].firstChild.focus();
+}
+
+function moveAmongSource(event) {
+  const index = +event.target.dataset?.index;
+  const moved = { ArrowLeft: index - 1, ArrowRight: index + 1, Home: 0, End: state.source.length }[event.key];
+  if (moved === undefined || !(moved in $("source").children) || !state.hand) return;
+  event.preventDefault();
+  takeInHand(moved);
 }
 
 function moveAmongPieces(event) {
@@ -336,14 +366,24 @@ async function start() {
   });
   $("examples").addEventListener("change", () => { $("text").value = $("examples").value; translate(); });
   for (const id of ["beam", "alpha", "temperature"]) $(id).addEventListener("change", () => translate(state.prefix));
-  $("usual").addEventListener("click", () => { asTrained(); translate(state.prefix); });
+  $("usual").addEventListener("click", () => {
+    asTrained();
+    switch_off([]);
+    translate(state.prefix);
+  });
   startBeam();
+  startAttention();
   $("again").addEventListener("click", () => translate());
   $("target").addEventListener("click", (event) => {
     const button = event.target.closest("button");
     if (button) choose(+button.dataset.index);
   });
   $("target").addEventListener("keydown", moveAmongPieces);
+  $("source").addEventListener("click", (event) => {
+    const button = event.target.closest("button");
+    if (button && state.hand) takeInHand(+button.dataset.index);
+  });
+  $("source").addEventListener("keydown", moveAmongSource);
   $("alternatives").addEventListener("click", (event) => {
     const button = event.target.closest("button");
     if (button) translate([...state.tokens.slice(0, state.chosen), +button.dataset.token]);

@@ -11,8 +11,10 @@ import pytest
 from minitf.app import commands, pages
 from minitf.config.model import EOS
 from minitf.data.piece_vocabulary import PieceVocabulary, VocabularyPair
-from minitf.data.vocabulary import Vocabulary
+from minitf.data.vocabulary import Vocabulary, sized
+from minitf.decoding.lines import search_of
 from minitf.errors import UserError
+from minitf.model.transformer import Transformer
 from minitf.report.page import write_page
 from minitf.report.translator_page import example_sentences, packed, translator_page
 from minitf.system.process import run_command
@@ -24,16 +26,20 @@ from tests.helpers.runs import ENGLISH, call
 from tests.helpers.translating import odd_lines
 
 WORDS = " ".join(SENTENCES).split()
+FEWER = ["--max-steps", "80"]
 MODELS = {
     "the paper's": [],
     "no matrix shared": [
+        *FEWER,
         *("--model.share-embeddings", "none", "--model.d-k", "5", "--model.d-v", "7"),
         *("--model.encoder-layers", "1", "--model.decoder-layers", "2"),
     ],
     "target and output shared": [
+        *FEWER,
         *("--model.share-embeddings", "target-output", "--model.no-attention-bias", "--model.norm-epsilon", "1e-3"),
     ],
     "source and target shared": [
+        *FEWER,
         *("--model.share-embeddings", "source-target", "--model.no-scale-embeddings", "--model.heads", "1"),
     ],
 }
@@ -391,6 +397,90 @@ def test_other_settings_stand_beside_those_of_the_run(show, learned):
     assert page.run("return state.tokens.filter((id) => id !== 3)") == before["tokens"]
 
 
+@pytest.mark.parametrize("name", ["the paper's", "no matrix shared"])
+def test_attention_is_that_of_python(show, little_run, name):
+    run = little_run(*MODELS[name])
+    text = "the big cat sees a red house"
+    expected = Translator.load(run).attention(text)
+    page = show(load_learned(run), [text])
+    assert page.run("return idsOf('target').map((id) => vocabulary.by_id[id])") == list(expected.target_out)
+    assert page.run("return idsOf('given').map((id) => vocabulary.by_id[id])") == list(expected.target_in)
+    for kind, weights in (("encoder", expected.encoder), ("decoder", expected.decoder), ("cross", expected.cross)):
+        assert page.run("return layersOf(arguments[0]).length", kind) == len(weights)
+        for layer, head, query in np.ndindex(weights.shape[:3]):
+            found = page.run("return Array.from(weightsOf(...arguments))", kind, layer, head, query)
+            there = query + 1 if kind == "decoder" else weights.shape[-1]
+            assert len(found) == there
+            np.testing.assert_allclose(found, weights[layer, head, query, :there], atol=1e-5)
+        mean = page.run("return Array.from(weightsOf(arguments[0], 0, ALL, 1))", kind)
+        np.testing.assert_allclose(mean, weights[0].mean(0)[1, : len(mean)], atol=1e-5)
+
+
+def test_pointing_at_a_piece_shades_what_it_looks_at(show, learned, little_run, screenshots):
+    text = "the big cat sees a red house"
+    weights = Translator.load(little_run()).attention(text)
+    page = show(learned, [text])
+    page.click('#heads [data-layer="1"][data-head="2"]')
+    page.hover("#target li:nth-child(2) button")
+    row = weights.cross[1, 2, 1]
+    most = weights.source[int(row.argmax())]
+    said = page.run(TEXT, "#attends")
+    assert f"layer 2, head 3: {weights.target_out[1]} looks at {most} " in said
+    shades = page.run("return [...document.querySelectorAll('#source li > *')].map((each) => each.style.background)")
+    shares = [float(re.search(r"accent\) ([\d.e-]+)%", each)[1]) for each in shades]
+    np.testing.assert_allclose(shares, 70 * row**0.55, rtol=1e-3)
+    captions = page.run(TEXTS, '#heads [data-layer="0"] .most')
+    tops = [weights.source[int(each.argmax())] for each in weights.cross[0, :, 1]]
+    assert [each.rpartition(" ")[0].rpartition(" ")[0] for each in captions] == tops
+    page.hover("#source li:nth-child(1) button")
+    first = weights.target_out[int(weights.cross[1, 2, :, 0].argmax())]
+    assert f"{weights.source[0]} is looked at by {first} " in page.run(TEXT, "#attends")
+    page.click('#kind input[value="decoder"] + span')
+    page.hover("#target li:nth-child(3) button")
+    column = int(weights.decoder[1, 2, 2].argmax())
+    assert f"looks at {weights.target_in[column]} " in page.run(TEXT, "#attends")
+    page.hover("#source li:nth-child(1) button")
+    assert "is not part of this attention" in page.run(TEXT, "#attends")
+    page.screenshot(screenshots / "translator-attention.png")
+
+
+def test_a_head_is_switched_off(show, learned, little_run):
+    text = "the big cat sees a red house"
+    page = show(learned, [text])
+    before = page.run("return minitf.translate(arguments[0])", text)
+    damaged = {name: array.copy() for name, array in learned.weights.items()}
+    damaged["decoder.layers.0.cross_attention.output.weight"][:, 8:16] = 0  # of 3 heads with 8 values each, the second
+    model = Transformer(sized(learned.config.model, learned.vocabulary), seed=None)
+    model.load_parameters(damaged)
+    search = replace(search_of(learned.config), n_best=1)
+    ((expected,),) = Translator(model.eval(), learned.vocabulary, search=search).translate_nbest([text], n_best=1)
+    page.click('#heads [data-layer="0"][data-head="1"]')
+    wait_after(page, page.click, "#switch")
+    assert page.run("return state.result[0].score") == pytest.approx(expected.score, abs=1e-4)
+    assert page.run("return state.result[0].score") != pytest.approx(before["score"], abs=1e-3)
+    assert f"score {before['score']:.4f}" in page.run(TEXT, "#usual-status")
+    assert page.run(TEXT, '#heads [data-layer="0"][data-head="1"]') == "off"
+    options = {"heads_off": ["decoder.layers.0.cross_attention.1"]}
+    assert page.run("return minitf.translate(...arguments).score", text, options) == pytest.approx(
+        expected.score, abs=1e-4
+    )
+    assert page.run("return minitf.translate(arguments[0]).score", text) == pytest.approx(before["score"])
+    assert page.run("return heads_off()") == options["heads_off"]  # the page's own are as they were
+    wait_after(page, page.click, "#usual")
+    assert page.run("return state.result[0].score") == pytest.approx(before["score"])
+
+
+def test_the_keyboard_moves_among_heads(show, learned):
+    page = show(learned, ["the cat"])
+    page.run("document.querySelector('#heads [tabindex=\"0\"]').focus()")
+    page.press("Right", "Right", "Up", "Enter")
+    assert page.run("return [look.layer, look.head]") == [0, 1]
+    assert page.run("return document.activeElement.getAttribute('aria-pressed')") == "true"
+    page.run("document.querySelector('#source [tabindex=\"0\"]').focus()")
+    page.press("Right", "Enter")
+    assert page.run("return state.hand") == {"side": "source", "index": 1}
+
+
 HOSTILE = {
     "x" * 20_000: "20,000 characters; this page takes at most 10,000",
     "the cat " * 300: "the model knows at most 127",
@@ -430,6 +520,10 @@ def test_wrong_options_are_named(show, learned):
         ({"beam": 2, "n_best": 3}, "n_best is 3; give at most beam, 2"),
         ({"alpha": -1}, "alpha is -1"),
         ({"temperature": 0}, "temperature is 0"),
+        (
+            {"heads_off": ["decoder.layers.9"]},
+            "decoder.layers.9 is not a head; the first one is encoder.layers.0.self_",
+        ),
     ):
         said = page.run(
             "try { minitf.translate('a', arguments[0]); return ''; } catch (error) { return error.message; }", options
