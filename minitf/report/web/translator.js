@@ -373,6 +373,7 @@ async function start() {
   });
   startBeam();
   startAttention();
+  startLayer();
   $("again").addEventListener("click", () => translate());
   $("target").addEventListener("click", (event) => {
     const button = event.target.closest("button");

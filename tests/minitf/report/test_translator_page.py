@@ -1,6 +1,7 @@
 """The page that translates: its bytes, what it refuses, and that it computes in a browser what Python computes."""
 
 import json
+import math
 import random
 import re
 from dataclasses import replace
@@ -415,6 +416,99 @@ def test_attention_is_that_of_python(show, little_run, name):
             np.testing.assert_allclose(found, weights[layer, head, query, :there], atol=1e-5)
         mean = page.run("return Array.from(weightsOf(arguments[0], 0, ALL, 1))", kind)
         np.testing.assert_allclose(mean, weights[0].mean(0)[1, : len(mean)], atol=1e-5)
+
+
+def values_in_python(learned, source, target):
+    """The values of all parts for a sentence, of head 2: {(stack, layer): [{name: value of all positions}]}."""
+    model = Transformer(sized(learned.config.model, learned.vocabulary), seed=None)
+    model.load_parameters(learned.weights)
+    model.eval()
+    found = {}
+
+    def of_head(x):  # [1, T, H * K] -> [T, K]
+        return x.numpy()[0].reshape(x.shape[1], model.config.heads, -1)[:, 1]
+
+    def attend(part, x, memory, causal):
+        q, k, v = (of_head(each) for each in (part.query(x), part.key(memory), part.value(memory)))
+        scores = q @ k.T / math.sqrt(q.shape[1])
+        with np.errstate(divide="ignore"):
+            weights = np.exp(scores + (np.log(np.tri(*scores.shape)) if causal else 0))
+        weights /= weights.sum(1, keepdims=True)
+        output = part(x, memory, memory, is_causal=causal)
+        values = {"q": q, "k": k, "v": v, "scores": scores, "weights": weights, "head": weights @ v, "output": output}
+        return values, output
+
+    def close(residual, x, y):
+        return {"sum": x + y, "y": residual.norm(x + y)}, residual.norm(x + y)
+
+    memory = x = model.embed_source(np.array([source]))
+    for stack, layers in (("encoder", model.encoder.layers), ("decoder", model.decoder.layers)):
+        if stack == "decoder":
+            memory, x = x, model.embed_target(np.array([target]))
+        for number, layer in enumerate(layers):
+            groups = [{"x": x}]
+            for part, seen in [(layer.self_attention, None), (getattr(layer, "cross_attention", None), memory)]:
+                if part is not None:
+                    values, y = attend(part, x, x if seen is None else seen, stack == "decoder" and seen is None)
+                    residual = layer.self_attention_residual if seen is None else layer.cross_attention_residual
+                    last, x = close(residual, x, y)
+                    groups[-1] |= values | last
+                    groups.append({})
+            up = layer.feed_forward.up(x)
+            last, after = close(layer.feed_forward_residual, x, layer.feed_forward(x))
+            groups[-1] |= {"up": up, "relu": np.maximum(up.numpy(), 0), "down": layer.feed_forward(x)} | last
+            x = after
+            found[stack, number] = groups
+    return found
+
+
+def test_a_layer_shows_the_numbers_of_python(show, learned):
+    text = "the big cat sees a red house"
+    page = show(learned, [text])
+    source, target = page.run("return [idsOf('source'), idsOf('given')]")
+    steps = "return layerSteps(arguments[0], arguments[1], 1, arguments[2]).map(([, steps]) =>"
+    steps += " steps.map(([name, , , value]) => [name, value.map ? Array.from(value, (each) => each.length"
+    steps += " ? Array.from(each) : each) : value]))"
+    for (stack, layer), groups in values_in_python(learned, source, target).items():
+        for position in (0, 2):
+            shown = page.run(steps, "source" if stack == "encoder" else "target", layer, position)
+            assert [[name for name, _ in group] for group in shown] == [list(group) for group in groups]
+            for group, expected in zip(shown, groups, strict=True):
+                for name, value in group:
+                    theirs = np.asarray(getattr(expected[name], "numpy", lambda of=expected[name]: of)())
+                    theirs = theirs.reshape(theirs.shape[-2:])
+                    is_own = stack == "decoder" and group is shown[0]
+                    there = position + 1 if is_own else len(source)
+                    if name in ("k", "v"):
+                        theirs = theirs[:there]
+                    else:
+                        theirs = theirs[position, :there] if name in ("scores", "weights") else theirs[position]
+                    np.testing.assert_allclose(value, theirs, atol=2e-5, err_msg=f"{stack} {layer} {name}")
+
+
+def test_a_layer_is_opened_for_the_piece_that_was_clicked(show, learned):
+    page = show(learned, ["the big cat sees a red house"])
+    page.click("#source li:nth-child(3) button")
+    assert page.run(TEXT, "#layer-text").startswith("Encoder, for “")
+    assert page.run(TEXTS, "#layer-steps .group") == ["Self-attention", "Feed-forward network"]
+    page.click("#target li:nth-child(2) button")
+    first, second = page.run("return state.tokens.slice(0, 2).map((id) => vocabulary.by_id[id])")
+    assert page.run(TEXT, "#layer-text") == f"Decoder, position 1: it reads “{first}”, and “{second}” is produced."
+    groups = ["Self-attention", "Attention to the sentence", "Feed-forward network"]
+    assert page.run(TEXTS, "#layer-steps .group") == groups
+    for name, value in (("layer", 1), ("head", 2)):
+        change = "each.value = arguments[1]; each.dispatchEvent(new Event('change'))"
+        page.run(f"const each = document.getElementById(arguments[0]); {change}", name, value)
+    assert page.run("return [look.layer, look.head]") == [1, 2]
+    page.click("#layer-steps tr:nth-child(6) summary")
+    page.wait_for("document.querySelector('#layer-steps tr:nth-child(6) pre')")
+    listed = page.run(TEXT, "#layer-steps tr:nth-child(6) pre").split("\n")
+    weights = page.run("return Array.from(look.trace.get('decoder.layers.1.self_attention')[1].scores[2])")
+    assert [float(each.split()[0]) for each in listed] == pytest.approx(weights, abs=1e-4)
+    assert [each.split()[1] for each in listed] == ["<s>", first]
+    page.hover("#layer-steps tr:nth-child(2) canvas")
+    number = page.run("return look.trace.get('decoder.layers.1')[1].x[12]")
+    assert f"x[12] {number:.6f}" in page.run(TEXT, "#number")
 
 
 def test_pointing_at_a_piece_shades_what_it_looks_at(show, learned, little_run, screenshots):
