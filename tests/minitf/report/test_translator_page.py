@@ -506,7 +506,7 @@ def test_a_layer_is_opened_for_the_piece_that_was_clicked(show, learned):
     weights = page.run("return Array.from(look.trace.get('decoder.layers.1.self_attention')[1].scores[2])")
     assert [float(each.split()[0]) for each in listed] == pytest.approx(weights, abs=1e-4)
     assert [each.split()[1] for each in listed] == ["<s>", first]
-    page.hover("#layer-steps tr:nth-child(2) canvas")
+    page.hover("#layer-steps tr:nth-child(2) canvas", 5)
     number = page.run("return look.trace.get('decoder.layers.1')[1].x[12]")
     assert f"x[12] {number:.6f}" in page.run(TEXT, "#number")
 
