@@ -15,15 +15,17 @@ from typing import Any, TextIO
 from tqdm import tqdm
 
 from minitf.config import TranslateConfig
+from minitf.corpora.built_in import WORD, built_in_words
 from minitf.data.text import StdinLines, lines_of, read_lines
 from minitf.data.vocabulary import AnyVocabulary
 from minitf.decoding.lines import Translation
 from minitf.decoding.sampling import SamplingConfig
 from minitf.decoding.search import PENALTIES
 from minitf.decoding.shortlist import Shortlist
-from minitf.errors import UserError
+from minitf.errors import UserError, shortened
 from minitf.evaluation.metrics import bleu, chrf, exact_match
 from minitf.report.attention_writer import AttentionWriter
+from minitf.storage.run_directory import CONFIG_NAME, RunDirectory
 from minitf.system.process import printable, say, set_up_device, silent
 from minitf.system.writing import write_atomically
 from minitf.translation.attention_weights import Alignment
@@ -47,6 +49,8 @@ def translate_text(config: TranslateConfig) -> None:
         )
         settings["shortlist"] = shortlist_of(config, translator)
         lines, must_wait = open_input(config)
+        if learned_built_in_corpus(config.run):
+            lines = with_other_words_told(lines, warn)
         attention = None
         if config.attention is not None:
             attention = AttentionWriter(config, config.attention, translator, settings.copy(), warn)
@@ -162,6 +166,33 @@ def open_input(config: TranslateConfig) -> tuple[Iterable[str], MustWait]:
         print("one sentence a line; Ctrl-D ends", file=sys.stderr)
     arriving = StdinLines(sys.stdin.fileno())
     return lines_of(arriving, "standard input", config.errors), arriving.must_wait
+
+
+def learned_built_in_corpus(path: Path) -> bool:
+    """Whether a path is a run that has learned to translate from the built-in corpus."""
+    if not (path / CONFIG_NAME).is_file():
+        return False
+    config = RunDirectory.open(path).config()
+    return config.task == "translation" and config.train is None and config.data is None and config.init is None
+
+
+def with_other_words_told(lines: Iterable[str], warn: Callable[[str], None]) -> Iterator[str]:
+    """Pass lines on, and warn of the first one with words that the built-in corpus does not have."""
+    lines, known = iter(lines), None
+    for number, line in enumerate(lines, 1):
+        known = built_in_words() if known is None else known
+        other = [word for word in WORD.findall(line) if word.casefold() not in known]
+        if other:
+            shown = ", ".join(map(shortened, dict.fromkeys(other[:5])))
+            warn(
+                f"line {number} has words that the built-in corpus does not have ({shown}): this model has learned "
+                "number words, dates, clock times, prices and sentences with them, and guesses at all else; train on "
+                "your own text to translate other sentences"
+            )
+            yield line
+            break
+        yield line
+    yield from lines
 
 
 def read_aligned_texts(config: TranslateConfig) -> tuple[dict[str, Iterable[str] | None], int | None]:

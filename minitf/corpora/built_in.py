@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import bz2
 import os
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib.resources import files
@@ -51,6 +52,8 @@ class Splits(Generic[Item]):
 
 Pair = tuple[str, str]  # (English, German)
 
+WORD = re.compile(r"\w+")
+
 Corpus = Splits[Pair]
 """(English, German) pairs; no English and no German line occurs twice in the three sets together."""
 Treebank = Splits[Tree]
@@ -87,6 +90,12 @@ def built_in_corpus(*, train_pairs: int = 30_000, valid_pairs: int = 1_000, test
     pairs = [tuple(line.split("\t")) for line in _lines("phrases.tsv.bz2")]
     corpus: Splits[Any] = split(pairs, valid=1_000, test=1_000)
     return _first(corpus, train_pairs=train_pairs, valid_pairs=valid_pairs, test_pairs=test_pairs)
+
+
+def built_in_words() -> frozenset[str]:
+    """The English words of the built-in corpus in lower case, some 360."""
+    texts = {word for line in _lines("phrases.tsv.bz2") for word in line.partition("\t")[0].split()}
+    return frozenset(word for text in texts for word in WORD.findall(text.casefold()))
 
 
 def built_in_treebank(*, train_trees: int = 30_000, valid_trees: int = 500, test_trees: int = 1_000) -> Treebank:

@@ -116,7 +116,12 @@ def _scalar(text: str) -> Any:
 def _architecture(arrays: Arrays, options: Options, positions: Any) -> TransformerConfig:
     """The configuration of the model; what we do not have is refused by the name of its option."""
     options.require("type", "transformer", advice="only Transformers are read")
-    options.require("transformer-decoder-autoreg", None, "self-attention", advice="recurrent decoders are not read")
+    options.require(
+        "transformer-decoder-autoreg",
+        None,
+        "self-attention",
+        advice="recurrent decoders are not read, such as SSRU, which most models for browsers have",
+    )
     options.refuse_set("transformer-no-projection", "transformer-no-affine", "transformer-no-bias", "lemma-dim-emb")
     options.require("transformer-postprocess-emb", None, "", "d", "n", "nd")
     norm: Any = _norm(options)

@@ -65,9 +65,15 @@ class Progress:
         self._say(text)
         self._draw()
 
-    def step(self, share: float | None = None) -> None:
-        """Count one step.  share: of the run, from 0 to 1, that is done; default: steps over all steps"""
+    def step(self, share: float | None = None, remaining_s: float | None = None) -> None:
+        """Count one step.
+
+        share: of the run, from 0 to 1, that is done; default: steps over all steps
+        remaining_s: the remaining time; default: that of the last `step` or `update`
+        """
         self._step += 1
+        if remaining_s is not None:
+            self._left = f"{clock(remaining_s)} left"
         self._share = self._step / self._total if share is None else share
         if time.monotonic() - self._drawn_at_s >= REDRAW_S:
             self._draw()

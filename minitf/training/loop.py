@@ -10,7 +10,7 @@ from autograd import random
 from minitf.system.process import StopRequest
 from minitf.system.progress import Progress
 from minitf.training.divergence import skip_update
-from minitf.training.optim import compute_gradients, learning_rate
+from minitf.training.optim import compute_gradients, learning_rate, warn_of_warm_up
 from minitf.training.run import Run, save
 from minitf.training.state import Clock, Interval, checkpoint_is_due, is_finished
 from minitf.training.validation import owes_validation, validate
@@ -59,9 +59,10 @@ def train(run: Run, progress: Progress, stop: StopRequest, on_log: Callable[[], 
 
         # ---- 4. log ----
         state.elapsed_s = clock.elapsed_s
-        progress.step(clock.share(step, config.max_steps))
+        progress.step(clock.share(step, config.max_steps), clock.remaining_s(step, config.max_steps))
         if step - first_step == STEPS_BEFORE_ESTIMATE:
             progress.say(clock.estimate(step, config.max_steps))
+            warn_of_warm_up("will end", clock.last_step(step, config.max_steps), config.optimizer, progress.say)
         if step == 1 or step % config.log_every == 0:
             progress.update(log_interval(run), clock.remaining_s(step, config.max_steps))
             on_log()
@@ -97,6 +98,7 @@ def finish(run: Run, stop: StopRequest, progress: Progress) -> None:
     if run.state.interval.slots:
         log_interval(run)
     validate_and_show(run, stop, progress)
+    warn_of_warm_up("has ended", run.state.step, run.config.optimizer, progress.say)
 
 
 def validate_and_show(run: Run, stop: StopRequest, progress: Progress) -> None:

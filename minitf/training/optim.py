@@ -44,6 +44,16 @@ def learning_rate(step: int, d_model: int, config: OptimizerConfig) -> float:
     return config.learning_rate_scale * d_model**-0.5 * shape
 
 
+def warn_of_warm_up(how: str, last_step: int, config: OptimizerConfig, say: Callable[[str], None]) -> None:
+    """Say that a run ends while its learning rate still rises.  how: "will end" or "has ended" at `last_step`"""
+    if last_step <= config.warmup_steps:
+        say(
+            f"warning: the run {how} at step {last_step:,}, within its warm-up of {config.warmup_steps:,} steps, "
+            "before the learning rate falls: it has learned little of what it can; give it more --max-steps and "
+            "--max-minutes, also with --resume, or start again with fewer --optimizer.warmup-steps"
+        )
+
+
 def update(
     p: Array, g: Array, m: Array, v: Array, *,
     step_size: float, beta1: float, beta2: float, eps: float, gradient_scale: float,

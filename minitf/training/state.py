@@ -245,6 +245,11 @@ class Clock:
         by_steps = (max_steps - step) * self.seconds_per_step(step) if step < max_steps else 0.0
         return max(0.0, min(by_steps, self._limit_s - self.elapsed_s))
 
+    def last_step(self, step: int, max_steps: int) -> int:
+        """Estimate the step at which the run ends, from the mean time of a step and the time limit."""
+        left = (self._limit_s - self.elapsed_s) / self.seconds_per_step(step)
+        return max_steps if left >= max_steps - step else step + max(0, int(left))
+
     def share(self, step: int, max_steps: int) -> float:
         """The share of the run that is done, from 0 to 1: of its steps or of its minutes, whichever is larger."""
         return min(1.0, max(step / max_steps, self.elapsed_s / self._limit_s))

@@ -241,7 +241,7 @@ def test_every_row_of_table_3_can_be_chosen_and_has_its_size(row):
         (["--model.d-model", "126"], r"d_model=126 is not divisible by heads=4; choose a multiple of 4"),
         (
             ["--preset", "huge"],
-            r"preset='huge' is unknown; choose tiny, small, base, big, or one that --list-presets names",
+            rf"preset='huge' is unknown; choose {', '.join(PRESETS)}, or one that --list-presets names",
         ),
         (["--preset", "table3-a-head-1"], r"preset='table3-a-head-1' is unknown; did you mean table3-a-heads-1"),
         (

@@ -18,8 +18,11 @@ from pathlib import Path
 import pytest
 
 from minitf.app import translate
+from minitf.app.translate_text import learned_built_in_corpus, with_other_words_told
+from minitf.config import PRESETS
 from minitf.decoding.search import BeamSearchConfig
 from minitf.evaluation.metrics import bleu
+from minitf.storage.run_directory import save_config
 from minitf.system.process import run_command
 from minitf.translation.translator import Translator
 from tests.helpers.marks import parametrize_some
@@ -83,6 +86,32 @@ def source(tmp_path):
     path = tmp_path / "source.en"
     path.write_bytes(TEXT)
     return path
+
+
+# ---- The domain of the built-in corpus ---------------------------------------------------------------------------
+
+
+def test_other_words_than_those_of_the_built_in_corpus_are_told_once():
+    said = []
+    lines = ["at half past seven", "I like cats.", "nor this"]
+    assert list(with_other_words_told(iter(lines), said.append)) == lines
+    (text,) = said
+    assert text.startswith(
+        "line 2 has words that the built-in corpus does not have (like, cats): this model has learned"
+    )
+    assert list(with_other_words_told(iter(lines[:1]), said.append)) == lines[:1]
+    assert len(said) == 1
+
+
+def test_a_run_on_the_built_in_corpus_is_told_from_others(tmp_path):
+    assert not learned_built_in_corpus(tmp_path)
+    for config, expected in (
+        (PRESETS["tiny"], True),
+        (replace(PRESETS["tiny"], train=(Path("/a"), Path("/b"))), False),
+        (replace(PRESETS["base"], data="multi30k"), False),
+    ):
+        save_config(tmp_path / "config.json", config)
+        assert learned_built_in_corpus(tmp_path) == expected
 
 
 # ---- Lines -------------------------------------------------------------------------------------------------------

@@ -1,6 +1,8 @@
 """Configurations refuse invalid values and say why."""
 
+import ast
 import dataclasses
+import re
 from dataclasses import fields, is_dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -11,6 +13,7 @@ from minitf.config import PRESETS, OptimizerConfig, RunConfig, TransformerConfig
 from minitf.config.run import TRAINING_ONLY, TRANSLATION, decisive_values, edits, parse_devices
 from minitf.errors import UserError
 
+ROOT = Path(__file__).parents[3]
 PAIR = (Path("a.en"), Path("a.de"))
 
 
@@ -215,8 +218,37 @@ def test_the_big_preset_is_the_papers():
 
 
 def test_presets_know_their_names_and_write_to_folders_of_their_own():
-    assert [preset.preset for preset in PRESETS.values()] == [*PRESETS] == ["tiny", "small", "base", "big"]
+    assert [preset.preset for preset in PRESETS.values()] == [*PRESETS]
+    assert {"tiny", "small", "base", "big"} <= {*PRESETS}
     assert len({preset.output for preset in PRESETS.values()}) == len(PRESETS)
+
+
+def names_read():
+    """Attributes that the package reads, texts by which it looks them up, and beginnings of such texts.
+
+    What a configuration only checks (in `__post_init__` and functions of such names) is not read.
+    """
+    names, beginnings = set(), []
+    for path in (ROOT / "minitf").rglob("*.py"):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        of_config = path.parent.name == "config"
+        checks = [node for node in ast.walk(tree) if of_config and isinstance(node, ast.FunctionDef)
+                  and node.name.startswith(("__post_init__", "check_", "_check", "_require"))]  # fmt: skip
+        checked = {id(inner) for node in checks for inner in ast.walk(node)}
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load) and id(node) not in checked:
+                names.add(node.attr)
+            elif isinstance(node, ast.Constant) and isinstance(node.value, str) and not of_config:
+                names.add(node.value)
+            elif isinstance(node, ast.JoinedStr) and isinstance(node.values[0], ast.Constant):
+                beginnings.append(node.values[0].value)
+    return names, [text for text in beginnings if re.fullmatch(r"[a-z]+_", text)]
+
+
+def test_every_field_is_read():
+    names, beginnings = names_read()
+    every = [each.name for each in (*all_fields(RunConfig), *all_fields(TranslateConfig))]
+    assert [name for name in every if name not in names and not name.startswith(tuple(beginnings))] == []
 
 
 @pytest.mark.parametrize("config_class", [RunConfig, TranslateConfig])

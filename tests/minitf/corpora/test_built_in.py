@@ -9,9 +9,11 @@ import pytest
 from minitf.corpora.built_in import (
     SAMPLE_PAIRS,
     SAMPLES,
+    WORD,
     Corpus,
     built_in_corpus,
     built_in_treebank,
+    built_in_words,
     write_corpus,
     write_treebank,
 )
@@ -63,6 +65,13 @@ def test_more_trees_than_there_are():
         built_in_treebank(**{**FEW, "valid_trees": 501})
     with pytest.raises(UserError, match="test_trees=-1 is negative"):
         built_in_treebank(**{**FEW, "test_trees": -1})
+
+
+def test_words_of_the_corpus():
+    words = built_in_words()
+    assert {"vienna", "twenty", "grandmother"} <= words
+    assert not {"cats", "Vienna", "wien"} & words
+    assert {word for line in SAMPLES for word in WORD.findall(line.casefold())} <= words
 
 
 def test_no_sample_is_in_the_corpus(corpus):

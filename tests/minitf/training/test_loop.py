@@ -1,10 +1,41 @@
 """The log of the training loop."""
 
+from dataclasses import replace
+
 import pytest
 
 from minitf.storage.log import read_log
-from minitf.training.loop import log_interval
+from minitf.system.process import StopRequest
+from minitf.training.loop import log_interval, train
 from minitf.training.state import Interval
+
+
+class Shown:
+    """A progress line that notes what it is told."""
+
+    def __init__(self):
+        self.said, self.left_s = [], []
+
+    def say(self, text):
+        self.said.append(text)
+
+    def step(self, share, remaining_s):
+        self.left_s.append(remaining_s)
+
+    def update(self, record, remaining_s):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("steps", "warm_up", "expected"), [(102, 150, ["will end", "has ended"]), (102, 50, []), (3, 3, ["has ended"])]
+)
+def test_a_run_that_ends_within_its_warm_up_says_so(run, steps, warm_up, expected):
+    config = replace(run.config, max_steps=steps, optimizer=replace(run.config.optimizer, warmup_steps=warm_up))
+    shown = Shown()
+    train(replace(run, config=config), shown, StopRequest(), on_log=lambda: None)
+    assert len(shown.left_s) == steps
+    told = [text.partition(" at step")[0] for text in shown.said if "warm-up" in text]
+    assert told == [f"warning: the run {how}" for how in expected]
 
 
 def test_a_line_of_the_log_begins_a_new_interval(run):

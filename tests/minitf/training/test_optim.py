@@ -13,7 +13,7 @@ from minitf.config.model import BOS, EOS, PAD
 from minitf.decoding.search import BeamSearchConfig, greedy_search
 from minitf.model.layers import Parameter
 from minitf.model.transformer import Transformer
-from minitf.training.optim import Adam, batch_loss, global_norm, learning_rate
+from minitf.training.optim import Adam, batch_loss, global_norm, learning_rate, warn_of_warm_up
 
 PAPER = OptimizerConfig()
 
@@ -333,3 +333,11 @@ def test_a_few_dozen_steps_teach_copying():
     found = greedy_search(model.eval(), source, BeamSearchConfig(beam=1, max_extra_length=5))
     right = sum(list(one.tokens) == row[row > EOS].tolist() for one, row in zip(found, expected, strict=True))
     assert right >= 15
+
+
+@pytest.mark.parametrize(("step", "is_told"), [(3_999, True), (4_000, True), (4_001, False)])
+def test_an_end_within_the_warm_up_is_told(step, is_told):
+    said = []
+    warn_of_warm_up("has ended", step, PAPER, said.append)
+    text = f"warning: the run has ended at step {step:,}, within its warm-up of 4,000 steps"
+    assert [each.startswith(text) for each in said] == [True] * is_told

@@ -305,6 +305,14 @@ def test_the_share_is_of_steps_or_of_minutes_whichever_is_larger(monkeypatch):
     assert limited == "at this speed: 6 d 6 h for 100,000 steps; max_minutes ends the run after 15 min"
 
 
+def test_the_last_step_is_that_of_the_steps_or_of_the_minutes(monkeypatch):
+    monkeypatch.setattr(Clock, "own_s", 540.0)
+    assert Clock(0.0, max_minutes=15).last_step(100, 100_000) == 166
+    assert Clock(0.0, max_minutes=15).last_step(100, 150) == 150
+    assert Clock(0.0, max_minutes=9).last_step(100, 100_000) == 100
+    assert Clock(0.0, max_minutes=None).last_step(100, 100_000) == 100_000
+
+
 def test_a_shared_clock_shows_what_it_follows():
     clock = Clock(100.0, max_minutes=2, shared=True)
     time.sleep(0.01)
