@@ -195,4 +195,6 @@ def _outlines(saved: Sequence[Any]) -> list[Any]:
 
 def _checksums(inputs: Sequence[Any]) -> list[int]:
     """Of inputs that are NumPy arrays and no Tensors, whose changes in place nothing else notices."""
-    return [zlib.crc32(np.ascontiguousarray(x).view(np.uint8)) for x in inputs if isinstance(x, np.ndarray) and x.size]
+    return [
+        zlib.crc32(np.ascontiguousarray(x).view(np.uint8).data) for x in inputs if isinstance(x, np.ndarray) and x.size
+    ]
