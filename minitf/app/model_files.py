@@ -21,10 +21,14 @@ from minitf.interchange.outgoing import LearnedModel
 from minitf.storage.checkpoint_store import CheckpointStore
 from minitf.storage.checkpoints import with_prefix
 from minitf.storage.run_directory import RunDirectory
+from minitf.system.confined import confined
 from minitf.system.process import say
 from minitf.system.writing import new_folder, require_new
 from minitf.translation.loading import load_learned, vocabulary_of
 
+MEMORY_BYTES, MEMORY_PER_BYTE = 2**30, 8
+"""Memory of an import: for Python and vocabularies, and for each byte of the model, of which one can be a float32."""
+SECONDS, BYTES_PER_S = 120, 2**20
 PAIRS_AT_A_TIME = 10_000
 LEAST = 1e-4
 """Less probable translations are not written: a quarter of the file, and of no use to the trained model of Multi30k."""
@@ -39,9 +43,22 @@ def import_run(source: str, folder: Path, positions: str | None) -> tuple[int, i
     path = downloaded(source) if source.startswith(PREFIX) else Path(source)
     if not is_foreign(path) and RunDirectory(path).checkpoints_path.is_dir():
         raise UserError(f"{path} is a run already; translate with: minitf translate {quote(str(path))}")
+    size = sum(each.stat().st_size for each in ([*path.iterdir()] if path.is_dir() else [path]) if each.is_file())
+    with new_folder(folder) as temporary:
+        parameters, pieces = confined(
+            lambda: _import(path, positions, folder, temporary),
+            temporary,
+            more_bytes=MEMORY_BYTES + MEMORY_PER_BYTE * size,
+            seconds=SECONDS + size // BYTES_PER_S,
+        )
+    return parameters, pieces
+
+
+def _import(path: Path, positions: str | None, folder: Path, temporary: Path) -> tuple[int, int]:
+    """Write the run into an empty folder."""
     config, vocabulary, weights = read_foreign(path, positions)
     config = replace(config, output=folder.absolute())
-    with new_folder(folder) as temporary, RunDirectory.create(temporary, config) as run:
+    with RunDirectory.create(temporary, config) as run:
         vocabulary.save(run.path / vocabulary.file_name)
         origin = {"run": secrets.token_hex(16), "config": decisive_values(config)}
         state = {"imported": str(path.absolute()), "vocabulary": vocabulary.fingerprint()}

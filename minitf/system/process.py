@@ -380,17 +380,24 @@ def require_threads(count: int) -> None:
                 thread.join()
 
 
+def taken_bytes() -> int:
+    """Size of the addresses that this process has; 0 where the system, which is not Linux then, does not say."""
+    statm = Path("/proc/self/statm")
+    if resource is None or not statm.exists():
+        return 0
+    return int(statm.read_text().split()[0]) * resource.getpagesize()
+
+
 @contextmanager
 def memory_limited(more_bytes: int) -> Iterator[None]:
     """Context manager that bounds the addresses of this process, and of those it starts: those it has and `more_bytes`.
 
     Beyond them, Python and NumPy raise MemoryError. Only Linux says what a process has; elsewhere, nothing is bounded.
     """
-    statm = Path("/proc/self/statm")
-    if resource is None or not statm.exists():
+    taken = taken_bytes()
+    if not taken:
         yield
         return
-    taken = int(statm.read_text().split()[0]) * resource.getpagesize()
     soft, hard = resource.getrlimit(resource.RLIMIT_AS)
     limits = [taken + more_bytes, *(each for each in (soft, hard) if each != resource.RLIM_INFINITY)]
     resource.setrlimit(resource.RLIMIT_AS, (min(limits), hard))

@@ -4,6 +4,8 @@ import json
 import os
 import re
 import shutil
+import signal
+import time
 
 import numpy as np
 import pytest
@@ -67,7 +69,8 @@ def test_an_interrupted_import_leaves_nothing_and_can_be_repeated(tmp_path, monk
     write_foreign(learned_model(**OPUS), tmp_path / "model", "marian")
 
     def interrupted(*_):
-        raise KeyboardInterrupt
+        os.kill(os.getppid(), signal.SIGINT)
+        time.sleep(60)
 
     with monkeypatch.context() as patched:
         patched.setattr("minitf.app.model_files.decisive_values", interrupted)  # after the vocabulary is written
