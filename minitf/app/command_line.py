@@ -82,7 +82,7 @@ def given_values(parser: ArgumentParser, argv: Sequence[str]) -> dict[str, Any]:
             valid = [option for action in parser._actions for option in action.option_strings]
             inner = [option for option in valid if option.endswith("." + name.lstrip("-"))]  # --layers: --model.layers
             hint = f"; did you mean {inner[0]}?" if inner else nearest(name, valid)
-            raise UserError(f"unknown flag {shortened(name)}{hint or '; --help lists all'}")
+            raise UserError(f"unknown flag {shortened(name)}{hint or f'; {_help_flag(parser)} lists all'}")
     values = {name: tuple(value) if isinstance(value, list) else value for name, value in vars(namespace).items()}
     rest = next((action for action in parser._actions if action.nargs == "*"), None)
     if rest is not None and (words := [word for word in unknown if word != "--"]):  # RUN --beam 2 MORE
@@ -92,8 +92,12 @@ def given_values(parser: ArgumentParser, argv: Sequence[str]) -> dict[str, Any]:
             parser.error(str(error))
         values[rest.dest] = (*values.get(rest.dest, ()), *more)
     elif unknown:
-        raise UserError(f"{shown(unknown[0])} belongs to no flag; --help lists all")
+        raise UserError(f"{shown(unknown[0])} belongs to no flag; {_help_flag(parser)} lists all")
     return values
+
+
+def _help_flag(parser: ArgumentParser) -> str:
+    return ALL if ALL in parser._option_string_actions else "--help"
 
 
 # ---- Building ----
@@ -121,6 +125,11 @@ class ArgumentParser(argparse.ArgumentParser):
             (file or sys.stderr).write(message)
 
     def error(self, message: str) -> NoReturn:
+        start, _, names = message.partition("the following arguments are required: ")
+        if names and not start:
+            missing = [each for each in self._actions if each.nargs != "*" and each.metavar in names.split(", ")]
+            what = " and ".join(f"{each.metavar} ({each.help})" for each in missing) or names
+            raise UserError(f"required: {what}; {self.prog} --help describes all arguments")
         raise UserError(shortened(message.removeprefix("argument "), most=1000))
 
 
@@ -139,14 +148,42 @@ class Print(argparse.Action):
         parser.exit()
 
 
-def build_parser(config_class: type, usage: str, about: str) -> ArgumentParser:
-    """Build a parser with a flag for every field, grouped by section; its result holds only the values given."""
+class _BriefHelp(argparse.Action):
+    """Print the help of the arguments whose names `const` holds, and how to see all; exit."""
+
+    def __call__(self, parser: Any, namespace: Any, values: Any, option_string: str | None = None) -> None:
+        for action in parser._actions:
+            if action.dest not in self.const:
+                action.help = argparse.SUPPRESS
+        parser.epilog = f"These are the most used flags; {parser.prog} {ALL} lists all."
+        parser.print_help()
+        parser.exit()
+
+
+ALL = "--help-all"
+
+
+def build_parser(
+    config_class: type, usage: str, about: str, prog: str | None = None, brief: Sequence[str] = ()
+) -> ArgumentParser:
+    """Build a parser with a flag for every field, grouped by section; its result holds only the values given.
+
+    brief: names of the arguments that `--help` describes, while `--help-all` describes all; default: all
+    """
     parser = ArgumentParser(
+        prog=prog,
         usage=usage,
         description=about,
+        add_help=not brief,
         argument_default=argparse.SUPPRESS,
         formatter_class=lambda prog: argparse.HelpFormatter(prog, max_help_position=32),
     )
+    if brief:
+        shown_always = (*brief, "help", "help_all")
+        parser.add_argument(
+            "-h", "--help", action=_BriefHelp, nargs=0, const=shown_always, help="print the most used flags"
+        )
+        parser.add_argument(ALL, action="help", help="print all flags, with their units, sources and defaults")
     for flag in flags_of(config_class):
         names, options = _argument(flag)
         options["help"] = _help(flag, with_presets=config_class is RunConfig)

@@ -13,25 +13,45 @@ from minitf.app.command_line import version
 from minitf.errors import UserError, nearest, shortened
 from minitf.system.process import require_numpy, uninterrupted
 
-COMMANDS = {
-    "train": ("train.main", "train a Transformer to translate or to parse, or resume a run"),
-    "translate": ("translate.main", "translate or parse text with a trained run"),
-    "bleu": ("score.bleu", "score translations: BLEU in seven definitions, with signatures and confidence intervals"),
-    "parse": ("score.parse", "score trees as EVALB does, tokenize text, write the built-in treebank"),
-    "import": ("models.import_model", "make a run of a model of Marian, OPUS-MT, Hugging Face, fairseq or CTranslate2"),
-    "export": ("models.export_model", "write a run for CTranslate2, Marian or Hugging Face"),
-    "shortlist": ("models.shortlist", "estimate how pieces are translated, for translate --shortlist"),
-    "pack": ("models.pack", "copy what a run needs to translate, or to be resumed elsewhere"),
-    "report": ("pages.report", "write report.html, the learning curves of a run"),
-    "page": ("pages.page", "write a page that translates in a browser, with the trained model inside"),
-    "step": ("pages.step", "write step.html, a training step to walk through in a browser"),
-    "presets": ("corpora.presets", "list the presets of train, with their sizes and costs"),
-    "statistics": ("corpora.statistics", "describe a corpus: lengths, faults, which preset and vocabulary suit it"),
-    "split": ("corpora.split", "cut a corpus into training, validation and test text without overlap"),
-    "learn": ("learn.main", "exercises: write backward passes that are checked, find bugs, check a model of your own"),
-    "corpus": ("corpora.corpus", "write the built-in corpus to a folder"),
+GROUPS = {
+    "Train": {
+        "corpus": ("corpora.corpus", "write the built-in corpus to a folder"),
+        "statistics": ("corpora.statistics", "describe a corpus: lengths, faults, which preset and vocabulary suit it"),
+        "split": ("corpora.split", "cut a corpus into training, validation and test text without overlap"),
+        "presets": ("corpora.presets", "list the presets of train, with their sizes and costs"),
+        "train": ("train.main", "train a Transformer to translate or to parse, or resume a run"),
+    },
+    "Translate": {
+        "translate": ("translate.main", "translate or parse text with a trained run"),
+        "shortlist": ("models.shortlist", "estimate how pieces are translated, for translate --shortlist"),
+        "pack": ("models.pack", "copy what a run needs to translate, or to be resumed elsewhere"),
+        "page": ("pages.page", "write a page that translates in a browser, with the trained model inside"),
+    },
+    "Measure and look inside": {
+        "bleu": (
+            "score.bleu",
+            "score translations: BLEU in seven definitions, with signatures and confidence intervals",
+        ),
+        "parse": ("score.parse", "score trees as EVALB does, tokenize text, write the built-in treebank"),
+        "report": ("pages.report", "write report.html, the learning curves of a run"),
+        "step": ("pages.step", "write step.html, a training step to walk through in a browser"),
+    },
+    "Models of other programs": {
+        "import": (
+            "models.import_model",
+            "make a run of a model of Marian, OPUS-MT, Hugging Face, fairseq, CTranslate2",
+        ),
+        "export": ("models.export_model", "write a run for CTranslate2, Marian or Hugging Face"),
+    },
+    "Learn": {
+        "learn": (
+            "learn.main",
+            "exercises: write backward passes that are checked, find bugs, check your model",
+        ),
+    },
 }
-"""The function of each command, in a module of this package, and what it does."""
+"""The commands by what people do: the function of each, in a module of this package, and what it does."""
+COMMANDS = {name: found for group in GROUPS.values() for name, found in group.items()}
 WITHOUT_NUMPY = ("parse", "statistics", "split", "corpus", "learn")
 """Commands that never import NumPy, or not before they have read their arguments."""
 
@@ -45,8 +65,10 @@ def main(argv: Sequence[str]) -> int | None:
         raise UserError(f"give a command: {', '.join(COMMANDS)}; minitf --help describes them")
     name, *rest = argv
     if name in ("-h", "--help"):
-        print("usage: minitf COMMAND [arguments]; minitf COMMAND --help lists these\n")
-        print("\n".join(f"  {name:10} {about}" for name, (_, about) in COMMANDS.items()))
+        print("usage: minitf COMMAND [arguments]; minitf COMMAND --help lists these")
+        for group, commands in GROUPS.items():
+            print(f"\n{group}")
+            print("\n".join(f"  {name:10} {about}" for name, (_, about) in commands.items()))
     elif name == "--version":
         print(version())
     elif name in COMMANDS:

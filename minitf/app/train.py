@@ -21,7 +21,7 @@ from minitf.errors import UserError, nearest
 from minitf.storage.run_directory import CONFIG_NAME, load_config
 from minitf.system.environment import is_single_process, is_worker, rank_zero_output
 from minitf.system.files import os_errors_explained
-from minitf.system.process import StopRequest, program, say, shell_command, silent, uninterrupted
+from minitf.system.process import StopRequest, program, say, say_warnings, shell_command, silent, uninterrupted
 from minitf.system.progress import Progress
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 def main(argv: Sequence[str]) -> int:
     """Train the run that the command line describes; return the exit status."""
     with rank_zero_output():
-        config, resumed, allow_config_edits = read_train_args(argv)
+        config, resumed, allow_config_edits, quiet = read_train_args(argv)
     if config.plain:
         os.environ["AUTOGRAD_PLAIN"] = "1"  # before autograd is imported
     if config.devices is not None and not is_worker():
@@ -43,17 +43,23 @@ def main(argv: Sequence[str]) -> int:
     with uninterrupted():
         from minitf.training.run import SingleProcess
     if is_single_process():
-        return train_run(config, resumed, SingleProcess(config), allow_config_edits=allow_config_edits)
+        process = SingleProcess(config)
+        return train_run(config, resumed, process, allow_config_edits=allow_config_edits, quiet=quiet)
     with uninterrupted():
         from minitf.training.data_parallel import join_ranks
     with join_ranks(config) as process:
-        return train_run(config, resumed, process, allow_config_edits=allow_config_edits)
+        return train_run(config, resumed, process, allow_config_edits=allow_config_edits, quiet=quiet)
 
 
 def train_run(
-    config: RunConfig, resumed: Path | None, process: SingleProcess, *, allow_config_edits: bool = False
+    config: RunConfig,
+    resumed: Path | None,
+    process: SingleProcess,
+    *,
+    allow_config_edits: bool = False,
+    quiet: bool = False,
 ) -> int:
-    """Start or resume a run, train, and score the test set; return the exit status."""
+    """Start or resume a run, train, and score the test set; return the exit status.  quiet: print warnings alone"""
     with uninterrupted():
         from minitf.report.run_page import RunReport
         from minitf.run.final_scores import score_test_set
@@ -61,7 +67,7 @@ def train_run(
         from minitf.run.start import start
         from minitf.training.loop import train
     is_main = process.is_main_process
-    tell = say if is_main else silent
+    tell = silent if not is_main else say_warnings if quiet else say
     with (
         start(config, process, tell)
         if resumed is None
@@ -78,7 +84,7 @@ def train_run(
             tell(process.description)
         if run.data.valid is None:
             tell("no validation text: nothing watches for overfitting; --valid SOURCE TARGET, from minitf split, would")
-        bar = Progress(run.config.max_steps, run.state.step, shown=is_main)
+        bar = Progress(run.config.max_steps, run.state.step, shown=is_main and not quiet, tell=tell)
         with RunReport(run.directory, run.config, parameters=parameters, writes=is_main) as report:
             with bar as progress, StopRequest(shared=process.is_parallel) as stop:
                 train(run, progress, stop, on_log=report.refresh)
@@ -90,20 +96,27 @@ def train_run(
                 tell(f"stopped after step {run.state.step:,}; {how}")
                 return stop.exit_status
             if is_main:
-                score_test_set(run, say)
+                score_test_set(run, tell)
             report.end("finished")
     return 0
 
 
 # ---- Arguments ----
 
+BRIEF = (
+    *("preset", "list_presets", "output", "resume", "quiet", "task", "init", "device", "devices", "threads"),
+    *("data", "train", "valid", "test", "vocab_size", "max_steps", "max_minutes", "patience", "max_tokens_per_batch"),
+)
+"""The flags that `--help` describes."""
+
 
 class TrainArguments(NamedTuple):
-    """The configuration of a run, and its directory if the run is to be resumed."""
+    """The configuration of a run, its directory if the run is to be resumed, and how much is printed."""
 
     config: RunConfig
     resume: Path | None
     allow_config_edits: bool
+    quiet: bool
 
 
 def parse_train_args(argv: Sequence[str]) -> tuple[RunConfig, Path | None]:
@@ -120,7 +133,10 @@ def read_train_args(argv: Sequence[str]) -> TrainArguments:
         RunConfig,
         f"{program('train')} [flags]",
         "Train a Transformer to translate or to parse. Without flags: a tiny model on a built-in corpus, in minutes.",
+        program("train"),
+        BRIEF,
     )
+    parser.group("Run").add_argument("--quiet", action="store_true", help="print warnings and errors only")
     parser.group("Run").add_argument(
         "--resume",
         type=converter(Path),
@@ -143,14 +159,16 @@ def read_train_args(argv: Sequence[str]) -> TrainArguments:
     )
     given = given_values(parser, argv)
     resume, allow_config_edits = given.pop("resume", None), given.pop("allow_config_edits", False)
+    quiet = given.pop("quiet", False)
     given = {name: value if name == "output" else _absolute(value) for name, value in given.items()}
     if resume is not None:
-        return TrainArguments(_resumed(resume, given), resume, allow_config_edits)
+        return TrainArguments(_resumed(resume, given), resume, allow_config_edits, quiet)
     if given.get("init") is not None:
         with uninterrupted():  # deferred: needs NumPy
             from minitf.run.fine_tuning import with_values_of_model
         given = with_values_of_model(given)
-    return TrainArguments(_changed(_preset(given.pop("preset", DEFAULT_PRESET)), given), None, allow_config_edits)
+    config = _changed(_preset(given.pop("preset", DEFAULT_PRESET)), given)
+    return TrainArguments(config, None, allow_config_edits, quiet)
 
 
 def changeable(how: str = "may_change") -> list[str]:

@@ -25,6 +25,9 @@ def parse_translate_args(argv: Sequence[str]) -> TranslateConfig:
 
     Raises: UserError for anything that cannot be; SystemExit(0) after `--help` and `--version`.
     """
-    usage = f"{program('translate')} RUN [MORE ...] [flags]"
-    parser = build_parser(TranslateConfig, usage, "Translate or parse text with a trained run, a line for each line.")
+    name = program("translate")
+    usage = f"{name} RUN [MORE ...] [flags]"
+    parser = build_parser(
+        TranslateConfig, usage, "Translate or parse text with a trained run, a line for each line.", name
+    )
     return TranslateConfig(**given_values(parser, argv))

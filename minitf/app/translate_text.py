@@ -14,6 +14,7 @@ from typing import Any, TextIO
 
 from tqdm import tqdm
 
+from minitf.app.typed_lines import typed_lines
 from minitf.config import TranslateConfig
 from minitf.corpora.built_in import WORD, built_in_words
 from minitf.data.text import StdinLines, lines_of, read_lines
@@ -162,8 +163,8 @@ def open_input(config: TranslateConfig) -> tuple[Iterable[str], MustWait]:
         return read_lines(config.input, config.errors), lambda: False
     if sys.stdin is None:
         raise UserError("standard input is closed; give a text with --input")
-    if sys.stdin.isatty() and not config.quiet:
-        print("one sentence a line; Ctrl-D ends", file=sys.stderr)
+    if sys.stdin.isatty() and sys.stdout.isatty() and not config.quiet:
+        return typed_lines(config.errors), lambda: True
     arriving = StdinLines(sys.stdin.fileno())
     return lines_of(arriving, "standard input", config.errors), arriving.must_wait
 

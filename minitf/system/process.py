@@ -181,7 +181,26 @@ Say = Callable[[str], None]
 
 def say(text: str) -> None:
     """Print a line on standard error; do nothing if it is closed or its reader has gone."""
-    put(f"{printable(text)}\n")
+    put(f"{coloured(printable(text))}\n")
+
+
+def say_warnings(text: str) -> None:
+    """Print a line if it is a warning: `say` of a quiet command."""
+    if text.startswith("warning:"):
+        say(text)
+
+
+COLOURS = {"error:": 31, "warning:": 33}  # red, yellow: SGR codes of terminals
+
+
+def coloured(text: str) -> str:
+    """Colour the first word of errors and warnings, on a terminal that has colours, unless NO_COLOR is set."""
+    word = text.partition(" ")[0]
+    if word not in COLOURS or os.environ.get("NO_COLOR") or os.environ.get("TERM", "dumb") == "dumb":
+        return text
+    if sys.stderr is None or not sys.stderr.isatty():
+        return text
+    return f"\x1b[{COLOURS[word]}m{word}\x1b[0m{text[len(word) :]}"
 
 
 def put(text: str) -> None:

@@ -8,7 +8,7 @@ import sys
 import time
 from typing import Any, Self
 
-from minitf.system.process import put, say, silent
+from minitf.system.process import Say, put, say, silent
 
 
 def clock(seconds: float) -> str:
@@ -44,14 +44,15 @@ class Progress:
     """A line on the terminal that shows how far a run is, below the lines that `say` prints.
 
     Where standard error is not a terminal, or one without a size, there is no such line, and `update` prints a line for
-    every record. With `shown=False`, for a non-zero rank, nothing is printed.
+    every record. With `shown=False`, neither is shown.  tell: prints the lines of `say`; default: on standard error
     """
 
-    def __init__(self, total: int, start: int, shown: bool = True):
+    def __init__(self, total: int, start: int, shown: bool = True, tell: Say | None = None):
         self.bleu: float | None = None  # of the last validation that measured it
         self._total, self._step = total, start
         self._share = start / total
-        self._say = say if shown else silent
+        self._say = tell or (say if shown else silent)
+        self._shown = shown
         self._on_terminal = shown and terminal_columns() >= NARROWEST_TERMINAL
         self._left = ""
         self._figures: list[str] = []
@@ -87,7 +88,7 @@ class Progress:
         self._figures += [f"{record['target_tokens_per_s']:,.0f} tokens/s", f"lr {record['learning_rate']:.1e}"]
         if self._on_terminal:
             self._draw()
-        else:
+        elif self._shown:
             self._say("  ".join([f"step {record['step']:,}", *self._figures, self._left]))
 
     def _draw(self) -> None:

@@ -12,7 +12,7 @@ from typing import Literal, get_args, get_origin
 import pytest
 
 from minitf.app.command_line import flags_of
-from minitf.app.train import changeable, parse_train_args
+from minitf.app.train import BRIEF, changeable, parse_train_args
 from minitf.app.translate import parse_translate_args
 from minitf.config import PRESETS, RunConfig, TransformerConfig, TranslateConfig
 from minitf.config.options import shown, without_none
@@ -222,9 +222,9 @@ def test_every_row_of_table_3_can_be_chosen_and_has_its_size(row):
         (["--warmup-steps", "3"], r"unknown flag --warmup-steps; did you mean --optimizer\.warmup-steps\?"),
         (["--modle.layers", "3"], r"unknown flag --modle\.layers; did you mean --model\.layers"),
         (["--model.vocab-size", "3"], r"unknown flag --model\.vocab-size"),
-        (["--zzzzzz"], r"unknown flag --zzzzzz; --help lists all$"),
+        (["--zzzzzz"], r"unknown flag --zzzzzz; --help-all lists all$"),
         (["-x"], r"unknown flag -x"),
-        (["stray"], r"'stray' belongs to no flag; --help lists all"),
+        (["stray"], r"'stray' belongs to no flag; --help-all lists all"),
         (["--max-steps"], r"--max-steps: expected one argument"),
         (["--train", "a"], r"--train: expected 2 arguments"),
         (["--train", "a", "b", "c"], r"'c' belongs to no flag"),
@@ -264,7 +264,7 @@ def test_wrong_command_lines_of_training(words, message):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ([], "the following arguments are required: RUN"),
+        ([], r"required: RUN \(run directory.*\); .* --help describes all arguments"),
         (["--beem", "3", "runs/a"], r"unknown flag --beem; did you mean --beam"),
         (["runs/a", "runs/b", "--attention", "a.html"], "attention shows the heads of one model, not of an ensemble"),
         (["runs/a", "--average", "2", "--checkpoint", "5"], "average=2 and checkpoint=5 exclude each other"),
@@ -386,7 +386,7 @@ def test_help_names_every_flag_with_its_default(parse, config_class, capsys, mon
     monkeypatch.setenv("COLUMNS", "10000")
     monkeypatch.setenv("NO_COLOR", "1")
     with pytest.raises(SystemExit) as ended:
-        parse(["--help"])
+        parse(["--help-all" if config_class is RunConfig else "--help"])
     assert ended.value.code == 0
     text = capsys.readouterr().out
     assert text.isascii()
@@ -408,6 +408,20 @@ def test_help_names_every_flag_with_its_default(parse, config_class, capsys, mon
         ("Run", "Data", "Training", "Model", "Optimizer") if config_class is RunConfig else ("Text", "Search")
     ):
         assert f"\n{section}:\n" in text
+
+
+def test_the_help_of_training_is_brief(capsys, monkeypatch):
+    monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", "100")
+    with pytest.raises(SystemExit) as ended:
+        parse_train_args(["--help"])
+    assert ended.value.code == 0
+    text = capsys.readouterr().out
+    assert len(text.splitlines()) < 70
+    found = {each.replace("-", "_") for each in re.findall(r"^  (?:-h, )?--([\w-]+)", text, re.MULTILINE)}
+    assert found == {*BRIEF, "help", "help_all"}
+    assert "lists all." in text
+    assert "--model." not in text
 
 
 def test_version(capsys):

@@ -11,7 +11,7 @@ import pytest
 
 import autograd
 import minitf
-from minitf.app.commands import COMMANDS, main
+from minitf.app.commands import COMMANDS, GROUPS, main
 from minitf.system.environment import VERSION
 from minitf.system.process import program, run_command
 from tests.helpers.marks import parametrize_some
@@ -23,7 +23,8 @@ HEAVY = {"autograd", "numpy", "sacrebleu", "safetensors", "sentencepiece", "tqdm
 def test_help_lists_every_command(capsys):
     assert run_command(main, ["--help"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert [line.split()[0] for line in lines[2:]] == list(COMMANDS)
+    assert [line.split()[0] for line in lines if line.startswith("  ")] == list(COMMANDS)
+    assert [line for line in lines[1:] if line and line[0] != " "] == list(GROUPS)
     assert all(len(line) <= 100 for line in lines)
 
 
@@ -45,7 +46,7 @@ def test_packages_and_changelog_are_of_one_version():
         (["trian"], "unknown command trian; did you mean train?"),
         (["--beam"], "unknown command --beam; minitf --help lists all"),
         ([], f"give a command: {', '.join(COMMANDS)}; minitf --help describes them"),
-        (["report"], "the following arguments are required: RUN"),
+        (["report"], "required: RUN (run directory); minitf report --help describes all arguments"),
         (["bleu", "a", "b", "--resample", "3"], "unrecognized arguments: --resample 3"),
     ],
 )

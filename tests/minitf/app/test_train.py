@@ -134,6 +134,16 @@ def test_a_finished_run_reports_again(ground, copy, capsys):
     assert "held-out BLEU" in err
 
 
+def test_a_quiet_run_prints_warnings_alone(ground, tmp_path, capfd):
+    words = [*ground.flags, "--quiet", "--output", str(tmp_path / "run")]
+    assert call(words) == 0
+    out, err = capfd.readouterr()
+    assert out == ""
+    assert "warning: the run has ended at step 13, within its warm-up of 20 steps" in err
+    assert all(line.startswith("warning: ") for line in err.splitlines())
+    assert len(steps_of(tmp_path / "run")) > 1
+
+
 @parametrize_some("threads", ["3", "2"])
 def test_bits_do_not_depend_on_threads(ground, tmp_path, monkeypatch, threads):
     """Blocks are made so small that all threads get some, at every op."""

@@ -528,3 +528,57 @@ def test_texts_beside_the_input_may_be_pipes_even_without_end(tiny_run, tmp_path
     assert status == (0 if count == 2 else 2)
     found = "1" if count == 1 else "more"
     assert count == 2 or f"in has 2 lines but {given[1]} has {found}; give a line for each line" in said
+
+
+# ---- A person at a terminal --------------------------------------------------------------------------------------
+
+
+def on_terminal(typed, *arguments, environment=()):
+    """What a terminal shows of a translation whose lines are typed one after the other, each at a prompt."""
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+    process = subprocess.Popen(
+        [sys.executable, PROGRAM, *map(str, arguments)],
+        stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True,
+        env={**os.environ, "TERM": "xterm", **dict(environment)},
+    )  # fmt: skip
+    os.close(theirs)
+    seen, typed = b"", list(typed)
+    while True:
+        if not select.select([ours], [], [], PATIENCE_S)[0]:
+            process.kill()
+            pytest.fail(f"nothing more came: {seen!r}")
+        try:
+            data = os.read(ours, 4096)
+        except OSError:  # the other end is closed
+            break
+        seen += data
+        if typed and seen.endswith(b"> "):
+            os.write(ours, typed.pop(0))
+            seen += b"|"  # what follows is not the same prompt
+    os.close(ours)
+    return process.wait(), seen.decode()
+
+
+def test_a_terminal_has_a_prompt_line_editing_and_a_history(tiny_run):
+    once, twice = Translator.load(tiny_run, warn=lambda message: None).translate(
+        ["a tree", "a trees"], max_extra_length=5
+    )
+    up, left = b"\x1b[A", b"\x1b[D"
+    typed = [b"a tre" + left * 2 + b"\x06\x06e\n", up + b"s\n", b"\x04"]
+    status, seen = on_terminal(typed, tiny_run, *SHORT, environment={"INPUTRC": "/dev/null"}.items())
+    assert status == 0
+    assert seen.startswith(
+        "one sentence a line; the arrow keys edit it and bring back earlier ones; Ctrl-D, or Ctrl-C, ends"
+    )
+    answers = [line.strip() for line in seen.replace("\x1b[?2004l", "").replace("\r", "\n").split("\n")]
+    assert once in answers
+    assert twice in answers
+    assert seen.count("> |") == 3
+
+
+def test_a_warning_has_a_colour_where_a_terminal_has_it_and_nobody_forbids_it(tiny_run):
+    for environment, expected in (({}, True), ({"NO_COLOR": "1"}, False), ({"TERM": "dumb"}, False)):
+        _, seen = on_terminal([], tiny_run / "nowhere", environment=environment.items())
+        assert ("\x1b[31merror:\x1b[0m " in seen) == expected
+        assert ("error: " in seen) != expected
