@@ -73,6 +73,7 @@ LATE = {  # why imports stand inside functions: "file: function"
     "needs CuPy": {
         "autograd/fast/devices.py: make_gpu_backend",
     },
+    "only at a terminal": {"minitf/app/typed_lines.py: typed_lines"},
     "Windows only": {"minitf/system/portable.py: lock"},
     "Unix only": {"minitf/parallel/rendezvous.py: own_addresses"},
 }

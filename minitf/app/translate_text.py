@@ -187,8 +187,8 @@ def with_other_words_told(lines: Iterable[str], warn: Callable[[str], None]) -> 
             shown = ", ".join(map(shortened, dict.fromkeys(other[:5])))
             warn(
                 f"line {number} has words that the built-in corpus does not have ({shown}): this model has learned "
-                "number words, dates, clock times, prices and sentences with them, and guesses at all else; train on "
-                "your own text to translate other sentences"
+                "number words, dates, clock times, prices and phrases with them, and guesses at all else; train on "
+                "your own text to translate other text"
             )
             yield line
             break
