@@ -92,7 +92,7 @@ WRONG = {  # a line of the program, the line in its place, and what mypy must sa
     "text for lines": (
         '.translate(["a house"], beam=4)',
         ".translate(3)",
-        '"translate" of "Translator" has incompatible',
+        'No overload variant of "translate" of "Translator"',
     ),
     "a result of another type": ("-> list[str]:", "-> str:", "Incompatible return value type"),
 }

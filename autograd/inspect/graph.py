@@ -79,6 +79,13 @@ class Graph:
     nodes: list[Node] = field(default_factory=list)
     edges: list[tuple[int, int]] = field(default_factory=list)
 
+    def __repr__(self) -> str:
+        leaves = sum(node.kind == LEAF for node in self.nodes)
+        return (
+            f"Graph({len(self.nodes) - leaves:,} ops, {leaves:,} leaves, {len(self.edges):,} edges, "
+            f"{self.saved_bytes:,} bytes kept for the backward pass)"
+        )
+
     @property
     def saved_bytes(self) -> int:
         """Memory that the graph keeps for its backward pass, without the leaves."""

@@ -340,7 +340,8 @@ def downloaded(source: str) -> Path:
         from huggingface_hub import snapshot_download
     except ImportError:
         raise UserError(
-            f"{source} is downloaded with huggingface_hub, which is not installed; install this project's extra `hub`"
+            f"{source} is downloaded with huggingface_hub, which is not installed; run pip install huggingface_hub, "
+            "or pip install '.[hub]' in this project's directory"
         ) from None
     repository, _, revision = name.partition("@")
     try:

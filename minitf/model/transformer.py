@@ -283,6 +283,16 @@ class Transformer(Module):
         self.encoder = Encoder(config, init)
         self.decoder = Decoder(config, init)
 
+    def __repr__(self) -> str:
+        c, layers = self.config, (len(self.encoder.layers), len(self.decoder.layers))
+        depth = (
+            f"layers={layers[0]}"
+            if layers[0] == layers[1]
+            else f"encoder_layers={layers[0]}, decoder_layers={layers[1]}"
+        )
+        sizes = f"{depth}, d_model={c.d_model}, d_ff={c.d_ff}, heads={c.heads}, vocab_size={c.vocab_size}"
+        return f"Transformer({sizes}: {self.parameter_count():,} parameters)"
+
     def __call__(self, source: Array, target: Array) -> Tensor:
         """Logits of each next token.  Shapes: source int [B, S], target int [B, T] -> [B, T, V]"""
         return self.logits(self.decode(target, self.encode(source), padding_mask(source)))

@@ -13,7 +13,7 @@ import re
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, overload
 
 from minitf.data.text import PathLike
 from minitf.errors import UserError
@@ -49,13 +49,23 @@ class Parser:
             raise UserError(f"{run_directory} has learned to translate, not to parse; train one with --task parsing")
         return cls(translator)
 
-    def parse(self, sentences: Sequence[str | Sequence[str]], **options: Any) -> list[Tree | None]:
+    def __repr__(self) -> str:
+        return f"Parser({self.translator!r})"
+
+    @overload
+    def parse(self, sentences: str, **options: Any) -> Tree | None: ...
+
+    @overload
+    def parse(self, sentences: Sequence[str | Sequence[str]], **options: Any) -> list[Tree | None]: ...
+
+    def parse(self, sentences: str | Sequence[str | Sequence[str]], **options: Any) -> Tree | list[Tree | None] | None:
         """Parse sentences, given as lines with spaces between the words or as lists of words; None without words.
 
+        sentences: a list, or one line, whose tree alone is returned
         Options: see `Translator.translate`
         """
         if isinstance(sentences, str):
-            raise TypeError("sentences is a single string, which would be parsed letter by letter; give a list")
+            return self.parse([sentences], **options)[0]
         words = [words_of(sentence) for sentence in sentences]
         outputs = self.translator.translate([_source(each) for each in words], **options)
         return [self._tree(each, output) for each, output in zip(words, outputs, strict=True)]

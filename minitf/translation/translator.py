@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Unpack
+from typing import Any, Unpack, overload
 
 from minitf.config import RunConfig
 from minitf.data.text import PathLike
@@ -122,13 +122,36 @@ class Translator(ForcedDecoding):
 
     # ---- Translations ----
 
+    def __repr__(self) -> str:
+        model = repr(self.model) if isinstance(self.model, Transformer) else type(self.model).__name__
+        return f"{type(self).__name__}({model}, vocabulary of {len(self.vocabulary):,}, beam={self.search.beam})"
+
+    @overload
+    def translate(  # type: ignore[overload-overlap]  # a string is a sequence of strings
+        self, lines: str, prefixes: str | None = None, **settings: Unpack[Settings]
+    ) -> str: ...
+
+    @overload
     def translate(
         self, lines: Sequence[str], prefixes: Sequence[str] | None = None, **settings: Unpack[Settings]
-    ) -> list[str]:
+    ) -> list[str]: ...
+
+    def translate(
+        self, lines: str | Sequence[str], prefixes: str | Sequence[str] | None = None, **settings: Unpack[Settings]
+    ) -> str | list[str]:
         """Translate lines: one translation for each, in order, without line ends; "" for a blank line.
 
+        lines: a list, or one line, whose translation alone is returned
         prefixes: how each translation must begin; "" leaves it open
+
+        Raises: TypeError for one line with a list of prefixes, or a list of lines with one prefix
         """
+        if isinstance(lines, str):
+            if not isinstance(prefixes, str | None):
+                raise TypeError(f"prefixes is a {type(prefixes).__name__}, and lines a single string; give a string")
+            return self.translate([lines], None if prefixes is None else [prefixes], **settings)[0]
+        if isinstance(prefixes, str):
+            raise TypeError("prefixes is a single string, and lines are several; give a list of prefixes")
         return [best.text for best, *_ in self.nbest(lines, self._plan(settings), prefixes)]
 
     def translate_nbest(

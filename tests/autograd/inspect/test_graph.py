@@ -108,6 +108,11 @@ def test_a_checkpoint_saves_nothing_in_the_graph():
     assert graph(checkpoint(lambda x: ag.exp(ag.exp(x)), x)).saved_bytes == 0
 
 
+def test_a_graph_shows_its_sizes():
+    x = random_leaf(4)
+    assert repr(graph(ag.exp(ag.exp(x)))) == "Graph(2 ops, 1 leaves, 2 edges, 64 bytes kept for the backward pass)"
+
+
 def test_several_results_meet_in_one_graph():
     x = random_leaf(4)
     middle = ag.exp(x)

@@ -284,7 +284,9 @@ def test_names_that_are_none_are_refused_before_anything_is_asked(name):
 
 def test_without_the_package_the_extra_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "huggingface_hub", None)
-    with pytest.raises(UserError, match="install this project's extra `hub`"):
+    with pytest.raises(
+        UserError, match=r"run pip install huggingface_hub, or pip install '\.\[hub\]' in this project's directory"
+    ):
         downloaded("hf:Helsinki-NLP/opus-mt-en-de")
 
 

@@ -142,8 +142,12 @@ def test_words_of_a_sentence():
     assert words_of(" a\u00a0b  c(d)\n") == ["a\u00a0b", "c-LRB-d-RRB-"]
     assert words_of(["a", "", "("]) == ["a", "-LRB-"]
     assert words_of("") == []
-    with pytest.raises(TypeError, match="single string"):
-        Parser(Oracle({})).parse("the cat")
+
+
+def test_one_sentence_has_one_tree():
+    parser = Parser(Oracle({"a": "(S(DT)", "": ""}))
+    assert parser.parse("a") == parser.parse(["a"])[0]
+    assert parser.parse("") is None
 
 
 def test_a_run_goes_on(run, tmp_path):

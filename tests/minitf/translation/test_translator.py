@@ -102,8 +102,27 @@ def test_line_ends_in_a_line_or_from_the_model_never_reach_the_output(tiny_vocab
     assert translator.translate(["the cat", "a\ntree\r\n"]) == ["a b c", "a b c"]
 
 
+def test_one_line_has_one_translation(copier):
+    assert copier.translate("the cat") == "the cat"
+    assert copier.translate("the cat", "the") == "the cat"
+    assert copier.translate("") == ""
+    with pytest.raises(TypeError, match="prefixes is a list, and lines a single string"):
+        copier.translate("the cat", ["the"])
+    with pytest.raises(TypeError, match="prefixes is a single string, and lines are several"):
+        copier.translate(["the cat"], "the")
+
+
+def test_a_translator_shows_what_it_is(copier, tiny_run):
+    assert repr(copier) == f"Translator(CopyModel, vocabulary of {len(copier.vocabulary)}, beam=4)"
+    translator = Translator.load(tiny_run, warn=lambda message: None)
+    size = f"{translator.model.parameter_count():,} parameters"
+    assert re.fullmatch(rf"Translator\(Transformer\(layers=.*: {size}\), vocabulary of .*, beam=\d\)", repr(translator))
+    translator.model.decoder.layers.pop()
+    assert repr(translator.model).startswith("Transformer(encoder_layers=")
+
+
 def test_a_single_string_is_refused(copier):
-    for method in copier.translate, copier.translate_nbest, copier.translate_stream:
+    for method in copier.translate_nbest, copier.translate_stream:
         with pytest.raises(TypeError, match="letter by letter"):
             list(method("the cat"))
 
