@@ -85,6 +85,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """The browser takes seconds to start and to end."""
     for item in items:
         if "chromium" in getattr(item, "fixturenames", ()):
+            item.add_marker("browser")
             item.add_marker("heavy")
 
 
