@@ -6,6 +6,7 @@ DEMO := runs/demo
 
 PYTEST = OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 WORKERS ?= auto
+MINUTES ?= 10
 
 .PHONY: help demo parse test quick prove mutants torture fuzz bench-gpu lint book sdist clean
 
@@ -20,7 +21,7 @@ help:
 	@echo "make prove   the slow proofs and repetitions as well (some 15 minutes)"
 	@echo "make mutants damage gradients, engine and checker one place at a time: is every damage noticed?"
 	@echo "make torture kill, starve and damage runs, and feed rubbish to all that reads (15 minutes)"
-	@echo "make fuzz    its rubbish alone (5 minutes)"
+	@echo "make fuzz    its rubbish alone (5 minutes), and rubbish that is led by coverage (MINUTES=$(MINUTES))"
 	@echo "make bench-gpu  a training step on a GPU; PEER=program.py to compare with"
 	@echo "make lint    ruff and mypy"
 	@echo "make book    build the documents, with their numbers and pictures, into build/book (a few minutes)"
@@ -100,6 +101,8 @@ torture: $(VENV)/.installed-test
 
 fuzz: $(VENV)/.installed-test
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -W error -m tests.torture --only '^fuzz'
+	@$(PIP) 'atheris>=3,<4' # it has wheels for Linux; elsewhere, it is built with clang
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m tests.torture.guided --minutes $(MINUTES)
 
 # Not in the virtual environment: CuPy, and the peer's PyTorch, are where $(PYTHON) has them
 bench-gpu:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+import json
 import re
 import subprocess
 import sys
@@ -113,7 +114,7 @@ def checkpoint(folder: Path) -> Target:
     def read() -> None:
         _, state = checkpoints.load(path)
         TrainState.from_plain(state)
-        checkpoints.average([path], "")
+        checkpoints.average([path], "model.")
 
     return Target(path, read, [whole[8:]], signed)
 
@@ -155,6 +156,9 @@ def foreign(program: str, file: str) -> Callable[[Path], Target]:
         place = folder / program
         write_foreign(learned_model(norm_epsilon=1e-5, **FIELDS), place, program)
         path = place / file
+        if file == "generation_config.json":  # read where config.json does not say
+            options = json.loads((place / "config.json").read_bytes())
+            (place / "config.json").write_text(json.dumps({**options, "bad_words_ids": None}))
         seeds = [path.read_bytes()]
         if file == "model.bin":  # a small one too, for the whole one is mostly numbers
             write_ctranslate2(path, {"encoder/num_heads": np.array(4, np.int8)}, aliases={"a": "encoder/num_heads"})
@@ -236,6 +240,43 @@ READERS: dict[str, Callable[[Path], Target]] = {
 # ---- With atheris ------------------------------------------------------------------------------------------------
 
 
+WORDS = [
+    "-",
+    "-1",
+    "0",
+    "1e308",
+    "-1e308",
+    "5e-324",
+    "1.5",
+    str(2**63),
+    "9" * 400,
+    '"nan"',
+    '"-inf"',
+    "NaN",
+    "null",
+    "true",
+]
+WORDS += [
+    "[",
+    "]",
+    "[[[[[[[[",
+    "{",
+    "}",
+    "[]",
+    "{}",
+    '""',
+    ",",
+    ":",
+    '"a":',
+    "\\ud800",
+    "\n",
+    "- ",
+    "&a ",
+    "*a ",
+    "!!x ",
+    "\x80",
+]
+"""Put into inputs here and there, beside what libFuzzer makes up."""
 START = """
 import atheris, sys
 with atheris.instrument_imports(include=["minitf"]):
@@ -249,8 +290,10 @@ def fuzz(name: str, seconds: int, seed: int) -> int:
     with tempfile.TemporaryDirectory() as folder:
         words = [sys.executable, "-c", START, name, f"-max_total_time={seconds}"]
         words += [f"-timeout={SLOWEST_S}", f"-rss_limit_mb={MOST_MIB}", f"-seed={seed}", "-print_final_stats=1"]
-        words += [f"-artifact_prefix={folder}/found-", "-max_len=65536", f"{folder}/corpus"]
+        words += [f"-artifact_prefix={folder}/found-", "-max_len=65536", f"-dict={folder}/words", f"{folder}/corpus"]
         (Path(folder) / "corpus").mkdir()
+        quoted = ("".join(f"\\x{byte:02x}" for byte in word.encode("latin-1")) for word in WORDS)
+        Path(folder, "words").write_text("".join(f'"{word}"\n' for word in quoted))
         done = subprocess.run(words, capture_output=True, text=True, errors="replace", check=False)
         said = done.stdout + done.stderr
         inputs = re.findall(r"number_of_executed_units: *(\d+)|^#(\d+)", said, re.MULTILINE)
