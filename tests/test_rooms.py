@@ -38,6 +38,8 @@ LATE = {  # why imports stand inside functions: "file: function"
         "minitf/__init__.py: __getattr__",
         "minitf/__main__.py: main",
         "minitf/app/commands.py: main",
+        "minitf/app/completion.py: flags_of_command",
+        "minitf/app/completion.py: main",
     },
     "the checks of one exercise": {"minitf/learn/judge.py: judge"},
     "start-up: --help and wrong flags are answered without NumPy": {

@@ -43,16 +43,17 @@ GROUPS = {
         ),
         "export": ("models.export_model", "write a run for CTranslate2, Marian or Hugging Face"),
     },
-    "Learn": {
+    "Learn, and the shell": {
         "learn": (
             "learn.main",
             "exercises: write backward passes that are checked, find bugs, check your model",
         ),
+        "completion": ("completion.main", "print a script that completes commands, flags and paths in bash and zsh"),
     },
 }
 """The commands by what people do: the function of each, in a module of this package, and what it does."""
 COMMANDS = {name: found for group in GROUPS.values() for name, found in group.items()}
-WITHOUT_NUMPY = ("parse", "statistics", "split", "corpus", "learn")
+WITHOUT_NUMPY = ("parse", "statistics", "split", "corpus", "learn", "completion")
 """Commands that never import NumPy, or not before they have read their arguments."""
 
 

@@ -1,0 +1,56 @@
+"""`minitf completion`: a script with which bash and zsh complete commands, flags and paths."""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Mapping, Sequence
+from contextlib import redirect_stdout, suppress
+from importlib import import_module
+
+from minitf.app.command_line import ALL, ArgumentParser
+
+SCRIPT = """\
+_minitf() {{
+    local word=${{COMP_WORDS[COMP_CWORD]}} words
+    case ${{COMP_WORDS[1]}} in
+{cases}
+    esac
+    if [ "$COMP_CWORD" -eq 1 ]; then words="{commands}"; elif [ "${{word#-}}" = "$word" ]; then words=; fi
+    COMPREPLY=($(compgen -W "$words" -- "$word"))
+}}
+[ -z "$ZSH_VERSION" ] || {{ autoload -U +X compinit && compinit; autoload -U +X bashcompinit && bashcompinit; }}
+complete -o default -F _minitf minitf
+"""
+
+
+def main(argv: Sequence[str]) -> None:
+    """Print the script."""
+    parser = ArgumentParser(
+        prog="minitf completion",
+        description='Print a script for bash and zsh: put eval "$(minitf completion)" into ~/.bashrc or ~/.zshrc.',
+    )
+    parser.parse_args(argv)
+    from minitf.app.commands import COMMANDS  # which names this module
+
+    print(script({name: flags_of_command(function) for name, (function, _) in COMMANDS.items()}), end="")
+
+
+def script(flags: Mapping[str, Sequence[str]]) -> str:
+    """The script.  flags: of each command"""
+    cases = [f'        {name}) words="{" ".join(names)}" ;;' for name, names in flags.items()]
+    return SCRIPT.format(cases="\n".join(cases), commands=" ".join(flags))
+
+
+def flags_of_command(function: str) -> list[str]:
+    """The flags that the help of a command names.  function: as in `COMMANDS`"""
+    if function == "completion.main":
+        return ["--help"]
+    module, _, name = function.partition(".")
+    command = getattr(import_module(f"minitf.app.{module}"), name)
+    printed = io.StringIO()
+    for words in (["--help"], [ALL]) if function == "train.main" else (["--help"],):
+        with redirect_stdout(printed), suppress(SystemExit):
+            command(words)
+    entries = re.findall(r"^  (-\S.*?)(?:  |$)", printed.getvalue(), re.MULTILINE)  # what stands left of the texts
+    return sorted(set(re.findall(r"--[a-z][\w.-]*", " ".join(entries))))
