@@ -206,7 +206,9 @@ def value_scale(curves: Sequence[Curve], may_be_log: bool, from_zero: bool) -> S
         return Scale(low / 1.08, high * 1.08, HEIGHT - BOTTOM, TOP, is_log=True)
     from_zero = from_zero and low >= 0
     low = 0.0 if from_zero else low
-    room = 0.05 * (high - low) or 0.05 * abs(high) or 1.0
+    room = 0.05 * (high - low) or 0.05 * abs(high)
+    if room < 1 / LARGEST_DRAWN:  # the unit of its ticks might be zero
+        room = 1.0
     return Scale(low if from_zero else low - room, high + room, HEIGHT - BOTTOM, TOP)
 
 

@@ -54,9 +54,7 @@ def run_command(main: Callable[[Sequence[str]], int | None], argv: Sequence[str]
         say(f"error: the package {name} is not installed for {sys.executable}; {how_to_install()}")
         return 2
     except MemoryError as error:
-        details = f" ({error})" if str(error) else ""
-        less = "training and translating need less with a smaller --max-tokens-per-batch, --beam or model"
-        say(f"error: not enough memory{details}; end other programs, or raise the limit of ulimit -v; {less}")
+        say(lack_of_memory(error))
         return 2
     except ImportError as error:
         if "failed to map" not in str(error) and "C-extensions" not in str(error):
@@ -78,6 +76,13 @@ def run_command(main: Callable[[Sequence[str]], int | None], argv: Sequence[str]
         say(f"error: {explained(_failed_action(error), error)}")
         return 2
     return status or 0
+
+
+def lack_of_memory(error: MemoryError) -> str:
+    """What to tell a user of it."""
+    details = f" ({error})" if str(error) else ""
+    less = "training and translating need less with a smaller --max-tokens-per-batch, --beam or model"
+    return f"error: not enough memory{details}; end other programs, or raise the limit of ulimit -v; {less}"
 
 
 LONGEST_WORD = 1000  # of a message; a longer one is a value or path that a program has made up

@@ -307,7 +307,7 @@ def fuzz(name: str, seconds: int, seed: int) -> int:
         count = max((int(one or other) for one, other in inputs), default=0)
         print(f"{name:34} {count:9,} {covered[-1] if covered else '-':>7} {int(failed):8}", flush=True)
         if failed:
-            print(said[-3000:])
+            print(said[max(0, said.find("Uncaught Python exception")) :][:2000], said[-1000:], sep="\n…\n")
         return int(failed)
 
 

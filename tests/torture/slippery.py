@@ -29,7 +29,7 @@ from minitf.app import commands
 from minitf.errors import UserError
 from minitf.report import run_page
 from minitf.storage.checkpoint_store import CheckpointStore
-from minitf.system import writing
+from minitf.system import process, writing
 from minitf.system.process import run_command
 from minitf.training.optim import Adam
 from tests.helpers.runs import Child, Ground, check, start_or_resume
@@ -248,6 +248,7 @@ def no_memory(draw: random.Random, at: Callable[[str], int]) -> tuple[str, str]:
     return f"A={ENOMEM}@{at('A')}{draw.choice(['', '+'])}", "memory"
 
 
+ALLOCATIONS = "an allocation of more than 64 KiB fails"
 RULES: dict[str, Rules] = {
     "quota, full disk or I/O error at a call": full,
     "remounted read-only while it runs": read_only,
@@ -256,7 +257,7 @@ RULES: dict[str, Rules] = {
     "renames that are visible late": late,
     "power failure: what was not flushed is lost": power,
     "the clock jumps back and forth": clock,
-    "an allocation of more than 64 KiB fails": no_memory,
+    ALLOCATIONS: no_memory,
 }
 LOCKS = "locks that do not hold"
 PARTS = (*RULES, LOCKS)
@@ -332,6 +333,11 @@ def without_errors() -> None:
         return len(data)
 
     writing.ReportingFile.write = write  # type: ignore[method-assign]
+
+
+def without_sentence() -> None:
+    """A lack of memory is said to be another error."""
+    process.lack_of_memory = lambda error: "error: something went wrong"
 
 
 def by_listing() -> None:

@@ -202,6 +202,14 @@ def test_file_systems_that_misbehave(ground, tally, halfway, part):
 
 
 @needs_library
+def test_large_allocations_that_fail(ground, tally, halfway):
+    """One, or all from there on, of each command; the run goes on to the same bits, the output is the same."""
+    (counted,) = slippery.tried(ground, halfway, [slippery.ALLOCATIONS], len(slippery.COMMANDS), SEED)
+    assert counted.tried == len(slippery.COMMANDS)
+    tally.add(counted)
+
+
+@needs_library
 @pytest.mark.parametrize(
     ("part", "spoilt"),
     [
@@ -209,6 +217,7 @@ def test_file_systems_that_misbehave(ground, tally, halfway, part):
         pytest.param("renames that are visible late", "by_listing", marks=pytest.mark.slow),
         pytest.param("power failure: what was not flushed is lost", "without_flush", marks=pytest.mark.slow),
         pytest.param("quota, full disk or I/O error at a call", "without_errors", marks=pytest.mark.slow),
+        pytest.param(slippery.ALLOCATIONS, "without_sentence", marks=pytest.mark.slow),
     ],
 )
 def test_it_notices_what_file_systems_do(ground, halfway, part, spoilt):

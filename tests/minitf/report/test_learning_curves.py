@@ -179,7 +179,19 @@ def test_a_curve_is_where_its_values_are():
 
 
 def test_everything_stays_inside():
-    for values in ([1], [0], [-3, -3], [-1, 2], [1e-9, 1e12], [1e-300], [-1e300, 1e300], [3] * 5000):
+    for values in (
+        [1],
+        [0],
+        [-3, -3],
+        [-1, 2],
+        [1e-9, 1e12],
+        [1e-300],
+        [1.5e-322],
+        [0, 5e-324],
+        [-1e-310, 1e-310],
+        [-1e300, 1e300],
+        [3] * 5000,
+    ):
         for options in ({}, {"may_be_log": True}, {"from_zero": True}):
             forward = curve(*values, every=7)
             for drawn in (forward, replace(forward, x=forward.x[::-1])):
