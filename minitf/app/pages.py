@@ -84,14 +84,28 @@ def page(argv: Sequence[str]) -> None:
         help="sentence to choose from, before some of the validation text; the first one is translated when the page "
         "opens; may be given several times",
     )
+    parser.add_argument(
+        "--checkpoints",
+        type=int,
+        default=0,
+        metavar="N",
+        help="also put N checkpoints of the run into the page, each as large as the model, with a slider over training",
+    )
     given = parser.parse_args(argv)
     with uninterrupted():  # deferred: `--help` and a wrong flag need no NumPy
         from minitf.report.page import write_page
-        from minitf.report.translator_page import example_sentences, translator_page
+        from minitf.report.translator_page import example_sentences, spread, translator_page
+        from minitf.storage.checkpoints import Checkpoints
         from minitf.translation.loading import load_learned
-    learned = load_learned(given.run, warn=lambda message: say(f"warning: {message}"))
+
+    def warn(message: str) -> None:
+        say(f"warning: {message}")
+
+    learned = load_learned(given.run, warn=warn)
+    steps = Checkpoints(RunDirectory(given.run).checkpoints_path).steps()
+    earlier = {step: load_learned(given.run, checkpoint=step, warn=warn) for step in spread(steps, given.checkpoints)}
     sentences = [*dict.fromkeys([*(given.sentence or ()), *example_sentences(given.run, learned.vocabulary)])]
-    text = translator_page(learned, str(given.run), sentences, weights=given.weights)
+    text = translator_page(learned, str(given.run), sentences, weights=given.weights, earlier=earlier)
     output = given.output or Path("translator.html")
     write_page(output, text, chosen=given.output is not None)
     say(f"{len(text.encode()) / 1e6:.2f} MB")

@@ -9,9 +9,10 @@ Python functions: web/translator-*.js. They are those of the paper's model; anot
 from __future__ import annotations
 
 import zlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Literal
 
 import numpy as np
@@ -32,6 +33,7 @@ Weights = Literal["int8", "float16", "float32"]
 EXAMPLES, LONGEST_EXAMPLE, LINES = 12, 80, 200
 """Sentences to choose from, characters of the longest of them, and lines that are looked at."""
 LARGEST = 127  # of an integer of one byte and its negative
+HALF = 65_504  # the largest number of type float16
 COMPUTED = [
     *("source_vocab_size", "encoder_layers", "decoder_layers", "attention_bias", "scale_embeddings", "norm_epsilon"),
     *("attention_dropout", "activation_dropout", "attention_gain", "neighbourhood", "kernel_width"),
@@ -40,7 +42,12 @@ COMPUTED = [
 
 
 def translator_page(
-    learned: LearnedModel, name: str, sentences: Sequence[str] = (), *, weights: Weights = "int8"
+    learned: LearnedModel,
+    name: str,
+    sentences: Sequence[str] = (),
+    *,
+    weights: Weights = "int8",
+    earlier: Mapping[int, LearnedModel] = MappingProxyType({}),
 ) -> str:
     """The page as HTML.
 
@@ -48,7 +55,9 @@ def translator_page(
     sentences: to choose from; the first is translated when the page opens
     weights: type of the numbers in the page: "int8" is the smallest, with one factor for each row of a matrix;
         "float32" computes what `minitf translate` does, up to rounding
-    Raises: UserError for a task, an architecture or a vocabulary that the page does not have
+    earlier: checkpoints of the same run by their step, for the slider over training
+    Raises: UserError for a task, an architecture or a vocabulary that the page does not have, and for weights that are
+        not finite
     """
     config, vocabulary = learned.config, learned.vocabulary
     if config.task != "translation":
@@ -58,22 +67,34 @@ def translator_page(
         "name": name,
         "weights": weights,
         "config": asdict(sized(config.model, vocabulary)),
-        "d_k": config.model.head_d_k,
-        "d_v": config.model.head_d_v,
         "vocabulary": _described(vocabulary, name),
         "search": asdict(search_of(config)),
         "max_source_length": config.max_length - 1,  # max_length counts the EOS of training sentences
         "sentences": list(sentences),
+        "steps": list(earlier),
     }
     described["parameters"], blob = packed(learned, weights)
+    blobs = {"weights": blob} | {f"weights-{step}": packed(each, weights)[1] for step, each in earlier.items()}
     return page(
         "translator",
         f"Translator · {name}",
         *SCRIPTS,
         styles=["kind.css"],
         data={"page": described},
-        blobs={"weights": zlib.compress(blob, 9)},
+        blobs={key: zlib.compress(each, 9) for key, each in blobs.items()},
     )
+
+
+def spread(steps: Sequence[int], count: int) -> list[int]:
+    """At most `count` of the steps, the first and the last among them, at even distances.
+
+    Raises: UserError for a negative count
+    """
+    if count < 0:
+        raise UserError(f"checkpoints={count} is not a number of checkpoints; choose 0 (none) or more")
+    if count >= len(steps):
+        return list(steps)
+    return [steps[round(i * (len(steps) - 1) / max(1, count - 1))] for i in range(count)]
 
 
 def example_sentences(run: Path, vocabulary: AnyVocabulary) -> list[str]:
@@ -119,6 +140,8 @@ def packed(learned: LearnedModel, weights: Weights) -> tuple[list[dict[str, Any]
     """The parameters: name, shape and type of each, in the order of their bytes; and the bytes.
 
     A matrix of type int8 is followed by the factors of its rows; vectors are float32, unless all is float16.
+
+    Raises: UserError for numbers that are not finite, or too large for float16
     """
     shapes = parameter_shapes(sized(learned.config.model, learned.vocabulary))
     listed: list[dict[str, Any]] = []
@@ -126,6 +149,12 @@ def packed(learned: LearnedModel, weights: Weights) -> tuple[list[dict[str, Any]
     for name, shape in shapes.items():
         array = np.ascontiguousarray(learned.weights[name], "<f4")
         kind = "float32" if weights == "int8" and array.ndim == 1 else weights
+        largest = np.abs(array).max()
+        if not largest <= (HALF if kind == "float16" else np.finfo("f4").max):
+            raise UserError(
+                f"{learned.origin} has {largest} in {name}, which is no number of type {kind}; choose --weights "
+                "float32, or train again where the run has diverged"
+            )
         listed.append({"name": name, "shape": list(shape), "type": kind})
         if kind == "int8":
             parts += in_bytes(array)

@@ -5,7 +5,8 @@ const vocabulary = new Vocabulary(page.vocabulary);
 const MOST_CHARACTERS = 10000; // of a sentence, before it is cut into pieces
 const SHOWN = 8; // alternatives of a piece
 const OPTIONS = ["beam", "alpha", "beta", "temperature", "min_length", "max_extra_length", "n_best", "prefix", "heads_off"];
-let model = null;
+let model = null; // that translates on the page: the run's, or an earlier one
+const models = new Map(); // by step of training, as far as they were looked at; "" is the run's
 
 // ---- Sentences ----------------------------------------------------------------------------------------------------
 
@@ -61,7 +62,7 @@ window.minitf = {
     const source = source_of(String(text));
     if (!source.length) return translation_of(source, [hypothesis_of([EOS], 0, config)]);
     const search = () => finish(search_of(source, config, options.prefix));
-    return translation_of(source, with_heads_off(options.heads_off ?? [], search));
+    return translation_of(source, with_model(models.get(""), () => with_heads_off(options.heads_off ?? [], search)));
   },
   pieces(text) { return vocabulary.pieces(vocabulary.encode(String(text))); },
 };
@@ -126,7 +127,8 @@ async function produce(run) {
   state.chosen = least_sure(prefix.length);
   state.hand = { side: "target", index: state.chosen };
   if (!is_changed(config)) return;
-  [state.usual] = with_heads_off([], () => finish(search_of(source, search_config({}), prefix)));
+  [state.usual] = with_model(models.get(""), () =>
+    with_heads_off([], () => finish(search_of(source, search_config({}), prefix))));
 }
 
 // The position from `first` on whose token was the least probable; the end only where it is all there is.
@@ -141,7 +143,8 @@ function all_tokens({ tokens, finished }) { return finished ? [...tokens, EOS] :
 // Whether the reader has chosen other settings than the run's.
 function is_changed(config) {
   const usual = search_config({});
-  return ["beam", "alpha", "temperature"].some((name) => config[name] !== usual[name]) || heads_off().length > 0;
+  return ["beam", "alpha", "temperature"].some((name) => config[name] !== usual[name]) || heads_off().length > 0 ||
+    model !== models.get("");
 }
 
 function best_so_far({ nodes }) {
@@ -325,6 +328,38 @@ function moveAmongAlternatives(event) {
   next.firstChild.focus();
 }
 
+// ---- Checkpoints --------------------------------------------------------------------------------------------------
+
+function with_model(other, compute) {
+  const before = model;
+  model = other;
+  try {
+    return compute();
+  } finally {
+    model = before;
+  }
+}
+
+async function model_of(step) {
+  if (!models.has(step)) {
+    const weights = await unpacked(step === "" ? "weights" : `weights-${step}`);
+    models.set(step, transformer(page.config, page.parameters, weights));
+  }
+  return models.get(step);
+}
+
+// Translate with the checkpoint that the slider is at; its right end is the run's own choice of weights.
+async function goToStep() {
+  const step = page.steps[+$("step").value] ?? "";
+  $("step-text").textContent = step === "" ? "as trained" : `step ${count(step)}`;
+  const off = heads_off();
+  const other = await model_of(step);
+  if (step !== (page.steps[+$("step").value] ?? "")) return; // the slider went on meanwhile
+  model = other;
+  switch_off(off);
+  return translate(state.prefix);
+}
+
 // ---- Start --------------------------------------------------------------------------------------------------------
 
 function buildControls() {
@@ -347,13 +382,16 @@ function asTrained() {
   Object.assign($("beam"), { value: beam });
   Object.assign($("alpha"), { value: alpha });
   Object.assign($("temperature"), { value: temperature });
+  Object.assign($("step"), { max: page.steps.length, value: page.steps.length });
+  $("step-label").hidden = !page.steps.length;
+  $("step-text").textContent = "as trained";
 }
 
 async function start() {
   startTheme();
   buildControls();
   try {
-    model = transformer(page.config, page.parameters, await unpacked("weights"));
+    model = await model_of("");
   } catch (error) {
     complain(`The weights cannot be read (${error.message}): the page needs a browser of 2023 or later, and a complete file.`);
     return;
@@ -368,9 +406,11 @@ async function start() {
   for (const id of ["beam", "alpha", "temperature"]) $(id).addEventListener("change", () => translate(state.prefix));
   $("usual").addEventListener("click", () => {
     asTrained();
+    model = models.get("");
     switch_off([]);
     translate(state.prefix);
   });
+  $("step").addEventListener("input", goToStep);
   startBeam();
   startAttention();
   startLayer();

@@ -17,7 +17,7 @@ from minitf.decoding.lines import search_of
 from minitf.errors import UserError
 from minitf.model.transformer import Transformer
 from minitf.report.page import write_page
-from minitf.report.translator_page import example_sentences, packed, translator_page
+from minitf.report.translator_page import example_sentences, packed, spread, translator_page
 from minitf.system.process import run_command
 from minitf.translation.loading import load_learned
 from minitf.translation.translator import Translator
@@ -141,6 +141,23 @@ def test_examples_are_of_the_validation_text(ground, tiny_run, tiny_vocabulary):
     valid = (ground.folder / "valid.en").read_text("utf-8").splitlines()
     assert example_sentences(run, vocabulary) == list(dict.fromkeys(valid))[:12]
     assert example_sentences(tiny_run, tiny_vocabulary) == []
+
+
+def test_weights_that_are_no_numbers_are_refused(learned):
+    for value, weights in ((np.nan, "int8"), (np.inf, "float32"), (70_000, "float16")):
+        damaged = {name: array.copy() for name, array in learned.weights.items()}
+        damaged["decoder.layers.1.feed_forward.up.weight"][2, 3] = value
+        with pytest.raises(UserError, match=r"has (nan|inf|70000.0) in decoder.layers.1.feed_forward.up.weight"):
+            translator_page(replace(learned, weights=damaged), "run", weights=weights)
+
+
+def test_checkpoints_are_spread_over_the_training():
+    steps = [*range(100, 1100, 100)]
+    assert spread(steps, 4) == [100, 400, 700, 1000]
+    assert spread(steps, 10) == spread(steps, 99) == steps
+    assert (spread(steps, 1), spread(steps, 0), spread([], 5)) == ([100], [], [])
+    with pytest.raises(UserError, match="checkpoints=-1 is not a number of checkpoints"):
+        spread(steps, -1)
 
 
 # ---- In a browser: the computation -------------------------------------------------------------------------------
@@ -574,6 +591,34 @@ def test_the_keyboard_moves_among_heads(show, learned):
     page.run("document.querySelector('#source [tabindex=\"0\"]').focus()")
     page.press("Right", "Enter")
     assert page.run("return state.hand") == {"side": "source", "index": 1}
+
+
+def test_a_slider_goes_over_the_training(chromium, tiny_run, tmp_path, capsys):
+    path = tmp_path / "training.html"
+    text = "the cat sat"
+    flags = ["--output", str(path), "--sentence", text, "--weights", "float32", "--checkpoints", "2"]
+    commands.main(["page", str(tiny_run), *flags])
+    page = chromium
+    page.complaints()
+    page.open(path)
+    page.wait_for("document.body.dataset.ready")
+    assert page.run("return page.steps") == [1, 3]
+    slide = "document.getElementById('step').value = arguments[0]; document.getElementById('step').dispatchEvent("
+    slide += "new Event('input'))"
+    usual = Translator.load(tiny_run, warn=lambda message: None).translate_nbest([text], n_best=1)[0][0]
+    for place, step in ((0, 1), (1, 3)):
+        expected = Translator.load(tiny_run, checkpoint=step, warn=lambda message: None)
+        ((best,),) = expected.translate_nbest([text], n_best=1)
+        assert best.score != pytest.approx(usual.score, abs=1e-3)
+        wait_after(page, page.run, slide, place)
+        assert page.run("return state.result[0].score") == pytest.approx(best.score, abs=1e-3)
+        assert page.run(TEXT, "#step-text") == f"step {step}"
+        assert f"score {usual.score:.3f}"[:-1] in page.run(TEXT, "#usual-status")
+        assert page.run("return minitf.translate(arguments[0]).score", text) == pytest.approx(usual.score, abs=1e-3)
+    wait_after(page, page.click, "#usual")
+    assert page.run("return state.result[0].score") == pytest.approx(usual.score, abs=1e-3)
+    assert page.run(TEXT, "#step-text") == "as trained"
+    assert page.complaints() == []
 
 
 HOSTILE = {
