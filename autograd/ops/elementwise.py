@@ -473,6 +473,12 @@ def astype(x: TensorLike, dtype: DTypeLike) -> Tensor:
     return apply(AsType, x, dtype=dtype)
 
 
+def _astype(x: Tensor, dtype: DTypeLike, copy: bool = False) -> Tensor:
+    if copy:
+        return astype(clone(x), dtype)
+    return x if x.dtype == dtype else astype(x, dtype)
+
+
 attach(
     __add__=add,
     __radd__=lambda x, other: add(other, x),
@@ -491,5 +497,5 @@ attach(
     tanh=tanh,
     clone=clone,
     copy=clone,
-    astype=lambda x, dtype, copy=False: astype(clone(x) if copy else x, dtype),
+    astype=_astype,
 )

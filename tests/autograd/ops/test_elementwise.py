@@ -254,6 +254,8 @@ def test_astype():
     assert x.grad.dtype == np.float32
     np.testing.assert_array_equal(x.grad.data, np.array([1.0, 1e-3], np.float32))
     assert ag.astype(x, "float32").data is x.data
+    assert x.astype(np.float32) is x
+    assert x.astype(np.float32, copy=True).data is not x.data
     assert not x.astype(int).requires_grad
     check_gradients(lambda x: x.astype(np.float64), away_from([0], (2, 3)))
 
