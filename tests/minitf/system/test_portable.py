@@ -201,6 +201,7 @@ def test_a_folder_that_is_replaced_or_leads_elsewhere(windows):
 import os, shutil
 from pathlib import Path
 from minitf.errors import UserError
+from minitf.storage.log import RunLog
 from minitf.system.writing import HeldFolder, atomic_write, make_folder, remove_leftovers
 
 run = Path("held")
@@ -215,7 +216,13 @@ remove_leftovers(run)
 print(sorted(str(p.relative_to(run)) for p in run.rglob("*")))
 Path("elsewhere").mkdir()
 os.symlink(Path("elsewhere").absolute(), run / "link")
-for change in (lambda: make_folder(run / "link" / "deep"), lambda: atomic_write(run / "link" / "file").__enter__()):
+Path("elsewhere", "log").touch()
+os.symlink(Path("elsewhere", "log").absolute(), run / "log")
+for change in (
+    lambda: make_folder(run / "link" / "deep"),
+    lambda: atomic_write(run / "link" / "file").__enter__(),
+    lambda: RunLog(run / "log"),
+):
     try:
         change()
     except UserError as error:
@@ -229,6 +236,6 @@ except UserError as error:
     print(str(error).partition(": ")[0])
 """
     assert windows("-c", code).splitlines() == [
-        "['inner', 'inner/file', 'lock']", "a symbolic link", "a symbolic link",
+        "['inner', 'inner/file', 'lock']", "a symbolic link", "a symbolic link", "a symbolic link",
         "held is no longer the folder that this process has locked",
     ]  # fmt: skip
