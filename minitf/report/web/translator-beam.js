@@ -14,7 +14,7 @@ function renderBeam() {
     const row = rows[node.position] = (rows[node.position] ?? -1) + 1; // the best of a position on top
     places.set(node, { x: node.position * COLUMN, y: row * LINE });
   }
-  const kept = keptNodes(tree);
+  const kept = state.kept = keptNodes(tree);
   const best = new Set(pathTo(tree.finished[0]?.node ?? (state.result && bestLeft(tree))));
   const size = { width: rows.length * COLUMN, height: Math.max(...rows, 0) * LINE + LINE };
   const links = svg("svg", { ...size, "aria-hidden": "true" });
@@ -83,7 +83,7 @@ function fateOf(node) {
   }
   if (node.fate === "pruned") return `${log_probability}: pruned, not among the ${beam} best that go on`;
   if (node.fate === "left") return `${log_probability}: still alive when the search stopped`;
-  return `${log_probability}: goes on`;
+  return state.kept.has(node) ? `${log_probability}: goes on` : `${log_probability}: went on, and was pruned later`;
 }
 
 function describeNode(node) {

@@ -377,6 +377,12 @@ def test_a_hypothesis_of_the_beam_is_read_and_gone_on_from(show, learned):
     tokens = page.run("return tokens_of(state.tree.nodes[arguments[0]])", node)
     page.hover(f'#tree [data-node="{node}"]')
     assert "pruned, not among the 4 best" in page.run(TEXT, "#node")
+    later = page.run(
+        "const fates = (node) => state.tree.nodes.filter(({ parent }) => parent === node).map(({ fate }) => fate);"
+        "return state.tree.nodes.find((each) => each.fate === 'alive' && fates(each).every((f) => f === 'pruned')).id"
+    )
+    page.hover(f'#tree [data-node="{later}"]')
+    assert "went on, and was pruned later" in page.run(TEXT, "#node")
     page.run("document.querySelector(`#tree [data-node='${arguments[0]}']`).focus()", node)
     page.press("Left")
     parent = page.run("return state.tree.nodes[arguments[0]].parent.id", node)
