@@ -131,7 +131,7 @@ class Where(FastOp, choose.Where):
         is_masked = self.backend is CPU and np.shape(b) == () and b == 0  # on a GPU, the comparison would wait for it
         if is_masked and condition.dtype == bool and self.xp.result_type(a, b) == getattr(a, "dtype", None):
             is_all = self.selects_all(condition, a) and np.broadcast_shapes(condition.shape, a.shape) == a.shape
-            return a if is_all else self.kernels.keep_where(a, condition)
+            return a.copy() if is_all else self.kernels.keep_where(a, condition)
         return choose.Where.forward(self.xp, condition, a, b)
 
     def selects_all(self, condition, a):

@@ -158,6 +158,14 @@ def test_where_takes_tensors_numbers_and_scalars():
     assert ag.where([0, 2, 0], 1.0, Tensor(np.zeros(3))).tolist() == [0, 1, 0]
 
 
+@pytest.mark.parametrize("shape", [(2, 3), (2, 1), ()])
+def test_where_all_is_selected_the_result_is_an_array_of_its_own(shape):
+    x = Tensor(normal((2, 3)), requires_grad=True)
+    y = ag.where(np.ones(shape, bool), x, 0.0)
+    np.testing.assert_array_equal(y.data, x.data)
+    assert not np.shares_memory(y.data, x.data)
+
+
 def test_where_stops_an_infinite_gradient():
     a, b = leaf([1.0, 2.0]), leaf([3.0, 4.0])
     ag.where(np.array([True, False]), a, b).backward(np.array([np.inf, np.nan]))
