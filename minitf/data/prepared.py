@@ -287,6 +287,7 @@ def _read_description(folder: Path) -> dict[str, Any]:
     except ValueError as error:
         raise UserError(f"{path} is damaged ({error}); prepare the corpus again") from error
     whole = all(isinstance(about.get(name), kind) for name, kind in FIELDS.items())
+    whole = whole and re.fullmatch("[0-9a-f]{64}", about["key"]) is not None  # of which names of files are made
     if not whole or about["format"] != FORMAT or about["dtype"] not in ID_TYPES or min(about[n] for n in COUNTS) < 0:
         raise UserError(f"{path} does not describe a corpus of format {FORMAT}; prepare the corpus again")
     if about.get("digest", found := _digest(about)) != found:  # those of earlier versions have none

@@ -11,7 +11,6 @@ from tests.torture.guided import FOUND, MOST_MIB, READERS, SLOWEST_S, Target
 KEPT = sorted(FOUND.glob("*/*"))
 
 
-@pytest.mark.heavy
 @pytest.mark.parametrize("name", READERS)
 def test_the_first_input_of_each_reader_is_accepted(name, tmp_path):
     """Else fuzzing would only reach what refuses it."""
@@ -20,7 +19,6 @@ def test_the_first_input_of_each_reader_is_accepted(name, tmp_path):
     assert not target.try_input(b"\xff\n")
 
 
-@pytest.mark.heavy
 @pytest.mark.parametrize("path", KEPT, ids=lambda path: f"{path.parent.name}/{path.name}")
 def test_what_fuzzing_has_found_is_read_or_refused(path, tmp_path):
     target = READERS[path.parent.name](tmp_path)
