@@ -116,6 +116,9 @@ lint: $(VENV)/.installed-dev
 # From scratch: Sphinx does not see that code has changed which a page runs
 book: $(VENV)/.installed-docs
 	$(BIN)/python -m sphinx -q -T -W --keep-going -E -a -c docs/book . build/book
+	@if [ -e $(DEMO)/config.json ]; then \
+	    $(BIN)/python -m minitf page $(DEMO) --output build/book/translator.html; \
+	fi
 	@echo "open build/book/index.html"
 
 # Dependencies of the build come from the package index; the checklist of a release is in CONTRIBUTING.md

@@ -58,6 +58,7 @@ function translation_of(source, hypotheses) {
 // minitf.translate(text, { beam, alpha, … }): see docs/page.md. Settings that are not given are those of the run.
 window.minitf = {
   translate(text, options = {}) {
+    if (!models.has("")) throw new Error("The model is not unpacked yet: await minitf.ready first.");
     const config = search_config(options);
     const source = source_of(String(text));
     if (!source.length) return translation_of(source, [hypothesis_of([EOS], 0, config)]);
@@ -433,4 +434,4 @@ async function start() {
   return translate();
 }
 
-start();
+window.minitf.ready = start();

@@ -278,6 +278,7 @@ def type_sentence(page, text):
 
 def test_a_first_sentence_is_translated_when_the_page_opens(show, learned):
     page = show(learned, ["the cat", "a dog"])
+    assert page.run("return minitf.ready.then(() => state.result.length)") == 1
     expected = page.run("return minitf.translate('the cat')")
     assert page.run(TEXT, "#output") == page.run("return visible(arguments[0])", expected["text"]) != ""
     assert page.run(TEXTS, "#source li") == [*expected["source_pieces"], "</s>"]
