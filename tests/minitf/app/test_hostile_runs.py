@@ -194,4 +194,4 @@ def test_a_link_that_the_user_has_named_is_followed(trained, tmp_path):
 
 def test_every_command_is_here_that_reads_a_run_or_writes_files_of_its_own_names(texts, tmp_path):
     named = {line[0] for line in (*runs_commands(tmp_path, texts, tmp_path), *folders_commands(texts, tmp_path))}
-    assert named == set(commands.COMMANDS) - {"bleu", "statistics", "presets"}
+    assert named == set(commands.COMMANDS) - {"bleu", "statistics", "presets", "completion"}
