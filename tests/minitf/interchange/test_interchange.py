@@ -288,6 +288,67 @@ def test_all_hostile_pickles_are_tried(tmp_path):
     assert len(list(hostile_pickles(tmp_path))) == 30
 
 
+def storage_of(size):
+    return b"(X\x07\0\0\0storagectorch\nFloatStorage\nX\x01\0\0\0000X\x03\0\0\0cpuJ" + struct.pack("<i", size) + b"tQ"
+
+
+STORAGE = storage_of(6)
+
+
+def tensor_of(*rest, storage=STORAGE):
+    return b"ctorch._utils\n_rebuild_tensor_v2\n(" + storage + b"".join(rest) + b"\x89NtR"
+
+
+@pytest.mark.parametrize(
+    ("operations", "message"),
+    [
+        (b"K\x01", "before seeing STOP"),
+        (b"u.", "an operation lacks its mark"),
+        (b"]K\x01K\x02s.", "a dict is expected"),
+        (b"K\x01K\x02\x93.", "a name is not a text"),
+        (b"K\x01)R.", "it calls something that is not a function"),
+        (b"ccollections\nOrderedDict\n]K\x01a\x85R.", "describes a dict that cannot be"),
+        (storage_of(-1) + b".", "describes a storage that cannot be"),
+        (STORAGE + b"0" + storage_of(5) + b".", "describes the storage '0' in two ways"),
+        (tensor_of(b"K\0K\x06\x85K\x01\x85", storage=b"N") + b".", "describes a tensor without a storage"),
+        (tensor_of(b"K\0K\x06\x85)") + b".", "describes a tensor that cannot be"),
+        (tensor_of(b"K\0J" + struct.pack("<i", -1) + b"\x85K\x01\x85") + b".", "describes a tensor that cannot be"),
+        (b"ctorch._utils\n_rebuild_parameter\n(N\x88NtR.", "describes a parameter that is not a tensor"),
+        (tensor_of(b"K\x01K\x06\x85K\x01\x85") + b".", r"a tensor of shape \[6\] is larger than its storage"),
+        (tensor_of(b"K\0K\x03\x85K\x02\x85") + b".", r"a tensor of shape \[3\] has the strides \[2\]"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_what_no_program_writes_into_a_pickle_is_named(tmp_path, operations, message):
+    write_torch_zip(tmp_path / "model.pt", b"\x80\x04" + operations, {"0": bytes(24)})
+    with SourceFile(tmp_path / "model.pt") as file, pytest.raises(ModelFileError, match=message):
+        read_torch(file).read()
+
+
+@pytest.mark.parametrize(
+    ("operations", "value"),
+    [(b"(K\x01K\x02l.", [1, 2]), (b"(K\x01K\x02d.", {1: 2}), (b"\x8f(K\x01K\x02\x90.", {1, 2})],
+)
+def test_older_and_newer_operations_of_pickles(tmp_path, operations, value):
+    write_torch_zip(tmp_path / "model.pt", b"\x80\x04" + operations, {})
+    assert pickle.loads(b"\x80\x04" + operations) == value
+    with SourceFile(tmp_path / "model.pt") as file:
+        assert read_torch(file) == value
+
+
+@pytest.mark.parametrize(
+    ("at", "number", "message"),
+    [(0, 2, "version 2 with"), (16, 2**20, "a name of 1048576 bytes"), (32, 2**20, "an array of 1048576 dimensions")],
+)
+def test_impossible_tables_of_marian_are_named(tmp_path, at, number, message):
+    write("intgemm", tmp_path / "model.bin")
+    whole = bytearray((tmp_path / "model.bin").read_bytes())
+    whole[at : at + 8] = struct.pack("<Q", number)
+    (tmp_path / "model.bin").write_bytes(whole)
+    with pytest.raises(ModelFileError, match=message):
+        read("intgemm", tmp_path / "model.bin")
+
+
 def test_pickles_that_call_another_function_name_it(tmp_path):
     write_torch_zip(tmp_path / "model.pt", pickle.dumps(Runs(os.system, "true"), 2), {})
     with (
