@@ -15,7 +15,7 @@ import re
 import shutil
 import stat
 from collections.abc import Iterator
-from contextlib import ExitStack, closing, contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any, BinaryIO, Self
 
@@ -358,8 +358,10 @@ def _opened(folder: Path, held: HeldFolder | None, create: bool) -> Iterator[Fol
     else:
         held.check()
         found = _descend(held, folder, create)
-    with closing(found):
+    try:
         yield found
+    finally:
+        found.close()
 
 
 def is_held(path: Path) -> bool:
