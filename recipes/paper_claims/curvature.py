@@ -7,7 +7,6 @@ eigenvalue of D^-½ H D^-½ and D = √v̂ + ε), Gilmer et al. 2021, arXiv:2110
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Callable, Iterator
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import asdict, dataclass
@@ -153,8 +152,9 @@ def table(study: Study) -> str:
             lines += ["|--:|--:|--:|--:|--:|"]
             for each in zip(*runs, strict=True):
                 loss, largest = (np.mean([getattr(one, key) for one in each]) for key in ("loss", "largest"))
-                share = np.mean([one.limit for one in each]) if each[0].limit is not None else math.nan
-                lines.append(f"| {each[0].updates} | {loss:.3f} | {each[0].rate:.2e} | {largest:.3g} | {share:.3g} |")
+                shares = [one.limit for one in each if one.limit is not None]
+                share = f"{np.mean(shares):.3g}" if shares else "–"
+                lines.append(f"| {each[0].updates} | {loss:.3f} | {each[0].rate:.2e} | {largest:.3g} | {share} |")
             lines.append("")
     return "\n".join(lines)
 
