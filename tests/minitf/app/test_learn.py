@@ -25,7 +25,7 @@ def test_it_lists_all_exercises(learn):
     assert status == 0
     for exercise in ALL.values():
         assert f" {exercise.label}  {exercise.title}\n" in text
-    assert text.endswith("0 of 36 solved; next: minitf learn start 1\n")
+    assert text.endswith("0 of 37 solved; next: minitf learn start 1\n")
     assert learn("list") == (status, text)
 
 
