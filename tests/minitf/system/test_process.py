@@ -18,8 +18,8 @@ from autograd.fast import Kernels
 from minitf.app import commands
 from minitf.errors import UserError
 from minitf.system import process
+from minitf.system.portable import SIGNALS
 from minitf.system.process import (
-    SIGNALS,
     StopRequest,
     TerminationInterrupt,
     exit_status,
