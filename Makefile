@@ -15,7 +15,7 @@ help:
 	@echo "make demo    train on the built-in corpus, score it, translate, write a page that translates (5 minutes)"
 	@echo "             LOCKED=1: with the packages of requirements.lock, verified by their hashes"
 	@echo "make parse   learn to parse the built-in treebank, score it, parse a sentence (5 minutes)"
-	@echo "make test    run the test suite (6 minutes of processor time, shared by the cores)"
+	@echo "make test    run the test suite (8 minutes of processor time, shared by the cores)"
 	@echo "make quick   its quick part (1.5 minutes; PYTHON=python3.12 VENV=.venv-3.12: with another Python;"
 	@echo "             LOWEST=1: with the lowest versions that pyproject.toml allows)"
 	@echo "make prove   the slow proofs and repetitions as well (some 15 minutes)"
