@@ -166,6 +166,13 @@ def test_where_all_is_selected_the_result_is_an_array_of_its_own(shape):
     assert not np.shares_memory(y.data, x.data)
 
 
+@pytest.mark.parametrize("zero", [0, False, 0.0, -0.0])
+def test_where_keeps_the_sign_of_a_zero(zero):
+    x = Tensor(np.array([1.0, -2.0]))
+    found = ag.where(np.array([True, False]), x, zero).data
+    np.testing.assert_array_equal(np.signbit(found), np.signbit(np.where([True, False], x.data, zero)))
+
+
 def test_where_stops_an_infinite_gradient():
     a, b = leaf([1.0, 2.0]), leaf([3.0, 4.0])
     ag.where(np.array([True, False]), a, b).backward(np.array([np.inf, np.nan]))
