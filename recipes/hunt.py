@@ -31,7 +31,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
-from multiprocessing import get_context
+from multiprocessing import active_children, get_context
 from pathlib import Path
 from typing import Any
 
@@ -674,6 +674,8 @@ def results(
             except TimeoutError:
                 print(f"the time is over at {waiting[0]}", file=sys.stderr)
                 pool.shutdown(wait=False, cancel_futures=True)
+                for process in active_children():  # which may have hours to go
+                    process.terminate()
                 return
 
 
