@@ -128,8 +128,8 @@ class Where(FastOp, choose.Where):
     def forward(self, condition, a, b):
         condition = self.xp.asarray(condition)
         self.save(condition)
-        is_zero = self.backend is CPU and np.shape(b) == () and b == 0  # on a GPU, the comparison would wait for it
-        is_masked = is_zero and math.copysign(1, b) > 0
+        # 0 without a sign, for its bytes are 0; on a GPU, the comparison would wait for it
+        is_masked = self.backend is CPU and np.shape(b) == () and not any(np.asarray(b).tobytes())
         if is_masked and condition.dtype == bool and self.xp.result_type(a, b) == getattr(a, "dtype", None):
             is_all = self.selects_all(condition, a) and np.broadcast_shapes(condition.shape, a.shape) == a.shape
             return a.copy() if is_all else self.kernels.keep_where(a, condition)
