@@ -130,7 +130,7 @@ class Where(FastOp, choose.Where):
         self.save(condition)
         # 0 without a sign, for its bytes are 0; on a GPU, the comparison would wait for it
         is_masked = self.backend is CPU and np.shape(b) == () and not any(np.asarray(b).tobytes())
-        if is_masked and condition.dtype == bool and self.xp.result_type(a, b) == getattr(a, "dtype", None):
+        if is_masked and condition.dtype == bool and isinstance(a, np.ndarray) and np.result_type(a, b) == a.dtype:
             is_all = self.selects_all(condition, a) and np.broadcast_shapes(condition.shape, a.shape) == a.shape
             return a.copy() if is_all else self.kernels.keep_where(a, condition)
         return choose.Where.forward(self.xp, condition, a, b)

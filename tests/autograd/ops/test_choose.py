@@ -170,6 +170,7 @@ def test_where_all_is_selected_the_result_is_an_array_of_its_own(shape):
 def test_where_keeps_the_sign_of_a_zero(zero):
     x = Tensor(np.array([1.0, -2.0]))
     assert ag.where(np.array([True, False]), x * 1j, complex(zero)).data.tolist() == [1j, 0]
+    assert ag.where(np.array([True, False]), 1.5, np.float64(zero)).data.tolist() == [1.5, 0]
     found = ag.where(np.array([True, False]), x, zero).data
     np.testing.assert_array_equal(np.signbit(found), np.signbit(np.where([True, False], x.data, zero)))
 
