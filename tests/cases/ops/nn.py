@@ -283,7 +283,7 @@ def _(rng):
     return Example(
         lambda w: ag.fast.linear_cross_entropy(ag.embedding(ids, w), w, targets, rows=2), [draw.uniform(rng, (4, 3))],
         lambda w: _plain_cross_entropy(w[ids] @ w.T, targets, 0.0, np.zeros(5, bool), "mean"),
-        lambda w: _torch_cross_entropy(w[torch.tensor(ids)] @ w.T, targets, 0.0, "mean"),
+        lambda w: _torch_cross_entropy(w[torch.tensor(ids.astype(np.int64))] @ w.T, targets, 0.0, "mean"),
     )  # fmt: skip
 
 
