@@ -208,3 +208,25 @@ def test_a_library_that_ends_the_process_is_left_out_and_the_others_are_not(monk
     findings, counts, functions = hunt.hunt("torch", ["a", "b", "fatal", "c", "fatal too", "d"], 2, 1.0)
     assert (findings, functions) == ([], 4)
     assert counts == {"right": 4, "the library ended the process": 2}
+
+
+def test_processes_end_when_the_time_is_over(monkeypatch, capsys):
+    class Slow(Pool):
+        def submit(self, function, library, name):
+            return Future()  # which never ends
+
+        def shutdown(self, wait, cancel_futures):
+            assert (wait, cancel_futures) == (False, True)
+
+    class Process:
+        ended = False
+
+        def terminate(self):
+            self.ended = True
+
+    process = Process()
+    monkeypatch.setattr(hunt, "ProcessPoolExecutor", Slow)
+    monkeypatch.setattr(hunt, "active_children", lambda: [process])
+    assert hunt.hunt("torch", ["a", "b"], 2, 0.0) == ([], {}, 0)
+    assert process.ended
+    assert "the time is over at a" in capsys.readouterr().err
