@@ -152,64 +152,8 @@ def from_torch(function: Function) -> Function:
 
     Raises: ImportError without PyTorch
     """
-    try:
-        import torch
-    except ImportError as error:
-        raise ImportError("from_torch needs PyTorch: pip install torch") from error
-
-    def tensor(a: Any, needs: bool = False) -> Any:
-        if not isinstance(a, np.ndarray):
-            return a
-        usable = a.flags.writeable and all(stride >= 0 for stride in a.strides)
-        return torch.from_numpy(a if usable else a.copy()).requires_grad_(needs)
-
-    def array(y: Any) -> Array:
-        return y.detach().resolve_conj().resolve_neg().numpy()
-
-    def of_inputs(call: Function) -> Function:
-        class FromTorch(Wrapped):
-            def value(self, inputs: Sequence[Any]) -> Any:
-                needs = self.fill(self.needs_gradient)
-                self.tensors = [tensor(a, need) for a, need in zip(inputs, needs, strict=True)]
-                with torch.set_grad_enabled(any(self.needs_gradient)):
-                    outputs = call(*self.tensors, **self.keywords)
-                several = isinstance(outputs, (tuple, list))
-                self.results = tuple(outputs) if several else (outputs,)
-                for y in self.results:
-                    if not isinstance(y, torch.Tensor):
-                        raise TypeError(f"the function returned {type(y).__name__}; from_torch needs PyTorch's tensors")
-                values = tuple([array(y) for y in self.results])
-                return values if several else values[0]
-
-            def unchecked(self) -> list[str]:
-                known = {id(x) for x in self.tensors}
-                nodes = [y.grad_fn for y in self.results if y.grad_fn is not None]
-                seen, found = set(nodes), []
-                for node in nodes:  # grows
-                    leaf = getattr(node, "variable", None)
-                    if leaf is not None and id(leaf) not in known:
-                        found.append(f"{tuple(leaf.shape)} of PyTorch")
-                    fresh = {other for other, _ in node.next_functions if other is not None} - seen
-                    seen |= fresh
-                    nodes += fresh
-                return found
-
-            def pull_back(self, gs: tuple[Array, ...], inputs: Sequence[Any]) -> Any:
-                pairs = [(y, tensor(g)) for y, g in zip(self.results, gs, strict=True) if y.requires_grad]
-                places = [k for k, x in enumerate(self.tensors) if isinstance(x, torch.Tensor) and x.requires_grad]
-                gradients: list[Array | None] = [None] * len(inputs)
-                if pairs and places:
-                    found = torch.autograd.grad(
-                        [y for y, _ in pairs], [self.tensors[k] for k in places], [g for _, g in pairs],
-                        retain_graph=True, allow_unused=True,
-                    )  # fmt: skip
-                    for k, g in zip(places, found, strict=True):
-                        gradients[k] = None if g is None else array(g)
-                return gradients
-
-        return _callable(FromTorch, function)
-
-    wrapped: Any = of_inputs(function)
+    torch = _torch()
+    wrapped: Any = _of_tensors(function)
     if isinstance(function, torch.nn.Module):
         parameters = {name: p for name, p in function.named_parameters() if p.requires_grad}
         names = list(parameters)
@@ -221,8 +165,78 @@ def from_torch(function: Function) -> Function:
             given = {**buffers, **{name: p.contiguous() for name, p in zip(names, values[count:], strict=True)}}
             return torch.func.functional_call(function, given, values[:count], keywords)
 
-        wrapped.with_parameters = of_inputs(call), parameters
+        wrapped.with_parameters = _of_tensors(call), parameters
     return wrapped
+
+
+def _torch() -> Any:
+    try:
+        import torch
+    except ImportError as error:
+        raise ImportError("from_torch needs PyTorch: pip install torch") from error
+    return torch
+
+
+def _of_tensors(function: Function) -> Function:
+    return _callable(type("FromTorch", (FromTorch,), {"function": staticmethod(function)}), function)
+
+
+class FromTorch(Wrapped):
+    """A function of PyTorch tensors, which a subclass names in `function`."""
+
+    function: Function
+
+    def value(self, inputs: Sequence[Any]) -> Any:
+        torch = _torch()
+        needs = self.fill(self.needs_gradient)
+        self.tensors = [_tensor(a, need) for a, need in zip(inputs, needs, strict=True)]
+        with torch.set_grad_enabled(any(self.needs_gradient)):
+            outputs = self.function(*self.tensors, **self.keywords)
+        several = isinstance(outputs, (tuple, list))
+        self.results = tuple(outputs) if several else (outputs,)
+        for y in self.results:
+            if not isinstance(y, torch.Tensor):
+                raise TypeError(f"the function returned {type(y).__name__}; from_torch needs PyTorch's tensors")
+        values = tuple([_array(y) for y in self.results])
+        return values if several else values[0]
+
+    def unchecked(self) -> list[str]:
+        known = {id(x) for x in self.tensors}
+        nodes = [y.grad_fn for y in self.results if y.grad_fn is not None]
+        seen, found = set(nodes), []
+        for node in nodes:  # grows
+            leaf = getattr(node, "variable", None)
+            if leaf is not None and id(leaf) not in known:
+                found.append(f"{tuple(leaf.shape)} of PyTorch")
+            fresh = {other for other, _ in node.next_functions if other is not None} - seen
+            seen |= fresh
+            nodes += fresh
+        return found
+
+    def pull_back(self, gs: tuple[Array, ...], inputs: Sequence[Any]) -> Any:
+        torch = _torch()
+        pairs = [(y, _tensor(g)) for y, g in zip(self.results, gs, strict=True) if y.requires_grad]
+        places = [k for k, x in enumerate(self.tensors) if isinstance(x, torch.Tensor) and x.requires_grad]
+        gradients: list[Array | None] = [None] * len(inputs)
+        if pairs and places:
+            found = torch.autograd.grad(
+                [y for y, _ in pairs], [self.tensors[k] for k in places], [g for _, g in pairs],
+                retain_graph=True, allow_unused=True,
+            )  # fmt: skip
+            for k, g in zip(places, found, strict=True):
+                gradients[k] = None if g is None else _array(g)
+        return gradients
+
+
+def _tensor(a: Any, needs: bool = False) -> Any:
+    if not isinstance(a, np.ndarray):
+        return a
+    usable = a.flags.writeable and all(stride >= 0 for stride in a.strides)
+    return _torch().from_numpy(a if usable else a.copy()).requires_grad_(needs)
+
+
+def _array(y: Any) -> Array:
+    return y.detach().resolve_conj().resolve_neg().numpy()
 
 
 def array_of_torch(x: Any, position: int | str) -> Any:
