@@ -21,7 +21,7 @@ MUTANTS = [
     Mutant(f"{F}:unpacked", "the bits of each byte in the other order",
            "count=math.prod(shape))", 'count=math.prod(shape), bitorder="little")',
            near=("tests/autograd/ops/test_nn.py",)),
-    Mutant(f"{F}:Where.forward", "any number counts as 0", "and b == 0", "", near=("Where",)),
+    Mutant(f"{F}:Where.forward", "any number counts as 0", "and not any(np.asarray(b).tobytes())", "", near=("Where",)),
     Mutant(f"{F}:Where.backward", "the mask the wrong way round for a", "keep != 0", "keep == 0", near=("Where",)),
     Mutant(f"{F}:Where.backward", "the gradient of a for b", "(g_y, keep == 0)", "(g_y, keep != 0)", near=("Where",)),
     # ---- Products ----
