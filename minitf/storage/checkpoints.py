@@ -135,7 +135,9 @@ class Reader:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._tensors.__exit__(None, None, None)
+        # Without a reference, the library closes the file. Its own __exit__ raises RuntimeError while another thread
+        # reads: an interrupt between the start of a thread and its registration leaves one that no pool waits for.
+        del self._tensors
 
     def names(self, prefix: str) -> list[str]:
         """The names that begin with a prefix, in the order of the file."""

@@ -11,7 +11,14 @@ import numpy as np
 import pytest
 
 from minitf.storage.checkpoint_store import CheckpointStore, save
-from minitf.storage.checkpoints import CheckpointError, DamagedCheckpointError, average, with_prefix, without_prefix
+from minitf.storage.checkpoints import (
+    CheckpointError,
+    DamagedCheckpointError,
+    Reader,
+    average,
+    with_prefix,
+    without_prefix,
+)
 
 
 def arrays_of(step):
@@ -54,6 +61,20 @@ def test_saved_and_loaded(tmp_path):
         name: array.tobytes() for name, array in arrays_of(5).items()
     }
     assert set(store.load(5, "model.")[0]) == {"weight", "bias"}
+
+
+def test_an_interrupted_reader_closes_while_a_thread_reads(tmp_path, monkeypatch):
+    """The library calls NumPy in the midst of reading, and refuses there to be closed."""
+    store, frombuffer = filled(tmp_path, [5]), np.frombuffer
+    reader = Reader(store.path(5))
+
+    def interrupted(**arguments):
+        reader.__exit__()
+        return frombuffer(**arguments)
+
+    monkeypatch.setattr(np, "frombuffer", interrupted)
+    assert reader.read("model.bias").tobytes() == arrays_of(5)["model.bias"].tobytes()
+    assert not hasattr(reader, "_tensors")
 
 
 def test_the_last_are_kept_by_number_and_not_by_name_or_time(tmp_path):
