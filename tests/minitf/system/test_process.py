@@ -9,6 +9,7 @@ import sys
 import threading
 import warnings
 from contextlib import contextmanager
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -280,6 +281,18 @@ def test_threads_that_cannot_be_started_are_one_sentence(monkeypatch):
     assert threading.active_count() == before  # those that could be started have ended
 
 
+TASKS = Path("/proc/self/task")
+
+
+@pytest.mark.skipif(not TASKS.exists(), reason="needs Linux, which lists the threads of a process")
+def test_threads_that_were_tried_count_no_more():
+    """Else those that a library starts next would be too many: sentencepiece ends the process."""
+    before = set(TASKS.iterdir())
+    for _ in range(200):
+        require_threads(4)
+        assert set(TASKS.iterdir()) <= before
+
+
 @pytest.mark.parametrize("command", ["train", "translate", "bleu", "import", "export", "pack", "report"])
 def test_a_command_that_needs_numpy_asks_before_it_is_imported(monkeypatch, capsys, command):
     monkeypatch.setattr(process, "NUMPY_BYTES", 2**60)
@@ -327,7 +340,7 @@ def test_little_memory_is_one_sentence_or_enough(tiny_run, tmp_path, command, li
 @parametrize_some("most", [2, 1, 3, 4])
 @pytest.mark.parametrize("command", ["bleu", "translate", "train", "export"])
 def test_few_processes_are_one_sentence_or_enough(tiny_run, tmp_path, command, most):
-    """Run as a user who has no other process, with the right to read all files."""
+    """Run as a user who has no other process, with the right to read all files: other tests have another process."""
     (tmp_path / "text").write_text("a b\n" * 9)
     tmp_path.chmod(0o777)
     text = tmp_path / "text"
@@ -337,22 +350,10 @@ def test_few_processes_are_one_sentence_or_enough(tiny_run, tmp_path, command, m
         "export": ["export", tiny_run, tmp_path / "exported", "--format", "safetensors"],
         "train": ["train", "--train", text, text, "--output", tmp_path / "run", "--max-steps", "1"],
     }[command]
-    rights = "-all,+dac_override,+dac_read_search"
-    user = ["setpriv", "--reuid", str(61_000 + most), "--clear-groups", "--inh-caps", rights, "--ambient-caps", rights]
-    script = f'ulimit -u {most}; exec "$@"'
-    command_line = [
-        *user,
-        "bash",
-        "-c",
-        script,
-        "bash",
-        sys.executable,
-        "-W",
-        "error",
-        "-m",
-        "minitf",
-        *map(str, words),
-    ]
+    rights, user = "-all,+dac_override,+dac_read_search", str(30_000 + os.getpid() % 30_000)
+    as_user = f"setpriv --reuid {user} --clear-groups --inh-caps {rights} --ambient-caps {rights}".split()
+    limited = ["bash", "-c", f'ulimit -u {most}; exec "$@"', "bash", sys.executable, "-W", "error", "-m", "minitf"]
+    command_line = [*as_user, *limited, *map(str, words)]
     done = subprocess.run(command_line, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode in (0, 2), done.stderr
     assert done.returncode == 0 or done.stderr.splitlines()[-1].startswith("error: cannot start"), done.stderr
