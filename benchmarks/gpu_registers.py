@@ -2,7 +2,7 @@
 
     python benchmarks/gpu_registers.py --architectures sm_80 sm_90 sm_100
 
-Needs CuPy and NVRTC (`pip install '.[gpu]' nvidia-cuda-nvrtc`), but no GPU and no driver.  Prints the table of
+Needs CuPy and NVRTC (`pip install '.[gpu]'`), but no GPU and no driver.  Prints the table of
 docs/gpu.md; the exit status is 1 if a kernel of float or bf16 spills registers to memory.
 """
 

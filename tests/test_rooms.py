@@ -31,7 +31,9 @@ FLOORS = {  # of rooms and single files, from the lowest; none imports from its 
 }
 ENTRANCES = {"__init__", "__main__"}  # of a package: they may import every room
 # imported where they are used
-OPTIONAL = {"huggingface_hub", "cupy", "cupy_backends", "matplotlib", "mpi4py", "ml_dtypes", "hypothesis", "torch"}
+OPTIONAL = {
+    "huggingface_hub", "cuda", "cupy", "cupy_backends", "matplotlib", "mpi4py", "ml_dtypes", "hypothesis", "torch",
+}  # fmt: skip
 LATE = {  # why imports stand inside functions: "file: function"
     "start-up: public names and commands are imported when they are used": {
         "autograd/__init__.py: __getattr__",

@@ -229,7 +229,7 @@ def _empty(shape: Any, dtype: Any = float, order: str = "C") -> ndarray:
     return ndarray(device.empty(shape, dtype, order))
 
 
-def _module(emulator: Emulator, device_count: int) -> dict[str, ModuleType]:
+def _module(emulator: Emulator, device_count: int, driver: int, capability: str) -> dict[str, ModuleType]:
     cupy: Any = _Cupy("cupy")
     cupy.__version__ = "14.2.0"
     cupy.ndarray, cupy.asarray, cupy.array, cupy.empty = ndarray, _asarray, _asarray, _empty
@@ -241,7 +241,7 @@ def _module(emulator: Emulator, device_count: int) -> dict[str, ModuleType]:
 
     class Device:
         attributes = {"MaxSharedMemoryPerBlockOptin": 227 * 1024, "MultiProcessorCount": 132}  # noqa: RUF012
-        compute_capability = "90"
+        compute_capability = capability
 
         def __init__(self, device: int = 0):
             self.id = device
@@ -288,8 +288,9 @@ def _module(emulator: Emulator, device_count: int) -> dict[str, ModuleType]:
         raise CUDARuntimeError("cudaErrorNoDevice: no CUDA-capable device is detected")
 
     runtime = SimpleNamespace(
-        getDeviceCount=get_device_count, CUDARuntimeError=CUDARuntimeError, deviceSynchronize=lambda: None
-    )
+        getDeviceCount=get_device_count, CUDARuntimeError=CUDARuntimeError, deviceSynchronize=lambda: None,
+        runtimeGetVersion=lambda: 13020, driverGetVersion=lambda: driver,
+    )  # fmt: skip
     cupy.RawModule = RawModule
     cupy.cuda = SimpleNamespace(
         Device=Device, runtime=runtime, device=SimpleNamespace(get_cublas_handle=lambda: 1),
@@ -360,14 +361,18 @@ def _gemm_ex(
 
 
 @contextmanager
-def installed(emulator: Emulator, device_count: int = 1, nvmath: dict[str, ModuleType] | None = None) -> Iterator[Any]:
+def installed(
+    emulator: Emulator, device_count: int = 1, nvmath: dict[str, ModuleType] | None = None, *, driver: int = 13000,
+    capability: str = "90",
+) -> Iterator[Any]:  # fmt: skip
     """Inside this block, `import cupy` gives the stand-in, and `autograd` has no GPU yet.
 
     nvmath: the modules of nvmath_stand_in.py; without them, nvmath cannot be imported
     """
     from autograd import backend, fast
 
-    modules = _module(emulator, device_count) | (nvmath or {"nvmath": None, "nvmath.bindings": None})
+    modules = _module(emulator, device_count, driver, capability)
+    modules |= nvmath or {"nvmath": None, "nvmath.bindings": None}  # type: ignore[dict-item]
     ours = ("autograd.fast.cuda", "autograd.fast.cublaslt")
     hidden = {name: sys.modules.pop(name) for name in (*modules, *ours) if name in sys.modules}
     sys.modules.update(modules)

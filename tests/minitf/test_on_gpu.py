@@ -1,8 +1,10 @@
 """Whole models on the CUDA backend, emulated or with `-m gpu` on a GPU: the same numbers as on the CPU."""
 
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -380,15 +382,49 @@ def test_what_is_missing_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
         set_up_device(1, "cuda:1")
     with installed(emulator, device_count=1), pytest.raises(UserError, match=r"has 1 GPU\(s\).*choose fewer --devices"):
         _require_gpus(8)
-    with installed(emulator, device_count=0), pytest.raises(UserError, match="finds no NVIDIA GPU or no driver"):
-        set_up_device(1, "cuda")
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3")
+    with installed(emulator), pytest.raises(UserError, match=r"counted from cuda:0, by CUDA_VISIBLE_DEVICES=3;"):
+        set_up_device(1, "cuda:3")
     with installed(emulator) as cupy:
         cupy.__version__ = "14.1.3"
         with pytest.raises(UserError, match=r"CuPy 14.1.3 is too old; pip install"):
             set_up_device(1, "cuda")
-    monkeypatch.setitem(__import__("sys").modules, "cupy", None)
-    with pytest.raises(UserError, match=r"needs CuPy, which cannot be imported .*pip install '\.\[gpu\]'"):
+    for given, said in (
+        ({"device_count": 0}, r"'cuda' cannot be used: CuPy finds no NVIDIA GPU \(cudaErrorNoDevice"),
+        ({"driver": 0}, r"there is no NVIDIA driver \(libcuda\) on this computer"),
+        ({"driver": 12040}, r"driver is for CUDA 12\.4, .* CUDA 13\.0 at least; .* '\.\[gpu-cuda12\]'"),
+        ({"driver": 11080}, r"driver is for CUDA 11\.8, .* CUDA 13\.0 at least; install a newer driver; choose"),
+        ({"capability": "70"}, r"is too old: its compute capability is 7\.0, and 7\.5 is the least"),
+    ):
+        with installed(emulator, **given), pytest.raises(UserError, match=said):
+            set_up_device(1, "cuda")
+    with installed(emulator, capability="75"):
         set_up_device(1, "cuda")
+    _hide_libraries(monkeypatch, "nvrtc", "cublas")
+    with (
+        installed(emulator, driver=0),
+        pytest.raises(UserError, match=r"CUDA's libraries; nvrtc, cublas cannot be found; pip install '\.\[gpu\]'"),
+    ):
+        set_up_device(1, "cuda")
+    monkeypatch.setitem(sys.modules, "cupy", None)
+    with pytest.raises(UserError, match=r"needs CuPy, which is not installed .*pip install '\.\[gpu\]'"):
+        set_up_device(1, "cuda")
+
+
+def _hide_libraries(monkeypatch: pytest.MonkeyPatch, *missing: str) -> None:
+    """Let CuPy's search for CUDA's libraries find all but those."""
+    pathfinder: Any = ModuleType("cuda.pathfinder")
+
+    class DynamicLibNotFoundError(RuntimeError):
+        pass
+
+    def load(name: str) -> None:
+        if name in missing:
+            raise DynamicLibNotFoundError(name)
+
+    pathfinder.DynamicLibNotFoundError, pathfinder.load_nvidia_dynamic_lib = DynamicLibNotFoundError, load
+    monkeypatch.setitem(sys.modules, "cuda", ModuleType("cuda"))
+    monkeypatch.setitem(sys.modules, "cuda.pathfinder", pathfinder)
 
 
 def test_a_tensor_of_the_cpu_beside_one_of_a_gpu(gpu: Any) -> None:

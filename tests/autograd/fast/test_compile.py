@@ -45,7 +45,7 @@ def test_nvcc_takes_some_kernels(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(importlib.util.find_spec("cupy") is None, reason="needs CuPy, which brings NVRTC")
+@pytest.mark.skipif(importlib.util.find_spec("cupy") is None, reason="needs CuPy and NVRTC: pip install '.[gpu]'")
 @pytest.mark.parametrize("kind", sorted(kernels.WIDE))
 def test_nvrtc_takes_every_kernel_under_its_name(kind: str) -> None:
     """What CuPy does on a GPU, up to the load: compile, and find each kernel by its C++ expression."""
