@@ -124,10 +124,10 @@ def jax() -> Check:
 
 HEAD = """# Gradient checkers compared
 
-`python benchmarks/checkers.py --peer pytorch=PYTHON --peer jax=PYTHON` writes this page.  Each checker gets the same
-NumPy functions with hand-written gradients (`benchmarks/checked_functions.py`), as functions of its own library, with
-its default settings, in float64.  The wrong gradients and the right ones were chosen beside this project's checker, and
-not before it: what it misses among others is not told by this page.
+`python benchmarks/checkers.py --peer pytorch=PYTHON --peer jax=PYTHON` generates this page.  Each checker is applied to
+the same NumPy functions with hand-written gradients (`benchmarks/checked_functions.py`), wrapped as functions of its
+own library, with its default settings, in float64.  The functions were collected while minitf's checker was developed,
+so this page does not show which other wrong gradients it would miss.
 
 """
 
