@@ -49,7 +49,7 @@ def folders_commands(texts, run):
     yield "step", "--pair", "ein Hund", "a dog"
     yield "corpus", ".", *pairs
     yield "split", texts / "train.en", texts / "train.de", "--valid", "4", "--test", "4", "--output", "."
-    yield "parse", "treebank", "."
+    yield "parse", "treebank", ".", "--train-trees", "20", "--valid-trees", "4", "--test-trees", "4"
     yield "learn", "start", "1"
     yield "learn", "hint", "1"
 
