@@ -22,6 +22,7 @@ from __future__ import annotations
 import argparse
 import functools
 import itertools
+import os
 import re
 import sys
 import time
@@ -654,12 +655,15 @@ def results(
     """Each function's findings and counts, until the time is over.
 
     A library may end the process, as by a segmentation fault.  The first function that has no result then is looked at
-    alone, and left out if that ends its process as well; the others go on.
+    alone, and left out if that ends its process as well; the others go on.  Whatever ends this process ends all.
     """
+    from minitf.parallel.launch import exit_with_launcher
+
     waiting = list(names)
     alone = False
     while waiting:
-        with ProcessPoolExecutor(1 if alone else processes, get_context("spawn")) as pool:
+        size = 1 if alone else processes
+        with ProcessPoolExecutor(size, get_context("spawn"), exit_with_launcher, (os.getpid(),)) as pool:
             futures = {name: pool.submit(examine_function, library, name) for name in waiting[: 1 if alone else None]}
             try:
                 for name, future in futures.items():

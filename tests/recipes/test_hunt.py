@@ -1,5 +1,6 @@
 """The hunt for wrong derivatives: what it finds among functions whose answer is known, and its page."""
 
+import os
 from collections import Counter
 from concurrent.futures import Future
 from concurrent.futures.process import BrokenProcessPool
@@ -7,6 +8,7 @@ from concurrent.futures.process import BrokenProcessPool
 import numpy as np
 import pytest
 
+from minitf.parallel.launch import exit_with_launcher
 from tests.helpers.recipes import load_recipe
 
 hunt = load_recipe("hunt")
@@ -184,7 +186,8 @@ def test_what_is_left_out_is_counted_and_named(monkeypatch):
 class Pool:
     """A pool of processes, one of which ends when it gets a fatal function, and with it all that have not finished."""
 
-    def __init__(self, processes, context):
+    def __init__(self, processes, context, initializer, initargs):
+        assert (initializer, initargs) == (exit_with_launcher, (os.getpid(),))  # a killed hunt leaves no process behind
         self.broken = False
 
     def __enter__(self):
