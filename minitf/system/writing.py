@@ -211,6 +211,8 @@ def require_new(folder: Path) -> None:
     with os_errors_explained(f"look at {folder}"):
         if folder.is_symlink() or (folder.exists() and (not folder.is_dir() or any(folder.iterdir()))):
             raise UserError(f"{folder} already exists, and is not an empty folder; give a new one")
+        if os.path.ismount(folder):
+            raise UserError(f"{folder} is a mount point, which no other folder can replace; give a new folder in it")
 
 
 @contextmanager

@@ -294,6 +294,16 @@ def test_what_is_not_a_new_folder_is_refused(tmp_path, monkeypatch, kind):
     assert sorted(tmp_path.rglob("*")) == before
 
 
+def test_a_mount_point_is_refused_before_the_work(tmp_path, monkeypatch):
+    """The system would refuse the rename, at the end."""
+    (tmp_path / "empty").mkdir()
+    monkeypatch.setattr(os.path, "ismount", lambda path: Path(path) == tmp_path / "empty")
+    with pytest.raises(UserError, match="empty is a mount point, .*; give a new folder in it"):
+        make_new(tmp_path / "empty")
+    make_new(tmp_path / "empty" / "new")
+    assert [path.name for path in (tmp_path / "empty").iterdir()] == ["new"]
+
+
 def test_a_lock_written_in_pieces_is_ones_own(tmp_path, monkeypatch):
     whole = os.pwrite
     monkeypatch.setattr(os, "pwrite", lambda file, data, at: whole(file, data[:3], at))
