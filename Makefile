@@ -25,7 +25,7 @@ help:
 	@echo "make bench-gpu  a training step on a GPU; PEER=program.py to compare with"
 	@echo "make lint    ruff and mypy"
 	@echo "make book    build the documents, with their numbers and pictures, into build/book (a few minutes)"
-	@echo "make sdist   build the source distribution and the wheel in dist/"
+	@echo "make sdist   build the source distribution and the wheel in dist/, with a bill of materials and checksums"
 	@echo "make clean   delete the virtual environments (runs are kept)"
 
 IS_SUPPORTED := import sys; sys.exit(sys.version_info < (3, 11))
@@ -124,6 +124,7 @@ book: $(VENV)/.installed-docs
 # Dependencies of the build come from the package index; the checklist of a release is in CONTRIBUTING.md
 sdist: $(VENV)/.installed-dev
 	$(BIN)/python -m build --outdir dist .
+	$(BIN)/python .ci/release_files.py dist
 
 clean:
 	rm -rf .venv .venv-*

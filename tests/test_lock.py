@@ -1,5 +1,10 @@
-"""requirements.lock: each package of a plain installation, in an allowed version, with the hashes of its files."""
+"""requirements.lock: each package of a plain installation, in an allowed version, with the hashes of its files.
 
+And what a release says of them.
+"""
+
+import hashlib
+import json
 import subprocess
 import sys
 import tomllib
@@ -41,3 +46,45 @@ def test_the_lowest_versions_are_those_of_the_project():
     assert {"numpy", "safetensors", "pytest", "hypothesis"} <= lowest.keys()
     for needed in map(Requirement, PROJECT["project"]["dependencies"]):
         assert needed.specifier.contains(lowest[needed.name])
+
+
+def write_release_files(folder):
+    return subprocess.run([sys.executable, ROOT / ".ci" / "release_files.py", folder], capture_output=True, text=True)
+
+
+def test_a_release_names_its_packages_and_has_checksums(tmp_path):
+    archives = {"minitf_transformer-1.2.3.tar.gz": b"source", "minitf_transformer-1.2.3-py3-none-any.whl": b"wheel"}
+    for name, content in archives.items():
+        (tmp_path / name).write_bytes(content)
+    done = write_release_files(tmp_path)
+    assert done.returncode == 0, done.stderr
+    bill = "minitf_transformer-1.2.3.cdx.json"
+    sums = dict(reversed(line.split("  ")) for line in (tmp_path / "SHA256SUMS").read_text().splitlines())
+    assert sums.keys() == {*archives, bill}
+    assert all(hashlib.sha256((tmp_path / name).read_bytes()).hexdigest() == digest for name, digest in sums.items())
+    text = json.loads((tmp_path / bill).read_text())
+    project = text["metadata"]["component"]
+    assert (text["bomFormat"], text["specVersion"]) == ("CycloneDX", "1.6")
+    assert (project["name"], project["version"]) == ("minitf-transformer", "1.2.3")
+    components = {(each["name"], each["version"]): each for each in text["components"]}
+    packages = locked("requirements.lock")
+    assert len(components) == len(packages)
+    for package, hashes in packages:
+        version = str(package.specifier).removeprefix("==")
+        each = components[package.name, version]
+        assert each["purl"] == f"pkg:pypi/{package.name}@{version}"
+        assert len({one["content"] for file in each["externalReferences"] for one in file["hashes"]}) == hashes
+        assert (each["scope"] == "optional") == (package.marker is not None)
+    (dependencies,) = text["dependencies"]
+    assert dependencies["ref"] == project["purl"]
+    direct = {Requirement(each).name for each in PROJECT["project"]["dependencies"]}
+    assert {each.split("/")[1].split("@")[0] for each in dependencies["dependsOn"]} == direct
+
+
+def test_files_of_two_releases_are_refused(tmp_path):
+    for version in ("1.2.3", "1.2.4"):
+        (tmp_path / f"minitf_transformer-{version}.tar.gz").touch()
+    done = write_release_files(tmp_path)
+    assert done.returncode == 1
+    assert done.stderr.startswith("error: ")
+    assert "holds the files of 2 releases" in done.stderr

@@ -298,7 +298,7 @@ def test_a_mount_point_is_refused_before_the_work(tmp_path, monkeypatch):
     """The system would refuse the rename, at the end."""
     (tmp_path / "empty").mkdir()
     monkeypatch.setattr(os.path, "ismount", lambda path: Path(path) == tmp_path / "empty")
-    with pytest.raises(UserError, match="empty is a mount point, .*; give a new folder in it"):
+    with pytest.raises(UserError, match=r"empty is a mount point, .*; give a new folder in it"):
         make_new(tmp_path / "empty")
     make_new(tmp_path / "empty" / "new")
     assert [path.name for path in (tmp_path / "empty").iterdir()] == ["new"]
