@@ -88,10 +88,25 @@ _tiny = _everyday(
     log_every=20,
     save_every=40,
 )
+_laptop = _everyday(
+    RunConfig(),
+    "laptop",
+    "5,000 to 200,000 pairs on a laptop, in an hour",
+    model={"layers": 4, "d_model": 128, "d_ff": 512, "heads": 4, "dropout": 0.3},
+    optimizer={"warmup_steps": 1_000, "peak_learning_rate": 0.004},
+    vocab_size=8_000,
+    max_tokens_per_batch=4_096,
+    max_steps=8_000,
+    valid_every=500,
+    log_every=50,
+    save_every=250,
+    keep_checkpoints=10,
+    average_checkpoints=10,
+)
 _small = _everyday(
     RunConfig(),
     "small",
-    "some 10,000 to 100,000 pairs on a laptop",
+    "200,000 to 500,000 pairs on a CPU, in half a day",
     model={"layers": 3, "d_model": 256, "d_ff": 1024, "heads": 4},
     optimizer={"warmup_steps": 2_000},
     vocab_size=8_000,

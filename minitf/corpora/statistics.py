@@ -112,10 +112,12 @@ def refuse_leaks(training: Path, held_out: Path, errors: str = "strict") -> None
 
 def suggested_preset(distinct_pairs: int) -> tuple[str, str]:
     """Return the flags of a model that suits the number of pairs, and why."""
-    if distinct_pairs < 10_000:
-        return "--preset small --model.dropout 0.3", "few pairs: expect rough translations, and more from more text"
+    if distinct_pairs < 5_000:
+        return "--preset laptop", "few pairs: expect rough translations, and more from more text"
+    if distinct_pairs < 200_000:
+        return "--preset laptop", "some 5,000 to 200,000 pairs"
     if distinct_pairs < 500_000:
-        return "--preset small", "some 10,000 to 500,000 pairs"
+        return "--preset small", "some 200,000 to 500,000 pairs: half a day on two cores"
     return "--preset base", "half a million pairs or more: on a GPU, or --preset small on a CPU"
 
 

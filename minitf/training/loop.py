@@ -35,6 +35,9 @@ def train(run: Run, progress: Progress, stop: StopRequest, on_log: Callable[[], 
         validate_and_show(run, stop, progress)
         save(run)
 
+    if config.max_steps - first_step > STEPS_BEFORE_ESTIMATE:  # of a shorter run, its end says it soon enough
+        warn_of_warm_up("will end", config.max_steps, config.optimizer, progress.say)
+
     while not (stop or is_finished(config, state, clock)):
         # ---- 1. schedule ----
         step = state.step + 1
@@ -62,7 +65,8 @@ def train(run: Run, progress: Progress, stop: StopRequest, on_log: Callable[[], 
         progress.step(clock.share(step, config.max_steps), clock.remaining_s(step, config.max_steps))
         if step - first_step == STEPS_BEFORE_ESTIMATE:
             progress.say(clock.estimate(step, config.max_steps))
-            warn_of_warm_up("will end", clock.last_step(step, config.max_steps), config.optimizer, progress.say)
+            if (last_step := clock.last_step(step, config.max_steps)) < config.max_steps:  # the minutes end it
+                warn_of_warm_up("will end", last_step, config.optimizer, progress.say)
         if step == 1 or step % config.log_every == 0:
             progress.update(log_interval(run), clock.remaining_s(step, config.max_steps))
             on_log()

@@ -47,9 +47,9 @@ def test_counts(tmp_path):
 
 
 def test_more_text_gets_a_larger_model_and_vocabulary():
-    assert "dropout" in suggested_preset(9_999)[0]
-    assert suggested_preset(10_000)[0] == "--preset small"
-    assert suggested_preset(500_000)[0] == "--preset base"
+    assert "few pairs" in suggested_preset(4_999)[1]
+    names = [suggested_preset(pairs)[0] for pairs in (5_000, 199_999, 200_000, 499_999, 500_000)]
+    assert names == [f"--preset {name}" for name in ("laptop", "laptop", "small", "small", "base")]
 
 
 def test_leaks_are_refused(tmp_path, capsys):

@@ -7,7 +7,7 @@ import pytest
 from minitf.storage.log import read_log
 from minitf.system.process import StopRequest
 from minitf.training.loop import log_interval, train
-from minitf.training.state import Interval
+from minitf.training.state import Clock, Interval
 
 
 class Shown:
@@ -36,6 +36,17 @@ def test_a_run_that_ends_within_its_warm_up_says_so(run, steps, warm_up, expecte
     assert len(shown.left_s) == steps
     told = [text.partition(" at step")[0] for text in shown.said if "warm-up" in text]
     assert told == [f"warning: the run {how}" for how in expected]
+    if "will end" in expected:  # known before the first step, from --max-steps
+        assert shown.said[0].startswith("warning: the run will end at step 102,")
+
+
+def test_minutes_that_end_within_the_warm_up_are_told_after_100_steps(run, monkeypatch):
+    monkeypatch.setattr(Clock, "last_step", lambda clock, step, max_steps: step)
+    config = replace(run.config, max_steps=102, optimizer=replace(run.config.optimizer, warmup_steps=101))
+    shown = Shown()
+    train(replace(run, config=config), shown, StopRequest(), on_log=lambda: None)
+    (told,) = [text for text in shown.said if "warm-up" in text]
+    assert told.startswith("warning: the run will end at step 100,")
 
 
 def test_a_line_of_the_log_begins_a_new_interval(run):
