@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The paper's claims, put to the test: each checkable sentence, what was done, the figure and the verdict.
+"""The paper's claims, tested: each checkable sentence, the measurement, the figure and the verdict.
 
     python recipes/claims.py                                 # whatever has no result yet: an hour or two of one core
     python recipes/claims.py --list
@@ -115,7 +115,7 @@ def page(results: Results) -> str:
     """The page: a summary, then a row for each claim."""
     verdicts = {name: verdict(CLAIMS[name], results) for name in _in_order(results)}
     hold, do_not, open_ = (list(verdicts.values()).count(each) for each in (HOLDS, DOES_NOT, UNDECIDED))
-    counts = f"{hold} hold, {do_not} do not hold, {open_} cannot be told at this scale"
+    counts = f"{hold} hold, {do_not} do not hold, {open_} cannot be decided at this scale"
     missing = [f"`{name}`" for name in CLAIMS if name not in results]
     lines = [HEAD.format(total=len(verdicts), counts=counts)]
     if missing:
@@ -125,7 +125,7 @@ def page(results: Results) -> str:
         each, figure = CLAIMS[name], figure_of(results[name])
         cells = [each.section, each.sentence, f"**{found}**", shown(figure), str(each.rule), f"[`{name}`](#{name})"]
         lines.append(f"| {' | '.join(cells)} |")
-    lines.append("\n## What was done")
+    lines.append("\n## Measurements")
     for name in verdicts:
         each, figure = CLAIMS[name], figure_of(results[name])
         lines.append(f"\n### {name}\n\n    python recipes/claims.py {name} --again\n\n{each.done}\n")
@@ -133,22 +133,22 @@ def page(results: Results) -> str:
     return "\n".join(lines) + "\n"
 
 
-HEAD = """# The paper's claims, put to the test
+HEAD = """# The paper's claims, tested
 
-Written by `python recipes/claims.py`. Of {total} claims: {counts}.
+`python recipes/claims.py` generates this page. Of {total} claims: {counts}.
 
-A verdict follows from a rule in the code: a claim *holds* where the 95 % interval of its figure lies within the rule's
-range, *does not hold* where it lies outside, and between the two this scale cannot tell (*not at this scale*). Ranges
-were chosen before the figures were seen, with these exceptions: the measurements of `relative-positions` and
+A verdict follows from a rule in the code. A claim *holds* if the 95 % interval of its figure lies within the rule's
+range, and *does not hold* if the interval lies outside the range; otherwise the verdict is *not at this scale*. The
+ranges were chosen before the figures were seen, with these exceptions: the measurements of `relative-positions` and
 `dot-product-smaller` were corrected, `dot-product-smaller-plain` was added, and `heads-between` was split from
-`one-head`. Intervals are Student's over seeds or draws; a figure without one has no chance in it, or is a time on one
-machine. Words in brackets are added.
+`one-head`. Intervals are Student's t intervals over seeds or draws; a figure without an interval is deterministic or a
+time on one machine. Words in brackets are added.
 
-Trained models have 2 + 2 layers, d_model 64, d_ff 256 and 4 heads, and take 600 updates of up to 1,024 tokens a side of
-the built-in corpus, two epochs, with the seeds 1, 2 and 3 (recipes/paper_claims/runs.py has the flags of each variant);
-BLEU is sacreBLEU's of 1,000 test pairs, by a beam of 4 with α = 0.6 and the mean of five checkpoints. What does not
-hold for them may hold for models of the paper's size, and the other way round. The text is that of the paper's first
-edition, section 6.3 that of its later one.
+Trained models have 2 + 2 layers, d_model 64, d_ff 256 and 4 heads. They are trained for 600 updates of up to 1,024
+tokens per side of the built-in corpus, two epochs, with the seeds 1, 2 and 3 (recipes/paper_claims/runs.py has the
+flags of each variant). BLEU is computed by sacreBLEU on 1,000 test pairs, with a beam of 4, α = 0.6 and the mean of five
+checkpoints. Claims that do not hold for these models may hold for models of the paper's size, and vice versa. The text
+is that of the paper's first edition, except section 6.3, which is that of its later edition.
 """
 
 

@@ -582,10 +582,10 @@ def examine_function(library: str, name: str) -> tuple[list[Finding], Counter[st
 
 HEAD = """# Wrong derivatives in other libraries
 
-`recipes/hunt.py` compares the derivatives of other libraries' functions with differences, by this project's gradient
-checker, in six compositions of forward and reverse mode.  A row is a function and a composition that is wrong, with one
-of the numbers that differ at the named point: the difference quotient (expected) and what the library gives (found).
-"Known" is an issue that names the function, or the function whose rule it uses.
+`recipes/hunt.py` compares the derivatives of other libraries' functions with finite differences, using this project's
+gradient checker, in six compositions of forward and reverse mode.  Each row is a function and a composition that is
+wrong, with one of the values that differ at the named point: the difference quotient (expected) and the library's
+derivative (found).  "Known" is an issue that names the function or the function whose rule it uses.
 
 """
 
