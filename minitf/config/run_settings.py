@@ -66,10 +66,10 @@ class ComputerSettings:
         "process, or those of mpiexec",
         may_change=True,
     )
-    graphs: int = option(
-        0,
-        "CUDA graphs to keep, one for each shape of batch: the same numbers in fewer launches, for one GPU; 0: none. "
-        "Not yet run on a GPU",
+    graphs: int | None = option(
+        None,
+        "CUDA graphs to keep on a GPU, one for each shape of batch: the same numbers in fewer launches; 0: none; none: "
+        "100 where a step can be captured",
         at_least=0,
         may_change=True,
         limit=100_000,

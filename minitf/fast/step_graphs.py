@@ -7,19 +7,23 @@ are read, and Adam, whose learning rate changes and which may skip an update, is
 
 from __future__ import annotations
 
+import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
 from autograd import Tensor, random
+from autograd.backend import CPU
 from autograd.fast import reduced
 from autograd.fast.cuda_graphs import CaptureError, CudaGraph, CudaGraphs
+from autograd.memory import note_change
 from autograd.modes import state
 from minitf.config import RunConfig
 from minitf.data.batches import Batch
 from minitf.errors import UserError
-from minitf.model.layers import Module
+from minitf.model.layers import Module, Parameter
 from minitf.model.transformer import Transformer
 
 Array = Any
@@ -28,17 +32,38 @@ Gradients = Callable[[Transformer, Batch, float], tuple[float, float]]
 INPUTS = ("source", "target_in", "target_out")
 
 
-def step_graphs(model: Transformer, compute_gradients: Gradients, config: RunConfig, is_parallel: bool) -> StepGraphs:
-    """The graphs of a run.  Raises: UserError where a run can have none"""
-    if is_parallel or config.device == "cpu" or config.accumulate > 1:
-        found = "several processes" if is_parallel else f"device={config.device} and accumulate={config.accumulate}"
+AUTOMATIC = 100  # graphs to keep where the run does not say
+
+
+def step_graphs(
+    model: Transformer, compute_gradients: Gradients, config: RunConfig, is_parallel: bool
+) -> StepGraphs | None:
+    """The graphs of a run: of every run on GPUs that can have them, unless `config.graphs` is 0.
+
+    Raises: UserError where a run that asks for graphs can have none
+    """
+    is_asked_for = config.graphs is not None
+    if config.graphs == 0 or config.plain:
+        return None
+    if model.backend is CPU or config.checkpoint_activations or (config.accumulate > 1 and not is_parallel):
+        if not is_asked_for:
+            return None
+        found = "a CPU" if model.backend is CPU else f"accumulate={config.accumulate} in one process"
         raise UserError(
-            f"graphs={config.graphs} are for one GPU and one batch an update, found {found}; give --graphs 0"
+            f"graphs={config.graphs} are for GPUs, and for one batch an update in one process, found {found}; give "
+            "--graphs 0"
         )
+    most = AUTOMATIC if config.graphs is None else config.graphs
     try:
-        return StepGraphs(model, compute_gradients, config.optimizer.label_smoothing, config.graphs)
+        return StepGraphs(
+            model, compute_gradients, config.optimizer.label_smoothing, most, accumulates=is_parallel,
+            must_capture=is_asked_for,
+        )  # fmt: skip
     except CaptureError as error:
-        raise UserError(f"graphs={config.graphs}: {error}; or give --graphs 0") from error
+        if is_asked_for:
+            raise UserError(f"graphs={config.graphs}: {error}; or give --graphs 0") from error
+        warnings.warn(f"training steps run without CUDA graphs: {error}", stacklevel=2)
+        return None
 
 
 @dataclass
@@ -46,22 +71,35 @@ class _Step:
     """The graph of a shape of batch."""
 
     inputs: Batch  # with arrays on the GPU
-    memory: list[Array]  # of the model when the graph was captured
-    graph: CudaGraph[tuple[Array, Array, list[Array | None]]]  # loss, negative log-likelihood, gradients
+    memory: list[Array]  # of the model and of gradients to add to when the graph was captured
+    arrived: list[Parameter]  # whose gradients are complete, in this order
+    graph: CudaGraph[tuple[Array, Array, list[Array | None]]]  # loss, negative log-likelihood, new gradients
 
 
 class StepGraphs:
     """The graphs of the `most` shapes of batch that were used last.
 
     The first batch of a shape is computed without a graph, which compiles kernels; the second one is captured.
+
+    accumulates: add to gradients that are there, as the buffer of several processes has them.  The hooks of parameters
+        that say so are called after the launch.
+    must_capture: raise where a step cannot be captured; otherwise say so once, and compute without graphs
     """
 
-    def __init__(self, model: Transformer, compute_gradients: Gradients, label_smoothing: float, most: int):
+    def __init__(
+        self, model: Transformer, compute_gradients: Gradients, label_smoothing: float, most: int, *,
+        accumulates: bool = False, must_capture: bool = True,
+    ):  # fmt: skip
         self.model = model
         self.compute_gradients = compute_gradients  # without a graph
         self.label_smoothing = label_smoothing
         self.most = most
+        self.accumulates = accumulates
+        self.must_capture = must_capture
         self.parameters = model.parameters()
+        self._modules = [*_modules(model)]
+        self._array_type = model.backend.xp.ndarray  # here, once: the model looks for its device in its modules
+        self._backend = model.backend
         self._graphs = CudaGraphs(model.backend)
         self._seen: set[tuple[Any, ...]] = set()
         self._steps: OrderedDict[tuple[Any, ...], _Step] = OrderedDict()
@@ -69,48 +107,80 @@ class StepGraphs:
     def __call__(self, batch: Batch) -> tuple[float, float]:
         seed, number, _ = random.get_state()
         key = seed, batch.number, batch.first_row, *[getattr(batch, name).shape for name in INPUTS]
-        if state.observers or self._copies_are_old() or key not in self._seen:
+        if not self.most or state.observers or self._copies_are_old() or key not in self._seen:
             self._seen.add(key)
             return self.compute_gradients(self.model, batch, self.label_smoothing)
-        if any(parameter.grad is not None for parameter in self.parameters):
+        if not self.accumulates and any(parameter.grad is not None for parameter in self.parameters):
             raise RuntimeError("a graph overwrites the gradients that are there; call zero_grad() before")
         step = self._steps.get(key)
         if step is None or any(a is not b for a, b in zip(step.memory, self._memory(), strict=True)):
-            step = self._steps[key] = self._captured(batch, number)
+            try:
+                step = self._steps[key] = self._captured(batch, number)
+            except CaptureError as error:
+                if self.must_capture:
+                    raise UserError(
+                        f"the training step of this model has no CUDA graph: {error}; give --graphs 0"
+                    ) from error
+                warnings.warn(f"training steps run without CUDA graphs: {error}", stacklevel=2)
+                self.most = 0
+                random.begin_step(number, batch.number, batch.first_row)  # the capture has drawn masks
+                return self.compute_gradients(self.model, batch, self.label_smoothing)
         self._steps.move_to_end(key)
         while len(self._steps) > self.most:
             self._steps.popitem(last=False)
         for name in INPUTS:
-            getattr(step.inputs, name)[...] = self.model.backend.asarray(getattr(batch, name))
+            getattr(step.inputs, name)[...] = self._backend.asarray(getattr(batch, name))
         loss, nll, gradients = self._graphs.repeat(step.graph, number)
         for parameter, gradient in zip(self.parameters, gradients, strict=True):
-            parameter.grad = None if gradient is None else Tensor(gradient)
+            if gradient is not None:
+                parameter.grad = Tensor(gradient)
+        for parameter in step.arrived:
+            if self.accumulates and parameter.grad is not None:
+                note_change(parameter.grad.data)
+            for hook in list(parameter.grad_hooks or ()):
+                hook(parameter)
         return float(loss), float(nll)
 
     def _captured(self, batch: Batch, number: int) -> _Step:
-        backend = self.model.backend
-        inputs = replace(batch, **{name: backend.asarray(getattr(batch, name)).copy() for name in INPUTS})
+        """Raises: CaptureError"""
+        inputs = replace(batch, **{name: self._backend.asarray(getattr(batch, name)).copy() for name in INPUTS})
 
         def compute() -> tuple[Array, Array, list[Array | None]]:
+            into = [parameter.grad for parameter in self.parameters]
             loss, nll = self.model.loss(inputs.source, inputs.target_in, inputs.target_out, self.label_smoothing)
             loss.backward()
-            # valid until the next graph: graphs share the memory of their gradients, which nobody may keep
-            gradients = [None if p.grad is None else self._graphs.unowned(p.grad.data) for p in self.parameters]
-            for parameter in self.parameters:
-                parameter.grad = None
+            # new ones are valid until the next graph: graphs share the memory of their gradients, which nobody may keep
+            gradients = [
+                None if p.grad is None or p.grad is given else self._graphs.unowned(p.grad.data)
+                for p, given in zip(self.parameters, into, strict=True)
+            ]
+            for parameter, given in zip(self.parameters, into, strict=True):
+                parameter.grad = given
             return loss.data, nll.data, gradients
 
-        try:
+        with self._noting_arrivals() as arrived:
             graph = self._graphs.capture(compute, number)
-        except CaptureError as error:
-            raise UserError(f"the training step of this model has no CUDA graph: {error}; give --graphs 0") from error
-        return _Step(inputs, self._memory(), graph)
+        return _Step(inputs, self._memory(), arrived, graph)
+
+    @contextmanager
+    def _noting_arrivals(self) -> Iterator[list[Parameter]]:
+        """Inside the block, a gradient that is complete is noted, and no hook of a parameter is called."""
+        arrived: list[Parameter] = []
+        hooks = [parameter.grad_hooks for parameter in self.parameters]
+        for parameter in self.parameters:
+            parameter.grad_hooks = [arrived.append]
+        try:
+            yield arrived
+        finally:
+            for parameter, before in zip(self.parameters, hooks, strict=True):
+                parameter.grad_hooks = before
 
     def _memory(self) -> list[Array]:
-        """The arrays that outlive a step: parameters, their copies in lower precision, tables."""
+        """The arrays that outlive a step: parameters, their copies in lower precision, gradients added to, tables."""
         arrays = [a for p in self.parameters for a in (p.data, reduced.last(p.data))]
-        tables = (a for module in _modules(self.model) for a in vars(module).values())
-        return [*arrays, *[a for a in tables if isinstance(a, self.model.backend.xp.ndarray)]]
+        arrays += [None if p.grad is None else p.grad.data for p in self.parameters]
+        tables = (a for module in self._modules for a in vars(module).values())
+        return [*arrays, *[a for a in tables if isinstance(a, self._array_type)]]
 
     def _copies_are_old(self) -> bool:
         """Whether the step would make copies in lower precision, for the steps after it, too."""

@@ -48,6 +48,10 @@ class GradientBuckets:
         length = self._places[-1].stop
         self._reduced = group.new_buffer(length, "uint16" if as_bfloat16 else first.dtype)  # what ranks exchange
         self._gradients = self._xp.zeros(length, first.dtype) if as_bfloat16 else self._reduced
+        self._views = [  # made once: graphs that add to them know them again
+            self._gradients[place].reshape(each.shape)
+            for each, place in zip(self._parameters, self._places, strict=True)
+        ]
         self.buckets = _buckets(self._parameters, self._places, bucket_bytes)
         self._bucket_of = {id(p): number for number, (bucket, _) in enumerate(self.buckets) for p in bucket}
         self._pending: list[int] = []  # gradients that each bucket still waits for
@@ -60,8 +64,8 @@ class GradientBuckets:
     def begin(self, backward_passes: int) -> None:
         """Set all gradients to zero and count on this many backward passes before buckets are complete."""
         self._gradients[...] = 0
-        for parameter, place in zip(self._parameters, self._places, strict=True):
-            parameter.grad = Tensor(self._gradients[place].reshape(parameter.shape))
+        for parameter, view in zip(self._parameters, self._views, strict=True):
+            parameter.grad = Tensor(view)
         self._pending = [len(bucket) * backward_passes for bucket, _ in self.buckets]
         self._submitted = []
         self._next = 0

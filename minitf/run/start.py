@@ -120,7 +120,7 @@ def assembled(
         ),
         log=stack.enter_context(RunLog(directory.log_path)) if process.is_main_process else NoLog(),
         process=process,
-        gradients=step_graphs(model, compute_gradients, config, process.is_parallel) if config.graphs else None,
+        gradients=step_graphs(model, compute_gradients, config, process.is_parallel),
     )
 
 

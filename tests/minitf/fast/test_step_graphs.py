@@ -1,9 +1,10 @@
 """Training steps as CUDA graphs, emulated or with `-m gpu` on a GPU: the bits of the plain path."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -18,8 +19,11 @@ from minitf.config.model import BOS, EOS, PAD
 from minitf.data.batches import Batch
 from minitf.errors import UserError
 from minitf.fast.accelerate import accelerate, accelerate_adam
-from minitf.fast.step_graphs import INPUTS, StepGraphs, step_graphs
+from minitf.fast.step_graphs import AUTOMATIC, INPUTS, StepGraphs, step_graphs
+from minitf.model.layers import Module
 from minitf.model.transformer import Transformer
+from minitf.parallel.buckets import GradientBuckets
+from minitf.parallel.group import Group
 from minitf.training.optim import Adam, compute_gradients, global_norm, learning_rate
 from tests.emulation import nvmath_stand_in
 from tests.emulation.cupy_stand_in import installed
@@ -233,20 +237,103 @@ def test_a_step_that_cannot_be_captured_says_why(gpu: Any) -> None:
     run.step(2, (3, 7, 6))  # the stream is as it was
 
 
-def test_what_graphs_are_not_for_is_refused(cuda: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_runs_on_gpus_have_graphs_and_others_are_refused_them(cuda: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     model = Run(0).model
-    config = RunConfig(graphs=8, device="cuda", model=SMALL)
-    assert isinstance(step_graphs(model, compute_gradients, config, is_parallel=False), StepGraphs)
-    for changes, is_parallel, found in (
-        ({"device": "cpu"}, False, "device=cpu and accumulate=1"),
-        ({"accumulate": 2}, False, "device=cuda and accumulate=2"),
-        ({}, True, "several processes"),
+    config = RunConfig(device="cuda", model=SMALL)
+
+    def graphs_of(is_parallel: bool = False, model: Any = model, **changes: Any) -> StepGraphs | None:
+        return step_graphs(model, compute_gradients, replace(config, **changes), is_parallel)
+
+    for given in ({}, {"graphs": 8}, {"is_parallel": True}, {"is_parallel": True, "accumulate": 2}):
+        made = graphs_of(**given)
+        assert made is not None
+        assert (made.most, made.must_capture) == ((8, True) if "graphs" in given else (AUTOMATIC, False))
+        assert made.accumulates == ("is_parallel" in given)
+    on_cpu = accelerate(Transformer(SMALL))
+    for found, given in (
+        ("a CPU", {"model": on_cpu}),
+        ("accumulate=2 in one process", {"accumulate": 2}),
     ):
-        with pytest.raises(UserError, match=f"graphs=8 are for one GPU and one batch an update, found {found}"):
-            step_graphs(model, compute_gradients, replace(config, **changes), is_parallel)
+        assert graphs_of(**given) is None
+        with pytest.raises(UserError, match=f"one batch an update in one process, found {found}; give --graphs 0"):
+            graphs_of(graphs=8, **given)
+    for changes in ({"graphs": 0}, {"plain": True}, {"checkpoint_activations": True}):
+        assert graphs_of(**changes) is None
     monkeypatch.setattr(model.backend, "_lt", None)
     with pytest.raises(UserError, match="cuBLASLt is missing: pip install nvmath-python; or give --graphs 0"):
-        step_graphs(model, compute_gradients, config, is_parallel=False)
+        graphs_of(graphs=8)
+    with pytest.warns(UserWarning, match="run without CUDA graphs: CuPy's cuBLAS cannot be captured"):
+        assert graphs_of() is None
+
+
+def test_a_repeated_step_does_not_search_the_model(cuda: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The host's time of a repeated step: the model looks for its device in all of its modules."""
+    run = Run(8)
+    for number in (1, 2):
+        run.step(number, (3, 7, 6))
+    looked: list[Any] = []
+    monkeypatch.setattr(Module, "children", lambda self: looked.append(self) or iter(()))
+    random.begin_step(3)
+    run.optimizer.zero_grad()
+    run.graphs(batch_of(3, 3, 7, 6))
+    assert not looked
+
+
+def test_graphs_add_to_the_gradients_of_several_processes(gpu: Any) -> None:
+    """Two batches an update, in the buffer of `GradientBuckets`, whose hooks are called once a launch is enqueued."""
+    found = []
+    for most in (0, 8):
+        run = Run(0, compute="bfloat16")
+        run.graphs = StepGraphs(run.model, compute_gradients, 0.1, most, accumulates=True)
+        group = _Alone(gpu.xp)
+        buckets = GradientBuckets(run.model.parameters(), group, bucket_bytes=2000)
+        seen: list[Any] = []
+        for number in range(1, 6):
+            buckets.begin(2)
+            for part in range(2):
+                random.begin_step(number, part)
+                seen.append(run.graphs(replace(batch_of(2 * number + part, 3, 7, 6), number=part)))
+                assert len(group.parts) == (len(buckets.buckets) if part else 0)
+            assert [*group.parts] == [part for _, part in buckets.buckets]
+            group.parts.clear()
+            buckets.finish()
+            seen.append(run.optimizer.gradient_norm())
+            run.optimizer.step(1e-3)
+        assert len(run.graphs._steps) == (2 if most else 0)
+        found.append((seen, run.weights()))
+    assert found[0][0] == found[1][0]
+    for name, weights in found[0][1].items():
+        np.testing.assert_array_equal(found[1][1][name], weights, err_msg=name)
+
+
+class _Alone(Group):
+    """A group of one process, which notes what is summed."""
+
+    heartbeat: Any = SimpleNamespace(waiting=nullcontext)
+    is_asynchronous = True
+
+    def __init__(self, xp: Any):
+        self.xp, self.parts = xp, []
+
+    def new_buffer(self, length: int, dtype: Any) -> Any:
+        return self.xp.zeros(length, dtype)
+
+    def all_reduce(self, part: slice) -> None:
+        self.parts.append(part)
+
+
+def test_a_run_whose_step_cannot_be_captured_goes_on_without(gpu: Any) -> None:
+    """Wide heads are computed by CuPy's cuBLAS; the masks are those of a run without graphs."""
+    wide = replace(SMALL, heads=1, d_k=130, d_v=130)
+    plain, ours = Run(0, wide), Run(8, wide)
+    ours.graphs.must_capture = False
+    ours.step(1, (3, 7, 6))
+    with pytest.warns(UserWarning, match="steps run without CUDA graphs: NotImplementedError: .*cuBLAS"):
+        ours.step(2, (3, 7, 6))
+    ours.step(3, (3, 7, 6))
+    for number in (1, 2, 3):
+        plain.step(number, (3, 7, 6))
+    assert_same_bits(ours, plain)
 
 
 @pytest.mark.parametrize("kind", KINDS[:1])
