@@ -1,4 +1,4 @@
-"""Errors that a user can mend, and words for their messages."""
+"""Errors that a user can correct, and functions that format their messages."""
 
 import difflib
 from collections.abc import Iterable
@@ -6,7 +6,7 @@ from typing import ClassVar
 
 
 class UserError(ValueError):
-    """Invalid input; the message is one sentence that names it and says what to do.
+    """Invalid input. The message is one sentence that names the input and says what to do.
 
     Command lines print `error: …` and exit with `exit_status`, without a traceback.
     """
@@ -15,13 +15,13 @@ class UserError(ValueError):
 
 
 def shortened(text: str, most: int = 200) -> str:
-    """Leave out the middle of a long text: `aaa… (5,000 characters) …aaa`."""
+    """Omit the middle of a long text: `aaa… (5,000 characters) …aaa`."""
     if len(text) <= most:
         return text
     return f"{text[: most // 2]}… ({len(text):,} characters) …{text[-most // 4 :]}"
 
 
 def nearest(name: str, valid: Iterable[str]) -> str:
-    """`; did you mean a or b?`, or an empty text where no valid name is close."""
+    """Return `; did you mean a or b?`, or an empty string if no valid name is close."""
     close = difflib.get_close_matches(name, list(valid), n=3, cutoff=0.6)
     return f"; did you mean {' or '.join(close)}?" if close else ""

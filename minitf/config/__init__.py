@@ -1,4 +1,4 @@
-"""Everything that can be chosen: frozen dataclasses with checks, and presets."""
+"""All settings, as frozen dataclasses with checks, and presets."""
 
 from minitf.config.model import TransformerConfig
 from minitf.config.presets import DEFAULT_PRESET, PRESETS

@@ -1,4 +1,4 @@
-"""The architecture of the Transformer (section 3): its hyperparameters (model_settings.py), and what must fit."""
+"""The architecture of the Transformer (section 3): hyperparameters (model_settings.py) and their checks."""
 
 from dataclasses import dataclass
 
@@ -25,7 +25,7 @@ class TransformerConfig(OtherProgramsSettings, ComparedSettings, PaperSettings):
             )
         if self.mixing == "restricted" and self.attention == "additive":
             raise UserError(
-                "mixing=restricted computes dot products; choose attention=scaled-dot-product or dot-product with it"
+                "mixing=restricted requires dot products; choose attention=scaled-dot-product or dot-product"
             )
         if self.positions != "learned" and self.d_model % 2:
             raise UserError(
@@ -45,16 +45,20 @@ class TransformerConfig(OtherProgramsSettings, ComparedSettings, PaperSettings):
         if source not in (None, target) and self.ties_source:
             raise UserError(
                 f"source_vocab_size={source} and vocab_size={target} differ, but share_embeddings="
-                f"{self.share_embeddings} has one matrix for both; choose target-output or none"
+                f"{self.share_embeddings} uses one matrix for both; choose target-output or none"
             )
         wrong = [token for token in self.masked_tokens if token < 0 or token == EOS or 0 < target <= token]
         if wrong:
             raise UserError(
-                f"masked_tokens has {wrong[0]}; choose ids of the vocabulary of {target} tokens, without the end token "
-                f"{EOS}, which every sentence needs"
+                f"masked_tokens has {wrong[0]}; choose ids of the vocabulary of {target} tokens, except the "
+                "end-of-sentence "
+                f"token {EOS}, which every sentence needs"
             )
         if list(self.masked_tokens) != sorted({*self.masked_tokens}):
-            raise UserError(f"masked_tokens={list(self.masked_tokens)} is not in ascending order, or has an id twice")
+            raise UserError(
+                f"masked_tokens={list(self.masked_tokens)} is not in ascending order or has a duplicate id; sort the "
+                "ids and list each once"
+            )
 
     @property
     def encoder_depth(self) -> int:

@@ -1,9 +1,9 @@
 """Presets: the everyday ones, every row of the paper's tables, settings of other toolkits, and published recipes.
 
-    python train.py --list-presets
-    python train.py --preset table3-b-dk-16 --data wmt14-en-de
+    minitf presets
+    minitf train --preset table3-b-dk-16
 
-A preset is a complete `RunConfig`. What is known not to be reproduced is said beside it.
+A preset is a complete `RunConfig`. Known differences from the original are noted beside it.
 """
 
 import math

@@ -1,4 +1,4 @@
-"""A training run: its settings (run_settings.py), model, optimizer and trees, what must fit, and its identity."""
+"""The configuration of a training run: settings (run_settings.py), model, optimizer and trees; checks and identity."""
 
 # ruff: noqa: RUF009 (`option` makes a dataclass field: it is called once a class, as `dataclasses.field` is)
 
@@ -30,18 +30,24 @@ class OptimizerConfig:
     beta2: float = option(0.98, "Adam's decay of the mean squared gradient", source="5.3", at_least=0, below=1)
     epsilon: float = option(1e-9, "added to Adam's denominator", source="5.3", above=0)
     warmup_steps: int = option(
-        4000, "updates of rising learning rate; it then falls as 1/sqrt(step)", unit="updates", source="5.3", at_least=1
+        4000,
+        "updates during which the learning rate rises; it then falls as 1/sqrt(step)",
+        unit="updates",
+        source="5.3",
+        at_least=1,
     )
-    learning_rate_scale: float = option(1.0, "factor on the learning rate of equation 3", source="5.3", above=0)
+    learning_rate_scale: float = option(1.0, "factor on the learning rate given by equation 3", source="5.3", above=0)
     peak_learning_rate: float | None = option(
-        None, "learning rate at the end of the warm-up; none: that of equation 3, 1/sqrt(d_model * warmup)", above=0
+        None, "learning rate at the end of the warm-up; none: as in equation 3, 1/sqrt(d_model * warmup)", above=0
     )
     clip_norm: float | None = option(
-        None, "clip gradients to this norm over all parameters; none: no clipping, as in the paper", above=0
+        None,
+        "clip the norm of the gradient of all parameters to this value; none: no clipping, as in the paper",
+        above=0,
     )
     label_smoothing: float = option(
         0.1,
-        "probability moved from the right token to all tokens of the vocabulary, itself included",
+        "probability moved from the correct token to all tokens of the vocabulary, including itself",
         source="5.4",
         at_least=0,
         below=1,
@@ -58,36 +64,36 @@ class OptimizerConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class ParsingConfig:
-    """The trees of a run of task=parsing, and how they are written as tokens."""
+    """The trees of a run with task=parsing, and how they are written as tokens."""
 
     trees: Path | None = option(
-        None, "treebank to learn from, in brackets; none: the built-in one, drawn from a grammar", may_move=True
+        None, "training treebank, in brackets; none: the built-in treebank, drawn from a grammar", may_move=True
     )
     valid_trees: Path | None = option(
-        None, "validation treebank; none: a twentieth of the trees, before those of the test", may_move=True
+        None, "validation treebank; none: the twentieth of the trees before the test trees", may_move=True
     )
     test_trees: Path | None = option(
         None, "test treebank, scored at the end; none: the last twentieth of the trees", may_move=True
     )
     tags: Literal["pos", "xx"] = option(
-        "pos", "pos: learn the part of speech of each word; xx: one tag for all words, punctuation aside"
+        "pos", "pos: learn the part of speech of each word; xx: one tag for all words except punctuation"
     )
     form: Literal["joined", "symbols"] = option(
         "joined",
-        "joined: one token per word, made of the brackets and the tag around it; symbols: one per bracket, as in the "
-        "paper's reference 37, three times as long",
+        "joined: one token per word, made of its tag and the brackets around it; symbols: one token per bracket, as in "
+        "the paper's reference 37, three times as long",
     )
 
     def __post_init__(self) -> None:
         check_fields(self)
         if self.trees is None and (self.valid_trees or self.test_trees):
             given = "valid_trees" if self.valid_trees else "test_trees"
-            raise UserError(f"{given} is given without trees; the built-in treebank brings its own: give trees, too")
+            raise UserError(f"{given} is given without trees; the built-in treebank includes its own: give trees, too")
 
 
 @dataclass(frozen=True, kw_only=True)
 class RunConfig(TranslationSettings, TrainingSettings, TextSettings, ComputerSettings, PurposeSettings):
-    """A training run. Its fields are in the order of the bases, the last one first."""
+    """A training run. The fields are in the order of the bases, the last one first."""
 
     model: TransformerConfig = default_of(TransformerConfig)
     optimizer: OptimizerConfig = default_of(OptimizerConfig)
@@ -107,24 +113,24 @@ class RunConfig(TranslationSettings, TrainingSettings, TextSettings, ComputerSet
 
     @property
     def on_gpu(self) -> bool:
-        """Whether one GPU or several compute."""
+        """Whether the run uses one or several GPUs."""
         return self.device != "cpu" or (self.devices is not None and parse_devices(self.devices)[0] == "cuda")
 
     def _check_amounts(self) -> None:
         if self.devices is not None:
             if self.device != "cpu":
                 raise UserError(
-                    f"device={self.device!r} and devices={self.devices!r} exclude each other; choose one of the two"
+                    f"device={self.device!r} and devices={self.devices!r} cannot be combined; choose one of the two"
                 )
             parse_devices(self.devices)
         if self.plain:
             check_plain(self, ("threads", "kernels", "graphs", "checkpoint_activations"))
         if self.reduce_dtype == "bfloat16" and self.dtype == "float64":
-            raise UserError("reduce_dtype=bfloat16 rounds gradients in float32; leave it out with precision=float64")
+            raise UserError("reduce_dtype=bfloat16 requires float32 gradients; omit it with precision=float64")
         if self.graphs and self.checkpoint_activations:
             raise UserError(
-                f"graphs={self.graphs} and checkpoint_activations exclude each other; give --graphs 0, or leave "
-                "checkpoint_activations out"
+                f"graphs={self.graphs} and checkpoint_activations cannot be combined; use --graphs 0, or omit "
+                "checkpoint_activations"
             )
         if self.max_tokens_per_batch < self.max_length:
             raise UserError(
@@ -134,18 +140,18 @@ class RunConfig(TranslationSettings, TrainingSettings, TextSettings, ComputerSet
         needed = self.max_length + self.model.first_position
         if self.model.positions == "learned" and needed > self.model.max_positions:
             raise UserError(
-                f"max_length={self.max_length} is longer than the max_positions={self.model.max_positions} of learned "
+                f"max_length={self.max_length} exceeds max_positions={self.model.max_positions} of learned "
                 f"positions; choose max_positions of {needed} or more, or a smaller max_length"
             )
         if self.average_checkpoints > self.keep_checkpoints:
             raise UserError(
-                f"average_checkpoints={self.average_checkpoints} are more than the keep_checkpoints="
-                f"{self.keep_checkpoints} that are kept; choose keep_checkpoints of {self.average_checkpoints} or more"
+                f"average_checkpoints={self.average_checkpoints} exceeds keep_checkpoints={self.keep_checkpoints}; "
+                f"choose keep_checkpoints of {self.average_checkpoints} or more"
             )
         if self.init is None and self.init_weights is not None:
-            raise UserError(f"init_weights={self.init_weights} are of a run to start from; give init, too")
+            raise UserError(f"init_weights={self.init_weights} requires a run to start from; give init, too")
         if self.weights == "moving-average" and self.moving_average is None:
-            raise UserError("weights=moving-average needs moving_average; give it a decay such as 0.9999")
+            raise UserError("weights=moving-average requires moving_average; set it to a decay such as 0.9999")
 
     def _check_texts(self) -> None:
         if self.task == "parsing" and (self.train or self.valid or self.test or self.data):
@@ -153,26 +159,26 @@ class RunConfig(TranslationSettings, TrainingSettings, TextSettings, ComputerSet
         if self.task == "parsing" and self.valid_metric == "bleu":
             raise UserError("valid_metric=bleu scores translations, not trees; choose loss for task=parsing")
         if self.valid_metric == "bleu" and self.train is not None and self.valid is None:
-            raise UserError("valid_metric=bleu translates the validation text; give valid")
+            raise UserError("valid_metric=bleu requires a validation text; give valid")
         if self.valid_bleu_every is not None:
             if self.task == "parsing":
-                raise UserError("valid_bleu_every scores translations, not trees; leave it out for task=parsing")
+                raise UserError("valid_bleu_every scores translations, not trees; omit it for task=parsing")
             if self.train is not None and self.valid is None:
-                raise UserError(f"valid_bleu_every={self.valid_bleu_every} translates the validation text; give valid")
+                raise UserError(f"valid_bleu_every={self.valid_bleu_every} requires a validation text; give valid")
         if self.task == "translation" and self.parsing != ParsingConfig():
-            raise UserError("the values of parsing are for task=parsing; give that, or leave them out")
+            raise UserError("the options of parsing require task=parsing; set it, or omit the options")
         if self.data_dir is not None and self.data is None:
-            raise UserError(f"data_dir={self.data_dir} is the folder of a public corpus; give data, too")
+            raise UserError(f"data_dir={self.data_dir} is the directory of a public corpus; give data, too")
         if self.train is None and (self.valid or self.test):
             given = "valid" if self.valid else "test"
             corpus = "the built-in corpus" if self.data is None else self.data
-            raise UserError(f"{given} is given without train; {corpus} brings its own: give train, too")
+            raise UserError(f"{given} is given without train; {corpus} includes its own: give train, too")
         if self.train is not None and self.data is not None:
             raise UserError(f"data={self.data} and train are both given; choose one of the two")
         if self.train is not None and self.valid is None and self.patience is not None:
-            raise UserError(f"patience={self.patience} counts validations; give valid, or patience none")
+            raise UserError(f"patience={self.patience} requires validations; give valid, or set patience to none")
         if self.train is not None and self.valid is None and self.weights == "best":
-            raise UserError("weights=best are those of the best validation; give valid, or other weights")
+            raise UserError("weights=best requires validations; give valid, or choose other weights")
 
 
 # ---- Identity ----
@@ -193,7 +199,7 @@ TRANSLATION = ("task", "precision", "max_length", "parsing.tags", "parsing.form"
 
 
 def decisive_values(config: RunConfig) -> dict[str, Any]:
-    """{"seed": 0, "model.heads": 8, …}"""
+    """Return the values that decide the results, by name: {"seed": 0, "model.heads": 8, …}"""
     return _values(config, "")
 
 
@@ -233,25 +239,28 @@ def _is_path(kind: Any) -> bool:
 
 
 def check_device(device: str) -> None:
-    """Raises: UserError for a name that no device can have."""
+    """Check the name of a device.  Raises: UserError for a name that no device can have."""
     if not re.fullmatch(r"cpu|cuda(:\d+)?", device):
         raise UserError(f"device={shown(device)} is not a device; choose cpu, or cuda:0 for the first GPU")
 
 
 def check_precision(precision: str | None, on_gpu: bool) -> None:
-    """Raises: UserError for a precision that needs a GPU where none computes."""
+    """Check that the device supports a precision.  Raises: UserError for a precision of GPUs on a CPU."""
     if precision in ("tf32", "bf16") and not on_gpu:
-        raise UserError(f"precision={precision} is for GPUs; choose --device cuda, or --precision float32")
+        raise UserError(f"precision={precision} requires a GPU; choose --device cuda, or --precision float32")
 
 
 def check_plain(config: Any, names: Sequence[str]) -> None:
-    """Raises: UserError for options that only fast parts have, `names` and the precisions of a GPU."""
+    """Check that neither an option in `names`, of the fast implementation, nor a precision of GPUs is set.
+
+    Raises: UserError for the first one that is
+    """
     given = [each.name for each in fields(config) if each.name in names and getattr(config, each.name) != each.default]
     given += ["precision"] if config.precision in ("tf32", "bf16") else []
     if given:
         raise UserError(
-            f"plain computes without fast parts, and {given[0]}={shown(getattr(config, given[0]))} is one of these; "
-            "leave one of the two out"
+            f"plain and {given[0]}={shown(getattr(config, given[0]))} cannot be combined: plain uses no fast "
+            "implementation; omit one of them"
         )
 
 
@@ -260,7 +269,7 @@ def parse_devices(devices: str) -> tuple[str, int]:
     match = re.fullmatch(r"(cpu:)?([0-9]{1,4})", devices)
     if not match or not 1 <= int(match[2]) <= MAX_PROCESSES:
         raise UserError(
-            f"devices={shown(devices)} is not a number of devices; choose 8 for eight GPUs of this host, or cpu:4 for "
+            f"devices={shown(devices)} is not a number of devices; choose 8 for eight GPUs on this host, or cpu:4 for "
             f"four processes on its CPU, at most {MAX_PROCESSES:,}"
         )
     return "cpu" if match[1] else "cuda", int(match[2])

@@ -140,7 +140,9 @@ def with_values_of_model(given: dict[str, Any]) -> dict[str, Any]:
     for name in ("vocabulary", "vocab_size"):
         if name in given:
             flag = name.replace("_", "-")
-            raise UserError(f"--{flag} and --init exclude each other: the vocabulary is that of {init}; leave one out")
+            raise UserError(
+                f"--{flag} and --init cannot be combined: the vocabulary is that of {init}; omit one of them"
+            )
     fixed = [f"model.{each.name}" for each in fields(base.model)]
     of_model = {name: attrgetter(name)(base) for name in (*fixed, *ARCHITECTURE, *DEFAULTS)}
     for name, value in given.items():

@@ -109,7 +109,7 @@ def choose_checkpoints(
     Arguments: see `Translator.load`
     """
     if average is not None and checkpoint is not None:
-        raise UserError(f"average={average} and checkpoint={checkpoint} exclude each other; choose one of the two")
+        raise UserError(f"average={average} and checkpoint={checkpoint} cannot be combined; choose one of the two")
     if average is not None and average < 1:
         raise UserError(f"average={average} takes no checkpoint; choose 1 (the last) or more")
     if weights != "average" and (average or checkpoint) is not None:

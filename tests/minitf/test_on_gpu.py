@@ -369,7 +369,7 @@ def test_gradient_checks(gpu: Any, op: str) -> None:
 
 def test_precisions_of_gpus_are_refused_on_a_cpu() -> None:
     for make in (RunConfig, lambda **given: TranslateConfig(run=Path("x"), **given)):
-        with pytest.raises(UserError, match="precision=bf16 is for GPUs"):
+        with pytest.raises(UserError, match="precision=bf16 requires a GPU"):
             make(precision="bf16")
     assert RunConfig(precision="bf16", device="cuda").dtype == "float32"
     assert RunConfig(precision="tf32", devices="2").on_gpu

@@ -249,8 +249,8 @@ def test_every_row_of_table_3_can_be_chosen_and_has_its_size(row):
             r"--data: 'wmt14' is not one of multi30k, multi30k-tok, wmt14-en-de, wmt14-en-fr, iwslt14",
         ),
         (["--data", "multi30k", "--train", "a", "b"], r"data=multi30k and train are both given; choose one of the two"),
-        (["--data", "multi30k", "--test", "a", "b"], r"test is given without train; multi30k brings its own"),
-        (["--data-dir", "a"], r"data_dir=.*a is the folder of a public corpus; give data, too"),
+        (["--data", "multi30k", "--test", "a", "b"], r"test is given without train; multi30k includes its own"),
+        (["--data-dir", "a"], r"data_dir=.*a is the directory of a public corpus; give data, too"),
         (["--preset", "bgi"], r"preset='bgi' is unknown; did you mean big\?"),
         (["--resume", "absent"], r"absent holds no run to resume: config\.json is missing"),
         (["--model.share-embeddings=maybe"], r"--model\.share-embeddings"),
@@ -267,7 +267,7 @@ def test_wrong_command_lines_of_training(words, message):
         ([], r"required: RUN \(run directory.*\); .* --help describes all arguments"),
         (["--beem", "3", "runs/a"], r"unknown flag --beem; did you mean --beam"),
         (["runs/a", "runs/b", "--attention", "a.html"], "attention shows the heads of one model, not of an ensemble"),
-        (["runs/a", "--average", "2", "--checkpoint", "5"], "average=2 and checkpoint=5 exclude each other"),
+        (["runs/a", "--average", "2", "--checkpoint", "5"], "average=2 and checkpoint=5 cannot be combined"),
         ([""], "RUN: '' is not a path"),
         (["a", "--beam", "3", ""], "MORE: '' is not a path"),
     ],
@@ -323,7 +323,7 @@ def test_a_resumed_run_computes_in_one_place(run):
     save(device="cuda:1")
     assert resumed("--devices", "none") == ("cuda:1", None)
     assert resumed("--devices", "cpu:2") == ("cpu", "cpu:2")
-    with pytest.raises(UserError, match="exclude each other"):
+    with pytest.raises(UserError, match="cannot be combined"):
         resumed("--devices", "2", "--device", "cuda")
     save(device="cpu", devices="cpu:2")
     assert resumed("--devices", "none") == ("cpu", None)
@@ -348,7 +348,7 @@ def test_every_other_value_must_stay(run, flag):
     words = words[words.index(flag.name) :] if flag.dest.startswith("parsing.") else words
     saved, _ = parse_train_args(["--resume", str(run)])
     if flag.dest == "data_dir":
-        with pytest.raises(UserError, match=r"data_dir=.* is the folder of a public corpus"):
+        with pytest.raises(UserError, match=r"data_dir=.* is the directory of a public corpus"):
             parse_train_args(["--resume", str(run), *words])
     elif flag.name in changeable() or (flag.name in changeable("may_move") and flag.value_in(saved) is not None):
         config, _ = parse_train_args(["--resume", str(run), *words])
@@ -372,7 +372,7 @@ def test_the_same_values_may_be_given_again(run, monkeypatch):
 
 
 def test_a_change_is_checked_with_the_rest(run):
-    with pytest.raises(UserError, match="average_checkpoints=5 are more than the keep_checkpoints=2"):
+    with pytest.raises(UserError, match="average_checkpoints=5 exceeds keep_checkpoints=2"):
         parse_train_args(["--resume", str(run), "--keep-checkpoints", "2"])
 
 

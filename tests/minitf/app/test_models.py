@@ -412,10 +412,10 @@ def test_ensembles_and_float64_take_a_shortlist(table, tiny_run, texts, command)
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
-        (["--score", "LINES"], "shortlist and score exclude each other"),
-        (["--prefix", "LINES"], "shortlist and prefix exclude each other"),
-        (["--sample"], "shortlist and sample exclude each other"),
-        (["--same-bits"], "shortlist and same_bits exclude each other"),
+        (["--score", "LINES"], "shortlist and score cannot be combined"),
+        (["--prefix", "LINES"], "shortlist and prefix cannot be combined"),
+        (["--sample"], "shortlist and sample cannot be combined"),
+        (["--same-bits"], "shortlist and same_bits cannot be combined"),
         (["--shortlist", "nowhere"], "nowhere"),
         (["--shortlist-first", "0"], "shortlist-first"),
         (["--shortlist-prune", "2"], "shortlist-prune"),

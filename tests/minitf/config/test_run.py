@@ -62,22 +62,22 @@ def all_fields(config_class):
         (
             TransformerConfig,
             {"vocab_size": 9, "masked_tokens": (0, 9)},
-            "masked_tokens has 9; choose ids of the vocabulary of 9 tokens, without the end token 3",
+            "masked_tokens has 9; choose ids of the vocabulary of 9 tokens, except the end-of-sentence token 3",
         ),
         (
             TransformerConfig,
             {"mixing": "restricted", "attention": "additive"},
-            "mixing=restricted computes dot products; choose attention=scaled-dot-product or dot-product with it",
+            "mixing=restricted requires dot products; choose attention=scaled-dot-product or dot-product",
         ),
         (TransformerConfig, {"neighbourhood": 0}, "neighbourhood=0; choose a whole number >= 1"),
         (TransformerConfig, {"masked_tokens": (3,)}, "masked_tokens has 3; choose ids of the vocabulary"),
         (TransformerConfig, {"masked_tokens": (-1,)}, "masked_tokens has -1; choose ids of the vocabulary"),
-        (TransformerConfig, {"masked_tokens": (2, 0)}, "masked_tokens=[2, 0] is not in ascending order, or has an id"),
-        (TransformerConfig, {"masked_tokens": (0, 0)}, "masked_tokens=[0, 0] is not in ascending order, or has an id"),
+        (TransformerConfig, {"masked_tokens": (2, 0)}, "masked_tokens=[2, 0] is not in ascending order or has a"),
+        (TransformerConfig, {"masked_tokens": (0, 0)}, "masked_tokens=[0, 0] is not in ascending order or has a"),
         (
             TransformerConfig,
             {"vocab_size": 9, "source_vocab_size": 8},
-            "source_vocab_size=8 and vocab_size=9 differ, but share_embeddings=all has one matrix for both; choose",
+            "source_vocab_size=8 and vocab_size=9 differ, but share_embeddings=all uses one matrix for both; choose",
         ),
         (OptimizerConfig, {"beta2": 1}, "beta2=1; choose a number >= 0 and < 1"),
         (OptimizerConfig, {"warmup_steps": 0}, "warmup_steps=0; choose a whole number >= 1"),
@@ -97,7 +97,11 @@ def all_fields(config_class):
         (RunConfig, {"train": ("a", "b")}, "train='a' 'b'; choose two paths, or none"),
         (RunConfig, {"output": "runs/a"}, "output='runs/a'; choose a path"),
         (RunConfig, {"precision": "fp16"}, "precision='fp16'; choose one of float32, float64, tf32, bf16"),
-        (RunConfig, {"precision": "bf16"}, "precision=bf16 is for GPUs; choose --device cuda, or --precision float32"),
+        (
+            RunConfig,
+            {"precision": "bf16"},
+            "precision=bf16 requires a GPU; choose --device cuda, or --precision float32",
+        ),
         (RunConfig, {"device": "gpu"}, "device='gpu' is not a device; choose cpu, or cuda:0 for the first GPU"),
         (RunConfig, {"device": "cuda:"}, "device='cuda:' is not a device"),
         (RunConfig, {"model": None}, "model=none; choose a TransformerConfig"),
@@ -109,26 +113,26 @@ def all_fields(config_class):
         (
             RunConfig,
             {"max_length": 1025, "model": TransformerConfig(positions="learned")},
-            "max_length=1025 is longer than the max_positions=1024 of learned positions",
+            "max_length=1025 exceeds max_positions=1024 of learned positions",
         ),
         (
             RunConfig,
             {"average_checkpoints": 6},
-            "average_checkpoints=6 are more than the keep_checkpoints=5 that are kept; choose keep_checkpoints of 6",
+            "average_checkpoints=6 exceeds keep_checkpoints=5; choose keep_checkpoints of 6",
         ),
-        (RunConfig, {"valid": PAIR}, "valid is given without train; the built-in corpus brings its own"),
-        (RunConfig, {"test": PAIR}, "test is given without train; the built-in corpus brings its own"),
-        (RunConfig, {"train": PAIR, "patience": 3}, "patience=3 counts validations; give valid"),
-        (RunConfig, {"train": PAIR, "valid_metric": "bleu"}, "valid_metric=bleu translates the validation text; give"),
+        (RunConfig, {"valid": PAIR}, "valid is given without train; the built-in corpus includes its own"),
+        (RunConfig, {"test": PAIR}, "test is given without train; the built-in corpus includes its own"),
+        (RunConfig, {"train": PAIR, "patience": 3}, "patience=3 requires validations; give valid"),
+        (RunConfig, {"train": PAIR, "valid_metric": "bleu"}, "valid_metric=bleu requires a validation text; give"),
         (
             RunConfig,
             {"precision": "float64", "reduce_dtype": "bfloat16"},
-            "reduce_dtype=bfloat16 rounds gradients in float32; leave it out with precision=float64",
+            "reduce_dtype=bfloat16 requires float32 gradients; omit it with precision=float64",
         ),
-        (RunConfig, {"train": PAIR, "valid_bleu_every": 3}, "valid_bleu_every=3 translates the validation text; give"),
+        (RunConfig, {"train": PAIR, "valid_bleu_every": 3}, "valid_bleu_every=3 requires a validation text; give"),
         (RunConfig, {"task": "parsing", "valid_bleu_every": 3}, "valid_bleu_every scores translations, not trees"),
-        (RunConfig, {"train": PAIR, "weights": "best"}, "weights=best are those of the best validation; give valid"),
-        (RunConfig, {"weights": "moving-average"}, "weights=moving-average needs moving_average; give it a decay"),
+        (RunConfig, {"train": PAIR, "weights": "best"}, "weights=best requires validations; give valid"),
+        (RunConfig, {"weights": "moving-average"}, "weights=moving-average requires moving_average; set it to"),
         (RunConfig, {"moving_average": 1.0}, "moving_average=1.0; choose a number > 0 and < 1, or none"),
         (
             TransformerConfig,
@@ -138,14 +142,14 @@ def all_fields(config_class):
         (
             RunConfig,
             {"max_length": 1024, "model": TransformerConfig(positions="learned", first_position=1)},
-            "max_length=1024 is longer than the max_positions=1024 of learned positions; choose max_positions of 1025",
+            "max_length=1024 exceeds max_positions=1024 of learned positions; choose max_positions of 1025",
         ),
         (TranslateConfig, {"run": Path("r"), "weights": "best", "average": 5}, "weights=best is neither an average of"),
         (TranslateConfig, {"run": Path("r"), "weights": "best", "checkpoint": 0}, "weights=best is neither an average"),
         (
             TranslateConfig,
             {"run": Path("r"), "average": 5, "checkpoint": 100},
-            "average=5 and checkpoint=100 exclude each other; choose one of the two",
+            "average=5 and checkpoint=100 cannot be combined; choose one of the two",
         ),
         (TranslateConfig, {"run": Path("r"), "beam": 0}, "beam=0; choose a whole number >= 1, or none"),
     ],
@@ -294,7 +298,7 @@ def test_devices():
     for wrong in ("", "0", "cpu", "cpu:0", "gpu:2", "-1", "cpu:4x", "99999", "٣"):
         with pytest.raises(UserError, match="is not a number of devices; choose 8 for eight GPUs"):
             RunConfig(devices=wrong)
-    with pytest.raises(UserError, match="exclude each other"):
+    with pytest.raises(UserError, match="cannot be combined"):
         RunConfig(devices="2", device="cuda")
 
 
@@ -370,5 +374,5 @@ def test_the_names_are_those_of_fields():
 )
 def test_options_of_fast_parts_and_plain_exclude_each_other(make, option, found):
     make(**option)
-    with pytest.raises(UserError, match=f"plain computes without fast parts, and {found} is one of these"):
+    with pytest.raises(UserError, match=f"plain and {found} cannot be combined"):
         make(**option, plain=True)

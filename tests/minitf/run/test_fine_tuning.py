@@ -164,10 +164,13 @@ def test_the_architecture_is_that_of_the_model_and_training_is_that_of_the_flags
         (["--model.norm", "post"], r"--model\.norm post differs from the pre of"),
         (["--model.no-output-bias"], r"--model\.output-bias false differs from the true of"),
         (["--task", "parsing"], r"--task parsing differs from the translation of"),
-        (["--vocab-size", "900"], r"--vocab-size and --init exclude each other: the vocabulary is that of"),
-        (["--vocabulary", "v.model"], r"--vocabulary and --init exclude each other"),
+        (["--vocab-size", "900"], r"--vocab-size and --init cannot be combined: the vocabulary is that of"),
+        (["--vocabulary", "v.model"], r"--vocabulary and --init cannot be combined"),
         (["--init", "absent"], r".*absent is not a directory"),
-        (["--init", "none", "--init-weights", "last"], r"init_weights=last are of a run to start from; give init, too"),
+        (
+            ["--init", "none", "--init-weights", "last"],
+            r"init_weights=last requires a run to start from; give init, too",
+        ),
     ],
 )
 def test_contradictions_are_refused(imported, words, message):

@@ -494,7 +494,7 @@ def test_runs_that_cannot_be_used_are_told_apart(make_run, tmp_path, tiny_vocabu
     run = make_run(steps=(1, 2))
     with pytest.raises(UserError, match="no checkpoint of step 7; there are: 1, 2"):
         Translator.load(run, checkpoint=7)
-    with pytest.raises(UserError, match="average=2 and checkpoint=1 exclude each other"):
+    with pytest.raises(UserError, match="average=2 and checkpoint=1 cannot be combined"):
         Translator.load(run, average=2, checkpoint=1)
     with pytest.raises(UserError, match="average=0"):
         Translator.load(run, average=0)
