@@ -1,7 +1,7 @@
-"""Command lines made from the fields of the configurations: one flag a field, with its help, default and checks.
+"""Command lines generated from configurations: one flag per field, with its help, default and checks.
 
-`max_steps` of `RunConfig` is `--max-steps`; `layers` of its `model` is `--model.layers`. Underscores may stand for
-dashes. The preset gives every value that no flag gives; a resumed run keeps its own values.
+`max_steps` of `RunConfig` is `--max-steps`; `layers` of its `model` is `--model.layers`. Underscores may be used for
+dashes. Values without a flag come from the preset; a resumed run keeps its own values.
 
 Not tyro: it prints errors as boxes of several lines, writes `--no-model.x` for `--model.no-x`, shows the default of one
 preset instead of each, and adds four packages to a plain install.
@@ -30,7 +30,7 @@ SECTIONS = {"model": "Model", "optimizer": "Optimizer", "parsing": "Parsing (sec
 
 @dataclass(frozen=True)
 class Flag:
-    """A field of a configuration as an argument."""
+    """A configuration field as a command-line argument."""
 
     field: Field[Any]
     dest: str  # "model.layers"
@@ -38,7 +38,7 @@ class Flag:
 
     @property
     def name(self) -> str:
-        """`--model.layers`"""
+        """Return the flag: `--model.layers`"""
         return "--" + self.dest.replace("_", "-")
 
     def value_in(self, config: Any) -> Any:
@@ -82,7 +82,7 @@ def given_values(parser: ArgumentParser, argv: Sequence[str]) -> dict[str, Any]:
             valid = [option for action in parser._actions for option in action.option_strings]
             inner = [option for option in valid if option.endswith("." + name.lstrip("-"))]  # --layers: --model.layers
             hint = f"; did you mean {inner[0]}?" if inner else nearest(name, valid)
-            raise UserError(f"unknown flag {shortened(name)}{hint or f'; {_help_flag(parser)} lists all'}")
+            raise UserError(f"unknown flag {shortened(name)}{hint or f'; {_help_flag(parser)} lists all flags'}")
     values = {name: tuple(value) if isinstance(value, list) else value for name, value in vars(namespace).items()}
     rest = next((action for action in parser._actions if action.nargs == "*"), None)
     if rest is not None and (words := [word for word in unknown if word != "--"]):  # RUN --beam 2 MORE
@@ -92,7 +92,7 @@ def given_values(parser: ArgumentParser, argv: Sequence[str]) -> dict[str, Any]:
             parser.error(str(error))
         values[rest.dest] = (*values.get(rest.dest, ()), *more)
     elif unknown:
-        raise UserError(f"{shown(unknown[0])} belongs to no flag; {_help_flag(parser)} lists all")
+        raise UserError(f"unexpected argument {shown(unknown[0])}; {_help_flag(parser)} lists all flags")
     return values
 
 
@@ -110,15 +110,19 @@ class ArgumentParser(argparse.ArgumentParser):
         super().__init__(allow_abbrev=False, **options)  # an abbreviation changes its meaning when a flag is added
 
     def group(self, name: str) -> Any:
-        """Return the group of that name, which is made where it is missing."""
+        """Return the group of that name; create it if it does not exist."""
         found = [group for group in self._action_groups if group.title == name]
         return found[0] if found else self.add_argument_group(name)
 
     def add_corpus(self) -> None:
         """Add the arguments of a corpus: SOURCE, TARGET and --errors."""
-        self.add_argument("source", type=Path, metavar="SOURCE", help="text, a sentence a line, such as mine.en")
+        self.add_argument(
+            "source", type=Path, metavar="SOURCE", help="source text, one sentence per line, such as mine.en"
+        )
         self.add_argument("target", type=Path, metavar="TARGET", help="its translation, line by line, such as mine.de")
-        self.add_argument("--errors", choices=("strict", "replace"), default="strict", help="bytes that are not UTF-8")
+        self.add_argument(
+            "--errors", choices=("strict", "replace"), default="strict", help="handling of bytes that are not UTF-8"
+        )
 
     def _print_message(self, message: str, file: Any = None) -> None:
         if message:  # argparse would take no notice of a full disk
@@ -134,14 +138,14 @@ class ArgumentParser(argparse.ArgumentParser):
 
 
 class _Switch(argparse.Action):
-    """`--share` is true, `--no-share` is false."""
+    """Store True for `--share`, False for `--no-share`."""
 
     def __call__(self, parser: Any, namespace: Any, values: Any, option_string: str | None = None) -> None:
         setattr(namespace, self.dest, option_string == self.option_strings[0])
 
 
 class Print(argparse.Action):
-    """Print what the function `const` returns, and exit."""
+    """Print the result of the function `const`, and exit."""
 
     def __call__(self, parser: Any, namespace: Any, values: Any, option_string: str | None = None) -> None:
         print(self.const())
@@ -149,13 +153,13 @@ class Print(argparse.Action):
 
 
 class _BriefHelp(argparse.Action):
-    """Print the help of the arguments whose names `const` holds, and how to see all; exit."""
+    """Print the help of the arguments named in `const` and how to see the help of all arguments; exit."""
 
     def __call__(self, parser: Any, namespace: Any, values: Any, option_string: str | None = None) -> None:
         for action in parser._actions:
             if action.dest not in self.const:
                 action.help = argparse.SUPPRESS
-        parser.epilog = f"These are the most used flags; {parser.prog} {ALL} lists all."
+        parser.epilog = f"These are the most common flags; {parser.prog} {ALL} lists all."
         parser.print_help()
         parser.exit()
 
@@ -166,7 +170,7 @@ ALL = "--help-all"
 def build_parser(
     config_class: type, usage: str, about: str, prog: str | None = None, brief: Sequence[str] = ()
 ) -> ArgumentParser:
-    """Build a parser with a flag for every field, grouped by section; its result holds only the values given.
+    """Build a parser with a flag for every field, grouped by section; its result contains only the given values.
 
     brief: names of the arguments that `--help` describes, while `--help-all` describes all; default: all
     """
@@ -181,7 +185,7 @@ def build_parser(
     if brief:
         shown_always = (*brief, "help", "help_all")
         parser.add_argument(
-            "-h", "--help", action=_BriefHelp, nargs=0, const=shown_always, help="print the most used flags"
+            "-h", "--help", action=_BriefHelp, nargs=0, const=shown_always, help="print the most common flags"
         )
         parser.add_argument(ALL, action="help", help="print all flags, with their units, sources and defaults")
     for flag in flags_of(config_class):
@@ -193,12 +197,12 @@ def build_parser(
 
 
 def version() -> str:
-    """`minitf 0.1.0`"""
+    """Return the version as printed: `minitf 0.1.0`"""
     return f"minitf {VERSION}"
 
 
 def add_options_of(parser: ArgumentParser, function: Callable[..., Any], helps: dict[str, str]) -> None:
-    """Add an option for each argument of a function, all whole numbers, with its default."""
+    """Add an integer option with its default for each argument of a function."""
     for name, parameter in inspect.signature(function).parameters.items():
         text = f"{helps[name]} (default {parameter.default})"
         option = "--" + name.replace("_", "-")
@@ -227,7 +231,7 @@ def _argument(flag: Flag) -> tuple[list[str], dict[str, Any]]:
 
 
 def _help(flag: Flag, with_presets: bool) -> str:
-    """`width of … (tokens; section 3.1; default 512)`, with the default of every preset where they differ."""
+    """Format the help, `width of … (tokens; section 3.1; default 512)`, with each preset's default if they differ."""
     metadata = flag.field.metadata
     source = metadata["source"]
     notes = [metadata["unit"], f"section {source}" if source and not source.startswith("Table") else source]
@@ -247,7 +251,7 @@ def _help(flag: Flag, with_presets: bool) -> str:
 
 
 def converter(kind: Any) -> Callable[[str], Any]:
-    """Return the function that turns a word of the command line into a value; `none` is None where that may be."""
+    """Return the function that converts a word of the command line; `none` becomes None if the type allows it."""
     inner, takes_none = without_none(kind)[0], none_is_absent(kind)
 
     def convert(word: str) -> Any:
@@ -255,7 +259,7 @@ def converter(kind: Any) -> Callable[[str], Any]:
             return None
         try:
             if inner is Path and not word:
-                raise ValueError("Path would take it for the current folder")
+                raise ValueError("Path would read it as the current directory")
             if get_origin(inner) is Literal:
                 return get_args(inner)[get_args(inner).index(word)]
             return inner(word)

@@ -1,7 +1,7 @@
-"""The commands of `minitf`, whose modules are imported when they are chosen.
+"""The commands of `minitf`. The module of a command is imported when the command is chosen.
 
-Start-up time: imports are deferred here, and in the function of a command until its flags have been read where the work
-needs NumPy: `--help` and a wrong flag are answered without it. All other imports stand at the top of their files.
+Imports that need NumPy are deferred until the flags of a command have been parsed, so that `--help` and invalid flags
+respond immediately. All other imports are at the top of their files.
 """
 
 from __future__ import annotations
@@ -15,58 +15,58 @@ from minitf.system.process import require_numpy, uninterrupted
 
 GROUPS = {
     "Train": {
-        "corpus": ("corpora.corpus", "write the built-in corpus to a folder"),
-        "statistics": ("corpora.statistics", "describe a corpus: lengths, faults, which preset and vocabulary suit it"),
-        "split": ("corpora.split", "cut a corpus into training, validation and test text without overlap"),
+        "corpus": ("corpora.corpus", "write the built-in corpus to a directory"),
+        "statistics": ("corpora.statistics", "describe a corpus: lengths, problems, a suitable preset and vocabulary"),
+        "split": ("corpora.split", "split a corpus into training, validation and test text without overlap"),
         "presets": ("corpora.presets", "list the presets of train, with their sizes and costs"),
-        "train": ("train.main", "train a Transformer to translate or to parse, or resume a run"),
+        "train": ("train.main", "train a Transformer to translate or parse, or resume a run"),
     },
     "Translate": {
         "translate": ("translate.main", "translate or parse text with a trained run"),
-        "shortlist": ("models.shortlist", "estimate how pieces are translated, for translate --shortlist"),
-        "pack": ("models.pack", "copy what a run needs to translate, or to be resumed elsewhere"),
-        "page": ("pages.page", "write a page that translates in a browser, with the trained model inside"),
+        "shortlist": ("models.shortlist", "estimate translations of vocabulary pieces, for translate --shortlist"),
+        "pack": ("models.pack", "copy the files that a run needs to translate or to be resumed elsewhere"),
+        "page": ("pages.page", "write a trained model as a page that translates in a browser"),
     },
-    "Measure and look inside": {
+    "Evaluate and inspect": {
         "bleu": (
             "score.bleu",
-            "score translations: BLEU in seven definitions, with signatures and confidence intervals",
+            "score translations: seven definitions of BLEU, with signatures and confidence intervals",
         ),
-        "parse": ("score.parse", "score trees as EVALB does, tokenize text, write the built-in treebank"),
+        "parse": ("score.parse", "score trees like EVALB, tokenize text, write the built-in treebank"),
         "report": ("pages.report", "write report.html, the learning curves of a run"),
-        "step": ("pages.step", "write step.html, a training step to walk through in a browser"),
+        "step": ("pages.step", "write step.html, an interactive page of one training step"),
     },
     "Models of other programs": {
         "import": (
             "models.import_model",
-            "make a run of a model of Marian, OPUS-MT, Hugging Face, fairseq, CTranslate2",
+            "import a model of Marian, OPUS-MT, Hugging Face, fairseq or CTranslate2",
         ),
-        "export": ("models.export_model", "write a run for CTranslate2, Marian or Hugging Face"),
+        "export": ("models.export_model", "export a run to CTranslate2, Marian or Hugging Face"),
     },
-    "Learn, and the shell": {
+    "Learn, and shell completion": {
         "learn": (
             "learn.main",
-            "exercises: write backward passes that are checked, find bugs, check your model",
+            "exercises: write backward passes and have them checked, find bugs",
         ),
-        "completion": ("completion.main", "print a script that completes commands, flags and paths in bash and zsh"),
+        "completion": ("completion.main", "print a completion script for bash and zsh"),
     },
 }
-"""The commands by what people do: the function of each, in a module of this package, and what it does."""
+"""The commands, grouped by purpose: the function of each command, in a module of this package, and its description."""
 COMMANDS = {name: found for group in GROUPS.values() for name, found in group.items()}
 WITHOUT_NUMPY = ("parse", "statistics", "split", "corpus", "learn", "completion")
-"""Commands that never import NumPy, or not before they have read their arguments."""
+"""Commands that never import NumPy, or only after parsing their arguments."""
 
 
 def main(argv: Sequence[str]) -> int | None:
-    """Run the command that the first word names, with the other words.
+    """Run the command named by the first word, with the other words as arguments.
 
-    Raises: UserError where the first word is missing or unknown.
+    Raises: UserError if the first word is missing or unknown.
     """
     if not argv:
         raise UserError(f"give a command: {', '.join(COMMANDS)}; minitf --help describes them")
     name, *rest = argv
     if name in ("-h", "--help"):
-        print("usage: minitf COMMAND [arguments]; minitf COMMAND --help lists these")
+        print("usage: minitf COMMAND [arguments]; minitf COMMAND --help describes the arguments")
         for group, commands in GROUPS.items():
             print(f"\n{group}")
             print("\n".join(f"  {name:10} {about}" for name, (_, about) in commands.items()))
@@ -80,5 +80,7 @@ def main(argv: Sequence[str]) -> int | None:
             command = getattr(import_module(f"minitf.app.{module}"), function)
         return command(rest)
     else:
-        raise UserError(f"unknown command {shortened(name)}{nearest(name, COMMANDS) or '; minitf --help lists all'}")
+        raise UserError(
+            f"unknown command {shortened(name)}{nearest(name, COMMANDS) or '; minitf --help lists all commands'}"
+        )
     return 0

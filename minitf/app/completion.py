@@ -1,4 +1,4 @@
-"""`minitf completion`: a script with which bash and zsh complete commands, flags and paths."""
+"""`minitf completion`: a script for bash and zsh that completes commands, flags and paths."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ def main(argv: Sequence[str]) -> None:
     """Print the script."""
     parser = ArgumentParser(
         prog="minitf completion",
-        description='Print a script for bash and zsh: put eval "$(minitf completion)" into ~/.bashrc or ~/.zshrc.',
+        description="Print a completion script for bash and zsh. To use it, add the line "
+        'eval "$(minitf completion)" to ~/.bashrc or ~/.zshrc.',
     )
     parser.parse_args(argv)
     from minitf.app.commands import COMMANDS  # which names this module
@@ -37,13 +38,13 @@ def main(argv: Sequence[str]) -> None:
 
 
 def script(flags: Mapping[str, Sequence[str]]) -> str:
-    """The script.  flags: of each command"""
+    """Return the completion script.  flags: the flags of each command"""
     cases = [f'        {name}) words="{" ".join(names)}" ;;' for name, names in flags.items()]
     return SCRIPT.format(cases="\n".join(cases), commands=" ".join(flags))
 
 
 def flags_of_command(function: str) -> list[str]:
-    """The flags that the help of a command names.  function: as in `COMMANDS`"""
+    """List the flags in the help of a command.  function: as in `COMMANDS`"""
     if function == "completion.main":
         return ["--help"]
     module, _, name = function.partition(".")

@@ -1,4 +1,4 @@
-"""Corpora: `minitf corpus`, `minitf statistics` and `minitf split`; and the table of `minitf presets`."""
+"""`minitf corpus`, `statistics`, `split` and `presets`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SHOWN = 10
 
 
 def corpus(argv: Sequence[str]) -> None:
-    """Write as much of the corpus as the command line asks for, and print a few pairs."""
+    """Write the built-in corpus, and print a few of its pairs."""
     options = vars(_corpus_parser().parse_args(argv))
     folder = options.pop("folder")
     pairs = built_in_corpus(**options)
@@ -35,10 +35,11 @@ def corpus(argv: Sequence[str]) -> None:
 def _corpus_parser() -> ArgumentParser:
     parser = ArgumentParser(
         prog="minitf corpus",
-        description="Write the built-in corpus (English to German: numbers, dates, clock times, prices) to a folder.",
+        description="Write the built-in corpus (English to German: numbers, dates, clock times, prices) to a "
+        "directory.",
     )
     parser.add_argument(
-        "folder", help="folder for train.en, train.de, valid.en and so on; files of these names are replaced"
+        "folder", help="directory for train.en, train.de, valid.en and so on; existing files are replaced"
     )
     helps = {
         "train_pairs": "training pairs",
@@ -53,11 +54,12 @@ def _corpus_parser() -> ArgumentParser:
 
 
 def statistics(argv: Sequence[str]) -> None:
-    """Print the statistics of the corpus that the command line names."""
+    """Print the statistics of a corpus."""
     parser = ArgumentParser(
         prog="minitf statistics",
-        description="Print lengths, distinct words, faults such as empty sides and repeated pairs, and the preset and "
-        "the size of vocabulary that suit the corpus.",
+        description="Print lengths, the number of distinct words, problems such as empty sides and repeated pairs, "
+        "and a "
+        "suitable preset and vocabulary size.",
     )
     parser.add_corpus()
     parser.add_argument(
@@ -67,7 +69,8 @@ def statistics(argv: Sequence[str]) -> None:
         action="append",
         default=[],
         metavar=("SOURCE", "TARGET"),
-        help="validation or test text: end with status 2 if one of its sources is in the corpus; may be given twice",
+        help="validation or test text: exit with status 2 if the corpus contains one of its sources; may be given "
+        "twice",
     )
     given = parser.parse_args(argv)
     if given.held_out:
@@ -95,13 +98,13 @@ def split(argv: Sequence[str]) -> None:
     )
     print(f"{given.output}: {report.train:,} training, {report.valid:,} validation, {report.test:,} test pairs")
     if (report.valid, report.test) != (given.valid, given.test):
-        print(f"{given.valid:,} and {given.test:,} were asked for: pairs that belong together are not cut")
+        print(f"{given.valid:,} and {given.test:,} were requested: pairs with a common sentence are not split")
     if report.empty:
-        print(f"left out: {report.empty:,} pairs with an empty side")
+        print(f"omitted: {report.empty:,} pairs with an empty side")
     if report.targets_in_train:
         print(
-            f"{report.targets_in_train:,} held-out targets are also targets of training, of other sources; --by both "
-            "keeps them apart"
+            f"{report.targets_in_train:,} held-out targets also occur in training, with other sources; --by both "
+            "prevents this"
         )
     texts = " ".join(
         f"--{name} {quote(str(source))} {quote(str(target))}" for name, (source, target) in report.paths.items()
@@ -113,22 +116,22 @@ def split(argv: Sequence[str]) -> None:
 def _split_parser() -> ArgumentParser:
     parser = ArgumentParser(
         prog="minitf split",
-        description="Cut a corpus into training, validation and test text. Pairs with the same source sentence stay "
+        description="Split a corpus into training, validation and test text. Pairs with the same source sentence stay "
         "together, so that no held-out sentence is trained on.",
     )
     parser.add_corpus()
     for name in ("valid", "test"):
-        text = f"pairs to hold out for {name} (default 1000)"
+        text = f"number of {'validation' if name == 'valid' else 'test'} pairs (default 1000)"
         parser.add_argument(f"--{name}", type=int, default=1000, metavar="N", help=text)
     parser.add_argument(
-        "--output", type=Path, default=Path("split"), metavar="FOLDER", help="folder to write (default split)"
+        "--output", type=Path, default=Path("split"), metavar="FOLDER", help="directory to write (default split)"
     )
-    parser.add_argument("--seed", type=int, default=0, metavar="N", help="seed of the draw (default 0)")
+    parser.add_argument("--seed", type=int, default=0, metavar="N", help="seed of the random split (default 0)")
     parser.add_argument(
         "--by",
         choices=BY,
         default="source",
-        help="both: pairs with the same target stay together, too",
+        help="source: pairs with the same source stay together (default); both: also pairs with the same target",
     )
     return parser
 
@@ -137,7 +140,7 @@ def _split_parser() -> ArgumentParser:
 
 
 def presets(argv: Sequence[str]) -> None:
-    """Print the list, or replace the one in a page.  Raises: UserError for a page without one"""
+    """Print the list of presets, or replace the list in a page.  Raises: UserError for a page without a list"""
     parser = ArgumentParser(prog="minitf presets", description="List the presets with their sizes and costs.")
     parser.add_argument("--write", type=Path, metavar="PAGE", help="replace the list in this Markdown file instead")
     page = parser.parse_args(argv).write
@@ -146,7 +149,9 @@ def presets(argv: Sequence[str]) -> None:
         return
     text = read_small_file(page).decode(errors="surrogateescape")
     if not (block := re.search(r"^```text\npreset .*?^```$", text, re.MULTILINE | re.DOTALL)):
-        raise UserError(f"{page} has no block of text that begins with the heading of the list")
+        raise UserError(
+            f"{page} has no list of presets to replace, a block that begins with ```text and the heading of the list"
+        )
     with atomic_write(page) as file:
         file.write(
             f"{text[: block.start()]}```text\n{list_presets()}\n```{text[block.end() :]}".encode(

@@ -17,7 +17,7 @@ from minitf.system.writing import atomic_write, make_folder
 
 
 def main(argv: Sequence[str]) -> int:
-    """Run the action that the command line names; exit status 1: an answer is wrong."""
+    """Run the action; return 1 if an answer is wrong, else 0."""
     given = _parser().parse_args(argv)
     if given.action not in ACTIONS:
         raise UserError(
@@ -26,9 +26,11 @@ def main(argv: Sequence[str]) -> int:
     if given.action == "list" and given.exercise is not None:
         raise UserError("list takes no exercise; minitf learn start N writes the file of exercise N")
     if given.line is not None and given.action != "check":
-        raise UserError("--line names the wrong line to `check`; leave it out, or write minitf learn check bug-N")
+        raise UserError("--line is only for check; omit it, or use minitf learn check bug-N --line N")
     if not 0 < given.seconds <= 3600:
-        raise UserError(f"--seconds {given.seconds:g} leaves no time, or is not a number up to 3600; choose such as 20")
+        raise UserError(
+            f"--seconds {given.seconds:g} is not a number above 0 and up to 3600; choose a value such as 20"
+        )
     progress = Progress(given.folder)
     exercise = _chosen(given.exercise, progress)
     if given.action == "check":
@@ -44,7 +46,7 @@ def _chosen(word: str | None, progress: Progress) -> Exercise:
 
 
 def _list(exercise: Exercise, progress: Progress, force: bool) -> None:
-    """Print all exercises with their states, and what to type next."""
+    """Print all exercises with their states, and the next command."""
     groups = {**PARTS, "Find the bug": [each.name for each in BUG_EXERCISES.values()]}
     marks = {"started": "…", "solved": "✓"}
     every = iter(ALL.values())
@@ -62,7 +64,7 @@ def _start(exercise: Exercise, progress: Progress, force: bool) -> None:
     with os_errors_explained(f"look at {path}"):
         exists = path.exists() or path.is_symlink()
     if exists and not force:
-        raise UserError(f"{path} exists, with what you have written; --force replaces it by the file as given out")
+        raise UserError(f"{path} exists and may contain your answer; --force replaces it with the original file")
     make_folder(progress.folder)
     with atomic_write(path) as file:
         file.write(exercise.starter.encode())
@@ -80,7 +82,7 @@ def _hint(exercise: Exercise, progress: Progress, force: bool) -> None:
     number = progress.next_hint(exercise)
     print(f"hint {number} of {len(exercise.hints)}: {_wrapped(exercise.hints[number - 1])}")
     if number == len(exercise.hints):
-        print(f"this is the last one; minitf learn solution {exercise.label} shows the solution")
+        print(f"this is the last hint; minitf learn solution {exercise.label} shows the solution")
 
 
 def _solution(exercise: Exercise, progress: Progress, force: bool) -> None:
@@ -108,7 +110,7 @@ def _check(exercise: Exercise, progress: Progress, line: int | None, limit_s: fl
         if not path.is_file():
             raise UserError(f"{path} is missing; minitf learn start {exercise.label} writes it")
     if line is not None and not exercise.is_bug:
-        raise UserError(f"--line is for bugs; exercise {exercise.label} is checked by running it: leave --line out")
+        raise UserError(f"--line is only for bugs; exercise {exercise.label} is checked by running it: omit --line")
     try:
         text = read_small_file(path).decode("utf-8-sig")  # editors on Windows begin a file with a mark
     except UnicodeDecodeError as error:
@@ -119,7 +121,10 @@ def _check(exercise: Exercise, progress: Progress, line: int | None, limit_s: fl
     if right:
         progress.set(exercise, "solved")
         following = progress.next_unsolved(after=exercise)
-        print("solved" + (f"; next: minitf learn start {following.label}" if following else "; that was the last one"))
+        print(
+            "solved"
+            + (f"; next: minitf learn start {following.label}" if following else "; that was the last exercise")
+        )
     elif exercise.label not in progress.states:
         progress.set(exercise, "started")
     return 0 if right else 1
@@ -141,7 +146,7 @@ def _show_verdict(verdict: Verdict) -> bool:
 
 
 def _wrapped(text: str) -> str:
-    """Lines of at most 100 characters; those with an indentation stay as they are."""
+    """Wrap lines at 100 characters, except indented ones."""
     lines = printable(text).splitlines()
     return "\n".join(line if line.startswith(" ") else textwrap.fill(line, 100) for line in lines)
 
@@ -150,17 +155,21 @@ def _parser() -> ArgumentParser:
     parser = ArgumentParser(
         prog="minitf learn",
         description="Exercises: write backward passes and parts of a Transformer, which are checked with the gradient "
-        "checker; and bugs to find. Without arguments: list them.",
+        "checker, and find bugs. Without arguments, list the exercises.",
     )
     parser.add_argument("action", nargs="?", default="list", metavar="ACTION", help=f"{', '.join(ACTIONS)}")
     parser.add_argument(
-        "exercise", nargs="?", metavar="N", help="1 to 24, bug-1 to bug-12, or a name; default: the next unsolved one"
+        "exercise",
+        nargs="?",
+        metavar="N",
+        help=f"1 to {len(ALL) - len(BUG_EXERCISES)}, bug-1 to bug-{len(BUG_EXERCISES)}, or a name (default: the next "
+        "unsolved one)",
     )
-    parser.add_argument("--line", type=int, metavar="N", help="check bug-N: the number of the wrong line")
+    parser.add_argument("--line", type=int, metavar="N", help="check bug-N: number of the wrong line")
     parser.add_argument(
-        "--folder", type=Path, default=Path(), help="folder with the answers and the progress (default: here)"
+        "--folder", type=Path, default=Path(), help="directory for answers and progress (default: current directory)"
     )
-    parser.add_argument("--force", action="store_true", help="start: replace a file that exists")
+    parser.add_argument("--force", action="store_true", help="start: replace an existing file")
     parser.add_argument(
         "--seconds", type=float, default=LIMIT_S, metavar="S", help=f"check: time limit (default: {LIMIT_S:g})"
     )

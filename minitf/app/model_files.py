@@ -1,4 +1,4 @@
-"""The work of `minitf import`, `export` and `shortlist`, once their flags have been read."""
+"""The implementation of `minitf import`, `export` and `shortlist`, after their flags have been parsed."""
 
 from __future__ import annotations
 
@@ -27,22 +27,22 @@ from minitf.system.writing import new_folder, require_new
 from minitf.translation.loading import load_learned, vocabulary_of
 
 MEMORY_BYTES, MEMORY_PER_BYTE = 2**30, 8
-"""Memory of an import: for Python and vocabularies, and for each byte of the model, of which one can be a float32."""
+"""Memory of an import: for Python and vocabularies, and for each byte of the model, which can become a float32."""
 SECONDS, BYTES_PER_S = 120, 2**20
 PAIRS_AT_A_TIME = 10_000
 LEAST = 1e-4
-"""Less probable translations are not written: a quarter of the file, and of no use to the trained model of Multi30k."""
+"""Less probable translations are not written: they are a quarter of the file, and did not help a model of Multi30k."""
 
 
 def import_run(source: str, folder: Path, positions: str | None) -> tuple[int, int]:
-    """Make a run of another program's model, whole or not at all; return its numbers of parameters and of pieces.
+    """Import another program's model as a run, completely or not at all; return the numbers of parameters and pieces.
 
-    Raises: UserError where the folder holds something, or the source is a run
+    Raises: UserError if the folder is not empty or the source is a run
     """
     require_new(folder)  # before minutes of reading
     path = downloaded(source) if source.startswith(PREFIX) else Path(source)
     if not is_foreign(path) and RunDirectory(path).checkpoints_path.is_dir():
-        raise UserError(f"{path} is a run already; translate with: minitf translate {quote(str(path))}")
+        raise UserError(f"{path} is already a run; translate with: minitf translate {quote(str(path))}")
     size = sum(each.stat().st_size for each in ([*path.iterdir()] if path.is_dir() else [path]) if each.is_file())
     with new_folder(folder) as temporary:
         parameters, pieces = confined(
@@ -67,15 +67,15 @@ def _import(path: Path, positions: str | None, folder: Path, temporary: Path) ->
 
 
 def export_run(run: Path, folder: Path, program: str, average: int | None) -> list[str]:
-    """Write a run for another program; return notes on what that program does differently."""
+    """Export a run to another program; return notes on what that program does differently."""
     learned = load_learned(run, average=average, own_files=True, warn=lambda message: say(f"warning: {message}"))
     return write_foreign(LearnedModel(learned.config, learned.vocabulary, learned.weights), folder, program)
 
 
 def write_shortlist(given: Namespace) -> tuple[int, int]:
-    """Estimate the lexical table of the texts that the command line names, and write it.
+    """Estimate the lexical table from the given texts, and write it.
 
-    Returns the number of translations in it, and of pairs it was estimated from.
+    Returns the numbers of translations in the table and of pairs it was estimated from.
     """
     vocabulary = vocabulary_of(given.run)
     count = sum(1 for _ in read_pairs(given.source, given.target, given.errors))

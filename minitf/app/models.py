@@ -1,4 +1,4 @@
-"""Models between programs and machines: `minitf import`, `export`, `pack` and `shortlist`."""
+"""`minitf import`, `export`, `pack` and `shortlist`: convert and copy models."""
 
 from __future__ import annotations
 
@@ -17,21 +17,22 @@ POSITIONS = {"marian": "sinusoidal-concatenated", "huggingface": "sinusoidal-hal
 
 
 def import_model(argv: Sequence[str]) -> None:
-    """Read the model, write the run, and print what it is."""
+    """Import a model as a run, and print its size."""
     parser = ArgumentParser(
         prog="minitf import",
-        description="Make a run of a trained model of Marian (OPUS-MT), Hugging Face's Marian, fairseq or CTranslate2.",
+        description="Import a trained model of Marian (OPUS-MT), Hugging Face's Marian, fairseq or CTranslate2 as a "
+        "run.",
     )
-    parser.add_argument("source", metavar="SOURCE", help="folder or file of the model, or hf:OWNER/NAME of the Hub")
-    parser.add_argument("run", type=Path, metavar="RUN", help="run directory to write; it must be new or empty")
+    parser.add_argument("source", metavar="SOURCE", help="directory or file of the model, or hf:OWNER/NAME on the Hub")
+    parser.add_argument("run", type=Path, metavar="RUN", help="run directory to create; must be new or empty")
     parser.add_argument(
         "--positions",
         choices=[*POSITIONS],
-        help="how the positions of a model.npz are computed: as Marian does (the default), or as Hugging Face and "
-        "CTranslate2 do when they read it",
+        help="positional encodings for a model.npz: as in Marian (default), or as in Hugging Face and CTranslate2, "
+        "which read the same file differently",
     )
     given = parser.parse_args(argv)
-    with uninterrupted():  # deferred: `--help` and a wrong flag need no NumPy
+    with uninterrupted():  # deferred: `--help` and invalid flags need no NumPy
         from minitf.app.model_files import import_run
     size, pieces = import_run(given.source, given.run, POSITIONS.get(given.positions))
     command = f"minitf translate {quote(str(given.run))}"
@@ -45,16 +46,18 @@ FORMATS = ("ctranslate2", "marian", "huggingface", "safetensors")
 
 
 def export_model(argv: Sequence[str]) -> None:
-    """Load the run's weights, and write them with the vocabulary in the form of the other program."""
-    parser = ArgumentParser(prog="minitf export", description="Write a run in the format of another program.")
+    """Export a run's weights and vocabulary in the format of another program."""
+    parser = ArgumentParser(prog="minitf export", description="Export a run in the format of another program.")
     parser.add_argument("run", type=Path, metavar="RUN", help="run directory, or a model of another program")
-    parser.add_argument("folder", type=Path, metavar="FOLDER", help="folder to write; it must be new or empty")
-    parser.add_argument("--format", choices=FORMATS, required=True, help="the program that is to read it")
+    parser.add_argument("folder", type=Path, metavar="FOLDER", help="directory to create; must be new or empty")
     parser.add_argument(
-        "--average", type=int, metavar="N", help="average this many last checkpoints; default: the run's"
+        "--format", choices=FORMATS, required=True, help="format of the program that will read the model"
+    )
+    parser.add_argument(
+        "--average", type=int, metavar="N", help="number of last checkpoints to average (default: the run's)"
     )
     given = parser.parse_args(argv)
-    with uninterrupted():  # deferred: `--help` and a wrong flag need no NumPy
+    with uninterrupted():  # deferred: `--help` and invalid flags need no NumPy
         from minitf.app.model_files import export_run
     for note in export_run(given.run, given.folder, given.format, given.average):
         say(f"note: {note}")
@@ -65,22 +68,22 @@ def export_model(argv: Sequence[str]) -> None:
 
 
 def pack(argv: Sequence[str]) -> None:
-    """Pack a run as the command line says."""
+    """Copy the files that a run needs."""
     parser = ArgumentParser(
         prog="minitf pack",
-        description="Copy what a run needs to translate into a directory: configuration, vocabulary, and the weights "
-        "that translate, as one checkpoint. The directory takes the place of the run in minitf translate.",
+        description="Copy only what translation needs to a directory: configuration, vocabulary, and the weights to "
+        "translate with, as one checkpoint. minitf translate uses the directory like a run.",
     )
     parser.add_argument("run", type=Path, metavar="RUN", help="run directory")
-    parser.add_argument("--output", type=Path, metavar="PATH", help="directory to create; default: RUN-packed")
+    parser.add_argument("--output", type=Path, metavar="PATH", help="directory to create (default: RUN-packed)")
     parser.add_argument(
         "--resumable",
         action="store_true",
-        help="copy what minitf train --resume needs instead: the last checkpoints with the optimizer's state, the "
-        "token ids of the texts, the held-out texts and the log",
+        help="copy the files for minitf train --resume instead: the last checkpoints with optimizer state, the token "
+        "ids of the texts, the held-out texts and the log",
     )
     given = parser.parse_args(argv)
-    with uninterrupted():  # deferred: `--help` and a wrong flag need no NumPy
+    with uninterrupted():  # deferred: `--help` and invalid flags need no NumPy
         from minitf.run.packing import pack_run
     print(pack_run(given.run, given.output, given.resumable))
 
@@ -89,11 +92,11 @@ def pack(argv: Sequence[str]) -> None:
 
 
 def shortlist(argv: Sequence[str]) -> None:
-    """Estimate the table of the texts that the command line names, and write it."""
+    """Estimate the lexical table from the given texts, and write it."""
     given = _shortlist_parser().parse_args(argv)
     if given.best < 1 or given.pairs < 1:
-        raise UserError(f"--best {given.best} --pairs {given.pairs} leave nothing to write; choose 1 or more of each")
-    with uninterrupted():  # deferred: `--help` and a wrong flag need no NumPy
+        raise UserError(f"--best {given.best} --pairs {given.pairs} give an empty table; choose 1 or more of each")
+    with uninterrupted():  # deferred: `--help` and invalid flags need no NumPy
         from minitf.app.model_files import write_shortlist
     count, pairs = write_shortlist(given)
     say(
@@ -105,19 +108,19 @@ def shortlist(argv: Sequence[str]) -> None:
 def _shortlist_parser() -> ArgumentParser:
     parser = ArgumentParser(
         prog="minitf shortlist",
-        description="Estimate, from the text of training, how each piece of a run's vocabulary is translated (IBM "
-        "model 1), and write a lexical table in Marian's form. minitf translate --shortlist FILE computes only the "
-        "logits of likely pieces.",
+        description="Estimate the translations of each piece of a run's vocabulary from the training texts (IBM model "
+        "1), and write a lexical table in Marian's format. With it, minitf translate --shortlist FILE computes only "
+        "the logits of likely pieces.",
     )
     parser.add_argument("run", type=Path, metavar="RUN", help="run directory, or a model of another program")
     parser.add_corpus()
     parser.add_argument("--output", type=Path, metavar="FILE", required=True, help="table to write, such as lex.s2t")
-    parser.add_argument("--best", type=int, default=100, metavar="N", help="translations of a piece (default: 100)")
+    parser.add_argument("--best", type=int, default=100, metavar="N", help="translations per piece (default: 100)")
     parser.add_argument(
         "--pairs",
         type=int,
         default=100_000,
         metavar="N",
-        help="read at most this many pairs, evenly spaced; 100,000 (the default) need some 1 to 2 GB of memory",
+        help="maximum number of pairs to read, evenly spaced; 100,000 (the default) need about 1 to 2 GB of memory",
     )
     return parser

@@ -1,8 +1,4 @@
-"""Pages for a browser.
-
-`minitf report`: the learning curves of a run; `minitf page`: its model, to translate with; `minitf step`: one training
-step.
-"""
+"""`minitf report`, `page` and `step`: pages with learning curves, a translating model, and one training step."""
 
 from __future__ import annotations
 
@@ -21,12 +17,12 @@ from minitf.system.process import say, uninterrupted
 
 
 def report(argv: Sequence[str]) -> None:
-    """Write the page, and print its path."""
-    parser = ArgumentParser(prog="minitf report", description="Write the learning curves of a run as a page.")
+    """Write the page of learning curves, and print its path."""
+    parser = ArgumentParser(prog="minitf report", description="Write a page with the learning curves of a run.")
     parser.add_argument("run", type=Path, metavar="RUN", help="run directory")
-    parser.add_argument("--output", type=Path, metavar="FILE", help="page to write; default: report.html in RUN")
+    parser.add_argument("--output", type=Path, metavar="FILE", help="page to write (default: report.html in RUN)")
     given = parser.parse_args(argv)
-    with uninterrupted():  # deferred: `--help` and a wrong flag need no NumPy
+    with uninterrupted():  # deferred: `--help` and invalid flags need no NumPy
         from minitf.report.learning_curves import LogSeries
         from minitf.report.page import write_page
         from minitf.report.run_page import FINISHED, RUNNING, STOPPED, run_page
@@ -34,7 +30,7 @@ def report(argv: Sequence[str]) -> None:
     output = given.output or directory.report_path
     config = directory.config()
     if not directory.log_path.exists():
-        raise UserError(f"{given.run} has no log, as runs that were imported or packed; give one that was trained here")
+        raise UserError(f"{given.run} has no log, because it was imported or packed; give a run that was trained here")
     log = LogSeries(directory.log_path)
     log.read_on()
     finished = "bleu" in log.newest or log.number("step") >= config.max_steps
@@ -66,8 +62,9 @@ def page(argv: Sequence[str]) -> None:
     """Write the page, and print its path."""
     parser = ArgumentParser(
         prog="minitf page",
-        description="Write a page that translates in a browser, with the trained model inside: one file that loads "
-        "nothing, and shows what the model and its search do.",
+        description="Write a trained model as a page that translates in a browser, in one self-contained file. The "
+        "page "
+        "shows how the model and its search work.",
     )
     parser.add_argument("run", type=Path, metavar="RUN", help="run directory")
     parser.add_argument("--output", type=Path, metavar="FILE", help="page to write (default: translator.html)")
@@ -75,24 +72,24 @@ def page(argv: Sequence[str]) -> None:
         "--weights",
         choices=("int8", "float16", "float32"),
         default="int8",
-        help="type of the numbers in the page; default: %(default)s, the smallest; float32 translates as minitf does",
+        help="number format of the weights (default: %(default)s, the smallest); float32 gives minitf's translations",
     )
     parser.add_argument(
         "--sentence",
         action="append",
         metavar="TEXT",
-        help="sentence to choose from, before some of the validation text; the first one is translated when the page "
-        "opens; may be given several times",
+        help="sentence to offer, before some sentences of the validation text; the first one is translated when the "
+        "page opens; may be given several times",
     )
     parser.add_argument(
         "--checkpoints",
         type=int,
         default=0,
         metavar="N",
-        help="also put N checkpoints of the run into the page, each as large as the model, with a slider over training",
+        help="also include N checkpoints of the run, each as large as the model, with a slider over training",
     )
     given = parser.parse_args(argv)
-    with uninterrupted():  # deferred: `--help` and a wrong flag need no NumPy
+    with uninterrupted():  # deferred: `--help` and invalid flags need no NumPy
         from minitf.report.page import write_page
         from minitf.report.translator_page import example_sentences, spread, translator_page
         from minitf.storage.checkpoints import Checkpoints
@@ -119,15 +116,15 @@ def step(argv: Sequence[str]) -> None:
     """Write the page, and print its path."""
     parser = ArgumentParser(
         prog="minitf step",
-        description="Record one training step, forward, backward and Adam, and write it as a page to walk through in a "
-        "browser: the graph, the arrays and source lines of every op, gradients, and memory.",
+        description="Record one training step (forward, backward and Adam), and write it as an interactive page: the "
+        "graph, the arrays and source lines of every op, gradients, and memory.",
     )
     parser.add_argument(
         "run",
         type=Path,
         nargs="?",
         metavar="RUN",
-        help="run directory; default: a small model on the built-in corpus",
+        help="run directory (default: a small model on the built-in corpus)",
     )
     parser.add_argument("--output", type=Path, metavar="FILE", help="page to write (default: step.html)")
     parser.add_argument(
@@ -135,10 +132,10 @@ def step(argv: Sequence[str]) -> None:
         nargs=2,
         action="append",
         metavar=("SOURCE", "TARGET"),
-        help="a sentence and its translation, instead of three of the corpus; may be given several times",
+        help="a sentence and its translation, instead of three from the corpus; may be given several times",
     )
     given = parser.parse_args(argv)
-    with uninterrupted():  # deferred: `--help` and a wrong flag need no NumPy
+    with uninterrupted():  # deferred: `--help` and invalid flags need no NumPy
         from minitf.run.single_step import default_step, step_of_run
         from minitf.system.process import set_up_device
     set_up_device(None)

@@ -1,4 +1,4 @@
-"""A table of the presets with their sizes and costs, beside what the paper prints."""
+"""The table of presets with their sizes and costs, and the published figures."""
 
 from __future__ import annotations
 
@@ -10,20 +10,19 @@ from minitf.model.counting import paper_flops, parameter_count, training_flops, 
 HEADER = ("preset", "parameters", "published", "operations", "paper's way", "PPL", "BLEU", "what it is")
 
 NOTES = """\
-parameters   counted exactly, with the vocabulary that the preset asks for; published: as printed, in millions
-operations   of the whole training: 3 x those of the forward pass's matrix products, every update as large as it may be
-paper's way  hours x 8 GPUs x 9.5 TFLOPS (section 6.1); ~ where the paper names no time: base's, times the operations
-             over base's
-PPL, BLEU    as published: Table 3 on newstest2013, Table 2 on newstest2014, a recipe on its own test text
+parameters   exact count, with the preset's vocabulary size; published: as printed, in millions
+operations   whole training: 3 x those of the forward pass's matrix products, for updates of maximum size
+paper's way  hours x 8 GPUs x 9.5 TFLOPS (section 6.1); ~ if the paper gives no time: base's time, scaled by operations
+PPL, BLEU    as published: Table 3 on newstest2013, Table 2 on newstest2014, recipes on their own test texts
 
 No single vocabulary size reproduces the published parameter counts. With 37,000 subwords, base has 63.1 million, not
-65 million; ten rows of Table 3 fit about 41,000 subwords, big alone 35,800. The differences between rows of one width
-agree:
+65 million; ten rows of Table 3 fit about 41,000 subwords, big only 35,800. The differences between rows of the same
+width agree:
 """
 
 
 def list_presets(presets: Iterable[Preset] | None = None) -> str:
-    """Format a table of the presets, one a line, grouped; then notes and the differences from the paper."""
+    """Format the table of presets, one per line, in groups, followed by notes and the differences from the paper."""
     chosen = list(NAMED.values() if presets is None else presets)
     rows = [_row(preset) for preset in chosen]
     widths = [max(len(row[i]) for row in [HEADER, *rows]) for i in range(len(HEADER) - 1)]
@@ -36,7 +35,7 @@ def list_presets(presets: Iterable[Preset] | None = None) -> str:
 
 
 def operations_papers_way(preset: Preset) -> tuple[float, bool]:
-    """Estimate the operations of a training by the paper's method; true if the paper itself gives the time."""
+    """Estimate the operations of a training by the paper's method; also return whether the paper gives the time."""
     if preset.published.hours is not None:
         return paper_flops(preset.published.hours), True
     base = NAMED["base"]
@@ -73,7 +72,7 @@ def _line(cells: tuple[str, ...], widths: list[int]) -> str:
 
 
 def _differences() -> list[str]:
-    """List by how many millions of parameters rows of base's width exceed base, here and in the paper."""
+    """List the differences of parameters, in millions, between rows of base's width and base, here and in the paper."""
     base = NAMED["table3-base"]
     lines = []
     for preset in NAMED.values():

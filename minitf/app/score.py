@@ -1,4 +1,4 @@
-"""`minitf bleu` and `minitf parse`: score translations and trees; what parsing needs beside training."""
+"""`minitf bleu` and `minitf parse`: score translations and trees, tokenize text, write the built-in treebank."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from minitf.system.process import uninterrupted
 
 
 def bleu(argv: Sequence[str]) -> None:
-    """Read two files and print the card."""
+    """Read the two files and print all BLEU scores."""
     given = bleu_parser().parse_args(argv)
-    with uninterrupted():  # deferred: `--help` and a wrong flag need no NumPy
+    with uninterrupted():  # deferred: `--help` and invalid flags need no NumPy
         from minitf.data.text import read_lines
         from minitf.evaluation.bleu_card import bleu_card, looks_tokenized, render
     if given.resamples < 1:
-        raise UserError(f"--resamples {given.resamples} gives no interval; choose 1 or more, such as 1000")
+        raise UserError(f"--resamples {given.resamples} is too small for an interval; choose 1 or more, such as 1000")
     hypotheses, references = list(read_lines(given.hypotheses)), list(read_lines(given.references))
     figures = bleu_card(hypotheses, references, given.language, given.resamples)
     if given.json:
@@ -37,22 +37,23 @@ def bleu(argv: Sequence[str]) -> None:
 
 
 def bleu_parser() -> ArgumentParser:
-    """The arguments of `minitf bleu`."""
+    """Return the argument parser of `minitf bleu`."""
     parser = ArgumentParser(
-        prog="minitf bleu", description="Score translations: every BLEU, with its signature and confidence interval."
+        prog="minitf bleu",
+        description="Score translations with every definition of BLEU, with signatures and confidence intervals.",
     )
-    parser.add_argument("hypotheses", type=Path, metavar="OUTPUT", help="translations, a line for each line")
+    parser.add_argument("hypotheses", type=Path, metavar="OUTPUT", help="translations, one per line")
     parser.add_argument("references", type=Path, metavar="REFERENCE", help="reference translations")
     parser.add_argument(
         "--language",
         choices=("de", "en", "fr"),
         default="de",
-        help="language of both files, for the tokenization of the paper's figure (default: de)",
+        help="language of both files, for the tokenization of the paper's BLEU (default: de)",
     )
     parser.add_argument(
         "--resamples", type=int, default=1000, metavar="N", help="number of bootstrap samples (default: 1000)"
     )
-    parser.add_argument("--json", action="store_true", help="print the figures as JSON")
+    parser.add_argument("--json", action="store_true", help="print the scores as JSON")
     return parser
 
 
@@ -60,22 +61,22 @@ def bleu_parser() -> ArgumentParser:
 
 
 ABOUT = """\
-Constituency parsing as translation (section 6.3). Training and parsing are those of translation:
+Constituency parsing as translation (section 6.3). Training and parsing use the commands for translation:
 
     minitf train --preset parsing-tiny                             the built-in treebank, in minutes
-    minitf train --preset parsing-small --parsing.trees TREES      a treebank of yours, in brackets
-    minitf translate RUN < sentences.txt > trees.txt               words with spaces between them in, trees out
+    minitf train --preset parsing-small --parsing.trees TREES      your own treebank, in brackets
+    minitf translate RUN < sentences.txt > trees.txt               input: words separated by spaces; output: trees
 """
 
 
 def parse(argv: Sequence[str]) -> None:
-    """Run the part of the command that its first word names."""
+    """Run the subcommand named by the first word."""
     options = vars(_parse_parser().parse_args(argv))
     options.pop("work")(**options)
 
 
 def evalb(gold: str, test: str, parameters: str | None, summary: bool) -> None:
-    """Score trees, and print the table and the summary of EVALB."""
+    """Score trees, and print the table and summary of EVALB."""
     rules = Parameters() if parameters is None else read_parameters(parameters)
     report = score_trees(read_lines(gold), read_lines(test), rules)
     for row in report.scores:
@@ -85,7 +86,7 @@ def evalb(gold: str, test: str, parameters: str | None, summary: bool) -> None:
 
 
 def write_built_in(folder: str, show: int, **sizes: int) -> None:
-    """Write the built-in treebank, and print some of it."""
+    """Write the built-in treebank, and print some of its trees."""
     treebank = built_in_treebank(**sizes)
     write_treebank(folder, treebank)
     counts = f"{len(treebank.train):,} training, {len(treebank.valid):,} validation, {len(treebank.test):,} test trees"
@@ -108,24 +109,24 @@ def _parse_parser() -> ArgumentParser:
     )
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
-    one = commands.add_parser("evalb", help="score trees against gold trees, as EVALB does")
-    one.add_argument("gold", help="gold trees, one a line")
-    one.add_argument("test", help="the parser's trees of the same sentences, one a line; an empty line is not a tree")
-    one.add_argument("-p", "--parameters", metavar="FILE", help="EVALB's parameter file; default: as COLLINS.prm")
-    one.add_argument("--summary", action="store_true", help="print the figures over all sentences only")
+    one = commands.add_parser("evalb", help="score trees against gold trees, like EVALB")
+    one.add_argument("gold", help="gold trees, one per line")
+    one.add_argument("test", help="the parser's trees of the same sentences, one per line; an empty line is not a tree")
+    one.add_argument("-p", "--parameters", metavar="FILE", help="EVALB's parameter file (default: as in COLLINS.prm)")
+    one.add_argument("--summary", action="store_true", help="print only the scores over all sentences")
     one.set_defaults(work=evalb)
 
-    one = commands.add_parser("treebank", help="write the built-in treebank to a folder")
-    one.add_argument("folder", help="folder for train.mrg, valid.mrg and test.mrg; files of these names are replaced")
+    one = commands.add_parser("treebank", help="write the built-in treebank to a directory")
+    one.add_argument("folder", help="directory for train.mrg, valid.mrg and test.mrg; existing files are replaced")
     helps = {
         "train_trees": "training trees",
         "valid_trees": "held-out trees for validation",
         "test_trees": "held-out trees for the final score",
     }
     add_options_of(one, built_in_treebank, helps)
-    one.add_argument("--show", type=int, default=5, metavar="N", help="trees to print (default 5)")
+    one.add_argument("--show", type=int, default=5, metavar="N", help="number of trees to print (default 5)")
     one.set_defaults(work=write_built_in)
 
-    one = commands.add_parser("tokenize", help="put spaces between the words of standard input, as in treebanks")
+    one = commands.add_parser("tokenize", help="separate the words of standard input by spaces, as in treebanks")
     one.set_defaults(work=split_words)
     return parser

@@ -1,6 +1,6 @@
-"""`minitf train`, `train.py`: train a Transformer, or resume a run, to the scores of its test set.
+"""`minitf train`, `train.py`: train a Transformer or resume a run, and score the test set.
 
-Imports are deferred in functions: `--help` and a wrong flag need no NumPy, and one process nothing of minitf.parallel.
+Imports are deferred in functions: `--help` and invalid flags need no NumPy, and one process needs no minitf.parallel.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def train_run(
     allow_config_edits: bool = False,
     quiet: bool = False,
 ) -> int:
-    """Start or resume a run, train, and score the test set; return the exit status.  quiet: print warnings alone"""
+    """Start or resume a run, train, and score the test set; return the exit status.  quiet: print only warnings"""
     with uninterrupted():
         from minitf.report.run_page import RunReport
         from minitf.run.final_scores import score_test_set
@@ -76,14 +76,14 @@ def train_run(
         parameters, folder = run.model.parameter_count(), run.directory.path
         tell(f"model: {parameters:,} parameters, vocabulary of {len(run.data.vocabulary):,}; run: {folder}")
         if run.config.init is not None:
-            tell(f"it starts with the weights of {run.config.init}")
+            tell(f"initial weights: {run.config.init}")
         if run.config.freeze is not None:
             learning = sum(parameter.size for parameter in run.optimizer.named_parameters.values())
-            tell(f"{run.config.freeze} is frozen: {learning:,} parameters learn")
+            tell(f"frozen: {run.config.freeze}; {learning:,} parameters are trained")
         if process.description:
             tell(process.description)
         if run.data.valid is None:
-            tell("no validation text: nothing watches for overfitting; --valid SOURCE TARGET, from minitf split, would")
+            tell("no validation text, so overfitting is not detected; minitf split makes one for --valid SOURCE TARGET")
         bar = Progress(run.config.max_steps, run.state.step, shown=is_main and not quiet, tell=tell)
         with RunReport(run.directory, run.config, parameters=parameters, writes=is_main) as report:
             with bar as progress, StopRequest(shared=process.is_parallel) as stop:
@@ -107,11 +107,11 @@ BRIEF = (
     *("preset", "list_presets", "output", "resume", "quiet", "task", "init", "device", "devices", "threads"),
     *("data", "train", "valid", "test", "vocab_size", "max_steps", "max_minutes", "patience", "max_tokens_per_batch"),
 )
-"""The flags that `--help` describes."""
+"""Flags described by `--help`."""
 
 
 class TrainArguments(NamedTuple):
-    """The configuration of a run, its directory if the run is to be resumed, and how much is printed."""
+    """The configuration of a run, the directory of a run to resume, and options for edits and output."""
 
     config: RunConfig
     resume: Path | None
@@ -120,19 +120,19 @@ class TrainArguments(NamedTuple):
 
 
 def parse_train_args(argv: Sequence[str]) -> tuple[RunConfig, Path | None]:
-    """Return the first two of `read_train_args`."""
+    """Return the configuration and the directory to resume, the first two results of `read_train_args`."""
     return read_train_args(argv)[:2]
 
 
 def read_train_args(argv: Sequence[str]) -> TrainArguments:
-    """Return what the command line of `train` says.
+    """Parse the command line of `train`.
 
-    Raises: UserError for anything that cannot be; SystemExit(0) after `--help` and `--version`.
+    Raises: UserError for invalid arguments; SystemExit(0) after `--help` and `--version`.
     """
     parser = build_parser(
         RunConfig,
         f"{program('train')} [flags]",
-        "Train a Transformer to translate or to parse. Without flags: a tiny model on a built-in corpus, in minutes.",
+        "Train a Transformer to translate or parse; without flags, a tiny model on the built-in corpus.",
         program("train"),
         BRIEF,
     )
@@ -141,14 +141,14 @@ def read_train_args(argv: Sequence[str]) -> TrainArguments:
         "--resume",
         type=converter(Path),
         metavar="RUN",
-        help="resume the run in this directory from its last checkpoint; only values that do not change what is "
-        f"learned may be given: {', '.join(changeable())}; and the texts of the run at another place: "
+        help="resume the run in this directory from its last checkpoint. Only the following flags may change: "
+        f"{', '.join(changeable())}. If the run's texts were moved, give their new paths: "
         f"{', '.join(changeable('may_move'))}",
     )
     parser.group("Run").add_argument(
         "--allow-config-edits",
         action="store_true",
-        help="resume although the run's config.json was edited since its last checkpoint",
+        help="resume even if the run's config.json was edited since its last checkpoint",
     )
     parser.group("Run").add_argument(
         "--list-presets",
@@ -172,7 +172,7 @@ def read_train_args(argv: Sequence[str]) -> TrainArguments:
 
 
 def changeable(how: str = "may_change") -> list[str]:
-    """List the flags whose values may change when a run is resumed; "may_move": those of paths to the same content."""
+    """List the flags whose values may change when a run is resumed; "may_move": paths that may move."""
     return [flag.name for flag in flags_of(RunConfig) if flag.field.metadata[how]]
 
 
@@ -180,7 +180,7 @@ def _preset(name: str) -> RunConfig:
     if name not in NAMED:
         few = ", ".join(PRESETS)
         raise UserError(
-            f"preset={shown(name)} is unknown{nearest(name, NAMED)}; choose {few}, or one that --list-presets names"
+            f"preset={shown(name)} is unknown{nearest(name, NAMED)}; choose {few}, or another from --list-presets"
         )
     return NAMED[name].config
 
@@ -199,7 +199,7 @@ def _resumed(folder: Path, given: dict[str, Any]) -> RunConfig:
     with os_errors_explained(f"look into {folder}"):
         found = (folder / CONFIG_NAME).is_file()
     if not found:
-        raise UserError(f"{folder} holds no run to resume: {CONFIG_NAME} is missing; check the path")
+        raise UserError(f"{folder} contains no run to resume: {CONFIG_NAME} is missing; check the path")
     saved: RunConfig = replace(load_config(folder / CONFIG_NAME), output=folder)
     for flag in flags_of(RunConfig):
         before = flag.value_in(saved)
@@ -207,8 +207,9 @@ def _resumed(folder: Path, given: dict[str, Any]) -> RunConfig:
         moved = flag.field.metadata["may_move"] and None not in (before, after)  # its content is compared later
         if not (_absolute(after) == _absolute(before) or flag.field.metadata["may_change"] or moved):
             raise UserError(
-                f"{flag.name} {shown(after)} differs from the run's {shown(before)}, which a resumed run must keep; "
-                f"leave the flag out, or start another run with another --output"
+                f"{flag.name} {shown(after)} differs from the run's {shown(before)}, which cannot change; omit the "
+                "flag, "
+                "or start a new run with another --output"
             )
     return _changed(saved, {**_one_place(saved, given), "output": folder})
 
@@ -216,14 +217,16 @@ def _resumed(folder: Path, given: dict[str, Any]) -> RunConfig:
 def _one_place(saved: RunConfig, given: dict[str, Any]) -> dict[str, Any]:
     """Let a --device replace the run's --devices, and the reverse.
 
-    Raises: UserError for --devices none alone, with which a run on GPUs would go on on the CPU
+    Raises: UserError for --devices none alone, with which a run on GPUs would continue on the CPU
     """
     if "device" in given:
         return {"devices": None, **given}
     if given.get("devices") is not None:
         return {"device": "cpu", **given}
     if "devices" in given and saved.devices is not None and saved.on_gpu:
-        raise UserError(f"--devices none takes the run's {saved.devices} away; give --device cuda, or --device cpu")
+        raise UserError(
+            f"--devices none removes the run's devices {saved.devices}; give --device cuda, or --device cpu"
+        )
     return given
 
 

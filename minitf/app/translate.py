@@ -15,19 +15,19 @@ def main(argv: Sequence[str]) -> None:
     config = parse_translate_args(argv)
     if config.plain:
         os.environ["AUTOGRAD_PLAIN"] = "1"  # before autograd is imported
-    with uninterrupted():  # deferred: `--help` and a wrong flag need no NumPy
+    with uninterrupted():  # deferred: `--help` and invalid flags need no NumPy
         from minitf.app.translate_text import translate_text
     translate_text(config)
 
 
 def parse_translate_args(argv: Sequence[str]) -> TranslateConfig:
-    """Return the configuration of a translation.
+    """Parse the command line of `translate`.
 
-    Raises: UserError for anything that cannot be; SystemExit(0) after `--help` and `--version`.
+    Raises: UserError for invalid arguments; SystemExit(0) after `--help` and `--version`.
     """
     name = program("translate")
     usage = f"{name} RUN [MORE ...] [flags]"
     parser = build_parser(
-        TranslateConfig, usage, "Translate or parse text with a trained run, a line for each line.", name
+        TranslateConfig, usage, "Translate or parse text with a trained run, one line per input line.", name
     )
     return TranslateConfig(**given_values(parser, argv))

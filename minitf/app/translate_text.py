@@ -83,7 +83,7 @@ def translate_text(config: TranslateConfig) -> None:
 # ---- Work --------------------------------------------------------------------------------------------------------
 
 Results = Iterator[tuple[list[str], str]]
-"""For each line: the lines to write, and its best translation."""
+"""For each input line: the lines to write, and the best translation."""
 
 
 def translated(
@@ -106,10 +106,10 @@ def translated(
 def parsed(
     parser: Parser, lines: Iterable[str], config: TranslateConfig, must_wait: MustWait, settings: dict[str, Any]
 ) -> Results:
-    """Parse lines of words.  Raises: UserError for options that are for translations."""
+    """Parse lines of words.  Raises: UserError for options of translation."""
     for name in ("nbest", "format", "alignment", "score", "prefix", "sample"):
         if getattr(config, name) not in (None, False, 1, "text"):
-            raise UserError(f"{name} is for translations, and {config.run} has learned to parse; leave it out")
+            raise UserError(f"{name} applies to translations, but {config.run} was trained to parse; omit it")
     for tree in parser.translate_stream(lines, must_wait=must_wait, **settings):
         yield [tree], tree
 
@@ -119,16 +119,12 @@ def settings_of(config: TranslateConfig) -> dict[str, Any]:
     drawing = {name: getattr(config, name) for name in ("temperature", "top_k", "top_p", "seed")}
     drawing = {name: value for name, value in drawing.items() if value is not None}
     if drawing and not config.sample:
-        raise UserError(
-            f"{next(iter(drawing))} is given without sample; give --sample, too, to draw translations at random"
-        )
+        raise UserError(f"{next(iter(drawing))} requires sample; give --sample, too, to draw translations at random")
     for name in ("lines", "kind", "layer", "head"):
         if config.attention is None and getattr(config, f"attention_{name}") is not None:
-            raise UserError(f"attention_{name} is given without attention; give the file, too: --attention FILE")
+            raise UserError(f"attention_{name} requires attention; give --attention FILE, too")
     if limits_of(config) and config.shortlist is None:
-        raise UserError(
-            f"shortlist_{next(iter(limits_of(config)))} is given without shortlist; give --shortlist FILE, too"
-        )
+        raise UserError(f"shortlist_{next(iter(limits_of(config)))} requires shortlist; give --shortlist FILE, too")
     limits = "max_extra_length", "max_length", "min_length", "beam_patience"
     of_batch = "max_tokens_per_batch", "max_sentences_per_batch"
     alpha, beta = (None, None) if config.penalty is None else PENALTIES[config.penalty]
@@ -158,7 +154,7 @@ def limits_of(config: TranslateConfig) -> dict[str, Any]:
 
 
 def open_input(config: TranslateConfig) -> tuple[Iterable[str], MustWait]:
-    """Open the text to translate; for standard input, also return whether the next line has yet to arrive."""
+    """Open the text to translate; also return a function that tells whether the next line has yet to arrive."""
     if config.input is not None:
         return read_lines(config.input, config.errors), lambda: False
     if sys.stdin is None:
@@ -170,7 +166,7 @@ def open_input(config: TranslateConfig) -> tuple[Iterable[str], MustWait]:
 
 
 def learned_built_in_corpus(path: Path) -> bool:
-    """Whether a path is a run that has learned to translate from the built-in corpus."""
+    """Return whether a path is a run that was trained to translate on the built-in corpus."""
     if not (path / CONFIG_NAME).is_file():
         return False
     config = RunDirectory.open(path).config()
@@ -178,7 +174,7 @@ def learned_built_in_corpus(path: Path) -> bool:
 
 
 def with_other_words_told(lines: Iterable[str], warn: Callable[[str], None]) -> Iterator[str]:
-    """Pass lines on, and warn of the first one with words that the built-in corpus does not have."""
+    """Yield the lines, and warn at the first line with words that are not in the built-in corpus."""
     lines, known = iter(lines), None
     for number, line in enumerate(lines, 1):
         known = built_in_words() if known is None else known
@@ -186,9 +182,10 @@ def with_other_words_told(lines: Iterable[str], warn: Callable[[str], None]) -> 
         if other:
             shown = ", ".join(map(shortened, dict.fromkeys(other[:5])))
             warn(
-                f"line {number} has words that the built-in corpus does not have ({shown}): this model has learned "
-                "number words, dates, clock times, prices and phrases with them, and guesses at all else; train on "
-                "your own text to translate other text"
+                f"line {number} has words that are not in the built-in corpus ({shown}): this model was trained on "
+                "number "
+                "words, dates, clock times, prices and phrases with them, and guesses all other words; to translate "
+                "other text, train on your own corpus"
             )
             yield line
             break
@@ -199,9 +196,9 @@ def with_other_words_told(lines: Iterable[str], warn: Callable[[str], None]) -> 
 def read_aligned_texts(config: TranslateConfig) -> tuple[dict[str, Iterable[str] | None], int | None]:
     """Read the texts that have a line for each line of the input, None if not given, and count the lines of the input.
 
-    Faults in files are found before the work begins. What can be read only once is read once: the count is None for an
-    input that is a pipe, and a text that is a pipe beside it is read as the input is.
-    Raises: UserError where a text has another number of lines than the input
+    Errors in files are found before translation begins. Pipes are read only once: the count is None for an input that
+    is a pipe, and the other texts are then read along with the input.
+    Raises: UserError if the number of lines of a text differs from that of the input
     """
     line_count = None
     if config.input is not None and not _is_stream(config.input):
@@ -219,14 +216,13 @@ def _read_aligned(path: Path, config: TranslateConfig, line_count: int | None) -
     if len(found) != line_count:
         more = "more" if is_stream and len(found) > line_count else f"{len(found):,}"
         raise UserError(
-            f"{config.input} has {line_count:,} lines but {path} has {more}; "
-            "give a line for each line of this very input"
+            f"{config.input} has {line_count:,} lines but {path} has {more}; give one line for each line of the input"
         )
     return found
 
 
 def _is_stream(path: Path) -> bool:
-    """Whether a path leads to a pipe or device, of which every byte can be read only once."""
+    """Return whether a path is a pipe or device, which can be read only once."""
     return path.exists() and not path.is_file() and not path.is_dir()
 
 
@@ -235,7 +231,7 @@ def _is_stream(path: Path) -> bool:
 
 @contextmanager
 def open_output(path: Path | None) -> Iterator[Callable[[str], None]]:
-    """Yield a function that writes a line, to standard output or to a file that appears when it is complete."""
+    """Yield a function that writes a line to standard output, or to a file that appears when it is complete."""
     if path is not None:
         with write_atomically(path, chosen=True) as file:
             yield lambda line: print(line, file=file)
@@ -250,7 +246,9 @@ def open_output(path: Path | None) -> Iterator[Callable[[str], None]]:
         except BrokenPipeError:  # `| head` has read enough: `run_command` ends the program without an error
             raise
         except OSError as error:
-            raise UserError(f"cannot write to standard output: {error.strerror}; make room, or use --output") from error
+            raise UserError(
+                f"cannot write to standard output: {error.strerror}; free disk space, or use --output"
+            ) from error
 
     yield write
 
@@ -258,7 +256,7 @@ def open_output(path: Path | None) -> Iterator[Callable[[str], None]]:
 def formatted(
     results: Iterable[list[Translation]], config: TranslateConfig, translator: Translator
 ) -> Iterator[tuple[list[str], str]]:
-    """Yield, for each line, the lines to write in the form that `config` asks for, and its best translation.
+    """Yield, for each input line, the lines to write in the format of `config`, and the best translation.
 
     Several translations of a line are written as Moses and Marian do:
 
@@ -313,7 +311,7 @@ def watch(
 ) -> Iterator[tuple[Callable[[int], object] | None, Callable[[str], None]]]:
     """Yield a function that counts finished lines and one that prints warnings.
 
-    The first is None, and there is no bar, unless standard error is a terminal to which nothing else is written.
+    The first is None, and there is no progress bar, unless standard error is a terminal used for nothing else.
     """
     quiet = config.quiet or sys.stderr is None
     if quiet or line_count is None or not sys.stderr.isatty() or (config.output is None and sys.stdout.isatty()):

@@ -1,4 +1,4 @@
-"""Lines that a person types at a terminal, with a prompt, line editing and a history."""
+"""Lines typed at a terminal, with a prompt, line editing and history."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ PROMPT = "> "
 
 
 def typed_lines(errors: str = "strict") -> Iterator[str]:
-    """Iterate over the lines that are typed until Ctrl-D.
+    """Yield the lines typed until Ctrl-D.
 
-    Python's `readline`, where there is one, lets `input` edit a line and bring back earlier ones.
+    Python's `readline`, if available, provides line editing and history for `input`.
 
-    errors: "strict" or "replace", of bytes that are not in the terminal's encoding
+    errors: "strict" or "replace", for bytes that are not in the terminal's encoding
 
-    Raises: UserError for such bytes
+    Raises: UserError for such bytes if `errors` is "strict"
     """
     with suppress(ImportError):  # a Windows console edits lines itself
         import_module("readline")
     if hasattr(sys.stdin, "reconfigure"):
         sys.stdin.reconfigure(errors=errors)
-    say("one sentence a line; the arrow keys edit it and bring back earlier ones; Ctrl-D, or Ctrl-C, ends")
+    say("type one sentence per line; arrow keys edit the line and recall earlier ones; Ctrl-D or Ctrl-C quits")
     number = 0
     while True:
         number += 1

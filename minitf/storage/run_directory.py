@@ -117,7 +117,7 @@ class RunDirectory:
         if not is_folder:
             raise UserError(f"{path} is not a directory; give the folder of a training run, such as runs/tiny")
         if not has_config:
-            raise UserError(f"{path} holds no run: {CONFIG_NAME} is missing; give the folder of a training run")
+            raise UserError(f"{path} contains no run: {CONFIG_NAME} is missing; give the folder of a training run")
         return run
 
     @property

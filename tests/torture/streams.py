@@ -46,7 +46,7 @@ def options() -> list[Option]:
         Option(f"{TRAIN} --vocabulary {{}}", "is not a regular file"),
         Option(f"{TRAIN} --init {{}}", "is not a directory"),
         Option(f"{TRAIN} --data multi30k --data-dir {{}}", "cannot create the folder"),
-        Option("train --resume {}", "holds no run"),
+        Option("train --resume {}", "contains no run"),
         Option(f"{tree_run} --parsing.trees {{}}", ONCE, text=trees),
         Option(f"{tree_run} --parsing.trees TREES --parsing.valid-trees {{}}", ONCE, text=trees),
         Option(f"{tree_run} --parsing.trees TREES --parsing.test-trees {{}}", ONCE, text=trees),

@@ -44,7 +44,7 @@ def test_packages_and_changelog_are_of_one_version():
     ("words", "message"),
     [
         (["trian"], "unknown command trian; did you mean train?"),
-        (["--beam"], "unknown command --beam; minitf --help lists all"),
+        (["--beam"], "unknown command --beam; minitf --help lists all commands"),
         ([], f"give a command: {', '.join(COMMANDS)}; minitf --help describes them"),
         (["report"], "required: RUN (run directory); minitf report --help describes all arguments"),
         (["bleu", "a", "b", "--resample", "3"], "unrecognized arguments: --resample 3"),

@@ -71,7 +71,7 @@ def test_the_page_is_renewed(tmp_path, capsys):
     assert page.read_text() == f"before\n```text\n{list_presets()}\n```\nafter\n```text\nother\n```\n"
     page.write_text("nothing")
     assert run_command(presets, ["--write", str(page)]) == 2
-    assert "has no block of text that begins with the heading" in capsys.readouterr().err
+    assert "has no list of presets to replace" in capsys.readouterr().err
 
 
 def test_operations_without_a_time_are_scaled_by_what_is_counted():

@@ -61,7 +61,7 @@ def test_work_is_not_overwritten_without_force(learn, tmp_path):
     status, text = learn("start", "7")
     assert (status, (tmp_path / "07_matmul.py").read_text()) == (2, "my work")
     assert text == (
-        "error: 07_matmul.py exists, with what you have written; --force replaces it by the file as given out\n"
+        "error: 07_matmul.py exists and may contain your answer; --force replaces it with the original file\n"
     )
     assert learn("start", "7", "--force")[0] == 0
     assert (tmp_path / "07_matmul.py").read_text(encoding="utf-8") == find("7").starter
@@ -93,9 +93,9 @@ def test_a_solution_is_shown(learn, label):
         (["check", "5"], "05_freeing.py is missing; minitf learn start 5 writes it"),
         (["start", "77"], "there is no exercise 77"),
         (["list", "3"], "list takes no exercise; minitf learn start N writes the file of exercise N"),
-        (["start", "1", "--line", "3"], "--line names the wrong line to `check`"),
+        (["start", "1", "--line", "3"], "--line is only for check; omit it"),
         (["start", "1", "--folder", "file"], "file"),
-        (["check", "1", "--seconds", "0"], "--seconds 0 leaves no time"),
+        (["check", "1", "--seconds", "0"], "--seconds 0 is not a number above 0"),
     ],
 )
 def test_what_cannot_be_done_is_refused_in_one_sentence(learn, tmp_path, words, message):
@@ -109,7 +109,7 @@ def test_what_cannot_be_done_is_refused_in_one_sentence(learn, tmp_path, words, 
 
 def test_a_line_is_for_bugs(learn):
     learn("start", "1")
-    assert "--line is for bugs" in learn("check", "1", "--line", "3")[1]
+    assert "--line is only for bugs" in learn("check", "1", "--line", "3")[1]
 
 
 def test_a_damaged_progress_file_is_one_sentence(learn, tmp_path):

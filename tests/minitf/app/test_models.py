@@ -95,9 +95,9 @@ def test_run_that_is_there_is_kept(tmp_path):
 def test_run_needs_no_import_and_has_no_log_to_report(tmp_path):
     write_foreign(learned_model(**OPUS), tmp_path / "model", "marian")
     import_model([str(tmp_path / "model"), str(tmp_path / "run")])
-    with pytest.raises(UserError, match="run is a run already; translate with: minitf translate"):
+    with pytest.raises(UserError, match="run is already a run; translate with: minitf translate"):
         import_model([str(tmp_path / "run"), str(tmp_path / "again")])
-    with pytest.raises(UserError, match="run has no log, as runs that were imported or packed"):
+    with pytest.raises(UserError, match="run has no log, because it was imported or packed"):
         report([str(tmp_path / "run")])
 
 
@@ -363,7 +363,7 @@ def test_pairs_are_evenly_spaced_and_translations_few(tiny_run, texts, tmp_path,
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
-        (["--pairs", "0"], "--pairs 0 leave nothing to write"),
+        (["--pairs", "0"], "--pairs 0 give an empty table"),
         (["--best", "0"], "--best 0"),
         ([], "has 6 lines"),
     ],
@@ -432,7 +432,7 @@ def test_what_cannot_be_is_a_sentence(flags, message, table, tiny_run, texts, co
 def test_limits_without_a_shortlist_are_refused(tiny_run, texts, command):
     status, _, err = command(translate, tiny_run, "--input", texts / "input", "--shortlist-best", "5")
     assert status == 2
-    assert "shortlist_best is given without shortlist" in err
+    assert "shortlist_best requires shortlist" in err
 
 
 def test_library_refuses_the_same(table, tiny_run, translator):

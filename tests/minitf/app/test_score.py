@@ -50,7 +50,7 @@ def test_what_cannot_be_scored(files, tmp_path, capsys):
     assert run_command(main, [files[0], str(tmp_path / "absent")]) == 2
     assert "error: cannot read" in capsys.readouterr().err
     assert run_command(main, [*files, "--resamples", "0"]) == 2
-    assert "error: --resamples 0 gives no interval" in capsys.readouterr().err
+    assert "error: --resamples 0 is too small for an interval" in capsys.readouterr().err
 
 
 def test_defaults_are_those_of_the_library(files):

@@ -450,7 +450,7 @@ def test_without_validation_text(ground, tmp_path, capsys):
     assert call([*keep, "--output", str(tmp_path / "run"), "--max-steps", "3"]) == 0
     assert not any("valid_loss" in line for line in read_log(tmp_path / "run" / "log.jsonl"))
     assert steps_of(tmp_path / "run") == [2, 3]
-    note = "no validation text: nothing watches for overfitting; --valid SOURCE TARGET, from minitf split, would"
+    note = "no validation text, so overfitting is not detected; minitf split makes one for --valid SOURCE TARGET"
     assert note in capsys.readouterr().err
 
 
@@ -704,8 +704,8 @@ def test_a_folder_with_a_run_is_kept(ground, copy, capsys):
 def test_other_places(ground, copy, tmp_path, capsys):
     (tmp_path / "file").write_text("")
     cases = [
-        (["--resume", str(tmp_path / "nowhere")], "holds no run to resume"),
-        (["--resume", str(tmp_path)], "holds no run to resume"),
+        (["--resume", str(tmp_path / "nowhere")], "contains no run to resume"),
+        (["--resume", str(tmp_path)], "contains no run to resume"),
         (["--resume", str(tmp_path / ("a" * 300))], "File name too long"),
         ([*ground.flags, "--output", str(tmp_path / "file")], "cannot create the folder"),
         (["--resume", str(copy), "--seed", "5"], "--seed 5 differs from the run's 0"),

@@ -97,7 +97,7 @@ def test_other_words_than_those_of_the_built_in_corpus_are_told_once():
     assert list(with_other_words_told(iter(lines), said.append)) == lines
     (text,) = said
     assert text.startswith(
-        "line 2 has words that the built-in corpus does not have (like, cats): this model has learned"
+        "line 2 has words that are not in the built-in corpus (like, cats): this model was trained on"
     )
     assert list(with_other_words_told(iter(lines[:1]), said.append)) == lines[:1]
     assert len(said) == 1
@@ -281,7 +281,7 @@ def assert_one_error(done, *words):
 def test_errors_are_one_sentence_without_a_traceback(tiny_run, tmp_path, source):
     assert_one_error(answer(), "RUN")
     assert_one_error(answer(tmp_path / "nowhere"), "nowhere is not a directory")
-    assert_one_error(answer(tmp_path), "holds no run")
+    assert_one_error(answer(tmp_path), "contains no run")
     assert_one_error(answer(tiny_run, "--input", tmp_path / "nothing.en"), "nothing.en: No such file")
     assert_one_error(answer(tiny_run, "--input", tmp_path), "Is a directory")
     assert_one_error(answer(tiny_run, "--beam", "0", stdin=TEXT), "beam=0")
@@ -458,7 +458,7 @@ def test_samples_depend_on_the_seed_alone(tiny_run, source, call):
     outputs = [call(tiny_run, *flags, "--seed", seed, *more)[1] for seed, more in [(1, []), (1, []), (2, [])]]
     assert outputs[0] == outputs[1] != outputs[2]
     status, _, err = call(tiny_run, "--input", source, "--top-k", "3")
-    assert (status, "top_k is given without sample" in err) == (2, True)
+    assert (status, "top_k requires sample" in err) == (2, True)
 
 
 def test_sampling_has_no_beam(call):
@@ -527,7 +527,7 @@ def test_texts_beside_the_input_may_be_pipes_even_without_end(tiny_run, tmp_path
         writer.stdout.close()
     assert status == (0 if count == 2 else 2)
     found = "1" if count == 1 else "more"
-    assert count == 2 or f"in has 2 lines but {given[1]} has {found}; give a line for each line" in said
+    assert count == 2 or f"in has 2 lines but {given[1]} has {found}; give one line for each line" in said
 
 
 # ---- A person at a terminal --------------------------------------------------------------------------------------
@@ -569,7 +569,7 @@ def test_a_terminal_has_a_prompt_line_editing_and_a_history(tiny_run):
     status, seen = on_terminal(typed, tiny_run, *SHORT, environment={"INPUTRC": "/dev/null"}.items())
     assert status == 0
     assert seen.startswith(
-        "one sentence a line; the arrow keys edit it and bring back earlier ones; Ctrl-D, or Ctrl-C, ends"
+        "type one sentence per line; arrow keys edit the line and recall earlier ones; Ctrl-D or Ctrl-C quits"
     )
     answers = [line.strip() for line in seen.replace("\x1b[?2004l", "").replace("\r", "\n").split("\n")]
     assert once in answers

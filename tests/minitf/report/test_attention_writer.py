@@ -118,10 +118,10 @@ def test_a_picture(call, tmp_path):
         (["--attention", "x"], "has an unknown suffix"),
         (["--attention", "x.html", "--attention-layer", "3"], "attention_layer=3 is not among the model's 2"),
         (["--attention", "x.html", "--attention-head", "0"], "attention-head: '0'|attention_head=0"),
-        (["--attention-layer", "1"], "attention_layer is given without attention"),
-        (["--attention-head", "1"], "attention_head is given without attention"),
-        (["--attention-lines", "20"], "attention_lines is given without attention"),
-        (["--attention-kind", "cross"], "attention_kind is given without attention"),
+        (["--attention-layer", "1"], "attention_layer requires attention"),
+        (["--attention-head", "1"], "attention_head requires attention"),
+        (["--attention-lines", "20"], "attention_lines requires attention"),
+        (["--attention-kind", "cross"], "attention_kind requires attention"),
     ],
 )
 def test_mistakes_are_told_before_anything_is_translated(call, flags, message):

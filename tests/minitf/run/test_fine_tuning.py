@@ -202,8 +202,8 @@ def test_an_imported_model_is_fine_tuned(imported, texts, tmp_path, capfd):
     words = ["--init", str(imported), "--freeze", "encoder,source_embedding", *texts, *FLAGS]
     assert call([*words, "--max-steps", "40", "--output", str(out)]) == 0
     said = capfd.readouterr().err
-    assert f"it starts with the weights of {imported}" in said
-    assert re.search(r"encoder,source_embedding is frozen: [\d,]+ parameters learn", said)
+    assert f"initial weights: {imported}" in said
+    assert re.search(r"frozen: encoder,source_embedding; [\d,]+ parameters are trained", said)
     assert load_vocabulary(out / "vocabulary.json").fingerprint() == PAIR.fingerprint()
     assert not (out / "vocabulary.model").exists()
     config = json.loads((out / "config.json").read_text())
@@ -233,7 +233,7 @@ def test_a_model_of_another_program_is_fine_tuned_as_it_is(name, tmp_path, capfd
     texts = ["--train", str(tmp_path / "source"), str(tmp_path / "target")]
     words = ["--init", str(tmp_path / "model"), *texts, *FLAGS, "--max-steps", "10", "--output", str(tmp_path / "run")]
     assert call(words) == 0
-    assert f"it starts with the weights of {tmp_path / 'model'}" in capfd.readouterr().err
+    assert f"initial weights: {tmp_path / 'model'}" in capfd.readouterr().err
     pair = ("the cat sat on my mat", "die Katze saß auf der Matte")
     before, after = (Translator.load(tmp_path / each).score([pair])[0].score for each in ("model", "run"))
     assert after > before + 1

@@ -142,7 +142,7 @@ def test_a_folder_with_other_files_can_be_used(tmp_path):
 
 @pytest.mark.parametrize("act", [RunDirectory.open, lambda path: RunDirectory.resume(path, CONFIG)])
 def test_a_folder_without_a_run_is_refused(tmp_path, act):
-    with pytest.raises(UserError, match=r"holds no run: config\.json is missing"):
+    with pytest.raises(UserError, match=r"contains no run: config\.json is missing"):
         act(tmp_path)
     with pytest.raises(UserError, match=r"cannot look into .*: File name too long"):
         RunDirectory.open(tmp_path / ("a" * 300))
@@ -174,7 +174,7 @@ def test_a_full_disk_leaves_no_run_and_no_lock(tmp_path, monkeypatch):
         patch.setattr(os, "replace", fail)
         with pytest.raises(UserError, match="No space left on device; free some space"):
             RunDirectory.create(tmp_path, CONFIG)
-    with pytest.raises(UserError, match="holds no run"):
+    with pytest.raises(UserError, match="contains no run"):
         RunDirectory.open(tmp_path)
     RunDirectory.create(tmp_path, CONFIG).close()
 

@@ -189,7 +189,7 @@ def test_a_treebank_that_cannot_be_used(tmp_path, capsys, text, message):
     ("flags", "message"),
     [
         (["--preset", "parsing-tiny", "--train", "a", "b"], "task=parsing learns from trees, not from texts"),
-        (["--parsing.trees", "a"], "the values of parsing are for task=parsing"),
+        (["--parsing.trees", "a"], "the options of parsing require task=parsing"),
         (["--preset", "parsing-tiny", "--parsing.test-trees", "a"], "test_trees is given without trees"),
         (["--preset", "parsing-tiny", "--valid-metric", "bleu"], "valid_metric=bleu scores translations, not trees"),
     ],

@@ -487,7 +487,7 @@ def test_learned_positions_limit_source_and_target(make_run):
 def test_runs_that_cannot_be_used_are_told_apart(make_run, tmp_path, tiny_vocabulary):
     with pytest.raises(UserError, match="is not a directory"):
         Translator.load(tmp_path / "nowhere")
-    with pytest.raises(UserError, match="holds no run"):
+    with pytest.raises(UserError, match="contains no run"):
         Translator.load(tmp_path)
     with pytest.raises(UserError, match="no checkpoint yet"):
         Translator.load(make_run(steps=()))
