@@ -53,11 +53,13 @@ class Counter:
 
     def lt_matmul(self, lt: Any) -> Any:
         """cublasLtMatmul, of matrices in the layouts that `lt` makes."""
-        layouts: list[int] = [0]
+        layouts: dict[int, int] = {}  # bytes by handle
+        create = lt.matrix_layout_create
 
-        def layout(kind: int, rows: int, columns: int, _: int) -> int:
-            layouts.append(rows * columns * SIZES[kind])
-            return len(layouts) - 1
+        def layout(kind: int, rows: int, columns: int, ld: int) -> int:
+            handle: int = create(kind, rows, columns, ld)
+            layouts[handle] = rows * columns * SIZES[kind]
+            return handle
 
         def matmul(*given: Any) -> None:
             self.add("matrix product", sum(layouts[given[i]] for i in (4, 6, 11)))

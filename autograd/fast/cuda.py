@@ -92,7 +92,7 @@ class CudaKernels(Kernels, GpuBackend):
             return None
 
     @property
-    def uses_epilogues(self) -> bool:
+    def uses_epilogues(self) -> bool:  # type: ignore[override]
         """Whether products add the bias, apply ReLU and sum a bias's gradient themselves, without other kernels."""
         return self._lt is not None
 
@@ -384,17 +384,21 @@ class CudaKernels(Kernels, GpuBackend):
 
     def linear(self, x: Array, weight: Array, bias: Array | None, relu: bool = False, dtype: Any = None) -> Array:
         kind = _kind(x, weight)
-        if kind is None or not (bias is None or bias.dtype == WIDE[kind]) or dtype not in (None, x.dtype, WIDE[kind]):
+        result = x.dtype if dtype is None else np.dtype(dtype)
+        biased = bias is None or (kind is not None and bias.dtype in (x.dtype, WIDE[kind]))
+        if kind is None or not biased or result not in (x.dtype, WIDE[kind]):
             return super().linear(x, weight, bias, relu, dtype)
-        if self._lt is not None and bias is not None and x.size and len(weight):
-            y = cupy.empty((len(x), len(weight)), x.dtype if dtype is None else dtype)
+        # cuBLASLt reads a bias in the type of the result, whatever it is told (cublasLt.h, BIAS_DATA_TYPE)
+        if self._lt is not None and bias is not None and bias.dtype == result and x.size and len(weight):
+            y = cupy.empty((len(x), len(weight)), result)
             epilogue = "RELU_BIAS" if relu else "BIAS"
             if self._gemm(kind, x, weight.T, y, epilogue=epilogue, vector=_contiguous(bias)):
                 return y
         y = self.product(x, weight.T, dtype)
         if y.size and (relu or bias is not None):
             kind = KINDS[y.dtype]
-            bias = cupy.zeros(y.shape[1], WIDE[kind]) if bias is None else _contiguous(bias)
+            wide = WIDE[kind]
+            bias = cupy.zeros(y.shape[1], wide) if bias is None else _contiguous(bias.astype(wide, copy=False))
             groups = len(y) * -(-y.shape[1] // GROUP)
             self._each_group("bias_", kind, groups, y, bias, np.int64(len(y)), np.int32(y.shape[1]), np.bool_(relu))
         return y

@@ -267,6 +267,8 @@ class Linear(FastOp, nn.Linear):
     def forward(self, x, weight, bias, *, dtype=None):
         self.dtype = weight.dtype
         weight = reduced.for_product(x, weight)
+        if bias is not None and dtype is None and self.kernels.uses_epilogues:
+            bias = reduced.for_product(x, bias)
         needs_x, needs_weight, _ = self.needs_gradient
         y = self.kernels.linear(rows_of(x), weight, bias, self.relu, dtype)  # [rows, in] @ [in, out]
         y = y.reshape(*x.shape[:-1], weight.shape[0])
@@ -504,6 +506,8 @@ class LinearHeads(FastOp, fused.LinearHeads):
         weight = self.kernels.stacked(reduced.for_products(x, weights))  # [H Σ K_i, D]
         needs_weights = any(self.needs_gradient[1 : 1 + count])
         self.save(x if needs_weights else None, weight if self.needs_gradient[0] else None)
+        if self.kernels.uses_epilogues:
+            biases = tuple(reduced.for_products(x, biases))
         y = self.kernels.linear(rows_of(x), weight, self.kernels.stacked(biases) if biases else None)
         self.g_y: Any = None  # the memory of all gradients, [rows, H Σ K_i]
         self.places: list[Any] = [None] * count  # views of it that were given to consumers

@@ -79,6 +79,7 @@ def module(refused: set[int]) -> dict[str, ModuleType]:
         if epilogue in refused:
             raise cuBLASLtError("CUBLAS_STATUS_NOT_SUPPORTED")
         assert epilogue == 1 or made[description][8], "the bias has no address"
+        assert epilogue == 1 or made[description][26] == made[d][0], "cuBLASLt reads a bias in the type of the result"
         ctypes.c_uint64.from_address(results).value = 77
         ctypes.c_int32.from_address(count).value = 1
 
