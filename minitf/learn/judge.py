@@ -17,9 +17,10 @@ import signal
 import sys
 import traceback
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType, TracebackType
@@ -42,9 +43,15 @@ class _TooLong(BaseException):
 
 def main(words: Sequence[str]) -> None:
     label, path, limit_s = words
+    text = Path(path).read_text(encoding="utf-8-sig")
+    hand_in(lambda: judge(find(label), text, path, float(limit_s)))
+
+
+def hand_in(judged: Callable[[], Verdict]) -> None:
+    """Write a verdict to where the process that asks for it reads."""
     secret, place = sys.stdin.read().split(maxsplit=1)
     own_process = os.getpid()
-    verdict = judge(find(label), Path(path).read_text(encoding="utf-8-sig"), path, float(limit_s))
+    verdict = judged()
     if os.getpid() == own_process:  # and not a copy that the answer has forked
         with open(int(place) if place.isdecimal() else place, "wb") as file:
             file.write((secret + json.dumps(asdict(verdict)) + "\n").encode())
@@ -52,24 +59,34 @@ def main(words: Sequence[str]) -> None:
 
 def judge(exercise: Exercise, text: str, path: str = "answer.py", limit_s: float = LIMIT_S) -> Verdict:
     """Check an answer in this process: run the checks in order until one fails."""
-    linecache.cache[path] = (len(text), None, text.splitlines(keepends=True), path)
     folder = exercise.path.parent.name
     solution = import_module(f"minitf.learn.{folder}.{exercise.name}")
+
+    def checks() -> Iterator[tuple[str, Callable[[], None]]]:
+        answer = Answer(text, path)
+        for check in _checks(solution):
+            yield inspect.getdoc(check) or check.__name__, partial(_told, check, answer, exercise, solution)
+
+    return run_checks(checks(), {path: text}, limit_s)
+
+
+def run_checks(checks: Iterator[tuple[str, Callable[[], None]]], texts: Mapping[str, str], limit_s: float) -> Verdict:
+    """Run checks, each with its description, in order until one raises.
+
+    texts: the answer's files; an error is shown with their lines
+    """
+    for path, text in texts.items():
+        linecache.cache[path] = (len(text), None, text.splitlines(keepends=True), path)
     passed: list[str] = []
     what = "the file"
     try:
         with _time_limited(limit_s), memory_limited(MEMORY_BYTES), warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            answer = Answer(text, path)
-            for check in _checks(solution):
-                what = inspect.getdoc(check) or check.__name__
-                try:
-                    _run(check, answer, solution)
-                except Wrong as wrong:
-                    raise Wrong(_recognised(wrong, check, exercise, solution) or str(wrong)) from None
+            for what, check in checks:
+                check()
                 passed.append(what)
     except (Exception, SystemExit, _TooLong) as error:
-        message = explained(error, path, limit_s)
+        message = explained(error, [*texts], limit_s)
         return Verdict(tuple(passed), what, message[:MOST_OUTPUT])
     return Verdict(tuple(passed))
 
@@ -99,6 +116,14 @@ def _run(check: Callable[[Any], Any], answer: Any, solution: Any) -> None:
     solution.RNG = np.random.default_rng(7)
     for (what, found), right in zip(check(answer), expected, strict=True):
         equal(what, found, right)
+
+
+def _told(check: Callable[[Any], Any], answer: Any, exercise: Exercise, solution: Any) -> None:
+    """Run a check.  Raises: Wrong with the mistake that gives the same results, if one is known"""
+    try:
+        _run(check, answer, solution)
+    except Wrong as wrong:
+        raise Wrong(_recognised(wrong, check, exercise, solution) or str(wrong)) from None
 
 
 def _recognised(wrong: Wrong, check: Callable[[Any], Any], exercise: Exercise, solution: Any) -> str:
@@ -141,12 +166,12 @@ class Answer:
         return self._names[name]
 
 
-def explained(error: BaseException, path: str, limit_s: float) -> str:
+def explained(error: BaseException, paths: Sequence[str], limit_s: float) -> str:
     """What to tell a student of an exception: the message of a check, or the lines of the answer that raised it."""
     if isinstance(error, Wrong):
         return str(error)
-    frames = _own_frames(error.__traceback__, path)
-    last = f"line {frames[-1].lineno}" if frames else "the answer"
+    frames = _own_frames(error.__traceback__, paths)
+    last = _line(frames[-1], paths) if frames else "the answer"
     if isinstance(error, _TooLong):
         where = f" at {last}: `{frames[-1].line}`" if frames else ""
         return f"no result within {limit_s:g} s{where}; is there a loop that never ends?"
@@ -157,7 +182,7 @@ def explained(error: BaseException, path: str, limit_s: float) -> str:
         return f"{needs}; is there a list or an array that grows for ever?"
     if isinstance(error, SyntaxError):
         return "".join(traceback.format_exception_only(error)).rstrip()
-    lines = [f"  line {frame.lineno}, in {frame.name}\n    {frame.line}" for frame in frames]
+    lines = [f"  {_line(frame, paths)}, in {frame.name}\n    {frame.line}" for frame in frames]
     kind = type(error).__name__
     notes = list(getattr(error, "__notes__", []))
     if frames and "broadcast" in str(error) and _REDUCTION.search(frames[-1].line or ""):
@@ -165,8 +190,13 @@ def explained(error: BaseException, path: str, limit_s: float) -> str:
     return "\n".join([f"the answer raises {kind}:", *lines, f"{kind}: {error}", *notes])
 
 
-def _own_frames(trace: TracebackType | None, path: str) -> list[traceback.FrameSummary]:
-    return [frame for frame in traceback.extract_tb(trace) if frame.filename == path][-8:]
+def _own_frames(trace: TracebackType | None, paths: Sequence[str]) -> list[traceback.FrameSummary]:
+    return [frame for frame in traceback.extract_tb(trace) if frame.filename in paths][-8:]
+
+
+def _line(frame: traceback.FrameSummary, paths: Sequence[str]) -> str:
+    """The line of a frame, with its file where the answer has several."""
+    return f"{Path(frame.filename).name}, line {frame.lineno}" if len(paths) > 1 else f"line {frame.lineno}"
 
 
 if __name__ == "__main__":

@@ -40,12 +40,17 @@ class Verdict:
 
 
 def judge_file(exercise: Exercise, path: Path, limit_s: float = LIMIT_S, grace_s: float = 10.0) -> Verdict:
-    """Check an answer in another process, which is killed if it does not end `grace_s` after the limit.
+    """Check an answer to an exercise."""
+    return judge("minitf.learn.judge", exercise.label, path, limit_s, grace_s)
+
+
+def judge(program: str, label: str, path: Path, limit_s: float = LIMIT_S, grace_s: float = 10.0) -> Verdict:
+    """Have `program` check an answer in another process, which is killed if it does not end `grace_s` after the limit.
 
     It imports nothing from the working directory. It is killed with all processes that it has started.
     """
     secret = secrets.token_hex()
-    command = [sys.executable, "-P", "-m", "minitf.learn.judge", exercise.label, str(path), str(limit_s)]
+    command = [sys.executable, "-P", "-m", program, label, str(path), str(limit_s)]
     folders = [str(Path(__file__).parents[2]), *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(os.path.isabs, folders))}
     run = _run_group if has_process_groups() else _run_alone
