@@ -1,23 +1,28 @@
-"""`minitf learn [list|start N|check N|hint N|solution N]`: exercises in hand-written gradients, and bugs to find."""
+"""`minitf learn [list|start N|check N|hint N|solution N]`: exercises in hand-written gradients, and bugs to find.
+
+`minitf learn build FOLDER` is the path on which all of it is built: learn_path.py.
+"""
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from minitf.app.command_line import ArgumentParser
+from minitf.app.learn_path import main as build
+from minitf.app.learn_path import show_verdict, wrapped
 from minitf.errors import UserError, nearest, shortened
 from minitf.learn.exercise import ALL, BUG_EXERCISES, PARTS, Exercise, Finding, find, find_bug
 from minitf.learn.progress import Progress
-from minitf.learn.verdict import LIMIT_S, Verdict, judge_file
+from minitf.learn.verdict import LIMIT_S, judge_file
 from minitf.system.files import os_errors_explained, read_small_file
-from minitf.system.process import printable
 from minitf.system.writing import atomic_write, make_folder
 
 
 def main(argv: Sequence[str]) -> int:
     """Run the action; return 1 if an answer is wrong, else 0."""
+    if argv and argv[0] == "build":
+        return build(argv[1:])
     given = _parser().parse_args(argv)
     if given.action not in ACTIONS:
         raise UserError(
@@ -80,7 +85,7 @@ def _start(exercise: Exercise, progress: Progress, force: bool) -> None:
 def _hint(exercise: Exercise, progress: Progress, force: bool) -> None:
     make_folder(progress.folder)
     number = progress.next_hint(exercise)
-    print(f"hint {number} of {len(exercise.hints)}: {_wrapped(exercise.hints[number - 1])}")
+    print(f"hint {number} of {len(exercise.hints)}: {wrapped(exercise.hints[number - 1])}")
     if number == len(exercise.hints):
         print(f"this is the last hint; minitf learn solution {exercise.label} shows the solution")
 
@@ -90,7 +95,7 @@ def _solution(exercise: Exercise, progress: Progress, force: bool) -> None:
         number = exercise.wrong_line
         print(f"line {number} is wrong:\n    {exercise.starter.splitlines()[number - 1].strip()}")
         print(f"right:\n    {exercise.solution.splitlines()[number - 1].strip()}")
-        print(_wrapped(exercise.constant("WHY")))
+        print(wrapped(exercise.constant("WHY")))
     else:
         print(exercise.solution, end="")
 
@@ -117,7 +122,7 @@ def _check(exercise: Exercise, progress: Progress, line: int | None, limit_s: fl
         raise UserError(f"{path} is not UTF-8 text ({error.reason} at byte {error.start}); save it as UTF-8") from error
     print(f"{exercise.label}. {exercise.title} ({path})", flush=True)
     finding = find_bug(exercise, text, line) if exercise.is_bug else None
-    right = _show_finding(finding) if finding else _show_verdict(judge_file(exercise, path, limit_s))
+    right = _show_finding(finding) if finding else show_verdict(judge_file(exercise, path, limit_s))
     if right:
         progress.set(exercise, "solved")
         following = progress.next_unsolved(after=exercise)
@@ -131,31 +136,16 @@ def _check(exercise: Exercise, progress: Progress, line: int | None, limit_s: fl
 
 
 def _show_finding(finding: Finding) -> bool:
-    print(_wrapped(finding.message))
+    print(wrapped(finding.message))
     return finding.is_right
-
-
-def _show_verdict(verdict: Verdict) -> bool:
-    for what in verdict.passed:
-        print(f"  right  {what}")
-    if verdict.failed:
-        print(f"  wrong  {verdict.failed}")
-    if not verdict.is_right:
-        print(f"\n{_wrapped(verdict.message)}")
-    return verdict.is_right
-
-
-def _wrapped(text: str) -> str:
-    """Wrap lines at 100 characters, except indented ones."""
-    lines = printable(text).splitlines()
-    return "\n".join(line if line.startswith(" ") else textwrap.fill(line, 100) for line in lines)
 
 
 def _parser() -> ArgumentParser:
     parser = ArgumentParser(
         prog="minitf learn",
         description="Exercises: write backward passes and parts of a Transformer, which are checked with the gradient "
-        "checker, and find bugs. Without arguments, list the exercises.",
+        "checker, and find bugs. Without arguments, list the exercises. `minitf learn build FOLDER` is the path from an "
+        "empty file to an engine and a translator of your own.",
     )
     parser.add_argument("action", nargs="?", default="list", metavar="ACTION", help=f"{', '.join(ACTIONS)}")
     parser.add_argument(

@@ -133,6 +133,20 @@ def equal(what: str, found: Any, expected: Any, tolerance: float = 1e-9) -> None
     raise Wrong(f"{what} is wrong{_at_first_difference(found, expected, tolerance)}", what, [found])
 
 
+def told(what: str, found: Any, expected: Any, mistakes: Mapping[str, Any]) -> None:
+    """`found` is `expected`; else, the mistake is the one whose result it is.
+
+    mistakes: message: the result of an answer with that mistake
+    """
+    try:
+        equal(what, found, expected)
+    except Wrong as wrong:
+        for message, result in mistakes.items():
+            if found is not None and close(np.asarray(found), np.asarray(result)):
+                raise Wrong(f"{what}: {message}", what, wrong.found) from None
+        raise
+
+
 def close(found: Array, expected: Array, tolerance: float = 1e-9) -> bool:
     """Whether two arrays have one shape and the same values, up to rounding."""
     if found.shape != expected.shape or found.dtype.kind not in "biufc":

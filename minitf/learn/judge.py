@@ -65,7 +65,7 @@ def judge(exercise: Exercise, text: str, path: str = "answer.py", limit_s: float
     def checks() -> Iterator[tuple[str, Callable[[], None]]]:
         answer = Answer(text, path)
         for check in _checks(solution):
-            yield inspect.getdoc(check) or check.__name__, partial(_told, check, answer, exercise, solution)
+            yield inspect.getdoc(check) or check.__name__, partial(run_check, check, answer, exercise, solution)
 
     return run_checks(checks(), {path: text}, limit_s)
 
@@ -118,7 +118,7 @@ def _run(check: Callable[[Any], Any], answer: Any, solution: Any) -> None:
         equal(what, found, right)
 
 
-def _told(check: Callable[[Any], Any], answer: Any, exercise: Exercise, solution: Any) -> None:
+def run_check(check: Callable[[Any], Any], answer: Any, exercise: Exercise, solution: Any) -> None:
     """Run a check.  Raises: Wrong with the mistake that gives the same results, if one is known"""
     try:
         _run(check, answer, solution)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Collection
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from minitf.errors import UserError
 from minitf.learn.exercise import ALL, Exercise
@@ -16,14 +17,21 @@ FORMAT = "minitf learn 1"
 STATES = ("started", "solved")
 
 
+class Labelled(Protocol):
+    """An exercise, or a step of the path."""
+
+    @property
+    def label(self) -> str: ...
+
+
 class Progress:
     """The state of each exercise, and the number of hints given."""
 
-    def __init__(self, folder: Path):
-        self.folder = folder
+    def __init__(self, folder: Path, labels: Collection[str] = ALL, file_name: str = FILE_NAME):
+        self.folder, self.labels, self.file_name = folder, labels, file_name
         self.states: dict[str, str] = {}
         self.hints: dict[str, int] = {}
-        path = folder / FILE_NAME
+        path = folder / file_name
         if path.exists():
             self._load(path)
 
@@ -36,7 +44,7 @@ class Progress:
             found.get("format") == FORMAT
             and isinstance(states, dict)
             and isinstance(hints, dict)
-            and {*states, *hints} <= {*ALL}
+            and {*states, *hints} <= {*self.labels}
             and all(value in STATES for value in states.values())
             and all(type(value) is int and value >= 0 for value in hints.values())
         )
@@ -49,10 +57,10 @@ class Progress:
 
     def save(self) -> None:
         plain = {"format": FORMAT, "states": self.states, "hints": self.hints}
-        with atomic_write(self.folder / FILE_NAME) as file:
+        with atomic_write(self.folder / self.file_name) as file:
             file.write(json.dumps(plain, indent=1).encode() + b"\n")
 
-    def set(self, exercise: Exercise, state: str) -> None:
+    def set(self, exercise: Labelled, state: str) -> None:
         """Record a state; a solved exercise stays solved."""
         if self.states.get(exercise.label) != "solved":
             self.states[exercise.label] = state

@@ -4,7 +4,9 @@ import pytest
 
 from minitf.app.commands import main
 from minitf.learn.exercise import ALL, find
+from minitf.learn.path.steps import STEPS
 from minitf.system.process import run_command
+from tests.helpers.learner.walk import ANSWERS
 
 
 @pytest.fixture
@@ -116,3 +118,24 @@ def test_a_damaged_progress_file_is_one_sentence(learn, tmp_path):
     (tmp_path / "minitf-learn.json").write_text("{")
     status, text = learn()
     assert (status, text.count("\n")) == (2, 1)
+
+
+@pytest.mark.heavy
+def test_the_path_hands_out_step_after_step(learn, tmp_path):
+    status, text = learn("build", "mine")
+    first, second = STEPS[:2]
+    path = tmp_path / "mine" / "engine.py"
+    assert status == 0
+    assert f"step 1 of {len(STEPS)}: {first.title}" in text
+    assert path.read_text(encoding="utf-8").endswith(first.given)
+    status, text = learn("build", "mine")
+    assert status == 1
+    assert "__init__ is still to be written (line " in text
+    path.write_text(path.read_text(encoding="utf-8") + ANSWERS[first.name], encoding="utf-8")
+    status, text = learn("build", "mine")
+    assert status == 0
+    assert f"step 2 of {len(STEPS)}: {second.title}" in text
+    assert path.read_text(encoding="utf-8").endswith(second.given)
+    assert learn("build", "mine", "--step", first.name)[0] == 0
+    assert learn("build", "mine", "--step", "5")[1].startswith("error: step 5. ")
+    assert learn("build", "mine", "--step", "x")[1].startswith("error: there is no step x; choose 1 to ")
