@@ -144,7 +144,7 @@ def _parser() -> ArgumentParser:
     parser = ArgumentParser(
         prog="minitf learn",
         description="Exercises: write backward passes and parts of a Transformer, which are checked with the gradient "
-        "checker, and find bugs. Without arguments, list the exercises. `minitf learn build FOLDER` is the path from an "
+        "checker, and find bugs. Without arguments, list the exercises. `minitf learn build FOLDER` is a path from an "
         "empty file to an engine and a translator of your own.",
     )
     parser.add_argument("action", nargs="?", default="list", metavar="ACTION", help=f"{', '.join(ACTIONS)}")
