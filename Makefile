@@ -8,7 +8,7 @@ PYTEST = OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist wor
 WORKERS ?= auto
 MINUTES ?= 10
 
-.PHONY: help demo parse test quick prove mutants torture fuzz bench-gpu lint book sdist clean
+.PHONY: help demo parse test quick prove mutants torture fuzz bench-gpu lint book notebooks sdist clean
 
 help:
 	@echo "Times are those of 2 idle cores; the first command also installs packages into .venv, in about a minute."
@@ -25,6 +25,7 @@ help:
 	@echo "make bench-gpu  a training step on a GPU; PEER=program.py to compare with"
 	@echo "make lint    ruff and mypy"
 	@echo "make book    build the documents, with their numbers and pictures, into build/book (a few minutes)"
+	@echo "make notebooks  the chapters as Jupyter notebooks, in build/notebooks"
 	@echo "make sdist   build the source distribution and the wheel in dist/, with a bill of materials and checksums"
 	@echo "make clean   delete the virtual environments (runs are kept)"
 
@@ -120,6 +121,9 @@ book: $(VENV)/.installed-docs
 	    $(BIN)/python -m minitf page $(DEMO) --output build/book/translator.html; \
 	fi
 	@echo "open build/book/index.html"
+
+notebooks: $(VENV)/.installed
+	$(BIN)/python -m docs.book.notebooks build/notebooks
 
 # Dependencies of the build come from the package index; the checklist of a release is in CONTRIBUTING.md
 sdist: $(VENV)/.installed-dev

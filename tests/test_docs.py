@@ -11,6 +11,8 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from autograd import random
+from minitf.app.commands import COMMANDS
+from minitf.app.completion import flags_of_command
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -82,11 +84,11 @@ def test_the_pages_have_code_and_output():
 
 
 def test_each_room_is_read_or_says_that_it_need_not_be():
-    """README.md names every room; those that are not the core have ten lines of their own."""
-    readme = (ROOT / "README.md").read_text("utf-8")
+    """CONTRIBUTING.md names every room; those that are not the core have ten lines of their own."""
+    contributing = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
     for room in ROOMS:
         name = room.relative_to(ROOT).as_posix()
-        assert f"`{name}/`" in readme, name
+        assert f"`{name}/`" in contributing, name
         own = room / "README.md"
         assert own.exists() != (name in READ), name
         if own.exists():
@@ -98,6 +100,25 @@ def test_links_lead_somewhere(page):
     for target in re.findall(r"\]\(([^)#]+)\)", page.read_text(encoding="utf-8")):
         if not target.startswith("https://"):
             assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+@pytest.fixture(scope="module")
+def flags():
+    """The flags of each command."""
+    return {name: {*flags_of_command(function)} for name, (function, _) in COMMANDS.items()}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_commands_and_their_flags_exist(page, flags):
+    text = page.read_text(encoding="utf-8")
+    shell = [code for language, code in BLOCK.findall(text) if language == "sh"]
+    code = "\n".join([*shell, *re.findall(r"`([^`\n]+)`", BLOCK.sub("", text))]).replace("\\\n", " ")
+    for command, words in re.findall(r"(?:^|\| |-m )minitf ([a-z]+)([^|<>;#\n]*)", code, re.MULTILINE):
+        assert command in flags, f"minitf {command}"
+        unknown = {*re.findall(r"(?<= )--[a-z][\w.-]*", words)} - flags[command]
+        assert unknown <= {"--presett"}, (
+            f"minitf {command} has no {unknown}"
+        )  # the misspelled one of troubleshooting.md
 
 
 @pytest.mark.parametrize("page", [*PAGES, *ROOT.glob("*/*/README.md")], ids=lambda page: page.name)

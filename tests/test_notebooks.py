@@ -1,0 +1,44 @@
+"""The chapters as notebooks: the same text and the same code, which runs where the notebooks are."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from docs.book.notebooks import LINK, notebook
+from tests.test_docs import cells as blocks_of
+
+ROOT = Path(__file__).parent.parent
+CHAPTERS = sorted((ROOT / "docs" / "book").glob("[0-9][0-9]-*.md"))
+
+
+def code_of(made):
+    return [cell["source"] for cell in made["cells"] if cell["cell_type"] == "code"]
+
+
+@pytest.mark.parametrize("page", CHAPTERS, ids=lambda page: page.name)
+def test_each_block_of_python_is_a_cell(page, tmp_path):
+    made = notebook(page, tmp_path)
+    blocks = [code.strip("\n") for code, _ in blocks_of(page)]
+    assert [code for code in code_of(made)[1:] if code in blocks] == blocks
+    text = "".join(cell["source"] for cell in made["cells"] if cell["cell_type"] == "markdown")
+    assert "```python" not in text
+    for link in LINK.findall(text):
+        assert (tmp_path / link).exists(), link
+
+
+@pytest.mark.heavy
+def test_they_run_where_they_are(tmp_path):
+    folder = tmp_path / "notebooks"
+    program = [sys.executable, "-m", "docs.book.notebooks", folder]
+    done = subprocess.run(program, cwd=ROOT, capture_output=True, text=True, check=True)
+    assert f"{len(CHAPTERS)} notebooks" in done.stdout
+    assert len(CHAPTERS) == len(sorted(folder.glob("*.ipynb"))) == 14
+    made = json.loads((folder / "01-tensors.ipynb").read_text("utf-8"))
+    assert (made["nbformat"], made["nbformat_minor"]) == (4, 4)
+    program = [sys.executable, "-c", "\n".join(code_of(made))]
+    done = subprocess.run(program, cwd=folder, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout
