@@ -174,6 +174,17 @@ class Tensor:
         made = f", op={type(self.op).__name__}" if self.op is not None else ""
         return f"Tensor({inner}{made}{', requires_grad=True' if self.requires_grad and self.op is None else ''})"
 
+    def _repr_html_(self) -> str:
+        """A table for notebooks: of a matrix, or of the first one of several."""
+        from autograd.html import table
+
+        if self.size == 0 or self.dtype.kind not in "fiub":
+            return table(np.zeros((0, 0)), repr(self))
+        first = (0,) * (self.ndim - 2)
+        of = f", element {list(first)}" if first else ""
+        made = f", {type(self.op).__name__}" if self.op is not None else ", requires_grad" * self.requires_grad
+        return table(np.atleast_2d(self.numpy()[first]), f"Tensor {list(self.shape)}, {self.dtype}{made}{of}")
+
     # ---- Conversions ----
 
     def numpy(self) -> NDArray[Any]:

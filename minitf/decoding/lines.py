@@ -12,6 +12,7 @@ import warnings
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
+from html import escape
 from typing import Any, TypedDict, TypeVar
 
 import numpy as np
@@ -113,6 +114,12 @@ class Translation:
     """Source and target tokens of each piece of the line, without the end tokens; one piece of nearly every line."""
     token_log_probabilities: tuple[float, ...] | None = None
     """Of a translation given to `score`: of each target token, the end tokens of pieces included."""
+
+    def _repr_html_(self) -> str:
+        """The text and its score for notebooks."""
+        cut = "" if self.finished else ", cut at the length limit"
+        numbers = f"score {self.score:.4f}, log P {self.log_probability:.4f}{cut}"
+        return f"<p>{escape(self.text)}<br><small>{numbers}</small></p>"
 
 
 def search_of(config: RunConfig) -> BeamSearchConfig:

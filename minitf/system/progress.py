@@ -37,6 +37,7 @@ def duration(seconds: float) -> str:
 
 REDRAW_S = 0.1  # shortest time between two drawings of the bar
 NARROWEST, WIDEST = 5, 24  # columns of the bar between its ends
+NOTEBOOK_COLUMNS = 80
 NARROWEST_TERMINAL = 20  # columns: with fewer, lines are printed
 
 
@@ -127,6 +128,8 @@ def bar_line(left: str, share: float, steps: str, figures: list[str], columns: i
 
 def terminal_columns() -> int:
     """The width of the terminal that standard error is; 0 if it is none, or says nothing of its size."""
+    if type(sys.stderr).__module__ == "ipykernel.iostream":
+        return NOTEBOOK_COLUMNS  # Jupyter's stream obeys carriage returns, and has no size
     try:
         if sys.stderr is None or not sys.stderr.isatty():
             return 0

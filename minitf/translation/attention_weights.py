@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from autograd.backend import backend_of
+from autograd.html import table
 from minitf.config.model import BOS, EOS
 from minitf.data.vocabulary import AnyVocabulary
 from minitf.decoding.candidates import log_probabilities_of
@@ -107,6 +108,12 @@ class SentenceAttention:
     @property
     def heads(self) -> int:
         return self.cross.shape[1]
+
+    def _repr_html_(self) -> str:
+        """A table for notebooks: each piece of the translation attends to the pieces of the source."""
+        texts = f"{self.source_text} → {self.target_text}"
+        caption = f"{texts}: cross-attention, mean of {self.layers} layers of {self.heads} heads"
+        return table(self.cross.mean(axis=(0, 1)), caption, self.target_out, self.source)
 
 
 def sentence_attention(

@@ -1,6 +1,7 @@
 """Lines on standard error, and durations."""
 
 import fcntl
+import io
 import os
 import pty
 import struct
@@ -52,6 +53,16 @@ def test_a_progress_that_is_not_shown_prints_nothing(capsys):
         progress.update(RECORD, 75)
         progress.say("step 1,200: validation loss 1")
     assert capsys.readouterr() == ("", "")
+
+
+def test_a_notebook_has_the_bar_of_a_terminal(monkeypatch):
+    """The stream of Jupyter's kernel says that it is no terminal, but obeys carriage returns."""
+    stream = type("OutStream", (io.StringIO,), {"__module__": "ipykernel.iostream", "encoding": "UTF-8"})()
+    monkeypatch.setattr(sys, "stderr", stream)
+    with Progress(2000, 1199) as progress:
+        progress.step(remaining_s=75)
+    assert stream.getvalue().startswith("\r1:15 left  60 %  1,200/2,000 |██")
+    assert max(map(len, stream.getvalue().split("\r"))) <= 80
 
 
 def seen_on_terminal(program, columns, rows=24):

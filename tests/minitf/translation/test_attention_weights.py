@@ -162,6 +162,11 @@ def test_a_given_target_is_written_whatever_the_model_thinks(translator):
     assert look.target_out == (*translator.vocabulary.pieces(ids), "</s>")
     assert look.target_text == "die Katze"
     assert translator.attention("the cat", "").target_out == ("</s>",)
+    shown = look._repr_html_()  # in a notebook
+    assert shown.count("<tr>") == 1 + len(look.target_out)
+    assert f">{look.cross[:, :, 0, 0].mean():.4g}<" in shown
+    assert "&lt;/s&gt;" in shown
+    assert "the cat → die Katze" in shown
     # the weights before a position do not depend on what is written there
     other = translator.attention("the cat", "die Katze sang")
     np.testing.assert_allclose(other.cross[:, :, : len(ids)], look.cross[:, :, : len(ids)], rtol=1e-9)

@@ -681,3 +681,9 @@ def test_joining_many_pieces_takes_time_in_their_number():
     assert best.text == " ".join(["x" * 50] * 20_000)
     assert (best.score, best.log_probability, best.finished, len(best.parts)) == (-20_000.0, -40_000.0, True, 20_000)
     assert (second.score, second.finished) == (-20_002.0, False)
+
+
+def test_a_translation_in_a_notebook():
+    shown = Translation("a <b>", -0.25, -0.5, False)._repr_html_()
+    assert shown == "<p>a &lt;b&gt;<br><small>score -0.2500, log P -0.5000, cut at the length limit</small></p>"
+    assert "cut" not in Translation("", -0.25, -0.5, True)._repr_html_()
