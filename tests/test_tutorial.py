@@ -39,5 +39,5 @@ def test_the_tutorial(tmp_path):
     score = float(re.search(r"sacreBLEU 13a, cased +([\d.]+)", bleu)[1])
     assert 87 < score < 95, "the tutorial says about 90"
     (stopped,) = [out for command, out in printed.items() if "pdb" in command]
-    assert "def run_backward" in stopped
+    assert "def call_backward" in stopped
     assert {path.name for path in (tmp_path / "runs" / "tutorial").glob("*.html")} == {"translator.html", "step.html"}
