@@ -148,4 +148,4 @@ def require_non_negative(**numbers: int) -> None:
     """Raises: UserError that names the first negative number."""
     for name, value in numbers.items():
         if value < 0:
-            raise UserError(f"{name}={value} is negative; give a whole number from 0 on")
+            raise UserError(f"{name}={value} is negative; give a whole number >= 0")

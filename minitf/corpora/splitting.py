@@ -112,7 +112,7 @@ def split_pairs(pairs: list[Pair], *, valid: int, test: int, seed: int = 0, by: 
         held_out[name] = chosen
     train = sorted(i for number, group in enumerate(groups) if number not in drawn for i in group)
     if not train:
-        raise UserError(f"nothing is left to train on: all {len(pairs):,} pairs are held out; give a smaller --test")
+        raise UserError(f"no pairs remain for training: all {len(pairs):,} pairs are held out; give a smaller --test")
     splits = Splits(*([pairs[i] for i in part] for part in (train, held_out["valid"], held_out["test"])))
     refuse_overlap(splits, by)
     return splits
@@ -179,5 +179,5 @@ def _too_few(name: str, wanted: int, found: int, pairs: int, groups: int, by: st
     tied = "the same source" if by == "source" else "a source or target in common, directly or through others,"
     return (
         f"only {found:,} of {wanted:,} pairs can be held out for {name}: the {pairs:,} pairs are {groups:,} groups "
-        f"with {tied} which cannot be cut; give a smaller --{name}" + ("" if by == "source" else ", or --by source")
+        f"with {tied} which cannot be split; give a smaller --{name}" + ("" if by == "source" else ", or --by source")
     )

@@ -103,7 +103,7 @@ def refuse_leaks(training: Path, held_out: Path, errors: str = "strict") -> None
         text, number = next(iter(shared.items()))
         raise UserError(
             f"{len(shared):,} of {len(wanted):,} sentences of {held_out} are also in {training}, the first on line "
-            f"{number:,}: {text[:60]!r}; a score on them says nothing: cut the corpus with minitf split"
+            f"{number:,}: {text[:60]!r}; scores on them are meaningless: split the corpus with minitf split"
         )
 
 
@@ -113,7 +113,7 @@ def refuse_leaks(training: Path, held_out: Path, errors: str = "strict") -> None
 def suggested_preset(distinct_pairs: int) -> tuple[str, str]:
     """Return the flags of a model that suits the number of pairs, and why."""
     if distinct_pairs < 5_000:
-        return "--preset laptop", "few pairs: expect rough translations, and more from more text"
+        return "--preset laptop", "few pairs: translations will be rough, and improve with more text"
     if distinct_pairs < 200_000:
         return "--preset laptop", "some 5,000 to 200,000 pairs"
     if distinct_pairs < 500_000:
@@ -149,11 +149,14 @@ def render(statistics: Statistics) -> str:
         row += f"{sum(ordered) / max(len(ordered), 1):>12.1f}"
         lines.append(row + "".join(f"{ordered[round(q * (len(ordered) - 1))]:>9,}" for q in QUANTILES))
     ratio = sum(statistics.target.words) / max(sum(statistics.source.words), 1)
-    lines.append(f"words of the target for each of the source: {ratio:.2f}")
+    lines.append(f"target words per source word: {ratio:.2f}")
     lines.append(
         f"distinct sources: {statistics.distinct_sources:,}; distinct targets: {statistics.distinct_targets:,}"
     )
-    lines += ["", "pairs to look at:" if statistics.faults else "no pair has an empty side or another fault"]
+    lines += [
+        "",
+        "pairs to check:" if statistics.faults else "no problems found, such as empty sides or repeated pairs",
+    ]
     for fault, (count, line) in statistics.faults.items():
         lines.append(f"{count:>9,} {fault}, the first on line {line:,}")
     return "\n".join([*lines, "", *_advice(statistics)])
@@ -170,6 +173,6 @@ def _advice(statistics: Statistics) -> list[str]:
     return [
         f"suggested: {suggested_flags(statistics)}",
         f"    {why}",
-        "first cut off held-out text:",
+        "first split off validation and test texts:",
         f"    minitf split {source} {target} --valid {held_out} --test {held_out}",
     ]

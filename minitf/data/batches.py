@@ -174,12 +174,12 @@ class Batches:
 
     def _check_budget(self) -> None:
         if not len(self._widths):
-            raise UserError("the corpus has no pairs; there is nothing to make batches of")
+            raise UserError("the corpus has no pairs to make batches from")
         longest = int(self._widths.max())
         if longest > self.max_tokens_per_batch:
             over = int(np.count_nonzero(self._widths > self.max_tokens_per_batch))
             raise UserError(
-                f"max_tokens_per_batch={self.max_tokens_per_batch} has no room for {over:,} of {len(self._widths):,} "
+                f"max_tokens_per_batch={self.max_tokens_per_batch} is too small for {over:,} of {len(self._widths):,} "
                 f"pairs, the longest of which takes {longest} tokens a side; raise it, or lower max_length"
             )
 

@@ -166,7 +166,7 @@ def cache_folder() -> Path:
     try:
         return (Path(base) if os.path.isabs(base) else Path.home() / ".cache") / "minitf"
     except RuntimeError:
-        raise UserError("there is no home directory to keep a corpus in; set HOME, or give --data-dir") from None
+        raise UserError("there is no home directory to store a corpus in; set HOME, or give --data-dir") from None
 
 
 def find(name: str, folder: Path | None, say: Say) -> Splits:
@@ -175,7 +175,7 @@ def find(name: str, folder: Path | None, say: Say) -> Splits:
     Raises: UserError for an unknown name, and for files that cannot be downloaded or used.
     """
     if name not in DATASETS:
-        raise UserError(f"data={name!r} is not known; choose one of {', '.join(DATASETS)}")
+        raise UserError(f"data={name!r} is unknown; choose one of {', '.join(DATASETS)}")
     dataset = DATASETS[name]
     folder = cache_folder() / name if folder is None else folder
     if dataset.files is not None:

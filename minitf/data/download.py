@@ -102,7 +102,7 @@ def _read_checksums(record: Path) -> dict[str, str]:
         if not all(isinstance(each, str) for each in found.values()):
             raise ValueError("not all of its values are checksums")
     except ValueError as error:
-        raise UserError(f"{record} is damaged ({error}); delete it, and the checksums are recorded again") from error
+        raise UserError(f"{record} is damaged ({error}); delete it to record the checksums again") from error
     return found
 
 

@@ -64,7 +64,7 @@ class PreparedCorpus:
         arrays = [_map(folder / name, *shape, about["sha256"].get(name)) for name, shape in _files(about).items()]
         for offsets, ids in ((arrays[1], arrays[0]), (arrays[3], arrays[2])):
             if offsets[0] != 0 or offsets[-1] != len(ids) or (np.diff(offsets) < 1).any():
-                raise UserError(f"{folder} holds offsets that describe no sentences; prepare the corpus again")
+                raise UserError(f"{folder} contains offsets that are not those of sentences; prepare the corpus again")
         source, target = Sentences(*arrays[:2]), Sentences(*arrays[2:])
         return cls(source, target, about["dropped_empty"], about["dropped_long"], about["key"])
 
@@ -72,15 +72,15 @@ class PreparedCorpus:
         """Raises: UserError for sentences that `prepare` cannot have made with this vocabulary and length."""
         for side, size in ((self.source, len(vocabulary.source)), (self.target, len(vocabulary))):
             if len(side.ids) and not 0 <= side.ids.min() <= side.ids.max() < size:
-                raise UserError(f"{folder} holds token ids outside of the vocabulary; prepare the corpus again")
+                raise UserError(f"{folder} contains token ids outside the vocabulary; prepare the corpus again")
             if len(side) and np.diff(side.offsets).max() >= max_length:  # EOS is not among the ids
-                raise UserError(f"{folder} holds sentences longer than max_length; prepare the corpus again")
+                raise UserError(f"{folder} contains sentences longer than max_length; prepare the corpus again")
 
     @classmethod
     def from_ids(cls, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> "PreparedCorpus":
         """Make a corpus in memory."""
         if len(sources) != len(targets):
-            raise UserError(f"{len(sources):,} sources do not pair with {len(targets):,} targets; give equally many")
+            raise UserError(f"{len(sources):,} sources do not match {len(targets):,} targets; give the same number")
         source, target = Sentences.from_lists(sources), Sentences.from_lists(targets)
         digest = hashlib.sha256()
         for part in (source.ids, source.offsets, target.ids, target.offsets):
@@ -114,7 +114,7 @@ def prepare(
     Raises: UserError when a file is unreadable, counts of lines differ, or no pair remains.
     """
     if max_length < 2:
-        raise UserError(f"max_length={max_length} leaves no room for a token and EOS; choose 2 or more")
+        raise UserError(f"max_length={max_length} is too small for a token and EOS; choose 2 or more")
     folder = Path(folder)
     wanted = _identity(_content(source_path), _content(target_path), vocabulary, max_length, errors)
     key = _key(wanted)
@@ -149,7 +149,9 @@ def load_prepared(folder: PathLike, vocabulary: AnyVocabulary, *, max_length: in
     about = _read_description(Path(folder))
     wanted = _identity(about.get("source"), about.get("target"), vocabulary, max_length, errors)
     if _key(wanted) != about["key"]:
-        raise UserError(f"{folder} holds token ids of another vocabulary or max_length; put the text back to make them")
+        raise UserError(
+            f"{folder} contains token ids for another vocabulary or max_length; restore the text to make new ones"
+        )
     corpus = PreparedCorpus.load(folder)
     corpus.check(folder, vocabulary, max_length)
     return corpus
@@ -280,7 +282,7 @@ def _read_description(folder: Path) -> dict[str, Any]:
     path = folder / DESCRIPTION
     with os_errors_explained(f"read {path}"):
         if not path.exists():
-            raise UserError(f"{folder} holds no prepared corpus ({DESCRIPTION} is missing); prepare it first")
+            raise UserError(f"{folder} contains no prepared corpus ({DESCRIPTION} is missing); prepare it first")
         content = read_small_file(path)
     try:
         about = parse_json_object(content)

@@ -48,7 +48,7 @@ def lines_of(stream: BinaryIO | StdinLines, name: str, errors: str = "strict") -
     for number, raw in enumerate(_raw_lines(stream), start=1):
         if len(raw) > MAX_LINE_BYTES:
             most = f"{MAX_LINE_BYTES // 2**20} MiB"
-            raise UserError(f"{name}, line {number:,} has more than {most}; put each sentence on a line of its own")
+            raise UserError(f"{name}, line {number:,} has more than {most}; put each sentence on a separate line")
         skipped = len(BYTE_ORDER_MARK) if number == 1 and raw.startswith(BYTE_ORDER_MARK) else 0
         if skipped == len(raw):  # nothing but the mark: still an empty file
             return
@@ -228,9 +228,9 @@ def _not_utf8(name: str, number: int, raw: bytes, position: int, offset: int) ->
     """The message for a byte that is not UTF-8; line and byte are counted from 1."""
     advice = "convert the file to UTF-8, or read each such byte as U+FFFD with --errors replace"
     if number == 1 and raw.startswith(b"\x1f\x8b"):
-        advice = "it looks compressed: give it a name that ends in .gz"
+        advice = "it seems to be compressed: give it a name that ends in .gz"
     elif number == 1 and raw.startswith((b"\xff\xfe", b"\xfe\xff")):
-        advice = "it looks like UTF-16: convert it to UTF-8"
+        advice = "it seems to be UTF-16: convert it to UTF-8"
     return (
         f"{name}, line {number:,}: byte {position + 1:,} of the line (byte {offset + position + 1:,} of the input) is "
         f"0x{raw[position]:02x}, which is not valid UTF-8 there; {advice}"

@@ -55,9 +55,9 @@ class Plan:
         for name in ("max_tokens_per_batch", "max_sentences_per_batch"):
             value = getattr(self, name)
             if value is not None and value < 1:
-                raise UserError(f"{name}={value} holds no sentence; choose 1 or more, such as 4096 subwords")
+                raise UserError(f"{name}={value} is too small for a sentence; choose 1 or more, such as 4096 subwords")
         if self.sampling is not None and self.shortlist is not None:
-            raise UserError("sampling draws from the whole vocabulary, not from a shortlist; leave one of them out")
+            raise UserError("sampling draws from the whole vocabulary, not from a shortlist; omit one of them")
 
 
 class Settings(TypedDict, total=False):
@@ -156,7 +156,7 @@ class LineTranslator:
         warn: called with a sentence about a line that is translated in pieces, or whose translations are cut
         """
         if max_source_length < 1:
-            raise UserError(f"max_source_length={max_source_length} leaves no subword of a line; choose 1 or more")
+            raise UserError(f"max_source_length={max_source_length} is too small for a line; choose 1 or more")
         self.model = model
         self.vocabulary = vocabulary
         self.search = search or BeamSearchConfig()
@@ -177,9 +177,9 @@ class LineTranslator:
         """Return the n best translations of each line; the lines are numbered from `first_line` in warnings."""
         refuse_single_string(lines)
         if prefixes is not None and plan.shortlist is not None:
-            raise UserError("a prefix may hold tokens that a shortlist lacks; leave one of them out")
+            raise UserError("a prefix may contain tokens that a shortlist lacks; omit one of them")
         if prefixes is not None and len(prefixes) != len(lines):
-            raise UserError(f"{len(prefixes)} prefixes for {len(lines)} lines; give one for each, maybe an empty one")
+            raise UserError(f"{len(prefixes)} prefixes for {len(lines)} lines; give one for each, possibly empty")
         begun = [()] * len(lines) if prefixes is None else self.vocabulary.target.encode(prefixes)
         pieces: list[list[int]] = []
         first: list[Sequence[int]] = []  # of each piece: how its translation must begin
@@ -268,13 +268,15 @@ class LineTranslator:
         cut = [number for number, found in enumerate(results, start=first_line) if not found[0].finished]
         if cut:
             lines = f"line {cut[0]}" if len(cut) == 1 else f"{len(cut)} lines, the first is line {cut[0]}"
-            self.warn(f"no translation ended within its length limit, so the output is cut: {lines}")
+            self.warn(f"no translation ended within its length limit, so the output is truncated: {lines}")
 
 
 def refuse_single_string(lines: Iterable[str]) -> None:
     """Raises: TypeError for one string, whose letters would be taken for lines"""
     if isinstance(lines, str):
-        raise TypeError("lines is a single string, which would be translated letter by letter; give a list of lines")
+        raise TypeError(
+            "lines is a single string, which would be translated character by character; give a list of lines"
+        )
 
 
 def joined(pieces: Sequence[list[Translation]], n_best: int) -> list[Translation]:

@@ -47,7 +47,7 @@ class SamplingConfig:
         if not 0 < self.temperature < np.inf:
             raise UserError(f"temperature={self.temperature} is not a temperature; choose a number above 0, such as 1")
         if self.top_k is not None and self.top_k < 1:
-            raise UserError(f"top_k={self.top_k} leaves no token to draw; choose 1 or more, or none")
+            raise UserError(f"top_k={self.top_k} selects no token; choose 1 or more, or none")
         if self.top_p is not None and not 0 < self.top_p <= 1:
             raise UserError(f"top_p={self.top_p} is not a probability; choose a number above 0 and up to 1")
         if self.seed < 0:

@@ -88,10 +88,12 @@ class BeamSearchConfig:
             raise UserError(f"beta={self.beta} is not an offset of a length; choose 5 (the paper's), 0 or another")
         if self.max_extra_length < 1:
             raise UserError(
-                f"max_extra_length={self.max_extra_length} leaves no room for the end token; choose 1 or more"
+                f"max_extra_length={self.max_extra_length} is too small for the end-of-sentence token; choose 1 or more"
             )
         if self.max_length is not None and self.max_length < 1:
-            raise UserError(f"max_length={self.max_length} leaves no room for the end token; choose 1 or more")
+            raise UserError(
+                f"max_length={self.max_length} is too small for the end-of-sentence token; choose 1 or more"
+            )
         if self.min_length < 1 or self.min_length > (self.max_length or np.inf):
             raise UserError(
                 f"min_length={self.min_length} is not in 1..{self.max_length or '∞'}; choose 1 or more, and not more "
@@ -204,7 +206,7 @@ def beam_search(
     """
     config = config or BeamSearchConfig()
     if shortlist is not None and any(map(len, prefixes or ())):
-        raise ValueError("a prefix may hold tokens that the shortlist lacks; give one of them")
+        raise ValueError("a prefix may contain tokens that the shortlist lacks; give only one of them")
     beams = _start(source, config, prefixes)
     results: list[list[Hypothesis]] = [[] for _ in source]
     if not len(source):
@@ -311,7 +313,7 @@ def checked_prefixes(prefixes: Prefixes | None, max_length: Array) -> list[list[
     if prefixes is None:
         return [[] for _ in max_length]
     if len(prefixes) != len(max_length):
-        raise ValueError(f"{len(prefixes)} prefixes for {len(max_length)} sentences; give one for each, maybe empty")
+        raise ValueError(f"{len(prefixes)} prefixes for {len(max_length)} sentences; give one for each, possibly empty")
     for sentence, (prefix, limit) in enumerate(zip(prefixes, max_length.tolist(), strict=True)):
         if len(prefix) >= limit:
             raise SentenceError(
@@ -321,7 +323,7 @@ def checked_prefixes(prefixes: Prefixes | None, max_length: Array) -> list[list[
             )
         if {PAD, BOS, EOS} & {*prefix}:
             raise ValueError(
-                f"the prefix of sentence {sentence}, {list(prefix)}, holds PAD, BOS or EOS; leave them out"
+                f"the prefix of sentence {sentence}, {list(prefix)}, contains PAD, BOS or EOS; remove them"
             )
     return [list(map(int, prefix)) for prefix in prefixes]
 

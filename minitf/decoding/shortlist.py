@@ -58,7 +58,7 @@ class Shortlist:
             raise UserError("the shortlist was loaded for another vocabulary; load it with the translator's")
         if same_bits:
             raise UserError(
-                "a shortlist depends on all sentences of a batch, and same_bits excludes that; leave one of them out"
+                "a shortlist depends on all sentences of a batch, which same_bits excludes; omit one of them"
             )
 
     def tokens(self, source: Array) -> Array:

@@ -39,7 +39,7 @@ def check_trees(config: ParsingConfig, errors: str) -> None:
         require_regular(each)  # before a byte of a pipe is taken
     for path in paths:
         if path is not None and not sum(1 for _ in _cleaned(read_trees(path, errors))):
-            raise UserError(f"{path} holds no tree with a word; give trees such as (S (NP (NN cat)) (VP (VB sit)))")
+            raise UserError(f"{path} contains no tree with a word; give trees such as (S (NP (NN cat)) (VP (VB sit)))")
 
 
 def prepare_texts(

@@ -153,7 +153,7 @@ def render(figures: Sequence[Figure], tokenized: bool) -> str:
             *lines,
             "",
             f"* is meant for {other} text; these files look {kind}.",
-            "Compare scores of the same signature only: sacreBLEU's with sacreBLEU's of that tokenizer and case, "
+            "Compare only scores with the same signature: sacreBLEU's with sacreBLEU's of that tokenizer and case, "
             "tokenized ones with multi-bleu's on the same tokens, the paper's with the paper's.",
         ]
     )

@@ -83,10 +83,10 @@ def trees_of(lines: Iterable[str], name: str) -> Iterator[Tree]:
         for part in PARTS.findall(line):
             if part == "(":
                 if len(pending) == MAX_DEPTH:
-                    raise _malformed(name, number, f"more than {MAX_DEPTH} brackets lie within each other")
+                    raise _malformed(name, number, f"more than {MAX_DEPTH} brackets are nested")
                 pending.append(_Bracket(number))
             elif not pending:
-                raise _malformed(name, number, f"{part[:40]!r} stands outside of all brackets")
+                raise _malformed(name, number, f"{part[:40]!r} is outside all brackets")
             elif part != ")":
                 pending[-1].texts.append((len(pending[-1].children), part))
             else:

@@ -50,7 +50,7 @@ def step_graphs(
             return None
         found = "a CPU" if model.backend is CPU else f"accumulate={config.accumulate} in one process"
         raise UserError(
-            f"graphs={config.graphs} are for GPUs, and for one batch an update in one process, found {found}; give "
+            f"graphs={config.graphs} require a GPU, one process and one batch per update, found {found}; give "
             "--graphs 0"
         )
     most = AUTOMATIC if config.graphs is None else config.graphs
@@ -61,7 +61,7 @@ def step_graphs(
         )  # fmt: skip
     except CaptureError as error:
         if is_asked_for:
-            raise UserError(f"graphs={config.graphs}: {error}; or give --graphs 0") from error
+            raise UserError(f"graphs={config.graphs}: {error}; or use --graphs 0") from error
         warnings.warn(f"training steps run without CUDA graphs: {error}", stacklevel=2)
         return None
 
@@ -119,7 +119,7 @@ class StepGraphs:
             except CaptureError as error:
                 if self.must_capture:
                     raise UserError(
-                        f"the training step of this model has no CUDA graph: {error}; give --graphs 0"
+                        f"the training step of this model has no CUDA graph: {error}; use --graphs 0"
                     ) from error
                 warnings.warn(f"training steps run without CUDA graphs: {error}", stacklevel=2)
                 self.most = 0

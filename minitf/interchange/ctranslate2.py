@@ -114,7 +114,7 @@ def _scalars(content: Content, arrays: Arrays) -> dict[str, Any]:
 
 def _architecture(arrays: Arrays, options: Options, content: Content, config: Options) -> TransformerConfig:
     if not content.name.startswith("Transformer") or "Decoder" in content.name or "Encoder" in content.name:
-        raise ModelFileError(f"{arrays.path}: the model {content.name[:60]!r} is not supported; Transformers are read")
+        raise ModelFileError(f"{arrays.path}: the model {content.name[:60]!r} is not supported; only Transformers are")
     _refuse_unsupported(options)
     is_pre = options.flag("decoder/pre_norm", options.flag("encoder/pre_norm", True))
     if options.flag("encoder/pre_norm", True) != options.flag("decoder/pre_norm", True):
@@ -357,7 +357,7 @@ def read_content(file: SourceFile) -> Content:
         for _ in range(reader.count()):
             alias, of = reader.text(), reader.text()
             if of not in arrays or alias in arrays:
-                raise file.damaged(f"{alias[:80]!r} is another name of {of[:80]!r}, which cannot be")
+                raise file.damaged(f"{alias[:80]!r} is another name of {of[:80]!r}, which is impossible")
             arrays[alias] = arrays[of]
     if reader.place != file.size:
         raise file.damaged(f"it goes on after its last array, at byte {reader.place}")

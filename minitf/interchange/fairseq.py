@@ -84,7 +84,7 @@ def _architecture(arrays: Arrays, options: Options) -> TransformerConfig:
     arch = options.text("arch", options.text("_name", "transformer"))
     if not arch.startswith(("transformer", "vaswani")) or "lm" in arch:
         name = "arch" if "arch" in options.values else "_name"
-        raise options.refused(name, "of fairseq's models, Transformers that translate are read")
+        raise options.refused(name, "only fairseq's translation Transformers are supported")
     options.refuse_set(*UNSUPPORTED)
     is_pre = options.flag("encoder_normalize_before")
     if options.flag("decoder_normalize_before") != is_pre:

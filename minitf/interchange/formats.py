@@ -68,11 +68,13 @@ def read_foreign(path: Path, positions: str | None = None) -> ForeignModel:
         found = _found(path)
     if positions is not None:
         if found is None or found[1] is not read_marian:
-            raise UserError(f"positions={positions} is for a model of Marian, and {path} holds none; leave it out")
+            raise UserError(
+                f"positions={positions} applies only to models of Marian, but {path} contains none; omit it"
+            )
         return read_marian(found[0], positions)
     if found is None:
         raise ModelFileError(
-            f"{path} holds no model that is read: expected is a folder with model.npz, model.safetensors and "
+            f"{path} contains no supported model: expected is a directory with model.npz, model.safetensors and "
             "config.json, model.pt, or model.bin and vocabularies"
         )
     place, read = found

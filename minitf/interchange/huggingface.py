@@ -96,7 +96,7 @@ def _open_arrays(folder: Path) -> Iterator[Arrays]:
 
 
 def _architecture(arrays: Arrays, options: Options) -> TransformerConfig:
-    options.require("model_type", "marian", advice="of Hugging Face's models, Marian's are read")
+    options.require("model_type", "marian", advice="only Marian models of Hugging Face are supported")
     options.refuse_set("normalize_before", "normalize_embedding", "add_final_layer_norm", "extra_pos_embeddings")
     embedding = arrays.shape(SHARED, ENCODER, DECODER, HEAD)
     return TransformerConfig(
@@ -170,7 +170,7 @@ def _forbidden(folder: Path, options: Options) -> list[int]:
 def _vocabularies(folder: Path, options: Options, arrays: Arrays) -> tuple[Pieces, Pieces]:
     """The pieces of source and target: ids of `vocab.json`, text through `source.spm` and `target.spm`."""
     if not (folder / "vocab.json").is_file():
-        raise ModelFileError(f"{folder} has no vocab.json, with which text becomes tokens; put it beside the model")
+        raise ModelFileError(f"{folder} has no vocab.json, which maps text to tokens; put it beside the model")
     names = json_ids(folder / "vocab.json")
     own = folder / "target_vocab.json"
     sides = []
@@ -224,7 +224,7 @@ def write_huggingface(learned: LearnedModel, folder: Path) -> list[str]:
     notes = []
     if not write_sentencepiece(learned.vocabulary, folder):
         notes.append(
-            "its vocabulary is not a sentencepiece model, so that Hugging Face's tokenizer cannot cut text for it"
+            "its vocabulary is not a sentencepiece model, so Hugging Face's tokenizer cannot segment text for it"
         )
     if learned.model.norm_epsilon != NORM_EPSILON:
         notes.append(
@@ -334,7 +334,8 @@ def downloaded(source: str) -> Path:
     name = source.removeprefix(PREFIX)
     if not NAME.fullmatch(name):
         raise UserError(
-            f"{source!r} names no model of the Hub; write hf:OWNER/NAME, such as hf:Helsinki-NLP/opus-mt-en-de"
+            f"{source!r} is not the name of a model on the Hub; write hf:OWNER/NAME, such as "
+            "hf:Helsinki-NLP/opus-mt-en-de"
         )
     try:
         from huggingface_hub import snapshot_download

@@ -39,7 +39,7 @@ def only_file(folder: Path, found: Sequence[Path], usual: Collection[str]) -> Pa
     """The only file that is found in a folder, or the only one with a usual name; None where there is none."""
     named = [each for each in found if each.name in usual]
     if len(found) > 1 and len(named) != 1:
-        raise ModelFileError(f"{folder} holds several models, such as {found[0].name}; give the file of one")
+        raise ModelFileError(f"{folder} contains several models, such as {found[0].name}; give the file of one")
     return next(iter(named or found), None)
 
 
@@ -265,7 +265,7 @@ def read_parameters(
             raise ModelFileError(f"{origin}: {name} has shape {list(array.shape)}, expected is {list(shape)}")
         array = array.astype(np.float64 if array.dtype == np.float64 else np.float32, copy=False)
         if not _is_finite(array):
-            raise ModelFileError(f"{origin}: {name} holds numbers that are not finite; the file is damaged")
+            raise ModelFileError(f"{origin}: {name} contains numbers that are not finite; the file is damaged")
         arrays[name] = array
     return arrays
 

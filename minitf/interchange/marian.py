@@ -115,12 +115,12 @@ def _scalar(text: str) -> Any:
 
 def _architecture(arrays: Arrays, options: Options, positions: Any) -> TransformerConfig:
     """The configuration of the model; what we do not have is refused by the name of its option."""
-    options.require("type", "transformer", advice="only Transformers are read")
+    options.require("type", "transformer", advice="only Transformers are supported")
     options.require(
         "transformer-decoder-autoreg",
         None,
         "self-attention",
-        advice="recurrent decoders are not read, such as SSRU, which most models for browsers have",
+        advice="recurrent decoders are not supported, such as SSRU, which most models for browsers have",
     )
     options.refuse_set("transformer-no-projection", "transformer-no-affine", "transformer-no-bias", "lemma-dim-emb")
     options.require("transformer-postprocess-emb", None, "", "d", "n", "nd")
@@ -166,7 +166,7 @@ def _norm(options: Options) -> str:
 def _refuse_tied_layers(options: Options, layers: dict[str, int]) -> None:
     tied = options.values.get("transformer-tied-layers")
     if tied and tied != list(range(1, max(layers.values()) + 1)):
-        raise options.refused("transformer-tied-layers", "layers that share weights are not read")
+        raise options.refused("transformer-tied-layers", "layers that share weights are not supported")
     for side, name in (("encoder", "enc-depth"), ("decoder", "dec-depth")):
         if options.number(name, layers[side]) != layers[side]:
             raise options.refused(name, f"the file has {layers[side]} layers")
@@ -259,7 +259,9 @@ def _pair(
             return found[0], found[0]
         if len(found) > 1:
             shown = ", ".join(path.name for path in found[:4])
-            raise ModelFileError(f"{folder} has several vocabularies ({shown}); name two of them with src and trg")
+            raise ModelFileError(
+                f"{folder} has several vocabularies ({shown}); put src and trg into the names of two of them"
+            )
     return None
 
 

@@ -179,7 +179,7 @@ def refuse_fields(model: TransformerConfig, lacking: dict[str, Any], program: st
     """Refuse values of fields that another program lacks."""
     for name, refused in lacking.items():
         if getattr(model, name) == refused:
-            raise UserError(f"{name}={str(refused).lower()} is nothing that {program} has; {advice}")
+            raise UserError(f"{name}={str(refused).lower()} is not supported by {program}; {advice}")
 
 
 def refuse_other_attention(model: TransformerConfig, program: str) -> None:
@@ -189,7 +189,9 @@ def refuse_other_attention(model: TransformerConfig, program: str) -> None:
             refuse_fields(model, {name: found}, program, "use --format safetensors")
     for name, width in (("d_k", model.head_d_k), ("d_v", model.head_d_v)):
         if width * model.heads != model.d_model:
-            raise UserError(f"{name}={width} is not d_model / heads, which {program} needs; use --format safetensors")
+            raise UserError(
+                f"{name}={width} is not d_model / heads, which {program} requires; use --format safetensors"
+            )
 
 
 # ---- safetensors, for programs of one's own ----------------------------------------------------------------------

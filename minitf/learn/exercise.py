@@ -160,7 +160,7 @@ def find_bug(exercise: Exercise, text: str, line: int | None = None) -> Finding 
     if named in (_plain(text.splitlines()[wrong_line]) for text in (exercise.starter, exercise.solution)):  # or mended
         return Finding(True, f"line {line} is the bug: {exercise.constant('WHY')}")
     if not named or named.startswith("#"):
-        return Finding(False, f"line {line} does nothing; name a line of code")
+        return Finding(False, f"line {line} is not a line of code; give the number of a line of code")
     for part, why in exercise.constant("RIGHT_LINES").items():
         if part in named:
             return Finding(False, f"line {line} is right: {why}")

@@ -65,7 +65,7 @@ def gradients(
     except (GradcheckError, Wrong) as error:
         message = next((message for message, is_it in (mistakes or {}).items() if _holds(is_it)), None)
         for name in _without_g(found, _called(vjp, y, inputs, names, note, seed=1), names):
-            message = message or f"the gradient of {name} does not depend on the gradient that arrives, g"
+            message = message or f"the gradient of {name} does not depend on the incoming gradient, g"
         raise Wrong(message or _with_names(str(error), names), found=found) from None
 
 

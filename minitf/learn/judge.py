@@ -162,7 +162,7 @@ class Answer:
 
     def __getattr__(self, name: str) -> Any:
         if name not in self._names:
-            raise Wrong(f"the file has no {name}; `minitf learn start N --force` writes the file as it was given out")
+            raise Wrong(f"the file has no {name}; `minitf learn start N --force` writes the original file")
         return self._names[name]
 
 
@@ -174,12 +174,12 @@ def explained(error: BaseException, paths: Sequence[str], limit_s: float) -> str
     last = _line(frames[-1], paths) if frames else "the answer"
     if isinstance(error, _TooLong):
         where = f" at {last}: `{frames[-1].line}`" if frames else ""
-        return f"no result within {limit_s:g} s{where}; is there a loop that never ends?"
+        return f"no result within {limit_s:g} s{where}; is there an infinite loop?"
     if isinstance(error, NotImplementedError) and frames:
-        return f"{frames[-1].name} is still to be written ({last})"
+        return f"{frames[-1].name} is not written yet ({last})"
     if isinstance(error, MemoryError):
         needs = f"{last} needs more than {MEMORY_BYTES // 2**20:,} MiB of memory ({str(error) or 'MemoryError'})"
-        return f"{needs}; is there a list or an array that grows for ever?"
+        return f"{needs}; is there a list or an array that grows forever?"
     if isinstance(error, SyntaxError):
         return "".join(traceback.format_exception_only(error)).rstrip()
     lines = [f"  {_line(frame, paths)}, in {frame.name}\n    {frame.line}" for frame in frames]

@@ -60,7 +60,7 @@ def judge(program: str, label: str, path: Path, limit_s: float = LIMIT_S, grace_
         return Verdict((), "", f"the answer did not end within {limit_s:g} s, and was stopped")
     start, _, verdict = written.partition(secret.encode())
     if start or not verdict:
-        how = f"with status {status}" + (", and wrote where its verdict is expected" if start else "")
+        how = f"with status {status}" + (", and wrote to the pipe reserved for the verdict" if start else "")
         return Verdict((), "", f"the answer ended the program that checks it, {how}")
     return Verdict(**json.loads(verdict.partition(b"\n")[0]))
 

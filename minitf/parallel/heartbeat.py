@@ -251,7 +251,7 @@ class Coordinator:
         for rank, status in idle.items():
             if not status.waiting:
                 stopped = f"made no progress for {self.timeout_s:g} seconds in {status.location}"
-                return Failure(rank, f"{stopped}; if that only takes long, raise --rank-timeout")
+                return Failure(rank, f"{stopped}; if it is only slow, increase --rank-timeout")
         if len(idle) == len(self._ranks):
             places = ", ".join(f"rank {rank} in {status.location}" for rank, status in idle.items())
             return Failure(None, f"deadlock: all ranks waited for each other for {self.timeout_s:g} seconds: {places}")
@@ -286,5 +286,5 @@ def describe_exit(status: int) -> str:
         name = signal.Signals(-status).name
     except ValueError:
         name = f"signal {-status}"
-    hint = " (by the system, if memory ran out, or by a user)" if -status == signal.SIGKILL else ""
+    hint = " (by the system because memory ran out, or by a user)" if -status == signal.SIGKILL else ""
     return f"was killed by {name}{hint}"

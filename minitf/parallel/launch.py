@@ -56,9 +56,7 @@ class WorkerSpec:
             for descriptor in spec.descriptors:
                 os.fstat(descriptor)
         except (ValueError, TypeError, AttributeError, OSError, RecursionError, OverflowError):
-            raise UserError(
-                f"{WORKER_VARIABLE} is not what a launcher has set; remove it from the environment"
-            ) from None
+            raise UserError(f"{WORKER_VARIABLE} was not set by the launcher; remove it from the environment") from None
         return spec
 
 

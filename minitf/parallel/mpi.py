@@ -45,8 +45,8 @@ def import_mpi() -> Any:
         ) from None
     if MPI.Query_thread() < MPI.THREAD_SERIALIZED:
         raise UserError(
-            f"this MPI library does not let a second thread communicate (thread level {MPI.Query_thread()}, "
-            f"{MPI.THREAD_SERIALIZED} expected; mpi4py {mpi4py.__version__}); use one built with threads"
+            f"this MPI library does not support communication from a second thread (thread level {MPI.Query_thread()}, "
+            f"{MPI.THREAD_SERIALIZED} expected; mpi4py {mpi4py.__version__}); use one built with thread support"
         )
     return MPI
 

@@ -31,7 +31,9 @@ class NcclGroup(Group):
         self._control, self._xp, self.heartbeat = control, backend.xp, control.heartbeat
         self._nccl = backend.nccl
         if not self._nccl.available:
-            raise UserError("CuPy finds no NCCL to join GPUs with; pip install nvidia-nccl-cu13, or train on one GPU")
+            raise UserError(
+                "CuPy finds no NCCL, which connects GPUs; pip install nvidia-nccl-cu13, or train on one GPU"
+            )
         with control.waiting():
             self._communicator = self._connect()
         self._stream = self._xp.cuda.Stream(non_blocking=True)
@@ -43,7 +45,7 @@ class NcclGroup(Group):
             return self._nccl.NcclCommunicator(self.size, bytes(identifier), self.rank)
         except self._nccl.NcclError as error:
             raise UserError(
-                f"NCCL cannot join {self.size} GPUs: {error}; each process needs a GPU of its own (NCCL_DEBUG=WARN "
+                f"NCCL cannot join {self.size} GPUs: {error}; each process needs its own GPU (NCCL_DEBUG=WARN "
                 "makes NCCL print details)"
             ) from error
 

@@ -80,7 +80,9 @@ def save_figure(figure: Figure, path: Path, warn: Callable[[str], object]) -> No
         figure.savefig(file, format=path.suffix[1:].lower(), dpi=DOTS_PER_INCH, bbox_inches="tight")
     missing = {found[1] for each in caught if (found := re.match(r"Glyph (\d+) ", str(each.message)))}
     if missing:
-        warn(f"{path} has boxes for {len(missing)} characters that its font lacks; an .html page shows them")
+        warn(
+            f"{path} shows boxes for {len(missing)} characters that its font lacks; an .html page shows the characters"
+        )
     for each in caught:
         if not str(each.message).startswith("Glyph "):
             warn(str(each.message))

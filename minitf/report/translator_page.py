@@ -61,7 +61,7 @@ def translator_page(
     """
     config, vocabulary = learned.config, learned.vocabulary
     if config.task != "translation":
-        raise UserError(f"{name} was trained for {config.task}; a page is made of a run that translates")
+        raise UserError(f"{name} was trained for {config.task}; a page requires a run that translates")
     _refuse_other_models(config.model, name)
     described = {
         "name": name,
@@ -152,7 +152,7 @@ def packed(learned: LearnedModel, weights: Weights) -> tuple[list[dict[str, Any]
         largest = np.abs(array).max()
         if not largest <= (HALF if kind == "float16" else np.finfo("f4").max):
             raise UserError(
-                f"{learned.origin} has {largest} in {name}, which is no number of type {kind}; choose --weights "
+                f"{learned.origin} has {largest} in {name}, which cannot be stored as {kind}; choose --weights "
                 "float32, or train again where the run has diverged"
             )
         listed.append({"name": name, "shape": list(shape), "type": kind})

@@ -58,7 +58,7 @@ class StartingPoint:
         try:
             model.load_parameters(self.learned.weights)
         except ValueError as error:
-            raise UserError(f"{self.learned.origin} does not fit the architecture of the run: {error}") from error
+            raise UserError(f"{self.learned.origin} does not match the architecture of the run: {error}") from error
 
 
 def starting_point(config: RunConfig, say: Say) -> StartingPoint:
@@ -74,8 +74,8 @@ def starting_point(config: RunConfig, say: Say) -> StartingPoint:
     digest = digest_of(learned)
     if config.init_digest not in (None, digest):
         raise UserError(
-            f"{config.init} has other weights than when this run began, and the run has no checkpoint yet; "
-            "put them back, or start another run"
+            f"the weights of {config.init} changed since this run began, and the run has no checkpoint yet; "
+            "restore them, or start a new run"
         )
     return StartingPoint(learned, digest)
 
@@ -118,12 +118,12 @@ def freeze(model: Module, parts: str | None) -> dict[str, Parameter]:
         if not found:
             modules = list(dict.fromkeys(name.partition(".")[0] for name in named))
             known = ", ".join([part for part, places in PARTS.items() if {*places} & {*modules}] + modules)
-            raise UserError(f"freeze={parts!r}: the model has no part {part.strip()!r}; choose among {known}")
+            raise UserError(f"freeze={parts!r}: the model has no part {part.strip()!r}; choose from {known}")
         for name in found:
             named[name].requires_grad = False
     learning = {name: parameter for name, parameter in named.items() if parameter.requires_grad}
     if not learning:
-        raise UserError(f"freeze={parts!r} leaves nothing to learn; freeze fewer parts")
+        raise UserError(f"freeze={parts!r} leaves no parameter to train; freeze fewer parts")
     return learning
 
 
@@ -150,6 +150,6 @@ def with_values_of_model(given: dict[str, Any]) -> dict[str, Any]:
             flag = name.replace("_", "-")
             raise UserError(
                 f"--{flag} {shown(value, quote=False)} differs from the {shown(of_model[name], quote=False)} of "
-                f"{init}, whose architecture is kept; leave the flag out, or start without --init"
+                f"{init}, whose architecture cannot change; omit the flag, or start without --init"
             )
     return of_model | given

@@ -60,7 +60,7 @@ def _pack_to_resume(run: RunDirectory, packed: RunDirectory) -> str:
     config, store = run.config(), checkpoints.Checkpoints(run.checkpoints_path)
     kept = store.last(config.average_checkpoints if config.weights == "average" else 1)
     if not kept:
-        raise UserError(f"{run.path} has no checkpoint yet; train until the first one is saved")
+        raise UserError(f"{run.path} has no checkpoint yet; train until the first checkpoint is saved")
     packed.checkpoints_path.mkdir()
     others = (run.environment_path, run.vocabulary_path, run.log_path, run.config_path)  # the log after its checkpoint
     for path in (*kept, *store.best_paths(), run.data_path, *others):

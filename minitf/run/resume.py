@@ -45,7 +45,7 @@ def resume(
                 _check_config(RunDirectory(folder), config, say, allow_config_edits)
                 directory = stack.enter_context(RunDirectory.resume(folder, config))
                 for change in directory.environment_changes():
-                    say(f"note: {change} since this run began; its bits may differ")
+                    say(f"note: {change} since this run began; results may not be bit-identical")
             else:
                 directory = open_shared(config.output)
             data = prepare_data(config, texts, directory, say, kept=None if beginning is None else beginning.vocabulary)
@@ -62,7 +62,7 @@ def _check_config(directory: RunDirectory, config: RunConfig, say: Say, allow_ed
     if path is not None and (found := edits(origin.get("config"), config)):
         message = f"{directory.config_path} was edited since {path.name} was saved: {'; '.join(found)}"
         if not allow_edits:
-            raise UserError(f"{message}; put it back, or give --allow-config-edits to go on with the new values")
+            raise UserError(f"{message}; undo the edit, or give --allow-config-edits to continue with the new values")
         say(f"warning: {message}")
 
 
@@ -81,13 +81,13 @@ def restore(run: Run, say: Say) -> None:
     arrays, plain = found
     if "imported" in plain:
         raise UserError(
-            f"{run.directory.path} was imported and holds no state of an optimizer; start a run from it with "
+            f"{run.directory.path} was imported and has no optimizer state; start a run from it with "
             f"--init {run.directory.path}"
         )
     if "packed" in plain:
         raise UserError(
-            f"{run.directory.path} was packed to translate and holds no state of the optimizer; resume the run it was "
-            "packed from, or pack that with --resumable"
+            f"{run.directory.path} was packed for translation and has no optimizer state; resume the original run, or "
+            "pack that run with --resumable"
         )
     try:
         state = TrainState.from_plain(plain)
@@ -98,7 +98,7 @@ def restore(run: Run, say: Say) -> None:
             run.moving_average.load(without_prefix(MOVING_AVERAGE, arrays))
         run.data.train.restore(state.data)
     except ValueError as error:
-        raise UserError(f"the last checkpoint of {run.directory.path} does not fit this run: {error}") from error
+        raise UserError(f"the last checkpoint of {run.directory.path} does not match this run: {error}") from error
     run.state = state
     run.checkpoints.take_identity(state.step)
     run.checkpoints.forget_best(but=state.best_step)
@@ -110,7 +110,9 @@ def restore(run: Run, say: Say) -> None:
 def _check_texts(run: Run, state: TrainState) -> None:
     """Refuse another vocabulary or validation text, with which the run's numbers would mean something else."""
     if state.vocabulary != run.state.vocabulary:
-        raise UserError(f"{run.directory.vocabulary_path} has changed; put back the vocabulary it was trained with")
+        raise UserError(
+            f"{run.directory.vocabulary_path} has changed; restore the vocabulary that the run was trained with"
+        )
     if state.valid_corpus != run.state.valid_corpus:
         valid = run.data.texts.valid
-        raise UserError(f"the validation text {valid and valid[0]} has changed; put it back")
+        raise UserError(f"the validation text {valid and valid[0]} has changed; restore it")

@@ -177,7 +177,7 @@ def _restore(optimizer: Adam, path: Path, warn: Callable[[str], None]) -> int:
         state = TrainState.from_plain(plain)
         optimizer.load_state(state.step - state.skipped_updates, moments)
     except ValueError as error:
-        raise UserError(f"the last checkpoint of {path} does not fit this run: {error}") from error
+        raise UserError(f"the last checkpoint of {path} does not match this run: {error}") from error
     return state.step
 
 
@@ -189,7 +189,7 @@ def _pairs_of_run(path: Path, learned: LearnedModel) -> Iterator[Pair]:
     """The token ids of the training text that a run keeps."""
     folder = path / "data" / "train"
     if not is_prepared(folder):
-        raise UserError(f"{path} keeps no training text; give sentences with --pair SOURCE TARGET")
+        raise UserError(f"{path} has no copy of its training text; give sentences with --pair SOURCE TARGET")
     config = learned.config
     corpus = load_prepared(folder, learned.vocabulary, max_length=config.max_length, errors=config.errors)
     for i in range(len(corpus)):
@@ -206,7 +206,7 @@ def _batch(pairs: Iterator[tuple[Ids, Ids]], config: RunConfig, *, chosen: bool 
     """
     some = list(pairs) if chosen else _choose(list(islice(pairs, LOOKED_AT)), config)
     if empty := [i for i, pair in enumerate(some, 1) if not all(pair)]:
-        raise UserError(f"pair {empty[0]} has a side without a token; give text on both sides")
+        raise UserError(f"pair {empty[0]} has an empty side; give text on both sides")
     corpus = PreparedCorpus.from_ids(*zip(*some, strict=True))
     slots = len(some) * (max(len(side) for pair in some for side in pair) + 1)
     return Batches(corpus, slots, config.seed, shuffle=False, source_eos=config.model.source_eos).batch(0, 0)

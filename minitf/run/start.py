@@ -75,7 +75,7 @@ def open_shared(path: Path) -> RunDirectory:
     try:
         return RunDirectory.open(path)
     except UserError as error:
-        raise UserError(f"{error}; every host must see the directory that rank 0 has made") from None
+        raise UserError(f"{error}; all hosts must share the directory that rank 0 has created") from None
 
 
 def assembled(
@@ -158,7 +158,7 @@ def check_texts(texts: Texts, errors: str, say: Say) -> None:
     for name, found in shared.items():
         if found:
             share = f"{len(found):,} of {len(held_out[name]):,} source sentences of --{name}"
-            say(f"warning: {share} are also in the training text; minitf split cuts a corpus without overlap")
+            say(f"warning: {share} also occur in the training text; minitf split splits a corpus without overlap")
 
 
 def prepare_data(
@@ -220,7 +220,7 @@ def load_or_train_vocabulary(
         kept.save(directory.path / kept.file_name)
         return kept
     if texts.train is None or not exist(texts.train):
-        raise UserError(f"{directory.vocabulary_path} is missing; put it back, or give --train SOURCE TARGET")
+        raise UserError(f"{directory.vocabulary_path} is missing; restore it, or give --train SOURCE TARGET")
     if config.task == "parsing":
         return learn_vocabulary(texts.train, config.vocab_size, directory.vocabulary_path, say)
     say(f"learning a joint vocabulary of {config.vocab_size:,} subwords")
@@ -253,7 +253,7 @@ def prepare_split(
         left_out.append(f"{corpus.dropped_empty:,} with an empty side")
     if corpus.dropped_long:
         left_out.append(f"{corpus.dropped_long:,} with a side of more than {config.max_length} tokens")
-    say(f"{name}: {len(corpus):,} pairs" + (f"; left out: {', '.join(left_out)}" if left_out else ""))
+    say(f"{name}: {len(corpus):,} pairs" + (f"; omitted: {', '.join(left_out)}" if left_out else ""))
     if not len(corpus):
-        raise UserError(f"no pair of the {name} text can be used; raise --max-length or check the texts")
+        raise UserError(f"no pair of the {name} text can be used; increase --max-length or check the texts")
     return corpus

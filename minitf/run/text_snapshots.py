@@ -100,7 +100,7 @@ def _train(pair: PathPair, directory: RunDirectory, say: Say) -> PathPair:
     if not exist(pair):
         if not is_prepared(directory.data_path / "train"):
             raise UserError(f"{_missing(pair)} does not exist, and the run needs it; {_advice('train')}")
-        say(f"note: {_missing(pair)} does not exist; training continues with the token ids that the run keeps")
+        say(f"note: {_missing(pair)} does not exist; training continues with the run's token ids")
     return pair
 
 
@@ -136,7 +136,7 @@ def _check_ids(pair: PathPair, split: str, directory: RunDirectory) -> None:
 def _check_vocabulary(path: Path, directory: RunDirectory) -> None:
     given, own = load_vocabulary(path), directory.vocabulary_path
     if own.exists() and given.fingerprint() != load_vocabulary(own).fingerprint():
-        raise UserError(f"{path} is not the vocabulary of the run; leave --vocabulary out: the run has a copy")
+        raise UserError(f"{path} is not the vocabulary of the run; omit --vocabulary: the run has a copy")
 
 
 def _check_treebank(config: RunConfig, directory: RunDirectory) -> None:
@@ -148,14 +148,14 @@ def _check_treebank(config: RunConfig, directory: RunDirectory) -> None:
                 own = directory.data_path / "treebank" / path.name
                 if own.exists() and not filecmp.cmp(path, own, shallow=False):
                     raise UserError(
-                        f"the {split} trees are not those of the run; leave the flags of trees out: the run has copies"
+                        f"the {split} trees are not those of the run; omit the flags for trees: the run has copies"
                     )
 
 
 def _changed(path: Path, split: str) -> UserError:
     return UserError(
-        f"{path} is not the {NAMES[split]} of the run: its content differs; put that text back, name it with "
-        f"--{split} SOURCE TARGET, or remove this one: without it, the run continues with what it keeps"
+        f"{path} is not the {NAMES[split]} of the run: its content differs; restore that text, give its path with "
+        f"--{split} SOURCE TARGET, or remove this file: the run then continues with its own copy"
     )
 
 
@@ -164,4 +164,4 @@ def _missing(pair: PathPair) -> Path:
 
 
 def _advice(split: str) -> str:
-    return f"give --{split} SOURCE TARGET as they are now"
+    return f"give their new paths with --{split} SOURCE TARGET"

@@ -62,7 +62,9 @@ def save(
 def _json_text(state: Mapping[str, Any]) -> str:
     text = json.dumps(state, allow_nan=False)
     if json.loads(text) != state:
-        raise TypeError("the state does not come back from JSON as it is: use lists for tuples and strings for keys")
+        raise TypeError(
+            "the state cannot be represented exactly in JSON: use lists instead of tuples and strings as keys"
+        )
     return text
 
 
@@ -194,7 +196,7 @@ class CheckpointStore(Checkpoints):
         try:
             verify(path)
         except DamagedCheckpointError as error:
-            warn(f"{error}; there are weights of a best validation again after the next better one")
+            warn(f"{error}; the next better validation will save new weights")
             self._set_aside([path])
 
     # ---- Restoring ----
@@ -221,7 +223,7 @@ class CheckpointStore(Checkpoints):
                     self._delete_superseded(self.keep, step)  # the process that saved it may have been killed before
                 return found
         if steps:
-            raise CheckpointError(f"none of the {len(steps)} checkpoints in {self.folder} is whole; start another run")
+            raise CheckpointError(f"none of the {len(steps)} checkpoints in {self.folder} is intact; start a new run")
         return None
 
     def _set_aside(self, paths: Sequence[Path]) -> None:

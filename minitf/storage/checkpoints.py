@@ -166,7 +166,7 @@ class Reader:
             raise ValueError(f"a header of {length} bytes is impossible in a file of {size} bytes")
         text = file.read(length)
         if not text.startswith(OPENING):
-            raise ValueError("it does not begin as a checkpoint of this project does")
+            raise ValueError("it does not begin like a checkpoint of this project")
         blank = text[: DIGEST_PLACE.start] + BLANK.encode() + text[DIGEST_PLACE.stop :]
         if hashlib.sha256(start + blank).hexdigest().encode() != text[DIGEST_PLACE]:
             raise ValueError("its header has changed since it was written")
@@ -262,7 +262,7 @@ def average(paths: Sequence[Path], prefix: str = "model.") -> dict[str, Array]:
     Raises: CheckpointError where names, shapes or types differ, and as `load`.
     """
     if not paths:
-        raise CheckpointError("there is no checkpoint to average; train until the first one is saved")
+        raise CheckpointError("there is no checkpoint to average; train until the first checkpoint is saved")
     with ExitStack() as stack:
         readers = [stack.enter_context(Reader(path)) for path in paths]
         refuse_mixture({reader.path: reader.origin for reader in readers})
@@ -373,12 +373,14 @@ class Checkpoints:
             best = self.best_step()
             if best is None:
                 raise CheckpointError(
-                    f"{self.folder} has no weights of a best validation; train with --valid until the first"
+                    f"{self.folder} has no weights of a best validation; train with --valid until the first validation"
                 )
             return [self.best_path(best)], "model."
         paths = self.last(count)
         if not paths:
-            raise CheckpointError(f"{self.folder.parent} has no checkpoint yet; train until the first one is saved")
+            raise CheckpointError(
+                f"{self.folder.parent} has no checkpoint yet; train until the first checkpoint is saved"
+            )
         return (paths[-1:], "moving_average.") if weights == "moving-average" else (paths, "model.")
 
     def load(self, step: int, prefix: str = "") -> tuple[dict[str, Array], dict[str, Any]]:

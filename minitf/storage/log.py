@@ -57,7 +57,9 @@ class RunLog:
         if size < offset:
             warn(f"{self.path} has {size} bytes, but had {offset} at the checkpoint: some of its lines are lost")
         elif self._end_of_whole_lines(offset) != offset:
-            raise UserError(f"{self.path} has no end of line at byte {offset}: it was edited; move it away to go on")
+            raise UserError(
+                f"{self.path} has no end of line at byte {offset}: it was edited; move it to another place to continue"
+            )
         else:
             with os_errors_explained(f"write {self.path}"):
                 self._cut(offset)

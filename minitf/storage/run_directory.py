@@ -115,9 +115,9 @@ class RunDirectory:
         with os_errors_explained(f"look into {path}"):
             is_folder, has_config = run.path.is_dir(), run.config_path.is_file()
         if not is_folder:
-            raise UserError(f"{path} is not a directory; give the folder of a training run, such as runs/tiny")
+            raise UserError(f"{path} is not a directory; give the directory of a training run, such as runs/tiny")
         if not has_config:
-            raise UserError(f"{path} contains no run: {CONFIG_NAME} is missing; give the folder of a training run")
+            raise UserError(f"{path} contains no run: {CONFIG_NAME} is missing; give the directory of a training run")
         return run
 
     @property
@@ -160,10 +160,10 @@ class RunDirectory:
         if not found:
             return
         if not self._is_ours() or (CONFIG_NAME not in found and found != [ENVIRONMENT_NAME]):
-            raise UserError(f"{self.path} already holds {', '.join(found)}; empty it, or give another --output")
+            raise UserError(f"{self.path} already contains {', '.join(found)}; empty it, or give another --output")
         if self._has_learned():
             resume = f"--resume {quote(str(self.path))}"
-            raise UserError(f"{self.path} already holds a run; go on with {resume}, or give another --output")
+            raise UserError(f"{self.path} already contains a run; continue it with {resume}, or give another --output")
         self._clear()
 
     def _is_ours(self) -> bool:
@@ -240,7 +240,7 @@ def _holder(written: str) -> str:
     if match[2] != socket.gethostname() or int(match[1]) == os.getpid():
         return written
     if portable.has_ended(int(match[1])):
-        return "another process, which has opened its lock (fuser shows which)"
+        return "another process that has opened its lock file (fuser shows which)"
     return written
 
 

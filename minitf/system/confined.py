@@ -63,7 +63,7 @@ def confined(work: Callable[[], Any], folder: Path, more_bytes: int, seconds: in
     finally:
         status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
     if status == -signal.SIGXCPU:
-        raise UserError(f"no result within {seconds:,} s of processor time, which suffice for a file of this size")
+        raise UserError(f"no result within {seconds:,} s of processor time, the limit for a file of this size")
     if status != 0:
         raise UserError(f"the process that reads the file ended with status {status}")
     found = json.loads(answer)

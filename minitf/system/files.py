@@ -20,18 +20,18 @@ BUFFER_BYTES = 1 << 16
 MAX_JSON_BYTES = 2**20
 
 ADVICE = {
-    errno.ENOSPC: "free some space or choose another folder",
-    errno.EDQUOT: "free some of your quota or choose another folder",
-    errno.EFBIG: "raise the limit on the size of files (ulimit -f) or choose another folder",
-    errno.EACCES: "check the permissions or choose another folder",
-    errno.EPERM: "check the permissions or choose another folder",
-    errno.EROFS: "choose a folder on a file system that can be written",
+    errno.ENOSPC: "free some space or choose another directory",
+    errno.EDQUOT: "free some of your quota or choose another directory",
+    errno.EFBIG: "increase the limit on the size of files (ulimit -f) or choose another directory",
+    errno.EACCES: "check the permissions or choose another directory",
+    errno.EPERM: "check the permissions or choose another directory",
+    errno.EROFS: "choose a directory on a writable file system",
     errno.ENOENT: "check the path",
-    errno.ENOTDIR: "check the path: one of its parts is a file",
+    errno.ENOTDIR: "check the path: one of its components is a file",
     errno.EISDIR: "give the path of a file",
-    errno.EMFILE: "raise the limit on open files (ulimit -n)",
-    errno.ENFILE: "close other programs, or raise the system's limit on open files",
-    errno.ESTALE: "the folder was replaced on its file server; check it, then start again",
+    errno.EMFILE: "increase the limit on open files (ulimit -n)",
+    errno.ENFILE: "close other programs, or increase the system's limit on open files",
+    errno.ESTALE: "the directory was replaced on its file server; check it, then start again",
 }
 
 
@@ -57,7 +57,7 @@ def read_small_file(path: Path, most: int = MAX_JSON_BYTES) -> bytes:
     """
     with os_errors_explained(f"read {path}"), open_regular(path) as file:
         if os.fstat(file.fileno()).st_size > most:
-            raise UserError(f"{path} has more than {most / 2**20:g} MiB, which no such file has; check the path")
+            raise UserError(f"{path} has more than {most / 2**20:g} MiB, too much for such a file; check the path")
         return file.read(most)
 
 
@@ -100,7 +100,9 @@ def open_stream(path: Path, flags: int) -> int:
     try:
         is_pipe = stat.S_ISFIFO(os.stat(path).st_mode)
     except UnicodeEncodeError:
-        raise UserError(f"{str(path)[:100]!a} holds half a surrogate pair, and cannot name a file") from None
+        raise UserError(
+            f"{str(path)[:100]!a} contains half a surrogate pair and cannot be the name of a file"
+        ) from None
     if not is_pipe:
         return os.open(path, flags)
     pool = ThreadPoolExecutor(1, "open")  # only this blocks until the other end is open, and says so at once
@@ -125,7 +127,7 @@ def require_regular(path: Path) -> None:
     """Raises: UserError for a pipe or a device: a corpus is read more than once."""
     with os_errors_explained(f"read {path}"):
         if path.exists() and not path.is_file() and not path.is_dir():
-            raise UserError(f"{path} is a pipe or device; a corpus is read more than once, so save it to a file first")
+            raise UserError(f"{path} is a pipe or device, but a corpus is read more than once; save it to a file first")
 
 
 def require_inside(path: Path, folder: Path) -> None:
@@ -133,7 +135,7 @@ def require_inside(path: Path, folder: Path) -> None:
     real = Path(os.path.realpath(path, strict=True))
     if not real.is_relative_to(os.path.realpath(folder, strict=True)):
         raise UserError(
-            f"{path} leads to {real}, outside of {folder}, and what is not in that folder is not copied; put the file "
+            f"{path} leads to {real}, outside {folder}, and files outside that directory are not copied; put the file "
             "itself in its place"
         )
 

@@ -59,12 +59,12 @@ def run_command(main: Callable[[Sequence[str]], int | None], argv: Sequence[str]
     except ImportError as error:
         if "failed to map" not in str(error) and "C-extensions" not in str(error):
             raise
-        say("error: not enough memory for the code of a library; raise the limit of ulimit -v")
+        say("error: not enough memory to load a library; increase the limit of ulimit -v")
         return 2
     except RuntimeError as error:
         if "can't start new thread" not in str(error):
             raise
-        say("error: cannot start a thread; raise the limits of ulimit -u and ulimit -v, or choose fewer --threads")
+        say("error: cannot start a thread; increase the limits of ulimit -u and ulimit -v, or choose fewer --threads")
         return 2
     except KeyboardInterrupt as interrupt:
         say("terminated" if isinstance(interrupt, TerminationInterrupt) else "interrupted")
@@ -81,8 +81,8 @@ def run_command(main: Callable[[Sequence[str]], int | None], argv: Sequence[str]
 def lack_of_memory(error: MemoryError) -> str:
     """What to tell a user of it."""
     details = f" ({error})" if str(error) else ""
-    less = "training and translating need less with a smaller --max-tokens-per-batch, --beam or model"
-    return f"error: not enough memory{details}; end other programs, or raise the limit of ulimit -v; {less}"
+    less = "a smaller --max-tokens-per-batch, --beam or model needs less"
+    return f"error: not enough memory{details}; close other programs, or increase the limit of ulimit -v; {less}"
 
 
 LONGEST_WORD = 1000  # of a message; a longer one is a value or path that a program has made up
@@ -150,7 +150,7 @@ def _refuse_half_pairs(arguments: Sequence[str]) -> None:
         try:
             os.fsencode(argument)
         except UnicodeEncodeError:
-            raise UserError(f"the argument {argument[:100]!a} holds half a surrogate pair; leave that out") from None
+            raise UserError(f"the argument {argument[:100]!a} contains half a surrogate pair; remove it") from None
 
 
 def _occupy_standard_descriptors() -> None:
@@ -330,7 +330,7 @@ class StopRequest:
                 _interrupt(number, frame)
             return
         self.received, self._received_s = signal.Signals(number), now
-        _write(f"\n{self.received.name}: finishing this step and saving; once more to stop at once\n")
+        _write(f"\n{self.received.name}: finishing this step and saving; repeat to stop immediately\n")
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:
@@ -377,7 +377,9 @@ def require_numpy() -> None:
     try:
         mmap.mmap(-1, needed).close()  # takes addresses, but no memory
     except OSError:
-        raise UserError(f"not enough memory: NumPy needs {needed // 2**20} MiB; raise the limit of ulimit -v") from None
+        raise UserError(
+            f"not enough memory: NumPy needs {needed // 2**20} MiB; increase the limit of ulimit -v"
+        ) from None
 
 
 def _blas_threads() -> int:
@@ -395,7 +397,7 @@ def require_threads(count: int) -> None:
             thread.start()
     except (RuntimeError, MemoryError) as error:
         raise UserError(
-            f"cannot start {count} threads ({error}); raise the limits of ulimit -u and ulimit -v"
+            f"cannot start {count} threads ({error}); increase the limits of ulimit -u and ulimit -v"
         ) from None
     finally:
         go_on.set()
@@ -481,5 +483,5 @@ def set_up_device(
             why = str(error) or "not enough memory"
             raise UserError(f"cannot start {count:,} threads ({why}); choose fewer --threads") from None
     elif kernels != "numpy":
-        raise UserError(f"kernels={kernels} are for a CPU, and device={device} has its own; leave --kernels out")
+        raise UserError(f"kernels={kernels} are for a CPU, but device={device} has its own kernels; omit --kernels")
     keep_freed_memory()

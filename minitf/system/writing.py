@@ -56,9 +56,9 @@ def write_atomically(path: str | os.PathLike[str], *, binary: bool = False, chos
         is_folder = target.is_dir()
         is_device = target.exists() and not target.is_file()
     if is_folder:
-        raise UserError(f"cannot {action}: it is a folder; give the name of a file")
+        raise UserError(f"cannot {action}: it is a directory; give the name of a file")
     if not target.parent.is_dir():
-        raise UserError(f"cannot {action}: there is no folder {target.parent}; create it first")
+        raise UserError(f"cannot {action}: there is no directory {target.parent}; create it first")
     with open_device(target, action) if is_device else atomic_write(target, action) as file:
         if binary:
             yield file
@@ -207,12 +207,12 @@ def make_folder(folder: Path) -> None:
 def require_new(folder: Path) -> None:
     """Raises: UserError unless `folder` can be made: there is nothing of its name, or an empty folder."""
     if folder.name in ("", ".."):
-        raise UserError(f"{folder} is not the name of a new folder; give one")
+        raise UserError(f"{folder} is not the name of a new directory; give one")
     with os_errors_explained(f"look at {folder}"):
         if folder.is_symlink() or (folder.exists() and (not folder.is_dir() or any(folder.iterdir()))):
-            raise UserError(f"{folder} already exists, and is not an empty folder; give a new one")
+            raise UserError(f"{folder} already exists and is not an empty directory; give a new one")
         if os.path.ismount(folder):
-            raise UserError(f"{folder} is a mount point, which no other folder can replace; give a new folder in it")
+            raise UserError(f"{folder} is a mount point, which cannot be replaced; give a new directory in it")
 
 
 @contextmanager
@@ -309,7 +309,7 @@ class HeldFolder:
         process has written its name into that, as where a file system grants everybody a lock.
         """
         if not self.folder.is_at(self.path):
-            raise UserError(f"{self.path} is no longer the folder that this process has locked: {ADVICE}")
+            raise UserError(f"{self.path} is no longer the directory that this process has locked: {ADVICE}")
         if not _is_open(self.lock, self.lock_path.name, self.folder):
             raise UserError(f"{self.lock_path} is no longer the lock that this process holds: {ADVICE}")
         if (found := portable.read_at(self.lock, OWNER_BYTES, 0)) != self._written:
@@ -402,7 +402,7 @@ def open_own_file(path: Path, flags: int, folder: Folder) -> int:
         raise
     os.close(descriptor)
     what = f"has {found.st_nlink} names (hard links)" if stat.S_ISREG(found.st_mode) else "is not a regular file"
-    raise UserError(f"{path} {what}, and writing to it would change something elsewhere; put a copy in its place")
+    raise UserError(f"{path} {what}, and writing to it would change a file elsewhere; replace it with a copy")
 
 
 def _descend(held: HeldFolder, folder: Path, create: bool) -> Folder:

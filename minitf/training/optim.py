@@ -49,7 +49,7 @@ def warn_of_warm_up(how: str, last_step: int, config: OptimizerConfig, say: Call
     if last_step <= config.warmup_steps:
         say(
             f"warning: the run {how} at step {last_step:,}, within its warm-up of {config.warmup_steps:,} steps, "
-            "before the learning rate falls: it has learned little of what it can; give it more --max-steps and "
+            "before the learning rate falls: the model is undertrained; give it more --max-steps and "
             "--max-minutes, also with --resume, or start again with fewer --optimizer.warmup-steps"
         )
 

@@ -124,7 +124,7 @@ def sentence_attention(
     Raises: UserError for a model that is not a Transformer
     """
     if not isinstance(model, Transformer | InferenceTransformer):
-        raise UserError(f"a model of type {type(model).__name__} has no attention weights; give a Transformer")
+        raise UserError(f"a model of type {type(model).__name__} has no attention weights; use a Transformer")
     target_in = [BOS, *target[:-1]]
     source_eos = (model if isinstance(model, Transformer) else model.model).config.source_eos
     source_in = [*source, EOS] if source_eos else source

@@ -41,7 +41,7 @@ class ForcedDecoding(LineTranslator):
     ) -> list[Translation]:
         """Score pairs; their lines are numbered from `first_line` in messages."""
         if plan.shortlist is not None:
-            raise UserError("scores are over the whole vocabulary, not over a shortlist; leave it out")
+            raise UserError("scores are over the whole vocabulary, not over a shortlist; omit the shortlist")
         sources = self.vocabulary.source.encode([source for source, _ in pairs])
         encoded = iter(self.vocabulary.target.encode([target for _, target in pairs if isinstance(target, str)]))
         targets = [tuple(next(encoded) if isinstance(target, str) else target) for _, target in pairs]
@@ -112,7 +112,7 @@ class ForcedDecoding(LineTranslator):
             raise UserError(f"alignments need a Transformer, not a model of type {type(self.model).__name__}")
         if any(reader is not None for reader in self.model.readers):
             raise UserError(
-                "alignments need models that cut their sources into the same pieces; give one of these runs"
+                "alignments require models that segment sources into the same pieces; give one of these runs"
             )
         return [BatchedModel(member, self._batched.lock) for member in self.model.members]
 

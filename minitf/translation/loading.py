@@ -81,7 +81,7 @@ def load_learned(
             ("weights", weights, "average"),
         ):
             if value not in (None, of_one):
-                raise UserError(f"{name}={value} chooses among checkpoints, and {path} is one model; leave it out")
+                raise UserError(f"{name}={value} selects checkpoints, but {path} is a single model; omit it")
         return LearnedModel(*read_foreign(path), path)
     run = RunDirectory.open(path)
     config = run.config()
@@ -111,18 +111,18 @@ def choose_checkpoints(
     if average is not None and checkpoint is not None:
         raise UserError(f"average={average} and checkpoint={checkpoint} cannot be combined; choose one of the two")
     if average is not None and average < 1:
-        raise UserError(f"average={average} takes no checkpoint; choose 1 (the last) or more")
+        raise UserError(f"average={average} selects no checkpoint; choose 1 (the last) or more")
     if weights != "average" and (average or checkpoint) is not None:
         raise UserError(f"weights={weights} excludes average={average} and checkpoint={checkpoint}; choose one")
     store = Checkpoints(run.checkpoints_path)
     store.check_one_run()
     if weights == "moving-average" and config.moving_average is None:
-        raise UserError(f"the run of {store.folder} keeps no moving average; train one with --moving-average 0.9999")
+        raise UserError(f"the run of {store.folder} has no moving average; train a run with --moving-average 0.9999")
     if checkpoint is not None:
         return [store.existing(checkpoint)], "model."
     paths, prefix = store.translating(weights, average or config.average_checkpoints)
     if average is not None and len(paths) < average:
-        warn(f"{run.path} has {len(paths)} checkpoints, not {average}: the mean is taken of these")
+        warn(f"{run.path} has {len(paths)} checkpoints, not {average}: all of them are averaged")
     return paths, prefix
 
 
@@ -130,7 +130,7 @@ def check_vocabulary(path: Path, vocabulary: AnyVocabulary, origin: Path) -> Non
     """Refuse a vocabulary of the right size that gives the ids another meaning; not all checkpoints name theirs."""
     if checkpoints.read_state(origin).get("vocabulary", vocabulary.fingerprint()) != vocabulary.fingerprint():
         raise UserError(
-            f"{path} is not the vocabulary that {origin} was trained with; put back the one that training wrote"
+            f"{path} is not the vocabulary that {origin} was trained with; restore the one that training wrote"
         )
 
 
@@ -142,7 +142,7 @@ def check_config(
         found = edits(checkpoints.read_origin(path).get("config"), config, for_translation=True)
         message = f"{config_path} was edited since {path.name} was saved: {'; '.join(found)}"
         if found and not allowed:
-            raise UserError(f"{message}; put it back, or give --allow-config-edits to use the new values")
+            raise UserError(f"{message}; undo the edit, or give --allow-config-edits to use the new values")
         if found:
             warn(message)
             return
@@ -156,13 +156,13 @@ def build_model(learned: LearnedModel, dtype: Any) -> Transformer:
         model_has, vocabulary_has = (str(b) if a == b else f"{a} and {b}" for a, b in (rows, pieces))
         raise UserError(
             f"the run's model has {model_has} tokens, but its vocabulary {vocabulary_has}; "
-            "put back the vocabulary that the run was trained with"
+            "restore the vocabulary that the run was trained with"
         )
     model = Transformer(sized(config.model, vocabulary), seed=None, dtype=dtype)
     try:
         model.load_parameters(learned.weights, copy=False)
     except ValueError as error:
-        raise UserError(f"{learned.origin} does not fit the run's configuration: {error}") from error
+        raise UserError(f"{learned.origin} does not match the run's configuration: {error}") from error
     model.eval()
     return model
 

@@ -46,7 +46,7 @@ class Parser:
         """
         translator = Translator.load(run_directory, **options)
         if translator.task != "parsing":
-            raise UserError(f"{run_directory} has learned to translate, not to parse; train one with --task parsing")
+            raise UserError(f"{run_directory} was trained to translate, not to parse; train a run with --task parsing")
         return cls(translator)
 
     def __repr__(self) -> str:

@@ -219,7 +219,7 @@ def _model_of(learned: LearnedModel, dtype: Any, device: str, plain: bool) -> Tr
     if learned.config.precision != "bf16":
         return model
     if plain:
-        raise UserError("plain computes without precision=bf16, the run's; give precision float32")
+        raise UserError("plain does not support precision=bf16, the run's; give precision float32")
     return accelerate(model, compute_dtype="bfloat16")
 
 

@@ -9,7 +9,7 @@ A list of replacements stands for an answer that differs in several places.
 WRONG_ANSWERS = {
     "tape": [
         ("    return g", "    return", "is `return` missing?"),
-        ("for output, inputs", "while True:\n        g = g\n    for output, inputs", "is there a loop that never ends?"),
+        ("for output, inputs", "while True:\n        g = g\n    for output, inputs", "is there an infinite loop?"),
     ],
     "topological_order": [
         ("        elif node not in seen:", "        elif node not in finished or True:", "a node appears twice"),

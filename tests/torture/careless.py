@@ -53,9 +53,9 @@ def cases(ground: Ground, run: Path) -> list[tuple[str, Sequence[int], str]]:
         (
             f"MINITF_WORKER=garbage {MINITF} train {train} --output x",
             [2],
-            "MINITF_WORKER is not what a launcher has set",
+            "MINITF_WORKER was not set by the launcher",
         ),
-        (f"MINITF_WORKER='[1]' {MINITF} train {train} --output x", [2], "MINITF_WORKER is not what a launcher has set"),
+        (f"MINITF_WORKER='[1]' {MINITF} train {train} --output x", [2], "MINITF_WORKER was not set by the launcher"),
         (f"{MINITF} train --train <(cat {text}) <(cat {text}) --output x; test ! -e x", [0], "is a pipe or device"),
         (
             f"printf ' \\n \\n' > blank; {MINITF} train {train} --valid blank blank --output x",

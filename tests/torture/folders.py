@@ -68,7 +68,7 @@ def another_run_in_its_place(ground: Ground, tally: Tally, halfway: Path, number
         status = ground.child(work)
         if replaced.exists():
             check(content(run) == other, f"the other run was changed; it ended with {status}: {ground.said}")
-            sentences = ("resume the run from where it is now", "No such file or directory", "already holds a run")
+            sentences = ("resume the run from where it is now", "No such file or directory", "already contains a run")
             told = any(sentence in ground.said for sentence in sentences)
             check(status == 0 or (status == 2 and told), f"it ended with {status}: {ground.said}")
     shutil.rmtree(run, ignore_errors=True)

@@ -77,7 +77,7 @@ def options() -> list[Option]:
         Option("step --output {}", output=True),
         Option("pack {}", "is not a directory"),
         Option("pack RUN --output {}", output=True),
-        Option("import {} OUT/imported", "holds no model"),
+        Option("import {} OUT/imported", "contains no supported model"),
         Option("import MODEL {}", output=True),
         Option("export {} OUT/exported --format safetensors", "is not a directory"),
         Option("export RUN {} --format safetensors", output=True),

@@ -97,7 +97,7 @@ class _Checks:
             if difference(y, self.expected(factor)) <= rounding(y, self.q):
                 raise Wrong(f"the factor on the dot products is {name}, expected {self.factor:.4g}")
         if difference(y, self.expected(self.factor, axis=-2)) <= rounding(y, self.q):
-            raise Wrong("the softmax is along the queries; it is to be along the keys")
+            raise Wrong("the softmax is along the queries; it must be along the keys")
         raise Wrong("the values are not those of softmax(scale · q kᵀ) v, for any usual scale")
 
     def expected(self, factor: float, axis: int = -1) -> Array:

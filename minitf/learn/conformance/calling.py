@@ -52,7 +52,7 @@ def repeatable(call: Callable[[], Array]) -> str:
     """Whether two calls give the same; without this, nothing else can be looked at."""
     if difference(call(), call()):
         raise Wrong("two calls with the same inputs give different results: is dropout on?  Call eval() first")
-    return "two calls give the same"
+    return "two calls give the same result"
 
 
 def called(function: Callable[..., Any], library: Library) -> Callable[..., Array]:

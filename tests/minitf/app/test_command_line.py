@@ -465,7 +465,7 @@ def test_help_loads_no_arrays():
         (
             PermissionError(errno.EACCES, "Permission denied", "x/config.json"),
             2,
-            "error: cannot use x/config.json: Permission denied; check the permissions or choose another folder\n",
+            "error: cannot use x/config.json: Permission denied; check the permissions or choose another directory\n",
         ),
     ],
 )

@@ -30,7 +30,7 @@ def test_command_line_refuses_in_one_sentence(tmp_path):
     command = [sys.executable, "-m", "minitf", "corpus", str(tmp_path), "--test-pairs=-1"]
     run = subprocess.run(command, capture_output=True, text=True)
     assert (run.returncode, run.stdout) == (2, "")
-    assert run.stderr == "error: test_pairs=-1 is negative; give a whole number from 0 on\n"
+    assert run.stderr == "error: test_pairs=-1 is negative; give a whole number >= 0\n"
     assert os.listdir(tmp_path) == []
 
 

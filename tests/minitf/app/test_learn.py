@@ -40,7 +40,7 @@ def test_an_exercise_from_start_to_end(learn, tmp_path):
     assert text.startswith("01_tape.py: A tape")
     status, text = learn("check", "1")
     assert status == 1
-    assert "backward is still to be written (line " in text
+    assert "backward is not written yet (line " in text
     assert [learn("hint", "1")[1][:11] for _ in range(4)] == [
         "hint 1 of 3",
         "hint 2 of 3",

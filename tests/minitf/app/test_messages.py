@@ -54,7 +54,9 @@ def test_process_substitution_is_refused_before_it_is_read_and_leaves_no_folder(
     assert os.read(reading, 100) == b"the cat\n"
     os.close(reading)
     assert status == 2
-    assert f"/dev/fd/{reading} is a pipe or device; a corpus is read more than once, so save it to a file first" in said
+    assert (
+        f"/dev/fd/{reading} is a pipe or device, but a corpus is read more than once; save it to a file first" in said
+    )
     assert not (tmp_path / "run").exists()
 
 
@@ -96,7 +98,7 @@ def test_commands_that_are_suggested_can_be_typed(texts, tmp_path, say):
     assert status == 0
     assert f"minitf translate '{run}' < input.txt" in said
     _, said = say("train", *texts, "--output", run)
-    assert f"go on with --resume '{run}'" in said
+    assert f"continue it with --resume '{run}'" in said
     _, said = say("pack", run)
     assert shlex.split(said.splitlines()[-1]) == ["minitf", "translate", f"{run}-packed"]
 
@@ -138,7 +140,7 @@ def test_a_lock_that_another_user_shares_is_not_blamed_on_a_process_that_has_end
         finally:
             os.killpg(process.pid, 9)
     assert status == 2
-    assert f"{run} is in use by another process, which has opened its lock (fuser shows which)" in said
+    assert f"{run} is in use by another process that has opened its lock file (fuser shows which)" in said
 
 
 def holds(run):
@@ -152,4 +154,4 @@ def test_half_a_surrogate_pair_as_a_name_is_a_sentence(command, say):
     """No shell can give one, but a program can."""
     status, err = say(*command.split())
     assert status == 2
-    assert r"error: the argument '\ud800' holds half a surrogate pair" in err
+    assert r"error: the argument '\ud800' contains half a surrogate pair" in err

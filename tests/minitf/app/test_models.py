@@ -61,7 +61,7 @@ def test_an_edit_of_the_tokens_that_it_never_writes_is_refused(tmp_path):
     config = json.loads(path.read_text())
     assert config["model"]["masked_tokens"] == [0, 2]
     path.write_text(json.dumps(config | {"model": config["model"] | {"masked_tokens": [0]}}))
-    with pytest.raises(UserError, match=r"model\.masked_tokens is .* and was .*; put it back"):
+    with pytest.raises(UserError, match=r"model\.masked_tokens is .* and was .*; undo the edit"):
         Translator.load(tmp_path / "run")
 
 
@@ -87,7 +87,7 @@ def test_run_that_is_there_is_kept(tmp_path):
     before = {
         path: path.read_bytes() for path in (tmp_path / "run").rglob("*") if path.is_file() and path.name != "lock"
     }
-    with pytest.raises(UserError, match="run already exists, and is not an empty folder; give a new one"):
+    with pytest.raises(UserError, match="run already exists and is not an empty directory; give a new one"):
         import_model([str(tmp_path / "model"), str(tmp_path / "run")])
     assert {path: path.read_bytes() for path in before} == before
 
@@ -116,7 +116,7 @@ def test_imported_run_cannot_be_resumed_and_says_what_to_do(tmp_path, capfd):
     import_model([str(tmp_path / "model"), str(tmp_path / "run")])
     assert run_command(train, ["--resume", str(tmp_path / "run")]) == 2
     message = capfd.readouterr().err.splitlines()[-1]
-    assert message.startswith(f"error: {tmp_path / 'run'} was imported and holds no state of an optimizer; ")
+    assert message.startswith(f"error: {tmp_path / 'run'} was imported and has no optimizer state; ")
     assert message.endswith(f"--init {tmp_path / 'run'}")
 
 
@@ -292,9 +292,9 @@ def test_a_pipe_or_device_is_not_waited_for(run, tmp_path, capsys, target):
 def test_what_cannot_be_packed_is_refused(run, tmp_path, capsys):
     assert pack_command(run, "--output", tmp_path / "packed") == 0
     assert pack_command(run, "--output", tmp_path / "packed") == 2
-    assert "packed already exists, and is not an empty folder; give a new one" in capsys.readouterr().err
+    assert "packed already exists and is not an empty directory; give a new one" in capsys.readouterr().err
     assert call(["--resume", str(tmp_path / "packed")]) == 2
-    assert "packed was packed to translate and holds no state of the optimizer" in capsys.readouterr().err
+    assert "packed was packed for translation and has no optimizer state" in capsys.readouterr().err
     for path in (run / "checkpoints").iterdir():
         path.unlink()
     for words in ([], ["--resumable"]):
@@ -437,7 +437,7 @@ def test_limits_without_a_shortlist_are_refused(tiny_run, texts, command):
 
 def test_library_refuses_the_same(table, tiny_run, translator):
     few = Shortlist.load(table, translator.vocabulary)
-    with pytest.raises(UserError, match="a prefix may hold tokens"):
+    with pytest.raises(UserError, match="a prefix may contain tokens"):
         translator.translate(LINES, ["", "", "ein"], shortlist=few)
     with pytest.raises(UserError, match="scores are over the whole vocabulary"):
         translator.score([("the cat", "die Katze")], shortlist=few)

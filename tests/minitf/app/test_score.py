@@ -33,7 +33,7 @@ def test_the_card_as_a_person_sees_it(files):
     assert f"{card()['sacreBLEU 13a, cased'].score:.2f}" in lines[1]
     assert sum("nrefs:1|case:" in line for line in lines) == 7
     assert ["*" in line for line in lines[1:8]] == [False] * 4 + [True] * 2 + [False]
-    assert "Compare scores of the same signature only" in ended.stdout
+    assert "Compare only scores with the same signature" in ended.stdout
 
 
 def test_json(files, capsys):

@@ -646,8 +646,8 @@ BAD_TEXTS = {
         lambda path: rewrite(path, lambda data: data.replace(b"\n", b"\nx\xff", 1)),
         ["line 2: byte 2 of the line", "0xff", "--errors replace"],
     ),
-    "UTF-16": (lambda path: rewrite(path, lambda data: data.decode().encode("utf-16")), ["it looks like UTF-16"]),
-    "gzip in disguise": (lambda path: rewrite(path, lambda data: b"\x1f\x8b" + data), ["it looks compressed"]),
+    "UTF-16": (lambda path: rewrite(path, lambda data: data.decode().encode("utf-16")), ["it seems to be UTF-16"]),
+    "gzip in disguise": (lambda path: rewrite(path, lambda data: b"\x1f\x8b" + data), ["it seems to be compressed"]),
 }
 
 
@@ -675,7 +675,7 @@ def test_held_out_sentences_that_are_trained_on_are_told(ground, texts, tmp_path
     new = [*flags, *ground.flags[9:], "--max-steps", "1"]
     assert call([*new, "--output", str(tmp_path / "run")]) == 0
     err = capsys.readouterr().err
-    assert "warning: 3 of 15 source sentences of --valid are also in the training text; minitf split cuts" in err
+    assert "warning: 3 of 15 source sentences of --valid also occur in the training text; minitf split splits" in err
     assert "of --test are also" not in err
 
 
@@ -697,7 +697,9 @@ def test_a_failed_start_does_not_block_the_next(ground, tmp_path, capsys):
 def test_a_folder_with_a_run_is_kept(ground, copy, capsys):
     before = fingerprint(copy)
     status = call([*ground.flags, "--output", str(copy)])
-    assert_one_error(status, capsys.readouterr().err, f"{copy} already holds a run; go on with --resume {copy}")
+    assert_one_error(
+        status, capsys.readouterr().err, f"{copy} already contains a run; continue it with --resume {copy}"
+    )
     assert fingerprint(copy) == before
 
 
@@ -743,7 +745,7 @@ def test_another_vocabulary_is_refused_by_training_and_translation(ground, copy,
     shutil.copy(tmp_path / "run" / "vocabulary.model", copy / "vocabulary.model")
     capfd.readouterr()
     status = call(["--resume", str(copy)])
-    assert_one_error(status, capfd.readouterr().err, "vocabulary.model has changed; put back")
+    assert_one_error(status, capfd.readouterr().err, "vocabulary.model has changed; restore")
     status = run_command(translate.main, [str(copy), "--input", str(tmp_path / "other" / "test.en")])
     assert_one_error(status, capfd.readouterr().err, "vocabulary.model is not the vocabulary that", "step-00000009")
 

@@ -63,7 +63,7 @@ def test_a_part_may_be_a_little_smaller_so_that_nothing_is_cut():
     pairs = [(f"s {i // 3}", f"t {i}") for i in range(3_000)]
     splits = split_pairs(pairs, valid=100, test=1_000)
     assert (len(splits.valid), len(splits.test), len(splits.train)) == (99, 999, 1_902)
-    with pytest.raises(UserError, match="nothing is left to train on: all 3 pairs are held out"):
+    with pytest.raises(UserError, match="no pairs remain for training: all 3 pairs are held out"):
         split_pairs([("a", "x"), ("b", "y"), ("c", "z")], valid=1, test=2)
     with pytest.raises(UserError, match="only 0 of 2 pairs can be held out for test"):
         split_pairs(pairs, valid=0, test=2)

@@ -99,7 +99,7 @@ def test_a_corpus_that_can_be_read_only_once_is_not_compared_with_held_out_text(
     command = [f"/dev/fd/{reading}", str(target)]
     try:
         assert run_command(statistics, [*command, "--held-out", str(target), str(target)]) == 2
-        assert "is a pipe or device; a corpus is read more than once" in capsys.readouterr().err
+        assert "is a pipe or device, but a corpus is read more than once" in capsys.readouterr().err
         assert run_command(statistics, command) == 0
     finally:
         os.close(reading)

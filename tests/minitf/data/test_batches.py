@@ -240,10 +240,10 @@ def test_arguments_that_cannot_work():
     corpus = corpus_of([(3, 3), (9, 2), (2, 12)])
     assert Batches(corpus, 13).per_epoch == 3
     with pytest.raises(
-        UserError, match=r"max_tokens_per_batch=9 has no room for 2 of 3 pairs, the longest .* 13 tokens"
+        UserError, match=r"max_tokens_per_batch=9 is too small for 2 of 3 pairs, the longest .* 13 tokens"
     ):
         Batches(corpus, 9)
-    with pytest.raises(UserError, match="max_tokens_per_batch=0 has no room for 3 of 3"):
+    with pytest.raises(UserError, match="max_tokens_per_batch=0 is too small for 3 of 3"):
         Batches(corpus, 0)
     with pytest.raises(UserError, match="seed=-1 is negative"):
         Batches(corpus, 99, seed=-1)

@@ -196,7 +196,7 @@ def test_an_archive_that_is_not_what_it_should_be(here, tmp_path, content, messa
 
 
 def test_a_name_that_is_not_known():
-    with pytest.raises(UserError, match="data='wmt' is not known; choose one of multi30k, "):
+    with pytest.raises(UserError, match="data='wmt' is unknown; choose one of multi30k, "):
         find("wmt", None, print)
 
 

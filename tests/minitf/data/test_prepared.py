@@ -162,7 +162,7 @@ def test_pairs_in_memory():
     assert content(corpus) == [([5, 6], [8]), ([7], [9, 9, 9])]
     assert corpus.fingerprint == PreparedCorpus.from_ids([[5, 6], [7]], [[8], [9, 9, 9]]).fingerprint
     assert corpus.fingerprint != PreparedCorpus.from_ids([[5], [6, 7]], [[8], [9, 9, 9]]).fingerprint
-    with pytest.raises(UserError, match="2 sources do not pair with 1 targets"):
+    with pytest.raises(UserError, match="2 sources do not match 1 targets"):
         PreparedCorpus.from_ids([[5], [6]], [[7]])
 
 
@@ -298,7 +298,7 @@ def test_a_description_that_cannot_be_is_refused_and_remade(room, wrong):
 
 
 def test_a_folder_without_a_preparation(room):
-    with pytest.raises(UserError, match=r"holds no prepared corpus \(prepared\.json is missing\)"):
+    with pytest.raises(UserError, match=r"contains no prepared corpus \(prepared\.json is missing\)"):
         PreparedCorpus.load(room.path)
 
 
@@ -336,7 +336,7 @@ prepared.prepare(sys.argv[1], sys.argv[2], Dying(), sys.argv[3], max_length=5)
     done = subprocess.run([sys.executable, "-c", code, room.source, room.target, room.folder], check=False)
     assert done.returncode == -signal.SIGKILL
     assert any(name.endswith(".partial") for name in room.files())
-    with pytest.raises(UserError, match="holds no prepared corpus"):
+    with pytest.raises(UserError, match="contains no prepared corpus"):
         PreparedCorpus.load(room.folder)
     (room.folder / "notes.partial").touch()  # not ours
     assert len(room.prepare()) == 3

@@ -311,7 +311,7 @@ def test_a_link_keeps_pointing_at_the_file_that_was_rewritten(tmp_path):
 
 @pytest.mark.parametrize(
     ("name", "reason"),
-    [("missing/out", "there is no folder"), ("folder", "it is a folder"), ("file/out", "there is no folder")],
+    [("missing/out", "there is no directory"), ("folder", "it is a directory"), ("file/out", "there is no directory")],
 )
 def test_unwritable_paths(tmp_path, name, reason):
     (tmp_path / "folder").mkdir()

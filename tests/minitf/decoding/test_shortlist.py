@@ -138,7 +138,7 @@ def test_all_tokens_give_the_bits_of_no_shortlist(which, dtype):
 def test_prefixes_and_a_shortlist_exclude_each_other():
     decoder, source = decoders()[0], sources(4)
     beam_search(decoder, source, BeamSearchConfig(), [()], np.array([EOS, 4]))
-    with pytest.raises(ValueError, match="a prefix may hold tokens that the shortlist lacks"):
+    with pytest.raises(ValueError, match="a prefix may contain tokens that the shortlist lacks"):
         beam_search(decoder, source, BeamSearchConfig(), [(5,)], np.array([EOS, 4]))
 
 

@@ -231,7 +231,7 @@ def test_a_step_that_cannot_be_captured_says_why(gpu: Any) -> None:
     """Wide heads are computed by CuPy's cuBLAS."""
     run = Run(8, replace(SMALL, heads=1, d_k=130, d_v=130))
     run.step(1, (3, 7, 6))
-    with pytest.raises(UserError, match=r"no CUDA graph: NotImplementedError: .*cuBLAS.*; give --graphs 0"):
+    with pytest.raises(UserError, match=r"no CUDA graph: NotImplementedError: .*cuBLAS.*; use --graphs 0"):
         run.step(2, (3, 7, 6))
     run.graphs = None
     run.step(2, (3, 7, 6))  # the stream is as it was
@@ -255,12 +255,12 @@ def test_runs_on_gpus_have_graphs_and_others_are_refused_them(cuda: Any, monkeyp
         ("accumulate=2 in one process", {"accumulate": 2}),
     ):
         assert graphs_of(**given) is None
-        with pytest.raises(UserError, match=f"one batch an update in one process, found {found}; give --graphs 0"):
+        with pytest.raises(UserError, match=f"one process and one batch per update, found {found}; use --graphs 0"):
             graphs_of(graphs=8, **given)
     for changes in ({"graphs": 0}, {"plain": True}, {"checkpoint_activations": True}):
         assert graphs_of(**changes) is None
     monkeypatch.setattr(model.backend, "_lt", None)
-    with pytest.raises(UserError, match="cuBLASLt is missing: pip install nvmath-python; or give --graphs 0"):
+    with pytest.raises(UserError, match="cuBLASLt is missing: pip install nvmath-python; or use --graphs 0"):
         graphs_of(graphs=8)
     with pytest.warns(UserWarning, match="run without CUDA graphs: CuPy's cuBLAS cannot be captured"):
         assert graphs_of() is None

@@ -67,7 +67,7 @@ def test_what_is_written_and_read_again_computes_the_same(name, model, tmp_path)
 @pytest.mark.parametrize("name", WRITERS)
 def test_folder_with_files_is_left_as_it_is(name, tmp_path):
     (tmp_path / "notes.txt").write_text("mine")
-    with pytest.raises(UserError, match="already exists, and is not an empty folder; give a new one"):
+    with pytest.raises(UserError, match="already exists and is not an empty directory; give a new one"):
         write_foreign(learned_model(**OPUS), tmp_path, name)
     assert [each.name for each in tmp_path.iterdir()] == ["notes.txt"]
 
@@ -85,7 +85,7 @@ def test_failure_while_writing_leaves_nothing(tmp_path, monkeypatch):
 
 def test_folder_without_a_model_says_what_is_expected(tmp_path):
     assert not is_foreign(tmp_path)
-    with pytest.raises(ModelFileError, match=r"holds no model that is read: expected is a folder with model\.npz"):
+    with pytest.raises(ModelFileError, match=r"contains no supported model: expected is a directory with model\.npz"):
         read_foreign(tmp_path)
     with pytest.raises(ModelFileError, match="No such file or directory"):
         read_foreign(tmp_path / "missing")
@@ -136,7 +136,7 @@ def test_weights_stay_where_they_are_read_to(name, tmp_path):
 def test_foreign_models_have_no_checkpoints_to_choose_from(choice, tmp_path):
     write_foreign(learned_model(**OPUS), tmp_path / "model", "ctranslate2")
     (name,) = choice
-    with pytest.raises(UserError, match=f"{name}=.* chooses among checkpoints"):
+    with pytest.raises(UserError, match=f"{name}=.* selects checkpoints"):
         Translator.load(tmp_path / "model", **choice)
     assert Translator.load(tmp_path / "model", average=1)
 

@@ -59,9 +59,9 @@ def write(text):
 claim = json.dumps({"passed": ["all"], "failed": "", "message": ""})
 """
 FORGERIES = {
-    "write(claim)\n": "and wrote where its verdict is expected",
-    "write(claim), os._exit(0)\n": "and wrote where its verdict is expected",
-    "atexit.register(write, '{')\n": "is still to be written",
+    "write(claim)\n": "and wrote to the pipe reserved for the verdict",
+    "write(claim), os._exit(0)\n": "and wrote to the pipe reserved for the verdict",
+    "atexit.register(write, '{')\n": "is not written yet",
 }
 
 

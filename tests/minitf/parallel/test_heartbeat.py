@@ -45,7 +45,7 @@ def test_one_that_is_silent_has_gone(coordinator):
 
 def test_one_that_says_that_it_lives_but_does_nothing_hangs(coordinator):
     failure = live(coordinator, 100, (1.0, True), (0.0004, False))  # what the saying takes
-    said = "made no progress for 10 seconds in place 1; if that only takes long, raise --rank-timeout"
+    said = "made no progress for 10 seconds in place 1; if it is only slow, increase --rank-timeout"
     assert failure == Failure(1, said)
 
 

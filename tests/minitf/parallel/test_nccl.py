@@ -113,9 +113,11 @@ def test_nccl_sums_in_place_on_its_own_stream_after_what_computes(dtype, kind):
 
 
 def test_nccl_says_what_is_missing():
-    with pytest.raises(UserError, match="CuPy finds no NCCL to join GPUs with; pip install nvidia-nccl-cu13"):
+    with pytest.raises(UserError, match="CuPy finds no NCCL, which connects GPUs; pip install nvidia-nccl-cu13"):
         NcclGroup(Control(), backend_of(FakeCuPy([], available=False)), "cuda:0")
-    with pytest.raises(UserError, match="NCCL cannot join 1 GPUs: Duplicate GPU detected; each process needs a GPU"):
+    with pytest.raises(
+        UserError, match="NCCL cannot join 1 GPUs: Duplicate GPU detected; each process needs its own GPU"
+    ):
         NcclGroup(Control(), backend_of(FakeCuPy([], refuses=True)), "cuda:0")
 
 

@@ -80,7 +80,7 @@ def test_characters_that_the_font_lacks_are_told(make_attention, tmp_path):
     said = []
     save_figure(attention_figure(look, layer=1, head=1), tmp_path / "picture.png", said.append)
     assert len(said) == 1
-    assert re.search("boxes for 2 characters that its font lacks; an .html page shows them", said[0])
+    assert re.search("boxes for 2 characters that its font lacks; an .html page shows the characters", said[0])
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # the filters are as before
         save_figure(attention_figure(look, layer=1, head=1), tmp_path / "picture.png", said.append)

@@ -142,7 +142,7 @@ def test_the_translations_are_kept_when_the_page_cannot_be_written(call, tmp_pat
     output = tmp_path / "out.de"
     status, _, err = call("--output", output, "--attention", tmp_path / "nowhere" / "x.html")
     assert status == 2
-    assert f"there is no folder {tmp_path / 'nowhere'}" in err
+    assert f"there is no directory {tmp_path / 'nowhere'}" in err
     assert output.read_text(encoding="utf-8").count("\n") == 5
     status, out, err = call("--attention", tmp_path / "x.html", text="\n \n")
     assert (status, out) == (2, "\n\n")

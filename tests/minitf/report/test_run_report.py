@@ -81,7 +81,7 @@ def test_a_page_that_cannot_be_written_is_one_clear_error(ground, capfd):
     capfd.readouterr()
     assert call(["--resume", str(run), "--max-steps", "13"]) == 2
     last = capfd.readouterr().err.splitlines()[-1]
-    assert last.startswith(f"error: cannot write {run / 'report.html'}: it is a folder")
+    assert last.startswith(f"error: cannot write {run / 'report.html'}: it is a directory")
     (run / "report.html").rmdir()
     ground.finish(run)
 

@@ -88,7 +88,7 @@ def test_frozen_parts_keep_every_bit_and_have_no_moments():
         ("encoder.layer", "has no part 'encoder.layer'"),
         ("encoder,,decoder", "has no part ''"),
         ("output", "has no part 'output'"),
-        ("embeddings,encoder,decoder", "leaves nothing to learn; freeze fewer parts"),
+        ("embeddings,encoder,decoder", "leaves no parameter to train; freeze fewer parts"),
     ],
 )
 def test_parts_that_cannot_be(parts, message):
@@ -117,7 +117,7 @@ def test_a_run_starts_with_the_weights_that_translate(make_run, tmp_path):
     last.load_into(model)
     for name, array in load_learned(run, average=1).weights.items():
         np.testing.assert_array_equal(model.named_parameters()[name].data, array)
-    with pytest.raises(UserError, match="does not fit the architecture of the run"):
+    with pytest.raises(UserError, match="does not match the architecture of the run"):
         last.load_into(Transformer(TransformerConfig(vocab_size=5, layers=1, d_model=4, heads=1)))
 
 
@@ -126,7 +126,7 @@ def test_a_resumed_run_needs_it_only_without_a_checkpoint(make_run):
     digest = starting_point(config_from(first), print).digest
     assert starting_point_of_resumed(config_from(Path("gone")), make_run(), print) is None
     assert starting_point_of_resumed(config_from(first, init_digest=digest), begun, print).digest == digest
-    with pytest.raises(UserError, match="has other weights than when this run began"):
+    with pytest.raises(UserError, match="changed since this run began"):
         starting_point_of_resumed(config_from(first, init_digest="0" * 64), begun, print)
 
 
@@ -160,7 +160,10 @@ def test_the_architecture_is_that_of_the_model_and_training_is_that_of_the_flags
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--model.layers", "1"], r"--model\.layers 1 differs from the 6 of .*, whose architecture is kept; leave"),
+        (
+            ["--model.layers", "1"],
+            r"--model\.layers 1 differs from the 6 of .*, whose architecture cannot change; omit",
+        ),
         (["--model.norm", "post"], r"--model\.norm post differs from the pre of"),
         (["--model.no-output-bias"], r"--model\.output-bias false differs from the true of"),
         (["--task", "parsing"], r"--task parsing differs from the translation of"),

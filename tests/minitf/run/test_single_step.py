@@ -152,7 +152,7 @@ def test_a_forged_state_is_refused(trained, tmp_path, changes, message):
     path = max((tmp_path / "run" / "checkpoints").glob("step-*"))
     arrays, state = load(path)
     save(path, arrays, {**state, **changes}, read_origin(path))
-    with pytest.raises(UserError, match=f"the last checkpoint of .*run does not fit this run: .*{message}"):
+    with pytest.raises(UserError, match=f"the last checkpoint of .*run does not match this run: .*{message}"):
         step_of_run(tmp_path / "run", ignore)
 
 
@@ -184,12 +184,12 @@ def test_sentences_of_ones_own(tiny_run):
     step = step_of_run(tiny_run, ignore, [("the cat", "die Katze"), ("a house", "ein Haus")])
     assert len(step.batch.source) == 2
     assert isinstance(step.optimizer, Adam)
-    with pytest.raises(UserError, match="pair 1 has a side without a token"):
+    with pytest.raises(UserError, match="pair 1 has an empty side"):
         step_of_run(tiny_run, ignore, [("the cat", " ")])
 
 
 def test_a_run_without_texts_asks_for_sentences(tiny_run):
-    with pytest.raises(UserError, match="keeps no training text; give sentences with --pair SOURCE TARGET"):
+    with pytest.raises(UserError, match="has no copy of its training text; give sentences with --pair SOURCE TARGET"):
         step_of_run(tiny_run, ignore)
 
 

@@ -44,7 +44,8 @@ def test_without_any_text_the_bits_are_the_same(ground, begun, tmp_path, capsys)
     moved = run.rename(tmp_path / "elsewhere")
     assert resume(moved) == 0
     assert (
-        f"note: {texts / 'train.en'} does not exist; training continues with the token ids" in capsys.readouterr().err
+        f"note: {texts / 'train.en'} does not exist; training continues with the run's token ids"
+        in capsys.readouterr().err
     )
     assert as_never_moved(ground, moved)
 
@@ -91,7 +92,7 @@ def test_ids_that_are_lost_need_the_text(begun, capsys, lost):
     shutil.rmtree(run / "data" / "texts")
     (texts / f"{lost}.en").unlink()
     assert resume(run) == 2
-    advice = f"{texts / lost}.en does not exist, and the run needs it; give --{lost} SOURCE TARGET as they are now"
+    advice = f"{texts / lost}.en does not exist, and the run needs it; give their new paths with --{lost} SOURCE TARGET"
     assert advice in capsys.readouterr().err
 
 
@@ -156,7 +157,7 @@ def test_the_vocabulary_may_be_named_again_if_it_is_the_same(ground, begun, tmp_
     other = tmp_path / "other.model"
     Vocabulary.train(["the cat sat on the mat", "eine Katze"], 290, other)
     assert call(["--resume", str(run), "--vocabulary", str(other)]) == 2
-    assert "other.model is not the vocabulary of the run; leave --vocabulary out" in capsys.readouterr().err
+    assert "other.model is not the vocabulary of the run; omit --vocabulary" in capsys.readouterr().err
 
 
 def test_trees_may_be_named_again_if_they_are_the_same(ground, tmp_path, capsys):

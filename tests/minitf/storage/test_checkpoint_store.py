@@ -165,8 +165,8 @@ def test_memory(tmp_path):
         ({"x" * 501: np.zeros(1)}, {}, ValueError, "cannot name a tensor"),
         ({"a": np.array([None])}, {}, TypeError, "type object"),
         ({"a": np.zeros(1, np.complex64)}, {}, TypeError, "type complex64"),
-        ({}, {"pair": (1, 2)}, TypeError, "lists for tuples"),
-        ({}, {"map": {1: 2}}, TypeError, "strings for keys"),
+        ({}, {"pair": (1, 2)}, TypeError, "lists instead of tuples"),
+        ({}, {"map": {1: 2}}, TypeError, "strings as keys"),
         ({}, {"loss": float("nan")}, ValueError, "not JSON compliant"),
         ({}, {"loss": np.float32(1)}, TypeError, "float32"),
         ({}, {"long": "x" * MAX_HEADER_BYTES}, ValueError, "more than the"),
@@ -282,7 +282,7 @@ def test_the_forger_makes_files_that_are_read(tmp_path):
         (struct.pack("<Q", 2**64 - 1) + b"{}" * 100, "impossible in a file of 208 bytes"),
         (struct.pack("<Q", 10**9) + b"{}" * 100, "impossible in a file"),
         (struct.pack("<Q", 2) + b"{}" + bytes(300), "a header of 2 bytes is impossible"),
-        (struct.pack("<Q", 200) + b"{" * 200, "does not begin as a checkpoint"),
+        (struct.pack("<Q", 200) + b"{" * 200, "does not begin like a checkpoint"),
         (forged({"a": tensor("F128")}, bytes(8)), "unknown variant `F128`"),
         (forged({"a": tensor("BF16", (4,))}, bytes(8)), "a is of type BF16, which a checkpoint cannot hold"),
         (forged({"a": tensor(["F32"])}, bytes(8)), "invalid type: sequence"),
@@ -363,7 +363,7 @@ def test_the_longest_header_takes_bounded_memory(tmp_path, monkeypatch):
 
 def test_a_file_of_another_program_is_refused(tmp_path):
     save_file({"a": np.zeros(99)}, tmp_path / "a", metadata={"sha256": "0" * 64, "state": "{}"})
-    with pytest.raises(DamagedCheckpointError, match="does not begin as a checkpoint of this project"):
+    with pytest.raises(DamagedCheckpointError, match="does not begin like a checkpoint of this project"):
         load(tmp_path / "a")
 
 
@@ -411,7 +411,7 @@ try:
 except CheckpointError as error:
     print(error)
 """)
-    assert "(8 MiB): File too large; raise the limit" in ended.stdout, ended
+    assert "(8 MiB): File too large; increase the limit" in ended.stdout, ended
     assert read_state(path) == {"step": 1}
     assert os.listdir(tmp_path) == ["a"]
 
@@ -447,6 +447,6 @@ def test_a_limit_on_open_files_is_named_and_is_no_damage(tmp_path, monkeypatch):
 
     monkeypatch.setattr("minitf.storage.checkpoints.safe_open", refused)
     monkeypatch.setattr("minitf.storage.checkpoints.os.open", at_the_limit)
-    with pytest.raises(CheckpointError, match=r"raise the limit on open files \(ulimit -n\)") as caught:
+    with pytest.raises(CheckpointError, match=r"increase the limit on open files \(ulimit -n\)") as caught:
         load(tmp_path / "a")
     assert not isinstance(caught.value, DamagedCheckpointError)

@@ -49,7 +49,7 @@ def test_a_folder_with_a_run_is_refused(tmp_path, learned):
     RunDirectory.create(tmp_path, CONFIG).close()
     (tmp_path / learned).parent.mkdir(exist_ok=True)
     (tmp_path / learned).write_text("x")
-    message = f"^{tmp_path} already holds a run; go on with --resume {tmp_path}, or give another --output$"
+    message = f"^{tmp_path} already contains a run; continue it with --resume {tmp_path}, or give another --output$"
     with pytest.raises(UserError, match=message):
         RunDirectory.create(tmp_path, LATER)
     assert load_config(tmp_path / "config.json") == CONFIG
@@ -146,7 +146,7 @@ def test_a_folder_without_a_run_is_refused(tmp_path, act):
         act(tmp_path)
     with pytest.raises(UserError, match=r"cannot look into .*: File name too long"):
         RunDirectory.open(tmp_path / ("a" * 300))
-    with pytest.raises(UserError, match="absent is not a directory; give the folder of a training run"):
+    with pytest.raises(UserError, match="absent is not a directory; give the directory of a training run"):
         act(tmp_path / "absent")
     assert os.listdir(tmp_path) == []
 
@@ -162,7 +162,7 @@ def test_a_path_that_cannot_be_a_folder(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(UserError, match=r"cannot create the folder .*file"):
         RunDirectory.create(tmp_path / "file", CONFIG)
-    with pytest.raises(UserError, match=r"cannot create the folder .*one of its parts is a file"):
+    with pytest.raises(UserError, match=r"cannot create the folder .*one of its components is a file"):
         RunDirectory.create(tmp_path / "file" / "a", CONFIG)
 
 

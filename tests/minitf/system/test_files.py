@@ -198,7 +198,7 @@ def test_the_mode_of_the_old_file_stays(tmp_path):
 
 @pytest.mark.parametrize(
     ("number", "advice"),
-    [(errno.ENOSPC, "free some space"), (errno.EROFS, "can be written"), (errno.EACCES, "permissions")],
+    [(errno.ENOSPC, "free some space"), (errno.EROFS, "writable"), (errno.EACCES, "permissions")],
 )
 def test_system_errors_say_what_to_do(number, advice):
     message = f"^cannot write it: {os.strerror(number)}; .*{advice}"

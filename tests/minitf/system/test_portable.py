@@ -237,5 +237,5 @@ except UserError as error:
 """
     assert windows("-c", code).splitlines() == [
         "['inner', 'inner/file', 'lock']", "a symbolic link", "a symbolic link", "a symbolic link",
-        "held is no longer the folder that this process has locked",
+        "held is no longer the directory that this process has locked",
     ]  # fmt: skip

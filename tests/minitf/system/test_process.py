@@ -66,7 +66,7 @@ def test_the_first_signal_asks_and_the_second_interrupts(number, capfd):
         with pytest.raises(KeyboardInterrupt) as caught:
             send(signal.SIGTERM)
     assert exit_status(caught.value) == 143
-    assert capfd.readouterr().err == (f"\n{number.name}: finishing this step and saving; once more to stop at once\n")
+    assert capfd.readouterr().err == (f"\n{number.name}: finishing this step and saving; repeat to stop immediately\n")
 
 
 def test_a_signal_that_reaches_a_rank_twice_is_one(monkeypatch, capfd):
@@ -275,7 +275,7 @@ def test_threads_that_cannot_be_started_are_one_sentence(monkeypatch):
     before = threading.active_count()
     monkeypatch.setattr(threading.Thread, "start", start)
     with pytest.raises(
-        UserError, match=r"cannot start 4 threads \(can't start new thread\); raise the limits of ulimit"
+        UserError, match=r"cannot start 4 threads \(can't start new thread\); increase the limits of ulimit"
     ):
         require_threads(4)
     assert threading.active_count() == before  # those that could be started have ended
@@ -315,7 +315,7 @@ def test_a_thread_that_cannot_be_started_later_is_a_sentence(capsys):
         raise RuntimeError("can't start new thread")
 
     assert run_command(main, []) == 2
-    assert "error: cannot start a thread; raise the limits of ulimit -u" in capsys.readouterr().err
+    assert "error: cannot start a thread; increase the limits of ulimit -u" in capsys.readouterr().err
 
 
 @pytest.mark.heavy
@@ -392,5 +392,5 @@ def test_kernels_that_the_device_does_not_have(monkeypatch):
     with pytest.raises(UserError, match="choose 'numpy' or 'numba'"):
         set_up_device(1, kernels="fast")
     monkeypatch.setattr("autograd.backend.get_backend", lambda name: Kernels())
-    with pytest.raises(UserError, match="kernels=numba are for a CPU, and device=cuda has its own"):
+    with pytest.raises(UserError, match="kernels=numba are for a CPU, but device=cuda has its own kernels"):
         set_up_device(1, "cuda", kernels="numba")

@@ -160,7 +160,7 @@ def test_a_file_is_not_renamed_into_a_folder_that_took_its_place_while_it_was_wr
             moved(held.path)
             (held.path / "inner").mkdir(parents=True)
 
-    with pytest.raises(UserError, match="no longer the folder that this process has locked"):
+    with pytest.raises(UserError, match="no longer the directory that this process has locked"):
         slowly()
     assert os.listdir(held.path / "inner") == []
     assert content(held.path.with_name("elsewhere") / "inner") == {
@@ -298,7 +298,7 @@ def test_a_mount_point_is_refused_before_the_work(tmp_path, monkeypatch):
     """The system would refuse the rename, at the end."""
     (tmp_path / "empty").mkdir()
     monkeypatch.setattr(os.path, "ismount", lambda path: Path(path) == tmp_path / "empty")
-    with pytest.raises(UserError, match=r"empty is a mount point, .*; give a new folder in it"):
+    with pytest.raises(UserError, match=r"empty is a mount point, .*; give a new directory in it"):
         make_new(tmp_path / "empty")
     make_new(tmp_path / "empty" / "new")
     assert [path.name for path in (tmp_path / "empty").iterdir()] == ["new"]

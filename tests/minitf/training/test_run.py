@@ -57,7 +57,7 @@ def test_what_does_not_belong_to_the_run(run, said, change, message):
     run.state = TrainState(**{"vocabulary": "w", "valid_corpus": "v", "step": 4, **change})
     save(run)
     run.state = TrainState(vocabulary="w", valid_corpus="v")
-    with pytest.raises(UserError, match=f"the last checkpoint of .* does not fit this run: .*{message}"):
+    with pytest.raises(UserError, match=f"the last checkpoint of .* does not match this run: .*{message}"):
         restore(run, said.append)
     assert run.state.step == 0
 
@@ -65,7 +65,7 @@ def test_what_does_not_belong_to_the_run(run, said, change, message):
 def test_a_checkpoint_of_something_else(run, said):
     """Whole, but not of a training run: as an average, or from another program."""
     run.checkpoints.save(3, {"model.a": np.zeros(2)}, {"note": "mine"})
-    with pytest.raises(UserError, match="does not fit this run: the training state does not fit this version"):
+    with pytest.raises(UserError, match="does not match this run: the training state does not fit this version"):
         restore(run, said.append)
 
 

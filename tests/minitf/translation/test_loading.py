@@ -103,7 +103,7 @@ def test_an_ensemble_of_runs_scores_with_the_mean_of_their_probabilities(make_ru
         np.testing.assert_allclose(each.token_log_probabilities, expected, rtol=1e-9)
     (found,) = both.translate_nbest(["abcd"], beam=3, min_length=2, max_extra_length=3)
     assert found[0].text
-    with pytest.raises(UserError, match="alignments need models that cut their sources into the same pieces"):
+    with pytest.raises(UserError, match="alignments require models that segment sources into the same pieces"):
         both.align(found)
 
 

@@ -170,7 +170,7 @@ def test_held_out_trees_of_their_own(treebank, tmp_path):
     ("text", "message"),
     [
         ("(S (NN a)", "line 1: the bracket opened in line 1 is never closed"),
-        ("(S (-NONE- *))", "holds no tree with a word"),
+        ("(S (-NONE- *))", "contains no tree with a word"),
         ("(S (NN a)) (S (NN b))", "the treebank has 2 trees, of which none can be held out"),
         (None, "No such file"),
     ],
@@ -200,6 +200,6 @@ def test_settings_that_do_not_go_together(flags, message, capsys):
 
 
 def test_a_run_that_translates_is_no_parser(tiny_run):
-    with pytest.raises(UserError, match="has learned to translate, not to parse"):
+    with pytest.raises(UserError, match="was trained to translate, not to parse"):
         Parser.load(tiny_run)
     assert isinstance(Translator.load(tiny_run), Translator)

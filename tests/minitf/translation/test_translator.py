@@ -123,7 +123,7 @@ def test_a_translator_shows_what_it_is(copier, tiny_run):
 
 def test_a_single_string_is_refused(copier):
     for method in copier.translate_nbest, copier.translate_stream:
-        with pytest.raises(TypeError, match="letter by letter"):
+        with pytest.raises(TypeError, match="character by character"):
             list(method("the cat"))
 
 
@@ -511,7 +511,7 @@ def test_parts_of_a_run_that_do_not_belong_together_are_refused(make_run, tmp_pa
 
     run = make_run(model=model)
     smaller.save(RunDirectory.open(run).vocabulary_path)
-    with pytest.raises(UserError, match=r"step-00000003\.safetensors does not fit the run's configuration"):
+    with pytest.raises(UserError, match=r"step-00000003\.safetensors does not match the run's configuration"):
         Translator.load(run)
 
 
