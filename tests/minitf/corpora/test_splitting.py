@@ -116,7 +116,7 @@ def test_the_command_writes_aligned_files_and_says_what_it_did(corpus, tmp_path,
     assert run(*corpus, "--valid", 11, "--test", 8, "--output", tmp_path / "new" / "split") == 0
     out = capsys.readouterr().out
     assert f"{tmp_path / 'new' / 'split'}: 82 training, 11 validation, 8 test pairs\n" in out
-    assert "left out: 1 pairs with an empty side" in out
+    assert "omitted: 1 pairs with an empty side" in out
     known = set(read_pairs(*corpus))
     counts = {}
     for name in ("train", "valid", "test"):

@@ -386,7 +386,7 @@ def test_bytes_that_are_not_utf8(room):
 
 
 def test_unusable_arguments(room):
-    with pytest.raises(UserError, match="max_length=1 leaves no room"):
+    with pytest.raises(UserError, match="max_length=1 is too small"):
         room.prepare(max_length=1)
     room.folder.write_text("a file")
     with pytest.raises(UserError, match=r"cannot prepare a corpus in .*prepared: File exists"):

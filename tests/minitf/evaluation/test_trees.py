@@ -62,8 +62,8 @@ def test_only_ascii_spaces_separate():
     ("lines", "message"),
     [
         (["(S (NN a))", "(S (NN a)"], "text, line 2: the bracket opened in line 2 is never closed"),
-        (["(S (NN a)))"], "line 1: ')' stands outside"),
-        (["cat (S (NN a))"], "line 1: 'cat' stands outside"),
+        (["(S (NN a)))"], "line 1: ')' is outside"),
+        (["cat (S (NN a))"], "line 1: 'cat' is outside"),
         (["(S", "(NN a) word)"], "line 2: (S word…) is neither a leaf"),
         (["(S (NN a b))"], "(NN a b…) is neither a leaf"),
         (["(S (NN))"], "(NN…) is neither a leaf"),

@@ -103,7 +103,7 @@ def test_checkpoints_of_tensorflow_are_refused_by_name(tmp_path):
 
 def test_positions_are_an_option_of_marian_alone(tmp_path):
     write_foreign(learned_model(**OPUS), tmp_path / "model", "ctranslate2")
-    with pytest.raises(UserError, match="positions=sinusoidal-halves is for a model of Marian"):
+    with pytest.raises(UserError, match="positions=sinusoidal-halves applies only to models of Marian"):
         read_foreign(tmp_path / "model", "sinusoidal-halves")
 
 

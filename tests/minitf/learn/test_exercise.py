@@ -126,4 +126,7 @@ def test_no_line_or_several_are_refused(line, change, message):
 
 
 def test_an_empty_line_does_nothing():
-    assert find_bug(find("bug-1"), find("bug-1").starter, 2).message == "line 2 is not a line of code; give"
+    assert (
+        find_bug(find("bug-1"), find("bug-1").starter, 2).message
+        == "line 2 is not a line of code; give the number of a line of code"
+    )

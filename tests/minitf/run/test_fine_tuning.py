@@ -83,7 +83,7 @@ def test_frozen_parts_keep_every_bit_and_have_no_moments():
 @pytest.mark.parametrize(
     ("parts", "message"),
     [
-        ("encodr", "freeze='encodr': the model has no part 'encodr'; choose among embeddings, source_emb"),
+        ("encodr", "freeze='encodr': the model has no part 'encodr'; choose from embeddings, source_emb"),
         ("encoder.layers.2", "has no part 'encoder.layers.2'"),
         ("encoder.layer", "has no part 'encoder.layer'"),
         ("encoder,,decoder", "has no part ''"),

@@ -229,7 +229,7 @@ def test_where_none_is_whole_training_does_not_start_anew(tmp_path):
     store = filled(tmp_path, [1, 2])
     flip(store.path(1))
     cut(store.path(2))
-    with pytest.raises(CheckpointError, match=r"none of the 2 checkpoints in .* is whole"):
+    with pytest.raises(CheckpointError, match=r"none of the 2 checkpoints in .* is intact"):
         store.latest(lambda message: None)
     assert store.steps() == [1, 2]
 

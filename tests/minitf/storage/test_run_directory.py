@@ -109,11 +109,11 @@ def test_files_of_someone_else_are_not_cleared_away(tmp_path, own):
     (tmp_path / "data" / "mine.txt").write_text("mine")
     for name in ("config.json", "environment.json"):
         (tmp_path / name).write_text(own)
-        with pytest.raises(UserError, match=r"already holds .*; empty it, or give another --output$"):
+        with pytest.raises(UserError, match=r"already contains .*; empty it, or give another --output$"):
             RunDirectory.create(tmp_path, CONFIG)
     (tmp_path / "environment.json").write_text("{}")
     (tmp_path / "config.json").write_text("{}")
-    with pytest.raises(UserError, match=r"already holds .*; empty it, or give another --output$"):
+    with pytest.raises(UserError, match=r"already contains .*; empty it, or give another --output$"):
         RunDirectory.create(tmp_path, CONFIG)
     assert (tmp_path / "data" / "mine.txt").read_text() == "mine"
 
@@ -129,7 +129,7 @@ def test_what_a_killed_process_left_is_removed(tmp_path):
 def test_parts_of_a_run_are_refused(tmp_path):
     (tmp_path / "data").mkdir()
     (tmp_path / "log.jsonl").write_text("")
-    with pytest.raises(UserError, match=r"already holds data, log\.jsonl; empty it, or give another --output$"):
+    with pytest.raises(UserError, match=r"already contains data, log\.jsonl; empty it, or give another --output$"):
         RunDirectory.create(tmp_path, CONFIG)
     assert not (tmp_path / "config.json").exists()
 
