@@ -146,9 +146,9 @@ time on one machine. Words in brackets are added.
 
 Trained models have 2 + 2 layers, d_model 64, d_ff 256 and 4 heads. They are trained for 600 updates of up to 1,024
 tokens per side of the built-in corpus, two epochs, with the seeds 1, 2 and 3 (recipes/paper_claims/runs.py has the
-flags of each variant). BLEU is computed by sacreBLEU on 1,000 test pairs, with a beam of 4, α = 0.6 and the mean of five
-checkpoints. Claims that do not hold for these models may hold for models of the paper's size, and vice versa. The text
-is that of the paper's first edition, except section 6.3, which is that of its later edition.
+flags of each variant). BLEU is computed by sacreBLEU on 1,000 test pairs, with a beam of 4, α = 0.6 and the mean of
+five checkpoints. Claims that do not hold for these models may hold for models of the paper's size, and vice versa. The
+text is that of the paper's first edition, except section 6.3, which is that of its later edition.
 """
 
 

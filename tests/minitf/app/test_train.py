@@ -781,7 +781,7 @@ def test_every_line_counts_whatever_is_in_it(ground, texts, tmp_path, capsys, en
         == 0
     )
     err = capsys.readouterr().err
-    assert "train: 67 pairs; left out: 2 with an empty side, 2 with a side of more than 32 tokens" in err
+    assert "train: 67 pairs; omitted: 2 with an empty side, 2 with a side of more than 32 tokens" in err
     about = json.loads((run / "data" / "train" / "prepared.json").read_text())
     assert (about["pairs"], about["dropped_empty"], about["dropped_long"]) == (67, 2, 2)
 

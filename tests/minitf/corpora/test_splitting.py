@@ -126,7 +126,7 @@ def test_the_command_writes_aligned_files_and_says_what_it_did(corpus, tmp_path,
     assert counts == {"train": 82, "valid": 11, "test": 8}
     command = out.splitlines()[-1]
     assert command.startswith(f"    minitf train --train {tmp_path / 'new' / 'split' / 'train.en'} ")
-    assert "--preset small" in command
+    assert "--preset laptop" in command
 
 
 def test_what_cannot_be_cut_is_refused(corpus, tmp_path, capsys):
