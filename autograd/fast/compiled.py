@@ -12,9 +12,11 @@ from typing import Any
 
 import numpy as np
 
+from autograd.fast import compiled_int8
 from autograd.fast import compiled_kernels as kernels
 from autograd.fast.cpu import CpuKernels
 from autograd.fast.cpu_products import FEW_ROWS, SERIAL_PRODUCT, in_order
+from autograd.fast.int8 import OUTPUTS, Int8Weights
 from autograd.fast.kernels import blocks_of
 
 Array = Any
@@ -92,6 +94,23 @@ class CompiledKernels(CpuKernels):
 
     def runs_loops(self, rows: int, weights: int) -> bool:
         return rows < FEW_ROWS and rows * weights < SERIAL_PRODUCT  # of larger products, threads compute parts
+
+    def linear_int8(self, x: Array, weights: Int8Weights, relu: bool = False) -> Array:
+        if not compiled_int8.LANES or not _are_plain(x):
+            return super().linear_int8(x, weights, relu)
+        rows, groups = len(x), weights.groups.view(np.int32)[..., 0]
+        q, factors = np.empty((rows, 4 * groups.shape[1]), np.uint8), np.empty(rows, F4)
+        y = np.empty((rows, weights.shape[0]), F4)
+        compiled_int8.quantise_inputs(x, q, factors)
+
+        def work(some: slice) -> None:
+            of_weights = groups, weights.start, weights.factors, weights.bias
+            first, end = OUTPUTS * some.start, OUTPUTS * some.stop
+            compiled_int8.linear_int8(q.view(np.int32), factors, *of_weights, relu, first, end, y)
+
+        serial = rows * weights.size < 4 * SERIAL_PRODUCT  # four times as fast as a product of float32
+        self._run_blocks(work, len(groups), len(groups) if serial else -(-len(groups) // (4 * (self.threads or 1))))
+        return y
 
     # ---- Layer normalisation ----
 

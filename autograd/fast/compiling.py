@@ -30,7 +30,7 @@ except ImportError:  # Windows
 
 # Sums may be reordered, products and sums fused, and the sign of 0 lost; that there is no NaN or ∞ is never assumed
 FAST_MATH = {"contract", "reassoc", "nsz"}
-KERNELS = ("compiling.py", "compiled_kernels.py")
+KERNELS = ("compiling.py", "compiled_kernels.py", "int8.py", "compiled_int8.py")
 
 
 class OnDisk(FunctionCache):
@@ -127,6 +127,17 @@ def compiled(function: Callable[..., Any]) -> Any:
     dispatcher = njit(nogil=True, error_model="numpy", inline="always", fastmath=FAST_MATH)(function)
     if (cache := _cache_of(function)) is not None:
         dispatcher._cache = cache  # as `njit(cache=True)` does
+    return dispatcher
+
+
+def compiled_exactly(function: Callable[..., Any]) -> Any:
+    """The same for a function whose every operation is rounded as NumPy rounds it: nothing is reordered or fused.
+
+    So a call of it gives the same bits, whichever copy is called, and may stay a call.
+    """
+    dispatcher = njit(nogil=True, error_model="numpy")(function)
+    if (cache := _cache_of(function)) is not None:
+        dispatcher._cache = cache
     return dispatcher
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from autograd.fast.blocks import BLOCK_BYTES, BlockedKernels
+from autograd.fast.int8 import Int8Weights, linear_int8
 from autograd.fast.kernels import blocks_of
 
 Array = Any
@@ -159,6 +160,13 @@ class CpuProducts(BlockedKernels):
         self._run_blocks(work, n_out, block, worth_waking=x.size * n_out >= SERIAL_PRODUCT)
         self.add_bias_(y, bias, relu)
         return y
+
+    def linear_int8(self, x: Array, weights: Int8Weights, relu: bool = False) -> Array:
+        """x Wᵀ + bias, or max(x Wᵀ + bias, 0), by products of integers: see int8.py.
+
+        Shapes: float32 [R, in] -> float32 [R, out]
+        """
+        return linear_int8(x, weights, relu)
 
 
 def _address(a: Array) -> int:

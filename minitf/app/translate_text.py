@@ -41,7 +41,8 @@ def translate_text(config: TranslateConfig) -> None:
     settings = settings_of(config)
     texts, line_count = read_aligned_texts(config)
     unread = texts["reference"]
-    set_up_device(config.threads, config.device, config.precision or "float32", config.kernels, plain=config.plain)
+    precision = config.precision if config.precision in ("float64", "tf32", "bf16") else "float32"
+    set_up_device(config.threads, config.device, precision, config.kernels, plain=config.plain)
     hypotheses = []
     with open_output(config.output) as write, watch(config, line_count) as (progress, warn):
         loaded = ("average", "checkpoint", "weights", "same_bits", "device", "precision", "plain", "allow_config_edits")

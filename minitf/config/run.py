@@ -245,18 +245,20 @@ def check_device(device: str) -> None:
 
 
 def check_precision(precision: str | None, on_gpu: bool) -> None:
-    """Check that the device supports a precision.  Raises: UserError for a precision of GPUs on a CPU."""
+    """Check that the device supports a precision.  Raises: UserError for one of the other device."""
     if precision in ("tf32", "bf16") and not on_gpu:
         raise UserError(f"precision={precision} requires a GPU; choose --device cuda, or --precision float32")
+    if precision == "int8" and on_gpu:
+        raise UserError("precision=int8 requires --device cpu; on a GPU, choose --precision bf16")
 
 
 def check_plain(config: Any, names: Sequence[str]) -> None:
-    """Check that neither an option in `names`, of the fast implementation, nor a precision of GPUs is set.
+    """Check that neither an option in `names`, of the fast implementation, nor a precision of GPUs, or int8, is set.
 
     Raises: UserError for the first one that is
     """
     given = [each.name for each in fields(config) if each.name in names and getattr(config, each.name) != each.default]
-    given += ["precision"] if config.precision in ("tf32", "bf16") else []
+    given += ["precision"] if config.precision in ("tf32", "bf16", "int8") else []
     if given:
         raise UserError(
             f"plain and {given[0]}={shown(getattr(config, given[0]))} cannot be combined: plain uses no fast "

@@ -7,6 +7,8 @@ for one position of a few hypotheses at a time, where a call of NumPy may cost a
 - Keys and values of the past are not copied when beams are reordered (state.py).
 - With `same_bits`, results for a sentence do not depend on the others in its batch, to the last bit: every matrix
   product that a sentence takes part in has a shape that depends on the sentence alone, or a fixed one.
+- With `int8`, products with weights are of 8-bit integers (autograd/fast/int8.py), of which each row's result depends on
+  that row alone.
 """
 
 from __future__ import annotations
@@ -22,7 +24,8 @@ import numpy as np
 import autograd as ag
 from autograd import Tensor, no_grad
 from autograd.backend import backend_of
-from autograd.fast import kernels_of
+from autograd.fast import CpuKernels, kernels_of
+from autograd.fast.int8 import Int8Weights
 from autograd.memory import last_change, now
 from minitf.config.model import BOS, PAD
 from minitf.decoding import candidates
@@ -47,12 +50,14 @@ class InferenceTransformer:
 
     same_bits: results do not depend on which sentences are decoded together, to the bit, if these have one
         `padded_width`; at about half the speed in large batches
+    int8: matrices, embeddings included, are kept and multiplied in 8 bits, all else in float32, on a CPU
     """
 
-    def __init__(self, model: Transformer, *, same_bits: bool = False):
+    def __init__(self, model: Transformer, *, same_bits: bool = False, int8: bool = False):
+        """Raises: ValueError for `int8` with a model that is not on the CPU in float32"""
         candidates.top_tokens = top_tokens  # in every search from now on
         self.model: Any = model  # which may be any variant
-        self.config, self.same_bits = model.config, same_bits
+        self.config, self.same_bits, self.int8 = model.config, same_bits, int8
         self.norm_first = self.config.norm == "pre"
         self.has_attention = self.config.mixing in ("self-attention", "restricted")  # in the encoder
         self._parameters = model.parameters()
@@ -71,7 +76,7 @@ class InferenceTransformer:
     @property
     def weights_of_a_step(self) -> int:
         """The weights that each row of a step is multiplied with."""
-        return sum(each.w.size for each in self._weights.values() if each.of_a_step)
+        return sum(each.size for each in self._weights.values() if each.of_a_step)
 
     def compute_batches(self, *batches: Any) -> None:
         """Compute batches of sentences, on all threads where that is faster: see `share_out`."""
@@ -191,7 +196,11 @@ class InferenceTransformer:
         tokens = self.backend.asarray(tokens)
         rows = positions.rows(tokens.shape[1], start, self.backend)
         rows = rows.data if isinstance(rows, Tensor) else rows
-        x = self.backend.embedding(embedding.weight.data, tokens, rows, embedding.scale, None, 1.0, self.dtype)
+        table, indices = embedding.weight.data, tokens
+        if self.int8:  # the rows that are read, in their order
+            table = self._tables[id(embedding.weight)].rows(tokens.reshape(-1))
+            indices = np.arange(tokens.size).reshape(tokens.shape)
+        x = self.backend.embedding(table, indices, rows, embedding.scale, None, 1.0, self.dtype)
         if starts_with == "zero":
             x = self.backend.xp.where((tokens == BOS)[:, :, None], rows.astype(x.dtype, copy=False), x)
         x = x.reshape(tokens.size, x.shape[-1])
@@ -218,6 +227,8 @@ class InferenceTransformer:
 
     def _product(self, x: Array, weights: _Weights, relu: bool = False) -> Array:
         """Shapes: x [R, in] -> [R, out]"""
+        if isinstance(self.backend, CpuKernels) and weights.in_int8 is not None:
+            return self.backend.linear_int8(x, weights.in_int8, relu)
         rows = self.rows_at_a_time or len(x)
         few = self.backend.contiguous_below if rows > 1 else 0
         many = weights.of_a_step and (rows >= self.backend.contiguous_from or len(weights.w) < few)
@@ -311,7 +322,13 @@ class InferenceTransformer:
         if isinstance(model, ForeignTransformer):
             with no_grad():
                 bias = model.logit_bias()
-        of_logits = _Weights(output, None if bias is None else bias.data, dtype=model.output_matrix.dtype)
+        if self.int8:
+            if not isinstance(self.backend, CpuKernels) or self.dtype != np.float32:
+                raise ValueError(f"int8 needs a model in float32 on the CPU, not one in {self.dtype.name}")
+            self._quantised = [model.source_embedding.weight, model.target_embedding.weight, model.output_matrix]
+            self._tables = {key: Int8Weights.of(p.data) for key, p in {id(p): p for p in self._quantised}.items()}
+        in_int8 = self._tables[id(model.output_matrix)] if self.int8 else None
+        of_logits = _Weights(output, None if bias is None else bias.data, in_int8=in_int8, dtype=model.output_matrix.dtype)
         weights: dict[Module, _Weights] = {model: of_logits}
         stacks = (model.encoder.layers, False), (model.decoder.layers, True)
         for layer, of_a_step in ((layer, of_a_step) for layers, of_a_step in stacks for layer in layers):
@@ -327,10 +344,18 @@ class InferenceTransformer:
             weights[cross] = self._joined(cross.key, cross.value, of_a_step=False)
             weights[cross.query], weights[cross.output] = self._joined(cross.query), self._joined(cross.output)
         self._weights = weights
-        of_layers = [each.w.size for module, each in weights.items() if each.of_a_step and module is not model]
+        of_layers = [each.size for module, each in weights.items() if each.of_a_step and module is not model]
         self._largest_product = max(of_layers)
         vars(self).pop("_of_loops", None)
-        self.rows_at_a_time = self._rows_computed_alike() if self.same_bits else None
+        self.rows_at_a_time = None
+        if self.same_bits:
+            self.rows_at_a_time = 1 if self.int8 else self._rows_computed_alike()
+
+    def release_weights(self) -> None:
+        """Give back the memory of the model's matrices that are kept in 8 bits; for the model, they are NaN."""
+        for parameter in self._quantised:
+            parameter.data = np.broadcast_to(np.float32(np.nan), parameter.shape)
+        self._loaded = [(p, p.data, now()) for p in self._parameters]
 
     @cached_property
     def _of_loops(self) -> tuple[Any, ...] | None:
@@ -352,7 +377,7 @@ class InferenceTransformer:
         for layer in self.model.decoder.layers:
             own, cross, feed_forward = layer.self_attention, layer.cross_attention, layer.feed_forward
             activation = ACTIVATIONS.get(feed_forward.activation)
-            if self.same_bits or self.dtype != np.float32 or self.config.attention == "additive" or activation is None:
+            if self.int8 or self.same_bits or self.dtype != np.float32 or self.config.attention == "additive" or activation is None:
                 return None
             of_self = attention(own, own, layer.self_attention_residual)
             of_cross = attention(cross, cross.query, layer.cross_attention_residual)
@@ -363,9 +388,11 @@ class InferenceTransformer:
     def _output(self, shortlist: Array | None) -> _Weights:
         """The product that computes the logits of the tokens of a shortlist, or of all."""
         whole = self._weights[self.model]
-        if shortlist is None or len(shortlist) == whole.w.shape[1]:
+        if shortlist is None or len(shortlist) == self.config.vocab_size:
             return whole
         rows = self.backend.asarray(shortlist)
+        if whole.in_int8 is not None:
+            return _Weights(None, None, in_int8=whole.in_int8.take(rows))
         return _Weights(whole.w.T[rows], None if whole.bias is None else whole.bias[rows], dtype=whole.dtype)
 
     def _joined(self, *linears: Linear, of_a_step: bool = True) -> _Weights:
@@ -373,7 +400,11 @@ class InferenceTransformer:
         weight = self.backend.stacked([linear.weight.data for linear in linears]).astype(self.dtype, copy=False)
         biases = [linear.bias.data for linear in linears if linear.bias is not None]
         ends = np.cumsum([linear.weight.shape[0] for linear in linears]).tolist()
-        return _Weights(weight, self.backend.stacked(biases) if biases else None, of_a_step, ends)
+        bias = self.backend.stacked(biases) if biases else None
+        in_int8 = Int8Weights.of(weight, bias) if self.int8 else None
+        if self.int8:
+            self._quantised += [linear.weight for linear in linears]
+        return _Weights(weight, bias, of_a_step, ends, in_int8=in_int8)
 
     def _rows_computed_alike(self) -> int:
         """Rows of a product with which equal rows give equal results, as tried with all weights; one always does."""
@@ -392,6 +423,8 @@ class InferenceTransformer:
 class _Weights:
     """The weights w [in, out] and the bias of a product, which may compute several projections.
 
+    in_int8: the weights and the bias in 8 bits; there is no w then
+
     of_a_step: each step of the decoder computes the product
     ends: the end of each projection's columns
     dtype: type of the result; None: that of the inputs. Logits are not rounded to bfloat16
@@ -404,8 +437,14 @@ class _Weights:
         of_a_step: bool = True,
         ends: Sequence[int] = (),
         dtype: Any = None,
+        in_int8: Int8Weights | None = None,
     ):
-        self.w, self.bias, self.of_a_step, self.dtype = weight.T, bias, of_a_step, dtype
+        self.bias, self.of_a_step, self.dtype, self.in_int8 = bias, of_a_step, dtype, in_int8
+        if in_int8 is None:
+            self.w = weight.T
+        else:
+            in_int8.bias = in_int8.bias if bias is None else bias
+        self.size = weight.size if in_int8 is None else in_int8.size
         self.columns = [slice(start, end) for start, end in itertools.pairwise([0, *ends])]
 
     @cached_property

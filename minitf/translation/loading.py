@@ -205,6 +205,8 @@ def source_reader(first: LearnedModel, other: LearnedModel) -> Callable[[np.ndar
 def with_precision(config: RunConfig, device: str, precision: str | None) -> RunConfig:
     """Move a configuration to another device and set the precision there.  Raises: UserError where it cannot be"""
     check_precision(precision, device != "cpu")
+    if precision == "int8":
+        precision = "float32"  # of all but the weights
     if precision is None and device == "cpu" and config.precision in ("tf32", "bf16"):
         precision = "float32"
     chosen: Any = precision or config.precision

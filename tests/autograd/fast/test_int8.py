@@ -1,0 +1,132 @@
+"""Products with weights in 8 bits: exact integers, the same bits by NumPy and by the processor's instruction."""
+
+import os
+import subprocess
+import sys
+from itertools import product
+
+import numpy as np
+import pytest
+
+from autograd.fast.cpu import CpuKernels
+from autograd.fast.int8 import LARGEST, Int8Weights, quantise, quantise_inputs
+
+f4 = np.float32
+SHAPES = [(1, 512, 200), (5, 130, 65), (9, 7, 3), (4, 1, 1), (2, 2100, 64), (7, 3, 128)]  # rows, inputs, outputs
+
+
+def normal(*shape, seed=0):
+    return np.random.default_rng(seed).standard_normal(shape).astype(f4)
+
+
+def weights_of(inputs, outputs):
+    spread = np.logspace(-3, 3, outputs).astype(f4)[:, None]  # each row has its factor
+    return Int8Weights.of(normal(outputs, inputs, seed=1) * spread, normal(outputs, seed=2))
+
+
+def cases():
+    """Rows and weights of every shape, and with elements of one size, whose products are the largest there are."""
+    for rows, inputs, outputs in SHAPES:
+        yield normal(rows, inputs), weights_of(inputs, outputs)
+    ends = np.where(normal(6, 5000) > 0, f4(1), f4(-1))
+    yield ends, Int8Weights.of(np.concatenate([ends, -ends, np.ones_like(ends)]))
+
+
+def by_definition(x, weights, relu):
+    """The sums in integers of 64 bits."""
+    q, factors = quantise_inputs(x)
+    integers = q[:, : x.shape[1]].astype(np.int64) - 128
+    total = integers @ weights.integers(np.arange(weights.shape[0])).astype(np.int64).T
+    y = total.astype(f4) * (factors[:, None] * weights.factors) + weights.bias
+    return np.maximum(y, 0) if relu else y
+
+
+def check_kernels(kernels):
+    """They give the numbers of the definition, to the bit, and those of each row alone."""
+    for (x, weights), relu in product(cases(), (False, True)):
+        found = kernels.linear_int8(x, weights, relu)
+        np.testing.assert_array_equal(found, by_definition(x, weights, relu))
+        for i, row in enumerate(found):
+            np.testing.assert_array_equal(kernels.linear_int8(x[i : i + 1], weights, relu)[0], row)
+    empty = kernels.linear_int8(np.empty((0, 7), f4), weights_of(7, 3))
+    assert empty.shape == (0, 3)
+    x = normal(4, 30)
+    x[0], x[1, 3], x[2, 5] = 0, np.inf, np.nan
+    weights = weights_of(30, 70)
+    found = kernels.linear_int8(x, weights)
+    np.testing.assert_array_equal(found[0], weights.bias)
+    assert np.isnan(found[1:3]).all()
+    np.testing.assert_array_equal(found[3:], by_definition(x[3:], weights, relu=False))
+    tiny = np.full((1, 30), 1e-38, f4)  # whose reciprocals are infinite
+    np.testing.assert_array_equal(kernels.linear_int8(tiny, weights)[0], weights.bias)
+
+
+def test_a_row_is_the_nearest_multiple_of_a_factor():
+    matrix = normal(20, 50) * np.logspace(-6, 6, 20).astype(f4)[:, None]
+    integers, factors = quantise(matrix)
+    assert (np.abs(integers).max(axis=1) == LARGEST).all()
+    multiples = integers * factors[:, None]
+    assert (np.abs(multiples - matrix) <= 0.5001 * factors[:, None]).all()
+    np.testing.assert_array_equal(multiples.astype(np.float64), integers.astype(np.float64) * factors[:, None])
+
+
+def test_what_is_quantised_stays_when_it_is_quantised_again():
+    integers, factors = quantise(normal(300, 40))
+    again = quantise(integers * factors[:, None])
+    np.testing.assert_array_equal(again[0], integers)
+    np.testing.assert_array_equal(again[1], factors)
+
+
+def test_rows_of_zeros_and_of_no_numbers():
+    matrix = normal(4, 6)
+    matrix[0], matrix[1, 2], matrix[2, 3] = 0, np.nan, -np.inf
+    rows = Int8Weights.of(matrix).rows(np.arange(4))
+    assert (rows[0] == 0).all()
+    assert np.isnan(rows[1:3]).all()
+    assert np.isfinite(rows[3]).all()
+
+
+def test_some_outputs_are_those_of_the_whole():
+    weights, x, chosen = weights_of(30, 150), normal(3, 30), np.array([149, 0, 64, 63])
+    kernels = CpuKernels()
+    np.testing.assert_array_equal(kernels.linear_int8(x, weights.take(chosen)), kernels.linear_int8(x, weights)[:, chosen])
+
+
+def test_numpy_gives_the_exact_sums():
+    check_kernels(CpuKernels())
+
+
+@pytest.mark.heavy
+def test_the_instruction_gives_the_same_bits():
+    pytest.importorskip("numba", reason="needs Numba")
+    from autograd.fast.compiled import CompiledKernels
+    from autograd.fast.compiled_int8 import LANES
+
+    if not LANES:
+        pytest.skip("needs a processor with AVX-512 VNNI or AVX-VNNI")
+    check_kernels(CompiledKernels())
+    threaded = CompiledKernels()
+    threaded.set_threads(2)
+    x, weights = normal(40, 500), weights_of(500, 1000)
+    np.testing.assert_array_equal(threaded.linear_int8(x, weights), CpuKernels().linear_int8(x, weights))
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize(("lacking", "lanes"), [("avx512vnni", 8), ("avx512vnni avxvnni", 0)])
+def test_a_processor_with_less_gives_the_same_bits(lacking, lanes):
+    pytest.importorskip("numba", reason="needs Numba")
+    from numba.core.registry import cpu_target
+
+    features = cpu_target.target_context.codegen().magic_tuple()[2].split(",")
+    if lanes and "+avxvnni" not in features:
+        pytest.skip("needs a processor with AVX-VNNI")
+    features = [f"-{each[1:]}" if each[1:] in lacking.split() else each for each in features]
+    program = f"""
+from autograd.fast.compiled import CompiledKernels
+from autograd.fast.compiled_int8 import LANES
+from tests.autograd.fast.test_int8 import check_kernels
+assert LANES == {lanes}, LANES
+check_kernels(CompiledKernels())
+"""
+    environment = {**os.environ, "NUMBA_CPU_FEATURES": ",".join(features), "NUMBA_CPU_NAME": "x86-64-v3"}
+    subprocess.run([sys.executable, "-c", program], env=environment, check=True)

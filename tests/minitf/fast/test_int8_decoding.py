@@ -1,0 +1,101 @@
+"""Decoding with weights of 8 bits computes what the plain model computes with such products in the place of its own."""
+
+import numpy as np
+import pytest
+
+from autograd import Tensor
+from autograd.fast.int8 import Int8Weights, linear_int8
+from minitf.decoding.decoder import TransformerDecoder
+from minitf.decoding.search import BeamSearchConfig, beam_search
+from minitf.errors import UserError
+from minitf.fast.decoder import InferenceTransformer
+from minitf.model.layers import Embedding, Linear
+from minitf.model.transformer import Transformer
+from minitf.translation.translator import Translator
+from tests.helpers.small_model import SMALL, model_with, sources
+
+f4 = np.float32
+SOURCE = sources(9, 5, 12, 3)
+
+
+def product(x, weight, bias=None):
+    rows = x.data.reshape(-1, x.shape[-1])
+    return Tensor(linear_int8(rows, Int8Weights.of(weight.data, None if bias is None else bias.data)).reshape(*x.shape[:-1], -1))
+
+
+@pytest.fixture
+def plain_int8(monkeypatch):
+    """The plain layers, with the products of int8.py."""
+    tables = {}
+
+    def embedded(self, ids):
+        table = tables.setdefault(id(self), Int8Weights.of(self.weight.data))
+        ids = np.asarray(ids)
+        return Tensor(table.rows(ids.reshape(-1)).reshape(*ids.shape, -1)) * self.scale
+
+    monkeypatch.setattr(Linear, "__call__", lambda self, x: product(x, self.weight, self.bias))
+    monkeypatch.setattr(Embedding, "__call__", embedded)
+    monkeypatch.setattr(Transformer, "logits", lambda self, hidden: product(hidden, self.output_matrix))
+
+
+def logits_of(decoder, steps=6):
+    rng = np.random.default_rng(5)
+    state = decoder.start_decoding(SOURCE)
+    return np.stack([decoder.decode_step(rng.integers(4, SMALL.vocab_size, len(SOURCE)), state) for _ in range(steps)])
+
+
+@pytest.mark.parametrize("changes", [{}, {"norm": "pre"}, {"share_embeddings": "none"}, {"attention_bias": False}])
+def test_as_the_plain_layers_compute_it(plain_int8, changes):
+    model = model_with(dtype=f4, **changes)
+    found, expected = logits_of(InferenceTransformer(model, int8=True)), logits_of(TransformerDecoder(model))
+    differences = np.abs(found - expected) / np.abs(expected).max()
+    assert np.median(differences) < 1e-6
+    assert differences.max() < 0.05  # an integer may be another where float32 rounds x to the middle of two
+
+
+def test_near_the_numbers_of_float32():
+    model = model_with(dtype=f4)
+    found, exact = logits_of(InferenceTransformer(model, int8=True)), logits_of(InferenceTransformer(model))
+    assert 0 < np.abs(found - exact).max() < 0.1 * np.abs(exact).max()
+
+
+def test_alone_as_in_a_batch_to_the_bit():
+    decoder = InferenceTransformer(model_with(dtype=f4), int8=True, same_bits=True)
+    search = BeamSearchConfig(beam=3)
+    together = beam_search(decoder, SOURCE, search)
+    alone = [beam_search(decoder, row[row != 0][None], search)[0] for row in SOURCE]
+    assert together == alone
+
+
+def test_a_shortlist_has_the_logits_of_its_tokens():
+    decoder, chosen = InferenceTransformer(model_with(dtype=f4), int8=True), np.array([2, 3, 5, 11])
+    whole, some = decoder.start_decoding(SOURCE), decoder.start_decoding(SOURCE, shortlist=chosen)
+    tokens = np.full(4, 1)
+    np.testing.assert_array_equal(decoder.decode_step(tokens, some), decoder.decode_step(tokens, whole)[:, chosen])
+
+
+def test_the_memory_of_matrices_is_given_back():
+    model = model_with(dtype=f4)
+    decoder = InferenceTransformer(model, int8=True)
+    before = logits_of(decoder)
+    decoder.release_weights()
+    np.testing.assert_array_equal(logits_of(decoder), before)
+    kept = [name for name, p in model.named_parameters().items() if p.ndim == 2 and any(p.data.strides)]
+    assert kept == []
+    assert np.isnan(logits_of(InferenceTransformer(model))).all()  # nothing passes for a model
+
+
+def test_changed_weights_are_quantised_again():
+    model = model_with(dtype=f4)
+    decoder = InferenceTransformer(model, int8=True)
+    logits_of(decoder)
+    up = model.decoder.layers[0].feed_forward.up.weight
+    up.data = up.data * f4(2)
+    np.testing.assert_array_equal(logits_of(decoder), logits_of(InferenceTransformer(model, int8=True)))
+
+
+def test_what_int8_needs():
+    with pytest.raises(ValueError, match="int8 needs a model in float32 on the CPU, not one in float64"):
+        InferenceTransformer(model_with(), int8=True)
+    with pytest.raises(UserError, match="int8 needs a Transformer, not a model of type TransformerDecoder"):
+        Translator(TransformerDecoder(model_with()), None, int8=True)
