@@ -78,7 +78,9 @@ def product_of_tile(rows: int, lanes: int) -> Callable[..., None]:
             inputs = [
                 builder.gep(arrays[0].data, [builder.mul(builder.add(row, number(r)), steps)]) for r in range(rows)
             ]
-            begun = [load(builder.gep(arrays[3].data, [builder.add(output, number(lanes * v))])) for v in range(vectors)]
+            begun = [
+                load(builder.gep(arrays[3].data, [builder.add(output, number(lanes * v))])) for v in range(vectors)
+            ]
             before, loop, after = builder.block, builder.append_basic_block(), builder.append_basic_block()
             builder.branch(loop)
             builder.position_at_end(loop)
@@ -103,7 +105,9 @@ def product_of_tile(rows: int, lanes: int) -> Callable[..., None]:
             for r, of_row in enumerate(sums):
                 for v, total in enumerate(of_row):
                     result = total.incomings[1][0]
-                    builder.store(result, at(builder.gep(arrays[5].data, [number(OUTPUTS * r + lanes * v)]), vector), align=4)
+                    builder.store(
+                        result, at(builder.gep(arrays[5].data, [number(OUTPUTS * r + lanes * v)]), vector), align=4
+                    )
             return context.get_dummy_value()
 
         return types.void(q, types.intp, groups, start, types.intp, y), generate

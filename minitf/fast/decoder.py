@@ -328,7 +328,9 @@ class InferenceTransformer:
             self._quantised = [model.source_embedding.weight, model.target_embedding.weight, model.output_matrix]
             self._tables = {key: Int8Weights.of(p.data) for key, p in {id(p): p for p in self._quantised}.items()}
         in_int8 = self._tables[id(model.output_matrix)] if self.int8 else None
-        of_logits = _Weights(output, None if bias is None else bias.data, in_int8=in_int8, dtype=model.output_matrix.dtype)
+        of_logits = _Weights(
+            output, None if bias is None else bias.data, in_int8=in_int8, dtype=model.output_matrix.dtype
+        )
         weights: dict[Module, _Weights] = {model: of_logits}
         stacks = (model.encoder.layers, False), (model.decoder.layers, True)
         for layer, of_a_step in ((layer, of_a_step) for layers, of_a_step in stacks for layer in layers):
@@ -377,7 +379,13 @@ class InferenceTransformer:
         for layer in self.model.decoder.layers:
             own, cross, feed_forward = layer.self_attention, layer.cross_attention, layer.feed_forward
             activation = ACTIVATIONS.get(feed_forward.activation)
-            if self.int8 or self.same_bits or self.dtype != np.float32 or self.config.attention == "additive" or activation is None:
+            if (
+                self.int8
+                or self.same_bits
+                or self.dtype != np.float32
+                or self.config.attention == "additive"
+                or activation is None
+            ):
                 return None
             of_self = attention(own, own, layer.self_attention_residual)
             of_cross = attention(cross, cross.query, layer.cross_attention_residual)

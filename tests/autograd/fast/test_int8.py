@@ -89,7 +89,9 @@ def test_rows_of_zeros_and_of_no_numbers():
 def test_some_outputs_are_those_of_the_whole():
     weights, x, chosen = weights_of(30, 150), normal(3, 30), np.array([149, 0, 64, 63])
     kernels = CpuKernels()
-    np.testing.assert_array_equal(kernels.linear_int8(x, weights.take(chosen)), kernels.linear_int8(x, weights)[:, chosen])
+    np.testing.assert_array_equal(
+        kernels.linear_int8(x, weights.take(chosen)), kernels.linear_int8(x, weights)[:, chosen]
+    )
 
 
 def test_numpy_gives_the_exact_sums():

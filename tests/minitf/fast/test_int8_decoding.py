@@ -20,7 +20,9 @@ SOURCE = sources(9, 5, 12, 3)
 
 def product(x, weight, bias=None):
     rows = x.data.reshape(-1, x.shape[-1])
-    return Tensor(linear_int8(rows, Int8Weights.of(weight.data, None if bias is None else bias.data)).reshape(*x.shape[:-1], -1))
+    return Tensor(
+        linear_int8(rows, Int8Weights.of(weight.data, None if bias is None else bias.data)).reshape(*x.shape[:-1], -1)
+    )
 
 
 @pytest.fixture
