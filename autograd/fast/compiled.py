@@ -106,7 +106,8 @@ class CompiledKernels(CpuKernels):
         def work(some: slice) -> None:
             of_weights = groups, weights.start, weights.factors, weights.bias
             first, end = OUTPUTS * some.start, OUTPUTS * some.stop
-            compiled_int8.linear_int8(q.view(np.int32), factors, *of_weights, relu, first, end, y)
+            total = np.empty((compiled_int8.ROWS, OUTPUTS), np.int32)
+            compiled_int8.linear_int8(q.view(np.int32), factors, *of_weights, relu, first, end, total, y)
 
         serial = rows * weights.size < 4 * SERIAL_PRODUCT  # four times as fast as a product of float32
         self._run_blocks(work, len(groups), len(groups) if serial else -(-len(groups) // (4 * (self.threads or 1))))

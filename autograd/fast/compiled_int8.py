@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 from llvmlite import ir
 from numba import types
-from numba.core.registry import cpu_target
+from numba.core import config
+from numba.core.codegen import get_host_cpu_features
 from numba.extending import intrinsic
 from numba.np.arrayobj import make_array
 
@@ -37,7 +38,7 @@ def lanes_of(features: str) -> int:
     return 8 if "+avxvnni" in found else 0
 
 
-LANES = lanes_of(cpu_target.target_context.codegen().magic_tuple()[2])  # of the processor, or of Numba's settings
+LANES = lanes_of(config.CPU_FEATURES or get_host_cpu_features())
 
 
 def product_of_tile(rows: int, lanes: int) -> Callable[..., None]:
@@ -143,15 +144,15 @@ def quantise_inputs(x: Array, q: Array, factors: Array) -> None:
 @compiled_exactly
 def linear_int8(
     q: Array, of_inputs: Array, groups: Array, start: Array, of_weights: Array, bias: Array, relu: Any, first: int,
-    end: int, y: Array,
+    end: int, total: Array, y: Array,
 ) -> None:  # fmt: skip
     """Outputs first … end - 1, of which the first begins a group.
 
     Shapes: q int32 [R, in / 4], of_inputs float32 [R], groups int32 [out / 64, in / 4, 64], start int32 [out, up to a
-    multiple of 64], of_weights, bias float32 [out], y float32 [R, out] (written)
+    multiple of 64], of_weights, bias float32 [out], total int32 [ROWS, OUTPUTS] (overwritten), y float32 [R, out]
+    (written)
     """
     rows, n_out = y.shape
-    total = np.empty((ROWS, OUTPUTS), np.int32)
     least = f4(0) if relu else f4(-np.inf)
     for output in range(first, min(end, n_out), WIDTH):
         width = min(WIDTH, n_out - output)

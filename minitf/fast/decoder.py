@@ -7,8 +7,8 @@ for one position of a few hypotheses at a time, where a call of NumPy may cost a
 - Keys and values of the past are not copied when beams are reordered (state.py).
 - With `same_bits`, results for a sentence do not depend on the others in its batch, to the last bit: every matrix
   product that a sentence takes part in has a shape that depends on the sentence alone, or a fixed one.
-- With `int8`, products with weights are of 8-bit integers (autograd/fast/int8.py), of which each row's result depends on
-  that row alone.
+- With `int8`, products with weights are of 8-bit integers (autograd/fast/int8.py); the result of a row depends on that
+  row alone.
 """
 
 from __future__ import annotations

@@ -17,6 +17,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from autograd.fast.int8 import quantise
 from minitf.config import TransformerConfig
 from minitf.config.model_settings import ComparedSettings, OtherProgramsSettings
 from minitf.data.prepared import PreparedCorpus, byte_pairs, is_prepared
@@ -32,7 +33,6 @@ Weights = Literal["int8", "float16", "float32"]
 
 EXAMPLES, LONGEST_EXAMPLE, LINES = 12, 80, 200
 """Sentences to choose from, characters of the longest of them, and lines that are looked at."""
-LARGEST = 127  # of an integer of one byte and its negative
 HALF = 65_504  # the largest number of type float16
 COMPUTED = [
     *("source_vocab_size", "encoder_layers", "decoder_layers", "attention_bias", "scale_embeddings", "norm_epsilon"),
@@ -157,17 +157,7 @@ def packed(learned: LearnedModel, weights: Weights) -> tuple[list[dict[str, Any]
             )
         listed.append({"name": name, "shape": list(shape), "type": kind})
         if kind == "int8":
-            parts += in_bytes(array)
+            parts += quantise(array)
         else:
             parts.append(array.astype({"float16": "<f2", "float32": "<f4"}[kind]))
     return listed, b"".join(part.tobytes() for part in parts)
-
-
-def in_bytes(matrix: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The nearest multiples of a factor for each row, such that its largest element is ±127.
-
-    Shapes: [n, m] -> int8 [n, m], float32 [n]
-    """
-    factor = np.abs(matrix).max(axis=1) / LARGEST
-    factor[factor == 0] = 1
-    return np.rint(matrix / factor[:, None]).astype(np.int8), factor.astype("<f4")

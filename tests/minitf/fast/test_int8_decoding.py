@@ -5,6 +5,7 @@ import pytest
 
 from autograd import Tensor
 from autograd.fast.int8 import Int8Weights, linear_int8
+from minitf.config import TranslateConfig
 from minitf.decoding.decoder import TransformerDecoder
 from minitf.decoding.search import BeamSearchConfig, beam_search
 from minitf.errors import UserError
@@ -96,7 +97,24 @@ def test_changed_weights_are_quantised_again():
     np.testing.assert_array_equal(logits_of(decoder), logits_of(InferenceTransformer(model, int8=True)))
 
 
-def test_what_int8_needs():
+def test_a_run_is_loaded_in_8_bits(tiny_run):
+    lines = ["the third of May", "", "ten euros"]
+    search = {"max_extra_length": 5}
+    translator = Translator.load(tiny_run, precision="int8", warn=lambda message: None)
+    assert not any(p.data.strides[0] for p in translator.model.parameters() if p.ndim == 2)
+    ensemble = Translator.load(tiny_run, tiny_run, precision="int8", warn=lambda message: None)
+    assert ensemble.translate(lines, **search) == translator.translate(lines, **search)
+    (alone,) = translator.translate_nbest(lines[:1], **search)
+    exact = Translator.load(tiny_run, warn=lambda message: None).score([(lines[0], alone[0].text)])[0]
+    scored = translator.score([(lines[0], alone[0].text)])[0]
+    assert scored.log_probability == pytest.approx(exact.log_probability, abs=0.1)
+    assert scored.log_probability != exact.log_probability
+
+
+def test_what_int8_needs(tiny_run):
+    for option, needed in (({"device": "cuda"}, "is for CPUs"), ({"plain": True}, "plain computes without fast parts")):
+        with pytest.raises(UserError, match=needed):
+            TranslateConfig(run=tiny_run, precision="int8", **option)
     with pytest.raises(ValueError, match="int8 needs a model in float32 on the CPU, not one in float64"):
         InferenceTransformer(model_with(), int8=True)
     with pytest.raises(UserError, match="int8 needs a Transformer, not a model of type TransformerDecoder"):
