@@ -112,7 +112,7 @@ def test_a_run_is_loaded_in_8_bits(tiny_run):
 
 
 def test_what_int8_needs(tiny_run):
-    for option, needed in (({"device": "cuda"}, "is for CPUs"), ({"plain": True}, "plain computes without fast parts")):
+    for option, needed in (({"device": "cuda"}, "requires --device cpu"), ({"plain": True}, "plain and precision")):
         with pytest.raises(UserError, match=needed):
             TranslateConfig(run=tiny_run, precision="int8", **option)
     with pytest.raises(ValueError, match="int8 needs a model in float32 on the CPU, not one in float64"):
