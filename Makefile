@@ -24,7 +24,7 @@ help:
 	@echo "make fuzz    its rubbish alone (5 minutes), and rubbish that is led by coverage (MINUTES=$(MINUTES))"
 	@echo "make bench-gpu  a training step on a GPU; PEER=program.py to compare with"
 	@echo "make lint    ruff and mypy"
-	@echo "make book    build the documents, with their numbers and pictures, into build/book (a few minutes)"
+	@echo "make book    build the documents, with their numbers and pictures, into build/book (1.5 minutes of processor time)"
 	@echo "make notebooks  the chapters as Jupyter notebooks, in build/notebooks"
 	@echo "make sdist   build the source distribution and the wheel in dist/, with a bill of materials and checksums"
 	@echo "make clean   delete the virtual environments (runs are kept)"
@@ -117,9 +117,6 @@ lint: $(VENV)/.installed-dev
 # From scratch: Sphinx does not see that code has changed which a page runs
 book: $(VENV)/.installed-docs
 	$(BIN)/python -m sphinx -q -T -W --keep-going -E -a -c docs/book . build/book
-	@if [ -e $(DEMO)/config.json ]; then \
-	    $(BIN)/python -m minitf page $(DEMO) --output build/book/translator.html; \
-	fi
 	@echo "open build/book/index.html"
 
 notebooks: $(VENV)/.installed

@@ -18,6 +18,7 @@ ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
 PAGES = {path.relative_to(DOCS).as_posix() for path in DOCS.rglob("*.md")} - {"index.md"}
 CHAPTERS = sorted((DOCS / "book").glob("[0-9][0-9]-*.md"))
+WIDTHS = (320, 400, 1024, 1280, 1366, 1600, 2560)
 SHOTS = ["docs/index.html", "docs/paper-map.html", "docs/book/api-ops.html", "docs/book/11-translation.html"]
 
 
@@ -65,7 +66,8 @@ def site(tmp_path_factory):
 
 
 def needs_sphinx():
-    missing = [name for name in ("sphinx", "myst_nb", "furo", "matplotlib", "hypothesis") if find_spec(name) is None]
+    needed = ("sphinx", "myst_nb", "furo", "matplotlib", "hypothesis", "latex2mathml")
+    missing = [name for name in needed if find_spec(name) is None]
     if missing:
         pytest.skip(f"{', '.join(missing)} not installed: `make book` installs the extra `docs`")
 
@@ -155,6 +157,36 @@ def test_in_a_browser(site, tmp_path):
             window.open(site / name, width=400, height=800)
             assert window.run("return document.documentElement.scrollWidth <= innerWidth"), f"{name} on a phone"
             window.screenshot(tmp_path / f"{Path(name).stem}-phone.png")
+
+
+@pytest.mark.slow
+def test_no_page_is_wider_than_its_window(site):
+    with browser() as window:
+        wide = []
+        for page in [*site.glob("*.html"), *site.glob("docs/**/*.html"), *site.glob("source/autograd/*.html")]:
+            window.open(page)
+            for width in WIDTHS:
+                window.viewport(width, 900)
+                if window.run("return document.documentElement.scrollWidth > innerWidth"):
+                    wide.append((str(page.relative_to(site)), width))
+    assert wide == []
+
+
+@pytest.mark.slow
+def test_a_page_in_a_chapter_can_be_played_and_fills_the_screen_on_a_key(site):
+    frames = list(re.findall(r"<!-- playable ", "".join(chapter.read_text("utf-8") for chapter in CHAPTERS)))
+    assert len(frames) >= 4
+    with browser() as window:
+        window.open(site / "docs/book/02-backward.html")
+        window.run("document.querySelector('.playable').scrollIntoView()")
+        window.wait_for("document.querySelector('.playable button')")
+        window.press("f")
+        window.wait_for("document.fullscreenElement?.tagName === 'IFRAME'")
+        assert window.complaints() == []
+        for page in sorted((site / "playable").glob("*.html")):
+            window.open(page)
+            window.wait_for("document.body.dataset.ready")
+            assert window.complaints() == [], page
 
 
 @pytest.mark.slow

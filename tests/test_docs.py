@@ -1,5 +1,6 @@
 """Every block of Python in the documentation runs, and prints what the page says it prints."""
 
+import ast
 import contextlib
 import io
 import itertools
@@ -18,18 +19,19 @@ ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 ROOMS = sorted(each.parent for package in ("autograd", "minitf") for each in (ROOT / package).glob("*/__init__.py"))
 READ = {"autograd/ops", "minitf/data", "minitf/decoding", "minitf/model", "minitf/training"}  # the core
-BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$|^<!-- (picture)\n(.*?)^-->$", re.MULTILINE | re.DOTALL)
 
 
 def blocks(page):
-    """(language, text) of every fenced block of a page."""
-    return BLOCK.findall(page.read_text(encoding="utf-8"))
+    """(language, text) of every fenced block of a page; "picture" is the language of code that only the book runs."""
+    found = BLOCK.findall(page.read_text(encoding="utf-8"))
+    return [(language or picture, text or drawing) for language, text, picture, drawing in found]
 
 
 def cells(page):
-    """(code, the output that the page states or None) of every block of Python."""
+    """(code, the output that the page states or None) of every block of Python and every picture."""
     for (language, code), (next_language, following) in itertools.pairwise([*blocks(page), ("", "")]):
-        if language == "python":
+        if language in ("python", "picture"):
             yield code, following if next_language == "" and following else None
 
 
@@ -81,6 +83,23 @@ def test_the_pages_have_code_and_output():
     chapters = {name: count for name, count in checked.items() if re.match(r"\d\d-", name)}
     assert len(chapters) == 14
     assert all(count >= 2 for count in chapters.values()), chapters
+
+
+def modules(code):
+    """The packages that a block of Python imports."""
+    for node in ast.walk(ast.parse(code)):
+        if isinstance(node, ast.Import):
+            yield from (each.name.partition(".")[0] for each in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield node.module.partition(".")[0]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_blocks_run_in_an_installed_copy(page):
+    """They import nothing that stands beside the packages, but for the chapter about a file of examples/."""
+    imported = {name for language, code in blocks(page) if language == "python" for name in modules(code)}
+    beside = {path.stem for path in ROOT.iterdir()} - {"autograd", "minitf"}
+    assert imported & beside == ({"examples"} if page.name == "14-one-file.md" else set())
 
 
 def test_each_room_is_read_or_says_that_it_need_not_be():

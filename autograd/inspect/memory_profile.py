@@ -276,6 +276,8 @@ class Memory(Observer, ModuleListener):
     def __str__(self) -> str:
         return self.table()
 
+    __repr__ = __str__  # the last line of a notebook's cell shows the table
+
     def draw(self, path: str | Path) -> None:
         """Write a chart of the memory in use over time, with its peak, to an SVG file."""
         peak = self.timeline[self._peak]

@@ -272,6 +272,8 @@ class Profile(Observer, ModuleListener):
         per_layer = f"\n\n{self.table('layer')}" if any(layer is not None for _, layer in self._rows) else ""
         return self.table("op") + per_layer
 
+    __repr__ = __str__  # the last line of a notebook's cell shows the table
+
     def save_trace(self, path: str | Path) -> None:
         """Write the time span of every activity as JSON for chrome://tracing and ui.perfetto.dev.
 

@@ -1,7 +1,7 @@
 """Sphinx configuration of the book: `make book`, or `sphinx-build -c docs/book . build/book` in the root.
 
 The source directory is the root of the project, so that every page is part of the site as it is, and its links too.
-Formulas are Unicode text, as everywhere in the project: they need no LaTeX, no script and no network.
+Formulas between dollar signs become MathML when the book is built: they need no LaTeX, no script and no network.
 """
 
 import os
@@ -34,6 +34,8 @@ extensions = [
     "sphinx.ext.autosummary",
     "sphinx.ext.linkcode",
     "extension.contents",
+    "extension.figures",
+    "extension.mathematics",
     "extension.notebooks",
     "extension.sources",
     "extension.paper",
@@ -43,6 +45,7 @@ html_theme = "furo"
 html_title = "minitf"
 html_static_path = ["static"]
 html_css_files = ["book.css"]
+html_js_files = ["book.js"]
 html_copy_source = False
 html_show_sphinx = False
 html_show_copyright = False
@@ -50,6 +53,10 @@ html_show_search_summary = False  # a browser does not load other pages from fil
 pygments_style = "friendly"
 pygments_dark_style = "github-dark"
 
+html_math_renderer = "mathml"
+
+myst_enable_extensions = ["dollarmath"]
+myst_dmath_allow_labels = False
 myst_heading_anchors = 4
 nb_execution_mode = "force"  # a cache would not see that the project has changed
 nb_execution_raise_on_error = True

@@ -207,13 +207,3 @@ def _finish(axes: Any, labels: tuple[str, str], log: str, has_legend: bool) -> N
         axes.set_yscale("log")
     if has_legend:
         axes.legend()
-
-
-class Text(str):
-    """Text as it is, to end a block with: unlike what is printed, it may differ from run to run."""
-
-    def __new__(cls, shown: object) -> Text:
-        return super().__new__(cls, str(shown))
-
-    def __repr__(self) -> str:
-        return str(self)

@@ -1,6 +1,7 @@
 "use strict";
 
 // The graph: layers as a tree that folds, laid out by dagre; which nodes and edges are active at a moment.
+const LEGIBLE = 0.9; // scale at which names have 10 pixels; a graph that is larger than its window shows a part
 const CHUNK_FROM = 60; // children of one layer from which they are gathered in groups
 const root = { path: "", label: "", children: [], parent: null };
 const groups = new Map([["", root]]);
@@ -268,14 +269,14 @@ function statusOf(node, now) {
 function placeView() {
   $("world").setAttribute("transform", `translate(${view.x.toFixed(1)},${view.y.toFixed(1)}) scale(${view.scale.toFixed(4)})`);
 }
-function fit() {
+function fit(smallest = LEGIBLE) {
   const { width, height } = view.screen;
   const [top, bottom] = [30, 24]; // for the buttons and the legend
-  view.scale = Math.min(1.15, (width - 12) / view.width, (height - top - bottom) / view.height);
-  if (view.scale < 0.4) view.scale = Math.min(0.7, Math.max(0.4, (width - 12) / view.width)); // a part that can be read
+  view.scale = Math.max(smallest, Math.min(1.15, (width - 12) / view.width, (height - top - bottom) / view.height));
   view.x = Math.max((width - view.width * view.scale) / 2, 6);
   view.y = top + Math.max((height - top - bottom - view.height * view.scale) / 2, 0);
   placeView();
+  bringIntoView(nodeOfEvent(state.at));
 }
 function zoom(factor, x, y) {
   view.moved = true;
@@ -374,7 +375,7 @@ function startGraph() {
   graph.addEventListener("keydown", graphKey);
   $("zoom-in").addEventListener("click", () => zoom(1.3));
   $("zoom-out").addEventListener("click", () => zoom(1 / 1.3));
-  $("zoom-fit").addEventListener("click", fit);
+  $("zoom-fit").addEventListener("click", () => fit(0.08));
   $("open-here").addEventListener("click", openHere);
   $("fold-all").addEventListener("click", () => {
     open.clear();
@@ -382,7 +383,6 @@ function startGraph() {
     for (const child of root.children) if (child.children && !child.path.includes("#")) open.add(child.path);
     drawGraph();
     fit();
-    bringIntoView(nodeOfEvent(state.at));
   });
 }
 function openHere() {
@@ -402,7 +402,7 @@ function graphKey(event) {
   } else if (event.key === "Enter" || event.key === " ") activate(element.dataset.key);
   else if (event.key === "+" || event.key === "=") zoom(1.3);
   else if (event.key === "-") zoom(1 / 1.3);
-  else if (event.key === "0") fit();
+  else if (event.key === "0") fit(0.08);
   else return;
   event.preventDefault();
   event.stopPropagation();

@@ -1,4 +1,4 @@
-"""The table of contents: the links of docs/index.md, section by section."""
+"""The table of contents: the links of docs/index.md, section by section, those to chapters with their first picture."""
 
 import re
 from pathlib import Path
@@ -6,6 +6,8 @@ from typing import Any
 
 from sphinx.application import Sphinx
 
+CHAPTER = re.compile(r'<li><p><a class="reference internal" href="(book/\d\d-[\w-]+\.html)">.*?</li>', re.DOTALL)
+PICTURE = re.compile(r'<svg [^>]*role="img" aria-label="[^"]*".*?</svg>', re.DOTALL)
 FIRST = '<!doctype html><meta charset="utf-8"><meta http-equiv="refresh" content="0; url=docs/index.html">\n'
 
 
@@ -26,7 +28,22 @@ def write_first_page(app: Sphinx, error: Exception | None) -> None:
         Path(app.outdir, "index.html").write_text(FIRST, encoding="utf-8")
 
 
+def add_pictures(app: Sphinx, error: Exception | None) -> None:
+    """Put the first picture of each chapter, which has been drawn by now, below its entry."""
+    page = Path(app.outdir, f"{app.config.root_doc}.html")
+    if error is None and app.builder.format == "html":
+        page.write_text(CHAPTER.sub(lambda match: _with_picture(match, page.parent), page.read_text("utf-8")), "utf-8")
+
+
+def _with_picture(entry: re.Match[str], folder: Path) -> str:
+    chapter = (folder / entry[1]).read_text("utf-8")
+    (picture, *_) = PICTURE.findall(chapter) or [""]
+    picture = re.sub(r'role="img" aria-label="[^"]*"', 'aria-hidden="true"', re.sub(r"</?a\b[^>]*>", "", picture))
+    return entry[0].replace("</li>", f"{picture}</li>")
+
+
 def setup(app: Sphinx) -> dict[str, Any]:
     app.connect("source-read", add_toctrees)
     app.connect("build-finished", write_first_page)
+    app.connect("build-finished", add_pictures)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,7 +1,8 @@
 """Pages as notebooks: each ```python block is a cell, and the output below it is computed when the book is built.
 
 A page stays plain Markdown, which any viewer shows with highlighted code and with the output that `tests/test_docs.py`
-compares.
+compares. Code in a comment that begins with `<!-- picture` is a cell of which the site shows the output: it may use
+`docs/book/pictures.py`, which is not part of an installed copy, and no block may need what it defines.
 """
 
 import re
@@ -13,8 +14,12 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 from sphinx.application import Sphinx
 from sphinx.config import Config
 
-# A block of Python, and the block without a language that may follow as its output
-CELL = re.compile(r"^```python\n(?P<code>.*?)^```\n(?:\n*^```\n.*?^```\n)?", re.MULTILINE | re.DOTALL)
+from extension.figures import with_figures
+
+# A block of Python, and the block without a language that may follow as its output; or a comment that draws a picture
+BLOCK = r"^```python\n(?P<code>.*?)^```\n(?:\n*^```\n.*?^```\n)?"
+HIDDEN = r"^<!-- picture\n(?P<hidden>.*?)^-->\n"
+CELL = re.compile(f"{BLOCK}|{HIDDEN}", re.MULTILINE | re.DOTALL)
 
 # Ops name the line that made them: without this, lines of files such as /tmp/ipykernel_417/2093484.py
 SETUP = "get_ipython().compile.get_code_name = lambda raw, code, number: f'cell {number - 1}'"
@@ -33,7 +38,10 @@ def read(text: str) -> NotebookNode:
     end = 0
     for match in CELL.finditer(text):
         _add(cells, lines, text, end, match.start())
-        cells.append(new_code_cell(match["code"].rstrip()))
+        if match["code"] is not None:
+            cells.append(new_code_cell(match["code"].rstrip()))
+        else:
+            cells.append(new_code_cell(match["hidden"].rstrip(), metadata={"tags": ["remove-input"]}))
         lines.append(text.count("\n", 0, match.start()) + 1)
         end = match.end()
     _add(cells, lines, text, end, len(text))
@@ -43,7 +51,7 @@ def read(text: str) -> NotebookNode:
 
 def _add(cells: list[NotebookNode], lines: list[int], text: str, start: int, end: int) -> None:
     if text[start:end].strip():
-        cells.append(new_markdown_cell(text[start:end]))
+        cells.append(new_markdown_cell(with_figures(text[start:end])))
         lines.append(text.count("\n", 0, start))
 
 

@@ -1,4 +1,4 @@
-"""The tiny task of the book: write a sequence of digits backwards."""
+"""The small task of the book: write a sequence of digits backwards."""
 
 from __future__ import annotations
 
