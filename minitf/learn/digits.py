@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 
 import autograd as ag
-from minitf import Adam, OptimizerConfig, Transformer, TransformerConfig
+from minitf.config import OptimizerConfig, TransformerConfig
 from minitf.config.model import BOS, EOS
-from minitf.training.optim import learning_rate
+from minitf.model.transformer import Transformer
+from minitf.training.optim import Adam, learning_rate
 
 FIRST = 4  # token of the digit 0, after the special ones
 CONFIG = TransformerConfig(vocab_size=FIRST + 10, layers=1, d_model=32, heads=4, d_ff=64, dropout=0.0)

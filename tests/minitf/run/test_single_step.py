@@ -243,6 +243,7 @@ def test_ten_nodes_are_clicked(walked):
         assert window.run("return document.querySelector('#op h2').textContent") == name
         clicked.add(number)
     assert len(clicked) == 10
+    window.run("bringIntoView('group encoder.layers.1')")
     window.click('[data-key="group encoder.layers.1"] .name')
     assert window.run("return open.has('encoder.layers.1')")
 
