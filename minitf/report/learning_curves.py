@@ -184,22 +184,30 @@ class Scale:
         return self.start + share * (self.end - self.start)
 
 
-def draw_chart(curves: Sequence[Curve], title: str, *, may_be_log: bool = False, from_zero: bool = False) -> str:
+def draw_chart(
+    curves: Sequence[Curve],
+    title: str,
+    *,
+    may_be_log: bool = False,
+    from_zero: bool = False,
+    ends: tuple[float, float] = (-math.inf, math.inf),
+) -> str:
     """The chart as an <svg> element of a page; "" if no curve has a point.
 
     may_be_log: use a logarithmic scale if the values span more than a decade
     from_zero: the scale begins at zero
+    ends: the least and greatest possible value; the scale does not extend beyond them
     """
     curves = [curve for curve in curves if len(curve.x)]
     if not curves:
         return ""
     x = Scale(0, max(max(curve.x) for curve in curves) or 1.0, LEFT, WIDTH - RIGHT)
-    y = value_scale(curves, may_be_log, from_zero)
+    y = value_scale(curves, may_be_log, from_zero, ends)
     head = f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{escape(title)}">'
     return "\n".join([head, *_grid(x, y), *(_curve(curve, x, y) for curve in curves), "</svg>"])
 
 
-def value_scale(curves: Sequence[Curve], may_be_log: bool, from_zero: bool) -> Scale:
+def value_scale(curves: Sequence[Curve], may_be_log: bool, from_zero: bool, ends: tuple[float, float]) -> Scale:
     """A scale that holds all points; logarithmic if it may be and the values are positive and span enough."""
     low, high = min(min(curve.low) for curve in curves), max(max(curve.high) for curve in curves)
     if may_be_log and low > 0 and high / low >= LOG_SPAN:
@@ -209,7 +217,9 @@ def value_scale(curves: Sequence[Curve], may_be_log: bool, from_zero: bool) -> S
     room = 0.05 * (high - low) or 0.05 * abs(high)
     if room < 1 / LARGEST_DRAWN:  # the unit of its ticks might be zero
         room = 1.0
-    return Scale(low if from_zero else low - room, high + room, HEIGHT - BOTTOM, TOP)
+    least, greatest = min(ends[0], low), max(ends[1], high)  # a log may hold what no score can be
+    bottom, top = low if from_zero else max(low - room, least), min(high + room, greatest)
+    return Scale(bottom, top, HEIGHT - BOTTOM, TOP)
 
 
 def _grid(x: Scale, y: Scale) -> list[str]:

@@ -39,6 +39,7 @@ class Chart:
     about: str
     may_be_log: bool = False
     from_zero: bool = False
+    ends: tuple[float, float] = (-math.inf, math.inf)
     missing: str = "nothing logged yet"
 
 
@@ -85,7 +86,7 @@ def charts_of(log: LogSeries) -> list[Chart]:
         Chart(
             "Perplexity", training_and_validation("perplexity"), "per subword, without label smoothing", may_be_log=True
         ),
-        Chart("BLEU", bleu, "higher is better", missing=bleu_missing),
+        Chart("BLEU", bleu, "higher is better", missing=bleu_missing, ends=(0, 100)),
         Chart("Learning rate", [rate], "of the Adam optimizer", from_zero=True),
         Chart("Speed", [speed], "target tokens per second", from_zero=True),
         Chart("Gradient norm", [norm], "of the mean loss per token", may_be_log=True),
@@ -188,7 +189,9 @@ def _best(series: Series, choose: Any) -> tuple[float, float]:
 
 
 def _card(chart: Chart, number: int) -> str:
-    picture = draw_chart(chart.curves, chart.title, may_be_log=chart.may_be_log, from_zero=chart.from_zero)
+    picture = draw_chart(
+        chart.curves, chart.title, may_be_log=chart.may_be_log, from_zero=chart.from_zero, ends=chart.ends
+    )
     present = [curve for curve in chart.curves if curve.x]
     legend = "".join(f'<span class="key {curve.colour}">{escape(curve.name)}</span>' for curve in present)
     group = max((curve.group for curve in present), default=1)

@@ -293,8 +293,9 @@ function bringIntoView(key) {
   if (!each) return;
   const { width, height } = view.screen;
   const [x, y] = [each.box.x * view.scale + view.x, each.box.y * view.scale + view.y];
-  const [marginX, marginY] = [Math.min(90, width / 4), Math.min(60, height / 4)];
-  const move = (at, size, margin) => (at < margin ? margin - at : at > size - margin ? size - margin - at : 0);
+  const margin = (size, all) => Math.min(all / 2, size * view.scale / 2 + 36); // the whole node, and room for the buttons
+  const [marginX, marginY] = [margin(each.box.width, width), margin(each.box.height, height)];
+  const move = (at, size, edge) => (at < edge ? edge - at : at > size - edge ? size - edge - at : 0);
   const [dx, dy] = [move(x, width, marginX), move(y, height, marginY)];
   if (!dx && !dy) return;
   view.x += dx;

@@ -359,7 +359,7 @@ function renderStatus(weights) {
   const status = $("status");
   const [t, s] = [queries().length, keys().length];
   if (!state.token) {
-    status.textContent = `${t} tokens attend to ${s}. Hover over one to see its weights.`;
+    status.textContent = `${t} tokens attend to ${s}. Point at one, or tap it, to see its weights.`;
     return;
   }
   const { side, index, other } = state.token;

@@ -192,12 +192,21 @@ def test_everything_stays_inside():
         [-1e300, 1e300],
         [3] * 5000,
     ):
-        for options in ({}, {"may_be_log": True}, {"from_zero": True}):
+        for options in ({}, {"may_be_log": True}, {"from_zero": True}, {"ends": (0, 100)}):
             forward = curve(*values, every=7)
             for drawn in (forward, replace(forward, x=forward.x[::-1])):
                 for x, y in itertools.chain.from_iterable(lines(draw_chart([drawn], "title", **options))):
                     assert LEFT <= x <= WIDTH - RIGHT
                     assert TOP - 0.05 <= y <= HEIGHT - BOTTOM + 0.05
+
+
+def test_a_scale_of_scores_ends_where_scores_end():
+    (line,) = lines(draw_chart([curve(40, 100)], "title", ends=(0, 100)))
+    assert line[1][1] == pytest.approx(TOP, abs=0.05)
+    assert line[0][1] < HEIGHT - BOTTOM
+    (line,) = lines(draw_chart([curve(0, 40)], "title", ends=(0, 100)))
+    assert line[0][1] == pytest.approx(HEIGHT - BOTTOM, abs=0.05)
+    assert line[1][1] > TOP
 
 
 def test_nothing_to_draw():

@@ -248,6 +248,26 @@ def test_ten_nodes_are_clicked(walked):
     assert window.run("return open.has('encoder.layers.1')")
 
 
+IN_SIGHT = """const [map, now] = [$("graph"), document.querySelector(".node.now")].map((e) => e.getBoundingClientRect());
+return [map.left <= now.left && now.right <= map.right && map.top <= now.top && now.bottom <= map.bottom,
+  document.querySelector(".node.now .name").getBoundingClientRect().height]"""
+
+
+@pytest.mark.heavy
+def test_the_graph_opens_folded_and_legible_and_follows_the_current_op(walked):
+    window, page = walked
+    for width, height in ((1366, 768), (760, 760), (400, 800)):
+        window.viewport(width, height)
+        window.run("view.moved = false; go(0); $('fold-all').click(); measure()")
+        assert window.run("return shown.nodes.filter((each) => each.kind === 'group').length") >= 4  # layers
+        for moment in range(0, len(page.events), 10):
+            window.run(f"go({moment})")
+            in_sight, text_px = window.run(IN_SIGHT)
+            assert in_sight, (width, moment)
+            assert text_px > 10, (width, moment)
+    window.viewport(1500, 950)
+
+
 @pytest.mark.heavy
 def test_ten_numbers_are_those_of_the_arrays(walked, recorded):
     """Under the pointer, the page shows the numbers of the arrays that an independent run of the step has."""
