@@ -248,9 +248,10 @@ def test_ten_nodes_are_clicked(walked):
     assert window.run("return open.has('encoder.layers.1')")
 
 
-IN_SIGHT = """const [map, now] = [$("graph"), document.querySelector(".node.now")].map((e) => e.getBoundingClientRect());
+IN_SIGHT = """const box = (element) => element.getBoundingClientRect();
+const [map, now] = [$("graph"), document.querySelector(".node.now")].map(box);
 return [map.left <= now.left && now.right <= map.right && map.top <= now.top && now.bottom <= map.bottom,
-  document.querySelector(".node.now .name").getBoundingClientRect().height]"""
+  box(document.querySelector(".node.now .name")).height]"""
 
 
 @pytest.mark.heavy
