@@ -132,7 +132,7 @@ def flags():
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_commands_and_their_flags_exist(page, flags):
     text = page.read_text(encoding="utf-8")
-    shell = [code for language, code in BLOCK.findall(text) if language == "sh"]
+    shell = [code for language, code in blocks(page) if language == "sh"]
     code = "\n".join([*shell, *re.findall(r"`([^`\n]+)`", BLOCK.sub("", text))]).replace("\\\n", " ")
     for command, words in re.findall(r"(?:^|\| |-m )minitf ([a-z]+)([^|<>;#\n]*)", code, re.MULTILINE):
         assert command in flags, f"minitf {command}"

@@ -5,7 +5,6 @@ compares. Code in a comment that begins with `<!-- picture` is a cell of which t
 `docs/book/pictures.py`, which is not part of an installed copy, and no block may need what it defines.
 """
 
-import re
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +13,8 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 from sphinx.application import Sphinx
 from sphinx.config import Config
 
+from docs.book.notebooks import CELL
 from extension.figures import with_figures
-
-# A block of Python, and the block without a language that may follow as its output; or a comment that draws a picture
-BLOCK = r"^```python\n(?P<code>.*?)^```\n(?:\n*^```\n.*?^```\n)?"
-HIDDEN = r"^<!-- picture\n(?P<hidden>.*?)^-->\n"
-CELL = re.compile(f"{BLOCK}|{HIDDEN}", re.MULTILINE | re.DOTALL)
 
 # Ops name the line that made them: without this, lines of files such as /tmp/ipykernel_417/2093484.py
 SETUP = "get_ipython().compile.get_code_name = lambda raw, code, number: f'cell {number - 1}'"
@@ -38,10 +33,10 @@ def read(text: str) -> NotebookNode:
     end = 0
     for match in CELL.finditer(text):
         _add(cells, lines, text, end, match.start())
-        if match["code"] is not None:
-            cells.append(new_code_cell(match["code"].rstrip()))
+        if match["block"] is not None:
+            cells.append(new_code_cell(match["block"].rstrip()))
         else:
-            cells.append(new_code_cell(match["hidden"].rstrip(), metadata={"tags": ["remove-input"]}))
+            cells.append(new_code_cell(match["picture"].rstrip(), metadata={"tags": ["remove-input"]}))
         lines.append(text.count("\n", 0, match.start()) + 1)
         end = match.end()
     _add(cells, lines, text, end, len(text))
