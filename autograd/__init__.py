@@ -16,6 +16,8 @@ from autograd.check_install import refuse, unmet_requirement
 if unmet_requirement() is not None:  # before the first import of NumPy
     refuse()
 
+from autograd import hooks as hooks
+from autograd import unrecorded as unrecorded
 from autograd.engine import Op, apply
 from autograd.functional import (
     custom_gradient,

@@ -20,7 +20,7 @@ import itertools
 import math
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from operator import attrgetter
 from sys import getrefcount, modules
@@ -30,10 +30,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Union
 import numpy as np
 from numpy import ndarray
 
-from autograd.backend import CPU, Backend, as_operand, backend_of, beside_bfloat16, is_floating, silent
-from autograd.memory import clock, note_change
+from autograd.backend import CPU, Backend, as_array, as_operand, backend_of, beside_bfloat16, is_floating, silent
 from autograd.modes import state
-from autograd.tensor import Tensor, TensorLike, new_tensor
+from autograd.tensor import Tensor, TensorLike, new_tensor, note_change
 
 Array = Any  # numpy.ndarray or cupy.ndarray
 Edge = Union["Op", "Tensor", tuple["Op", int]]  # to a node's first output, to a leaf, or to another output of a node
@@ -123,10 +122,10 @@ class Op:
     _several = False  # whether forward returned a tuple
     parameters: dict[str, Any] = {}  # noqa: RUF012
     order: int = -1
-    hooks: dict[int, list[Callable]] | None = None  # by output index
+    hooks: dict[int, Any] | None = None  # `Hooks` by output index
     freed = False
     call_site: tuple[CodeType, int] | None = None  # the user's code that made the op, if an observer noted it
-    recorded_at = 0  # the time, see memory.py
+    recorded_at = 0  # the time, if an observer noted it: see memory.py
     _edges: tuple[Edge | None, ...] = ()
     _saved: Any = ()  # a tuple, or a function that puts one in its place when it is first needed
 
@@ -367,7 +366,7 @@ def _what_is_kept(op_class: type[Op], needs_gradient: tuple[bool, ...]) -> _Kept
 
 def _record(op: Op, arrays: Sequence[Any], outputs: Sequence[Tensor]) -> None:
     """Make `op` a node of the graph: its outputs refer to it, and it keeps what its backward pass reads."""
-    op.order, op.recorded_at = next(_order), clock.now
+    op.order = next(_order)
     if op.is_plain:
         op._saved = _kept(op, arrays, outputs)
     specs: list[Outline] = []
@@ -472,13 +471,67 @@ def run_backward(
     return [sums.captured.get(key_of(edge_of(x))) for x in wanted or ()]
 
 
+def backward(
+    self: Tensor,
+    gradient: TensorLike | None = None,
+    *,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+) -> None:
+    """Add d(self)/d(leaf), weighted by `gradient`, to the `grad` of every leaf that this Tensor depends on.
+
+    `gradient` has this Tensor's shape and may be omitted for a single element.  The graph is freed unless
+    `retain_graph`, which is the default with `create_graph`: every `grad` then has a graph itself, which refers to the
+    leaf; `zero_grad()` ends this circle, and `autograd.grad` makes none.
+
+    Raises: RuntimeError if the graph was freed, `gradient` is missing or a saved array was changed in place;
+    ValueError if `gradient` has the wrong shape; NotImplementedError for create_graph=True through an op whose backward
+    pass cannot be recorded
+    """
+    start = starting_gradient(self, gradient)
+    if create_graph:
+        self._backward_with_graph(start, gradient, retain_graph)  # `higher_order` attaches it
+    else:
+        run_backward([self], [start], retain_graph=bool(retain_graph))
+
+
+Tensor.backward = backward  # type: ignore[method-assign]
+
+
+def starting_gradient(output: Tensor, gradient: Any) -> Array:
+    """The gradient of `output` that a backward pass starts from: `gradient`, or 1 for a single element.
+
+    Raises: RuntimeError if `output` has no graph, or several elements and no `gradient`; ValueError on a wrong shape.
+    """
+    if not output.requires_grad:
+        raise RuntimeError(
+            "backward() of a Tensor that does not depend on any Tensor with requires_grad=True: set it on the inputs; "
+            "if this Tensor is a gradient, compute it with create_graph=True"
+        )
+    xp = backend_of([output.data]).xp
+    if gradient is None:
+        if output.size != 1:
+            raise RuntimeError(
+                f"backward() without a gradient needs a single element, this Tensor has shape {output.shape}; "
+                "reduce it (for example .sum()) or pass gradient="
+            )
+        return xp.ones(output.shape, output.dtype)
+    g = gradient.data if isinstance(gradient, Tensor) else as_array(gradient)
+    if g.dtype.kind == "c":
+        raise TypeError(f"gradient is complex, the Tensor is {output.dtype}; its imaginary part would be lost")
+    g = xp.asarray(g, dtype=output.dtype)
+    if g.shape != output.shape:
+        raise ValueError(f"gradient has shape {g.shape}, the Tensor has shape {output.shape}; they must be equal")
+    return g
+
+
 def plan(outputs: Sequence[Tensor], wanted: Sequence[Tensor] | None) -> tuple[list[Op], dict[int, int]]:
     """The nodes to visit, newest first, and the number of gradients that each of them and each leaf receives.
 
     With `wanted`, only what leads from `outputs` to these Tensors is visited.
     """
     starts: Sequence[Edge | None] = [edge_of(output) for output in outputs]
-    nodes, arrivals = _reachable(starts)
+    nodes, arrivals = reachable(starts)
     nodes.sort(key=_order_of, reverse=True)
     if wanted is not None:
         follow = {id(split(edge_of(x))[0]) for x in wanted}
@@ -498,7 +551,7 @@ def plan(outputs: Sequence[Tensor], wanted: Sequence[Tensor] | None) -> tuple[li
     return nodes, arrivals
 
 
-def _reachable(starts: Sequence[Edge | None]) -> tuple[list[Op], dict[int, int]]:
+def reachable(starts: Sequence[Edge | None]) -> tuple[list[Op], dict[int, int]]:
     """All nodes that edges lead to from `starts`, and the number of edges that lead to each node and leaf, by id."""
     nodes: list[Op] = []
     counts: dict[int, int] = {}
@@ -515,15 +568,6 @@ def _reachable(starts: Sequence[Edge | None]) -> tuple[list[Op], dict[int, int]]
                 nodes.append(target)
                 groups.append(target._edges)
     return nodes, counts
-
-
-def depends_on_others(outputs: Sequence[Tensor], leaves: Sequence[Tensor]) -> bool:
-    """Whether the graph of `outputs` leads to a leaf that is not among `leaves`."""
-    known = {id(x) for x in leaves}
-    starts = [edge_of(y) for y in outputs if y.requires_grad]
-    nodes, _ = _reachable(starts)
-    edges = itertools.chain(starts, *[node._edges for node in nodes])
-    return any(isinstance(edge, Tensor) and id(edge) not in known for edge in edges)
 
 
 class _Sums:
@@ -578,7 +622,7 @@ class _Sums:
         elif type(g) is not ndarray:
             total = g = _as_array(g, node.backend)
         if node.hooks and index in node.hooks:
-            g = run_hooks(node.hooks[index], new_tensor(g)).data
+            g = node.hooks[index].run(new_tensor(g)).data
         if self.targets and key in self.targets:  # copied if anything else may refer to it
             self.captured[key] = g if g is total and owned else g.copy()
         return g
@@ -588,7 +632,7 @@ class _Sums:
         owned = self.owns(id(leaf)) and not leaf.hooks  # a hook may keep the array
         g = _as_array(self.sums.pop(id(leaf)), None if "cupy" not in modules else backend_of([leaf.data]))
         if leaf.hooks:
-            g = run_hooks(leaf.hooks, new_tensor(g)).data
+            g = leaf.hooks.run(new_tensor(g)).data
         for call in state.events.after_leaf:
             call(leaf, g)
         if self.targets is not None:
@@ -611,24 +655,6 @@ def _as_array(g: Any, backend: Backend | None) -> Array:
 def _tell_of(gradient: Array) -> None:
     for call in state.events.after_allocation:
         call(gradient)
-
-
-def run_hooks(hooks: Sequence[Callable], g: Tensor) -> Tensor:
-    """Pass a gradient through its hooks, in order; the result has its shape and dtype.
-
-    Raises: TypeError for a hook that returns neither an array nor None, ValueError for another shape
-    """
-    for hook in list(hooks):
-        replaced = hook(g)
-        if replaced is None:
-            continue
-        if not hasattr(replaced, "shape"):
-            raise TypeError(f"a gradient hook returned {type(replaced).__name__}; return a Tensor, an array or None")
-        new = replaced if isinstance(replaced, Tensor) else Tensor(replaced)
-        if new.shape != g.shape:
-            raise ValueError(f"a gradient hook returned shape {new.shape} for a gradient of shape {g.shape}")
-        g = new if new.dtype == g.dtype else new.astype(g.dtype)
-    return g
 
 
 def _node_backward(node: Op, g_outputs: list[Array]) -> list[Array | None]:

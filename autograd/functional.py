@@ -1,4 +1,4 @@
-"""Derivatives as users ask for them: `Tensor.backward`, `grad`, and functions that turn functions into derivatives.
+"""Derivatives as users ask for them: `grad`, and functions that turn functions into derivatives.
 
 The latter have the names that they have in JAX and in torch.func.  Their functions take and return Tensors, or tuples,
 lists and dicts of them, nested as one likes; arrays and numbers are taken as Tensors.  Results have a graph where they
@@ -8,6 +8,7 @@ depend on other Tensors that require a gradient, so that all of them can be comp
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator, Sequence
 from functools import wraps
 from typing import Any
@@ -16,8 +17,8 @@ import numpy as np
 
 from autograd import ops
 from autograd.backend import as_array, backend_of
-from autograd.engine import Op, apply, depends_on_others, run_backward
-from autograd.higher_order import run_recorded_backward
+from autograd.engine import Op, apply, edge_of, reachable, run_backward, starting_gradient
+from autograd.higher_order import cotangent, run_recorded_backward
 from autograd.modes import enable_grad, is_grad_enabled, no_grad
 from autograd.tensor import Tensor, TensorLike, new_tensor
 
@@ -62,79 +63,17 @@ def grad(
         given = [g for y, g in zip(outputs, given, strict=True) if y.requires_grad]
         outputs = [y for y in outputs if y.requires_grad]
     starts = [starting_gradient(y, g) for y, g in zip(outputs, given, strict=True)]
-    results = _run(outputs, starts, given, retain_graph, create_graph, wanted=inputs)
+    results: Sequence[Tensor | None]
+    if create_graph:
+        cotangents = [cotangent(*each) for each in zip(outputs, starts, given, strict=True)]
+        results = run_recorded_backward(outputs, cotangents, retain_graph=retain_graph is not False, wanted=inputs)
+    else:
+        found = run_backward(outputs, starts, retain_graph=bool(retain_graph), wanted=inputs)
+        results = [None if g is None else new_tensor(g) for g in found]
     if not allow_unused and any(g is None for g in results):
         unused = [i for i, g in enumerate(results) if g is None]
         raise RuntimeError(f"the outputs of grad() do not depend on input(s) {unused}; pass allow_unused=True")
     return tuple(results)
-
-
-def _run(
-    outputs: Sequence[Tensor],
-    starts: Sequence[Array],
-    given: Sequence[Any],
-    retain_graph: bool | None,
-    create_graph: bool,
-    wanted: Sequence[Tensor] | None = None,
-) -> list[Tensor | None]:
-    """A backward pass from `starts`, the arrays of the gradients that were `given`."""
-    if not create_graph:
-        results = run_backward(outputs, starts, retain_graph=bool(retain_graph), wanted=wanted)
-        return [None if g is None else new_tensor(g) for g in results]
-    recorded = [  # a Tensor that requires a gradient gets one through the graph of the result
-        (g if g.dtype == y.dtype else ops.astype(g, y.dtype)) if isinstance(g, Tensor) else new_tensor(start)
-        for y, start, g in zip(outputs, starts, given, strict=True)
-    ]
-    return run_recorded_backward(outputs, recorded, retain_graph=retain_graph is not False, wanted=wanted)
-
-
-def starting_gradient(output: Tensor, gradient: Any) -> Array:
-    """The gradient of `output` that a backward pass starts from: `gradient`, or 1 for a single element.
-
-    Raises: RuntimeError if `output` has no graph, or several elements and no `gradient`; ValueError on a wrong shape.
-    """
-    if not output.requires_grad:
-        raise RuntimeError(
-            "backward() of a Tensor that does not depend on any Tensor with requires_grad=True: set it on the inputs; "
-            "if this Tensor is a gradient, compute it with create_graph=True"
-        )
-    xp = backend_of([output.data]).xp
-    if gradient is None:
-        if output.size != 1:
-            raise RuntimeError(
-                f"backward() without a gradient needs a single element, this Tensor has shape {output.shape}; "
-                "reduce it (for example .sum()) or pass gradient="
-            )
-        return xp.ones(output.shape, output.dtype)
-    g = gradient.data if isinstance(gradient, Tensor) else as_array(gradient)
-    if g.dtype.kind == "c":
-        raise TypeError(f"gradient is complex, the Tensor is {output.dtype}; its imaginary part would be lost")
-    g = xp.asarray(g, dtype=output.dtype)
-    if g.shape != output.shape:
-        raise ValueError(f"gradient has shape {g.shape}, the Tensor has shape {output.shape}; they must be equal")
-    return g
-
-
-def backward(
-    self: Tensor,
-    gradient: TensorLike | None = None,
-    *,
-    retain_graph: bool | None = None,
-    create_graph: bool = False,
-) -> None:
-    """Add d(self)/d(leaf), weighted by `gradient`, to the `grad` of every leaf that this Tensor depends on.
-
-    `gradient` has this Tensor's shape and may be omitted for a single element.  The graph is freed unless
-    `retain_graph`, which is the default with `create_graph`: every `grad` then has a graph itself, which refers to the
-    leaf; `zero_grad()` ends this circle, and `autograd.grad` makes none.
-
-    Raises: RuntimeError if the graph was freed, `gradient` is missing or a saved array was changed in place;
-    ValueError if `gradient` has the wrong shape; NotImplementedError as `grad`
-    """
-    _run([self], [starting_gradient(self, gradient)], [gradient], retain_graph, create_graph)
-
-
-Tensor.backward = backward  # type: ignore[method-assign]
 
 
 # ---- Functions of functions --------------------------------------------------------------------------------------
@@ -277,7 +216,7 @@ class _Call:
         for y in self.outputs:
             if not isinstance(y, Tensor):
                 raise TypeError(f"the function returned {type(y).__name__}; return Tensors, or a tuple or dict of them")
-        self.is_recorded = is_recording and depends_on_others(self.outputs, self.leaves)
+        self.is_recorded = is_recording and _depends_on_others(self.outputs, self.leaves)
         self.output = output if self.is_recorded else _like(output, [y.detach() for y in self.outputs])
 
     def value(self, name: str) -> Tensor:
@@ -295,6 +234,15 @@ class _Call:
 
     def like_primals(self, gradients: Sequence[Any]) -> tuple[Any, ...]:
         return _like(self.primals, gradients)
+
+
+def _depends_on_others(outputs: Sequence[Tensor], leaves: Sequence[Tensor]) -> bool:
+    """Whether the graph of `outputs` leads to a leaf that is not among `leaves`."""
+    known = {id(x) for x in leaves}
+    starts = [edge_of(y) for y in outputs if y.requires_grad]
+    nodes, _ = reachable(starts)
+    edges = itertools.chain(starts, *[node._edges for node in nodes])
+    return any(isinstance(edge, Tensor) and id(edge) not in known for edge in edges)
 
 
 def _argument(x: Any) -> Tensor:

@@ -25,13 +25,12 @@ from autograd.engine import (
     edge_of,
     key_of,
     plan,
-    run_hooks,
     split,
     unbroadcast,
 )
 from autograd.modes import enable_grad, state
 from autograd.ops.products import Matmul
-from autograd.tensor import Tensor, new_tensor
+from autograd.tensor import Tensor, attach, new_tensor
 
 Array = Any  # numpy.ndarray or cupy.ndarray
 
@@ -79,6 +78,21 @@ def run_recorded_backward(
     return [sums.captured.get(key_of(edge_of(x))) for x in wanted or ()]
 
 
+def cotangent(output: Tensor, start: Array, given: Any) -> Tensor:
+    """The gradient that a recorded backward pass starts from: `given` with its graph, or its array, `start`."""
+    if not isinstance(given, Tensor):
+        return new_tensor(start)
+    return given if given.dtype == output.dtype else ops.astype(given, output.dtype)
+
+
+def _backward_with_graph(self: Tensor, start: Array, gradient: Any, retain_graph: bool | None) -> None:
+    """`Tensor.backward` with create_graph."""
+    run_recorded_backward([self], [cotangent(self, start, gradient)], retain_graph=retain_graph is not False)
+
+
+attach(_backward_with_graph=_backward_with_graph)
+
+
 class _Sums:
     """The gradients that have arrived at nodes and leaves so far, summed in the order in which the engine sums them."""
 
@@ -108,7 +122,8 @@ class _Sums:
         g = self.sums.pop(key, None)
         if g is None:
             g = new_tensor(node.xp.zeros(*node.output_specs[index]))
-        g = run_hooks((node.hooks or {}).get(index, ()), g)
+        if node.hooks and index in node.hooks:
+            g = node.hooks[index].run(g)
         if self.targets and key in self.targets:
             self.captured[key] = g
         return g
@@ -118,7 +133,7 @@ class _Sums:
         g = self.sums.pop(id(leaf), None)
         if g is None:
             g = new_tensor(np.zeros_like(leaf.data))
-        g = run_hooks(leaf.hooks or (), g)
+        g = leaf.hooks.run(g) if leaf.hooks else g
         for call in state.events.after_leaf:
             call(leaf, g.data)
         if self.targets is not None:

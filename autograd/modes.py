@@ -45,6 +45,9 @@ class Observer:
     def after_allocation(self, gradient: Array) -> None:
         """`gradient` is an array that the engine made: a sum of gradients."""
 
+    def after_change(self, array: Array) -> None:
+        """Elements of `array` were changed in place, through a Tensor or by an optimizer."""
+
     def after_leaf(self, leaf: Any, gradient: Array) -> None:
         """`gradient` is the complete gradient of `leaf` in this backward pass."""
 

@@ -1,4 +1,4 @@
-"""NumPy's functions called with Tensors.
+"""NumPy's functions called with Tensors, and attributes of other libraries' arrays.
 
 Operators with an array on the left, which NumPy computes with its own functions, are this package's ops; a function
 whose result has no gradient gets the arrays; any other function is refused, because its result would have no graph.
@@ -15,7 +15,7 @@ import numpy as np
 from autograd import ops
 from autograd.backend import as_operand
 from autograd.modes import is_grad_enabled
-from autograd.tensor import Tensor
+from autograd.tensor import Tensor, other_names
 
 _OPERATORS: dict[Any, Callable[[Any, Any], Any]] = {
     np.add: operator.add,
@@ -42,6 +42,25 @@ _WITHOUT_GRADIENT = {  # functions of shapes and dtypes, comparisons, positions,
 
 _SIGNS = {np.add: "+", np.subtract: "-", np.multiply: "*", np.divide: "/", np.power: "**", np.matmul: "@"}
 _OTHER_NAMES = {"absolute": "abs", "fabs": "abs", "true_divide": "divide", "float_power": "power", "amax": "max"}
+
+_ATTRIBUTES = {  # of other libraries' arrays, and what they are here
+    "cpu": "x.numpy()",
+    "dim": "x.ndim",
+    "double": "x.astype('float64')",
+    "float": "x.astype('float32')",
+    "gather": "autograd.take_along_axis",
+    "half": "x.astype('float16')",
+    "numel": "x.size",
+    "permute": "x.transpose(...)",
+    "masked_fill": "autograd.masked_fill",
+    "requires_grad_": "x.requires_grad = True",
+    "softmax": "autograd.softmax(x, axis)",
+    "t": "x.T",
+    "to": "x.astype(dtype), or model.to(device)",
+    "type": "x.astype(dtype)",
+    "unsqueeze": "autograd.expand_dims(x, axis)",
+    "view": "x.reshape(...)",
+}
 
 
 def call_ufunc(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -105,6 +124,7 @@ def _loses_gradient(x: Any) -> bool:
 
 
 def install() -> None:
-    """Have NumPy's functions ask here when they are called with Tensors."""
+    """Have NumPy's functions ask here when they are called with Tensors; have error messages say what to write."""
+    other_names.update(_ATTRIBUTES)
     Tensor.__array_ufunc__ = lambda self, ufunc, method, *inputs, **kwargs: call_ufunc(ufunc, method, inputs, kwargs)
     Tensor.__array_function__ = lambda self, function, types, args, kwargs: call_function(function, args, kwargs)  # type: ignore[attr-defined]

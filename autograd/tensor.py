@@ -1,21 +1,19 @@
 """Tensor: an array, its gradient, and the op that made it.
 
-`autograd.ops` adds the operators and the methods of NumPy arrays, `autograd.functional` adds `backward`.
+Other modules attach methods: `engine` adds `backward`, `ops` operators and the methods of NumPy arrays, `unrecorded`
+comparisons and changes in place, `hooks` what a backward pass calls with gradients.
 """
 
 from __future__ import annotations
 
-import operator
 import warnings
-import weakref
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from autograd.backend import as_array, as_operand, is_floating
-from autograd.memory import note_change
-from autograd.modes import is_grad_enabled
+from autograd.backend import as_array, is_floating
+from autograd.modes import is_grad_enabled, state
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike, NDArray
@@ -28,41 +26,8 @@ TensorOrArray: TypeAlias = "Tensor | np.ndarray[Any, Any]"
 """What an op takes that reads shapes first.  Arrays of CuPy, which has no types, pass everywhere."""
 
 
-def _raw(x: Any) -> Any:
-    return x.data if isinstance(x, Tensor) else as_operand(x)
-
-
-def _in_place(statement: str, operate: Callable[[Any, Any], Any]) -> Callable[[Tensor, Any], Tensor]:
-    def method(self: Tensor, other: Any) -> Tensor:
-        self._change_in_place(statement, other)
-        self.data[...] = operate(self.data[...], _raw(other))
-        return self
-
-    return method
-
-
-def _comparison(compare: Callable[[Any, Any], Any]) -> Callable[[Tensor, Any], Tensor]:
-    return lambda self, other: Tensor(compare(self.data, other.data if isinstance(other, Tensor) else other))
-
-
-_OTHER_NAMES = {  # of other libraries' arrays, and what they are here
-    "cpu": "x.numpy()",
-    "dim": "x.ndim",
-    "double": "x.astype('float64')",
-    "float": "x.astype('float32')",
-    "gather": "autograd.take_along_axis",
-    "half": "x.astype('float16')",
-    "numel": "x.size",
-    "permute": "x.transpose(...)",
-    "masked_fill": "autograd.masked_fill",
-    "requires_grad_": "x.requires_grad = True",
-    "softmax": "autograd.softmax(x, axis)",
-    "t": "x.T",
-    "to": "x.astype(dtype), or model.to(device)",
-    "type": "x.astype(dtype)",
-    "unsqueeze": "autograd.expand_dims(x, axis)",
-    "view": "x.reshape(...)",
-}
+other_names: dict[str, str] = {}
+"""Attributes of other libraries' arrays, and what to write here: `autograd.numpy_calls` enters them."""
 
 _A_NUMBER = (
     "a Python number has no graph; write autograd.exp(x) in the place of math.exp(x), autograd.stack in the place of "
@@ -91,7 +56,7 @@ class Tensor:
     )
     data: Any
     _grad: Tensor | None
-    hooks: list[Callable] | None
+    hooks: Any  # `Hooks`, or None
     grad_hooks: list[Callable] | None
     _requires_grad: bool
     _edge: Any  # the node that made this Tensor; with an index, unless it is its first output
@@ -110,7 +75,7 @@ class Tensor:
             """The value of a slot that was never set: making a Tensor sets only what every Tensor needs."""
             if name in ("_grad", "hooks", "grad_hooks"):
                 return None
-            instead = f"; write {_OTHER_NAMES[name]}" if name in _OTHER_NAMES else ""
+            instead = f"; write {other_names[name]}" if name in other_names else ""
             raise AttributeError(f"'Tensor' object has no attribute {name!r}{instead}", name=name, obj=self)
 
         # ---- Attributes ----
@@ -278,115 +243,18 @@ class Tensor:
         """Set `grad` to None."""
         self.grad = None
 
-    def register_hook(self, hook: Callable[[Tensor], Tensor | None]) -> Callable[[], None]:
-        """Call `hook(gradient)` when the gradient of this Tensor is complete; a returned Tensor replaces it.
-
-        Returns a function that removes the hook.
-        """
-        if not self.requires_grad:
-            raise RuntimeError("register_hook on a Tensor that does not require a gradient would never be called")
-        if self.op is None:
-            hooks = self.hooks = self.hooks if self.hooks is not None else []
-        else:
-            self.op.hooks = self.op.hooks if self.op.hooks is not None else {}
-            hooks = self.op.hooks.setdefault(self.index, [])
-        hooks.append(hook)
-        return lambda: hooks.remove(hook)
-
-    def register_post_accumulate_grad_hook(self, hook: Callable[[Tensor], None]) -> Callable[[], None]:
-        """Call `hook(self)` when a backward pass has added the complete gradient of this leaf to its `grad`.
-
-        Other leaves may not have theirs yet.  Returns a function that removes the hook.
-        """
-        if not (self.requires_grad and self.op is None):
-            raise RuntimeError("only a leaf that requires a gradient accumulates one in its grad; use register_hook")
-        hooks = self.grad_hooks = self.grad_hooks if self.grad_hooks is not None else []
-        hooks.append(hook)
-        return lambda: hooks.remove(hook)
-
-    def retain_grad(self) -> None:
-        """Also add the gradient of this intermediate Tensor to its `grad`."""
-        if self.op is None:
-            return
-        retained = (self.op.hooks or {}).get(self.index, ())
-        if any(getattr(hook, "retains", None) == self.index for hook in retained):  # it is retained already
-            return
-        reference = weakref.ref(self)  # the node must not refer to its own output: that would be a cycle
-
-        def keep(gradient: Tensor) -> None:
-            tensor = reference()
-            if tensor is not None:
-                total = gradient.data if tensor.grad is None else tensor.grad.data + gradient.data
-                tensor.grad = Tensor(total.copy())
-
-        keep.retains = self.index  # type: ignore[attr-defined]
-        self.register_hook(keep)
-
-    # ---- In-place changes: counted, so that a backward pass that needs the old values raises an error ----
-
-    def _change_in_place(self, statement: str, value: Any) -> None:
-        out_of_place = "use where, concatenate or stack" if "[" in statement else f"write x = x {statement[2]} y"
-        if self.requires_grad and is_grad_enabled():
-            raise RuntimeError(
-                f"{statement} would change in place a Tensor that requires a gradient; "
-                f"{out_of_place} instead, or change it under no_grad()"
-            )
-        if isinstance(value, Tensor) and value.requires_grad and is_grad_enabled():
-            raise RuntimeError(
-                f"{statement} would lose the gradient of y, because x does not record what is written into it; "
-                f"{out_of_place} instead, or write y.detach() if no gradient is wanted"
-            )
-        note_change(self.data)
-
-    def __setitem__(self, index: Any, value: Any) -> None:
-        self._change_in_place("x[...] = y", value)
-        parts = [i.data if isinstance(i, Tensor) else i for i in (index if isinstance(index, tuple) else (index,))]
-        index = tuple(parts) if isinstance(index, tuple) else parts[0]
-        self.data[index] = _raw(value)
-
-    __iadd__ = _in_place("x += y", operator.iadd)
-    __isub__ = _in_place("x -= y", operator.isub)
-    __imul__ = _in_place("x *= y", operator.imul)
-    __itruediv__ = _in_place("x /= y", operator.itruediv)
-
-    def __pos__(self) -> Tensor:
-        return self
-
-    # Comparisons are piecewise constant: they return boolean Tensors without a graph, as do operations of these
-
-    __hash__ = object.__hash__
-    __eq__ = _comparison(operator.eq)  # type: ignore[assignment]
-    __ne__ = _comparison(operator.ne)  # type: ignore[assignment]
-    __lt__ = _comparison(operator.lt)
-    __le__ = _comparison(operator.le)
-    __gt__ = _comparison(operator.gt)
-    __ge__ = _comparison(operator.ge)
-    __and__ = __rand__ = _comparison(operator.and_)
-    __or__ = __ror__ = _comparison(operator.or_)
-    __xor__ = __rxor__ = _comparison(operator.xor)
-
-    __floordiv__ = _comparison(operator.floordiv)
-
-    def __rfloordiv__(self, other: Any) -> Tensor:
-        return Tensor(_raw(other) // self.data)
-
-    def __invert__(self) -> Tensor:
-        return Tensor(~self.data)
-
-    def any(self, axis: Any = None, keepdims: bool = False) -> Tensor:
-        """Whether any element along `axis` is true, without a gradient."""
-        return Tensor(self.data.any(axis=axis, keepdims=keepdims))
-
-    def all(self, axis: Any = None, keepdims: bool = False) -> Tensor:
-        """Whether all elements along `axis` are true, without a gradient."""
-        return Tensor(self.data.all(axis=axis, keepdims=keepdims))
-
     if TYPE_CHECKING:  # what other modules add
-        T: Tensor
 
-        def backward(
-            self, gradient: TensorLike | None = None, *, retain_graph: bool | None = None, create_graph: bool = False
-        ) -> None: ...
+        def _unary(self) -> Tensor: ...
+        def _binary(self, other: TensorLike) -> Tensor: ...
+        def _compare(self, other: object) -> Tensor: ...
+
+        T: Tensor
+        __neg__ = __pos__ = __abs__ = __invert__ = exp = log = sqrt = tanh = abs = clone = copy = ravel = _unary
+        __iadd__ = __isub__ = __imul__ = __itruediv__ = _binary
+        __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = _compare  # type: ignore[assignment]
+        __and__ = __rand__ = __or__ = __ror__ = __xor__ = __rxor__ = __floordiv__ = __rfloordiv__ = _compare
+
         def __add__(self, other: TensorLike) -> Tensor: ...
         def __radd__(self, other: TensorLike) -> Tensor: ...
         def __sub__(self, other: TensorLike) -> Tensor: ...
@@ -399,38 +267,38 @@ class Tensor:
         def __rpow__(self, other: TensorLike) -> Tensor: ...
         def __matmul__(self, other: TensorLike) -> Tensor: ...
         def __rmatmul__(self, other: TensorLike) -> Tensor: ...
-        def __neg__(self) -> Tensor: ...
-        def __abs__(self) -> Tensor: ...
+        def __mod__(self, other: TensorLike) -> Tensor: ...
+        def __rmod__(self, other: TensorLike) -> Tensor: ...
+        def backward(
+            self, gradient: TensorLike | None = None, *, retain_graph: bool | None = None, create_graph: bool = False
+        ) -> None: ...
+        def _backward_with_graph(self, start: Any, gradient: Any, retain_graph: bool | None) -> None: ...
         def __getitem__(self, index: Any) -> Tensor: ...
+        def __setitem__(self, index: Any, value: Any) -> None: ...
         def reshape(self, *shape: int | Sequence[int]) -> Tensor: ...
         def transpose(self, *axes: int | Sequence[int]) -> Tensor: ...
         def swapaxes(self, axis1: int, axis2: int) -> Tensor: ...
         def squeeze(self, axis: int | tuple[int, ...] | None = None) -> Tensor: ...
         def flatten(self, start_axis: int = 0, end_axis: int = -1) -> Tensor: ...
         def astype(self, dtype: DTypeLike, copy: bool = False) -> Tensor: ...
-        def clone(self) -> Tensor: ...
-        def copy(self) -> Tensor: ...
-        def exp(self) -> Tensor: ...
-        def log(self) -> Tensor: ...
-        def sqrt(self) -> Tensor: ...
-        def tanh(self) -> Tensor: ...
-        def abs(self) -> Tensor: ...
         def cumsum(self, axis: int | None = None) -> Tensor: ...
+        def sum(self, axis: int | tuple[int, ...] | None = None, keepdims: bool = False) -> Tensor: ...
+        def mean(self, axis: int | tuple[int, ...] | None = None, keepdims: bool = False) -> Tensor: ...
+        def max(self, axis: int | tuple[int, ...] | None = None, keepdims: bool = False) -> Tensor: ...
+        def min(self, axis: int | tuple[int, ...] | None = None, keepdims: bool = False) -> Tensor: ...
         def prod(self, axis: Any = None, keepdims: bool = False) -> Tensor: ...
+        def any(self, axis: Any = None, keepdims: bool = False) -> Tensor: ...
+        def all(self, axis: Any = None, keepdims: bool = False) -> Tensor: ...
+        def argmin(self, axis: int | None = None, keepdims: bool = False) -> Tensor: ...
+        def argmax(self, axis: int | None = None, keepdims: bool = False) -> Tensor: ...
         def std(self, axis: Any = None, ddof: float = 0, keepdims: bool = False) -> Tensor: ...
-        def ravel(self) -> Tensor: ...
+        def var(self, axis: Any = None, ddof: int = 0, keepdims: bool = False) -> Tensor: ...
         def repeat(self, repeats: Any, axis: int | None = None) -> Tensor: ...
         def diagonal(self, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Tensor: ...
         def clip(self, min: TensorLike | None = None, max: TensorLike | None = None) -> Tensor: ...
-        def __mod__(self, other: TensorLike) -> Tensor: ...
-        def __rmod__(self, other: TensorLike) -> Tensor: ...
-        def argmin(self, axis: int | None = None, keepdims: bool = False) -> Tensor: ...
-        def argmax(self, axis: int | None = None, keepdims: bool = False) -> Tensor: ...
-        def sum(self, axis: int | tuple[int, ...] | None = None, keepdims: bool = False) -> Tensor: ...
-        def mean(self, axis: int | tuple[int, ...] | None = None, keepdims: bool = False) -> Tensor: ...
-        def var(self, axis: int | tuple[int, ...] | None = None, ddof: int = 0, keepdims: bool = False) -> Tensor: ...
-        def max(self, axis: int | tuple[int, ...] | None = None, keepdims: bool = False) -> Tensor: ...
-        def min(self, axis: int | tuple[int, ...] | None = None, keepdims: bool = False) -> Tensor: ...
+        def register_hook(self, hook: Callable[[Tensor], Tensor | None]) -> Callable[[], None]: ...
+        def register_post_accumulate_grad_hook(self, hook: Callable[[Tensor], None]) -> Callable[[], None]: ...
+        def retain_grad(self) -> None: ...
 
 
 def new_tensor(data: Any) -> Tensor:
@@ -438,6 +306,12 @@ def new_tensor(data: Any) -> Tensor:
     tensor = object.__new__(Tensor)
     tensor.data, tensor._requires_grad, tensor._edge = data, False, None
     return tensor
+
+
+def note_change(array: Any) -> None:
+    """Tell observers that elements of an array have been changed in place."""
+    for call in state.events.after_change:
+        call(array)
 
 
 def attach(**methods: Any) -> None:

@@ -21,7 +21,7 @@ FLOORS = {  # of rooms and single files, from the lowest; none imports from its 
     "autograd": [
         {"backend", "check_install", "html", "memory", "modes", "random"},
         {"tensor"},
-        {"engine"},
+        {"engine", "hooks", "unrecorded"},
         {"ops", "recompute", "safety"},
         {"fast", "higher_order", "numpy_calls"},
         {"functional"},

@@ -491,6 +491,7 @@ attach(
     __pow__=power,
     __rpow__=lambda x, other: power(other, x),
     __neg__=negative,
+    __pos__=lambda x: x,
     exp=exp,
     log=log,
     sqrt=sqrt,

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from autograd.engine import Op, apply
-from autograd.tensor import Tensor, TensorLike
+from autograd.tensor import Tensor, TensorLike, attach
 
 
 class Matmul(Op):
@@ -81,8 +81,7 @@ def matmul(a: TensorLike, b: TensorLike) -> Tensor:
     return apply(Matmul, a, b)
 
 
-Tensor.__matmul__ = matmul  # type: ignore[method-assign]
-Tensor.__rmatmul__ = lambda self, other: matmul(other, self)  # type: ignore[method-assign]
+attach(__matmul__=matmul, __rmatmul__=lambda x, other: matmul(other, x))
 
 
 # ---- Einstein's summation ----

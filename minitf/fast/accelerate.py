@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import Any, TypeVar, cast
 
 from autograd.fast import kernels_of, reduced
-from autograd.memory import note_change
+from autograd.tensor import note_change
 from minitf.fast import layers as fast
 from minitf.model import transformer as plain
 from minitf.model import variants

@@ -9,7 +9,7 @@ import autograd as ag
 from autograd import Tensor, checkpoint
 from autograd.backend import backend_of
 from autograd.fast import kernels_on, reduced
-from autograd.memory import note_change
+from autograd.tensor import note_change
 from minitf.config.model import PAD
 from minitf.fast.decoder import InferenceTransformer
 from minitf.model.layers import Embedding, FeedForward, Linear

@@ -12,7 +12,7 @@ from numpy.random import PCG64, Generator  # NumPy itself imports them when they
 import autograd as ag
 from autograd import Tensor
 from autograd.backend import Backend, backend_of, get_backend
-from autograd.memory import note_change
+from autograd.tensor import note_change
 
 
 class Parameter(Tensor):

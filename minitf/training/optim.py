@@ -8,7 +8,7 @@ from typing import Any
 
 from autograd import Tensor
 from autograd.backend import backend_of
-from autograd.memory import note_change
+from autograd.tensor import note_change
 from minitf.config import OptimizerConfig
 from minitf.data.batches import Batch
 from minitf.model.layers import Parameter

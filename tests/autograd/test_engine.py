@@ -9,8 +9,7 @@ import pytest
 
 import autograd as ag
 from autograd import Op, Tensor, apply
-from autograd.engine import run_backward
-from autograd.functional import starting_gradient
+from autograd.engine import run_backward, starting_gradient
 from autograd.modes import Observer, observe
 from tests.helpers.leaves import check_gradients, leaf, random_leaf, without_garbage_collector
 

@@ -173,9 +173,8 @@ def mirrored_tests(module: str) -> Iterator[Check]:
 SEVERAL = {
     "autograd.recompute": ["tests/autograd/test_recompute.py"],
     "autograd.engine": [f"tests/autograd/test_{name}.py" for name in ("hooks", "memory", "borrowed")],
-    "autograd.functional": ["tests/autograd/test_engine.py"],
     "autograd.modes": ["tests/autograd/test_engine.py"],
-    "autograd.tensor": ["tests/autograd/test_hooks.py", "tests/autograd/test_memory.py"],
+    "autograd.unrecorded": ["tests/autograd/test_memory.py", "tests/autograd/test_tensor.py"],
     "autograd.safety": ["tests/autograd/test_memory.py"],
     "autograd.fast.blocks": ["tests/autograd/fast/test_cpu.py"],
     "autograd.fast.cpu_products": ["tests/autograd/fast/test_cpu.py"],

@@ -3,7 +3,8 @@
 from tests.mutants.damage import Mutant
 
 E = "autograd.engine"
-T = "autograd.tensor:Tensor"
+U = "autograd.unrecorded"
+H = "autograd.hooks"
 C = "autograd.recompute"
 S = "autograd.safety"
 K = "autograd.memory"
@@ -27,7 +28,7 @@ MUTANTS = [
     Mutant(f"{E}:plan", "the oldest node first", "reverse=True", "reverse=False", near=("Multiply",)),
     Mutant(f"{E}:plan", "nodes in the order in which they were found",
            "nodes.sort(key=_order_of, reverse=True)", "pass", near=("Multiply",)),
-    Mutant(f"{E}:_reachable", "a leaf is finished by the first gradient that arrives",
+    Mutant(f"{E}:reachable", "a leaf is finished by the first gradient that arrives",
            "counts[key] = count + 1", "counts[key] = 1", near=("Multiply",)),
     Mutant(f"{E}:plan", "grad() runs nodes that do not lead to its inputs",
            "if any(edge is not None and id(split(edge)[0]) in follow for edge in node._edges):", "if True:",
@@ -43,7 +44,7 @@ MUTANTS = [
            "if True in op.needs_gradient:", "if op.needs_gradient[:1] == (True,):", near=("Multiply",)),
     Mutant(f"{E}:_record", "integers carry a gradient",
            "if is_floating(spec[1]):", "if is_floating(spec[1]) or spec[1].kind == 'i':"),
-    Mutant("autograd.functional:starting_gradient", "backward() of a single element starts from 2",
+    Mutant(f"{E}:starting_gradient", "backward() of a single element starts from 2",
            "xp.ones(output.shape, output.dtype)", "xp.full(output.shape, 2, output.dtype)"),
     # ---- Broadcasting, shapes, dtypes ----
     Mutant(f"{E}:unbroadcast", "mean for sum over broadcast axes", "g.sum(axis", "g.mean(axis", near=("Add",)),
@@ -71,24 +72,24 @@ MUTANTS = [
            "g if g is total and owned else g.copy()",
            "g", near=("tests/autograd/test_hooks.py",)),
     # ---- Hooks ----
-    Mutant(f"{E}:_Sums.finish", "hooks of a leaf run twice", "run_hooks(leaf.hooks, new_tensor(g)).data",
-           "run_hooks(leaf.hooks, run_hooks(leaf.hooks, new_tensor(g))).data", near=("tests/autograd/test_hooks.py",)),
+    Mutant(f"{E}:_Sums.finish", "hooks of a leaf run twice", "leaf.hooks.run(new_tensor(g)).data",
+           "leaf.hooks.run(leaf.hooks.run(new_tensor(g))).data", near=("tests/autograd/test_hooks.py",)),
     Mutant(f"{E}:_Sums.finish", "what a hook may keep is taken for the engine's own",
            " and not leaf.hooks", "", near=("tests/autograd/test_hooks.py",)),
     Mutant(f"{E}:_Sums.finish", "hooks after the sum do not run",
            "leaf.grad_hooks or ()", "()", near=("tests/autograd/test_hooks.py",)),
-    Mutant(f"{E}:run_hooks", "a hook changes the dtype of a gradient",
+    Mutant(f"{H}:Hooks.run", "a hook changes the dtype of a gradient",
            "new if new.dtype == g.dtype else new.astype(g.dtype)", "new", near=("tests/autograd/test_hooks.py",)),
-    Mutant(f"{T}._change_in_place", "what is written into a Tensor loses its gradient",
+    Mutant(f"{U}:_change_in_place", "what is written into a Tensor loses its gradient",
            "isinstance(value, Tensor) and value.requires_grad", "False", near=MEMORY),
-    Mutant(f"{E}:run_hooks", "what a hook returns is ignored",
+    Mutant(f"{H}:Hooks.run", "what a hook returns is ignored",
            "g = new if", "new if", near=("tests/autograd/test_hooks.py",)),
-    Mutant(f"{E}:run_hooks", "only the first hook runs",
-           "in list(hooks):", "in list(hooks)[:1]:", near=("tests/autograd/test_hooks.py",)),
+    Mutant(f"{H}:Hooks.run", "only the first hook runs",
+           "in list(self):", "in list(self)[:1]:", near=("tests/autograd/test_hooks.py",)),
     Mutant(f"{E}:_Sums._complete", "hooks of intermediate Tensors do not run",
-           "g = run_hooks(node.hooks[index], new_tensor(g)).data",
+           "g = node.hooks[index].run(new_tensor(g)).data",
            "pass", near=("tests/autograd/test_hooks.py",)),
-    Mutant(f"{T}.retain_grad", "a second pass overwrites what was retained",
+    Mutant(f"{H}:retain_grad", "a second pass overwrites what was retained",
            "tensor.grad.data + gradient.data", "gradient.data", near=("tests/autograd/test_hooks.py",)),
     # ---- What is kept, changed and freed ----
     Mutant(f"{E}:Op.places_read", "of several arrays the first alone is kept",
@@ -103,8 +104,8 @@ MUTANTS = [
            "if spec is None:", "if False:", near=("tests/autograd/test_engine.py",)),
     Mutant(f"{S}:ChangesInPlace.before_backward", "a saved array that was changed in place goes unnoticed",
            "memory.require_unchanged(op.saved_arrays, op.recorded_at, op)", "pass", near=MEMORY),
-    Mutant(f"{E}:_record", "the first change after an op goes unnoticed",
-           "clock.now", "clock.now + 1", near=MEMORY),
+    Mutant(f"{S}:CallSites.before_forward", "the first change after an op goes unnoticed",
+           "memory.clock.now", "memory.clock.now + 1", near=MEMORY),
     Mutant(f"{K}:owner_of", "changes through a view go unnoticed", "while isinstance", "while False and isinstance",
            near=MEMORY),
     Mutant(f"{K}:note_change", "the clock stands still", "clock.now += 1", "pass", near=MEMORY),
@@ -114,7 +115,7 @@ MUTANTS = [
            "known[1] if", "0 if", near=MEMORY),
     Mutant(f"{K}:require_unchanged", "a change before an array was kept counts",
            "last_change(array) > since", "last_change(array) >= since", near=MEMORY),
-    Mutant(f"{T}._change_in_place", "changes are not counted", "note_change(self.data)", "pass", near=MEMORY),
+    Mutant(f"{U}:_change_in_place", "changes are not counted", "note_change(x.data)", "pass", near=MEMORY),
     Mutant(f"{E}:run_backward", "freed nodes do not say so",
            "node._saved, node.freed = (), True", "node._saved = ()", near=("tests/autograd/test_hooks.py",)),
     Mutant(f"{E}:run_backward", "nodes keep what they saved until the graph goes",

@@ -13,7 +13,7 @@ import pytest
 from autograd import random
 from autograd.backend import get_backend
 from autograd.inspect import AnomalyError, anomaly_mode
-from autograd.memory import note_change
+from autograd.tensor import note_change
 from minitf.config import PRESETS, OptimizerConfig, RunConfig, TransformerConfig
 from minitf.config.model import BOS, EOS, PAD
 from minitf.data.batches import Batch
