@@ -1,16 +1,17 @@
-"""What the checks of steps have in common: the learner's files as modules, and where the checks of a step are."""
+"""What the checks of steps have in common: the learner's files as modules, the table of checks, and comparison."""
 
 from __future__ import annotations
 
-import inspect
 import sys
 from collections.abc import Callable, Iterator
-from functools import partial
+from contextlib import suppress
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from minitf.learn.expect import Wrong
+import numpy as np
+
+from minitf.learn.expect import Wrong, close, equal, true
 from minitf.learn.path.steps import FILES, Step
 
 Check = Callable[["Work"], None]
@@ -68,8 +69,79 @@ class Names:
         return vars(self.module)[name]
 
 
-def checks_of(work: Work) -> Iterator[tuple[str, Callable[[], None]]]:
-    """The checks of a step with their descriptions; first, the files are run."""
-    work.run()
-    for check in CHECKS[work.step.name]:
-        yield inspect.getdoc(check) or check.__name__, partial(check, work)
+# ---- Comparing with ours, and naming what differs ------------------------------------------------------------------
+
+
+def compare(
+    results: Callable[[Any], Iterator[tuple[str, Any]]],
+    theirs: Any,
+    ours: Any,
+    variants: Callable[[], Iterator[tuple[str, Any]]],
+) -> None:
+    """Compare results one by one.  Raises: Wrong with the mistake that gives the first wrong one
+
+    results: yields named results of theirs, ours, or a variant of ours
+    variants: mistakes, each with what gives its results
+    """
+    for (what, found), (_, right) in zip(results(theirs), results(ours), strict=True):
+        if right is None:
+            true(found is None, f"{what} is an array; there is none, so return None")
+            continue
+        if found is not None and close(np.asarray(found), np.asarray(right)):
+            continue
+        name = _name_of(what, found, results, variants)
+        raise Wrong(f"{what}: {name}" if name else described(what, found, np.asarray(right)))
+
+
+def _name_of(what: str, found: Any, results: Callable[[Any], Iterator[tuple[str, Any]]], variants: Any) -> str:
+    """The mistake that gives the same wrong result, "" if none does."""
+    for message, variant in variants() if found is not None else ():
+        with suppress(Exception):  # a mistake may make the other results impossible
+            for other, result in results(variant):
+                if other == what and close(np.asarray(found), np.asarray(result), 1e-6):
+                    return message
+    return ""
+
+
+def described(what: str, found: Any, right: np.ndarray) -> str:
+    """What is wrong with a result whose mistake has no name."""
+    try:
+        equal(what, found, right)
+    except Wrong as wrong:
+        message = str(wrong)
+    found = np.asarray(found)
+    if found.shape != right.shape or found.dtype.kind not in "iuf":
+        return message
+    if not np.isfinite(found).all() and np.isfinite(right).all():
+        return f"{what} has values that are not finite: does exp overflow, or is 0 divided by 0?"
+    if close(found, -right):
+        return f"{what} has the wrong sign"
+    apart = right != 0
+    if (
+        apart.any()
+        and not found[~apart].any()
+        and np.ptp(ratio := found[apart] / right[apart]) < 1e-9 * abs(ratio).max()
+    ):
+        return f"{what} is {ratio.flat[0]:.6g} times the right one"
+    return f"{message}\n\n{side_by_side(found, right)}"
+
+
+SHADES = " ·-+*#@"
+
+
+def side_by_side(found: np.ndarray, right: np.ndarray) -> str:
+    """Two matrices as characters, the larger the darker, and where they differ; "" for others than small matrices."""
+    if not found.ndim or found.size > 400 or found.shape[-1] > 24:
+        return ""
+    rows = [a.reshape(-1, a.shape[-1]) for a in (found, right)]
+    top = max(float(np.nanmax(np.abs(a))) for a in rows) or 1.0
+
+    def drawn(row: np.ndarray) -> str:
+        return "".join(SHADES[min(int(abs(v) / top * len(SHADES)), len(SHADES) - 1)] if v == v else "?" for v in row)
+
+    wide = max(found.shape[-1], 6) + 2
+    lines = [f"    {'yours':{wide}}{'right':{wide}}differs"]
+    for a, b in zip(*rows, strict=True):
+        differs = "".join("x" if abs(p - q) > 1e-6 * top or p != p else "." for p, q in zip(a, b, strict=True))
+        lines.append(f"    {drawn(a):{wide}}{drawn(b):{wide}}{differs}")
+    return "\n".join(lines[:21])

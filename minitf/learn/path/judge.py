@@ -5,14 +5,17 @@ python -m minitf.learn.path.judge STEP FOLDER SECONDS
 
 from __future__ import annotations
 
+import inspect
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
 from minitf.learn.judge import hand_in, run_checks
-from minitf.learn.path import engine_checks  # noqa: F401 (each enters its checks)
-from minitf.learn.path.checks import Work, checks_of
+from minitf.learn.path import engine_checks, ops_checks  # noqa: F401 (each enters its checks)
+from minitf.learn.path.checks import CHECKS, Work
 from minitf.learn.path.steps import Step, find_step
+from minitf.learn.path.system import check_training_step
 from minitf.learn.verdict import LIMIT_S, Verdict
 
 
@@ -24,7 +27,15 @@ def main(words: Sequence[str]) -> None:
 def judge_step(step: Step, folder: Path, limit_s: float = LIMIT_S) -> Verdict:
     """Run the learner's files and the checks of a step on them, in this process."""
     work = Work(folder, step)
-    return run_checks(checks_of(work), work.texts, limit_s)
+
+    def checks() -> Iterator[tuple[str, Callable[[], None]]]:
+        work.run()
+        for check in CHECKS[step.name]:
+            yield inspect.getdoc(check) or "", partial(check, work)
+        if step.number >= find_step("broadcasting").number:  # with which the engine is complete
+            yield inspect.getdoc(check_training_step) or "", partial(check_training_step, work)
+
+    return run_checks(checks(), work.texts, limit_s)
 
 
 if __name__ == "__main__":

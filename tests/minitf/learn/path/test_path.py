@@ -2,8 +2,10 @@
 
 import pytest
 
+from minitf.learn.path.checks import CHECKS, Work
 from minitf.learn.path.judge import judge_step
 from minitf.learn.path.steps import STEPS, find_step
+from minitf.learn.path.system import OUR_OPS, check_training_step
 from tests.helpers.learner.mistakes import MISTAKES
 from tests.helpers.learner.walk import ANSWERS, write_answers
 
@@ -35,3 +37,40 @@ def test_each_step_has_an_answer_and_mistakes():
     assert [*ANSWERS] == [step.name for step in STEPS]
     assert {*MISTAKES} == {*ANSWERS}
     assert min(map(len, MISTAKES.values())) >= 3
+
+
+def test_every_mistake_that_the_judge_knows_is_one_of_our_source():
+    """A changed text of ours would leave a mistake without its name."""
+    lists = {
+        id(variants): variants for checks in CHECKS.values() for check in checks if (variants := variants_of(check))
+    }
+    assert len(lists) > 10
+    for variants in lists.values():
+        for message, variant in variants():  # raises LookupError for a text that is not there
+            assert message
+            assert variant
+
+
+def variants_of(check):
+    return getattr(check, "keywords", {}).get("variants")
+
+
+@pytest.mark.parametrize("name", [*OUR_OPS, "apply", "backward", "unbroadcast"])
+def test_the_system_runs_on_the_learners_code(tmp_path, name):
+    """With any part of theirs broken, the training step fails."""
+    write_answers(tmp_path, STEPS[-1])
+    work = Work(tmp_path, STEPS[-1])
+    work.run()
+    check_training_step(work)
+    if name in OUR_OPS:
+        vars(work.ops.module)[name].backward = staticmethod(broken)
+    else:
+        setattr(work.engine.module, name, broken)
+        work.engine.Tensor.backward = work.engine.backward
+    vars(work.ops.module)["apply"] = work.engine.apply
+    with pytest.raises(ZeroDivisionError, match="broken"):
+        check_training_step(work)
+
+
+def broken(*arguments, **parameters):
+    raise ZeroDivisionError("broken")
