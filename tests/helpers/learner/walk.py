@@ -10,7 +10,7 @@ _MARK = re.compile(r"^# ---- (\w+) ----\n", re.MULTILINE)
 
 def answers_of(file: str) -> dict[str, str]:
     """The reference answer to each step of a file."""
-    path = Path(__file__).parent / "reference" / f"{file}.py"
+    path = Path(__file__).parent / "reference" / f"{file}_answers.py"
     parts = _MARK.split(path.read_text(encoding="utf-8"))
     return dict(zip(parts[1::2], parts[2::2], strict=True))
 
