@@ -26,6 +26,7 @@ from minitf.decoding.shortlist import Shortlist
 from minitf.errors import UserError, shortened
 from minitf.evaluation.metrics import bleu, chrf, exact_match
 from minitf.report.attention_writer import AttentionWriter
+from minitf.storage.checkpoints import Checkpoints
 from minitf.storage.run_directory import CONFIG_NAME, RunDirectory
 from minitf.system.process import printable, say, set_up_device, silent
 from minitf.system.writing import write_atomically
@@ -170,7 +171,10 @@ def learned_built_in_corpus(path: Path) -> bool:
     """Return whether a path is a run that was trained to translate on the built-in corpus."""
     if not (path / CONFIG_NAME).is_file():
         return False
-    config = RunDirectory.open(path).config()
+    run = RunDirectory.open(path)
+    if Checkpoints(run.checkpoints_path).steps()[-1:] == [0]:  # a model of another program
+        return False
+    config = run.config()
     return config.task == "translation" and config.train is None and config.data is None and config.init is None
 
 

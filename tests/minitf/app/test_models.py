@@ -15,6 +15,7 @@ from minitf.app.models import FORMATS, export_model, import_model, pack, shortli
 from minitf.app.pages import report as report
 from minitf.app.train import main as train
 from minitf.app.translate import main as translate
+from minitf.app.translate_text import learned_built_in_corpus
 from minitf.decoding.sampling import SamplingConfig
 from minitf.decoding.search import BeamSearchConfig
 from minitf.decoding.shortlist import Shortlist
@@ -43,6 +44,7 @@ def test_run_translates_as_the_model_does(tmp_path, capsys):
     assert first.translate_nbest(lines, **settings) == second.translate_nbest(lines, **settings)
     config = RunDirectory.open(tmp_path / "run").config()
     assert config.model == Translator.load(tmp_path / "run").model.config
+    assert not learned_built_in_corpus(tmp_path / "run")  # no warning of the words that this corpus lacks
     for name, parameter in first.model.named_parameters().items():
         np.testing.assert_array_equal(parameter.data, second.model.named_parameters()[name].data)
 
