@@ -23,7 +23,10 @@ def one_input(
     plain: Callable | None = None,
     analytic: bool = True,
 ) -> None:
-    """Register the cases of an op that treats every element of one input alike; `peer` is PyTorch's function."""
+    """Register the cases of an op that treats every element of one input alike; `peer` is PyTorch's function.
+
+    analytic: False for an op with |x|, a maximum or a branch, which complex steps do not suit
+    """
 
     @register(op, "any shape", analytic)
     def any_shape(rng):
