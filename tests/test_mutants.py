@@ -4,7 +4,7 @@ import pytest
 
 import autograd as ag
 from autograd.engine import Op
-from autograd.ops import elementwise
+from autograd.ops import arithmetic
 from minitf.learn.exercise import BUG_EXERCISES
 from tests.mutants import __main__ as command
 from tests.mutants import checks, run
@@ -18,9 +18,9 @@ pytestmark = pytest.mark.heavy
 PAGE = ROOT / "docs" / "mutants.md"
 COMMAND = "python -m tests.mutants --write docs/mutants.md"
 EVERY = [mutant for mutants in GROUPS.values() for mutant in mutants]
-SIGN = Mutant("autograd.ops.elementwise:Negative.backward", "sign", "-g", "g")
-HARMLESS = Mutant("autograd.ops.elementwise:Negative.backward", "nothing that shows", "-g", "-(+g)")
-STALE = Mutant("autograd.ops.elementwise:Negative.backward", "of other days", "-gg", "g")
+SIGN = Mutant("autograd.ops.arithmetic:Negative.backward", "sign", "-g", "g")
+HARMLESS = Mutant("autograd.ops.arithmetic:Negative.backward", "nothing that shows", "-g", "-(+g)")
+STALE = Mutant("autograd.ops.arithmetic:Negative.backward", "of other days", "-gg", "g")
 
 
 # ---- The mutants ----
@@ -89,9 +89,9 @@ def test_damage_lasts_as_long_as_its_block():
 
 
 def test_damage_to_an_attribute_lasts_as_long_as_its_block():
-    with damaged(Mutant("autograd.ops.elementwise:Add.broadcasts", "", True, False, attribute=True)):
-        assert elementwise.Add.broadcasts is False
-    assert elementwise.Add.broadcasts is True
+    with damaged(Mutant("autograd.ops.arithmetic:Add.broadcasts", "", True, False, attribute=True)):
+        assert arithmetic.Add.broadcasts is False
+    assert arithmetic.Add.broadcasts is True
 
 
 @pytest.mark.parametrize(
@@ -104,7 +104,7 @@ def test_damage_to_an_attribute_lasts_as_long_as_its_block():
         (Mutant("autograd.engine:_stroll", "", "a", "b"), "there is no '_stroll'"),
         (Mutant("autograd.ops.elementwise:Exp.save", "", "a", "b"), "is it inherited, renamed or gone"),
         (Mutant("autograd.engine:_order", "", "a", "b"), "is not a function"),
-        (Mutant("autograd.ops.elementwise:Add.broadcasts", "", False, True, attribute=True), "its value is True"),
+        (Mutant("autograd.ops.arithmetic:Add.broadcasts", "", False, True, attribute=True), "its value is True"),
     ],
     ids=lambda value: value.damage if isinstance(value, Mutant) else "",
 )
@@ -122,7 +122,7 @@ def slope_check():
 
     def check():
         try:
-            (g,) = ag.grad(elementwise.negative(x), x)
+            (g,) = ag.grad(arithmetic.negative(x), x)
         except NameError as error:
             return Finding("slope", f"NameError: {error}", check)
         return None if g.item() == -1 else Finding("slope", f"it is {g.item()}", check)
@@ -154,7 +154,7 @@ def test_a_check_that_fails_on_the_code_as_it_is_proves_nothing(monkeypatch):
 
 
 def test_damage_that_cannot_run_proves_nothing(few_checks):
-    broken = Mutant("autograd.ops.elementwise:Negative.backward", "a slip of the pen", "-g", "-gg")
+    broken = Mutant("autograd.ops.arithmetic:Negative.backward", "a slip of the pen", "-g", "-gg")
     assert try_out(broken).problem == "BROKEN: the damage cannot run: NameError: name 'gg' is not defined"
 
 
@@ -186,7 +186,7 @@ def test_the_command_writes_a_page(few_checks, monkeypatch, tmp_path):
     assert command.main(["--write", str(tmp_path / "page.md")]) == 0
     text = (tmp_path / "page.md").read_text(encoding="utf-8")
     assert "**1 mutants, 1 detected**" in text
-    assert "| 1 | `ops.elementwise.Negative.backward` | sign | slope | `` it is 1.0 `` | detected |" in text
+    assert "| 1 | `ops.arithmetic.Negative.backward` | sign | slope | `` it is 1.0 `` | detected |" in text
 
 
 def test_tests_are_run_and_their_failure_is_told(tmp_path, monkeypatch):

@@ -18,10 +18,8 @@ from autograd import random
 from autograd.backend import backend_of
 from autograd.engine import Op, apply, unbroadcast
 from autograd.ops import nn
-from autograd.ops.elementwise import Relu
 from autograd.ops.flops import per_input, per_output
-from autograd.ops.index import add_rows
-from autograd.ops.nn import Reduction, check_linear_shapes, check_norm_shapes, draw, dropped
+from autograd.ops.nn import Reduction, Relu, add_rows, check_linear_shapes, check_norm_shapes, draw, dropped
 from autograd.tensor import Tensor, TensorLike, TensorOrArray, array_of, number, tensors
 
 # ---- Embedding: scale, positions, dropout (sections 3.4, 3.5, 5.4) ----

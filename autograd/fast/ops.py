@@ -19,7 +19,7 @@ from autograd.fast.kernels import Kernels
 from autograd.fast.recomputed import CanComputeAgain
 from autograd.fast.row_gradient import RowGradient
 from autograd.modes import state
-from autograd.ops import activations, choose, elementwise, nn, products, shape
+from autograd.ops import activations, choose, nn, products, shape
 from autograd.ops.nn import leading_shape, rows_of
 
 PACKED_BYTES = 1 << 20  # masks from this size on are kept as bits: packing them takes 0.02 ns an element
@@ -64,7 +64,7 @@ def unpacked(keep: Any, shape: tuple[int, ...]) -> Any:
 # ---- Elements ----
 
 
-class Relu(FastOp, elementwise.Relu):
+class Relu(FastOp, nn.Relu):
     """Saves: y"""
 
     def read_by_plain(self, y):
@@ -612,7 +612,7 @@ class LinearCrossEntropy(FastOp, fused.LinearCrossEntropy):
 
 
 IMPLEMENTATIONS: dict[type[Op], type[Op]] = {
-    elementwise.Relu: Relu,
+    nn.Relu: Relu,
     activations.Gelu: Gelu,
     choose.Where: Where,
     shape.Reshape: Reshape,

@@ -22,8 +22,9 @@ from autograd.tensor import Tensor
 LEAF = "leaf"
 COLOURS = {  # by kind of node
     LEAF: "#fdf3d0", "products": "#cfe3f7", "nn": "#d5ecd0", "fused": "#f9d5bb", "attention": "#f9d5bb",
-    "local": "#f9d5bb", "recurrent": "#f7e3bb", "activations": "#e3f3c8", "elementwise": "#e6dcf2", "choose": "#e6dcf2",
-    "reduce": "#d3eeee", "index": "#eeeeee", "shape": "#eeeeee", "other": "#ffffff",
+    "local": "#f9d5bb", "recurrent": "#f7e3bb", "activations": "#e3f3c8", "arithmetic": "#e6dcf2",
+    "elementwise": "#e6dcf2", "choose": "#e6dcf2", "reduce": "#d3eeee", "index": "#eeeeee", "join": "#eeeeee",
+    "shape": "#eeeeee", "other": "#ffffff",
 }  # fmt: skip
 LONGEST_TITLE = 26  # characters; a longer title is broken at a dot
 BY_GRAPHVIZ = (".svg", ".png", ".pdf")

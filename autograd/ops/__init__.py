@@ -2,10 +2,12 @@
 # ruff: noqa: F403, F405  (a function is exported by its name in the list below, and nowhere else)
 
 from autograd.ops.activations import *
+from autograd.ops.arithmetic import *
 from autograd.ops.attention import *
 from autograd.ops.choose import *
 from autograd.ops.elementwise import *
 from autograd.ops.index import *
+from autograd.ops.join import *
 from autograd.ops.local import *
 from autograd.ops.nn import *
 from autograd.ops.products import *

@@ -1,4 +1,4 @@
-"""Elementwise arithmetic, activations, powers, exponentials and logarithms."""
+"""Functions of each element: activations, powers, exponentials, logarithms, copies in another precision."""
 
 from __future__ import annotations
 
@@ -13,135 +13,7 @@ from autograd.ops import special
 from autograd.ops.flops import moves_only, per_output
 from autograd.tensor import Tensor, TensorLike, attach
 
-# ---- Arithmetic of two arrays (the engine undoes broadcasting) ----
-
-
-class Add(Op):
-    """y = a + b"""
-
-    broadcasts = True
-    flops = per_output(1, 0)
-
-    @staticmethod
-    def forward(xp, a, b):
-        return a + b
-
-    @staticmethod
-    def backward(xp, g, y, a, b):
-        return g, g
-
-
-def add(a: TensorLike, b: TensorLike) -> Tensor:
-    """a + b, element by element, with broadcasting."""
-    return apply(Add, a, b)
-
-
-class Subtract(Op):
-    """y = a - b"""
-
-    broadcasts = True
-    flops = per_output(1, 0.5)  # a sign for one of the two
-
-    @staticmethod
-    def forward(xp, a, b):
-        return a - b
-
-    @staticmethod
-    def backward(xp, g, y, a, b):
-        return g, lambda: -g
-
-
-def subtract(a: TensorLike, b: TensorLike) -> Tensor:
-    """a - b, element by element, with broadcasting."""
-    return apply(Subtract, a, b)
-
-
-class Multiply(Op):
-    """y = a · b"""
-
-    broadcasts = True
-    reads = ("b", "a")
-    flops = per_output(1, 1)
-
-    @staticmethod
-    def forward(xp, a, b):
-        return a * b
-
-    @staticmethod
-    def backward(xp, g, y, a, b):
-        return lambda: g * b, lambda: g * a
-
-
-def multiply(a: TensorLike, b: TensorLike) -> Tensor:
-    """a · b, element by element, with broadcasting."""
-    return apply(Multiply, a, b)
-
-
-class Divide(Op):
-    """y = a / b"""
-
-    broadcasts = True
-    reads = ("b", "y b")
-    flops = per_output(1, 2)
-
-    @staticmethod
-    def forward(xp, a, b):
-        return a / b
-
-    @staticmethod
-    def backward(xp, g, y, a, b):
-        return lambda: g / b, lambda: -g / b * y
-
-
-def divide(a: TensorLike, b: TensorLike) -> Tensor:
-    """a / b, element by element, with broadcasting."""
-    return apply(Divide, a, b)
-
-
-class Negative(Op):
-    """y = -x"""
-
-    flops = per_output(1, 1)
-
-    @staticmethod
-    def forward(xp, x):
-        return xp.negative(x)
-
-    @staticmethod
-    def backward(xp, g, y, x):
-        return -g
-
-
-def negative(x: TensorLike) -> Tensor:
-    """-x, element by element."""
-    return apply(Negative, x)
-
-
 # ---- Activations ----
-
-
-class Relu(Op):
-    """y = max(x, 0), so that x > 0 exactly where y > 0"""
-
-    reads = "y"  # the next layer keeps y anyway
-    flops = per_output(1, 1)
-
-    @staticmethod
-    def forward(xp, x):
-        return xp.maximum(x, 0)
-
-    @staticmethod
-    def backward(xp, g, y, x):
-        return keep_where(xp, g, y > 0)
-
-
-def relu(x: TensorLike) -> Tensor:
-    """max(x, 0), element by element; the gradient at 0 is 0.
-
-    NaN stays NaN, with gradient 0 (PyTorch passes the incoming gradient on): backward reads the result alone, and NaN
-    is not above 0.
-    """
-    return apply(Relu, x)
 
 
 class Tanh(Op):
@@ -480,18 +352,8 @@ def _astype(x: Tensor, dtype: DTypeLike, copy: bool = False) -> Tensor:
 
 
 attach(
-    __add__=add,
-    __radd__=lambda x, other: add(other, x),
-    __sub__=subtract,
-    __rsub__=lambda x, other: subtract(other, x),
-    __mul__=multiply,
-    __rmul__=lambda x, other: multiply(other, x),
-    __truediv__=divide,
-    __rtruediv__=lambda x, other: divide(other, x),
     __pow__=power,
     __rpow__=lambda x, other: power(other, x),
-    __neg__=negative,
-    __pos__=lambda x: x,
     exp=exp,
     log=log,
     sqrt=sqrt,

@@ -11,45 +11,15 @@ import numpy as np
 from autograd.backend import backend_of
 from autograd.engine import Op, apply
 from autograd.ops.flops import per_output
+from autograd.ops.nn import AddRows, add_rows, check_indices
 from autograd.tensor import Tensor, TensorLike, array_of, attach, tensors
 
 _ARRAY = object()  # placeholder in an index for an array, which is an input of the op
 
 
-def add_rows(xp: Any, g_rows: Any, indices: Any, shape: tuple[int, ...]) -> Any:
-    """Zeros of `shape` with g_rows[i] added to row indices[i] for every i; negative indices count from the end.
-
-    Rows of equal index are brought together by sorting, and summed in their order: the result is the same on every run.
-
-    Shapes: g_rows [*indices.shape, ...], indices [...] -> [rows, ...]
-    """
-    total = xp.zeros(shape, g_rows.dtype)
-    if isinstance(g_rows, Tensor):  # in a backward pass that is recorded
-        return apply(IndexAdd, total, indices.reshape(-1), g_rows.reshape(indices.size, *shape[1:]), axis=0, alpha=1)
-    if g_rows.size:
-        indices = indices.reshape(-1).astype(xp.intp, copy=False)  # wide enough for the sum
-        indices = xp.where(indices < 0, indices + shape[0], indices)
-        order = xp.argsort(indices, kind="stable")
-        indices = indices[order]
-        starts = xp.flatnonzero(xp.concatenate([xp.ones(1, bool), indices[1:] != indices[:-1]]))
-        total[indices[starts]] = xp.add.reduceat(g_rows.reshape(-1, *shape[1:])[order], starts, axis=0)
-    return total
-
-
 def add_elements(xp: Any, g: Any, positions: Any, shape: tuple[int, ...]) -> Any:
     """Zeros of `shape` with g added at `positions` of the flattened array.  Shapes: g [...], positions int [...]"""
-    return add_rows(xp, g.reshape(-1), positions, (math.prod(shape),)).reshape(shape)
-
-
-def check_indices(indices: Any, size: int, what: str) -> None:
-    """Raises: TypeError unless `indices` holds integers, IndexError unless all are in 0 … size - 1.
-
-    On a GPU, their values are not checked.
-    """
-    if indices.dtype.kind not in "iu":
-        raise TypeError(f"{what} must be an integer array, found {indices.dtype}")
-    if isinstance(indices, np.ndarray) and indices.size and (indices.min() < 0 or indices.max() >= size):
-        raise IndexError(f"{what} must lie in 0 … {size - 1}, found {indices.min()} … {indices.max()}")
+    return add_rows(xp, g.reshape(-1), positions.reshape(-1), (math.prod(shape),)).reshape(shape)
 
 
 class GetItem(Op):
@@ -160,26 +130,6 @@ def take_along_axis(x: TensorLike, indices: TensorLike, axis: int | None = -1) -
     return apply(TakeAlongAxis, x, indices, axis=axis)
 
 
-class IndexAdd(Op):
-    """y = x with alpha · source[i] added to slice index[i] along `axis`, for every i
-
-    Shapes: x [..., n, ...], index [m], source [..., m, ...] -> y [..., n, ...]
-    """
-
-    reads = ("", "", "index")
-    flops = per_output(1, 1)
-
-    @staticmethod
-    def forward(xp, x, index, source, *, axis, alpha):
-        rows = xp.moveaxis(source, axis, 0)  # [m, ...]
-        total = add_rows(xp, rows, index, (x.shape[axis], *rows.shape[1:]))
-        return x + xp.moveaxis(total if alpha == 1 else total * alpha, 0, axis)
-
-    @staticmethod
-    def backward(xp, g, y, x, index, source, *, axis, alpha):
-        return g, None, lambda: xp.take(g, index, axis=axis) * alpha
-
-
 def index_add(x: TensorLike, axis: int, index: TensorLike, source: TensorLike, *, alpha: float = 1) -> Tensor:
     """x with alpha · source[i] added to slice index[i] along `axis`, for every i; an index may occur several times.
 
@@ -194,7 +144,9 @@ def index_add(x: TensorLike, axis: int, index: TensorLike, source: TensorLike, *
             f"found index {places.shape} and source {source.shape}"
         )
     check_indices(places, x.shape[axis], "index_add index")
-    return apply(IndexAdd, x, index, source, axis=axis, alpha=alpha)
+    first = x.swapaxes(0, axis)  # [n, ...]
+    total = apply(AddRows, source.swapaxes(0, axis), places, shape=first.shape)
+    return x + (total if alpha == 1 else total * alpha).swapaxes(0, axis)
 
 
 def _with_size(shape: tuple[int, ...], axis: int, size: int) -> tuple[int, ...]:

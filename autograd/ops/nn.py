@@ -1,4 +1,4 @@
-"""The layers of a Transformer: linear, embedding, dropout, layer norm, attention, and the loss."""
+"""The layers of a Transformer: linear, ReLU, embedding, dropout, layer norm, attention, and the loss."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from autograd import random
-from autograd.backend import as_array, backend_of, constant, keep_bfloat16, widened
-from autograd.engine import Op, apply
+from autograd.backend import as_array, backend_of, constant, keep_bfloat16, keep_where, widened
+from autograd.engine import Op, apply, evaluate
 from autograd.ops.flops import per_input, per_output
-from autograd.ops.index import add_rows, check_indices
 from autograd.random import Mask
 from autograd.tensor import Tensor, TensorLike, TensorOrArray, array_of, number, tensors
 
@@ -96,6 +95,33 @@ def check_linear_shapes(x: tuple[int, ...], weight: tuple[int, ...], bias: tuple
         raise ValueError(f"linear: bias has shape {bias}, the weight [out, in] {weight} asks for {weight[:1]}")
 
 
+# ---- ReLU (section 3.3) ----
+
+
+class Relu(Op):
+    """y = max(x, 0), so that x > 0 exactly where y > 0"""
+
+    reads = "y"  # the next layer keeps y anyway
+    flops = per_output(1, 1)
+
+    @staticmethod
+    def forward(xp, x):
+        return xp.maximum(x, 0)
+
+    @staticmethod
+    def backward(xp, g, y, x):
+        return keep_where(xp, g, y > 0)
+
+
+def relu(x: TensorLike) -> Tensor:
+    """max(x, 0), element by element; the gradient at 0 is 0.
+
+    NaN stays NaN, with gradient 0 (PyTorch passes the incoming gradient on): backward reads the result alone, and NaN
+    is not above 0.
+    """
+    return apply(Relu, x)
+
+
 # ---- Embedding (section 3.4) ----
 
 
@@ -127,6 +153,49 @@ def embedding(indices: TensorLike, weight: TensorLike) -> Tensor:
     (weight,) = tensors(weight=weight)
     check_indices(array_of(indices), len(weight), "embedding index")
     return apply(Embedding, weight, indices)
+
+
+class AddRows(Op):
+    """y[i] = Σ_j rows[j], over all j with indices[j] = i: the gradient of an embedding
+
+    Shapes: rows [*indices.shape, ...], indices int [...] -> y `shape` [V, ...]
+    """
+
+    reads = "indices"
+    flops = per_output(0, 0)
+
+    @staticmethod
+    def forward(xp, rows, indices, *, shape):
+        """Rows of equal index are brought together by sorting, and summed in their order, the same on every run."""
+        total = xp.zeros(shape, rows.dtype)
+        if rows.size:
+            indices = indices.reshape(-1).astype(xp.intp, copy=False)  # wide enough for the sum
+            indices = xp.where(indices < 0, indices + shape[0], indices)
+            order = xp.argsort(indices, kind="stable")
+            indices = indices[order]
+            starts = xp.flatnonzero(xp.concatenate([xp.ones(1, bool), indices[1:] != indices[:-1]]))
+            total[indices[starts]] = xp.add.reduceat(rows.reshape(-1, *shape[1:])[order], starts, axis=0)
+        return total
+
+    @staticmethod
+    def backward(xp, g, y, rows, indices, *, shape):
+        return lambda: g[indices], None
+
+
+def add_rows(xp: Any, rows: Any, indices: Any, shape: tuple[int, ...]) -> Any:
+    """Zeros of `shape` with rows[j] added to row indices[j] for every j; negative indices count from the end."""
+    return evaluate(AddRows, xp, rows, indices, shape=shape)
+
+
+def check_indices(indices: Any, size: int, what: str) -> None:
+    """Raises: TypeError unless `indices` holds integers, IndexError unless all are in 0 … size - 1.
+
+    On a GPU, their values are not checked.
+    """
+    if indices.dtype.kind not in "iu":
+        raise TypeError(f"{what} must be an integer array, found {indices.dtype}")
+    if isinstance(indices, np.ndarray) and indices.size and (indices.min() < 0 or indices.max() >= size):
+        raise IndexError(f"{what} must lie in 0 … {size - 1}, found {indices.min()} … {indices.max()}")
 
 
 # ---- Dropout (section 5.4) ----

@@ -43,3 +43,14 @@ def check_gradients(function: Callable[..., Any], *arrays: Any, rtol: float = 1e
 def away_from(points: Sequence[float], shape: tuple[int, ...], seed: int = 0, gap: float = 0.05) -> np.ndarray:
     """Random numbers that keep a distance from `points`, where a function has a kink."""
     return draw.away_from(np.random.default_rng(seed), shape, points, gap=gap)
+
+
+def agrees(function, reference, *arrays):
+    """Same values as NumPy, and right gradients."""
+    results, expected = function(*[Tensor(a) for a in arrays]), reference(*arrays)
+    results, expected = [r if isinstance(r, (tuple, list)) else (r,) for r in (results, expected)]
+    assert len(results) == len(expected)
+    for ours, numpys in zip(results, expected, strict=True):
+        assert ours.shape == np.shape(numpys)
+        np.testing.assert_array_equal(ours.data, numpys)
+    check_gradients(function, *arrays)

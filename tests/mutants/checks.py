@@ -174,6 +174,7 @@ SEVERAL = {
     "autograd.recompute": ["tests/autograd/test_recompute.py"],
     "autograd.engine": [f"tests/autograd/test_{name}.py" for name in ("hooks", "memory", "borrowed")],
     "autograd.modes": ["tests/autograd/test_engine.py"],
+    "autograd.ops.arithmetic": ["tests/autograd/ops/test_elementwise.py"],
     "autograd.unrecorded": ["tests/autograd/test_memory.py", "tests/autograd/test_tensor.py"],
     "autograd.safety": ["tests/autograd/test_memory.py"],
     "autograd.fast.blocks": ["tests/autograd/fast/test_cpu.py"],

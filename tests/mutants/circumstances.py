@@ -38,7 +38,7 @@ MUTANTS = [
     # ---- Memory layouts ----
     Mutant(f"{E}:Exp.backward", "the incoming gradient in the order of its memory",
            "g * y", 'g.ravel("K").reshape(g.shape) * y'),
-    Mutant(f"{E}:Negative.backward", "wrong sign for negative strides",
+    Mutant("autograd.ops.arithmetic:Negative.backward", "wrong sign for negative strides",
            "-g", "-g if min(g.strides, default=0) >= 0 else g"),
     Mutant(f"{E}:Square.backward", "wrong for an incoming gradient of repeated numbers",
            "g * 2 * x", "g * (2 if g.flags.writeable else 1) * x"),

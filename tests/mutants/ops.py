@@ -2,7 +2,9 @@
 
 from tests.mutants.damage import Mutant
 
+A0 = "autograd.ops.arithmetic"
 E = "autograd.ops.elementwise"
+J = "autograd.ops.join"
 A = "autograd.ops.activations"
 C = "autograd.ops.choose"
 R = "autograd.ops.reduce"
@@ -19,17 +21,17 @@ ATTENTION = ("ScaledDotProductAttention",)
 # fmt: off
 MUTANTS = [
     # ---- Arithmetic ----
-    Mutant(f"{E}:Add.broadcasts", "not summed over broadcast axes", True, False, attribute=True),
-    Mutant(f"{E}:Add.backward", "the second term is lost", "return g, g", "return g, None"),
-    Mutant(f"{E}:Subtract.backward", "sign of b", "lambda: -g", "lambda: g"),
-    Mutant(f"{E}:Multiply.backward", "the factors are exchanged",
+    Mutant(f"{A0}:Add.broadcasts", "not summed over broadcast axes", True, False, attribute=True),
+    Mutant(f"{A0}:Add.backward", "the second term is lost", "return g, g", "return g, None"),
+    Mutant(f"{A0}:Subtract.backward", "sign of b", "lambda: -g", "lambda: g"),
+    Mutant(f"{A0}:Multiply.backward", "the factors are exchanged",
            "lambda: g * b, lambda: g * a", "lambda: g * a, lambda: g * b"),
-    Mutant(f"{E}:Multiply.reads", "keeps a where b is needed", ("b", "a"), ("a", "b"), attribute=True),
-    Mutant(f"{E}:Multiply.backward", "sums where nothing was broadcast: a mean for b",
+    Mutant(f"{A0}:Multiply.reads", "keeps a where b is needed", ("b", "a"), ("a", "b"), attribute=True),
+    Mutant(f"{A0}:Multiply.backward", "sums where nothing was broadcast: a mean for b",
            "lambda: g * a", "lambda: (g * a).mean() + 0 * g"),
-    Mutant(f"{E}:Divide.backward", "sign of b", "-g / b * y", "g / b * y"),
-    Mutant(f"{E}:Divide.backward", "1 for y in the gradient of b", "-g / b * y", "-g / b"),
-    Mutant(f"{E}:Negative.backward", "sign", "-g", "g"),
+    Mutant(f"{A0}:Divide.backward", "sign of b", "-g / b * y", "g / b * y"),
+    Mutant(f"{A0}:Divide.backward", "1 for y in the gradient of b", "-g / b * y", "-g / b"),
+    Mutant(f"{A0}:Negative.backward", "sign", "-g", "g"),
     Mutant(f"{E}:Square.backward", "factor 2.001", "g * 2 * x", "g * 2.001 * x"),
     Mutant(f"{E}:Exp.reads", "keeps the input in the place of the output", "y", "x", attribute=True),
     Mutant(f"{E}:Log.reads", "keeps the output in the place of the input", "x", "y", attribute=True),
@@ -49,8 +51,8 @@ MUTANTS = [
     Mutant(f"{E}:Erf.backward", "constant forgotten", " * (2 / math.sqrt(math.pi))", ""),
     Mutant(f"{E}:Clone.backward", "no gradient, as of a detached copy", "return g", "return None"),
     # ---- Activations ----
-    Mutant(f"{E}:Relu.backward", "mask of the wrong sign", "y > 0", "y < 0"),
-    Mutant(f"{E}:Relu.backward", "mask forgotten", "keep_where(xp, g, y > 0)", "g"),
+    Mutant(f"{N}:Relu.backward", "mask of the wrong sign", "y > 0", "y < 0"),
+    Mutant(f"{N}:Relu.backward", "mask forgotten", "keep_where(xp, g, y > 0)", "g"),
     Mutant(f"{E}:Tanh.backward", "y for y²", "1 - y * y", "1 - y"),
     Mutant(f"{E}:Tanh.backward", "factor 1.001", "g * (", "g * 1.001 * ("),
     Mutant(f"{E}:Sigmoid.backward", "factor 1 - y forgotten", "g * y * (1 - y)", "g * y"),
@@ -126,30 +128,30 @@ MUTANTS = [
            "np.argsort([axis % x.ndim for axis in axes]).tolist()", "axes"),
     Mutant(f"{S}:SwapAxes.backward", "not swapped back", "g.swapaxes(axis1, axis2)", "g.reshape(x.shape)"),
     Mutant(f"{S}:BroadcastTo.broadcasts", "not summed over repetitions", True, False, attribute=True),
-    Mutant(f"{S}:Concatenate.backward", "each piece begins where the first did",
+    Mutant(f"{J}:Concatenate.backward", "each piece begins where the first did",
            "[piece.reshape(shape)", "[g[: piece.shape[0]].reshape(shape)"),
-    Mutant(f"{S}:Stack.backward", "every input gets the gradient of the first",
+    Mutant(f"{J}:Stack.backward", "every input gets the gradient of the first",
            "[piece.reshape(", "[pieces[0].reshape("),
-    Mutant(f"{S}:Split.backward", "overlapping pieces overwrite each other",
+    Mutant(f"{J}:Split.backward", "overlapping pieces overwrite each other",
            "total + xp.pad(", "xp.pad("),
-    Mutant(f"{S}:Pad.backward", "the inside begins one too early",
+    Mutant(f"{J}:Pad.backward", "the inside begins one too early",
            "slice(before, before + n)", "slice(before - 1, before - 1 + n) if before else slice(n)"),
     # ---- Lookups ----
     Mutant(f"{I}:GetItem.backward", "an element picked twice keeps the last gradient only",
            'not arrays or (len(arrays) == 1 and arrays[0].dtype.kind == "b")', "True"),
     Mutant(f"{I}:Take.backward", "axes of the indices left where they were", "for i in first], first)",
            "for i in first], first[::-1])"),
-    Mutant(f"{I}:add_rows", "negative indices not counted from the end",
+    Mutant(f"{N}:AddRows.forward", "negative indices not counted from the end",
            "indices + shape[0], indices)", "-1 - indices, indices)", near=("GetItem", "Take")),
-    Mutant(f"{I}:add_rows", "of rows with equal index the first alone",
-           "xp.add.reduceat(g_rows.reshape(-1, *shape[1:])[order], starts, axis=0)",
-           "g_rows.reshape(-1, *shape[1:])[order][starts]", near=("GetItem", "Take")),
+    Mutant(f"{N}:AddRows.forward", "of rows with equal index the first alone",
+           "xp.add.reduceat(rows.reshape(-1, *shape[1:])[order], starts, axis=0)",
+           "rows.reshape(-1, *shape[1:])[order][starts]", near=("GetItem", "Take")),
     Mutant(f"{I}:TakeAlongAxis.backward", "an element taken twice keeps the first gradient only",
            "add_elements(xp, g, positions, x.shape)",
            "add_elements(xp, g.reshape(-1)[xp.unique(positions, return_index=True)[1]], xp.unique(positions), "
            "x.shape)"),
-    Mutant(f"{I}:IndexAdd.backward", "alpha forgotten", " * alpha", ""),
-    Mutant(f"{I}:IndexAdd.backward", "along the first axis, whatever the axis", "axis=axis)", "axis=0)"),
+    Mutant(f"{I}:index_add", "alpha forgotten", "total if alpha == 1 else total * alpha", "total", near=("AddRows",)),
+    Mutant(f"{N}:AddRows.backward", "the gradients of the rows in reverse order", "g[indices]", "g[indices][::-1]"),
     # ---- Products ----
     Mutant(f"{M}:Matmul.broadcasts", "a factor shared by a batch is not summed over it", True, False, attribute=True),
     Mutant(f"{M}:Matmul.reads", "keeps a where b is needed", ("b", "a"), ("a", "b"), attribute=True),

@@ -43,7 +43,7 @@ def test_nodes_edges_and_names():
     made = graph(y, {**names, "hidden": hidden})
     assert [node.title for node in made.nodes] == ["x", "w", "Linear", "Relu", "v", "Linear"]
     assert made.edges == [(0, 2), (1, 2), (2, 3), (3, 5), (4, 5)]
-    assert [node.kind for node in made.nodes] == ["leaf", "leaf", "nn", "elementwise", "leaf", "nn"]
+    assert [node.kind for node in made.nodes] == ["leaf", "leaf", "nn", "nn", "leaf", "nn"]
     assert [node.name for node in made.nodes] == [None, None, None, "hidden", None, None]
     assert made.nodes[2].outputs == (((2, 4), "float64"),)
 

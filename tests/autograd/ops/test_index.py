@@ -6,7 +6,7 @@ import pytest
 import autograd as ag
 from autograd import Tensor
 from autograd.backend import keep_where
-from autograd.ops.index import add_rows
+from autograd.ops.nn import add_rows
 from tests.helpers.leaves import check_gradients
 
 

@@ -11,39 +11,14 @@ from autograd.testing import draw, register
 from tests.cases.example import Example, torch
 from tests.cases.families import one_input, two_inputs
 
-# ---- Arithmetic ----
-
 
 def _away_from_0(rng: draw.Rng, shape: draw.Shape) -> np.ndarray:
     return draw.away_from(rng, shape, low=-9, high=9, gap=0.3)
 
 
-def _sides(rng: draw.Rng, shapes: list[draw.Shape]) -> list[np.ndarray]:
-    return [draw.uniform(rng, shape) for shape in shapes]
-
-
-def _divisible(rng: draw.Rng, shapes: list[draw.Shape]) -> list[np.ndarray]:
-    a, b = shapes
-    return [draw.uniform(rng, a), _away_from_0(rng, b)]
-
-
 def _powers(rng: draw.Rng, shapes: list[draw.Shape]) -> list[np.ndarray]:
     base, exponent = shapes
     return [draw.positive(rng, base), draw.uniform(rng, exponent)]
-
-
-two_inputs("Add", ag.add, lambda a, b: torch.add(a, b), _sides)
-two_inputs("Subtract", ag.subtract, lambda a, b: torch.subtract(a, b), _sides, lambda a, b: a + (-1) * b)
-two_inputs("Multiply", ag.multiply, lambda a, b: torch.multiply(a, b), _sides)
-two_inputs("Divide", ag.divide, lambda a, b: torch.divide(a, b), _divisible, lambda a, b: a * ag.reciprocal(b))
-one_input("Negative", ag.negative, lambda x: torch.negative(x))
-
-
-@register("Multiply", "a Tensor with itself")
-def _(rng):
-    return Example(
-        lambda x: ag.multiply(x, x), [draw.uniform(rng, draw.shape(rng))], ag.square, lambda x: torch.square(x)
-    )
 
 
 # ---- Activations ----
@@ -53,7 +28,6 @@ def _plain_sigmoid(x: Any) -> Any:
     return 1 / (1 + ag.exp(-x))
 
 
-one_input("Relu", ag.relu, lambda x: torch.relu(x), draw.away_from)
 one_input("Tanh", ag.tanh, lambda x: torch.tanh(x), plain=lambda x: 2 * _plain_sigmoid(2 * x) - 1)
 # It computes with |x|, which is not analytic
 one_input("Sigmoid", ag.sigmoid, lambda x: torch.sigmoid(x), plain=_plain_sigmoid, analytic=False)

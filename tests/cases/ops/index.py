@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 
 import autograd as ag
+from autograd import apply
+from autograd.ops.nn import AddRows
 from autograd.testing import draw, register
 from tests.cases.example import Example, torch
 
@@ -200,7 +202,18 @@ def _(rng):
     )  # fmt: skip
 
 
-@register("IndexAdd", "any axis")
+@register("AddRows", "indices that repeat, negative too")
+def _(rng):
+    shape = draw.shape(rng, max_ndim=2)
+    where = draw.indices(rng, shape, 4, negative=True)
+    one_hot = np.eye(4)[where.reshape(-1)]  # [N, 4]
+    return Example(
+        lambda rows: apply(AddRows, rows, where, shape=(4, 2)), [draw.uniform(rng, (*shape, 2))],
+        lambda rows: ag.matmul(one_hot.T, ag.reshape(rows, (-1, 2)) if where.size else np.zeros((0, 2))),
+    )  # fmt: skip
+
+
+@register("AddRows", "index_add along any axis")
 def _(rng):
     shape = draw.shape(rng, min_ndim=1, max_ndim=3)
     axis, count = int(rng.integers(-len(shape), len(shape))), int(rng.integers(0, 5))
@@ -220,7 +233,7 @@ def _(rng):
     )
 
 
-@register("IndexAdd", "reused")
+@register("AddRows", "index_add of a Tensor to itself")
 def _(rng):
     where = draw.indices(rng, (3,), 3)
     return Example(

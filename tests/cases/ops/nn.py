@@ -9,7 +9,10 @@ import numpy as np
 import autograd as ag
 from autograd.testing import draw, register
 from tests.cases.example import Example, torch
+from tests.cases.families import one_input
 from tests.cases.masks import plain_dropout, same_masks
+
+one_input("Relu", ag.relu, lambda x: torch.relu(x), draw.away_from)
 
 # ---- Lookups ----
 
