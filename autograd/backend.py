@@ -97,9 +97,9 @@ OLDEST_GPU = 75  # compute capability 7.5, Turing: the oldest that CUDA 13 compi
 
 
 def _fault_of_gpu(index: int) -> str | None:
-    """What keeps a GPU from being used, in the order in which a user can mend it: CuPy, CUDA, driver, GPU; or None.
+    """Return why no GPU can be used, checking CuPy, CUDA, driver and GPU in this order; None if one can.
 
-    Raises: RuntimeError for what CUDA reports and is none of these
+    Raises: RuntimeError for any other error that CUDA reports
     """
     try:
         import cupy

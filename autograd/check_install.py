@@ -1,6 +1,6 @@
-"""What the package needs before it can be imported: a Python that is new enough, and NumPy.
+"""Checks before the package is imported: a recent Python, and NumPy.
 
-This file is written for older Pythons, too.
+This file also runs on older Pythons.
 """
 
 import importlib.util

@@ -1,7 +1,7 @@
-"""When the memory of an array was last changed in place through a Tensor.
+"""The time of the last change in place of an array's memory through a Tensor.
 
-A clock counts all changes.  Who needs an array unchanged remembers the time, and compares it with that of the last
-change later: nothing is noted for the many arrays that never change.
+A clock counts all changes.  Code that needs an array unchanged remembers the time and later compares it with the time
+of the last change.  Nothing is recorded for the many arrays that never change.
 """
 
 from __future__ import annotations

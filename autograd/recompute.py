@@ -194,7 +194,7 @@ def _outlines(saved: Sequence[Any]) -> list[Any]:
 
 
 def _checksums(inputs: Sequence[Any]) -> list[int]:
-    """Of inputs that are NumPy arrays and no Tensors, whose changes in place nothing else notices."""
+    """Return checksums of the inputs that are NumPy arrays, whose changes in place are not detected otherwise."""
     return [
         zlib.crc32(np.ascontiguousarray(x).view(np.uint8).data) for x in inputs if isinstance(x, np.ndarray) and x.size
     ]

@@ -68,7 +68,7 @@ def _settings() -> tuple[Any, ...]:
 
 
 def _cache_of(function: Callable[..., Any]) -> OnDisk | None:
-    """Where the compiled code of a function is kept; None, with a warning, if it cannot be."""
+    """Return the cache for the compiled code of a function; None, with a warning, if there is no safe place for it."""
     source = Path(function.__code__.co_filename)
     try:
         cache = OnDisk(function)

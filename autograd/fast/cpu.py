@@ -1,4 +1,4 @@
-"""The kernels of reference.py for the CPU: the same formulas over blocks of rows that stay in cache.
+"""The kernels of kernels.py for the CPU: the same formulas over blocks of rows that stay in cache.
 
 A chain of NumPy calls over whole arrays reads and writes main memory in each call.  Over a block of at most 1 MiB
 (blocks.py) it stays in the second- or third-level cache and costs little more than one pass; and NumPy releases the

@@ -170,7 +170,7 @@ class CpuProducts(BlockedKernels):
 
 
 def _address(a: Array) -> int:
-    """Of the first element of a contiguous array."""
+    """Return the address of the first element of a contiguous array."""
     if not a.flags.writeable:
         return int(a.ctypes.data)
     # in a seventh of the time, and without new strings, which the interpreter keeps for a while as names of attributes

@@ -34,7 +34,7 @@ class Matrix(NamedTuple):
 
 @dataclass
 class _Plan:
-    """What cuBLASLt needs to know of products of one shape, and the algorithm that it proposes for them."""
+    """The descriptors of products of one shape, and the algorithm that cuBLASLt proposes for them."""
 
     description: int
     layouts: tuple[int, int, int]

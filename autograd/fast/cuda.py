@@ -1,6 +1,6 @@
-"""The kernels of reference.py for GPUs: CUDA kernels and cuBLAS calls.  The only file that imports CuPy.
+"""The kernels of kernels.py for GPUs: CUDA kernels and cuBLAS calls.  The only file that imports CuPy.
 
-Inputs that no kernel takes (float16, complex numbers, very wide rows) are computed as in reference.py, in CuPy.
+Inputs that no kernel takes (float16, complex numbers, very wide rows) are computed as in kernels.py, in CuPy.
 Nothing here waits for the GPU, except to copy results to the host.
 
 Storage and arithmetic: float64, float32, or bf16 in memory with float32 arithmetic, sums and statistics.  A product of
@@ -190,7 +190,7 @@ class CudaKernels(Kernels, GpuBackend):
         return mask  # kernels draw it wherever they need it, so nothing is kept for the backward pass
 
     def _drawn(self, keep: Any, shape: tuple[int, ...]) -> Array | None:
-        """The mask as an array, for the kernels of reference.py."""
+        """The mask as an array, for the kernels of kernels.py."""
         if not isinstance(keep, random.Mask):
             return keep
         drawn = cupy.empty(shape, bool)
@@ -465,7 +465,7 @@ class CudaKernels(Kernels, GpuBackend):
         return y.reshape(*leading, t, m) if y.shape[:2] != leading else y, (y, log_total, mask)
 
     def attention_weights(self, q: Array, k: Array, mask: Array | None, scale: float) -> Array:
-        """As in reference.py, since the kernel of `attention` does not return the weights; in float32 for bf16."""
+        """Compute the weights as in kernels.py, since `attention` does not return them; in float32 for bf16."""
         q, k = _widened(q, k)
         return super().attention_weights(q, k, mask, scale)
 
@@ -551,7 +551,7 @@ class CudaKernels(Kernels, GpuBackend):
         self, x: Array, weight: Array, bias: Array | None, targets: Array, counted: Array, factors: Array | None,
         wanted: Sequence[bool], *, label_smoothing: float, rows: int | None = None,
     ) -> tuple[Array, Array, Array | None, Array | None, Array | None]:  # fmt: skip
-        """As in reference.py; logits, and gradients of weight and bias, in float32 for bf16."""
+        """Compute the loss as in kernels.py; logits and the gradients of weight and bias are float32 for bf16."""
         kind, (size, inner), classes = _kind(x, weight), x.shape, len(weight)
         if kind is None or not (size and inner and classes) or (bias is not None and bias.dtype != WIDE[kind]):
             arrays = (x, weight, bias, targets, counted, factors, wanted)
@@ -619,7 +619,7 @@ class CudaKernels(Kernels, GpuBackend):
         super().adam_all_(rest, **settings)
 
     def squared_norm(self, arrays: Sequence[Array]) -> Any:
-        """As a number on the device: reading it waits for all work before it."""
+        """Return the squared norm as a number on the device; reading it waits for all preceding work."""
         total = cupy.zeros((), np.float64)
         for dtype in {a.dtype for a in arrays}:
             some = [_contiguous(a) for a in arrays if a.dtype == dtype and a.size]

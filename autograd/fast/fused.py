@@ -190,7 +190,7 @@ class LinearHeads(Op):
         return lambda: sum(g_x() for g_x in g_xs), *g_weights, *(g_biases if parameters[count:] else ())
 
     def flops(self, inputs, outputs):
-        """As those of the linear layers one by one."""
+        """Count the operations of the linear layers one by one."""
         count, rows = self.parameters["count"], math.prod(inputs[0][:-1])
         products = 2 * rows * sum(shape[0] for shape in inputs[1 : 1 + count]) * inputs[0][-1]
         biases = sum(map(math.prod, outputs)) if len(inputs) > 1 + count else 0

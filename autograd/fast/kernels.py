@@ -1,6 +1,6 @@
-"""What fast implementations of ops call: kernels that do several steps at once, here in array code for NumPy and CuPy.
+"""Kernels that fast implementations of ops call: several steps at once, here in array code for NumPy and CuPy.
 
-`CpuKernels` (cpu.py), `CompiledKernels` (compiled.py) and `CudaKernels` (cuda.py) override those that can be faster.
+`CpuKernels` (cpu.py), `CompiledKernels` (compiled.py) and `CudaKernels` (cuda.py) override them with faster ones.
 
 Kernels take 2-D arrays (rows × columns) where the op treats every row alike; the ops reshape.  A kernel whose name ends
 in an underscore overwrites its first argument.
@@ -482,7 +482,7 @@ class Kernels(Backend):
     # ---- Search ----
 
     def top_tokens(self, logits: Array, barred: Array, count: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Of each row, the `count` largest logits that are not barred, equal ones by id, and ln Σ exp of the whole row.
+        """Find the `count` largest logits of each row that are not barred, equal ones by id, and ln Σ exp of the row.
 
         Barred ids, with -inf, follow if there are too few others.  If the largest logit is not finite, the sum is NaN.
 

@@ -57,7 +57,7 @@ class Again:
 
 
 class _WithAgains:
-    """What a node keeps if outputs of other ops are among it; called when it is needed, it computes these."""
+    """The saved arrays of a node that include outputs of other ops; calling it computes these outputs."""
 
     def __init__(self, op: Op, saved: Sequence[Any]):
         self.op, self.saved = weakref.ref(op), saved
@@ -99,7 +99,7 @@ def _shared(op: Op) -> Again | None:
 
 
 def _output_of(op: Any) -> Again:
-    """What all ops that would keep the output of `op` keep; `op` refers to it weakly, so that there is no cycle."""
+    """Return what ops save in place of the output of `op`, which refers to it weakly, so that there is no cycle."""
     shared = _shared(op)
     if shared is None:
         shared = Again(op, _output_of(op._edges[0]) if op.again_depth > 1 else None)

@@ -31,27 +31,29 @@ SAMPLE = 200  # elements that are compared if it is larger
 
 @dataclass(frozen=True)
 class Options:
-    """How `gradcheck` computes numerical derivatives, and which checks it adds or omits.
+    """Options of `gradcheck`: the numerical derivatives, and the checks to add or omit.
 
     mode: "complex", Im f(x + i eps) / eps, with eps=1e-20 and atol=rtol=1e-12: exact up to rounding, for functions that
-        compute with complex numbers; "central", (f(x + eps) - f(x - eps)) / 2 eps, with eps=1e-6, atol=1e-7, rtol=1e-6
-        and what is known of the error of the difference; "auto", complex steps with atol=rtol=1e-9 where they work, and
-        central differences elsewhere, with the reason in the error message and in what `verbose` prints.
-    eps: the step, in the place of the mode's own.
-    seed: of the random weights and directions, which are never all 1: a softmax without gradient would pass then.
-    elsewhere: False to call func at the inputs only.  By default, the gradients are also compared with differences at
-        the inputs in another order, times factors from -10 to 100, and with random numbers added, as far as func is
-        defined there.
+        accept complex numbers; "central", (f(x + eps) - f(x - eps)) / 2 eps, with eps=1e-6, atol=1e-7, rtol=1e-6 and
+        the known error of the difference; "auto", complex steps with atol=rtol=1e-9 where they work, and central
+        differences otherwise, with the reason in the error message and in the output of `verbose`.
+    eps: the step; default: that of the mode.
+    seed: seed of the random weights and directions, which are never all 1, because a softmax without gradient would
+        pass.
+    elsewhere: False to call func only at the inputs.  By default, the gradients are also compared with differences at
+        the inputs in another order, times factors from -10 to 100, and with random numbers added, where func is
+        defined.
     layouts: False to omit other memory layouts of inputs and incoming gradients.
     shapes: False to omit inputs of other shapes (larger, with axes of size 1, empty, of shape (), broadcast in another
-        way), repeated indices, inverted masks, and one array in the place of two.  Like other points, they are tried as
-        far as func takes them, and omitted by elsewhere=False.
-    float32: whether the gradients of float32 inputs are compared with those of float64 inputs.  They may differ by 1e-4
-        of the value, 1e-5 of the largest value, and ten times what moving the inputs by a few roundings changes.  None:
-        if func takes float32 arrays and computes the same values with them; omitted by elsewhere=False.
-    verbose: True to print what the gradients were compared with, and the largest error.
+        way), repeated indices, inverted masks, and the same array for two inputs.  Like other points, they are used
+        only if func accepts them, and omitted by elsewhere=False.
+    float32: whether to compare the gradients of float32 inputs with those of float64 inputs.  They may differ by 1e-4
+        of the value, 1e-5 of the largest value, and ten times the change caused by moving the inputs by a few
+        roundings.  None: only if func accepts float32 arrays and computes the same values with them; omitted by
+        elsewhere=False.
+    verbose: True to print the kind of numerical derivatives and the largest error.
 
-    Raises: ValueError for another mode, or a step that is not positive
+    Raises: ValueError for an unknown mode or a step that is not positive
     """
 
     mode: str = "auto"
@@ -264,7 +266,7 @@ class Comparison:
         )
 
     def _evidence(self, i: int, analytic: Array, numerical: Array, row: int, complete: bool) -> Evidence:
-        """What is known of the derivatives by input i, of the output that `row` belongs to."""
+        """Collect the evidence about the derivatives with respect to input i of the output that `row` belongs to."""
         function, shape = self.function, self.function.points[i].shape
         if not complete:
             return Evidence(analytic, numerical, (), shape, complete=False)

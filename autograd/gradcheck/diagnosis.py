@@ -44,6 +44,7 @@ class Evidence:
 
     @property
     def off(self) -> Array:
+        """Return the difference between analytic and numerical derivatives."""
         return self.analytic - self.numerical
 
     @property
@@ -218,7 +219,7 @@ def cotangents(e: Evidence) -> str:
 
 
 def part_that_is_wrong(e: Evidence) -> str:
-    """Of several outputs, the one whose term is wrong, if the others' are right."""
+    """Name the output if it is the only one whose term is wrong; otherwise ""."""
     wrong = [
         j for j, (a, n) in enumerate(e.outputs) if not np.allclose(a, n, rtol=1e-4, atol=1e-6 * abs(n).max(initial=0))
     ]
@@ -310,6 +311,7 @@ def leak(e: Evidence) -> str:
 
 
 def signs(e: Evidence) -> str:
+    """Are all magnitudes right and some signs wrong?"""
     if e.explained_by(np.copysign(e.numerical, e.analytic)):
         return "the sign is wrong for some elements, all magnitudes are right: is a factor sign(x), or abs, misplaced?"
     return ""

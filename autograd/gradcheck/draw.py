@@ -63,6 +63,7 @@ def relayout(rng: Rng, array: Array) -> Array:
 
 
 def uniform(rng: Rng, shape: Shape, low: float = -2.0, high: float = 2.0) -> Array:
+    """Draw numbers between `low` and `high`, in a random memory layout."""
     return relayout(rng, np.asarray(rng.uniform(low, high, shape)))
 
 
@@ -78,6 +79,7 @@ def away_from(
 
 
 def positive(rng: Rng, shape: Shape, low: float = 0.3, high: float = 3.0) -> Array:
+    """Draw positive numbers, in a random memory layout."""
     return uniform(rng, shape, low, high)
 
 
@@ -102,6 +104,7 @@ def axis(rng: Rng, ndim: int, *, none: bool = True, several: bool = True) -> int
 
 
 def mask(rng: Rng, shape: Shape, density: float = 0.6) -> Array:
+    """Draw a boolean array in which each element is True with probability `density`."""
     return np.asarray(rng.random(shape) < density)
 
 

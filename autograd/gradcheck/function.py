@@ -119,6 +119,7 @@ class CheckedFunction:
     # ---- Forward ----
 
     def move_to(self, points: Sequence[Array]) -> None:
+        """Set the inputs to other points."""
         for tensor, backend, point in zip(self.tensors, self.backends, points, strict=True):
             tensor.data = backend.asarray(point)
 
@@ -305,6 +306,7 @@ class CheckedFunction:
     # ---- Names for messages ----
 
     def input_name(self, i: int, place: int | None = None) -> str:
+        """Return the name of input i in messages, with the index of its element `place`."""
         inputs = len(self.arguments) - len(self.parameter_names)
         name = f"input {self.positions[i]}" if len(self.arguments) > 1 else "the input"
         if self.positions[i] >= inputs:

@@ -75,6 +75,7 @@ class Numerical:
         self.middle = function.evaluate()  # [M], the outputs at the inputs
 
     def estimate(self, values: Array, error: Array | float = 0.0) -> Estimate:
+        """Return derivatives with their errors and the tolerances of this method."""
         return Estimate(values, np.broadcast_to(error, values.shape), self.atol, self.rtol)
 
 
@@ -194,7 +195,7 @@ class Central(Numerical):
         return _slopes([move], np.array([times * step]), self._values(target, self.middle))[0][0]
 
     def _moves(self, target: Target) -> tuple[list[Move], Array]:
-        """How to move for each column of `derivative`, and the steps."""
+        """Return the moves for the columns of `derivative`, and the steps."""
         columns = self.function.points[target.i].size if target.direction is None else 1
         pairs = [self._move(target, place) for place in range(columns)]
         return [move for move, _ in pairs], np.array([step for _, step in pairs])
@@ -252,7 +253,7 @@ class Central(Numerical):
         return move
 
     def _noise(self, scale: Array, steps: Array | float) -> Array:
-        """What rounding values of size `scale` may change in a slope."""
+        """Bound the change of a slope caused by rounding values of size `scale`."""
         return np.asarray(4 * ROUNDING * np.where(np.isfinite(scale), scale, 0) / steps)
 
     # ---- Slopes and kinks ----
@@ -343,12 +344,13 @@ SMOOTH = np.vander(UNEVEN, 5) @ np.linalg.pinv(np.vander(UNEVEN, 5))  # values t
 
 
 def measured_noise(move: Move, step: float) -> Array:
-    """What rounding changes in the values that `move` gives: what is left of them beside a polynomial.  Shapes: -> [M]
+    """Measure the rounding noise in the values of `move`, as their deviation from a polynomial.  Shapes: -> [M]
 
-    Eleven values close together are a polynomial of degree 4 but for rounding, if the function is smooth.  They lie to
-    one side, as a kink or a jump at the point itself is no rounding, and at uneven distances, as multiples of one may
-    all be rounded alike.  Where most neighbours are equal, they lie within one unit of rounding, and larger distances
-    are taken; the smallest come first, as rounding is the same at any distance and the bends of a function are not.
+    If the function is smooth, eleven values close together are a polynomial of degree 4, up to rounding.  They lie on
+    one side, because a kink or a jump at the point itself is not rounding, and at uneven distances, because multiples
+    of one distance may all be rounded alike.  If most neighbours are equal, they lie within one unit of rounding, and
+    larger distances are used.  The smallest distances come first: rounding is the same at any distance, but the bends
+    of a function are not.
     """
     noise, unknown = np.zeros(1), np.ones(1, bool)
     for distance in (step / 1000, step / 10, step, 10 * step):

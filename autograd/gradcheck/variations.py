@@ -113,7 +113,7 @@ def _check_repeatable(
 
 
 def _check_precision(function: CheckedFunction, gradients: Arrays) -> None:
-    """If all gradients are float32 numbers, though of random float64 weights, they were rounded to float32."""
+    """Check that gradients are not rounded to float32: with random float64 weights, not all are float32 numbers."""
     for i, g in enumerate(gradients):
         some = g[np.isfinite(g) & (abs(g) > NOISE)]
         with np.errstate(over="ignore"):
@@ -214,6 +214,7 @@ LAYOUTS: dict[str, tuple[Sequence[str], str]] = {  # of inputs, taken in turn, a
 
 
 def in_layout(a: Array, layout: str) -> Array:
+    """Copy an array into another memory layout, one of `LAYOUTS`."""
     axes = range(a.ndim)
     order = {"columns": axes[::-1], "last axis first": [*axes[-1:], *axes[:-1]]}.get(layout, axes)
     return arrange(a, order, [{"gaps": 2, "reversed": -1}.get(layout, 1)] * a.ndim)
@@ -429,10 +430,10 @@ class Line:
         return float(terms.sum()), near, allowed + 3 * abs(near - wide) + noise
 
     def disagrees(self, direction: Array) -> bool:
-        """Also where the gradient is not finite and the slope is.
+        """Return whether gradient and slope disagree, or only the slope is finite.
 
-        A second step must say so too: one alone may meet a wave of the function at equal phases.  And what rounding
-        changes is measured, as it may be much more than that of the outputs.
+        A second step must confirm it, because one step may meet a wave of the function at equal phases.  The effect of
+        rounding is measured, because it may be much larger than the rounding of the outputs.
         """
         for step in (STEP, STEP / 7):
             analytic, numerical, error = self.compare(direction, step)
@@ -443,6 +444,7 @@ class Line:
         return not abs(analytic - numerical) <= error + 4 * noise / STEP
 
     def excess(self, direction: Array) -> float:
+        """Return by how much the disagreement along a direction exceeds the error of the numerical derivative."""
         analytic, numerical, error = self.compare(direction)
         return abs(analytic - numerical) - error if np.isfinite(error + numerical) else 0.0
 

@@ -62,6 +62,7 @@ class Node:
 
     @property
     def title_lines(self) -> list[str]:
+        """Split the title into lines of at most `LONGEST_TITLE` characters, at dots."""
         lines = [""]
         for part in self.title.replace(".", ".\n").split("\n"):
             if lines[-1] and len(lines[-1]) + len(part) > LONGEST_TITLE:

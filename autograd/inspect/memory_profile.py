@@ -72,6 +72,7 @@ class Buffer:
     gradient_of: tuple[int, str] | None = None  # begin, and the name of the leaf's gradient
 
     def lives(self, moment: int) -> bool:
+        """Return whether the buffer is in use at a moment."""
         return self.born <= moment and (self.died is None or moment < self.died)
 
     def held_as(self, moment: int) -> str:

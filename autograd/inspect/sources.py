@@ -128,7 +128,7 @@ def input_names(op_class: type[Op], count: int) -> list[str]:
 
 
 def saved(op: Op) -> list[tuple[str, Any]]:
-    """What a node keeps for its backward pass, by name."""
+    """Return the arrays that a node keeps for its backward pass, by name."""
     if op.is_plain and isinstance(op._saved, tuple):
         names = ["y", *input_names(type(op), len(op._saved) - 1)]
         return [(name, a) for name, a in zip(names, op._saved, strict=True) if hasattr(a, "nbytes")]

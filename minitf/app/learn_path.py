@@ -91,7 +91,7 @@ def wrapped(text: str) -> str:
 
 
 def _changed_at(folder: Path) -> list[int]:
-    """When each of the learner's files was last written; 0 for one that is missing."""
+    """Return the time at which each of the learner's files was last written; 0 for a missing file."""
     paths = [folder / f"{name}.py" for name in FILES]
     return [path.stat().st_mtime_ns if path.exists() else 0 for path in paths]
 

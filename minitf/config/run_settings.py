@@ -222,7 +222,7 @@ class TrainingSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class TranslationSettings:
-    """How a run translates; `minitf translate` can override these settings."""
+    """The settings for translating with a run; `minitf translate` can override them."""
 
     weights: Literal["average", "best", "moving-average"] = option(
         "average",

@@ -15,10 +15,10 @@ Array = NDArray[Any]
 
 
 def top_tokens(logits: Array, barred: Array, count: int) -> tuple[Array, Array, Array]:
-    """Of each row, the `count` largest logits that are not barred, equal ones by id, and ln Σ exp of the whole row.
+    """Find the `count` largest logits of each row that are not barred, equal ones by id, and ln Σ exp of the row.
 
     Barred ids, with -inf, follow if there are too few others.  If the largest logit is not finite, the sum is NaN.
-    `minitf.fast` puts a kernel in its place.
+    `minitf.fast` replaces this function with a kernel.
 
     Shapes: logits [R, V], barred bool [V] -> ids int [R, count], values [R, count], [R]; all three on the host
     """

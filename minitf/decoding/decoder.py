@@ -1,4 +1,4 @@
-"""What search needs of a model, and the Transformer's decoder, position by position.
+"""The interface between search and model, and the Transformer's decoder, position by position.
 
 The fast decoder, with the same methods, is minitf/fast/decoder.py.
 """
@@ -20,7 +20,7 @@ Array = Any
 
 
 class IncrementalState(Protocol):
-    """What an incremental decoder keeps of the hypotheses so far, one row each."""
+    """The state of an incremental decoder: one row per hypothesis."""
 
     def reorder(self, rows: np.ndarray) -> object:
         """Make row i what row rows[i] was: rows may be dropped, swapped and repeated."""
@@ -76,7 +76,7 @@ class TransformerDecoder:
 
 @dataclass
 class DecodingState:
-    """What the rows have seen: the source, and keys and values of all layers."""
+    """The source and the keys and values of all layers for each row."""
 
     backend: Backend
     memory: Tensor

@@ -61,7 +61,7 @@ class Plan:
 
 
 class Settings(TypedDict, total=False):
-    """How to translate; a setting that is missing or None is the translator's."""
+    """Settings of a translation; a setting that is missing or None is taken from the translator."""
 
     beam: int | None
     alpha: float | None
@@ -149,11 +149,11 @@ class LineTranslator:
         max_source_length: int = 255,
         warn: Callable[[str], object] = warnings.warn,
     ):
-        """From a Transformer, which is used without dropout, or another model that decodes step by step.
+        """Translate with a Transformer, without dropout, or with another model that decodes step by step.
 
-        search: settings that the methods use by default; default: the paper's
+        search: default settings of the methods; default: the paper's
         max_source_length: longest line in subwords, without EOS, that is translated in one piece
-        warn: called with a sentence about a line that is translated in pieces, or whose translations are cut
+        warn: called with a message about a line that is translated in pieces, or whose translations are truncated
         """
         if max_source_length < 1:
             raise UserError(f"max_source_length={max_source_length} is too small for a line; choose 1 or more")

@@ -32,7 +32,7 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True)
 class SamplingConfig:
-    """How to draw. The defaults draw from the model's distribution unchanged."""
+    """Settings of sampling. The defaults draw from the model's distribution unchanged."""
 
     temperature: float = 1.0
     """Below 1, probable tokens become more probable; above 1, less."""

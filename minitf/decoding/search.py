@@ -52,7 +52,7 @@ toolkit has no default. Only the score is that of the toolkit: the toolkits' sto
 
 @dataclass(frozen=True)
 class BeamSearchConfig:
-    """How to search. The defaults are those of section 6.1."""
+    """Settings of beam search. The defaults are those of section 6.1."""
 
     beam: int = 4
     """Hypotheses kept alive for each sentence. 1 is greedy search."""
@@ -367,7 +367,7 @@ def _best_candidates(
 
 
 def _force_prefixes(token: Array, gained: Array, logits: Array, beams: Beams, position: int) -> None:
-    """Where a prefix has a token at this position, make it the only candidate of every beam, in place."""
+    """Make a prefix's token at this position, if it has one, the only candidate of every beam, in place."""
     N = beams.log_probability.shape[1]
     for b, prefix in enumerate(beams.prefix):
         if position <= len(prefix):
@@ -407,10 +407,10 @@ def _extend(beams: Beams, candidates: Candidates, config: BeamSearchConfig) -> A
 
 
 def _is_done(beams: Beams, config: BeamSearchConfig, position: int) -> Array:
-    """Which sentences are at their length limit, have n_best hypotheses that no alive one can beat, or used up the
-    beam's patience.  Shapes: -> [B]
+    """Return which sentences are done: at their length limit, with n_best hypotheses that no alive one can beat, or
+    with the beam's patience used up.  Shapes: -> [B]
 
-    A log-probability only falls and, for α ≥ 0, the penalty only grows up to the sentence's own length limit:
+    A log-probability only decreases and, for α ≥ 0, the penalty only grows up to the sentence's own length limit:
     best alive log-probability / penalty(limit) bounds every later score. A later equal score does not enter the n-best.
     """
     ended = beams.max_length <= position

@@ -35,7 +35,7 @@ QUOTES = ("'", '"', "/")
 
 @dataclass(frozen=True)
 class Parameters:
-    """What counts. The defaults are those of COLLINS.prm, by which parsers of the Penn Treebank are compared."""
+    """Scoring parameters. The defaults are those of COLLINS.prm, the standard for parsers of the Penn Treebank."""
 
     delete_labels: frozenset[str] = frozenset({"TOP", "-NONE-", ",", ":", "``", "''", "."})
     """Constituents with such a label do not count; words with such a tag are removed."""

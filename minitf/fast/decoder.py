@@ -207,7 +207,7 @@ class InferenceTransformer:
         return self._whole(x if norm is None else self._layer_norm(x, norm))
 
     def _before(self, x: Array, residual: Residual) -> Array:
-        """What the sub-layer inside a residual connection is given."""
+        """Return the input of the sub-layer inside a residual connection."""
         return self._layer_norm(x, residual.norm) if self.norm_first else x
 
     def _after(self, x: Array, y: Array, residual: Residual) -> Array:

@@ -185,6 +185,7 @@ class FastTransformer(Transformer):
 
     @property
     def dropout_now(self) -> float:
+        """Return the probability of dropout: 0 unless the model is training."""
         return self.dropout.p if self.training else 0.0
 
     def embedded(self, ids: Array, embedding: Embedding, positions: Positions, p: float, start: int = 0) -> Tensor:
@@ -195,7 +196,7 @@ class FastTransformer(Transformer):
         )
 
     def logits(self, hidden: Tensor) -> Tensor:
-        """Not rounded to `compute_dtype`."""
+        """Return the logits, not rounded to `compute_dtype`."""
         return ag.linear(hidden, self.output_matrix, dtype=self.output_matrix.dtype)
 
     def loss(

@@ -97,7 +97,7 @@ class DecodingState:
         self.length += 1
 
     def mask(self) -> Array | None:
-        """Which node of the window each row may attend to; None: all.  Shapes: -> bool [B, 1, n, nodes]"""
+        """Return which nodes of the window each row may attend to; None: all.  Shapes: -> bool [B, 1, n, nodes]"""
         return self.ancestors[:, None, :, self.first_node : self.nodes] if self.branched else None
 
     def memory(self, layer: int) -> tuple[Array, Array, Array | None]:

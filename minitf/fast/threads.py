@@ -61,7 +61,7 @@ def share_out(
 
 
 def _threads(decoder: Any, rows: int) -> int:
-    """How many batches of `rows` hypotheses to compute at once: several large ones on a CPU."""
+    """Return the number of batches of `rows` hypotheses to compute at once: several large ones on a CPU."""
     kernels = cpu_kernels()
     if decoder.backend is not kernels:
         return 1

@@ -152,7 +152,7 @@ def _refuse_unsupported(options: Options) -> None:
 
 
 def _positions(arrays: Arrays) -> dict[str, Any]:
-    """What the stored table holds; without one, positions are counted from 1."""
+    """Return the kind of the stored table of positions; without a table, positions count from 1."""
     names = list(POSITIONS.values())
     if names[0] not in arrays and names[1] not in arrays:
         return {"positions": "sinusoidal-concatenated", "first_position": 1}
@@ -181,7 +181,7 @@ def _decoder_start(options: Options, config: Options) -> Any:
 
 
 def _sharing(arrays: Arrays) -> Any:
-    """Which of the three matrices are one: aliases of one place in the file."""
+    """Return which of the three matrices are shared: aliases of one place in the file."""
     places = [arrays.arrays[arrays.find(*names)].offset for names in (*EMBEDDINGS.values(), (PROJECTION,))]  # type: ignore[attr-defined]
     source_target, target_output = places[0] == places[1], places[1] == places[2]
     if source_target:
@@ -335,7 +335,7 @@ MAX_ARRAYS = 100_000
 
 @dataclass(frozen=True)
 class Content:
-    """What a `model.bin` holds."""
+    """The content of a `model.bin`."""
 
     version: int
     name: str

@@ -124,7 +124,7 @@ def _positions(arrays: Arrays, options: Options) -> dict[str, Any]:
 
 
 def _sharing(arrays: Arrays, options: Options) -> Any:
-    """Which matrices are one, by the options; a shared output is stored once more, or not at all."""
+    """Return which matrices are shared, according to the options; a shared output is stored again or not at all."""
     if options.flag("share_all_embeddings"):
         return "all"
     if options.flag("share_decoder_input_output_embed"):

@@ -1,4 +1,4 @@
-"""Which program wrote a model, and the reader and the writer of its format."""
+"""Detection of the program that wrote a model, and the reader and writer of its format."""
 
 from __future__ import annotations
 

@@ -132,7 +132,7 @@ def _start(options: Options) -> int:
 
 
 def _sharing(options: Options, arrays: Arrays) -> Any:
-    """Which matrices are one: by the options, but newer versions tie none without `tie_word_embeddings`."""
+    """Return which matrices are shared: as the options say, but newer versions need `tie_word_embeddings`, too."""
     is_shared = options.flag("share_encoder_decoder_embeddings", True)
     if options.flag("tie_word_embeddings", True):
         return "all" if is_shared else "target-output"

@@ -28,7 +28,7 @@ TARGET_ROWS = ("target_embedding.weight", "projection", "output_bias")
 
 
 class ForeignModel(NamedTuple):
-    """What an import makes a run of."""
+    """A model read from another program's files, to be imported as a run."""
 
     config: RunConfig
     vocabulary: VocabularyPair
@@ -159,7 +159,7 @@ class Arrays:
         return self.arrays[name]
 
     def depth(self, pattern: str, first: int = 0) -> int:
-        """How many layers there are: `pattern` with {} = first, first + 1, …  Raises: ModelFileError if none"""
+        """Count the layers: names `pattern` with {} = first, first + 1, …  Raises: ModelFileError if none"""
         self.find(pattern.format(first))
         return next(depth for depth in range(1, len(self.arrays) + 1) if pattern.format(first + depth) not in self)
 

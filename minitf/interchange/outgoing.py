@@ -32,7 +32,7 @@ ROWS = re.compile(r".*(norm\.(weight|bias)|(output|down)\.(weight|bias))")
 
 @dataclass(frozen=True)
 class LearnedModel:
-    """What an export needs of a run."""
+    """A run's configuration, vocabulary and weights, as an export needs them."""
 
     config: RunConfig
     vocabulary: AnyVocabulary

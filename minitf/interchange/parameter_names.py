@@ -1,4 +1,4 @@
-"""What other programs call our parameters, whose names are those of `minitf.model.transformer.parameter_shapes`.
+"""Other programs' names for the parameters of `minitf.model.transformer.parameter_shapes`.
 
 Source: fairseq, modules/transformer_layer.py; marian-dev, src/models/transformer.h; ctranslate2/specs/attention_spec.py
 """

@@ -260,6 +260,7 @@ class Stream:
         self._block, self._begin = b"", offset
 
     def read(self, count: int = -1) -> bytes:
+        """Read `count` bytes, or all that are left.  Raises: ModelFileError for a part that is too long"""
         left = max(0, self.end - self.place)
         count = left if count < 0 else min(count, left)
         if count > self.most:
@@ -290,10 +291,10 @@ class Stream:
 
 
 def stored_members(file: SourceFile) -> dict[str, Member]:
-    """Where each member's bytes are.
+    """Locate the bytes of each member of a zip file.
 
-    Raises: ModelFileError for what is not a zip file, for compressed, encrypted or overlapping members, for two of one
-    name, and for any offset or size that the file does not have.
+    Raises: ModelFileError for a file that is not a zip file; for compressed, encrypted or overlapping members; for two
+    members with the same name; and for any offset or size beyond the file.
     """
     try:
         entries = zipfile.ZipFile(Stream(file, 0, file.size, MAX_DIRECTORY_BYTES)).infolist()

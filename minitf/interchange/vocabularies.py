@@ -89,7 +89,7 @@ def place_of(names: Sequence[str], *wanted: str) -> int | None:
 
 
 def kind_of(names: Sequence[str]) -> tuple[str, str]:
-    """How text becomes pieces without a sentencepiece model: single characters or words; and what joins words."""
+    """Return how text is segmented without a sentencepiece model, by characters or words, and what joins words."""
     plain = [name for name in names if len(name) == 1 or name[:1] + name[-1:] not in ("<>", "[]")]
     if plain and all(len(name) == 1 for name in plain):
         return "characters", ""

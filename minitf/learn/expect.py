@@ -1,4 +1,4 @@
-"""What the checks of exercises are written with; each raises `Wrong` with the mistake that the answer looks like."""
+"""Functions for the checks of exercises; each raises `Wrong`, which names the likely mistake."""
 
 from __future__ import annotations
 

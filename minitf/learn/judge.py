@@ -42,6 +42,7 @@ class _TooLong(BaseException):
 
 
 def main(words: Sequence[str]) -> None:
+    """Judge one exercise.  words: its label, the path of the answer, the time limit in seconds"""
     label, path, limit_s = words
     text = Path(path).read_text(encoding="utf-8-sig")
     hand_in(lambda: judge(find(label), text, path, float(limit_s)))
@@ -167,7 +168,7 @@ class Answer:
 
 
 def explained(error: BaseException, paths: Sequence[str], limit_s: float) -> str:
-    """What to tell a student of an exception: the message of a check, or the lines of the answer that raised it."""
+    """Explain an exception to a student: the message of a check, or the lines of the answer that raised it."""
     if isinstance(error, Wrong):
         return str(error)
     frames = _own_frames(error.__traceback__, paths)

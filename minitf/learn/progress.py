@@ -1,4 +1,4 @@
-"""What a student has started, solved and asked, in `minitf-learn.json` in the folder of the answers."""
+"""A student's progress: exercises started and solved and hints shown, in `minitf-learn.json` beside the answers."""
 
 from __future__ import annotations
 
@@ -56,6 +56,7 @@ class Progress:
         self.states, self.hints = states, hints
 
     def save(self) -> None:
+        """Write the progress file."""
         plain = {"format": FORMAT, "states": self.states, "hints": self.hints}
         with atomic_write(self.folder / self.file_name) as file:
             file.write(json.dumps(plain, indent=1).encode() + b"\n")

@@ -66,7 +66,7 @@ def judge(program: str, label: str, path: Path, limit_s: float = LIMIT_S, grace_
 
 
 def _run_group(command: list[str], environment: dict[str, str], secret: str, limit_s: float) -> tuple[bytes, int]:
-    """What the judge writes to a pipe, and its exit status.  Raises: subprocess.TimeoutExpired"""
+    """Return what the judge writes to a pipe, and its exit status.  Raises: subprocess.TimeoutExpired"""
     reader, writer = os.pipe()
     process = subprocess.Popen(
         command, stdin=subprocess.PIPE, pass_fds=[writer], env=environment, start_new_session=True

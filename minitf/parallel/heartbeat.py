@@ -110,7 +110,7 @@ class Heartbeat:
             self._receiver.join(ABORT_S)
 
     def prepare_exit(self) -> None:
-        """From now on this rank only waits for the others, and the coordinator may exit first."""
+        """Declare that this rank only waits for the others from now on, and that the coordinator may exit first."""
         self._may_lose_coordinator = True
 
     def finish(self) -> None:
@@ -205,6 +205,7 @@ class Coordinator:
 
     @property
     def all_done(self) -> bool:
+        """Return whether all ranks have finished their work."""
         return all(map(self.is_done, self._ranks))
 
     def check_exit(self, rank: int) -> Failure | None:

@@ -1,4 +1,4 @@
-"""How a process joins the group of its job, and how it leaves: with all other ranks, or aborting the job."""
+"""Joining the group of a job, and leaving it: with all other ranks, or by aborting the job."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ POLL_S = 0.2
 
 @dataclass(frozen=True)
 class WorkerSpec:
-    """What the launcher passes to a rank: its place in the job, and the descriptors that it inherits."""
+    """The data that the launcher passes to a rank: its place in the job, and the descriptors that it inherits."""
 
     rank: int
     size: int

@@ -94,7 +94,7 @@ class MpiGroup(Group):
         return row
 
     def all_reduce(self, part: slice) -> None:
-        """On one host, sum straight into all buffers; on several, sum into each leader's, between leaders, and copy."""
+        """Sum directly into all buffers on one host; on several, sum into each leader's, between leaders, and copy."""
         start = time.perf_counter()
         self._host_barrier()
         self.waited_s += time.perf_counter() - start

@@ -1,8 +1,8 @@
-"""How the ranks of an MPI job connect to rank 0 for heartbeats: each shows the token of the job, which MPI has sent.
+"""The connection of the ranks of an MPI job to rank 0 for heartbeats, with the token of the job that MPI has sent.
 
-Rank 0 listens only on addresses at which other ranks reach it. Others may connect there as well, scanners of ports or
-processes of other users: nothing they send is parsed, none of them is waited for, and only a rank that is missing in
-the end is an error.
+Rank 0 listens only on addresses at which other ranks reach it. Port scanners or processes of other users may also
+connect: their messages are not parsed, rank 0 does not wait for them, and only a rank that is missing in the end is an
+error.
 
     rank:    minitf <rank> <token>\\n
     rank 0:  welcome <digest of rank and token>\\n

@@ -49,6 +49,7 @@ class Series:
     last: float = math.nan
 
     def add(self, step: float, value: float) -> None:
+        """Add a value; when the series is full, neighbouring groups are merged."""
         if self.count % self.size == 0:
             if len(self.steps) == MOST_GROUPS:
                 self._halve()

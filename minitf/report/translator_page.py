@@ -86,7 +86,7 @@ def translator_page(
 
 
 def spread(steps: Sequence[int], count: int) -> list[int]:
-    """At most `count` of the steps, the first and the last among them, at even distances.
+    """Choose at most `count` of the steps, evenly spaced, including the first and the last.
 
     Raises: UserError for a negative count
     """

@@ -1,7 +1,7 @@
-"""What POSIX systems have and Windows lacks: locks, open folders, flags of `os.open`, positioned reads, limits.
+"""Features of POSIX systems that Windows lacks: locks, open folders, flags of `os.open`, positioned reads, limits.
 
-No other module of this package imports `fcntl` or `resource`, or names a flag that Windows lacks. On Windows, a folder
-is known by its path alone: a run whose folder is replaced while it trains is noticed, but not in the same instant.
+No other module of this package imports `fcntl` or `resource`, or uses a flag that Windows lacks. On Windows, a folder
+is identified by its path only: if the folder of a run is replaced during training, this is noticed, but not at once.
 """
 
 from __future__ import annotations

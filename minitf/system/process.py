@@ -79,7 +79,7 @@ def run_command(main: Callable[[Sequence[str]], int | None], argv: Sequence[str]
 
 
 def lack_of_memory(error: MemoryError) -> str:
-    """What to tell a user of it."""
+    """Return the error message for a lack of memory."""
     details = f" ({error})" if str(error) else ""
     less = "a smaller --max-tokens-per-batch, --beam or model needs less"
     return f"error: not enough memory{details}; close other programs, or increase the limit of ulimit -v; {less}"

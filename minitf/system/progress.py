@@ -1,4 +1,4 @@
-"""How far a run is, on standard error: a bar on a terminal, plain lines elsewhere; and durations in words."""
+"""The progress of a run on standard error: a bar on a terminal, plain lines elsewhere; and durations in words."""
 
 from __future__ import annotations
 

@@ -57,10 +57,10 @@ class Translator(ForcedDecoding):
         int8: bool = False,
         warn: Callable[[str], object] = warnings.warn,
     ):
-        """From a Transformer, which is used without dropout, or another model that decodes step by step.
+        """Translate with a Transformer, without dropout, or with another model that decodes step by step.
 
-        same_bits: make a line's translation and score independent of the other lines, to the last bit; takes 1.3
-            to 1.4 times as long on a CPU
+        same_bits: make translations and scores independent of the other lines, bit for bit; takes 1.3 to 1.4 times as
+            long on a CPU
         int8: translate with 8-bit weights: see `InferenceTransformer`
         search, max_source_length, warn: see `LineTranslator`
         """

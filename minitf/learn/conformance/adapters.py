@@ -63,7 +63,7 @@ def attention_function(attention: Any) -> tuple[Function, str | None]:
 
 
 def _memory(sentences: int, width: int) -> np.ndarray:
-    """What a decoder layer attends to, the same at each call.  Shapes: -> [B, 3, D]"""
+    """Return the memory that a decoder layer attends to, the same at each call.  Shapes: -> [B, 3, D]"""
     return np.tile(np.sin(7 * np.arange(3 * width)).reshape(1, 3, width), (sentences, 1, 1))
 
 

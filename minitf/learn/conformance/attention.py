@@ -127,7 +127,7 @@ class _Checks:
         return "exactly independent of later positions"
 
     def _leaks(self, k: Array, v: Array, causal: Array, mask: Meaning) -> tuple[str, bool]:
-        """What leaks, "" if nothing does; and whether each position sees itself."""
+        """Describe the leak, "" if there is none; also return whether each position sees itself."""
         y, own = self.call(self.q, k, v, causal, mask), True
         for t in range(1, T):
             k2, v2 = k.copy(), v.copy()

@@ -22,7 +22,7 @@ Library = Literal["numpy", "torch", "autograd"]
 
 
 def library_of(function: Any) -> Library:
-    """Which arrays a callable takes: PyTorch's for its modules and functions, Tensors for those of this project."""
+    """Return whose arrays a callable takes: PyTorch's for its modules and functions, Tensors for this project's."""
     torch = sys.modules.get("torch")
     owner = getattr(function, "__self__", function)
     module = getattr(function, "__module__", None) or ""
@@ -49,7 +49,7 @@ def library_for(function: Any, *inputs: Any) -> Library:
 
 
 def repeatable(call: Callable[[], Array]) -> str:
-    """Whether two calls give the same; without this, nothing else can be looked at."""
+    """Check that two calls give the same result; otherwise, nothing else can be checked."""
     if difference(call(), call()):
         raise Wrong("two calls with the same inputs give different results: is dropout on?  Call eval() first")
     return "two calls give the same result"
@@ -154,7 +154,7 @@ def difference(a: Array, b: Array) -> float:
 
 
 def rounding(*arrays: Array) -> float:
-    """What rounding in another order may change in arrays of this size and type."""
+    """Bound the change caused by rounding in another order, in arrays of this size and type."""
     size = max([float(abs(a[np.isfinite(a)]).max(initial=1)) for a in arrays])
     return size * (2e-5 if any(a.dtype == np.float32 for a in arrays) else 1e-10)
 

@@ -154,7 +154,7 @@ class _Checks:
         return "post" if _in_a_plane(y) else None
 
     def residual(self) -> str:
-        """With all weights but those of normalisations 0, x still passes."""
+        """Check that x passes if all weights except those of normalisations are 0."""
         if self._norm() in ("pre", "inside"):
             return "x itself is added: y - x does not change when x is scaled"
         without = _without_weights(self.module)

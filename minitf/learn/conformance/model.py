@@ -34,7 +34,7 @@ B, S, T = 2, 6, 5
 
 @dataclass
 class Parts:
-    """What can be looked at beside the logits; each may be None."""
+    """The optional parts of a model that can be checked in addition to the logits; each may be None."""
 
     embed: Callable[..., Any] | None = None
     weights: Mapping[str, Any] | None = None
@@ -198,7 +198,7 @@ class _Checks:
     # ---- Embeddings ----
 
     def _embedded(self) -> tuple[Array, Array, float]:
-        """What enters the encoder for two sentences, the matrix, and the factor on its rows."""
+        """Return the encoder's input for two sentences, the matrix, and the factor on its rows."""
         embed, weights = self.need("embed", "weights")
         matrix = to_numpy(shared_array(weights["source_embedding"])).astype(np.float64)
         found = called(embed, library_of(embed) if library_of(embed) != "numpy" else self.library)(self.source)
@@ -240,7 +240,7 @@ class _Checks:
         return "not the paper's sinusoids, but all different, as learned positions are"
 
     def _positions_by_order(self) -> str:
-        """Without positions, attention sees a source as a set."""
+        """Check that the order of the source matters: without positions, attention sees it as a set."""
         y = self.logits(self.source, self.target)
         if difference(y, self.logits(self.source[:, ::-1].copy(), self.target)) <= rounding(y):
             raise Wrong("the logits are the same for the source in reverse order: there are no positions")

@@ -220,6 +220,7 @@ def check_constants(work: Work) -> None:
 
 
 def chain(work: Work, length: int) -> Any:
+    """Return the output of a chain of `length` products with 1."""
     x = leaf(work, 1.0)
     for _ in range(length):
         x = work.engine.apply(Product, x, 1.0)
@@ -227,6 +228,7 @@ def chain(work: Work, length: int) -> Any:
 
 
 def look_at_order(work: Work, output: Any, count: int) -> None:
+    """Check that the learner's `backward_order` lists `count` nodes, each after all nodes that use its output."""
     try:
         order = list(work.engine.backward_order(output))
     except RecursionError:

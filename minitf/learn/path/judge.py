@@ -20,6 +20,7 @@ from minitf.learn.verdict import LIMIT_S, Verdict
 
 
 def main(words: Sequence[str]) -> None:
+    """Judge one step.  words: its name, the folder of the learner's files, the time limit in seconds"""
     name, folder, limit_s = words
     hand_in(lambda: judge_step(find_step(name), Path(folder), float(limit_s)))
 
