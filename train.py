@@ -10,8 +10,8 @@ The loop, before the details in minitf/training/loop.py:
         log          one JSON line, and the progress bar
         validate and save, every so often
 
-A run that is killed at any instant and resumed ends with the same bits as one that is not.  `minitf train` is the same
-command.
+A run that is killed at any instant and resumed ends with results bit-identical to those of an uninterrupted run.
+`minitf train` is the same command.
 """
 
 import sys

@@ -30,7 +30,7 @@ def unmet_requirement() -> "str | None":
 
 
 def advice() -> str:
-    """State how to get the packages that this project needs: in the environment that make has made, or in one's own."""
+    """Say how to install the packages that this project needs, in the environment made by make or in your own."""
     folder = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     environment = os.path.join(folder, ".venv")
     if os.path.exists(os.path.join(environment, "bin", "python")) and sys.prefix != environment:

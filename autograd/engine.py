@@ -71,7 +71,7 @@ def _outline(a: Array) -> Outline:
 
 
 class _Kept(NamedTuple):
-    """What a plain op keeps for the backward pass of given inputs."""
+    """The arrays that a plain op keeps for the backward pass of given inputs."""
 
     needs_gradient: tuple[bool, ...]
     nothing: tuple[None, ...]  # one for the output and for each input
@@ -137,7 +137,7 @@ class Op:
 
     @classmethod
     def places_read(cls, needs_gradient: Sequence[bool]) -> frozenset[int]:
-        """What `backward` reads to compute these gradients: 0 for the output, i + 1 for input i; `reads` says it."""
+        """Return what `backward` reads for these gradients, by `reads`: 0 for the output, i + 1 for input i."""
         reads = cls.reads
         if isinstance(reads, tuple):
             reads = " ".join([names for names, needed in zip(reads, needs_gradient, strict=False) if needed])
@@ -157,7 +157,7 @@ class Op:
 
     @property
     def saved(self) -> tuple[Any, ...]:
-        """What `save` kept; of a plain op, the output and the inputs, as far as they are kept."""
+        """The arrays that `save` kept; for a plain op, the output and the inputs that are kept."""
         if not isinstance(self._saved, tuple):
             self._saved()
         return self._saved
@@ -184,7 +184,7 @@ class Op:
 
     @property
     def edges(self) -> tuple[tuple[Op | Tensor, int] | None, ...]:
-        """Where the gradient of each input goes: a node and which of its outputs, or a leaf and 0; or nowhere."""
+        """The destination of each input's gradient: a node and the number of its output, or a leaf and 0; or None."""
         return tuple([None if edge is None else split(edge) for edge in self._edges])
 
     @property
@@ -326,7 +326,7 @@ def evaluate(op_class: type[Op], xp: Any, *inputs: Any, **parameters: Any) -> An
 
 
 def _as_output(backend: Backend, a: Any, op_class: type) -> Any:
-    """What a forward pass returned, as an array: NumPy's reductions and 0-d arithmetic return scalars.
+    """Return the result of a forward pass as an array: NumPy's reductions and 0-d arithmetic return scalars.
 
     Raises: TypeError for anything but an array or a number
     """
@@ -339,7 +339,7 @@ def _as_output(backend: Backend, a: Any, op_class: type) -> Any:
 
 
 def _kept(op: Op, arrays: Sequence[Any], outputs: Sequence[Tensor]) -> tuple[Any, ...]:
-    """What a plain op keeps: the output and each input if its backward pass reads it, and numbers; else an outline.
+    """Return what a plain op keeps: the output and inputs that its backward pass reads, and numbers; else an outline.
 
     In the place of an outline that the graph has anyway, None.
     """
@@ -398,10 +398,12 @@ def _on_device(backend: Backend, inputs: Sequence[Any], arrays: list[Any]) -> li
 
 
 def edge_of(x: Tensor) -> Edge:
+    """Return the edge that leads to a Tensor: to the op that made it, or to the leaf itself."""
     return x if x._edge is None else x._edge
 
 
 def split(edge: Edge) -> tuple[Op | Tensor, int]:
+    """Return the op or leaf that an edge leads to, and the number of its output."""
     return edge if isinstance(edge, tuple) else (edge, 0)
 
 
@@ -413,6 +415,7 @@ def spec_of(edge: Edge) -> Outline:
 
 
 def key_of(edge: Edge) -> Key:
+    """Return a key by which equal edges are equal in dictionaries."""
     return (id(edge[0]), edge[1]) if isinstance(edge, tuple) else id(edge)
 
 

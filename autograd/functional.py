@@ -291,7 +291,7 @@ def _ones(x: Tensor) -> Array:
 
 
 def _parts(nested: Any) -> list[Any] | None:
-    """What a tuple, a dict or a list holds; None of anything else, and of a list of numbers, which is an array."""
+    """Return the items of a tuple, dict or list; None for anything else, also for a list of numbers, an array."""
     if isinstance(nested, dict):
         return list(nested.values())
     is_nested = isinstance(nested, list) and any(hasattr(x, "shape") or isinstance(x, (tuple, dict)) for x in nested)
@@ -336,7 +336,7 @@ def _fitting(given: Any, like: Any, name: str, of: str) -> list[Tensor]:
     return fitting
 
 
-# ---- A gradient of one's own ----
+# ---- Custom gradients ----
 
 
 class CustomGradient(Op):

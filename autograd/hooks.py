@@ -63,7 +63,7 @@ def register_post_accumulate_grad_hook(self: Tensor, hook: Callable[[Tensor], No
 
 
 def retain_grad(self: Tensor) -> None:
-    """Also add the gradient of this intermediate Tensor to its `grad`."""
+    """Add the gradient of this intermediate Tensor to its `grad`, too."""
     if self.op is None:
         return
     retained = (self.op.hooks or {}).get(self.index, ())

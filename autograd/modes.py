@@ -59,7 +59,7 @@ EVENTS = tuple([name for name in vars(Observer) if not name.startswith("_")])
 
 
 class Events:
-    """For each event, the methods to call: those that the observers define."""
+    """The methods to call for each event: those that the observers define."""
 
     __slots__ = EVENTS
 

@@ -24,7 +24,7 @@ SITES_PER_BATCH = 2**32  # more than any graph has
 
 
 class _Process:
-    """What `manual_seed` set last, and how many threads have drawn from it since."""
+    """The last seed that `manual_seed` set, and the number of threads that have drawn from it since."""
 
     seed = 0
     seeded = 0  # calls of manual_seed

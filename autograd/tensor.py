@@ -87,7 +87,7 @@ class Tensor:
 
     @property
     def index(self) -> int:
-        """Which output of `op` this Tensor is."""
+        """The number of this Tensor among the outputs of `op`."""
         return self._edge[1] if isinstance(self._edge, tuple) else 0
 
     @property
@@ -157,7 +157,7 @@ class Tensor:
         return self.data if isinstance(self.data, np.ndarray) else self.data.get()
 
     def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[Any]:
-        """For np.asarray and arrays of Tensors.  Raises: TypeError if a gradient would be lost"""
+        """Convert to an array, for np.asarray and arrays of Tensors.  Raises: TypeError if a gradient would be lost"""
         if self._requires_grad and is_grad_enabled():
             raise TypeError(
                 "a NumPy array of a Tensor that requires a gradient would lose its graph; join Tensors with "
@@ -179,7 +179,7 @@ class Tensor:
         return new_tensor(self.data)
 
     def __float__(self) -> float:
-        """For float, math's functions and `array[i] = x`.  Warns: UserWarning if a gradient would be lost"""
+        """Convert for math's functions and `array[i] = x`.  Warns: UserWarning if a gradient would be lost"""
         self._warn_of_lost_graph(_A_NUMBER)
         return float(self.data)
 
@@ -204,7 +204,7 @@ class Tensor:
         return format(self.item(), spec) if spec else str(self)
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        """For copy and pickle.  Raises: RuntimeError for the result of an op, whose graph they cannot copy"""
+        """Support copy and pickle.  Raises: RuntimeError for the result of an op, whose graph cannot be copied"""
         if self._edge is not None:
             raise RuntimeError(
                 f"only leaf Tensors can be copied or pickled, this one was made by {self.op}; "

@@ -156,6 +156,8 @@ class Where(FastOp, choose.Where):
 
 
 class Reshape(FastOp, shape.Reshape):
+    """y = x with another shape: a view, which can be made again from a recomputed input"""
+
     computes_again = "input"
 
     def forward(self, x, *, shape):
@@ -173,6 +175,8 @@ class Reshape(FastOp, shape.Reshape):
 
 
 class SwapAxes(FastOp, shape.SwapAxes):
+    """y = x with two axes exchanged: a view, which can be made again from a recomputed input"""
+
     computes_again = "input"
 
     def forward(self, x, *, axis1, axis2):

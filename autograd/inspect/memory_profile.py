@@ -244,7 +244,7 @@ class Memory(Observer, ModuleListener):
         return self.timeline[-1].live_bytes
 
     def at_peak(self) -> dict[str, list[Buffer]]:
-        """The arrays in use at the peak by the reason that held them, the largest first."""
+        """The arrays in use at the peak, grouped by purpose, the largest first."""
         moment = self._peak
         held: dict[str, list[Buffer]] = {reason: [] for reason in (SAVED, GRADIENT, INTERMEDIATE, RESULT)}
         for buffer in sorted(self.buffers, key=lambda buffer: -buffer.nbytes):

@@ -37,7 +37,7 @@ class AdditiveAttention(Op):
         return dropped(xp, _weights(xp, q, k, w, mask), drop) @ v  # [..., T, S] @ [..., S, M]
 
     def flops(self, inputs, outputs):
-        """Of n = B · T · S scores: 4 n K for them and 2 n M for p v; backward 8 n K with tanh again, and 4 n M."""
+        """Count 4 n K for the n = B · T · S scores and 2 n M for p v; backward 8 n K with tanh again, and 4 n M."""
         k, m = inputs[0][-1], outputs[0][-1]
         n = math.prod(outputs[0][:-1]) * inputs[1][-2]
         forward, backward = (5, 4) if self.parameters.get("drop") is None else (7, 8)

@@ -1,4 +1,4 @@
-"""FLOP counts of ops by shapes alone: each op states its own, beside its forward and backward passes.
+"""FLOP counts of ops by shapes alone: each op states its counts beside its forward and backward passes.
 
 One multiplication with the addition that follows it counts as two.  Matrix products, linear layers and attention's
 products are exact.  Everything else is counted per element: an addition, multiplication, division, comparison, root,

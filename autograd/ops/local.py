@@ -62,7 +62,7 @@ class LocalAttention(Op):
         return masked_softmax(xp, scores, inside[..., None, :] & (offset >= 0) & (offset <= reach))
 
     def flops(self, inputs, outputs):
-        """As attention over W keys a query, in which those of a block of C are computed."""
+        """Count as for attention over W keys per query, computed in blocks of C queries."""
         k, m = inputs[0][-1], outputs[0][-1]
         reach = self.parameters["before"] + self.parameters["after"]
         n = math.prod(outputs[0][:-2]) * -(-outputs[0][-2] // (reach + 1)) * (reach + 1) * (2 * reach + 1)

@@ -334,7 +334,7 @@ class ScaledDotProductAttention(Op):
         return tuple([g.astype(dtype, copy=False) for g, dtype in zip(gradients, dtypes, strict=True)])
 
     def flops(self, inputs, outputs):
-        """Of n = B · H · T · S scores: 2 n K for q kᵀ and 2 n M for p v forward, twice that for four gradients.
+        """Count for n = B · H · T · S scores: 2 n K for q kᵀ and 2 n M for p v forward, twice that for four gradients.
 
         Scale and softmax take 6 n (scale, maximum, difference, exponential, sum, division), their gradient 4 n
         (product, sum, difference, product) and 1 n for the scale; dropout 2 n and, with what is computed again, 4 n.

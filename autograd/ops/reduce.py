@@ -164,7 +164,7 @@ class Prod(Op):
 
     @staticmethod
     def of_others(xp, x):
-        """For each element of a row, the product of those before and those after it.  Shapes: x [N, n] -> [N, n]"""
+        """Return, for each element of a row, the product of all others.  Shapes: x [N, n] -> [N, n]"""
         one = xp.ones_like(x[:, :1])
         before = xp.concatenate([one, xp.cumprod(x[:, :-1], axis=1)], axis=1)
         after = xp.concatenate([xp.cumprod(x[:, :0:-1], axis=1)[:, ::-1], one], axis=1)

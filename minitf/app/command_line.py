@@ -71,7 +71,7 @@ def list_presets() -> str:
 def given_values(parser: ArgumentParser, argv: Sequence[str]) -> dict[str, Any]:
     """Return the values on the command line, and only those, by the name of their field.
 
-    Raises: UserError for an unknown flag, naming the nearest valid ones, and for a word that belongs to no flag.
+    Raises: UserError for an unknown flag, naming the nearest valid ones, and for an unexpected argument.
     """
     end = list(argv).index("--") if "--" in argv else len(argv)
     dashed = [re.sub("^--[^=]*", lambda flag: flag[0].replace("_", "-"), word) for word in argv[:end]]

@@ -194,7 +194,7 @@ def refuse_other_attention(model: TransformerConfig, program: str) -> None:
             )
 
 
-# ---- safetensors, for programs of one's own ----------------------------------------------------------------------
+# ---- safetensors, for your own programs --------------------------------------------------------------------------
 
 
 def write_plain(learned: LearnedModel, folder: Path) -> list[str]:

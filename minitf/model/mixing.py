@@ -1,4 +1,4 @@
-"""What can stand in the place of self-attention in the encoder: the other layers of Table 1.
+"""The layers of Table 1 that can replace self-attention in the encoder.
 
 Each maps x [B, S, D] and the padding mask to [B, S, D]; padding does not change what other positions get.
 """

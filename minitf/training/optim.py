@@ -1,4 +1,4 @@
-"""What an update is made of: the loss of a batch and its gradients, Adam, and the learning rate (sections 5.3, 5.4)."""
+"""The parts of an update: the loss of a batch and its gradients, Adam, and the learning rate (sections 5.3, 5.4)."""
 
 from __future__ import annotations
 

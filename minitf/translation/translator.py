@@ -68,7 +68,7 @@ class Translator(ForcedDecoding):
         decoder = InferenceTransformer(model, **fast) if isinstance(model, Transformer) else model
         if decoder is model and any(fast.values()):
             name = next(name for name, value in fast.items() if value)
-            raise UserError(f"{name} needs a Transformer, not a model of type {type(model).__name__}; leave it out")
+            raise UserError(f"{name} needs a Transformer, not a model of type {type(model).__name__}; omit it")
         super().__init__(decoder, vocabulary, search=search, max_source_length=max_source_length, warn=warn)
         self.model = model
 

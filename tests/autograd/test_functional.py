@@ -191,7 +191,7 @@ def test_what_is_not_a_tensor_or_not_real():
         ag.hessian(ag.sum)(np.arange(3))
 
 
-# ---- A gradient of one's own ----
+# ---- Custom gradients ----
 
 
 @ag.custom_gradient

@@ -56,6 +56,6 @@ MUTANTS = [
     Mutant(f"{D}:_argument", "other uses of the argument count, too", "ops.reshape(x, x.shape)", "x", near=FUNCTIONS),
     Mutant(f"{D}:_Call.__init__", "what else is depended on gets no gradient",
            "is_recording and _depends_on_others(self.outputs, self.leaves)", "False", near=FUNCTIONS),
-    Mutant(f"{D}:_Recorded.backward", "a gradient of one's own is constant",
+    Mutant(f"{D}:_Recorded.backward", "a custom gradient is constant",
            "self.gradient(*(g if isinstance(g, tuple) else (g,)))", "self.gradient(g.detach())", near=FUNCTIONS),
 ]

@@ -1,6 +1,6 @@
 "use strict";
 
-// The timeline: phases, bytes alive at each moment by the reason that holds them, the peak and the cursor.
+// The timeline: phases, bytes alive at each moment grouped by purpose, the peak and the cursor.
 const stacked = memory.reasons.map(() => new Float64Array(events.length));
 for (const buffer of memory.buffers) {
   buffer.reasons.forEach(([from, reason], i) => {

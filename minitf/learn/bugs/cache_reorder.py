@@ -23,7 +23,7 @@ class Cache:
         self.v = np.concatenate([self.v, v[:, None]], axis=1)
 
     def reorder(self, parents):
-        """After a step, row i continues what was row parents[i]."""
+        """Let row i continue what was row parents[i], after a step."""
         rows = np.asarray(parents)
         self.k, self.v = self.k[rows], self.v[rows]
 

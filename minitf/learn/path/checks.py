@@ -1,4 +1,4 @@
-"""What the checks of steps have in common: the learner's files as modules, the table of checks, and comparison."""
+"""Common parts of the checks of steps: the learner's files as modules, the table of checks, and comparison."""
 
 from __future__ import annotations
 
