@@ -104,7 +104,7 @@ def _name_of(what: str, found: Any, results: Callable[[Any], Iterator[tuple[str,
 
 
 def described(what: str, found: Any, right: np.ndarray) -> str:
-    """What is wrong with a result whose mistake has no name."""
+    """Describe the error of a result whose mistake has no name."""
     try:
         equal(what, found, right)
     except Wrong as wrong:

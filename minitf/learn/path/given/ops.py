@@ -238,7 +238,7 @@ class Embedding:
 
 
 class Mask:
-    """What a call of dropout keeps."""
+    """The arrays that a call of dropout keeps."""
 
     def __init__(self, shape, p, rng):
         raise NotImplementedError
