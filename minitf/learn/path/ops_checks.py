@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from autograd.engine import unbroadcast
-from autograd.ops import elementwise, nn, products, reduce, shape
+from autograd.ops import arithmetic, nn, products, reduce, shape
 from minitf.learn.expect import Wrong, equal, told, true
 from minitf.learn.path.checks import Work, compare, of
 from minitf.learn.path.ours import OurOp, changed
@@ -121,17 +121,17 @@ def _results(op: Any, names: list[str], case: Case) -> Iterator[tuple[str, Any]]
 MATRICES = {"two matrices [2, 3]": ((2, 3), (2, 3)), "a matrix [2, 3] and a row [3]": ((2, 3), (3,))}
 LOST = "one of the two inputs gets no gradient"
 
-op("add", elementwise.Add, "a b", MATRICES, [
+op("add", arithmetic.Add, "a b", MATRICES, [
     (LOST, "return g, g", "return g, 0 * g"), (LOST, "return g, g", "return 0 * g, g"),
     ("the result is that of a difference", "a + b", "a - b"),
 ])  # fmt: skip
-op("add", elementwise.Subtract, "a b", MATRICES, [
+op("add", arithmetic.Subtract, "a b", MATRICES, [
     ("b enters with a minus, and so does its gradient", "lambda: -g", "lambda: g"),
     ("the signs of the two are exchanged", "return g, lambda: -g", "return -g, g"),
     ("it is b - a", "a - b", "b - a"),
     (LOST, "lambda: -g", "lambda: 0 * g"),
 ])  # fmt: skip
-op("multiply", elementwise.Multiply, "a b", MATRICES, [
+op("multiply", arithmetic.Multiply, "a b", MATRICES, [
     ("each input gets the other one's gradient: the derivative of a · b by a is b",
      "lambda: g * b, lambda: g * a", "lambda: g * a, lambda: g * b"),
     ("the gradient that arrives, g, is not a factor", "lambda: g * b, lambda: g * a", "lambda: 0 * g + b, lambda: 0 * g + a"),
@@ -140,7 +140,7 @@ op("multiply", elementwise.Multiply, "a b", MATRICES, [
      "lambda: g * a", "lambda: (g * a).mean() + 0 * g"),
     ("it is made of y, not of the other factor", "g * b", "g * y"),
 ])  # fmt: skip
-op("divide", elementwise.Divide, "a b", MATRICES, [
+op("divide", arithmetic.Divide, "a b", MATRICES, [
     ("the sign is missing: the derivative of a / b by b is -a / b²", "-g / b * y", "g / b * y"),
     ("the factor y = a / b is missing", "-g / b * y", "-g / b"),
     ("b² is to be in the denominator, here it is b", "-g / b * y", "-g * y"),
@@ -202,7 +202,7 @@ op("matmul", products.Matmul, "a b", {
     ("the batch axes are reversed too (.T); only the last two are exchanged", "a_matrix.swapaxes(-1, -2) @ g", "a_matrix.T @ g"),
     ("it is the product of elements, a * b", "xp.matmul(a, b)", "a * b"),
 ], helpers=[products._mismatch])  # fmt: skip
-op("relu", elementwise.Relu, "x", {
+op("relu", nn.Relu, "x", {
     "numbers of both signs": ((3, 4),), "0 itself": (np.array([-1.0, 0.0, 2.0]),),
 }, [
     ("it passes where x is negative, and not where it is positive", "y > 0", "y <= 0"),

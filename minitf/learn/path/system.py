@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from autograd import random
-from autograd.ops import elementwise, nn, shape
+from autograd.ops import arithmetic, nn, shape
 from minitf.config import TransformerConfig
 from minitf.config.model import BOS, EOS, PAD
 from minitf.learn.expect import Wrong, close
@@ -28,11 +28,11 @@ from minitf.model import layers, transformer
 
 Array = Any
 OUR_OPS = {
-    "Add": OurOp(elementwise.Add),
-    "Multiply": OurOp(elementwise.Multiply),
+    "Add": OurOp(arithmetic.Add),
+    "Multiply": OurOp(arithmetic.Multiply),
     "Reshape": OurOp(shape.Reshape),
     "SwapAxes": OurOp(shape.SwapAxes),
-    "Relu": OurOp(elementwise.Relu),
+    "Relu": OurOp(nn.Relu),
     "Linear": OurOp(nn.Linear, dtype=None),
     "Embedding": OurOp(nn.Embedding),
     "Dropout": OurOp(nn.Dropout),
