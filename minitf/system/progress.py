@@ -37,7 +37,7 @@ def duration(seconds: float) -> str:
 
 REDRAW_S = 0.1  # shortest time between two drawings of the bar
 NARROWEST, WIDEST = 5, 24  # columns of the bar between its ends
-NOTEBOOK_COLUMNS = 80
+NOTEBOOK_COLUMNS = 100
 NARROWEST_TERMINAL = 20  # columns: with fewer, lines are printed
 
 
@@ -67,15 +67,20 @@ class Progress:
         self._say(text)
         self._draw()
 
-    def step(self, share: float | None = None, remaining_s: float | None = None) -> None:
+    def step(
+        self, share: float | None = None, remaining_s: float | None = None, means: dict[str, Any] | None = None
+    ) -> None:
         """Count one step.
 
         share: of the run, from 0 to 1, that is done; default: steps over all steps
         remaining_s: the remaining time; default: that of the last `step` or `update`
+        means: figures as `update` has them, since its last record
         """
         self._step += 1
         if remaining_s is not None:
             self._left = f"{clock(remaining_s)} left"
+        if means is not None:
+            self._set_figures(means)
         self._share = self._step / self._total if share is None else share
         if time.monotonic() - self._drawn_at_s >= REDRAW_S:
             self._draw()
@@ -83,14 +88,17 @@ class Progress:
     def update(self, record: dict[str, Any], remaining_s: float) -> None:
         """Show the figures of a log record and the remaining time."""
         self._left = f"{clock(remaining_s)} left"
-        self._figures = [f"loss {record['loss']:.3f}", f"ppl {record['perplexity']:.2f}"]
-        if self.bleu is not None:
-            self._figures.append(f"BLEU {self.bleu:.1f}")
-        self._figures += [f"{record['target_tokens_per_s']:,.0f} tokens/s", f"lr {record['learning_rate']:.1e}"]
+        self._set_figures(record)
         if self._on_terminal:
             self._draw()
         elif self._shown:
             self._say("  ".join([f"step {record['step']:,}", *self._figures, self._left]))
+
+    def _set_figures(self, record: dict[str, Any]) -> None:
+        self._figures = [f"loss {record['loss']:.3f}", f"ppl {record['perplexity']:.2f}"]
+        if self.bleu is not None:
+            self._figures.append(f"BLEU {self.bleu:.1f}")
+        self._figures += [f"{record['target_tokens_per_s']:,.0f} tokens/s", f"lr {record['learning_rate']:.1e}"]
 
     def _draw(self) -> None:
         if not self._on_terminal:

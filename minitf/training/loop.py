@@ -62,7 +62,8 @@ def train(run: Run, progress: Progress, stop: StopRequest, on_log: Callable[[], 
 
         # ---- 4. log ----
         state.elapsed_s = clock.elapsed_s
-        progress.step(clock.share(step, config.max_steps), clock.remaining_s(step, config.max_steps))
+        means = state.interval.record(state.elapsed_s) | {"learning_rate": rate}
+        progress.step(clock.share(step, config.max_steps), clock.remaining_s(step, config.max_steps), means)
         if step - first_step == STEPS_BEFORE_ESTIMATE:
             progress.say(clock.estimate(step, config.max_steps))
             if (last_step := clock.last_step(step, config.max_steps)) < config.max_steps:  # the minutes end it

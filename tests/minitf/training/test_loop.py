@@ -14,13 +14,14 @@ class Shown:
     """A progress line that notes what it is told."""
 
     def __init__(self):
-        self.said, self.left_s = [], []
+        self.said, self.left_s, self.losses = [], [], []
 
     def say(self, text):
         self.said.append(text)
 
-    def step(self, share, remaining_s):
+    def step(self, share, remaining_s, means):
         self.left_s.append(remaining_s)
+        self.losses.append(means["loss"])
 
     def update(self, record, remaining_s):
         pass
@@ -33,7 +34,7 @@ def test_a_run_that_ends_within_its_warm_up_says_so(run, steps, warm_up, expecte
     config = replace(run.config, max_steps=steps, optimizer=replace(run.config.optimizer, warmup_steps=warm_up))
     shown = Shown()
     train(replace(run, config=config), shown, StopRequest(), on_log=lambda: None)
-    assert len(shown.left_s) == steps
+    assert len(shown.left_s) == len({*shown.losses}) == steps  # at every step, other figures
     told = [text.partition(" at step")[0] for text in shown.said if "warm-up" in text]
     assert told == [f"warning: the run {how}" for how in expected]
     if "will end" in expected:  # known before the first step, from --max-steps
