@@ -58,7 +58,7 @@ def main() -> None:
     for page in chapters:
         made = json.dumps(notebook(page, folder), ensure_ascii=False, indent=1)
         (folder / f"{page.stem}.ipynb").write_text(made + "\n", "utf-8")
-    print(f"{folder}: {len(chapters)} notebooks; pip install jupyterlab, then jupyter lab {folder}")
+    print(f"{folder}: {len(chapters)} notebooks; pip install jupyterlab matplotlib, then jupyter lab {folder}")
 
 
 if __name__ == "__main__":
