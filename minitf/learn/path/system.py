@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ast
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -55,10 +55,16 @@ def theirs(work: Work, file: str) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def recompiled(module: ModuleType, names: Mapping[str, Any]) -> SimpleNamespace:
-    """A module of ours, compiled again with `names` in the place of what it defines or imports under these names."""
+def recompiled(module: ModuleType, names: Mapping[str, Any], changes: Mapping[str, str] | None = None) -> SimpleNamespace:
+    """A module of ours, compiled again with `names` in the place of what it defines or imports under these names.
+
+    changes: texts of its source, each with what is to stand there
+    """
     assert module.__file__ is not None
-    tree = ast.parse(Path(module.__file__).read_text(encoding="utf-8"))
+    text = Path(module.__file__).read_text(encoding="utf-8")
+    for right, wrong in (changes or {}).items():
+        text = text.replace(right, wrong)
+    tree = ast.parse(text)
     body: list[ast.stmt] = []
     for node in tree.body:
         if isinstance(node, ast.ClassDef | ast.FunctionDef) and node.name in names:
@@ -81,6 +87,8 @@ def functions(work: Work) -> SimpleNamespace:
         name: finished[name] if name in finished and not _is_unfinished(work, name) else ours
         for name, ours in OUR_OPS.items()
     }
+    for each in (work.ops, work.model) if "Mask" in finished and hasattr(work, "model") else ():
+        vars(each.module)["Mask"] = lambda shape, p, rng: random.next_mask(shape, p)  # masks as ours are
     Tensor, apply = work.engine.Tensor, work.engine.apply
     for name, method in {
         "__add__": lambda a, b: apply(ops["Add"], a, b),
@@ -125,20 +133,31 @@ def _is_unfinished(work: Work, name: str) -> bool:
     return name in UNFINISHED and work.step.number < find_step(UNFINISHED[name]).number
 
 
-def model_on(work: Work) -> SimpleNamespace:
-    """The names of minitf's model, on the learner's code."""
-    names = {"ag": functions(work), "Tensor": work.engine.Tensor, **theirs(work, "model")}
-    names |= vars(recompiled(layers, names))
-    return recompiled(transformer, names)
+def model_on(work: Work, without: Collection[str] = (), texts: Sequence[str] = ()) -> SimpleNamespace:
+    """The names of minitf's model, on the learner's code.
+
+    without: names of the learner's that are not to take the place of ours
+    texts: of our source, each followed by what is to stand there
+    """
+    names = {name: value for name, value in theirs(work, "model").items() if name not in {*without, *OURS_FOR_NUMBERS}}
+    names |= {"ag": functions(work), "Tensor": work.engine.Tensor}
+    changes = dict(zip(texts[::2], texts[1::2], strict=True))
+    names |= vars(recompiled(layers, names, changes))
+    return recompiled(transformer, names, changes)
 
 
-def training_step(model_class: Any) -> tuple[float, dict[str, Array]]:
+OURS_FOR_NUMBERS = ("Initializer",)
+"""Where the learner's numbers are others than ours and as good, ours are used so that results can be compared."""
+
+
+def training_step(model_class: Any, **more: Any) -> tuple[float, dict[str, Array]]:
     """The loss of a batch of two sentences, and the gradients by all parameters, with dropout, in float64."""
     random.manual_seed(3)
     random.begin_step(1)
-    model = model_class(CONFIG, seed=0, dtype=np.float64)
+    model = model_class(CONFIG, seed=0, dtype=np.float64, **more)
     model.train()
-    loss, _ = model.loss(SOURCE, TARGET, LABELS, 0.1)
+    loss = model.loss(SOURCE, TARGET, LABELS, 0.1)
+    loss = loss[0] if isinstance(loss, tuple) else loss  # ours comes with the negative log-likelihood
     loss.backward()
     return loss.item(), {name: None if p.grad is None else p.grad.data for name, p in model.named_parameters().items()}
 
@@ -146,7 +165,9 @@ def training_step(model_class: Any) -> tuple[float, dict[str, Array]]:
 def check_training_step(work: Work) -> None:
     """a training step of a Transformer on your code, with ours for what is still missing"""
     right_loss, right = training_step(transformer.Transformer)
-    loss, gradients = training_step(model_on(work).Transformer)
+    m = model_on(work)
+    more = {"init": m.Initializer(0, np.float64)} if "Transformer" in theirs(work, "model") else {}
+    loss, gradients = training_step(m.Transformer, **more)
     if not close(np.asarray(loss), np.asarray(right_loss)):
         raise Wrong(f"the loss of a batch is {loss:.10g}, expected {right_loss:.10g}")
     if gradients.keys() != right.keys():
