@@ -95,12 +95,15 @@ def check_names(work: Work) -> None:
     named = whole.named_parameters()
     true(isinstance(named, dict), f"named_parameters() returns a {type(named).__name__}, expected a dict")
     true("constant" not in named, "a Tensor that is no Parameter is among the parameters")
-    true("layers.1.weight" in named, "a list of modules is not looked into: layers.1.weight is missing")
     true("part.bias" in named, f"the names are {[*named]}: part.bias, of a module in the module, is missing")
+    true("layers.1.weight" in named, "a list of modules is not looked into: layers.1.weight is missing")
     equal("the number of parameters", len(named), 4)
     true([*named] == ["weight", "part.bias", "layers.1.weight", "rows.0"], f"the names are {[*named]}, in the order of assignment: "
          "weight, part.bias, layers.1.weight, rows.0")  # fmt: skip
-    true(all(found is each for found, each in zip(named.values(), p, strict=True)), "the values are not the Parameters themselves")
+    true(
+        all(found is each for found, each in zip(named.values(), p, strict=True)),
+        "the values are not the Parameters themselves",
+    )
 
 
 @of("module")
@@ -113,7 +116,10 @@ def check_shared(work: Work) -> None:
     whole.one, whole.other = one, other
     named = [*whole.named_parameters()]
     true("other.weight" not in named, "a shared parameter is there twice: Adam would update it twice in a step")
-    true(named == ["one.weight", "other.bias"], f"the names are {named}, expected one.weight, which two modules share, and other.bias")
+    true(
+        named == ["one.weight", "other.bias"],
+        f"the names are {named}, expected one.weight, which two modules share, and other.bias",
+    )
 
 
 @of("module")
@@ -148,7 +154,10 @@ def check_weights(work: Work) -> None:
     }.items():
         true(abs(largest - other) > 0.02 * other, f"glorot_uniform: {name}")
     true(w.data.min() < -0.9 * bound, "glorot_uniform: there are no negative numbers; it is uniform in ± the bound")
-    true(largest <= bound, f"glorot_uniform: the largest number is {largest:.4f}, the bound {bound:.4f}; is it a normal distribution?")
+    true(
+        largest <= bound,
+        f"glorot_uniform: the largest number is {largest:.4f}, the bound {bound:.4f}; is it a normal distribution?",
+    )
     true(largest > 0.98 * bound, f"glorot_uniform: the largest number is {largest:.4f}, the bound {bound:.4f}")
     wide = abs(work.model.Initializer(0).glorot_uniform(200, 100, gain=0.5).data).max()
     true(abs(wide - bound / 2) < 0.02, "glorot_uniform: gain is not used")
@@ -167,7 +176,10 @@ def check_normal(work: Work) -> None:
     true(init.zeros(3).dtype == np.float64, "the dtype is not used")
     equal("zeros(3)", init.zeros(3).data, np.zeros(3))
     equal("ones(3)", init.ones(3).data, np.ones(3))
-    true(not np.array_equal(init.normal(2, 3).data, init.normal(2, 3).data), "each call draws the same: one generator serves all")
+    true(
+        not np.array_equal(init.normal(2, 3).data, init.normal(2, 3).data),
+        "each call draws the same: one generator serves all",
+    )
     one, same, other = (Initializer(seed).normal(2, 3).data for seed in (1, 1, 2))
     true(np.array_equal(one, same), "the same seed gives other numbers")
     true(not np.array_equal(one, other), "the seed is not used")
@@ -215,7 +227,9 @@ def check_dropout(work: Work) -> None:
     equal("the largest of the results for ones", y.data.max(), 1 / 0.75)
     true(not np.array_equal(layer(x).data, y.data), "two calls drop the same elements; draw a new Mask each time")
     y.backward()
-    told("the gradient of x", x.grad.data, y.data, {"what is dropped still gets a gradient": np.full(x.shape, 1 / 0.75)})
+    told(
+        "the gradient of x", x.grad.data, y.data, {"what is dropped still gets a gradient": np.full(x.shape, 1 / 0.75)}
+    )
     layer.eval()
     true(np.array_equal(layer(x).data, x.data), "in evaluation mode, elements are still dropped, or scaled")
     true(np.array_equal(work.model.Dropout(0.0)(x).data, x.data), "with p = 0, the result differs from x")
@@ -284,9 +298,9 @@ HEADS = [
     ("the scale is 1/√d_model; it is 1/√d_k, of a head", "ag.scaled_dot_product_attention(q, k,", "ag.scaled_dot_product_attention(q * (1 / math.sqrt(self.heads)), k,"),
     ("the scale 1/√d_k is missing", "ag.scaled_dot_product_attention(q, k,", "ag.scaled_dot_product_attention(q * math.sqrt(q.shape[-1]), k,"),
     ("the output projection is missing", "self.output(join_heads(self.attend(q, k, v, mask, is_causal)))", "join_heads(self.attend(q, k, v, mask, is_causal))"),
-    ("the mask is forgotten", "self.attend(q, k, v, mask, is_causal)", "self.attend(q, k, v, None, is_causal)"),
     ("is_causal is forgotten: the future is seen", "self.attend(q, k, v, mask, is_causal)", "self.attend(q, k, v, mask, False)"),
     ("the mask is forgotten where attention is causal", "self.attend(q, k, v, mask, is_causal)", "self.attend(q, k, v, None if is_causal else mask, is_causal)"),
+    ("the mask is forgotten", "self.attend(q, k, v, mask, is_causal)", "self.attend(q, k, v, None, is_causal)"),
     ("it is always causal", "self.attend(q, k, v, mask, is_causal)", "self.attend(q, k, v, mask, True)"),
     ("keys and values are exchanged", "self.split_heads(self.key(key)), self.split_heads(self.value(value))", "self.split_heads(self.value(value)), self.split_heads(self.key(key))"),
     ("the values are projected as keys are", "self.split_heads(self.value(value))", "self.split_heads(self.key(value))"),
@@ -361,7 +375,11 @@ def whole(what: str) -> Results:
         if what == "encode":
             y = memory
         else:
-            y = model.logits(model.decode(TARGET, memory, m.padding_mask(SOURCE))) if what == "decode" else model(SOURCE, TARGET)
+            y = (
+                model.logits(model.decode(TARGET, memory, m.padding_mask(SOURCE)))
+                if what == "decode"
+                else model(SOURCE, TARGET)
+            )
         yield {"encode": "the memory", "decode": "the logits of decode", "call": "the logits"}[what], y.data
         y.backward(random_array(7, *y.shape))
         for name, p in model.named_parameters().items():

@@ -55,7 +55,9 @@ def theirs(work: Work, file: str) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def recompiled(module: ModuleType, names: Mapping[str, Any], changes: Mapping[str, str] | None = None) -> SimpleNamespace:
+def recompiled(
+    module: ModuleType, names: Mapping[str, Any], changes: Mapping[str, str] | None = None
+) -> SimpleNamespace:
     """A module of ours, compiled again with `names` in the place of what it defines or imports under these names.
 
     changes: texts of its source, each with what is to stand there

@@ -268,7 +268,7 @@ MISTAKES = {
         ("the seed is not used", "default_rng(seed)", "default_rng(0)"),
         ("gives other numbers", "default_rng(seed)", "default_rng()"),
         ("no Parameter", "return Parameter(self.rng.uniform(-bound, bound, (n_out, n_in)).astype(self.dtype))", "return Tensor(self.rng.uniform(-bound, bound, (n_out, n_in)).astype(self.dtype))"),
-        ("expected (200, 100)", "(n_out, n_in)).", "(n_in, n_out))."),
+        ("it is 100, expected 200", "(n_out, n_in)).", "(n_in, n_out))."),
         ("the dtype is not used", "np.zeros(size, self.dtype)", "np.zeros(size, np.float32)"),
         ("gain is not used", "bound = gain * ", "bound = "),
     ],

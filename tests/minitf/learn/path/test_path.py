@@ -1,11 +1,15 @@
 """The path of `minitf learn build` can be walked to its end, and each classic mistake on it is called by its name."""
 
+import inspect
+
 import pytest
 
 from minitf.learn.path.checks import CHECKS, Work
 from minitf.learn.path.judge import judge_step
+from minitf.learn.path.model_checks import PARTS
 from minitf.learn.path.steps import STEPS, find_step
 from minitf.learn.path.system import OUR_OPS, check_training_step
+from minitf.model import layers, transformer
 from tests.helpers.learner.mistakes import MISTAKES
 from tests.helpers.learner.walk import ANSWERS, write_answers
 
@@ -49,6 +53,14 @@ def test_every_mistake_that_the_judge_knows_is_one_of_our_source():
         for message, variant in variants():  # raises LookupError for a text that is not there
             assert message
             assert variant
+
+
+def test_every_mistake_of_the_model_is_one_of_our_source():
+    source = "".join(inspect.getsource(module) for module in (layers, transformer))
+    assert len(PARTS) > 10
+    for _, mistakes in PARTS:
+        for message, *texts in mistakes:
+            assert all(right in source for right in texts[::2]), message
 
 
 def variants_of(check):
