@@ -82,6 +82,14 @@ class LinkSources(SphinxPostTransform):
                 link = nodes.reference("", "", internal=True, refuri=relative_uri(here, place))
                 literal.replace_self(link)
                 link += literal
+                if any(isinstance(each, nodes.entry) for each in _parents(link)):  # in a table, the name says enough
+                    literal[:] = [nodes.Text(literal.astext().rpartition(":")[2])]
+
+
+def _parents(node: nodes.Node) -> Iterator[nodes.Node]:
+    while node.parent is not None:
+        node = node.parent
+        yield node
 
 
 def referenced(app: Sphinx) -> set[str]:
