@@ -120,6 +120,8 @@ def page(results: Results) -> str:
     lines = [HEAD.format(total=len(verdicts), counts=counts)]
     if missing:
         lines.append(f"Not measured yet: {', '.join(missing)}.\n")
+    failed = [name for name, found in verdicts.items() if found == DOES_NOT]
+    lines += ["These do not hold:\n", *(f"- {CLAIMS[name].sentence} [`{name}`](#{name})" for name in failed), ""]
     lines += ["| section | the paper | verdict | figure | rule | `claims.py` |", "|---|---|---|---|---|---|"]
     for name, found in verdicts.items():
         each, figure = CLAIMS[name], figure_of(results[name])

@@ -41,7 +41,8 @@ def page(verdicts: Mapping[str, Sequence[Verdict]]) -> str:
     every = [verdict for some in verdicts.values() for verdict in some]
     noticed = Counter(kind(verdict) for verdict in every)
     parts = [_HEAD, f"**{len(every)} mutants, {sum(v.is_detected for v in every)} detected**: "]
-    parts.append(", ".join(f"{count} by {what}" for what, count in noticed.most_common()) + ".\n")
+    parts.append(", ".join(f"{count} by {what}" for what, count in noticed.most_common()) + ".\n\n")
+    parts.append(_summary(verdicts, list(noticed)))
     number = 0
     for group, some in verdicts.items():
         parts.append(
@@ -54,6 +55,16 @@ def page(verdicts: Mapping[str, Sequence[Verdict]]) -> str:
             cells += [f"`` {shortened(verdict.error)} ``", "detected" if verdict.is_detected else verdict.problem]
             parts.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |\n")
     return "".join(parts)
+
+
+def _summary(verdicts: Mapping[str, Sequence[Verdict]], kinds: Sequence[str]) -> str:
+    """A table of the groups: how many mutants, and what detected them."""
+    lines = [["code", "mutants", *kinds], ["---", *["--:"] * (len(kinds) + 1)]]
+    for group, some in verdicts.items():
+        counts = Counter(map(kind, some))
+        link = f"[{group}](#{group.lower().replace(' ', '-')})"
+        lines.append([link, str(len(some)), *(str(counts[each]) for each in kinds)])
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
 def kind(verdict: Verdict) -> str:
