@@ -1,5 +1,6 @@
 """Formulas as MathML, which browsers set by themselves: no script, and nothing from the network."""
 
+import re
 from typing import Any
 
 from docutils import nodes
@@ -10,6 +11,7 @@ from sphinx.application import Sphinx
 def to_mathml(tex: str, display: str) -> str:
     """display: "inline" or "block".  Raises: ValueError for LaTeX that the converter does not know."""
     result = convert(tex.replace("{aligned}", "{align*}"), display=display)
+    result = re.sub(r"<mo>([A-Za-z]{2,})</mo>", r"<mi>\1</mi>", result)  # names of functions: no space around them
     if "\\" in result or "<mi>&</mi>" in result:  # it passes on what it does not know, as it is
         raise ValueError(f"no MathML for the formula {tex}")
     return result
