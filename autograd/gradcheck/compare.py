@@ -144,9 +144,9 @@ class Comparison:
         if not estimate.wrong(analytic).any() and not known.all():
             place = int(np.argmax(~known)) % analytic.shape[1]
             warnings.warn(
-                f"the reference derivative is not reliable here: by {self.function.input_name(i, place)} it is known "
-                f"to ±{float(estimate.error.max()):.0e} only, as rounding in the function hides it; the gradient "
-                "agrees with it, but a wrong one might, too: choose inputs where nothing cancels",
+                f"the reference derivative is not reliable here: by {self.function.input_name(i, place)} it is only "
+                f"known to ±{float(estimate.error.max()):.0e}, because of rounding in the function; the gradient "
+                "agrees with it, but a wrong gradient might, too: choose inputs without cancellation",
                 GradcheckWarning,
                 stacklevel=7,
             )
@@ -179,7 +179,7 @@ class Comparison:
         if off.any():
             place = int(np.argmax(off))
             raise GradcheckError(
-                f"the backward pass is not linear in the gradient that arrives: for random numbers it gives "
+                f"the backward pass is not linear in the incoming gradient: for random numbers it gives "
                 f"{gradient[place]:.10g} at {self.function.input_name(i, place)}, but what it gives for each output "
                 f"alone adds up to {expected[place]:.10g}; does it use that gradient twice, or mix up several outputs?"
             )
@@ -211,7 +211,7 @@ class Comparison:
                     f"wrong gradient of {self.function.input_name(i)}: along a random direction the derivative of a "
                     f"random sum of the outputs is\n  analytic   {analytic.item():.10g}\n"
                     f"  numerical  {estimate.values.item():.10g}\n"
-                    "but no single derivative that was looked at is; many small errors seem to add up"
+                    "but none of the single derivatives checked is wrong; many small errors seem to add up"
                 )
             worst = max(worst, _error(analytic, estimate.values))
         return worst
@@ -255,13 +255,13 @@ class Comparison:
         cause = likely_cause(self._evidence(i, analytic, numerical, row, complete=places is None))
         error = float(estimate.error[row, column])
         return (
-            f"wrong gradient of {function.input_name(i)}: {int(wrong.sum())} of {wrong.size} derivatives looked at "
+            f"wrong gradient of {function.input_name(i)}: {int(wrong.sum())} of {wrong.size} derivatives "
             f"differ, most that of {output} by {function.input_name(i, place)}:\n"
             f"  analytic   {analytic[row, column]:.10g}\n"
             f"  numerical  {numerical[row, column]:.10g}"
             + (f", to ±{error:.0e}" if error > abs(numerical[row, column]) / 1000 else "")
             + "\n"
-            f"likely cause: {cause or 'none of the usual ones fits these numbers' + _ratios(analytic, numerical)}"
+            f"likely cause: {cause or 'no known mistake fits these numbers' + _ratios(analytic, numerical)}"
             + (f"\n(numerical: {self.numerical})" if self.numerical.reason else "")
         )
 

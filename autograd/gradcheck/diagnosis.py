@@ -78,7 +78,7 @@ def likely_cause(e: Evidence) -> str:
         return cause
     if not e.analytic.any():
         return (
-            "the gradient never arrives: backward returns None or zeros for this input, or the function leaves the "
+            "the gradient is lost: backward returns None or zeros for this input, or the function leaves the "
             "graph on its way (through .data, .numpy(), detach() or no_grad())"
         )
     if not np.isfinite(e.numerical).all():
@@ -187,7 +187,7 @@ def _sizes(e: Evidence) -> Iterator[tuple[int, str]]:
 
 
 def cotangents(e: Evidence) -> str:
-    """Does backward take the gradient that arrives for one of several outputs for that of another, or none?
+    """Does backward take the incoming gradient for one of several outputs for that of another, or none?
 
     The response to the gradient of output j must be the derivative of output j alone.  Where it is a sum of c_jk times
     those of the outputs k, and all c_jk are simple numbers, they say which gradients are confused.
@@ -209,12 +209,12 @@ def cotangents(e: Evidence) -> str:
         if rank == len(names) and exact and mixed:
             j, k = mixed[0]
             return (
-                f"backward takes the gradient that arrives for {names[j]} for that of {names[k]}: it multiplies it by "
+                f"backward uses the incoming gradient of {names[j]} for that of {names[k]}: it multiplies it by "
                 f"the derivative of {names[k]}"
             )
     if lost == wrong and len(wrong) < len(names):
         which = " and ".join(names[j] for j in lost)
-        return f"the gradient never arrives from {which}: backward does not use the gradient that arrives for it"
+        return f"the gradient from {which} is lost: backward does not use its incoming gradient"
     return ""
 
 
@@ -225,14 +225,14 @@ def part_that_is_wrong(e: Evidence) -> str:
     ]
     if len(e.outputs) < 2 or wrong != [e.output]:
         return ""
-    return f"only what backward makes of the gradient that arrives for output {e.output} is wrong; there, "
+    return f"only the part of backward for output {e.output} is wrong; in this part, "
 
 
 def cotangent_ignored(e: Evidence) -> str:
     """Is the gradient the same for each output?"""
     a = e.analytic
     if len(a) > 1 and e.explained_by(np.broadcast_to(a[:1], a.shape)):
-        return "backward does not use the gradient that arrives: it returns the same for every output"
+        return "backward does not use the incoming gradient: it returns the same for every output"
     return ""
 
 
@@ -305,7 +305,7 @@ def leak(e: Evidence) -> str:
     if flat.all() or not e.explained_by(e.numerical, ~flat):
         return ""
     return (
-        "a gradient arrives at elements that the output does not depend on, all others are right: a mask is missing, "
+        "elements that the output does not depend on get a gradient, all others are right: a mask is missing, "
         "or a gradient goes to a whole row where it belongs to one element (max, an index, a diagonal)"
     )
 
@@ -471,7 +471,7 @@ def factor_transposed(e: Evidence) -> str:
             if a.shape[p] == a.shape[q] and e.explained_by(n.swapaxes(p, q)):
                 return (
                     f"a factor is transposed: the values are right with {e.where(q)} and {e.where(p)} exchanged, as "
-                    "g @ b gives them where g @ b.T is meant"
+                    "if g @ b were computed instead of g @ b.T"
                 )
     return ""
 
@@ -544,7 +544,7 @@ def overwritten(e: Evidence) -> str:
             "some terms are missing, the others are right: where an element is used several times, the gradients must "
             "add up; assigning (g[index] = …) keeps the last one, np.add.at(g, index, …) keeps all"
         )
-    return "the gradient of some elements never arrives (it is 0), all others are right"
+    return "the gradient of some elements is lost (it is 0), all others are right"
 
 
 def shifted(e: Evidence) -> str:
@@ -593,7 +593,7 @@ def one_place(e: Evidence) -> str:
         if size > 2 and len(places) == 1:
             return (
                 f"only index {places[0]} of {e.where(axis)} is wrong, all others are right: an edge, a single index, "
-                "or an element that is treated by itself"
+                "or an element that is treated separately"
             )
     return ""
 
@@ -623,7 +623,7 @@ def epsilon(e: Evidence) -> str:
             left, wrong = (abs((j * v).sum(-1)).max(initial=0) for j in (numerical, analytic - numerical))
             if left and wrong >= 1e-3 * left:
                 return (
-                    "the gradient of a normalisation is right but for a small part, as its ε makes: is the ε of the "
+                    "the gradient of a normalisation is right except for a small part, as caused by ε: is the ε of the "
                     "forward pass, as in √(variance + ε), missing in backward, another one, or at another place?"
                 )
     return ""
@@ -666,7 +666,7 @@ def _missing_projection(axes: tuple[int, ...], shift: bool, scale: bool) -> str:
         return (
             f"a missing or wrong projection: the output does not change when the input is scaled along {where}, as in "
             "a normalisation, but the gradient does not vanish in this direction; is the term - x̂ · mean(g · x̂), for "
-            "a norm - x̂ · Σ g · x̂, missing, or made of something else than x̂?"
+            "a norm - x̂ · Σ g · x̂, missing, or computed from something other than x̂?"
         )
     return (
         "a missing or wrong projection: the output does not change when a constant is added to the input along "

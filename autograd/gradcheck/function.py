@@ -93,7 +93,7 @@ class CheckedFunction:
         ]  # a Tensor that is passed twice is one input; an array that is passed twice becomes two Tensors
         if not self.positions:
             raise ValueError(
-                "no input is to be differentiated: pass a float64 array, or a Tensor with requires_grad=True"
+                "no input can be differentiated: pass a float64 array, or a Tensor with requires_grad=True"
             )
         for i in self.positions:
             _check_input(i, self.arguments[i])
@@ -176,13 +176,13 @@ class CheckedFunction:
         if not self.outputs:
             raise GradcheckError(
                 "no output requires a gradient: the function left the graph (through .data, .numpy(), detach(), "
-                "no_grad() or an integer type), or does not use the inputs that are to be differentiated"
+                "no_grad() or an integer type), or does not use the inputs to differentiate"
             )
         for j in self.outputs:
             if outputs[j].dtype.itemsize < 8:
                 raise GradcheckError(
-                    f"output {j} is {outputs[j].dtype} for float64 inputs: differences would drown in its rounding; "
-                    "find what narrows it (astype, an array made without dtype) and keep float64 while checking"
+                    f"output {j} is {outputs[j].dtype} for float64 inputs: rounding would hide the differences; "
+                    "find the cast (astype, an array made without dtype) and keep float64 while checking"
                 )
 
     def warn_of_others(self, outputs: Sequence[Tensor]) -> None:
@@ -410,7 +410,7 @@ def _check_input(position: int, x: Any) -> None:
             "pass Tensor(x.numpy(), requires_grad=True)"
         )
     if np.isnan(x.numpy() if isinstance(x, Tensor) else x).any():
-        raise ValueError(f"input {position} contains NaN; gradients can be checked at numbers only")
+        raise ValueError(f"input {position} contains NaN; gradients can be checked only at numbers")
 
 
 def copy_with_layout(a: Array, dtype: Any = None) -> Array:

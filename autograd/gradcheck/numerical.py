@@ -386,7 +386,7 @@ def _slopes(moves: Sequence[Move], steps: Array, middle: Array) -> tuple[Array, 
 
 # ---- Complex steps ----
 
-NOT_ANALYTIC = "its complex steps disagree with its differences, so something in it is not analytic"
+NOT_ANALYTIC = "its complex steps disagree with its differences, so it is not analytic"
 
 
 class ComplexStep(Numerical):

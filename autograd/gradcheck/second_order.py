@@ -1,4 +1,4 @@
-"""The check of second derivatives: of the backward pass as a function of the inputs and of the gradients that arrive.
+"""The check of second derivatives: of the backward pass as a function of the inputs and of the incoming gradients.
 
 `grad(..., create_graph=True)` computes this function, and `gradcheck` checks its backward pass as that of any other.
 Forward mode is two reverse passes here, so that the four compositions of forward and reverse mode run through different
@@ -48,7 +48,7 @@ def second_order_error(
     count = len(arguments)
 
     def backward_pass(*values: Any) -> tuple[Tensor, ...]:
-        """The gradients, as a function of all arguments and of the gradients that arrive; under no_grad(), too."""
+        """The gradients, as a function of all arguments and of the incoming gradients; under no_grad(), too."""
         inputs = [values[i] for i in positions]
         frozen = [x for x in inputs if not x.requires_grad]  # by the check; there is a gradient to differentiate anyhow
         for x in frozen:
@@ -81,7 +81,7 @@ def second_order_error(
         )
     except GradcheckError as error:
         raise type(error)(
-            f"second derivatives (inputs from {count} on are the gradients that arrive, outputs are the gradients of "
+            f"second derivatives (inputs from {count} on are the incoming gradients, outputs are the gradients of "
             f"the inputs): {error}"
         ) from error
 

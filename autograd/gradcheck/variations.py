@@ -58,7 +58,7 @@ def check_side_effects(function: CheckedFunction, rng: Rng) -> tuple[Array, Arra
     _check_unchanged(function, before, "the backward pass changes {} in place; let it work on a copy")
     if not _same(np.concatenate([c.reshape(-1) for c in cotangents]), weights):
         raise GradcheckError(
-            "the backward pass changes in place the gradient that arrives, which other ops may use too; let it work on "
+            "the backward pass changes in place the incoming gradient, which other ops may use too; let it work on "
             "a copy"
         )
     for j, (y, then) in enumerate(zip(outputs, all_values, strict=True)):
@@ -120,7 +120,7 @@ def _check_precision(function: CheckedFunction, gradients: Arrays) -> None:
             if some.size and (some == some.astype(np.float32)).all():
                 raise GradcheckError(
                     f"the gradient of {function.input_name(i)} has been rounded to float32 on its way; keep the dtype "
-                    "of the gradient that arrives (is there an astype, or an array made without dtype?)"
+                    "of the incoming gradient (is there an astype, or an array made without dtype?)"
                 )
 
 
@@ -144,7 +144,7 @@ def check_multiples(function: CheckedFunction, weights: Array, right: Arrays) ->
             function,
             [g / multiple for g in function.gradients(multiple * weights)],
             right,
-            f"the gradient of {{}} is not linear in the gradient that arrives: for {multiple:g} times that gradient, "
+            f"the gradient of {{}} is not linear in the incoming gradient: for {multiple:g} times that gradient, "
             "it is not the same multiple (does backward clip the incoming gradient, take its absolute value, or "
             "compare it with a threshold?). Divided by that number",
         )
@@ -183,7 +183,8 @@ def check_frozen(function: CheckedFunction, weights: Array, right: Arrays, rng: 
             [b if k in frozen else a for k, (a, b) in enumerate(zip(found, right, strict=True))],
             right,
             f"the gradient of {{}} is wrong when {names} requires no gradient (requires_grad=False, a frozen "
-            "parameter); does forward save, or backward compute, something else then (see needs_gradient)?",
+            "parameter); does forward save, or backward compute, something different in that case (see "
+            "needs_gradient)?",
         )
 
 

@@ -75,7 +75,7 @@ WRONG_ANSWERS = {
          "the mean is over all rows, padding included"),
         ("    g_logits[~counted] = 0\n", "", "the rows of padding have a gradient"),
         ("    g_logits[np.arange(len(targets)), targets] -= 1\n", "", "is 1 subtracted at the target?"),
-        ("(g / max(counted.sum(), 1))", "(1 / max(counted.sum(), 1))", "does not depend on the gradient that arrives"),
+        ("(g / max(counted.sum(), 1))", "(1 / max(counted.sum(), 1))", "does not depend on the incoming gradient"),
         ("g_logits * (g / max(counted.sum(), 1))", "g_logits * g", "a sum where a mean is meant"),
         ("    counted = targets != pad\n    g_logits", "    counted = targets != 0\n    g_logits", "is `pad` used?"),
     ],

@@ -28,7 +28,7 @@ MUTANTS = [
     Mutant(f"{E}:plan", "the oldest node first", "reverse=True", "reverse=False", near=("Multiply",)),
     Mutant(f"{E}:plan", "nodes in the order in which they were found",
            "nodes.sort(key=_order_of, reverse=True)", "pass", near=("Multiply",)),
-    Mutant(f"{E}:reachable", "a leaf is finished by the first gradient that arrives",
+    Mutant(f"{E}:reachable", "a leaf is finished by the first incoming gradient",
            "counts[key] = count + 1", "counts[key] = 1", near=("Multiply",)),
     Mutant(f"{E}:plan", "grad() runs nodes that do not lead to its inputs",
            "if any(edge is not None and id(split(edge)[0]) in follow for edge in node._edges):", "if True:",

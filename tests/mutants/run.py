@@ -60,7 +60,7 @@ NUMBER = r"([-+]?(?:\d[\d.]*(?:e[-+]?\d+)?|inf|nan))(?![^\s,])"  # a comma may f
 
 def shortened(error: str, limit: int = 100) -> str:
     """The telling part of an error on one line, without what differs from machine to machine."""
-    cause = re.search(r"likely cause: (?!none of the usual)(.*)", error)
+    cause = re.search(r"likely cause: (?!no known mistake)(.*)", error)
     numbers = re.search(rf"most that of (.*):\n  analytic +{NUMBER}\n  numerical +{NUMBER}", error)
     text = error.removeprefix("GradcheckError: ")
     if cause:

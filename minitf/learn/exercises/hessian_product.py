@@ -33,7 +33,7 @@ HINTS = (
     "out of the sum.",
     "p is the softmax of each row, with the row's largest element subtracted before exp; no target is needed.",
     "H v = p * (v - (p * v).sum(axis=-1, keepdims=True)): v minus its mean under p. It is the backward pass of softmax "
-    "with v in the place of the gradient that arrives, because H is symmetric.",
+    "with v in the place of the incoming gradient, because H is symmetric.",
 )
 
 MISTAKES = (

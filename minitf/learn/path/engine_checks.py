@@ -284,7 +284,7 @@ def check_chain(work: Work) -> None:
     x = leaf(work, 2.0, 3.0)
     work.engine.backward(work.engine.apply(Product, work.engine.apply(Power, x, n=3), 5.0))
     told("the gradient of 5 x³ at [2, 3]", gradient_of("x", x), [60.0, 135.0], {
-        "the factor of the first op is missing: each op multiplies the gradient that arrives": [12.0, 27.0],
+        "the factor of the first op is missing: each op multiplies the incoming gradient": [12.0, 27.0],
         "the gradient stops at the last op; pass it on to the node of its input": [5.0, 5.0],
         "the op is handed its input as y; y is its result": [15.0, 15.0],
     })  # fmt: skip

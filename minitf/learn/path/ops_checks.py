@@ -134,7 +134,7 @@ op("add", arithmetic.Subtract, "a b", MATRICES, [
 op("multiply", arithmetic.Multiply, "a b", MATRICES, [
     ("each input gets the other one's gradient: the derivative of a · b by a is b",
      "lambda: g * b, lambda: g * a", "lambda: g * a, lambda: g * b"),
-    ("the gradient that arrives, g, is not a factor", "lambda: g * b, lambda: g * a", "lambda: 0 * g + b, lambda: 0 * g + a"),
+    ("the incoming gradient, g, is not a factor", "lambda: g * b, lambda: g * a", "lambda: 0 * g + b, lambda: 0 * g + a"),
     ("the other factor is missing", "lambda: g * b, lambda: g * a", "g, g"),
     ("a mean is taken; the engine sums over what was repeated, and the op has nothing to do with that",
      "lambda: g * a", "lambda: (g * a).mean() + 0 * g"),
@@ -208,7 +208,7 @@ op("relu", nn.Relu, "x", {
     ("it passes where x is negative, and not where it is positive", "y > 0", "y <= 0"),
     ("it passes everywhere", "keep_where(xp, g, y > 0)", "g"),
     ("it passes at x = 0, where it is to be 0", "y > 0", "x >= 0"),
-    ("it is 0 or 1, without the gradient that arrives", "keep_where(xp, g, y > 0)", "(y > 0) * 1.0"),
+    ("it is 0 or 1, without the incoming gradient", "keep_where(xp, g, y > 0)", "(y > 0) * 1.0"),
     ("it is g · y; the slope is 1, not y", "keep_where(xp, g, y > 0)", "g * y"),
     ("it is min(x, 0)", "xp.maximum", "xp.minimum"),
 ])  # fmt: skip
@@ -359,7 +359,7 @@ LOSS_MISTAKES = [
     ("its sign is the wrong way round", "xp.where(counted[:, None], g_rows * g_logits, 0)", "-xp.where(counted[:, None], g_rows * g_logits, 0)"),
     ("rows that do not count have a gradient", "xp.where(counted[:, None], g_rows * g_logits, 0)", "g_rows * g_logits",
      "logits = xp.where(counted[:, None], logits, 0)", "logits = logits"),
-    ("the gradient that arrives, g, is not a factor", "g_rows * g_logits", "g_logits"),
+    ("the incoming gradient, g, is not a factor", "g_rows * g_logits", "g_logits"),
     ("it is divided by the number of rows that count; the loss is their sum", "g_rows * g_logits", "g_rows * g_logits / counted.sum()"),
     ("it is divided by the number of rows; the loss is their sum", "g_rows * g_logits", "g_rows * g_logits / len(counted)"),
     ("it is the mean of the rows that count; it is to be their sum", "reduced(loss, counted, reduction)", "(loss.sum() / counted.sum())"),

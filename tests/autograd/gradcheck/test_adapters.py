@@ -113,7 +113,7 @@ def test_functions_that_misbehave_are_found():
         g *= np.cos(x)
         return g
 
-    assert "the gradient that arrives" in message(from_vjp(np.sin, in_place), X)
+    assert "the incoming gradient" in message(from_vjp(np.sin, in_place), X)
 
 
 def test_the_gradient_comes_first():
@@ -205,7 +205,7 @@ def test_wrong_torch_functions(torch):
 
     text = message(from_torch(Sine.apply), X)
     assert "every value is 2 times the right one" in text
-    assert "the gradient never arrives" in message(from_torch(lambda x: x.detach() * 2), X)
+    assert "the gradient is lost" in message(from_torch(lambda x: x.detach() * 2), X)
 
 
 def test_torch_functions_without_a_wrapper(torch):
@@ -304,7 +304,7 @@ def test_torch_tensors_as_inputs(torch):
     assert gradcheck(from_torch(torch.sin), x)
     assert gradcheck(from_torch(lambda x, rows: x[rows]), [x, torch.tensor([0, 1, 1])])
     assert gradcheck(from_torch(scaled), [x.requires_grad_(), factor])
-    assert "never arrives" in message(from_torch(scaled), [x.detach(), factor])
+    assert "is lost" in message(from_torch(scaled), [x.detach(), factor])
 
 
 def test_float32_of_torch(torch):

@@ -25,7 +25,7 @@ SAID = {
     "f(x, x)": "one Tensor for input 0 and input 1",
     "large": "larger arrays, of shape",
     "float32": "in float32",
-    "outputs": "backward takes the gradient that arrives for output 1 for that of output 0|never arrives from output 1",
+    "outputs": "backward uses the incoming gradient of output 1 for that of output 0|from output 1 is lost",
     "numerical": "1.01|1 % |analytic",
 }
 
@@ -232,9 +232,9 @@ def test_the_output_whose_gradient_is_used_wrongly():
 
     assert gradcheck(pair(lambda x: 1 - np.tanh(x) ** 2), X)
     text = message(pair(lambda x: 1 - np.tanh(x)), X)
-    assert "only what backward makes of the gradient that arrives for output 1 is wrong; there, every value is" in text
+    assert "only the part of backward for output 1 is wrong; in this part, every value is" in text
     exchanged = from_vjp(lambda x: (np.sin(x), np.exp(x)), lambda g, x: g[1] * np.cos(x) + g[0] * np.exp(x))
-    assert "takes the gradient that arrives for output 0 for that of output 1" in message(exchanged, X)
+    assert "uses the incoming gradient of output 0 for that of output 1" in message(exchanged, X)
 
 
 def test_digits_of_float32():

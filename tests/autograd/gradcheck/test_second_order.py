@@ -60,7 +60,7 @@ def test_half_of_the_slope_is_kept():
 
 
 def test_a_gradient_without_a_graph():
-    """Not even of the gradient that arrives."""
+    """Not even of the incoming gradient."""
 
     @ag.custom_gradient
     def left(x):

@@ -359,7 +359,7 @@ def test_a_backward_pass_that_is_not_linear_in_the_incoming_gradient(bent, how):
         function = op(lambda x: (x**2).sum(), lambda self, g: bent(g) * 2 * self.saved[0])
         assert message(function, X, options=Options(seed=seed), **how)
     squares = op(lambda x: x**2, lambda self, g: np.clip(g, -3, 3) * 2 * self.saved[0])
-    assert "not linear in the gradient that arrives: for -1024 times" in message(squares, X, **how)
+    assert "not linear in the incoming gradient: for -1024 times" in message(squares, X, **how)
 
 
 # ---- Tolerances ----

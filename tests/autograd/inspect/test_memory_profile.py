@@ -290,7 +290,7 @@ def test_gradients_that_exist_before_are_not_counted():
 
 
 def test_sums_of_gradients_are_counted():
-    """A gradient that arrives as a view is not added to in place: the sum is another array."""
+    """A incoming gradient as a view is not added to in place: the sum is another array."""
     x, w = random_leaf(400, 500), random_leaf(500, 300)
     m, peak = measured(lambda: (ag.exp(x).T[:, :300].sum() + (ag.exp(x) @ w).sum() + (x * x).T.sum()).backward())
     assert m.peak_bytes == pytest.approx(peak, rel=0.1)

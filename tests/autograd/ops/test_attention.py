@@ -234,7 +234,7 @@ def test_zero_sizes(sizes, leading, masked):
 
 
 def test_other_memory_layouts():
-    """Heads as a model splits them: views of [B, T, H · K]; and a gradient that arrives as a view."""
+    """Heads as a model splits them: views of [B, T, H · K]; and an incoming gradient as a view."""
     b, t, h, k = 2, 4, 3, 2
     packed = normal((3, b, t, h * k))
 

@@ -96,7 +96,7 @@ MISTAKES = {
     ],
     "multiply": [
         ("each input gets the other one's gradient", "g * b, g * a", "g * a, g * b"),
-        ("the gradient that arrives, g, is not a factor", "g * b, g * a", "b + 0 * g, a + 0 * g"),
+        ("the incoming gradient, g, is not a factor", "g * b, g * a", "b + 0 * g, a + 0 * g"),
         ("the other factor is missing", "g * b, g * a", "g, g"),
         ("a mean is taken", "g * a", "(g * a).mean() + 0 * g"),
         ("it is made of y", "g * b", "g * y"),
@@ -147,7 +147,7 @@ MISTAKES = {
         ("passes where x is negative", "y > 0", "y <= 0"),
         ("it passes everywhere", "g * (y > 0)", "g"),
         ("at x = 0", "y > 0", "x >= 0"),
-        ("without the gradient that arrives", "g * (y > 0)", "(y > 0) * 1.0"),
+        ("without the incoming gradient", "g * (y > 0)", "(y > 0) * 1.0"),
         ("min(x, 0)", "xp.maximum", "xp.minimum"),
     ],
     "softmax": [
@@ -235,7 +235,7 @@ MISTAKES = {
         ("rows that do not count are in the sum", "xp.where(counted, losses, 0)", "losses"),
         ("the mean of the rows that count", "xp.where(counted, losses, 0).sum()", "xp.where(counted, losses, 0).sum() / max(counted.sum(), 1)"),
         ("the mean of all rows", "xp.where(counted, losses, 0).sum()", "xp.where(counted, losses, 0).mean()"),
-        ("the gradient that arrives, g, is not a factor", "(g * g_logits * counted[:, None],)", "(g_logits * counted[:, None],)"),
+        ("the incoming gradient, g, is not a factor", "(g * g_logits * counted[:, None],)", "(g_logits * counted[:, None],)"),
         ("the wrong way round", "losses = -log_softmax", "losses = log_softmax"),
         ("exp overflows", "x = x - x.max(axis=-1, keepdims=True)\n    return x - xp.log", "return x - xp.log"),
         ("it is the probability of the target", "losses = -log_softmax(xp, logits)", "losses = -softmax(xp, logits)"),
