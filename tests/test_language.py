@@ -46,7 +46,7 @@ TRANSLATED = {  # literal translations, and what to write
     "put to the test": "tested",
 }
 NO_SUBJECT = re.compile(r"(What|Of|As|How|Which|From|Where|When|With|Without|By|For|On|If|Also)\b")
-GIVEN = "minitf/learn/path/given/"  # programs for learners, without their explanations
+STEPS = "minitf/learn/path/"  # programs of learners and their checks, which the text of a step explains
 
 
 def test_no_phrase_is_translated_word_for_word():
@@ -77,7 +77,7 @@ def test_docstrings_begin_with_their_subject():
 
 def test_public_functions_and_classes_have_docstrings():
     missing = [name for name, text, is_public in documented() if is_public and not text]
-    assert not [name for name in missing if not name.startswith(GIVEN)]
+    assert not [name for name in missing if not name.startswith(STEPS)]
 
 
 def documented():
