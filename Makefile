@@ -8,7 +8,7 @@ PYTEST = OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist wor
 WORKERS ?= auto
 MINUTES ?= 10
 
-.PHONY: help demo parse test quick prove mutants torture fuzz bench-gpu lint book notebooks sdist clean
+.PHONY: help demo parse test quick prove mutants torture fuzz bench-gpu real-cupy lint book notebooks sdist clean
 
 help:
 	@echo "Times are those of 2 idle cores; the first command also installs packages into .venv, in about a minute."
@@ -108,6 +108,17 @@ fuzz: $(VENV)/.installed-test
 # Not in the virtual environment: CuPy, and the peer's PyTorch, are where $(PYTHON) has them
 bench-gpu:
 	$(PYTHON) benchmarks/gpu.py $(if $(PEER),--peer $(PEER))
+
+# CuPy with CUDA's libraries, 2.3 GB, over a stub of the driver: needs gcc and g++, no card
+REAL_CUPY := build/real-cupy/venv
+$(REAL_CUPY)/.installed: pyproject.toml
+	$(PYTHON) -m venv $(REAL_CUPY)
+	$(REAL_CUPY)/bin/python -m pip install --quiet '.[gpu,test]' nvidia-cuda-crt
+	$(REAL_CUPY)/bin/python -m pip uninstall --quiet --yes minitf-transformer
+	touch $@
+
+real-cupy: $(REAL_CUPY)/.installed $(VENV)/.installed-test
+	$(PYTEST) -m real_cupy --numprocesses 1 tests/minitf/test_on_real_cupy.py
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check

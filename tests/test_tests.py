@@ -35,6 +35,7 @@ ACROSS = {  # tests that belong to no single file, and why
     "minitf/model/test_gradients.py": "the gradients of all layers and models",
     "minitf/report/test_run_report.py": "the page of a run, while runs go on, end and fail",
     "minitf/test_on_gpu.py": "everything on the CUDA backend, emulated or real",
+    "minitf/test_on_real_cupy.py": "whole commands on the real CuPy over a stub of CUDA",
     "minitf/training/test_data_parallel_runs.py": "whole data-parallel jobs, as commands",
     "minitf/training/test_steady_memory.py": "no memory is lost from step to step, over all rooms",
     "minitf/app/test_hostile_runs.py": "what no command does to files elsewhere",

@@ -1,0 +1,10 @@
+"""Give every Python process of a test the card that is none: STUB=numbers computes, STUB=counts counts."""
+
+import os
+import sys
+
+if os.environ.get("STUB"):
+    sys.path.insert(0, os.environ["STUB_PROJECT"])
+    from tests.emulation.real_cupy.stub import install
+
+    stub = install(numbers=os.environ["STUB"] == "numbers")

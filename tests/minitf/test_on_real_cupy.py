@@ -1,0 +1,136 @@
+"""Whole commands on the real CuPy over a stub of CUDA, computed on the CPU: no card is needed.
+
+The environment has CuPy and CUDA's libraries, 2.3 GB: `make real-cupy` makes it and runs these tests.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from minitf.storage.log import read_log
+from tests.helpers.runs import FLAGS, write_corpus
+
+ROOT = Path(__file__).parents[2]
+SITE = ROOT / "tests" / "emulation" / "real_cupy" / "site"  # its sitecustomize.py installs the stub
+PYTHON = Path(os.environ.get("REAL_CUPY_PYTHON", ROOT / "build" / "real-cupy" / "venv" / "bin" / "python"))
+pytestmark = [
+    pytest.mark.real_cupy,
+    pytest.mark.heavy,
+    pytest.mark.skipif(
+        not PYTHON.exists(), reason="needs an environment with CuPy and CUDA's libraries: make real-cupy"
+    ),
+]
+COMPILED = 900  # seconds: a kernel takes one or two the first time
+
+
+def run(*command: str, stub: str = "numbers", limit_s: float = COMPILED, **environment: str) -> Any:
+    """Run a Python command of the environment with the card that is none."""
+    found = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST", "CUDA", "STUB"))}
+    found |= {"PYTHONPATH": f"{SITE}:{ROOT}", "STUB_PROJECT": str(ROOT), "STUB": stub}
+    found |= {"OPENBLAS_NUM_THREADS": "1", "PYTHONWARNINGS": "error", **environment}
+    return subprocess.run([PYTHON, *command], env=found, cwd=ROOT, capture_output=True, text=True, timeout=limit_s)
+
+
+def train(folder: Path, *flags: str, **settings: Any) -> list[dict[str, Any]]:
+    """A run of `minitf train`; its log."""
+    corpus = folder.parent / "texts"
+    corpus.mkdir(exist_ok=True)
+    done = run("-m", "minitf", "train", *write_corpus(corpus), *FLAGS, *flags, "--output", str(folder), **settings)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "card that is none" not in done.stdout + done.stderr, done.stdout + done.stderr
+    return [record for record in read_log(folder / "log.jsonl") if "loss" in record]
+
+
+def assert_same_run(ours: list[dict[str, Any]], theirs: list[dict[str, Any]], tolerance: float) -> None:
+    assert [each["step"] for each in ours] == [each["step"] for each in theirs]
+    for one, other in zip(ours, theirs, strict=True):
+        for name in ("loss", "gradient_norm", "target_tokens"):
+            assert one[name] == pytest.approx(other[name], rel=tolerance), (one["step"], name)
+
+
+@pytest.mark.parametrize(("precision", "tolerance"), [("float32", 1e-5), ("bf16", 0.02)])
+def test_a_run_is_that_of_a_cpu(tmp_path: Path, precision: str, tolerance: float) -> None:
+    """Training with CUDA graphs, validation, checkpoints, beam search, and a run that is resumed."""
+    flags = ["--accumulate", "1", "--max-tokens-per-batch", "400", "--max-steps", "9", "--log-every", "1"]
+    on_cpu = train(tmp_path / "cpu", *flags, stub="")
+    gpu = ["--device", "cuda", "--precision", precision]
+    assert_same_run(train(tmp_path / "gpu", *flags, *gpu), on_cpu, tolerance)
+    done = run("-m", "minitf", "train", "--resume", str(tmp_path / "gpu"), "--max-steps", "11")
+    assert done.returncode == 0, done.stderr
+    for folder, device in (("gpu", "cuda"), ("cpu", "cpu")):
+        command = ["-m", "minitf", "translate", str(tmp_path / "gpu"), "--device", device, "--precision", "float32"]
+        command += ["--input", str(tmp_path / "texts" / "test.en"), "--output", str(tmp_path / folder / "out")]
+        done = run(*command)
+        assert done.returncode == 0, done.stderr
+    assert (tmp_path / "gpu" / "out").read_text() == (tmp_path / "cpu" / "out").read_text()
+
+
+@pytest.mark.parametrize("reduce_dtype", ["full", "bfloat16"])
+def test_two_cards_train_as_one(tmp_path: Path, reduce_dtype: str) -> None:
+    """Each with graphs of its own; NCCL's sums go through memory that both processes have."""
+    flags = ["--accumulate", "2", "--max-tokens-per-batch", "300", "--max-steps", "9", "--log-every", "1"]
+    alone = train(tmp_path / "one", *flags, stub="")
+    together = train(tmp_path / "two", *flags, "--devices", "2", "--reduce-dtype", reduce_dtype, STUB_DEVICES="2")
+    assert_same_run(together, alone, 1e-5 if reduce_dtype == "full" else 0.02)
+
+
+@pytest.mark.parametrize(
+    ("machine", "said"),
+    [
+        ({"STUB_DEVICES": "0"}, "CuPy finds no NVIDIA GPU"),
+        ({"STUB_DRIVER": "0"}, "there is no NVIDIA driver"),
+        ({"STUB_DRIVER": "12040"}, "the NVIDIA driver is for CUDA 12.4, and this CuPy needs one for CUDA 13.0"),
+        ({"STUB_CAPABILITY": "70"}, "compute capability is 7.0, and 7.5 is the least"),
+        ({"STUB_CAPABILITY": "75"}, "precision=bf16 needs a GPU of compute capability 8.0"),
+    ],
+)
+def test_what_is_missing_is_said(tmp_path: Path, machine: dict[str, str], said: str) -> None:
+    flags = ["--device", "cuda", "--precision", "bf16", "--output", str(tmp_path / "run")]
+    done = run("-m", "minitf", "train", *flags, stub="counts", **machine)
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def step(*flags: str) -> dict[str, Any]:
+    done = run("-m", "tests.emulation.real_cupy.step", *flags, stub="counts", limit_s=300)
+    assert done.returncode == 0, done.stderr
+    result: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    assert not result["faults"], done.stderr
+    return result
+
+
+@pytest.mark.parametrize(
+    ("flags", "most"),
+    [((), 470), (("--graphs",), 13), (("--graphs", "--processes"), 25)],
+    ids=["eager", "graph", "processes"],
+)
+def test_launches_of_a_step_of_base(flags: tuple[str, ...], most: int, record_property: Any) -> None:
+    """No launch is beyond a card's limits, and none is illegal in a capture."""
+    result = step(*flags)
+    record_property("host_ms", result["host_ms"])
+    assert 0 < result["launches"] <= most, result["calls"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("group", ["--ops", "--layers", "--models"])
+def test_every_case_passes_its_gradient_check(group: str) -> None:
+    done = run("-m", "tests.cases", group, "--device", "cuda", limit_s=7200)
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+
+
+def test_the_stand_ins_are_as_the_installed_packages() -> None:
+    """Signatures, numbers and types of CuPy, NCCL and nvmath-python."""
+    tests = [
+        "tests/minitf/parallel/test_nccl.py::test_the_calls_are_those_of_cupy",
+        "tests/autograd/fast/test_cublaslt.py::test_the_stand_in_is_as_the_installed_package",
+    ]
+    done = run("-m", "pytest", "-p", "no:cacheprovider", "-q", *tests, stub="", PYTHONWARNINGS="default")
+    assert done.returncode == 0, done.stdout
+    assert "skipped" not in done.stdout.lower()
