@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 
 from minitf.learn.judge import hand_in, run_checks
-from minitf.learn.path import engine_checks, model_checks, ops_checks  # noqa: F401 (each enters its checks)
+from minitf.learn.path import engine_checks, model_checks, ops_checks, training_checks  # noqa: F401 (each enters its checks)
 from minitf.learn.path.checks import CHECKS, Work
 from minitf.learn.path.steps import Step, find_step
 from minitf.learn.path.system import check_training_step
