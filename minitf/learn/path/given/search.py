@@ -5,8 +5,8 @@ import math
 import numpy as np
 from engine import no_grad
 from model import BOS, EOS, PAD, UNK, Transformer, padding_mask
-from train import Adam, Vocabulary, batches, train
 
+from train import Adam, Vocabulary, batches, train
 
 # ---- greedy_search: The best token, again and again (chapter 11) ----
 # ids: a sentence without EOS, which the encoder is to see. Begin with BOS; append the most probable next token, which

@@ -8,7 +8,6 @@ import numpy as np
 from engine import Tensor
 from model import BOS, EOS, PAD, UNK
 
-
 # ---- learning_rate: Up, then down (chapter 8) ----
 # d_model^-0.5 · min(step^-0.5, step · warmup^-1.5), equation 3. Steps count from 1.
 

@@ -1,10 +1,9 @@
 """Reference answers to the steps of search.py."""
 
-import math
-
 import numpy as np
 from engine import no_grad
 from model import BOS, EOS, PAD, UNK, Transformer, padding_mask
+
 from train import Adam, Vocabulary, batches, train
 
 

@@ -1,11 +1,9 @@
 """Reference answers to the steps of train.py."""
 
-import math
 from collections import Counter
 from itertools import pairwise
 
 import numpy as np
-from engine import Tensor
 from model import BOS, EOS, PAD, UNK
 
 
