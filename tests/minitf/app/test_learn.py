@@ -130,7 +130,7 @@ def test_the_path_hands_out_step_after_step(learn, tmp_path):
     assert path.read_text(encoding="utf-8").endswith(first.given)
     status, text = learn("build", "mine")
     assert status == 1
-    assert "__init__ is still to be written (line " in text
+    assert "__init__ is not written yet (line " in text
     path.write_text(path.read_text(encoding="utf-8") + ANSWERS[first.name], encoding="utf-8")
     status, text = learn("build", "mine")
     assert status == 0
