@@ -83,7 +83,7 @@ function showAge() {
     status.className = "pill silent";
     const problem = $("problem");
     problem.hidden = false;
-    problem.textContent = "The page has not been updated for a while: the run may have been killed, or writes its log " +
+    problem.textContent = "The page has not been updated for a while: the run may have been killed, or it writes its log " +
       "rarely.";
   }
 }

@@ -81,15 +81,15 @@ function fateOf(node) {
     return `finished: ${log_probability}, score ${node.score.toFixed(4)} = log P / penalty(${node.position}) = ` +
       `log P / ${divisor.toFixed(4)}`;
   }
-  if (node.fate === "pruned") return `${log_probability}: pruned, not among the ${beam} best that go on`;
+  if (node.fate === "pruned") return `${log_probability}: pruned, not among the ${beam} best that are extended`;
   if (node.fate === "left") return `${log_probability}: still alive when the search stopped`;
-  return state.kept.has(node) ? `${log_probability}: goes on` : `${log_probability}: went on, and was pruned later`;
+  return state.kept.has(node) ? `${log_probability}: extended` : `${log_probability}: extended, and pruned later`;
 }
 
 function describeNode(node) {
   const described = $("node");
   if (!node) {
-    described.textContent = "Point at a piece to read its hypothesis; choose it, and the model goes on from there.";
+    described.textContent = "Point at a piece to read its hypothesis; click it to continue from there.";
     return;
   }
   const text = vocabulary.decode(tokens_of(node));

@@ -144,9 +144,9 @@ function collect_finished(tree, grown, config) {
 function reason_to_stop(tree, alive, config, position, limit, max_penalty) {
   const worst = tree.finished.length === config.n_best ? tree.finished.at(-1).hypothesis.score : -Infinity;
   const bound = (alive[0]?.node.log_probability ?? -Infinity) / max_penalty;
-  if (!alive.length) return "No hypothesis is left: all have ended.";
+  if (!alive.length) return "No hypothesis is left: all are finished.";
   if (bound <= worst) {
-    return `No hypothesis that goes on can beat the best finished one: its score would be at most ${bound.toFixed(3)}, ` +
+    return `No unfinished hypothesis can beat the best finished one: its score would be at most ${bound.toFixed(3)}, ` +
       `log P / penalty(${limit}), and the finished one has ${worst.toFixed(3)}.`;
   }
   if (position >= limit) return `The length limit of ${limit} tokens is reached: source tokens + ${config.max_extra_length}.`;

@@ -15,10 +15,10 @@ function source_of(text) {
   if (text.length > MOST_CHARACTERS) {
     throw new Error(`The sentence has ${count(text.length)} characters; this page takes at most ${count(MOST_CHARACTERS)}.`);
   }
-  if (/\p{Surrogate}/u.test(text)) throw new Error("The sentence has half a surrogate pair, which is not a character.");
+  if (/\p{Surrogate}/u.test(text)) throw new Error("The sentence contains half a surrogate pair, which is not a character.");
   const ids = vocabulary.encode(text);
   if (ids.length > page.max_source_length) {
-    throw new Error(`The sentence has ${count(ids.length)} pieces, and the model knows at most ` +
+    throw new Error(`The sentence has ${count(ids.length)} pieces, but the model supports at most ` +
       `${count(page.max_source_length)}: translate it in parts.`);
   }
   return ids;
@@ -266,7 +266,7 @@ function renderChoice() {
   if (!step) return;
   const before = vocabulary.decode(state.tokens.slice(0, state.chosen));
   $("choice-text").replaceChildren("after ", before ? quoted(before) : "the start",
-    "; choose one, and the model goes on from there");
+    "; choose one to continue from there");
   const listed = step.alternatives.some(({ token }) => token === step.token)
     ? step.alternatives : [...step.alternatives, { token: step.token, log_probability: step.log_probability }];
   $("alternatives").replaceChildren(...listed.map(({ token, log_probability }) => {

@@ -387,7 +387,7 @@ def test_a_hypothesis_of_the_beam_is_read_and_gone_on_from(show, learned):
         "return state.tree.nodes.find((each) => each.fate === 'alive' && fates(each).every((f) => f === 'pruned')).id"
     )
     page.hover(f'#tree [data-node="{later}"]')
-    assert "went on, and was pruned later" in page.run(TEXT, "#node")
+    assert "extended, and pruned later" in page.run(TEXT, "#node")
     page.run("document.querySelector(`#tree [data-node='${arguments[0]}']`).focus()", node)
     page.press("Left")
     parent = page.run("return state.tree.nodes[arguments[0]].parent.id", node)
@@ -661,7 +661,7 @@ def test_a_slider_goes_over_the_training(chromium, tiny_run, tmp_path, capsys):
 
 HOSTILE = {
     "x" * 20_000: "20,000 characters; this page takes at most 10,000",
-    "the cat " * 300: "the model knows at most 127",
+    "the cat " * 300: "the model supports at most 127",
     "\ud800": "half a surrogate pair",
 }
 
