@@ -48,7 +48,7 @@ def main() -> None:
         running = contestants(config, peers, args.jemalloc, args.steps)
         take_turns(running, args.rounds, config)
         batch, length = BATCHES[config]
-        parts.append(f"### {config}: {batch} × {length} tokens a side\n\n{table(running, unit='target tokens/s')}")
+        parts.append(f"### {config}: {batch} × {length} tokens per side\n\n{table(running, unit='target tokens/s')}")
         print(f"\n{parts[-1]}", flush=True)
     if args.write is not None:
         args.write.write_text("\n\n".join(parts) + "\n", encoding="utf-8")

@@ -171,12 +171,16 @@ def show_steps() -> None:
             cells = "".join(f"{1e3 * seen[name]:9.1f}" for name in ("step_s", "waiting_s", "summing_s", "exposed_s"))
             print(f"{tokens:7,} {f'{size} x {threads}':>20}{cells} {seen['tokens_per_s']:10,.0f}", flush=True)
         ratio = found[cores]["tokens_per_s"] / found[1]["tokens_per_s"]
-        print(f"{cores} processes of one thread make {ratio:.2f} times the tokens a second of one of {cores} threads\n")
+        print(
+            f"{cores} processes of one thread make {ratio:.2f} times the tokens per second of one of {cores} threads\n"
+        )
 
 
 def show_model() -> None:
     """Seconds of a step on N GPUs, by the assumptions of docs/scaling.md."""
-    print(f"\nModel: base on H200s, {TOKENS:,} tokens a side on each, an assumed {1e3 * STEP_S:.0f} ms a step on one\n")
+    print(
+        f"\nModel: base on H200s, {TOKENS:,} tokens per side on each, an assumed {1e3 * STEP_S:.0f} ms a step on one\n"
+    )
     heads = "".join(f"{name:>12}" for name in ("MB sent", "sum ms", "exposed ms", "tokens/s", "efficiency"))
     print(f"{'wire':>9} {'hosts':>5} {'GPUs':>5}{heads}")
     for wire, bytes_ in (("float32", 4), ("bfloat16", 2)):

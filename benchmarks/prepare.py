@@ -5,7 +5,7 @@
 Text becomes token ids on disk (`minitf.data.prepared`).  Beside it, sentencepiece encodes the same lines, all of them
 in one call per side, from a list in memory, without reading, checking and writing them.
 Each is a process of its own, so that the peaks of memory are their own.  Then one epoch of batches is drawn, as
-training does: target tokens a second, to hold against what a model trains in.  Prints one JSON line.
+training does: target tokens per second, to hold against what a model trains in.  Prints one JSON line.
 """
 
 from __future__ import annotations

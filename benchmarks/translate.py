@@ -121,7 +121,7 @@ def compare_run(args: argparse.Namespace) -> None:
             found.append(Contestant("PyTorch", [*script, *work, "--tokens", str(folder / "PyTorch")]))
         title = f"{args.run.name} over {args.input.name}"
         take_turns(found, args.rounds, title)
-        show(args.write, f"\n{title}, output tokens a second\n\n{table_of_run(args, found, folder)}")
+        show(args.write, f"\n{title}, output tokens per second\n\n{table_of_run(args, found, folder)}")
 
 
 def table_of_run(args: argparse.Namespace, contestants: list[Contestant], folder: Path) -> str:

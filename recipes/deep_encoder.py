@@ -73,7 +73,7 @@ def depths(text: str) -> tuple[int, int]:
 
 
 def speed(translator: Translator, lines: list[str], beam: int, batch: int) -> float:
-    """Output tokens a second."""
+    """Output tokens per second."""
     lines = lines[:LINES_ALONE] if batch == 1 else lines
     translator.translate(lines[:20], beam=beam, max_sentences_per_batch=batch)  # warm-up
     start = time.perf_counter()

@@ -6,7 +6,7 @@
 DIR holds train.en.gz and train.fr.gz. The last 5,000 pairs are held out but for those whose English side occurs before:
 the first 2,000 of the rest are the validation text, the next 2,000 the test text. The model is chosen for two hours of
 two cores of a Zen 3, in which they train on 12 to 15 million target tokens: with a vocabulary of 32,000, half as wide
-as the preset small. 16,000 updates of up to 1,024 tokens a side are a little over one epoch. Further flags go to
+as the preset small. 16,000 updates of up to 1,024 tokens per side are a little over one epoch. Further flags go to
 train.py; where there is more time or a faster machine, `--model.d-model 256 --model.d-ff 1024` and more updates.
 
 A run that was interrupted goes on; one that is done is scored again, without training. Prints the learning curve, BLEU

@@ -1,4 +1,4 @@
-"""Batches of sentences of similar length, up to a number of tokens a side (section 5.1).
+"""Batches of sentences of similar length, up to a number of tokens per side (section 5.1).
 
 "Sentence pairs were batched together by approximate sequence length. Each training batch contained a set of sentence
 pairs containing approximately 25000 source tokens and 25000 target tokens." Here `max_tokens_per_batch` bounds the
@@ -180,7 +180,7 @@ class Batches:
             over = int(np.count_nonzero(self._widths > self.max_tokens_per_batch))
             raise UserError(
                 f"max_tokens_per_batch={self.max_tokens_per_batch} is too small for {over:,} of {len(self._widths):,} "
-                f"pairs, the longest of which takes {longest} tokens a side; raise it, or lower max_length"
+                f"pairs, the longest of which takes {longest} tokens per side; raise it, or lower max_length"
             )
 
     def _part(self, epoch: int | None, position: int, part: int, parts: int) -> Batch | None:

@@ -1,7 +1,7 @@
 """The models that are trained for claims: small ones, three seeds of each variant, on the built-in corpus.
 
 The base has 2 + 2 layers, d_model 64, d_ff 256 and 4 heads, 297,472 parameters, and takes 600 updates of up to 1,024
-tokens a side, two epochs, in half a minute of one core; it then translates the test text with 92 to 94 BLEU, so that
+tokens per side, two epochs, in half a minute of one core; it then translates the test text with 92 to 94 BLEU, so that
 variants can be worse and better. Each variant changes what its claim is about. All of them with three seeds take an
 hour of one core; no run is trained twice, and one that was interrupted goes on.
 """
