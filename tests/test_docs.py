@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, settings
 from autograd import random
 from minitf.app.commands import COMMANDS
 from minitf.app.completion import flags_of_command
+from tests.test_paper_map import names_in
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -140,6 +141,13 @@ def test_commands_and_their_flags_exist(page, flags):
         assert unknown <= {"--presett"}, (
             f"minitf {command} has no {unknown}"
         )  # the misspelled one of troubleshooting.md
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_names_in_files_exist(page):
+    text = page.read_text(encoding="utf-8")
+    for path, name in re.findall(r"`([\w.-]+/[\w/.-]+\.py):([\w.]+)`", text):
+        assert name in names_in(path), f"{page.name} names {name} of {path}"
 
 
 @pytest.mark.parametrize("page", [*PAGES, *ROOT.glob("*/*/README.md")], ids=lambda page: page.name)
