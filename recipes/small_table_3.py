@@ -16,8 +16,8 @@ still gained after 7,000 updates on the first 10,000 pairs; on the first 6,000, 
 perplexity fell to 17.2 by update 4,250 and by another 2 % until 5,500. Warm-up takes 2,000 updates, with which four
 layers learn faster than with 1,000. An update of base, up to 1,024 tokens per side, takes 47 ms of a core of an AMD
 EPYC (Zen 5) while the other trains as well; one of each of the rows 1.03 s. At most 8,000 updates of 60 runs are 3.4
-hours, validations and translations not quite half an hour. On a slow Zen 3 the first runs took twice as long. A run ends
-earlier where 2,000 updates bring no better validation.
+hours, validations and translations not quite half an hour. On a slow Zen 3 the first runs took twice as long. A run
+ends earlier if 2,000 updates bring no better validation.
 
 Differences are taken seed by seed; their standard errors say which of them mean anything, and the last column where
 the sign is the paper's, by the 95 % interval. With --jobs, as many rows at once share the cores, which is faster for
