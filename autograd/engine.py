@@ -31,6 +31,7 @@ import numpy as np
 from numpy import ndarray
 
 from autograd.backend import CPU, Backend, as_array, as_operand, backend_of, beside_bfloat16, is_floating, silent
+from autograd.devices import on_device
 from autograd.modes import state
 from autograd.tensor import Tensor, TensorLike, new_tensor, note_change
 
@@ -168,20 +169,6 @@ class Op:
         saved = getattr(self._saved, "kept", ()) if callable(self._saved) else self._saved
         return tuple([a for a in saved if isinstance(a, self.xp.ndarray)]) if self.is_plain else saved
 
-    def as_plain(self) -> tuple[type[Op], tuple[Any, ...], dict[str, Any]]:
-        """The plain op that this node is a call of, the output and the inputs that it reads, and its parameters.
-
-        In the place of arrays that it does not read, and of an input that has none, None or an `Outline`.
-
-        Raises: NotImplementedError for an op whose `forward` and `backward` are methods
-        """
-        if not self.is_plain:
-            raise NotImplementedError(
-                f"create_graph=True: the gradient of {self} has no graph, because backward(self, g) may read what its "
-                "inputs do not show; write forward(xp, *inputs) and backward(xp, g, y, *inputs) as static methods"
-            )
-        return type(self), self.saved, self.parameters
-
     @property
     def edges(self) -> tuple[tuple[Op | Tensor, int] | None, ...]:
         """The destination of each input's gradient: a node and the number of its output, or a leaf and 0; or None."""
@@ -285,7 +272,7 @@ def apply(op_class: type[Op], *inputs: TensorLike | None, **parameters: Any) -> 
     if "cupy" in modules:  # otherwise no array is on a GPU
         backend = backend_of(arrays)
         if backend is not CPU:
-            arrays = _on_device(backend, inputs, arrays)
+            arrays = on_device(backend, inputs, arrays)
     op = implementations[backend.kind].get(op_class, op_class)()
     op._edges = tuple(edges)
     op.needs_gradient = tuple([edge is not None for edge in edges])
@@ -381,20 +368,6 @@ def _record(op: Op, arrays: Sequence[Any], outputs: Sequence[Tensor]) -> None:
             )
         specs.append(spec)
     op.output_specs = tuple(specs)
-
-
-def _on_device(backend: Backend, inputs: Sequence[Any], arrays: list[Any]) -> list[Any]:
-    """Copy NumPy arrays that are used together with GPU arrays to the GPU, as constants.
-
-    Raises: ValueError if one of them requires a gradient, which would be on another device than the Tensor.
-    """
-    for x, a in zip(inputs, arrays, strict=True):
-        if isinstance(x, Tensor) and x.requires_grad and isinstance(a, np.ndarray):
-            raise ValueError(
-                "a Tensor that requires a gradient is on the CPU and another input on a GPU; move it first: "
-                "Tensor(backend.asarray(x), requires_grad=True), or model.to(device)"
-            )
-    return [backend.asarray(a) if isinstance(a, np.ndarray) else a for a in arrays]
 
 
 def edge_of(x: Tensor) -> Edge:

@@ -51,7 +51,7 @@ def run_recorded_backward(
     Without `values`, only the graph of the gradients counts, and the gradients of leaves may hold NaN: products that
     nothing else reads are recorded and not computed, which saves a ninth of a Hessian-vector product.
 
-    Raises: NotImplementedError for an op whose gradient cannot be differentiated, see `Op.as_plain`
+    Raises: NotImplementedError for an op whose gradient cannot be differentiated, see `_plain_call`
     """
     events = state.events
     values = values or bool(state.observers)  # who are shown arrays
@@ -152,7 +152,7 @@ def gradients_of_inputs(node: Op, g_outputs: Sequence[Tensor], values: bool = Tr
 
     Without `values`, those of leaves may hold NaN.
     """
-    op_class, (y, *inputs), parameters = node.as_plain()
+    op_class, (y, *inputs), parameters = _plain_call(node)
     specs = node.input_specs
     for i, (edge, spec) in enumerate(zip(node._edges, specs, strict=True)):
         if edge is not None and spec is not None:
@@ -174,6 +174,24 @@ def gradients_of_inputs(node: Op, g_outputs: Sequence[Tensor], values: bool = Tr
         functions.unread_product = ops.matmul if is_read else partial(apply, Matmul, is_read=False)
         gradients.append(None if spec is None else _checked(node, i, found[i], spec))
     return gradients
+
+
+def _plain_call(node: Any) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
+    """The plain op that a node is a call of, the output and the inputs that it reads, and its parameters.
+
+    In the place of arrays that it does not read, and of an input that has none, None or an `Outline`.  An
+    implementation in the place of a plain op has a method `as_plain` that returns these.
+
+    Raises: NotImplementedError for an op whose `forward` and `backward` are methods
+    """
+    if hasattr(node, "as_plain"):
+        return node.as_plain()
+    if not node.is_plain:
+        raise NotImplementedError(
+            f"create_graph=True: the gradient of {node} has no graph, because backward(self, g) may read what its "
+            "inputs do not show; write forward(xp, *inputs) and backward(xp, g, y, *inputs) as static methods"
+        )
+    return type(node), node.saved, node.parameters
 
 
 def _read(a: Any, spec: Outline, edge: Edge) -> Tensor | Outline:

@@ -162,20 +162,6 @@ def next_mask(shape: tuple[int, ...], p: float) -> Mask:
     return Mask(stream.seed, stream.step, site, tuple(shape), stream.first_row, drop_below)
 
 
-def keep_mask(shape: tuple[int, ...], p: float) -> tuple[np.ndarray, float]:
-    """The next mask as an array, and its factor 1 / P(keep).  Shapes: -> bool `shape`"""
-    mask = next_mask(shape, p)
-    return mask.array(), mask.scale
-
-
-def bits(
-    seed: int, step: int, site: int, shape: tuple[int, ...], first_row: int = 0
-) -> np.ndarray[Any, np.dtype[np.uint16]]:
-    """The 16 random bits of every element of rows `first_row`, … of an array.  Shapes: -> uint16 `shape`"""
-    start = first_row * math.prod(shape[1:])
-    return _elements(seed, step, site, start, math.prod(shape)).reshape(shape)
-
-
 def _elements(seed: int, step: int, site: int, start: int, size: int) -> np.ndarray[Any, np.dtype[np.uint16]]:
     """The random bits of the elements `start`, … of a flattened array.  Shapes: -> uint16 [size]"""
     block, skipped = divmod(start, 16)  # a block of four words has 16 elements

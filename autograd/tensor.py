@@ -29,11 +29,6 @@ TensorOrArray: TypeAlias = "Tensor | np.ndarray[Any, Any]"
 other_names: dict[str, str] = {}
 """Attributes of other libraries' arrays, and what to write here: `autograd.numpy_calls` enters them."""
 
-_A_NUMBER = (
-    "a Python number has no graph; write autograd.exp(x) in the place of math.exp(x), autograd.stack in the place of "
-    "array[i] = x, or x.item() if no gradient is wanted"
-)
-
 
 class Tensor:
     """A multi-dimensional array that records the ops applied to it, so that gradients can be computed.
@@ -139,31 +134,11 @@ class Tensor:
         made = f", op={type(self.op).__name__}" if self.op is not None else ""
         return f"Tensor({inner}{made}{', requires_grad=True' if self.requires_grad and self.op is None else ''})"
 
-    def _repr_html_(self) -> str:
-        """A table for notebooks: of a matrix, or of the first one of several."""
-        from autograd.html import table
-
-        if self.size == 0 or self.dtype.kind not in "fiub":
-            return table(np.zeros((0, 0)), repr(self))
-        first = (0,) * (self.ndim - 2)
-        of = f", element {list(first)}" if first else ""
-        made = f", {type(self.op).__name__}" if self.op is not None else ", requires_grad" * self.requires_grad
-        return table(np.atleast_2d(self.numpy()[first]), f"Tensor {list(self.shape)}, {self.dtype}{made}{of}")
-
     # ---- Conversions ----
 
     def numpy(self) -> NDArray[Any]:
         """The data as a NumPy array: the same memory on the CPU, a copy from a GPU."""
         return self.data if isinstance(self.data, np.ndarray) else self.data.get()
-
-    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[Any]:
-        """Convert to an array, for np.asarray and arrays of Tensors.  Raises: TypeError if a gradient would be lost"""
-        if self._requires_grad and is_grad_enabled():
-            raise TypeError(
-                "a NumPy array of a Tensor that requires a gradient would lose its graph; join Tensors with "
-                "autograd.stack or autograd.concatenate, or write x.data or x.detach() if no gradient is wanted"
-            )
-        return np.array(self.numpy(), dtype=dtype, copy=copy)
 
     __array_ufunc__: Any = None  # `array * x` calls `x.__rmul__(array)`
 
@@ -171,21 +146,9 @@ class Tensor:
         """The element of a Tensor of size 1, as a Python number."""
         return self.data.item()
 
-    def tolist(self) -> Any:
-        return self.data.tolist()
-
     def detach(self) -> Tensor:
         """A Tensor of the same data without a graph; ops that saved the data still notice in-place changes."""
         return new_tensor(self.data)
-
-    def __float__(self) -> float:
-        """Convert for math's functions and `array[i] = x`.  Warns: UserWarning if a gradient would be lost"""
-        self._warn_of_lost_graph(_A_NUMBER)
-        return float(self.data)
-
-    def __int__(self) -> int:
-        self._warn_of_lost_graph(_A_NUMBER)
-        return int(self.data)
 
     def _warn_of_lost_graph(self, what: str) -> None:
         if self._requires_grad and is_grad_enabled():
@@ -193,24 +156,6 @@ class Tensor:
 
     def __bool__(self) -> bool:
         return bool(self.data)
-
-    def __format__(self, spec: str) -> str:
-        """format(x, ".3f") of a single element.  Raises: TypeError for several elements with a format"""
-        if self.size != 1 and spec:
-            raise TypeError(
-                f"format {spec!r} is for a single element, this Tensor has shape {self.shape}; "
-                "write np.array2string(x.data, precision=3), or format the elements of x.tolist()"
-            )
-        return format(self.item(), spec) if spec else str(self)
-
-    def __reduce_ex__(self, protocol: Any) -> Any:
-        """Support copy and pickle.  Raises: RuntimeError for the result of an op, whose graph cannot be copied"""
-        if self._edge is not None:
-            raise RuntimeError(
-                f"only leaf Tensors can be copied or pickled, this one was made by {self.op}; "
-                "use x.detach(), or x.clone() for a copy with a graph"
-            )
-        return super().__reduce_ex__(protocol)
 
     def __iter__(self) -> Iterator[Tensor]:
         if self.ndim == 0:
@@ -251,28 +196,26 @@ class Tensor:
 
         T: Tensor
         __neg__ = __pos__ = __abs__ = __invert__ = exp = log = sqrt = tanh = abs = clone = copy = ravel = _unary
+        __radd__ = __rsub__ = __rmul__ = __rtruediv__ = __rpow__ = __rmatmul__ = __rmod__ = _binary
         __iadd__ = __isub__ = __imul__ = __itruediv__ = _binary
         __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = _compare  # type: ignore[assignment]
         __and__ = __rand__ = __or__ = __ror__ = __xor__ = __rxor__ = __floordiv__ = __rfloordiv__ = _compare
 
         def __add__(self, other: TensorLike) -> Tensor: ...
-        def __radd__(self, other: TensorLike) -> Tensor: ...
         def __sub__(self, other: TensorLike) -> Tensor: ...
-        def __rsub__(self, other: TensorLike) -> Tensor: ...
         def __mul__(self, other: TensorLike) -> Tensor: ...
-        def __rmul__(self, other: TensorLike) -> Tensor: ...
         def __truediv__(self, other: TensorLike) -> Tensor: ...
-        def __rtruediv__(self, other: TensorLike) -> Tensor: ...
         def __pow__(self, other: TensorLike) -> Tensor: ...
-        def __rpow__(self, other: TensorLike) -> Tensor: ...
         def __matmul__(self, other: TensorLike) -> Tensor: ...
-        def __rmatmul__(self, other: TensorLike) -> Tensor: ...
         def __mod__(self, other: TensorLike) -> Tensor: ...
-        def __rmod__(self, other: TensorLike) -> Tensor: ...
         def backward(
             self, gradient: TensorLike | None = None, *, retain_graph: bool | None = None, create_graph: bool = False
         ) -> None: ...
         def _backward_with_graph(self, start: Any, gradient: Any, retain_graph: bool | None) -> None: ...
+        def tolist(self) -> Any: ...
+        def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[Any]: ...
+        def __float__(self) -> float: ...
+        def __int__(self) -> int: ...
         def __getitem__(self, index: Any) -> Tensor: ...
         def __setitem__(self, index: Any, value: Any) -> None: ...
         def reshape(self, *shape: int | Sequence[int]) -> Tensor: ...

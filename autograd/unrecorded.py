@@ -1,14 +1,20 @@
-"""Operations of Tensors that record nothing: comparisons, and changes in place, of which observers are told."""
+"""Operations of Tensors that record nothing: conversions, comparisons, changes in place, which observers hear of."""
 
 from __future__ import annotations
 
 import operator
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from autograd.backend import as_operand
+from autograd.html import table
 from autograd.modes import is_grad_enabled
 from autograd.tensor import Tensor, attach, note_change
+
+if TYPE_CHECKING:
+    from numpy.typing import DTypeLike, NDArray
 
 
 def _raw(x: Any) -> Any:
@@ -50,6 +56,66 @@ def _change_in_place(x: Tensor, statement: str, value: Any) -> None:
     note_change(x.data)
 
 
+# ---- As arrays, numbers and text of Python ----
+
+_A_NUMBER = (
+    "a Python number has no graph; write autograd.exp(x) in the place of math.exp(x), autograd.stack in the place of "
+    "array[i] = x, or x.item() if no gradient is wanted"
+)
+
+
+def to_array(self: Tensor, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[Any]:
+    """Convert to an array, for np.asarray and arrays of Tensors.  Raises: TypeError if a gradient would be lost"""
+    if self._requires_grad and is_grad_enabled():
+        raise TypeError(
+            "a NumPy array of a Tensor that requires a gradient would lose its graph; join Tensors with "
+            "autograd.stack or autograd.concatenate, or write x.data or x.detach() if no gradient is wanted"
+        )
+    return np.array(self.numpy(), dtype=dtype, copy=copy)
+
+
+def to_float(self: Tensor) -> float:
+    """Convert for math's functions and `array[i] = x`.  Warns: UserWarning if a gradient would be lost"""
+    self._warn_of_lost_graph(_A_NUMBER)
+    return float(self.data)
+
+
+def to_int(self: Tensor) -> int:
+    """Convert as `to_float` does."""
+    self._warn_of_lost_graph(_A_NUMBER)
+    return int(self.data)
+
+
+def to_text(self: Tensor, spec: str) -> str:
+    """format(x, ".3f") of a single element.  Raises: TypeError for several elements with a format"""
+    if self.size != 1 and spec:
+        raise TypeError(
+            f"format {spec!r} is for a single element, this Tensor has shape {self.shape}; "
+            "write np.array2string(x.data, precision=3), or format the elements of x.tolist()"
+        )
+    return format(self.item(), spec) if spec else str(self)
+
+
+def to_html(self: Tensor) -> str:
+    """A table for notebooks: of a matrix, or of the first one of several."""
+    if self.size == 0 or self.dtype.kind not in "fiub":
+        return table(np.zeros((0, 0)), repr(self))
+    first = (0,) * (self.ndim - 2)
+    of = f", element {list(first)}" if first else ""
+    made = f", {type(self.op).__name__}" if self.op is not None else ", requires_grad" * self.requires_grad
+    return table(np.atleast_2d(self.numpy()[first]), f"Tensor {list(self.shape)}, {self.dtype}{made}{of}")
+
+
+def reduce_ex(self: Tensor, protocol: Any) -> Any:
+    """Support copy and pickle.  Raises: RuntimeError for the result of an op, whose graph cannot be copied"""
+    if self._edge is not None:
+        raise RuntimeError(
+            f"only leaf Tensors can be copied or pickled, this one was made by {self.op}; "
+            "use x.detach(), or x.clone() for a copy with a graph"
+        )
+    return object.__reduce_ex__(self, protocol)
+
+
 # ---- Comparisons: piecewise constant, so they return boolean Tensors without a graph, as do operations of these ----
 
 
@@ -69,6 +135,13 @@ def all_of(self: Tensor, axis: Any = None, keepdims: bool = False) -> Tensor:
 
 _and, _or, _xor = map(_comparison, (operator.and_, operator.or_, operator.xor))
 attach(
+    __array__=to_array,
+    __float__=to_float,
+    __int__=to_int,
+    __format__=to_text,
+    __reduce_ex__=reduce_ex,
+    tolist=lambda self: self.data.tolist(),
+    _repr_html_=to_html,
     __setitem__=setitem,
     __iadd__=_in_place("x += y", operator.iadd),
     __isub__=_in_place("x -= y", operator.isub),

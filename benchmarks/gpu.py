@@ -26,7 +26,7 @@ import numpy as np
 
 import autograd as ag
 from autograd import random
-from autograd.backend import get_backend
+from autograd.devices import get_backend
 from minitf.config import OptimizerConfig, TransformerConfig
 from minitf.data.batches import Batch
 from minitf.fast.accelerate import accelerate, accelerate_adam

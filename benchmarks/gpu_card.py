@@ -35,7 +35,7 @@ def main() -> int:
     try:
         import cupy
 
-        from autograd.backend import get_backend
+        from autograd.devices import get_backend
 
         backend = get_backend("cuda")
         runtime, nvrtc = cupy.cuda.runtime, cupy.cuda.nvrtc

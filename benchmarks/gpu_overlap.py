@@ -24,7 +24,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # also without 
 import numpy as np
 
 from autograd import random
-from autograd.backend import get_backend
+from autograd.devices import get_backend
 from minitf.config import TransformerConfig
 from minitf.data.batches import Batch
 from minitf.fast.accelerate import accelerate

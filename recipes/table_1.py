@@ -30,8 +30,8 @@ from autograd import Tensor
 from autograd.inspect import memory, profile
 from minitf.config import TransformerConfig
 from minitf.errors import UserError
-from minitf.model.layers import Initializer
 from minitf.model.mixing import Convolution, SeparableConvolution
+from minitf.model.parameters import Initializer
 from minitf.model.transformer import MultiHeadAttention
 from minitf.system.process import run_command
 

@@ -20,7 +20,7 @@ FLOORS = {  # of rooms and single files, from the lowest; none imports from its 
     ],
     "autograd": [
         {"backend", "check_install", "html", "memory", "modes", "random"},
-        {"tensor"},
+        {"devices", "tensor"},
         {"engine", "hooks", "unrecorded"},
         {"ops", "recompute", "safety"},
         {"fast", "higher_order", "numpy_calls"},
@@ -77,7 +77,6 @@ LATE = {  # why imports stand inside functions: "file: function"
     "needs CuPy": {
         "autograd/fast/devices.py: make_gpu_backend",
     },
-    "only in a notebook": {"autograd/tensor.py: _repr_html_"},
     "only at a terminal": {"minitf/app/typed_lines.py: typed_lines"},
     "Windows only": {"minitf/system/portable.py: lock"},
     "Unix only": {"minitf/parallel/rendezvous.py: own_addresses"},

@@ -519,33 +519,18 @@ Reduction = Literal["mean", "sum", "none"]
 
 @overload
 def cross_entropy(
-    logits: TensorLike,
-    targets: TensorLike,
-    *,
-    label_smoothing: float = 0.0,
-    ignore_index: int = -100,
-    reduction: Reduction = "mean",
-    with_nll: Literal[False] = False,
-) -> Tensor: ...
+    logits: TensorLike, targets: TensorLike, *, label_smoothing: float = 0.0, ignore_index: int = -100,
+    reduction: Reduction = "mean", with_nll: Literal[False] = False,
+) -> Tensor: ...  # fmt: skip
 @overload
 def cross_entropy(
-    logits: TensorLike,
-    targets: TensorLike,
-    *,
-    label_smoothing: float = 0.0,
-    ignore_index: int = -100,
-    reduction: Reduction = "mean",
-    with_nll: Literal[True],
-) -> tuple[Tensor, Tensor]: ...
+    logits: TensorLike, targets: TensorLike, *, label_smoothing: float = 0.0, ignore_index: int = -100,
+    reduction: Reduction = "mean", with_nll: Literal[True],
+) -> tuple[Tensor, Tensor]: ...  # fmt: skip
 def cross_entropy(
-    logits: TensorLike,
-    targets: TensorLike,
-    *,
-    label_smoothing: float = 0.0,
-    ignore_index: int = -100,
-    reduction: Reduction = "mean",
-    with_nll: bool = False,
-) -> Tensor | tuple[Tensor, Tensor]:
+    logits: TensorLike, targets: TensorLike, *, label_smoothing: float = 0.0, ignore_index: int = -100,
+    reduction: Reduction = "mean", with_nll: bool = False,
+) -> Tensor | tuple[Tensor, Tensor]:  # fmt: skip
     """Cross-entropy of integer targets under softmax(logits), with label smoothing (section 5.4).
 
     The target distribution gives 1 - ε to the target and spreads ε over all V classes, the target included

@@ -14,7 +14,8 @@ import numpy as np
 
 from autograd import Tensor, no_grad
 from autograd.backend import Backend
-from minitf.model.transformer import Cache, Transformer, padding_mask
+from minitf.model.cache import Cache
+from minitf.model.transformer import Transformer, padding_mask
 
 Array = Any
 

@@ -12,9 +12,9 @@ from autograd.fast import kernels_on, reduced
 from autograd.tensor import note_change
 from minitf.config.model import PAD
 from minitf.fast.decoder import InferenceTransformer
+from minitf.model.cache import Cache
 from minitf.model.layers import Embedding, FeedForward, Linear
 from minitf.model.transformer import (
-    Cache,
     Decoder,
     DecoderLayer,
     Encoder,

@@ -23,7 +23,8 @@ from autograd.modes import state
 from minitf.config import RunConfig
 from minitf.data.batches import Batch
 from minitf.errors import UserError
-from minitf.model.layers import Module, Parameter
+from minitf.model.layers import Module
+from minitf.model.parameters import Parameter
 from minitf.model.transformer import Transformer
 
 Array = Any

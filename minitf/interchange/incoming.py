@@ -15,7 +15,7 @@ from minitf.config import RunConfig, TransformerConfig
 from minitf.data.piece_vocabulary import PieceVocabulary, VocabularyPair, loaded_processor
 from minitf.interchange.stored_arrays import Array, ModelFileError, Stored, StoredArray, runs
 from minitf.interchange.vocabularies import Pieces, read_json
-from minitf.model.transformer import parameter_shapes
+from minitf.model.counting import parameter_shapes
 from minitf.model.variants import position_table
 from minitf.system.files import parse_json_object
 

@@ -19,7 +19,7 @@ from minitf.errors import UserError
 from minitf.interchange.incoming import SOURCE_ROWS, TARGET_ROWS, rows_in_order
 from minitf.interchange.stored_arrays import Array, write_safetensors
 from minitf.interchange.vocabularies import json_text, write_sentencepiece, write_text
-from minitf.model.transformer import parameter_shapes
+from minitf.model.counting import parameter_shapes
 from minitf.model.variants import position_table
 
 NEVER = -1e9

@@ -6,7 +6,7 @@ import math
 from dataclasses import replace
 
 from minitf.config import RunConfig, TransformerConfig
-from minitf.model.transformer import parameter_shapes
+from minitf.model.transformer import Transformer
 
 SENTENCE_TOKENS = 30
 """Assumed tokens of a sentence, for attention: its scores are some 2 % of the base model's operations."""
@@ -63,3 +63,8 @@ def paper_flops(hours: float) -> float:
 def with_vocabulary(config: RunConfig) -> TransformerConfig:
     """The model of a run, with the vocabulary size that the run asks for."""
     return replace(config.model, vocab_size=config.vocab_size)
+
+
+def parameter_shapes(config: TransformerConfig) -> dict[str, tuple[int, ...]]:
+    """The shape of every parameter by its name in checkpoints, in the order of the model, without its memory."""
+    return {name: p.shape for name, p in Transformer(config, seed=None).named_parameters().items()}

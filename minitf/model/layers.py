@@ -7,22 +7,12 @@ from collections.abc import Iterable, Iterator
 from typing import Any, Self, TypeVar, cast
 
 import numpy as np
-from numpy.random import PCG64, Generator  # NumPy itself imports them when they are first used
 
 import autograd as ag
 from autograd import Tensor
-from autograd.backend import Backend, backend_of, get_backend
-from autograd.tensor import note_change
-
-
-class Parameter(Tensor):
-    """A Tensor that is trained."""
-
-    __slots__ = ()
-
-    def __init__(self, data: Any):
-        super().__init__(data, requires_grad=True)
-
+from autograd.backend import Backend, backend_of
+from autograd.devices import get_backend
+from minitf.model.parameters import Initializer, Parameter, load_parameters
 
 variants: dict[type[Module], dict[str, type[Module] | dict[Any, type[Module]]]] = {}
 """Classes in place of a part where a field of the configuration has another value than the paper's.
@@ -111,22 +101,7 @@ class Module:
 
         Raises: ValueError if names or shapes differ; the message has the first few.
         """
-        named = self.named_parameters()
-        missing, unknown = sorted(named.keys() - arrays.keys()), sorted(arrays.keys() - named.keys())
-        if missing or unknown:
-            raise ValueError(
-                f"the weights do not fit the model: missing {missing[:3] or 'none'}, unknown {unknown[:3] or 'none'}"
-            )
-        for name, parameter in named.items():
-            if parameter.shape != arrays[name].shape:
-                raise ValueError(f"{name} has shape {arrays[name].shape}, the model expects {parameter.shape}")
-        for name, parameter in named.items():
-            array = backend_of([parameter.data]).asarray(arrays[name])
-            if copy and _is_writeable(parameter.data):
-                parameter.data[...] = array
-            else:
-                parameter.data = array.astype(parameter.dtype, copy=copy or not _is_writeable(array))
-            note_change(parameter.data)
+        load_parameters(self.named_parameters(), arrays, copy=copy)
 
 
 def recast(module: Module, cls: type[M]) -> M:
@@ -136,10 +111,6 @@ def recast(module: Module, cls: type[M]) -> M:
     return new
 
 
-def _is_writeable(array: Any) -> bool:
-    return bool(getattr(array.flags, "writeable", True))  # arrays of CuPy always are
-
-
 def _with_items(attributes: Iterable[tuple[str, Any]]) -> Iterator[tuple[str, Any]]:
     """Attributes with their names; instead of a list, its items: "layers.0", "layers.1", …"""
     for name, value in attributes:
@@ -147,41 +118,6 @@ def _with_items(attributes: Iterable[tuple[str, Any]]) -> Iterator[tuple[str, An
             yield from ((f"{name}.{i}", item) for i, item in enumerate(value))
         else:
             yield name, value
-
-
-class Initializer:
-    """Initial values of parameters, from one random generator: seed and architecture determine them.
-
-    Without a seed, random parameters have shape and dtype, and take no memory until weights are loaded.
-    """
-
-    def __init__(self, seed: int | None, dtype: Any = np.float32):
-        self.rng = None if seed is None else Generator(PCG64(seed))
-        self.dtype = np.dtype(dtype)
-
-    def glorot_uniform(self, n_out: int, n_in: int, gain: float = 1.0) -> Parameter:
-        """Uniform in ±gain · √(6 / (n_in + n_out)).  Shapes: -> [n_out, n_in]  Source: Glorot & Bengio 2010"""
-        if self.rng is None:
-            return self._outline(n_out, n_in)
-        bound = gain * math.sqrt(6 / (n_in + n_out))
-        return Parameter(self.rng.uniform(-bound, bound, (n_out, n_in)).astype(self.dtype))
-
-    def normal(self, rows: int, width: int) -> Parameter:
-        """Normal with standard deviation 1/√width, so that embeddings times √d_model have unit variance."""
-        if self.rng is None:
-            return self._outline(rows, width)
-        return Parameter((self.rng.standard_normal((rows, width)) * width**-0.5).astype(self.dtype))
-
-    def _outline(self, *shape: int) -> Parameter:
-        return Parameter(np.broadcast_to(self.dtype.type(0), shape))
-
-    def zeros(self, size: int) -> Parameter:
-        """Shapes: -> [size]"""
-        return Parameter(np.zeros(size, self.dtype))
-
-    def ones(self, size: int) -> Parameter:
-        """Shapes: -> [size]"""
-        return Parameter(np.ones(size, self.dtype))
 
 
 class Linear(Module):

@@ -9,7 +9,8 @@ from typing import Any
 
 import autograd as ag
 from autograd import Tensor
-from minitf.model.layers import Initializer, Linear, Module
+from minitf.model.layers import Linear, Module
+from minitf.model.parameters import Initializer
 
 Array = Any
 

@@ -6,7 +6,6 @@ Dimension letters: B sentences, T target and S source positions, D d_model, H he
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -17,7 +16,9 @@ from autograd.backend import Backend, backend_of
 from minitf.config import TransformerConfig
 from minitf.config.model import PAD
 from minitf.errors import UserError
-from minitf.model.layers import Dropout, Embedding, FeedForward, Initializer, LayerNorm, Linear, Module, Parameter
+from minitf.model.cache import Cache
+from minitf.model.layers import Dropout, Embedding, FeedForward, LayerNorm, Linear, Module
+from minitf.model.parameters import Initializer, Parameter
 
 Array = Any
 Reduction = Literal["mean", "sum", "none"]
@@ -157,37 +158,6 @@ class EncoderLayer(Module):
         """Shapes: x [B, S, D], mask bool [B, 1, 1, S] -> [B, S, D]"""
         x = self.self_attention_residual(x, lambda y: self.self_attention(y, y, y, mask))
         return self.feed_forward_residual(x, self.feed_forward)
-
-
-@dataclass
-class Cache:
-    """Keys and values that a decoder layer has computed: of the source once, of the target position by position.
-
-    Shapes: keys [B, H, S or T, K], values [B, H, S or T, d_v]
-    """
-
-    source: tuple[Tensor, Tensor]
-    target: tuple[Tensor, Tensor] | None = None
-
-    @property
-    def length(self) -> int:
-        """Target positions so far."""
-        return 0 if self.target is None else self.target[0].shape[2]
-
-    def append(self, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
-        """Add keys and values of the newest position; return those of all positions."""
-        if self.target is not None:
-            k, v = (ag.concatenate([old, new], axis=2) for old, new in zip(self.target, (k, v), strict=True))
-        self.target = k, v
-        return k, v
-
-    def reorder(self, rows: Array) -> None:
-        """Make row i what row rows[i] was."""
-        keys, values = self.source
-        self.source = keys[rows], values[rows]
-        if self.target is not None:
-            keys, values = self.target
-            self.target = keys[rows], values[rows]
 
 
 class DecoderLayer(Module):
@@ -343,8 +313,3 @@ class Transformer(Module):
     def output_matrix(self) -> Parameter:
         """The weights of the output projection.  Shapes: -> [V, D]"""
         return self.target_embedding.weight if self.projection is None else self.projection
-
-
-def parameter_shapes(config: TransformerConfig) -> dict[str, tuple[int, ...]]:
-    """The shape of every parameter by its name in checkpoints, in the order of the model, without its memory."""
-    return {name: p.shape for name, p in Transformer(config, seed=None).named_parameters().items()}

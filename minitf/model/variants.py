@@ -18,10 +18,11 @@ from autograd.backend import Backend, backend_of
 from minitf.config import TransformerConfig
 from minitf.config.model import BOS, EOS, PAD
 from minitf.errors import UserError
-from minitf.model.layers import Initializer, LayerNorm, recast, variants
+from minitf.model.cache import Cache
+from minitf.model.layers import LayerNorm, recast, variants
 from minitf.model.mixing import Convolution, Mixing, Recurrent, SeparableConvolution
+from minitf.model.parameters import Initializer
 from minitf.model.transformer import (
-    Cache,
     Decoder,
     DecoderLayer,
     Encoder,

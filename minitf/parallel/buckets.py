@@ -9,7 +9,7 @@ from typing import Any
 
 from autograd import Tensor
 from autograd.backend import backend_of
-from minitf.model.layers import Parameter
+from minitf.model.parameters import Parameter
 from minitf.parallel.group import Group, from_bfloat16, to_bfloat16
 
 Array = Any

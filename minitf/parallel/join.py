@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from autograd.backend import get_backend
+from autograd.devices import get_backend
 from minitf.config import RunConfig
 from minitf.config.run import parse_devices
 from minitf.errors import UserError

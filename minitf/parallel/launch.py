@@ -17,7 +17,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from types import FrameType
 
-from autograd.backend import device_count, get_backend
+from autograd.devices import device_count, get_backend
 from minitf.config.run import parse_devices
 from minitf.errors import UserError
 from minitf.parallel.heartbeat import LOST_CONNECTION, Coordinator, Failure, describe, describe_exit

@@ -24,7 +24,7 @@ from minitf.data.prepared import PreparedCorpus, byte_pairs, is_prepared
 from minitf.data.vocabulary import AnyVocabulary, Vocabulary, sized
 from minitf.decoding.lines import search_of
 from minitf.errors import UserError
-from minitf.model.transformer import parameter_shapes
+from minitf.model.counting import parameter_shapes
 from minitf.report.page import page
 from minitf.storage.run_directory import RunDirectory
 from minitf.translation.loading import LearnedModel

@@ -16,7 +16,8 @@ from minitf.config.options import shown
 from minitf.config.run import TRAINING_ONLY
 from minitf.data.vocabulary import AnyVocabulary
 from minitf.errors import UserError
-from minitf.model.layers import Module, Parameter
+from minitf.model.layers import Module
+from minitf.model.parameters import Parameter
 from minitf.model.transformer import Transformer
 from minitf.storage.checkpoints import Checkpoints
 from minitf.storage.run_directory import RunDirectory

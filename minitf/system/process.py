@@ -454,7 +454,7 @@ def set_up_device(
     kernels.
     """
     # deferred: `--help` needs no NumPy
-    from autograd.backend import get_backend
+    from autograd.devices import get_backend
 
     # NumPy's warnings of overflow: non-finite losses, gradients and weights are looked for and reported by training
     warnings.filterwarnings("ignore", category=RuntimeWarning, message=".* encountered in ")

@@ -23,7 +23,7 @@ from minitf.config import RunConfig
 from minitf.config.options import to_plain
 from minitf.data.batches import Batch, Batches
 from minitf.errors import shortened
-from minitf.model.layers import Parameter
+from minitf.model.parameters import Parameter
 from minitf.model.transformer import Transformer
 from minitf.parallel.buckets import GradientBuckets
 from minitf.parallel.group import Group, ParallelError

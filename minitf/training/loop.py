@@ -7,10 +7,11 @@ from functools import partial
 from typing import Any
 
 from autograd import random
+from minitf.config import OptimizerConfig
 from minitf.system.process import StopRequest
 from minitf.system.progress import Progress
 from minitf.training.divergence import skip_update
-from minitf.training.optim import compute_gradients, learning_rate, warn_of_warm_up
+from minitf.training.optim import compute_gradients, learning_rate
 from minitf.training.run import Run, save
 from minitf.training.state import Clock, Interval, checkpoint_is_due, is_finished
 from minitf.training.validation import owes_validation, validate
@@ -127,3 +128,13 @@ def log_interval(run: Run) -> dict[str, Any]:
     run.log.append(record)
     state.interval = Interval(start_s=state.elapsed_s)
     return record
+
+
+def warn_of_warm_up(how: str, last_step: int, config: OptimizerConfig, say: Callable[[str], None]) -> None:
+    """Say that a run ends while its learning rate still rises.  how: "will end" or "has ended" at `last_step`"""
+    if last_step <= config.warmup_steps:
+        say(
+            f"warning: the run {how} at step {last_step:,}, within its warm-up of {config.warmup_steps:,} steps, "
+            "before the learning rate falls: the model is undertrained; give it more --max-steps and "
+            "--max-minutes, also with --resume, or start again with fewer --optimizer.warmup-steps"
+        )

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from minitf.model.layers import Module, Parameter
-from minitf.training.optim import load_arrays
+from minitf.model.layers import Module
+from minitf.model.parameters import Parameter, load_arrays
 
 Array = Any
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from autograd import Tensor
@@ -11,7 +11,7 @@ from autograd.backend import backend_of
 from autograd.tensor import note_change
 from minitf.config import OptimizerConfig
 from minitf.data.batches import Batch
-from minitf.model.layers import Parameter
+from minitf.model.parameters import Parameter, load_arrays
 from minitf.model.transformer import Reduction, Transformer
 
 Array = Any
@@ -42,16 +42,6 @@ def learning_rate(step: int, d_model: int, config: OptimizerConfig) -> float:
     if config.peak_learning_rate is not None:
         return config.peak_learning_rate * shape * config.warmup_steps**0.5
     return config.learning_rate_scale * d_model**-0.5 * shape
-
-
-def warn_of_warm_up(how: str, last_step: int, config: OptimizerConfig, say: Callable[[str], None]) -> None:
-    """Say that a run ends while its learning rate still rises.  how: "will end" or "has ended" at `last_step`"""
-    if last_step <= config.warmup_steps:
-        say(
-            f"warning: the run {how} at step {last_step:,}, within its warm-up of {config.warmup_steps:,} steps, "
-            "before the learning rate falls: the model is undertrained; give it more --max-steps and "
-            "--max-minutes, also with --resume, or start again with fewer --optimizer.warmup-steps"
-        )
 
 
 def update(
@@ -137,22 +127,6 @@ class Adam:
         """Continue from `state_arrays()` after `step_count` updates.  Raises: ValueError if names or shapes differ."""
         load_arrays(self.state_arrays(), arrays, "the optimizer state")
         self.step_count = step_count
-
-
-def global_norm(parameters: Iterable[Parameter]) -> float:
-    """√(Σ g²) over the gradients of parameters."""
-    return math.sqrt(squared_norm([p.grad.data for p in parameters if p.grad is not None]))
-
-
-def load_arrays(into: Mapping[str, Array], arrays: Mapping[str, Array], what: str) -> None:
-    """Copy arrays into those of the same names, on their device.  Raises: ValueError if names or shapes differ."""
-    if difference := sorted(into.keys() ^ arrays.keys()):
-        raise ValueError(f"{what} does not fit: {difference[:3]} differ")
-    for name, array in into.items():
-        if array.shape != arrays[name].shape:
-            raise ValueError(f"{what} does not fit: {name} has shape {arrays[name].shape}, expected {array.shape}")
-    for name, array in into.items():
-        array[...] = backend_of([array]).asarray(arrays[name])
 
 
 def _pieces(flat: Array) -> list[Array]:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from autograd.backend import get_backend
+from autograd.devices import get_backend
 from autograd.fast import kernels_on
 from minitf.config import RunConfig
 from minitf.config.model import EOS, PAD, UNK

@@ -14,8 +14,9 @@ import autograd as ag
 from autograd import Tensor
 from autograd.inspect import profile
 from minitf import Adam, OptimizerConfig, Transformer, TransformerConfig
-from minitf.model.layers import FeedForward, Initializer, Linear, Module
+from minitf.model.layers import FeedForward, Linear, Module
 from minitf.model.mixing import Convolution
+from minitf.model.parameters import Initializer
 from minitf.model.transformer import EncoderLayer, MultiHeadAttention, sinusoids
 from paper_claims.claim import Figure, Rule, claim, exact, sampled
 from paper_claims.runs import Study, compare, labelled, minus

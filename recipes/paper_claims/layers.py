@@ -9,8 +9,9 @@ import table_1
 
 import autograd as ag
 from autograd import Tensor
-from minitf.model.layers import FeedForward, Initializer
+from minitf.model.layers import FeedForward
 from minitf.model.mixing import Convolution, SeparableConvolution
+from minitf.model.parameters import Initializer
 from paper_claims.claim import Figure, Rule, claim, exact
 from paper_claims.runs import Study, compare, listed
 

@@ -12,7 +12,7 @@ from autograd import Tensor
 from minitf.config.presets import PRESETS
 from minitf.data.text import read_pairs
 from minitf.model.counting import parameter_count, with_vocabulary
-from minitf.model.layers import Initializer
+from minitf.model.parameters import Initializer
 from minitf.model.transformer import Encoder, sinusoids
 from paper_claims.attention import SMALL
 from paper_claims.claim import Figure, Rule, claim, exact, sampled

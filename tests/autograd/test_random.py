@@ -8,6 +8,7 @@ import pytest
 
 import autograd as ag
 from autograd import Tensor, random
+from tests.helpers.random_bits import bits, keep_mask
 
 WORD = 2**64 - 1
 
@@ -61,17 +62,17 @@ def test_the_oracle_gives_the_published_answers(counter, key, expected):
 )
 @pytest.mark.parametrize("size", [1, 3, 4, 16, 17, 70])
 def test_bits_are_those_of_the_generator(seed, step, site, size):
-    bits = random.bits(seed, step, site, (size,))
-    assert bits.dtype == np.uint16
-    assert bits.tolist() == expected_bits(seed, step, site, size)
+    found = bits(seed, step, site, (size,))
+    assert found.dtype == np.uint16
+    assert found.tolist() == expected_bits(seed, step, site, size)
 
 
 def test_bits_do_not_depend_on_the_shape_but_on_the_position():
-    flat = random.bits(5, 6, 7, (120,))
-    np.testing.assert_array_equal(random.bits(5, 6, 7, (2, 3, 20)).reshape(-1), flat)
-    np.testing.assert_array_equal(random.bits(5, 6, 7, (101,)), flat[:101])
-    assert random.bits(5, 6, 7, ()) == flat[0]
-    assert random.bits(5, 6, 7, (3, 0)).shape == (3, 0)
+    flat = bits(5, 6, 7, (120,))
+    np.testing.assert_array_equal(bits(5, 6, 7, (2, 3, 20)).reshape(-1), flat)
+    np.testing.assert_array_equal(bits(5, 6, 7, (101,)), flat[:101])
+    assert bits(5, 6, 7, ()) == flat[0]
+    assert bits(5, 6, 7, (3, 0)).shape == (3, 0)
 
 
 # ---- Masks and their numbering ----
@@ -79,7 +80,7 @@ def test_bits_do_not_depend_on_the_shape_but_on_the_position():
 
 def test_a_mask_keeps_where_the_bits_reach_the_threshold():
     random.set_state((9, 4, 2))
-    keep, scale = random.keep_mask((5, 8), 0.25)
+    keep, scale = keep_mask((5, 8), 0.25)
     assert keep.dtype == bool
     assert keep.tolist() == (np.array(expected_bits(9, 4, 2, 40)).reshape(5, 8) >= 16384).tolist()
     assert scale == 65536 / 49152
@@ -88,42 +89,42 @@ def test_a_mask_keeps_where_the_bits_reach_the_threshold():
 def test_the_same_seed_step_site_and_shape_give_the_same_mask():
     random.manual_seed(3)
     random.begin_step(11)
-    first = [random.keep_mask((4, 5), 0.5)[0] for _ in range(3)]
+    first = [keep_mask((4, 5), 0.5)[0] for _ in range(3)]
     assert len({mask.tobytes() for mask in first}) == 3  # every site has its own
     random.begin_step(11)
-    again = [random.keep_mask((4, 5), 0.5)[0] for _ in range(3)]
+    again = [keep_mask((4, 5), 0.5)[0] for _ in range(3)]
     np.testing.assert_array_equal(first, again)
 
 
 def test_a_mask_does_not_depend_on_what_was_drawn_before():
     random.manual_seed(3)
     random.begin_step(2)
-    random.keep_mask((7,), 0.1)
-    after_little = random.keep_mask((50,), 0.5)[0]
+    keep_mask((7,), 0.1)
+    after_little = keep_mask((50,), 0.5)[0]
     random.begin_step(1)
     for size in (1, 100, 1000):
-        random.keep_mask((size,), 0.3)
+        keep_mask((size,), 0.3)
     random.begin_step(2)
-    random.keep_mask((1000, 3), 0.9)
-    np.testing.assert_array_equal(random.keep_mask((50,), 0.5)[0], after_little)
+    keep_mask((1000, 3), 0.9)
+    np.testing.assert_array_equal(keep_mask((50,), 0.5)[0], after_little)
 
 
 def test_seed_step_and_site_each_change_the_mask():
-    base = random.bits(1, 2, 3, (64,))
+    base = bits(1, 2, 3, (64,))
     for other in ((2, 2, 3), (1, 3, 3), (1, 2, 4)):
-        assert (random.bits(*other, (64,)) != base).sum() > 50, other
+        assert (bits(*other, (64,)) != base).sum() > 50, other
 
 
 def test_manual_seed_starts_over():
     random.manual_seed(8)
-    first = random.keep_mask((30,), 0.5)[0]
+    first = keep_mask((30,), 0.5)[0]
     random.begin_step(4)
-    random.keep_mask((30,), 0.5)
+    keep_mask((30,), 0.5)
     random.manual_seed(8)
     assert random.get_state() == (8, 0, 0)
-    np.testing.assert_array_equal(random.keep_mask((30,), 0.5)[0], first)
+    np.testing.assert_array_equal(keep_mask((30,), 0.5)[0], first)
     random.manual_seed(WORD)
-    random.keep_mask((3,), 0.5)
+    keep_mask((3,), 0.5)
 
 
 @pytest.mark.parametrize("seed", [-1, 2**64])
@@ -135,13 +136,13 @@ def test_a_seed_out_of_range_is_refused(seed):
 def test_state_is_all_there_is_to_save():
     random.manual_seed(21)
     random.begin_step(5)
-    random.keep_mask((3,), 0.5)
+    keep_mask((3,), 0.5)
     state = random.get_state()
     assert state == (21, 5, 1)
-    expected = [random.keep_mask((40,), 0.5)[0] for _ in range(2)]
+    expected = [keep_mask((40,), 0.5)[0] for _ in range(2)]
     random.manual_seed(0)
     random.set_state(state)
-    np.testing.assert_array_equal([random.keep_mask((40,), 0.5)[0] for _ in range(2)], expected)
+    np.testing.assert_array_equal([keep_mask((40,), 0.5)[0] for _ in range(2)], expected)
     assert random.get_state() == (21, 5, 3)
 
 
@@ -154,7 +155,7 @@ def test_every_thread_counts_for_itself():
         seen["at first"] = random.get_state()
         random.manual_seed(1)
         random.begin_step(2)
-        seen["mask"] = random.keep_mask((50,), 0.5)[0]
+        seen["mask"] = keep_mask((50,), 0.5)[0]
         seen["after"] = random.get_state()
 
     thread = threading.Thread(target=other)
@@ -165,7 +166,7 @@ def test_every_thread_counts_for_itself():
     assert seen["after"] == (1, 2, 1)
     assert random.get_state() == (1, 2, 3)
     random.set_state((1, 2, 0))
-    np.testing.assert_array_equal(random.keep_mask((50,), 0.5)[0], seen["mask"])
+    np.testing.assert_array_equal(keep_mask((50,), 0.5)[0], seen["mask"])
 
 
 def in_threads(*works):
@@ -179,7 +180,7 @@ def in_threads(*works):
 
 
 def draw():
-    return random.keep_mask((64,), 0.5)[0].tobytes()
+    return keep_mask((64,), 0.5)[0].tobytes()
 
 
 def test_threads_draw_different_masks_which_the_seed_decides():
@@ -237,22 +238,22 @@ def test_a_seed_or_state_of_a_thread_is_its_own():
 def test_rows_of_a_batch_draw_their_rows_of_its_mask(shape):
     """Whoever computes them: rows that begin amidst a block of the generator, too."""
     random.set_state((4, 5, 6))
-    whole = random.keep_mask(shape, 0.4)[0]
+    whole = keep_mask(shape, 0.4)[0]
     for first, stop in ((0, 7), (0, 3), (3, 4), (2, 7), (7, 7)):
         random.set_state((4, 5, 6))
         random.set_first_row(first)
-        np.testing.assert_array_equal(random.keep_mask((stop - first, *shape[1:]), 0.4)[0], whole[first:stop])
+        np.testing.assert_array_equal(keep_mask((stop - first, *shape[1:]), 0.4)[0], whole[first:stop])
 
 
 def test_the_batches_of_a_step_have_sites_of_their_own():
     random.begin_step(3, batch=1)
     assert random.get_state()[1:] == (3, 2**32)
-    later = random.keep_mask((50,), 0.5)[0]
+    later = keep_mask((50,), 0.5)[0]
     random.begin_step(3)
     for _ in range(4):
-        random.keep_mask((50,), 0.5)
+        keep_mask((50,), 0.5)
     random.begin_step(3, batch=1)  # whatever the batch before has drawn
-    np.testing.assert_array_equal(random.keep_mask((50,), 0.5)[0], later)
+    np.testing.assert_array_equal(keep_mask((50,), 0.5)[0], later)
 
 
 def test_a_step_and_a_seed_begin_at_the_first_row():
@@ -274,7 +275,7 @@ def test_a_step_and_a_seed_begin_at_the_first_row():
 def test_the_share_of_dropped_elements(p):
     """Within four standard deviations, in all and along each axis; and no two neighbours know of each other."""
     random.set_state((17, 0, 0))
-    keep, scale = random.keep_mask((400, 500), p)
+    keep, scale = keep_mask((400, 500), p)
     dropped = ~keep
     assert scale == pytest.approx(1 / (1 - p), rel=1e-4)
     assert abs(dropped.mean() - p) < 4 * math.sqrt(p * (1 - p) / dropped.size)
@@ -289,7 +290,7 @@ def test_the_mean_is_kept():
     """keep · scale has mean 1 over all 65,536 levels, so also for a p that no 16 bits can express."""
     for p in (0.1, 1 / 3, 0.77):
         drop_below = random.threshold(p)
-        _, scale = random.keep_mask((1,), p)
+        _, scale = keep_mask((1,), p)
         assert (random.LEVELS - drop_below) * scale == pytest.approx(random.LEVELS, rel=1e-15)
         assert abs(drop_below / random.LEVELS - p) <= 0.5 / random.LEVELS
 
@@ -297,13 +298,13 @@ def test_the_mean_is_kept():
 def test_a_probability_of_nearly_one_still_keeps_something():
     """Rounded to 16 bits it would be 1, and what is kept would be scaled by infinity."""
     random.set_state((0, 0, 0))
-    keep, scale = random.keep_mask((400_000,), 1 - 1e-9)
+    keep, scale = keep_mask((400_000,), 1 - 1e-9)
     assert scale == 65536
     assert 0 < keep.sum() < 30
 
 
 def test_a_probability_of_nearly_zero_drops_nothing():
-    keep, scale = random.keep_mask((1000,), 1e-9)
+    keep, scale = keep_mask((1000,), 1e-9)
     assert keep.all()
     assert scale == 1
 
@@ -312,7 +313,7 @@ def test_a_probability_of_nearly_zero_drops_nothing():
 def test_probabilities_outside_the_range_are_refused_without_taking_a_site(p):
     random.set_state((0, 0, 0))
     with pytest.raises(ValueError, match=rf"dropout probability {p} is outside \[0, 1\)"):
-        random.keep_mask((3,), p)
+        keep_mask((3,), p)
     assert random.get_state() == (0, 0, 0)
 
 
@@ -324,4 +325,4 @@ def test_ops_take_one_site_each_in_the_order_of_the_calls():
     ag.dropout(x, 0.5, training=False)
     second = ag.dropout(x, 0.5).data
     assert random.get_state() == (2, 3, 2)
-    np.testing.assert_array_equal(second, (random.bits(2, 3, 1, (6, 4)) >= 32768) * 2.0)
+    np.testing.assert_array_equal(second, (bits(2, 3, 1, (6, 4)) >= 32768) * 2.0)

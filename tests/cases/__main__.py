@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from autograd.backend import get_backend
+from autograd.devices import get_backend
 from autograd.engine import Op
 from autograd.testing import Case
 from minitf.errors import UserError

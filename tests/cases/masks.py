@@ -7,6 +7,7 @@ from typing import Any
 
 from autograd import random
 from autograd.testing import draw
+from tests.helpers.random_bits import keep_mask
 
 
 def same_masks(rng: draw.Rng, *functions: Callable) -> list[Callable]:
@@ -27,5 +28,5 @@ def plain_dropout(x: Any, p: float) -> Any:
     """Dropout as a product; x itself for p = 0."""
     if not p:
         return x
-    keep, scale = random.keep_mask(x.shape, p)
+    keep, scale = keep_mask(x.shape, p)
     return x * (keep * scale)

@@ -14,7 +14,8 @@ from autograd.engine import Op
 from autograd.testing import Case, Example
 from minitf.config import PRESETS
 from minitf.config.model import EOS, PAD
-from minitf.model.layers import Initializer, Module
+from minitf.model.layers import Module
+from minitf.model.parameters import Initializer
 
 Array = np.ndarray
 Rng = np.random.Generator

@@ -428,7 +428,7 @@ def _hide_libraries(monkeypatch: pytest.MonkeyPatch, *missing: str) -> None:
 
 
 def test_a_tensor_of_the_cpu_beside_one_of_a_gpu(gpu: Any) -> None:
-    from autograd.backend import get_backend
+    from autograd.devices import get_backend
 
     there = Tensor(get_backend("cuda").asarray(np.ones(3)), requires_grad=True)
     assert (there * np.ones(3)).numpy().tolist() == [1, 1, 1]  # a constant goes along

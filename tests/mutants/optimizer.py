@@ -30,7 +30,7 @@ MUTANTS = [
     Mutant(f"{O}:Adam.zero_grad", "gradients of the last step stay", "parameter.grad = None", "pass"),
     Mutant(f"{O}:learning_rate", "the larger for the smaller", "min(step**-0.5", "max(step**-0.5"),
     Mutant(f"{O}:learning_rate", "warm-up with another exponent", "warmup_steps**-1.5", "warmup_steps**-1"),
-    Mutant(f"{O}:global_norm", "no root", "math.sqrt(", "float("),
+    Mutant(f"{O}:Adam.gradient_norm", "no root", "math.sqrt(", "float("),
     Mutant(f"{O}:squared_norm", "the last parameter for the sum over all",
            "for g in gradients", "for g in gradients[-1:]"),
     Mutant(f"{O}:update_all", "only the first parameter is updated", "in learning:", "in learning[:1]:"),

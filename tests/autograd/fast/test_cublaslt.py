@@ -7,7 +7,7 @@ import pytest
 
 import autograd as ag
 from autograd import Tensor
-from autograd.backend import get_backend
+from autograd.devices import get_backend
 from tests.emulation import nvmath_stand_in
 from tests.emulation.cupy_stand_in import installed
 from tests.emulation.device import _recorded

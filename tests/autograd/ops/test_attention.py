@@ -11,6 +11,7 @@ from autograd import Tensor, random
 from autograd.fast import Kernels, cpu_kernels
 from tests.helpers.leaves import check_gradients
 from tests.helpers.marks import parametrize_some
+from tests.helpers.random_bits import keep_mask
 
 attention = ag.scaled_dot_product_attention
 
@@ -317,7 +318,7 @@ def test_dropout_of_weights(leading):
     arrays = qkv(*leading)
     mask = np.tri(4, 5, 1, dtype=bool)
     function = fixed_masks(lambda *tensors: attention(*tensors, mask, dropout=0.4))
-    keep, scale = fixed_masks(lambda: random.keep_mask((*leading, 4, 5), 0.4))()
+    keep, scale = fixed_masks(lambda: keep_mask((*leading, 4, 5), 0.4))()
     close(function(*arrays), plain_attention(*arrays, mask, keep * scale))
     check_gradients(function, *arrays)
 

@@ -10,7 +10,7 @@ from minitf.app.preset_table import operations_papers_way
 from minitf.config import PRESETS, ParsingConfig, RunConfig
 from minitf.config.presets import NAMED
 from minitf.data.datasets import DATASETS
-from minitf.model.layers import Initializer
+from minitf.model.parameters import Initializer
 from minitf.model.transformer import Transformer
 
 NAMES_AND_PLACES = {"preset", "output"}

@@ -15,7 +15,8 @@ from minitf.config import OptimizerConfig, TransformerConfig
 from minitf.config.model import BOS, PAD
 from minitf.fast.accelerate import REPLACEMENTS, accelerate, accelerate_adam
 from minitf.model import transformer, variants
-from minitf.model.layers import FeedForward, Initializer, Parameter
+from minitf.model.layers import FeedForward
+from minitf.model.parameters import Initializer, Parameter
 from minitf.model.transformer import Transformer, feed_forward_of, padding_mask
 from minitf.training.optim import Adam
 from tests.helpers.marks import parametrize_some

@@ -6,7 +6,7 @@ import pytest
 from minitf.config import TransformerConfig
 from minitf.interchange.incoming import read_parameters, rows_in_order
 from minitf.interchange.stored_arrays import ModelFileError
-from minitf.model.transformer import parameter_shapes
+from minitf.model.counting import parameter_shapes
 
 
 @pytest.mark.parametrize("order", [[], [0, 1, 2], [-1, 1, 3, 0, 2, 4], [-1, -1, -1, 0, 1], [2, 1, 0], [4, 0, 1]])

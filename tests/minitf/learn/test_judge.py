@@ -10,7 +10,7 @@ from autograd.engine import unbroadcast
 from minitf.config.run import OptimizerConfig
 from minitf.learn.exercise import ALL, BUG_EXERCISES, EXERCISES, find
 from minitf.learn.judge import judge
-from minitf.model.layers import Parameter
+from minitf.model.parameters import Parameter
 from minitf.model.transformer import sinusoids
 from minitf.training.optim import Adam, learning_rate
 from tests.helpers.wrong_answers import WRONG_ANSWERS

@@ -10,8 +10,8 @@ import autograd as ag
 from autograd.modes import Observer, observe
 from minitf.config import TransformerConfig
 from minitf.config.presets import NAMED
-from minitf.model.counting import paper_flops, parameter_count, update_flops
-from minitf.model.transformer import Transformer, parameter_shapes
+from minitf.model.counting import paper_flops, parameter_count, parameter_shapes, update_flops
+from minitf.model.transformer import Transformer
 
 SMALL = TransformerConfig(vocab_size=17, layers=2, d_model=16, heads=4, d_ff=24, max_positions=9)
 VARIANTS = [

@@ -11,7 +11,8 @@ from autograd.gradcheck import GradcheckError
 from autograd.testing import check_case, check_example
 from minitf.config.model import BOS, EOS, PAD
 from minitf.model import layers, mixing, transformer
-from minitf.model.layers import Initializer, Module
+from minitf.model.layers import Module
+from minitf.model.parameters import Initializer
 from minitf.model.transformer import Transformer, padding_mask
 from tests.cases.layers import LAYERS
 from tests.cases.models import MODELS

@@ -7,7 +7,9 @@ import pytest
 
 import autograd as ag
 from autograd import Tensor, random
-from minitf.model.layers import Dropout, Embedding, FeedForward, Initializer, LayerNorm, Linear, Module, Parameter
+from minitf.model.layers import Dropout, Embedding, FeedForward, LayerNorm, Linear, Module
+from minitf.model.parameters import Initializer, Parameter
+from tests.helpers.random_bits import keep_mask
 
 
 def parameter(*values):
@@ -249,7 +251,7 @@ def test_feed_forward_drops_activations():
     random.set_state((0, 0, 0))
     dropped = layer(x).data
     random.set_state((0, 0, 0))
-    keep, scale = random.keep_mask((1, 2000), 0.25)
+    keep, scale = keep_mask((1, 2000), 0.25)
     np.testing.assert_allclose(dropped, np.full((1, 4), activation * scale * keep.sum()), rtol=1e-12)
     np.testing.assert_allclose(layer.eval()(x).data, np.full((1, 4), activation * 2000), rtol=1e-12)
 

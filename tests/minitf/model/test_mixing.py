@@ -9,8 +9,9 @@ import autograd as ag
 from autograd import Tensor
 from minitf.config import OptimizerConfig, TransformerConfig
 from minitf.errors import UserError
-from minitf.model.layers import Embedding, Initializer, Linear, Module
+from minitf.model.layers import Embedding, Linear, Module
 from minitf.model.mixing import Convolution, Recurrent, SeparableConvolution
+from minitf.model.parameters import Initializer
 from minitf.model.transformer import Encoder, EncoderLayer, MultiHeadAttention, sinusoids
 from minitf.training.optim import Adam
 from minitf.translation.attention_weights import attention_weights

@@ -11,7 +11,7 @@ from autograd import Tensor, random
 from minitf.config import TransformerConfig
 from minitf.config.model import BOS, EOS, PAD
 from minitf.errors import UserError
-from minitf.model.layers import Initializer
+from minitf.model.parameters import Initializer
 from minitf.model.transformer import (
     MultiHeadAttention,
     Positions,

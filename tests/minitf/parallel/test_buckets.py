@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import autograd as ag
-from minitf.model.layers import Parameter
+from minitf.model.parameters import Parameter
 from minitf.parallel.buckets import GradientBuckets
 from minitf.parallel.group import Group, from_bfloat16, to_bfloat16
 

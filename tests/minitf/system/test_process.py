@@ -391,6 +391,6 @@ def test_numbers_beyond_bounds_are_no_warnings():
 def test_kernels_that_the_device_does_not_have(monkeypatch):
     with pytest.raises(UserError, match="choose 'numpy' or 'numba'"):
         set_up_device(1, kernels="fast")
-    monkeypatch.setattr("autograd.backend.get_backend", lambda name: Kernels())
+    monkeypatch.setattr("autograd.devices.get_backend", lambda name: Kernels())
     with pytest.raises(UserError, match="kernels=numba are for a CPU, but device=cuda has its own kernels"):
         set_up_device(1, "cuda", kernels="numba")

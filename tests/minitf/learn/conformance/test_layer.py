@@ -6,7 +6,7 @@ import pytest
 import autograd as ag
 from minitf.config import TransformerConfig
 from minitf.learn.conformance import check_layer
-from minitf.model.layers import Initializer
+from minitf.model.parameters import Initializer
 from minitf.model.transformer import DecoderLayer, EncoderLayer
 from tests.helpers.numpy_transformer import D, NumpyTransformer, norm
 

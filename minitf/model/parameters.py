@@ -1,0 +1,94 @@
+"""Parameters, their initial values, and values loaded into them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.random import PCG64, Generator  # NumPy itself imports them when they are first used
+
+from autograd import Tensor
+from autograd.backend import backend_of
+from autograd.tensor import note_change
+
+Array = Any
+
+
+class Parameter(Tensor):
+    """A Tensor that is trained."""
+
+    __slots__ = ()
+
+    def __init__(self, data: Any):
+        super().__init__(data, requires_grad=True)
+
+
+class Initializer:
+    """Initial values of parameters, from one random generator: seed and architecture determine them.
+
+    Without a seed, random parameters have shape and dtype, and take no memory until weights are loaded.
+    """
+
+    def __init__(self, seed: int | None, dtype: Any = np.float32):
+        self.rng = None if seed is None else Generator(PCG64(seed))
+        self.dtype = np.dtype(dtype)
+
+    def glorot_uniform(self, n_out: int, n_in: int, gain: float = 1.0) -> Parameter:
+        """Uniform in ±gain · √(6 / (n_in + n_out)).  Shapes: -> [n_out, n_in]  Source: Glorot & Bengio 2010"""
+        if self.rng is None:
+            return self._outline(n_out, n_in)
+        bound = gain * math.sqrt(6 / (n_in + n_out))
+        return Parameter(self.rng.uniform(-bound, bound, (n_out, n_in)).astype(self.dtype))
+
+    def normal(self, rows: int, width: int) -> Parameter:
+        """Normal with standard deviation 1/√width, so that embeddings times √d_model have unit variance."""
+        if self.rng is None:
+            return self._outline(rows, width)
+        return Parameter((self.rng.standard_normal((rows, width)) * width**-0.5).astype(self.dtype))
+
+    def _outline(self, *shape: int) -> Parameter:
+        return Parameter(np.broadcast_to(self.dtype.type(0), shape))
+
+    def zeros(self, size: int) -> Parameter:
+        """Shapes: -> [size]"""
+        return Parameter(np.zeros(size, self.dtype))
+
+    def ones(self, size: int) -> Parameter:
+        """Shapes: -> [size]"""
+        return Parameter(np.ones(size, self.dtype))
+
+
+def load_parameters(named: dict[str, Parameter], arrays: dict[str, np.ndarray], *, copy: bool = True) -> None:
+    """`Module.load_parameters`, of parameters by name."""
+    missing, unknown = sorted(named.keys() - arrays.keys()), sorted(arrays.keys() - named.keys())
+    if missing or unknown:
+        raise ValueError(
+            f"the weights do not fit the model: missing {missing[:3] or 'none'}, unknown {unknown[:3] or 'none'}"
+        )
+    for name, parameter in named.items():
+        if parameter.shape != arrays[name].shape:
+            raise ValueError(f"{name} has shape {arrays[name].shape}, the model expects {parameter.shape}")
+    for name, parameter in named.items():
+        array = backend_of([parameter.data]).asarray(arrays[name])
+        if copy and _is_writeable(parameter.data):
+            parameter.data[...] = array
+        else:
+            parameter.data = array.astype(parameter.dtype, copy=copy or not _is_writeable(array))
+        note_change(parameter.data)
+
+
+def _is_writeable(array: Any) -> bool:
+    return bool(getattr(array.flags, "writeable", True))  # arrays of CuPy always are
+
+
+def load_arrays(into: Mapping[str, Array], arrays: Mapping[str, Array], what: str) -> None:
+    """Copy arrays into those of the same names, on their device.  Raises: ValueError if names or shapes differ."""
+    if difference := sorted(into.keys() ^ arrays.keys()):
+        raise ValueError(f"{what} does not fit: {difference[:3]} differ")
+    for name, array in into.items():
+        if array.shape != arrays[name].shape:
+            raise ValueError(f"{what} does not fit: {name} has shape {arrays[name].shape}, expected {array.shape}")
+    for name, array in into.items():
+        array[...] = backend_of([array]).asarray(arrays[name])
