@@ -24,7 +24,7 @@ from minitf.learn.expect import Wrong, close
 from minitf.learn.path.checks import Work, described
 from minitf.learn.path.ours import OurOp
 from minitf.learn.path.steps import find_step
-from minitf.model import layers, transformer
+from minitf.model import layers, parameters, transformer
 
 Array = Any
 OUR_OPS = {
@@ -71,7 +71,7 @@ def recompiled(
     for node in tree.body:
         if isinstance(node, ast.ClassDef | ast.FunctionDef) and node.name in names:
             continue
-        if isinstance(node, ast.Import | ast.ImportFrom):
+        if isinstance(node, ast.Import | ast.ImportFrom) and getattr(node, "module", None) != "__future__":
             node.names = [each for each in node.names if (each.asname or each.name) not in names]
             if not node.names:
                 continue
@@ -144,7 +144,8 @@ def model_on(work: Work, without: Collection[str] = (), texts: Sequence[str] = (
     names = {name: value for name, value in theirs(work, "model").items() if name not in {*without, *OURS_FOR_NUMBERS}}
     names |= {"ag": functions(work), "Tensor": work.engine.Tensor}
     changes = dict(zip(texts[::2], texts[1::2], strict=True))
-    names |= vars(recompiled(layers, names, changes))
+    for module in (parameters, layers):
+        names |= vars(recompiled(module, names, changes))
     return recompiled(transformer, names, changes)
 
 

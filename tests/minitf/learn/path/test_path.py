@@ -9,7 +9,7 @@ from minitf.learn.path.judge import judge_step
 from minitf.learn.path.model_checks import PARTS
 from minitf.learn.path.steps import STEPS, find_step
 from minitf.learn.path.system import OUR_OPS, check_training_step
-from minitf.model import layers, transformer
+from minitf.model import layers, parameters, transformer
 from tests.helpers.learner.mistakes import MISTAKES
 from tests.helpers.learner.walk import ANSWERS, write_answers
 
@@ -56,7 +56,7 @@ def test_every_mistake_that_the_judge_knows_is_one_of_our_source():
 
 
 def test_every_mistake_of_the_model_is_one_of_our_source():
-    source = "".join(inspect.getsource(module) for module in (layers, transformer))
+    source = "".join(inspect.getsource(module) for module in (parameters, layers, transformer))
     assert len(PARTS) > 10
     for _, mistakes in PARTS:
         for message, *texts in mistakes:
