@@ -107,7 +107,7 @@ def _operand(x: Any) -> Any:
 
 
 def _arrays(x: Any) -> Any:
-    """`x` with an array in the place of every Tensor, in lists, tuples and dicts as well."""
+    """`x` with an array in place of every Tensor, in lists, tuples and dicts as well."""
     if isinstance(x, Tensor):
         return x.numpy()
     if isinstance(x, dict):

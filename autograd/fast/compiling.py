@@ -87,7 +87,7 @@ def _cache_of(function: Callable[..., Any]) -> OnDisk | None:
 
 
 def _is_private(found: os.stat_result, may_be_shared: bool) -> bool:
-    """Whether nobody but this user and the administrator can put files into a directory.
+    """Return whether nobody but this user and the administrator can put files into a directory.
 
     may_be_shared: it suffices that nobody else can replace those of this user, as in /tmp
     """
@@ -101,7 +101,7 @@ def _is_private(found: os.stat_result, may_be_shared: bool) -> bool:
 
 
 def _is_own_group(group: int) -> bool:
-    """Whether a group is the one that a system makes for each user, of the same name: no other user is in it."""
+    """Return whether a group is the one that a system makes for each user, of the same name: no other user is in it."""
     try:
         return group == 0 or grp.getgrgid(group).gr_name == pwd.getpwuid(os.geteuid()).pw_name
     except KeyError:

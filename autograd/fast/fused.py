@@ -116,7 +116,7 @@ def dropout_add_layer_norm(
     """layer_norm(residual + dropout(x, p)) as one op: the residual connection of section 3.1 with 5.4's dropout.
 
     Shapes: x [..., D], residual [..., D], weight [D], bias [D] -> [..., D]
-    Raises: ValueError where shapes do not fit or p is outside [0, 1).
+    Raises: ValueError if shapes do not fit or p is outside [0, 1).
     """
     random.threshold(number("p", p))
     x, residual, weight, bias = tensors(x=x, residual=residual, weight=weight, bias=bias)

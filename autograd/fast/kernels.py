@@ -257,7 +257,7 @@ class Kernels(Backend):
         return y
 
     def runs_loops(self, rows: int, weights: int) -> bool:
-        """Whether one compiled loop over a whole layer is faster than the layer's kernels.
+        """Return whether one compiled loop over a whole layer is faster than the layer's kernels.
 
         rows: rows of x
         weights: elements of the layer's largest weight matrix

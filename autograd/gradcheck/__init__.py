@@ -66,7 +66,7 @@ def gradcheck(
     Also checked: the backward pass is linear in the incoming gradient, gives the same result when repeated, when each
     input is frozen in turn, and when a graph of another point is alive; it stays in float64 and changes neither inputs,
     outputs nor the incoming gradient; it is right for other memory layouts, at other points, for inputs of
-    other shapes, repeated indices and one array in the place of two, and in float32, as far as func takes these; func
+    other shapes, repeated indices and one array in place of two, and in float32, as far as func takes these; func
     gives the same values under no_grad(); and, unless the mode is "complex", it is differentiable at `inputs`.
 
     Returns: True

@@ -256,5 +256,5 @@ def array_of_torch(x: Any, position: int | str) -> Any:
 
 
 def is_torch(x: Any) -> bool:
-    """Whether x is a PyTorch tensor; PyTorch is not imported."""
+    """Return whether x is a PyTorch tensor; PyTorch is not imported."""
     return type(x).__module__.partition(".")[0] == "torch" and hasattr(x, "is_floating_point")

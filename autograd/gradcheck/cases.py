@@ -126,7 +126,7 @@ def check_example(example: Example, *, analytic: bool = True, fast: bool = False
     False), and, with the values, within 1e-12 of the plain composition; and pass what else gradcheck looks at, in
     float64 and float32.
 
-    Raises: GradcheckError where they are not
+    Raises: GradcheckError if they are not
     """
     function, asarray = example.function, get_backend(device).asarray
     inputs = [Tensor(asarray(array), requires_grad=True) for array in example.arrays]
@@ -144,7 +144,7 @@ def check_example(example: Example, *, analytic: bool = True, fast: bool = False
 def check_case(case: Case, rng: np.random.Generator, device: str = "cpu") -> Errors:
     """Draw an example of a case and check it.
 
-    Raises: GradcheckError where it fails
+    Raises: GradcheckError if it fails
     """
     return check_example(case.draw(rng), analytic=case.analytic, fast=case.fast, device=device)
 

@@ -54,14 +54,14 @@ class Evidence:
         return self.analytic.reshape(shape), self.numerical.reshape(shape)
 
     def explained_by(self, model: Array, part: Array | None = None) -> bool:
-        """Whether the analytic Jacobian is `model` (where `part` is True), but for a thousandth of what is wrong."""
+        """Whether the analytic Jacobian is `model` (where `part` is True), except for a thousandth of what is wrong."""
         residual = abs(self.analytic.reshape(model.shape) - model)
         if part is not None:
             residual = residual[part]
         return bool(residual.max(initial=0.0) <= 1e-3 * abs(self.off).max(initial=0.0))
 
     def zero(self, values: Array) -> Array:
-        """Mask of derivatives that are 0 but for rounding."""
+        """Mask of derivatives that are 0 up to rounding."""
         return abs(values) <= 1e-7 * abs(self.numerical).max(initial=0.0)
 
     def where(self, axis: int) -> str:
@@ -689,12 +689,12 @@ def _vanishes(jacobian: Array, other: Array, v: Array) -> bool:
 
 
 def _not_removed(analytic: Array, numerical: Array, v: Array) -> bool:
-    """Whether the output does not change along v, and the gradient says that it does."""
+    """Return whether the output does not change along v, and the gradient says that it does."""
     return _vanishes(numerical, analytic, v) and not _vanishes(analytic, numerical, v)
 
 
 def _rank(off: Array) -> int:
-    """The largest rank of the slices of [M, R, k], but for a hundredth."""
+    """The largest rank of the slices of [M, R, k], except for a hundredth."""
     values = np.linalg.svd(np.moveaxis(off, 1, 0), compute_uv=False)
     return int((values > 1e-2 * values.max(initial=0)).sum(-1).max(initial=0))
 

@@ -120,5 +120,5 @@ def indices(rng: Rng, shape: Shape, size: int, *, negative: bool = False) -> Arr
 
 
 def holds(dtype: Any, size: int) -> bool:
-    """Whether an integer type has all numbers below `size`, and from -size if it is signed."""
+    """Return whether an integer type has all numbers below `size`, and from -size if it is signed."""
     return bool(np.iinfo(dtype).max >= size - 1)

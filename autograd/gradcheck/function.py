@@ -223,7 +223,7 @@ class CheckedFunction:
     def evaluate_complex(self, points: Sequence[Array]) -> Array:
         """The output vector at complex `points`.  Shapes: -> [M]
 
-        Raises: NotAnalyticError where the function stops, or an op drops imaginary parts
+        Raises: NotAnalyticError if the function stops, or an op drops imaginary parts
         """
         ops = _OpAtWork()
         try:

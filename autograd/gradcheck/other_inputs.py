@@ -32,7 +32,7 @@ def check_other_inputs(function: CheckedFunction, rng: Rng, atol: float, rtol: f
 
     atol, rtol: as in `check_points`
 
-    Raises: GradcheckError where they differ
+    Raises: GradcheckError if they differ
     """
     function.evaluate()  # a function that reads its Tensors by itself finds the given inputs in them
     trials = _Trials(function, rng, atol, rtol)
@@ -165,7 +165,7 @@ class _Trials:
                 self._try(arguments, f"repeated indices in input {k}", lambda shapes: shapes == self.outputs, True)
 
     def one_array_twice(self) -> None:
-        """f(x, x): one Tensor in the place of two."""
+        """f(x, x): one Tensor in place of two."""
         positions = self.function.positions
         pairs = [(i, j) for i in positions for j in positions if i < j and self.given[i].shape == self.given[j].shape]
         for i, j in pairs[:PAIRS]:
@@ -194,7 +194,7 @@ class _Trials:
         return next(k for k in self.function.positions if self.function.arguments[k] is tensor)
 
     def _try(self, changed: list[Any], what: str, expected: Any, only_lost: bool = False, loud: Any = None) -> bool:
-        """Whether the function takes these inputs, and its gradient is right.
+        """Return whether the function takes these inputs, and its gradient is right.
 
         expected: says of the shapes of the outputs whether it does what it does for the given inputs
         only_lost: True where a gradient at elements that the function does not use says that it asks for other inputs:

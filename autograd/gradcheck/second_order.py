@@ -92,7 +92,7 @@ def _as_tensors(arguments: Sequence[Any], positions: Sequence[int]) -> list[Any]
 
 
 def _compare_compositions(function: CheckedFunction, cotangents: Sequence[Array], rng: np.random.Generator) -> None:
-    """Raises: GradcheckError where forward and reverse mode over each other disagree"""
+    """Raises: GradcheckError if forward and reverse mode over each other disagree"""
     primals = [Tensor(point.copy(), requires_grad=True) for point in function.points]
     directions = [Tensor(rng.standard_normal(point.shape)) for point in function.points]
 

@@ -11,7 +11,7 @@ from minitf.system.process import program, uninterrupted
 
 
 def main(argv: Sequence[str]) -> None:
-    """Translate as the command line says."""
+    """Translate according to the command line."""
     config = parse_translate_args(argv)
     if config.plain:
         os.environ["AUTOGRAD_PLAIN"] = "1"  # before autograd is imported

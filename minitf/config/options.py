@@ -85,7 +85,7 @@ def _limit(each: Any, value: float) -> float:
 
 
 def fits(value: Any, kind: Any) -> bool:
-    """Whether a value is of a field's type. An int is a float, a bool is neither, and floats must be finite."""
+    """Return whether a value is of a field's type. An int is a float, a bool is neither, and floats must be finite."""
     parts = get_args(kind)
     if get_origin(kind) is Literal:
         return isinstance(value, str) and value in parts
@@ -116,7 +116,7 @@ def of_items(kind: Any, count: int) -> tuple[Any, ...]:
 
 
 def is_union(kind: Any) -> bool:
-    """Whether a type is `A | B`, which Python 3.11 represents as Union[A, B] for some A."""
+    """Return whether a type is `A | B`, which Python 3.11 represents as Union[A, B] for some A."""
     return get_origin(kind) in (Union, UnionType)
 
 

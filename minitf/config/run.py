@@ -195,7 +195,7 @@ SIZES = ("model.vocab_size", "model.source_vocab_size")
 
 TRAINING_ONLY = ("model.dropout", "model.attention_dropout", "model.activation_dropout", "model.attention_gain")
 TRANSLATION = ("task", "precision", "max_length", "parsing.tags", "parsing.form")
-"""Fields outside of the model that a translation depends on."""
+"""Fields outside the model that a translation depends on."""
 
 
 def decisive_values(config: RunConfig) -> dict[str, Any]:

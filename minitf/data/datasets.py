@@ -229,7 +229,7 @@ def _texts_of_archives(dataset: Dataset, folder: Path, say: Say) -> Splits:
 
 
 def _are_whole(texts: Path, splits: Splits, dataset: Dataset) -> bool:
-    """Whether the texts are complete and unchanged.
+    """Return whether the texts are complete and unchanged.
 
     Raises: UserError for a text that has changed, perhaps on purpose.
     """

@@ -64,7 +64,7 @@ class _BrokenOffError(Exception):
 def fetch(remote: Remote, folder: Path, say: Say) -> Path:
     """Download the file unless the folder has it, and verify it.
 
-    Raises: UserError where it cannot be downloaded, and where its checksum is not the known or recorded one.
+    Raises: UserError if it cannot be downloaded, and where its checksum is not the known or recorded one.
     """
     path = folder / remote.name
     if not path.exists():
@@ -80,7 +80,7 @@ def fetch(remote: Remote, folder: Path, say: Say) -> Path:
 def verify(path: Path, known: str | None) -> None:
     """Check a file against its checksum, known or recorded at its download; a file put there by a user has none.
 
-    Raises: UserError where it differs.
+    Raises: UserError if it differs.
     """
     record = path.parent / CHECKSUMS_NAME
     expected = known or _read_checksums(record).get(path.name)
@@ -148,7 +148,7 @@ def _download(remote: Remote, path: Path, say: Say) -> None:
 def _receive(url: str, part: Path, say: Say) -> None:
     """Append the missing rest of the file at `url` to `part`.
 
-    Raises: UserError where the server refuses or cannot be reached, _BrokenOffError where the connection ends early.
+    Raises: UserError if the server refuses or cannot be reached, _BrokenOffError where the connection ends early.
     """
     with os_errors_explained(f"write {part}"):
         have = part.stat().st_size if part.exists() else 0
@@ -232,7 +232,7 @@ def _too_long(url: str, what: str) -> UserError:
 
 
 def _copy(response: Any, file: BinaryIO, start: int, total: int | None, url: str) -> None:
-    """Raises: _BrokenOffError where reading fails or ends too early; what has been read is written."""
+    """Raises: _BrokenOffError if reading fails or ends too early; what has been read is written."""
     place = since_place = start
     since = time.monotonic()
     with tqdm(total=total, initial=start, unit="B", unit_scale=True, dynamic_ncols=True, disable=None) as bar:

@@ -149,7 +149,7 @@ class PieceVocabulary:
         ]
 
     def _continues(self, before: str, index: int) -> bool:
-        """Whether the piece of this id, after another, does not open a word."""
+        """Return whether the piece of this id, after another, does not open a word."""
         if index < SPECIAL_TOKENS and index != UNK:
             return True
         piece = self.pieces_by_id[index]

@@ -158,7 +158,7 @@ def load_prepared(folder: PathLike, vocabulary: AnyVocabulary, *, max_length: in
 
 
 def is_prepared(folder: PathLike) -> bool:
-    """Whether `prepare` has completed a corpus in the folder; `PreparedCorpus.load` also checks its bytes."""
+    """Return whether `prepare` has completed a corpus in the folder; `PreparedCorpus.load` also checks its bytes."""
     try:
         return bool(_read_description(Path(folder)))
     except UserError:

@@ -90,7 +90,7 @@ class StdinLines:
             yield self._lines.popleft()
 
     def must_wait(self) -> bool:
-        """Whether reading the next line, or the end, would block. Reads what has arrived."""
+        """Return whether reading the next line, or the end, would block. Reads what has arrived."""
         while not (self._lines or self._ended):
             if portable.would_block(self._descriptor):
                 return True

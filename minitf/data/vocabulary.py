@@ -153,7 +153,7 @@ def load_vocabulary(path: PathLike) -> AnyVocabulary:
 def sized(config: TransformerConfig, vocabulary: AnyVocabulary) -> TransformerConfig:
     """The configuration of a model with as many rows as the vocabulary has pieces.
 
-    Raises: UserError where source and target differ in size, but the model has one matrix for both
+    Raises: UserError if source and target differ in size, but the model has one matrix for both
     """
     source, target = len(vocabulary.source), len(vocabulary)
     return replace(config, vocab_size=target, source_vocab_size=None if source == target else source)

@@ -105,7 +105,7 @@ def never_produced(allow_unknown: bool, may_end: bool) -> tuple[int, ...]:
 
 
 def _require_numbers(log_total: Array, logits: Array, position: int, sentences: Array) -> None:
-    """Raises: UserError where the logarithm of a row's normaliser is not finite."""
+    """Raises: UserError if the logarithm of a row's normaliser is not finite."""
     if not (finite := np.isfinite(log_total)).all():
         broken = np.flatnonzero(~finite)
         largest = backend_of([logits]).to_host(logits[broken[0]]).max()

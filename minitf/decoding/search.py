@@ -111,7 +111,7 @@ class BeamSearchConfig:
         return length_penalty(length, self.alpha, self.beta)
 
     def may_end(self, position: int, limits: Array) -> Array:
-        """Whether an output may end at `position`: not before `min_length`, but in the last place of any limit.
+        """Return whether an output may end at `position`: not before `min_length`, but in the last place of any limit.
 
         Shapes: limits [R] -> bool [R]
         """
@@ -201,7 +201,7 @@ def beam_search(
         normalised; for an `InferenceTransformer` or an `Ensemble`, without prefixes
 
     Shapes: source [B, S] token ids with EOS, padded with PAD; shortlist [C]
-    Raises: UserError where the model's logits are not numbers (the message names the output position), or a prefix
+    Raises: UserError if the model's logits are not numbers (the message names the output position), or a prefix
     leaves no room for the end token
     """
     config = config or BeamSearchConfig()

@@ -91,7 +91,7 @@ def read_splits(config: ParsingConfig, errors: str) -> dict[str, Iterable[Tree]]
 
 
 def held_out_count(trees: int) -> int:
-    """Number of trees held out of a file for each of the two splits.  Raises: UserError where there are too few"""
+    """Number of trees held out of a file for each of the two splits.  Raises: UserError if there are too few"""
     if trees < 3:
         raise UserError(
             f"the treebank has {trees} trees, of which none can be held out; give more, or held-out ones of their own"

@@ -57,7 +57,7 @@ def bleu_card(
     """Compute every BLEU of an output against one reference a line.
 
     language: of the target, for the tokenization of the paper's score
-    Raises: UserError where the numbers of lines differ or there are none
+    Raises: UserError if the numbers of lines differ or are 0
     """
     check_lines(hypotheses, references)
     return [_figure(each, hypotheses, references, resamples) for each in _definitions(language)]

@@ -388,7 +388,7 @@ class Report:
 def score_trees(gold_lines: Iterable[str], test_lines: Iterable[str], parameters: Parameters | None = None) -> Report:
     """Score trees, one a line, against the gold ones.
 
-    Raises: UserError where there is no line, the numbers of lines differ, or there are too many errors
+    Raises: UserError if there is no line, the numbers of lines differ, or there are too many errors
     """
     parameters = parameters or Parameters()
     scores = list(_scores(gold_lines, test_lines, parameters))

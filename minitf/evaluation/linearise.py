@@ -182,7 +182,7 @@ def default_tag(word: str) -> str:
 
 
 def is_mistagged(word: str, tag: str) -> bool:
-    """Whether exactly one of word and tag is punctuation, or they are different marks."""
+    """Return whether exactly one of word and tag is punctuation, or they are different marks."""
     if word in PUNCTUATION:
         return tag not in PUNCTUATION[word]
     if any(letter.isalnum() for letter in word):

@@ -73,7 +73,7 @@ def bleu(
 
     tokenize: "13a" splits as the WMT scorer does; "none" is for text that is tokenized already.
     force:    suppress sacrebleu's warning that the lines look tokenized
-    Raises:   UserError where the numbers of lines differ, there are none, or the tokenizer is unknown
+    Raises:   UserError if the numbers of lines differ or are 0, or the tokenizer is unknown
     """
     check_lines(hypotheses, references)
     if tokenize not in TOKENIZERS:
@@ -94,7 +94,7 @@ def bleu(
 def chrf(hypotheses: Sequence[str], references: Sequence[str]) -> ChrfScore:
     """Compute corpus chrF, one reference a line: less strict than BLEU about word forms, and free of tokenization.
 
-    Raises: UserError where the numbers of lines differ or there are none
+    Raises: UserError if the numbers of lines differ or are 0
     """
     check_lines(hypotheses, references)
     metric = sacrebleu_metrics().CHRF()
@@ -105,14 +105,14 @@ def chrf(hypotheses: Sequence[str], references: Sequence[str]) -> ChrfScore:
 def exact_match(hypotheses: Sequence[str], references: Sequence[str]) -> float:
     """Compute the fraction of lines, 0 to 1, that equal their reference.
 
-    Raises: UserError where the numbers of lines differ or there are none
+    Raises: UserError if the numbers of lines differ or are 0
     """
     check_lines(hypotheses, references)
     return sum(map(str.__eq__, hypotheses, references)) / len(references)
 
 
 def check_lines(hypotheses: Sequence[str], references: Sequence[str]) -> None:
-    """Raises: UserError where the numbers of lines differ or there are none."""
+    """Raises: UserError if the numbers of lines differ or are 0."""
     if isinstance(hypotheses, str) or isinstance(references, str):
         raise TypeError("hypotheses and references are sequences of lines, not single strings")
     if len(hypotheses) != len(references):

@@ -75,7 +75,7 @@ def read_trees(path: PathLike, errors: str = "strict") -> Iterator[Tree]:
 def trees_of(lines: Iterable[str], name: str) -> Iterator[Tree]:
     """Iterate over the trees in lines of text, each as soon as it is complete; `name` is for messages.
 
-    Raises: UserError for brackets that do not close or open, for words outside of a leaf, for empty brackets
+    Raises: UserError for brackets that do not close or open, for words outside a leaf, for empty brackets
     """
     pending: list[_Bracket] = []
     number = 0

@@ -245,7 +245,7 @@ class InferenceTransformer:
         return [y[:, part].reshape(b, n, heads, -1).swapaxes(1, 2) for part in self._weights[module].columns]
 
     def _mix(self, x: Array, layer: Mixing, shape: tuple[int, int], mask: Array | None) -> Array:
-        """Another layer of Table 1 in the place of self-attention.  Shapes: x [≥ B · S, D] -> [≥ B · S, D]"""
+        """Another layer of Table 1 in place of self-attention.  Shapes: x [≥ B · S, D] -> [≥ B · S, D]"""
         b, s = shape
         rows = x[: b * s].reshape(b, s, -1)
         whole = self.backend.xp.ones((b, 1, 1, s), bool) if mask is None else mask
@@ -361,7 +361,7 @@ class InferenceTransformer:
 
     @cached_property
     def _of_loops(self) -> tuple[Any, ...] | None:
-        """`compiled_layer.decoder_layer`, and the weights of each layer as it takes them; None where it cannot compute
+        """`compiled_layer.decoder_layer`, and the weights of each layer as it takes them; None if it cannot compute
         this model."""
         from minitf.fast.compiled_layer import ACTIVATIONS, decoder_layer
 

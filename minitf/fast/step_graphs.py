@@ -41,7 +41,7 @@ def step_graphs(
 ) -> StepGraphs | None:
     """The graphs of a run: of every run on GPUs that can have them, unless `config.graphs` is 0.
 
-    Raises: UserError where a run that asks for graphs can have none
+    Raises: UserError if a run that asks for graphs can have none
     """
     is_asked_for = config.graphs is not None
     if config.graphs == 0 or config.plain:
@@ -184,7 +184,7 @@ class StepGraphs:
         return [*arrays, *[a for a in tables if isinstance(a, self._array_type)]]
 
     def _copies_are_old(self) -> bool:
-        """Whether the step would make copies in lower precision, for the steps after it, too."""
+        """Return whether the step would make copies in lower precision, for the steps after it, too."""
         return any(reduced.last(p.data) is not None and reduced.current(p.data) is None for p in self.parameters)
 
 

@@ -66,13 +66,13 @@ WHOLE = {
     **{f"{side}_embedding.weight": names for side, names in EMBEDDINGS.items()},
     **{f"{side}_positions.weight": (name,) for side, name in POSITIONS.items()},
 }
-"""Parameters outside of layers, and the names that their arrays may have."""
+"""Parameters outside layers, and the names that their arrays may have."""
 IGNORED = re.compile(r"(encoder|decoder)/(\w+|embeddings(_0)?/weight|position_encodings/encodings)|num_heads|.*_scale")
 """Arrays that hold options, are looked at only, or may be read under another name."""
 
 
 def find_ctranslate2(path: Path) -> Path | None:
-    """The folder of a model: `path`, or that of `model.bin`; None where no vocabularies lie beside it."""
+    """The folder of a model: `path`, or that of `model.bin`; None if no vocabularies lie beside it."""
     folder = path.parent if path.is_file() and path.name == MODEL_NAME else path
     return folder if (folder / MODEL_NAME).is_file() and any(folder.glob("*vocabulary*")) else None
 
@@ -160,7 +160,7 @@ def _positions(arrays: Arrays) -> dict[str, Any]:
 
 
 def _is_scaled(options: Options, d_model: int) -> bool:
-    """Whether embeddings are multiplied by √d, which is stored as true, or as the factor."""
+    """Return whether embeddings are multiplied by √d, which is stored as true, or as the factor."""
     scales = [options.values.get(f"{side}/scale_embeddings", True) for side in SIDES.values()]
     factors = [
         d_model**0.5 if scale is True or (scale == 1 and type(scale) is int) else float(scale or 1) for scale in scales

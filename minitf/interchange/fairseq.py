@@ -31,7 +31,7 @@ UNSUPPORTED = (
 
 
 def find_fairseq(path: Path) -> Path | None:
-    """The file of a checkpoint: `path` itself, or the only one in a folder; None where there is none."""
+    """The file of a checkpoint: `path` itself, or the only one in a folder; None if there is none."""
     if path.is_file():
         return path if path.suffix == ".pt" else None
     return only_file(path, sorted(path.glob("*.pt")), ("model.pt", "checkpoint_best.pt"))

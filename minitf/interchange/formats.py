@@ -36,7 +36,7 @@ WRITERS: dict[str, Writer] = {
 
 
 def is_foreign(path: Path) -> bool:
-    """Whether a path is a model of another program: its file, or a folder that holds it."""
+    """Return whether a path is a model of another program: its file, or a folder that holds it."""
     return _found(path) is not None
 
 
@@ -45,7 +45,7 @@ def _found(path: Path) -> tuple[Path, Reader] | None:
 
 
 def _of_tensorflow(path: Path) -> Path | None:
-    """The table of a checkpoint of TensorFlow: `path`, beside it, or in the folder; None where there is none."""
+    """The table of a checkpoint of TensorFlow: `path`, beside it, or in the folder; None if there is none."""
     stem = re.sub(r"\.(index|meta|data-\d+-of-\d+)$", "", path.name)
     found = [*path.glob("*.index")] if path.is_dir() else [path.with_name(f"{stem}.index")]
     return next((each for each in found if any(each.parent.glob(f"{glob.escape(each.stem)}.data-*-of-*"))), None)
@@ -56,7 +56,7 @@ def read_foreign(path: Path, positions: str | None = None) -> ForeignModel:
 
     positions: the positions of a model of Marian, where they are not its own; see `read_marian`
 
-    Raises: ModelFileError for what is not a model, for damage, and for an architecture that is not supported
+    Raises: ModelFileError for anything that is not a model, for damage, and for an architecture that is not supported
     """
     if checkpoint := _of_tensorflow(path):
         raise ModelFileError(

@@ -36,7 +36,7 @@ class ForeignModel(NamedTuple):
 
 
 def only_file(folder: Path, found: Sequence[Path], usual: Collection[str]) -> Path | None:
-    """The only file that is found in a folder, or the only one with a usual name; None where there is none."""
+    """The only file that is found in a folder, or the only one with a usual name; None if there is none."""
     named = [each for each in found if each.name in usual]
     if len(found) > 1 and len(named) != 1:
         raise ModelFileError(f"{folder} contains several models, such as {found[0].name}; give the file of one")

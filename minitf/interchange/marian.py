@@ -51,7 +51,7 @@ MAX_YAML_BYTES = 2**20
 
 
 def find_marian(path: Path) -> Path | None:
-    """The file of weights: `path` itself, or the only one in a folder; None where there is none."""
+    """The file of weights: `path` itself, or the only one in a folder; None if there is none."""
     if path.is_file():
         return path if path.suffix == ".npz" or path.name.endswith(".intgemm.alphas.bin") else None
     usual = ("model.npz", *_listed(_decoder_config(path).get("models")))

@@ -154,7 +154,7 @@ def target_embedding(learned: LearnedModel) -> Array:
 
 
 def starts_with_embedding(learned: LearnedModel) -> bool:
-    """Whether the decoder starts with the embedding of BOS, and that is not a zero vector."""
+    """Return whether the decoder starts with the embedding of BOS, and that is not a zero vector."""
     return learned.model.decoder_start == "bos" and bool(target_embedding(learned)[BOS].any())
 
 

@@ -17,7 +17,7 @@ EMBEDDING_NORM = re.compile(r"(source|target)_embedding_norm\.(\w+)")
 
 
 def is_linear(name: str) -> bool:
-    """Whether a parameter is the matrix of a linear layer in a layer, which some programs store transposed."""
+    """Return whether a parameter is the matrix of a linear layer in a layer, which some programs store transposed."""
     match = IN_LAYER.fullmatch(name)
     return match is not None and match[4] != "norm" and match[5] == "weight"
 

@@ -96,13 +96,13 @@ class TorchArray:
         self.stored = StoredArray(file, offset, self.shape, self.storage.dtype, member)
 
     def _is_dense(self) -> bool:
-        """Whether the tensor has each of its numbers once, in some order of its axes."""
+        """Return whether the tensor has each of its numbers once, in some order of its axes."""
         axes = sorted((stride, size) for size, stride in zip(self.shape, self.strides, strict=True) if size > 1)
         steps = itertools.accumulate((size for _, size in axes), initial=1, func=lambda step, size: step * size)
         return self._is_in_c_order() or all(stride == step for (stride, _), step in zip(axes, steps, strict=False))
 
     def _is_in_c_order(self) -> bool:
-        """Whether the strides are those of C order: (12, 4, 1) of shape (2, 3, 4)."""
+        """Return whether the strides are those of C order: (12, 4, 1) of shape (2, 3, 4)."""
         return self.strides == tuple(math.prod(self.shape[axis + 1 :]) for axis in range(len(self.shape)))
 
     def read(self) -> Array:
@@ -431,7 +431,7 @@ def _parameter(tensor: Any, *_: Any) -> TorchArray:
 
 
 def _as_key(value: Any) -> Any:
-    """Refuse keys that could take for ever to hash: nested tuples, and numbers chosen to collide."""
+    """Refuse keys that could take forever to hash: nested tuples, and numbers chosen to collide."""
     if value is None or type(value) in (str, bool) or (type(value) is int and abs(value) < 2**32):
         return value
     raise PickleError(f"its pickle has a key of type {type(value).__name__}; keys are texts or small numbers")

@@ -105,14 +105,14 @@ class SourceFile:
         return ModelFileError(f"{self.path} cannot be read: {reason}")
 
     def bytes(self, offset: int, count: int) -> bytes:
-        """Read `count` bytes.  Raises: ModelFileError where the file does not have them"""
+        """Read `count` bytes.  Raises: ModelFileError if the file does not have them"""
         self.check(offset, count)
         content = np.empty(count, np.uint8)
         self.fill(content, offset)
         return content.tobytes()
 
     def array(self, offset: int, shape: Sequence[int], dtype: np.dtype[Any]) -> Array:
-        """Read an array in C order.  Raises: ModelFileError where the file does not have its bytes"""
+        """Read an array in C order.  Raises: ModelFileError if the file does not have its bytes"""
         self.check(offset, math.prod(shape) * dtype.itemsize)
         array = self.memory(shape, dtype)
         self.fill(array, offset)
@@ -238,7 +238,7 @@ def runs(order: Sequence[int]) -> Iterator[tuple[int, int]]:
 
 
 def read_text(path: Path) -> str:
-    """Read a small text file.  Raises: ModelFileError where it is missing, too large, or not UTF-8"""
+    """Read a small text file.  Raises: ModelFileError if it is missing, too large, or not UTF-8"""
     with SourceFile(path) as file:
         if file.size > MAX_CONFIG_BYTES:
             raise file.damaged(f"it has {file.size} bytes, more than the {MAX_CONFIG_BYTES} of a configuration")

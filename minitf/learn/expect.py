@@ -26,7 +26,7 @@ class Wrong(Exception):  # noqa: N818 (an answer is wrong, not the program)
         self.what, self.found = what, [np.asarray(each) for each in found]
 
     def is_like(self, other: Wrong) -> bool:
-        """Whether two answers have given the same wrong results."""
+        """Return whether two answers have given the same wrong results."""
         if not self.found or self.what != other.what or len(self.found) != len(other.found):
             return False
         return all(close(a, b, 1e-6) for a, b in zip(self.found, other.found, strict=True))
@@ -70,7 +70,7 @@ def gradients(
 
 
 def _holds(is_it: Callable[[], Any]) -> bool:
-    """Whether an answer has a mistake; not if it has another that makes the comparison impossible."""
+    """Return whether an answer has a mistake; not if it has another that makes the comparison impossible."""
     try:
         with np.errstate(all="ignore"):
             return bool(is_it())
@@ -148,7 +148,7 @@ def told(what: str, found: Any, expected: Any, mistakes: Mapping[str, Any]) -> N
 
 
 def close(found: Array, expected: Array, tolerance: float = 1e-9) -> bool:
-    """Whether two arrays have one shape and the same values, up to rounding."""
+    """Return whether two arrays have one shape and the same values, up to rounding."""
     if found.shape != expected.shape or found.dtype.kind not in "biufc":
         return False
     if found.dtype == bool or expected.dtype == bool:

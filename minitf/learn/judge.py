@@ -1,4 +1,4 @@
-"""Run the checks of an exercise on an answer, with a time limit; `verdict.py` starts it in a process of its own.
+"""Run the checks of an exercise on an answer, with a time limit; `verdict.py` starts it in a separate process.
 
     python -m minitf.learn.judge LABEL FILE SECONDS
 

@@ -72,7 +72,7 @@ def _source_address(target: str) -> str | None:
 
 
 def listen(addresses: Sequence[str]) -> list[socket.socket]:
-    """Listen at each address, on a port of its own.  Raises: ParallelError where the system refuses."""
+    """Listen at each address, on a port of its own.  Raises: ParallelError if the system refuses."""
     servers: list[socket.socket] = []
     try:
         for address in addresses:

@@ -25,7 +25,7 @@ from minitf.system.process import Say
 from minitf.translation.loading import LearnedModel, config_of, load_learned
 
 ARCHITECTURE = ("task", "parsing.tags", "parsing.form")
-"""Values outside of `model` that the weights were trained for."""
+"""Values outside `model` that the weights were trained for."""
 DEFAULTS = ("vocab_size", "beam", "alpha", "beta", "max_extra_length")
 """Values of the model that flags may replace."""
 PARTS = {
@@ -55,7 +55,7 @@ class StartingPoint:
         return self.learned.vocabulary
 
     def load_into(self, model: Module) -> None:
-        """Copy the weights into a model.  Raises: UserError where they do not fit"""
+        """Copy the weights into a model.  Raises: UserError if they do not fit"""
         try:
             model.load_parameters(self.learned.weights)
         except ValueError as error:
@@ -82,7 +82,7 @@ def starting_point(config: RunConfig, say: Say) -> StartingPoint:
 
 
 def starting_point_of_resumed(config: RunConfig, folder: Path, say: Say) -> StartingPoint | None:
-    """Load what a resumed run started with; None where it has a checkpoint of its own."""
+    """Load what a resumed run started with; None if it has a checkpoint of its own."""
     if config.init is None or Checkpoints(RunDirectory(folder).checkpoints_path).steps():
         return None
     return starting_point(config, say)

@@ -142,7 +142,7 @@ def default_step(pairs: Sequence[tuple[str, str]] | None = None, *, layers: int 
 def step_of_run(path: Path, warn: Callable[[str], None], pairs: Sequence[tuple[str, str]] | None = None) -> SingleStep:
     """The step after the last checkpoint of a run, on three sentences of its training text, or on the `pairs`.
 
-    Raises: UserError where there is no run or no checkpoint, or no training text and no pairs
+    Raises: UserError if there is no run or no checkpoint, or no training text and no pairs
     """
     foreign = is_foreign(path)
     learned = load_learned(path, average=None if foreign else 1, warn=warn)
@@ -167,7 +167,7 @@ def step_of_run(path: Path, warn: Callable[[str], None], pairs: Sequence[tuple[s
 def _restore(optimizer: Adam, path: Path, warn: Callable[[str], None]) -> int:
     """Load the moments of the last checkpoint and return its step; 0 if it has no moments, as one that was packed.
 
-    Raises: UserError where its state contradicts itself or does not fit the parameters
+    Raises: UserError if its state contradicts itself or does not fit the parameters
     """
     arrays, plain = CheckpointStore(RunDirectory.open(path).checkpoints_path).latest(warn) or ({}, {})
     moments = without_prefix(OPTIMIZER, arrays)

@@ -43,7 +43,7 @@ def save(
 
     state, origin: what JSON can represent exactly (no tuples, no keys but strings, no NaN).
 
-    Raises: CheckpointError where the system refuses to write; TypeError or ValueError for arrays or a state that
+    Raises: CheckpointError if the system refuses to write; TypeError or ValueError for arrays or a state that
     cannot be stored.
     """
     path = Path(path)
@@ -207,7 +207,7 @@ class CheckpointStore(Checkpoints):
         `warn` is called with a sentence for each newer one that is damaged, which with `keep` is renamed to
         `….damaged`: it must neither count as one of those to keep nor be averaged.
 
-        Raises: CheckpointError where all checkpoints are damaged: starting from scratch would hide the loss; and where
+        Raises: CheckpointError if all checkpoints are damaged: starting from scratch would hide the loss; and where
         they are of several runs.
         """
         self.check_one_run()

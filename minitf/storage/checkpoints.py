@@ -65,7 +65,7 @@ class DamagedCheckpointError(CheckpointError):
 
 
 def is_name(name: str) -> bool:
-    """Whether a tensor may have this name: not that of a path, nor the header's own entry."""
+    """Return whether a tensor may have this name: not that of a path, nor the header's own entry."""
     return len(name) <= MAX_NAME and NAME.fullmatch(name) is not None and name != METADATA
 
 
@@ -81,7 +81,7 @@ def bytes_of(array: Array) -> memoryview:
 def load(path: Path, prefix: str = "") -> tuple[dict[str, Array], dict[str, Any]]:
     """Read the tensors whose names begin with `prefix`, which is taken off, and the state. Other tensors are not read.
 
-    Raises: DamagedCheckpointError where a byte that was read is not what was written; CheckpointError where the file
+    Raises: DamagedCheckpointError if a byte that was read is not what was written; CheckpointError if the file
     cannot be opened or no name begins with the prefix.
     """
     with Reader(path) as reader, ThreadPoolExecutor(os.cpu_count()) as pool:  # checksums take as long as reading
@@ -259,7 +259,7 @@ def average(paths: Sequence[Path], prefix: str = "model.") -> dict[str, Array]:
     Names are those after the prefix. Memory: the result, and a tensor in float64 for each thread.
 
     Source: section 6.1.
-    Raises: CheckpointError where names, shapes or types differ, and as `load`.
+    Raises: CheckpointError if names, shapes or types differ, and as `load`.
     """
     if not paths:
         raise CheckpointError("there is no checkpoint to average; train until the first checkpoint is saved")
@@ -335,7 +335,7 @@ class Checkpoints:
         return sorted(int(match[1]) for match in map(pattern.fullmatch, names) if match)
 
     def check_one_run(self) -> None:
-        """Raises: CheckpointError where there are checkpoints of several runs; damaged ones do not count."""
+        """Raises: CheckpointError if there are checkpoints of several runs; damaged ones do not count."""
         origins = {}
         best = self._steps_in_names(self.BEST_PATTERN)
         for path in [*map(self.path, self.steps()), *map(self.best_path, best)]:
@@ -359,7 +359,7 @@ class Checkpoints:
         return [self.best_path(step) for step in self._steps_in_names(self.BEST_PATTERN)]
 
     def best_step(self) -> int | None:
-        """The step of the best validation whose weights were saved; None where there are none."""
+        """The step of the best validation whose weights were saved; None if there are none."""
         return max(self._steps_in_names(self.BEST_PATTERN), default=None)
 
     def translating(self, weights: str, count: int) -> tuple[list[Path], str]:
@@ -367,7 +367,7 @@ class Checkpoints:
 
         count: last checkpoints that an average is of
 
-        Raises: CheckpointError where there are none
+        Raises: CheckpointError if there are none
         """
         if weights == "best":
             best = self.best_step()
@@ -391,7 +391,7 @@ class Checkpoints:
         return load(self.existing(step), prefix)
 
     def existing(self, step: int) -> Path:
-        """The path of the checkpoint of a step.  Raises: CheckpointError where there is none"""
+        """The path of the checkpoint of a step.  Raises: CheckpointError if there is none"""
         if not self.path(step).exists():
             steps = ", ".join(map(str, self.steps())) or "none"
             raise CheckpointError(f"{self.folder} has no checkpoint of step {step}; there are: {steps}")

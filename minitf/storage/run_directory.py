@@ -73,7 +73,7 @@ class RunDirectory:
 
         A run that ended before its first line of the log and its first checkpoint is replaced.
 
-        Raises: UserError where the folder holds a run or files of a run's names, or another process holds the lock.
+        Raises: UserError if the folder holds a run or files of a run's names, or another process holds the lock.
         """
         run = cls(path)
         with os_errors_explained(f"create the folder {path}"):
@@ -93,7 +93,7 @@ class RunDirectory:
     def resume(cls, path: Path, config: RunConfig) -> Self:
         """Lock the folder of a run to continue it; `config` is its own with values that may change.
 
-        Raises: UserError where there is no run, or another process holds the lock.
+        Raises: UserError if there is no run, or another process holds the lock.
         """
         run = cls.open(path)
         run._acquire()
@@ -109,7 +109,7 @@ class RunDirectory:
     def open(cls, path: Path) -> Self:
         """Open the folder of a run for reading; the run may be training.
 
-        Raises: UserError where there is no run.
+        Raises: UserError if there is no run.
         """
         run = cls(path)
         with os_errors_explained(f"look into {path}"):
@@ -131,7 +131,7 @@ class RunDirectory:
         return load_config(self.config_path)
 
     def require_own(self, checkpoints: Iterable[Path]) -> None:
-        """Raises: UserError where a link leads to configuration, vocabulary or checkpoints outside of the folder
+        """Raises: UserError if a link leads to configuration, vocabulary or checkpoints outside the folder
 
         They would be given away as part of the run.
         """
@@ -167,7 +167,7 @@ class RunDirectory:
         self._clear()
 
     def _is_ours(self) -> bool:
-        """Whether `create` made the files here, and not another program that uses the same names."""
+        """Return whether `create` made the files here, and not another program that uses the same names."""
         try:
             if self.config_path.exists():
                 self.config()
@@ -176,7 +176,7 @@ class RunDirectory:
             return False
 
     def _has_learned(self) -> bool:
-        """Whether there is a line of a log, or any file in the folder of checkpoints."""
+        """Return whether there is a line of a log, or any file in the folder of checkpoints."""
         with os_errors_explained(f"look into {self.path}"):
             has_log = self.log_path.exists() and self.log_path.stat().st_size > 0
             return has_log or (self.checkpoints_path.exists() and any(self.checkpoints_path.iterdir()))

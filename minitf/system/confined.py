@@ -1,7 +1,7 @@
 """Work on files that may be hostile, in a process that can write into one folder and has bounded memory and time.
 
 The process is a fork of this one. Limits of the system bound its memory (on Linux), its processor time, and the size
-and number of its files. On Linux from 5.13 on, Landlock forbids it to change files outside of the folder and to start
+and number of its files. On Linux from 5.13 on, Landlock forbids it to change files outside the folder and to start
 programs, and from 6.7 on to use TCP. It can read what this process can read. Where a system has no forks, as Windows,
 the work is done in this process.
 """
@@ -96,7 +96,7 @@ def _work(work: Callable[[], Any], folder: Path, more_bytes: int, seconds: int, 
 
 
 def _confine(folder: Path, more_bytes: int, seconds: int) -> None:
-    """Lower the limits of this process for good, and forbid it to change files outside of a folder."""
+    """Lower the limits of this process for good, and forbid it to change files outside a folder."""
     limits = {resource.RLIMIT_CPU: seconds, resource.RLIMIT_FSIZE: more_bytes, resource.RLIMIT_CORE: 0}
     limits[resource.RLIMIT_NOFILE] = MOST_FILES
     if taken := taken_bytes():

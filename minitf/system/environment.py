@@ -72,7 +72,7 @@ def is_single_process() -> bool:
 
 
 def announced_rank() -> int | None:
-    """Rank of this process in an MPI job, from mpiexec's environment variables; None outside of one."""
+    """Rank of this process in an MPI job, from mpiexec's environment variables; None outside one."""
     return _first_number(RANK_VARIABLES)
 
 

@@ -131,7 +131,7 @@ def require_regular(path: Path) -> None:
 
 
 def require_inside(path: Path, folder: Path) -> None:
-    """Raises: UserError for a path in a folder that a symbolic link leads out of it; OSError where there is nothing"""
+    """Raises: UserError for a path in a folder that a symbolic link leads out of it; OSError if there is nothing"""
     real = Path(os.path.realpath(path, strict=True))
     if not real.is_relative_to(os.path.realpath(folder, strict=True)):
         raise UserError(
@@ -179,7 +179,7 @@ def parse_json_object(text: str | bytes) -> dict[str, Any]:
 
 
 def read_json_object(path: Path) -> dict[str, Any]:
-    """Read a file that holds a JSON object.  Raises: UserError where it cannot be read or does not hold one"""
+    """Read a file that holds a JSON object.  Raises: UserError if it cannot be read or does not hold one"""
     try:
         return parse_json_object(read_small_file(path))
     except ValueError as error:

@@ -38,12 +38,12 @@ SIGNALS = tuple([getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP
 
 
 def has_process_groups() -> bool:
-    """Whether processes can be started with the descriptors that they inherit, and be killed as a group."""
+    """Return whether processes can be started with the descriptors that they inherit, and be killed as a group."""
     return hasattr(os, "fork") and hasattr(os, "killpg")
 
 
 def has_ended(process: int) -> bool:
-    """Whether there is no process of this number; False where the system does not tell."""
+    """Return whether there is no process of this number; False where the system does not tell."""
     if not has_process_groups():  # on Windows, `os.kill` would send it Ctrl-C
         return False
     try:
@@ -90,7 +90,7 @@ def write_at(descriptor: int, data: bytes, offset: int) -> int:
 
 
 def would_block(descriptor: int) -> bool:
-    """Whether a read of a stream would wait; on Windows, which asks sockets alone, whether a person types it."""
+    """Return whether a read of a stream would wait; on Windows, which asks sockets alone, whether a person types it."""
     return os.isatty(descriptor) if fcntl is None else not select.select([descriptor], [], [], 0)[0]
 
 
@@ -102,7 +102,7 @@ def lock(descriptor: int, *, shared: bool = False, wait: bool = False) -> None:
 
     shared: others may have it, too, if theirs is shared (on Windows, no two have it)
 
-    Raises: BlockingIOError where another process has the lock, unless `wait`; OSError
+    Raises: BlockingIOError if another process has the lock, unless `wait`; OSError
     """
     if fcntl is not None:
         fcntl.flock(descriptor, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | (0 if wait else fcntl.LOCK_NB))
@@ -147,7 +147,7 @@ class Folder:
         return Folder(os.dup(self.descriptor))
 
     def is_at(self, path: Path) -> bool:
-        """Whether a path leads to this folder."""
+        """Return whether a path leads to this folder."""
         try:
             return os.path.samestat(os.stat(path), self.status())
         except (FileNotFoundError, NotADirectoryError):

@@ -367,7 +367,7 @@ NUMPY_BYTES, THREAD_BYTES = 256 * 2**20, 40 * 2**20
 
 
 def require_numpy() -> None:
-    """Raises: UserError where the limits of the system do not let NumPy be imported
+    """Raises: UserError if the limits of the system do not let NumPy be imported
 
     OpenBLAS would send this process a SIGINT, or call exit.
     """
@@ -389,7 +389,7 @@ def _blas_threads() -> int:
 
 
 def require_threads(count: int) -> None:
-    """Raises: UserError where the system does not let a program start as many."""
+    """Raises: UserError if the system does not let a program start as many."""
     go_on = threading.Event()
     threads = [threading.Thread(target=go_on.wait) for _ in range(count)]
     try:

@@ -140,7 +140,7 @@ def atomic_write(path: Path, action: str = "", kind: type[UserError] = UserError
 
 @contextmanager
 def open_device(path: Path, action: str) -> Iterator[BinaryIO]:
-    """Open a device or pipe for writing.  Raises: UserError where the system refuses"""
+    """Open a device or pipe for writing.  Raises: UserError if the system refuses"""
     with io.BufferedWriter(ReportingFile(path, action, new=False), BUFFER_BYTES) as file:
         yield file
 
@@ -219,7 +219,7 @@ def require_new(folder: Path) -> None:
 def new_folder(path: Path) -> Iterator[Path]:
     """Yield a temporary folder that becomes `path` at the end of the `with` block, or is deleted after an error.
 
-    Raises: UserError where `path` is not new, and where the system refuses
+    Raises: UserError if `path` is not new, and where the system refuses
     """
     require_new(path)
     temporary = path.with_name(f".{path.name[:50]}.{os.urandom(4).hex()}.partial")
@@ -281,7 +281,7 @@ class HeldFolder:
     def __init__(self, path: Path, lock_name: str) -> None:
         """Open the folder, and its lock file, which is created where it is missing.
 
-        Raises: UserError where the lock file is a link or not a file; OSError.
+        Raises: UserError if the lock file is a link or not a file; OSError.
         """
         self.path, self.lock_path = path, path / lock_name
         self._written = b""
@@ -339,7 +339,7 @@ def opened(folder: Path, *, create: bool = False) -> Iterator[Folder]:
 
     create: make the folder, and those around it, where they are missing
 
-    Raises: UserError where a held folder has been moved, or a part of a path inside one is a link; OSError.
+    Raises: UserError if a held folder has been moved, or a part of a path inside one is a link; OSError.
     """
     held = HeldFolder.around(folder)
     try:
@@ -367,12 +367,12 @@ def _opened(folder: Path, held: HeldFolder | None, create: bool) -> Iterator[Fol
 
 
 def is_held(path: Path) -> bool:
-    """Whether a path is in a folder that this process has locked."""
+    """Return whether a path is in a folder that this process has locked."""
     return HeldFolder.around(path) is not None
 
 
 def check_place(path: Path) -> None:
-    """Raises: UserError where a path in a held folder no longer leads there."""
+    """Raises: UserError if a path in a held folder no longer leads there."""
     if held := HeldFolder.around(path):
         held.check()
 
@@ -385,7 +385,7 @@ def owner_in(content: bytes) -> str:
 def open_own_file(path: Path, flags: int, folder: Folder) -> int:
     """Open a file that is changed in place, in an open folder.
 
-    Raises: UserError where the path leads to a file of another place or to a device, or the file may belong to another
+    Raises: UserError if the path leads to a file of another place or to a device, or the file may belong to another
     run, which has taken the place of the one in a held folder; OSError.
     """
     try:
@@ -435,7 +435,7 @@ def _explained(path: Path, error: OSError) -> Exception:
 
 
 def _is_open(descriptor: int, name: str, folder: Folder) -> bool:
-    """Whether an open file is the one of this name in a folder."""
+    """Return whether an open file is the one of this name in a folder."""
     try:
         return os.path.samestat(folder.stat(name), os.fstat(descriptor))
     except (FileNotFoundError, NotADirectoryError):

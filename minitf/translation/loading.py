@@ -45,12 +45,12 @@ def is_foreign_model(path: Path) -> bool:
 
 
 def config_of(path: Path) -> RunConfig:
-    """Read the configuration of a run, or of another program's model.  Raises: UserError where there is neither"""
+    """Read the configuration of a run, or of another program's model.  Raises: UserError if there is neither"""
     return read_foreign(path).config if is_foreign_model(path) else RunDirectory.open(path).config()
 
 
 def vocabulary_of(path: Path) -> AnyVocabulary:
-    """Load the vocabulary of a run, or of another program's model.  Raises: UserError where there is neither"""
+    """Load the vocabulary of a run, or of another program's model.  Raises: UserError if there is neither"""
     return (
         read_foreign(path).vocabulary
         if is_foreign_model(path)
@@ -70,9 +70,9 @@ def load_learned(
 ) -> LearnedModel:
     """Load the weights and the vocabulary of a run, or of another program's model.  Arguments: see `Translator.load`
 
-    own_files: refuse files of a run that links lead to outside of its folder
+    own_files: refuse files of a run that links lead to outside its folder
 
-    Raises: UserError where there is no run, no checkpoint, or its parts do not belong together
+    Raises: UserError if there is no run, no checkpoint, or its parts do not belong together
     """
     if is_foreign_model(path):
         for name, value, of_one in (
@@ -149,7 +149,7 @@ def check_config(
 
 
 def build_model(learned: LearnedModel, dtype: Any) -> Transformer:
-    """Build the model with its weights, in evaluation mode.  Raises: UserError where they do not fit"""
+    """Build the model with its weights, in evaluation mode.  Raises: UserError if they do not fit"""
     config, vocabulary = learned.config, learned.vocabulary
     rows, pieces = (config.model.source_rows, config.model.vocab_size), (len(vocabulary.source), len(vocabulary))
     if config.model.vocab_size and rows != pieces:
@@ -203,7 +203,7 @@ def source_reader(first: LearnedModel, other: LearnedModel) -> Callable[[np.ndar
 
 
 def with_precision(config: RunConfig, device: str, precision: str | None) -> RunConfig:
-    """Move a configuration to another device and set the precision there.  Raises: UserError where it cannot be"""
+    """Move a configuration to another device and set the precision there.  Raises: UserError if it cannot be"""
     check_precision(precision, device != "cpu")
     if precision == "int8":
         precision = "float32"  # of all but the weights

@@ -42,7 +42,7 @@ class Parser:
     def load(cls, run_directory: PathLike, **options: Any) -> Parser:
         """Load the parser of a run.  Options: see `Translator.load`
 
-        Raises: UserError where there is no run, no checkpoint, or the run has not learned to parse
+        Raises: UserError if there is no run, no checkpoint, or the run has not learned to parse
         """
         translator = Translator.load(run_directory, **options)
         if translator.task != "parsing":
@@ -88,7 +88,7 @@ class Parser:
 
         Traces and function tags of the gold trees are removed.
 
-        Raises: UserError where a line of gold is not one tree
+        Raises: UserError if a line of gold is not one tree
         """
         gold = [_cleaned(line, number) for number, line in enumerate(gold_lines, 1)]
         return score_trees(gold, parsed_lines, replace(Parameters(), max_errors=len(gold))).all

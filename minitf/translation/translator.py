@@ -103,7 +103,7 @@ class Translator(ForcedDecoding):
         same_bits, warn: see `Translator`
         plain: compute with the plain parts alone, slower and easier to follow
         allow_config_edits: use a config.json that was edited since the checkpoints were saved, with a warning
-        Raises: UserError where there is no run, no checkpoint, or its parts do not belong together; and for runs whose
+        Raises: UserError if there is no run, no checkpoint, or its parts do not belong together; and for runs whose
             target vocabularies differ
         Source: section 6.1 (averaging)
         """

@@ -183,7 +183,7 @@ FORMULAS = {"post": "norm(x + f(x))", "pre": "x + f(norm(x))", "inside": "x + no
 
 
 def _in_a_plane(y: Array) -> bool:
-    """Whether the vectors y of the last axis have one linear relation: w · x̂ + b has Σ (y - b) / w = 0."""
+    """Return whether the vectors y of the last axis have one linear relation: w · x̂ + b has Σ (y - b) / w = 0."""
     rows = y.reshape(-1, y.shape[-1]).astype(np.float64)
     spread = np.linalg.svd(rows - rows.mean(axis=0), compute_uv=False)
     return bool(spread[-1] <= 1e-3 * spread[-2])

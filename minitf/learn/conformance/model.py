@@ -304,7 +304,7 @@ KINDS = {
 
 
 def _is_object(model: Any) -> bool:
-    """Whether the model is an object with parts of its own: no function, and no module."""
+    """Return whether the model is an object with parts of its own: no function, and no module."""
     return library_of(model) == "numpy" and not hasattr(model, "__code__")
 
 
