@@ -1,4 +1,4 @@
-"""Callbacks around the calls of a model's modules, without cost while nobody listens.
+"""Callbacks around the calls of a model's modules, without cost while none is registered.
 
 While somebody listens, the classes of the modules have a `__call__` that calls the listeners of the instance and
 thread, if there are any; afterwards they have their own again.  The alternative, a base class whose `__call__` runs a

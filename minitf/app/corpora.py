@@ -84,7 +84,7 @@ def statistics(argv: Sequence[str]) -> None:
 
 
 def split(argv: Sequence[str]) -> None:
-    """Split the corpus that the command line names, and print what was done and the next command."""
+    """Split a corpus, and print the sizes of the parts and the next command."""
     given = _split_parser().parse_args(argv)
     report = split_corpus(
         given.source,

@@ -1,4 +1,4 @@
-"""The work of `minitf translate`: read lines, translate, parse or score them, write the results and their BLEU."""
+"""The implementation of `minitf translate`: read lines; translate, parse or score them; write results and BLEU."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The end of a training run: scores of the test set, samples of the output, and the next commands to type."""
+"""The end of a training run: scores on the test set, samples of the output, and suggested commands."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fine-tuning: a run that starts with the weights of a model (`--init`), and parts that do not learn (`--freeze`)."""
+"""Fine-tuning: runs that start from the weights of a model (`--init`), and frozen parts (`--freeze`)."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class StartingPoint:
 
 
 def starting_point(config: RunConfig, say: Say) -> StartingPoint:
-    """Load what a run starts with, the weights and the vocabulary of `config.init`.
+    """Load the initial weights and the vocabulary of a run, from `config.init`.
 
     Raises: UserError for a model that cannot be loaded, and where it is not the one that a resumed run started from
     """
@@ -82,14 +82,14 @@ def starting_point(config: RunConfig, say: Say) -> StartingPoint:
 
 
 def starting_point_of_resumed(config: RunConfig, folder: Path, say: Say) -> StartingPoint | None:
-    """Load what a resumed run started with; None if it has a checkpoint of its own."""
+    """Load the initial weights of a resumed run; None if the run has a checkpoint."""
     if config.init is None or Checkpoints(RunDirectory(folder).checkpoints_path).steps():
         return None
     return starting_point(config, say)
 
 
 def digest_of(learned: LearnedModel) -> str:
-    """SHA-256 of the weights, by name, and of the vocabulary."""
+    """Return the SHA-256 of the weights, by name, and of the vocabulary."""
     digest = hashlib.sha256(learned.vocabulary.fingerprint().encode())
     for name, array in sorted(learned.weights.items()):
         digest.update(f"\n{name} {array.dtype} {array.shape}\n".encode())
@@ -105,7 +105,7 @@ def check_freeze(config: RunConfig) -> None:
 
 
 def freeze(model: Module, parts: str | None) -> dict[str, Parameter]:
-    """Take the gradients from parts of a model; return the parameters that learn.
+    """Freeze parts of a model; return the parameters that are trained.
 
     parts: names separated by commas: "embeddings", "output", and names of modules and parameters such as "encoder",
         "decoder.layers.0" or "output_bias"

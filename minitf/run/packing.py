@@ -1,4 +1,4 @@
-"""The work of `minitf pack`: a directory that holds only what is needed of a run."""
+"""`minitf pack`: copy only the files of a run that translation, or resuming, needs."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from minitf.translation.loading import check_config, check_vocabulary, choose_ch
 
 
 def pack_run(run: Path, output: Path | None, resumable: bool) -> str:
-    """Copy what `run` needs into the new directory `output`; return what to tell the user.
+    """Copy the files that `run` needs into the new directory `output`; return a message for the user.
 
-    Raises: UserError for a run that has no checkpoint, and where `output` exists.
+    Raises: UserError for a run without a checkpoint, or if `output` exists.
     """
     directory = RunDirectory.open(run)
     place = output or run.absolute().with_name(f"{run.absolute().name}-packed")
@@ -56,7 +56,7 @@ def _pack_to_translate(run: RunDirectory, packed: RunDirectory) -> str:
 
 
 def _pack_to_resume(run: RunDirectory, packed: RunDirectory) -> str:
-    """Copy all that decides how the run continues: every bit will be that of the run that stayed where it was."""
+    """Copy all files that determine how the run continues, so that it continues exactly like the original run."""
     config, store = run.config(), checkpoints.Checkpoints(run.checkpoints_path)
     kept = store.last(config.average_checkpoints if config.weights == "average" else 1)
     if not kept:
@@ -92,5 +92,5 @@ def _texts_of_ids(config: RunConfig, packed: RunDirectory) -> Texts:
 
 
 def _size(folder: Path) -> str:
-    """`22.1 MB`, of all files of a directory."""
+    """Return the size of all files in a directory: `22.1 MB`"""
     return f"{sum(path.stat().st_size for path in folder.rglob('*') if path.is_file()) / 1e6:,.1f} MB"

@@ -1,4 +1,4 @@
-"""Resume a run from its newest checkpoint: the numbers that follow are those of a run that was never interrupted."""
+"""Resume a run from its newest checkpoint, with the same results as a run that was never interrupted."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def restore(run: Run, say: Say) -> None:
 
 
 def _check_texts(run: Run, state: TrainState) -> None:
-    """Refuse another vocabulary or validation text, with which the run's numbers would mean something else."""
+    """Refuse another vocabulary or validation text, with which the run's results would not be comparable."""
     if state.vocabulary != run.state.vocabulary:
         raise UserError(
             f"{run.directory.vocabulary_path} has changed; restore the vocabulary that the run was trained with"

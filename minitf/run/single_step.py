@@ -1,4 +1,4 @@
-"""One training step on a few sentences, to look at: of a run, or of a small model on the built-in corpus."""
+"""One training step on a few sentences, to be shown as a page: of a run, or of a small model on the built-in corpus."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class SingleStep:
     origin: str
 
     def loss(self) -> tuple[Tensor, Tensor]:
-        """The loss of the batch as training computes it: smoothed, and negative log-likelihood; sums over tokens."""
+        """Compute the loss of the batch as in training, smoothed, and the negative log-likelihood; sums over tokens."""
         random.manual_seed(self.config.seed)
         random.begin_step(self.number, self.batch.number, self.batch.first_row)
         return batch_loss(self.model, self.batch, self.config.optimizer.label_smoothing)
@@ -186,7 +186,7 @@ def _sides(learned: LearnedModel) -> tuple[Any, Any]:
 
 
 def _pairs_of_run(path: Path, learned: LearnedModel) -> Iterator[Pair]:
-    """The token ids of the training text that a run keeps."""
+    """Yield the token ids of a run's training text."""
     folder = path / "data" / "train"
     if not is_prepared(folder):
         raise UserError(f"{path} has no copy of its training text; give sentences with --pair SOURCE TARGET")

@@ -41,7 +41,7 @@ from minitf.training.state import TrainState
 
 @contextmanager
 def start(config: RunConfig, process: SingleProcess, say: Say) -> Iterator[Run]:
-    """Start the run that `config` describes.
+    """Start a run with the configuration `config`.
 
     Raises: UserError for texts, vocabularies and directories that cannot be used.
     """
@@ -138,7 +138,7 @@ def find_texts(config: RunConfig, say: Say) -> Texts | None:
 
 
 def check_texts(texts: Texts, errors: str, say: Say) -> None:
-    """Read every text once, so that a fault in any of them is reported before anything is written.
+    """Read every text once, so that errors in any of them are reported before anything is written.
 
     Warn of held-out sources that are also in the training text, on which scores say nothing.
     Raises: UserError for a text that is missing, empty, not UTF-8, or not aligned with its other side.
@@ -164,7 +164,7 @@ def check_texts(texts: Texts, errors: str, say: Say) -> None:
 def prepare_data(
     config: RunConfig, texts: Texts | None, directory: RunDirectory, say: Say, kept: AnyVocabulary | None = None
 ) -> TrainingData:
-    """Make the vocabulary and the token ids in the run's directory, unless it holds them.
+    """Make the vocabulary and the token ids in the run's directory, unless it contains them.
 
     texts: None for the built-in corpora
     kept: the vocabulary of the model that the run starts from

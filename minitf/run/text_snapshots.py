@@ -128,7 +128,7 @@ def _test(pair: PathPair, directory: RunDirectory, say: Say) -> PathPair | None:
 
 
 def _check_ids(pair: PathPair, split: str, directory: RunDirectory) -> None:
-    """Refuse a text whose content is not that of the token ids which the run keeps."""
+    """Refuse a text whose content does not match the run's token ids."""
     for path in other_content(directory.data_path / split, *pair):
         raise _changed(path, split)
 
@@ -140,7 +140,7 @@ def _check_vocabulary(path: Path, directory: RunDirectory) -> None:
 
 
 def _check_treebank(config: RunConfig, directory: RunDirectory) -> None:
-    """Refuse trees that give other lines than those which the run keeps."""
+    """Refuse trees that do not match the run's lines."""
     with tempfile.TemporaryDirectory(prefix="minitf-trees-") as name:
         given = prepare_texts(lambda: read_splits(config.parsing, config.errors), config.parsing, Path(name))
         for split, pair in given.items():

@@ -130,7 +130,7 @@ def _drop_output() -> None:
 
 
 def _allow_any_character() -> None:
-    """Print what a terminal's encoding lacks, such as α in ASCII, as escape sequences."""
+    """Print characters that a terminal's encoding lacks, such as α in ASCII, as escape sequences."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")

@@ -1,4 +1,4 @@
-"""Does an attention, a layer or a model of your own do what the paper says?  A table of properties.
+"""Conformance checks: a table of properties of your own attention, layer or model, compared with the paper.
 
     from minitf.learn.conformance import check_attention, check_layer, check_model
 
