@@ -139,7 +139,7 @@ class Comparison:
         return estimate
 
     def _warn_of_unreliable(self, i: int, analytic: Array, estimate: Estimate) -> None:
-        """Warn if a gradient passes only because it cannot be verified: its reference is wrong by a hundredth or more."""
+        """Warn if a gradient cannot be verified: its reference derivative may be wrong by a hundredth or more."""
         known = estimate.error <= UNRELIABLE * size_of(estimate.values)
         if not estimate.wrong(analytic).any() and not known.all():
             place = int(np.argmax(~known)) % analytic.shape[1]
