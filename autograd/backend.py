@@ -1,4 +1,4 @@
-"""Which array module computes, and what users pass, as its arrays.
+"""The array modules that compute, and the conversion of what users pass to their arrays.
 
 `numpy` and `cupy` have the same functions, so the ops are written once, for `xp`.  Everything else that depends on the
 device is in `autograd/fast`; `devices.py` chooses one by its name.

@@ -1,4 +1,4 @@
-"""What a decoder layer remembers from one position to the next."""
+"""The state that a decoder layer keeps from one position to the next."""
 
 from __future__ import annotations
 
