@@ -1,0 +1,232 @@
+"""Sums of products in vectors of the processor, for functions that `compiled_exactly` compiles.
+
+Each sum is added up in an order that the numbers of its row alone decide, with products and sums fused, so that a result
+does not depend on what is computed beside it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from llvmlite import ir
+from numba import types
+from numba.core import config
+from numba.core.codegen import get_host_cpu_features
+from numba.extending import intrinsic
+from numba.np.arrayobj import make_array
+
+Array = Any
+
+OUTPUTS = 64  # rows of a group of weights, which lie side by side: [out / 64, in, 64]
+FEATURES = (config.CPU_FEATURES or get_host_cpu_features()).split(",")  # of the processor, as LLVM names them
+LANES = 16 if "+avx512f" in FEATURES else 8  # numbers in a vector of float32
+
+I32, I64, F32 = ir.IntType(32), ir.IntType(64), ir.FloatType()
+
+
+def number(value: int) -> Any:
+    return ir.Constant(I64, value)
+
+
+def in_all_lanes(builder: Any, value: Any, vector: Any) -> Any:
+    undefined = ir.Constant(vector, ir.Undefined)
+    first = builder.insert_element(undefined, value, ir.Constant(I32, 0))
+    lanes = ir.VectorType(I32, vector.count)
+    return builder.shuffle_vector(first, undefined, ir.Constant(lanes, [ir.Constant(I32, 0)] * vector.count))
+
+
+def load(builder: Any, place: Any, vector: Any) -> Any:
+    return builder.load(builder.bitcast(place, vector.as_pointer()), align=4)
+
+
+def store(builder: Any, vector: Any, place: Any) -> None:
+    builder.store(vector, builder.bitcast(place, vector.type.as_pointer()), align=4)
+
+
+def element(builder: Any, array: Any, row: Any, column: Any) -> Any:
+    """The address of array[row, column]."""
+    return builder.gep(array.data, [builder.add(builder.mul(row, builder.extract_value(array.shape, 1)), column)])
+
+
+def fused(builder: Any, kind: Any) -> Any:
+    """The function x · y + z, rounded once where the processor can."""
+    return builder.module.declare_intrinsic("llvm.fmuladd", (kind,), ir.FunctionType(kind, (kind,) * 3))
+
+
+def loop_over(builder: Any, count: Any, begun: list[Any], step: Callable[[Any, list[Any]], list[Any]]) -> list[Any]:
+    """Let `step` compute new values of each i < count from those before; return the last ones."""
+    before = builder.block
+    head, body, after = (builder.append_basic_block() for _ in range(3))
+    builder.branch(head)
+    builder.position_at_end(head)
+    i = builder.phi(I64)
+    i.add_incoming(number(0), before)
+    values = [builder.phi(each.type) for each in begun]
+    for value, each in zip(values, begun, strict=True):
+        value.add_incoming(each, before)
+    builder.cbranch(builder.icmp_signed("<", i, count), body, after)
+    builder.position_at_end(body)
+    new = step(i, values)
+    i.add_incoming(builder.add(i, number(1)), builder.block)
+    for value, each in zip(values, new, strict=True):
+        value.add_incoming(each, builder.block)
+    builder.branch(head)
+    builder.position_at_end(after)
+    return values
+
+
+def product_of_tile(rows: int, lanes: int, instruction: str | None = None) -> Callable[..., None]:
+    """A function for sums of 4 vectors of 16 outputs, or of 2 of 8: as many as registers hold, with `rows` rows.
+
+    instruction: LLVM's name of one that multiplies 4 unsigned and 4 signed bytes and adds to an int32, which lie in the
+        places of an int32; None: products are of float32
+    """
+    vector = ir.VectorType(F32 if instruction is None else I32, lanes)
+    vectors = 4 if lanes == 16 else 2
+
+    @intrinsic
+    def product(
+        typing_context: Any, x: Any, row: Any, groups: Any, start: Any, output: Any, y: Any, y_row: Any, y_column: Any
+    ) -> Any:
+        """y[y_row + r, y_column + o] = start[output + o] + Σ x[row + r] · weights[output + o]
+
+        Shapes: x [R, ≥ in], groups [out / 64, in, 64], start [out], y [R, …]
+        """
+
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            x, groups, start, y = (
+                make_array(signature.args[i])(context, builder, arguments[i]) for i in (0, 2, 3, 5)
+            )
+            row, output, y_row, y_column = (arguments[i] for i in (1, 4, 6, 7))
+            steps = builder.extract_value(groups.shape, 1)
+            if instruction is None:
+                add_product = fused(builder, vector)
+            else:
+                add_product = builder.module.globals.get(instruction) or ir.Function(
+                    builder.module, ir.FunctionType(vector, [vector] * 3), instruction
+                )
+            group, within = builder.udiv(output, number(OUTPUTS)), builder.urem(output, number(OUTPUTS))
+            first = builder.add(builder.mul(builder.mul(group, steps), number(OUTPUTS)), within)
+            weights = builder.gep(groups.data, [first])
+            inputs = [element(builder, x, builder.add(row, number(r)), number(0)) for r in range(rows)]
+            begun = [
+                load(builder, builder.gep(start.data, [builder.add(output, number(lanes * v))]), vector)
+                for v in range(vectors)
+            ]
+
+            def step(i: Any, sums: list[Any]) -> list[Any]:
+                here = builder.gep(weights, [builder.mul(i, number(OUTPUTS))])
+                w = [load(builder, builder.gep(here, [number(lanes * v)]), vector) for v in range(vectors)]
+                new = []
+                for r in range(rows):
+                    everywhere = in_all_lanes(builder, builder.load(builder.gep(inputs[r], [i])), vector)
+                    for v in range(vectors):
+                        multiplied = [everywhere, w[v]]
+                        total = sums[r * vectors + v]
+                        arguments = [*multiplied, total] if instruction is None else [total, *multiplied]
+                        new.append(builder.call(add_product, arguments))
+                return new
+
+            for place, total in enumerate(loop_over(builder, steps, begun * rows, step)):
+                r, v = divmod(place, vectors)
+                column = builder.add(y_column, number(lanes * v))
+                store(builder, total, element(builder, y, builder.add(y_row, number(r)), column))
+            return context.get_dummy_value()
+
+        index = types.intp
+        return types.void(x, index, groups, start, index, y, index, index), generate
+
+    return product
+
+
+@intrinsic
+def dot(typing_context: Any, x: Any, row: Any, column: Any, y: Any, y_row: Any, y_column: Any, size: Any) -> Any:
+    """Σ x[row, column + i] · y[y_row, y_column + i], i < size, a multiple of 16 and a rest.  Shapes: x, y [R, …]"""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        vector = ir.VectorType(F32, 16)
+        x, y = (make_array(signature.args[i])(context, builder, arguments[i]) for i in (0, 3))
+        size = arguments[6]
+        a, b = element(builder, x, *arguments[1:3]), element(builder, y, *arguments[4:6])
+        whole = builder.sdiv(size, number(16))
+
+        def step(i: Any, sums: list[Any]) -> list[Any]:
+            at = builder.mul(i, number(16))
+            x, y = (load(builder, builder.gep(each, [at]), vector) for each in (a, b))
+            return [builder.call(fused(builder, vector), [x, y, sums[0]])]
+
+        zero = ir.Constant(vector, [ir.Constant(F32, 0.0)] * 16)
+        (total,) = loop_over(builder, whole, [zero], step)
+        for half in (8, 4, 2, 1):
+            kind = ir.VectorType(I32, half)
+            low, high = (
+                builder.shuffle_vector(total, total, ir.Constant(kind, [ir.Constant(I32, i + j) for i in range(half)]))
+                for j in (0, half)
+            )
+            total = builder.fadd(low, high)
+        done = builder.mul(whole, number(16))
+
+        def rest(i: Any, sums: list[Any]) -> list[Any]:
+            x, y = (builder.load(builder.gep(each, [builder.add(i, done)])) for each in (a, b))
+            return [builder.call(fused(builder, F32), [x, y, sums[0]])]
+
+        begun = builder.extract_element(total, ir.Constant(I32, 0))
+        return loop_over(builder, builder.sub(size, done), [begun], rest)[0]
+
+    index = types.intp
+    return types.float32(x, index, index, y, index, index, index), generate
+
+
+@intrinsic
+def weighted_sum(
+    typing_context: Any, weights: Any, places: Any, values: Any, column: Any, size: Any, y: Any, row: Any, y_column: Any
+) -> Any:
+    """y[row, y_column + i] = Σ weights[s] · values[places[s], column + i], i < size
+
+    Shapes: weights [≥ S], places int64 [S], values [N, …], y [R, …]
+    """
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        weights, places, values, y = (
+            make_array(signature.args[i])(context, builder, arguments[i]) for i in (0, 1, 2, 5)
+        )
+        column, size, row, y_column = (arguments[i] for i in (3, 4, 6, 7))
+        count = builder.extract_value(places.shape, 0)
+
+        def columns(kind: Any, offset: Any) -> None:
+            """The columns of one vector, or one column, from an offset on."""
+            width = getattr(kind, "count", None)
+
+            def step(s: Any, sums: list[Any]) -> list[Any]:
+                place = builder.load(builder.gep(places.data, [s]))
+                value = element(builder, values, place, builder.add(column, offset))
+                weight = builder.load(builder.gep(weights.data, [s]))
+                if width is None:
+                    return [builder.call(fused(builder, kind), [weight, builder.load(value), sums[0]])]
+                weight = in_all_lanes(builder, weight, kind)
+                return [builder.call(fused(builder, kind), [weight, load(builder, value, kind), sums[0]])]
+
+            zero = ir.Constant(F32, 0.0)
+            begun = zero if width is None else ir.Constant(kind, [zero] * width)
+            (total,) = loop_over(builder, count, [begun], step)
+            place = element(builder, y, row, builder.add(y_column, offset))
+            builder.store(total, place) if width is None else store(builder, total, place)
+
+        whole = builder.sdiv(size, number(16))
+        done = builder.mul(whole, number(16))
+
+        def vectors(i: Any, none: list[Any]) -> list[Any]:
+            columns(ir.VectorType(F32, 16), builder.mul(i, number(16)))
+            return []
+
+        def singles(i: Any, none: list[Any]) -> list[Any]:
+            columns(F32, builder.add(i, done))
+            return []
+
+        loop_over(builder, whole, [], vectors)
+        loop_over(builder, builder.sub(size, done), [], singles)
+        return context.get_dummy_value()
+
+    index = types.intp
+    return types.void(weights, places, values, index, index, y, index, index), generate
