@@ -212,6 +212,10 @@ def beam_search(
     if not len(source):
         return results
     decoder = decoder_of(model)
+    if shortlist is None and not any(beams.prefix) and hasattr(decoder, "search"):  # a fast decoder, of some models
+        found: list[list[Hypothesis]] | None = decoder.search(source, config)
+        if found is not None:
+            return found
     state: IncrementalState = decoder.start_decoding(source, **({} if shortlist is None else {"shortlist": shortlist}))
     position = 0
     while True:

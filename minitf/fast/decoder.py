@@ -82,6 +82,14 @@ class InferenceTransformer:
         """Compute batches of sentences, on all threads where that is faster: see `share_out`."""
         share_out(self, *batches)
 
+    def search(self, source: Array, config: Any) -> Any:
+        """`beam_search` of minitf/decoding/search.py, compiled; None where it must compute.
+
+        Shapes: source int [B, S], padded with PAD
+        """
+        self._load_changes()
+        return None if self.compiled_search is None else self.compiled_search(source, config)
+
     def start_decoding(
         self, source: Array, record: Record | None = None, shortlist: Array | None = None
     ) -> DecodingState:
@@ -92,8 +100,7 @@ class InferenceTransformer:
 
         Shapes: source int [B, S], padded with PAD; shortlist int [C] -> a state of B rows
         """
-        if any(p.data is not data or last_change(data) > since for p, data, since in self._loaded):
-            self._load()
+        self._load_changes()
         source = self.backend.asarray(source)
         b, s = source.shape
         if self.same_bits:
@@ -311,6 +318,10 @@ class InferenceTransformer:
 
     # ---- Weights ----
 
+    def _load_changes(self) -> None:
+        if any(p.data is not data or last_change(data) > since for p, data, since in self._loaded):
+            self._load()
+
     def _load(self) -> None:
         """Take over the model's weights as they are now."""
         model = self.model
@@ -349,6 +360,7 @@ class InferenceTransformer:
         of_layers = [each.size for module, each in weights.items() if each.of_a_step and module is not model]
         self._largest_product = max(of_layers)
         vars(self).pop("_of_loops", None)
+        vars(self).pop("compiled_search", None)
         self.rows_at_a_time = None
         if self.same_bits:
             self.rows_at_a_time = 1 if self.int8 else self._rows_computed_alike()
@@ -358,6 +370,17 @@ class InferenceTransformer:
         for parameter in self._quantised:
             parameter.data = np.broadcast_to(np.float32(np.nan), parameter.shape)
         self._loaded = [(p, p.data, now()) for p in self._parameters]
+
+    @cached_property
+    def compiled_search(self) -> Any:
+        """The search of this model as one compiled function; None for models that it does not compute."""
+        if getattr(self.backend, "kernels", None) != "numba":
+            return None
+        from minitf.fast.search import CompiledSearch, computes
+
+        if self.int8 or not computes(self.model, self.weights_of_a_step):
+            return None
+        return CompiledSearch(self.model, self.scale, self.norm_first)
 
     @cached_property
     def _of_loops(self) -> tuple[Any, ...] | None:

@@ -65,6 +65,8 @@ def _threads(decoder: Any, rows: int) -> int:
     kernels = cpu_kernels()
     if decoder.backend is not kernels:
         return 1
+    if getattr(decoder, "compiled_search", None) is not None:
+        return kernels.threads or 1
     computed_by = "loops" if kernels.runs_loops(rows, 1) else kernels.kernels
     return (kernels.threads or 1) if rows * decoder.weights_of_a_step >= WORTH_SHARING[computed_by] else 1
 
@@ -108,6 +110,11 @@ class _Stoppable:
     def __init__(self, decoder: Any, stopped: threading.Event):
         self.decoder, self.stopped = decoder, stopped
         self.start_decoding = decoder.start_decoding
+
+    def search(self, *arguments: Any) -> Any:
+        if self.stopped.is_set():
+            raise _StoppedError
+        return self.decoder.search(*arguments) if hasattr(self.decoder, "search") else None
 
     def decode_step(self, tokens: np.ndarray, state: Any) -> np.ndarray:
         if self.stopped.is_set():

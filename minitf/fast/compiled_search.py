@@ -1,0 +1,432 @@
+"""`beam_search` of a small model as one function that Numba compiles, from token ids to translations, without the
+interpreter and its lock.
+
+minitf/decoding/search.py and `InferenceTransformer` define what is computed; a step of theirs is hundreds of calls, which
+take longer than the arithmetic where a model is small.  Results differ by rounding.  A row is computed alike whatever is
+computed beside it, so the results for a sentence do not depend on the others in its batch, to the last bit.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from autograd.fast import compiled_kernels as kernels
+from autograd.fast.compiled_tiles import LANES, OUTPUTS, dot, product_of_tile, weighted_sum
+from autograd.fast.compiling import compiled_exactly
+from minitf.config.model import BOS, EOS
+
+Array = Any
+f4 = np.float32
+
+SILU = 1
+PART = 256  # elements of a row of logits that are summed in float32, before float64 takes over
+WIDTH = 64 if LANES == 16 else 16  # outputs of a tile
+of_one, of_two, of_four = (product_of_tile(rows, LANES) for rows in (1, 2, 4))
+
+DONE, BROKEN = 0, 1  # the search: it has ended; a number is not finite, or nothing can follow
+
+
+def padded(width: int) -> int:
+    """`width` up to a multiple of `OUTPUTS`."""
+    return -(-width // OUTPUTS) * OUTPUTS
+
+
+def grouped(matrices: list[Array], fill: float = 0.0) -> Array:
+    """Weights of the layers, as the tiles read them.  Shapes: [out, in] each -> [L, out / 64, in, 64]"""
+    out, n_in = matrices[0].shape
+    whole = np.full((len(matrices), padded(out), n_in), fill, f4)
+    for place, matrix in zip(whole, matrices, strict=True):
+        place[:out] = matrix
+    return np.ascontiguousarray(whole.reshape(len(matrices), -1, OUTPUTS, n_in).swapaxes(2, 3))
+
+
+def stacked(vectors: list[Array | None], out: int, fill: float = 0.0) -> Array:
+    """Biases of the layers.  Shapes: [out] each, or None for none -> [L, out, up to a multiple of 64]"""
+    whole = np.full((len(vectors), padded(out)), fill, f4)
+    for place, vector in zip(whole, vectors, strict=True):
+        place[:out] = 0 if vector is None else vector
+    return whole
+
+
+# ---- Layers ----
+
+
+@compiled_exactly
+def multiply(x: Array, rows: int, weights: Array, bias: Array, relu: bool, y: Array, first: int) -> None:
+    """y[first + r] = x[r] Wᵀ + bias, or max(x[r] Wᵀ + bias, 0), r < rows
+
+    Shapes: x [R, ≥ in], weights [out / 64, in, 64], bias [out], y [R, out], out being a multiple of 64
+    """
+    for output in range(0, OUTPUTS * len(weights), WIDTH):
+        row = 0
+        while row + 4 <= rows:
+            of_four(x, row, weights, bias, output, y, first + row, output)
+            row += 4
+        if row + 2 <= rows:
+            of_two(x, row, weights, bias, output, y, first + row, output)
+            row += 2
+        if row < rows:
+            of_one(x, row, weights, bias, output, y, first + row, output)
+    if relu:
+        for r in range(first, first + rows):
+            some = y[r]
+            for i in range(some.size):
+                some[i] = f4(0) if some[i] < f4(0) else some[i]  # NaN stays
+
+
+@compiled_exactly
+def add_norm(x: Array, y: Array, rows: int, norm: Array, eps: Any, ones: Array, out: Array) -> None:
+    """out = LayerNorm(x + y), or, without rows of y, LayerNorm(x).  Shapes: [R, ≥ D], norm [2, D], ones [1, ≥ D]"""
+    width = norm.shape[1]
+    for r in range(rows):
+        to = out[r]
+        for i in range(width):
+            to[i] = x[r, i] + y[r, i] if len(y) else x[r, i]
+        mean = dot(out, r, 0, ones, 0, 0, width) / f4(width)
+        for i in range(width):
+            to[i] -= mean
+        inverse = f4(1) / np.sqrt(dot(out, r, 0, out, r, 0, width) / f4(width) + eps)
+        for i in range(width):
+            to[i] = to[i] * inverse * norm[0, i] + norm[1, i]
+
+
+@compiled_exactly
+def attend(
+    q: Array, row: int, column: int, memory: Array, places: Array, columns: Any, shape: Any, weights: Array, y: Array
+) -> None:
+    """Attention of one row, to rows of `memory`, whose columns have keys and values of all heads.
+
+    columns: where keys and values begin
+    shape: heads, d_k, d_v, factor on dot products
+
+    Shapes: q [R, …], memory [N, …], places int64 [S], weights [≥ S] (overwritten), y [R, ≥ H · d_v]
+    """
+    heads, d_k, d_v, scale = shape
+    count = len(places)
+    for h in range(heads):
+        top = f4(-np.inf)
+        for s in range(count):
+            score = dot(q, row, column + h * d_k, memory, places[s], columns[0] + h * d_k, d_k) * scale
+            weights[s] = score
+            top = score if not score <= top else top  # NaN stays, or makes the sum NaN
+        total = f4(0)
+        for s in range(count):
+            weights[s] = kernels.exp(weights[s] - top)
+        for s in range(count):
+            total += weights[s]
+        inverse = f4(1) / total
+        for s in range(count):
+            weights[s] *= inverse
+        weighted_sum(weights, places, memory, columns[1] + h * d_v, d_v, y, row, h * d_v)
+
+
+@compiled_exactly
+def feed_forward(x: Array, rows: int, product: Any, activation: int, hidden: Array, y: Array) -> None:
+    """Shapes: x [R, ≥ D], hidden [R, F, padded] (overwritten), y [R, D, padded] (written)"""
+    up, up_bias, down, down_bias = product
+    multiply(x, rows, up, up_bias, activation != SILU, hidden, 0)
+    if activation == SILU:
+        for r in range(rows):
+            some = hidden[r]
+            for i in range(some.size):
+                e = kernels.exp(-abs(some[i]))
+                some[i] *= (f4(1) if some[i] > 0 else e) / (f4(1) + e)
+    multiply(hidden, rows, down, down_bias, False, y, 0)
+
+
+@compiled_exactly
+def after(x: Array, y: Array, rows: int, norm: Array, eps: Any, norm_first: bool, ones: Array) -> None:
+    """x becomes what the residual connection makes of it and y.  Shapes: x, y [R, ≥ D]"""
+    if norm_first:
+        for r in range(rows):
+            for i in range(norm.shape[1]):
+                x[r, i] += y[r, i]
+    else:
+        add_norm(x, y, rows, norm, eps, ones, x)
+
+
+@compiled_exactly
+def encode(x: Array, ends: Array, layers: Any, shape: Any, settings: Any) -> Array:
+    """The encoder, over the tokens of all sentences, without padding.
+
+    ends: of each sentence, the index after its last token
+
+    Shapes: x [N, D, padded] (overwritten), ends int64 [B] -> [N, D, padded]
+    """
+    inward, inward_bias, outward, outward_bias, up, up_bias, down, down_bias, norms, last = layers
+    norm_first, activation, eps = settings
+    heads, d_k, d_v, _ = shape
+    tokens, longest = len(x), 0
+    for b in range(len(ends)):
+        longest = max(longest, ends[b] - (ends[b - 1] if b else 0))
+    ones, nothing = np.ones((1, x.shape[1]), f4), np.zeros((0, 1), f4)
+    weights, places = np.empty(longest, f4), np.arange(tokens)
+    qkv, hidden = np.empty((tokens, inward_bias.shape[1]), f4), np.empty((tokens, up_bias.shape[1]), f4)
+    heads_joined, y, before = np.empty((tokens, padded_to(heads * d_v)), f4), np.empty_like(x), np.empty_like(x)
+    columns = heads * d_k, 2 * heads * d_k
+    for layer in range(len(inward)):
+        given = x
+        if norm_first:
+            add_norm(x, nothing, tokens, norms[layer, 0], eps, ones, before)
+            given = before
+        multiply(given, tokens, inward[layer], inward_bias[layer], False, qkv, 0)
+        start = 0
+        for b in range(len(ends)):
+            of_sentence = places[start : ends[b]]
+            for row in range(start, ends[b]):
+                attend(qkv, row, 0, qkv, of_sentence, columns, shape, weights, heads_joined)
+            start = ends[b]
+        multiply(heads_joined, tokens, outward[layer], outward_bias[layer], False, y, 0)
+        after(x, y, tokens, norms[layer, 0], eps, norm_first, ones)
+        if norm_first:
+            add_norm(x, nothing, tokens, norms[layer, 1], eps, ones, before)
+        product = up[layer], up_bias[layer], down[layer], down_bias[layer]
+        feed_forward(given, tokens, product, activation, hidden, y)
+        after(x, y, tokens, norms[layer, 1], eps, norm_first, ones)
+    if norm_first:
+        add_norm(x, nothing, tokens, last, eps, ones, x)
+    return x
+
+
+@compiled_exactly
+def padded_to(width: int) -> int:
+    """`padded`, of positive numbers."""
+    return (width + OUTPUTS - 1) // OUTPUTS * OUTPUTS
+
+
+@compiled_exactly
+def embed(tokens: Array, positions: Array, table: Array, encodings: Array, scale: Any, x: Array) -> None:
+    """Shapes: tokens, positions int64 [R], table [V, D], encodings [T, D], x [≥ R, ≥ D] (written)"""
+    for r in range(len(tokens)):
+        of_token, of_position = table[tokens[r]], encodings[positions[r]]
+        for i in range(of_token.size):
+            x[r, i] = of_token[i] * scale + of_position[i]
+
+
+# ---- Candidates ----
+
+
+@compiled_exactly
+def largest_of_row(row: Array, size: int, barred: Array, ids: Array, values: Array, ones: Array) -> float:
+    """The largest logits that are not barred, equal ones by id; ln Σ e^x of the whole row, which is overwritten.
+
+    Shapes: row [1, ≥ V], barred bool [V], ids int64 [C], values [C] (written), ones [1, ≥ PART]
+    """
+    count, found, top = len(ids), 0, f4(-np.inf)
+    for start in range(0, size, PART):
+        part = row[0, start : min(start + PART, size)]
+        most = kernels.largest(part)
+        top = most if most > top else top
+        if found == count and not most > values[count - 1]:
+            continue  # nothing here is among the largest
+        for i in range(part.size):
+            x = part[i]
+            if barred[start + i] or (found == count and not x > values[count - 1]):
+                continue
+            place = found if found < count else count - 1
+            while place > 0 and x > values[place - 1]:
+                values[place], ids[place] = values[place - 1], ids[place - 1]
+                place -= 1
+            values[place], ids[place] = x, start + i
+            found = min(found + 1, count)
+    total = 0.0
+    for start in range(0, size, PART):
+        part = row[0, start : min(start + PART, size)]
+        for i in range(part.size):
+            part[i] = kernels.exp(part[i] - top)
+        total += dot(row, 0, start, ones, 0, 0, part.size)
+    return top + math.log(total)
+
+
+@compiled_exactly
+def keep_finished(
+    b: int, tokens: Array, length: int, log_probability: float, score: float, n_best: int, found: Any
+) -> None:
+    """Put a hypothesis among the n best of sentence b, behind equal ones.
+
+    found: number of hypotheses [B], their tokens [B, n, T], lengths [B, n], log-probabilities and scores [B, n, 2]
+    """
+    counts, outputs, lengths, numbers = found
+    place = counts[b]
+    while place > 0 and score > numbers[b, place - 1, 1]:
+        place -= 1
+    if place >= n_best:
+        return
+    last = min(counts[b], n_best - 1)
+    for i in range(last, place, -1):
+        outputs[b, i], lengths[b, i], numbers[b, i] = outputs[b, i - 1], lengths[b, i - 1], numbers[b, i - 1]
+    outputs[b, place, :length] = tokens[:length]
+    lengths[b, place] = length
+    numbers[b, place, 0], numbers[b, place, 1] = log_probability, score
+    counts[b] = min(counts[b] + 1, n_best)
+
+
+# ---- The search ----
+
+
+@compiled_exactly
+def search(
+    memory: Array, ends: Array, layers: Any, logits_of: Any, embedding: Any, shape: Any, settings: Any, limits: Array,
+    penalties: Array, barred: Array, rule: Any, found: Any, finished: Array,
+) -> int:  # fmt: skip
+    """`beam_search` from the encoder's output on; return DONE, or BROKEN for what it would refuse.
+
+    layers: of the decoder; logits_of: weights and bias of the logits; embedding: table, encodings of positions, factor
+    limits: most output tokens of each sentence; penalties: of each length
+    barred: the tokens that may not be chosen; in its second row, EOS is one of them
+    rule: beam, candidates, n_best, min_length, finished hypotheses that end a sentence, stop_early
+    found, finished: the results of each sentence: see `keep_finished`; whether they ended
+
+    Shapes: memory [N, D, padded], ends, limits int64 [B], penalties [T + 1], barred bool [2, V], finished bool [B]
+    """
+    (inward, inward_bias, outward, outward_bias, query, query_bias, key_value, key_value_bias, cross, cross_bias, up,
+     up_bias, down, down_bias, norms, last) = layers  # fmt: skip
+    output, output_bias = logits_of
+    table, encodings, factor = embedding
+    norm_first, activation, eps = settings
+    heads, d_k, d_v, _ = shape
+    beam, candidates, n_best, min_length, patience, stop_early = rule
+    depth, width, longest, vocabulary = len(inward), memory.shape[1], len(penalties), barred.shape[1]
+    sentences, most = len(ends), len(ends) * beam
+
+    # keys and values of the source, of every layer
+    sources = np.empty((depth, len(memory), key_value_bias.shape[1]), f4)
+    for layer in range(depth):
+        multiply(memory, len(memory), key_value[layer], key_value_bias[layer], False, sources[layer], 0)
+    own_columns, source_columns = (heads * d_k, 2 * heads * d_k), (0, heads * d_k)
+    source_places = np.arange(len(memory))
+
+    # nodes: queries, keys and values of every row so far, of every layer
+    nodes = np.empty((depth, 16 * most, inward_bias.shape[1]), f4)
+    node_count = 0
+    x, y, before = np.empty((most, width), f4), np.empty((most, width), f4), np.empty((most, width), f4)
+    hidden, joined = np.empty((most, up_bias.shape[1]), f4), np.empty((most, padded_to(heads * d_v)), f4)
+    q, logits = np.empty((most, query_bias.shape[1]), f4), np.empty((most, output_bias.size), f4)
+    weights = np.empty(max(longest, len(memory)) + 1, f4)
+    ones, nothing = np.ones((1, max(width, PART)), f4), np.zeros((0, 1), f4)
+
+    # hypotheses, a row each: those of a sentence side by side, best first
+    alive = np.arange(sentences)  # the sentence of each group of rows
+    rows_each = 1
+    history, new_history = np.zeros((most, longest + 1), np.int64), np.zeros((most, longest + 1), np.int64)
+    path, new_path = np.zeros((most, longest + 1), np.int64), np.zeros((most, longest + 1), np.int64)
+    log_probability, new_log_probability = np.zeros(most), np.zeros(most)
+    newest, at = np.full(most, BOS), np.zeros(most, np.int64)
+    finish_count = np.zeros(sentences, np.int64)
+    ids, values = np.empty((beam, candidates), np.int64), np.empty((beam, candidates), f4)
+    totals, heads_of_rows = np.empty((beam, candidates)), np.empty(beam, np.int64)
+    best_row, best_token = np.empty(candidates, np.int64), np.empty(candidates, np.int64)
+    best_total, chosen = np.empty(candidates), np.empty(beam, np.int64)
+
+    position = 0
+    while len(alive):
+        position += 1
+        rows = len(alive) * rows_each
+        embed(newest[:rows], at[:rows], table, encodings, factor, x)
+        if node_count + rows > nodes.shape[1]:
+            grown = np.empty((depth, 2 * nodes.shape[1], nodes.shape[2]), f4)
+            grown[:, :node_count] = nodes[:, :node_count]
+            nodes = grown
+        for row in range(rows):
+            path[row, position - 1] = node_count + row
+        given = before if norm_first else x
+        for layer in range(depth):
+            if norm_first:
+                add_norm(x, nothing, rows, norms[layer, 0], eps, ones, before)
+            own = nodes[layer]
+            multiply(given, rows, inward[layer], inward_bias[layer], False, own, node_count)
+            for row in range(rows):
+                attend(own[node_count:], row, 0, own, path[row, :position], own_columns, shape, weights, joined)
+            multiply(joined, rows, outward[layer], outward_bias[layer], False, y, 0)
+            after(x, y, rows, norms[layer, 0], eps, norm_first, ones)
+            if norm_first:
+                add_norm(x, nothing, rows, norms[layer, 1], eps, ones, before)
+            multiply(given, rows, query[layer], query_bias[layer], False, q, 0)
+            for row in range(rows):
+                b = alive[row // rows_each]
+                of_source = source_places[(ends[b - 1] if b else 0) : ends[b]]
+                attend(q, row, 0, sources[layer], of_source, source_columns, shape, weights, joined)
+            multiply(joined, rows, cross[layer], cross_bias[layer], False, y, 0)
+            after(x, y, rows, norms[layer, 1], eps, norm_first, ones)
+            if norm_first:
+                add_norm(x, nothing, rows, norms[layer, 2], eps, ones, before)
+            product = up[layer], up_bias[layer], down[layer], down_bias[layer]
+            feed_forward(given, rows, product, activation, hidden, y)
+            after(x, y, rows, norms[layer, 2], eps, norm_first, ones)
+        if norm_first:
+            add_norm(x, nothing, rows, last, eps, ones, before)
+        multiply(given, rows, output, output_bias, False, logits, 0)
+        node_count += rows
+
+        going_on = 0
+        for group in range(len(alive)):
+            b = alive[group]
+            may_end = position >= min(min_length, limits[b])
+            for n in range(rows_each):
+                row = group * rows_each + n
+                log_total = largest_of_row(
+                    logits[row : row + 1], vocabulary, barred[0 if may_end else 1], ids[n], values[n], ones
+                )
+                if not math.isfinite(log_total):
+                    return BROKEN
+                for c in range(candidates):
+                    totals[n, c] = log_probability[row] + min(values[n, c] - log_total, 0.0)
+            heads_of_rows[:] = 0
+            for c in range(candidates):  # of equal ones, that of the lower row is the first
+                best = -1
+                for n in range(rows_each):
+                    if heads_of_rows[n] < candidates and (
+                        best < 0 or totals[n, heads_of_rows[n]] > totals[best, heads_of_rows[best]]
+                    ):
+                        best = n
+                place = heads_of_rows[best]
+                best_row[c], best_token[c], best_total[c] = best, ids[best, place], totals[best, place]
+                heads_of_rows[best] += 1
+            for c in range(candidates):
+                if best_token[c] == EOS and best_total[c] > -np.inf:
+                    finish_count[b] += c < beam
+                    tokens = history[group * rows_each + best_row[c]]
+                    score = best_total[c] / penalties[position]
+                    keep_finished(b, tokens, position - 1, best_total[c], score, n_best, found)
+                    finished[b] = True
+            count = 0
+            for go_on in (True, False):  # those that end, and those that cannot be, follow as places are left
+                for c in range(candidates):
+                    if count < beam and (best_token[c] != EOS and best_total[c] > -np.inf) == go_on:
+                        chosen[count] = c
+                        count += 1
+            first = going_on * beam
+            for n in range(beam):
+                c, to = chosen[n], first + n
+                of = group * rows_each + best_row[c]
+                new_history[to, : position - 1] = history[of, : position - 1]
+                new_history[to, position - 1] = best_token[c]
+                new_path[to, :position] = path[of, :position]
+                is_alive = best_token[c] != EOS
+                new_log_probability[to] = best_total[c] if is_alive else -np.inf
+            ended = limits[b] <= position or finish_count[b] >= patience
+            if stop_early and not ended:
+                worst = found[3][b, n_best - 1, 1] if found[0][b] == n_best else -np.inf
+                ended = new_log_probability[first] / penalties[limits[b]] <= worst
+            if not ended:
+                alive[going_on] = b
+                going_on += 1
+            elif not found[0][b]:  # at the limit, and none has ended
+                for n in range(beam):
+                    total = new_log_probability[first + n]
+                    if total > -np.inf and found[0][b] < n_best:
+                        score = total / penalties[position]
+                        keep_finished(b, new_history[first + n], position, total, score, n_best, found)
+                if not found[0][b]:
+                    return BROKEN
+        alive = alive[:going_on]
+        rows_each = beam
+        history, new_history = new_history, history
+        path, new_path = new_path, path
+        log_probability, new_log_probability = new_log_probability, log_probability
+        for row in range(going_on * beam):
+            newest[row], at[row] = history[row, position - 1], position
+    return DONE
