@@ -12,7 +12,7 @@ import numpy as np
 
 from autograd.fast.compiled_tiles import FEATURES, product_of_tile
 from autograd.fast.compiling import compiled_exactly
-from autograd.fast.int8 import LARGEST, LEAST, OUTPUTS, ZERO
+from autograd.fast.int8 import LARGEST, LEAST, ZERO
 
 Array = Any
 f4 = np.float32

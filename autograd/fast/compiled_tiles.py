@@ -1,6 +1,6 @@
 """Sums of products in vectors of the processor, for functions that `compiled_exactly` compiles.
 
-Each sum is added up in an order that the numbers of its row alone decide, with products and sums fused, so that a result
+The order of a sum depends on its length alone, and products are fused with sums where the processor can, so a result
 does not depend on what is computed beside it.
 """
 
@@ -16,9 +16,10 @@ from numba.core.codegen import get_host_cpu_features
 from numba.extending import intrinsic
 from numba.np.arrayobj import make_array
 
+from autograd.fast.int8 import OUTPUTS
+
 Array = Any
 
-OUTPUTS = 64  # rows of a group of weights, which lie side by side: [out / 64, in, 64]
 FEATURES = (config.CPU_FEATURES or get_host_cpu_features()).split(",")  # of the processor, as LLVM names them
 LANES = 16 if "+avx512f" in FEATURES else 8  # numbers in a vector of float32
 
@@ -51,7 +52,14 @@ def element(builder: Any, array: Any, row: Any, column: Any) -> Any:
 
 def fused(builder: Any, kind: Any) -> Any:
     """The function x · y + z, rounded once where the processor can."""
-    return builder.module.declare_intrinsic("llvm.fmuladd", (kind,), ir.FunctionType(kind, (kind,) * 3))
+    name = f"llvm.fmuladd.{f'v{kind.count}f32' if isinstance(kind, ir.VectorType) else 'f32'}"
+    return function_named(builder, name, kind)
+
+
+def function_named(builder: Any, name: str, kind: Any) -> Any:
+    """LLVM's function of three values of a kind."""
+    found = builder.module.globals.get(name)
+    return found or ir.Function(builder.module, ir.FunctionType(kind, [kind] * 3), name)
 
 
 def loop_over(builder: Any, count: Any, begun: list[Any], step: Callable[[Any, list[Any]], list[Any]]) -> list[Any]:
@@ -95,17 +103,13 @@ def product_of_tile(rows: int, lanes: int, instruction: str | None = None) -> Ca
         """
 
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            x, groups, start, y = (
-                make_array(signature.args[i])(context, builder, arguments[i]) for i in (0, 2, 3, 5)
-            )
+            x, groups, start, y = (make_array(signature.args[i])(context, builder, arguments[i]) for i in (0, 2, 3, 5))
             row, output, y_row, y_column = (arguments[i] for i in (1, 4, 6, 7))
             steps = builder.extract_value(groups.shape, 1)
             if instruction is None:
                 add_product = fused(builder, vector)
             else:
-                add_product = builder.module.globals.get(instruction) or ir.Function(
-                    builder.module, ir.FunctionType(vector, [vector] * 3), instruction
-                )
+                add_product = function_named(builder, instruction, vector)
             group, within = builder.udiv(output, number(OUTPUTS)), builder.urem(output, number(OUTPUTS))
             first = builder.add(builder.mul(builder.mul(group, steps), number(OUTPUTS)), within)
             weights = builder.gep(groups.data, [first])

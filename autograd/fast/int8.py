@@ -19,7 +19,7 @@ f4 = np.float32
 LARGEST = 127  # so that -x is a number where x is
 LEAST = f4(1e-30)  # a row of x without a larger element counts as zeros: 127 / x is finite from there
 ZERO = 128  # what is added to the integers of x, as the instruction multiplies unsigned with signed ones
-OUTPUTS = 64  # rows of a group of weights, which are multiplied together, as in compiled_tiles.py
+OUTPUTS = 64  # rows of a group of weights, which are multiplied together
 INPUTS = 4  # elements of a row that stand side by side in a group
 EXACT = 1024  # products of such integers whose sum is exact in float32
 

@@ -1,9 +1,9 @@
-"""`beam_search` of a small model as one function that Numba compiles, from token ids to translations, without the
-interpreter and its lock.
+"""`beam_search` of a small model as two functions that Numba compiles, from token ids to translations.
 
-minitf/decoding/search.py and `InferenceTransformer` define what is computed; a step of theirs is hundreds of calls, which
-take longer than the arithmetic where a model is small.  Results differ by rounding.  A row is computed alike whatever is
-computed beside it, so the results for a sentence do not depend on the others in its batch, to the last bit.
+They hold no interpreter lock, so that batches run on all threads.  minitf/decoding/search.py defines what is found; a
+step there is hundreds of calls, which take longer than the arithmetic where a model is small.  Results differ by
+rounding.  A row is computed alike whatever is computed beside it, so the results for a sentence do not depend on the
+others in its batch, to the last bit.
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 
 from autograd.fast import compiled_kernels as kernels
-from autograd.fast.compiled_tiles import LANES, OUTPUTS, dot, product_of_tile, weighted_sum
+from autograd.fast.compiled_tiles import LANES, dot, product_of_tile, weighted_sum
 from autograd.fast.compiling import compiled_exactly
+from autograd.fast.int8 import OUTPUTS
 from minitf.config.model import BOS, EOS
 
 Array = Any
@@ -232,13 +233,13 @@ def largest_of_row(row: Array, size: int, barred: Array, ids: Array, values: Arr
                 place -= 1
             values[place], ids[place] = x, start + i
             found = min(found + 1, count)
-    total = 0.0
+    total: Any = 0.0
     for start in range(0, size, PART):
         part = row[0, start : min(start + PART, size)]
         for i in range(part.size):
             part[i] = kernels.exp(part[i] - top)
         total += dot(row, 0, start, ones, 0, 0, part.size)
-    return top + math.log(total)
+    return float(top) + math.log(total)
 
 
 @compiled_exactly

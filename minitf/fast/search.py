@@ -33,7 +33,9 @@ def computes(model: Any, weights_of_a_step: int) -> bool:
         and config.attention in ("scaled-dot-product", "dot-product")
         and config.decoder_start == "bos"
         and not config.embedding_norm
-        and all(layer.feed_forward.activation in ACTIVATIONS for layer in (*model.encoder.layers, *model.decoder.layers))
+        and all(
+            layer.feed_forward.activation in ACTIVATIONS for layer in (*model.encoder.layers, *model.decoder.layers)
+        )
     )
 
 
@@ -42,7 +44,7 @@ class CompiledSearch:
 
     def __init__(self, model: Any, scale: float, norm_first: bool):
         """scale: the factor on dot products of queries and keys"""
-        self.model, config = model, model.config
+        self.model, self.backend, config = model, model.backend, model.config
         self.shape = config.heads, config.head_d_k, config.head_d_v, f4(scale)
         encoder, decoder = model.encoder.layers, model.decoder.layers
         activation = ACTIVATIONS[decoder[0].feed_forward.activation]
@@ -113,7 +115,7 @@ class CompiledSearch:
     def _embedding(self, side: str, length: int) -> tuple[Array, Array, Any]:
         """The embeddings of the source or the target, encodings of positions, and the factor on embeddings."""
         embedding = getattr(self.model, f"{side}_embedding")
-        rows = getattr(self.model, f"{side}_positions").rows(length, 0, self.model.backend)
+        rows = getattr(self.model, f"{side}_positions").rows(length, 0, self.backend)
         return embedding.weight.data, rows.data if isinstance(rows, Tensor) else rows, f4(embedding.scale)
 
 
@@ -146,7 +148,9 @@ def _penalties(alpha: float, beta: float, longest: int) -> Array:
     return np.array([length_penalty(length, alpha, beta) for length in range(longest + 1)])
 
 
-def _hypotheses(finished: Array, counts: Array, tokens: Array, lengths: Array, numbers: Array) -> list[list[Hypothesis]]:
+def _hypotheses(
+    finished: Array, counts: Array, tokens: Array, lengths: Array, numbers: Array
+) -> list[list[Hypothesis]]:
     return [
         [
             Hypothesis(tuple(row[:length].tolist()), log_probability, score, bool(ended))

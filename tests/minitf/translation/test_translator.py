@@ -616,6 +616,7 @@ def test_only_large_batches_are_shared_out_among_threads(tiny_run, monkeypatch, 
     monkeypatch.setattr(cpu_kernels(), "kernels", "numpy" if computed_by == "numpy" else "numba")
     if computed_by == "loops":
         monkeypatch.setattr(cpu_kernels(), "runs_loops", lambda rows, weights: rows <= 16)
+    translator._batched.decoder.compiled_search = None  # whose batches are always shared out
     search = minitf.decoding.lines.beam_search
 
     def spy(*arguments):
