@@ -267,11 +267,14 @@ def check_plain(config: Any, names: Sequence[str]) -> None:
 
 
 def parse_devices(devices: str) -> tuple[str, int]:
-    """Parse `--devices`: `8` -> ("cuda", 8), `cpu:4` -> ("cpu", 4).  Raises: UserError for any other text."""
-    match = re.fullmatch(r"(cpu:)?([0-9]{1,4})", devices)
+    """Parse `--devices`: `8` or `cuda:8` -> ("cuda", 8), `cpu:4` -> ("cpu", 4).
+
+    Raises: UserError for any other text
+    """
+    match = re.fullmatch(r"(?:(cpu|cuda):)?([0-9]{1,4})", devices)
     if not match or not 1 <= int(match[2]) <= MAX_PROCESSES:
         raise UserError(
             f"devices={shown(devices)} is not a number of devices; choose 8 for eight GPUs on this host, or cpu:4 for "
             f"four processes on its CPU, at most {MAX_PROCESSES:,}"
         )
-    return "cpu" if match[1] else "cuda", int(match[2])
+    return match[1] or "cuda", int(match[2])

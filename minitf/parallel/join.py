@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from autograd.devices import get_backend
+from autograd.devices import device_count, get_backend
 from minitf.config import RunConfig
 from minitf.config.run import parse_devices
 from minitf.errors import UserError
@@ -78,7 +78,8 @@ def _with_device(group: Group, kind: str) -> Group:
             f"device={kind!r} would be shared by {group.local_size} processes of this host; choose --device cuda, "
             "which gives each its own"
         )
-    device = kind if kind != "cuda" else f"cuda:{group.local_rank}"
+    # a batch system may show each process its own GPU alone (CUDA_VISIBLE_DEVICES), which is then cuda:0 in all of them
+    device = kind if kind != "cuda" else f"cuda:{0 if device_count() == 1 else group.local_rank}"
     try:
         backend = get_backend(device)
     except ValueError as error:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import numpy as np
 
 from minitf.errors import UserError
-from minitf.parallel.group import Group
+from minitf.parallel.group import Group, ParallelError
 
 Array = Any
 
@@ -74,8 +75,25 @@ class NcclGroup(Group):
         self._communicator.allReduce(pointer, pointer, length, kind, self._nccl.NCCL_SUM, self._stream.ptr)
 
     def synchronize(self) -> None:
-        self._communicator.check_async_error()
-        self._xp.cuda.get_current_stream().wait_event(self._stream.record())
+        """Wait here, where the heartbeats say so, until all sums have ended: a sum that never ends is then a deadlock.
+
+        CUDA would wait where nothing ends it.  The longer it takes, the more rarely this asks, so that asking is no
+        progress to the coordinator.
+
+        Raises: ParallelError if NCCL has lost a rank
+        """
+        event, start = self._stream.record(), time.monotonic()
+        while not event.done:
+            try:
+                self._communicator.check_async_error()
+            except self._nccl.NcclError as error:
+                self._communicator.abort()
+                raise ParallelError(
+                    f"NCCL cannot sum gradients: {error}; continue from the last checkpoint with --resume "
+                    "(NCCL_DEBUG=WARN makes NCCL print details)"
+                ) from error
+            time.sleep(min(max((time.monotonic() - start) / 50, 50e-6), 0.2))
+        self._xp.cuda.get_current_stream().wait_event(event)
 
     def close(self) -> None:
         self._control.close()

@@ -17,6 +17,8 @@ SMALL = {"layers": 2, "d_model": 16, "d_ff": 32, "heads": 2, "dropout": 0.1, "vo
 
 
 class Event:
+    done = True
+
     time = -1
 
 

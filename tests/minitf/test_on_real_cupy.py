@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -71,13 +72,35 @@ def test_a_run_is_that_of_a_cpu(tmp_path: Path, precision: str, tolerance: float
     assert (tmp_path / "gpu" / "out").read_text() == (tmp_path / "cpu" / "out").read_text()
 
 
-@pytest.mark.parametrize("reduce_dtype", ["full", "bfloat16"])
-def test_two_cards_train_as_one(tmp_path: Path, reduce_dtype: str) -> None:
-    """Each with graphs of its own; NCCL's sums go through memory that both processes have."""
+@pytest.mark.parametrize(("reduce_dtype", "seen"), [("full", "2"), ("bfloat16", "1")])
+def test_two_cards_train_as_one(tmp_path: Path, reduce_dtype: str, seen: str) -> None:
+    """Each with graphs of its own; NCCL's sums go through memory that both processes have.
+
+    seen: cards that a process sees; a batch system may show each its own alone, which is cuda:0 in both
+    """
+    machine = {"STUB_DEVICES": "2", "STUB_DEVICES_OF_RANKS": seen}
     flags = ["--accumulate", "2", "--max-tokens-per-batch", "300", "--max-steps", "9", "--log-every", "1"]
     alone = train(tmp_path / "one", *flags, stub="")
-    together = train(tmp_path / "two", *flags, "--devices", "2", "--reduce-dtype", reduce_dtype, STUB_DEVICES="2")
+    together = train(tmp_path / "two", *flags, "--devices", "2", "--reduce-dtype", reduce_dtype, **machine)
     assert_same_run(together, alone, 1e-5 if reduce_dtype == "full" else 0.02)
+
+
+@pytest.mark.parametrize(
+    ("fault", "said"),
+    [
+        ("hang", r"deadlock: all ranks waited for each other for 4 seconds: rank 0 in synchronize \(nccl.py"),
+        ("error", r"NCCL cannot sum gradients: .*remote process exited"),
+    ],
+)
+def test_sums_that_never_end_end_the_job(tmp_path: Path, fault: str, said: str) -> None:
+    """Instead of waiting where nothing ends it."""
+    flags = [*write_corpus(tmp_path), *FLAGS, "--devices", "cuda:2", "--rank-timeout", "4"]
+    machine = {"STUB_DEVICES": "2", "STUB_NCCL": fault}
+    done = run(
+        "-m", "minitf", "train", *flags, "--output", str(tmp_path / "run"), stub="counts", limit_s=240, **machine
+    )
+    assert done.returncode == 1
+    assert re.search(said, done.stderr), done.stderr
 
 
 @pytest.mark.parametrize(

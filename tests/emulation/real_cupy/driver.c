@@ -4,7 +4,8 @@
 // with 227 KiB of shared memory, and calls that are illegal while a stream is captured fail as CUDA's do.  Kernels and
 // products do nothing, unless `stub_hook` is set: it is told what to compute (stub.py).
 //
-// STUB_DEVICES, STUB_CAPABILITY, STUB_DRIVER, STUB_GIB: another machine.  STUB_NCCL=hang: sums that never end.
+// STUB_DEVICES, STUB_CAPABILITY, STUB_DRIVER, STUB_GIB: another machine.  STUB_NCCL=hang: sums that never end;
+// =error: and NCCL says why.
 
 #define _GNU_SOURCE
 #include <cuda_runtime_api.h>
@@ -367,7 +368,7 @@ int stub_ncclAllReduce(const char* from, char* to, size_t count, int type, int o
     const size_t item = type == 9 || type == 6 ? 2 : type == 8 ? 8 : 4;
     COUNT("NCCL all-reduce", count * item);
     const char* text = getenv("STUB_NCCL");
-    if (text && !strcmp(text, "hang")) return stream_of(s)->hangs = 1, 0;
+    if (text && *text) return stream_of(s)->hangs = 1, 0;
     for (size_t start = 0; start < count * item; start += SLOT) {
         const size_t size = count * item - start < SLOT ? count * item - start : SLOT;
         memcpy(c->meeting->slot[c->rank], from + start, size);

@@ -293,7 +293,7 @@ def test_sizes_of_arrays_that_no_machine_can_count_are_refused(name, value):
 
 
 def test_devices():
-    assert parse_devices("8") == ("cuda", 8)
+    assert parse_devices("8") == parse_devices("cuda:8") == ("cuda", 8)
     assert parse_devices("cpu:4") == ("cpu", 4)
     for wrong in ("", "0", "cpu", "cpu:0", "gpu:2", "-1", "cpu:4x", "99999", "٣"):
         with pytest.raises(UserError, match="is not a number of devices; choose 8 for eight GPUs"):

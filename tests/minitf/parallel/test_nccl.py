@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from minitf.errors import UserError
-from minitf.parallel.group import Group
+from minitf.parallel.group import Group, ParallelError
 from minitf.parallel.nccl import NCCL_TYPES, NcclGroup
 
 
@@ -25,9 +25,10 @@ class Control(Group):
 class FakeCuPy:
     """As much of CuPy as the group calls, with memory in NumPy; every call on a device is written down."""
 
-    def __init__(self, calls, available=True, refuses=False):
+    def __init__(self, calls, available=True, refuses=False, polls=0, lost=False):
+        """polls: how often an event is asked for before it is done"""
         outer = self
-        self.calls = calls
+        self.calls, self.polls, self.lost = calls, polls, lost
 
         class NcclError(RuntimeError):
             pass
@@ -47,6 +48,11 @@ class FakeCuPy:
 
             def check_async_error(self):
                 calls.append(("check",))
+                if outer.lost:
+                    raise NcclError("remote process exited")
+
+            def abort(self):
+                calls.append(("abort",))
 
         class Stream:
             made = 0
@@ -57,7 +63,7 @@ class FakeCuPy:
 
             def record(self):
                 calls.append(("record", self.ptr))
-                return f"event of {self.ptr}"
+                return outer.event_of(self.ptr)
 
             def wait_event(self, event):
                 calls.append(("wait", self.ptr, event))
@@ -71,6 +77,17 @@ class FakeCuPy:
         )  # fmt: skip
         self.cuda = SimpleNamespace(Stream=Stream, get_current_stream=lambda: current)
         outer.uint32, outer.float32 = np.uint32, np.float32
+
+    def event_of(self, stream):
+        left = [self.polls]
+
+        class Event(str):
+            @property
+            def done(self):
+                left[0] -= 1
+                return left[0] < 0
+
+        return Event(f"event of {stream}")
 
     @staticmethod
     def zeros(length, dtype):
@@ -105,11 +122,29 @@ def test_nccl_sums_in_place_on_its_own_stream_after_what_computes(dtype, kind):
     ]
     calls.clear()
     group.synchronize()
-    assert calls == [("check",), ("record", stream), ("wait", "compute", f"event of {stream}")]
+    assert [call[0] for call in calls] == ["record", "wait"]
+    assert calls[1] == ("wait", "compute", f"event of {stream}")
     calls.clear()
     group.broadcast(buffer)
     assert calls == [("bcast", buffer.data.ptr, buffer.nbytes, 1, 0, "compute")]
     assert group.is_asynchronous
+
+
+def test_a_sum_is_waited_for_where_heartbeats_say_so():
+    """Asking ever more rarely, and looking for errors meanwhile."""
+    calls = []
+    group = NcclGroup(Control(), backend_of(FakeCuPy(calls, polls=3)), "cuda:0")
+    calls.clear()
+    group.synchronize()
+    assert [call[0] for call in calls] == ["record", "check", "check", "check", "wait"]
+
+
+def test_a_lost_rank_is_an_error_and_the_communicator_is_aborted():
+    calls = []
+    group = NcclGroup(Control(), backend_of(FakeCuPy(calls, polls=3, lost=True)), "cuda:0")
+    with pytest.raises(ParallelError, match="NCCL cannot sum gradients: remote process exited; continue from"):
+        group.synchronize()
+    assert calls[-1] == ("abort",)
 
 
 def test_nccl_says_what_is_missing():
@@ -133,6 +168,7 @@ def test_the_calls_are_those_of_cupy():
         "allReduce": "intptr_t sendbuf, intptr_t recvbuf, size_t count, int datatype, int op, intptr_t stream",
         "bcast": "intptr_t buff, size_t count, int datatype, int root, intptr_t stream",
         "check_async_error": "",
+        "abort": "",
     }.items():
         signature = getattr(nccl.NcclCommunicator, name).__doc__.splitlines()[0]
         assert signature == f"NcclCommunicator.{name}(self{', ' if arguments else ''}{arguments})"
