@@ -349,7 +349,7 @@ def test_a_decoder_follows_its_model_to_the_device(gpu: Any) -> None:
 # ---- Gradients ---------------------------------------------------------------------------------------------------
 
 
-@parametrize_some("op", ["Network", "Attention", "Rest"])
+@parametrize_some("op", ["Attention", "Network", "Rest"])
 def test_gradient_checks(gpu: Any, op: str) -> None:
     network = {"Linear", "Embedding", "LayerNorm", "Dropout", "DropoutAddLayerNorm", "CrossEntropy", "Relu"}
     attention = {"ScaledDotProductAttention"}

@@ -74,6 +74,7 @@ def model(halfway):
 # ---- Processes ---------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow  # test_kills_at_operations has the places
 def test_random_kills(ground, tally, draw):
     kills.kill_at_random(ground, tally, 2, draw, command=False)
 
@@ -96,6 +97,10 @@ def test_signals_at_operations(ground, tally, draw, operations):
 
 def test_signals_at_imports(ground, tally, draw, halfway):
     stop_translating(ground, tally, halfway, 0.003, draw)
+
+
+@pytest.mark.slow  # what catches the signal is the same
+def test_signals_at_imports_of_training(ground, tally, draw):
     stop_starting(ground, tally, 0.001, draw)
 
 
@@ -120,6 +125,7 @@ def test_other_damage(ground, tally, draw, halfway):
     faults.what_cannot_be_mended_is_told(ground, tally, halfway, draw, trials=1)
 
 
+@pytest.mark.slow  # test_failures_of_operations has what the system says of such disks
 def test_full_and_closed_disks(ground, tally, draw, halfway):
     faults.full_disk_by_limit(ground, tally, draw, 1, faults.checkpoint_bytes(halfway))
     faults.no_permission(ground, tally, halfway, ["", "checkpoints"])

@@ -123,7 +123,7 @@ def test_standard_input_to_standard_output_line_for_line(tiny_run, expected):
     assert done.stdout.decode().split("\n") == [*expected, ""]
     assert len(expected) == len(LINES)
     assert b"cut" in done.stderr
-    assert run(tiny_run, *SHORT, "--quiet", stdin=TEXT).stderr == b""
+    assert answer(tiny_run, *SHORT, "--quiet", stdin=TEXT).stderr == b""
 
 
 @parametrize_some(
@@ -263,7 +263,7 @@ def test_a_progress_bar_only_where_someone_watches(tiny_run, source, tmp_path):
         os.close(ours)
         assert (b"6/6" in seen) == shown
         assert (b"\nwarning: no translation ended" in seen.replace(b"\r", b"\n")) == shown
-    assert b"6/6" not in run(tiny_run, *SHORT, "--input", source).stderr
+    assert b"6/6" not in answer(tiny_run, *SHORT, "--input", source).stderr
 
 
 # ---- Bad input ---------------------------------------------------------------------------------------------------

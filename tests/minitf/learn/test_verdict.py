@@ -93,7 +93,7 @@ def test_processes_that_an_answer_starts_end_with_it(check, tmp_path):
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only Linux says how much memory a process has")
 @pytest.mark.parametrize(
     "text",
-    ["import numpy\nx = numpy.ones(10**10)\n", "x = []\nwhile True: x.append(object())\n", "x = 'x' * 10**10\n"],
+    ["import numpy\nx = numpy.ones(10**10)\n", "x = []\nwhile True: x.append(bytes(10**5))\n", "x = 'x' * 10**10\n"],
     ids=["array", "objects", "text"],
 )
 def test_the_memory_of_an_answer_is_limited(check, text):

@@ -23,12 +23,13 @@ from minitf.system.process import run_command
 from minitf.translation.loading import load_learned
 from minitf.translation.translator import Translator
 from tests.helpers.fixtures import SENTENCES
+from tests.helpers.marks import parametrize_some
 from tests.helpers.pages import Scripts
 from tests.helpers.runs import ENGLISH, call
 from tests.helpers.translating import odd_lines
 
 WORDS = " ".join(SENTENCES).split()
-FEWER = ["--max-steps", "140"]
+FEWER = ["--max-steps", "100"]
 MODELS = {
     "the paper's": [],
     "no matrix shared": [
@@ -188,7 +189,7 @@ def show(chromium, tmp_path):
 TRANSLATE = "return arguments[0].map((line) => minitf.translate(line, arguments[1]))"
 
 
-@pytest.mark.parametrize("name", MODELS)
+@parametrize_some("name", MODELS, keep=2)
 def test_the_page_translates_as_python_does(show, little_run, name):
     run = little_run(*MODELS[name])
     translator = Translator.load(run, warn=lambda message: None)

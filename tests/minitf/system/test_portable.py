@@ -131,16 +131,19 @@ def test_training_resuming_reporting_and_translating(windows, tmp_path):
         (tmp_path / name).write_text(lines * 40)
     texts = [word for flag in ("--train", "--valid", "--test") for word in (flag, "words.en", "words.de")]
     flags = ["--vocab-size", "280", "--max-steps", "3", "--log-every", "1", "--save-every", "2", "--beam", "1"]
-    windows("-m", "minitf", "train", *texts, *flags, "--output", run)
+    commands = [
+        ["train", *texts, *flags, "--output", run],
+        ["train", "--resume", run, "--max-steps", "4"],
+        ["report", run],
+        ["step", run, "--output", tmp_path / "step.html"],
+        ["pack", run, "--output", tmp_path / "packed"],
+        ["translate", run, "--beam", "1", "--max-length", "3"],
+    ]
+    words = [[str(word) for word in command] for command in commands]
+    code = "from minitf.app import commands\nfrom minitf.system.process import run_command\n"  # imports take seconds
+    code += f"for words in {words!r}:\n    assert run_command(commands.main, words) == 0, words\n"
+    assert windows("-c", code, text="one\ntwo\n").count("\n") >= 2
     assert [json.loads(line).get("step") for line in (run / "log.jsonl").read_text().splitlines()][:3] == [1, 2, 3]
-    windows("-m", "minitf", "train", "--resume", run, "--max-steps", "4")
-    windows("-m", "minitf", "report", run)
-    windows("-m", "minitf", "step", run, "--output", tmp_path / "step.html")
-    windows("-m", "minitf", "pack", run, "--output", tmp_path / "packed")
-    assert (
-        windows("-m", "minitf", "translate", run, "--beam", "1", "--max-length", "3", text="one\ntwo\n").count("\n")
-        >= 2
-    )
     assert (run / "report.html").exists()
     assert (tmp_path / "step.html").exists()
     assert (tmp_path / "packed" / "config.json").exists()

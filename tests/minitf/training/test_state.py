@@ -166,7 +166,7 @@ VALUES = st.recursive(
 
 
 @pytest.mark.heavy
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(st.dictionaries(st.sampled_from([each.name for each in fields(TrainState)]), VALUES))
 def test_any_wrong_value_is_a_sentence(changes):
     try:
