@@ -27,6 +27,7 @@ from minitf.system.environment import environment_facts
 from tests.helpers.runs import FLAGS, PAIRS, Ground, check, prepared_ground
 from tests.torture import (
     careless,
+    compiled,
     faults,
     folders,
     forged,
@@ -156,6 +157,10 @@ def plan_kills(ground: Ground, operations: int, count: int, share: float, draw: 
     default = max(1, round(share * 8))
     return [
         ("SIGKILL of the command at a random instant", lambda t: kills.kill_at_random(ground, t, count, draw, True)),
+        (
+            "SIGKILL with compiled kernels, caches emptied",
+            lambda t: print(f"caches emptied: {compiled.kill_compiled(ground, t, max(2, round(share * 100)), draw)}"),
+        ),
         ("SIGKILL of a fork at a random instant", lambda t: kills.kill_at_random(ground, t, forks, draw, False)),
         (
             "a process of several killed or stopped",

@@ -273,10 +273,18 @@ def check_stopped(ground: Ground, status: int, number: signal.Signals) -> None:
 # ---- At random instants ------------------------------------------------------------------------------------------
 
 
-def kill_at_random(ground: Ground, tally: Tally, kills: int, draw: random.Random, command: bool) -> None:
+def kill_at_random(
+    ground: Ground,
+    tally: Tally,
+    kills: int,
+    draw: random.Random,
+    command: bool,
+    before_each: Callable[[], float] = lambda: 0.0,
+) -> None:
     """Kill and resume runs at random instants until they are done; start new ones until `kills` were sent.
 
     command: run train.py as a command; else in forks, which need no time to start
+    before_each: called before each start; returns the seconds by which that takes longer
     """
     start_s = measure_start(ground) if command else 0.0
     while tally.tried < kills:
@@ -284,8 +292,9 @@ def kill_at_random(ground: Ground, tally: Tally, kills: int, draw: random.Random
         with tally.trial(f"kills from the {tally.tried + 1}. on"):
             deaths = 0
             while True:
+                longest_s = ground.duration_s + before_each()
                 threads = ["--threads", str(draw.choice([1, 1, 2]))]
-                status = killed_after(ground, run, threads, start_s + draw.random() * ground.duration_s, command)
+                status = killed_after(ground, run, threads, start_s + draw.random() * longest_s, command)
                 if status == 0:
                     break
                 check(status == -signal.SIGKILL, f"it ended with {status}: {ground.said}")

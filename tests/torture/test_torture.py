@@ -18,6 +18,7 @@ from minitf.translation.translator import Translator
 from tests.helpers.marks import parametrize_some
 from tests.torture import (
     careless,
+    compiled,
     faults,
     folders,
     forged,
@@ -82,6 +83,12 @@ def test_random_kills(ground, tally, draw):
 @pytest.mark.slow  # what is killed is the same; only the start of Python comes on top
 def test_random_kills_of_the_command(ground, tally, draw):
     kills.kill_at_random(ground, tally, 1, draw, command=True)
+
+
+@pytest.mark.slow  # test_compiled.py has full and empty caches, and the other tests here the kills
+def test_kills_with_compiled_kernels(ground, tally, draw):
+    pytest.importorskip("numba", reason="needs Numba")
+    compiled.kill_compiled(ground, tally, 2, draw)
 
 
 def test_kills_at_operations(ground, tally, draw, operations):

@@ -122,7 +122,7 @@ def test_standard_input_to_standard_output_line_for_line(tiny_run, expected):
     assert done.returncode == 0
     assert done.stdout.decode().split("\n") == [*expected, ""]
     assert len(expected) == len(LINES)
-    assert b"cut" in done.stderr
+    assert b"truncated" in done.stderr
     assert answer(tiny_run, *SHORT, "--quiet", stdin=TEXT).stderr == b""
 
 
