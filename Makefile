@@ -1,4 +1,4 @@
-# Everything runs in a virtual environment of its own, .venv; nothing needs root.
+# Everything runs in the virtual environment .venv; nothing needs root.
 PYTHON ?= python3
 VENV := .venv$(if $(LOCKED),-locked)$(if $(LOWEST),-lowest)
 BIN := $(VENV)/bin
@@ -11,21 +11,21 @@ MINUTES ?= 10
 .PHONY: help demo parse test quick prove mutants torture fuzz bench-gpu real-cupy lint book notebooks sdist clean
 
 help:
-	@echo "Times are those of 2 idle cores; the first command also installs packages into .venv, in about a minute."
-	@echo "make demo    train on the built-in corpus, score it, translate, write a page that translates (5 minutes)"
-	@echo "             LOCKED=1: with the packages of requirements.lock, verified by their hashes"
-	@echo "make parse   learn to parse the built-in treebank, score it, parse a sentence (5 minutes)"
+	@echo "Times are for 2 idle cores; the first command also installs packages into .venv, in about a minute."
+	@echo "make demo    train on the built-in corpus, score, translate, write the translator page (5 minutes)"
+	@echo "             LOCKED=1: use the packages of requirements.lock, verified by their hashes"
+	@echo "make parse   train a parser on the built-in treebank, score it, parse a sentence (5 minutes)"
 	@echo "make test    run the test suite (8 minutes of processor time, shared by the cores)"
-	@echo "make quick   its quick part (1.5 minutes; PYTHON=python3.12 VENV=.venv-3.12: with another Python;"
-	@echo "             LOWEST=1: with the lowest versions that pyproject.toml allows)"
-	@echo "make prove   the slow proofs and repetitions as well (some 15 minutes)"
-	@echo "make mutants damage gradients, engine and checker one place at a time: is every damage noticed?"
-	@echo "make torture kill, starve and damage runs, and feed rubbish to all that reads (15 minutes)"
-	@echo "make fuzz    its rubbish alone (5 minutes), and rubbish that is led by coverage (MINUTES=$(MINUTES))"
-	@echo "make bench-gpu  a training step on a GPU; PEER=program.py to compare with"
-	@echo "make lint    ruff and mypy"
-	@echo "make book    build the documents, with their numbers and pictures, into build/book (1.5 minutes of processor time)"
-	@echo "make notebooks  the chapters as Jupyter notebooks, in build/notebooks"
+	@echo "make quick   run the fast tests (1.5 minutes; PYTHON=python3.12 VENV=.venv-3.12: use another Python;"
+	@echo "             LOWEST=1: use the lowest versions that pyproject.toml allows)"
+	@echo "make prove   run all tests, including the slow ones (about 15 minutes)"
+	@echo "make mutants run the mutation tests of gradients, engine and checker"
+	@echo "make torture kill, starve and damage runs, and give invalid input to all readers (15 minutes)"
+	@echo "make fuzz    only the invalid input (5 minutes), and coverage-guided fuzzing (MINUTES=$(MINUTES))"
+	@echo "make bench-gpu  time a training step on a GPU; PEER=program.py: compare with a program"
+	@echo "make lint    run ruff and mypy"
+	@echo "make book    build the documentation, with its output and figures, into build/book (1.5 minutes of processor time)"
+	@echo "make notebooks  build the chapters as Jupyter notebooks, in build/notebooks"
 	@echo "make sdist   build the source distribution and the wheel in dist/, with a bill of materials and checksums"
 	@echo "make clean   delete the virtual environments (runs are kept)"
 

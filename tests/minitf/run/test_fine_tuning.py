@@ -244,7 +244,7 @@ def test_a_model_of_another_program_is_fine_tuned_as_it_is(name, tmp_path, capfd
 
 @pytest.mark.heavy
 def test_a_part_that_cannot_be_frozen_is_refused_before_there_is_a_run(imported, texts, tmp_path, capfd):
-    for parts, message in (("encodr", "has no part 'encodr'; choose among"), ("encoder,decoder", "")):
+    for parts, message in (("encodr", "has no part 'encodr'; choose from"), ("encoder,decoder", "")):
         words = ["--init", str(imported), "--freeze", parts, *texts, *FLAGS, "--max-steps", "1"]
         assert call([*words, "--output", str(tmp_path / "run")]) == (2 if message else 0)
         assert message in capfd.readouterr().err
