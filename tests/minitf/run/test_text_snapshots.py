@@ -79,7 +79,7 @@ def test_a_run_that_kept_no_copies_says_what_it_goes_without(ground, begun, caps
         path.unlink()
     assert resume(run) == 0
     err = capsys.readouterr().err
-    assert f"note: {texts / 'test.de'} does not exist: no test score at the end; give their new paths with --test" in err
+    assert f"{texts / 'test.de'} does not exist: no test score at the end; give their new paths with --test" in err
     assert "held-out BLEU" not in err
     found = differences(fingerprint(run), ground.expected)
     assert found == ["log.jsonl", "test.hypotheses"]
