@@ -27,10 +27,12 @@ I32, I64, F32 = ir.IntType(32), ir.IntType(64), ir.FloatType()
 
 
 def number(value: int) -> Any:
+    """Return a constant of 64 bits."""
     return ir.Constant(I64, value)
 
 
 def in_all_lanes(builder: Any, value: Any, vector: Any) -> Any:
+    """Return a vector with one value in all lanes."""
     undefined = ir.Constant(vector, ir.Undefined)
     first = builder.insert_element(undefined, value, ir.Constant(I32, 0))
     lanes = ir.VectorType(I32, vector.count)
@@ -38,10 +40,12 @@ def in_all_lanes(builder: Any, value: Any, vector: Any) -> Any:
 
 
 def load(builder: Any, place: Any, vector: Any) -> Any:
+    """Load a vector from an address."""
     return builder.load(builder.bitcast(place, vector.as_pointer()), align=4)
 
 
 def store(builder: Any, vector: Any, place: Any) -> None:
+    """Store a vector at an address."""
     builder.store(vector, builder.bitcast(place, vector.type.as_pointer()), align=4)
 
 
