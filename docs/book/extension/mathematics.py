@@ -7,14 +7,16 @@ from docutils import nodes
 from latex2mathml.converter import convert
 from sphinx.application import Sphinx
 
+THIN_SPACE = '<mspace width="0.167em" />'
+
 
 def to_mathml(tex: str, display: str) -> str:
     """display: "inline" or "block".  Raises: ValueError for LaTeX that the converter does not know."""
     result = convert(tex.replace("{aligned}", "{align*}"), display=display)
-    result = re.sub(r"<mo>([A-Za-z]{2,})</mo>", r"<mi>\1</mi>", result)  # names of functions: no space around them
     if "\\" in result or "<mi>&</mi>" in result:  # it passes on what it does not know, as it is
         raise ValueError(f"no MathML for the formula {tex}")
-    return result
+    result = re.sub(r"<mo>([A-Za-z]{2,})</mo>", r"<mi>\1</mi>", result)  # names of functions: no space around them,
+    return re.sub(r"(<mi>(?:log|sin|cos|tanh)</mi>)(?=<m(?:i|n|sub|munder)\b)", rf"\1{THIN_SPACE}", result)  # but here
 
 
 def show(writer: Any, node: nodes.math) -> None:
