@@ -234,10 +234,7 @@ class Op:
         return found
 
     def flops(self, inputs: Sequence[tuple[int, ...]], outputs: Sequence[tuple[int, ...]], /) -> tuple[float, float]:
-        """Floating-point operations of the forward and of the backward pass, given the shapes of inputs and outputs.
-
-        By default one per output element, and backward one for each input that needs a gradient.
-        """
+        """Floating-point operations forward and backward, given shapes; by default 1 per output and per gradient."""
         n = math.prod(outputs[0])
         return n, n * sum(self.needs_gradient)
 
@@ -570,7 +567,8 @@ class _Sums:
         else:
             added = sums[key] + gradients[i]
             added = np.asarray(added) if isinstance(added, np.generic) else added  # NumPy's sums of 0-d arrays
-            _tell_of(added)
+            for call in state.events.after_allocation:
+                call(added)
             sums[key] = added
         gradients[i] = None
         if isinstance(edge, Tensor):
@@ -626,11 +624,6 @@ class _Sums:
 
 def _as_array(g: Any, backend: Backend | None) -> Array:
     return g if type(g) is ndarray else (backend or CPU).asarray(g)
-
-
-def _tell_of(gradient: Array) -> None:
-    for call in state.events.after_allocation:
-        call(gradient)
 
 
 def _node_backward(node: Op, g_outputs: list[Array]) -> list[Array | None]:

@@ -28,8 +28,10 @@ def recorded(tmp_path_factory):
     return {"train": output("train", run, *small), "translate": output("translate", run), "step": output("step")}
 
 
-@pytest.mark.parametrize("name", LIMITS)
-@pytest.mark.xfail(reason="the rooms are being rebuilt", strict=True)
+LATER = pytest.mark.xfail(reason="the rooms are being rebuilt", strict=True)
+
+
+@pytest.mark.parametrize("name", [pytest.param("train", marks=LATER), pytest.param("translate", marks=LATER), "step"])
 def test_little_is_run_through(recorded, name):
     words = recorded[name].splitlines()[-1].split()
     files, lines = int(words[0]), int(words[2])

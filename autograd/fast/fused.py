@@ -148,7 +148,7 @@ class LinearRelu(Op):
 
     def flops(self, inputs, outputs):
         """Those of `Linear`, and rows · out for ReLU."""
-        forward, backward = nn.Linear.flops(self, inputs, outputs)  # type: ignore[arg-type]
+        forward, backward = nn.Linear.flops(self, inputs, outputs)
         n = math.prod(outputs[0])
         return forward + n, backward + n * any(self.needs_gradient)
 

@@ -38,3 +38,22 @@ def per_input(forward: float, backward: float) -> Count:
 
 
 moves_only = per_output(0, 0)
+
+
+def linear_flops(op: Any, inputs: Shapes, outputs: Shapes) -> Cost:
+    """2 · rows · in · out forward, and as many for each of two gradients; rows · out for the bias."""
+    product, bias = 2 * math.prod(inputs[0]) * inputs[1][0], math.prod(outputs[0]) * (len(inputs[2]) > 0)
+    needs = op.needs_gradient
+    return product + bias, product * sum(needs[:2]) + bias * needs[2]
+
+
+def attention_flops(op: Any, inputs: Shapes, outputs: Shapes) -> Cost:
+    """Count for n = B · H · T · S scores: 2 n K for q kᵀ and 2 n M for p v forward, twice that for four gradients.
+
+    Scale and softmax take 6 n (scale, maximum, difference, exponential, sum, division), their gradient 4 n
+    (product, sum, difference, product) and 1 n for the scale; dropout 2 n and, with what is computed again, 4 n.
+    """
+    k, m = inputs[0][-1], outputs[0][-1]
+    n = math.prod(outputs[0][:-1]) * inputs[1][-2]
+    forward, backward = (6, 5) if op.parameters.get("drop") is None else (8, 9)
+    return n * (2 * (k + m) + forward), n * (4 * (k + m) + backward) if any(op.needs_gradient) else 0

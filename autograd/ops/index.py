@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -205,4 +205,11 @@ def topk(x: TensorLike, k: int, axis: int = -1, largest: bool = True) -> tuple[T
     return take_along_axis(x, places, axis), Tensor(places)
 
 
-attach(__getitem__=getitem, argmax=argmax, argmin=argmin, diagonal=diagonal, repeat=repeat)
+def rows(x: Tensor) -> Iterator[Tensor]:
+    """x[0], x[1], …  Raises: TypeError for a Tensor of no axis"""
+    if x.ndim == 0:
+        raise TypeError("cannot iterate over a 0-d Tensor")
+    return (x[i] for i in range(len(x)))
+
+
+attach(__getitem__=getitem, __iter__=rows, argmax=argmax, argmin=argmin, diagonal=diagonal, repeat=repeat)

@@ -1,4 +1,4 @@
-"""Ops that join, split and pad arrays; backward splits, joins and cuts the gradient."""
+"""Ops that join, split, pad and repeat arrays; backward splits, joins, cuts and sums the gradient."""
 
 from __future__ import annotations
 
@@ -142,3 +142,26 @@ def pad(
     if pairs.dtype.kind not in "iu" or (pairs < 0).any():
         raise ValueError(message)
     return apply(Pad, x, sides=pairs.tolist(), value=constant_values)
+
+
+class BroadcastTo(Op):
+    """y = x repeated along its axes of size 1, and along new axes in front: a view
+
+    Shapes: x [...] -> y [shape]
+    """
+
+    broadcasts = True  # the engine sums the gradient over the repeated axes
+    flops = moves_only
+
+    @staticmethod
+    def forward(xp, x, *, shape):
+        return xp.broadcast_to(x, shape)
+
+    @staticmethod
+    def backward(xp, g, y, x, *, shape):
+        return g
+
+
+def broadcast_to(x: TensorLike, shape: int | Sequence[int]) -> Tensor:
+    """x repeated to `shape` by NumPy's broadcasting rules, without copying; the result is read-only."""
+    return apply(BroadcastTo, x, shape=shape)

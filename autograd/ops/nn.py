@@ -11,7 +11,7 @@ from numpy.typing import DTypeLike
 from autograd import random
 from autograd.backend import as_array, backend_of, constant, keep_bfloat16, keep_where, widened
 from autograd.engine import Op, apply, evaluate
-from autograd.ops.flops import per_input, per_output
+from autograd.ops.flops import attention_flops, linear_flops, per_input, per_output
 from autograd.random import Mask
 from autograd.tensor import Tensor, TensorLike, TensorOrArray, array_of, number, tensors
 
@@ -33,6 +33,7 @@ class Linear(Op):
     """
 
     reads = ("weight", "x", "")
+    flops = linear_flops
 
     @staticmethod
     def forward(xp, x, weight, bias, *, dtype):
@@ -54,12 +55,6 @@ class Linear(Op):
             return product(g_rows.astype(x.dtype, copy=False).T, rows_of(x))  # [out, N] @ [N, in]
 
         return g_x, g_weight, lambda: g_rows.sum(axis=0)
-
-    def flops(self, inputs, outputs):
-        """2 · rows · in · out forward, and as many for each of two gradients; rows · out for the bias."""
-        product, bias = 2 * math.prod(inputs[0]) * inputs[1][0], math.prod(outputs[0]) * (len(inputs[2]) > 0)
-        needs = self.needs_gradient
-        return product + bias, product * sum(needs[:2]) + bias * needs[2]
 
 
 def in_precision_of(x: Array, weight: Array) -> Array:
@@ -230,8 +225,7 @@ def dropped(xp: Any, x: Array, drop: Mask | None) -> Array:
 
 def draw(shape: tuple[int, ...], p: float) -> Mask | None:
     """The next dropout mask of `shape`; None for p = 0.  Raises: ValueError for p outside [0, 1)"""
-    random.threshold(number("dropout probability", p))
-    return random.next_mask(shape, p) if p else None
+    return random.next_mask(shape, number("dropout probability", p)) if p else None
 
 
 def dropout(x: TensorLike, p: float = 0.5, training: bool = True) -> Tensor:
@@ -315,6 +309,7 @@ class ScaledDotProductAttention(Op):
 
     broadcasts = True  # over the leading axes
     reads = "q k v"
+    flops = attention_flops
 
     @staticmethod
     def forward(xp, q, k, v, *, mask, drop, scale):
@@ -332,17 +327,6 @@ class ScaledDotProductAttention(Op):
         g_scores = scale * softmax_gradient(g_p, p)  # of q kᵀ
         gradients = g_scores @ k, g_scores.swapaxes(-1, -2) @ q, g_v  # [..., T, K], [..., S, K], [..., S, M]
         return tuple([g.astype(dtype, copy=False) for g, dtype in zip(gradients, dtypes, strict=True)])
-
-    def flops(self, inputs, outputs):
-        """Count for n = B · H · T · S scores: 2 n K for q kᵀ and 2 n M for p v forward, twice that for four gradients.
-
-        Scale and softmax take 6 n (scale, maximum, difference, exponential, sum, division), their gradient 4 n
-        (product, sum, difference, product) and 1 n for the scale; dropout 2 n and, with what is computed again, 4 n.
-        """
-        k, m = inputs[0][-1], outputs[0][-1]
-        n = math.prod(outputs[0][:-1]) * inputs[1][-2]
-        forward, backward = (6, 5) if self.parameters.get("drop") is None else (8, 9)
-        return n * (2 * (k + m) + forward), n * (4 * (k + m) + backward) if any(self.needs_gradient) else 0
 
 
 def attention_weights(xp: Any, q: Array, k: Array, mask: Array | None, scale: float) -> Array:
@@ -371,15 +355,9 @@ def softmax_gradient(g_p: Array, p: Array) -> Array:
 
 
 def scaled_dot_product_attention(
-    query: TensorLike,
-    key: TensorLike,
-    value: TensorLike,
-    mask: TensorLike | None = None,
-    *,
-    is_causal: bool = False,
-    dropout: float = 0.0,
-    scale: float | None = None,
-) -> Tensor:
+    query: TensorLike, key: TensorLike, value: TensorLike, mask: TensorLike | None = None, *,
+    is_causal: bool = False, dropout: float = 0.0, scale: float | None = None,
+) -> Tensor:  # fmt: skip
     """softmax(scale · query keyᵀ) value, over the keys that `mask` allows.
 
     `mask` is boolean, True means *may attend*; `is_causal` allows key j for query i where j ≤ i, and can be combined

@@ -89,29 +89,6 @@ def _outline(x: Tensor) -> np.ndarray:
     return np.broadcast_to(np.zeros(()), x.shape)
 
 
-class BroadcastTo(Op):
-    """y = x repeated along its axes of size 1, and along new axes in front: a view
-
-    Shapes: x [...] -> y [shape]
-    """
-
-    broadcasts = True  # the engine sums the gradient over the repeated axes
-    flops = moves_only
-
-    @staticmethod
-    def forward(xp, x, *, shape):
-        return xp.broadcast_to(x, shape)
-
-    @staticmethod
-    def backward(xp, g, y, x, *, shape):
-        return g
-
-
-def broadcast_to(x: TensorLike, shape: int | Sequence[int]) -> Tensor:
-    """x repeated to `shape` by NumPy's broadcasting rules, without copying; the result is read-only."""
-    return apply(BroadcastTo, x, shape=shape)
-
-
 def flatten(x: Tensor, start_axis: int = 0, end_axis: int = -1) -> Tensor:
     """The axes from `start_axis` to `end_axis`, all by default, as one."""
     if x.ndim == 0:

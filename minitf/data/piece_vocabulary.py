@@ -23,8 +23,7 @@ from typing import Any, Self
 from sentencepiece import SentencePieceProcessor
 
 from minitf.config.model import BOS, EOS, PAD, UNK
-from minitf.data.sentences import checked_ids
-from minitf.data.text import PathLike, checked_characters
+from minitf.data.text import PathLike, checked_characters, checked_ids
 from minitf.errors import UserError
 from minitf.system.files import parse_json_object, read_small_file
 from minitf.system.writing import write_atomically

@@ -356,7 +356,9 @@ class WordTable:
         rows = [words_of(line) for line in lines]
         numbers = np.fromiter(map(self.numbers.__getitem__, itertools.chain.from_iterable(rows)), np.int64)
         new = itertools.islice(self.numbers, len(self.words), None)
-        self.words = self.words.followed_by(Sentences.from_lists(self.vocabulary.encode(list(new))))
+        added = Sentences.from_lists(self.vocabulary.encode(list(new)))
+        offsets = np.concatenate([self.words.offsets, self.words.offsets[-1] + added.offsets[1:]])
+        self.words = Sentences(np.concatenate([self.words.ids, added.ids]), offsets)
         by_word = self.words.take(numbers)
         ends = np.cumsum([0, *map(len, rows)])  # [lines + 1] in words
         return Sentences(by_word.ids, by_word.offsets[ends])

@@ -1,14 +1,13 @@
 """Sentences of different lengths in one array, and padded to a rectangle."""
 
 import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
 from minitf.config.model import BOS, EOS, PAD
-from minitf.errors import UserError
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,11 +32,6 @@ class Sentences:
         if not 0 <= index < len(self):
             raise IndexError(f"sentence {index} of {len(self):,}, counted from 0")
         return self.ids[self.offsets[index] : self.offsets[index + 1]]
-
-    def followed_by(self, other: "Sentences") -> "Sentences":
-        """These sentences, then those of another."""
-        offsets = np.concatenate([self.offsets, self.offsets[-1] + other.offsets[1:]])
-        return Sentences(np.concatenate([self.ids, other.ids]), offsets)
 
     def take(self, indices: np.ndarray) -> "Sentences":
         """Gather the sentences with these indices, in this order."""
@@ -70,15 +64,3 @@ def pad(sentences: Sentences, longest: int | None = None, *, bos: bool = False, 
     elif eos:
         rows[np.arange(len(rows)), lengths] = EOS
     return rows
-
-
-def checked_ids(ids: Iterable[int], size: int) -> list[int]:
-    """Token ids as a list.  Raises: UserError for one that is not in a vocabulary of `size` pieces"""
-    row = [int(index) for index in ids]
-    if row and not (min(row) >= 0 and max(row) < size):
-        wrong = next(index for index in row if not 0 <= index < size)
-        raise UserError(
-            f"token id {wrong} is outside the vocabulary of {size:,} pieces; "
-            "use the vocabulary that the model was trained with"
-        )
-    return row

@@ -235,3 +235,15 @@ def _not_utf8(name: str, number: int, raw: bytes, position: int, offset: int) ->
         f"{name}, line {number:,}: byte {position + 1:,} of the line (byte {offset + position + 1:,} of the input) is "
         f"0x{raw[position]:02x}, which is not valid UTF-8 there; {advice}"
     )
+
+
+def checked_ids(ids: Iterable[int], size: int) -> list[int]:
+    """Token ids as a list.  Raises: UserError for one that is not in a vocabulary of `size` pieces"""
+    row = [int(index) for index in ids]
+    if row and not (min(row) >= 0 and max(row) < size):
+        wrong = next(index for index in row if not 0 <= index < size)
+        raise UserError(
+            f"token id {wrong} is outside the vocabulary of {size:,} pieces; "
+            "use the vocabulary that the model was trained with"
+        )
+    return row

@@ -20,8 +20,7 @@ from sentencepiece import SentencePieceProcessor
 from minitf.config.model import BOS, EOS, PAD, UNK, TransformerConfig
 from minitf.data.merges import COVERAGE, MAX_DISTINCT_WORDS, learn_merges
 from minitf.data.piece_vocabulary import MAX_MODEL_BYTES, VocabularyPair
-from minitf.data.sentences import checked_ids
-from minitf.data.text import PathLike, normalise
+from minitf.data.text import PathLike, checked_ids, normalise
 from minitf.errors import UserError
 from minitf.system.files import read_small_file
 from minitf.system.process import require_threads

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
-from typing import Any, Self, TypeVar, cast
+from typing import Any, Self, cast
 
 import numpy as np
 
@@ -20,9 +20,6 @@ variants: dict[type[Module], dict[str, type[Module] | dict[Any, type[Module]]]] 
 {part: {field: class, or {value: class}}}. Empty for the paper's model: variants.py enters those of models of other
 programs and of the paper's comparisons.
 """
-
-
-M = TypeVar("M", bound="Module")
 
 
 class Module:
@@ -102,13 +99,6 @@ class Module:
         Raises: ValueError if names or shapes differ; the message has the first few.
         """
         load_parameters(self.named_parameters(), arrays, copy=copy)
-
-
-def recast(module: Module, cls: type[M]) -> M:
-    """The same module, parameters and parts included, with the methods of another class."""
-    new = object.__new__(cls)
-    vars(new).update(vars(module))
-    return new
 
 
 def _with_items(attributes: Iterable[tuple[str, Any]]) -> Iterator[tuple[str, Any]]:

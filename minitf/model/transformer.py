@@ -254,12 +254,8 @@ class Transformer(Module):
         self.decoder = Decoder(config, init)
 
     def __repr__(self) -> str:
-        c, layers = self.config, (len(self.encoder.layers), len(self.decoder.layers))
-        depth = (
-            f"layers={layers[0]}"
-            if layers[0] == layers[1]
-            else f"encoder_layers={layers[0]}, decoder_layers={layers[1]}"
-        )
+        c, (n, m) = self.config, (len(self.encoder.layers), len(self.decoder.layers))
+        depth = f"layers={n}" if n == m else f"encoder_layers={n}, decoder_layers={m}"
         sizes = f"{depth}, d_model={c.d_model}, d_ff={c.d_ff}, heads={c.heads}, vocab_size={c.vocab_size}"
         return f"Transformer({sizes}: {self.parameter_count():,} parameters)"
 

@@ -127,7 +127,7 @@ MUTANTS = [
     Mutant(f"{S}:Transpose.backward", "by the same axes instead of the inverse",
            "np.argsort([axis % x.ndim for axis in axes]).tolist()", "axes"),
     Mutant(f"{S}:SwapAxes.backward", "not swapped back", "g.swapaxes(axis1, axis2)", "g.reshape(x.shape)"),
-    Mutant(f"{S}:BroadcastTo.broadcasts", "not summed over repetitions", True, False, attribute=True),
+    Mutant(f"{J}:BroadcastTo.broadcasts", "not summed over repetitions", True, False, attribute=True),
     Mutant(f"{J}:Concatenate.backward", "each piece begins where the first did",
            "[piece.reshape(shape)", "[g[: piece.shape[0]].reshape(shape)"),
     Mutant(f"{J}:Stack.backward", "every input gets the gradient of the first",

@@ -1,4 +1,4 @@
-"""Joining, splitting and padding arrays."""
+"""Joining, splitting, padding and repeating arrays."""
 
 import numpy as np
 import pytest
@@ -134,3 +134,19 @@ def test_pad_keeps_the_dtype():
 def test_pad_width_errors(width):
     with pytest.raises(ValueError, match=r"pad_width=.* is neither n"):
         ag.pad(Tensor(normal((2, 3))), width)
+
+
+@pytest.mark.parametrize(
+    ("shape", "new"),
+    [
+        ((), (2, 3)),
+        ((3,), (2, 3)),
+        ((2, 1), (2, 3)),
+        ((2, 3), (2, 3)),
+        ((1, 3), (4, 2, 3)),
+        ((1,), 5),
+        ((1, 3), (0, 3)),
+    ],
+)
+def test_broadcast_to(shape, new):
+    agrees(lambda x: ag.broadcast_to(x, new), lambda x: np.broadcast_to(x, new), normal(shape))

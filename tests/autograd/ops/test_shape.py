@@ -93,22 +93,6 @@ def test_squeeze_of_an_axis_of_another_size_is_numpys_error():
         ag.squeeze(Tensor(normal((2, 3))), 0)
 
 
-@pytest.mark.parametrize(
-    ("shape", "new"),
-    [
-        ((), (2, 3)),
-        ((3,), (2, 3)),
-        ((2, 1), (2, 3)),
-        ((2, 3), (2, 3)),
-        ((1, 3), (4, 2, 3)),
-        ((1,), 5),
-        ((1, 3), (0, 3)),
-    ],
-)
-def test_broadcast_to(shape, new):
-    agrees(lambda x: ag.broadcast_to(x, new), lambda x: np.broadcast_to(x, new), normal(shape))
-
-
 def test_views_share_memory():
     x = Tensor(normal((2, 3)))
     for view in (

@@ -111,3 +111,19 @@ def _(rng):
         lambda x: ag.pad(x, 1), [draw.uniform(rng, draw.shape(rng, max_ndim=3))],
         torch=lambda x: torch.nn.functional.pad(x, [1] * (2 * x.ndim)),
     )  # fmt: skip
+
+
+@register("BroadcastTo", "any shape")
+def _(rng):
+    full = draw.shape(rng, min_side=0)
+    return Example(
+        lambda x: ag.broadcast_to(x, full), [draw.uniform(rng, draw.shrunk(rng, full))],
+        torch=lambda x: torch.broadcast_to(x, full),
+    )  # fmt: skip
+
+
+@register("BroadcastTo", "to zero size")
+def _(rng):
+    return Example(
+        lambda x: ag.broadcast_to(x, (0, 3)), [draw.uniform(rng, (1, 3))], torch=lambda x: torch.broadcast_to(x, (0, 3))
+    )

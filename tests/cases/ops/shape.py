@@ -87,19 +87,3 @@ def _(rng):
         lambda x: ag.squeeze(x, axis), [draw.uniform(rng, shape)],
         torch=lambda x: torch.squeeze(x) if axis is None else torch.squeeze(x, axis),
     )  # fmt: skip
-
-
-@register("BroadcastTo", "any shape")
-def _(rng):
-    full = draw.shape(rng, min_side=0)
-    return Example(
-        lambda x: ag.broadcast_to(x, full), [draw.uniform(rng, draw.shrunk(rng, full))],
-        torch=lambda x: torch.broadcast_to(x, full),
-    )  # fmt: skip
-
-
-@register("BroadcastTo", "to zero size")
-def _(rng):
-    return Example(
-        lambda x: ag.broadcast_to(x, (0, 3)), [draw.uniform(rng, (1, 3))], torch=lambda x: torch.broadcast_to(x, (0, 3))
-    )
