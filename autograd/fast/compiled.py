@@ -101,7 +101,7 @@ class CompiledKernels(CpuKernels):
         rows, groups = len(x), weights.groups.view(np.int32)[..., 0]
         q, factors = np.empty((rows, 4 * groups.shape[1]), np.uint8), np.empty(rows, F4)
         y = np.empty((rows, weights.shape[0]), F4)
-        compiled_int8.quantise_inputs(x, q, factors)
+        compiled_int8.quantise_inputs(x, x.shape[1], q, factors)
 
         def work(some: slice) -> None:
             of_weights = groups, weights.start, weights.factors, weights.bias

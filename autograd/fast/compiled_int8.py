@@ -30,10 +30,10 @@ WIDTH = 64 if LANES == 16 else 16  # outputs of a tile
 
 
 @compiled_exactly
-def quantise_inputs(x: Array, q: Array, factors: Array) -> None:
-    """Shapes: x float32 [R, in], q uint8 [R, in, up to a multiple of 4] (written), factors float32 [R] (written)"""
+def quantise_inputs(x: Array, n_in: int, q: Array, factors: Array) -> None:
+    """Shapes: x float32 [R, ≥ in], q uint8 [R, in, up to a multiple of 4] (written), factors float32 [R] (written)"""
     for r in range(len(x)):
-        row, integers = x[r], q[r]
+        row, integers = x[r][:n_in], q[r]
         bits, most = row.view(np.int32), np.int32(0)
         for i in range(row.size):
             most = max(most, bits[i] & np.int32(0x7FFFFFFF))  # as floats without signs are ordered

@@ -12,11 +12,14 @@ import math
 from typing import Any
 
 import numpy as np
+from numba import types
+from numba.extending import overload
 
+from autograd.fast import compiled_int8
 from autograd.fast import compiled_kernels as kernels
 from autograd.fast.compiled_tiles import LANES, dot, product_of_tile, weighted_sum
 from autograd.fast.compiling import compiled_exactly
-from autograd.fast.int8 import OUTPUTS
+from autograd.fast.int8 import INPUTS, OUTPUTS
 from minitf.config.model import BOS, EOS
 
 Array = Any
@@ -24,43 +27,52 @@ f4 = np.float32
 
 SILU = 1
 PART = 256  # elements of a row of logits that are summed in float32, before float64 takes over
-WIDTH = 64 if LANES == 16 else 16  # outputs of a tile
+WIDTH = 64 if LANES == 16 else 16  # outputs of a tile of float32
 of_one, of_two, of_four = (product_of_tile(rows, LANES) for rows in (1, 2, 4))
 
 DONE, BROKEN = 0, 1  # the search: it has ended; a number is not finite, or nothing can follow
 
 
-def padded(width: int) -> int:
-    """`width` up to a multiple of `OUTPUTS`."""
-    return -(-width // OUTPUTS) * OUTPUTS
-
-
-def grouped(matrices: list[Array], fill: float = 0.0) -> Array:
-    """Weights of the layers, as the tiles read them.  Shapes: [out, in] each -> [L, out / 64, in, 64]"""
-    out, n_in = matrices[0].shape
-    whole = np.full((len(matrices), padded(out), n_in), fill, f4)
-    for place, matrix in zip(whole, matrices, strict=True):
-        place[:out] = matrix
-    return np.ascontiguousarray(whole.reshape(len(matrices), -1, OUTPUTS, n_in).swapaxes(2, 3))
-
-
-def stacked(vectors: list[Array | None], out: int, fill: float = 0.0) -> Array:
-    """Biases of the layers.  Shapes: [out] each, or None for none -> [L, out, up to a multiple of 64]"""
-    whole = np.full((len(vectors), padded(out)), fill, f4)
-    for place, vector in zip(whole, vectors, strict=True):
-        place[:out] = 0 if vector is None else vector
-    return whole
-
-
 # ---- Layers ----
 
 
-@compiled_exactly
-def multiply(x: Array, rows: int, weights: Array, bias: Array, relu: bool, y: Array, first: int) -> None:
-    """y[first + r] = x[r] Wᵀ + bias, or max(x[r] Wᵀ + bias, 0), r < rows
+def multiply(x: Array, rows: int, weights: Any, bias: Array, layer: int, relu: bool, y: Array, first: int) -> None:
+    """y[first + r] = x[r] Wᵀ + bias, or max(x[r] Wᵀ + bias, 0), r < rows, with the weights and the bias of a layer.
 
-    Shapes: x [R, ≥ in], weights [out / 64, in, 64], bias [out], y [R, out], out being a multiple of 64
+    weights: of float32, [L, out / 64, in, 64], or of 8 bits: `in_int8` of fast/search.py
+
+    Shapes: x [R, ≥ in], bias [L, out], y [R, out], out being a multiple of 64
     """
+    raise NotImplementedError("compiled code alone calls it")
+
+
+@overload(multiply)
+def _multiply(x: Any, rows: Any, weights: Any, *more: Any) -> Any:
+    if isinstance(weights, types.BaseTuple):
+        return lambda x, rows, weights, bias, layer, relu, y, first: multiply_int8(
+            x, rows, weights, bias[layer], layer, relu, y, first
+        )
+    return lambda x, rows, weights, bias, layer, relu, y, first: multiply_float32(
+        x, rows, weights[layer], bias[layer], relu, y, first
+    )
+
+
+@compiled_exactly
+def multiply_int8(x: Array, rows: int, weights: Any, bias: Array, layer: int, relu: bool, y: Array, first: int) -> None:
+    """See `multiply`."""
+    groups, start, factors, n_in = weights
+    q, of_inputs = np.empty((rows, 4 * groups.shape[2]), np.uint8), np.empty(rows, f4)
+    total = np.empty((compiled_int8.ROWS, OUTPUTS), np.int32)
+    compiled_int8.quantise_inputs(x[:rows], n_in, q, of_inputs)
+    compiled_int8.linear_int8(
+        q.view(np.int32), of_inputs, groups[layer], start[layer], factors[layer], bias, relu, 0, bias.size, total,
+        y[first : first + rows],
+    )  # fmt: skip
+
+
+@compiled_exactly
+def multiply_float32(x: Array, rows: int, weights: Array, bias: Array, relu: bool, y: Array, first: int) -> None:
+    """See `multiply`.  Shapes: weights [out / 64, in, 64], bias [out]"""
     for output in range(0, OUTPUTS * len(weights), WIDTH):
         row = 0
         while row + 4 <= rows:
@@ -125,17 +137,17 @@ def attend(
 
 
 @compiled_exactly
-def feed_forward(x: Array, rows: int, product: Any, activation: int, hidden: Array, y: Array) -> None:
+def feed_forward(x: Array, rows: int, products: Any, layer: int, activation: int, hidden: Array, y: Array) -> None:
     """Shapes: x [R, ≥ D], hidden [R, F, padded] (overwritten), y [R, D, padded] (written)"""
-    up, up_bias, down, down_bias = product
-    multiply(x, rows, up, up_bias, activation != SILU, hidden, 0)
+    up, up_bias, down, down_bias = products
+    multiply(x, rows, up, up_bias, layer, activation != SILU, hidden, 0)
     if activation == SILU:
         for r in range(rows):
             some = hidden[r]
             for i in range(some.size):
                 e = kernels.exp(-abs(some[i]))
                 some[i] *= (f4(1) if some[i] > 0 else e) / (f4(1) + e)
-    multiply(hidden, rows, down, down_bias, False, y, 0)
+    multiply(hidden, rows, down, down_bias, layer, False, y, 0)
 
 
 @compiled_exactly
@@ -168,24 +180,23 @@ def encode(x: Array, ends: Array, layers: Any, shape: Any, settings: Any) -> Arr
     qkv, hidden = np.empty((tokens, inward_bias.shape[1]), f4), np.empty((tokens, up_bias.shape[1]), f4)
     heads_joined, y, before = np.empty((tokens, padded_to(heads * d_v)), f4), np.empty_like(x), np.empty_like(x)
     columns = heads * d_k, 2 * heads * d_k
-    for layer in range(len(inward)):
+    for layer in range(len(inward_bias)):
         given = x
         if norm_first:
             add_norm(x, nothing, tokens, norms[layer, 0], eps, ones, before)
             given = before
-        multiply(given, tokens, inward[layer], inward_bias[layer], False, qkv, 0)
+        multiply(given, tokens, inward, inward_bias, layer, False, qkv, 0)
         start = 0
         for b in range(len(ends)):
             of_sentence = places[start : ends[b]]
             for row in range(start, ends[b]):
                 attend(qkv, row, 0, qkv, of_sentence, columns, shape, weights, heads_joined)
             start = ends[b]
-        multiply(heads_joined, tokens, outward[layer], outward_bias[layer], False, y, 0)
+        multiply(heads_joined, tokens, outward, outward_bias, layer, False, y, 0)
         after(x, y, tokens, norms[layer, 0], eps, norm_first, ones)
         if norm_first:
             add_norm(x, nothing, tokens, norms[layer, 1], eps, ones, before)
-        product = up[layer], up_bias[layer], down[layer], down_bias[layer]
-        feed_forward(given, tokens, product, activation, hidden, y)
+        feed_forward(given, tokens, (up, up_bias, down, down_bias), layer, activation, hidden, y)
         after(x, y, tokens, norms[layer, 1], eps, norm_first, ones)
     if norm_first:
         add_norm(x, nothing, tokens, last, eps, ones, x)
@@ -198,13 +209,42 @@ def padded_to(width: int) -> int:
     return (width + OUTPUTS - 1) // OUTPUTS * OUTPUTS
 
 
-@compiled_exactly
-def embed(tokens: Array, positions: Array, table: Array, encodings: Array, scale: Any, x: Array) -> None:
-    """Shapes: tokens, positions int64 [R], table [V, D], encodings [T, D], x [≥ R, ≥ D] (written)"""
+def embed(tokens: Array, positions: Array, table: Any, encodings: Array, scale: Any, x: Array) -> None:
+    """x = table[tokens] · scale + encodings[positions]
+
+    table: float32 [V, D], or of 8 bits: groups and factors of `Int8Weights`
+
+    Shapes: tokens, positions int64 [R], encodings [T, D], x [≥ R, ≥ D] (written)
+    """
+    raise NotImplementedError("compiled code alone calls it")
+
+
+@overload(embed)
+def _embed(tokens: Any, positions: Any, table: Any, *more: Any) -> Any:
+    return _embed_int8 if isinstance(table, types.BaseTuple) else _embed_float32
+
+
+def _embed_int8(tokens: Array, positions: Array, table: Any, encodings: Array, scale: Any, x: Array) -> None:
+    groups, factors = table
+    for r in range(len(tokens)):
+        token, of_position = tokens[r], encodings[positions[r]]
+        group, place, factor = groups[token // OUTPUTS], token % OUTPUTS, factors[token]
+        for i in range(of_position.size):
+            x[r, i] = f4(group[i // INPUTS, place, i % INPUTS]) * factor * scale + of_position[i]
+
+
+def _embed_float32(tokens: Array, positions: Array, table: Array, encodings: Array, scale: Any, x: Array) -> None:
     for r in range(len(tokens)):
         of_token, of_position = table[tokens[r]], encodings[positions[r]]
         for i in range(of_token.size):
             x[r, i] = of_token[i] * scale + of_position[i]
+
+
+@compiled_exactly
+def embed_source(tokens: Array, positions: Array, embedding: Any, x: Array) -> None:
+    """`embed`, with table, encodings and factor as one."""
+    table, encodings, scale = embedding
+    embed(tokens, positions, table, encodings, scale, x)
 
 
 # ---- Candidates ----
@@ -290,13 +330,13 @@ def search(
     norm_first, activation, eps = settings
     heads, d_k, d_v, _ = shape
     beam, candidates, n_best, min_length, patience, stop_early = rule
-    depth, width, longest, vocabulary = len(inward), memory.shape[1], len(penalties), barred.shape[1]
+    depth, width, longest, vocabulary = len(inward_bias), memory.shape[1], len(penalties), barred.shape[1]
     sentences, most = len(ends), len(ends) * beam
 
     # keys and values of the source, of every layer
     sources = np.empty((depth, len(memory), key_value_bias.shape[1]), f4)
     for layer in range(depth):
-        multiply(memory, len(memory), key_value[layer], key_value_bias[layer], False, sources[layer], 0)
+        multiply(memory, len(memory), key_value, key_value_bias, layer, False, sources[layer], 0)
     own_columns, source_columns = (heads * d_k, 2 * heads * d_k), (0, heads * d_k)
     source_places = np.arange(len(memory))
 
@@ -305,7 +345,7 @@ def search(
     node_count = 0
     x, y, before = np.empty((most, width), f4), np.empty((most, width), f4), np.empty((most, width), f4)
     hidden, joined = np.empty((most, up_bias.shape[1]), f4), np.empty((most, padded_to(heads * d_v)), f4)
-    q, logits = np.empty((most, query_bias.shape[1]), f4), np.empty((most, output_bias.size), f4)
+    q, logits = np.empty((most, query_bias.shape[1]), f4), np.empty((most, output_bias.shape[1]), f4)
     weights = np.empty(max(longest, len(memory)) + 1, f4)
     ones, nothing = np.ones((1, max(width, PART)), f4), np.zeros((0, 1), f4)
 
@@ -338,28 +378,27 @@ def search(
             if norm_first:
                 add_norm(x, nothing, rows, norms[layer, 0], eps, ones, before)
             own = nodes[layer]
-            multiply(given, rows, inward[layer], inward_bias[layer], False, own, node_count)
+            multiply(given, rows, inward, inward_bias, layer, False, own, node_count)
             for row in range(rows):
                 attend(own[node_count:], row, 0, own, path[row, :position], own_columns, shape, weights, joined)
-            multiply(joined, rows, outward[layer], outward_bias[layer], False, y, 0)
+            multiply(joined, rows, outward, outward_bias, layer, False, y, 0)
             after(x, y, rows, norms[layer, 0], eps, norm_first, ones)
             if norm_first:
                 add_norm(x, nothing, rows, norms[layer, 1], eps, ones, before)
-            multiply(given, rows, query[layer], query_bias[layer], False, q, 0)
+            multiply(given, rows, query, query_bias, layer, False, q, 0)
             for row in range(rows):
                 b = alive[row // rows_each]
                 of_source = source_places[(ends[b - 1] if b else 0) : ends[b]]
                 attend(q, row, 0, sources[layer], of_source, source_columns, shape, weights, joined)
-            multiply(joined, rows, cross[layer], cross_bias[layer], False, y, 0)
+            multiply(joined, rows, cross, cross_bias, layer, False, y, 0)
             after(x, y, rows, norms[layer, 1], eps, norm_first, ones)
             if norm_first:
                 add_norm(x, nothing, rows, norms[layer, 2], eps, ones, before)
-            product = up[layer], up_bias[layer], down[layer], down_bias[layer]
-            feed_forward(given, rows, product, activation, hidden, y)
+            feed_forward(given, rows, (up, up_bias, down, down_bias), layer, activation, hidden, y)
             after(x, y, rows, norms[layer, 2], eps, norm_first, ones)
         if norm_first:
             add_norm(x, nothing, rows, last, eps, ones, before)
-        multiply(given, rows, output, output_bias, False, logits, 0)
+        multiply(given, rows, output, output_bias, 0, False, logits, 0)
         node_count += rows
 
         going_on = 0

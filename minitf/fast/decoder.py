@@ -60,7 +60,7 @@ class InferenceTransformer:
         self.config, self.same_bits, self.int8 = model.config, same_bits, int8
         self.norm_first = self.config.norm == "pre"
         self.has_attention = self.config.mixing in ("self-attention", "restricted")  # in the encoder
-        self._parameters = model.parameters()
+        self._parameters, self.plain_backend = model.parameters(), model.backend
         self._load()
 
     @property
@@ -76,7 +76,7 @@ class InferenceTransformer:
     @property
     def weights_of_a_step(self) -> int:
         """The weights that each row of a step is multiplied with."""
-        return sum(each.size for each in self._weights.values() if each.of_a_step)
+        return sum(each.size for each in self.weights.values() if each.of_a_step)
 
     def compute_batches(self, *batches: Any) -> None:
         """Compute batches of sentences, on all threads where that is faster: see `share_out`."""
@@ -205,7 +205,7 @@ class InferenceTransformer:
         rows = rows.data if isinstance(rows, Tensor) else rows
         table, indices = embedding.weight.data, tokens
         if self.int8:  # the rows that are read, in their order
-            table = self._tables[id(embedding.weight)].rows(tokens.reshape(-1))
+            table = self.tables[id(embedding.weight)].rows(tokens.reshape(-1))
             indices = np.arange(tokens.size).reshape(tokens.shape)
         x = self.backend.embedding(table, indices, rows, embedding.scale, None, 1.0, self.dtype)
         if starts_with == "zero":
@@ -229,8 +229,8 @@ class InferenceTransformer:
         return self.backend.layer_norm(x, norm.weight.data, norm.bias.data, norm.eps)[0]
 
     def _linear(self, x: Array, module: Module, relu: bool = False) -> Array:
-        """The product with the weights of a module in `self._weights`.  Shapes: x [R, in] -> [R, out]"""
-        return self._product(x, self._weights[module], relu)
+        """The product with the weights of a module in `self.weights`.  Shapes: x [R, in] -> [R, out]"""
+        return self._product(x, self.weights[module], relu)
 
     def _product(self, x: Array, weights: _Weights, relu: bool = False) -> Array:
         """Shapes: x [R, in] -> [R, out]"""
@@ -249,7 +249,7 @@ class InferenceTransformer:
         """
         y = self._linear(x, module)[:rows]
         n = rows // b
-        return [y[:, part].reshape(b, n, heads, -1).swapaxes(1, 2) for part in self._weights[module].columns]
+        return [y[:, part].reshape(b, n, heads, -1).swapaxes(1, 2) for part in self.weights[module].columns]
 
     def _mix(self, x: Array, layer: Mixing, shape: tuple[int, int], mask: Array | None) -> Array:
         """Another layer of Table 1 in place of self-attention.  Shapes: x [≥ B · S, D] -> [≥ B · S, D]"""
@@ -337,8 +337,8 @@ class InferenceTransformer:
             if not isinstance(self.backend, CpuKernels) or self.dtype != np.float32:
                 raise ValueError(f"int8 needs a model in float32 on the CPU, not one in {self.dtype.name}")
             self._quantised = [model.source_embedding.weight, model.target_embedding.weight, model.output_matrix]
-            self._tables = {key: Int8Weights.of(p.data) for key, p in {id(p): p for p in self._quantised}.items()}
-        in_int8 = self._tables[id(model.output_matrix)] if self.int8 else None
+            self.tables = {key: Int8Weights.of(p.data) for key, p in {id(p): p for p in self._quantised}.items()}
+        in_int8 = self.tables[id(model.output_matrix)] if self.int8 else None
         of_logits = _Weights(
             output, None if bias is None else bias.data, in_int8=in_int8, dtype=model.output_matrix.dtype
         )
@@ -356,7 +356,7 @@ class InferenceTransformer:
         for cross in (layer.cross_attention for layer in model.decoder.layers):
             weights[cross] = self._joined(cross.key, cross.value, of_a_step=False)
             weights[cross.query], weights[cross.output] = self._joined(cross.query), self._joined(cross.output)
-        self._weights = weights
+        self.weights = weights
         of_layers = [each.size for module, each in weights.items() if each.of_a_step and module is not model]
         self._largest_product = max(of_layers)
         vars(self).pop("_of_loops", None)
@@ -376,11 +376,12 @@ class InferenceTransformer:
         """The search of this model as one compiled function; None for models that it does not compute."""
         if getattr(self.backend, "kernels", None) != "numba":
             return None
+        from autograd.fast.compiled_int8 import LANES
         from minitf.fast.search import CompiledSearch, computes
 
-        if self.int8 or not computes(self.model, self.weights_of_a_step):
+        if self.int8 and not LANES:
             return None
-        return CompiledSearch(self.model, self.scale, self.norm_first)
+        return CompiledSearch(self) if computes(self.model, self.weights_of_a_step) else None
 
     @cached_property
     def _of_loops(self) -> tuple[Any, ...] | None:
@@ -389,7 +390,7 @@ class InferenceTransformer:
         from minitf.fast.compiled_layer import ACTIVATIONS, decoder_layer
 
         def product(module: Module) -> tuple[Array, Array]:
-            weights = self._weights[module]
+            weights = self.weights[module]
             return weights.w.T, np.zeros(0, self.dtype) if weights.bias is None else weights.bias
 
         def norm(residual: Residual) -> tuple[Array, Array, Any]:
@@ -418,7 +419,7 @@ class InferenceTransformer:
 
     def _output(self, shortlist: Array | None) -> _Weights:
         """The product that computes the logits of the tokens of a shortlist, or of all."""
-        whole = self._weights[self.model]
+        whole = self.weights[self.model]
         if shortlist is None or len(shortlist) == self.config.vocab_size:
             return whole
         rows = self.backend.asarray(shortlist)
@@ -443,7 +444,7 @@ class InferenceTransformer:
         for rows in self.backend.rows_alike:
             self.rows_at_a_time = rows
             results = []
-            for module, weights in (each for each in self._weights.items() for _ in range(TRIED)):
+            for module, weights in (each for each in self.weights.items() for _ in range(TRIED)):
                 x = rng.standard_normal((1, len(weights.w))).astype(self.dtype).repeat(rows, 0)
                 results.append(self.backend.to_host(self._linear(self.backend.asarray(x), module)))
             if all((y == y[:1]).all() for y in results):

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from autograd import Tensor
+from autograd.fast.int8 import OUTPUTS, Int8Weights
 from minitf.config.model import BOS, EOS, PAD, UNK
 from minitf.decoding.search import BeamSearchConfig, Hypothesis, length_penalty, max_lengths
 from minitf.fast import compiled_search as compiled
 from minitf.fast.compiled_layer import ACTIVATIONS
-from minitf.model.layers import LayerNorm, Linear
-from minitf.model.variants import ForeignTransformer
+from minitf.model.layers import LayerNorm
 
 Array = Any
 f4 = np.float32
@@ -40,39 +40,35 @@ def computes(model: Any, weights_of_a_step: int) -> bool:
 
 
 class CompiledSearch:
-    """The search of a model whose weights stay as they are."""
+    """The search of an `InferenceTransformer` whose weights stay as they are."""
 
-    def __init__(self, model: Any, scale: float, norm_first: bool):
-        """scale: the factor on dot products of queries and keys"""
-        self.model, self.backend, config = model, model.backend, model.config
-        self.shape = config.heads, config.head_d_k, config.head_d_v, f4(scale)
-        encoder, decoder = model.encoder.layers, model.decoder.layers
-        activation = ACTIVATIONS[decoder[0].feed_forward.activation]
+    def __init__(self, decoder: Any):
+        self.decoder, self.model, config = decoder, decoder.model, decoder.config
+        model, weights, norm_first = decoder.model, decoder.weights, decoder.norm_first
+        self.shape = config.heads, config.head_d_k, config.head_d_v, f4(decoder.scale)
+        activation = ACTIVATIONS[model.decoder.layers[0].feed_forward.activation]
         self.settings = norm_first, activation, f4(config.norm_epsilon)
 
-        def own(layer: Any) -> tuple[Linear, ...]:
-            return layer.self_attention.query, layer.self_attention.key, layer.self_attention.value
+        def products(*parts: Any) -> tuple[Any, ...]:
+            """Weights and biases of each part of the layers."""
+            return tuple(array for part in zip(*parts, strict=True) for array in product([weights[m] for m in part]))
 
-        feed_forward = [lambda layer: (layer.feed_forward.up,)], [lambda layer: (layer.feed_forward.down,)]
-        shared: list[Any] = [own, lambda layer: (layer.self_attention.output,)]
-        cross: list[Any] = [
-            lambda layer: (layer.cross_attention.query,),
-            lambda layer: (layer.cross_attention.key, layer.cross_attention.value),
-            lambda layer: (layer.cross_attention.output,),
-        ]
-        ends = [each for part in feed_forward for each in part]
-        self.encoder = _products(encoder, [*shared, *ends])
-        self.decoder = _products(decoder, [*shared, *cross, *ends])
-        self.encoder += _norms(encoder, ("self_attention_residual", "feed_forward_residual"))
-        names = ("self_attention_residual", "cross_attention_residual", "feed_forward_residual")
-        self.decoder += _norms(decoder, names)
-        self.encoder += (_norm(model.encoder.norm) if norm_first else np.zeros((2, config.d_model), f4),)
-        self.decoder += (_norm(model.decoder.norm) if norm_first else np.zeros((2, config.d_model), f4),)
-        bias = model.logit_bias() if isinstance(model, ForeignTransformer) else None
-        matrix = model.output_matrix.data
-        of_logits = compiled.stacked([None if bias is None else bias.data], len(matrix), -np.inf)
-        self.logits = compiled.grouped([matrix])[0], of_logits[0]
-        self.vocabulary = len(matrix)
+        encoder: list[Any] = []
+        norms: list[Any] = []
+        for layer in model.encoder.layers:
+            own, ff = layer.self_attention, layer.feed_forward
+            encoder.append((own, own.output, ff.up, ff.down))
+            norms.append((layer.self_attention_residual, layer.feed_forward_residual))
+        self.encoder = *products(*encoder), _norms(norms), _norm(model.encoder.norm if norm_first else None, config)
+        decoder_layers, norms = [], []
+        for layer in model.decoder.layers:
+            own, cross, ff = layer.self_attention, layer.cross_attention, layer.feed_forward
+            decoder_layers.append((own, own.output, cross.query, cross, cross.output, ff.up, ff.down))
+            norms.append((layer.self_attention_residual, layer.cross_attention_residual, layer.feed_forward_residual))
+        last = _norm(model.decoder.norm if norm_first else None, config)
+        self.decoder_layers = *products(*decoder_layers), _norms(norms), last
+        self.logits = product([weights[model]], -np.inf)
+        self.vocabulary = config.vocab_size
 
     def __call__(self, source: Array, config: BeamSearchConfig) -> list[list[Hypothesis]] | None:
         """`beam_search` without prefixes and shortlist; None where it must compute, or raise an error.
@@ -99,7 +95,7 @@ class CompiledSearch:
         finished = np.zeros(len(source), bool)
         memory, ends = self._encode(source)
         status = compiled.search(
-            memory, ends, self.decoder, self.logits, self._embedding("target", longest), self.shape, self.settings,
+            memory, ends, self.decoder_layers, self.logits, self._embedding("target", longest), self.shape, self.settings,
             limits.astype(np.int64), _penalties(config.alpha, config.beta, longest), barred, rule, found, finished,
         )  # fmt: skip
         return _hypotheses(finished, *found) if status == compiled.DONE else None
@@ -107,39 +103,61 @@ class CompiledSearch:
     def _encode(self, source: Array) -> tuple[Array, Array]:
         is_token = source != PAD
         positions = np.nonzero(is_token)[1]
-        x = np.empty((len(positions), compiled.padded(self.model.config.d_model)), f4)
-        compiled.embed(source[is_token], positions, *self._embedding("source", source.shape[1]), x)
+        x = np.empty((len(positions), _padded(self.model.config.d_model)), f4)
+        compiled.embed_source(source[is_token], positions, self._embedding("source", source.shape[1]), x)
         ends = np.cumsum(is_token.sum(axis=1))
         return compiled.encode(x, ends, self.encoder, self.shape, self.settings), ends
 
-    def _embedding(self, side: str, length: int) -> tuple[Array, Array, Any]:
+    def _embedding(self, side: str, length: int) -> tuple[Any, Array, Any]:
         """The embeddings of the source or the target, encodings of positions, and the factor on embeddings."""
         embedding = getattr(self.model, f"{side}_embedding")
-        rows = getattr(self.model, f"{side}_positions").rows(length, 0, self.backend)
-        return embedding.weight.data, rows.data if isinstance(rows, Tensor) else rows, f4(embedding.scale)
+        rows = getattr(self.model, f"{side}_positions").rows(length, 0, self.decoder.plain_backend)
+        table = embedding.weight.data
+        if self.decoder.int8:
+            table = self.decoder.tables[id(embedding.weight)]
+            table = table.groups, table.factors
+        return table, rows.data if isinstance(rows, Tensor) else rows, f4(embedding.scale)
 
 
-def _products(layers: Any, parts: Iterable[Any]) -> tuple[Array, ...]:
-    """Weights and biases of each part of the layers, whose projections are one product."""
-    found: list[Array] = []
-    for part in parts:
-        weights = [np.concatenate([linear.weight.data for linear in part(layer)]) for layer in layers]
-        biases = [
-            None if part(layer)[0].bias is None else np.concatenate([linear.bias.data for linear in part(layer)])
-            for layer in layers
-        ]
-        found += [compiled.grouped(weights), compiled.stacked(biases, len(weights[0]))]
-    return tuple(found)
+def _padded(width: int) -> int:
+    return -(-width // OUTPUTS) * OUTPUTS
 
 
-def _norms(layers: Any, names: tuple[str, ...]) -> tuple[Array]:
+def product(layers: Sequence[Any], fill: float = 0.0) -> tuple[Any, Array]:
+    """Weights and bias of a product of the layers, as `multiply` reads them; `fill`: the bias of what is added."""
+    out = len(layers[0].w.T) if layers[0].in_int8 is None else layers[0].in_int8.shape[0]
+    bias = np.full((len(layers), _padded(out)), fill, f4)
+    for place, layer in zip(bias, layers, strict=True):
+        place[:out] = 0 if layer.bias is None else layer.bias
+    if layers[0].in_int8 is not None:
+        return in_int8([layer.in_int8 for layer in layers]), bias
+    weights = np.zeros((len(layers), _padded(out), len(layers[0].w)), f4)
+    for place, layer in zip(weights, layers, strict=True):
+        place[:out] = layer.w.T
+    by_group = weights.reshape(len(layers), -1, OUTPUTS, weights.shape[2])
+    return np.ascontiguousarray(by_group.swapaxes(2, 3)), bias
+
+
+def in_int8(layers: Sequence[Int8Weights]) -> tuple[Array, Array, Array, int]:
+    """Weights of 8 bits of the layers, which read them from there, too; of what is added, the factor is 0.
+
+    Shapes: -> groups int32 [L, out / 64, in / 4, 64], start int32 [L, out], factors [L, out], in
+    """
+    groups, start = np.stack([each.groups for each in layers]), np.stack([each.start for each in layers])
+    factors = np.zeros(start.shape, f4)
+    for place, own, each in zip(factors, groups, layers, strict=True):
+        place[: each.shape[0]], each.groups = each.factors, own
+    return groups.view(np.int32)[..., 0], start, factors, layers[0].shape[1]
+
+
+def _norms(layers: Any) -> Array:
     """Shapes: -> [L, norms, 2, D]"""
-    return (np.stack([np.stack([_norm(getattr(layer, name).norm) for name in names]) for layer in layers]),)
+    return np.stack([np.stack([_norm(residual.norm) for residual in layer]) for layer in layers])
 
 
-def _norm(norm: LayerNorm) -> Array:
+def _norm(norm: LayerNorm | None, config: Any = None) -> Array:
     """Shapes: -> [2, D]"""
-    return np.stack([norm.weight.data, norm.bias.data])
+    return np.zeros((2, config.d_model), f4) if norm is None else np.stack([norm.weight.data, norm.bias.data])
 
 
 @functools.lru_cache

@@ -359,7 +359,7 @@ def test_weights_side_by_side_are_not_copied():
     for layer in model.decoder.layers:
         own, cross = layer.self_attention, layer.cross_attention
         for attention, linears in ((own, (own.query, own.key, own.value)), (cross, (cross.key, cross.value))):
-            joined = decoder._weights[attention].w
+            joined = decoder.weights[attention].w
             assert joined.shape[1] == sum(len(linear.weight.data) for linear in linears)
             assert all(np.shares_memory(joined, linear.weight.data) for linear in linears)
 

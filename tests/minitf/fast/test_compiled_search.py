@@ -182,3 +182,20 @@ def test_a_long_output_needs_no_room_beforehand():
         found_by(InferenceTransformer(model), SOURCE, config), beam_search(TransformerDecoder(model), SOURCE, config)
     )
     assert SMALL.max_positions < 70
+
+
+@pytest.mark.parametrize("changes", [{}, {"norm": "pre"}, {"share_embeddings": "none", "d_k": 3, "d_v": 5}])
+def test_in_8_bits_as_the_decoder_in_8_bits(changes):
+    """The products are the same integers; attention and norms differ by rounding."""
+    model = lively(**changes)
+    decoder, config = InferenceTransformer(model, int8=True), BeamSearchConfig(beam=3, n_best=3, max_extra_length=12)
+    if decoder.compiled_search is None:
+        pytest.skip("needs a processor with AVX-512 VNNI or AVX-VNNI")
+    found = found_by(decoder, SOURCE, config)
+    vars(decoder)["search"] = lambda *arguments: None
+    expected = beam_search(decoder, SOURCE, config)
+    pairs = [*zip(chain(*found), chain(*expected), strict=True)]
+    assert sum(ours.tokens == plain.tokens for ours, plain in pairs) > 0.8 * len(pairs)
+    differences = [abs(ours.score - plain.score) for ours, plain in pairs if ours.tokens == plain.tokens]
+    assert np.median(differences) < 1e-5  # an integer may be another where float32 rounds x to the middle of two
+    assert found != found_by(InferenceTransformer(model), SOURCE, config)

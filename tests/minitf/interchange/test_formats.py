@@ -128,7 +128,7 @@ def test_weights_stay_where_they_are_read_to(name, tmp_path):
     assert all(each.base is matrices[0].base for each in matrices)
     assert all((each.T if name == "marian" else each).flags.c_contiguous for each in matrices)
     for layer in translator.model.encoder.layers:
-        product = translator._batched.decoder._weights[layer.self_attention]
+        product = translator._batched.decoder.weights[layer.self_attention]
         assert np.shares_memory(product.w, layer.self_attention.value.weight.data) == (name != "marian")
 
 
