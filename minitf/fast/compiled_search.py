@@ -47,14 +47,16 @@ def multiply(x: Array, rows: int, weights: Any, bias: Array, layer: int, relu: b
 
 
 @overload(multiply)
-def _multiply(x: Any, rows: Any, weights: Any, *more: Any) -> Any:
-    if isinstance(weights, types.BaseTuple):
-        return lambda x, rows, weights, bias, layer, relu, y, first: multiply_int8(
-            x, rows, weights, bias[layer], layer, relu, y, first
-        )
-    return lambda x, rows, weights, bias, layer, relu, y, first: multiply_float32(
-        x, rows, weights[layer], bias[layer], relu, y, first
-    )
+def _multiply(x: Any, rows: Any, weights: Any, bias: Any, layer: Any, relu: Any, y: Any, first: Any) -> Any:
+    return _multiply_int8 if isinstance(weights, types.BaseTuple) else _multiply_float32
+
+
+def _multiply_int8(x: Any, rows: Any, weights: Any, bias: Any, layer: Any, relu: Any, y: Any, first: Any) -> Any:
+    multiply_int8(x, rows, weights, bias[layer], layer, relu, y, first)
+
+
+def _multiply_float32(x: Any, rows: Any, weights: Any, bias: Any, layer: Any, relu: Any, y: Any, first: Any) -> Any:
+    multiply_float32(x, rows, weights[layer], bias[layer], relu, y, first)
 
 
 @compiled_exactly
@@ -220,11 +222,11 @@ def embed(tokens: Array, positions: Array, table: Any, encodings: Array, scale: 
 
 
 @overload(embed)
-def _embed(tokens: Any, positions: Any, table: Any, *more: Any) -> Any:
+def _embed(tokens: Any, positions: Any, table: Any, encodings: Any, scale: Any, x: Any) -> Any:
     return _embed_int8 if isinstance(table, types.BaseTuple) else _embed_float32
 
 
-def _embed_int8(tokens: Array, positions: Array, table: Any, encodings: Array, scale: Any, x: Array) -> None:
+def _embed_int8(tokens: Any, positions: Any, table: Any, encodings: Any, scale: Any, x: Any) -> Any:
     groups, factors = table
     for r in range(len(tokens)):
         token, of_position = tokens[r], encodings[positions[r]]
@@ -233,7 +235,7 @@ def _embed_int8(tokens: Array, positions: Array, table: Any, encodings: Array, s
             x[r, i] = f4(group[i // INPUTS, place, i % INPUTS]) * factor * scale + of_position[i]
 
 
-def _embed_float32(tokens: Array, positions: Array, table: Array, encodings: Array, scale: Any, x: Array) -> None:
+def _embed_float32(tokens: Any, positions: Any, table: Any, encodings: Any, scale: Any, x: Any) -> Any:
     for r in range(len(tokens)):
         of_token, of_position = table[tokens[r]], encodings[positions[r]]
         for i in range(of_token.size):

@@ -94,15 +94,16 @@ class CompiledSearch:
         )
         finished = np.zeros(len(source), bool)
         memory, ends = self._encode(source)
+        embedding = self._embedding("target", longest)
         status = compiled.search(
-            memory, ends, self.decoder_layers, self.logits, self._embedding("target", longest), self.shape, self.settings,
+            memory, ends, self.decoder_layers, self.logits, embedding, self.shape, self.settings,
             limits.astype(np.int64), _penalties(config.alpha, config.beta, longest), barred, rule, found, finished,
         )  # fmt: skip
         return _hypotheses(finished, *found) if status == compiled.DONE else None
 
     def _encode(self, source: Array) -> tuple[Array, Array]:
         is_token = source != PAD
-        positions = np.nonzero(is_token)[1]
+        positions = np.ascontiguousarray(np.nonzero(is_token)[1])
         x = np.empty((len(positions), _padded(self.model.config.d_model)), f4)
         compiled.embed_source(source[is_token], positions, self._embedding("source", source.shape[1]), x)
         ends = np.cumsum(is_token.sum(axis=1))
