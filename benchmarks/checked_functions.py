@@ -150,7 +150,7 @@ WRONG = [
     ),
     Checked("term", "layer norm, another epsilon", normalise, lambda g, x: normalise_vjp(g, x, 1e-12), [X]),
     Checked("term", "x · mean(x), its mean detached", lambda x: x * x.mean(), lambda g, x: g * x.mean(), [X]),
-    Checked("broadcast", "a mean in the place of a sum", np.add, lambda g, x, b: (g, g.mean(0)), [X, ROW]),
+    Checked("broadcast", "a mean in place of a sum", np.add, lambda g, x, b: (g, g.mean(0)), [X, ROW]),
     Checked(
         "broadcast",
         "of an (m, 1): sums over the wrong axis",

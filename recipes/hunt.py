@@ -620,7 +620,7 @@ def section(library: str, findings: list[Finding], counts: Counter[str], functio
 
 
 def write_section(path: Path, text: str) -> None:
-    """Write the page with `text` in the place of the section of the same library, if there is one."""
+    """Write the page with `text` in place of the section of the same library, if there is one."""
     library = text.split()[1]
     old = path.read_text(encoding="utf-8").partition("\n## ")[2] if path.exists() else ""
     sections = {part.split()[0]: "## " + part.rstrip("\n") + "\n" for part in old.split("\n## ") if part}

@@ -223,5 +223,5 @@ for _variant, _what, _section, _sentence in (
     compare(
         f"better-than-{_variant}", _section, _sentence,
         Rule(f"self-attention minus {_what}, BLEU", lowest=0), {"self-attention": "base", _variant: _variant},
-        "The layer stands in the place of the encoder's self-attention, with the same width, layers and updates.",
+        "The layer stands in place of the encoder's self-attention, with the same width, layers and updates.",
     )  # fmt: skip
