@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, settings
 from autograd import random
 from minitf.app.commands import COMMANDS
 from minitf.app.completion import flags_of_command
-from tests.test_paper_map import names_in
+from tests.helpers.definitions import names_in
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]

@@ -1,7 +1,5 @@
 """docs/paper-map.md points at code and tests that exist."""
 
-import ast
-import functools
 import re
 from pathlib import Path
 
@@ -9,30 +7,11 @@ import pytest
 
 from minitf.config import OptimizerConfig
 from minitf.training.optim import learning_rate
+from tests.helpers.definitions import names_in
 
 ROOT = Path(__file__).parent.parent
 PAGE = (ROOT / "docs" / "paper-map.md").read_text(encoding="utf-8")
 REFERENCES = sorted(set(re.findall(r"`([\w/.-]+\.py(?::[\w.]+)?)`", PAGE)) - {"file.py:name"})
-
-
-@functools.cache
-def names_in(path):
-    """Functions, classes and assignments of a module, and those of its classes as Class.name."""
-    found = set()
-
-    def visit(body, prefix):
-        for node in body:
-            if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
-                found.add(prefix + node.name)
-                if isinstance(node, ast.ClassDef):
-                    visit(node.body, f"{prefix}{node.name}.")
-            elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
-                found.add(prefix + node.target.id)
-            elif isinstance(node, ast.Assign):
-                found.update(prefix + target.id for target in node.targets if isinstance(target, ast.Name))
-
-    visit(ast.parse((ROOT / path).read_text(encoding="utf-8")).body, "")
-    return found
 
 
 def test_the_page_has_references():
