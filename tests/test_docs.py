@@ -115,11 +115,19 @@ def test_each_room_is_read_or_says_that_it_need_not_be():
             assert len(own.read_text("utf-8").splitlines()) <= 10, name
 
 
+def anchors(page):
+    """The names of the headings, as GitHub and the book make them."""
+    headings = re.findall(r"^#+ (.+)$", BLOCK.sub("", page.read_text(encoding="utf-8")), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
 @pytest.mark.parametrize("page", [*PAGES, *ROOT.glob("*/*/README.md")], ids=lambda page: page.name)
 def test_links_lead_somewhere(page):
-    for target in re.findall(r"\]\(([^)#]+)\)", page.read_text(encoding="utf-8")):
+    for target, anchor in re.findall(r"\]\(([^)#\s]*)#?([^)\s]*)\)", BLOCK.sub("", page.read_text(encoding="utf-8"))):
         if not target.startswith("https://"):
-            assert (page.parent / target).exists(), f"{page.name} links to {target}"
+            found = page.parent / target if target else page
+            assert found.exists(), f"{page.name} links to {target}"
+            assert not anchor or anchor in anchors(found), f"{page.name} links to #{anchor} of {found.name}"
 
 
 @pytest.fixture(scope="module")
