@@ -8,11 +8,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from minitf.app.command_line import ArgumentParser
+from minitf.app.typed_lines import typed_lines
 from minitf.errors import UserError
 from minitf.learn.path.steps import FILES, STEPS, Step, find_step, hand_out
 from minitf.learn.progress import Progress
 from minitf.learn.verdict import LIMIT_S, Verdict, judge
-from minitf.system.process import printable
+from minitf.system.process import printable, uninterrupted
 
 FILE_NAME = "minitf-build.json"
 WATCH_S = 0.3  # between two looks at the files
@@ -23,6 +24,8 @@ def main(argv: Sequence[str]) -> int:
     given = _parser().parse_args(argv)
     if not 0 < given.seconds <= 3600:
         raise UserError(f"--seconds {given.seconds:g} leaves no time, or is not a number up to 3600; choose such as 20")
+    if given.demo is not None:
+        return _demo(given.folder, given.demo, given.steps)
     progress = Progress(given.folder, [step.name for step in STEPS], FILE_NAME)
     asked = find_step(given.step) if given.step is not None else None
     if asked is not None and asked.number > (current := _current(progress)).number:
@@ -35,6 +38,18 @@ def main(argv: Sequence[str]) -> int:
         print("\nwaiting for a change of the files; Ctrl-C ends", flush=True)
         while _changed_at(given.folder) == seen:
             time.sleep(WATCH_S)
+
+
+def _demo(folder: Path, lines: list[str], steps: int) -> int:
+    """Train the learner's translator, and print what it makes of lines, given or typed."""
+    progress = Progress(folder, [step.name for step in STEPS], FILE_NAME)
+    if progress.states.get(STEPS[-1].name) != "solved":
+        raise UserError(f"the translator is the last of the steps, you are at {_current(progress)}; solve them first")
+    with uninterrupted():  # deferred: the steps are handed out without NumPy
+        from minitf.learn.path.demo import run_demo
+    page = run_demo(folder, steps, lines or typed_lines(), lambda text: print(text, flush=True))
+    print(f"{page} is a training step on your code, to walk through in a browser")
+    return 0
 
 
 def _current(progress: Progress) -> Step:
@@ -105,6 +120,10 @@ def _parser() -> ArgumentParser:
     parser.add_argument("folder", type=Path, metavar="FOLDER", help="your files and your progress; made if need be")
     parser.add_argument("--step", metavar="N", help="judge this step, by number or name, instead of the current one")
     parser.add_argument("--watch", action="store_true", help="go on: judge again whenever a file of yours is saved")
+    parser.add_argument(
+        "--demo", nargs="*", metavar="LINE", help="after the last step: train your translator, and translate lines"
+    )
+    parser.add_argument("--steps", type=int, default=1000, metavar="N", help="--demo: updates (default: 1,000)")
     parser.add_argument(
         "--seconds", type=float, default=LIMIT_S, metavar="S", help=f"time limit of a step (default: {LIMIT_S:g})"
     )

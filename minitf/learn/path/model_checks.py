@@ -40,12 +40,12 @@ def part(step: str, names: str, results: dict[str, Results], mistakes: Sequence[
     for what, each in results.items():
         check = partial(run, each=each)
         check.__doc__ = what
-        PARTS.append((without, mistakes))
+        PARTS.append((without, each, mistakes))
         of(step)(check)
 
 
-PARTS: list[tuple[frozenset[str], Sequence[tuple[str, ...]]]] = []
-"""The names and the mistakes of each part, so that a test can look whether our source has their texts."""
+PARTS: list[tuple[frozenset[str], Results, Sequence[tuple[str, ...]]]] = []
+"""The names, results and mistakes of each check of `part`, for tests."""
 
 
 def random_array(seed: int, *shape: int) -> Array:

@@ -74,7 +74,7 @@ def _check_op(
     true(hasattr(theirs, "broadcasts"), f"{ours.__name__} does not say whether it `broadcasts`; the engine asks it")
     true(theirs.broadcasts or not ours.broadcasts, f"{ours.__name__}.broadcasts is false, so the engine would not sum the "
          "gradients of inputs that were repeated")  # fmt: skip
-    compare(partial(_results, names=names, case=case), theirs, ours, variants)
+    compare(partial(results_of, names=names, case=case), theirs, ours, variants)
     dtype = np.float32
     arrays = case.arrays(dtype)
     y = theirs.forward(np, *arrays, **case.parameters)
@@ -87,7 +87,7 @@ def _check_op(
         )
 
 
-def _results(op: Any, names: list[str], case: Case) -> Iterator[tuple[str, Any]]:
+def results_of(op: Any, names: list[str], case: Case) -> Iterator[tuple[str, Any]]:
     """y, and the gradient of each input in its shape."""
     arrays = case.arrays()
     try:

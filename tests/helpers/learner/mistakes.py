@@ -401,7 +401,7 @@ MISTAKES = {
         ("in sorted order", "*sorted({piece for word in words for piece in word})", "*sorted({piece for word in words for piece in word}, reverse=True)"),
         ("does each word count as often as it occurs?", "pairs[pair] += count", "pairs[pair] += 1"),
         ("the most frequent one occurs", "max(pairs, key", "min(pairs, key"),
-        ("the merges are not applied", "            for pair in self.merges:\n                word = self.merged(word, pair)\n", ""),
+        ("the merges are not applied", "                for pair in self.merges:\n                    pieces = self.merged(pieces, pair)\n", ""),
         ("or not in their order", "for pair in self.merges:", "for pair in self.merges[::-1]:"),
         ("add more than one piece, or fail", "            if not pairs:\n                break\n            best = max(pairs, key=pairs.get)", "            best = max(pairs, key=pairs.get) if pairs else ('', '')"),
         ("decode", '.replace("▁", " ")', ""),

@@ -38,7 +38,8 @@ class Adam:
 # before the first: "▁h" "a" "t". `pieces` are the names of the four special tokens (any names, in the order of their
 # ids), then these characters in sorted order, then one piece for each of `merges` merges: of the pair of neighbours
 # that is the most frequent in all words then, which becomes one piece everywhere; with no pair left, there are fewer.
-# encode(line): the ids, by the same merges in the same order; UNK for what is unknown. decode(ids): the line.
+# encode(line): the ids, by the same merges in the same order; UNK for what is unknown. Words come again and again:
+# remember their ids. decode(ids): the line.
 
 
 class Vocabulary:

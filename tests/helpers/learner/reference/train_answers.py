@@ -51,6 +51,7 @@ class Vocabulary:
             self.pieces.append("".join(best))
             words = Counter({self.merged(word, best): count for word, count in words.items()})
         self.ids = {piece: i for i, piece in enumerate(self.pieces)}
+        self.known = {}
 
     def spelled(self, word):
         return ("▁" + word[0], *word[1:])
@@ -68,10 +69,13 @@ class Vocabulary:
 
     def encode(self, line):
         found = []
-        for word in map(self.spelled, line.split()):
-            for pair in self.merges:
-                word = self.merged(word, pair)
-            found += [self.ids.get(piece, UNK) for piece in word]
+        for word in line.split():
+            if word not in self.known:
+                pieces = self.spelled(word)
+                for pair in self.merges:
+                    pieces = self.merged(pieces, pair)
+                self.known[word] = [self.ids.get(piece, UNK) for piece in pieces]
+            found += self.known[word]
         return found
 
     def decode(self, ids):

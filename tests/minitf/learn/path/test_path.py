@@ -1,17 +1,28 @@
 """The path of `minitf learn build` can be walked to its end, and each classic mistake on it is called by its name."""
 
 import inspect
+from functools import partial
 
+import numpy as np
 import pytest
 
-from minitf.learn.path.checks import CHECKS, Work
+from minitf.config import OptimizerConfig
+from minitf.learn.expect import Wrong
+from minitf.learn.path.checks import CHECKS, Work, compare
 from minitf.learn.path.judge import judge_step
 from minitf.learn.path.model_checks import PARTS
+from minitf.learn.path.ops_checks import results_of
+from minitf.learn.path.ours import changed
 from minitf.learn.path.steps import STEPS, find_step
-from minitf.learn.path.system import OUR_OPS, check_training_step
+from minitf.learn.path.system import OUR_OPS, check_training_step, model_on
+from minitf.learn.path.training_checks import ADAM, ADAM_MISTAKES, RATE_MISTAKES
 from minitf.model import layers, parameters, transformer
+from minitf.training import optim
+from minitf.training.optim import Adam, learning_rate
 from tests.helpers.learner.mistakes import MISTAKES
 from tests.helpers.learner.walk import ANSWERS, write_answers
+from tests.mutants.damage import _function, damaged
+from tests.mutants.lists import GROUPS
 
 EACH_MISTAKE = [(name, *mistake) for name, mistakes in MISTAKES.items() for mistake in mistakes]
 
@@ -58,7 +69,7 @@ def test_every_mistake_that_the_judge_knows_is_one_of_our_source():
 def test_every_mistake_of_the_model_is_one_of_our_source():
     source = "".join(inspect.getsource(module) for module in (parameters, layers, transformer))
     assert len(PARTS) > 10
-    for _, mistakes in PARTS:
+    for _, _, mistakes in PARTS:
         for message, *texts in mistakes:
             assert all(right in source for right in texts[::2]), message
 
@@ -86,3 +97,104 @@ def test_the_system_runs_on_the_learners_code(tmp_path, name):
 
 def broken(*arguments, **parameters):
     raise ZeroDivisionError("broken")
+
+
+# ---- The mutants of tests/mutants, handed in as answers ----
+
+
+@pytest.fixture
+def work(tmp_path):
+    write_answers(tmp_path, STEPS[-1])
+    work = Work(tmp_path, STEPS[-1])
+    work.run()
+    work.engine.Tensor.detach = lambda x: work.engine.Tensor(x.data)
+    return work
+
+
+def verdicts_on_ops():
+    """Of each mutant that changes an op of the path, the first verdict, and whether it has a name."""
+    for mutant in (mutant for mutant in GROUPS["Ops"] if not mutant.attribute):
+        for check in (check for checks in CHECKS.values() for check in checks if variants_of(check)):
+            given = check.keywords
+            if "ours" not in given or given["ours"].op.__module__ != mutant.module:
+                continue
+            results = partial(results_of, names=given["names"], case=given["case"])
+            with damaged(mutant):
+                found = [*results(given["ours"])]
+
+            def of(op, found=found, results=results):
+                return found if op is None else results(op)
+
+            verdict = verdict_of(of, given["ours"], variants_of(check))
+            if verdict:
+                yield mutant, *verdict
+                break
+
+
+def verdicts_on_layers(work):
+    for mutant in GROUPS["Layers and model"]:
+        if mutant.module not in ("minitf.model.layers", "minitf.model.transformer"):
+            continue
+        for without, results, mistakes in PARTS:
+            if mutant.name.partition(".")[0] not in without:
+                continue
+            whole = inspect.getsource(_function(mutant))
+            ours, texts = model_on(work, without), (whole, whole.replace(mutant.old, mutant.new))
+
+            def variants(without=without, mistakes=mistakes):
+                for message, *texts in mistakes:
+                    yield message, model_on(work, without, texts)
+
+            theirs = [*results(model_on(work, without, texts))]
+            verdict = verdict_of(
+                lambda m, found=theirs, results=results: found if m is None else results(m), ours, variants
+            )
+            if verdict:
+                yield mutant, *verdict
+                break
+
+
+def verdicts_on_the_optimizer(work):
+    for mutant in GROUPS["Optimizer"]:
+        if mutant.module != optim.__name__:
+            continue
+        try:
+            if mutant.name == "learning_rate":
+                function = changed(learning_rate, (mutant.old, mutant.new))
+                work.train.module.learning_rate = lambda step, d, warmup, function=function: function(
+                    step, d, OptimizerConfig(warmup_steps=warmup)
+                )
+                check, mistakes = CHECKS["learning_rate"][0], RATE_MISTAKES
+            else:
+                adam = changed(Adam, (mutant.old, mutant.new), ADAM)
+                work.train.module.Adam = lambda parameters, adam=adam: adam(
+                    {str(k): p for k, p in enumerate(parameters)}, OptimizerConfig()
+                )
+                check, mistakes = CHECKS["adam"][0], ADAM_MISTAKES
+        except LookupError:
+            continue
+        try:
+            check(work)
+        except Wrong as wrong:
+            is_told = " is wrong" not in str(wrong)  # by one of the mistakes, or by a check of one thing
+            yield mutant, str(wrong), is_told or any(message in str(wrong) for message, *_ in mistakes)
+
+
+def verdict_of(results, ours, variants):
+    """The verdict on results(None), None if they are those of ours; and whether it names the mistake."""
+    try:
+        compare(results, None, ours, variants)
+    except Wrong as wrong:
+        is_described = "times the right one" in str(wrong) or "wrong sign" in str(wrong)
+        return str(wrong), is_described or any(str(wrong).endswith(message) for message, _ in variants())
+    return None
+
+
+@pytest.mark.heavy
+def test_nine_of_ten_mutants_that_concern_a_step_are_named(work):
+    with np.errstate(all="ignore"):
+        verdicts = [*verdicts_on_ops(), *verdicts_on_layers(work), *verdicts_on_the_optimizer(work)]
+    unnamed = [f"{mutant}\n    {text}" for mutant, text, is_named in verdicts if not is_named]
+    print(f"{len(verdicts) - len(unnamed)} of {len(verdicts)} mutants are named")
+    assert len(verdicts) > 60
+    assert len(unnamed) <= len(verdicts) / 10, "\n".join(unnamed)
