@@ -87,7 +87,9 @@ def compare(
         if right is None:
             true(found is None, f"{what} is an array; there is none, so return None")
             continue
-        if found is not None and close(np.asarray(found), np.asarray(right)):
+        if found is None:
+            raise Wrong(f"{what} is None: is `return` missing, or a gradient that there is?")
+        if close(np.asarray(found), np.asarray(right)):
             continue
         name = _name_of(what, found, results, variants)
         raise Wrong(f"{what}: {name}" if name else described(what, found, np.asarray(right)))
@@ -95,7 +97,7 @@ def compare(
 
 def _name_of(what: str, found: Any, results: Callable[[Any], Iterator[tuple[str, Any]]], variants: Any) -> str:
     """The mistake that gives the same wrong result, "" if none does."""
-    for message, variant in variants() if found is not None else ():
+    for message, variant in variants():
         with suppress(Exception):  # a mistake may make the other results impossible
             for other, result in results(variant):
                 if other == what and close(np.asarray(found), np.asarray(result), 1e-6):
@@ -114,6 +116,8 @@ def described(what: str, found: Any, right: np.ndarray) -> str:
         return message
     if not np.isfinite(found).all() and np.isfinite(right).all():
         return f"{what} has values that are not finite: does exp overflow, or is 0 divided by 0?"
+    if not found.any() and what.startswith("the gradient"):
+        return f"{what} is 0: nothing passes back to it"
     if close(found, -right):
         return f"{what} has the wrong sign"
     apart = right != 0

@@ -20,7 +20,7 @@ from minitf.corpora.built_in import built_in_corpus
 from minitf.learn.path.checks import Work
 from minitf.learn.path.steps import STEPS
 
-PAIRS = 4_000  # of the built-in corpus
+PAIRS = 15_000  # of the built-in corpus
 
 
 def run_demo(folder: Path, steps: int, lines: Iterable[str], say: Callable[[str], None]) -> Path:

@@ -239,6 +239,7 @@ op("linear", nn.Linear, "x weight bias", {
     ("the weight is not transposed", "in_precision_of(x, weight).T", "in_precision_of(x, weight)"),
     ("the bias is missing", "y + bias", "y"),
     ("the weight is transposed once too often: g W, without ᵀ", "@ w).reshape", "@ w.T).reshape"),
+    ("the weight is reshaped to the shape of its transpose; its elements are not exchanged", "@ w).reshape", "@ w.reshape(w.T.shape).T).reshape"),
     ("it is xᵀ g; the weight is stored [out, in], so it is gᵀ x",
      "product(g_rows.astype(x.dtype, copy=False).T, rows_of(x))", "product(rows_of(x).T, g_rows)"),
     ("a mean over the rows is taken; each row uses the bias, so it is the sum", "g_rows.sum(axis=0)", "g_rows.mean(axis=0)"),
@@ -248,6 +249,12 @@ op("linear", nn.Linear, "x weight bias", {
      "product(g_rows.astype(x.dtype, copy=False).T, rows_of(x))", "g[-1].T @ x[-1]"),
     ("it is that of the last sentence of the batch alone; all rows use the bias", "g_rows.sum(axis=0)", "g[-1].sum(axis=0)"),
 ], helpers=ROWS, fixed={"dtype": None})  # fmt: skip
+
+
+def _first_of_rows(xp, g, indices, shape):
+    total = xp.zeros(shape)
+    total[indices.reshape(-1)[::-1]] = g.reshape(-1, shape[-1])[::-1]
+    return total
 
 
 def _last_of_rows(xp, g, indices, shape):
@@ -262,11 +269,13 @@ op("embedding", nn.Embedding, "weight indices", {
 }, [
     ("rows that are used several times keep one of their gradients: += adds once a row; np.add.at adds all",
      "add_rows(xp, g, indices, weight.shape)", "_last_of_rows(xp, g, indices, weight.shape)"),
+    ("rows that are used several times keep the first of their gradients; it is their sum",
+     "add_rows(xp, g, indices, weight.shape)", "_first_of_rows(xp, g, indices, weight.shape)"),
     ("rows that are used several times get a mean of their gradients; it is the sum",
      "add_rows(xp, g, indices, weight.shape)",
      "add_rows(xp, g, indices, weight.shape) / xp.maximum(xp.bincount(indices.reshape(-1), minlength=len(weight)), 1)[:, None]"),
     ("the gradients are not in the order of the indices", "add_rows(xp, g, indices", "add_rows(xp, g[::-1], indices"),
-], helpers=[_last_of_rows])  # fmt: skip
+], helpers=[_first_of_rows, _last_of_rows])  # fmt: skip
 NORM = [nn.rows_of, nn.mean_of_rows, nn.normalised]
 ALONG = "inverse_std * (g_n - mean_of_rows(g_n) - n * mean_of_rows(g_n * n))"
 op("layer_norm", nn.LayerNorm, "x weight bias", {
@@ -357,6 +366,7 @@ LOSS_MISTAKES = [
     ("1 at the target is not taken away: softmax(logits) - one-hot",
      " - (1 - label_smoothing) * one_hot.astype(p.dtype)", ""),
     ("its sign is the wrong way round", "xp.where(counted[:, None], g_rows * g_logits, 0)", "-xp.where(counted[:, None], g_rows * g_logits, 0)"),
+    ("rows that do not count have a gradient", "xp.where(counted[:, None], g_rows * g_logits, 0)", "g_rows * g_logits"),
     ("rows that do not count have a gradient", "xp.where(counted[:, None], g_rows * g_logits, 0)", "g_rows * g_logits",
      "logits = xp.where(counted[:, None], logits, 0)", "logits = logits"),
     ("the incoming gradient, g, is not a factor", "g_rows * g_logits", "g_logits"),
