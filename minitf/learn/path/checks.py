@@ -91,16 +91,20 @@ def compare(
             raise Wrong(f"{what} is None: is `return` missing, or a gradient that there is?")
         if close(np.asarray(found), np.asarray(right)):
             continue
-        name = _name_of(what, found, results, variants)
+        name = _name_of(what, found, right, results, variants)
         raise Wrong(f"{what}: {name}" if name else described(what, found, np.asarray(right)))
 
 
-def _name_of(what: str, found: Any, results: Callable[[Any], Iterator[tuple[str, Any]]], variants: Any) -> str:
+def _name_of(
+    what: str, found: Any, right: Any, results: Callable[[Any], Iterator[tuple[str, Any]]], variants: Any
+) -> str:
     """The mistake that gives the same wrong result, "" if none does."""
     for message, variant in variants():
         with suppress(Exception):  # a mistake may make the other results impossible
             for other, result in results(variant):
-                if other == what and close(np.asarray(found), np.asarray(result), 1e-6):
+                if other != what or close(np.asarray(result), np.asarray(right)):  # the mistake does not show here
+                    continue
+                if close(np.asarray(found), np.asarray(result), 1e-6):
                     return message
     return ""
 

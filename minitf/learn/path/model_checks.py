@@ -403,9 +403,9 @@ part("transformer", "Transformer", {"encode": whole("encode"), "decode": whole("
     ("only the last layer is used", "enumerate(self.layers):", "enumerate(self.layers[-1:]):"),
     ("the shared matrix gets no gradient from the output", "ag.linear(hidden, self.output_matrix)", "ag.linear(hidden, self.output_matrix.data)"),
     ("the source reads the target's ids", "embed_source(source)", "embed_source(source * 0 + 5)"),
+    ("the encoder gets no gradient", "self.decode(target, self.encode(source),", "self.decode(target, Tensor(self.encode(source).data),"),
     ("the embedding gets no gradient from the source", "self.embed_source(source)", "Tensor(self.embed_source(source).data)"),
     ("the embedding gets no gradient from the target", "self.embed_target(target, start)", "Tensor(self.embed_target(target, start).data)"),
-    ("the encoder gets no gradient", "self.decode(target, self.encode(source),", "self.decode(target, Tensor(self.encode(source).data),"),
     ("the logits carry the factor √d_model", "ag.linear(hidden, self.output_matrix)", "ag.linear(hidden, self.output_matrix) * math.sqrt(self.config.d_model)"),
     ("they are probabilities; the loss takes the softmax itself", "ag.linear(hidden, self.output_matrix)", "(lambda z: Tensor(np.exp(z.data) / np.exp(z.data).sum(-1, keepdims=True)))(ag.linear(hidden, self.output_matrix))"),
 ])  # fmt: skip

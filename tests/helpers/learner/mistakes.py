@@ -90,7 +90,7 @@ MISTAKES = {
         ("b enters with a minus, and so does its gradient", "return g, -g", "return g, g"),
         ("one of the two inputs gets no gradient", "return g, g\n", "return g, 0 * g\n"),
         ("return a tuple", "return g, g\n", "return g\n"),
-        ("is None: is `return` missing?", "return g, g\n", "return g, None\n"),
+        ("is None", "return g, g\n", "return g, None\n"),
         ("the engine would not sum", "class Add:\n    broadcasts = True", "class Add:\n    broadcasts = False"),
         ("it is b - a", "a - b", "b - a"),
     ],
