@@ -22,7 +22,7 @@ from cupy_backends.cuda.libs import cublas
 
 from autograd import random
 from autograd.backend import GpuBackend
-from autograd.fast import cuda_source
+from autograd.fast import cuda_source, self_test
 from autograd.fast.cuda_source import GROUP, TILE
 from autograd.fast.kernels import NO_PLACES, Kernels, Places, blocks_of, gradients_of_heads, heads_last_empty
 
@@ -81,6 +81,8 @@ class CudaKernels(Kernels, GpuBackend):
         self._zero = {t: np.zeros(1, t) for t in self._one}
         self._shared_limit = self.device.attributes["MaxSharedMemoryPerBlockOptin"]
         self._lt = self._products() if cublaslt is not None else None
+        self.wrong: set[str] = set()  # kernels and epilogues that the self-test has found to compute wrong
+        self._tested: set[str] = set()
         self._has_bf16 = int(self.device.compute_capability) >= 80
 
     def _products(self) -> Any:
@@ -132,8 +134,18 @@ class CudaKernels(Kernels, GpuBackend):
         if precision == "bf16" and not self._has_bf16:
             raise ValueError(f"precision=bf16 needs a GPU of compute capability 8.0; cuda:{self.device.id} has less")
         self.tf32 = precision == "tf32"
+        if precision not in self._tested:
+            kind = {"float64": "double", "bf16": "bf16"}.get(precision, "float")
+            dtype = BFLOAT16 if kind == "bf16" else WIDE[kind]
+            with cupy.cuda.Device(self.index):
+                self_test.run(self, kind, dtype, WIDE[kind])
+            self._tested.add(precision)
 
     # ---- Launching ----
+
+    def _kind(self, name: str, *arrays: Array) -> str | None:
+        """The C++ type of all arrays; None for the definition: they differ, have no kernels, or this one is wrong."""
+        return None if name in self.wrong else _kind(*arrays)
 
     def _launch(self, name: str, grid: tuple[int, ...], block: tuple[int, ...], *arguments: Any,
                 shared: int = 0) -> None:  # fmt: skip
@@ -176,7 +188,7 @@ class CudaKernels(Kernels, GpuBackend):
         return super().keep_where(x, keep)
 
     def relu_backward(self, g_y: Array, y: Array) -> Array:
-        kind = _kind(g_y, y)
+        kind = self._kind("relu_backward", g_y, y)
         if kind is None or not g_y.size:
             return super().relu_backward(g_y, y)
         g_y, y = _contiguous(g_y), _contiguous(y)
@@ -200,7 +212,7 @@ class CudaKernels(Kernels, GpuBackend):
         return drawn
 
     def dropout(self, x: Array, keep: Any, scale: float) -> Array:
-        kind = _kind(x)
+        kind = self._kind("dropout", x)
         if kind is None or not isinstance(keep, random.Mask):
             keep = self._drawn(keep, x.shape)
             return super().dropout(x, keep, scale)
@@ -218,7 +230,7 @@ class CudaKernels(Kernels, GpuBackend):
     def dropout_add_layer_norm(
         self, x: Array, residual: Array | None, keep: Any, scale: float, weight: Array, bias: Array, eps: float
     ) -> tuple[Array, Array, Array]:
-        kind = _kind(x) if residual is None else _kind(x, residual)
+        kind = self._kind("layer_norm", x, *(() if residual is None else (residual,)))
         groups = _norm_groups(kind, x.shape[1], weight, bias)
         if kind is None or groups is None or not x.size or not (keep is None or isinstance(keep, random.Mask)):
             keep, (wide_x, wide_residual) = self._drawn(keep, x.shape), _widened(x, residual)
@@ -246,7 +258,7 @@ class CudaKernels(Kernels, GpuBackend):
     def dropout_add_layer_norm_backward(
         self, g_y: Array, normalised: Array, inverse_std: Array, weight: Array, keep: Any, scale: float
     ) -> tuple[Array, Array, Array, Array]:
-        kind = _kind(g_y, normalised)
+        kind = None if "column_sum" in self.wrong else self._kind("layer_norm_backward", g_y, normalised)
         rows, width = g_y.shape
         groups = _norm_groups(kind, width, weight, inverse_std)
         if kind is None or groups is None or not g_y.size or not (keep is None or isinstance(keep, random.Mask)):
@@ -274,7 +286,12 @@ class CudaKernels(Kernels, GpuBackend):
     ) -> Array:  # fmt: skip
         dtype = weight.dtype if dtype is None else np.dtype(dtype)
         kind, width = KINDS.get(dtype), weight.shape[1]
-        if kind is None or weight.dtype != WIDE[kind] or not (keep is None or isinstance(keep, random.Mask)):
+        if (
+            kind is None
+            or "embedding" in self.wrong
+            or weight.dtype != WIDE[kind]
+            or not (keep is None or isinstance(keep, random.Mask))
+        ):
             keep = self._drawn(keep, (*indices.shape, width))
             return super().embedding(weight, indices, positions, scale, keep, keep_scale, dtype)
         y = cupy.empty((*indices.shape, width), dtype)
@@ -288,7 +305,7 @@ class CudaKernels(Kernels, GpuBackend):
         return y
 
     def embedding_backward(self, g_y: Array, indices: Array, rows: int) -> Array:
-        kind, (count, width) = _kind(g_y), g_y.shape
+        kind, (count, width) = self._kind("embedding_backward", g_y), g_y.shape
         if kind is None:
             return super().embedding_backward(g_y, indices, rows)
         g_weight = cupy.zeros((rows, width), WIDE[kind])
@@ -330,7 +347,7 @@ class CudaKernels(Kernels, GpuBackend):
 
         epilogue: of cublaslt.py, with its `vector`; False is returned, and nothing done, where there is none
         """
-        if epilogue and self._lt is None:
+        if epilogue and (self._lt is None or epilogue in self.wrong):
             return False
         (a, a_trans, a_ld), (b, b_trans, b_ld) = _for_blas(a), _for_blas(b)
         (m, inner), n, wide = a.shape, b.shape[1], WIDE[kind]
@@ -394,6 +411,8 @@ class CudaKernels(Kernels, GpuBackend):
             epilogue = "RELU_BIAS" if relu else "BIAS"
             if self._gemm(kind, x, weight.T, y, epilogue=epilogue, vector=_contiguous(bias)):
                 return y
+        if "bias_" in self.wrong:
+            return super().linear(x, weight, bias, relu, dtype).astype(result, copy=False)
         y = self.product(x, weight.T, dtype)
         if y.size and (relu or bias is not None):
             kind = KINDS[y.dtype]
@@ -404,13 +423,13 @@ class CudaKernels(Kernels, GpuBackend):
         return y
 
     def sum_rows(self, x: Array) -> Array:
-        kind = _kind(x)
+        kind = self._kind("column_sum", x)
         if kind is None or not x.size:
-            return super().sum_rows(x)
+            return super().sum_rows(*_widened(x))
         return self._sum_columns(kind, _contiguous(x), x.shape[1])[0]
 
     def relu_backward_sum(self, g_y: Array, y: Array) -> tuple[Array, Array]:
-        kind = _kind(g_y, y)
+        kind = self._kind("column_sum", g_y, y)
         if kind is None or not g_y.size:
             return super().relu_backward_sum(g_y, y)
         g_x = cupy.empty(g_y.shape, g_y.dtype)
@@ -503,7 +522,7 @@ class CudaKernels(Kernels, GpuBackend):
 
     def _attention_kernel(self, q: Array, k: Array, v: Array, keep: Any, backward: bool) -> tuple[str | None, int]:
         """C++ type and head width of the kernel for these arrays; (None, 0) if there is none."""
-        kind, widest = _kind(q, k, v), max(q.shape[-1], v.shape[-1])
+        kind, widest = self._kind("attention", q, k, v), max(q.shape[-1], v.shape[-1])
         if kind is None or widest > cuda_source.HEADS[-1] or not (keep is None or isinstance(keep, random.Mask)):
             return None, 0
         head = next(n for n in cuda_source.HEADS if widest <= n)
@@ -523,7 +542,7 @@ class CudaKernels(Kernels, GpuBackend):
         return self._cross_entropy(logits, targets, label_smoothing, overwrite=True)
 
     def _cross_entropy(self, logits: Array, targets: Array, smoothing: float, overwrite: bool) -> tuple[Array, Array]:
-        kind, rows = _kind(logits), len(logits)
+        kind, rows = self._kind("cross_entropy", logits), len(logits)
         if kind is None or not logits.size or (overwrite and not logits.flags.c_contiguous):
             plain = super().cross_entropy_ if overwrite else super().cross_entropy
             return plain(logits, targets, smoothing)
@@ -552,7 +571,7 @@ class CudaKernels(Kernels, GpuBackend):
         wanted: Sequence[bool], *, label_smoothing: float, rows: int | None = None,
     ) -> tuple[Array, Array, Array | None, Array | None, Array | None]:  # fmt: skip
         """Compute the loss as in kernels.py; logits and the gradients of weight and bias are float32 for bf16."""
-        kind, (size, inner), classes = _kind(x, weight), x.shape, len(weight)
+        kind, (size, inner), classes = self._kind("cross_entropy", x, weight), x.shape, len(weight)
         if kind is None or not (size and inner and classes) or (bias is not None and bias.dtype != WIDE[kind]):
             arrays = (x, weight, bias, targets, counted, factors, wanted)
             return super().linear_cross_entropy(*arrays, label_smoothing=label_smoothing, rows=rows)
@@ -584,13 +603,13 @@ class CudaKernels(Kernels, GpuBackend):
         return loss, nll, g_x, g_weight, g_bias
 
     def clear_rows_(self, rows: Array, keep: Array) -> None:
-        if _kind(rows) is None or not rows.flags.c_contiguous:
+        if self._kind("scale_rows_", rows) is None or not rows.flags.c_contiguous:
             super().clear_rows_(rows, keep)
         else:  # a factor of 0 gives 0 also for NaN, a factor of 1 costs nothing
             self.scale_rows_(rows, keep)
 
     def scale_rows_(self, rows: Array, factors: Array) -> Array:
-        kind = _kind(rows)
+        kind = self._kind("scale_rows_", rows)
         if kind is None or not rows.size or not rows.flags.c_contiguous:
             return super().scale_rows_(rows, factors)
         factors = _contiguous(factors.astype(WIDE[kind], copy=False))
@@ -606,7 +625,7 @@ class CudaKernels(Kernels, GpuBackend):
         for update in updates:
             arrays = [a for a in update if a is not None]
             contiguous = all(a.flags.c_contiguous for a in arrays)
-            if _kind(*arrays[:4]) in ("float", "double") and contiguous and arrays[0].size:
+            if self._kind("adam_", *arrays[:4]) in ("float", "double") and contiguous and arrays[0].size:
                 by_type.setdefault(arrays[0].dtype, []).append(update)
             else:
                 rest.append(update)
@@ -623,7 +642,7 @@ class CudaKernels(Kernels, GpuBackend):
         total = cupy.zeros((), np.float64)
         for dtype in {a.dtype for a in arrays}:
             some = [_contiguous(a) for a in arrays if a.dtype == dtype and a.size]
-            if KINDS.get(dtype) not in ("float", "double"):
+            if KINDS.get(dtype) not in ("float", "double") or "squares" in self.wrong:
                 total += sum((a.astype(np.float64) ** 2).sum() for a in some)
                 continue
             if some:
@@ -636,7 +655,7 @@ class CudaKernels(Kernels, GpuBackend):
     # ---- Search ----
 
     def top_tokens(self, logits: Array, barred: Array, count: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        kind, (rows, classes) = _kind(logits), logits.shape
+        kind, (rows, classes) = self._kind("top_tokens", logits), logits.shape
         if kind is None or not logits.size:
             return super().top_tokens(logits, barred, count)
         wide = WIDE[kind]

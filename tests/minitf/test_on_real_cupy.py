@@ -34,6 +34,7 @@ def run(*command: str, stub: str = "numbers", limit_s: float = COMPILED, **envir
     """Run a Python command of the environment with the card that is none."""
     found = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST", "CUDA", "STUB"))}
     found |= {"PYTHONPATH": f"{SITE}:{ROOT}", "STUB_PROJECT": str(ROOT), "STUB": stub}
+    found |= {"AUTOGRAD_SELF_TEST": "0"} if stub == "counts" else {}  # nothing is computed
     found |= {"OPENBLAS_NUM_THREADS": "1", "PYTHONWARNINGS": "error", **environment}
     return subprocess.run([PYTHON, *command], env=found, cwd=ROOT, capture_output=True, text=True, timeout=limit_s)
 
