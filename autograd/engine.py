@@ -25,7 +25,7 @@ from contextlib import contextmanager
 from operator import attrgetter
 from sys import getrefcount, modules
 from types import CodeType
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Union
+from typing import Any, ClassVar, NamedTuple, Union
 
 import numpy as np
 from numpy import ndarray
@@ -116,6 +116,9 @@ class Op:
     is_plain: ClassVar[bool] = False
     _keeps: ClassVar[dict[tuple[bool, ...], _Kept]]  # what `places_read` says, by `needs_gradient`
 
+    forward: Any  # a static function or a method
+    backward: Any
+
     # Defaults are those of the class, and an instance sets what differs: a node stays small
     backend: Backend = CPU
     needs_gradient: tuple[bool, ...] = ()  # one flag per input
@@ -132,7 +135,7 @@ class Op:
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        cls.is_plain, cls._keeps = isinstance(inspect.getattr_static(cls, "forward"), staticmethod), {}
+        cls.is_plain, cls._keeps = isinstance(inspect.getattr_static(cls, "forward", None), staticmethod), {}
         if cls.is_plain and cls.__module__.startswith("autograd."):
             Op.registry[cls.__name__] = cls
 
@@ -186,17 +189,6 @@ class Op:
             return "", 0
         code, instruction = self.call_site
         return code.co_filename, next((n for a, b, n in code.co_lines() if a <= instruction < b and n), 0)
-
-    if TYPE_CHECKING:  # static functions or methods
-        forward: Any
-        backward: Any
-    else:
-
-        def forward(self, *arrays: Array, **parameters: Any) -> Any:
-            raise NotImplementedError(f"{type(self).__name__}.forward")
-
-        def backward(self, *g_outputs: Array) -> Any:
-            raise NotImplementedError(f"{type(self).__name__}.backward")
 
     def call_forward(self, arrays: Sequence[Any], parameters: dict[str, Any]) -> Any:
         """The result of `forward`: an array, or a tuple of several."""

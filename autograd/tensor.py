@@ -111,18 +111,22 @@ class Tensor:
 
     @property
     def shape(self) -> tuple[int, ...]:
+        """The size of each axis."""
         return self.data.shape
 
     @property
     def ndim(self) -> int:
+        """The number of axes."""
         return self.data.ndim
 
     @property
     def size(self) -> int:
+        """The number of elements."""
         return self.data.size
 
     @property
     def dtype(self) -> np.dtype[Any]:
+        """The type of the elements."""
         return self.data.dtype
 
     def __len__(self) -> int:

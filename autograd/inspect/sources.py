@@ -65,7 +65,7 @@ def documented(thing: Any) -> dict[str, Any]:
 
 def sources_of(op_class: type[Op], method: str) -> list[dict[str, Any]]:
     """The source of a method, of the methods of the op that it calls, and of the kernels, as NumPy computes them."""
-    wanted: list[Any] = [getattr(op_class, method)]
+    wanted: list[Any] = [getattr(op_class, method, None)]  # an op may have no backward pass
     made: dict[str, dict[str, Any]] = {}
     for function in wanted:  # grows
         source = source_of(function)

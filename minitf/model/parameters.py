@@ -74,9 +74,9 @@ def load_parameters(named: dict[str, Parameter], arrays: dict[str, np.ndarray], 
         array = backend_of([parameter.data]).asarray(arrays[name])
         if copy and _is_writeable(parameter.data):
             parameter.data[...] = array
-        else:
+            note_change(parameter.data)
+        else:  # another array: nothing that refers to the old one sees a change
             parameter.data = array.astype(parameter.dtype, copy=copy or not _is_writeable(array))
-        note_change(parameter.data)
 
 
 def _is_writeable(array: Any) -> bool:
