@@ -8,6 +8,7 @@ from autograd import Tensor
 from minitf.config import TransformerConfig
 from minitf.learn.conformance import check_model
 from minitf.model.transformer import Transformer
+from tests.helpers.marks import parametrize_some
 from tests.helpers.numpy_transformer import NumpyTransformer, V
 
 pytestmark = pytest.mark.heavy
@@ -27,9 +28,10 @@ def smoothed(logits, targets):
     return ag.cross_entropy(logits, targets, label_smoothing=0.1, ignore_index=0)
 
 
-@pytest.mark.parametrize(
+@parametrize_some(
     "changes",
     [{}, {"norm": "pre"}, {"positions": "sinusoidal-halves", "first_position": 1, "activation": "gelu"}],
+    keep=2,
     ids=str,
 )
 def test_the_model_of_this_project_is_right_in_everything(changes):
