@@ -294,7 +294,8 @@ def kill_at_random(
             while True:
                 longest_s = ground.duration_s + before_each()
                 threads = ["--threads", str(draw.choice([1, 1, 2]))]
-                status = killed_after(ground, run, threads, start_s + draw.random() * longest_s, command)
+                delay_s = start_s + draw.random() * longest_s * (1 + deaths / 10)  # the machine may be slower now
+                status = killed_after(ground, run, threads, delay_s, command)
                 if status == 0:
                     break
                 check(status == -signal.SIGKILL, f"it ended with {status}: {ground.said}")
