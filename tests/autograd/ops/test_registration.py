@@ -15,9 +15,11 @@ def missing_places(op: type[Op]) -> list[str]:
     """What an op lacks, each with the file to edit."""
     name, file = op.__name__, op.__module__.replace(".", "/") + ".py"
     package = ag.fast if op.__module__.startswith("autograd.fast") else ag
+    places = [op.__module__, *[place for place in sys.modules if place.startswith("autograd.ops.")]]
     functions = [
         value.__name__
-        for value in vars(sys.modules[op.__module__]).values()
+        for place in places
+        for value in vars(sys.modules[place]).values()
         if isinstance(value, FunctionType) and name in value.__code__.co_names
     ]
     missing = []
