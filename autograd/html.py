@@ -35,7 +35,7 @@ def table(a: Any, caption: str, rows: Sequence[str] = (), columns: Sequence[str]
 
 
 def _shown(size: int) -> list[int | None]:
-    """The indices that are shown; None stands for those that are left out."""
+    """Return the indices that are shown; None stands for those that are left out."""
     if size <= MOST:
         return [*range(size)]
     return [*range(MOST // 2), None, *range(size - MOST // 2, size)]

@@ -24,12 +24,12 @@ _changes: dict[int, tuple[weakref.ref, int]] = {}  # time of the last change, by
 
 
 def now() -> int:
-    """The number of changes so far."""
+    """Return the number of changes so far."""
     return clock.now
 
 
 def owner_of(array: Any) -> Any:
-    """The array that owns the memory of `array`, which may be a view."""
+    """Return the array that owns the memory of `array`, which may be a view."""
     base: Any = getattr(array, "base", None)
     while isinstance(base, ndarray) or hasattr(base, "__cuda_array_interface__"):
         array, base = base, base.base
@@ -54,7 +54,7 @@ def _forget(key: int, gone: weakref.ref) -> None:
 
 
 def last_change(array: Any) -> int:
-    """The time of the last change of an array's memory, 0 if there was none."""
+    """Return the time of the last change of an array's memory, 0 if there was none."""
     owner = owner_of(array)
     known = _changes.get(id(owner))
     return known[1] if known is not None and known[0]() is owner else 0

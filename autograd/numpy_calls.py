@@ -64,7 +64,7 @@ _ATTRIBUTES = {  # of other libraries' arrays, and what they are here
 
 
 def call_ufunc(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """The result of an operator with an array on the left.  Raises: TypeError for any other call"""
+    """Return the result of an operator with an array on the left.  Raises: TypeError for any other call"""
     if ufunc in _OPERATORS and method == "__call__" and not kwargs:
         left, right = inputs
         return _OPERATORS[ufunc](_operand(left), right)
@@ -79,7 +79,7 @@ def call_ufunc(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: di
 
 
 def call_function(function: Any, args: Any, kwargs: Any) -> Any:
-    """The result of a NumPy function that takes arrays for Tensors without losing a gradient.
+    """Return the result of a NumPy function that takes arrays for Tensors without losing a gradient.
 
     Raises: TypeError for a function that this package has, and for any other with a Tensor that requires a gradient
     """
@@ -95,7 +95,7 @@ def _refusal(name: str) -> TypeError:
 
 
 def _ours(name: str) -> str | None:
-    """The name of the function of this package that does what NumPy's function `name` does."""
+    """Return the name of the function of this package that does what NumPy's function `name` does."""
     name = _OTHER_NAMES.get(name, name)
     return name if name in ops.__all__ else None
 

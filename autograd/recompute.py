@@ -51,7 +51,7 @@ def checkpoint(fn: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
 
 
 def _innermost() -> _Segment | _SecondRun | None:
-    """The innermost running call of this thread: of nested calls, only this one handles the ops."""
+    """Return the innermost running call of this thread: of nested calls, only this one handles the ops."""
     return next((w for w in reversed(state.observers) if isinstance(w, (_Segment, _SecondRun))), None)
 
 
@@ -152,7 +152,7 @@ class _SecondRun(Observer):
             first.call = inner.call
 
     def _next(self, kind: str, saved: Sequence[Any], what: Any, inputs: Sequence[Any]) -> Op | _Segment | None:
-        """The counterpart in the first run, None if it was deleted since."""
+        """Return the counterpart in the first run, None if it was deleted since."""
         if self.done == len(self.parts):
             raise RuntimeError(f"checkpoint: the second run of the function has an extra op: {what}")
         part = self.parts[self.done]

@@ -258,7 +258,7 @@ class CompiledKernels(CpuKernels):
 
 
 def _of_adam(*, step_size: float, beta1: float, beta2: float, eps: float, gradient_scale: float) -> tuple[Any, ...]:
-    """The numbers of `kernels.adam_`, in its order."""
+    """Return the numbers of `kernels.adam_`, in its order."""
     return f4(step_size), f4(1 - beta1), f4(1 - beta2), f4(eps), f4(gradient_scale)
 
 
@@ -281,7 +281,7 @@ def _are_within(indices: Array, size: int) -> bool:
 
 
 def _mask_of(mask: Array | None, shape: tuple[int, ...]) -> Array:
-    """The mask as `kernels.softmax_` takes it, contiguous [B or 1, H or 1, T or 1, S]; all True for None.
+    """Return the mask as `kernels.softmax_` takes it, contiguous [B or 1, H or 1, T or 1, S]; all True for None.
 
     Raises: ValueError unless it broadcasts to `shape`, [B, H, T, S]
     """

@@ -47,7 +47,7 @@ def exp(x: Any) -> Any:
 
 @compiled
 def largest(row: Array) -> Any:
-    """The largest number of a row; a NaN may count as larger or smaller than all.  Shapes: row [N]
+    """Return the largest number of a row; a NaN may count as larger or smaller than all.  Shapes: row [N]
 
     The bits of a float are ordered as integers are, those of negative ones the other way round.  Maxima of integers
     become vectors; those of floats would not, as NaN makes their order matter.
@@ -61,7 +61,7 @@ def largest(row: Array) -> Any:
 
 @compiled
 def ordered_bits(bits: Any) -> Any:
-    """The bits of a float as an integer in the order of the floats, and back."""
+    """Return the bits of a float as an integer in the order of the floats, and back."""
     return np.int32(bits ^ ((bits >> np.int32(31)) & np.int32(0x7FFFFFFF)))
 
 

@@ -50,12 +50,12 @@ def store(builder: Any, vector: Any, place: Any) -> None:
 
 
 def element(builder: Any, array: Any, row: Any, column: Any) -> Any:
-    """The address of array[row, column]."""
+    """Return the address of array[row, column]."""
     return builder.gep(array.data, [builder.add(builder.mul(row, builder.extract_value(array.shape, 1)), column)])
 
 
 def fused(builder: Any, kind: Any) -> Any:
-    """The function x · y + z, rounded once where the processor can."""
+    """Return the function x · y + z, rounded once where the processor can."""
     name = f"llvm.fmuladd.{f'v{kind.count}f32' if isinstance(kind, ir.VectorType) else 'f32'}"
     return function_named(builder, name, kind)
 
@@ -89,7 +89,7 @@ def loop_over(builder: Any, count: Any, begun: list[Any], step: Callable[[Any, l
 
 
 def product_of_tile(rows: int, lanes: int, instruction: str | None = None) -> Callable[..., None]:
-    """A function for sums of 4 vectors of 16 outputs, or of 2 of 8: as many as registers hold, with `rows` rows.
+    """Return a function for sums of 4 vectors of 16 outputs, or of 2 of 8: as many as registers hold, with `rows` rows.
 
     instruction: LLVM's name of one that multiplies 4 unsigned and 4 signed bytes and adds to an int32, which lie in the
         places of an int32; None: products are of float32

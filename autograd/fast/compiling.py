@@ -58,12 +58,12 @@ class OnDisk(FunctionCache):
 
 @functools.cache
 def _kernels() -> str:
-    """A digest of the source of the kernels, and of how they are compiled."""
+    """Return a digest of the source of the kernels, and of how they are compiled."""
     return hashlib.sha256(b"".join(Path(__file__).with_name(name).read_bytes() for name in KERNELS)).hexdigest()
 
 
 def _settings() -> tuple[Any, ...]:
-    """The settings from the environment that change compiled code, and that Numba's own key of it leaves out."""
+    """Return the settings from the environment that change compiled code, and that Numba's own key of it leaves out."""
     return tuple(getattr(config, name, None) for name in ("OPT", "LOOP_VECTORIZE", "SLP_VECTORIZE", "BOUNDSCHECK"))
 
 

@@ -28,7 +28,7 @@ BITS = {np.dtype(np.float32): np.dtype(np.int32), np.dtype(np.float64): np.dtype
 
 
 def available_cores() -> int:
-    """The processor cores that this process may use."""
+    """Return the processor cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
@@ -303,7 +303,7 @@ class CpuKernels(CpuProducts):
         return scores
 
     def _softmax_of_blocks_(self, scores: Array, mask: Array | None, scale: float) -> Callable[[slice], None]:
-        """A function that turns a block of scores, along the first axis, into softmax(scale · scores + mask)."""
+        """Return a function that turns a block of scores, along the first axis, into softmax(scale · scores + mask)."""
         bias = _mask_bias(mask, scores)
 
         def work(some: slice) -> None:
@@ -315,7 +315,7 @@ class CpuKernels(CpuProducts):
         return work
 
     def _dropped(self, block: Array, keep: Array, scale: float) -> Array:
-        """A block of attention weights after dropout, by the thread that computes the block."""
+        """Return a block of attention weights after dropout, by the thread that computes the block."""
         return block * np.multiply(keep, block.dtype.type(scale))
 
     def softmax_backward_(self, g_p: Array, p: Array) -> Array:
@@ -400,7 +400,7 @@ def _row_means(x: Array) -> Array:
 
 
 def _row_sums(x: Array, weights: Array) -> Array:
-    """The weighted sum of each row.  Shapes: x [N, D], weights [D] -> [N, 1]"""
+    """Return the weighted sum of each row.  Shapes: x [N, D], weights [D] -> [N, 1]"""
     # OpenBLAS for AVX-512 takes rows of 5 float32 with a register that holds what was there before: sums are right, but
     # a signalling NaN in its unused part raises the flag for an invalid operation
     with np.errstate(invalid="ignore"):
@@ -446,7 +446,7 @@ def _mask_bias(mask: Array | None, scores: Array) -> Array | None:
 
 
 def _of_block(bias: Array | None, block: slice) -> Array | None:
-    """The part of a mask's bias for a block of the first axis, along which the mask may repeat."""
+    """Return the part of a mask's bias for a block of the first axis, along which the mask may repeat."""
     return bias if bias is None or len(bias) == 1 else bias[block]
 
 

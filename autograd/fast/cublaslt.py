@@ -121,5 +121,5 @@ def _describe(description: int, name: str, value: int) -> None:
 
 
 def _alignment(address: int) -> int:
-    """The largest power of two up to 256 that divides an address."""
+    """Return the largest power of two up to 256 that divides an address."""
     return min(256, address & -address) if address else 256

@@ -166,7 +166,7 @@ class CudaKernels(Kernels, GpuBackend):
         return module.get_function(name)
 
     def _drop_of(self, keep: random.Mask | None) -> Any:
-        """A dropout mask as the structure `Drop` of kernels.cu."""
+        """Return a dropout mask as the structure `Drop` of kernels.cu."""
         if keep is None or not keep.drop_below:
             return NO_DROP
         step, now = keep.step, 0
@@ -202,7 +202,7 @@ class CudaKernels(Kernels, GpuBackend):
         return mask  # kernels draw it wherever they need it, so nothing is kept for the backward pass
 
     def _drawn(self, keep: Any, shape: tuple[int, ...]) -> Array | None:
-        """The mask as an array, for the kernels of kernels.py."""
+        """Return the mask as an array, for the kernels of kernels.py."""
         if not isinstance(keep, random.Mask):
             return keep
         drawn = cupy.empty(shape, bool)
@@ -438,7 +438,7 @@ class CudaKernels(Kernels, GpuBackend):
     def _sum_columns(
         self, kind: str, x: Array, split: int, y: Array | None = None, out: Array | None = None
     ) -> tuple[Array, Array]:
-        """The sums of the columns before `split` and from there on, as arrays of their own.
+        """Return the sums of the columns before `split` and from there on, as arrays of their own.
 
         The engine copies gradients that are views, since other arrays may share their memory.
         """
@@ -676,7 +676,7 @@ _NULL = np.intp(0)
 
 
 def _kind(*arrays: Array) -> str | None:
-    """The C++ type of all arrays; None if they differ or there are no kernels for it."""
+    """Return the C++ type of all arrays; None if they differ or there are no kernels for it."""
     kind = KINDS.get(arrays[0].dtype)
     return kind if all(a.dtype == arrays[0].dtype for a in arrays) else None
 
@@ -710,7 +710,7 @@ def _threads(width: int) -> int:
 
 
 def _norm_groups(kind: str | None, width: int, *parameters: Array) -> int | None:
-    """The smallest layer-norm kernel that holds a row; None if there is none."""
+    """Return the smallest layer-norm kernel that holds a row; None if there is none."""
     fits = [groups for groups in cuda_source.NORM_GROUPS if width <= groups * 32 * GROUP]
     if kind is None or not fits or any(p.dtype != WIDE[kind] for p in parameters):
         return None
@@ -718,7 +718,7 @@ def _norm_groups(kind: str | None, width: int, *parameters: Array) -> int | None
 
 
 def _for_blas(a: Array) -> tuple[Array, int, int]:
-    """A matrix that cuBLAS can read, whether it is transposed in memory, and its leading dimension."""
+    """Return a matrix that cuBLAS can read, whether it is transposed in memory, and its leading dimension."""
     rows, columns = a.shape
     if a.flags.c_contiguous:
         return a, cublas.CUBLAS_OP_N, columns
@@ -733,7 +733,7 @@ def _for_blas(a: Array) -> tuple[Array, int, int]:
 
 
 def _stored(rows: int, columns: int, transposed: int) -> tuple[int, int]:
-    """The shape in memory of a matrix that a product takes transposed, or as it is."""
+    """Return the shape in memory of a matrix that a product takes transposed, or as it is."""
     return (columns, rows) if transposed else (rows, columns)
 
 
@@ -751,7 +751,7 @@ def _as_heads(q: Array, k: Array, v: Array) -> tuple[Array, Array, Array, tuple[
 
 
 def _attention_shape(mask: Array | None, leading: tuple[int, ...], **arrays: Array) -> tuple[Array | None, Any]:
-    """The mask, and the structure `AttentionShape` of attention.cu: strides and sizes of all arrays."""
+    """Return the mask, and the structure `AttentionShape` of attention.cu: strides and sizes of all arrays."""
     q, k, v = arrays["q"], arrays["k"], arrays["v"]
     t, s = q.shape[2], k.shape[2]
     shape = np.zeros((), SHAPE)

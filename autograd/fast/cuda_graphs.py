@@ -72,7 +72,7 @@ class CudaGraphs:
         return CudaGraph(result, launches, held)
 
     def unowned(self, a: Array) -> Array:
-        """An array in the memory of `a` that does not keep it, so that later graphs may use it."""
+        """Return an array in the memory of `a` that does not keep it, so that later graphs may use it."""
         memory = self._cuda.UnownedMemory(a.data.ptr, a.nbytes, None, a.device.id)
         return self._backend.xp.ndarray(a.shape, a.dtype, self._cuda.MemoryPointer(memory, 0))
 

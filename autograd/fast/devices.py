@@ -17,17 +17,17 @@ class _Cpu:
 
 
 def cpu_kernels() -> CpuKernels:
-    """The kernels that compute on the CPU."""
+    """Return the kernels that compute on the CPU."""
     return _Cpu.kernels
 
 
 def kernels_of(arrays: Iterable[Any]) -> Kernels:
-    """The kernels of the device of arrays: of a GPU if one of them is on a GPU, else of the CPU."""
+    """Return the kernels of the device of arrays: of a GPU if one of them is on a GPU, else of the CPU."""
     return kernels_on(backend_of(arrays))
 
 
 def kernels_on(backend: Backend) -> Kernels:
-    """The kernels of a device."""
+    """Return the kernels of a device."""
     return backend if isinstance(backend, Kernels) else _Cpu.kernels
 
 
@@ -56,7 +56,7 @@ def set_kernels(name: str) -> None:
 
 
 def make_gpu_backend(index: int) -> Backend:
-    """A GPU with its kernels."""
+    """Return a GPU with its kernels."""
     import cupy
 
     from autograd.fast.cuda import CudaKernels

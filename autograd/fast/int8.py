@@ -25,7 +25,7 @@ EXACT = 1024  # products of such integers whose sum is exact in float32
 
 
 def quantise(matrix: Array) -> tuple[Array, Array]:
-    """The nearest multiples of a factor for each row, such that its largest element is ±127.
+    """Return the nearest multiples of a factor for each row, such that its largest element is ±127.
 
     A factor has 16 binary digits, so that its multiples are exact in float32, and quantising them gives the same
     integers and factors again.  The factor of a row with NaN or ∞ is NaN.
@@ -77,12 +77,12 @@ class Int8Weights:
         return self.integers(rows) * self.factors[rows][:, None]
 
     def take(self, rows: Array) -> Int8Weights:
-        """The layer with these outputs alone.  Shapes: int [R]"""
+        """Return the layer with these outputs alone.  Shapes: int [R]"""
         return Int8Weights(self.integers(rows), self.factors[rows], self.bias[rows])
 
 
 def quantise_inputs(x: Array) -> tuple[Array, Array]:
-    """The integers of the rows of x, with `ZERO` added, and their factors; NaN for a row with NaN or ∞.
+    """Return the integers of the rows of x, with `ZERO` added, and their factors; NaN for a row with NaN or ∞.
 
     Shapes: float32 [R, in] -> uint8 [R, in, up to a multiple of 4], float32 [R]
     """

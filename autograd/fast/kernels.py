@@ -106,7 +106,7 @@ class Kernels(Backend):
         return Kernels.layer_norm(self, x, weight, bias, eps)
 
     def scale_and_shift(self, normalised: Array, weight: Array, bias: Array) -> Array:
-        """The y of `layer_norm` from its x̂.  Shapes: x̂ [N, D], weight [D], bias [D] -> [N, D]"""
+        """Return the y of `layer_norm` from its x̂.  Shapes: x̂ [N, D], weight [D], bias [D] -> [N, D]"""
         return normalised * weight + bias
 
     def layer_norm_backward(
@@ -187,7 +187,7 @@ class Kernels(Backend):
     def weight_gradient(
         self, g_y: Array, x: Array, dtype: Any = None, with_bias: bool = False
     ) -> tuple[Array, Array | None]:
-        """The gradients of weight and bias of `linear`, the latter None unless it is wanted.
+        """Return the gradients of weight and bias of `linear`, the latter None unless it is wanted.
 
         Shapes: g_y [N, out], x [N, in] -> [out, in] in `dtype`, [out]
         """
@@ -219,7 +219,7 @@ class Kernels(Backend):
         raise NotImplementedError
 
     def stacked(self, arrays: Sequence[Array]) -> Array:
-        """The rows of all arrays, one after the other.  Shapes: [N_i, ...] -> [Σ N_i, ...]"""
+        """Return the rows of all arrays, one after the other.  Shapes: [N_i, ...] -> [Σ N_i, ...]"""
         if len(arrays) == 1:
             return arrays[0]
         if self.are_side_by_side(arrays):
@@ -293,7 +293,7 @@ class Kernels(Backend):
         self, g_y: Array, q: Array, k: Array, v: Array, kept: tuple[Any, ...], keep: Any, keep_scale: float,
         scale: float, places: Places = NO_PLACES,
     ) -> tuple[Array, Array, Array]:  # fmt: skip
-        """The gradients of q, k and v, each in the memory of `places` where there is any of its shape and type.
+        """Return the gradients of q, k and v, each in the memory of `places` where there is any of its shape and type.
 
         Shapes: g_y [..., T, M], others as in `attention` -> g_q [..., T, K], g_k [..., S, K], g_v [..., S, M]
 
@@ -417,7 +417,7 @@ class Kernels(Backend):
         self, g_logits: Array, x: Array, weight: Array, some: slice, g_x: Array | None, g_weight: Array | None,
         g_bias: Array | None, weight_wanted: bool,
     ) -> tuple[Array | None, Array | None, Array | None]:  # fmt: skip
-        """The gradients with those of a block of rows; the first block's are the sums' first terms."""
+        """Return the gradients with those of a block of rows; the first block's are the sums' first terms."""
         if g_x is not None:
             g_x[some] = self.product(g_logits, weight)
         if weight_wanted:
@@ -510,7 +510,7 @@ def _equal_rows(size: int, most: int) -> int:
 
 
 def heads_last_empty(xp: Any, shape: tuple[int, ...], dtype: Any) -> Array:
-    """An empty array of shape [..., H, T, K], in memory [..., T, H, K].
+    """Return an empty array of shape [..., H, T, K], in memory [..., T, H, K].
 
     Products write into it at full speed, and joining the heads, by transpose and reshape to [..., T, H · K], copies
     nothing.

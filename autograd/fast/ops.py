@@ -33,7 +33,7 @@ class FastOp(CanComputeAgain, Op):
         return kernels_on(self.backend)
 
     def draw(self, drop: Any, drawn: tuple[int, ...] | None = None) -> tuple[Any, float]:
-        """A dropout mask as the kernels take it, and its scale 1 / P(keep); without a mask, None and 1.
+        """Return a dropout mask as the kernels take it, and its scale 1 / P(keep); without a mask, None and 1.
 
         `drawn` is the shape of the array that is returned, by default that of the mask.
         """
@@ -50,12 +50,12 @@ class FastOp(CanComputeAgain, Op):
 
 
 def packed(keep: Any) -> Any:
-    """A large mask as bits, to be kept for the backward pass; others, and those of GPUs, as they are."""
+    """Return a large mask as bits, to be kept for the backward pass; others, and those of GPUs, as they are."""
     return np.packbits(keep) if isinstance(keep, np.ndarray) and keep.nbytes >= PACKED_BYTES else keep
 
 
 def unpacked(keep: Any, shape: tuple[int, ...]) -> Any:
-    """The mask of `shape` of which `packed` returned `keep`."""
+    """Return the mask of `shape` of which `packed` returned `keep`."""
     if isinstance(keep, np.ndarray) and keep.dtype == np.uint8:
         return np.unpackbits(keep, count=math.prod(shape)).view(bool).reshape(shape)
     return keep
@@ -255,7 +255,7 @@ class Matmul(FastOp, products.Matmul):
 
 
 def _rows_first(xp: Any, a: Any) -> Any:
-    """The matrices of a batch side by side.  Shapes: a [..., M, N] -> [M, ... · N]"""
+    """Return the matrices of a batch side by side.  Shapes: a [..., M, N] -> [M, ... · N]"""
     rows = a.shape[-2]
     return xp.moveaxis(a, -2, 0).reshape(rows, math.prod(a.shape[:-2]) * a.shape[-1])
 
@@ -417,7 +417,7 @@ class CrossEntropy(FastOp, nn.CrossEntropy):
         return nn.reduced(loss, counted, reduction), nn.reduced(nll, counted, reduction)
 
     def read_by_plain(self, g_logits, counted, targets):
-        """The gradient is p - q, and ln p has the gradients of the logits."""
+        """Return the gradient is p - q, and ln p has the gradients of the logits."""
         epsilon = self.parameters["label_smoothing"]
         p = g_logits + epsilon / g_logits.shape[1]
         p[self.xp.arange(len(targets)), targets] += 1 - epsilon
@@ -605,7 +605,7 @@ class LinearCrossEntropy(FastOp, fused.LinearCrossEntropy):
         return None, x, weight, bias
 
     def _of_all_classes(self, i, g):
-        """The gradient of input i, with zeros for classes that were left out, in the dtype of the input."""
+        """Return the gradient of input i, with zeros for classes that were left out, in the dtype of the input."""
         if g is None:
             return None
         if i and (allowed := self.parameters["allowed"]) is not None:

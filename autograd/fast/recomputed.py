@@ -46,7 +46,7 @@ class Again:
         self.before, self.value, self.since = before, None, memory.now()
 
     def array(self) -> Array:
-        """The output."""
+        """Return the output."""
         if self.value is None:
             arrays = [a for a in self.saved if hasattr(a, "dtype")]
             memory.require_unchanged(arrays, self.since, self.op)

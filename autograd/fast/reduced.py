@@ -30,19 +30,19 @@ def keep(array: Array, copy: Array, *, is_current: bool = True) -> None:
 
 
 def last(array: Array) -> Array | None:
-    """The copy that was last kept, perhaps out of date: memory for the next one."""
+    """Return the copy that was last kept, perhaps out of date: memory for the next one."""
     known = _copies.get(id(array))
     return known[1] if known is not None and known[0]() is array else None
 
 
 def current(array: Array) -> Array | None:
-    """The copy that is up to date, if there is one."""
+    """Return the copy that is up to date, if there is one."""
     copy = last(array)
     return copy if copy is not None and memory.last_change(array) <= _copies[id(array)][2] else None
 
 
 def copy_of(array: Array, dtype: Any) -> Array:
-    """The array as `dtype`: the copy that is up to date, or a new one.
+    """Return the array as `dtype`: the copy that is up to date, or a new one.
 
     A new one is not used again: after `w.data -= g`, which counts no change, it would be out of date.
     """
@@ -54,7 +54,7 @@ def copy_of(array: Array, dtype: Any) -> Array:
 
 
 def for_product(x: Array, weight: Array) -> Array:
-    """The weight in the precision of x, if x is bfloat16 and the weight is not."""
+    """Return the weight in the precision of x, if x is bfloat16 and the weight is not."""
     return weight if weight.dtype == x.dtype or x.dtype.name != "bfloat16" else copy_of(weight, x.dtype)
 
 

@@ -24,7 +24,7 @@ class RowGradient:
         self.shape, self.dtype = (rows, values.shape[1]), values.dtype
 
     def dense(self) -> Array:
-        """The gradient as an array [rows, D]."""
+        """Return the gradient as an array [rows, D]."""
         return self._sum(self.indices, self.shape[0])
 
     def add_to(self, total: Array) -> None:

@@ -22,7 +22,7 @@ def at_places(array: Array, places: Array) -> Array:
 
 
 def group_count(classes: int) -> int:
-    """The number of groups of a row of `classes` logits."""
+    """Return the number of groups of a row of `classes` logits."""
     return -(-classes // DEPTH)
 
 
@@ -49,7 +49,7 @@ def look_over(logits: Array, barred: Array, largest: Array, log_total: Array) ->
 
 
 def largest_of_groups(logits: Array, barred: Array, largest: Array, count: int) -> tuple[Array, Array]:
-    """The ids of the `count` largest logits of each row that are not barred, equal ones by id, and their values.
+    """Return the ids of the `count` largest logits of each row that are not barred, equal ones by id, and their values.
 
     If one of them were outside the `count` groups with the largest maxima, these maxima would all be larger.
 

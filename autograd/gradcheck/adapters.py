@@ -92,7 +92,7 @@ def _callable(op: type[Wrapped], function: Function) -> Function:
 
 
 def from_vjp(function: Function, vjp: Function) -> Function:
-    """A function of Tensors, from a function of NumPy arrays and its hand-written gradient.
+    """Return a function of Tensors, from a function of NumPy arrays and its hand-written gradient.
 
     function(*inputs, **keywords): returns an array, a number, or a tuple of these.
     vjp(g, *inputs, **keywords): returns the gradient of (g * function(*inputs)).sum() by the input, and for several
@@ -128,7 +128,7 @@ def _check_order(function: Function, vjp: Function) -> None:
 
 
 def _parameters(function: Function) -> list[str]:
-    """The names of positional parameters without a default; none for a callable without a signature."""
+    """Return the names of positional parameters without a default; none for a callable without a signature."""
     try:
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):
@@ -141,7 +141,7 @@ def _parameters(function: Function) -> list[str]:
 
 
 def from_torch(function: Function) -> Function:
-    """A function of Tensors, from a function of PyTorch tensors, whose gradients are those of PyTorch.
+    """Return a function of Tensors, from a function of PyTorch tensors, whose gradients are those of PyTorch.
 
     function(*tensors, **keywords): returns a tensor or a tuple of them; an nn.Module or the `apply` of a
         torch.autograd.Function will do.  Arrays become tensors of the same memory, or a copy if they are read-only or
@@ -240,7 +240,7 @@ def _array(y: Any) -> Array:
 
 
 def array_of_torch(x: Any, position: int | str) -> Any:
-    """The float64 array of a PyTorch tensor; other tensors, and what is no tensor of PyTorch, as they are.
+    """Return the float64 array of a PyTorch tensor; other tensors, and what is no tensor of PyTorch, as they are.
 
     Raises: TypeError for floating-point numbers of less precision
     """

@@ -55,7 +55,7 @@ class Case:
     fast: bool = False
 
     def make(self, rng: np.random.Generator) -> tuple[Function, list[Array]]:
-        """A function, and float64 arrays to differentiate it at."""
+        """Return a function, and float64 arrays to differentiate it at."""
         example = self.draw(rng)
         return example.function, example.arrays
 
@@ -85,7 +85,7 @@ def register(op: str, name: str, analytic: bool = True) -> Callable[[Callable], 
 
 
 def cases_for(op: str) -> list[Case]:
-    """The registered cases of an op, given the name of its class; empty for an op of `autograd` without any.
+    """Return the registered cases of an op, given the name of its class; empty for an op of `autograd` without any.
 
     Raises: ValueError for a name that is neither in `Op.registry` nor among the cases
     """
@@ -114,7 +114,7 @@ class Errors(NamedTuple):
     plain: float | None = None
 
     def merge(self, other: Errors) -> Errors:
-        """The worse of each."""
+        """Return the worse of each."""
         pairs = zip(self, other, strict=True)
         return Errors(*[max((x for x in pair if x is not None), default=None) for pair in pairs])
 

@@ -81,7 +81,7 @@ def gradient_error(
     fast: bool = False,
     options: Options | None = None,
 ) -> float:
-    """The largest |analytic - numerical| / max(1, |numerical|) that `gradcheck` with these arguments finds.
+    """Return the largest |analytic - numerical| / max(1, |numerical|) that `gradcheck` with these arguments finds.
 
     Raises: as gradcheck; but by default, every finite error is within `atol`
     """
@@ -128,7 +128,7 @@ class Comparison:
         self.gradients = [g.reshape(-1) for g in gradients]
 
     def _compare(self, target: Target, along: Target, analytic: Array) -> Estimate:
-        """The numerical derivatives, computed with more effort if they disagree with the analytic ones."""
+        """Return the numerical derivatives, computed with more effort if they disagree with the analytic ones."""
         estimate = self.numerical.derivative(target)
         agrees = not estimate.wrong(analytic).any()
         self.numerical.confirm(along, agrees)
@@ -187,7 +187,7 @@ class Comparison:
     # ---- Along random directions ----
 
     def _direction(self, i: int) -> Array:
-        """A random direction of length 1, 0 where the input is infinite.  Shapes: -> [n_i]
+        """Return a random direction of length 1, 0 where the input is infinite.  Shapes: -> [n_i]
 
         With length 1, the derivative along it and its errors are about as large as those by single elements.
         """
@@ -291,7 +291,7 @@ class Comparison:
 
 
 def _ratios(analytic: Array, numerical: Array) -> str:
-    """The range of analytic / numerical, where the numerical derivative is not 0."""
+    """Return the range of analytic / numerical, where the numerical derivative is not 0."""
     some = (numerical != 0) & np.isfinite(numerical) & np.isfinite(analytic)
     if not some.any():
         return ""

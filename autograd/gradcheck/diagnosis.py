@@ -65,7 +65,7 @@ class Evidence:
         return abs(values) <= 1e-7 * abs(self.numerical).max(initial=0.0)
 
     def where(self, axis: int) -> str:
-        """The name of an axis of `both`."""
+        """Return the name of an axis of `both`."""
         outputs = len(self.output_shape)
         return f"axis {axis} of the output" if axis < outputs else f"axis {axis - outputs} of the input"
 
@@ -168,7 +168,7 @@ def _causes_of_ratio(ratio: float, e: Evidence) -> list[str]:
 
 
 def _sizes(e: Evidence) -> Iterator[tuple[int, str]]:
-    """The possible divisors of a mean: sizes of axes, of whole arrays and of all axes but one, each once."""
+    """Yield the possible divisors of a mean: sizes of axes, of whole arrays and of all axes but one, each once."""
     seen = {0, 1}
     for what, shape in (("input", e.input_shape), ("output", e.output_shape)):
         total = math.prod(shape)
@@ -510,7 +510,7 @@ def flipped_kernel(e: Evidence) -> str:
 
 
 def _window(mask: Array) -> tuple[slice, ...]:
-    """The smallest box that holds all that is True; empty slices if nothing is."""
+    """Return the smallest box that holds all that is True; empty slices if nothing is."""
     ranges = []
     for axis in range(mask.ndim):
         places = np.flatnonzero(mask.any(axis=tuple([k for k in range(mask.ndim) if k != axis])))
@@ -694,7 +694,7 @@ def _not_removed(analytic: Array, numerical: Array, v: Array) -> bool:
 
 
 def _rank(off: Array) -> int:
-    """The largest rank of the slices of [M, R, k], except for a hundredth."""
+    """Return the largest rank of the slices of [M, R, k], except for a hundredth."""
     values = np.linalg.svd(np.moveaxis(off, 1, 0), compute_uv=False)
     return int((values > 1e-2 * values.max(initial=0)).sum(-1).max(initial=0))
 

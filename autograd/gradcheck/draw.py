@@ -16,7 +16,7 @@ GAP = 0.05  # least distance from a kink, and between numbers that are compared
 
 
 def shape(rng: Rng, *, min_ndim: int = 0, max_ndim: int = 4, min_side: int = 1, max_side: int = 4) -> Shape:
-    """A shape of at most 64 elements; with min_side=0, about one in ten has a side of 0."""
+    """Return a shape of at most 64 elements; with min_side=0, about one in ten has a side of 0."""
     empty = min_side == 0 and rng.random() < 0.1
     sides = rng.integers(max(min_side, 1), max_side, rng.integers(min_ndim, max_ndim, endpoint=True), endpoint=True)
     while math.prod(sides.tolist()) > 64:
@@ -27,7 +27,7 @@ def shape(rng: Rng, *, min_ndim: int = 0, max_ndim: int = 4, min_side: int = 1, 
 
 
 def shrunk(rng: Rng, full: Shape) -> Shape:
-    """A shape that broadcasts to `full`: some axes have size 1, some leading axes are missing."""
+    """Return a shape that broadcasts to `full`: some axes have size 1, some leading axes are missing."""
     shape = [1 if rng.random() < 0.4 else n for n in full]
     return tuple(shape[rng.integers(0, len(full), endpoint=True) :])
 
@@ -53,7 +53,7 @@ def arrange(array: Array, order: Sequence[int], steps: Sequence[int], dtype: Any
 
 
 def relayout(rng: Rng, array: Array) -> Array:
-    """The array, writable, in a random memory layout: by columns, with gaps, reversed, or unchanged."""
+    """Return the array, writable, in a random memory layout: by columns, with gaps, reversed, or unchanged."""
     kind = rng.random()
     if kind < 0.4 or not array.ndim or not array.size:
         return array
@@ -109,7 +109,7 @@ def mask(rng: Rng, shape: Shape, density: float = 0.6) -> Array:
 
 
 def attention_mask(rng: Rng, shape: Shape) -> Array:
-    """A mask, keys last, in which about one in five queries may attend to nothing."""
+    """Return a mask, keys last, in which about one in five queries may attend to nothing."""
     return mask(rng, shape) & (rng.random((*shape[:-1], 1)) < 0.8)
 
 

@@ -144,7 +144,7 @@ class CheckedFunction:
         return outputs
 
     def _hint(self, symptom: str, start: str = "") -> str:
-        """The wrapper for a function of NumPy's arrays or of PyTorch's tensors; "" for any other function."""
+        """Return the wrapper for a function of NumPy's arrays or of PyTorch's tensors; "" for any other function."""
         if "must be Tensor, not" in symptom or "<class 'torch." in symptom:
             return (
                 f"{start}the function computes with PyTorch's tensors, and here it got one of autograd's: check "
@@ -211,17 +211,17 @@ class CheckedFunction:
             )
 
     def vector(self, outputs: Sequence[Tensor]) -> Array:
-        """The elements of all differentiable outputs, copied."""
+        """Return the elements of all differentiable outputs, copied."""
         parts = [outputs[j].numpy().reshape(-1) for j in self.outputs]
         return np.concatenate(parts).astype(np.result_type(np.float64, *parts), copy=False)
 
     def evaluate(self, points: Sequence[Array] | None = None) -> Array:
-        """The output vector at `points`, computed without a graph.  Shapes: -> [M]"""
+        """Return the output vector at `points`, computed without a graph.  Shapes: -> [M]"""
         with modes.no_grad():
             return self.vector(self.call(points))
 
     def evaluate_complex(self, points: Sequence[Array]) -> Array:
-        """The output vector at complex `points`.  Shapes: -> [M]
+        """Return the output vector at complex `points`.  Shapes: -> [M]
 
         Raises: NotAnalyticError if the function stops, or an op drops imaginary parts
         """
@@ -241,7 +241,7 @@ class CheckedFunction:
     # ---- Backward ----
 
     def split(self, vector: Array) -> list[Array]:
-        """An output vector as arrays of the outputs' shapes, copied."""
+        """Return an output vector as arrays of the outputs' shapes, copied."""
         parts = np.split(vector.copy(), self._ends()[:-1])
         return [part.reshape(shape) for part, shape in zip(parts, self.output_shapes, strict=True)]
 
@@ -316,17 +316,17 @@ class CheckedFunction:
         return name if place is None else name + _subscript(self.points[i].shape, place)
 
     def output_name(self, row: int) -> str:
-        """The output and the index that a row of the Jacobian belongs to."""
+        """Return the output and the index that a row of the Jacobian belongs to."""
         j = self.output_of(row)
         name = f"output {self.outputs[j]}" if self.several else "the output"
         return name + _subscript(self.output_shapes[j], row - self.rows_of(j).start)
 
     def output_of(self, row: int) -> int:
-        """The differentiable output that a row of the Jacobian belongs to."""
+        """Return the differentiable output that a row of the Jacobian belongs to."""
         return int(np.searchsorted(self._ends(), row, side="right"))
 
     def rows_of(self, j: int) -> slice:
-        """The rows of the Jacobian that belong to a differentiable output."""
+        """Return the rows of the Jacobian that belong to a differentiable output."""
         ends = [0, *self._ends()]
         return slice(ends[j], ends[j + 1])
 
@@ -414,7 +414,7 @@ def _check_input(position: int, x: Any) -> None:
 
 
 def copy_with_layout(a: Array, dtype: Any = None) -> Array:
-    """A writable copy in which axes follow each other in memory as in `a`: with its order, direction and gaps.
+    """Return a writable copy in which axes follow each other in memory as in `a`: with its order, direction and gaps.
 
     Ops take other paths for arrays that are not contiguous, so a check must not make them so.  Memory that several
     elements share (broadcasting) becomes separate, or no element could be varied alone.

@@ -80,7 +80,7 @@ class Numerical:
 
 
 def narrow_down(direction: Array, badness: Callable[[Array], float]) -> int:
-    """The worst element of `direction`, by bisection: the half with the larger badness is halved again."""
+    """Return the worst element of `direction`, by bisection: the half with the larger badness is halved again."""
     candidates = np.flatnonzero(direction)
     while len(candidates) > 1:
         halves = np.array_split(candidates, 2)
@@ -90,7 +90,7 @@ def narrow_down(direction: Array, badness: Callable[[Array], float]) -> int:
 
 
 def size_of(values: Array) -> float:
-    """The largest finite absolute value."""
+    """Return the largest finite absolute value."""
     return float(abs(values).max(initial=0, where=np.isfinite(values)))
 
 
@@ -178,7 +178,7 @@ class Central(Numerical):
             return  # no jump: f is smooth nearer than a step
 
         def steepness(part: Array) -> tuple[float, float]:
-            """The slope, and how much it changes with a wider step."""
+            """Return the slope, and how much it changes with a wider step."""
             slope, wide = (self._column(replace(target, direction=part), 0, k).item() for k in (1, self.WIDER))
             return abs(slope), abs(slope - wide)
 
@@ -259,7 +259,7 @@ class Central(Numerical):
     # ---- Slopes and kinks ----
 
     def slopes(self, moves: Sequence[Move], middle: Array, scale: Array, steps: Array) -> Slopes:
-        """The central slope of each output for each move, and the worst kink.
+        """Return the central slope of each output for each move, and the worst kink.
 
         The one-sided slopes of a smooth function differ by h · f'', which grows with h; at a kink, they differ by the
         same amount for any step.  If they differ, a wider step tells the two apart.
@@ -368,7 +368,7 @@ def measured_noise(move: Move, step: float) -> Array:
 
 
 def _slopes(moves: Sequence[Move], steps: Array, middle: Array) -> tuple[Array, Array, Array]:
-    """The central, left and right slopes; 0 for a value that does not change, also an infinite one.
+    """Return the central, left and right slopes; 0 for a value that does not change, also an infinite one.
 
     Shapes: steps [len(moves)], middle [M] -> [len(moves), M], three times
     """
@@ -410,7 +410,7 @@ class ComplexStep(Numerical):
         return "complex steps"
 
     def _slope(self, *moved: tuple[int, Any, Array | float]) -> Array:
-        """The slope of each output where elements of inputs move: (input, index, direction).  Shapes: -> [M]"""
+        """Return the slope of each output where elements of inputs move: (input, index, direction).  Shapes: -> [M]"""
         starts = [np.array(self.points[i][index]) for i, index, _ in moved]
         for (i, index, direction), start in zip(moved, starts, strict=True):
             self.points[i][index] = start + 1j * self.eps * direction

@@ -32,7 +32,7 @@ def second_order_error(
     fast: bool,
     options: Options | None = None,
 ) -> float:
-    """The largest error of the second derivatives, relative as that of `gradient_error`.
+    """Return the largest error of the second derivatives, relative as that of `gradient_error`.
 
     Raises: GradcheckError for a wrong second derivative; NotImplementedError for an op whose backward pass cannot be
     recorded
@@ -48,7 +48,7 @@ def second_order_error(
     count = len(arguments)
 
     def backward_pass(*values: Any) -> tuple[Tensor, ...]:
-        """The gradients, as a function of all arguments and of the incoming gradients; under no_grad(), too."""
+        """Return the gradients, as a function of all arguments and of the incoming gradients; under no_grad(), too."""
         inputs = [values[i] for i in positions]
         frozen = [x for x in inputs if not x.requires_grad]  # by the check; there is a gradient to differentiate anyhow
         for x in frozen:

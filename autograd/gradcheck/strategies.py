@@ -104,7 +104,7 @@ def arrays(
 
 @st.composite
 def layouts(draw_from: st.DrawFn, array: Array, *, negative_strides: bool = True, read_only: bool = True) -> Array:
-    """The array in other memory layouts: by columns, reversed, with gaps, within a larger array, read-only.
+    """Return the array in other memory layouts: by columns, reversed, with gaps, within a larger array, read-only.
 
     negative_strides, read_only: False to leave these out
     """
@@ -141,5 +141,5 @@ def indices(draw_from: st.DrawFn, size: int, shape: Shapes | None = None, *, neg
 
 
 def cases(op: str) -> st.SearchStrategy[Case]:
-    """The registered cases of an op."""
+    """Return the registered cases of an op."""
     return st.sampled_from(cases_for(op))

@@ -317,7 +317,7 @@ def check_points(function: CheckedFunction, weights: Array, right: Arrays, rng: 
 
 
 def _gradients_at(function: CheckedFunction, weights: Array, points: Arrays) -> Arrays | None:
-    """The gradients at a point; None if the function has none there that can be checked, or is infinite."""
+    """Return the gradients at a point; None if the function has none there that can be checked, or is infinite."""
     try:
         outputs = function.call(points)
         if [outputs[j].shape for j in function.outputs] != function.output_shapes:
@@ -416,7 +416,7 @@ class Line:
         return any(self._value(unit, 0.1) == self._value(unit, 0) for unit in units)
 
     def compare(self, direction: Array, step: float = STEP) -> tuple[float, float, float]:
-        """The analytic slope, the numerical one, and by how much they may differ: ∞ at a kink."""
+        """Return the analytic slope, the numerical one, and by how much they may differ: ∞ at a kink."""
         middle, up, down, up2, down2 = (self._value(direction, k * step) for k in (0, 1, -1, 2, -2))
         near, wide = (up - down) / (2 * step), (up2 - down2) / (4 * step)
         bend, wide_bend = abs(up - 2 * middle + down) / step, abs(up2 - 2 * middle + down2) / (2 * step)

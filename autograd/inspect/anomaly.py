@@ -108,7 +108,7 @@ class _Inspector(Observer):
             _raise(None, "backward", f"{what} {KINDS[kind]} values", gradient, [])
 
     def _kinds_into(self, op: Op) -> list[int]:
-        """The kinds of the inputs of `op`; drops ops in between that raised an error."""
+        """Return the kinds of the inputs of `op`; drops ops in between that raised an error."""
         while self.running:
             running, kinds = self.running.pop()
             if running is op:

@@ -94,7 +94,7 @@ class Graph:
         return sum(node.saved_bytes for node in self.nodes)
 
     def dot(self) -> str:
-        """The graph as text for Graphviz."""
+        """Return the graph as text for Graphviz."""
         lines = ["digraph {", '  node [shape=box, style="rounded,filled", fontname=monospace];']
         for i, node in enumerate(self.nodes):
             label = "\\n".join(map(_quoted, (*node.title_lines, *node.lines)))
@@ -107,20 +107,20 @@ class Graph:
         return "\n".join([*lines, "}", ""])
 
     def html(self) -> str:
-        """The graph as a page that loads nothing and draws a picture of it."""
+        """Return the graph as a page that loads nothing and draws a picture of it."""
         script = f'{_script()}drawBoxes(document.querySelector("svg"), JSON.parse(document.scripts[0].textContent));'
         title = f"A graph of {len(self.nodes):,} nodes"
         return html_page(title, '<svg id="picture"></svg>', style="", script=script, data={"graph": self._picture()})
 
     def _repr_html_(self) -> str:
-        """The picture as a part of a page or notebook, which draws it."""
+        """Return the picture as a part of a page or notebook, which draws it."""
         picture = to_json(self._picture())
         name = f"graph-{hashlib.sha256(picture.encode()).hexdigest()[:12]}"
         call = f'drawBoxes(document.getElementById("{name}"), {picture});'
         return f'<svg id="{name}" role="img"></svg><script>(() => {{\n{_script()}{call}}})();</script>'
 
     def _picture(self) -> dict[str, Any]:
-        """The arguments of `drawBoxes` in web/graph.js."""
+        """Return the arguments of `drawBoxes` in web/graph.js."""
         boxes = [
             {"title": node.title_lines, "lines": node.lines, "tooltip": node.tooltip, "colour": node.colour,
              "isLeaf": node.kind == LEAF}
@@ -143,7 +143,7 @@ def _quoted(text: str) -> str:
 
 
 def graph(results: Tensor | Sequence[Tensor], names: Mapping[str, Tensor] | None = None) -> Graph:
-    """The nodes and leaves that one or several Tensors depend on.
+    """Return the nodes and leaves that one or several Tensors depend on.
 
     `names` has names for leaves and results of ops, for example `model.named_parameters()`.
 

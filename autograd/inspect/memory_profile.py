@@ -76,7 +76,7 @@ class Buffer:
         return self.born <= moment and (self.died is None or moment < self.died)
 
     def held_as(self, moment: int) -> str:
-        """The first reason that the array is in use for."""
+        """Return the first reason that the array is in use for."""
         if any(begin <= moment and (end is None or moment < end) for begin, end in self.saved):
             return SAVED
         if self.gradient_of is not None and self.gradient_of[0] <= moment:
@@ -125,7 +125,7 @@ class Memory(Observer, ModuleListener):
         return len(self.timeline) - 1
 
     def _follow(self, array: Any, made_by: str, layer: str | None, backward: bool) -> Buffer | None:
-        """The buffer of an array's memory, new or recorded before; None for memory of another library."""
+        """Return the buffer of an array's memory, new or recorded before; None for memory of another library."""
         owner = owner_of(array)
         known = self._known(owner)
         if known is not None:
@@ -150,7 +150,7 @@ class Memory(Observer, ModuleListener):
         return found[1] if found is not None and found[0]() is owner else None
 
     def buffer_of(self, array: Any) -> Buffer | None:
-        """The recorded memory that an array lies in; None for memory that no op of the block allocated."""
+        """Return the recorded memory that an array lies in; None for memory that no op of the block allocated."""
         return self._known(owner_of(array))
 
     # ---- Ops ----
@@ -244,7 +244,7 @@ class Memory(Observer, ModuleListener):
         return self.timeline[-1].live_bytes
 
     def at_peak(self) -> dict[str, list[Buffer]]:
-        """The arrays in use at the peak, grouped by purpose, the largest first."""
+        """Return the arrays in use at the peak, grouped by purpose, the largest first."""
         moment = self._peak
         held: dict[str, list[Buffer]] = {reason: [] for reason in (SAVED, GRADIENT, INTERMEDIATE, RESULT)}
         for buffer in sorted(self.buffers, key=lambda buffer: -buffer.nbytes):
@@ -253,7 +253,7 @@ class Memory(Observer, ModuleListener):
         return held
 
     def table(self, largest: int = 8) -> str:
-        """The peak, its composition and its largest arrays as text."""
+        """Return the peak, its composition and its largest arrays as text."""
         peak = self.timeline[self._peak]
         measured = ""
         if self.measured_peak_bytes is not None:

@@ -81,7 +81,7 @@ def listen(model: Any, listener: ModuleListener) -> Iterator[None]:
 
 
 def _home_of_call(module_class: type) -> type | None:
-    """The class or base class that defines `__call__`; None for a container without one."""
+    """Return the class or base class that defines `__call__`; None for a container without one."""
     return next((each for each in module_class.__mro__ if "__call__" in vars(each)), None)
 
 

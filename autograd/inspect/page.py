@@ -29,7 +29,7 @@ def html_page(
     blobs: Mapping[str, bytes] = MappingProxyType({}),
     head: str = "",
 ) -> str:
-    """The page as HTML.
+    """Return the page as HTML.
 
     body, head: markup
     style, script: contents of their elements, without `</`
@@ -77,13 +77,13 @@ def to_json(value: Any) -> str:
 
 @cache
 def asset(name: str, package: str = "autograd.inspect") -> str:
-    """The text of a file in the folder `web` of a package."""
+    """Return the text of a file in the folder `web` of a package."""
     return files(package).joinpath("web", name).read_text(encoding="utf-8")
 
 
 @cache
 def dagre() -> str:
-    """The script that lays out graphs, with its licence."""
+    """Return the script that lays out graphs, with its licence."""
     licence = asset("dagre.LICENSE").replace("*/", "")
     return f"/*! dagre\n{licence}*/\n" + asset("dagre.min.js").partition("/*! For license information")[0]
 

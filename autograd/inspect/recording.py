@@ -154,7 +154,7 @@ class Recorder(Observer, ModuleListener):
                 each.op, each.output = self._number(edge[0]), edge[1]
 
     def _number(self, op: Op) -> int:
-        """The number of an op; one made before the recording gets its record when it is first seen."""
+        """Return the number of an op; one made before the recording gets its record when it is first seen."""
         if op not in self._numbers:
             self._numbers[op] = len(self.ops)
             self.ops.append(OpRecord(type(op), self._scopes[-1] if self._scopes else None, op.where))
@@ -245,6 +245,6 @@ class Recorder(Observer, ModuleListener):
 
 
 def _settings(op: Op) -> dict[str, str]:
-    """The parameters of the call, such as an axis or a scale."""
+    """Return the parameters of the call, such as an axis or a scale."""
     shown = {name: value for name, value in op.parameters.items() if isinstance(value, SETTINGS)}
     return {name: f"{value:.6g}" if type(value) is float else repr(value)[:60] for name, value in shown.items()}

@@ -46,7 +46,7 @@ class Samples:
         self._known: dict[tuple[Any, ...], int] = {}
 
     def add(self, array: Any) -> int:
-        """The number of the sample of an array as it is now; nothing refers to the array afterwards."""
+        """Return the number of the sample of an array as it is now; nothing refers to the array afterwards."""
         a = np.asarray(backend_of([array]).to_host(array)) if hasattr(array, "dtype") else np.asarray(array)
         key = a.shape, str(a.dtype), hashlib.blake2b(np.ascontiguousarray(a).tobytes(), digest_size=16).digest()
         if key not in self._known:
@@ -70,7 +70,7 @@ class Samples:
         return self._shrunk(whole, self._limit)
 
     def _shrunk(self, sample: Sample, limit: int) -> Sample:
-        """The sample with at most `limit` elements."""
+        """Return the sample with at most `limit` elements."""
         elements, kept = sample.elements, list(sample.kept)
         for axis, count in enumerate(_counts(elements.shape, limit)):
             size = elements.shape[axis]
@@ -138,7 +138,7 @@ def _statistics(a: np.ndarray) -> dict[str, Any]:
 
 
 def _code(a: np.ndarray) -> str:
-    """The type of the elements in the page."""
+    """Return the type of the elements in the page."""
     if a.dtype.kind == "b" or a.dtype == np.uint8:
         return "u1"
     if a.dtype.kind in "iu":
@@ -147,7 +147,7 @@ def _code(a: np.ndarray) -> str:
 
 
 def _packed(samples: Sequence[Sample]) -> tuple[list[dict[str, Any]], bytes]:
-    """The elements of one sample after the other, each from a multiple of eight bytes."""
+    """Return the elements of one sample after the other, each from a multiple of eight bytes."""
     described, parts, at = [], [], 0
     for sample in samples:
         elements = sample.elements.astype(f"<{_code(sample.elements)}").tobytes()

@@ -19,13 +19,13 @@ ROOT = Path(__file__).parents[2]
 
 
 def definition_of(op_class: type[Op]) -> type[Op]:
-    """The plain op that a class implements; of others, the class itself."""
+    """Return the plain op that a class implements; of others, the class itself."""
     entries = [entry for table in implementations.values() for entry in table.items()]
     return next((plain for plain, fast in entries if fast is op_class), op_class)
 
 
 def kind_of(op_class: type[Op]) -> str:
-    """The file of this package that defines the op; "other" for ops of users."""
+    """Return the file of this package that defines the op; "other" for ops of users."""
     module = definition_of(op_class).__module__
     return module.rpartition(".")[2] if module.startswith("autograd.") else "other"
 
@@ -47,7 +47,7 @@ def class_description(op_class: type[Op]) -> dict[str, Any]:
 
 
 def _with_roles(definition: type[Op], op_class: type[Op], method: str) -> list[dict[str, Any]]:
-    """The sources of a method: of the definition, of an implementation in its place, and of the kernels."""
+    """Return the sources of a method: of the definition, of an implementation in its place, and of the kernels."""
     made = sources_of(op_class, method)
     if definition is not op_class:
         for each in made:
@@ -57,7 +57,7 @@ def _with_roles(definition: type[Op], op_class: type[Op], method: str) -> list[d
 
 
 def documented(thing: Any) -> dict[str, Any]:
-    """The formula, which is the first paragraph of a docstring, and the other paragraphs."""
+    """Return the formula, which is the first paragraph of a docstring, and the other paragraphs."""
     own = vars(thing).get("__doc__") if isinstance(thing, type) else thing.__doc__  # not that of a base class
     formula, _, about = inspect.cleandoc(own or "").partition("\n\n")
     return {"formula": formula, "about": about}
@@ -117,7 +117,7 @@ def _nodes(text: str) -> Iterator[ast.AST]:
 
 
 def input_names(op_class: type[Op], count: int) -> list[str]:
-    """The names that `forward` gives to its arrays."""
+    """Return the names that `forward` gives to its arrays."""
     names: list[str] = []
     for parameter in list(inspect.signature(op_class.forward).parameters.values())[1:]:
         if parameter.kind is parameter.VAR_POSITIONAL:
@@ -136,7 +136,7 @@ def saved(op: Op) -> list[tuple[str, Any]]:
 
 
 def saved_names(op_class: type[Op], count: int) -> list[str]:
-    """The names of the `count` arrays in the `self.save(…)` of `forward`, as far as the source tells."""
+    """Return the names of the `count` arrays in the `self.save(…)` of `forward`, as far as the source tells."""
     for names, rest in _saves(op_class):  # type: ignore[arg-type]  # a class is hashable
         if rest is not None and count >= len(names):
             return [*names, *[f"{rest}[{i}]" for i in range(count - len(names))]]
@@ -147,7 +147,7 @@ def saved_names(op_class: type[Op], count: int) -> list[str]:
 
 @cache
 def _saves(op_class: type[Op]) -> list[tuple[tuple[str, ...], str | None]]:
-    """The arguments of each call of `self.save`, and the name of what a star spreads at its end."""
+    """Return the arguments of each call of `self.save`, and the name of what a star spreads at its end."""
     found: list[tuple[tuple[str, ...], str | None]] = []
     for source in sources_of(op_class, "forward"):
         for node in _nodes(source["text"]):
@@ -183,7 +183,7 @@ def _returned_by_kernel(text: str, name: str | None) -> list[str]:
 
 
 def shown_path(path: str) -> str:
-    """A path relative to the project or the working directory; of other files, only the name."""
+    """Return a path relative to the project or the working directory; of other files, only the name."""
     for base in (ROOT, Path.cwd()):
         if Path(path).is_relative_to(base):
             return Path(path).relative_to(base).as_posix()

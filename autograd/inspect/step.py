@@ -73,7 +73,7 @@ def recorded_page(
     fn: Callable[..., Any], inputs: Sequence[Any] = (), *, model: Any, update: Any, states: Any, axes: Axes | None,
     title: str, about: str,
 ) -> tuple[str, Any]:  # fmt: skip
-    """The page of `step_page` as HTML, and the result of fn."""
+    """Return the page of `step_page` as HTML, and the result of fn."""
     found = _referred(fn)
     models = {id(each): each for each in found.values() if hasattr(each, "named_parameters")}
     if model is None and len(models) == 1:

@@ -24,7 +24,7 @@ def readable_array(shape: Sequence[int], dtype: object) -> str:
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A table as text: the first column is aligned to the left, the others to the right."""
+    """Return a table as text: the first column is aligned to the left, the others to the right."""
     widths = [max(len(row[i]) for row in (header, *rows)) for i in range(len(header))]
 
     def line(cells: Sequence[str]) -> str:

@@ -108,7 +108,7 @@ class Row:
             setattr(self, each.name, getattr(self, each.name) + getattr(other, each.name))
 
     def cells(self, wall_ms: float) -> list[str]:
-        """The row as text, empty where a value does not apply."""
+        """Return the row as text, empty where a value does not apply."""
         total_s = self.total_ms / 1e3
         return [
             self.name,
@@ -233,7 +233,7 @@ class Profile(Observer, ModuleListener):
     # ---- Results ----
 
     def rows(self, by: Literal["op", "layer"] = "op", depth: int | None = None) -> list[Row]:
-        """The rows of a table, by decreasing time; those that are not of an op or layer last.
+        """Return the rows of a table, by decreasing time; those that are not of an op or layer last.
 
         `depth` merges the layers whose names agree in this number of parts: "encoder.layers.0" has three.
 

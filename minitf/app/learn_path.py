@@ -53,7 +53,7 @@ def _demo(folder: Path, lines: list[str], steps: int) -> int:
 
 
 def _current(progress: Progress) -> Step:
-    """The first step that is not solved; the last one if all are."""
+    """Return the first step that is not solved; the last one if all are."""
     return next((step for step in STEPS if progress.states.get(step.name) != "solved"), STEPS[-1])
 
 

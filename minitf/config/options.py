@@ -79,7 +79,7 @@ def check_fields(config: Any) -> None:
 
 
 def _limit(each: Any, value: float) -> float:
-    """The largest value of a field; no whole number may exceed 64 bits."""
+    """Return the largest value of a field; no whole number may exceed 64 bits."""
     limit = each.metadata.get("limit", math.inf)
     return min(limit, 2**63 - 1) if isinstance(value, int) else limit
 
@@ -110,7 +110,7 @@ def _is_for_the_system(text: str) -> bool:
 
 
 def of_items(kind: Any, count: int) -> tuple[Any, ...]:
-    """The types of the items of a tuple: (`tuple[int, ...]`, 3) -> (int, int, int)."""
+    """Return the types of the items of a tuple: (`tuple[int, ...]`, 3) -> (int, int, int)."""
     parts = get_args(kind)
     return parts[:1] * count if parts[-1] is ... else parts
 

@@ -93,7 +93,7 @@ def built_in_corpus(*, train_pairs: int = 30_000, valid_pairs: int = 1_000, test
 
 
 def built_in_words() -> frozenset[str]:
-    """The English words of the built-in corpus in lower case, some 360."""
+    """Return the English words of the built-in corpus in lower case, some 360."""
     texts = {word for line in _lines("phrases.tsv.bz2") for word in line.partition("\t")[0].split()}
     return frozenset(word for text in texts for word in WORD.findall(text.casefold()))
 
@@ -109,12 +109,12 @@ def built_in_treebank(*, train_trees: int = 30_000, valid_trees: int = 500, test
 
 
 def _lines(name: str) -> list[str]:
-    """The lines of a shipped text: those of the validation set, of the test set, of the training set."""
+    """Return the lines of a shipped text: those of the validation set, of the test set, of the training set."""
     return bz2.decompress((files("minitf.corpora") / "texts" / name).read_bytes()).decode("utf-8").splitlines()
 
 
 def _first(whole: Splits[Item], **sizes: int) -> Splits[Item]:
-    """The first items of each set; sizes: as in `train_pairs=400`"""
+    """Return the first items of each set; sizes: as in `train_pairs=400`"""
     require_non_negative(**sizes)
     parts = {}
     for name, size in sizes.items():
@@ -140,7 +140,7 @@ def write_treebank(folder: str | os.PathLike[str], treebank: Treebank) -> None:
 
 
 def split(items: list[Item], valid: int, test: int) -> Splits[Item]:
-    """The first `valid` items for validation, the next `test` ones for testing, the others for training."""
+    """Return the first `valid` items for validation, the next `test` ones for testing, the others for training."""
     return Splits(train=items[valid + test :], valid=items[:valid], test=items[valid : valid + test])
 
 

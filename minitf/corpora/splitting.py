@@ -119,7 +119,7 @@ def split_pairs(pairs: list[Pair], *, valid: int, test: int, seed: int = 0, by: 
 
 
 def _shuffled(count: int, seed: int) -> list[int]:
-    """The numbers below `count` in random order (Fisher and Yates), the same on every version of Python."""
+    """Return the numbers below `count` in random order (Fisher and Yates), the same on every version of Python."""
     draw = random.Random(seed).random  # the one method whose numbers Python promises never to change
     order = list(range(count))
     for last in range(count - 1, 0, -1):
@@ -129,7 +129,7 @@ def _shuffled(count: int, seed: int) -> list[int]:
 
 
 def groups_of(pairs: Iterable[Pair], by: str = "source") -> list[list[int]]:
-    """The indices of the pairs that belong together, in the order of their first pairs."""
+    """Return the indices of the pairs that belong together, in the order of their first pairs."""
     parents: list[int] = []
     first: dict[tuple[int, str], int] = {}
     for i, pair in enumerate(pairs):
@@ -145,7 +145,7 @@ def groups_of(pairs: Iterable[Pair], by: str = "source") -> list[list[int]]:
 
 
 def _root(parents: list[int], i: int) -> int:
-    """The first pair of the group of pair i; paths are halved on the way."""
+    """Return the first pair of the group of pair i; paths are halved on the way."""
     while parents[i] != i:
         parents[i] = parents[parents[i]]
         i = parents[i]
@@ -153,7 +153,7 @@ def _root(parents: list[int], i: int) -> int:
 
 
 def key_of(sentence: str) -> str:
-    """The sentence in a form that is equal for all sentences that count as the same."""
+    """Return the sentence in a form that is equal for all sentences that count as the same."""
     return normalise(sentence).casefold()
 
 

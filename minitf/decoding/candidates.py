@@ -44,7 +44,7 @@ def most_probable(
     forbidden: tuple[int, ...] = (),
     shortlist: Array | None = None,
 ) -> tuple[Array, Array]:
-    """The `count` most probable tokens of each row, best first, equal ones by id, and their log-probabilities.
+    """Return the `count` most probable tokens of each row, best first, equal ones by id, and their log-probabilities.
 
     Probabilities are normalised over all logits; forbidden tokens have -inf. `position` and `sentences` are for error
     messages.
@@ -100,7 +100,7 @@ def log_probabilities_of(logits: Array, tokens: Array, position: int, sentences:
 
 
 def never_produced(allow_unknown: bool, may_end: bool) -> tuple[int, ...]:
-    """The tokens that search may not choose: PAD, BOS, UNK unless allowed, EOS before the least length."""
+    """Return the tokens that search may not choose: PAD, BOS, UNK unless allowed, EOS before the least length."""
     return (PAD, *(() if allow_unknown else (UNK,)), BOS, *(() if may_end else (EOS,)))
 
 

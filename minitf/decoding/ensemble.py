@@ -75,7 +75,7 @@ class Ensemble:
         )
 
     def decode_step(self, tokens: np.ndarray, state: EnsembleState) -> Array:
-        """The logarithm of the mean probability of the token that follows.  Shapes: tokens int [R] -> [R, V]"""
+        """Return the logarithm of the mean probability of the token that follows.  Shapes: tokens int [R] -> [R, V]"""
         xp = self.backend.xp
         found = [
             _log_probabilities(xp, member.decode_step(tokens, each))

@@ -116,7 +116,7 @@ class Translation:
     """Of a translation given to `score`: of each target token, the end tokens of pieces included."""
 
     def _repr_html_(self) -> str:
-        """The text and its score for notebooks."""
+        """Return the text and its score for notebooks."""
         cut = "" if self.finished else ", cut at the length limit"
         numbers = f"score {self.score:.4f}, log P {self.log_probability:.4f}{cut}"
         return f"<p>{escape(self.text)}<br><small>{numbers}</small></p>"
@@ -280,7 +280,7 @@ def refuse_single_string(lines: Iterable[str]) -> None:
 
 
 def joined(pieces: Sequence[list[Translation]], n_best: int) -> list[Translation]:
-    """The n best translations of a line, from those of its pieces: one of nearly every line."""
+    """Return the n best translations of a line, from those of its pieces: one of nearly every line."""
     if len(pieces) == 1:
         return pieces[0][:n_best]
     return [
@@ -323,7 +323,7 @@ class BatchedModel:
         rows: int = 1,
         source_eos: bool = True,
     ) -> list[Result]:
-        """The result of `job` for each sentence (token ids, without EOS), in order.
+        """Return the result of `job` for each sentence (token ids, without EOS), in order.
 
         rows: hypotheses of a sentence that a step computes at once
         source_eos: end each sentence with EOS

@@ -94,7 +94,7 @@ def sample(
 
 
 def distribution(logits: Array, sampling: SamplingConfig, never: list[int]) -> Array:
-    """The distribution that the next token is drawn from.  Shapes: logits [V] -> [V] float64"""
+    """Return the distribution that the next token is drawn from.  Shapes: logits [V] -> [V] float64"""
     scaled = logits.astype(np.float64)
     scaled[never] = -np.inf
     order = np.argsort(-scaled, kind="stable")  # the most probable first, equal ones by id
@@ -110,7 +110,7 @@ def distribution(logits: Array, sampling: SamplingConfig, never: list[int]) -> A
 
 
 def _draw(probabilities: Array, uniform: float) -> int:
-    """The token whose interval of [0, 1) contains `uniform`.  Shapes: probabilities [V]"""
+    """Return the token whose interval of [0, 1) contains `uniform`.  Shapes: probabilities [V]"""
     shares = np.cumsum(probabilities)
     token = int(np.searchsorted(shares, uniform * shares[-1], side="right"))
     return min(token, int(np.flatnonzero(probabilities)[-1]))  # rounding may go beyond the last

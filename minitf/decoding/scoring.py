@@ -29,7 +29,7 @@ class ForcedTarget:
 def score_targets(
     model: Model, source: Array, targets: Sequence[Sequence[int]], *, attention_layer: int | None = None
 ) -> list[ForcedTarget]:
-    """The log-probability of every token of given targets.
+    """Return the log-probability of every token of given targets.
 
     Targets are decoded step by step as in search, so that a translation has the log-probability that search found.
 

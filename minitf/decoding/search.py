@@ -107,7 +107,7 @@ class BeamSearchConfig:
             raise UserError(f"n_best={self.n_best} is not in 1..{self.beam}; choose a beam at least as wide as n_best")
 
     def penalty(self, length: int) -> float:
-        """The divisor of the log-probability of `length` tokens, EOS included, BOS not."""
+        """Return the divisor of the log-probability of `length` tokens, EOS included, BOS not."""
         return length_penalty(length, self.alpha, self.beta)
 
     def may_end(self, position: int, limits: Array) -> Array:
@@ -188,7 +188,7 @@ def beam_search(
     prefixes: Prefixes | None = None,
     shortlist: Array | None = None,
 ) -> list[list[Hypothesis]]:
-    """The n best target sentences found for each source sentence, best first.
+    """Return the n best target sentences found for each source sentence, best first.
 
     Finished hypotheses are returned: n_best of them, or fewer where fewer ended. A sentence without any at its length
     limit returns its unfinished ones, scored as they are.
@@ -290,7 +290,7 @@ def walk(
 
 
 def hypothesis_of(tokens: Sequence[int], log_probability: float, config: BeamSearchConfig) -> Hypothesis:
-    """A hypothesis of all tokens produced: its EOS, if it has one, counts in the length and is then removed."""
+    """Return a hypothesis of all tokens produced: its EOS, if it has one, counts in the length and is then removed."""
     score = log_probability / config.penalty(len(tokens))
     finished = tokens[-1] == EOS
     return Hypothesis(tuple(tokens[:-1] if finished else tokens), log_probability, score, finished)
@@ -346,7 +346,7 @@ def max_lengths(source: Array, config: BeamSearchConfig) -> Array:
 def _best_candidates(
     logits: Array, beams: Beams, config: BeamSearchConfig, position: int, shortlist: Array | None = None
 ) -> Candidates:
-    """The best continuations of each sentence; of equal ones, that of the lower beam, then the lower token id.
+    """Return the best continuations of each sentence; of equal ones, that of the lower beam, then the lower token id.
 
     Each of a sentence's C best continuations is among the C best of its beam, so every beam is cut to these first, by
     its logits, and only N × C of the N × V log-probabilities are computed.
@@ -428,7 +428,7 @@ def _is_done(beams: Beams, config: BeamSearchConfig, position: int) -> Array:
 
 
 def _cut(beams: Beams, b: Any, config: BeamSearchConfig, position: int) -> list[Hypothesis]:
-    """The n_best alive hypotheses of a sentence that reached its length limit before any of them ended."""
+    """Return the n_best alive hypotheses of a sentence that reached its length limit before any of them ended."""
     alive = np.flatnonzero(np.isfinite(beams.log_probability[b]))[: config.n_best]
     if not len(alive):
         raise dead_end(beams.sentence[b], position)
@@ -443,12 +443,12 @@ class SentenceError(UserError):
         self.sentence, self._text = sentence, text
 
     def at(self, name: str) -> UserError:
-        """The same error, about the sentence of another name."""
+        """Return the same error, about the sentence of another name."""
         return UserError(self._text.format(name))
 
 
 def dead_end(sentence: Any, position: int) -> UserError:
-    """The error for a sentence that no token can follow."""
+    """Return the error for a sentence that no token can follow."""
     return SentenceError(
         int(sentence),
         f"the model gives every token that may be produced a probability of 0 at output position {position} of "

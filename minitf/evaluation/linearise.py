@@ -177,7 +177,7 @@ def retag_punctuation(tree: Tree, repairs: Repairs) -> Tree:
 
 
 def default_tag(word: str) -> str:
-    """The tag of a word without one. EVALB rejects a sentence whose punctuation is not tagged as such."""
+    """Return the tag of a word without one. EVALB rejects a sentence whose punctuation is not tagged as such."""
     return PUNCTUATION.get(word, (ANY_WORD,))[0]
 
 

@@ -49,7 +49,7 @@ class Tree:
         return f"({self.label} {' '.join(map(str, self.children))})"
 
     def leaves(self) -> Iterator[Leaf]:
-        """The leaves from left to right."""
+        """Yield the leaves from left to right."""
         for child in self.children:
             if isinstance(child, Leaf):
                 yield child
@@ -57,7 +57,7 @@ class Tree:
                 yield from child.leaves()
 
     def words(self) -> list[str]:
-        """The sentence."""
+        """Return the sentence."""
         return [leaf.word for leaf in self.leaves()]
 
 
@@ -111,7 +111,7 @@ class _Bracket:
 
 
 def _closed(bracket: _Bracket, name: str, number: int) -> Node:
-    """The node of a complete bracket."""
+    """Return the node of a complete bracket."""
     match bracket.texts, bracket.children:
         case [(0, tag), (0, word)], []:
             return Leaf(tag, word)

@@ -43,7 +43,7 @@ REPLACEMENTS: dict[type[Module], type[Module]] = {
 
 
 def accelerate(module: M, *, compute_dtype: str | None = None, checkpoint_layers: bool = False) -> M:
-    """The module with fast parts, which have the plain parts' parameters; load weights before.
+    """Return the module with fast parts, which have the plain parts' parameters; load weights before.
 
     compute_dtype: of a Transformer: dtype of activations if not that of the parameters: "bfloat16" for mixed precision
     checkpoint_layers: of a Transformer: keep, for the backward pass, only the inputs of layers, and compute the layers
@@ -62,7 +62,7 @@ def accelerate(module: M, *, compute_dtype: str | None = None, checkpoint_layers
 
 
 def _replaced(module: Module, done: dict[int, Module]) -> Module:
-    """The module as the table has it, and all modules in it; `done` holds those that are used twice."""
+    """Return the module as the table has it, and all modules in it; `done` holds those that are used twice."""
     if id(module) not in done:
         new = done[id(module)] = recast(module, REPLACEMENTS.get(type(module), type(module)))
         for name, value in vars(new).items():

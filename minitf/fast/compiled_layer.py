@@ -74,7 +74,7 @@ def attention_sublayer(
 
 @compiled
 def feed_forward_sublayer(x: Array, weights: Any, norm_first: bool) -> Array:
-    """The feed-forward network in its residual connection.  Shapes: x [R, D] -> [R, D]"""
+    """Return the feed-forward network in its residual connection.  Shapes: x [R, D] -> [R, D]"""
     up, down, activation, norm = weights
     hidden = linear(layer_norm(x, norm) if norm_first else x, up, activation == RELU)  # [R, F]
     if activation == SILU:

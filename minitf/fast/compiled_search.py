@@ -165,7 +165,7 @@ def after(x: Array, y: Array, rows: int, norm: Array, eps: Any, norm_first: bool
 
 @compiled_exactly
 def encode(x: Array, ends: Array, layers: Any, shape: Any, settings: Any) -> Array:
-    """The encoder, over the tokens of all sentences, without padding.
+    """Return the encoder, over the tokens of all sentences, without padding.
 
     ends: of each sentence, the index after its last token
 
@@ -254,7 +254,7 @@ def embed_source(tokens: Array, positions: Array, embedding: Any, x: Array) -> N
 
 @compiled_exactly
 def largest_of_row(row: Array, size: int, barred: Array, ids: Array, values: Array, ones: Array) -> float:
-    """The largest logits that are not barred, equal ones by id; ln Σ e^x of the whole row, which is overwritten.
+    """Return the largest logits that are not barred, equal ones by id; ln Σ e^x of the whole row, which is overwritten.
 
     Shapes: row [1, ≥ V], barred bool [V], ids int64 [C], values [C] (written), ones [1, ≥ PART]
     """

@@ -218,7 +218,7 @@ class InferenceTransformer:
         return self._layer_norm(x, residual.norm) if self.norm_first else x
 
     def _after(self, x: Array, y: Array, residual: Residual) -> Array:
-        """The residual connection around a sub-layer that made y (overwritten) of x."""
+        """Return the residual connection around a sub-layer that made y (overwritten) of x."""
         if self.norm_first:
             y += x
             return y
@@ -229,7 +229,7 @@ class InferenceTransformer:
         return self.backend.layer_norm(x, norm.weight.data, norm.bias.data, norm.eps)[0]
 
     def _linear(self, x: Array, module: Module, relu: bool = False) -> Array:
-        """The product with the weights of a module in `self.weights`.  Shapes: x [R, in] -> [R, out]"""
+        """Return the product with the weights of a module in `self.weights`.  Shapes: x [R, in] -> [R, out]"""
         return self._product(x, self.weights[module], relu)
 
     def _product(self, x: Array, weights: _Weights, relu: bool = False) -> Array:
@@ -418,7 +418,7 @@ class InferenceTransformer:
         return decoder_layer, layers
 
     def _output(self, shortlist: Array | None) -> _Weights:
-        """The product that computes the logits of the tokens of a shortlist, or of all."""
+        """Return the product that computes the logits of the tokens of a shortlist, or of all."""
         whole = self.weights[self.model]
         if shortlist is None or len(shortlist) == self.config.vocab_size:
             return whole
@@ -428,7 +428,7 @@ class InferenceTransformer:
         return _Weights(whole.w.T[rows], None if whole.bias is None else whole.bias[rows], dtype=whole.dtype)
 
     def _joined(self, *linears: Linear, of_a_step: bool = True) -> _Weights:
-        """The weights of several projections side by side, for one product."""
+        """Return the weights of several projections side by side, for one product."""
         weight = self.backend.stacked([linear.weight.data for linear in linears]).astype(self.dtype, copy=False)
         biases = [linear.bias.data for linear in linears if linear.bias is not None]
         ends = np.cumsum([linear.weight.shape[0] for linear in linears]).tolist()

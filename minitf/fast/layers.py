@@ -81,7 +81,7 @@ class PackedAttention(MultiHeadAttention):
     scale: float | None = None
 
     def attend(self, q: Tensor, k: Tensor, v: Tensor, mask: Array | None, is_causal: bool = False) -> Tensor:
-        """The backward pass writes the gradients where that of the projections reads them."""
+        """Return the backward pass writes the gradients where that of the projections reads them."""
         return ag.fast.attention(q, k, v, mask, is_causal=is_causal, dropout=self.dropout_now, scale=self.scale)
 
 
@@ -151,7 +151,7 @@ class CheckpointedPreNormEncoder(PreNormEncoder, CheckpointedEncoder):
 
 
 def memory_projections(decoder: Decoder) -> list[Linear]:
-    """The layers that compute keys and values of the encoder's output."""
+    """Return the layers that compute keys and values of the encoder's output."""
     attentions = [layer.cross_attention for layer in decoder.layers]
     return [linear for attention in attentions for linear in (attention.key, attention.value)]
 
@@ -202,7 +202,7 @@ class FastTransformer(Transformer):
     def loss(
         self, source: Array, target: Array, labels: Array, label_smoothing: float, reduction: Reduction = "sum"
     ) -> tuple[Tensor, Tensor]:
-        """The logits [B, T, V], the largest array of a training step, are computed a block of rows at a time."""
+        """Return the logits [B, T, V], the largest array of a training step, are computed a block of rows at a time."""
         hidden = self.decode(target, self.encode(source), padding_mask(source))
         labels, settings = self.loss_settings(labels)
         return ag.fast.linear_cross_entropy(
@@ -211,7 +211,7 @@ class FastTransformer(Transformer):
         )  # fmt: skip
 
     def loss_settings(self, labels: Array) -> tuple[Array, dict[str, Any]]:
-        """The labels that have a loss, PAD in place of the others, and what else the loss depends on."""
+        """Return the labels that have a loss, PAD in place of the others, and what else the loss depends on."""
         return labels, {}
 
     # ---- Where parameters are in memory ----
@@ -269,7 +269,7 @@ class FastForeignTransformer(FastTransformer, ForeignTransformer):
         return ag.linear(hidden, self.output_matrix, self.logit_bias(), dtype=self.output_matrix.dtype)
 
     def loss_settings(self, labels: Array) -> tuple[Array, dict[str, Any]]:
-        """The bias of the logits; masked tokens, and no loss for such labels."""
+        """Return the bias of the logits; masked tokens, and no loss for such labels."""
         settings: dict[str, Any] = {"bias": self.output_bias} if self.config.output_bias else {}
         if self.config.masked_tokens:
             settings["masked"] = masked = self.is_masked()

@@ -110,7 +110,7 @@ class CompiledSearch:
         return compiled.encode(x, ends, self.encoder, self.shape, self.settings), ends
 
     def _embedding(self, side: str, length: int) -> tuple[Any, Array, Any]:
-        """The embeddings of the source or the target, encodings of positions, and the factor on embeddings."""
+        """Return the embeddings of the source or the target, encodings of positions, and the factor on embeddings."""
         embedding = getattr(self.model, f"{side}_embedding")
         rows = getattr(self.model, f"{side}_positions").rows(length, 0, self.decoder.plain_backend)
         table = embedding.weight.data
@@ -163,7 +163,7 @@ def _norm(norm: LayerNorm | None, config: Any = None) -> Array:
 
 @functools.lru_cache
 def _penalties(alpha: float, beta: float, longest: int) -> Array:
-    """The length penalties of 0 … `longest` tokens."""
+    """Return the length penalties of 0 … `longest` tokens."""
     return np.array([length_penalty(length, alpha, beta) for length in range(longest + 1)])
 
 

@@ -148,7 +148,7 @@ class DecodingState:
         self.sentences, self.beams = len(kept), n
 
     def _sentences_of(self, rows: np.ndarray) -> np.ndarray:
-        """The sentence of each group of rows."""
+        """Return the sentence of each group of rows."""
         if not len(rows):
             return rows.astype(int)
         if len(rows) == self.rows and (rows // self.beams == np.arange(self.rows) // self.beams).all():

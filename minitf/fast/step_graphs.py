@@ -39,7 +39,7 @@ AUTOMATIC = 100  # graphs to keep where the run does not say
 def step_graphs(
     model: Transformer, compute_gradients: Gradients, config: RunConfig, is_parallel: bool
 ) -> StepGraphs | None:
-    """The graphs of a run: of every run on GPUs that can have them, unless `config.graphs` is 0.
+    """Return the graphs of a run: of every run on GPUs that can have them, unless `config.graphs` is 0.
 
     Raises: UserError if a run that asks for graphs can have none
     """

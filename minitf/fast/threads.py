@@ -29,7 +29,7 @@ WIDTH_STEP = 8
 
 
 def padded_width(length: int) -> int:
-    """The width to which a source of `length` tokens is padded."""
+    """Return the width to which a source of `length` tokens is padded."""
     return -(-length // WIDTH_STEP) * WIDTH_STEP
 
 

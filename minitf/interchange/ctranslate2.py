@@ -72,7 +72,7 @@ IGNORED = re.compile(r"(encoder|decoder)/(\w+|embeddings(_0)?/weight|position_en
 
 
 def find_ctranslate2(path: Path) -> Path | None:
-    """The folder of a model: `path`, or that of `model.bin`; None if no vocabularies lie beside it."""
+    """Return the folder of a model: `path`, or that of `model.bin`; None if no vocabularies lie beside it."""
     folder = path.parent if path.is_file() and path.name == MODEL_NAME else path
     return folder if (folder / MODEL_NAME).is_file() and any(folder.glob("*vocabulary*")) else None
 
@@ -100,7 +100,7 @@ def _config(folder: Path) -> Options:
 
 
 def _scalars(content: Content, arrays: Arrays) -> dict[str, Any]:
-    """The options that the file stores as arrays of one number."""
+    """Return the options that the file stores as arrays of one number."""
     found = {}
     for name, array in content.arrays.items():
         if not array.shape or array.shape == (1,):
@@ -209,7 +209,7 @@ def _parameter(arrays: Arrays, name: str, stacks: dict[str, Array]) -> Array | S
 
 
 def _dequantised(arrays: Arrays, name: str) -> Array:
-    """The numbers of an array: w = q / scale, with a scale for each row or one for all."""
+    """Return the numbers of an array: w = q / scale, with a scale for each row or one for all."""
     array = arrays.read(name)
     if array.dtype.kind == "f":
         return array
@@ -232,7 +232,7 @@ def _dequantised(arrays: Arrays, name: str) -> Array:
 
 
 def _side(path: Path, names: list[str], side: str, config: Options, arrays: Arrays, model: TransformerConfig) -> Pieces:
-    """The vocabulary of source or target, with `<unk>` at its end where it has none, as CTranslate2 adds it."""
+    """Return the vocabulary of source or target, with `<unk>` at its end where it has none, as CTranslate2 adds it."""
     rows = arrays.shape(*EMBEDDINGS[side])[0]
     unknown = config.text("unk_token", "<unk>")
     if len(names) < rows and unknown not in names:
@@ -254,7 +254,7 @@ def _side(path: Path, names: list[str], side: str, config: Options, arrays: Arra
 
 
 def _vocabulary(folder: Path, side: str) -> Path:
-    """The file of the pieces of source or target."""
+    """Return the file of the pieces of source or target."""
     names = [f"{name}_vocabulary{suffix}" for name in (side, "shared") for suffix in (".json", ".txt")]
     for name in names:
         if (folder / name).is_file():

@@ -31,7 +31,7 @@ UNSUPPORTED = (
 
 
 def find_fairseq(path: Path) -> Path | None:
-    """The file of a checkpoint: `path` itself, or the only one in a folder; None if there is none."""
+    """Return the file of a checkpoint: `path` itself, or the only one in a folder; None if there is none."""
     if path.is_file():
         return path if path.suffix == ".pt" else None
     return only_file(path, sorted(path.glob("*.pt")), ("model.pt", "checkpoint_best.pt"))
@@ -57,7 +57,7 @@ def read_fairseq(path: Path) -> ForeignModel:
 
 
 def _options(content: dict[Any, Any]) -> dict[str, Any]:
-    """The options of the model: a namespace under "args", or under "cfg" in "model".
+    """Return the options of the model: a namespace under "args", or under "cfg" in "model".
 
     Those of newer versions, such as `encoder: {layers: 6}`, get their older names.
     """
@@ -75,7 +75,7 @@ def _options(content: dict[Any, Any]) -> dict[str, Any]:
 
 
 def _attributes(value: Any) -> dict[Any, Any] | None:
-    """A dict, or the attributes of a described object; None for anything else."""
+    """Return a dict, or the attributes of a described object; None for anything else."""
     value = value.state if isinstance(value, Record) else value
     return value if isinstance(value, dict) else None
 

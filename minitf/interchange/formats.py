@@ -45,7 +45,7 @@ def _found(path: Path) -> tuple[Path, Reader] | None:
 
 
 def _of_tensorflow(path: Path) -> Path | None:
-    """The table of a checkpoint of TensorFlow: `path`, beside it, or in the folder; None if there is none."""
+    """Return the table of a checkpoint of TensorFlow: `path`, beside it, or in the folder; None if there is none."""
     stem = re.sub(r"\.(index|meta|data-\d+-of-\d+)$", "", path.name)
     found = [*path.glob("*.index")] if path.is_dir() else [path.with_name(f"{stem}.index")]
     return next((each for each in found if any(each.parent.glob(f"{glob.escape(each.stem)}.data-*-of-*"))), None)

@@ -57,7 +57,7 @@ BIAS = "final_logits_bias"
 
 
 def find_huggingface(folder: Path) -> Path | None:
-    """The folder, if it holds configuration and weights of a model of Hugging Face."""
+    """Return the folder, if it holds configuration and weights of a model of Hugging Face."""
     has_weights = any((folder / name).is_file() for name in WEIGHTS_NAMES)
     return folder if has_weights and (folder / CONFIG_NAME).is_file() else None
 
@@ -168,7 +168,7 @@ def _forbidden(folder: Path, options: Options) -> list[int]:
 
 
 def _vocabularies(folder: Path, options: Options, arrays: Arrays) -> tuple[Pieces, Pieces]:
-    """The pieces of source and target: ids of `vocab.json`, text through `source.spm` and `target.spm`."""
+    """Return the pieces of source and target: ids of `vocab.json`, text through `source.spm` and `target.spm`."""
     if not (folder / "vocab.json").is_file():
         raise ModelFileError(f"{folder} has no vocab.json, which maps text to tokens; put it beside the model")
     names = json_ids(folder / "vocab.json")
@@ -185,7 +185,7 @@ def _vocabularies(folder: Path, options: Options, arrays: Arrays) -> tuple[Piece
 
 
 def _special(options: Options, names: list[str], rows: int) -> dict[int, int | None]:
-    """The ids of special tokens; the token that starts the decoder, usually the padding, is our BOS."""
+    """Return the ids of special tokens; the token that starts the decoder, usually the padding, is our BOS."""
     end, start, pad = options.number("eos_token_id", 0, at_least=0), _start(options), options.values.get("pad_token_id")
     for name, value in (("eos_token_id", end), ("decoder_start_token_id", start)):
         if value >= rows:
@@ -325,7 +325,7 @@ NAME = re.compile(r"[\w-][\w.-]*/[\w-][\w.-]*(@[\w.-]+)?", re.ASCII)
 
 
 def downloaded(source: str) -> Path:
-    """The folder of `hf:OWNER/NAME` or `hf:OWNER/NAME@REVISION`, downloaded or from the Hub's cache.
+    """Return the folder of `hf:OWNER/NAME` or `hf:OWNER/NAME@REVISION`, downloaded or from the Hub's cache.
 
     The environment variables of huggingface_hub apply: HF_ENDPOINT, HF_HOME, HF_TOKEN, HF_HUB_OFFLINE.
 

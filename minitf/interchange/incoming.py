@@ -36,7 +36,7 @@ class ForeignModel(NamedTuple):
 
 
 def only_file(folder: Path, found: Sequence[Path], usual: Collection[str]) -> Path | None:
-    """The only file that is found in a folder, or the only one with a usual name; None if there is none."""
+    """Return the only file that is found in a folder, or the only one with a usual name; None if there is none."""
     named = [each for each in found if each.name in usual]
     if len(found) > 1 and len(named) != 1:
         raise ModelFileError(f"{folder} contains several models, such as {found[0].name}; give the file of one")
@@ -57,11 +57,11 @@ class Options:
 
     @classmethod
     def of_json(cls, path: Path) -> Options:
-        """The options of a JSON file."""
+        """Return the options of a JSON file."""
         return cls(path, read_json(path, parse_json_object))
 
     def refused(self, name: str, advice: str = "") -> ModelFileError:
-        """The error of an option whose value is not supported."""
+        """Return the error of an option whose value is not supported."""
         shown = repr(self.values.get(name))[:60]
         return ModelFileError(f"{self.path}: the option {name}={shown} is not supported{advice and '; ' + advice}")
 
@@ -74,33 +74,33 @@ class Options:
         return value
 
     def number(self, name: str, default: int, at_least: int = 1, at_most: int = 2**24) -> int:
-        """A whole number."""
+        """Return a whole number."""
         expected = f"a whole number from {at_least} to {at_most}"
         return self._value(name, default, lambda v: type(v) is int and at_least <= v <= at_most, expected)
 
     def fraction(self, name: str, default: float = 0.0) -> float:
-        """A probability below 1."""
+        """Return a probability below 1."""
         return float(
             self._value(name, default, lambda v: type(v) in (int, float) and 0 <= v < 1, "a number from 0 to 1")
         )
 
     def flag(self, name: str, default: bool = False) -> bool:
-        """A truth value."""
+        """Return a truth value."""
         return bool(self._value(name, default, lambda v: v in (True, False), "true or false"))
 
     def text(self, name: str, default: str = "") -> str:
-        """A text."""
+        """Return a text."""
         return self._value(name, default, lambda v: isinstance(v, str), "a text")
 
     def activation(self, name: str, default: str) -> Any:
-        """The name of an activation, as ours."""
+        """Return the name of an activation, as ours."""
         value = self.text(name, default)
         if value not in ACTIVATIONS:
             raise self.refused(name, f"the activations are {', '.join(ACTIVATIONS)}")
         return ACTIVATIONS[value]
 
     def require(self, name: str, *accepted: Any, advice: str = "") -> Any:
-        """The value of an option, which must be one of those accepted; a missing one is None."""
+        """Return the value of an option, which must be one of those accepted; a missing one is None."""
         value = self.values.get(name)
         if not any(value == each and isinstance(value, bool) == isinstance(each, bool) for each in accepted):
             raise self.refused(name, advice)
@@ -113,7 +113,7 @@ class Options:
                 raise self.refused(name)
 
     def equal(self, name: str, other: str, default: int) -> int:
-        """The value of two options that must agree, such as the heads of encoder and decoder."""
+        """Return the value of two options that must agree, such as the heads of encoder and decoder."""
         value = self.number(name, default)
         if self.number(other, value) != value:
             raise self.refused(other, f"{name}={value} must be the same")
@@ -134,14 +134,14 @@ class Arrays:
         return name in self.arrays
 
     def find(self, *names: str) -> str:
-        """The first of these names that the file has.  Raises: ModelFileError if it has none"""
+        """Return the first of these names that the file has.  Raises: ModelFileError if it has none"""
         for name in names:
             if name in self.arrays:
                 return name
         raise ModelFileError(f"{self.path} has no array {names[0]}; give a whole model of a Transformer")
 
     def shape(self, *names: str) -> tuple[int, ...]:
-        """The shape of the first of these arrays that the file has; two numbers."""
+        """Return the shape of the first of these arrays that the file has; two numbers."""
         name = self.find(*names)
         shape = self.arrays[name].shape
         if len(shape) != 2:
@@ -153,7 +153,7 @@ class Arrays:
         return self.stored(*names).read()
 
     def stored(self, *names: str) -> Stored:
-        """The first of these arrays that the file has, to be read later."""
+        """Return the first of these arrays that the file has, to be read later."""
         name = self.find(*names)
         self.used.add(name)
         return self.arrays[name]
@@ -241,7 +241,7 @@ def read_parameters(
     target_order: Sequence[int],
     origin: object,
 ) -> dict[str, Array]:
-    """The arrays of all parameters, in float32 or float64, and checked.
+    """Return the arrays of all parameters, in float32 or float64, and checked.
 
     read: called with the name of a parameter, returns its array with the rows of pieces in the foreign order, or where
         it is in a file

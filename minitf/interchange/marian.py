@@ -51,7 +51,7 @@ MAX_YAML_BYTES = 2**20
 
 
 def find_marian(path: Path) -> Path | None:
-    """The file of weights: `path` itself, or the only one in a folder; None if there is none."""
+    """Return the file of weights: `path` itself, or the only one in a folder; None if there is none."""
     if path.is_file():
         return path if path.suffix == ".npz" or path.name.endswith(".intgemm.alphas.bin") else None
     usual = ("model.npz", *_listed(_decoder_config(path).get("models")))
@@ -85,7 +85,7 @@ def _config(arrays: Arrays) -> dict[str, Any]:
 
 
 def parse_yaml(text: str) -> dict[str, Any]:
-    """The options of a flat YAML text: `name: value`, and lists in brackets or a line an item."""
+    """Return the options of a flat YAML text: `name: value`, and lists in brackets or a line an item."""
     values: dict[str, Any] = {}
     name = ""
     for line in text.split("\n"):
@@ -114,7 +114,7 @@ def _scalar(text: str) -> Any:
 
 
 def _architecture(arrays: Arrays, options: Options, positions: Any) -> TransformerConfig:
-    """The configuration of the model; what we do not have is refused by the name of its option."""
+    """Return the configuration of the model; what we do not have is refused by the name of its option."""
     options.require("type", "transformer", advice="only Transformers are supported")
     options.require(
         "transformer-decoder-autoreg",
@@ -153,7 +153,7 @@ def _architecture(arrays: Arrays, options: Options, positions: Any) -> Transform
 
 
 def _norm(options: Options) -> str:
-    """The order of the norms: "post" or "pre"."""
+    """Return the order of the norms: "post" or "pre"."""
     names = ("transformer-preprocess", "transformer-postprocess", "transformer-postprocess-top")
     found = tuple(options.text(name, default) for name, default in zip(names, ("", "dan", ""), strict=True))
     if found not in NORMS:
@@ -204,19 +204,19 @@ def _parameter(arrays: Arrays, name: str, is_pre: bool) -> Array | Stored:
 
 
 def _decoder_config(folder: Path) -> dict[str, Any]:
-    """The options of `decoder.yml`, which OPUS-MT packs beside a model."""
+    """Return the options of `decoder.yml`, which OPUS-MT packs beside a model."""
     path = folder / "decoder.yml"
     return parse_yaml(read_text(path)) if path.is_file() else {}
 
 
 def _listed(values: Any) -> list[str]:
-    """The names of files that an option lists, without their folders: no path in a file is followed."""
+    """Return the names of files that an option lists, without their folders: no path in a file is followed."""
     listed = values if isinstance(values, list) else []
     return [re.split(r"[/\\]", each)[-1] for each in listed if isinstance(each, str)]
 
 
 def _vocabularies(folder: Path, options: Options, arrays: Arrays) -> tuple[Pieces, Pieces]:
-    """The vocabularies of source and target, as many pieces as their embeddings have rows."""
+    """Return the vocabularies of source and target, as many pieces as their embeddings have rows."""
     listed = [_listed(each.get("vocabs")) for each in (_decoder_config(folder), options.values)]
     files = _pair(folder, listed, (".yml", ".spm"), r"vocab")
     if files is None:
@@ -235,7 +235,7 @@ def _vocabularies(folder: Path, options: Options, arrays: Arrays) -> tuple[Piece
 
 
 def _names(path: Path) -> list[str]:
-    """The pieces of a vocabulary, in the order of their ids."""
+    """Return the pieces of a vocabulary, in the order of their ids."""
     if path.suffix == ".spm":
         return sentencepiece_pieces(sentencepiece_model(path.parent, path.name), path)
     return yaml_ids(path)
@@ -244,7 +244,7 @@ def _names(path: Path) -> list[str]:
 def _pair(
     folder: Path, listed: Sequence[list[str]], suffixes: tuple[str, ...], pattern: str
 ) -> tuple[Path, Path] | None:
-    """The files of source and target in a folder: those listed, else by name; one file may serve both."""
+    """Return the files of source and target in a folder: those listed, else by name; one file may serve both."""
     for names in listed:
         paths = [folder / name for name in names if name.endswith(suffixes)]
         if paths and all(path.is_file() for path in paths):

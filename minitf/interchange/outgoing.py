@@ -76,7 +76,7 @@ class Outgoing:
         return self.names("source") == self.names("target")
 
     def array(self, name: str) -> Array:
-        """The array of a parameter, in float32, with rows of pieces in the other order; a missing bias is 0."""
+        """Return the array of a parameter, in float32, with rows of pieces in the other order; a missing bias is 0."""
         weights = self.learned.weights
         if name not in weights:  # attention_bias=False
             return np.zeros(len(weights[name.removesuffix("bias") + "weight"]), np.float32)
@@ -86,7 +86,7 @@ class Outgoing:
         return rows_in_order(array, self.target) if name in TARGET_ROWS else array
 
     def embeddings(self, source: str, target: str, projection: str) -> tuple[dict[str, Array], dict[str, str]]:
-        """The three matrices of pieces under these names, and of those that are another one: its name."""
+        """Return the three matrices of pieces under these names, and of those that are another one: its name."""
         model, arrays, aliases = self.model, {source: self.array("source_embedding.weight")}, {}
         if model.ties_source:
             aliases[target] = source
@@ -99,7 +99,7 @@ class Outgoing:
         return arrays, aliases
 
     def positions(self, side: str, rows: int) -> Array:
-        """The encodings of `rows` positions, or of all learned ones, from the first that is used."""
+        """Return the encodings of `rows` positions, or of all learned ones, from the first that is used."""
         model = self.model
         if model.positions == "learned":
             return self.array(f"{side}_positions.weight")[model.first_position :]
@@ -107,7 +107,7 @@ class Outgoing:
         return table[model.first_position :].astype(np.float32)
 
     def bias(self, masked: bool) -> Array:
-        """The bias on the logits; masked: one that gives masked tokens no probability."""
+        """Return the bias on the logits; masked: one that gives masked tokens no probability."""
         bias = self.array("output_bias") if self.model.output_bias else np.zeros(len(self.target), np.float32)
         never = {ADDED, *(self.model.masked_tokens if masked else ())}
         bias[[place for place, index in enumerate(self.target) if index in never]] = NEVER
@@ -128,7 +128,7 @@ class Outgoing:
         return names
 
     def parameters(self) -> list[str]:
-        """The names of all parameters but the rows of pieces, with biases where attention has none."""
+        """Return the names of all parameters but the rows of pieces, with biases where attention has none."""
         with_bias = replace(self.model, attention_bias=True)
         return [name for name in parameter_shapes(with_bias) if name not in (*SOURCE_ROWS, *TARGET_ROWS)]
 
@@ -143,13 +143,13 @@ def _is_lacking(learned: LearnedModel, side: str, index: int) -> bool:
 
 
 def _names(vocabulary: Any) -> list[str]:
-    """The names of the pieces of one side, in the order of our ids."""
+    """Return the names of the pieces of one side, in the order of our ids."""
     is_imported = isinstance(vocabulary, PieceVocabulary)
     return list(vocabulary.pieces_by_id) if is_imported else vocabulary.pieces(range(len(vocabulary)))
 
 
 def target_embedding(learned: LearnedModel) -> Array:
-    """The embeddings of the target."""
+    """Return the embeddings of the target."""
     return learned.weights.get("target_embedding.weight", learned.weights["source_embedding.weight"])
 
 

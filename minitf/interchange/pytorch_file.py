@@ -355,7 +355,7 @@ class _PickleReader:
         raise PickleError(f"its pickle calls {function}, which is not data; nothing was run")
 
     def _storage(self, identity: Any) -> Storage:
-        """The storage of a persistent id: ("storage", class, key, device, numbers[, view])."""
+        """Return the storage of a persistent id: ("storage", class, key, device, numbers[, view])."""
         label, kind, key, _, size, *view = identity
         if label != "storage" or view not in ([], [None]) or not (isinstance(kind, Name) and kind.full in STORAGES):
             raise PickleError("its pickle describes a storage in a way that is not known")
@@ -378,7 +378,7 @@ class _PickleReader:
         return self.tensors[-1]
 
     def _ordered(self, *items: Any) -> dict[str, Any]:
-        """An OrderedDict, empty or of pairs."""
+        """Return an OrderedDict, empty or of pairs."""
         if items:
             self._count(items[0])
         pairs = list(items[0]) if items else []
@@ -394,7 +394,7 @@ class _PickleReader:
 
 
 def _tree(value: Any, most: int) -> Any:
-    """The value, once it is known to be a tree that code may walk, compare and print.
+    """Return the value, once it is known to be a tree that code may walk, compare and print.
 
     A pickle of a few bytes can describe a list that holds itself, or one list twice in a list, that list twice in
     another, and so on, which no program has the time to walk.

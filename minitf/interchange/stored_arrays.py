@@ -101,7 +101,7 @@ class SourceFile:
         os.close(self._descriptor)
 
     def damaged(self, reason: str) -> ModelFileError:
-        """The error that names this file and what is wrong with it."""
+        """Return the error that names this file and what is wrong with it."""
         return ModelFileError(f"{self.path} cannot be read: {reason}")
 
     def bytes(self, offset: int, count: int) -> bytes:
@@ -132,7 +132,7 @@ class SourceFile:
                 rest, offset = rest[count:], offset + count
 
     def memory(self, shape: Sequence[int], dtype: np.dtype[Any]) -> Array:
-        """A part of the block, as long as there is one."""
+        """Return a part of the block, as long as there is one."""
         count = math.prod(shape) * dtype.itemsize
         if count < SMALL_BYTES:
             return np.empty(shape, dtype)
@@ -209,7 +209,7 @@ class StoredArray:
         self.file.compare(member, zlib.crc32(array.reshape(-1).view(np.uint8).data, start))
 
     def rows(self, order: Sequence[int]) -> Array:
-        """The rows of these numbers, each of which the array has; of zeros for -1."""
+        """Return the rows of these numbers, each of which the array has; of zeros for -1."""
         if isinstance(self.dtype, str):
             upper = replace(self, dtype=np.dtype("<u2")).rows(order)
             return (upper.astype(np.uint32) << 16).view(np.float32)
@@ -226,7 +226,7 @@ class StoredArray:
 
 
 def _native(array: Array) -> Array:
-    """The array in the machine's byte order."""
+    """Return the array in the machine's byte order."""
     return array.astype(array.dtype.newbyteorder("="), copy=False)
 
 
@@ -273,7 +273,7 @@ class Stream:
         return self._block[at : at + count]
 
     def readline(self) -> bytes:
-        """A line, or the start of one that is longer than any name."""
+        """Return a line, or the start of one that is longer than any name."""
         start = self.place
         line = self.read(LONGEST_LINE)
         end = line.find(b"\n") + 1 or len(line)
@@ -331,7 +331,7 @@ def stored_members(file: SourceFile) -> dict[str, Member]:
 
 
 def npz_arrays(file: SourceFile) -> dict[str, StoredArray]:
-    """The arrays of an .npz file by name, without `.npy`.
+    """Return the arrays of an .npz file by name, without `.npy`.
 
     Raises: ModelFileError for what is not an .npz file of plain numbers.
     """
@@ -364,7 +364,7 @@ SAFETENSORS_DTYPES: dict[str, np.dtype[Any] | str] = {
 
 
 def safetensors_arrays(file: SourceFile) -> dict[str, StoredArray]:
-    """The arrays of a .safetensors file by name.
+    """Return the arrays of a .safetensors file by name.
 
     Raises: ModelFileError unless the arrays lie end to end and fill the file, as the format requires.
     """

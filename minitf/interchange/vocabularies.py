@@ -65,7 +65,7 @@ class Pieces:
         return first + self._without_specials(self.names)
 
     def _without_specials(self, items: Iterable[Item]) -> list[Item]:
-        """The items, one for each foreign id, without those of special tokens."""
+        """Return the items, one for each foreign id, without those of special tokens."""
         rest = list(items)
         for index in sorted({found for found in self.special.values() if found is not None}, reverse=True):
             del rest[index]
@@ -84,7 +84,7 @@ def _unused(name: str, taken: set[str]) -> str:
 
 
 def place_of(names: Sequence[str], *wanted: str) -> int | None:
-    """The id of the first of these names that is a piece."""
+    """Return the id of the first of these names that is a piece."""
     return next((names.index(each) for each in wanted if each in names), None)
 
 
@@ -101,13 +101,13 @@ def kind_of(names: Sequence[str]) -> tuple[str, str]:
 
 
 def lines_of(path: Path) -> list[str]:
-    """The lines of a vocabulary, a piece each: only "\\n" ends a line."""
+    """Return the lines of a vocabulary, a piece each: only "\\n" ends a line."""
     lines = read_text(path).split("\n")
     return _checked(lines[:-1] if lines and not lines[-1] else lines, path)
 
 
 def read_json(path: Path, parse: Callable[[str], Any] = parse_json) -> Any:
-    """The content of a JSON file.  Raises: ModelFileError for what is not JSON, or not what `parse` expects"""
+    """Return the content of a JSON file.  Raises: ModelFileError for what is not JSON, or not what `parse` expects"""
     text = read_text(path)
     try:
         return parse(text)
@@ -116,7 +116,7 @@ def read_json(path: Path, parse: Callable[[str], Any] = parse_json) -> Any:
 
 
 def json_list(path: Path) -> list[str]:
-    """A JSON list of pieces.  Raises: ModelFileError for anything else"""
+    """Return a JSON list of pieces.  Raises: ModelFileError for anything else"""
     found = read_json(path)
     if not isinstance(found, list) or not all(isinstance(name, str) for name in found):
         raise ModelFileError(f"{path} is not a list of pieces")
@@ -124,7 +124,7 @@ def json_list(path: Path) -> list[str]:
 
 
 def json_ids(path: Path) -> list[str]:
-    """A JSON object from piece to id, as `vocab.json` of Hugging Face."""
+    """Return a JSON object from piece to id, as `vocab.json` of Hugging Face."""
     return _by_id(read_json(path, parse_json_object), path)
 
 
@@ -156,7 +156,7 @@ def _unescaped(match: re.Match[str]) -> str:
 
 
 def unquoted(text: str) -> str:
-    """The text of a scalar of YAML: `"a\\"b"`, `'it''s'` or plain."""
+    """Return the text of a scalar of YAML: `"a\\"b"`, `'it''s'` or plain."""
     if text[:1] == '"' == text[-1:] and "\\" not in text and len(text) >= 2:  # nearly all of a list
         return text[1:-1]
     text = text.strip(" ")
@@ -180,7 +180,7 @@ def dict_txt(path: Path) -> list[str]:
 
 
 def sentencepiece_model(folder: Path, *names: str) -> bytes:
-    """The bytes of the first of these sentencepiece models that a folder holds; empty if it holds none."""
+    """Return the bytes of the first of these sentencepiece models that a folder holds; empty if it holds none."""
     path = next((folder / name for name in names if (folder / name).is_file()), None)
     if path is None:
         return b""
@@ -191,7 +191,7 @@ def sentencepiece_model(folder: Path, *names: str) -> bytes:
 
 
 def sentencepiece_pieces(model: bytes, path: Path) -> list[str]:
-    """The pieces of a sentencepiece model, in the order of its ids."""
+    """Return the pieces of a sentencepiece model, in the order of its ids."""
     processor = SentencePieceProcessor()
     try:
         processor.load_from_serialized_proto(model)
@@ -227,7 +227,7 @@ def yaml_text(names: Sequence[str]) -> str:
 
 
 def json_text(value: object) -> str:
-    """A JSON text that keeps all characters as they are."""
+    """Return a JSON text that keeps all characters as they are."""
     return json.dumps(value, ensure_ascii=False, indent=2) + "\n"
 
 

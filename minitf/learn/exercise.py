@@ -66,7 +66,7 @@ class Exercise:
         return self.text.partition("\n")[0].removeprefix('"""').rstrip(".")
 
     def constant(self, name: str) -> Any:
-        """The value of a constant of the file, such as HINTS."""
+        """Return the value of a constant of the file, such as HINTS."""
         for node in ast.parse(self.text).body:
             if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == name:
                 return ast.literal_eval(node.value)
@@ -112,7 +112,7 @@ ALL = {**EXERCISES, **BUG_EXERCISES}
 
 
 def find(word: str) -> Exercise:
-    """The exercise of a number, "bug-3" or a name.  Raises: UserError for any other word"""
+    """Return the exercise of a number, "bug-3" or a name.  Raises: UserError for any other word"""
     label = re.sub(r"^(bug)?[-_ ]?0*(\d+)$", lambda m: f"{'bug-' if m[1] else ''}{m[2]}", word.strip().lower())
     if label in ALL:
         return ALL[label]

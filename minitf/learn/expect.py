@@ -104,7 +104,7 @@ def _check_shapes(found: Sequence[Any], inputs: tuple[Any, ...], names: list[str
 
 
 def _without_g(one: Sequence[Any], other: Sequence[Any], names: list[str]) -> list[str]:
-    """The inputs whose gradient is the same for two incoming gradients, and not 0."""
+    """Return the inputs whose gradient is the same for two incoming gradients, and not 0."""
     return [name for name, a, b in zip(names, one, other, strict=False) if np.array_equal(a, b) and np.any(a)]
 
 

@@ -128,7 +128,7 @@ def run_check(check: Callable[[Any], Any], answer: Any, exercise: Exercise, solu
 
 
 def _recognised(wrong: Wrong, check: Callable[[Any], Any], exercise: Exercise, solution: Any) -> str:
-    """The message of the mistake that gives the results of a wrong answer.
+    """Return the message of the mistake that gives the results of a wrong answer.
 
     MISTAKES of an exercise: a message, and texts of the solution, each with what stands there by mistake.
     """
@@ -196,7 +196,7 @@ def _own_frames(trace: TracebackType | None, paths: Sequence[str]) -> list[trace
 
 
 def _line(frame: traceback.FrameSummary, paths: Sequence[str]) -> str:
-    """The line of a frame, with its file where the answer has several."""
+    """Return the line of a frame, with its file where the answer has several."""
     return f"{Path(frame.filename).name}, line {frame.lineno}" if len(paths) > 1 else f"line {frame.lineno}"
 
 

@@ -74,7 +74,7 @@ class Progress:
         return self.hints[exercise.label]
 
     def next_unsolved(self, after: Exercise | None = None) -> Exercise | None:
-        """The first exercise that is not solved, of those after the given one if there is any."""
+        """Return the first exercise that is not solved, of those after the given one if there is any."""
         labels = [*ALL]
         start = 0 if after is None else labels.index(after.label) + 1
         unsolved = [label for label in labels[start:] + labels[:start] if self.states.get(label) != "solved"]

@@ -86,7 +86,7 @@ def _run_group(command: list[str], environment: dict[str, str], secret: str, lim
 
 
 def _run_alone(command: list[str], environment: dict[str, str], secret: str, limit_s: float) -> tuple[bytes, int]:
-    """The same through a file, for Windows; processes that the answer has started outlive it."""
+    """Return the same through a file, for Windows; processes that the answer has started outlive it."""
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder) / "verdict"
         process = subprocess.Popen(command, stdin=subprocess.PIPE, env=environment)

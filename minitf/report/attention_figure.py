@@ -65,7 +65,7 @@ def attention_figure(
 
 
 def labels(sentence: SentenceAttention, kind: Kind) -> tuple[Labels, Labels]:
-    """The queries and keys of the weights: tokens that attend, in rows, and tokens attended to, in columns."""
+    """Return the queries and keys of the weights: tokens that attend, in rows, and tokens attended to, in columns."""
     return {
         "encoder": (sentence.source, sentence.source),
         "decoder": (sentence.target_out, sentence.target_in),
@@ -166,5 +166,5 @@ def _draw_lines(axes: Axes, weights: np.ndarray, queries: Labels, keys: Labels) 
 
 
 def shown(piece: str) -> str:
-    """A piece in which invisible characters are replaced by their numbers."""
+    """Return a piece in which invisible characters are replaced by their numbers."""
     return "".join(f"⟨U+{ord(c):04X}⟩" if unicodedata.category(c) in INVISIBLE else c for c in piece)

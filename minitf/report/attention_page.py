@@ -31,7 +31,7 @@ def attention_page(
     head: int | None = None,
     numbers: Sequence[int] | None = None,
 ) -> str:
-    """The page as HTML.
+    """Return the page as HTML.
 
     name: of the model, for the title
     kind, layer, head: what is shown first, counted from 1; default: all heads of the last layer

@@ -193,7 +193,7 @@ def draw_chart(
     from_zero: bool = False,
     ends: tuple[float, float] = (-math.inf, math.inf),
 ) -> str:
-    """The chart as an <svg> element of a page; "" if no curve has a point.
+    """Return the chart as an <svg> element of a page; "" if no curve has a point.
 
     may_be_log: use a logarithmic scale if the values span more than a decade
     from_zero: the scale begins at zero
@@ -209,7 +209,7 @@ def draw_chart(
 
 
 def value_scale(curves: Sequence[Curve], may_be_log: bool, from_zero: bool, ends: tuple[float, float]) -> Scale:
-    """A scale that holds all points; logarithmic if it may be and the values are positive and span enough."""
+    """Return a scale that holds all points; logarithmic if it may be and the values are positive and span enough."""
     low, high = min(min(curve.low) for curve in curves), max(max(curve.high) for curve in curves)
     if may_be_log and low > 0 and high / low >= LOG_SPAN:
         return Scale(low / 1.08, high * 1.08, HEIGHT - BOTTOM, TOP, is_log=True)
@@ -270,7 +270,7 @@ def log_ticks(low: float, high: float) -> list[float]:
 
 
 def short(value: float) -> str:
-    """A number in few characters: 1200 -> "1,200", 25000 -> "25k", 0.0007 -> "7e-4", 2.50 -> "2.5"."""
+    """Return a number in few characters: 1200 -> "1,200", 25000 -> "25k", 0.0007 -> "7e-4", 2.50 -> "2.5"."""
     size = abs(value)
     if size >= 10_000:
         for limit, sign in ((1e9, "G"), (1e6, "M"), (1e3, "k")):

@@ -14,7 +14,7 @@ _own = partial(asset, package="minitf.report")
 
 
 def page(name: str, title: str, *scripts: str, body: str = "", styles: Sequence[str] = (), **content: Any) -> str:
-    """The page as HTML: the `body`, by default NAME.html, with `styles`, NAME.css and the scripts.
+    """Return the page as HTML: the `body`, by default NAME.html, with `styles`, NAME.css and the scripts.
 
     content: see `html_page`
     """

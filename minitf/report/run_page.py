@@ -46,7 +46,7 @@ class Chart:
 def run_page(
     log: LogSeries, config: RunConfig, name: str, status: str, *, note: str = "", parameters: int | None = None
 ) -> str:
-    """The page as HTML.
+    """Return the page as HTML.
 
     status: RUNNING, FINISHED, STOPPED or FAILED; note: details of the status; parameters: of the model, if known
     """
@@ -70,7 +70,7 @@ def run_page(
 
 
 def charts_of(log: LogSeries) -> list[Chart]:
-    """The charts of the page, the most important first."""
+    """Return the charts of the page, the most important first."""
 
     def training_and_validation(name: str) -> list[Curve]:
         return [curve_of(log[name], "training", "train"), curve_of(log[f"valid_{name}"], "validation", "valid")]
@@ -129,13 +129,13 @@ def _header(log: LogSeries, config: RunConfig, name: str, status: str, note: str
 
 
 def _share(log: LogSeries, config: RunConfig) -> float:
-    """The share that is done, of the steps or of the minutes, whichever is larger."""
+    """Return the share that is done, of the steps or of the minutes, whichever is larger."""
     of_minutes = log.number("elapsed_s") / (60 * config.max_minutes) if config.max_minutes else 0.0
     return min(1.0, max(log.number("step") / config.max_steps, of_minutes))
 
 
 def _remaining(log: LogSeries, config: RunConfig) -> str:
-    """The remaining time at the speed so far, or until the limit of minutes."""
+    """Return the remaining time at the speed so far, or until the limit of minutes."""
     step, elapsed_s = log.number("step"), log.number("elapsed_s")
     if not step or not elapsed_s:
         return ""
@@ -146,7 +146,7 @@ def _remaining(log: LogSeries, config: RunConfig) -> str:
 
 
 def tiles(log: LogSeries, parameters: int | None) -> Iterator[str]:
-    """The latest figures, large."""
+    """Yield the latest figures, in large print."""
     newest = log.newest
     yield _tile("training loss", _newest(log["loss"], 4), "")
     for name, choose, digits in (("perplexity", min, ".4g"), ("BLEU", max, ".2f")):

@@ -49,7 +49,7 @@ def translator_page(
     weights: Weights = "int8",
     earlier: Mapping[int, LearnedModel] = MappingProxyType({}),
 ) -> str:
-    """The page as HTML.
+    """Return the page as HTML.
 
     name: of the model, for the title
     sentences: to choose from; the first is translated when the page opens
@@ -122,7 +122,7 @@ def _refuse_other_models(model: TransformerConfig, name: str) -> None:
 
 
 def _described(vocabulary: Any, name: str) -> dict[str, Any]:
-    """The pieces with their scores; null for those that no merge makes.
+    """Return the pieces with their scores; null for those that no merge makes.
 
     Raises: UserError for a vocabulary with other rules than byte-pair encoding
     """
@@ -137,7 +137,7 @@ def _described(vocabulary: Any, name: str) -> dict[str, Any]:
 
 
 def packed(learned: LearnedModel, weights: Weights) -> tuple[list[dict[str, Any]], bytes]:
-    """The parameters: name, shape and type of each, in the order of their bytes; and the bytes.
+    """Return the parameters: name, shape and type of each, in the order of their bytes; and the bytes.
 
     A matrix of type int8 is followed by the factors of its rows; vectors are float32, unless all is float16.
 

@@ -69,7 +69,7 @@ def _score_translations(run: Run, say: Say) -> None:
 
 
 def trained_model(run: Run) -> Transformer:
-    """The model that translates, of the run's checkpoints, on the CPU: as `minitf translate` loads it."""
+    """Return the model that translates, of the run's checkpoints, on the CPU: as `minitf translate` loads it."""
     precision = "float64" if run.config.dtype == "float64" else "float32"
     store = Checkpoints(run.directory.checkpoints_path)
     model = Transformer(run.config.model, seed=None, dtype=precision)

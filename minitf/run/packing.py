@@ -77,7 +77,7 @@ def _warn(message: str) -> None:
 
 
 def _texts_of_ids(config: RunConfig, packed: RunDirectory) -> Texts:
-    """The validation text that is named in config.json, if it is the text of the run's token ids.
+    """Return the validation text that is named in config.json, if it is the text of the run's token ids.
 
     config.json may come from elsewhere and name any file; of a test text there are no ids to compare with.
     """

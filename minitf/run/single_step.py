@@ -65,7 +65,7 @@ class SingleStep:
         return partial(self.optimizer.step, rate=rate, gradient_scale=self._clipping() / self.batch.target_tokens)
 
     def _clipping(self) -> float:
-        """The factor that brings the gradient's norm to `clip_norm`, known from running the step once before."""
+        """Return the factor that brings the gradient's norm to `clip_norm`, known from running the step once before."""
         clip = self.config.optimizer.clip_norm
         if clip is None:
             return 1.0
@@ -140,7 +140,7 @@ def default_step(pairs: Sequence[tuple[str, str]] | None = None, *, layers: int 
 
 
 def step_of_run(path: Path, warn: Callable[[str], None], pairs: Sequence[tuple[str, str]] | None = None) -> SingleStep:
-    """The step after the last checkpoint of a run, on three sentences of its training text, or on the `pairs`.
+    """Return the step after the last checkpoint of a run, on three sentences of its training text, or on the `pairs`.
 
     Raises: UserError if there is no run or no checkpoint, or no training text and no pairs
     """
@@ -200,7 +200,7 @@ def _pairs_of_run(path: Path, learned: LearnedModel) -> Iterator[Pair]:
 
 
 def _batch(pairs: Iterator[tuple[Ids, Ids]], config: RunConfig, *, chosen: bool = False) -> Batch:
-    """The batch of the pairs: of all if they are chosen, else of a few short ones.
+    """Return the batch of the pairs: of all if they are chosen, else of a few short ones.
 
     Raises: UserError for a side without a token
     """

@@ -70,7 +70,7 @@ def is_name(name: str) -> bool:
 
 
 def bytes_of(array: Array) -> memoryview:
-    """The bytes of an array as they are in a file, without a copy where the array already has this layout."""
+    """Return the bytes of an array as they are in a file, without a copy where the array already has this layout."""
     little = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<"))
     return little.reshape(-1).view(np.uint8).data
 
@@ -140,7 +140,7 @@ class Reader:
         del self._tensors
 
     def names(self, prefix: str) -> list[str]:
-        """The names that begin with a prefix, in the order of the file."""
+        """Return the names that begin with a prefix, in the order of the file."""
         names = [name for name in self.kinds if name.startswith(prefix)]
         if prefix and not names:
             raise CheckpointError(f"{self.path} has no tensor whose name begins with {prefix!r}")
@@ -198,7 +198,7 @@ def _opened(path: Path) -> Any:
 
 
 def _checked_digests(metadata: dict[str, Any], kinds: Mapping[str, tuple[str, list[int]]]) -> dict[str, str]:
-    """The checksum of each tensor."""
+    """Return the checksum of each tensor."""
     for name, (code, _) in kinds.items():
         if not is_name(name):
             raise ValueError(f"{name[:80]!r} cannot name a tensor")
@@ -318,15 +318,15 @@ class Checkpoints:
         self.folder = Path(folder)
 
     def path(self, step: int) -> Path:
-        """The path of the checkpoint of a step."""
+        """Return the path of the checkpoint of a step."""
         return self.folder / f"step-{step:08d}.safetensors"
 
     def steps(self) -> list[int]:
-        """The steps that have a checkpoint, oldest first; the files are not opened."""
+        """Return the steps that have a checkpoint, oldest first; the files are not opened."""
         return self._steps_in_names(self.PATTERN)
 
     def last(self, count: int) -> list[Path]:
-        """The newest `count` checkpoints, oldest first, or all if there are fewer."""
+        """Return the newest `count` checkpoints, oldest first, or all if there are fewer."""
         return [self.path(step) for step in self.steps()[-count:]]
 
     def _steps_in_names(self, pattern: re.Pattern[str]) -> list[int]:
@@ -344,26 +344,26 @@ class Checkpoints:
         refuse_mixture(origins)
 
     def newest_origin(self) -> tuple[Path | None, dict[str, Any]]:
-        """The newest checkpoint whose header is undamaged, and its origin; (None, {}) where there is none."""
+        """Return the newest checkpoint whose header is undamaged, and its origin; (None, {}) where there is none."""
         for path in map(self.path, reversed(self.steps())):
             with suppress(CheckpointError):
                 return path, read_origin(path)
         return None, {}
 
     def best_path(self, step: int) -> Path:
-        """The path of the weights of the best validation, if it is that of this step."""
+        """Return the path of the weights of the best validation, if it is that of this step."""
         return self.folder / f"best-{step:08d}.safetensors"
 
     def best_paths(self) -> list[Path]:
-        """The weights of best validations, oldest first: a checkpoint may refer to another than the newest."""
+        """Return the weights of best validations, oldest first: a checkpoint may refer to another than the newest."""
         return [self.best_path(step) for step in self._steps_in_names(self.BEST_PATTERN)]
 
     def best_step(self) -> int | None:
-        """The step of the best validation whose weights were saved; None if there are none."""
+        """Return the step of the best validation whose weights were saved; None if there are none."""
         return max(self._steps_in_names(self.BEST_PATTERN), default=None)
 
     def translating(self, weights: str, count: int) -> tuple[list[Path], str]:
-        """The checkpoints whose mean translates, and the prefix of its weights: those of `weights` of a run.
+        """Return the checkpoints whose mean translates, and the prefix of its weights: those of `weights` of a run.
 
         count: last checkpoints that an average is of
 
@@ -391,7 +391,7 @@ class Checkpoints:
         return load(self.existing(step), prefix)
 
     def existing(self, step: int) -> Path:
-        """The path of the checkpoint of a step.  Raises: CheckpointError if there is none"""
+        """Return the path of the checkpoint of a step.  Raises: CheckpointError if there is none"""
         if not self.path(step).exists():
             steps = ", ".join(map(str, self.steps())) or "none"
             raise CheckpointError(f"{self.folder} has no checkpoint of step {step}; there are: {steps}")

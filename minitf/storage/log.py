@@ -85,7 +85,7 @@ class RunLog:
         os.ftruncate(self._descriptor, offset)
 
     def _end_of_whole_lines(self, end: int) -> int:
-        """The last offset up to `end` at which a line ends, or 0."""
+        """Return the last offset up to `end` at which a line ends, or 0."""
         block = 1 << 16
         while end > 0:
             start = max(0, end - block)

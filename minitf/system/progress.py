@@ -135,7 +135,7 @@ def bar_line(left: str, share: float, steps: str, figures: list[str], columns: i
 
 
 def terminal_columns() -> int:
-    """The width of the terminal that standard error is; 0 if it is none, or says nothing of its size."""
+    """Return the width of the terminal that standard error is; 0 if it is none, or says nothing of its size."""
     if type(sys.stderr).__module__ == "ipykernel.iostream":
         return NOTEBOOK_COLUMNS  # Jupyter's stream obeys carriage returns, and has no size
     try:

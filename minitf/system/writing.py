@@ -378,7 +378,7 @@ def check_place(path: Path) -> None:
 
 
 def owner_in(content: bytes) -> str:
-    """The owner that a lock file names."""
+    """Return the owner that a lock file names."""
     return content.decode(errors="replace").partition("\n")[0]
 
 
@@ -425,7 +425,7 @@ def _descend(held: HeldFolder, folder: Path, create: bool) -> Folder:
 
 
 def _explained(path: Path, error: OSError) -> Exception:
-    """The error to raise in place of one that a symbolic link has caused."""
+    """Return the error to raise in place of one that a symbolic link has caused."""
     if error.errno in (errno.ELOOP, errno.ENOTDIR) and path.is_symlink():
         return UserError(
             f"{path} is a symbolic link, and a run writes to nothing outside its folder; put the file or folder itself "

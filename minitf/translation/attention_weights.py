@@ -110,7 +110,7 @@ class SentenceAttention:
         return self.cross.shape[1]
 
     def _repr_html_(self) -> str:
-        """A table for notebooks: each piece of the translation attends to the pieces of the source."""
+        """Return a table for notebooks: each piece of the translation attends to the pieces of the source."""
         texts = f"{self.source_text} → {self.target_text}"
         caption = f"{texts}: cross-attention, mean of {self.layers} layers of {self.heads} heads"
         return table(self.cross.mean(axis=(0, 1)), caption, self.target_out, self.source)
@@ -119,7 +119,7 @@ class SentenceAttention:
 def sentence_attention(
     model: Any, vocabulary: AnyVocabulary, source: Sequence[int], target: Sequence[int]
 ) -> SentenceAttention:
-    """The attention of a sentence, given as token ids without EOS, and its target, ending with EOS unless cut.
+    """Return the attention of a sentence, given as token ids without EOS, and its target, ending with EOS unless cut.
 
     Raises: UserError for a model that is not a Transformer
     """

@@ -105,7 +105,7 @@ class ForcedDecoding(LineTranslator):
         return [self._alignment(each.parts, [next(means) for _ in each.parts]) for each in translations]
 
     def _members(self) -> list[BatchedModel]:
-        """The models of an ensemble, or the one model, to be asked alone."""
+        """Return the models of an ensemble, or the one model, to be asked alone."""
         if isinstance(self.model, Transformer):
             return [self._batched]
         if not isinstance(self.model, Ensemble):

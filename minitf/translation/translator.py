@@ -237,7 +237,7 @@ def _model_of(learned: LearnedModel, dtype: Any, device: str, plain: bool) -> Tr
 
 
 def _limits_of(configs: Sequence[RunConfig]) -> dict[str, Any]:
-    """The search of the first run, and the length of lines, within what the models of all runs know."""
+    """Return the search of the first run, and the length of lines, within what the models of all runs know."""
     searches = [search_of(config) for config in configs]
     longest = min((each.max_length for each in searches if each.max_length is not None), default=None)
     # max_length of a run counts the EOS of training sentences

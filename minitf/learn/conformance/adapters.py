@@ -72,7 +72,7 @@ def _batch_first(attention: Any) -> Function:
 
 
 def parts_of(model: Any) -> dict[str, Any]:
-    """The parts of a Transformer of this project; none of another module, whose attributes may mean anything."""
+    """Return the parts of a Transformer of this project; none of another module, whose attributes may mean anything."""
     if not isinstance(model, Transformer):
         return {}
     decoder = InferenceTransformer(model)

@@ -56,7 +56,7 @@ def repeatable(call: Callable[[], Array]) -> str:
 
 
 def called(function: Callable[..., Any], library: Library) -> Callable[..., Array]:
-    """A function of NumPy arrays and other values, from one of another library's arrays; without gradients."""
+    """Return a function of NumPy arrays and other values, from one of another library's arrays; without gradients."""
 
     def call(*inputs: Any) -> Array:
         if library == "torch":
@@ -78,7 +78,7 @@ def called(function: Callable[..., Any], library: Library) -> Callable[..., Arra
 
 
 def to_numpy(y: Any) -> Array:
-    """The array of a result; the first one of a tuple, as of PyTorch's attention."""
+    """Return the array of a result; the first one of a tuple, as of PyTorch's attention."""
     if isinstance(y, tuple) and y:
         y = y[0]
     if isinstance(y, Tensor):
@@ -92,7 +92,7 @@ def to_numpy(y: Any) -> Array:
 
 
 def in_float64(module: Any) -> Any:
-    """A copy of a module with float64 parameters, in evaluation mode; anything else as it is."""
+    """Return a copy of a module with float64 parameters, in evaluation mode; anything else as it is."""
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(module, torch.nn.Module):
         return copy.deepcopy(module).double().eval()
@@ -105,7 +105,7 @@ def in_float64(module: Any) -> Any:
 
 
 def shared_array(x: Any) -> Array:
-    """The array of a parameter, in the parameter's own memory."""
+    """Return the array of a parameter, in the parameter's own memory."""
     if isinstance(x, Tensor):
         return x.data
     return x.detach().numpy() if hasattr(x, "detach") else x
@@ -145,7 +145,7 @@ def _first(y: Any) -> Any:
 
 
 def difference(a: Array, b: Array) -> float:
-    """The largest |a - b|, infinity where only one is not a number."""
+    """Return the largest |a - b|, infinity where only one is not a number."""
     if a.shape != b.shape:
         raise Wrong(f"the result has shape {a.shape}, expected {b.shape}")
     with np.errstate(invalid="ignore"):
@@ -191,7 +191,7 @@ def check_parameters(
 
 
 def _slope(array: Array, direction: Array, value: Callable[[], float]) -> tuple[float, float]:
-    """The central difference, and how much that of twice the step differs, as it does beside a kink."""
+    """Return the central difference, and how much that of twice the step differs, as it does beside a kink."""
     before, ends = array.copy(), []
     try:
         for k in (1, -1, 2, -2):

@@ -190,7 +190,7 @@ def _in_a_plane(y: Array) -> bool:
 
 
 def _without_weights(layer: Any) -> Any:
-    """A copy of a module whose parameters are 0, except those of normalisations; None if it is not a module."""
+    """Return a copy of a module whose parameters are 0, except those of normalisations; None if it is not a module."""
     if hasattr(layer, "modules") and hasattr(layer, "named_parameters"):  # PyTorch
         without = copy.deepcopy(layer)
         for module in without.modules():

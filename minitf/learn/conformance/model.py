@@ -325,7 +325,7 @@ def _own(ids: Array, library: str) -> Any:
 
 
 def _loss(logits: Array, targets: Array, pad: int, eps: float, *, others: bool = False, divisor: int = 0) -> float:
-    """The smoothed loss; `others`: ε is spread over the V - 1 other classes."""
+    """Return the smoothed loss; `others`: ε is spread over the V - 1 other classes."""
     classes = logits.shape[1]
     log_p = logits - np.log(np.exp(logits).sum(axis=1, keepdims=True))
     q = np.full(logits.shape, eps / (classes - 1 if others else classes))

@@ -51,7 +51,7 @@ class Table:
         return "wrong" not in outcomes and "right" in outcomes
 
     def outcome(self, name: str) -> Outcome:
-        """The outcome of the row of that name."""
+        """Return the outcome of the row of that name."""
         return next(row.outcome for row in self.rows if row.name == name)
 
     def look(self, name: str, check: Callable[[], str]) -> None:
