@@ -97,7 +97,7 @@ def _bias_gradient(gpu: Any, give: _Arrays) -> Results:
 
 
 def _bias_kernel(gpu: Any, give: _Arrays) -> Results:
-    """Without the epilogues that would do the same."""
+    """Add a bias by a kernel, without the epilogues that would do the same."""
     (x, exact_x), (w, exact_w), (b, exact_b) = give(37, 72), give(40, 72), give(40, dtype=give.wide)
     wrong = gpu.wrong
     gpu.wrong = wrong | {"BIAS", "RELU_BIAS"}

@@ -58,7 +58,7 @@ def write_page(work: Work, translator: Any, pairs: list[Any], path: Path) -> Non
 
 
 class _Named:
-    """What the page asks of a model: names of parameters, and no layers."""
+    """The parts of a model that the page uses: names of parameters, and no layers."""
 
     def __init__(self, parameters: dict[str, Tensor]):
         self.parameters = parameters
