@@ -126,9 +126,8 @@ def suggested_vocabulary(statistics: Statistics) -> int:
     """Return a number of subwords: larger for more text, but enough for its characters, and not more than its words
     can be merged into."""
     pairs = statistics.distinct_pairs
-    by_size = next(
-        (size for most, size in ((20_000, 4_000), (50_000, 5_000), (200_000, 8_000), (2_000_000, 16_000)) if pairs < most), 37_000
-    )
+    sizes = ((20_000, 4_000), (50_000, 5_000), (200_000, 8_000), (2_000_000, 16_000))
+    by_size = next((size for most, size in sizes if pairs < most), 37_000)
     words = len(statistics.source.distinct_words | statistics.target.distinct_words)
     characters = len(statistics.source.distinct_characters | statistics.target.distinct_characters)
     return max(min(by_size, 300 + words // 100 * 100), SPECIAL + characters)
