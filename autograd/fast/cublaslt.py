@@ -6,12 +6,14 @@ addresses and types, not CuPy.  All matrices are column-major, as cuBLAS takes t
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 from nvmath.bindings import cublasLt as lt  # noqa: N813
 
+MOST_PLANS = 8192  # shapes to remember, of some hundred bytes each
 WORKSPACE_BYTES = 32 << 20  # NVIDIA's recommendation for Hopper
 COMPUTE_32F, COMPUTE_32F_FAST_TF32, COMPUTE_64F = 68, 77, 70  # cublasComputeType_t
 SCALE_TYPES = {COMPUTE_32F: 0, COMPUTE_32F_FAST_TF32: 0, COMPUTE_64F: 1}  # cudaDataType of alpha and beta
@@ -70,6 +72,8 @@ class Products:
         """
         key = (*[(*each[1:], _alignment(each.address)) for each in (a, b, d)], compute, epilogue, vector_kind)
         if key not in self._plans:
+            if len(self._plans) >= MOST_PLANS:
+                self._forget(next(iter(self._plans)))
             self._plans[key] = self._plan(a, b, d, compute, epilogue, vector, vector_kind)
         plan = self._plans[key]
         if plan is None:
@@ -82,6 +86,11 @@ class Products:
             stream,
         )  # fmt: skip
         return True
+
+    def _forget(self, key: tuple[Any, ...]) -> None:
+        plan = self._plans.pop(key)
+        if plan is not None:
+            _destroy(plan.description, plan.layouts)
 
     def _plan(
         self, a: Matrix, b: Matrix, d: Matrix, compute: int, epilogue: int, vector: int, vector_kind: int
@@ -108,10 +117,19 @@ class Products:
                 self._handle, description, *layouts, layouts[2], preference, 1, result.ctypes.data, count.ctypes.data
             )
         except lt.cuBLASLtError:  # not supported
-            return None
+            count[...] = 0
         finally:
             lt.matmul_preference_destroy(preference)
-        return _Plan(description, (layouts[0], layouts[1], layouts[2]), result) if count else None
+        if not count:
+            _destroy(description, layouts)
+            return None
+        return _Plan(description, (layouts[0], layouts[1], layouts[2]), result)
+
+
+def _destroy(description: int, layouts: Sequence[int]) -> None:
+    lt.matmul_desc_destroy(description)
+    for layout in layouts:
+        lt.matrix_layout_destroy(layout)
 
 
 def _describe(description: int, name: str, value: int) -> None:

@@ -73,6 +73,7 @@ class CudaKernels(Kernels, GpuBackend):
         self.device = cupy.cuda.Device(index)
         self.tf32 = False
         self._functions: dict[str, Any] = {}
+        self._shared: dict[str, int] = {}  # bytes that a kernel may have, where that was raised
         self._causal: Array | None = None
         self._now: tuple[int, Array] | None = None  # while a graph is captured: the step, and where it will be
         self._held: list[Array] = []  # and what the graph reads besides its own memory
@@ -153,8 +154,8 @@ class CudaKernels(Kernels, GpuBackend):
         function = self._functions.get(name)
         if function is None:
             function = self._functions[name] = self._load(name)
-        if shared > 48 * 1024:
-            function.max_dynamic_shared_size_bytes = shared
+        if shared > self._shared.get(name, 48 * 1024):
+            function.max_dynamic_shared_size_bytes = self._shared[name] = shared
         function(grid, block, tuple([_NULL if a is None else a for a in arguments]), shared_mem=shared)
 
     def _load(self, name: str) -> Any:

@@ -21,6 +21,8 @@ SIGNATURES = {
     "matmul_desc_set_attribute": "matmul_desc_set_attribute(intptr_t matmul_desc, int attr, intptr_t buf, "
     "size_t size_in_bytes)",
     "matrix_layout_create": "matrix_layout_create(int type, uint64_t rows, uint64_t cols, int64_t ld) -> intptr_t",
+    "matmul_desc_destroy": "matmul_desc_destroy(intptr_t matmul_desc)",
+    "matrix_layout_destroy": "matrix_layout_destroy(intptr_t mat_layout)",
     "matmul_preference_create": "matmul_preference_create() -> intptr_t",
     "matmul_preference_set_attribute": "matmul_preference_set_attribute(intptr_t pref, int attr, intptr_t buf, "
     "size_t size_in_bytes)",
@@ -126,6 +128,8 @@ def module(refused: set[int]) -> dict[str, ModuleType]:
     lt.matrix_layout_create = lambda kind, rows, columns, ld: new((kind, rows, columns, ld))
     lt.matmul_preference_create = lambda: new({})
     lt.matmul_preference_destroy = lambda handle: None
+    lt.destroyed = []
+    lt.matmul_desc_destroy = lt.matrix_layout_destroy = lt.destroyed.append
     lt.matmul_desc_set_attribute, lt.matmul_preference_set_attribute = map(
         set_attribute, (DESCRIPTION_TYPES, PREFERENCE_TYPES)
     )

@@ -132,14 +132,20 @@ def step(*flags: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize(
     ("flags", "most"),
-    [((), 470), (("--graphs",), 13), (("--graphs", "--processes"), 25)],
-    ids=["eager", "graph", "processes"],
+    [
+        ((), 470),
+        (("--graphs",), 13),
+        (("--graphs", "--processes"), 25),
+        (("--graphs", "--processes", "--reduce-dtype", "bfloat16"), 35),
+    ],
+    ids=["eager", "graph", "processes", "bfloat16"],
 )
 def test_launches_of_a_step_of_base(flags: tuple[str, ...], most: int, record_property: Any) -> None:
     """No launch is beyond a card's limits, and none is illegal in a capture."""
     result = step(*flags)
     record_property("host_ms", result["host_ms"])
     assert 0 < result["launches"] <= most, result["calls"]
+    assert not {"attribute of a kernel set", "heuristic asked"} & {*result["calls"]}, "what was done in the first step"
 
 
 @pytest.mark.slow

@@ -1,5 +1,6 @@
 """Products with epilogues, over a stand-in for nvmath-python: the numbers of the plain path, in fewer launches."""
 
+import sys
 from typing import Any
 
 import numpy as np
@@ -63,6 +64,22 @@ def test_a_kernel_stands_in_where_there_is_no_algorithm() -> None:
             np.testing.assert_array_equal(ours, theirs)
         assert same == launches
         assert {*epilogues} == ({1} - refused)
+
+
+def test_shapes_that_are_forgotten_leave_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A description and three layouts each; also of what there is no algorithm for."""
+    modules: Any = nvmath_stand_in.module({BIAS})
+    destroyed = modules["nvmath.bindings.cublasLt"].destroyed
+    with installed(Emulator(), nvmath=modules):
+        gpu: Any = get_backend("cuda")
+        monkeypatch.setattr(sys.modules["autograd.fast.cublaslt"], "MOST_PLANS", 3)
+        for n in range(1, 6):
+            gpu.product(gpu.asarray(np.ones((n, 4))), gpu.asarray(np.ones((4, 2))))
+        assert len(gpu._lt._plans) == 3
+        assert len({*destroyed}) == len(destroyed) == 2 * 4
+        gpu.linear(*[gpu.asarray(np.ones(shape)) for shape in ((9, 4), (2, 4), (2,))])
+        assert len(gpu._lt._plans) == 3
+        assert len({*destroyed}) == len(destroyed) == 5 * 4  # two for room, and the one that is not supported
 
 
 def test_a_library_that_cannot_be_used_is_said() -> None:
