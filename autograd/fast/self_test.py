@@ -1,4 +1,4 @@
-"""Self-test at start-up: every kernel and every epilogue of a GPU against its definition in `kernels.py`, on small arrays.
+"""Start-up self-test: every kernel and epilogue of a GPU against its definition in `kernels.py`, on small arrays.
 
 A driver, a library or a card may compute wrong without a word.  What does is named, and its definition or another
 launch takes its place.  AUTOGRAD_SELF_TEST=0 leaves this out.
