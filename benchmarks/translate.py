@@ -42,6 +42,7 @@ def main() -> None:
     parser.add_argument("--input", type=Path, help="the text to translate with it")
     parser.add_argument("--lines", type=int, metavar="N", help="only its first N lines")
     parser.add_argument("--batches", type=int, nargs="+", default=[1, 8, 64], help="sentences of it at once")
+    parser.add_argument("--precision", choices=["float32", "int8"], default="float32", help="of minitf and CTranslate2")
     parser.add_argument("--beams", type=int, nargs="+", default=[1, 5], help="1 is greedy search")
     parser.add_argument("--opus-mt", action="store_true", help="only a model of OPUS-MT's size, 58,000 pieces")
     args = parser.parse_args()
@@ -89,12 +90,14 @@ def compare_opus_mt(args: argparse.Namespace) -> None:
 def decoders(args: argparse.Namespace, batch: int, length: int, new_tokens: int) -> list[Contestant]:
     """All with random weights, to one length."""
     work = ["--batch", str(batch), "--length", str(length), "--new-tokens", str(new_tokens), "--runs", str(args.runs)]
-    found = ours("translate_ours.py", "decode", *work)
-    found.append(Contestant("minitf, NumPy, same bits", [*OURS, "decode", *work, "--same-bits"]))
+    precision = ["--precision", args.precision]
+    found = ours("translate_ours.py", "decode", *work, *precision)
+    found.append(Contestant("minitf, NumPy, same bits", [*OURS, "decode", *work, *precision, "--same-bits"]))
     if args.torch:
         found.append(Contestant("PyTorch", [args.torch, str(args.peers / "torch_transformer.py"), "decode", *work]))
     if args.ctranslate2:
-        found.append(Contestant("CTranslate2", [args.ctranslate2, str(args.peers / "ctranslate2_decode.py"), *work]))
+        peer = [str(args.peers / "ctranslate2_decode.py"), *work, "--compute-type", args.precision]
+        found.append(Contestant("CTranslate2", [args.ctranslate2, *peer]))
     return found
 
 
@@ -103,10 +106,11 @@ def compare_run(args: argparse.Namespace) -> None:
     lines = [] if args.lines is None else ["--lines", str(args.lines)]
     text = ["--run", str(args.run), "--input", str(args.input), *lines]
     work = ["--batches", *map(str, args.batches), "--beams", *map(str, args.beams)]
+    precision = ["--precision", args.precision]
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
         subprocess.run([*OURS, "export", *text, "--output", str(folder / "exported.npz")], check=True)
-        found = ours("translate_ours.py", "corpus", *text, *work)
+        found = ours("translate_ours.py", "corpus", *text, *work, *precision)
         found.append(Contestant(f"{found[0].name}, beam patience 1", [*found[0].command, "--beam-patience", "1"]))
         for each in found:
             each.command += ["--tokens", str(folder / each.name)]
@@ -115,6 +119,7 @@ def compare_run(args: argparse.Namespace) -> None:
             subprocess.run([*export, "--format", "ctranslate2"], check=True, cwd=HERE.parent)
             script = [args.ctranslate2, str(args.peers / "ctranslate2_corpus.py"), str(folder / "exported.npz")]
             command = [*script, "--model", str(folder / "model"), *work, "--tokens", str(folder / "CTranslate2")]
+            command += ["--compute-type", args.precision]
             found.append(Contestant("CTranslate2", command))
         if args.torch:
             script = [args.torch, str(args.peers / "torch_corpus.py"), str(folder / "exported.npz")]

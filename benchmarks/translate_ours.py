@@ -19,6 +19,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # also without an installation
 
@@ -46,6 +47,7 @@ def main() -> None:
     parser.add_argument("--new-tokens", type=int, default=30, help="decode: output tokens of a sentence")
     parser.add_argument("--beam", type=int, default=4)
     parser.add_argument("--same-bits", action="store_true")
+    parser.add_argument("--precision", choices=["float32", "int8"], default="float32")
     parser.add_argument("--model", type=Path, help="decode: a model of another program instead of random weights")
     parser.add_argument("--run", type=Path)
     parser.add_argument("--input", type=Path)
@@ -91,16 +93,19 @@ def main() -> None:
 
 def decode(args: argparse.Namespace) -> Callable[[], int]:
     """Every sentence has the same length, and so has every output: all sentences cost the same work."""
+    decoder: Any
     if args.model:
-        model = Translator.load(args.model).model
-        assert isinstance(model, Transformer)
+        translator = Translator.load(args.model, same_bits=args.same_bits, precision=args.precision)
+        decoder = translator._batched.decoder
     else:
         sizes = dict(zip(workload.FIELDS, workload.CONFIGS[args.config], strict=True))
-        model = accelerate(Transformer(TransformerConfig(**sizes)))
-        model.eval()
-    batched = BatchedModel(InferenceTransformer(model, same_bits=args.same_bits))
+        model = accelerate(Transformer(TransformerConfig(**sizes))).eval()
+        decoder = InferenceTransformer(model, same_bits=args.same_bits, int8=args.precision == "int8")
+        if decoder.int8:
+            decoder.release_weights()
+    batched = BatchedModel(decoder)
     rng = np.random.default_rng(0)
-    source = rng.integers(4, model.config.vocab_size, (args.batch, args.length - 1)).tolist()  # and EOS
+    source = rng.integers(4, decoder.config.vocab_size, (args.batch, args.length - 1)).tolist()  # and EOS
     search = BeamSearchConfig(beam=args.beam, max_length=args.new_tokens, min_length=args.new_tokens)
 
     def work() -> int:
@@ -136,7 +141,7 @@ def load_times(folder: Path) -> dict[str, float]:
 
 def corpus(args: argparse.Namespace) -> None:
     """Every search and batch size once; the penalty is the mean log-probability, which all programs have."""
-    translator = Translator.load(args.run, same_bits=args.same_bits)
+    translator = Translator.load(args.run, same_bits=args.same_bits, precision=args.precision)
     lines = list(read_lines(args.input))[: args.lines]
 
     def work(lines: list[str], beam: int, batch: int) -> list[list[int]]:

@@ -19,8 +19,8 @@ from minitf.model.layers import LayerNorm
 Array = Any
 f4 = np.float32
 
-MOST_WEIGHTS = 16_000_000
-"""Weights of a step above which products on all threads are faster than batches on threads."""
+MOST_WEIGHTS = 64_000_000
+"""Weights of a step up to which it is tried, on one thread for each batch; base has 44 million, big 140 million."""
 
 
 def computes(model: Any, weights_of_a_step: int) -> bool:
