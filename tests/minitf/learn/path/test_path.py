@@ -3,6 +3,7 @@
 import inspect
 import time
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -28,6 +29,7 @@ from tests.helpers.learner.walk import ANSWERS, write_answers
 from tests.mutants.damage import _function, damaged
 from tests.mutants.lists import GROUPS
 
+ROOT = Path(__file__).parents[4]
 EACH_MISTAKE = [(name, *mistake) for name, mistakes in MISTAKES.items() for mistake in mistakes]
 
 
@@ -89,6 +91,15 @@ def test_every_mistake_of_the_model_is_one_of_our_source():
 
 def variants_of(check):
     return getattr(check, "keywords", {}).get("variants")
+
+
+def test_the_documentation_has_all_steps_with_chapters_that_exist():
+    text = (ROOT / "docs/learn.md").read_text("utf-8")
+    rows = [f"| {step.number} | `{step.name}` | {step.title} | {step.chapter} |" for step in STEPS]
+    assert "\n".join(rows) in text
+    assert f"leads in {len(STEPS)} steps" in text
+    for step in STEPS:
+        assert [*(ROOT / "docs/book").glob(f"{step.chapter:02}-*.md")]
 
 
 @pytest.mark.parametrize("name", [*OUR_OPS, "apply", "backward", "unbroadcast"])
