@@ -336,8 +336,8 @@ class InferenceTransformer:
         if self.int8:
             if not isinstance(self.backend, CpuKernels) or self.dtype != np.float32:
                 raise ValueError(f"int8 needs a model in float32 on the CPU, not one in {self.dtype.name}")
-            self._quantised = [model.source_embedding.weight, model.target_embedding.weight, model.output_matrix]
-            self.tables = {key: Int8Weights.of(p.data) for key, p in {id(p): p for p in self._quantised}.items()}
+            self.quantised = [model.source_embedding.weight, model.target_embedding.weight, model.output_matrix]
+            self.tables = {key: Int8Weights.of(p.data) for key, p in {id(p): p for p in self.quantised}.items()}
         in_int8 = self.tables[id(model.output_matrix)] if self.int8 else None
         of_logits = _Weights(
             output, None if bias is None else bias.data, in_int8=in_int8, dtype=model.output_matrix.dtype
@@ -367,7 +367,7 @@ class InferenceTransformer:
 
     def release_weights(self) -> None:
         """Give back the memory of the model's matrices that are kept in 8 bits; for the model, they are NaN."""
-        for parameter in self._quantised:
+        for parameter in self.quantised:
             parameter.data = np.broadcast_to(np.float32(np.nan), parameter.shape)
         self._loaded = [(p, p.data, now()) for p in self._parameters]
 
@@ -435,7 +435,7 @@ class InferenceTransformer:
         bias = self.backend.stacked(biases) if biases else None
         in_int8 = Int8Weights.of(weight, bias) if self.int8 else None
         if self.int8:
-            self._quantised += [linear.weight for linear in linears]
+            self.quantised += [linear.weight for linear in linears]
         return _Weights(weight, bias, of_a_step, ends, in_int8=in_int8)
 
     def _rows_computed_alike(self) -> int:

@@ -6,10 +6,14 @@ from dataclasses import replace
 from pathlib import Path
 from shlex import quote
 
+import numpy as np
+
+from autograd.fast.int8 import quantise
 from minitf.config import RunConfig
 from minitf.data.prepared import is_prepared, other_content
 from minitf.data.vocabulary import load_vocabulary
 from minitf.errors import UserError
+from minitf.fast.decoder import InferenceTransformer
 from minitf.run.text_snapshots import keep_held_out, kept_copies
 from minitf.storage import checkpoint_store, checkpoints
 from minitf.storage.run_directory import RunDirectory, save_config
@@ -17,11 +21,13 @@ from minitf.system.files import os_errors_explained
 from minitf.system.process import say, shell_command
 from minitf.system.writing import copy_inside, new_folder
 from minitf.training.run import MODEL, Texts, exist
-from minitf.translation.loading import check_config, check_vocabulary, choose_checkpoints
+from minitf.translation.loading import LearnedModel, build_model, check_config, check_vocabulary, choose_checkpoints
 
 
-def pack_run(run: Path, output: Path | None, resumable: bool) -> str:
+def pack_run(run: Path, output: Path | None, resumable: bool, int8: bool = False) -> str:
     """Copy the files that `run` needs into the new directory `output`; return a message for the user.
+
+    int8: store matrices in 8 bits
 
     Raises: UserError for a run without a checkpoint, or if `output` exists.
     """
@@ -29,12 +35,12 @@ def pack_run(run: Path, output: Path | None, resumable: bool) -> str:
     place = output or run.absolute().with_name(f"{run.absolute().name}-packed")
     with new_folder(place) as path:
         packed = RunDirectory(path)
-        content = (_pack_to_resume if resumable else _pack_to_translate)(directory, packed)
+        content = _pack_to_resume(directory, packed) if resumable else _pack_to_translate(directory, packed, int8)
     command = f"{shell_command('train')} --resume" if resumable else shell_command("translate")
     return f"{place}: {_size(place)} of {_size(run)}: {content}\nuse it with:\n    {command} {quote(str(place))}"
 
 
-def _pack_to_translate(run: RunDirectory, packed: RunDirectory) -> str:
+def _pack_to_translate(run: RunDirectory, packed: RunDirectory, int8: bool) -> str:
     """Write configuration, vocabulary, and the weights that translate as the one checkpoint."""
     config, vocabulary = run.config(), load_vocabulary(run.vocabulary_path)
     paths, prefix = choose_checkpoints(run, config, None, None, config.weights, _warn)
@@ -44,7 +50,10 @@ def _pack_to_translate(run: RunDirectory, packed: RunDirectory) -> str:
     packed.checkpoints_path.mkdir()
     about = {"packed": config.weights, "vocabulary": vocabulary.fingerprint()}
     step = int(paths[-1].stem.partition("-")[2])
-    arrays = checkpoints.with_prefix(MODEL, checkpoints.average(paths, prefix))
+    weights = checkpoints.average(paths, prefix)
+    if int8:
+        weights = _in_int8(LearnedModel(config, vocabulary, weights, paths[-1]))
+    arrays = checkpoints.with_prefix(MODEL, weights)
     place = checkpoints.Checkpoints(packed.checkpoints_path).path(step)
     checkpoint_store.save(place, arrays, about, checkpoints.read_origin(paths[-1]))
     vocabulary.save(packed.path / vocabulary.file_name)
@@ -52,7 +61,21 @@ def _pack_to_translate(run: RunDirectory, packed: RunDirectory) -> str:
     found = len(checkpoints.Checkpoints(run.checkpoints_path).last(config.average_checkpoints))
     mean = f"the mean of {found} checkpoints" if found > 1 else "the weights of the only checkpoint"
     kind = mean if config.weights == "average" else f"{config.weights} weights"
-    return f"configuration, vocabulary and {kind}"
+    return f"configuration, vocabulary and {kind}{', matrices in 8 bits' if int8 else ''}"
+
+
+def _in_int8(learned: LearnedModel) -> dict[str, np.ndarray]:
+    """The weights of a model, those in 8 bits that `minitf translate --precision int8` would quantise."""
+    model = build_model(learned, np.float32)
+    quantised = {id(parameter) for parameter in InferenceTransformer(model, int8=True).quantised}
+    weights: dict[str, np.ndarray] = {}
+    for name, parameter in model.named_parameters().items():
+        weights[name] = parameter.data
+        if id(parameter) in quantised:
+            weights[name], weights[name + checkpoints.FACTORS] = quantise(parameter.data)
+            if not np.isfinite(weights[name + checkpoints.FACTORS]).all():
+                raise UserError(f"{learned.origin}: {name} holds NaN or ∞; train again, or use an earlier checkpoint")
+    return weights
 
 
 def _pack_to_resume(run: RunDirectory, packed: RunDirectory) -> str:

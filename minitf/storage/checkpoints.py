@@ -51,6 +51,7 @@ OUT_OF_RESOURCES = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 NAME = re.compile(r"\w+([.-]\w+)*", re.ASCII)  # no slashes, no empty parts, no leading dots
 MAX_NAME = 500
 METADATA = "__metadata__"
+FACTORS = ".factors"
 BLANK = "0" * 64
 OPENING = b'{"__metadata__":{"minitf_checkpoint":"1","sha256":"'
 DIGEST_PLACE = slice(len(OPENING), len(OPENING) + len(BLANK))
@@ -256,7 +257,8 @@ def refuse_mixture(origins: Mapping[Path, Mapping[str, Any]]) -> None:
 def average(paths: Sequence[Path], prefix: str = "model.") -> dict[str, Array]:
     """Average the tensors of several checkpoints: the arithmetic mean, summed in float64, in their own type.
 
-    Names are those after the prefix. Memory: the result, and a tensor in float64 for each thread.
+    Names are those after the prefix. Memory: the result, and a tensor in float64 for each thread. Rows of 8 bits, which
+    `minitf pack --precision int8` writes, are multiplied by their factors, in the tensor of the same name and FACTORS.
 
     Source: section 6.1.
     Raises: CheckpointError if names, shapes or types differ, and as `load`.
@@ -268,7 +270,7 @@ def average(paths: Sequence[Path], prefix: str = "model.") -> dict[str, Array]:
         refuse_mixture({reader.path: reader.origin for reader in readers})
         for reader in readers[1:]:
             _refuse_difference(readers[0], reader, prefix)
-        names = readers[0].names(prefix)
+        names = [name for name in readers[0].names(prefix) if not name.endswith(FACTORS)]
         with ThreadPoolExecutor(os.cpu_count()) as pool:  # checksums take longer than reading
             means = pool.map(partial(_mean, readers), names)
             return {name.removeprefix(prefix): mean for name, mean in zip(names, means, strict=True)}
@@ -292,6 +294,11 @@ def _refuse_difference(first: Reader, other: Reader, prefix: str) -> None:
 
 def _mean(readers: Sequence[Reader], name: str) -> Array:
     first = readers[0].read(name)
+    if first.dtype == np.int8 and len(readers) == 1 and name + FACTORS in readers[0].kinds:
+        factors = readers[0].read(name + FACTORS)
+        if factors.shape != first.shape[:1] or factors.dtype != np.float32:
+            raise CheckpointError(f"{name + FACTORS} in {readers[0].path} has no float32 for each row of {name}")
+        return first * factors[:, None]
     if first.dtype.kind != "f":
         raise CheckpointError(f"{name} in {readers[0].path} is of type {first.dtype}, which has no mean")
     if len(readers) == 1:

@@ -5,6 +5,7 @@ import pytest
 
 from autograd import Tensor
 from autograd.fast.int8 import Int8Weights, linear_int8
+from minitf.app import models
 from minitf.config import TranslateConfig
 from minitf.decoding.decoder import TransformerDecoder
 from minitf.decoding.search import BeamSearchConfig, beam_search
@@ -12,6 +13,9 @@ from minitf.errors import UserError
 from minitf.fast.decoder import InferenceTransformer
 from minitf.model.layers import Embedding, Linear
 from minitf.model.transformer import Transformer
+from minitf.run.packing import pack_run
+from minitf.storage import checkpoint_store, checkpoints
+from minitf.storage.checkpoints import CheckpointError
 from minitf.translation.translator import Translator
 from tests.helpers.small_model import SMALL, model_with, sources
 
@@ -119,3 +123,33 @@ def test_what_int8_needs(tiny_run):
         InferenceTransformer(model_with(), int8=True)
     with pytest.raises(UserError, match="int8 needs a Transformer, not a model of type TransformerDecoder"):
         Translator(TransformerDecoder(model_with()), None, int8=True)
+
+
+def test_a_run_packed_in_8_bits_translates_as_the_run_to_the_bit(tiny_run, tmp_path):
+    lines, search = ["the third of May", "ten euros"], {"max_extra_length": 5}
+    assert "matrices in 8 bits" in pack_run(tiny_run, tmp_path / "packed", resumable=False, int8=True)
+    pack_run(tiny_run, tmp_path / "whole", resumable=False)
+    sizes = [
+        sum(path.stat().st_size for path in (tmp_path / name / "checkpoints").iterdir()) for name in ("packed", "whole")
+    ]
+    assert sizes[0] < 0.6 * sizes[1]  # of a tiny model, whose vectors and names are a large part
+    found, expected = (
+        Translator.load(run, precision="int8", warn=lambda message: None).translate_nbest(lines, **search)
+        for run in (tmp_path / "packed", tiny_run)
+    )
+    assert found == expected
+    weights = Translator.load(tmp_path / "packed", warn=lambda message: None).model.target_embedding.weight.data
+    whole = Translator.load(tiny_run, warn=lambda message: None).model.target_embedding.weight.data
+    assert 0 < np.abs(weights - whole).max() < 0.51 * np.abs(whole).max() / 127
+
+
+def test_factors_that_do_not_fit_are_refused(tmp_path):
+    arrays = {"model.w": np.ones((3, 2), np.int8), "model.w.factors": np.ones(2, np.float32)}
+    checkpoint_store.save(tmp_path / "step-00000001.safetensors", arrays, {}, {})
+    with pytest.raises(CheckpointError, match=r"model\.w\.factors in .* has no float32 for each row of model\.w"):
+        checkpoints.average([tmp_path / "step-00000001.safetensors"])
+
+
+def test_a_run_to_resume_is_not_packed_in_8_bits(tiny_run):
+    with pytest.raises(UserError, match="--resumable and --precision int8 cannot be combined"):
+        models.pack([str(tiny_run), "--resumable", "--precision", "int8"])
