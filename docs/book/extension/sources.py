@@ -128,7 +128,7 @@ def source_pages(app: Sphinx) -> Iterator[tuple[str, dict[str, str], str]]:
     described = {obj.docname for obj in app.env.domains.python_domain.objects.values()}
     if described:
         for name, entry in app.env.domains.python_domain.objects.items():
-            if entry.objtype in ("function", "class", "exception"):
+            if entry.objtype in ("function", "class", "exception", "method", "property"):
                 referenced(app).update(_page_of(name))
     for page in sorted(referenced(app)):
         path = page.removeprefix("source/").removesuffix(".html")
