@@ -233,6 +233,7 @@ class _Call:
         return _gradients(self.outputs, self.leaves, cotangents, create_graph=recorded)
 
     def like_primals(self, gradients: Sequence[Any]) -> tuple[Any, ...]:
+        """Return the gradients of all leaves in the structure of the primals."""
         return _like(self.primals, gradients)
 
 
@@ -351,6 +352,7 @@ class CustomGradient(Op):
             return _arrays_of(self.gradient(*[new_tensor(g) for g in g_outputs]))
 
     def as_plain(self) -> Any:
+        """Return the gradient's function in the place of a plain op, whose backward pass reads nothing."""
         return _Recorded(self.gradient), (None,) * (1 + len(self.needs_gradient)), {}
 
 

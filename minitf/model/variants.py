@@ -74,6 +74,7 @@ class LocalAttention(MultiHeadAttention):
     """Self-attention to the `neighbourhood` of a position (section 4); in a decoder, up to the position itself."""
 
     def configure(self, config: TransformerConfig) -> LocalAttention:
+        """Set what a configuration says of the neighbourhood; return self."""
         self.neighbourhood = config.neighbourhood
         self.scale = 1.0 if config.attention == "dot-product" else None  # None: 1/√d_k
         return self

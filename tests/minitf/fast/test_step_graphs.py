@@ -256,7 +256,7 @@ def test_runs_on_gpus_have_graphs_and_others_are_refused_them(cuda: Any, monkeyp
         ("accumulate=2 in one process", {"accumulate": 2}),
     ):
         assert graphs_of(**given) is None
-        with pytest.raises(UserError, match=f"one process and one batch per update, found {found}; use --graphs 0"):
+        with pytest.raises(UserError, match=f"one process and one batch per update, found {found}; give --graphs 0"):
             graphs_of(graphs=8, **given)
     for changes in ({"graphs": 0}, {"plain": True}, {"checkpoint_activations": True}):
         assert graphs_of(**changes) is None
