@@ -2,8 +2,8 @@
 
     python benchmarks/gpu_registers.py --architectures sm_80 sm_90 sm_100
 
-Needs CuPy and NVRTC (`pip install '.[gpu]'`), but no GPU and no driver.  Prints the table of
-docs/gpu.md; the exit status is 1 if a kernel of float or bf16 spills registers to memory.
+Needs CuPy and NVRTC (`pip install '.[gpu]'`), but no GPU and no driver.  Prints the table of which
+docs/gpu.md has some rows; the exit status is 1 if a kernel of float or bf16 spills registers to memory.
 """
 
 from __future__ import annotations
