@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from minitf.app.command_line import ArgumentParser
+from minitf.app.learn_path import judged, show_verdict, wrapped
 from minitf.app.learn_path import main as build
-from minitf.app.learn_path import show_verdict, wrapped
 from minitf.errors import UserError, nearest, shortened
 from minitf.learn.exercise import ALL, BUG_EXERCISES, PARTS, Exercise, Finding, find, find_bug
 from minitf.learn.progress import Progress
@@ -38,8 +38,14 @@ def main(argv: Sequence[str]) -> int:
         )
     progress = Progress(given.folder)
     exercise = _chosen(given.exercise, progress)
+    if given.watch and (given.action != "check" or given.line is not None):
+        raise UserError("--watch is only for check, without --line; omit it, or use minitf learn check N --watch")
     if given.action == "check":
-        return _check(exercise, progress, given.line, given.seconds)
+        return judged(
+            [progress.folder / exercise.file_name],
+            lambda: _check(exercise, progress, given.line, given.seconds),
+            lambda: not given.watch or progress.states.get(exercise.label) == "solved",
+        )
     return ACTIONS[given.action](exercise, progress, given.force) or 0
 
 
@@ -155,6 +161,7 @@ def _parser() -> ArgumentParser:
         help=f"1 to {len(ALL) - len(BUG_EXERCISES)}, bug-1 to bug-{len(BUG_EXERCISES)}, or a name (default: the next "
         "unsolved one)",
     )
+    parser.add_argument("--watch", action="store_true", help="check: again whenever the file is saved")
     parser.add_argument("--line", type=int, metavar="N", help="check bug-N: number of the wrong line")
     parser.add_argument(
         "--folder", type=Path, default=Path(), help="directory for answers and progress (default: current directory)"

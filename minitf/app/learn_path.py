@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import textwrap
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from minitf.app.command_line import ArgumentParser
@@ -30,13 +30,26 @@ def main(argv: Sequence[str]) -> int:
     asked = find_step(given.step) if given.step is not None else None
     if asked is not None and asked.number > (current := _current(progress)).number:
         raise UserError(f"step {asked} comes after the one you are at, {current}; solve that first")
+    files = [given.folder / f"{name}.py" for name in FILES]
+    last = STEPS[-1].name
+    return judged(
+        files,
+        lambda: _advance(progress, asked, given.seconds),
+        lambda: not given.watch or progress.states.get(last) == "solved",
+    )
+
+
+def judged(files: Sequence[Path], judge_once: Callable[[], int], is_over: Callable[[], bool]) -> int:
+    """Judge, and again whenever one of the files is saved, until it is over; return the last exit status."""
     while True:
-        seen = _changed_at(given.folder)
-        status = _advance(progress, asked, given.seconds)
-        if not given.watch or (status == 0 and progress.states.get(STEPS[-1].name) == "solved"):
+        seen = _changed_at(files)
+        status = judge_once()
+        if is_over():
             return status
-        print("\nwaiting for a change of the files; Ctrl-C ends", flush=True)
-        while _changed_at(given.folder) == seen:
+        if status == 0:  # and a step was handed out
+            seen = _changed_at(files)
+        print("\nwaiting for a file to be saved; Ctrl-C ends", flush=True)
+        while _changed_at(files) == seen:
             time.sleep(WATCH_S)
 
 
@@ -105,9 +118,8 @@ def wrapped(text: str) -> str:
     return "\n".join(line if line.startswith(" ") else textwrap.fill(line, 100) for line in lines)
 
 
-def _changed_at(folder: Path) -> list[int]:
-    """Return the time at which each of the learner's files was last written; 0 for a missing file."""
-    paths = [folder / f"{name}.py" for name in FILES]
+def _changed_at(paths: Sequence[Path]) -> list[int]:
+    """Return the time at which each file was last written; 0 for a missing file."""
     return [path.stat().st_mtime_ns if path.exists() else 0 for path in paths]
 
 

@@ -185,7 +185,8 @@ def explained(error: BaseException, paths: Sequence[str], limit_s: float) -> str
         return "".join(traceback.format_exception_only(error)).rstrip()
     lines = [f"  {_line(frame, paths)}, in {frame.name}\n    {frame.line}" for frame in frames]
     kind = type(error).__name__
-    notes = list(getattr(error, "__notes__", []))
+    uses_t = any(".T" in (frame.line or "") for frame in frames)
+    notes = [note for note in getattr(error, "__notes__", []) if uses_t or ".T " not in note]  # of what was not done
     if frames and "broadcast" in str(error) and _REDUCTION.search(frames[-1].line or ""):
         notes.append("a reduction such as .sum(axis=-1) removes the axis; with keepdims=True it stays, with size 1")
     return "\n".join([f"the answer raises {kind}:", *lines, f"{kind}: {error}", *notes])

@@ -145,8 +145,8 @@ WRONG_ANSWERS = {
         ('for name in ("k", "v"):', 'for name in ("k",):', "the values keep their places"),
     ],
     "beam_search": [
-        ("total / ((5 + length) / 6) ** alpha", "total", "divide it by the length penalty"),
-        ("((5 + length) / 6) ** alpha))", "((4 + length) / 6) ** alpha))", "EOS does not count"),
+        ("total / ((5 + length) / 6) ** alpha", "total", "without the length penalty"),
+        ("((5 + length) / 6) ** alpha))", "((4 + length) / 6) ** alpha))", "your score leaves EOS out of the length"),
         ("candidates[: 2 * beam]", "candidates[:beam]", "the beam shrinks as hypotheses finish"),
         ("candidates[: 2 * beam]", "candidates", "finishes that is not among the best 2 · beam"),
         ("candidates[: 2 * beam]", "candidates[: 3 * beam]", "finishes that is not among the best 2 · beam"),

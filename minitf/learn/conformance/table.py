@@ -77,4 +77,14 @@ class Table:
             lines.append(textwrap.fill(row.detail, 116, initial_indent=start, subsequent_indent=" " * len(start)))
             if not row.detail:
                 lines[-1] = start.rstrip()
-        return "\n".join(lines)
+        return "\n".join([*lines, self.summary])
+
+    @property
+    def summary(self) -> str:
+        """ "all right" or "3 wrong", and how many properties were not looked at."""
+        count = [row.outcome for row in self.rows].count
+        if count("wrong"):
+            text = f"{count('wrong')} wrong"
+        else:
+            text = "all right" if count("right") else "nothing right"
+        return text + (f", {count('not given')} not given" if count("not given") else "")

@@ -77,11 +77,11 @@ def _compare(answer, model, beam, max_length, alpha, tokens, total, wrong):
             raise Wrong("the tokens end with EOS; return them without it")
         raise Wrong(wrong.get(tuple(found[0]), f"the tokens are {found[0]}, expected {tokens}"))
     mistakes = {
-        "it is the log-probability; divide it by the length penalty": total,
-        "EOS does not count in the length of the penalty": _score(total, len(tokens) + 1, alpha, more=-1),
-        "the length of the penalty is one too large": _score(total, len(tokens) + 1, alpha, more=1),
-        "it is divided by the length; the penalty is ((5 + length) / 6)^alpha": total / (len(tokens) + 1),
-        "multiplied by the penalty; divide": total * ((6 + len(tokens)) / 6) ** alpha,
+        "your score is the log-probability itself, without the length penalty": total,
+        "your score leaves EOS out of the length": _score(total, len(tokens) + 1, alpha, more=-1),
+        "your score counts one token too many in the length": _score(total, len(tokens) + 1, alpha, more=1),
+        "your score is divided by the length itself, not by ((5 + length) / 6)^alpha": total / (len(tokens) + 1),
+        "your score is multiplied by the penalty, not divided": total * ((6 + len(tokens)) / 6) ** alpha,
     }
     for message, other in mistakes.items():
         true(abs(found[1] - other) > 1e-9 or abs(score - other) < 1e-9, f"the score: {message}")

@@ -457,10 +457,10 @@ MISTAKES = {
         ("1 / the penalty", "** alpha", "** -alpha"),
     ],
     "beam_search": [
-        ("EOS does not count", "total / length_penalty(length, alpha)))", "total / length_penalty(length - 1, alpha)))"),
-        ("divide it by the length penalty", "total / length_penalty(length, alpha)))", "total))"),
+        ("your score leaves EOS out of the length", "total / length_penalty(length, alpha)))", "total / length_penalty(length - 1, alpha)))"),
+        ("without the length penalty", "total / length_penalty(length, alpha)))", "total))"),
         ("multiplied by the penalty", "total / length_penalty(length, alpha)))", "total * length_penalty(length, alpha)))"),
-        ("divided by the length", "total / length_penalty(length, alpha)))", "total / length))"),
+        ("divided by the length itself", "total / length_penalty(length, alpha)))", "total / length))"),
         ("most probable next token is followed", "candidates[: 2 * beam]", "candidates[:1]"),
         ("the tokens end with EOS", "finished.append((tokens[1:-1],", "finished.append((tokens[1:],"),
         ("begin with BOS", "finished.append((tokens[1:-1],", "finished.append((tokens[:-1],"),

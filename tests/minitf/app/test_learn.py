@@ -1,7 +1,11 @@
 """`minitf learn`, as a student uses it."""
 
+import os
+from types import SimpleNamespace
+
 import pytest
 
+from minitf.app import learn_path
 from minitf.app.commands import main
 from minitf.learn.exercise import ALL, find
 from minitf.learn.path.steps import STEPS
@@ -139,3 +143,19 @@ def test_the_path_hands_out_step_after_step(learn, tmp_path):
     assert learn("build", "mine", "--step", first.name)[0] == 0
     assert learn("build", "mine", "--step", "5")[1].startswith("error: step 5. ")
     assert learn("build", "mine", "--step", "x")[1].startswith("error: there is no step x; choose 1 to ")
+
+
+@pytest.mark.heavy
+def test_watch_checks_again_when_the_file_is_saved(learn, tmp_path, monkeypatch):
+    learn("start", "1")
+    path = tmp_path / "01_tape.py"
+
+    def save(seconds):
+        path.write_text(find("1").solution, encoding="utf-8")
+        os.utime(path, ns=(0, 1))
+
+    monkeypatch.setattr(learn_path, "time", SimpleNamespace(sleep=save))
+    status, text = learn("check", "1", "--watch")
+    assert status == 0
+    assert text.index("is not written yet") < text.index("waiting for a file to be saved") < text.index("solved")
+    assert learn("start", "2", "--watch")[1].startswith("error: --watch is only for check")
