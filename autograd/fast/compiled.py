@@ -100,18 +100,17 @@ class CompiledKernels(CpuKernels):
             return super().linear_int8(x, weights, relu)
         rows, groups = len(x), weights.groups.view(np.int32)[..., 0]
         q, factors = np.empty((rows, 4 * groups.shape[1]), np.uint8), np.empty(rows, F4)
-        y = np.empty((rows, weights.shape[0]), F4)
+        y = np.empty((rows, OUTPUTS * len(groups)), F4)
         compiled_int8.quantise_inputs(x, x.shape[1], q, factors)
 
         def work(some: slice) -> None:
             of_weights = groups, weights.start, weights.factors, weights.bias
             first, end = OUTPUTS * some.start, OUTPUTS * some.stop
-            total = np.empty((compiled_int8.ROWS, OUTPUTS), np.int32)
-            compiled_int8.linear_int8(q.view(np.int32), factors, *of_weights, relu, first, end, total, y)
+            compiled_int8.linear_int8(q.view(np.int32), factors, *of_weights, relu, first, end, y)
 
         serial = rows * weights.size < 4 * SERIAL_PRODUCT  # four times as fast as a product of float32
         self._run_blocks(work, len(groups), len(groups) if serial else -(-len(groups) // (4 * (self.threads or 1))))
-        return y
+        return np.ascontiguousarray(y[:, : weights.shape[0]])
 
     # ---- Layer normalisation ----
 

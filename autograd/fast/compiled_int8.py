@@ -10,22 +10,20 @@ from typing import Any
 
 import numpy as np
 
-from autograd.fast.compiled_tiles import FEATURES, product_of_tile
+from autograd.fast.compiled_tiles import FEATURES, product_of_tile_int8
 from autograd.fast.compiling import compiled_exactly
 from autograd.fast.int8 import LARGEST, LEAST, ZERO
 
 Array = Any
 f4 = np.float32
 
-ROWS = 4  # of x that are multiplied with a vector of weights once it is read
 NOT_FINITE = 0x7F800000  # bits of ∞; those of NaN are larger
 
 
 LANES = 16 if {"+avx512vnni", "+avx512vl"} <= {*FEATURES} else 8 if "+avxvnni" in FEATURES else 0
 """Sums in a vector that the instruction computes; 0: the processor has it for neither AVX-512 nor AVX."""
 
-INSTRUCTION = f"llvm.x86.avx512.vpdpbusd.{32 * LANES}"
-of_one_row, of_rows = (product_of_tile(rows, LANES or 16, INSTRUCTION) for rows in (1, ROWS))
+of_one, of_two, of_four = (product_of_tile_int8(rows, LANES or 16) for rows in (1, 2, 4))
 WIDTH = 64 if LANES == 16 else 16  # outputs of a tile
 
 
@@ -53,28 +51,21 @@ def quantise_inputs(x: Array, n_in: int, q: Array, factors: Array) -> None:
 @compiled_exactly
 def linear_int8(
     q: Array, of_inputs: Array, groups: Array, start: Array, of_weights: Array, bias: Array, relu: Any, first: int,
-    end: int, total: Array, y: Array,
+    end: int, y: Array,
 ) -> None:  # fmt: skip
-    """Outputs first … end - 1, of which the first begins a group.
+    """Outputs first … end - 1, which are whole groups.
 
-    Shapes: q int32 [R, in / 4], of_inputs float32 [R], groups int32 [out / 64, in / 4, 64], start int32 [out, up to a
-    multiple of 64], of_weights, bias float32 [out], total int32 [ROWS, OUTPUTS] (overwritten), y float32 [R, out]
-    (written)
+    Shapes: q int32 [R, in / 4], of_inputs float32 [R], groups int32 [out / 64, in / 4, 64], start int32 [out],
+    of_weights, bias float32 [out], y float32 [R, out] (written), out being a multiple of 64
     """
-    rows, n_out = y.shape
-    least = f4(0) if relu else f4(-np.inf)
-    for output in range(first, min(end, n_out), WIDTH):
-        width = min(WIDTH, n_out - output)
+    rows, least = len(q), f4(0) if relu else f4(-np.inf)
+    for output in range(first, end, WIDTH):
         row = 0
-        while row < rows:
-            count = ROWS if row + ROWS <= rows else 1
-            if count == ROWS:
-                of_rows(q, row, groups, start, output, total, 0, 0)
-            else:
-                of_one_row(q, row, groups, start, output, total, 0, 0)
-            for r in range(count):
-                sums, written, factor = total[r], y[row + r], of_inputs[row + r]
-                for o in range(width):
-                    result = f4(sums[o]) * (factor * of_weights[output + o]) + bias[output + o]
-                    written[output + o] = least if result < least else result  # NaN stays
-            row += count
+        while row + 4 <= rows:
+            of_four(q, row, groups, start, output, y, of_inputs, of_weights, bias, least)
+            row += 4
+        if row + 2 <= rows:
+            of_two(q, row, groups, start, output, y, of_inputs, of_weights, bias, least)
+            row += 2
+        if row < rows:
+            of_one(q, row, groups, start, output, y, of_inputs, of_weights, bias, least)

@@ -88,14 +88,45 @@ def loop_over(builder: Any, count: Any, begun: list[Any], step: Callable[[Any, l
     return values
 
 
-def product_of_tile(rows: int, lanes: int, instruction: str | None = None) -> Callable[..., None]:
-    """Return a function for sums of 4 vectors of 16 outputs, or of 2 of 8: as many as registers hold, with `rows` rows.
+def vectors_of(lanes: int) -> int:
+    """Vectors of a tile: 4 of 16 numbers, or 2 of 8, as many as registers hold for 4 rows."""
+    return 4 if lanes == 16 else 2
 
-    instruction: LLVM's name of one that multiplies 4 unsigned and 4 signed bytes and adds to an int32, which lie in the
-        places of an int32; None: products are of float32
+
+def sums_of_tile(
+    builder: Any, x: Any, row: Any, groups: Any, start: Any, output: Any, rows: int, vector: Any, add_product: Any
+) -> list[Any]:
+    """start[output + o] + Σ x[row + r] · weights[output + o]: the vectors of a row, of one row after the other.
+
+    add_product: (sum, number of x in all lanes, weights) -> sum
+
+    Shapes: x [R, ≥ in], groups [out / 64, in, 64], start [out]
     """
-    vector = ir.VectorType(F32 if instruction is None else I32, lanes)
-    vectors = 4 if lanes == 16 else 2
+    vectors, lanes = vectors_of(vector.count), vector.count
+    steps = builder.extract_value(groups.shape, 1)
+    group, within = builder.udiv(output, number(OUTPUTS)), builder.urem(output, number(OUTPUTS))
+    first = builder.add(builder.mul(builder.mul(group, steps), number(OUTPUTS)), within)
+    weights = builder.gep(groups.data, [first])
+    inputs = [element(builder, x, builder.add(row, number(r)), number(0)) for r in range(rows)]
+
+    def step(i: Any, sums: list[Any]) -> list[Any]:
+        here = builder.gep(weights, [builder.mul(i, number(OUTPUTS))])
+        w = [load(builder, builder.gep(here, [number(lanes * v)]), vector) for v in range(vectors)]
+        everywhere = [in_all_lanes(builder, builder.load(builder.gep(each, [i])), vector) for each in inputs]
+        return [add_product(sums[r * vectors + v], everywhere[r], w[v]) for r in range(rows) for v in range(vectors)]
+
+    return loop_over(builder, steps, vectors_from(builder, start, output, vector) * rows, step)
+
+
+def vectors_from(builder: Any, array: Any, first: Any, vector: Any) -> list[Any]:
+    """The vectors of a tile of array[first:].  Shapes: array [N]"""
+    places = [builder.add(first, number(vector.count * v)) for v in range(vectors_of(vector.count))]
+    return [load(builder, builder.gep(array.data, [place]), vector) for place in places]
+
+
+def product_of_tile(rows: int, lanes: int) -> Callable[..., None]:
+    """A function for the outputs of a tile of float32, of `rows` rows."""
+    vector = ir.VectorType(F32, lanes)
 
     @intrinsic
     def product(
@@ -109,41 +140,68 @@ def product_of_tile(rows: int, lanes: int, instruction: str | None = None) -> Ca
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
             x, groups, start, y = (make_array(signature.args[i])(context, builder, arguments[i]) for i in (0, 2, 3, 5))
             row, output, y_row, y_column = (arguments[i] for i in (1, 4, 6, 7))
-            steps = builder.extract_value(groups.shape, 1)
-            if instruction is None:
-                add_product = fused(builder, vector)
-            else:
-                add_product = function_named(builder, instruction, vector)
-            group, within = builder.udiv(output, number(OUTPUTS)), builder.urem(output, number(OUTPUTS))
-            first = builder.add(builder.mul(builder.mul(group, steps), number(OUTPUTS)), within)
-            weights = builder.gep(groups.data, [first])
-            inputs = [element(builder, x, builder.add(row, number(r)), number(0)) for r in range(rows)]
-            begun = [
-                load(builder, builder.gep(start.data, [builder.add(output, number(lanes * v))]), vector)
-                for v in range(vectors)
-            ]
 
-            def step(i: Any, sums: list[Any]) -> list[Any]:
-                here = builder.gep(weights, [builder.mul(i, number(OUTPUTS))])
-                w = [load(builder, builder.gep(here, [number(lanes * v)]), vector) for v in range(vectors)]
-                new = []
-                for r in range(rows):
-                    everywhere = in_all_lanes(builder, builder.load(builder.gep(inputs[r], [i])), vector)
-                    for v in range(vectors):
-                        multiplied = [everywhere, w[v]]
-                        total = sums[r * vectors + v]
-                        arguments = [*multiplied, total] if instruction is None else [total, *multiplied]
-                        new.append(builder.call(add_product, arguments))
-                return new
+            def add_product(total: Any, x: Any, w: Any) -> Any:
+                return builder.call(fused(builder, vector), [x, w, total])
 
-            for place, total in enumerate(loop_over(builder, steps, begun * rows, step)):
-                r, v = divmod(place, vectors)
+            sums = sums_of_tile(builder, x, row, groups, start, output, rows, vector, add_product)
+            for place, total in enumerate(sums):
+                r, v = divmod(place, vectors_of(lanes))
                 column = builder.add(y_column, number(lanes * v))
                 store(builder, total, element(builder, y, builder.add(y_row, number(r)), column))
             return context.get_dummy_value()
 
         index = types.intp
         return types.void(x, index, groups, start, index, y, index, index), generate
+
+    return product
+
+
+def product_of_tile_int8(rows: int, lanes: int) -> Callable[..., None]:
+    """A function for the outputs of a tile of 8 bits, of `rows` rows, by vpdpbusd.
+
+    The instruction multiplies 4 unsigned and 4 signed bytes, which lie in the place of an int32, and adds to an int32.
+    """
+    vector, of_float = ir.VectorType(I32, lanes), ir.VectorType(F32, lanes)
+
+    @intrinsic
+    def product(
+        typing_context: Any, x: Any, row: Any, groups: Any, start: Any, output: Any, y: Any, of_inputs: Any,
+        of_weights: Any, bias: Any, least: Any,
+    ) -> Any:  # fmt: skip
+        """y[row + r, output + o] = max(sum · (of_inputs[row + r] · of_weights[output + o]) + bias[output + o], least)
+
+        sum = start[output + o] + Σ x[row + r] · weights[output + o]
+
+        Shapes: x int32 [R, in / 4], groups int32 [out / 64, in / 4, 64], start int32 [out], y [R, out], of_inputs [R],
+        of_weights, bias [out], out being a multiple of 64
+        """
+
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            x, groups, start, y, of_inputs, of_weights, bias = (
+                make_array(signature.args[i])(context, builder, arguments[i]) for i in (0, 2, 3, 5, 6, 7, 8)
+            )
+            row, output, least = arguments[1], arguments[4], in_all_lanes(builder, arguments[9], of_float)
+            instruction = function_named(builder, f"llvm.x86.avx512.vpdpbusd.{32 * lanes}", vector)
+
+            def add_product(total: Any, x: Any, w: Any) -> Any:
+                return builder.call(instruction, [total, x, w])
+
+            sums = sums_of_tile(builder, x, row, groups, start, output, rows, vector, add_product)
+            factors = vectors_from(builder, of_weights, output, of_float)
+            shifts = vectors_from(builder, bias, output, of_float)
+            for place, total in enumerate(sums):
+                r, v = divmod(place, vectors_of(lanes))
+                of_row = builder.add(row, number(r))
+                of_input = in_all_lanes(builder, builder.load(builder.gep(of_inputs.data, [of_row])), of_float)
+                scaled = builder.fmul(builder.sitofp(total, of_float), builder.fmul(of_input, factors[v]))
+                shifted = builder.fadd(scaled, shifts[v])
+                result = builder.select(builder.fcmp_ordered("<", shifted, least), least, shifted)  # NaN stays
+                store(builder, result, element(builder, y, of_row, builder.add(output, number(lanes * v))))
+            return context.get_dummy_value()
+
+        index = types.intp
+        return types.void(x, index, groups, start, index, y, of_inputs, of_weights, bias, types.float32), generate
 
     return product
 

@@ -44,7 +44,8 @@ class Int8Weights:
     """The weights and the bias of a linear layer, in the order in which the kernel reads them.
 
     groups: int8 [out / 64, in / 4, 64, 4], with zeros up to whole groups
-    factors: float32 [out]; start: int32 [out], -128 · Σ of the row, which undoes what is added to the integers of x
+    start: int32 [out, up to whole groups], -128 · Σ of the row, which undoes what is added to the integers of x
+    factors, bias: float32 [out, up to whole groups]
     """
 
     def __init__(self, integers: Array, factors: Array, bias: Array | None = None):
@@ -55,7 +56,10 @@ class Int8Weights:
         by_four = whole.reshape(len(whole) // OUTPUTS, OUTPUTS, -1, INPUTS)
         self.groups = np.ascontiguousarray(by_four.swapaxes(1, 2))
         self.start = -ZERO * whole.sum(axis=1, dtype=np.int32)
-        self.factors, self.bias = factors, np.zeros(out, f4) if bias is None else bias
+        self.factors, self.bias = np.zeros((2, len(whole)), f4)
+        self.factors[:out] = factors
+        if bias is not None:
+            self.bias[:out] = bias
 
     @classmethod
     def of(cls, matrix: Array, bias: Array | None = None) -> Int8Weights:

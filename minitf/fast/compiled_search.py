@@ -64,10 +64,9 @@ def multiply_int8(x: Array, rows: int, weights: Any, bias: Array, layer: int, re
     """See `multiply`."""
     groups, start, factors, n_in = weights
     q, of_inputs = np.empty((rows, 4 * groups.shape[2]), np.uint8), np.empty(rows, f4)
-    total = np.empty((compiled_int8.ROWS, OUTPUTS), np.int32)
     compiled_int8.quantise_inputs(x[:rows], n_in, q, of_inputs)
     compiled_int8.linear_int8(
-        q.view(np.int32), of_inputs, groups[layer], start[layer], factors[layer], bias, relu, 0, bias.size, total,
+        q.view(np.int32), of_inputs, groups[layer], start[layer], factors[layer], bias, relu, 0, bias.size,
         y[first : first + rows],
     )  # fmt: skip
 

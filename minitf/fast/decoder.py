@@ -474,8 +474,8 @@ class _Weights:
         self.bias, self.of_a_step, self.dtype, self.in_int8 = bias, of_a_step, dtype, in_int8
         if in_int8 is None:
             self.w = weight.T
-        else:
-            in_int8.bias = in_int8.bias if bias is None else bias
+        elif bias is not None:
+            in_int8.bias[: in_int8.shape[0]] = bias
         self.size = weight.size if in_int8 is None else in_int8.size
         self.columns = [slice(start, end) for start, end in itertools.pairwise([0, *ends])]
 

@@ -145,9 +145,9 @@ def in_int8(layers: Sequence[Int8Weights]) -> tuple[Array, Array, Array, int]:
     Shapes: -> groups int32 [L, out / 64, in / 4, 64], start int32 [L, out], factors [L, out], in
     """
     groups, start = np.stack([each.groups for each in layers]), np.stack([each.start for each in layers])
-    factors = np.zeros(start.shape, f4)
-    for place, own, each in zip(factors, groups, layers, strict=True):
-        place[: each.shape[0]], each.groups = each.factors, own
+    factors = np.stack([each.factors for each in layers])
+    for own, each in zip(groups, layers, strict=True):
+        each.groups = own
     return groups.view(np.int32)[..., 0], start, factors, layers[0].shape[1]
 
 
