@@ -71,10 +71,26 @@ def _batch_first(attention: Any) -> Function:
     return (lambda x: x) if attention.batch_first else (lambda x: x.transpose(0, 1))
 
 
-def parts_of(model: Any) -> dict[str, Any]:
-    """Return the parts of a Transformer of this project; none of another module, whose attributes may mean anything."""
-    if not isinstance(model, Transformer):
+def embeddings_in(model: Any, vocab_size: int) -> dict[str, Any]:
+    """The weights of a PyTorch module's embeddings and output, found by their sizes; {} unless there are both."""
+    modules = [module for _, module in model.named_modules()] if hasattr(model, "named_modules") else []
+    embeddings = [each.weight for each in modules if getattr(each, "num_embeddings", None) == vocab_size]
+    outputs = [each.weight for each in modules if getattr(each, "out_features", None) == vocab_size]
+    if not (embeddings and outputs):
         return {}
+    return {
+        "weights": {
+            "source_embedding": embeddings[0],
+            "target_embedding": embeddings[-1],
+            "output": outputs[-1],
+        }
+    }
+
+
+def parts_of(model: Any, vocab_size: int) -> dict[str, Any]:
+    """Return the parts of a Transformer of this project; of another module, the weights that its sizes identify."""
+    if not isinstance(model, Transformer):
+        return embeddings_in(model, vocab_size)
     decoder = InferenceTransformer(model)
 
     def embed(ids: Any) -> Any:
