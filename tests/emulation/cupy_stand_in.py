@@ -26,6 +26,15 @@ _SAME = {
 }  # fmt: skip
 
 
+LACKING = {
+    "asmatrix", "block", "bmat", "einsum_path", "frompyfunc", "geomspace", "getbufsize", "geterr",
+    "histogram_bin_edges", "insert", "isnat", "matvec", "nanpercentile", "nanquantile", "nested_iters", "polyder", "polydiv", "polyint",
+    "setbufsize", "seterr", "spacing", "unstack", "vecdot", "vecmat", "ndarray.ctypes", "ndarray.getfield",
+    "ndarray.resize", "ndarray.setfield", "ndarray.setflags", "ndarray.to_device",
+}  # fmt: skip
+"""What NumPy has and CuPy 14.2 has not; tests/minitf/test_on_gpu.py compares it with an installed CuPy."""
+
+
 @dataclass(frozen=True)
 class MemoryPointer:
     ptr: int
@@ -110,10 +119,16 @@ class ndarray(np.lib.mixins.NDArrayOperatorsMixin):  # noqa: N801
     # ---- Elements ----
 
     def __getitem__(self, index: Any) -> ndarray:
-        return _wrapped(device.run("getitem", operator.getitem, (self._array, _unwrapped(index)), {}), self)
+        index = _around(self._array.shape, _unwrapped(index))
+        return _wrapped(device.run("getitem", operator.getitem, (self._array, index), {}), self)
 
     def __setitem__(self, index: Any, value: Any) -> None:
-        device.run("setitem", operator.setitem, (self._array, _unwrapped(index), _unwrapped(value)), {}, in_place=True)
+        index = _around(self._array.shape, _unwrapped(index))
+        for each in index if isinstance(index, tuple) else (index,):
+            if isinstance(each, np.ndarray) and each.dtype != bool and np.ndim(_unwrapped(value)):
+                several = isinstance(index, tuple) and sum(isinstance(i, np.ndarray) for i in index) > 1
+                assert several or len(np.unique(each)) == each.size, "of equal indices, CuPy writes any of the values"
+        device.run("setitem", operator.setitem, (self._array, index, _unwrapped(value)), {}, in_place=True)
 
     def __iter__(self) -> Iterator[ndarray]:
         return (self[i] for i in range(len(self)))
@@ -121,7 +136,7 @@ class ndarray(np.lib.mixins.NDArrayOperatorsMixin):  # noqa: N801
     # ---- Everything else NumPy's arrays can do ----
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("_") or not hasattr(np.ndarray, name):
+        if name.startswith("_") or not hasattr(np.ndarray, name) or f"ndarray.{name}" in LACKING:
             raise AttributeError(f"cupy.ndarray has no {name}")
 
         def call(a: np.ndarray, *args: Any, **kwargs: Any) -> Any:
@@ -147,6 +162,17 @@ class ndarray(np.lib.mixins.NDArrayOperatorsMixin):  # noqa: N801
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
         result = device.run(function.__name__, function, _unwrapped(args), _unwrapped(kwargs))
         return _wrapped(result, *_arrays(args))
+
+
+def _around(shape: tuple[int, ...], index: Any) -> Any:
+    """An index with those outside of an axis counted around, as CuPy takes them: it raises no error."""
+    given = index if isinstance(index, tuple) else (index,)
+    if not any(isinstance(i, np.ndarray) and i.dtype.kind in "iu" for i in given):
+        return index
+    if any(i is None or i is Ellipsis or (isinstance(i, np.ndarray) and i.dtype == bool) for i in given):
+        return index
+    turned = [i % n if isinstance(i, np.ndarray) and n else i for i, n in zip(given, shape, strict=False)]
+    return tuple(turned) if isinstance(index, tuple) else turned[0]
 
 
 def _unwrapped(x: Any) -> Any:
@@ -213,8 +239,19 @@ class _Cupy(ModuleType):
         if name.startswith("__"):
             raise AttributeError(name)
         self.used.add(name)
+        if name in LACKING:
+            raise AttributeError(f"module 'cupy' has no attribute {name!r}")
+        if name == "expand_dims":
+            return _expand_dims
         value = getattr(np, name)
         return value if name in _SAME or isinstance(value, type | float | np.dtype) else _Function(value)
+
+
+def _expand_dims(a: ndarray, axis: int | tuple[int, ...]) -> ndarray:
+    if isinstance(axis, list):
+        raise TypeError("'list' object cannot be interpreted as an integer")
+    result: ndarray = _Function(np.expand_dims)(a, axis)
+    return result
 
 
 def _asarray(a: Any, dtype: Any = None, order: Any = None, *, blocking: bool = False) -> ndarray:
