@@ -29,7 +29,8 @@ _SAME = {
 LACKING = {
     "asmatrix", "block", "bmat", "einsum_path", "frompyfunc", "geomspace", "getbufsize", "geterr",
     "histogram_bin_edges", "insert", "isnat", "matvec", "nanpercentile", "nanquantile",
-    "nested_iters", "polyder", "polydiv", "polyint", "setbufsize", "seterr", "spacing", "unstack", "vecdot", "vecmat", "ndarray.ctypes", "ndarray.getfield",
+    "nested_iters", "polyder", "polydiv", "polyint", "setbufsize", "seterr", "spacing", "unstack", "vecdot", "vecmat",
+    "ndarray.ctypes", "ndarray.getfield",
     "ndarray.resize", "ndarray.setfield", "ndarray.setflags", "ndarray.to_device",
 }  # fmt: skip
 """What NumPy has and CuPy 14.2 has not; tests/minitf/test_on_gpu.py compares it with an installed CuPy."""
