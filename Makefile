@@ -15,7 +15,7 @@ help:
 	@echo "make demo    train on the built-in corpus, score, translate, write the translator page (5 minutes)"
 	@echo "             LOCKED=1: use the packages of requirements.lock, verified by their hashes"
 	@echo "make parse   train a parser on the built-in treebank, score it, parse a sentence (5 minutes)"
-	@echo "make test    run the test suite (8 minutes of processor time, shared by the cores)"
+	@echo "make test    run the test suite (6 minutes of processor time, shared by the cores)"
 	@echo "make quick   run the fast tests (1.5 minutes; PYTHON=python3.12 VENV=.venv-3.12: use another Python;"
 	@echo "             LOWEST=1: use the lowest versions that pyproject.toml allows)"
 	@echo "make prove   run all tests, including the slow ones (about 15 minutes)"

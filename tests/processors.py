@@ -25,7 +25,7 @@ from minitf.system.process import run_command
 from minitf.training.state import CLOCK_KEYS
 from tests.helpers.runs import ENGLISH, call, write_corpus
 
-STEPS, LINES = 60, 60
+STEPS, LINES = 30, 60
 FLAGS = [
     *("--threads", "1", "--vocab-size", "320", "--max-length", "32", "--max-tokens-per-batch", "256"),
     *("--model.dropout", "0.1", "--model.layers", "2", "--model.d-model", "64", "--model.d-ff", "256"),
@@ -43,7 +43,7 @@ PROCESSORS = {
     "the same processor, 2 threads": {"THREADS": "2"},
     **{
         f"OpenBLAS for {name}": {"OPENBLAS_CORETYPE": name}
-        for name in ("SkylakeX", "Zen", "Sandybridge", "Nehalem", "Prescott")
+        for name in ("SkylakeX", "Haswell", "Sandybridge", "Prescott")
     },
     "NumPy without AVX-512": {"NPY_DISABLE_CPU_FEATURES": "X86_V4 AVX512_ICL"},
     "NumPy without AVX2 and AVX-512": {"NPY_DISABLE_CPU_FEATURES": "X86_V3 X86_V4 AVX512_ICL"},
@@ -87,7 +87,8 @@ def compared(ours: Path, theirs: Path) -> tuple[str, str]:
     if logs[0] == logs[1] and all(weights[each].tobytes() == others[each].tobytes() for each in others):
         trained = "same bits"
     else:
-        apart = max(float(np.abs(weights[each] - others[each]).max()) for each in others)
+        names = [each for each in others if not each.endswith("key.bias")]  # softmax cancels it: its gradient is 0
+        apart = max(float(np.abs(weights[each] - others[each]).max()) for each in names)
         trained = f"weights up to {apart:.0e} apart"
     found = []
     for kind in ("usual", "same-bits"):
@@ -119,9 +120,9 @@ def main() -> int:
 
 
 def train(folder: Path, run: Path, way: str, variables: dict[str, str]) -> None:
-    """`work`, in a process with these environment variables and kernels that are compiled for it."""
+    """`work`, in a process with these environment variables; Numba's cache tells processors apart."""
     folder.mkdir()
-    environment = {**os.environ, **variables, "NUMBA_CACHE_DIR": str(folder)}
+    environment = {**os.environ, **variables, "NUMBA_CACHE_DIR": str(folder.parent)}
     words = [sys.executable, "-m", "tests.processors", str(folder), str(run), way]
     subprocess.run(words, env=environment, check=True, stderr=subprocess.DEVNULL)
 
