@@ -12,8 +12,8 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 TESTS = ROOT / "tests"
-SHARED = {"helpers", "emulation", "cases"}  # what any test may import from tests/
-OWN = {"torture", "mutants"}  # programs beside the tests: only their own tests import them
+SHARED = {"helpers", "emulation", "cases", "mutants"}  # what any test may import from tests/
+OWN = {"torture"}  # programs beside the tests: only their own tests import them
 ACROSS = {  # tests that belong to no single file, and why
     "autograd/fast/test_compile.py": "all kernels, given to the compiler",
     "autograd/gradcheck/test_limits.py": "what gradcheck does and does not notice, from its public function",

@@ -90,7 +90,7 @@ def _exchanged_attribute(mutant: Mutant) -> Iterator[None]:
 
 @contextmanager
 def _exchanged_code(mutant: Mutant) -> Iterator[None]:
-    function = _function(mutant)
+    function = function_of(mutant)
     whole, code = function.__code__, _damaged_code(mutant, function)
     function.__code__ = code
     try:
@@ -109,7 +109,8 @@ def _member(mutant: Mutant, path: list[str]) -> Any:
     return found
 
 
-def _function(mutant: Mutant) -> FunctionType:
+def function_of(mutant: Mutant) -> FunctionType:
+    """Return the function that a mutant damages.  Raises: StaleMutantError if there is none"""
     found = _member(mutant, mutant.name.split("."))
     if isinstance(found, property):
         found = found.fget

@@ -1,5 +1,6 @@
 """The test of a GPU at start-up: what is broken is named and not used, and the rest is as before."""
 
+import ctypes
 from collections.abc import Callable
 from typing import Any
 
@@ -66,7 +67,7 @@ def with_broken_products(breaks: Callable[[dict[int, int]], bool]) -> Any:
     def noting(handle: int, attribute: int, place: int, size: int) -> None:
         set_attribute(handle, attribute, place, size)
         settings.setdefault(handle, {})[int(attribute)] = int(
-            np.frombuffer((nvmath_stand_in.ctypes.c_char * size).from_address(place), f"i{size}")[0]
+            np.frombuffer((ctypes.c_char * size).from_address(place), f"i{size}")[0]
         )
 
     def matmul(handle: int, description: int, *rest: Any) -> None:

@@ -28,7 +28,7 @@ from minitf.training.optim import Adam, learning_rate
 from tests.helpers.learner.mistakes import MISTAKES
 from tests.helpers.learner.walk import ANSWERS, write_answers
 from tests.helpers.marks import parametrize_some
-from tests.mutants.damage import _function, damaged
+from tests.mutants.damage import damaged, function_of
 from tests.mutants.lists import GROUPS
 
 ROOT = Path(__file__).parents[4]
@@ -211,7 +211,7 @@ def verdicts_on_layers(work):
         for without, results, mistakes in PARTS:
             if mutant.name.partition(".")[0] not in without:
                 continue
-            whole = inspect.getsource(_function(mutant))
+            whole = inspect.getsource(function_of(mutant))
             ours, texts = model_on(work, without), (whole, whole.replace(mutant.old, mutant.new))
 
             def variants(without=without, mistakes=mistakes):
