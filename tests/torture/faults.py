@@ -151,7 +151,7 @@ def all_damaged_is_told(ground: Ground, tally: Tally, halfway: Path) -> None:
         for path in checkpoints_of(run):
             flip(path, 100, 0)
         before = [path.name for path in checkpoints_of(run)]
-        check_one_error(ground, ground.child(lambda: call(["--resume", str(run)])), "none of the", "is whole")
+        check_one_error(ground, ground.child(lambda: call(["--resume", str(run)])), "none of the", "is intact")
         check([path.name for path in checkpoints_of(run)] == before, "a checkpoint is gone")
         for path in checkpoints_of(run):
             flip(path, 100, 0)
