@@ -95,7 +95,7 @@ def test_the_best_translation_forced_as_a_prefix_is_found_again():
     [
         ([[5]], "1 prefixes for 2 sentences"),
         ([[5] * 20, []], "prefix of sentence 0 has 20 tokens"),
-        ([[5, EOS], []], "holds"),
+        ([[5, EOS], []], "contains PAD, BOS or EOS"),
     ],
 )
 def test_impossible_prefixes_are_refused(prefixes, message):

@@ -16,11 +16,11 @@ from numba.core.registry import CPUDispatcher
 import autograd
 import minitf
 from autograd import random
-from autograd.fast import compiled_kernels, cpu_kernels
+from autograd.fast import compiled_int8, compiled_kernels, cpu_kernels
 from autograd.fast.compiled import CompiledKernels
 from autograd.fast.devices import _Cpu
 from minitf.decoding.search import BeamSearchConfig, beam_search
-from minitf.fast import compiled_layer
+from minitf.fast import compiled_layer, compiled_search
 from minitf.fast.accelerate import accelerate
 from minitf.fast.decoder import InferenceTransformer
 from minitf.training.optim import batch_loss
@@ -80,7 +80,7 @@ from autograd import random
 from autograd.fast import compiled_kernels, set_kernels
 from minitf.decoding.search import BeamSearchConfig, beam_search
 from minitf.config import OptimizerConfig
-from minitf.fast import compiled_layer
+from minitf.fast import compiled_layer, compiled_search
 from minitf.training.optim import Adam
 from minitf.fast.accelerate import accelerate, accelerate_adam
 from minitf.training.optim import batch_loss
@@ -140,7 +140,7 @@ def test_compiled_functions_are_made_in_one_way():
     for package in (autograd, minitf):
         for path in Path(package.__path__[0]).rglob("*.py"):
             if path.name != "compiling.py":
-                assert not re.search(r"\b(from|import) +numba\b|\bnjit\b", path.read_text("utf-8")), path
+                assert not re.search(r"\b(njit|jit|vectorize|guvectorize)\b|import +numba\b", path.read_text("utf-8")), path
     functions = [
         each
         for module in (compiled_kernels, compiled_layer)
@@ -150,3 +150,12 @@ def test_compiled_functions_are_made_in_one_way():
     assert len(functions) > 25
     for function in functions:
         assert function.targetoptions["inline"] == "always", function
+    exact = [
+        each
+        for module in (compiled_int8, compiled_search)
+        for each in vars(module).values()
+        if isinstance(each, CPUDispatcher)
+    ]
+    assert len(exact) > 10
+    for function in exact:  # which may call each other, as no copy is rounded in another way
+        assert "fastmath" not in function.targetoptions, function
