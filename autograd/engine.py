@@ -40,7 +40,7 @@ Edge = Union["Op", "Tensor", tuple["Op", int]]  # to a node's first output, to a
 Key = int | tuple[int, int]  # of a leaf or a node's first output, its id; of another output, with the index
 
 implementations: dict[str, dict[type[Op], type[Op]]] = {"cpu": {}, "cuda": {}}
-"""For each kind of device, the classes that compute in the place of plain ops: `autograd.fast` enters its own."""
+"""The classes of each kind of device that compute in the place of plain ops: `autograd.fast` enters its own."""
 
 _order = itertools.count()
 _order_of = attrgetter("order")
@@ -101,7 +101,7 @@ class Op:
     """
 
     reads: ClassVar[str | tuple[str, ...]] = ""
-    """What the backward pass of a plain op reads: names of inputs, and "y" for the output.  The graph keeps these.
+    """The arrays that a plain backward pass reads: names of inputs, and "y" for the output.  The graph keeps these.
 
     A tuple has one string for each input: what the gradient of this input reads.  In the place of other arrays,
     `backward` gets an `Outline`.

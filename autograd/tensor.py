@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 TensorLike: TypeAlias = (
     "Tensor | np.ndarray[Any, Any] | np.generic | float | Sequence[float] | Sequence[Sequence[float]]"
 )
-"""What an op takes: a Tensor, which may get a gradient, or an array, number or list, which gets none."""
+"""The input of an op: a Tensor, which may get a gradient, or an array, number or list, which gets none."""
 TensorOrArray: TypeAlias = "Tensor | np.ndarray[Any, Any]"
-"""What an op takes that reads shapes first.  Arrays of CuPy, which has no types, pass everywhere."""
+"""The input of an op that reads shapes first.  Arrays of CuPy, which has no types, pass everywhere."""
 
 
 other_names: dict[str, str] = {}

@@ -1,6 +1,7 @@
 """Documents, messages and docstrings are written in plain English: subject first, in the field's terms."""
 
 import ast
+import itertools
 import re
 from pathlib import Path
 
@@ -88,6 +89,16 @@ def documented():
             if isinstance(node, (ast.Module, ast.FunctionDef, ast.ClassDef)) and not is_overload(node):
                 name = getattr(node, "name", "")
                 yield f"{file}: {name}", ast.get_docstring(node), node in tree.body and name[:1] != "_"
+                yield from ((f"{file}: {ast.unparse(each)}", text, False) for each, text in described(node.body))
+
+
+def described(body):
+    """Yield (assignment, the string below it that describes what is assigned)."""
+    for assignment, below in itertools.pairwise(body):
+        if isinstance(assignment, (ast.Assign, ast.AnnAssign)) and isinstance(below, ast.Expr):
+            text = getattr(below.value, "value", None)
+            if isinstance(text, str):
+                yield assignment, text
 
 
 def is_overload(node):

@@ -29,7 +29,7 @@ class Kernels(Backend):
     """The kernels of a device."""
 
     uses_epilogues = False
-    """Whether products add a bias of the type of their result, and apply ReLU, themselves."""
+    """True if products add a bias of the type of their result, and apply ReLU, themselves."""
 
     def set_precision(self, precision: str) -> None:
         """Prepare to compute in "float32", "float64", "tf32" or "bf16".

@@ -85,7 +85,7 @@ def translate_text(config: TranslateConfig) -> None:
 # ---- Work --------------------------------------------------------------------------------------------------------
 
 Results = Iterator[tuple[list[str], str]]
-"""For each input line: the lines to write, and the best translation."""
+"""The lines to write for each input line, and the best translation."""
 
 
 def translated(

@@ -279,7 +279,7 @@ def _remember_version(part: Path, response: Any) -> None:
 
 
 TIMEOUT_S = 60
-"""For a connection, for the head of an answer, and for each part of its body."""
+"""The time for a connection, for the head of an answer, and for each part of its body."""
 MAX_REDIRECTIONS = 5
 
 

@@ -113,7 +113,7 @@ class Translation:
     parts: tuple[tuple[Ids, Ids], ...] = field(default=(), repr=False)
     """Source and target tokens of each piece of the line, without the end tokens; one piece of nearly every line."""
     token_log_probabilities: tuple[float, ...] | None = None
-    """Of a translation given to `score`: of each target token, the end tokens of pieces included."""
+    """log P of each target token of a translation given to `score`, the end tokens of pieces included."""
 
     def _repr_html_(self) -> str:
         """Return the text and its score for notebooks."""

@@ -69,7 +69,7 @@ class BeamSearchConfig:
     n_best: int = 1
     """Finished hypotheses returned for each sentence, the best first."""
     allow_unknown: bool = False
-    """Whether UNK may be produced. It stands for no text, so by default the next best token is chosen."""
+    """True if UNK may be produced. It stands for no text, so by default the next best token is chosen."""
     beam_patience: float | None = None
     """End a sentence once this × beam hypotheses, and n_best, have finished, each among the `beam` best of its step;
     None: when no better one can follow. 1 is the rule of fairseq and CTranslate2: faster, but not exact.

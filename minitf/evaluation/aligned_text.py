@@ -26,7 +26,7 @@ from minitf.system.writing import make_folder, remove_leftovers, write_atomicall
 SPLITS = ("train", "valid", "test")
 KINDS = ("words", "tokens", "trees")
 HELD_OUT = 20
-"""Without held-out trees, the last twentieth of the file is the test set and the one before it the validation set:
+"""The last twentieth of the file is the test set, without held-out trees, and the one before it the validation set:
 neighbours in a treebank come from one article, and a parser is to be tested on articles that it has not seen."""
 
 PathPair = tuple[Path, Path]

@@ -38,7 +38,7 @@ class Figure:
     brevity_penalty: float
     signature: str
     for_text: str
-    """What the files must hold for the score to mean what its name says."""
+    """The text that the files must hold for the score to mean what its name says."""
 
 
 @dataclass(frozen=True)

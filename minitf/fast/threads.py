@@ -25,7 +25,7 @@ interpreter, and two are slower than one."""
 
 
 WIDTH_STEP = 8
-"""With `same_bits`, sources are padded to a multiple of this; those of one width are computed alike."""
+"""The number to a multiple of which `same_bits` pads sources; those of one width are computed alike."""
 
 
 def padded_width(length: int) -> int:

@@ -26,7 +26,7 @@ READERS: tuple[tuple[Callable[[Path], Path | None], Reader], ...] = (
     (find_marian, read_marian),
     (find_fairseq, read_fairseq),
 )
-"""What finds the file or folder of a model, if a path is one, and what reads it."""
+"""The functions that find the file or folder of a model, if a path is one, and that read it."""
 WRITERS: dict[str, Writer] = {
     "ctranslate2": write_ctranslate2,
     "marian": write_marian,

@@ -46,11 +46,11 @@ MAX_OPERATIONS = 20_000_000
 MAX_DEPTH, MAX_TEXT = 32, 2**20
 """Lists in lists, and characters of a text."""
 VALUES_PER_OPERATION, SPARE_VALUES = 4, 10_000
-"""What a pickle describes may have this number of values for each of its operations, and this number besides; a shared
-value counts wherever it is."""
+"""The values that a pickle may describe: so many for each of its operations, and so many besides.  A shared value
+counts wherever it is."""
 
 Places = dict[str, tuple[int, int, Member | None]]
-"""Of each storage: the offset of its first byte in the file, number of bytes, and what has its checksum."""
+"""The offset of each storage's first byte in the file, its number of bytes, and what has its checksum."""
 
 
 class PickleError(ValueError):
@@ -197,7 +197,7 @@ class Name:
 
 
 MARK = object()
-"""Where a list or dict begins on the stack."""
+"""The mark on the stack at which a list or dict begins."""
 VALUES = {
     "BININT", "BININT1", "BININT2", "LONG1", "LONG4", "BINFLOAT", "BINUNICODE", "SHORT_BINUNICODE", "BINUNICODE8",
     "SHORT_BINBYTES", "BINBYTES", "BINBYTES8", "BINSTRING", "SHORT_BINSTRING", "INT", "LONG", "FLOAT", "UNICODE",

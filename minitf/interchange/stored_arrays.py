@@ -38,13 +38,13 @@ ALIGNMENT, SMALL_BYTES = 64, 2**14
 VERIFIED_BYTES, MAX_HEAD_BYTES = 2**20, 2**14
 """Bytes of a member that are checked together, and the most that may stand before an array, such as its shape."""
 MOST_TIMES, SPARE_BYTES = 8, 2**24
-"""Of a file, this multiple of its size and this number of bytes are read at most.
+"""The bytes that are read of a file at most: this multiple of its size, and so many besides.
 
 Each byte is read once or twice, for its checksum, and that of shared matrices once more; what is beyond that is a small
 file whose names of arrays stand for one place a thousand times.
 """
 MAX_MEMBERS, MAX_DIRECTORY_BYTES = 20_000, 4 * 2**20
-"""Of a zip file: those of the largest models are a few thousand, each of less than 200 bytes in the directory."""
+"""The limits of a zip file: the largest models have a few thousand members, of 200 bytes in the directory."""
 MAX_CONFIG_BYTES = 16 * 2**20
 """Bytes of a configuration or a word list that is read as a whole; that of 250,000 pieces has 6 MB."""
 MAX_READ_BYTES, MAX_SAFETENSORS_HEADER_BYTES, MAX_NPY_HEADER_BYTES = 64 * 2**20, 16 * 2**20, 10_000
@@ -177,7 +177,7 @@ class StoredArray:
     dtype: np.dtype[Any] | str
     """A type of NumPy, or BFLOAT16."""
     within: Member | None = None
-    """What it is a part of, where the file has checksums: that of a member is compared when an array of it is read."""
+    """The member that it is part of, where the file has checksums: they are compared when an array of it is read."""
 
     def __post_init__(self) -> None:
         if len(self.shape) > MAX_RANK or any(not 0 <= size < 2**40 for size in self.shape):

@@ -23,7 +23,7 @@ from minitf.evaluation.trees import Tree, as_token, clean, trees_of
 from minitf.translation.translator import Translator
 
 BRACKETS = {"(": "-LRB-", ")": "-RRB-"}
-"""How treebanks write brackets among the words."""
+"""Brackets among the words, as treebanks write them."""
 
 
 class Parser:

@@ -150,7 +150,7 @@ def model_on(work: Work, without: Collection[str] = (), texts: Sequence[str] = (
 
 
 OURS_FOR_NUMBERS = ("Initializer",)
-"""Where the learner's numbers are others than ours and as good, ours are used so that results can be compared."""
+"""Parts whose numbers may differ from ours and be as good: ours are used, so that results can be compared."""
 
 
 def training_step(model_class: Any, **more: Any) -> tuple[float, dict[str, Array]]:
