@@ -248,6 +248,55 @@ def embed_source(tokens: Array, positions: Array, embedding: Any, x: Array) -> N
     embed(tokens, positions, table, encodings, scale, x)
 
 
+# ---- The decoder ----
+
+
+@compiled_exactly
+def decode_rows(
+    rows: int, position: int, node_count: int, path: Array, alive: Array, rows_each: int, ends: Array, layers: Any,
+    shape: Any, settings: Any, sources: Array, nodes: Array, work: Any,
+) -> Array:  # fmt: skip
+    """Return the decoder's output for the newest token of each hypothesis, which is in the first array of `work`.
+
+    path: the nodes that a row attends to, `position` of them, the last its own; alive, rows_each, ends: as in `search`
+    sources, nodes: keys and values of the source, and queries, keys and values of the tokens (written), of every layer
+
+    Shapes: path int64 [≥ rows, ≥ position], sources [layers, N, …], nodes [layers, ≥ node_count + rows, …]
+    """
+    (inward, inward_bias, outward, outward_bias, query, query_bias, _, _, cross, cross_bias, up, up_bias, down,
+     down_bias, norms, last) = layers  # fmt: skip
+    norm_first, activation, eps = settings
+    heads, d_k, _, _ = shape
+    own_columns, source_columns, source_places = (heads * d_k, 2 * heads * d_k), (0, heads * d_k), np.arange(ends[-1])
+    x, y, before, hidden, joined, q, weights, ones, nothing = work
+    given = before if norm_first else x
+    for layer in range(len(inward_bias)):
+        if norm_first:
+            add_norm(x, nothing, rows, norms[layer, 0], eps, ones, before)
+        own = nodes[layer]
+        multiply(given, rows, inward, inward_bias, layer, False, own, node_count)
+        for row in range(rows):
+            attend(own[node_count:], row, 0, own, path[row, :position], own_columns, shape, weights, joined)
+        multiply(joined, rows, outward, outward_bias, layer, False, y, 0)
+        after(x, y, rows, norms[layer, 0], eps, norm_first, ones)
+        if norm_first:
+            add_norm(x, nothing, rows, norms[layer, 1], eps, ones, before)
+        multiply(given, rows, query, query_bias, layer, False, q, 0)
+        for row in range(rows):
+            b = alive[row // rows_each]
+            of_source = source_places[(ends[b - 1] if b else 0) : ends[b]]
+            attend(q, row, 0, sources[layer], of_source, source_columns, shape, weights, joined)
+        multiply(joined, rows, cross, cross_bias, layer, False, y, 0)
+        after(x, y, rows, norms[layer, 1], eps, norm_first, ones)
+        if norm_first:
+            add_norm(x, nothing, rows, norms[layer, 2], eps, ones, before)
+        feed_forward(given, rows, (up, up_bias, down, down_bias), layer, activation, hidden, y)
+        after(x, y, rows, norms[layer, 2], eps, norm_first, ones)
+    if norm_first:
+        add_norm(x, nothing, rows, last, eps, ones, before)
+    return given
+
+
 # ---- Candidates ----
 
 
@@ -306,6 +355,27 @@ def keep_finished(
     counts[b] = min(counts[b] + 1, n_best)
 
 
+@compiled_exactly
+def merge_candidates(
+    rows: int, totals: Array, ids: Array, heads_of_rows: Array, best_row: Array, best_token: Array, best_total: Array
+) -> None:
+    """Find the best candidates of the rows of a sentence, each row's being sorted.
+
+    Shapes: totals, ids [≥ rows, C], heads_of_rows int64 [≥ rows] (overwritten), best_… [C] (written)
+    """
+    heads_of_rows[:] = 0
+    for c in range(len(best_row)):  # of equal ones, that of the lower row is the first
+        best = -1
+        for n in range(rows):
+            if heads_of_rows[n] < len(best_row) and (
+                best < 0 or totals[n, heads_of_rows[n]] > totals[best, heads_of_rows[best]]
+            ):
+                best = n
+        place = heads_of_rows[best]
+        best_row[c], best_token[c], best_total[c] = best, ids[best, place], totals[best, place]
+        heads_of_rows[best] += 1
+
+
 # ---- The search ----
 
 
@@ -324,12 +394,10 @@ def search(
 
     Shapes: memory [N, D, padded], ends, limits int64 [B], penalties [T + 1], barred bool [2, V], finished bool [B]
     """
-    (inward, inward_bias, outward, outward_bias, query, query_bias, key_value, key_value_bias, cross, cross_bias, up,
-     up_bias, down, down_bias, norms, last) = layers  # fmt: skip
+    (_, inward_bias, _, _, _, query_bias, key_value, key_value_bias, _, _, _, up_bias, _, _, _, _) = layers
     output, output_bias = logits_of
     table, encodings, factor = embedding
-    norm_first, activation, eps = settings
-    heads, d_k, d_v, _ = shape
+    heads, _, d_v, _ = shape
     beam, candidates, n_best, min_length, patience, stop_early = rule
     depth, width, longest, vocabulary = len(inward_bias), memory.shape[1], len(penalties), barred.shape[1]
     sentences, most = len(ends), len(ends) * beam
@@ -338,8 +406,6 @@ def search(
     sources = np.empty((depth, len(memory), key_value_bias.shape[1]), f4)
     for layer in range(depth):
         multiply(memory, len(memory), key_value, key_value_bias, layer, False, sources[layer], 0)
-    own_columns, source_columns = (heads * d_k, 2 * heads * d_k), (0, heads * d_k)
-    source_places = np.arange(len(memory))
 
     # nodes: queries, keys and values of every row so far, of every layer
     nodes = np.empty((depth, 16 * most, inward_bias.shape[1]), f4)
@@ -349,6 +415,7 @@ def search(
     q, logits = np.empty((most, query_bias.shape[1]), f4), np.empty((most, output_bias.shape[1]), f4)
     weights = np.empty(max(longest, len(memory)) + 1, f4)
     ones, nothing = np.ones((1, max(width, PART)), f4), np.zeros((0, 1), f4)
+    work = x, y, before, hidden, joined, q, weights, ones, nothing
 
     # hypotheses, a row each: those of a sentence side by side, best first
     alive = np.arange(sentences)  # the sentence of each group of rows
@@ -374,31 +441,9 @@ def search(
             nodes = grown
         for row in range(rows):
             path[row, position - 1] = node_count + row
-        given = before if norm_first else x
-        for layer in range(depth):
-            if norm_first:
-                add_norm(x, nothing, rows, norms[layer, 0], eps, ones, before)
-            own = nodes[layer]
-            multiply(given, rows, inward, inward_bias, layer, False, own, node_count)
-            for row in range(rows):
-                attend(own[node_count:], row, 0, own, path[row, :position], own_columns, shape, weights, joined)
-            multiply(joined, rows, outward, outward_bias, layer, False, y, 0)
-            after(x, y, rows, norms[layer, 0], eps, norm_first, ones)
-            if norm_first:
-                add_norm(x, nothing, rows, norms[layer, 1], eps, ones, before)
-            multiply(given, rows, query, query_bias, layer, False, q, 0)
-            for row in range(rows):
-                b = alive[row // rows_each]
-                of_source = source_places[(ends[b - 1] if b else 0) : ends[b]]
-                attend(q, row, 0, sources[layer], of_source, source_columns, shape, weights, joined)
-            multiply(joined, rows, cross, cross_bias, layer, False, y, 0)
-            after(x, y, rows, norms[layer, 1], eps, norm_first, ones)
-            if norm_first:
-                add_norm(x, nothing, rows, norms[layer, 2], eps, ones, before)
-            feed_forward(given, rows, (up, up_bias, down, down_bias), layer, activation, hidden, y)
-            after(x, y, rows, norms[layer, 2], eps, norm_first, ones)
-        if norm_first:
-            add_norm(x, nothing, rows, last, eps, ones, before)
+        given = decode_rows(
+            rows, position, node_count, path, alive, rows_each, ends, layers, shape, settings, sources, nodes, work
+        )
         multiply(given, rows, output, output_bias, 0, False, logits, 0)
         node_count += rows
 
@@ -415,17 +460,7 @@ def search(
                     return BROKEN
                 for c in range(candidates):
                     totals[n, c] = log_probability[row] + min(values[n, c] - log_total, 0.0)
-            heads_of_rows[:] = 0
-            for c in range(candidates):  # of equal ones, that of the lower row is the first
-                best = -1
-                for n in range(rows_each):
-                    if heads_of_rows[n] < candidates and (
-                        best < 0 or totals[n, heads_of_rows[n]] > totals[best, heads_of_rows[best]]
-                    ):
-                        best = n
-                place = heads_of_rows[best]
-                best_row[c], best_token[c], best_total[c] = best, ids[best, place], totals[best, place]
-                heads_of_rows[best] += 1
+            merge_candidates(rows_each, totals, ids, heads_of_rows, best_row, best_token, best_total)
             for c in range(candidates):
                 if best_token[c] == EOS and best_total[c] > -np.inf:
                     finish_count[b] += c < beam
