@@ -104,6 +104,38 @@ def test_as_the_plain_search_of_every_kind(search):
     )
 
 
+def with_rows(rows):
+    """A model whose logits are products with these rows, one of each token."""
+    model = lively(share_embeddings="none")
+    model.named_parameters()["projection"].data[...] = rows
+    return model
+
+
+@pytest.mark.parametrize(
+    "search",
+    [{}, {"min_length": 3}, {"min_length": 6, "max_extra_length": 1}],  # the last: longer than some outputs may be
+)
+def test_equal_candidates_come_in_the_same_order(search):
+    model, config = with_rows(0), BeamSearchConfig(**{"beam": 3, "n_best": 3, "max_extra_length": 9, **search})
+    expected = beam_search(TransformerDecoder(model), SOURCE, config)
+    check_equal(found_by(InferenceTransformer(model), SOURCE, config), expected)
+    assert len({each.tokens for of_sentence in expected for each in of_sentence}) > 2
+
+
+def test_an_end_that_is_not_among_the_best_uses_up_no_patience():
+    """EOS is the fourth or fifth of the candidates at first; what is longer has the better score."""
+    rng = np.random.default_rng(1)
+    direction = 0.1 * rng.standard_normal(8)
+    rows = np.zeros((17, 8))
+    rows[4:] = np.linspace(3, -3, 13)[:, None] * direction + 0.1 * rng.standard_normal((13, 8))
+    rows[EOS] = 1.2 * direction
+    model = with_rows(rows)
+    config = BeamSearchConfig(beam=3, n_best=3, beam_patience=1.0, stop_early=False, alpha=8.0, max_extra_length=9)
+    check_equal(
+        found_by(InferenceTransformer(model), SOURCE, config), beam_search(TransformerDecoder(model), SOURCE, config)
+    )
+
+
 @pytest.mark.parametrize("beam", [1, 3])
 def test_alone_as_in_a_batch_to_the_bit(beam):
     decoder, config = InferenceTransformer(lively()), BeamSearchConfig(beam=beam, max_extra_length=12)
