@@ -12,7 +12,7 @@ from minitf.app.command_line import ArgumentParser
 from minitf.app.learn_path import judged, show_verdict, wrapped
 from minitf.app.learn_path import main as build
 from minitf.errors import UserError, nearest, shortened
-from minitf.learn.exercise import ALL, BUG_EXERCISES, PARTS, Exercise, Finding, find, find_bug
+from minitf.learn.exercise import ALL, BUG_EXERCISES, PARTS, Exercise, find
 from minitf.learn.progress import Progress
 from minitf.learn.verdict import LIMIT_S, judge_file
 from minitf.system.files import os_errors_explained, read_small_file
@@ -30,20 +30,18 @@ def main(argv: Sequence[str]) -> int:
         )
     if given.action == "list" and given.exercise is not None:
         raise UserError("list takes no exercise; minitf learn start N writes the file of exercise N")
-    if given.line is not None and given.action != "check":
-        raise UserError("--line is only for check; omit it, or use minitf learn check bug-N --line N")
     if not 0 < given.seconds <= 3600:
         raise UserError(
             f"--seconds {given.seconds:g} is not a number above 0 and up to 3600; choose a value such as 20"
         )
     progress = Progress(given.folder)
     exercise = _chosen(given.exercise, progress)
-    if given.watch and (given.action != "check" or given.line is not None):
-        raise UserError("--watch is only for check, without --line; omit it, or use minitf learn check N --watch")
+    if given.watch and given.action != "check":
+        raise UserError("--watch is only for check; omit it, or use minitf learn check N --watch")
     if given.action == "check":
         return judged(
             [progress.folder / exercise.file_name],
-            lambda: _check(exercise, progress, given.line, given.seconds),
+            lambda: _check(exercise, progress, given.seconds),
             lambda: not given.watch or progress.states.get(exercise.label) == "solved",
         )
     return ACTIONS[given.action](exercise, progress, given.force) or 0
@@ -81,11 +79,8 @@ def _start(exercise: Exercise, progress: Progress, force: bool) -> None:
         file.write(exercise.starter.encode())
     progress.set(exercise, "started")
     print(f"{path}: {exercise.title}")
-    if exercise.is_bug:
-        what = f"name the wrong line: minitf learn check {exercise.label} --line N, or write `# bug` at its end"
-    else:
-        what = f"replace `raise NotImplementedError`, then: minitf learn check {exercise.label}"
-    print(f"{what}\nminitf learn hint {exercise.label} helps")
+    what = "mend the one line that is wrong" if exercise.is_bug else "replace `raise NotImplementedError`"
+    print(f"{what}, then: minitf learn check {exercise.label}\nminitf learn hint {exercise.label} helps")
 
 
 def _hint(exercise: Exercise, progress: Progress, force: bool) -> None:
@@ -115,22 +110,21 @@ ACTIONS: dict[str, Callable[[Exercise, Progress, bool], None]] = {
 }
 
 
-def _check(exercise: Exercise, progress: Progress, line: int | None, limit_s: float) -> int:
+def _check(exercise: Exercise, progress: Progress, limit_s: float) -> int:
     path = progress.folder / exercise.file_name
     with os_errors_explained(f"look at {path}"):
         if not path.is_file():
             raise UserError(f"{path} is missing; minitf learn start {exercise.label} writes it")
-    if line is not None and not exercise.is_bug:
-        raise UserError(f"--line is only for bugs; exercise {exercise.label} is checked by running it: omit --line")
     try:
-        text = read_small_file(path).decode("utf-8-sig")  # editors on Windows begin a file with a mark
+        read_small_file(path).decode("utf-8")
     except UnicodeDecodeError as error:
         raise UserError(f"{path} is not UTF-8 text ({error.reason} at byte {error.start}); save it as UTF-8") from error
     print(f"{exercise.label}. {exercise.title} ({path})", flush=True)
-    finding = find_bug(exercise, text, line) if exercise.is_bug else None
-    right = _show_finding(finding) if finding else show_verdict(judge_file(exercise, path, limit_s))
+    right = show_verdict(judge_file(exercise, path, limit_s))
     if right:
         progress.set(exercise, "solved")
+        if exercise.is_bug:
+            print(wrapped(exercise.constant("WHY")))
         following = progress.next_unsolved(after=exercise)
         print(
             "solved"
@@ -139,11 +133,6 @@ def _check(exercise: Exercise, progress: Progress, line: int | None, limit_s: fl
     elif exercise.label not in progress.states:
         progress.set(exercise, "started")
     return 0 if right else 1
-
-
-def _show_finding(finding: Finding) -> bool:
-    print(wrapped(finding.message))
-    return finding.is_right
 
 
 def _parser() -> ArgumentParser:
@@ -162,7 +151,6 @@ def _parser() -> ArgumentParser:
         "unsolved one)",
     )
     parser.add_argument("--watch", action="store_true", help="check: again whenever the file is saved")
-    parser.add_argument("--line", type=int, metavar="N", help="check bug-N: number of the wrong line")
     parser.add_argument(
         "--folder", type=Path, default=Path(), help="directory for answers and progress (default: current directory)"
     )

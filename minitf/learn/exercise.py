@@ -2,7 +2,7 @@
 
 A file in `exercises/` is the solution. What the student sees ends at the line `HINTS = (`; the lines between `#
 solution` and `# end` are left out, and so are the imports of this package. A file in `bugs/` has no such lines: it is
-shown with one text replaced, `BUG = (right, wrong)`, and the student names that line.
+shown with one text replaced, `BUG = (right, wrong)`, and the student mends it.
 """
 
 from __future__ import annotations
@@ -34,7 +34,6 @@ BUGS = [
     "padding_mask", "bias_correction", "warm_up_shape", "cache_reorder", "saved_output",
 ]  # fmt: skip
 NAMES = [name for names in PARTS.values() for name in names]
-MARK = "# bug"
 _HOLE = re.compile(r"^( *)# solution\n.*?^ *# end\n", re.MULTILINE | re.DOTALL)
 
 
@@ -124,52 +123,3 @@ def find(word: str) -> Exercise:
         f"there is no exercise {shortened(word, 40)}{nearest(name, by_name)}; choose 1 to {len(EXERCISES)} or bug-1 to "
         f"bug-{len(BUG_EXERCISES)}: minitf learn lists them"
     )
-
-
-# ---- Find the bug ------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Finding:
-    """is_right: the line named is the wrong one; message: why it is or is not."""
-
-    is_right: bool
-    message: str
-
-
-def find_bug(exercise: Exercise, text: str, line: int | None = None) -> Finding | None:
-    """Compare the line named, by its number or by `# bug` at its end, with the wrong one.
-
-    text: the student's file, in which lines may have moved
-    Returns: None if no line is named and the file has been changed: it is to be judged by running it
-    Raises: UserError if no line is named in a file as given out, several lines are, or there is no line of that number
-    """
-    lines = text.splitlines()
-    marked = [number for number, each in enumerate(lines, 1) if each.rstrip().endswith(MARK)]
-    if line is None:
-        if not marked and _code(lines) != _code(exercise.starter.splitlines()):
-            return None
-        if len(marked) != 1:
-            found = f"lines {', '.join(map(str, marked))} have" if marked else "no line has"
-            raise UserError(f"{found} `{MARK}` at the end; mark one, or give its number: --line N")
-        (line,) = marked
-    if not 1 <= line <= len(lines):
-        raise UserError(f"--line {line} is not a line of the file, which has {len(lines)}")
-    named = _plain(lines[line - 1])
-    wrong_line = exercise.wrong_line - 1
-    if named in (_plain(text.splitlines()[wrong_line]) for text in (exercise.starter, exercise.solution)):  # or mended
-        return Finding(True, f"line {line} is the bug: {exercise.constant('WHY')}")
-    if not named or named.startswith("#"):
-        return Finding(False, f"line {line} is not a line of code; give the number of a line of code")
-    for part, why in exercise.constant("RIGHT_LINES").items():
-        if part in named:
-            return Finding(False, f"line {line} is right: {why}")
-    return Finding(False, f"line {line} is right, or does not explain the symptom: `{named}`")
-
-
-def _plain(line: str) -> str:
-    return line.strip().removesuffix(MARK).rstrip()
-
-
-def _code(lines: list[str]) -> list[str]:
-    return [plain for plain in map(_plain, lines) if plain]

@@ -34,6 +34,7 @@ from minitf.learn.verdict import LIMIT_S, MEMORY_BYTES, Verdict
 from minitf.system.process import memory_limited
 
 _REDUCTION = re.compile(r"\.(sum|mean|max|std|var)\((?!.*keepdims)")
+SYMPTOM = "the symptom is still there, as in the file that was given out"
 MOST_OUTPUT = 5000  # characters of a message that are shown
 
 
@@ -130,9 +131,10 @@ def run_check(check: Callable[[Any], Any], answer: Any, exercise: Exercise, solu
 def _recognised(wrong: Wrong, check: Callable[[Any], Any], exercise: Exercise, solution: Any) -> str:
     """Return the message of the mistake that gives the results of a wrong answer.
 
-    MISTAKES of an exercise: a message, and texts of the solution, each with what stands there by mistake.
+    MISTAKES of an exercise: a message, and texts of the solution, each with what stands there by mistake. A bug has
+    one, and its message says nothing of the line.
     """
-    for message, *texts in getattr(solution, "MISTAKES", ()):
+    for message, *texts in getattr(solution, "MISTAKES", ()) or [(SYMPTOM, *solution.BUG)]:
         text = exercise.solution
         for right, other in zip(texts[::2], texts[1::2], strict=True):
             text = text.replace(right, other)
@@ -141,7 +143,7 @@ def _recognised(wrong: Wrong, check: Callable[[Any], Any], exercise: Exercise, s
                 _run(check, Answer(text, "mistake.py"), solution)
             except Wrong as mistaken:
                 if wrong.is_like(mistaken):
-                    return f"{wrong.what}: {message}" if wrong.what else message
+                    return f"{wrong.what}: {message}" if wrong.what and not exercise.is_bug else message
     return ""
 
 

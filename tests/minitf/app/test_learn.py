@@ -73,16 +73,19 @@ def test_work_is_not_overwritten_without_force(learn, tmp_path):
     assert (tmp_path / "07_matmul.py").read_text(encoding="utf-8") == find("7").starter
 
 
-def test_a_bug_is_found_by_its_line_or_by_mending_it(learn, tmp_path):
-    learn("start", "bug-2")
-    bug, path = find("bug-2"), tmp_path / "bug_02_shared_bias.py"
-    assert learn("check", "bug-2", "--line", "3")[0] == 1
-    assert learn("check", "bug-2", "--line", str(bug.wrong_line))[0] == 0
+@pytest.mark.heavy
+def test_a_bug_is_found_by_mending_it_and_its_reason_is_told_then(learn, tmp_path):
     learn("start", "bug-3")
-    (tmp_path / "bug_03_padding_mean.py").write_text(find("bug-3").solution, encoding="utf-8")
-    assert learn("check", "bug-3")[1].endswith("solved; next: minitf learn start bug-4\n")
+    status, text = learn("check", "bug-3")
+    assert (status, "the symptom is still there" in text) == (1, True)
+    assert not any(word in text for word in ("count", "len("))  # words of the line
+    path = tmp_path / "bug_03_padding_mean.py"
+    path.write_text(find("bug-3").solution, encoding="utf-8")
+    text = learn("check", "bug-3")[1]
+    assert "half of padding halves loss and gradient" in text.replace("\n", " ")
+    assert text.endswith("solved; next: minitf learn start bug-4\n")
     path.write_bytes(b"\xff\xfe")
-    assert "is not UTF-8 text" in learn("check", "bug-2")[1]
+    assert "is not UTF-8 text" in learn("check", "bug-3")[1]
 
 
 @pytest.mark.parametrize("label", ["9", "bug-9"])
@@ -99,7 +102,6 @@ def test_a_solution_is_shown(learn, label):
         (["check", "5"], "05_freeing.py is missing; minitf learn start 5 writes it"),
         (["start", "77"], "there is no exercise 77"),
         (["list", "3"], "list takes no exercise; minitf learn start N writes the file of exercise N"),
-        (["start", "1", "--line", "3"], "--line is only for check; omit it"),
         (["start", "1", "--folder", "file"], "file"),
         (["check", "1", "--seconds", "0"], "--seconds 0 is not a number above 0"),
     ],
@@ -111,11 +113,6 @@ def test_what_cannot_be_done_is_refused_in_one_sentence(learn, tmp_path, words, 
     assert text.startswith("error: ")
     assert message in text
     assert text.count("\n") == 1
-
-
-def test_a_line_is_for_bugs(learn):
-    learn("start", "1")
-    assert "--line is only for bugs" in learn("check", "1", "--line", "3")[1]
 
 
 def test_a_damaged_progress_file_is_one_sentence(learn, tmp_path):

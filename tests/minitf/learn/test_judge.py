@@ -9,7 +9,7 @@ import autograd as ag
 from autograd.engine import unbroadcast
 from minitf.config.run import OptimizerConfig
 from minitf.learn.exercise import ALL, BUG_EXERCISES, EXERCISES, find
-from minitf.learn.judge import judge
+from minitf.learn.judge import SYMPTOM, judge
 from minitf.model.parameters import Parameter
 from minitf.model.transformer import sinusoids
 from minitf.training.optim import Adam, learning_rate
@@ -37,8 +37,21 @@ def test_the_starter_is_still_to_be_written(exercise):
 
 
 @pytest.mark.parametrize("exercise", BUG_EXERCISES.values(), ids=lambda exercise: exercise.name)
-def test_a_bug_shows(exercise):
-    assert not judge(exercise, exercise.starter).is_right
+def test_a_bug_shows_and_its_line_stays_untold(exercise):
+    verdict = judge(exercise, exercise.starter)
+    assert verdict.message == SYMPTOM
+    assert judge(exercise, f"# a note\n{exercise.starter}") == verdict
+
+
+@pytest.mark.parametrize("exercise", BUG_EXERCISES.values(), ids=lambda exercise: exercise.name)
+def test_a_mended_bug_needs_each_of_its_other_lines(exercise):
+    """What a mending breaks beside the bug does not go unnoticed."""
+    lines = exercise.solution.splitlines()
+    for k, line in enumerate(lines):
+        if " = " in line and line.startswith("    ") and '"""' not in line and k + 1 != exercise.wrong_line:
+            indentation = line[: len(line) - len(line.lstrip())]
+            without = [*lines[:k], f"{indentation}pass", *lines[k + 1 :]]
+            assert not judge(exercise, "\n".join(without)).is_right, line
 
 
 def test_each_exercise_has_three_wrong_answers_or_more():
