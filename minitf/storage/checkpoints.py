@@ -296,7 +296,7 @@ def _mean(readers: Sequence[Reader], name: str) -> Array:
     first = readers[0].read(name)
     if first.dtype == np.int8 and len(readers) == 1 and name + FACTORS in readers[0].kinds:
         factors = readers[0].read(name + FACTORS)
-        if factors.shape != first.shape[:1] or factors.dtype != np.float32:
+        if first.ndim != 2 or factors.shape != first.shape[:1] or factors.dtype != np.float32:
             raise CheckpointError(f"{name + FACTORS} in {readers[0].path} has no float32 for each row of {name}")
         return first * factors[:, None]
     if first.dtype.kind != "f":

@@ -143,8 +143,9 @@ def test_a_run_packed_in_8_bits_translates_as_the_run_to_the_bit(tiny_run, tmp_p
     assert 0 < np.abs(weights - whole).max() < 0.51 * np.abs(whole).max() / 127
 
 
-def test_factors_that_do_not_fit_are_refused(tmp_path):
-    arrays = {"model.w": np.ones((3, 2), np.int8), "model.w.factors": np.ones(2, np.float32)}
+@pytest.mark.parametrize(("shape", "rows"), [((3, 2), 2), ((3, 2, 1), 3), ((3,), 3), ((), ())])
+def test_factors_that_do_not_fit_are_refused(tmp_path, shape, rows):
+    arrays = {"model.w": np.ones(shape, np.int8), "model.w.factors": np.ones(rows, np.float32)}
     checkpoint_store.save(tmp_path / "step-00000001.safetensors", arrays, {}, {})
     with pytest.raises(CheckpointError, match=r"model\.w\.factors in .* has no float32 for each row of model\.w"):
         checkpoints.average([tmp_path / "step-00000001.safetensors"])
