@@ -45,7 +45,9 @@ class Picture:
             self.draw(figure)
             text = io.StringIO()
             figure.savefig(text, format="svg", transparent=True, metadata={"Date": None})
-        return in_page(text.getvalue().replace(INK, "currentColor"), self.title)
+        svg = text.getvalue().replace(INK, "currentColor")
+        # On a narrow screen a page scrolls the figure before its text of 10 points is too small to be read
+        return in_page(svg.replace("<svg", f'<svg style="--least: {70 * self.size[0]:.0f}px"', 1), self.title)
 
 
 @dataclass
@@ -193,10 +195,10 @@ def tree(title: str, nodes: Sequence[tuple[str, int | None, bool]]) -> Picture:
             if parent is not None:
                 axes.plot([depth[parent], depth[i]], [height[parent], height[i]], color=colour, zorder=0, linewidth=1)
             style = {"boxstyle": "round", "facecolor": "#e8f1fa" if is_kept else "#eeeeee", "edgecolor": colour}
-            axes.text(depth[i], height[i], label, ha="center", va="center", fontsize=8, bbox=style, color="#222222")
+            axes.text(depth[i], height[i], label, ha="center", va="center", fontsize=10, bbox=style, color="#222222")
         axes.set(xlim=(-0.4, max(depth) + 0.4), ylim=(max(height.values()) + 0.6, -0.6))
 
-    return Picture(title, draw, (1.0 + 1.15 * (max(depth) + 1), 0.6 + 0.34 * (max(height.values()) + 1)))
+    return Picture(title, draw, (1.0 + 1.2 * (max(depth) + 1), 0.6 + 0.36 * (max(height.values()) + 1)))
 
 
 def _finish(axes: Any, labels: tuple[str, str], log: str, has_legend: bool) -> None:

@@ -19,7 +19,7 @@ function curve(points) {
   return points.length === 2 ? `${path}L${points[1].x.toFixed(1)},${points[1].y.toFixed(1)}` : path;
 }
 
-// Boxes and arrows below a legend of their colours.
+// Boxes and arrows below a legend of their colours, on the background of the page. Boxes are light, and their text dark, on every page.
 // nodes: [{ title: [line], lines, tooltip, colour, isLeaf }]; edges: [[from, to, count]]; legend: { name: colour }
 function drawBoxes(picture, { nodes, edges, legend }) {
   const [titlePx, textPx, linePx, character] = [13, 11, 15, 0.602]; // character: its width over the size of the font
@@ -34,10 +34,9 @@ function drawBoxes(picture, { nodes, edges, legend }) {
 
   const parts = [svg("marker", { id: `${picture.id}-tip`, viewBox: "0 0 8 8", refX: 7.5, refY: 4, markerWidth: 7,
     markerHeight: 7, orient: "auto" }, svg("path", { d: "M0,0.5 L8,4 L0,7.5 z", fill: "#777" }))];
-  parts.push(svg("rect", { width: "100%", height: "100%", fill: "#ffffff" }));
   let x = 20;
   for (const [name, colour] of Object.entries(legend)) {
-    parts.push(svg("rect", { x, y: 10, width: 12, height: 12, fill: colour, stroke: "#888" }), svg("text", { x: x + 17, y: 20 }, name));
+    parts.push(svg("rect", { x, y: 10, width: 12, height: 12, fill: colour, stroke: "#888" }), svg("text", { x: x + 17, y: 20, fill: "currentColor" }, name));
     x += 35 + textWidth([name], textPx);
   }
   for (const [from, to, count] of edges) {
@@ -49,12 +48,13 @@ function drawBoxes(picture, { nodes, edges, legend }) {
     const { x, y, width, height } = graph.node(i);
     const top = y - height / 2;
     const texts = [...title, ...lines].map((line, k) => svg("text", { x, y: top + 15 + k * linePx, "text-anchor": "middle",
-      ...(k < title.length ? { "font-weight": "bold", "font-size": titlePx } : { fill: "#444" }) }, line));
+      ...(k < title.length ? { fill: "#222", "font-weight": "bold", "font-size": titlePx } : { fill: "#444" }) }, line));
     parts.push(svg("g", { class: "node" }, svg("title", {}, tooltip),
       svg("rect", { x: x - width / 2, y: top, width, height, rx: isLeaf ? Math.min(height / 2, 12) : 5, fill: colour, stroke: "#888" }), ...texts));
   });
   const [width, height] = [Math.max(graph.graph().width, x), graph.graph().height].map(Math.ceil);
   for (const [name, value] of Object.entries({ width, height, viewBox: `0 0 ${width} ${height}`, "font-size": textPx,
     "font-family": "'DejaVu Sans Mono', Menlo, Consolas, monospace" })) picture.setAttribute(name, value);
+  picture.style.minWidth = `${Math.round(0.8 * width)}px`; // smaller, its text could not be read
   picture.replaceChildren(...parts);
 }

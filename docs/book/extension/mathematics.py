@@ -15,6 +15,7 @@ def to_mathml(tex: str, display: str) -> str:
     result = convert(tex.replace("{aligned}", "{align*}"), display=display)
     if "\\" in result or "<mi>&</mi>" in result:  # it passes on what it does not know, as it is
         raise ValueError(f"no MathML for the formula {tex}")
+    result = result.replace('stretchy="false">&#x0007C;', 'stretchy="false" lspace="0" rspace="0">&#x0007C;')  # |x|
     # names of functions: no space around them, but a thin one before an argument without parentheses
     result = re.sub(r"<mo>([A-Za-z]{2,})</mo>", r"<mi>\1</mi>", result)
     return re.sub(r"(<mi>(?:log|sin|cos|tanh)</mi>)(?=<m(?:i|n|sub|under|frac)\b)", rf"\1{THIN_SPACE}", result)
