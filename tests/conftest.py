@@ -80,13 +80,25 @@ def why_no_gpu() -> str | None:
         return f"needs CuPy and a GPU ({type(error).__name__}: {error})"
 
 
+@pytest.hookimpl(optionalhook=True)  # of pytest-xdist, for `-n auto`
+def pytest_xdist_auto_num_workers() -> int | None:
+    """One process more than there are processors: some tests wait, for a browser or for the end of a time limit."""
+    if "PYTEST_XDIST_AUTO_NUM_WORKERS" in os.environ:
+        return None  # it says how many
+    return 1 + (len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
+
+
 @pytest.hookimpl(tryfirst=True)  # before -m chooses
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The browser takes seconds to start and to end."""
+    """The browser takes seconds to start and to end.
+
+    What takes long comes first, so that at the end of a run no process waits for another's last test.
+    """
     for item in items:
         if "chromium" in getattr(item, "fixturenames", ()):
             item.add_marker("browser")
             item.add_marker("heavy")
+    items.sort(key=lambda item: item.get_closest_marker("heavy") is None)
 
 
 def pytest_collection_finish() -> None:

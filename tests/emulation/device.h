@@ -53,7 +53,7 @@ struct Fiber {
     ucontext_t start;
     uint3 thread;
     int index;
-    bool started, done;
+    bool started = false, done = true;
     std::vector<unsigned char> stack = std::vector<unsigned char>(128 * 1024);
 };
 
@@ -89,14 +89,16 @@ inline void wait_for_warp() {
 }
 
 static void run_fiber() {
-    body(body_arguments);
-    current->done = true;
-    steps++;
-    for (Barrier* barrier : {&block_barrier, &my_warp().barrier}) {
-        barrier->expected--;
-        barrier->release_if_complete();
+    for (;;) {  // a block after the other
+        body(body_arguments);
+        current->done = true;
+        steps++;
+        for (Barrier* barrier : {&block_barrier, &my_warp().barrier}) {
+            barrier->expected--;
+            barrier->release_if_complete();
+        }
+        yield();
     }
-    _longjmp(scheduler, 1);
 }
 
 inline void resume(Fiber* fiber) {
@@ -115,12 +117,16 @@ inline void run_block(int threads, bool backwards) {
     for (int i = 0; i < threads; i++) {
         if (i == (int)fibers.size()) fibers.push_back(new Fiber());
         Fiber* fiber = fibers[i];
-        fiber->index = i, fiber->started = fiber->done = false;
+        fiber->index = i;
         fiber->thread = {i % blockDim.x, i / blockDim.x % blockDim.y, i / blockDim.x / blockDim.y};
-        getcontext(&fiber->start);
-        fiber->start.uc_stack.ss_sp = fiber->stack.data();
-        fiber->start.uc_stack.ss_size = fiber->stack.size();
-        makecontext(&fiber->start, run_fiber, 0);
+        if (!fiber->done || !fiber->started) {  // new, or left behind by a fault
+            getcontext(&fiber->start);
+            fiber->start.uc_stack.ss_sp = fiber->stack.data();
+            fiber->start.uc_stack.ss_size = fiber->stack.size();
+            makecontext(&fiber->start, run_fiber, 0);
+            fiber->started = false;
+        }
+        fiber->done = false;
         warps[i / 32].barrier.expected++, warps[i / 32].size++;
     }
     for (bool alive = true; alive && !fault;) {

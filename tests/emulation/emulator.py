@@ -17,7 +17,7 @@ from autograd.fast import cuda_source as kernels
 
 HERE = Path(__file__).parent
 FOLDER = HERE.parents[1] / "build" / "emulated-kernels"
-FLAGS = ["-std=c++17", "-O1", "-shared", "-fPIC", "-U_FORTIFY_SOURCE", "-fno-strict-aliasing", "-w"]
+FLAGS = ["-std=c++17", "-O2", "-shared", "-fPIC", "-U_FORTIFY_SOURCE", "-fno-strict-aliasing", "-w"]
 FLAGS += ["-ffp-contract=off"]  # a product and a sum round separately on every processor, as in NumPy
 
 
