@@ -12,6 +12,7 @@ import gzip
 import io
 import itertools
 import os
+import select
 import unicodedata
 import zlib
 from collections import deque
@@ -92,7 +93,11 @@ class StdinLines:
     def must_wait(self) -> bool:
         """Return whether reading the next line, or the end, would block. Reads what has arrived."""
         while not (self._lines or self._ended):
-            if portable.would_block(self._descriptor):
+            if portable.fcntl is None:  # Windows asks sockets alone; a person who types has to be waited for
+                has_arrived = not os.isatty(self._descriptor)
+            else:
+                has_arrived = bool(select.select([self._descriptor], [], [], 0)[0])
+            if not has_arrived:
                 return True
             self._read()
         return False

@@ -17,9 +17,8 @@ from autograd.tensor import note_change
 from minitf.fast import layers as fast
 from minitf.model import transformer as plain
 from minitf.model import variants
-from minitf.model.layers import FeedForward, Module
+from minitf.model.layers import FeedForward, Module, recast
 from minitf.model.parameters import Parameter
-from minitf.model.variants import recast
 
 Array = Any
 M = TypeVar("M", bound=Module)

@@ -31,7 +31,7 @@ import numpy as np
 from minitf.learn.exercise import Exercise, find
 from minitf.learn.expect import Wrong, equal, results_alone
 from minitf.learn.verdict import LIMIT_S, MEMORY_BYTES, Verdict
-from minitf.system.process import memory_limited
+from minitf.system.confined import memory_limited
 
 _REDUCTION = re.compile(r"\.(sum|mean|max|std|var)\((?!.*keepdims)")
 SYMPTOM = "the symptom is still there, as in the file that was given out"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from minitf.config import TransformerConfig
 from minitf.config.model import BOS, EOS, PAD
 from minitf.errors import UserError
 from minitf.model.cache import Cache
-from minitf.model.layers import LayerNorm, Module, variants
+from minitf.model.layers import LayerNorm, recast, variants
 from minitf.model.mixing import Convolution, Mixing, Recurrent, SeparableConvolution
 from minitf.model.parameters import Initializer
 from minitf.model.transformer import (
@@ -38,16 +38,6 @@ from minitf.model.transformer import (
 )
 
 Array = Any
-
-M = TypeVar("M", bound=Module)
-
-
-def recast(module: Module, cls: type[M]) -> M:
-    """The same module, parameters and parts included, with the methods of another class."""
-    new = object.__new__(cls)
-    vars(new).update(vars(module))
-    return new
-
 
 # ---- Attention (section 3.2.1, section 4) ------------------------------------------------------------------------
 

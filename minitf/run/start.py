@@ -102,6 +102,9 @@ def assembled(
     named_parameters = model.named_parameters()
     learning = named_parameters if config.freeze is None else freeze(model, config.freeze)
     optimizer = Adam(learning, config.optimizer)
+    gradients = None
+    if config.on_gpu or config.graphs:
+        gradients = step_graphs(model, compute_gradients, config, process.is_parallel)
     return Run(
         config=config,
         data=data,
@@ -120,7 +123,7 @@ def assembled(
         ),
         log=stack.enter_context(RunLog(directory.log_path)) if process.is_main_process else NoLog(),
         process=process,
-        gradients=step_graphs(model, compute_gradients, config, process.is_parallel),
+        gradients=gradients,
     )
 
 

@@ -16,14 +16,14 @@ import struct
 import sys
 import traceback
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NoReturn
 
 from minitf.errors import UserError
 from minitf.system.files import os_errors_explained
 from minitf.system.portable import SIGNALS, has_process_groups, resource
-from minitf.system.process import taken_bytes
 
 MOST_ANSWER_BYTES, MOST_FILES = 2**20, 128
 EXECUTE, WRITE_FILE, READ = 1 << 0, 1 << 1, 0b1100
@@ -31,6 +31,39 @@ EXECUTE, WRITE_FILE, READ = 1 << 0, 1 << 1, 0b1100
 RIGHTS = {1: 13, 2: 14}
 CREATE_RULESET, ADD_RULE, RESTRICT_SELF = 444, 445, 446  # the same numbers on all processors
 PR_SET_PDEATHSIG, PR_SET_NO_NEW_PRIVS = 1, 38
+
+
+# ---- Memory ----
+
+
+def taken_bytes() -> int:
+    """Size of the addresses that this process has; 0 where the system, which is not Linux then, does not say."""
+    statm = Path("/proc/self/statm")
+    if resource is None or not statm.exists():
+        return 0
+    return int(statm.read_text().split()[0]) * resource.getpagesize()
+
+
+@contextmanager
+def memory_limited(more_bytes: int) -> Iterator[None]:
+    """Context manager that bounds the addresses of this process, and of those it starts: those it has and `more_bytes`.
+
+    Beyond them, Python and NumPy raise MemoryError. Only Linux says what a process has; elsewhere, nothing is bounded.
+    """
+    taken = taken_bytes()
+    if not taken:
+        yield
+        return
+    soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+    limits = [taken + more_bytes, *(each for each in (soft, hard) if each != resource.RLIM_INFINITY)]
+    resource.setrlimit(resource.RLIMIT_AS, (min(limits), hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
+
+
+# ---- A process ----
 
 
 def confined(work: Callable[[], Any], folder: Path, more_bytes: int, seconds: int) -> Any:

@@ -66,7 +66,8 @@ def open_regular(path: Path) -> io.BufferedReader:
     descriptor = os.open(path, os.O_RDONLY | portable.NONBLOCK | portable.CLOEXEC)
     mode = os.fstat(descriptor).st_mode
     if stat.S_ISREG(mode):
-        portable.set_blocking(descriptor)
+        if portable.NONBLOCK:
+            os.set_blocking(descriptor, True)
         return open(descriptor, "rb")
     os.close(descriptor)
     if stat.S_ISDIR(mode):

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import errno
 import os
-import select
 import shutil
 import signal
 import stat
@@ -58,12 +57,6 @@ def has_ended(process: int) -> bool:
 # ---- Files ----
 
 
-def set_blocking(descriptor: int) -> None:
-    """Let reads wait, of a file that was opened with NONBLOCK."""
-    if NONBLOCK:
-        os.set_blocking(descriptor, True)
-
-
 def read_at(descriptor: int, count: int, offset: int) -> bytes:
     """Read up to `count` bytes from `offset` on."""
     if hasattr(os, "pread"):
@@ -87,11 +80,6 @@ def write_at(descriptor: int, data: bytes, offset: int) -> int:
         return os.pwrite(descriptor, data, offset)
     os.lseek(descriptor, offset, os.SEEK_SET)
     return os.write(descriptor, data)
-
-
-def would_block(descriptor: int) -> bool:
-    """Return whether a read of a stream would wait; on Windows, which asks sockets alone, whether a person types it."""
-    return os.isatty(descriptor) if fcntl is None else not select.select([descriptor], [], [], 0)[0]
 
 
 LOCKED_BYTE, PAUSE_S = 2**30, 0.1  # Windows locks bytes, which nobody can read then: one beyond the end of the file

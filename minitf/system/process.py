@@ -22,7 +22,7 @@ from typing import Any
 
 from minitf.errors import UserError, shortened
 from minitf.system.files import explained
-from minitf.system.portable import SIGNALS, resource
+from minitf.system.portable import SIGNALS
 
 # ---- Running a command ----
 
@@ -406,33 +406,6 @@ def require_threads(count: int) -> None:
                 thread.join()
                 while Path(f"/proc/self/task/{thread.native_id}").exists():  # Linux counts it until then
                     time.sleep(0.0005)
-
-
-def taken_bytes() -> int:
-    """Size of the addresses that this process has; 0 where the system, which is not Linux then, does not say."""
-    statm = Path("/proc/self/statm")
-    if resource is None or not statm.exists():
-        return 0
-    return int(statm.read_text().split()[0]) * resource.getpagesize()
-
-
-@contextmanager
-def memory_limited(more_bytes: int) -> Iterator[None]:
-    """Context manager that bounds the addresses of this process, and of those it starts: those it has and `more_bytes`.
-
-    Beyond them, Python and NumPy raise MemoryError. Only Linux says what a process has; elsewhere, nothing is bounded.
-    """
-    taken = taken_bytes()
-    if not taken:
-        yield
-        return
-    soft, hard = resource.getrlimit(resource.RLIMIT_AS)
-    limits = [taken + more_bytes, *(each for each in (soft, hard) if each != resource.RLIM_INFINITY)]
-    resource.setrlimit(resource.RLIMIT_AS, (min(limits), hard))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
 
 
 # ---- Device ----
