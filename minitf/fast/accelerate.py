@@ -15,6 +15,7 @@ from typing import Any, TypeVar, cast
 from autograd.fast import kernels_of, reduced
 from autograd.tensor import note_change
 from minitf.fast import layers as fast
+from minitf.fast import variants as fast_variants
 from minitf.model import transformer as plain
 from minitf.model import variants
 from minitf.model.layers import FeedForward, Module, recast
@@ -26,18 +27,18 @@ Optimizer = TypeVar("Optimizer")
 REPLACEMENTS: dict[type[Module], type[Module]] = {
     FeedForward: fast.FusedFeedForward,
     plain.MultiHeadAttention: fast.PackedAttention,
-    variants.UnscaledAttention: fast.PackedUnscaledAttention,
-    variants.AdditiveAttention: fast.PackedAdditiveAttention,
-    variants.LocalAttention: fast.PackedLocalAttention,
+    variants.UnscaledAttention: fast_variants.PackedUnscaledAttention,
+    variants.AdditiveAttention: fast_variants.PackedAdditiveAttention,
+    variants.LocalAttention: fast_variants.PackedLocalAttention,
     plain.Residual: fast.FusedResidual,
     plain.DecoderLayer: fast.PackedDecoderLayer,
     variants.LocalDecoderLayer: fast.PackedDecoderLayer,
     plain.Encoder: fast.CheckpointedEncoder,
-    variants.PreNormEncoder: fast.CheckpointedPreNormEncoder,
+    variants.PreNormEncoder: fast_variants.CheckpointedPreNormEncoder,
     plain.Decoder: fast.PackedDecoder,
-    variants.PreNormDecoder: fast.PackedPreNormDecoder,
+    variants.PreNormDecoder: fast_variants.PackedPreNormDecoder,
     plain.Transformer: fast.FastTransformer,
-    variants.ForeignTransformer: fast.FastForeignTransformer,
+    variants.ForeignTransformer: fast_variants.FastForeignTransformer,
 }
 
 

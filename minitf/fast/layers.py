@@ -26,15 +26,6 @@ from minitf.model.transformer import (
     join_heads,
     padding_mask,
 )
-from minitf.model.variants import (
-    AdditiveAttention,
-    ForeignTransformer,
-    LocalAttention,
-    PreNormDecoder,
-    PreNormEncoder,
-    UnscaledAttention,
-    end_for_start,
-)
 
 Array = Any
 
@@ -81,26 +72,8 @@ class PackedAttention(MultiHeadAttention):
     scale: float | None = None
 
     def attend(self, q: Tensor, k: Tensor, v: Tensor, mask: Array | None, is_causal: bool = False) -> Tensor:
-        """Return the backward pass writes the gradients where that of the projections reads them."""
+        """Attention whose backward pass writes the gradients where that of the projections reads them."""
         return ag.fast.attention(q, k, v, mask, is_causal=is_causal, dropout=self.dropout_now, scale=self.scale)
-
-
-class PackedUnscaledAttention(PackedAttention, UnscaledAttention):
-    """The same, without the factor 1/√d_k."""
-
-    scale = 1.0
-
-
-class PackedAdditiveAttention(PackedAttention, AdditiveAttention):
-    """The same with additive scores."""
-
-    attend = AdditiveAttention.attend
-
-
-class PackedLocalAttention(PackedAttention, LocalAttention):
-    """The same in a neighbourhood."""
-
-    attend = LocalAttention.attend
 
 
 class PackedDecoderLayer(DecoderLayer):
@@ -131,10 +104,6 @@ class PackedDecoder(Decoder):
         return x
 
 
-class PackedPreNormDecoder(PreNormDecoder, PackedDecoder):
-    """The same, and the norm after the stack."""
-
-
 class CheckpointedEncoder(Encoder):
     """A stack whose layers may be computed again in the backward pass: see `PackedDecoder`."""
 
@@ -144,10 +113,6 @@ class CheckpointedEncoder(Encoder):
         for layer in self.layers:
             x = checkpoint(layer, x, mask) if self.checkpoints_layers else layer(x, mask)
         return x
-
-
-class CheckpointedPreNormEncoder(PreNormEncoder, CheckpointedEncoder):
-    """The same, and the norm after the stack."""
 
 
 def memory_projections(decoder: Decoder) -> list[Linear]:
@@ -202,7 +167,7 @@ class FastTransformer(Transformer):
     def loss(
         self, source: Array, target: Array, labels: Array, label_smoothing: float, reduction: Reduction = "sum"
     ) -> tuple[Tensor, Tensor]:
-        """Return the logits [B, T, V], the largest array of a training step, are computed a block of rows at a time."""
+        """The loss, without the logits [B, T, V], the largest array of a training step, in memory at once."""
         hidden = self.decode(target, self.encode(source), padding_mask(source))
         labels, settings = self.loss_settings(labels)
         return ag.fast.linear_cross_entropy(
@@ -244,35 +209,3 @@ class FastTransformer(Transformer):
                 in_bfloat16[...] = parameter.data
                 note_change(in_bfloat16)
                 reduced.keep(parameter.data, in_bfloat16)
-
-
-class FastForeignTransformer(FastTransformer, ForeignTransformer):
-    """The same for models of other programs."""
-
-    def embed_source(self, ids: Array) -> Tensor:
-        if not self.config.embedding_norm:
-            return super().embed_source(ids)
-        x = self.embedded(ids, self.source_embedding, self.source_positions, 0.0)
-        return self.dropout(self.source_embedding_norm(x))
-
-    def embed_target(self, ids: Array, start: int = 0) -> Tensor:
-        begin, normed = self.config.decoder_start, self.config.embedding_norm
-        ids = end_for_start(ids) if begin == "eos" else ids
-        if not normed and begin != "zero":
-            return super().embed_target(ids, start)
-        x = self.embedded(ids, self.target_embedding, self.target_positions, 0.0, start)
-        if begin == "zero":
-            x = self.position_alone(ids, x, start)
-        return self.dropout(self.target_embedding_norm(x) if normed else x)
-
-    def logits(self, hidden: Tensor) -> Tensor:
-        return ag.linear(hidden, self.output_matrix, self.logit_bias(), dtype=self.output_matrix.dtype)
-
-    def loss_settings(self, labels: Array) -> tuple[Array, dict[str, Any]]:
-        """Return the bias of the logits; masked tokens, and no loss for such labels."""
-        settings: dict[str, Any] = {"bias": self.output_bias} if self.config.output_bias else {}
-        if self.config.masked_tokens:
-            settings["masked"] = masked = self.is_masked()
-            backend = self.backend
-            labels = backend.xp.where(backend.asarray(masked)[labels], PAD, labels)
-        return labels, settings

@@ -5,6 +5,7 @@ from tests.mutants.damage import Mutant
 E = "autograd.ops.elementwise"
 N = "autograd.ops.nn"
 F = "autograd.fast.ops"
+U = "autograd.fast.unfused"
 
 # fmt: off
 MUTANTS = [
@@ -13,11 +14,11 @@ MUTANTS = [
            'Exp.rooms = vars(Exp).get("rooms", {})\n'
            "        y = xp.exp(x)\n"
            "        return xp.exp(x, out=Exp.rooms.setdefault((y.shape, y.dtype), xp.array(y)))"),
-    Mutant(f"{F}:Dropout.forward", "keeps its mask in the class, where the next call overwrites it",
+    Mutant(f"{U}:Dropout.forward", "keeps its mask in the class, where the next call overwrites it",
            "self.save(keep)",
            'Dropout.kept = vars(Dropout).get("kept", [keep])\n        Dropout.kept[0] = keep\n'
            "        self._saved = Dropout.kept"),
-    Mutant(f"{F}:LayerNorm.forward", "saves in a buffer that the next call overwrites",
+    Mutant(f"{U}:LayerNorm.forward", "saves in a buffer that the next call overwrites",
            "self.save(normalised,",
            'LayerNorm.rooms = vars(LayerNorm).get("rooms", {})\n'
            "        room = LayerNorm.rooms.setdefault((y.shape, y.dtype), y.copy())\n"
@@ -28,7 +29,7 @@ MUTANTS = [
            "product(g_rows, weight if needs_weight else 1.01 * weight)"),
     Mutant(f"{F}:Linear.backward", "another gradient of the weight where x is frozen", "weight_gradient(g_rows, rows",
            "weight_gradient(g_rows if needs_x else -g_rows, rows"),
-    Mutant(f"{F}:Matmul.backward", "a gradient only where both factors need one",
+    Mutant(f"{U}:Matmul.backward", "a gradient only where both factors need one",
            "if needs_a:", "if needs_a and needs_b:"),
     # ---- float32 ----
     Mutant(f"{E}:Tanh.backward", "1 % too little in float32", "y * y", 'y * y * (1.01 if y.dtype == "float32" else 1)'),

@@ -3,6 +3,7 @@
 from tests.mutants.damage import Mutant
 
 F = "autograd.fast.ops"
+U = "autograd.fast.unfused"
 ROWS = "autograd.fast.row_gradient:RowGradient"
 AGAIN = "autograd.fast.recomputed"
 ROW_TESTS = ("tests/autograd/fast/test_row_gradient.py",)
@@ -11,27 +12,27 @@ AGAIN_TESTS = ("tests/autograd/fast/test_recomputed.py",)
 # fmt: off
 MUTANTS = [
     # ---- Elements ----
-    Mutant(f"{F}:Gelu.backward", "density dropped from the slope", "slope += step", "slope = step"),
-    Mutant(f"{F}:Gelu.backward", "density not times x", "slope *= self.xp.clip(wide, -40, 40)", "pass"),
-    Mutant(f"{F}:Dropout.backward", "scale forgotten", "g_y, keep, self.scale", "g_y, keep, 1.0"),
-    Mutant(f"{F}:Dropout.backward", "mask ignored", "self.kernels.dropout(g_y, keep, self.scale)", "g_y * self.scale"),
-    Mutant(f"{F}:Dropout.backward", "mask the wrong way round", "dropout(g_y, keep,", "dropout(g_y, ~keep,"),
-    Mutant(f"{F}:Dropout.backward", "mask drawn again",
+    Mutant(f"{U}:Gelu.backward", "density dropped from the slope", "slope += step", "slope = step"),
+    Mutant(f"{U}:Gelu.backward", "density not times x", "slope *= self.xp.clip(wide, -40, 40)", "pass"),
+    Mutant(f"{U}:Dropout.backward", "scale forgotten", "g_y, keep, self.scale", "g_y, keep, 1.0"),
+    Mutant(f"{U}:Dropout.backward", "mask ignored", "self.kernels.dropout(g_y, keep, self.scale)", "g_y * self.scale"),
+    Mutant(f"{U}:Dropout.backward", "mask the wrong way round", "dropout(g_y, keep,", "dropout(g_y, ~keep,"),
+    Mutant(f"{U}:Dropout.backward", "mask drawn again",
            "(keep,) = self.saved", "keep = self.draw(nn.draw(g_y.shape, 1 - 1 / self.scale))[0]"),
     Mutant(f"{F}:unpacked", "the bits of each byte in the other order",
            "count=math.prod(shape))", 'count=math.prod(shape), bitorder="little")',
            near=("tests/autograd/ops/test_nn.py",)),
-    Mutant(f"{F}:Where.forward", "any number counts as 0", "and not any(np.asarray(b).tobytes())", "", near=("Where",)),
-    Mutant(f"{F}:Where.backward", "the mask the wrong way round for a", "keep != 0", "keep == 0", near=("Where",)),
-    Mutant(f"{F}:Where.backward", "the gradient of a for b", "(g_y, keep == 0)", "(g_y, keep != 0)", near=("Where",)),
+    Mutant(f"{U}:Where.forward", "any number counts as 0", "and not any(np.asarray(b).tobytes())", "", near=("Where",)),
+    Mutant(f"{U}:Where.backward", "the mask the wrong way round for a", "keep != 0", "keep == 0", near=("Where",)),
+    Mutant(f"{U}:Where.backward", "the gradient of a for b", "(g_y, keep == 0)", "(g_y, keep != 0)", near=("Where",)),
     # ---- Products ----
-    Mutant(f"{F}:Matmul._g_a", "not transposed back", "xp.matmul(b, g_y.T).T", "xp.matmul(b, g_y.T).reshape(shape)"),
-    Mutant(f"{F}:Matmul._g_a", "b not transposed", "rows_of(g_y), b.T)", "rows_of(g_y), b.reshape(b.T.shape))"),
-    Mutant(f"{F}:Matmul._g_a", "b not transposed, in a batch",
+    Mutant(f"{U}:Matmul._g_a", "not transposed back", "xp.matmul(b, g_y.T).T", "xp.matmul(b, g_y.T).reshape(shape)"),
+    Mutant(f"{U}:Matmul._g_a", "b not transposed", "rows_of(g_y), b.T)", "rows_of(g_y), b.reshape(b.T.shape))"),
+    Mutant(f"{U}:Matmul._g_a", "b not transposed, in a batch",
            "b.swapaxes(-1, -2)), shape)", "b.reshape(b.swapaxes(-1, -2).shape)), shape)"),
-    Mutant(f"{F}:Matmul._g_b", "not summed over the batch axes that b lacks: the mean",
+    Mutant(f"{U}:Matmul._g_b", "not summed over the batch axes that b lacks: the mean",
            "(rows_of(a).T @ rows_of(g_y))", "(rows_of(a).T @ rows_of(g_y) / math.prod(a.shape[:-2]))"),
-    Mutant(f"{F}:_rows_first", "batch elements instead of rows brought together",
+    Mutant(f"{U}:_rows_first", "batch elements instead of rows brought together",
            "xp.moveaxis(a, -2, 0)", "a", near=("Matmul",)),
     Mutant(f"{F}:Linear.backward", "x from a weight of another order",
            "product(g_rows, weight)", "product(g_rows, weight.reshape(weight.T.shape).T)"),
@@ -66,9 +67,9 @@ MUTANTS = [
            near=ROW_TESTS),
     Mutant(f"{ROWS}.__iadd__", "what is added to rows is lost", "total += other", "pass", near=ROW_TESTS),
     # ---- Layers ----
-    Mutant(f"{F}:LayerNorm.forward", "saves y in the place of x̂",
+    Mutant(f"{U}:LayerNorm.forward", "saves y in the place of x̂",
            "self.save(normalised, inverse_std, weight)", "self.save(y, inverse_std, weight)"),
-    Mutant(f"{F}:LayerNorm.backward", "bias gets the gradient of the weight",
+    Mutant(f"{U}:LayerNorm.backward", "bias gets the gradient of the weight",
            "reshape(g_y.shape), g_weight, g_bias", "reshape(g_y.shape), g_weight, g_weight"),
     Mutant(f"{F}:DropoutAddLayerNorm.backward", "residual gets the dropped gradient",
            "g_residual.reshape(g_y.shape), g_weight", "g_x.reshape(g_y.shape), g_weight"),
@@ -92,17 +93,17 @@ MUTANTS = [
            "        g_q, g_k, g_v = gradients\n"
            "        gradients = (g_q, g_v, g_k) if g_k.shape == g_v.shape else (g_q, g_k, g_v)"),
     # ---- The loss ----
-    Mutant(f"{F}:CrossEntropy.forward", "label smoothing forgotten in the gradient",
+    Mutant(f"{U}:CrossEntropy.forward", "label smoothing forgotten in the gradient",
            "self.kernels.cross_entropy_(g_logits, targets, label_smoothing)",
            "self.kernels.cross_entropy(logits, targets, label_smoothing)\n"
            "            self.kernels.cross_entropy_(g_logits, targets, 0.0)"),
-    Mutant(f"{F}:CrossEntropy.forward", "ignored rows get a gradient",
+    Mutant(f"{U}:CrossEntropy.forward", "ignored rows get a gradient",
            "self.kernels.clear_rows_(g_logits, counted)", "pass"),
-    Mutant(f"{F}:CrossEntropy.backward", "divisor forgotten: sum for mean",
+    Mutant(f"{U}:CrossEntropy.backward", "divisor forgotten: sum for mean",
            "nn.of_each(g_loss, counted, reduction)", "g_loss"),
-    Mutant(f"{F}:CrossEntropy.backward", "cotangent forgotten",
+    Mutant(f"{U}:CrossEntropy.backward", "cotangent forgotten",
            "g_logits * self.xp.where(counted, g_rows, 1)[:, None]", "g_logits * counted[:, None]"),
-    Mutant(f"{F}:CrossEntropy.backward", "writes into what it saved",
+    Mutant(f"{U}:CrossEntropy.backward", "writes into what it saved",
            "return g_logits * self.xp.where(counted, g_rows, 1)[:, None]",
            "g_logits *= self.xp.where(counted, g_rows, 1)[:, None]\n        return g_logits"),
     Mutant(f"{F}:LinearCrossEntropy.backward", "divisor forgotten: sum for mean",

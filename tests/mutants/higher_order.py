@@ -5,6 +5,7 @@ from tests.mutants.damage import Mutant
 H = "autograd.higher_order"
 D = "autograd.functional"
 F = "autograd.fast.ops"
+U = "autograd.fast.unfused"
 SECOND = ("tests/autograd/test_higher_order.py",)
 FUNCTIONS = ("tests/autograd/test_functional.py",)
 
@@ -37,12 +38,12 @@ MUTANTS = [
     # ---- What implementations hand over ----
     Mutant(f"{F}:centred", "the normalised rows for the centred ones", "normalised / inverse_std.reshape(-1, 1)",
            "normalised", near=SECOND),
-    Mutant(f"{F}:CrossEntropy.read_by_plain", "smoothing forgotten", "1 - epsilon", "1", near=SECOND),
-    Mutant(f"{F}:CrossEntropy.read_by_plain", "targets forgotten",
+    Mutant(f"{U}:CrossEntropy.read_by_plain", "smoothing forgotten", "1 - epsilon", "1", near=SECOND),
+    Mutant(f"{U}:CrossEntropy.read_by_plain", "targets forgotten",
            "p[self.xp.arange(len(targets)), targets] += 1 - epsilon", "pass", near=SECOND),
     Mutant(f"{F}:Linear.read_by_plain", "the output as input", "return y, x, weight, None",
            "return y, y, weight, None", near=SECOND),
-    Mutant(f"{F}:Gelu.read_by_plain", "the slope is that of x + 1",
+    Mutant(f"{U}:Gelu.read_by_plain", "the slope is that of x + 1",
            "return None, x", "return None, x + 1", near=SECOND),
     # ---- Functions of functions ----
     Mutant(f"{D}:hvp", "the product with ones", "call.leaves, vs, create_graph",

@@ -17,7 +17,7 @@ import autograd as ag
 from autograd import Tensor, random
 from autograd.fast import CpuKernels, cpu_kernels
 from autograd.fast import cpu as cpu_module
-from autograd.fast.threads import Task, Workers
+from autograd.fast.blocks import Task, Workers
 
 
 def normal(rng, shape):
@@ -219,7 +219,7 @@ def test_an_error_is_kept_for_who_waits():
 def test_threads_start_anew_after_a_fork():
     program = """
 import os, signal
-from autograd.fast.threads import Task, Workers
+from autograd.fast.blocks import Task, Workers
 
 workers = Workers(2)
 assert workers.submit(lambda: None).exception() is None
