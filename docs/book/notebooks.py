@@ -1,7 +1,8 @@
 """The chapters of the book as Jupyter notebooks: `make notebooks`, or `python -m docs.book.notebooks FOLDER`.
 
-Each block of Python is a cell; outputs are left out, since running the notebook computes them. The first cell enters
-the project's directory, which the chapters need. To run them: `pip install jupyterlab matplotlib` in its environment.
+Each block of Python is a cell; outputs are left out, since running the notebook computes them. The pictures and the
+file of chapter 14, which are not installed, are copied beside the notebooks. To run them: `pip install jupyterlab
+matplotlib` in an environment that has minitf.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import argparse
 import json
 import os
 import re
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -21,15 +23,14 @@ CELL = re.compile(
     r"^```python\n(?P<block>.*?)^```\n(?:\n*^```\n.*?^```\n)?|^<!-- picture\n(?P<picture>.*?)^-->\n",
     re.MULTILINE | re.DOTALL,
 )
+BESIDE = ("docs/book/pictures.py", "examples/one_file.py")
 LINK = re.compile(r"(?<=\]\()(?![a-z]+:|#)([^)#\s]+)")
 
 
 def notebook(page: Path, folder: Path) -> dict[str, Any]:
     """A page in the format of Jupyter, version 4; its links lead from `folder` to the project."""
-    root = os.path.relpath(ROOT, folder)
-    enter = f"import os\nimport sys\n\nos.chdir({root!r})  # the project's directory\nsys.path.insert(0, os.getcwd())"
     text = LINK.sub(lambda found: os.path.relpath(page.parent / found[1], folder), page.read_text("utf-8"))
-    cells = [_cell("code", enter), *(_cell(kind, part) for kind, part in parts(text))]
+    cells = [_cell(kind, part) for kind, part in parts(text)]
     kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
     return {"nbformat": 4, "nbformat_minor": 4, "metadata": {"kernelspec": kernel}, "cells": cells}
 
@@ -54,6 +55,9 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     folder = parser.parse_args().folder
     folder.mkdir(parents=True, exist_ok=True)
+    for name in BESIDE:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / name, folder / name)
     chapters = sorted(HERE.glob("[0-9][0-9]-*.md"))
     for page in chapters:
         made = json.dumps(notebook(page, folder), ensure_ascii=False, indent=1)
