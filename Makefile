@@ -24,7 +24,7 @@ help:
 	@echo "make fuzz    only the invalid input (5 minutes), and coverage-guided fuzzing (MINUTES=$(MINUTES))"
 	@echo "make bench-gpu  time a training step on a GPU; PEER=program.py: compare with a program"
 	@echo "make lint    run ruff and mypy"
-	@echo "make book    build the documentation, with its output and figures, into build/book (1.5 minutes of processor time)"
+	@echo "make book    build the documentation, with its output and figures, into build/book (1.5 minutes of processor time; half, if the code is as before)"
 	@echo "make notebooks  build the chapters as Jupyter notebooks, in build/notebooks"
 	@echo "make sdist   build the source distribution and the wheel in dist/, with a bill of materials and checksums"
 	@echo "make clean   delete the virtual environments (runs are kept)"
@@ -125,7 +125,8 @@ lint: $(VENV)/.installed-dev
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 
-# From scratch: Sphinx does not see that code has changed which a page runs
+# Every page again, since Sphinx does not see that code has changed which a page runs; the outputs of blocks are kept
+# while the code is the same (docs/book/extension/cache.py)
 book: $(VENV)/.installed-docs
 	$(BIN)/python -m sphinx -q -T -W --keep-going -E -a -c docs/book . build/book
 	@echo "open build/book/index.html"

@@ -7,6 +7,7 @@ import time
 from html.parser import HTMLParser
 from importlib.util import find_spec
 from pathlib import Path
+from types import SimpleNamespace
 from urllib.parse import unquote, urlsplit
 
 import pytest
@@ -86,6 +87,35 @@ def test_a_block_that_fails_fails_the_build(tmp_path):
     result = build(folder.parent, tmp_path / "wrong")
     assert result.returncode != 0
     assert "ZeroDivisionError" in result.stderr
+
+
+@pytest.mark.slow
+def test_outputs_are_kept_while_the_code_is_the_same(tmp_path, monkeypatch):
+    needs_sphinx()
+    page = tmp_path / "source" / "docs" / "index.md"
+    page.parent.mkdir(parents=True)
+
+    def shown(text, code):
+        page.write_text(f"# {text}\n\n```python\n{code}\n```\n", "utf-8")
+        result = build(tmp_path / "source", tmp_path / "site")
+        assert result.returncode == 0, result.stderr
+        return re.findall(r"\d{19}", (tmp_path / "site" / "docs" / "index.html").read_text("utf-8"))
+
+    first = shown("Page", "import time\nprint(time.time_ns())")
+    assert len(first) == 1
+    assert shown("Other text", "import time\nprint(time.time_ns())") == first
+    assert shown("Other text", "import time\n\nprint(time.time_ns())") != first
+
+    monkeypatch.syspath_prepend(str(DOCS / "book"))
+    from extension import cache
+
+    monkeypatch.setattr(cache, "ROOT", tmp_path)
+    names = []
+    for text in ("y = x", "y = 2 * x", "y = x"):
+        (tmp_path / "autograd").mkdir(exist_ok=True)
+        (tmp_path / "autograd" / "ops.py").write_text(text)
+        names.append(cache.kept(SimpleNamespace(doctreedir=tmp_path)).name)
+    assert names[0] == names[2] != names[1]
 
 
 class Links(HTMLParser):

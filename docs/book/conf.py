@@ -33,6 +33,7 @@ extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
     "sphinx.ext.linkcode",
+    "extension.cache",
     "extension.contents",
     "extension.figures",
     "extension.mathematics",
@@ -58,7 +59,7 @@ html_math_renderer = "mathml"
 myst_enable_extensions = ["dollarmath"]
 myst_dmath_allow_labels = False
 myst_heading_anchors = 4
-nb_execution_mode = "force"  # a cache would not see that the project has changed
+nb_execution_mode = "cache"  # extension/cache.py sees that the project has changed
 nb_execution_raise_on_error = True
 nb_execution_timeout = 600  # of a block, on a busy machine
 nb_merge_streams = True

@@ -6,6 +6,7 @@ NAME. These pages are written with the book. Their model writes digits backwards
 
 import random
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -101,12 +102,14 @@ def write_pages(app: Sphinx, error: Exception | None) -> None:
     wanted = {match["name"] for text in sources for match in COMMENT.finditer(text)}
     if error is not None or app.builder.format != "html" or not wanted:
         return
-    folder = Path(app.outdir, "playable")
-    folder.mkdir(exist_ok=True)
-    with tempfile.TemporaryDirectory() as temporary:
-        train(Path(temporary))
-        for name in sorted(wanted):
-            PAGES[name](Path(temporary), folder / f"{name}.html")
+    made, folder = Path(app.config.nb_execution_cache_path, "playable"), Path(app.outdir, "playable")
+    if any(not (made / f"{name}.html").exists() for name in wanted):
+        made.mkdir(exist_ok=True)
+        with tempfile.TemporaryDirectory() as temporary:
+            train(Path(temporary))
+            for name in sorted(wanted):
+                PAGES[name](Path(temporary), made / f"{name}.html")
+    shutil.copytree(made, folder, dirs_exist_ok=True)
 
 
 def setup(app: Sphinx) -> dict[str, Any]:
