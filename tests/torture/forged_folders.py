@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from minitf.app import commands
+from minitf.run.packing import pack_run
 from minitf.storage import checkpoint_store, checkpoints
 from minitf.storage.checkpoints import read_origin
 from minitf.system.files import sha256_of
@@ -38,13 +39,17 @@ def readers(run: Path, source: Path) -> list[list[Any]]:
         ["pack", run, "--resumable", "--output", to / "resumable"],
         ["export", run, to / "exported", "--format", "ctranslate2"],
         ["export", run, to / "plain-exported", "--format", "safetensors", "--average", "2"],
+        ["translate", run, "--input", source, "--output", to / "int8", "--precision", "int8", *SHORT],
+        ["pack", run, "--output", to / "packed-int8", "--precision", "int8"],
         ["statistics", texts / "valid.source", texts / "valid.target"],
         ["train", "--resume", run, "--max-steps", "10"],
     ]
 
 
 def run_folders(ground: Ground, tally: Tally, count: int, draw: random.Random, halfway: Path) -> None:
-    """Copies of a run in which one to three files are forged, each with half of its readers."""
+    """Copies of a run, or of one packed in 8 bits, with one to three files forged, each with half of its readers."""
+    in_int8 = ground.new()
+    pack_run(halfway, in_int8, resumable=False, int8=True)
     with (ground.folder / "one-line").open("w") as file:
         file.write("the cat sees a house\n")
     for start in range(0, count, AT_ONCE):
@@ -52,7 +57,7 @@ def run_folders(ground: Ground, tally: Tally, count: int, draw: random.Random, h
         folders = []
         for _ in range(min(AT_ONCE, count - start)):
             run = ground.new()
-            shutil.copytree(halfway, run)
+            shutil.copytree(draw.choice([halfway, halfway, halfway, in_int8]), run)
             run.with_suffix(".out").mkdir()
             done = "; ".join(harm(run, draw) for _ in range(draw.choice([1, 1, 2, 3])))
             folders.append(run)
@@ -241,15 +246,17 @@ def forge_checkpoint(path: Path, draw: random.Random) -> str:
 
 
 def forged_array(array: np.ndarray, draw: random.Random) -> tuple[np.ndarray, str]:
-    kind = draw.choice(["nan", "inf", "huge", "shape", "type", "short", "empty", "scalar"])
+    kind = draw.choice(["nan", "inf", "huge", "shape", "axis", "type", "short", "empty", "scalar"])
     if kind in ("nan", "inf", "huge"):
         changed = array.copy()
         changed.reshape(-1)[0] = {"nan": np.nan, "inf": np.inf, "huge": 1e30}[kind] if array.dtype.kind == "f" else 99
         return changed, kind
     if kind == "shape":
         return array.reshape(-1), kind
+    if kind == "axis":
+        return array[..., None], kind
     if kind == "type":
-        return array.astype(draw.choice(["f2", "f8", "i4", "u1"])), kind
+        return array.astype(draw.choice(["f2", "f8", "i1", "i4", "u1"])), kind
     if kind == "short":
         return array[:-1] if array.ndim else array, kind
     return (np.zeros((0, 3), array.dtype), kind) if kind == "empty" else (np.zeros((), array.dtype), kind)
