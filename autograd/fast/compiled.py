@@ -7,12 +7,13 @@ on the number of threads.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from autograd.fast import compiled_int8
+from autograd.fast import compiled_bf16, compiled_int8
 from autograd.fast import compiled_kernels as kernels
 from autograd.fast.cpu import CpuKernels
 from autograd.fast.cpu_products import FEW_ROWS, SERIAL_PRODUCT, in_order
@@ -29,6 +30,15 @@ class CompiledKernels(CpuKernels):
     """NumPy on the host, with compiled kernels."""
 
     kernels = "numba"
+
+    in_bfloat16 = False
+    """True if the factors of products are rounded to bfloat16; those of attention's scores and of a decoder are not."""
+
+    def set_precision(self, precision: str) -> None:
+        if precision == "bf16" and not compiled_bf16.IS_AVAILABLE:
+            raise ValueError("precision=bf16 requires AVX-512 BF16 (avx512_bf16), which this processor lacks")
+        super().set_precision("float32" if precision == "bf16" else precision)
+        self.in_bfloat16 = precision == "bf16"
 
     # ---- Elements ----
 
@@ -58,6 +68,34 @@ class CompiledKernels(CpuKernels):
             return
         numbers = _of_adam(**settings)
         self._over_elements(lambda *arrays: kernels.adam_(*arrays, *numbers), parameter, gradient, m, v)
+
+    # ---- Products of factors in bfloat16 ----
+
+    def product(self, a: Array, b: Array, dtype: Any = None) -> Array:
+        if not self._rounds(a, b, dtype):
+            return super().product(a, b, dtype)
+        return self._rounded_product_(np.empty((len(a), b.shape[1]), F4), a, b)
+
+    def add_product_(self, total: Array, a: Array, b: Array) -> Array:
+        if not (self._rounds(a, b) and _are_plain(total)):
+            return super().add_product_(total, a, b)
+        return self._rounded_product_(total, a, b, begun=True)
+
+    def linear(self, x: Array, weight: Array, bias: Array | None, relu: bool = False, dtype: Any = None) -> Array:
+        if not self._rounds(x, weight, dtype) or (bias is not None and not _are_plain(bias)):
+            return super().linear(x, weight, bias, relu, dtype)
+        return self._rounded_product_(np.empty((len(x), len(weight)), F4), x, weight.T, bias, relu)
+
+    def _rounds(self, a: Array, b: Array, dtype: Any = None) -> bool:
+        """Are the factors of this product rounded?"""
+        return self.in_bfloat16 and dtype in (None, F4) and a.dtype == b.dtype == F4 and a.size * b.size > 0
+
+    def _rounded_product_(
+        self, c: Array, a: Array, b: Array, bias: Any = None, relu: bool = False, **how: Any
+    ) -> Array:
+        wake = a.size * b.shape[1] >= SERIAL_PRODUCT
+        run = functools.partial(self._run, worth_waking=wake)
+        return compiled_bf16.product_(run, (self.threads or 1) if wake else 1, c, a, b, bias, relu, **how)
 
     # ---- Products of few rows ----
 

@@ -1,13 +1,13 @@
 """Products of float32 matrices whose elements are rounded to bfloat16, by the instruction vdpbf16ps of x86.
 
-The instruction multiplies two pairs of bfloat16 and adds the products to a float32.  So matrices are packed as pairs, a
-pair in the place of an int32, and beyond the edges of a matrix lie zeros.  A sum is in the order of its terms, and takes
-no part in another: results do not depend on threads, nor on what is computed beside them.  Numbers below 1.2e-38, which
-the instruction does not know, count as 0.
+The instruction multiplies two pairs of bfloat16 and adds the products to a float32.  Matrices are packed as pairs, a
+pair in the place of an int32; beyond their edges lie zeros.  The order of a sum depends on its length alone, so results
+depend neither on threads nor on what is computed beside them.  The instruction takes numbers below 1.2e-38 as 0.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -23,8 +23,10 @@ Array = Any
 
 IS_AVAILABLE = "+avx512bf16" in FEATURES
 ROWS, COLUMNS = 8, 32  # of a tile, whose sums stay in 16 registers
-PAIRS = 256  # pairs of a row that are multiplied before the next row: a panel of them fits the first-level cache
-BLOCK = 256  # rows and columns of a task: its packed factors fit the second-level cache
+PAIRS = 512  # of a row that are multiplied before the next row: 8 panels of them fit the second-level cache
+BLOCK = 256  # rows and columns of a task
+PACKED_AT_ONCE = 128  # rows that are packed by a task, or columns
+PADDING = 16  # pairs between rows, so that those of a tile are not in one set of the cache
 LANES = 16
 
 
@@ -83,11 +85,13 @@ def add_tile(
         builder.position_at_end(body)
         p = builder.phi(I64)
         sums = [builder.phi(SUMS) for _ in start]
+        here = builder.gep(b, [builder.mul(p, number(COLUMNS))])
         factors = [
-            builder.bitcast(load(builder, builder.gep(b, [builder.add(builder.mul(p, number(COLUMNS)), number(n))]), PACKED), FACTORS)
+            builder.bitcast(load(builder, builder.gep(here, [number(n)]), PACKED), FACTORS)
             for n in range(0, COLUMNS, LANES)
         ]
-        at, new = builder.mul(p, a_pair), []
+        at = builder.mul(p, a_pair)
+        new: list[Any] = []
         for row in rows:
             pair = builder.bitcast(in_all_lanes(builder, builder.load(builder.gep(row, [at])), PACKED), FACTORS)
             new += [builder.call(instruction, [sums[len(new) + n], pair, each]) for n, each in enumerate(factors)]
@@ -135,7 +139,7 @@ def transpose_block(typing_context: Any, a: Any, a_first: Any, a_row: Any, b: An
 
 
 @compiled_exactly
-def rounded(bits: int) -> int:
+def rounded(bits: Any) -> Any:
     """The nearest bfloat16, ties to even, in the upper half, of the bits of a float32; NaN stays NaN."""
     nearest = bits + np.uint32(0x7FFF) + ((bits >> np.uint32(16)) & np.uint32(1))
     return bits | np.uint32(0x400000) if (bits & np.uint32(0x7FFFFFFF)) > np.uint32(0x7F800000) else nearest
@@ -162,33 +166,31 @@ def pack_columns(x: Array, first: int, end: int, packed: Array) -> None:
     Shapes: x uint32 [K, N], the bits of float32; packed int32 [N / COLUMNS, K / 2, COLUMNS] (written)
     """
     pairs, height, width = packed.shape[1], x.shape[0], x.shape[1]
-    for p in range(pairs):
-        upper = x[2 * p]
-        lower = x[min(2 * p + 1, height - 1)]
-        mask = np.uint32(0xFFFF0000) if 2 * p + 1 < height else np.uint32(0)
+    for block in range(0, pairs, LANES):  # few rows of x at a time, and long parts of a panel
         for panel in range(first, end):
-            out, start = packed[panel, p], panel * COLUMNS
-            if start + COLUMNS <= width:
+            start = panel * COLUMNS
+            for p in range(block, min(block + LANES, pairs)):
+                upper, lower = x[2 * p][start:], x[min(2 * p + 1, height - 1)][start:]
+                mask = np.uint32(0xFFFF0000) if 2 * p + 1 < height else np.uint32(0)
+                out = packed[panel, p]
+                if start + COLUMNS > width:
+                    out[:] = 0
+                    for n in range(width - start):
+                        out[n] = np.int32((rounded(upper[n]) >> np.uint32(16)) | (rounded(lower[n]) & mask))
+                    continue
                 for n in range(COLUMNS):
-                    pair = (rounded(upper[start + n]) >> np.uint32(16)) | (rounded(lower[start + n]) & mask)
-                    out[n] = np.int32(pair)
-            else:
-                for n in range(width - start):
-                    pair = (rounded(upper[start + n]) >> np.uint32(16)) | (rounded(lower[start + n]) & mask)
-                    out[n] = np.int32(pair)
-                out[width - start :] = 0
+                    out[n] = np.int32((rounded(upper[n]) >> np.uint32(16)) | (rounded(lower[n]) & mask))
 
 
 @compiled_exactly
-def pack_rows_as_columns(x: Array, first: int, end: int, packed: Array) -> None:
+def pack_rows_as_columns(x: Array, first: int, end: int, packed: Array, block: Array) -> None:
     """As `pack_columns` of xᵀ.
 
-    Shapes: x uint32 [N, K], the bits of float32; packed int32 [N / COLUMNS, K / 2, COLUMNS] (written)
+    Shapes: x uint32 [N, K], the bits of float32; packed int32 [N / COLUMNS, K / 2, COLUMNS] (written); block int32
+    [2, 16, K / 2, up to a multiple of 16] (overwritten)
     """
-    pairs = packed.shape[1]
-    rows = np.zeros((LANES, 2 * LANES * (-(-pairs // LANES))), np.uint16)
-    block, flat = rows.view(np.int32), packed.reshape(-1)
-    edge = np.empty((LANES, LANES), np.int32)
+    pairs, rows, flat, edge = packed.shape[1], block[0].view(np.uint16), packed.reshape(-1), block[1]
+    flat_rows, step = block[0].reshape(-1), block.shape[2]
     for panel in range(first, end):
         for column in range(panel * COLUMNS, (panel + 1) * COLUMNS, LANES):
             begin, stop = min(column, len(x)), min(column + LANES, len(x))
@@ -197,25 +199,25 @@ def pack_rows_as_columns(x: Array, first: int, end: int, packed: Array) -> None:
             for p in range(0, pairs, LANES):
                 place = (panel * pairs + p) * COLUMNS + column % COLUMNS
                 if p + LANES <= pairs:
-                    transpose_block(block.reshape(-1), p, block.shape[1], flat, place, COLUMNS)
+                    transpose_block(flat_rows, p, step, flat, place, COLUMNS)
                 else:
-                    transpose_block(block.reshape(-1), p, block.shape[1], edge.reshape(-1), 0, LANES)
-                    packed[panel, p:, column % COLUMNS : column % COLUMNS + LANES] = edge[: pairs - p]
+                    transpose_block(flat_rows, p, step, edge.reshape(-1), 0, step)
+                    packed[panel, p:, column % COLUMNS : column % COLUMNS + LANES] = edge[: pairs - p, :LANES]
 
 
 @compiled_exactly
 def multiply(
     a: Array, is_by_columns: bool, b: Array, bias: Array, relu: bool, begun: bool, first_row: int, end_row: int,
-    first_panel: int, end_panel: int, c: Array,
+    first_panel: int, end_panel: int, c: Array, edge: Array,
 ) -> None:  # fmt: skip
     """c = a b + bias, or max(a b + bias, 0), of some rows and panels; begun: c + a b
 
     Shapes: a int32, of `pack_columns` of aᵀ if is_by_columns, else of `pack_rows` [≥ M, ≥ K / 2]; b int32, of
-    `pack_columns` [N / COLUMNS, K / 2, COLUMNS]; bias [N] or [0]; c float32 [M, N] (written)
+    `pack_columns` [N / COLUMNS, K / 2, COLUMNS]; bias [N] or [0]; c float32 [M, N] (written); edge float32
+    [ROWS, COLUMNS] (overwritten)
     """
     pairs, width, flat_a, flat_b, flat_c = b.shape[1], c.shape[1], a.reshape(-1), b.reshape(-1), c.reshape(-1)
     a_row, a_pair = (1, COLUMNS) if is_by_columns else (a.shape[1], 1)
-    edge = np.empty((ROWS, COLUMNS), np.float32)
     for p in range(0, pairs, PAIRS):
         count, adds = min(PAIRS, pairs - p), begun or p > 0
         for panel in range(first_panel, end_panel):
@@ -228,14 +230,82 @@ def multiply(
                     to = row * width + column
                     add_tile(flat_a, at, a_row, a_pair, flat_b, place, count, flat_c, to, width, adds)
                     continue
-                add_tile(flat_a, at, a_row, a_pair, flat_b, place, count, edge.reshape(-1), 0, COLUMNS, False)
-                for r in range(row, min(row + ROWS, end_row)):
-                    for n in range(column, min(column + COLUMNS, width)):
-                        before = c[r, n] if adds else np.float32(0)
-                        c[r, n] = before + edge[r - row, n - column]
+                rows, columns = min(ROWS, end_row - row), min(COLUMNS, width - column)
+                for r in range(rows):
+                    for n in range(columns):
+                        edge[r, n] = c[row + r, column + n]
+                add_tile(flat_a, at, a_row, a_pair, flat_b, place, count, edge.reshape(-1), 0, COLUMNS, adds)
+                for r in range(rows):
+                    for n in range(columns):
+                        c[row + r, column + n] = edge[r, n]
     if bias.size or relu:
         least = np.float32(0) if relu else np.float32(-np.inf)
         for r in range(first_row, end_row):
             for n in range(first_panel * COLUMNS, min(end_panel * COLUMNS, width)):
                 total = c[r, n] + (bias[n] if bias.size else np.float32(0))
                 c[r, n] = least if total < least else total  # NaN stays
+
+
+# ---- The whole product ----
+
+Task = tuple[Any, ...]  # a function and its arguments
+NO_BIAS = np.empty(0, np.float32)
+
+
+def edge() -> Array:
+    """Return memory for a tile at the edge, of a task."""
+    return np.empty((ROWS, COLUMNS), np.float32)
+
+
+def call(task: Task) -> None:
+    """Call a function with its arguments."""
+    function, *arguments = task
+    function(*arguments)
+
+
+def product_(
+    run: Callable[[Callable[[Task], None], list[Task]], None], threads: int, c: Array, a: Array, b: Array,
+    bias: Array | None = None, relu: bool = False, begun: bool = False,
+) -> Array:  # fmt: skip
+    """c = a b + bias, or max(a b + bias, 0), with the elements of a and b rounded; begun: c + a b.
+
+    run: calls a function with each of several tasks, on `threads` threads
+
+    Shapes: a [M, K], b [K, N], bias [N], c [M, N] (written), all float32 and none empty
+    """
+    a, b = (x if x.flags.c_contiguous or x.flags.f_contiguous else np.ascontiguousarray(x) for x in (a, b))
+    (m, inner), n = a.shape, b.shape[1]
+    pairs, by_columns = -(-inner // 2), not a.flags.c_contiguous
+    packed_b = np.empty((-(-n // COLUMNS), pairs, COLUMNS), np.int32)
+    if by_columns:
+        packed_a = np.empty((-(-m // COLUMNS), pairs, COLUMNS), np.int32)
+        tasks = [*packing(pack_columns, a.T, packed_a)]
+    else:
+        packed_a = np.empty((-(-m // ROWS) * ROWS, pairs + PADDING), np.int32)
+        tasks = [*packing(pack_rows, a, packed_a.view(np.uint16))]
+    of_b = (pack_columns, b) if b.flags.c_contiguous else (pack_rows_as_columns, b.T)
+    run(call, [*tasks, *packing(*of_b, packed_b)])
+
+    block = BLOCK
+    while block > COLUMNS and -(-m // block) * -(-n // block) < 2 * threads:
+        block //= 2
+    shifts, panels = NO_BIAS if bias is None else bias, len(packed_b)
+    settings = packed_a, by_columns, packed_b, shifts, relu, begun
+    run(
+        call,
+        [
+            (multiply, *settings, row, min(row + block, m), panel, min(panel + block // COLUMNS, panels), c, edge())
+            for row in range(0, m, block)
+            for panel in range(0, panels, block // COLUMNS)
+        ],
+    )
+    return c
+
+
+def packing(kernel: Callable[..., None], x: Array, packed: Array) -> Iterator[Task]:
+    """Return the tasks that pack a matrix."""
+    size, step = (len(x), PACKED_AT_ONCE) if kernel is pack_rows else (len(packed), PACKED_AT_ONCE // COLUMNS)
+    bits, whole = x.view(np.uint32), -(-packed.shape[1] // LANES) * LANES
+    for first in range(0, size, step):
+        memory = (np.empty((2, LANES, whole), np.int32),) if kernel is pack_rows_as_columns else ()
+        yield kernel, bits, first, min(first + step, size), packed, *memory
