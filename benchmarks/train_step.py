@@ -58,9 +58,10 @@ def main() -> None:
     parser.add_argument("--threads", type=int, help="default: one a core")
     parser.add_argument("--checkpoint-activations", action="store_true", help="keep only the inputs of layers")
     parser.add_argument("--kernels", choices=["numpy", "numba"], default="numpy")
+    parser.add_argument("--precision", choices=["float32", "bf16"], default="float32")
     args = parser.parse_args()
 
-    set_up_device(args.threads, kernels=args.kernels)
+    set_up_device(args.threads, precision=args.precision, kernels=args.kernels)
     model, _, step = prepared_step(args)
 
     seconds = []

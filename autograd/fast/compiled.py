@@ -36,7 +36,9 @@ class CompiledKernels(CpuKernels):
 
     def set_precision(self, precision: str) -> None:
         if precision == "bf16" and not compiled_bf16.IS_AVAILABLE:
-            raise ValueError("precision=bf16 requires AVX-512 BF16 (avx512_bf16), which this processor lacks")
+            raise ValueError(
+                "precision=bf16 requires AVX-512 BF16 (avx512_bf16), which this processor lacks; choose float32"
+            )
         super().set_precision("float32" if precision == "bf16" else precision)
         self.in_bfloat16 = precision == "bf16"
 

@@ -102,7 +102,7 @@ class RunConfig(TranslationSettings, TrainingSettings, TextSettings, ComputerSet
     def __post_init__(self) -> None:
         check_fields(self)
         check_device(self.device)
-        check_precision(self.precision, self.on_gpu)
+        check_precision(self.precision, self.on_gpu, self.kernels)
         self._check_amounts()
         self._check_texts()
 
@@ -244,10 +244,14 @@ def check_device(device: str) -> None:
         raise UserError(f"device={shown(device)} is not a device; choose cpu, or cuda:0 for the first GPU")
 
 
-def check_precision(precision: str | None, on_gpu: bool) -> None:
-    """Check that the device supports a precision.  Raises: UserError for one of the other device."""
-    if precision in ("tf32", "bf16") and not on_gpu:
-        raise UserError(f"precision={precision} requires a GPU; choose --device cuda, or --precision float32")
+def check_precision(precision: str | None, on_gpu: bool, kernels: str | None = None) -> None:
+    """Check that the device supports a precision, in training with `kernels`.
+
+    Raises: UserError for a precision of the other device.
+    """
+    if precision in ("tf32", "bf16") and not on_gpu and (precision, kernels) != ("bf16", "numba"):
+        others = ", --kernels numba" if precision == "bf16" and kernels is not None else ""
+        raise UserError(f"precision={precision} requires a GPU; choose --device cuda{others}, or --precision float32")
     if precision == "int8" and on_gpu:
         raise UserError("precision=int8 requires --device cpu; on a GPU, choose --precision bf16")
 

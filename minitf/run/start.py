@@ -97,7 +97,7 @@ def assembled(
         beginning.load_into(model)
     model.to(process.device)
     if not config.plain:
-        compute_dtype = "bfloat16" if config.precision == "bf16" else None
+        compute_dtype = "bfloat16" if config.precision == "bf16" and config.on_gpu else None
         model = accelerate(model, compute_dtype=compute_dtype, checkpoint_layers=config.checkpoint_activations)
     named_parameters = model.named_parameters()
     learning = named_parameters if config.freeze is None else freeze(model, config.freeze)

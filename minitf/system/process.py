@@ -441,7 +441,8 @@ def set_up_device(
 
     try:
         backend = kernels_on(plain_backend)
-        backend.set_precision(precision)
+        if not isinstance(backend, CpuKernels):
+            backend.set_precision(precision)
     except ValueError as error:
         raise UserError(f"{error}; choose --device cpu or another --precision") from None
     if isinstance(backend, CpuKernels):
@@ -449,6 +450,7 @@ def set_up_device(
         try:
             with uninterrupted():  # it looks for the BLAS library through ctypes
                 set_kernels(kernels)
+                cpu_kernels().set_precision(precision)
                 cpu_kernels().set_threads(count)
         except ValueError as error:
             raise UserError(str(error)) from None
