@@ -184,7 +184,7 @@ def pack_columns(x: Array, first: int, end: int, packed: Array) -> None:
 
 @compiled_exactly
 def pack_rows_as_columns(x: Array, first: int, end: int, packed: Array, block: Array) -> None:
-    """As `pack_columns` of xᵀ.
+    """`pack_columns` of xᵀ, in blocks that are transposed in registers.
 
     Shapes: x uint32 [N, K], the bits of float32; packed int32 [N / COLUMNS, K / 2, COLUMNS] (written); block int32
     [2, 16, K / 2, up to a multiple of 16] (overwritten)
