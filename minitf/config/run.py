@@ -40,6 +40,13 @@ class OptimizerConfig:
     peak_learning_rate: float | None = option(
         None, "learning rate at the end of the warm-up; none: as in equation 3, 1/sqrt(d_model * warmup)", above=0
     )
+    decay_steps: int | None = option(
+        None,
+        "updates after which the learning rate, falling in a straight line after the warm-up, is 0; none: it falls as "
+        "1/sqrt(step)",
+        unit="updates",
+        at_least=2,
+    )
     clip_norm: float | None = option(
         None,
         "clip the norm of the gradient of all parameters to this value; none: no clipping, as in the paper",
@@ -59,6 +66,11 @@ class OptimizerConfig:
             raise UserError(
                 f"learning_rate_scale={self.learning_rate_scale} scales equation 3, which "
                 f"peak_learning_rate={self.peak_learning_rate} replaces; choose one of the two"
+            )
+        if self.decay_steps is not None and self.decay_steps <= self.warmup_steps:
+            raise UserError(
+                f"decay_steps={self.decay_steps} leaves no updates after warmup_steps={self.warmup_steps}; choose more "
+                "of the one or fewer of the other"
             )
 
 
@@ -131,6 +143,12 @@ class RunConfig(TranslationSettings, TrainingSettings, TextSettings, ComputerSet
             raise UserError(
                 f"graphs={self.graphs} and checkpoint_activations cannot be combined; use --graphs 0, or omit "
                 "checkpoint_activations"
+            )
+        decay_steps = self.optimizer.decay_steps
+        if decay_steps is not None and self.max_steps > decay_steps:
+            raise UserError(
+                f"max_steps={self.max_steps} continues after decay_steps={decay_steps}, where the learning rate is 0; "
+                "make them equal"
             )
         if self.max_tokens_per_batch < self.max_length:
             raise UserError(

@@ -36,9 +36,12 @@ def learning_rate(step: int, d_model: int, config: OptimizerConfig) -> float:
     """scale · d_model^-0.5 · min(step^-0.5, step · warmup_steps^-1.5), equation 3.
 
     It rises linearly for `warmup_steps` and then falls with 1/√step.  `peak_learning_rate` sets the top of the same
-    curve instead of `scale`.  Steps count from 1.
+    curve instead of `scale`; with `decay_steps`, it falls linearly, to 0 at that step.  Steps count from 1.
     """
     shape = min(step**-0.5, step * config.warmup_steps**-1.5)
+    if config.decay_steps is not None and step > config.warmup_steps:
+        left = max(0, config.decay_steps - step) / (config.decay_steps - config.warmup_steps)
+        shape = config.warmup_steps**-0.5 * left
     if config.peak_learning_rate is not None:
         return config.peak_learning_rate * shape * config.warmup_steps**0.5
     return config.learning_rate_scale * d_model**-0.5 * shape
