@@ -148,7 +148,7 @@ class RunConfig(TranslationSettings, TrainingSettings, TextSettings, ComputerSet
         if decay_steps is not None and self.max_steps > decay_steps:
             raise UserError(
                 f"max_steps={self.max_steps} continues after decay_steps={decay_steps}, where the learning rate is 0; "
-                "make them equal"
+                f"choose max_steps of {decay_steps} or fewer, or start a run with more decay_steps"
             )
         if self.max_tokens_per_batch < self.max_length:
             raise UserError(

@@ -88,6 +88,16 @@ def all_fields(config_class):
             {"learning_rate_scale": 2.0, "peak_learning_rate": 1e-3},
             "learning_rate_scale=2.0 scales equation 3, which peak_learning_rate=0.001 replaces; choose one",
         ),
+        (
+            OptimizerConfig,
+            {"warmup_steps": 9, "decay_steps": 9},
+            "decay_steps=9 leaves no updates after warmup_steps=9; choose more of the one or fewer of the other",
+        ),
+        (
+            RunConfig,
+            {"max_steps": 9, "optimizer": OptimizerConfig(warmup_steps=4, decay_steps=8)},
+            "max_steps=9 continues after decay_steps=8, where the learning rate is 0; choose max_steps of 8 or fewer",
+        ),
         (RunConfig, {"max_steps": 0}, "max_steps=0; choose a whole number >= 1"),
         (RunConfig, {"seed": 2**63}, f"seed={2**63}; choose a whole number >= 0 and < {2**63}"),
         (RunConfig, {"max_minutes": 0}, "max_minutes=0; choose a number > 0, or none"),

@@ -74,6 +74,16 @@ def test_it_rises_in_a_line_and_falls_with_the_root(warmup):
     )
 
 
+def test_it_falls_in_a_line_to_0():
+    config = OptimizerConfig(warmup_steps=4, peak_learning_rate=0.006, decay_steps=10)
+    rates = [learning_rate(step, 64, config) for step in range(1, 12)]
+    expected = [0.0015, 0.003, 0.0045, 0.006, 0.005, 0.004, 0.003, 0.002, 0.001, 0, 0]
+    assert rates == pytest.approx(expected, rel=1e-12, abs=1e-15)
+    by_equation_3 = replace(PAPER, decay_steps=8_000)  # the line starts at the peak of equation 3
+    assert learning_rate(4000, 512, by_equation_3) == learning_rate(4000, 512, PAPER)
+    assert learning_rate(6000, 512, by_equation_3) == pytest.approx(learning_rate(4000, 512, PAPER) / 2, rel=1e-12)
+
+
 def test_the_scale_and_the_width():
     assert learning_rate(10, 512, replace(PAPER, learning_rate_scale=2.5)) == 2.5 * learning_rate(10, 512, PAPER)
     assert learning_rate(10, 128, PAPER) == pytest.approx(2 * learning_rate(10, 512, PAPER))
