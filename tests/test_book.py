@@ -189,6 +189,32 @@ def test_in_a_browser(site, tmp_path):
             window.screenshot(tmp_path / f"{Path(name).stem}-phone.png")
 
 
+CUT_OFF = """return [...document.querySelectorAll("article pre")]
+    .filter(code => code.scrollWidth > code.clientWidth + 1)
+    .map(code => Array.from(code.innerText).slice(0, 60).join(""))"""
+SMALLEST_TEXT = """return Math.min(...[...document.querySelectorAll("article svg text")].map(text => {
+    const matrix = text.getScreenCTM();
+    return parseFloat(getComputedStyle(text).fontSize) * Math.hypot(matrix.a, matrix.b);
+}))"""
+
+
+@pytest.mark.slow
+def test_code_and_pictures_of_chapters_can_be_read(site):
+    """No line of code is cut off on a laptop, and no label of a picture is too small on a telephone."""
+    with browser() as window:
+        cut, small = [], []
+        for page in sorted(site.glob("docs/book/[01]*.html")):
+            window.open(page)
+            for width in (1280, 1366, 1600):
+                window.viewport(width, 900)
+                cut += [(page.stem, width, code) for code in window.run(CUT_OFF)]
+            window.viewport(400, 900)
+            if (size := window.run(SMALLEST_TEXT)) and size < 8:
+                small.append((page.stem, size))
+    assert cut == []
+    assert small == []
+
+
 @pytest.mark.slow
 def test_no_page_is_wider_than_its_window(site):
     with browser() as window:
