@@ -539,7 +539,7 @@ class _Sums:
     """The gradients that have arrived at nodes and leaves so far in one backward pass, summed.
 
     An array is added to in place if nothing but this object refers to it, and it is not a view.  A gradient need not be
-    an array: what NumPy can add to an array, and make an array of, will do.
+    an array: what `np.add` can add to an array, and what can be made an array, will do.
     """
 
     def __init__(self, arrivals: dict[int, int], wanted: Sequence[Tensor] | None):
@@ -555,9 +555,9 @@ class _Sums:
         if key not in sums:
             sums[key] = gradients[i]
         elif self.owns(key):
-            sums[key] += gradients[i]
+            sums[key] = np.add(sums[key], gradients[i], out=sums[key])
         else:
-            added = sums[key] + gradients[i]
+            added = np.add(sums[key], gradients[i])
             added = np.asarray(added) if isinstance(added, np.generic) else added  # NumPy's sums of 0-d arrays
             for call in state.events.after_allocation:
                 call(added)

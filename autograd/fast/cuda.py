@@ -25,6 +25,7 @@ from autograd.backend import GpuBackend
 from autograd.fast import cuda_source, self_test
 from autograd.fast.cuda_source import GROUP, TILE
 from autograd.fast.kernels import NO_PLACES, Kernels, Places, blocks_of, gradients_of_heads, heads_last_empty
+from autograd.fast.row_gradient import DeferredGradient
 
 OLDEST = (14, 2)
 if tuple(int(part) for part in cupy.__version__.split(".")[:2]) < OLDEST:
@@ -110,6 +111,8 @@ class CudaKernels(Kernels, GpuBackend):
     def asarray(self, a: Any) -> Array:
         if isinstance(a, cupy.ndarray):
             return a
+        if isinstance(a, DeferredGradient):
+            return a.dense()
         if self._now is None:
             return cupy.asarray(a, order="C")  # copied without waiting
         with cupy.cuda.using_allocator(cupy.get_default_memory_pool().malloc), cupy.cuda.Stream.null:
@@ -306,25 +309,35 @@ class CudaKernels(Kernels, GpuBackend):
         return y
 
     def embedding_backward(self, g_y: Array, indices: Array, rows: int) -> Array:
-        kind, (count, width) = self._kind("embedding_backward", g_y), g_y.shape
+        kind = self._kind("embedding_backward", g_y)
         if kind is None:
             return super().embedding_backward(g_y, indices, rows)
-        g_weight = cupy.zeros((rows, width), WIDE[kind])
-        if count and width:
-            # equal indices side by side, in the order of their rows: no two keys are equal, so the sort may be unstable
+        total = cupy.zeros((rows, g_y.shape[1]), WIDE[kind])
+        self.add_rows_(total, g_y, indices)
+        return total
+
+    def add_rows_(self, total: Array, g_y: Array, indices: Array, scale: float = 1.0) -> None:
+        kind, (count, width), rows = self._kind("embedding_backward", g_y), g_y.shape, np.int32(len(total))
+        if kind is None or total.dtype != WIDE[kind] or not total.flags.c_contiguous:
+            return super().add_rows_(total, g_y, indices, scale)
+        if not g_y.size:
+            return None
+        # equal indices side by side, in the order of their rows: no two keys are equal, so the order may be unstable
+        if count > cuda_source.ORDERED:
             keys = cupy.sort(indices.astype(np.int64) * count + cupy.arange(count))
-            chunks = -(-count // cuda_source.CHUNK)
-            edges = cupy.empty((chunks, 2, width), WIDE[kind])
-            threads = min(256, -(-width // (32 * GROUP)) * 32)
-            self._launch(
-                f"embedding_backward<{kind}>", (chunks,), (threads,),
-                _contiguous(g_y), keys, g_weight, edges, np.int64(count), np.int32(width), np.int32(rows),
-            )  # fmt: skip
-            self._launch(
-                f"embedding_edges<{cuda_source.WIDE[kind]}>", (chunks, -(-width // 32)), (32, cuda_source.SUMMED),
-                keys, edges, g_weight, np.int64(count), np.int32(width), np.int32(rows),
-            )  # fmt: skip
-        return g_weight
+        else:
+            keys = cupy.empty(count, np.int64)
+            self._launch("order_rows", (-(-count // 128),), (32, 8), _indices(indices), keys, np.int32(count))
+        chunks = -(-count // cuda_source.CHUNK)
+        edges = cupy.empty((chunks, 2, width), WIDE[kind])
+        settings = total, edges, np.int64(count), np.int32(width), rows, WIDE[kind].type(scale)
+        threads = min(256, -(-width // (32 * GROUP)) * 32)
+        self._launch(f"embedding_backward<{kind}>", (chunks,), (threads,), _contiguous(g_y), keys, *settings)
+        self._launch(
+            f"embedding_edges<{cuda_source.WIDE[kind]}>", (chunks, -(-width // 32)), (32, cuda_source.SUMMED),
+            keys, edges, total, *settings[2:],
+        )  # fmt: skip
+        return None
 
     # ---- Products ----
 
@@ -558,39 +571,46 @@ class CudaKernels(Kernels, GpuBackend):
     ) -> None:  # fmt: skip
         """Launch the kernel of the loss.  Rows of logits and gradient may be apart, but as far as each other's."""
         kind, (rows, classes) = KINDS[logits.dtype], logits.shape
-        to = kind if gradient is None else KINDS[gradient.dtype]
         self._launch(
-            f"cross_entropy<{kind}, {to}>", (rows,), (_threads(classes),), logits, _indices(targets), counted, factors,
+            f"cross_entropy<{kind}>", (rows,), (_threads(classes),), logits, _indices(targets), counted, factors,
             loss, nll, gradient, np.int32(classes), np.int64(logits.strides[0] // logits.itemsize),
             WIDE[kind].type(smoothing),
         )  # fmt: skip
 
-    logits_bytes = 512 << 20  # large products, in few launches
+    @property
+    def logits_bytes(self) -> int:  # type: ignore[override]
+        """A 32nd of the GPU's memory: large products, in few launches."""
+        total: int = self.device.mem_info[1]
+        return total // 32
 
     def linear_cross_entropy(
         self, x: Array, weight: Array, bias: Array | None, targets: Array, counted: Array, factors: Array | None,
         wanted: Sequence[bool], *, label_smoothing: float, rows: int | None = None,
     ) -> tuple[Array, Array, Array | None, Array | None, Array | None]:  # fmt: skip
-        """Compute the loss as in kernels.py; logits and the gradients of weight and bias are float32 for bf16."""
+        """Compute the loss as in kernels.py; for bf16, the gradients of weight and bias are float32.
+
+        Logits are bf16, as large as they are, and their gradient takes their place; without gradients, in validation,
+        logits are float32.
+        """
         kind, (size, inner), classes = self._kind("cross_entropy", x, weight), x.shape, len(weight)
         if kind is None or not (size and inner and classes) or (bias is not None and bias.dtype != WIDE[kind]):
             arrays = (x, weight, bias, targets, counted, factors, wanted)
             return super().linear_cross_entropy(*arrays, label_smoothing=label_smoothing, rows=rows)
         wide, stride = WIDE[kind], -(-classes // ALIGNED) * ALIGNED
-        rows = min(size, rows or max(1, self.logits_bytes // (stride * wide.itemsize)))
+        dtype = x.dtype if any(wanted) else wide
+        rows = min(size, rows or max(1, self.logits_bytes // (stride * dtype.itemsize)))
         targets, counted = _indices(targets), _contiguous(counted)
         factors = None if factors is None else _contiguous(factors.astype(wide, copy=False))
-        memory = cupy.empty((rows, stride), wide)[:, :classes]  # logits of a block, and their gradient
-        g_memory = cupy.empty((rows, stride), x.dtype)[:, :classes] if kind == "bf16" and any(wanted) else memory
+        memory = cupy.empty((rows, stride), dtype)[:, :classes]  # logits of a block, and their gradient
         loss, nll = cupy.empty(size, wide), cupy.empty(size, wide)
         g_x = cupy.empty(x.shape, x.dtype) if wanted[0] else None
         g_weight = cupy.empty(weight.shape, wide) if wanted[1] else None
         g_bias = cupy.zeros(classes, wide) if wanted[2] else None
         for some in blocks_of(size, rows):
-            logits, g = memory[: some.stop - some.start], g_memory[: some.stop - some.start]
+            logits = g = memory[: some.stop - some.start]
             self._gemm(kind, x[some], weight.T, logits)
             if bias is not None:
-                logits += bias
+                logits[...] = logits + bias
             self._launch_loss(
                 logits, targets[some], counted[some], None if factors is None else factors[some], loss[some],
                 nll[some], g if any(wanted) else None, label_smoothing,

@@ -9,6 +9,7 @@ WIDE = {"bf16": "float", "float": "float", "double": "double"}  # type in memory
 GROUP = 16  # neighbouring elements that a thread takes
 NORM_GROUPS = (1, 2, 4)  # of 32 · 16 columns each: layer norm holds a row in the registers of a warp
 NORM_BLOCKS = 256  # blocks that sum the gradients of weight and bias: a constant, as it decides the order of sums
+ORDERED = 32_768  # rows up to which comparing all pairs orders them; more are sorted
 SUMMED = 16  # rows of threads that sum the edges of an embedding's gradient
 CHUNK = 32  # rows of an embedding's gradient that a block sums
 PER_THREAD = 4  # elements of each thread of Adam
@@ -35,8 +36,9 @@ def names(kind: str) -> list[str]:
             listed += [f"{name}<{kind}, {head}>" for name in ("attention", *ATTENTION_BACKWARD)]
     return [
         "keep_mask",
+        "order_rows",
         *listed,
-        *dict.fromkeys((f"cross_entropy<{kind}, {kind}>", f"cross_entropy<{wide}, {kind}>")),
+        *dict.fromkeys((f"cross_entropy<{kind}>", f"cross_entropy<{wide}>")),
         *[f"{name}<{wide}>" for name in ("column_sum", "embedding_edges", "adam_", "squares")],
     ]
 

@@ -385,14 +385,34 @@ __global__ void embedding(const Wide<T>* weight, const int* indices, const Wide<
     store_group(y + row * width + column, count, out);
 }
 
-// Σ of the rows of g_y with equal indices.  `keys` are index · rows + row, sorted: equal indices are adjacent, in the
-// order of the rows.  A block sums a chunk of CHUNK keys.  Sums that begin and end in its chunk go to g_weight; the sums
-// at its first and last key, which may extend to other chunks, go to edges[block], [2, width], for embedding_edges.
+// keys: index · rows + row of all rows, sorted.  Each row counts the rows before it, so all pairs are compared: for up to
+// some ten thousand rows, one launch instead of the dozens of a sort.  A thread takes four rows.  Block: 32 × 8.
+__global__ void order_rows(const int* indices, i64* keys, int rows) {
+    const int EACH = 4, first = blockIdx.x * 32 * EACH + threadIdx.x;
+    int index[EACH], before[EACH] = {};
+#pragma unroll
+    for (int k = 0; k < EACH; k++) index[k] = first + 32 * k < rows ? indices[first + 32 * k] : 0;
+    for (int i = threadIdx.y; i < rows; i += 8) {
+        const int other = indices[i];
+#pragma unroll
+        for (int k = 0; k < EACH; k++) before[k] += i < first + 32 * k ? other <= index[k] : other < index[k];
+    }
+#pragma unroll
+    for (int k = 0; k < EACH; k++) {
+        const int place = sum_of_eight(before[k]), row = first + 32 * k;
+        if (threadIdx.y == 0 && row < rows) keys[place] = i64(index[k]) * rows + row;
+    }
+}
+
+// g_weight += scale · Σ of the rows of g_y with equal indices.  `keys` are index · rows + row, sorted: equal indices are
+// adjacent, in the order of the rows.  A block sums a chunk of CHUNK keys.  Sums that begin and end in its chunk go to
+// g_weight; the sums at its first and last key, which may extend to other chunks, go to edges[block], [2, width], for
+// embedding_edges.
 const int CHUNK = 32;
 
 template <class T>
 __global__ void embedding_backward(const T* g_y, const i64* keys, Wide<T>* g_weight, Wide<T>* edges, i64 rows,
-                                   int width, int vocabulary) {
+                                   int width, int vocabulary, Wide<T> scale) {
     typedef Wide<T> W;
     const i64 begin = i64(blockIdx.x) * CHUNK, end = begin + CHUNK < rows ? begin + CHUNK : rows;
     const i64 first = keys[begin] / rows, last = keys[end - 1] / rows;
@@ -404,14 +424,17 @@ __global__ void embedding_backward(const T* g_y, const i64* keys, Wide<T>* g_wei
 #pragma unroll
             for (int i = 0; i < GROUP; i++) sum[i] += W(g.at[i]);
             if (at + 1 < end && keys[at + 1] / rows == index) continue;
-            Group<W> out;
+            const bool is_edge = index == first || index == last;  // the first alone, where both are one
+            W* to = is_edge ? edges + (i64(blockIdx.x) * 2 + (index != first)) * width : g_weight + index * width;
+            if (is_edge || (0 <= index && index < vocabulary)) {
+                Group<W> out = {};
+                if (!is_edge) out = load_group(to + column, width - column);
 #pragma unroll
-            for (int i = 0; i < GROUP; i++) out.at[i] = sum[i], sum[i] = 0;
-            W* to = g_weight + index * width;
-            if (index == first) to = edges + i64(blockIdx.x) * 2 * width;  // the only one, where first = last
-            else if (index == last) to = edges + (i64(blockIdx.x) * 2 + 1) * width;
-            if (index == first || index == last || (0 <= index && index < vocabulary))
+                for (int i = 0; i < GROUP; i++) out.at[i] = is_edge ? sum[i] : out.at[i] + sum[i] * scale;
                 store_group(to + column, width - column, out);
+            }
+#pragma unroll
+            for (int i = 0; i < GROUP; i++) sum[i] = 0;
         }
     }
 }
@@ -419,7 +442,8 @@ __global__ void embedding_backward(const T* g_y, const i64* keys, Wide<T>* g_wei
 // Sums the edges of chunks from embedding_backward.  Block (b, c): the sums that begin in chunk b, of 32 columns.  A
 // frequent token has hundreds of edges: each of SUMMED rows of threads takes every SUMMED-th of them.
 template <class W>
-__global__ void embedding_edges(const i64* keys, const W* edges, W* g_weight, i64 rows, int width, int vocabulary) {
+__global__ void embedding_edges(const i64* keys, const W* edges, W* g_weight, i64 rows, int width, int vocabulary,
+                                W scale) {
     const int SUMMED = 16;
     __shared__ W sums[SUMMED][32];
     const i64 chunk = blockIdx.x, chunks = gridDim.x;
@@ -442,7 +466,7 @@ __global__ void embedding_edges(const i64* keys, const W* edges, W* g_weight, i6
         __syncthreads();
         if (threadIdx.y == 0 && column < width) {
             for (int i = 1; i < SUMMED; i++) sum += sums[i][threadIdx.x];
-            g_weight[index * width + column] = sum;
+            g_weight[index * width + column] += sum * scale;
         }
         __syncthreads();
     }
@@ -459,19 +483,18 @@ template <class W> __device__ inline Weighed<W> merge(const Weighed<W>& a, const
     return {top, a.total * exponential(a.top - base) + b.total * exponential(b.top - base), a.sum + b.sum};
 }
 
-// Row losses against (1 - ε) · one-hot + ε / V, and row negative log-likelihoods.  `gradient`, null or of the same or
-// another type as the logits and perhaps their own memory, gets the gradient of each row's loss times its factor.  Rows
-// that do not count have loss and gradient 0; `counted` and `factors` may be null.  NaN for a target outside.
+// Row losses against (1 - ε) · one-hot + ε / V, and row negative log-likelihoods.  `gradient`, null or perhaps the memory
+// of the logits, gets the gradient of each row's loss times its factor.  Rows that do not count have loss and gradient 0; `counted` and `factors` may be null.  NaN for a target outside.
 // Rows are `stride` apart.  Block: a row, with a power of two of threads up to 1024.
-template <class T, class G>
+template <class T>
 __global__ void cross_entropy(const T* logits, const int* targets, const bool* counted, const Wide<T>* factors,
-                              Wide<T>* loss, Wide<T>* nll, G* gradient, int classes, i64 stride, Wide<T> smoothing) {
+                              Wide<T>* loss, Wide<T>* nll, T* gradient, int classes, i64 stride, Wide<T> smoothing) {
     typedef Wide<T> W;
     __shared__ Weighed<W> parts[32];
     const T* row = logits + blockIdx.x * stride;
-    G* out = gradient + blockIdx.x * stride;
+    T* out = gradient + blockIdx.x * stride;
     if (counted && !counted[blockIdx.x]) {
-        const Group<G> zeros = {};
+        const Group<T> zeros = {};
         for (int start = threadIdx.x * GROUP; gradient && start < classes; start += blockDim.x * GROUP)
             store_group(out + start, classes - start, zeros);
         if (threadIdx.x == 0) loss[blockIdx.x] = nll[blockIdx.x] = 0;
@@ -511,11 +534,11 @@ __global__ void cross_entropy(const T* logits, const int* targets, const bool* c
     const W everywhere = smoothing / classes, factor = factors ? factors[blockIdx.x] : W(1);
     for (int start = threadIdx.x * GROUP; start < classes; start += blockDim.x * GROUP) {
         const Group<T> x = load_group(row + start, classes - start);
-        Group<G> g;
+        Group<T> g;
 #pragma unroll
         for (int i = 0; i < GROUP; i++) {
             const W wanted = everywhere + (start + i == target ? 1 - smoothing : W(0));
-            g.at[i] = G((exponential(W(x.at[i]) - log_total) - wanted) * factor);
+            g.at[i] = T((exponential(W(x.at[i]) - log_total) - wanted) * factor);
         }
         store_group(out + start, classes - start, g);
     }

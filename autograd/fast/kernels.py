@@ -163,6 +163,22 @@ class Kernels(Backend):
             g_weight[ordered[starts]] = xp.add.reduceat(g_y[order], starts, axis=0)
         return g_weight
 
+    def add_rows_(self, total: Array, g_y: Array, indices: Array, scale: float = 1.0) -> None:
+        """total += scale · embedding_backward(g_y, indices), of which only the rows that are not 0 are computed.
+
+        Shapes: total [rows, D], g_y [N, D], indices int [N]
+        """
+        xp = self.xp
+        present = xp.zeros(len(total), bool)
+        present[indices] = True
+        (rows,) = present.nonzero()
+        place = xp.empty(len(total), np.intp)  # of a row among those present
+        place[rows] = xp.arange(len(rows))
+        summed = self.embedding_backward(g_y, place[indices], len(rows))
+        if scale != 1:
+            summed *= scale
+        total[rows] += summed
+
     # ---- Products ----
 
     def product(self, a: Array, b: Array, dtype: Any = None) -> Array:

@@ -181,9 +181,10 @@ class Embedding(FastOp, nn.Embedding):
         if not self.needs_gradient[0]:
             return None
         g_rows = g_y.reshape(indices.size, g_y.shape[-1])  # [N, D]
-        gradient = RowGradient(self.kernels, g_rows, indices.reshape(-1), self.rows, self.scale)
-        few = self.backend is CPU and indices.size < self.rows and not state.observers  # who are shown arrays
-        return gradient if few else gradient.dense()
+        few = self.backend is not CPU or indices.size < self.rows
+        dtype = None if self.backend is CPU or g_rows.dtype.kind == "f" else self.xp.dtype("float32")  # as kernels sum
+        gradient = RowGradient(self.kernels, g_rows, indices.reshape(-1), self.rows, self.scale, dtype)
+        return gradient if few and not state.observers else gradient.dense()  # observers are shown arrays
 
 
 def centred(op: Op, normalised: Any, inverse_std: Any) -> Any:

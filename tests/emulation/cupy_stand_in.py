@@ -280,6 +280,7 @@ def _module(emulator: Emulator, device_count: int, driver: int, capability: str)
     class Device:
         attributes = {"MaxSharedMemoryPerBlockOptin": 227 * 1024, "MultiProcessorCount": 132}  # noqa: RUF012
         compute_capability = capability
+        mem_info = 80 << 30, 80 << 30
 
         def __init__(self, device: int = 0):
             self.id = device

@@ -4,7 +4,8 @@ from tests.mutants.damage import Mutant
 
 F = "autograd.fast.ops"
 U = "autograd.fast.unfused"
-ROWS = "autograd.fast.row_gradient:RowGradient"
+ROWS, DEFERRED = (f"autograd.fast.row_gradient:{name}" for name in ("RowGradient", "DeferredGradient"))
+KERNELS = "autograd.fast.kernels:Kernels"
 AGAIN = "autograd.fast.recomputed"
 ROW_TESTS = ("tests/autograd/fast/test_row_gradient.py",)
 AGAIN_TESTS = ("tests/autograd/fast/test_recomputed.py",)
@@ -55,17 +56,18 @@ MUTANTS = [
     Mutant(f"{F}:ScaledEmbedding.backward", "dropout forgotten", "if keep is not None:", "if False:"),
     Mutant(f"{F}:ScaledEmbedding.backward", "positions: the last sentence for the sum over all",
            "self._g_positions(g_y)", "g_y.reshape(-1, *g_y.shape[-2:])[-1]"),
-    Mutant(f"{ROWS}._sum", "scale forgotten", "if self.scale != 1:", "if False:", near=("ScaledEmbedding",)),
-    Mutant(f"{ROWS}._sum", "scaled twice",
+    Mutant(f"{ROWS}.dense", "scale forgotten", "if self.scale != 1:", "if False:", near=("ScaledEmbedding",)),
+    Mutant(f"{ROWS}.dense", "scaled twice",
            "summed *= self.scale", "summed *= self.scale**2", near=("ScaledEmbedding",)),
-    Mutant(f"{ROWS}.add_to", "rows overwrite the sum so far", "total[rows] +=", "total[rows] =", near=ROW_TESTS),
-    Mutant(f"{ROWS}.add_to", "gradients of other rows",
-           "np.arange(len(rows))", "np.arange(len(rows))[::-1]", near=ROW_TESTS),
-    Mutant(f"{ROWS}.__array_ufunc__", "a sum that is not written in place is lost",
-           "inputs[0] + self.dense()", "self.dense()", near=ROW_TESTS),
-    Mutant(f"{ROWS}.__array_ufunc__", "rows are not added to a sum in place", "self.add_to(out[0])", "pass",
+    Mutant(f"{KERNELS}.add_rows_", "rows overwrite the sum so far", "total[rows] +=", "total[rows] =", near=ROW_TESTS),
+    Mutant(f"{KERNELS}.add_rows_", "gradients of other rows",
+           "xp.arange(len(rows))", "xp.arange(len(rows))[::-1]", near=ROW_TESTS),
+    Mutant(f"{DEFERRED}.plus", "a sum that is not written in place is lost",
+           "total + self.dense()", "self.dense()", near=ROW_TESTS),
+    Mutant(f"{DEFERRED}.__array_ufunc__", "rows are not added to a sum in place", "self.add_to(out[0])", "pass",
            near=ROW_TESTS),
-    Mutant(f"{ROWS}.__iadd__", "what is added to rows is lost", "total += other", "pass", near=ROW_TESTS),
+    Mutant(f"{DEFERRED}.__array_ufunc__", "what is added to rows is lost",
+           "np.add(total, second, out=total)", "total", near=ROW_TESTS),
     # ---- Layers ----
     Mutant(f"{U}:LayerNorm.forward", "saves y in the place of x̂",
            "self.save(normalised, inverse_std, weight)", "self.save(y, inverse_std, weight)"),

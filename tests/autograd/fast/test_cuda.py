@@ -448,23 +448,52 @@ def test_loss_in_bfloat16(backend: Any, bf16: np.dtype) -> None:
     np.testing.assert_allclose(device.get().astype(np.float64), logits, rtol=2 * BF16, atol=1e-6)
 
 
+@pytest.mark.parametrize("trains", [True, False])
 @pytest.mark.parametrize("rows", [2, None])
-def test_loss_of_a_product_in_bfloat16(backend: Any, bf16: np.dtype, rows: int | None) -> None:
-    """The logits are never rounded: the loss is exact to float32, and only the gradient is rounded once."""
+def test_loss_of_a_product_in_bfloat16(backend: Any, bf16: np.dtype, rows: int | None, trains: bool) -> None:
+    """In training, logits and their gradients are bfloat16 in the same memory; in validation, logits are never rounded.
+
+    The loss is that of these logits, exact to float32.
+    """
     rng = np.random.default_rng(0)
     x, weight = rounded(bf16, normal(rng, 5, 20), normal(rng, 70, 20))
     bias, targets, counted = normal(rng, 70, dtype=np.float32), rng.integers(0, 70, 5), np.arange(5) != 3
-    args = targets, counted, None, (True, True, True)
     low = [backend.asarray(a.astype(bf16)) for a in (x, weight)]
     ours = backend.linear_cross_entropy(
-        *low, backend.asarray(bias), *[to_device(backend, a) for a in args[:2]], *args[2:],
+        *low, backend.asarray(bias), backend.asarray(targets), backend.asarray(counted), None, (trains,) * 3,
         label_smoothing=0.1, rows=rows,
     )  # fmt: skip
-    theirs = Kernels().linear_cross_entropy(x, weight, bias, *args, label_smoothing=0.1)
-    assert [a.dtype for a in ours] == [np.float32, np.float32, bf16, np.float32, np.float32]
-    assert_close(ours[:2], theirs[:2], 1e-5)
-    assert_close(ours[2:], theirs[2:], 8 * BF16)
-    assert {name for name in backend.launched if "cross" in name} == {"cross_entropy<float, bf16>"}
+    logits = x @ weight.T
+    (logits,) = rounded(bf16, rounded(bf16, logits)[0] + bias) if trains else (logits + bias,)
+    losses = Kernels().cross_entropy_(logits, targets, 0.1)  # the logits become gradients
+    assert_close(ours[:2], [np.where(counted, each, 0) for each in losses], 1e-5)
+    assert {name for name in backend.launched if "cross" in name} == {f"cross_entropy<{'bf16' if trains else 'float'}>"}
+    if trains:
+        g = logits * counted[:, None]
+        assert [a.dtype for a in ours] == [np.float32, np.float32, bf16, np.float32, np.float32]
+        assert_close(ours[2:], (g @ weight, g.T @ x, g.sum(axis=0)), 8 * BF16)
+    else:
+        assert ours[2:] == (None, None, None)
+
+
+def test_rows_are_in_the_order_of_their_indices(
+    backend: Any, order: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """More rows than a block takes, by comparing all pairs and by a sort; and rows that are added to a sum, scaled."""
+    rng = np.random.default_rng(0)
+    for rows in (1, 127, 129, 400):
+        indices, keys = rng.integers(0, 40, rows).astype(np.int32), backend.asarray(np.zeros(rows, np.int64))
+        backend._launch("order_rows", (-(-rows // 128),), (32, 8), backend.asarray(indices), keys, np.int32(rows))
+        np.testing.assert_array_equal(to_host(keys), np.sort(indices.astype(np.int64) * rows + np.arange(rows)))
+    g_y, total = normal(rng, rows, 20), normal(rng, 40, 20)
+    ours = backend.asarray(total.copy())
+    Kernels().add_rows_(total, g_y, indices, 1.5)
+    for most in (rows, rows - 1):
+        monkeypatch.setattr("autograd.fast.cuda_source.ORDERED", most)
+        given = ours.copy()
+        backend.add_rows_(given, backend.asarray(g_y), backend.asarray(indices), 1.5)
+        assert_close(given, total, 1e-12)
+    assert backend.launched.count("order_rows") == 4 + 1
 
 
 def test_products_in_bfloat16_add_up_in_float32(backend: Any, bf16: np.dtype) -> None:
