@@ -3,14 +3,15 @@
     python benchmarks/launches.py --config base --batch 500 --length 50
 
 The step runs over the tests' stand-in for CuPy; kernels and matrix products are counted and not computed, so the
-numbers in its arrays mean nothing.  Bytes are those of the arrays that a launch is given, each once: what a cache
-saves, or a kernel reads twice, is left out.  Copies from the host and allocations are not launches.
+numbers in its arrays mean nothing.  Bytes are those of the arrays that a launch is given, for each argument: what a
+cache saves, or a kernel reads twice, is left out.  Copies from the host and allocations are not launches.
 """
 
 from __future__ import annotations
 
 import argparse
 import collections
+import ctypes
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -62,7 +63,8 @@ class Counter:
             return handle
 
         def matmul(*given: Any) -> None:
-            self.add("matrix product", sum(layouts[given[i]] for i in (4, 6, 11)))
+            adds = ctypes.c_float.from_address(given[7]).value != 0
+            self.add("matrix product", sum(layouts[given[i]] for i in (4, 6, 11)) + adds * layouts[given[9]])
 
         lt.matrix_layout_create = layout
         return matmul
@@ -93,6 +95,8 @@ def counted(counter: Counter, epilogues: bool = False) -> Iterator[Any]:
 
     def ufunc(self: Any, called: Any, method: str, *inputs: Any, **given: Any) -> Any:
         result = originals[0](self, called, method, *inputs, **given)
+        if result is NotImplemented:  # a gradient that is computed where it is added
+            return result
         counter.operation(called.__name__, inputs, result) if "out" not in given else counter.add(
             f"CuPy: {called.__name__}", sum(a.nbytes for a in cupy_stand_in._arrays(inputs)) + result.nbytes
         )
@@ -125,7 +129,7 @@ def counted(counter: Counter, epilogues: bool = False) -> Iterator[Any]:
             launch = backend._launch
 
             def kernel(name: str, grid: Any, block: Any, *arguments: Any, shared: int = 0) -> None:
-                size = sum(a.nbytes for a in {id(a): a for a in arguments if isinstance(a, array)}.values())
+                size = sum(a.nbytes for a in arguments if isinstance(a, array))
                 if name.startswith("adam_"):  # its arrays are in a list: four are read, three and a bf16 copy written
                     size = int(arguments[0].get()[:, 6].sum()) * (7 * 4 + 2)
                 counter.add(name.split("<")[0], size)

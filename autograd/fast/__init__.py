@@ -14,6 +14,7 @@ from autograd.fast.fused import (
     gradient_places,
     linear_cross_entropy,
     linear_heads,
+    linear_after_relu,
     linear_relu,
     scaled_embedding,
 )
@@ -33,6 +34,7 @@ __all__ = [
     "kernels_of",
     "kernels_on",
     "linear_cross_entropy",
+    "linear_after_relu",
     "linear_heads",
     "linear_relu",
     "scaled_embedding",

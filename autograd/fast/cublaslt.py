@@ -1,4 +1,4 @@
-"""Matrix products with a bias, ReLU or the gradient of a bias in the same launch: cuBLASLt, through nvmath-python.
+"""Matrix products with a bias, ReLU, their gradients or a sum in the same launch: cuBLASLt, through nvmath-python.
 
 CuPy wraps no cuBLASLt, and its cuBLAS calls raise while a stream is captured; these calls do not.  This file knows
 addresses and types, not CuPy.  All matrices are column-major, as cuBLAS takes them.
@@ -21,6 +21,8 @@ SCALE_TYPES = {COMPUTE_32F: 0, COMPUTE_32F_FAST_TF32: 0, COMPUTE_64F: 1}  # cuda
 PLAIN, BIAS, RELU_BIAS, BIAS_GRADIENT = (
     int(each) for each in (lt.Epilogue.DEFAULT, lt.Epilogue.BIAS, lt.Epilogue.RELU_BIAS, lt.Epilogue.BGRADB)
 )
+RELU_MASK, RELU_BACKWARD = int(lt.Epilogue.RELU_AUX_BIAS), int(lt.Epilogue.DRELU)  # with a bit for each element of d
+MASK_COLUMNS = 128  # the bits of a row are in multiples of this
 
 
 class Matrix(NamedTuple):
@@ -62,27 +64,31 @@ class Products:
 
     def multiply(
         self, a: Matrix, b: Matrix, d: Matrix, alpha: int, beta: int, compute: int, stream: int,
-        epilogue: int = PLAIN, vector: int = 0, vector_kind: int = 0,
+        epilogue: int = PLAIN, vector: int = 0, vector_kind: int = 0, mask: int = 0, c: int = 0,
     ) -> bool:  # fmt: skip
-        """d ← epilogue(alpha a b + beta d); False, with nothing done, where cuBLASLt has no algorithm for it.
+        """d ← epilogue(alpha a b + beta c); False, with nothing done, where cuBLASLt has no algorithm for it.
 
         alpha, beta: addresses of numbers on the host
-        vector: address of the bias (BIAS, RELU_BIAS: one element a row of d), or of memory for the gradient of a bias
-            (BIAS_GRADIENT: the sum of b over the inner axis, one element a column of d)
+        vector: address of the bias (BIAS, RELU_BIAS, RELU_MASK: one element a row of d), or of memory for the gradient
+            of a bias (BIAS_GRADIENT: the sum of b over the inner axis, one element a column of d)
+        mask: address of a bit for each element of d, 1 where it is above 0, which RELU_MASK writes and RELU_BACKWARD,
+            which sets the others to 0, reads
+        c: address of a matrix as d is; 0: d
         """
-        key = (*[(*each[1:], _alignment(each.address)) for each in (a, b, d)], compute, epilogue, vector_kind)
+        c = c or d.address
+        alignments = [_alignment(address) for address in (a.address, b.address, c, d.address)]
+        key = (a[1:], b[1:], d[1:], *alignments, compute, epilogue, vector_kind)
         if key not in self._plans:
             if len(self._plans) >= MOST_PLANS:
                 self._forget(next(iter(self._plans)))
-            self._plans[key] = self._plan(a, b, d, compute, epilogue, vector, vector_kind)
+            self._plans[key] = self._plan(a, b, d, alignments, compute, epilogue, vector, vector_kind, mask)
         plan = self._plans[key]
         if plan is None:
             return False
-        if epilogue != PLAIN:
-            _describe(plan.description, "BIAS_POINTER", vector)
+        _point_to(plan.description, vector, mask)
         lt.matmul(
             self._handle, plan.description, alpha, a.address, plan.layouts[0], b.address, plan.layouts[1], beta,
-            d.address, plan.layouts[2], d.address, plan.layouts[2], plan.algorithm, self._workspace, WORKSPACE_BYTES,
+            c, plan.layouts[2], d.address, plan.layouts[2], plan.algorithm, self._workspace, WORKSPACE_BYTES,
             stream,
         )  # fmt: skip
         return True
@@ -93,20 +99,24 @@ class Products:
             _destroy(plan.description, plan.layouts)
 
     def _plan(
-        self, a: Matrix, b: Matrix, d: Matrix, compute: int, epilogue: int, vector: int, vector_kind: int
-    ) -> _Plan | None:
+        self, a: Matrix, b: Matrix, d: Matrix, alignments: Sequence[int], compute: int, epilogue: int, vector: int,
+        vector_kind: int, mask: int,
+    ) -> _Plan | None:  # fmt: skip
         description = lt.matmul_desc_create(compute, SCALE_TYPES[compute])
         _describe(description, "TRANSA", int(a.transposed))
         _describe(description, "TRANSB", int(b.transposed))
         if epilogue != PLAIN:
             _describe(description, "EPILOGUE", epilogue)
+        if vector:
             _describe(description, "BIAS_DATA_TYPE", vector_kind)
-            _describe(description, "BIAS_POINTER", vector)
+        if mask:
+            _describe(description, "EPILOGUE_AUX_LD", -(-d.rows // MASK_COLUMNS) * MASK_COLUMNS)
+        _point_to(description, vector, mask)
         layouts = [lt.matrix_layout_create(each.kind, each.rows, each.columns, each.leading) for each in (a, b, d)]
         preference = lt.matmul_preference_create()
         limits = {"MAX_WORKSPACE_BYTES": WORKSPACE_BYTES}
-        for name, each in zip("ABCD", (a, b, d, d), strict=True):
-            limits[f"MIN_ALIGNMENT_{name}_BYTES"] = _alignment(each.address)
+        for name, alignment in zip("ABCD", alignments, strict=True):
+            limits[f"MIN_ALIGNMENT_{name}_BYTES"] = alignment
         for name, value in limits.items():
             attribute = getattr(lt.MatmulPreferenceAttribute, name)
             number = np.array(value, lt.get_matmul_preference_attribute_dtype(attribute))
@@ -130,6 +140,12 @@ def _destroy(description: int, layouts: Sequence[int]) -> None:
     lt.matmul_desc_destroy(description)
     for layout in layouts:
         lt.matrix_layout_destroy(layout)
+
+
+def _point_to(description: int, vector: int, mask: int) -> None:
+    for name, address in (("BIAS_POINTER", vector), ("EPILOGUE_AUX_POINTER", mask)):
+        if address:
+            _describe(description, name, address)
 
 
 def _describe(description: int, name: str, value: int) -> None:

@@ -25,7 +25,8 @@ from autograd.backend import GpuBackend
 from autograd.fast import cuda_source, self_test
 from autograd.fast.cuda_source import GROUP, TILE
 from autograd.fast.kernels import NO_PLACES, Kernels, Places, blocks_of, gradients_of_heads, heads_last_empty
-from autograd.fast.row_gradient import DeferredGradient
+from autograd.fast.row_gradient import DeferredGradient, ProductGradient
+from autograd.modes import state
 
 OLDEST = (14, 2)
 if tuple(int(part) for part in cupy.__version__.split(".")[:2]) < OLDEST:
@@ -354,12 +355,40 @@ class CudaKernels(Kernels, GpuBackend):
             self._gemm(kind, a, b, y)
         return y
 
-    def _gemm(
-        self, kind: str, a: Array, b: Array, y: Array, add: bool = False, epilogue: str = "", vector: Any = None
-    ) -> bool:
-        """y ← a b, or y + a b with `add`.  cuBLAS is column-major: for it, the memory of y is yᵀ = bᵀ aᵀ.
+    def plus_product(self, total: Array, a: Array, b: Array) -> Array:
+        """total + a b, which cuBLASLt computes in one launch.  Shapes: total [M, N], a [M, K], b [K, N] -> [M, N]"""
+        kind = _kind(total, a, b)
+        if kind is None or self._lt is None or not (total.size and a.size) or not total.flags.c_contiguous:
+            return total + self.product(a, b)
+        y = cupy.empty(total.shape, total.dtype)
+        self._gemm(kind, a, b, y, plus=total)
+        return y
 
-        epilogue: of cublaslt.py, with its `vector`; False is returned, and nothing done, where there is none
+    def input_gradient(self, g_y: Array, weight: Array, shape: tuple[int, ...]) -> Any:
+        if state.observers:  # who are shown arrays
+            return super().input_gradient(g_y, weight, shape)
+        return ProductGradient(self, g_y, weight, shape)
+
+    def linear_relu(self, x: Array, weight: Array, bias: Array | None) -> tuple[Array, Array | None]:
+        kind, (rows, width) = _kind(x, weight), (len(x), len(weight))
+        if self._lt is not None and kind is not None and bias is not None and bias.dtype == x.dtype and x.size and width:
+            y = cupy.empty((rows, width), x.dtype)
+            mask = cupy.empty((rows, -(-width // cublaslt.MASK_COLUMNS) * cublaslt.MASK_COLUMNS // 8), np.uint8)
+            if self._gemm(kind, x, weight.T, y, epilogue="RELU_MASK", vector=_contiguous(bias), mask=mask):
+                return y, mask
+        return super().linear_relu(x, weight, bias)
+
+    def masked_product(self, a: Array, b: Array, mask: Array) -> Array | None:
+        kind, y = _kind(a, b), cupy.empty((len(a), b.shape[1]), a.dtype)
+        return y if kind is not None and self._gemm(kind, a, b, y, epilogue="RELU_BACKWARD", mask=mask) else None
+
+    def _gemm(
+        self, kind: str, a: Array, b: Array, y: Array, add: bool = False, plus: Array | None = None,
+        epilogue: str = "", vector: Array | None = None, mask: Array | None = None,
+    ) -> bool:  # fmt: skip
+        """y ← a b, y + a b with `add`, or plus + a b.  cuBLAS is column-major: the memory of y is yᵀ = bᵀ aᵀ to it.
+
+        epilogue: of cublaslt.py, with its `vector` and `mask`; False is returned, and nothing done, where there is none
         """
         if epilogue and (self._lt is None or epilogue in self.wrong):
             return False
@@ -368,19 +397,24 @@ class CudaKernels(Kernels, GpuBackend):
         compute = cublas.CUBLAS_COMPUTE_64F if kind == "double" else cublas.CUBLAS_COMPUTE_32F
         if kind == "float" and self.tf32:
             compute = cublas.CUBLAS_COMPUTE_32F_FAST_TF32
-        one, factor = self._one[wide].ctypes.data, (self._one if add else self._zero)[wide].ctypes.data
+        adds = add or plus is not None
+        one, factor = self._one[wide].ctypes.data, (self._one if adds else self._zero)[wide].ctypes.data
         y_type, y_ld = CUDA_TYPES[KINDS[y.dtype]], max(n, y.strides[0] // y.itemsize)
         if self._lt is not None:
             left = cublaslt.Matrix(b.data.ptr, CUDA_TYPES[kind], *_stored(n, inner, b_trans), b_ld, bool(b_trans))
             right = cublaslt.Matrix(a.data.ptr, CUDA_TYPES[kind], *_stored(inner, m, a_trans), a_ld, bool(a_trans))
             result = cublaslt.Matrix(y.data.ptr, y_type, n, m, y_ld)
-            given: tuple[int, ...] = ()
+            given = {"mask": 0 if mask is None else mask.data.ptr, "c": 0 if plus is None else plus.data.ptr}
             if epilogue:
-                given = getattr(cublaslt, epilogue), vector.data.ptr, CUDA_TYPES[KINDS[vector.dtype]]
+                given["epilogue"] = getattr(cublaslt, epilogue)
+            if vector is not None:
+                given |= {"vector": vector.data.ptr, "vector_kind": CUDA_TYPES[KINDS[vector.dtype]]}
             stream = cupy.cuda.get_current_stream().ptr
-            done = self._lt.multiply(left, right, result, one, factor, compute, stream, *given)
+            done = self._lt.multiply(left, right, result, one, factor, compute, stream, **given)
             if done or epilogue:
                 return done
+        if plus is not None:
+            y[...] = plus
         cublas.gemmEx(
             cupy.cuda.device.get_cublas_handle(), b_trans, a_trans, n, m, inner,
             one, b.data.ptr, CUDA_TYPES[kind], b_ld, a.data.ptr, CUDA_TYPES[kind], a_ld, factor,

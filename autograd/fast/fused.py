@@ -164,6 +164,17 @@ def linear_relu(x: TensorLike, weight: TensorLike, bias: TensorLike | None = Non
     return apply(LinearRelu, x, weight, *(others or (None,)))
 
 
+def linear_after_relu(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """`autograd.linear` of a result of `linear_relu`: on a GPU, the product of its gradient applies that of ReLU.
+
+    Shapes: x [..., in], weight [out, in], bias [out] -> [..., out]
+    Raises: ValueError for shapes that do not fit
+    """
+    check_linear_shapes(x.shape, weight.shape, None if bias is None else bias.shape)
+    after = {"after": x.op} if hasattr(x.op, "has_mask") and x.op.has_mask() else {}
+    return apply(nn.Linear, x, weight, bias, dtype=None, **after)
+
+
 class LinearHeads(Op):
     """y_i = x W_iᵀ + b_i for several i, as one product, each divided into heads
 

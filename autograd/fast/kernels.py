@@ -191,6 +191,21 @@ class Kernels(Backend):
         total += self.product(a, b)
         return total
 
+    def input_gradient(self, g_y: Array, weight: Array, shape: tuple[int, ...]) -> Any:
+        """Return the gradient of the input of `linear`, an array or a `DeferredGradient`, in the input's shape.
+
+        Shapes: g_y [N, out], weight [out, in] -> shape
+        """
+        return self.product(g_y, weight).reshape(shape)
+
+    def linear_relu(self, x: Array, weight: Array, bias: Array | None) -> tuple[Array, Array | None]:
+        """max(x Wᵀ + b, 0), and where it is above 0, for `masked_product`; None from kernels without such products."""
+        return self.linear(x, weight, bias, relu=True), None
+
+    def masked_product(self, a: Array, b: Array, mask: Array) -> Array | None:
+        """a b where `mask`, which `linear_relu` returned, else 0; None where no kernel computes it."""
+        return None
+
     def linear(self, x: Array, weight: Array, bias: Array | None, relu: bool = False, dtype: Any = None) -> Array:
         """x Wᵀ + b, or max(x Wᵀ + b, 0) with `relu`, in `dtype` (None: that of x).
 

@@ -22,6 +22,7 @@ from autograd.modes import state
 from autograd.ops import nn, shape
 from autograd.ops.nn import leading_shape, rows_of
 
+FOR_FAST = ("gradient_places", "after")  # settings that plain ops do not have
 PACKED_BYTES = 1 << 20  # masks from this size on are kept as bits: packing them takes 0.02 ns an element
 
 
@@ -41,7 +42,7 @@ class FastOp(CanComputeAgain, Op):
 
     def as_plain(self) -> Any:
         op_class = next(plain for plain, fast in IMPLEMENTATIONS.items() if fast is type(self))
-        settings = {name: value for name, value in self.parameters.items() if name != "gradient_places"}
+        settings = {name: value for name, value in self.parameters.items() if name not in FOR_FAST}
         return op_class, self.read_by_plain(*self.saved), settings
 
     def read_by_plain(self, *saved: Any) -> tuple[Any, ...]:
@@ -111,33 +112,52 @@ def for_blas(xp: Any, a: Any) -> Any:
 
 
 class Linear(FastOp, nn.Linear):
-    """Saves: x and weight, each only if the other one needs a gradient; y after ReLU, which the next layer saves anyway
+    """Saves: x and weight, each only if the other one needs a gradient; after ReLU y, which the next layer saves anyway,
+    and a bit for each element from a GPU's products
 
     relu: whether the result is max(x Wᵀ + b, 0), as in `fused.LinearRelu`
+    after: the op with ReLU that x comes from, if the product of its gradient can apply ReLU's
     """
 
     relu = False
+    masked: Any = None  # the gradient of y that the next layer has made, 0 where y is 0
 
-    def forward(self, x, weight, bias, *, dtype=None):
+    def forward(self, x, weight, bias, *, dtype=None, after=None):
         self.dtype = weight.dtype
         weight = reduced.for_product(x, weight)
         if bias is not None and dtype is None and self.kernels.uses_epilogues:
             bias = reduced.for_product(x, bias)
         needs_x, needs_weight, _ = self.needs_gradient
-        y = self.kernels.linear(rows_of(x), weight, bias, self.relu, dtype)  # [rows, in] @ [in, out]
+        mask = None
+        if self.relu and any(self.needs_gradient):
+            y, mask = self.kernels.linear_relu(rows_of(x), weight, bias)
+        else:
+            y = self.kernels.linear(rows_of(x), weight, bias, self.relu, dtype)  # [rows, in] @ [in, out]
         y = y.reshape(*x.shape[:-1], weight.shape[0])
-        self.save(x if needs_weight else None, weight if needs_x else None, *([y] if self.relu else ()))
+        self.save(x if needs_weight else None, weight if needs_x else None, *([y, mask] if self.relu else ()))
         return y
 
-    def read_by_plain(self, x, weight, y=None):
+    def read_by_plain(self, x, weight, y=None, mask=None):
         return y, x, weight, None
+
+    def has_mask(self):
+        """Whether `masked_gradient` can be asked for."""
+        return self.relu and bool(self._saved) and self.saved[3] is not None
+
+    def masked_gradient(self, g_rows, weight):
+        """Return the gradient of y, given that of the next layer's result and its weight: with ReLU's; or None."""
+        found = self.kernels.masked_product(g_rows, weight, self.saved[3])
+        self.masked = None if found is None else found.reshape(self.output_specs[0].shape)
+        return self.masked
 
     def backward(self, g_y):
         x, weight, *after_relu = self.saved
         needs_x, needs_weight, needs_bias = self.needs_gradient
         g_bias, g_rows = None, for_blas(self.xp, rows_of(g_y))  # [rows, out]
-        for y in after_relu:  # one or none
-            if needs_bias:
+        for y in after_relu[:1]:  # one or none
+            if g_y is self.masked:
+                self.masked = None
+            elif needs_bias:
                 g_rows, g_bias = self.kernels.relu_backward_sum(g_rows, rows_of(y))
             else:
                 g_rows = self.kernels.relu_backward(g_rows, rows_of(y))
@@ -145,8 +165,10 @@ class Linear(FastOp, nn.Linear):
         if factor is not None and factor.dtype != g_rows.dtype and factor.dtype.name == "bfloat16":  # y was float32
             g_rows = g_rows.astype(factor.dtype, copy=False)
         g_x = g_weight = None
-        if needs_x:
-            g_x = self.kernels.product(g_rows, weight).reshape(*g_y.shape[:-1], weight.shape[1])
+        if needs_x and (after := self.parameters.get("after")) is not None:
+            g_x = after.masked_gradient(g_rows, weight)
+        if needs_x and g_x is None:
+            g_x = self.kernels.input_gradient(g_rows, weight, (*g_y.shape[:-1], weight.shape[1]))
         with_bias = g_bias is None and needs_bias
         if needs_weight:
             found = self.kernels.weight_gradient(g_rows, rows_of(x), self.dtype, with_bias)
@@ -350,7 +372,7 @@ class LinearHeads(FastOp, fused.LinearHeads):
         self.g_y, self.places = None, [None] * self.count
         g_x = g_weights = g_biases = None
         if weight is not None:
-            g_x = self.kernels.product(g_rows, weight).reshape(*self.leading, weight.shape[1])
+            g_x = self.kernels.input_gradient(g_rows, weight, (*self.leading, weight.shape[1]))
         with_biases = any(self.needs_gradient[1 + self.count :])
         if x is not None:
             g_weights, g_biases = self.kernels.weight_gradient(g_rows, rows_of(x), self.dtype, with_biases)

@@ -66,3 +66,22 @@ class RowGradient(DeferredGradient):
 
     def astype(self, dtype: Any) -> RowGradient:
         return RowGradient(self.kernels, self.values.astype(dtype), self.indices, self.shape[0], self.scale)
+
+
+class ProductGradient(DeferredGradient):
+    """a b in another shape, as the gradient of an input of a product on a GPU, which adds it to a sum in its launch.
+
+    Shapes: a [M, K], b [K, N] -> shape
+    """
+
+    def __init__(self, kernels: Any, a: Array, b: Array, shape: tuple[int, ...]):
+        self.kernels, self.factors, self.shape, self.dtype = kernels, (a, b), shape, a.dtype
+
+    def dense(self) -> Array:
+        return self.kernels.product(*self.factors).reshape(self.shape)
+
+    def plus(self, total: Array) -> Array:
+        return self.kernels.plus_product(total.reshape(-1, self.shape[-1]), *self.factors).reshape(self.shape)
+
+    def astype(self, dtype: Any) -> Array:
+        return self.dense().astype(dtype)

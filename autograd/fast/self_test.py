@@ -81,6 +81,8 @@ def _product(gpu: Any, give: _Arrays) -> Results:
     (a, exact_a), (b, exact_b) = give(37, 72), give(72, 40)
     yield gpu.product(a, b), exact_a @ exact_b
     yield gpu.product(a, b, give.wide), exact_a @ exact_b
+    total, exact = give(37, 40)
+    yield gpu.plus_product(total, a, b), exact + exact_a @ exact_b
 
 
 def _bias(gpu: Any, give: _Arrays, relu: bool = False) -> Results:
@@ -94,6 +96,18 @@ def _bias_gradient(gpu: Any, give: _Arrays) -> Results:
         gpu.weight_gradient(g, x, np.dtype(give.wide), True), PLAIN.weight_gradient(exact_g, exact_x, None, True),
         strict=True,
     )  # fmt: skip
+
+
+def _relu_mask(gpu: Any, give: _Arrays) -> Results:
+    """ReLU, and the gradient before it in the product after it."""
+    (x, exact_x), (w, exact_w), (b, exact_b) = give(37, 72), give(40, 72), give(40)
+    (g, exact_g), (v, exact_v) = give(37, 24), give(24, 40)
+    y, mask = gpu.linear_relu(x, w, b)
+    exact = PLAIN.linear(exact_x, exact_w, exact_b, True)
+    yield y, exact
+    g_y = None if mask is None else gpu.masked_product(g, v, mask)
+    if g_y is not None:
+        yield g_y, PLAIN.relu_backward(exact_g @ exact_v, exact)
 
 
 def _bias_kernel(gpu: Any, give: _Arrays) -> Results:
@@ -245,6 +259,7 @@ CHECKS: dict[str, Callable[[Any, _Arrays], Results]] = {  # what others are made
     "top_tokens": _top_tokens,
     "BIAS": _bias,
     "RELU_BIAS": lambda gpu, give: _bias(gpu, give, relu=True),
+    "RELU_MASK": _relu_mask,
     "BIAS_GRADIENT": _bias_gradient,
     "CUDA graphs": _graphs,
 }

@@ -36,7 +36,8 @@ class FusedFeedForward(FeedForward):
     def __call__(self, x: Tensor) -> Tensor:
         if self.activation is not ag.relu:
             return super().__call__(x)
-        return self.down(self.dropout(ag.fast.linear_relu(x, self.up.weight, self.up.bias)))
+        hidden = self.dropout(ag.fast.linear_relu(x, self.up.weight, self.up.bias))
+        return ag.fast.linear_after_relu(hidden, self.down.weight, self.down.bias)
 
 
 class FusedResidual(Residual):

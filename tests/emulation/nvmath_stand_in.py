@@ -34,11 +34,12 @@ SIGNATURES = {
 
 
 class Epilogue(enum.IntEnum):
-    DEFAULT, BIAS, RELU_BIAS, BGRADB = 1, 4, 6, 512
+    DEFAULT, BIAS, RELU_BIAS, RELU_AUX_BIAS, DRELU, BGRADB = 1, 4, 6, 134, 136, 512
 
 
 class MatmulDescAttribute(enum.IntEnum):
     TRANSA, TRANSB, EPILOGUE, BIAS_POINTER, BIAS_DATA_TYPE = 3, 4, 7, 8, 26
+    EPILOGUE_AUX_POINTER, EPILOGUE_AUX_LD = 11, 12
 
 
 class MatmulPreferenceAttribute(enum.IntEnum):
@@ -46,7 +47,7 @@ class MatmulPreferenceAttribute(enum.IntEnum):
     MIN_ALIGNMENT_C_BYTES, MIN_ALIGNMENT_D_BYTES = 7, 8
 
 
-DESCRIPTION_TYPES = {3: np.int32, 4: np.int32, 7: np.uint32, 8: np.int64, 26: np.int32}
+DESCRIPTION_TYPES = {3: np.int32, 4: np.int32, 7: np.uint32, 8: np.int64, 11: np.int64, 12: np.int64, 26: np.int32}
 PREFERENCE_TYPES = {1: np.uint64, 5: np.uint32, 6: np.uint32, 7: np.uint32, 8: np.uint32}
 
 
@@ -80,8 +81,12 @@ def module(refused: set[int]) -> dict[str, ModuleType]:
         epilogue = made[description].get(7, 1)
         if epilogue in refused:
             raise cuBLASLtError("CUBLAS_STATUS_NOT_SUPPORTED")
-        assert epilogue == 1 or made[description][8], "the bias has no address"
-        assert epilogue == 1 or made[description][26] == made[d][0], "cuBLASLt reads a bias in the type of the result"
+        if epilogue & 128:
+            assert made[description][11] % 16 == 0 < made[description][11], "the mask has no address, or an odd one"
+            assert made[description][12] % 128 == 0 and made[description][12] >= made[d][1]
+        if epilogue not in (1, 136):
+            assert made[description][8], "the bias has no address"
+            assert made[description][26] == made[d][0], "cuBLASLt reads a bias in the type of the result"
         ctypes.c_uint64.from_address(results).value = 77
         ctypes.c_int32.from_address(count).value = 1
 
@@ -89,7 +94,7 @@ def module(refused: set[int]) -> dict[str, ModuleType]:
                c: int, c_layout: int, d: int, d_layout: int, algo: int, workspace: int, size: int,
                stream: int) -> None:  # fmt: skip
         assert ctypes.c_uint64.from_address(algo).value == 77
-        assert (made[handle], c, c_layout, size) == ("handle", d, d_layout, 32 << 20)
+        assert (made[handle], c_layout, size) == ("handle", d_layout, 32 << 20)
         settings = {**made[description]}  # as they are now
         wide = np.dtype(np.float64 if settings["compute"] == 70 else np.float32)
         shapes = [made[x] for x in (a_layout, b_layout, d_layout)]
@@ -97,23 +102,30 @@ def module(refused: set[int]) -> dict[str, ModuleType]:
         lt.multiplied.append(settings.get(7, 1))
 
         def work() -> None:
-            left, right, result = (
+            left, right, added, result = (
                 _matrix(address, rows, columns, ld, kind)
-                for address, (kind, rows, columns, ld) in zip((a, b, d), shapes, strict=True)
+                for address, (kind, rows, columns, ld) in zip((a, b, c, d), (*shapes, shapes[-1]), strict=True)
             )
             left, right = left.T if settings[3] else left, right.T if settings[4] else right
             product = factors[0] * (left.astype(wide) @ right.astype(wide))
             if factors[1]:
-                product = product + factors[1] * result.astype(wide)
+                product = product + factors[1] * added.astype(wide)
             epilogue = settings.get(7, 1)
-            if epilogue in (4, 6):
+            if epilogue & 4:
                 product = product + _matrix(settings[8], len(product), 1, len(product), settings[26]).astype(wide)
-            result[...] = np.maximum(product, 0) if epilogue == 6 else product
+            if epilogue & 128:  # the bits of a column side by side
+                bits = (ctypes.c_uint8 * (settings[12] // 8 * product.shape[1])).from_address(settings[11])
+                mask = np.frombuffer(bits, np.uint8).reshape(-1, settings[12] // 8)
+                if epilogue == 134:
+                    mask[:, : -(-len(product) // 8)] = np.packbits(product.T > 0, axis=1)
+                else:
+                    product = np.where(np.unpackbits(mask, axis=1, count=len(product)).T, product, 0)
+            result[...] = np.maximum(product, 0) if epilogue & 2 else product
             if epilogue == 512:
                 n = right.shape[1]
                 _matrix(settings[8], n, 1, n, settings[26])[:, 0] = right.astype(wide).sum(axis=0)
 
-        device.launch("matmul", work, (a, b, d, tuple(settings.items()), shapes, *map(float, factors)), [])
+        device.launch("matmul", work, (a, b, c, d, tuple(settings.items()), shapes, *map(float, factors)), [])
 
     lt.Epilogue, lt.MatmulDescAttribute, lt.cuBLASLtError = Epilogue, MatmulDescAttribute, cuBLASLtError
     lt.MatmulPreferenceAttribute = MatmulPreferenceAttribute

@@ -9,6 +9,7 @@ import pytest
 import autograd as ag
 from autograd import Tensor
 from autograd.devices import get_backend
+from autograd.fast.row_gradient import ProductGradient
 from tests.emulation import nvmath_stand_in
 from tests.emulation.cupy_stand_in import installed
 from tests.emulation.device import _recorded
@@ -18,10 +19,10 @@ pytestmark = [
     pytest.mark.heavy,
     pytest.mark.skipif(not Emulator.available(), reason="needs g++ to emulate the CUDA kernels"),
 ]
-BIAS, RELU_BIAS, BIAS_GRADIENT = 4, 6, 512
+BIAS, RELU_BIAS, RELU_MASK, RELU_BACKWARD, BIAS_GRADIENT = 4, 6, 134, 136, 512
 
 
-def results(dtype: Any, nvmath: Any = None) -> tuple[list[np.ndarray], list[str], list[int]]:
+def results(dtype: Any, nvmath: Any = None, used_twice: bool = False) -> tuple[list[np.ndarray], list[str], list[int]]:
     """Outputs and gradients of two linear layers and of attention's projections; kernels and epilogues launched."""
     emulator = Emulator()
     with installed(emulator, nvmath=nvmath), _recorded(get_backend("cuda"), emulator) as gpu:
@@ -35,9 +36,11 @@ def results(dtype: Any, nvmath: Any = None) -> tuple[list[np.ndarray], list[str]
         x = tensor(2, 5, 8, kind=dtype)
         parameters = [tensor(*shape, kind=master) for shape in ((6, 8), (6,), (4, 6), (4,), (8, 8), (8,), (4, 8), (4,))]
         up, b_up, down, b_down, w_q, b_q, w_k, b_k = parameters
-        y = ag.linear(ag.fast.linear_relu(x, up, b_up), down, b_down)
+        hidden = ag.fast.linear_relu(x, up, b_up)
+        y = ag.fast.linear_after_relu(hidden, down, b_down)
         q, k = ag.fast.linear_heads(x, [w_q, w_k], [b_q, b_k], heads=2)
-        ((y * y).sum() + q.sum() * 2 + (k * k).sum()).backward()
+        loss = (y * y).sum() + q.sum() * 2 + (k * k).sum()
+        (loss + hidden.sum() if used_twice else loss).backward()
         found = [a.numpy().astype(float) for a in (y, q, k, *[p.grad for p in (x, *parameters)])]
         launched = [name.split("<")[0] for name in gpu.launched]
     return found, launched, [] if nvmath is None else nvmath["nvmath.bindings.cublasLt"].multiplied
@@ -52,18 +55,48 @@ def test_epilogues_give_the_numbers_of_the_plain_path(dtype: Any) -> None:
         # the plain path rounds a product to bfloat16 before it adds the bias
         np.testing.assert_allclose(ours, theirs, rtol=0.02 if np.dtype(dtype).itemsize == 2 else 1e-6)
     assert (launches.count("bias_"), launches.count("column_sum")) == (3, 3)
-    assert (fewer.count("bias_"), fewer.count("column_sum")) == (0, 1)  # ReLU's gradient, and its bias's
-    assert [epilogues.count(each) for each in (BIAS, RELU_BIAS, BIAS_GRADIENT)] == [2, 1, 2]
+    assert (fewer.count("bias_"), fewer.count("column_sum")) == (0, 0)
+    counts = [epilogues.count(each) for each in (BIAS, RELU_BIAS, RELU_MASK, RELU_BACKWARD, BIAS_GRADIENT)]
+    assert counts == [2, 0, 1, 1, 3]
+
+
+def test_a_gradient_that_is_not_the_next_layers_alone_is_masked_by_a_kernel() -> None:
+    """The sum of a gradient with ReLU's and of one without."""
+    plain, *_ = results(np.float32, used_twice=True)
+    found, launches, epilogues = results(np.float32, nvmath_stand_in.module(set()), used_twice=True)
+    for ours, theirs in zip(found, plain, strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+    assert epilogues.count(RELU_BACKWARD) == launches.count("column_sum") == 1
 
 
 def test_a_kernel_stands_in_where_there_is_no_algorithm() -> None:
     plain, launches, _ = results(np.float32)
-    for refused in ({BIAS, RELU_BIAS, BIAS_GRADIENT}, {1, BIAS, RELU_BIAS, BIAS_GRADIENT}):
+    every = {BIAS, RELU_BIAS, RELU_MASK, RELU_BACKWARD, BIAS_GRADIENT}
+    for refused in (every, {1, *every}, {RELU_BACKWARD}, {RELU_MASK}):
         found, same, epilogues = results(np.float32, nvmath_stand_in.module(refused))
         for ours, theirs in zip(found, plain, strict=True):
             np.testing.assert_array_equal(ours, theirs)
-        assert same == launches
-        assert {*epilogues} == ({1} - refused)
+        assert same == launches or BIAS not in refused
+        assert not {*epilogues} & refused
+        assert ("column_sum" in same) == bool(refused & every)
+
+
+def test_a_product_is_added_to_the_gradient_that_is_there() -> None:
+    """In its launch, whether or not cuBLASLt has an algorithm; what is there is not changed."""
+    for refused in (set[int](), {1}):
+        modules: Any = nvmath_stand_in.module(refused)
+        with installed(Emulator(), nvmath=modules):
+            gpu: Any = get_backend("cuda")
+            rng = np.random.default_rng(0)
+            total, a, b = (rng.integers(-2, 3, shape).astype(np.float32) for shape in ((6, 5), (6, 4), (4, 5)))
+            given = gpu.asarray(total.reshape(2, 3, 5))
+            gradient = ProductGradient(gpu, gpu.asarray(a), gpu.asarray(b), (2, 3, 5))
+            found = np.add(given, gradient)
+            np.testing.assert_array_equal(found.get(), (total + a @ b).reshape(2, 3, 5))
+            np.testing.assert_array_equal(given.get(), total.reshape(2, 3, 5))
+            for first in (np.add(gradient, given), np.add(given, gradient, out=given)):
+                np.testing.assert_array_equal(first.get(), found.get())
+            np.testing.assert_array_equal(gpu.asarray(gradient).get(), (a @ b).reshape(2, 3, 5))
 
 
 def test_shapes_that_are_forgotten_leave_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
