@@ -263,7 +263,7 @@ class CudaKernels(Kernels, GpuBackend):
     def dropout_add_layer_norm_backward(
         self, g_y: Array, normalised: Array, inverse_std: Array, weight: Array, keep: Any, scale: float
     ) -> tuple[Array, Array, Array, Array]:
-        kind = None if "column_sum" in self.wrong else self._kind("layer_norm_backward", g_y, normalised)
+        kind = self._kind("layer_norm_backward", g_y, normalised)
         rows, width = g_y.shape
         groups = _norm_groups(kind, width, weight, inverse_std)
         if kind is None or groups is None or not g_y.size or not (keep is None or isinstance(keep, random.Mask)):
@@ -272,16 +272,19 @@ class CudaKernels(Kernels, GpuBackend):
             return g_z if keep is None else self.dropout(g_z, keep, scale), g_z, g_weight, g_bias
         g_z = cupy.empty(g_y.shape, g_y.dtype)
         g_x = cupy.empty(g_y.shape, g_y.dtype) if keep is not None and keep.drop_below else g_z
-        warps = 8 if WIDE[kind].itemsize == 4 else 4
+        # as many as registers allow: of narrow rows, with 146 a thread, two blocks fit a multiprocessor
+        warps = 4 if WIDE[kind].itemsize == 8 else 6 if groups == 1 else 8
         blocks = min(cuda_source.NORM_BLOCKS, -(-rows // warps))
         partial = cupy.empty((blocks, 2 * width), WIDE[kind])
+        g_weight, g_bias = cupy.empty(width, WIDE[kind]), cupy.empty(width, WIDE[kind])
         held = 1 if kind == "double" else groups  # groups of columns that a block sums
         self._launch(
             f"layer_norm_backward<{kind}, {groups}>", (blocks, groups // held), (32, warps),
             _contiguous(g_y), _contiguous(normalised), inverse_std, _contiguous(weight), g_z, g_x, partial,
-            np.int64(rows), np.int32(width), self._drop_of(keep), shared=2 * held * 32 * GROUP * WIDE[kind].itemsize,
+            self._counters(), g_weight, g_bias, np.int64(rows), np.int32(width), self._drop_of(keep),
+            shared=2 * held * 32 * GROUP * WIDE[kind].itemsize,
         )  # fmt: skip
-        return g_x, g_z, *self._sum_columns(cuda_source.WIDE[kind], partial, width)
+        return g_x, g_z, g_weight, g_bias
 
     # ---- Embedding ----
 
@@ -371,7 +374,14 @@ class CudaKernels(Kernels, GpuBackend):
 
     def linear_relu(self, x: Array, weight: Array, bias: Array | None) -> tuple[Array, Array | None]:
         kind, (rows, width) = _kind(x, weight), (len(x), len(weight))
-        if self._lt is not None and kind is not None and bias is not None and bias.dtype == x.dtype and x.size and width:
+        if (
+            self._lt is not None
+            and kind is not None
+            and bias is not None
+            and bias.dtype == x.dtype
+            and x.size
+            and width
+        ):
             y = cupy.empty((rows, width), x.dtype)
             mask = cupy.empty((rows, -(-width // cublaslt.MASK_COLUMNS) * cublaslt.MASK_COLUMNS // 8), np.uint8)
             if self._gemm(kind, x, weight.T, y, epilogue="RELU_MASK", vector=_contiguous(bias), mask=mask):
@@ -474,33 +484,31 @@ class CudaKernels(Kernels, GpuBackend):
         kind = self._kind("column_sum", x)
         if kind is None or not x.size:
             return super().sum_rows(*_widened(x))
-        return self._sum_columns(kind, _contiguous(x), x.shape[1])[0]
+        return self._sum_columns(kind, _contiguous(x))
 
     def relu_backward_sum(self, g_y: Array, y: Array) -> tuple[Array, Array]:
         kind = self._kind("column_sum", g_y, y)
         if kind is None or not g_y.size:
             return super().relu_backward_sum(g_y, y)
         g_x = cupy.empty(g_y.shape, g_y.dtype)
-        return g_x, self._sum_columns(kind, _contiguous(g_y), g_y.shape[1], _contiguous(y), g_x)[0]
+        return g_x, self._sum_columns(kind, _contiguous(g_y), _contiguous(y), g_x)
 
-    def _sum_columns(
-        self, kind: str, x: Array, split: int, y: Array | None = None, out: Array | None = None
-    ) -> tuple[Array, Array]:
-        """Return the sums of the columns before `split` and from there on, as arrays of their own.
-
-        The engine copies gradients that are views, since other arrays may share their memory.
-        """
+    def _sum_columns(self, kind: str, x: Array, y: Array | None = None, out: Array | None = None) -> Array:
         (rows, width), wide = x.shape, WIDE[kind]
         blocks, parts = -(-width // 32), min(128, -(-rows // 64))
         partial = cupy.empty((parts, width), wide) if parts > 1 else None
-        if self._done is None or self._done.size < blocks:
-            self._done = cupy.zeros(max(blocks, 4096), np.uint32)  # every launch leaves zeros
-        sums = cupy.empty(split, wide), cupy.empty(width - split, wide)
+        total = cupy.empty(width, wide)
         self._launch(
-            f"column_sum<{kind}>", (blocks, parts), (32, 8), x, y, out, partial, self._done, *sums,
-            np.int64(rows), np.int32(width), np.int32(split),
+            f"column_sum<{kind}>", (blocks, parts), (32, 8), x, y, out, partial, self._counters(blocks), total,
+            np.int64(rows), np.int32(width),
         )  # fmt: skip
-        return sums
+        return total
+
+    def _counters(self, count: int = 0) -> Array:
+        """Zeros, in which blocks of a launch count those that have ended; every launch leaves zeros."""
+        if self._done is None or self._done.size < count:
+            self._done = cupy.zeros(max(count, 4096), np.uint32)
+        return self._done
 
     # ---- Attention ----
 
@@ -694,18 +702,17 @@ class CudaKernels(Kernels, GpuBackend):
 
     def squared_norm(self, arrays: Sequence[Array]) -> Any:
         """Return the squared norm as a number on the device; reading it waits for all preceding work."""
-        total = cupy.zeros((), np.float64)
-        for dtype in {a.dtype for a in arrays}:
+        totals = []
+        for dtype in {a.dtype for a in arrays if a.size}:
             some = [_contiguous(a) for a in arrays if a.dtype == dtype and a.size]
             if KINDS.get(dtype) not in ("float", "double") or "squares" in self.wrong:
-                total += sum((a.astype(np.float64) ** 2).sum() for a in some)
+                totals += [(a.astype(np.float64) ** 2).sum() for a in some]
                 continue
-            if some:
-                lists, blocks = _listed([(a, a) for a in some], 1 << 16)
-                partial = cupy.empty(blocks, dtype)
-                self._launch(f"squares<{KINDS[dtype]}>", (blocks,), (256,), lists, np.int32(len(lists)), partial)
-                total += partial.sum(dtype=np.float64)
-        return total
+            lists, blocks = _listed([(a, a) for a in some], 1 << 16)
+            partial = cupy.empty(blocks, dtype)
+            self._launch(f"squares<{KINDS[dtype]}>", (blocks,), (256,), lists, np.int32(len(lists)), partial)
+            totals.append(partial.sum(dtype=np.float64))
+        return sum(totals[1:], totals[0]) if totals else cupy.zeros((), np.float64)
 
     # ---- Search ----
 

@@ -192,13 +192,13 @@ template <class W> __device__ inline W sum_of_eight(W sum) {
     return sum;
 }
 
-// total = Σ over rows of x; columns from `split` on go to `rest` instead, as an array of their own.  With y, x is first
-// set to 0 where y is not above 0, and written to `out`: the gradient of ReLU, and that of the bias before it.
+// total = Σ over rows of x.  With y, x is first set to 0 where y is not above 0, and written to `out`: the gradient of
+// ReLU, and that of the bias before it.
 // Blocks (c, p) sum rows p, p + P, … of 32 columns, for P = gridDim.y, in partial[p].  The last of them to end, by the
 // count in done[c], adds these up: which block that is decides no bit.  Block: 32 columns × 8 rows.
 template <class T>
 __global__ void column_sum(const T* x, const T* y, T* out, Wide<T>* partial, unsigned* done, Wide<T>* total,
-                           Wide<T>* rest, i64 rows, int width, int split) {
+                           i64 rows, int width) {
     typedef Wide<T> W;
     __shared__ bool is_last;
     const int column = blockIdx.x * 32 + threadIdx.x;
@@ -228,8 +228,7 @@ __global__ void column_sum(const T* x, const T* y, T* out, Wide<T>* partial, uns
         sum = sum_of_eight(sum);
         if (threadIdx.x == 0 && threadIdx.y == 0) done[blockIdx.x] = 0;  // for the next launch
     }
-    if (threadIdx.y == 0 && column < split) total[column] = sum;
-    else if (threadIdx.y == 0 && column < width) rest[column - split] = sum;
+    if (threadIdx.y == 0 && column < width) total[column] = sum;
 }
 
 // ---- Layer normalisation ---------------------------------------------------------------------------------------------
@@ -291,11 +290,16 @@ __global__ void layer_norm(const T* x, const T* residual, const Wide<T>* weight,
 
 // g_z, and with dropout g_x, which is otherwise the same.  Block (b, c) sums rows b, b + gridDim.x, … (times the warps)
 // in partial[b], [2, width]: its part of the gradients of weight and bias, in the columns of the groups that it holds.
+// The last block to end of each TOGETHER neighbours, by the counts in `done`, adds theirs up, and the last of these
+// blocks the sums of all: which block that is decides no bit.
+const int TOGETHER = 16;
+
 template <class T, int GROUPS>
 __global__ void layer_norm_backward(const T* g_y, const T* normalised, const Wide<T>* inverse_std,
-                                    const Wide<T>* weight, T* g_z, T* g_x, Wide<T>* partial, i64 rows, int width,
-                                    Drop drop) {
+                                    const Wide<T>* weight, T* g_z, T* g_x, Wide<T>* partial, unsigned* done,
+                                    Wide<T>* total_weight, Wide<T>* total_bias, i64 rows, int width, Drop drop) {
     typedef Wide<T> W;
+    __shared__ bool is_last;
     const bool KEPT = GROUPS * sizeof(W) < 16;  // wider rows are read twice: registers hold the sums, not the row as well
     const int SUMS = sums_held<W>(GROUPS);  // groups whose sums this block holds: those from blockIdx.y · SUMS on
     W g_weight[SUMS][GROUP] = {}, g_bias[SUMS][GROUP] = {};
@@ -353,9 +357,33 @@ __global__ void layer_norm_backward(const T* g_y, const T* normalised, const Wid
                 }
         __syncthreads();
     }
-    for (int i = threadIdx.y * 32 + threadIdx.x; i < held && first + i < width; i += 32 * blockDim.y) {
-        partial[blockIdx.x * i64(2 * width) + first + i] = sums[i];
-        partial[blockIdx.x * i64(2 * width) + width + first + i] = sums[held + i];
+    const int columns = held < width - first ? held : width - first, thread = threadIdx.y * 32 + threadIdx.x;
+    W* totals[] = {total_weight + first, total_bias + first};
+    for (int side = 0; side < 2; side++)
+        for (int i = thread; i < columns; i += 32 * blockDim.y)
+            partial[(blockIdx.x * i64(2) + side) * width + first + i] = sums[side * held + i];
+    done += blockIdx.y * 2 * TOGETHER;
+    for (int level = 0; level < 2; level++) {  // of the blocks of a set, then of the sets
+        const int apart = level ? TOGETHER : 1, begin = level ? 0 : blockIdx.x / TOGETHER * TOGETHER;
+        const int left = (gridDim.x - begin + apart - 1) / apart, count = left < TOGETHER ? left : TOGETHER;
+        unsigned* counter = done + (level ? TOGETHER : blockIdx.x / TOGETHER);
+        __threadfence();
+        __syncthreads();
+        if (thread == 0) is_last = atomicAdd(counter, 1u) == count - 1;
+        __syncthreads();
+        if (!is_last) return;
+        __threadfence();
+        if (thread == 0) *counter = 0;  // for the next launch
+        for (int side = 0; side < 2; side++)
+            for (int i = thread; i < columns; i += 32 * blockDim.y) {
+                volatile W* parts = partial + (begin * i64(2) + side) * width + first + i;  // of other blocks
+                W sum = 0;
+#pragma unroll
+                for (int part = 0; part < TOGETHER; part++)
+                    if (part < count) sum += parts[part * apart * i64(2) * width];
+                if (level) totals[side][i] = sum;
+                else parts[0] = sum;
+            }
     }
 }
 

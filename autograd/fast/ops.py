@@ -112,8 +112,9 @@ def for_blas(xp: Any, a: Any) -> Any:
 
 
 class Linear(FastOp, nn.Linear):
-    """Saves: x and weight, each only if the other one needs a gradient; after ReLU y, which the next layer saves anyway,
-    and a bit for each element from a GPU's products
+    """Saves: x and weight, each only if the other one needs a gradient; after ReLU y, which the next layer saves anyway
+
+    On a GPU with cuBLASLt also the signs of y, as bits.
 
     relu: whether the result is max(x Wᵀ + b, 0), as in `fused.LinearRelu`
     after: the op with ReLU that x comes from, if the product of its gradient can apply ReLU's

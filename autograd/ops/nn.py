@@ -475,7 +475,7 @@ class CrossEntropy(Op):
 def reduced(losses: Array, counted: Array, reduction: str) -> Array:
     """The sum of the losses of rows, or their mean.  Shapes: losses [N] -> []"""
     wide, dtype = widened(losses)  # the sum, and the number of rows, may be beyond float16
-    total = wide.sum() / divisor(counted, reduction)
+    total = wide.sum() if reduction == "sum" else wide.sum() / divisor(counted)
     # Each call of a NumPy scalar's astype looks it up by a new string, of which CPython keeps hundreds
     return total if total.dtype == dtype else total.astype(dtype)
 
@@ -483,13 +483,13 @@ def reduced(losses: Array, counted: Array, reduction: str) -> Array:
 def of_each(g_loss: Array, counted: Array, reduction: str) -> Array:
     """The gradient of each row's loss, given that of their sum or mean."""
     wide, dtype = widened(g_loss)
-    g_each = wide / divisor(counted, reduction)
+    g_each = wide if reduction == "sum" else wide / divisor(counted)
     return g_each if g_each.dtype == dtype else g_each.astype(dtype)
 
 
-def divisor(counted: Array, reduction: str) -> int:
-    """The number of rows that a mean is over, 1 for a sum; a mean over no row is 0, and not NaN."""
-    return max(int(counted.sum()), 1) if reduction == "mean" else 1
+def divisor(counted: Array) -> int:
+    """The number of rows that a mean is over: at least 1, as a mean over no row is 0, and not NaN."""
+    return max(int(counted.sum()), 1)
 
 
 Reduction = Literal["mean", "sum", "none"]

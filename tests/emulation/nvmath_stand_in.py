@@ -83,7 +83,8 @@ def module(refused: set[int]) -> dict[str, ModuleType]:
             raise cuBLASLtError("CUBLAS_STATUS_NOT_SUPPORTED")
         if epilogue & 128:
             assert made[description][11] % 16 == 0 < made[description][11], "the mask has no address, or an odd one"
-            assert made[description][12] % 128 == 0 and made[description][12] >= made[d][1]
+            assert made[description][12] % 128 == 0
+            assert made[description][12] >= made[d][1]
         if epilogue not in (1, 136):
             assert made[description][8], "the bias has no address"
             assert made[description][26] == made[d][0], "cuBLASLt reads a bias in the type of the result"

@@ -476,9 +476,7 @@ def test_loss_of_a_product_in_bfloat16(backend: Any, bf16: np.dtype, rows: int |
         assert ours[2:] == (None, None, None)
 
 
-def test_rows_are_in_the_order_of_their_indices(
-    backend: Any, order: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_rows_are_in_the_order_of_their_indices(backend: Any, order: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """More rows than a block takes, by comparing all pairs and by a sort; and rows that are added to a sum, scaled."""
     rng = np.random.default_rng(0)
     for rows in (1, 127, 129, 400):
