@@ -41,17 +41,18 @@ def test_the_gradients_of_parameters_are_not_copied(parts):
 def test_bias_and_relu_are_one_launch_each_way(parts):
     assert "CuPy: maximum" not in parts["forward"].launches
     assert "relu_backward" not in parts["backward"].launches
-    assert parts["backward"].launches["column_sum"] == parts["forward"].launches["bias_"] + 10  # of layer norms
+    assert parts["backward"].launches["column_sum"] == parts["forward"].launches["bias_"]
 
 
-def test_products_with_epilogues_save_the_launches_of_biases(parts):
+def test_products_with_epilogues_save_the_launches_of_biases_and_sums(parts):
     with_epilogues = counted(True)
     for name in ("forward", "backward"):
         ours, theirs = with_epilogues[name], parts[name]
         assert ours.launches["matrix product"] == theirs.launches["matrix product"]
-        assert ours.bytes["matrix product"] == theirs.bytes["matrix product"]
-    assert "bias_" not in with_epilogues["forward"].launches
-    assert with_epilogues["backward"].launches["column_sum"] == 10 + 4  # layer norms, and ReLU's biases
+        sums = theirs.launches["CuPy: add"]  # of [2 · 4, 16] in bfloat16, which products read
+        assert ours.bytes["matrix product"] == theirs.bytes["matrix product"] + sums * 2 * 4 * 16 * 2
+    assert sums == 10  # at residual connections
+    assert not {"bias_", "column_sum", "CuPy: add"} & {*with_epilogues["forward"].launches, *ours.launches}
 
 
 def test_bytes_are_those_of_the_arrays(parts):

@@ -7,7 +7,6 @@ written, so that elements which a kernel omits are noticed.
 from __future__ import annotations
 
 import ctypes
-import operator
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -120,16 +119,15 @@ class ndarray(np.lib.mixins.NDArrayOperatorsMixin):  # noqa: N801
     # ---- Elements ----
 
     def __getitem__(self, index: Any) -> ndarray:
-        index = _around(self._array.shape, _unwrapped(index))
-        return _wrapped(device.run("getitem", operator.getitem, (self._array, index), {}), self)
+        return _wrapped(device.run("getitem", _getitem, (self._array, _unwrapped(index)), {}), self)
 
     def __setitem__(self, index: Any, value: Any) -> None:
-        index = _around(self._array.shape, _unwrapped(index))
+        index = _unwrapped(index)
         for each in index if isinstance(index, tuple) else (index,):
             if isinstance(each, np.ndarray) and each.dtype != bool and np.ndim(_unwrapped(value)):
                 several = isinstance(index, tuple) and sum(isinstance(i, np.ndarray) for i in index) > 1
                 assert several or len(np.unique(each)) == each.size, "of equal indices, CuPy writes any of the values"
-        device.run("setitem", operator.setitem, (self._array, index, _unwrapped(value)), {}, in_place=True)
+        device.run("setitem", _setitem, (self._array, index, _unwrapped(value)), {}, in_place=True)
 
     def __iter__(self) -> Iterator[ndarray]:
         return (self[i] for i in range(len(self)))
@@ -163,6 +161,14 @@ class ndarray(np.lib.mixins.NDArrayOperatorsMixin):  # noqa: N801
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
         result = device.run(function.__name__, function, _unwrapped(args), _unwrapped(kwargs))
         return _wrapped(result, *_arrays(args))
+
+
+def _getitem(a: np.ndarray, index: Any) -> Any:
+    return a[_around(a.shape, index)]
+
+
+def _setitem(a: np.ndarray, index: Any, value: Any) -> None:
+    a[_around(a.shape, index)] = value
 
 
 def _around(shape: tuple[int, ...], index: Any) -> Any:
