@@ -9,6 +9,7 @@ import autograd as ag
 from autograd import Tensor, checkpoint
 from autograd.backend import backend_of
 from autograd.fast import kernels_on, reduced
+from autograd.fast.fused import linear_after_relu
 from autograd.tensor import note_change
 from minitf.config.model import PAD
 from minitf.fast.decoder import InferenceTransformer
@@ -37,7 +38,7 @@ class FusedFeedForward(FeedForward):
         if self.activation is not ag.relu:
             return super().__call__(x)
         hidden = self.dropout(ag.fast.linear_relu(x, self.up.weight, self.up.bias))
-        return ag.fast.linear_after_relu(hidden, self.down.weight, self.down.bias)
+        return linear_after_relu(hidden, self.down.weight, self.down.bias)
 
 
 class FusedResidual(Residual):

@@ -9,6 +9,7 @@ import pytest
 import autograd as ag
 from autograd import Tensor
 from autograd.devices import get_backend
+from autograd.fast.fused import linear_after_relu
 from autograd.fast.row_gradient import ProductGradient
 from tests.emulation import nvmath_stand_in
 from tests.emulation.cupy_stand_in import installed
@@ -37,7 +38,7 @@ def results(dtype: Any, nvmath: Any = None, used_twice: bool = False) -> tuple[l
         parameters = [tensor(*shape, kind=master) for shape in ((6, 8), (6,), (4, 6), (4,), (8, 8), (8,), (4, 8), (4,))]
         up, b_up, down, b_down, w_q, b_q, w_k, b_k = parameters
         hidden = ag.fast.linear_relu(x, up, b_up)
-        y = ag.fast.linear_after_relu(hidden, down, b_down)
+        y = linear_after_relu(hidden, down, b_down)
         q, k = ag.fast.linear_heads(x, [w_q, w_k], [b_q, b_k], heads=2)
         loss = (y * y).sum() + q.sum() * 2 + (k * k).sum()
         (loss + hidden.sum() if used_twice else loss).backward()
