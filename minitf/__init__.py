@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from minitf.config import OptimizerConfig as OptimizerConfig
     from minitf.config import RunConfig as RunConfig
     from minitf.config import TransformerConfig as TransformerConfig
+    from minitf.decoding.greedy import greedy_search as greedy_search
     from minitf.decoding.search import BeamSearchConfig as BeamSearchConfig
     from minitf.decoding.search import beam_search as beam_search
-    from minitf.decoding.search import greedy_search as greedy_search
     from minitf.errors import UserError as UserError
     from minitf.model.transformer import Transformer as Transformer
     from minitf.training.optim import Adam as Adam
@@ -37,7 +37,7 @@ _MODULES = {
     "Translator": "minitf.translation.translator",
     "UserError": "minitf.errors",
     "beam_search": "minitf.decoding.search",
-    "greedy_search": "minitf.decoding.search",
+    "greedy_search": "minitf.decoding.greedy",
 }
 
 __all__ = list(_MODULES)

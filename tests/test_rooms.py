@@ -67,7 +67,6 @@ LATE = {  # why imports stand inside functions: "file: function"
         "autograd/fast/cpu_products.py: _has_small_kernels",
         "autograd/fast/blocks.py: set_threads",
         "autograd/fast/devices.py: set_kernels",
-        "minitf/fast/decoder.py: _of_loops",
         "minitf/fast/decoder.py: compiled_search",
         "minitf/evaluation/metrics.py: sacrebleu_metrics",
     },

@@ -132,9 +132,6 @@ class CompiledKernels(CpuKernels):
         self._run_blocks(work, len(weight), at_once * (groups if serial else -(-groups // (4 * (self.threads or 1)))))
         return y
 
-    def runs_loops(self, rows: int, weights: int) -> bool:
-        return rows < FEW_ROWS and rows * weights < SERIAL_PRODUCT  # of larger products, threads compute parts
-
     def linear_int8(self, x: Array, weights: Int8Weights, relu: bool = False) -> Array:
         if not compiled_int8.LANES or not _are_plain(x):
             return super().linear_int8(x, weights, relu)

@@ -287,14 +287,6 @@ class Kernels(Backend):
             y[some] = self.linear(x[some], w.T, bias, relu, dtype)
         return y
 
-    def runs_loops(self, rows: int, weights: int) -> bool:
-        """Return whether one compiled loop over a whole layer is faster than the layer's kernels.
-
-        rows: rows of x
-        weights: elements of the layer's largest weight matrix
-        """
-        return False
-
     # ---- Attention ----
 
     def attention(

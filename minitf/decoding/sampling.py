@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from autograd.backend import backend_of
 from minitf.config.model import PAD
 from minitf.decoding.candidates import log_probabilities_of, never_produced
+from minitf.decoding.greedy import walk
 from minitf.decoding.search import (
     BeamSearchConfig,
     Hypothesis,
@@ -22,7 +23,6 @@ from minitf.decoding.search import (
     checked_prefixes,
     hypothesis_of,
     max_lengths,
-    walk,
 )
 from minitf.errors import UserError
 from minitf.system.environment import sum_left_to_right

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from minitf.config.model import EOS
 from minitf.decoding.candidates import log_probabilities_of
-from minitf.decoding.search import Model, walk
+from minitf.decoding.greedy import walk
+from minitf.decoding.search import Model
 
 Array = NDArray[Any]
 

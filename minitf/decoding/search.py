@@ -1,4 +1,4 @@
-"""Greedy and beam search.
+"""Beam search.
 
     score(y) = log P(y | x) / penalty(|y|),    penalty(length) = ((β + length) / (β + 1))^α,    β = 5
 
@@ -24,13 +24,10 @@ from minitf.decoding.candidates import at_places, log_probabilities_of, most_pro
 from minitf.decoding.decoder import IncrementalDecoder, IncrementalState, TransformerDecoder
 from minitf.errors import UserError
 from minitf.model.transformer import Transformer
-from minitf.system.environment import sum_left_to_right
 
 Array = NDArray[Any]
 Model = Transformer | IncrementalDecoder
 Prefixes = Sequence[Sequence[int]]
-Choice = Callable[[Array, int, Array], tuple[Array, Array]]
-"""(logits [R, V], position, sentence of each row [R]) -> next token of each row [R], its log-probability [R]"""
 
 PENALTIES = {
     "paper": (0.6, 5.0),
@@ -231,62 +228,7 @@ def beam_search(
             if done.all():
                 return results
             rows = rows[_drop(beams, done)]
-        _reorder(state, rows.reshape(-1), rows_before=len(logits))
-
-
-def greedy_search(model: Model, source: Array, config: BeamSearchConfig | None = None) -> list[Hypothesis]:
-    """The target sentence of the most probable token at each step; simpler than beam search with one beam, and equal.
-
-    Shapes: source [B, S] token ids with EOS, padded with PAD
-    """
-    config = config or BeamSearchConfig(beam=1)
-
-    def choose(logits: Array, position: int, sentences: Array) -> tuple[Array, Array]:
-        may_end = config.may_end(position, limits[sentences])
-        token, gained = most_probable_next(logits, 1, position, sentences, config.allow_unknown, may_end)  # [R, 1] each
-        return token[:, 0], gained[:, 0]
-
-    limits = max_lengths(source, config)
-    walks = walk(model, source, limits, choose)
-    return [hypothesis_of(tokens, sum_left_to_right(gained), config) for tokens, gained in walks]
-
-
-def walk(
-    model: Model, source: Array, limits: Array, choose: Choice, **settings: Any
-) -> list[tuple[list[int], list[float]]]:
-    """Produce one output for each sentence, token by token; return its tokens and their log-probabilities.
-
-    An output ends with EOS, or without at its sentence's limit.
-
-    choose: the token that follows, for each sentence that has not ended
-    settings: for the decoder's `start_decoding`
-
-    Shapes: source [B, S] token ids with EOS, padded with PAD; limits [B]
-    """
-    tokens: list[list[int]] = [[] for _ in source]
-    log_probabilities: list[list[float]] = [[] for _ in source]
-    if not len(source):
-        return []
-    alive = np.arange(len(source))  # [R] the sentence of each row of the state
-    newest = np.full(len(source), BOS)  # [R]
-    decoder = decoder_of(model)
-    state: IncrementalState = decoder.start_decoding(source, **settings)
-    position = 0
-    while len(alive):
-        position += 1
-        newest, gained = choose(decoder.decode_step(newest, state), position, alive)  # [R] each
-        if np.isneginf(gained).any():
-            raise dead_end(alive[gained.argmin()], position)
-        for sentence, token, gain in zip(alive.tolist(), newest.tolist(), gained.tolist(), strict=True):
-            tokens[sentence].append(token)
-            log_probabilities[sentence].append(gain)
-        done = (newest == EOS) | (position >= limits[alive])
-        if done.any():
-            going_on = _places_filled(done)
-            if len(going_on):
-                _reorder(state, going_on, rows_before=len(alive))
-            alive, newest = alive[going_on], newest[going_on]
-    return list(zip(tokens, log_probabilities, strict=True))
+        reorder(state, rows.reshape(-1), rows_before=len(logits))
 
 
 def hypothesis_of(tokens: Sequence[int], log_probability: float, config: BeamSearchConfig) -> Hypothesis:
@@ -458,7 +400,7 @@ def dead_end(sentence: Any, position: int) -> UserError:
 
 def _drop(beams: Beams, done: Array) -> Array:
     """Remove the sentences that are done from the batch; return the index of each that remains."""
-    kept = _places_filled(done)
+    kept = places_filled(done)
     beams.finished = [beams.finished[b] for b in kept]
     beams.prefix = [beams.prefix[b] for b in kept]
     beams.sentence, beams.finish_count = beams.sentence[kept], beams.finish_count[kept]
@@ -467,7 +409,7 @@ def _drop(beams: Beams, done: Array) -> Array:
     return kept
 
 
-def _places_filled(done: Array) -> Array:
+def places_filled(done: Array) -> Array:
     """Indices of the sentences that are not done, the last of them in the places of those that are.
 
     In any other order, a state would have to copy the keys and values of all sentences that move.
@@ -478,7 +420,7 @@ def _places_filled(done: Array) -> Array:
     return kept
 
 
-def _reorder(state: IncrementalState, rows: Array, *, rows_before: int) -> None:
+def reorder(state: IncrementalState, rows: Array, *, rows_before: int) -> None:
     """Reorder the state's rows, unless every row keeps its place."""
     if not np.array_equal(rows, np.arange(rows_before)):
         state.reorder(rows)

@@ -25,7 +25,7 @@ from minitf.config.model import BOS, EOS
 Array = Any
 f4 = np.float32
 
-SILU = 1
+RELU, SILU = 0, 1
 PART = 256  # elements of a row of logits that are summed in float32, before float64 takes over
 WIDTH = 64 if LANES == 16 else 16  # outputs of a tile of float32
 of_one, of_two, of_four = (product_of_tile(rows, LANES) for rows in (1, 2, 4))

@@ -111,7 +111,7 @@ class InferenceTransformer:
         mask = None if bool(mask.all()) else mask
         memory = self._encode(source, mask, record)  # [≥ B · S, D]
         cross = [layer.cross_attention for layer in self.model.decoder.layers]
-        keys_values = [  # [B, H, S, …] each, contiguous as compiled loops read them
+        keys_values = [  # [B, H, S, …] each, contiguous, as every step reads them
             [*map(self.backend.xp.ascontiguousarray, self._projections(memory, each, b, source.size, each.heads))]
             for each in cross
         ]
@@ -128,15 +128,9 @@ class InferenceTransformer:
             raise ValueError(f"{len(tokens)} tokens for a state of {state.rows} rows; give one for each")
         x = self._embed(tokens[:, None], "target", state.length)  # [≥ R, D]
         state.begin_step()
-        if state.record is None and self.backend.runs_loops(len(x), self._largest_product) and self._of_loops:
-            decoder_layer, layers = self._of_loops
-            nodes = state.ancestors.reshape(state.rows, -1), state.first_node, state.node_count
-            for weights, (caches, source) in zip(layers, state.of_loops(), strict=True):
-                x = decoder_layer(x, *weights, caches, nodes, source, self.norm_first)
-        else:
-            mask = state.mask()
-            for index in range(len(model.decoder.layers)):
-                x = self._decoder_layer(x, index, state, mask)
+        mask = state.mask()
+        for index in range(len(model.decoder.layers)):
+            x = self._decoder_layer(x, index, state, mask)
         state.end_step()
         x = self._layer_norm(x, model.decoder.norm) if self.norm_first else x
         return self._product(x, state.output)[: len(tokens)]
@@ -357,9 +351,6 @@ class InferenceTransformer:
             weights[cross] = self._joined(cross.key, cross.value, of_a_step=False)
             weights[cross.query], weights[cross.output] = self._joined(cross.query), self._joined(cross.output)
         self.weights = weights
-        of_layers = [each.size for module, each in weights.items() if each.of_a_step and module is not model]
-        self._largest_product = max(of_layers)
-        vars(self).pop("_of_loops", None)
         vars(self).pop("compiled_search", None)
         self.rows_at_a_time = None
         if self.same_bits:
@@ -382,40 +373,6 @@ class InferenceTransformer:
         if self.int8 and not LANES:
             return None
         return CompiledSearch(self) if computes(self.model, self.weights_of_a_step) else None
-
-    @cached_property
-    def _of_loops(self) -> tuple[Any, ...] | None:
-        """`compiled_layer.decoder_layer`, and the weights of each layer as it takes them; None if it cannot compute
-        this model."""
-        from minitf.fast.compiled_layer import ACTIVATIONS, decoder_layer
-
-        def product(module: Module) -> tuple[Array, Array]:
-            weights = self.weights[module]
-            return weights.w.T, np.zeros(0, self.dtype) if weights.bias is None else weights.bias
-
-        def norm(residual: Residual) -> tuple[Array, Array, Any]:
-            return residual.norm.weight.data, residual.norm.bias.data, self.dtype.type(residual.norm.eps)
-
-        def attention(module: MultiHeadAttention, inward: Module, residual: Residual) -> tuple[Any, ...]:
-            return product(inward), product(module.output), self.dtype.type(self.scale), norm(residual)
-
-        layers = []
-        for layer in self.model.decoder.layers:
-            own, cross, feed_forward = layer.self_attention, layer.cross_attention, layer.feed_forward
-            activation = ACTIVATIONS.get(feed_forward.activation)
-            if (
-                self.int8
-                or self.same_bits
-                or self.dtype != np.float32
-                or self.config.attention == "additive"
-                or activation is None
-            ):
-                return None
-            of_self = attention(own, own, layer.self_attention_residual)
-            of_cross = attention(cross, cross.query, layer.cross_attention_residual)
-            both = product(feed_forward.up), product(feed_forward.down)
-            layers.append((of_self, of_cross, (*both, activation, norm(layer.feed_forward_residual))))
-        return decoder_layer, layers
 
     def _output(self, shortlist: Array | None) -> _Weights:
         """Return the product that computes the logits of the tokens of a shortlist, or of all."""

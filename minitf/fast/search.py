@@ -8,17 +8,18 @@ from typing import Any
 
 import numpy as np
 
+import autograd as ag
 from autograd import Tensor
 from autograd.fast.int8 import OUTPUTS, Int8Weights
 from minitf.config.model import BOS, EOS, PAD, UNK
 from minitf.decoding.search import BeamSearchConfig, Hypothesis, length_penalty, max_lengths
 from minitf.fast import compiled_search as compiled
-from minitf.fast.compiled_layer import ACTIVATIONS
 from minitf.model.layers import LayerNorm
 
 Array = Any
 f4 = np.float32
 
+ACTIVATIONS = {ag.relu: compiled.RELU, ag.silu: compiled.SILU}
 MOST_WEIGHTS = 64_000_000
 """Weights of a step up to which it is tried, on one thread for each batch; base has 44 million, big 140 million."""
 

@@ -59,7 +59,6 @@ class DecodingState:
         self.ancestors = backend.xp.zeros((self.sentences, 1, 0), bool)  # [B, n, room]: itself and its ancestors
         self.branched = False  # until there are several beams, every node is an ancestor
         self.record, self.output = record, output
-        self._of_loops: list[tuple[Any, Any]] | None = None  # of these sentences in these caches
 
     @property
     def rows(self) -> int:
@@ -87,7 +86,6 @@ class DecodingState:
             grown = self.backend.xp.zeros((self.sentences, self.beams, room), bool)
             grown[:, :, :count] = self.ancestors[:, :, kept]
             self.ancestors, self.first_node, self.node_count = grown, 0, count
-            self._of_loops = None
         own = True if self.beams == 1 else self.backend.xp.eye(self.beams, dtype=bool)
         self.ancestors[:, :, self.node_count : self.nodes] = own
 
@@ -114,16 +112,6 @@ class DecodingState:
         keys, values = self.keys[layer], self.values[layer]
         keys[:b, :, start:end], values[:b, :, start:end] = k, v
         return keys[:b, :, self.first_node : end], values[:b, :, self.first_node : end]
-
-    def of_loops(self) -> list[tuple[tuple[Array, ...], tuple[Array, ...]]]:
-        """`caches` and `source` of `decoder_layer` (compiled_layer.py) for each layer, once the step has begun."""
-        if self._of_loops is None:
-            self._of_loops = []
-            for layer, (own_keys, own_values) in enumerate(zip(self.keys, self.values, strict=True)):
-                keys, values, mask = self.memory(layer)
-                visible = np.ones((1, keys.shape[2]), bool) if mask is None else mask.reshape(len(keys), -1)
-                self._of_loops.append(((own_keys[: len(keys)], own_values[: len(keys)]), (keys, values, visible)))
-        return self._of_loops
 
     def _with_room(self, cache: Array, room: int) -> Array:
         """A cache of more nodes, without those outside the window.  Shapes: [B, H, old room, K] -> [B, H, room, K]"""
@@ -166,8 +154,6 @@ class DecodingState:
     def _keep(self, kept: np.ndarray) -> None:
         """Make sentence i what sentence kept[i] was."""
         moved = np.flatnonzero(kept != np.arange(len(kept)))
-        if len(moved) or len(kept) != self.sentences:
-            self._of_loops = None
         if not len(moved):
             return
         masks = [] if self.memory_mask is None else [self.memory_mask]

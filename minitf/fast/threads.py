@@ -18,10 +18,9 @@ Batches = Callable[..., Iterator[list[int]]]
 
 WORTH_A_THREAD = 8
 """Sentences below which a batch is not divided among threads: a product of fewer rows takes about as long."""
-WORTH_SHARING = {"numpy": 50_000_000, "numba": 20_000_000, "loops": 4_000_000}
-"""Multiplications of a batch in a step, by the CPU's kernels or the loops that compute whole layers, below which
-batches are not shared out: threads whose calls take a few microseconds wait for one another's turn with the
-interpreter, and two are slower than one."""
+WORTH_SHARING = {"numpy": 50_000_000, "numba": 20_000_000}
+"""Multiplications of a batch in a step, by the CPU's kernels, below which batches are not shared out: threads whose
+calls take a few microseconds wait for one another's turn with the interpreter, and two are slower than one."""
 
 
 WIDTH_STEP = 8
@@ -67,8 +66,7 @@ def _threads(decoder: Any, rows: int) -> int:
         return 1
     if getattr(decoder, "compiled_search", None) is not None:
         return kernels.threads or 1
-    computed_by = "loops" if kernels.runs_loops(rows, 1) else kernels.kernels
-    return (kernels.threads or 1) if rows * decoder.weights_of_a_step >= WORTH_SHARING[computed_by] else 1
+    return (kernels.threads or 1) if rows * decoder.weights_of_a_step >= WORTH_SHARING[kernels.kernels] else 1
 
 
 def _in_threads(whole: Any, work: Work, batches: list[list[int]], threads: int) -> None:

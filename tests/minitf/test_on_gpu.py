@@ -18,9 +18,10 @@ from minitf.config import PRESETS, OptimizerConfig, RunConfig, TransformerConfig
 from minitf.config.model import BOS, EOS, PAD
 from minitf.data.batches import Batch
 from minitf.decoding.ensemble import Ensemble
+from minitf.decoding.greedy import greedy_search
 from minitf.decoding.sampling import SamplingConfig, sample
 from minitf.decoding.scoring import score_targets
-from minitf.decoding.search import BeamSearchConfig, beam_search, greedy_search
+from minitf.decoding.search import BeamSearchConfig, beam_search
 from minitf.errors import UserError
 from minitf.fast.accelerate import accelerate, accelerate_adam
 from minitf.fast.decoder import InferenceTransformer

@@ -7,7 +7,8 @@ from autograd import Tensor
 from minitf.config import OptimizerConfig
 from minitf.config.model import BOS, EOS, PAD
 from minitf.decoding.decoder import TransformerDecoder
-from minitf.decoding.search import BeamSearchConfig, beam_search, greedy_search
+from minitf.decoding.greedy import greedy_search
+from minitf.decoding.search import BeamSearchConfig, beam_search
 from minitf.errors import UserError
 from minitf.fast.accelerate import accelerate
 from minitf.fast.decoder import InferenceTransformer

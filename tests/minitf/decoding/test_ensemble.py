@@ -5,9 +5,10 @@ import pytest
 
 from minitf.config.model import BOS, EOS, PAD
 from minitf.decoding.ensemble import Ensemble
+from minitf.decoding.greedy import greedy_search
 from minitf.decoding.sampling import SamplingConfig, sample
 from minitf.decoding.scoring import score_targets
-from minitf.decoding.search import BeamSearchConfig, beam_search, greedy_search
+from minitf.decoding.search import BeamSearchConfig, beam_search
 from minitf.errors import UserError
 from minitf.fast.decoder import InferenceTransformer
 from tests.helpers.small_model import SMALL, Lively, model_with, sources

@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 from minitf.config.model import BOS, EOS, PAD, UNK
+from minitf.decoding.greedy import greedy_search
 from minitf.decoding.sampling import sample
-from minitf.decoding.search import BeamSearchConfig, Hypothesis, beam_search, greedy_search, length_penalty
+from minitf.decoding.search import BeamSearchConfig, Hypothesis, beam_search, length_penalty
 from minitf.errors import UserError
 from tests.helpers.fake_models import RandomModel, RandomModelState, ScriptedModel, sources
 

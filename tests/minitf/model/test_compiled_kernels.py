@@ -20,12 +20,12 @@ from autograd.fast import compiled_int8, compiled_kernels, cpu_kernels
 from autograd.fast.compiled import CompiledKernels
 from autograd.fast.devices import _Cpu
 from minitf.decoding.search import BeamSearchConfig, beam_search
-from minitf.fast import compiled_layer, compiled_search
+from minitf.fast import compiled_search
 from minitf.fast.accelerate import accelerate
 from minitf.fast.decoder import InferenceTransformer
 from minitf.training.optim import batch_loss
 from tests.helpers.batches import batch_of
-from tests.helpers.small_model import Lively, model_with, sources
+from tests.helpers.small_model import SMALL, Lively, model_with, sources
 
 SOURCE = sources(9, 5, 12, 3)
 CONFIG = BeamSearchConfig(beam=3, max_length=14)
@@ -64,6 +64,42 @@ def test_a_search(compiled_cpu, monkeypatch):
         np.testing.assert_allclose([h.score for h in ours], [h.score for h in plain], rtol=1e-5)
 
 
+def walk(decoder):
+    """The logits of 40 steps in which beams branch, swap and join, and sentences move, end and come down to one."""
+    rng = np.random.default_rng(5)
+    state = decoder.start_decoding(SOURCE)
+    sentences, beams, found = len(SOURCE), 1, []
+    for step in range(40):
+        logits = decoder.decode_step(rng.integers(1, SMALL.vocab_size, sentences * beams), state)
+        found.append(logits)
+        if step % 7 == 3:
+            kept = rng.permutation(sentences)[: max(1, sentences - (step > 3))]  # at first, all in other places
+            grown = int(rng.integers(1, 4))
+            state.reorder((kept[:, None] * beams + rng.integers(0, beams, (len(kept), grown))).reshape(-1))
+            sentences, beams = len(kept), grown
+    return found
+
+
+@pytest.mark.parametrize(
+    "changes", [{}, {"norm": "pre", "activation": "silu"}, {"d_k": 3, "d_v": 5, "attention_bias": False}]
+)
+def test_steps_of_a_decoder(compiled_cpu, monkeypatch, changes):
+    model = model_with(dtype=np.float32, **changes)
+    found = walk(InferenceTransformer(model))
+    monkeypatch.undo()
+    expected = walk(InferenceTransformer(model))
+    assert any((a != b).any() for a, b in zip(found, expected, strict=True))  # or nothing was compiled
+    for ours, plain in zip(found, expected, strict=True):
+        np.testing.assert_allclose(ours, plain, rtol=2e-5, atol=2e-5 * abs(plain).max())
+
+
+def test_weights_that_have_diverged_do_not_look_like_numbers(compiled_cpu):
+    model = model_with(dtype=np.float32)
+    key = model.decoder.layers[1].self_attention.key.weight
+    key.data = np.full_like(key.data, np.nan)
+    assert np.isnan(walk(InferenceTransformer(model))[0]).all()
+
+
 def test_with_same_bits_a_sentence_is_searched_alike_among_others(compiled_cpu):
     decoder = InferenceTransformer(model_with(dtype=np.float32), same_bits=True)
     together = beam_search(Lively(decoder), SOURCE, CONFIG)
@@ -80,7 +116,6 @@ from autograd import random
 from autograd.fast import compiled_kernels, set_kernels
 from minitf.decoding.search import BeamSearchConfig, beam_search
 from minitf.config import OptimizerConfig
-from minitf.fast import compiled_layer, compiled_search
 from minitf.training.optim import Adam
 from minitf.fast.accelerate import accelerate, accelerate_adam
 from minitf.training.optim import batch_loss
@@ -106,11 +141,10 @@ for settings in ({"dropout": 0.2, "attention_dropout": 0.2}, {"activation": "sil
         found = beam_search(model, source, BeamSearchConfig(beam=3, max_length=14))
         bits.update(repr([[(h.tokens, h.score) for h in each] for each in found]).encode())
 print(bits.hexdigest())
-for module in (compiled_kernels, compiled_layer):
-    for name, function in vars(module).items():
-        for result in function.overloads.values() if isinstance(function, CPUDispatcher) else ():
-            if not function.stats.cache_hits:
-                print(name, *(each.name for each in result.library.get_defined_functions()))
+for name, function in vars(compiled_kernels).items():
+    for result in function.overloads.values() if isinstance(function, CPUDispatcher) else ():
+        if not function.stats.cache_hits:
+            print(name, *(each.name for each in result.library.get_defined_functions()))
 """
 
 
@@ -129,7 +163,6 @@ def test_an_empty_directory_of_compiled_code_and_a_full_one_give_the_same_bits(t
         "softmax_",
         "cross_entropy_",
         "adam_",
-        "attention_sublayer",
     }
     for name, *defined in map(str.split, functions):
         called = [each for each in defined if f"{len(name)}{name}" not in each]
@@ -142,13 +175,8 @@ def test_compiled_functions_are_made_in_one_way():
         for path in Path(package.__path__[0]).rglob("*.py"):
             if path.name != "compiling.py":
                 assert not compiler.search(path.read_text("utf-8")), path
-    functions = [
-        each
-        for module in (compiled_kernels, compiled_layer)
-        for each in vars(module).values()
-        if isinstance(each, CPUDispatcher)
-    ]
-    assert len(functions) > 25
+    functions = [each for each in vars(compiled_kernels).values() if isinstance(each, CPUDispatcher)]
+    assert len(functions) > 20
     for function in functions:
         assert function.targetoptions["inline"] == "always", function
     exact = [

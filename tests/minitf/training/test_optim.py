@@ -10,7 +10,8 @@ import autograd as ag
 from autograd import Tensor, random
 from minitf.config import OptimizerConfig, TransformerConfig
 from minitf.config.model import BOS, EOS, PAD
-from minitf.decoding.search import BeamSearchConfig, greedy_search
+from minitf.decoding.greedy import greedy_search
+from minitf.decoding.search import BeamSearchConfig
 from minitf.model.parameters import Parameter
 from minitf.model.transformer import Transformer
 from minitf.training.loop import warn_of_warm_up

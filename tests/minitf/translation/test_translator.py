@@ -19,9 +19,10 @@ from autograd.fast import cpu_kernels
 from minitf.config import PRESETS
 from minitf.config.model import BOS, EOS, PAD
 from minitf.data.text import normalise, read_lines
+from minitf.decoding.greedy import greedy_search
 from minitf.decoding.lines import Translation, batches_by_length, joined
 from minitf.decoding.long_lines import split_long
-from minitf.decoding.search import BeamSearchConfig, beam_search, greedy_search
+from minitf.decoding.search import BeamSearchConfig, beam_search
 from minitf.errors import UserError
 from minitf.model.transformer import Transformer
 from minitf.storage.checkpoint_store import CheckpointStore
@@ -605,7 +606,7 @@ def test_an_error_in_one_thread_stops_the_others(tiny_run, monkeypatch):
     assert translator.translate(["a tree"]) == load(tiny_run).translate(["a tree"])
 
 
-@pytest.mark.parametrize("computed_by", ["numpy", "numba", "loops"])
+@pytest.mark.parametrize("computed_by", ["numpy", "numba"])
 def test_only_large_batches_are_shared_out_among_threads(tiny_run, monkeypatch, computed_by):
     translator, threads = load(tiny_run), set()
     weights = translator._batched.decoder.weights_of_a_step
@@ -613,9 +614,7 @@ def test_only_large_batches_are_shared_out_among_threads(tiny_run, monkeypatch, 
     d, f = layer.d_model, layer.d_ff
     assert weights == layer.decoder_depth * (6 * d * d + 2 * d * f) + d * vocabulary  # without keys and values
     monkeypatch.setattr(cpu_kernels(), "threads", 2)
-    monkeypatch.setattr(cpu_kernels(), "kernels", "numpy" if computed_by == "numpy" else "numba")
-    if computed_by == "loops":
-        monkeypatch.setattr(cpu_kernels(), "runs_loops", lambda rows, weights: rows <= 16)
+    monkeypatch.setattr(cpu_kernels(), "kernels", computed_by)
     translator._batched.decoder.compiled_search = None  # whose batches are always shared out
     search = minitf.decoding.lines.beam_search
 

@@ -1,0 +1,84 @@
+"""Greedy search, and the walk that chooses token by token, which sampling and scoring share with it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from minitf.config.model import BOS, EOS
+from minitf.decoding.candidates import most_probable_next
+from minitf.decoding.decoder import IncrementalState
+from minitf.decoding.search import (
+    BeamSearchConfig,
+    Hypothesis,
+    Model,
+    dead_end,
+    decoder_of,
+    hypothesis_of,
+    max_lengths,
+    places_filled,
+    reorder,
+)
+from minitf.system.environment import sum_left_to_right
+
+Array = NDArray[Any]
+Choice = Callable[[Array, int, Array], tuple[Array, Array]]
+"""(logits [R, V], position, sentence of each row [R]) -> next token of each row [R], its log-probability [R]"""
+
+
+def greedy_search(model: Model, source: Array, config: BeamSearchConfig | None = None) -> list[Hypothesis]:
+    """The target sentence of the most probable token at each step; simpler than beam search with one beam, and equal.
+
+    Shapes: source [B, S] token ids with EOS, padded with PAD
+    """
+    config = config or BeamSearchConfig(beam=1)
+
+    def choose(logits: Array, position: int, sentences: Array) -> tuple[Array, Array]:
+        may_end = config.may_end(position, limits[sentences])
+        token, gained = most_probable_next(logits, 1, position, sentences, config.allow_unknown, may_end)  # [R, 1] each
+        return token[:, 0], gained[:, 0]
+
+    limits = max_lengths(source, config)
+    walks = walk(model, source, limits, choose)
+    return [hypothesis_of(tokens, sum_left_to_right(gained), config) for tokens, gained in walks]
+
+
+def walk(
+    model: Model, source: Array, limits: Array, choose: Choice, **settings: Any
+) -> list[tuple[list[int], list[float]]]:
+    """Produce one output for each sentence, token by token; return its tokens and their log-probabilities.
+
+    An output ends with EOS, or without at its sentence's limit.
+
+    choose: the token that follows, for each sentence that has not ended
+    settings: for the decoder's `start_decoding`
+
+    Shapes: source [B, S] token ids with EOS, padded with PAD; limits [B]
+    """
+    tokens: list[list[int]] = [[] for _ in source]
+    log_probabilities: list[list[float]] = [[] for _ in source]
+    if not len(source):
+        return []
+    alive = np.arange(len(source))  # [R] the sentence of each row of the state
+    newest = np.full(len(source), BOS)  # [R]
+    decoder = decoder_of(model)
+    state: IncrementalState = decoder.start_decoding(source, **settings)
+    position = 0
+    while len(alive):
+        position += 1
+        newest, gained = choose(decoder.decode_step(newest, state), position, alive)  # [R] each
+        if np.isneginf(gained).any():
+            raise dead_end(alive[gained.argmin()], position)
+        for sentence, token, gain in zip(alive.tolist(), newest.tolist(), gained.tolist(), strict=True):
+            tokens[sentence].append(token)
+            log_probabilities[sentence].append(gain)
+        done = (newest == EOS) | (position >= limits[alive])
+        if done.any():
+            going_on = places_filled(done)
+            if len(going_on):
+                reorder(state, going_on, rows_before=len(alive))
+            alive, newest = alive[going_on], newest[going_on]
+    return list(zip(tokens, log_probabilities, strict=True))
