@@ -119,14 +119,18 @@ def test_outputs_are_kept_while_the_code_is_the_same(tmp_path, monkeypatch):
 
 
 class Links(HTMLParser):
-    """What a page refers to, and its anchors."""
+    """What a page refers to, its anchors, and its pictures without a description."""
 
     def __init__(self, page):
         super().__init__()
-        self.targets, self.anchors = [], set()
+        self.targets, self.anchors, self.mute = [], set(), []
         self.feed(page.read_text("utf-8"))
 
     def handle_starttag(self, tag, attributes):
+        given = dict(attributes)
+        is_picture = tag == "img" or (tag == "svg" and given.get("role") == "img") or tag == "iframe"
+        if is_picture and not (given.get("alt") or given.get("aria-label") or given.get("title")):
+            self.mute.append(self.get_starttag_text())
         for name, value in attributes:
             if name in ("href", "src") and value and not (tag == "use" or value.startswith(("data:", "mailto:"))):
                 self.targets.append(value)
@@ -135,7 +139,7 @@ class Links(HTMLParser):
 
 
 @pytest.mark.slow
-def test_no_link_is_dead(site):
+def test_no_link_is_dead_and_every_picture_is_described(site):
     found = {page: Links(page) for page in site.rglob("*.html")}
     assert len(found) > 100
     dead = []
@@ -154,6 +158,7 @@ def test_no_link_is_dead(site):
             ):
                 dead.append(f"{page.relative_to(site)} -> {target}")
     assert dead == []
+    assert {page.name: links.mute for page, links in found.items() if links.mute} == {}
 
 
 EMPTY = """return [...document.querySelectorAll("article img, article svg[role=img]")].filter(picture => {

@@ -117,7 +117,8 @@ class Graph:
         picture = to_json(self._picture())
         name = f"graph-{hashlib.sha256(picture.encode()).hexdigest()[:12]}"
         call = f'drawBoxes(document.getElementById("{name}"), {picture});'
-        return f'<svg id="{name}" role="img"></svg><script>(() => {{\n{_script()}{call}}})();</script>'
+        svg = f'<svg id="{name}" role="img" aria-label="A graph of {len(self.nodes):,} nodes"></svg>'
+        return f"{svg}<script>(() => {{\n{_script()}{call}}})();</script>"
 
     def _picture(self) -> dict[str, Any]:
         """Return the arguments of `drawBoxes` in web/graph.js."""

@@ -7,7 +7,8 @@ from typing import Any
 from sphinx.application import Sphinx
 
 CHAPTER = re.compile(r'<li><p><a class="reference internal" href="(book/\d\d-[\w-]+\.html)">.*?</li>', re.DOTALL)
-PICTURE = re.compile(r'<svg [^>]*role="img" aria-label="[^"]*".*?</svg>', re.DOTALL)
+# Not a graph, which a script draws when the page is shown: it is empty
+PICTURE = re.compile(r'<svg [^>]*role="img" aria-label="[^"]*"[^>]*>(?!</svg>).*?</svg>', re.DOTALL)
 FIRST = '<!doctype html><meta charset="utf-8"><meta http-equiv="refresh" content="0; url=docs/index.html">\n'
 
 
