@@ -19,7 +19,7 @@ FLOORS = {  # of rooms and single files, from the lowest; none imports from its 
         {"app"},
     ],
     "autograd": [
-        {"backend", "check_install", "html", "memory", "modes", "random"},
+        {"backend", "check_install", "gpu_check", "html", "memory", "modes", "random"},
         {"devices", "tensor"},
         {"engine", "hooks", "unrecorded"},
         {"ops", "recompute", "safety"},

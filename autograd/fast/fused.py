@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import partial
-from typing import Any, Literal, overload
+from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -314,34 +314,6 @@ def allowed_rows(xp: Any, weight: Any, bias: Any, targets: Any, counted: Any, al
     return weight[allowed], None if bias is None else bias[allowed], place[xp.where(counted, targets, 0)]
 
 
-@overload
-def linear_cross_entropy(
-    x: TensorLike,
-    weight: TensorLike,
-    targets: TensorLike,
-    bias: TensorLike | None = None,
-    *,
-    masked: TensorLike | None = None,
-    label_smoothing: float = 0.0,
-    ignore_index: int = -100,
-    reduction: Reduction = "mean",
-    with_nll: Literal[False] = False,
-    rows: int | None = None,
-) -> Tensor: ...
-@overload
-def linear_cross_entropy(
-    x: TensorLike,
-    weight: TensorLike,
-    targets: TensorLike,
-    bias: TensorLike | None = None,
-    *,
-    masked: TensorLike | None = None,
-    label_smoothing: float = 0.0,
-    ignore_index: int = -100,
-    reduction: Reduction = "mean",
-    with_nll: Literal[True],
-    rows: int | None = None,
-) -> tuple[Tensor, Tensor]: ...
 def linear_cross_entropy(
     x: TensorLike,
     weight: TensorLike,
@@ -354,12 +326,13 @@ def linear_cross_entropy(
     reduction: Reduction = "mean",
     with_nll: bool = False,
     rows: int | None = None,
-) -> Tensor | tuple[Tensor, Tensor]:
+) -> Any:
     """cross_entropy(linear(x, weight, bias), targets), without the logits in memory: the last product and the loss.
 
     Logits, loss and the gradients of all inputs are computed for `rows` rows at a time (None: as many as have logits of
     128 MiB on a CPU, 512 MiB on a GPU).  A weight that is used elsewhere, too, as a tied embedding is, gets the sum of
     its gradients.
+    With `with_nll`, the result is the pair of the loss and, as a constant, the negative log-likelihood.
     `masked`, bool [V], is True for classes that have probability 0 and no share in the label smoothing.  In mixed
     precision, x is bfloat16 and weight and bias float32: products use a bfloat16 copy of the weight, logits and loss
     are float32.  The other parameters are those of `cross_entropy`.

@@ -18,7 +18,7 @@ from minitf.fast import layers as fast
 from minitf.fast import variants as fast_variants
 from minitf.model import transformer as plain
 from minitf.model import variants
-from minitf.model.layers import FeedForward, Module, recast
+from minitf.model.layers import FeedForward, Module
 from minitf.model.parameters import Parameter
 
 Array = Any
@@ -64,7 +64,7 @@ def accelerate(module: M, *, compute_dtype: str | None = None, checkpoint_layers
 def _replaced(module: Module, done: dict[int, Module]) -> Module:
     """Return the module as the table has it, and all modules in it; `done` holds those that are used twice."""
     if id(module) not in done:
-        new = done[id(module)] = recast(module, REPLACEMENTS.get(type(module), type(module)))
+        new = done[id(module)] = module.recast(REPLACEMENTS.get(type(module), type(module)))
         for name, value in vars(new).items():
             if isinstance(value, Module):
                 setattr(new, name, _replaced(value, done))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
-from typing import Any, Self, TypeVar, cast
+from typing import Any, Self, cast
 
 import numpy as np
 
@@ -100,15 +100,11 @@ class Module:
         """
         load_parameters(self.named_parameters(), arrays, copy=copy)
 
-
-M = TypeVar("M", bound=Module)
-
-
-def recast(module: Module, cls: type[M]) -> M:
-    """The same module, parameters and parts included, with the methods of another class."""
-    new = object.__new__(cls)
-    vars(new).update(vars(module))
-    return new
+    def recast(self, cls: type[Module]) -> Any:
+        """The same module, parameters and parts included, with the methods of another class."""
+        new = object.__new__(cls)
+        vars(new).update(vars(self))
+        return new
 
 
 def _with_items(attributes: Iterable[tuple[str, Any]]) -> Iterator[tuple[str, Any]]:

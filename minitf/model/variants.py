@@ -19,7 +19,7 @@ from minitf.config import TransformerConfig
 from minitf.config.model import BOS, EOS, PAD
 from minitf.errors import UserError
 from minitf.model.cache import Cache
-from minitf.model.layers import LayerNorm, recast, variants
+from minitf.model.layers import LayerNorm, variants
 from minitf.model.mixing import Convolution, Mixing, Recurrent, SeparableConvolution
 from minitf.model.parameters import Initializer
 from minitf.model.transformer import (
@@ -85,7 +85,7 @@ class LocalEncoderLayer(EncoderLayer):
 
     def __init__(self, config: TransformerConfig, init: Initializer):
         super().__init__(config, init)
-        self.self_attention = recast(self.self_attention, LocalAttention).configure(config)
+        self.self_attention = self.self_attention.recast(LocalAttention).configure(config)
 
 
 class LocalDecoderLayer(DecoderLayer):
@@ -93,7 +93,7 @@ class LocalDecoderLayer(DecoderLayer):
 
     def __init__(self, config: TransformerConfig, init: Initializer):
         super().__init__(config, init)
-        self.self_attention = recast(self.self_attention, LocalAttention).configure(config)
+        self.self_attention = self.self_attention.recast(LocalAttention).configure(config)
 
 
 class MixingEncoderLayer(EncoderLayer):
