@@ -1,4 +1,4 @@
-"""What keeps a GPU from being used: CuPy, CUDA, the driver or the GPU itself."""
+"""The reason why a GPU cannot be used: CuPy, CUDA, the driver or the GPU itself."""
 
 from __future__ import annotations
 
