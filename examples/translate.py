@@ -1,6 +1,6 @@
 """Translate with a trained run: the best translation, a list with scores, and which word comes from which.
 
-After `make demo`, which trains runs/demo in 5 minutes: `python -m examples.translate runs/demo`.
+After `make demo`, which trains runs/demo in a minute: `python -m examples.translate runs/demo`.
 """
 
 import sys
