@@ -58,8 +58,7 @@ def statistics(argv: Sequence[str]) -> None:
     parser = ArgumentParser(
         prog="minitf statistics",
         description="Print lengths, the number of distinct words, problems such as empty sides and repeated pairs, "
-        "and a "
-        "suitable preset and vocabulary size.",
+        "and a suitable preset and vocabulary size.",
     )
     parser.add_corpus()
     parser.add_argument(

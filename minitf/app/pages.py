@@ -63,8 +63,7 @@ def page(argv: Sequence[str]) -> None:
     parser = ArgumentParser(
         prog="minitf page",
         description="Write a trained model as a page that translates in a browser, in one self-contained file. The "
-        "page "
-        "shows how the model and its search work.",
+        "page shows how the model and its search work.",
     )
     parser.add_argument("run", type=Path, metavar="RUN", help="run directory")
     parser.add_argument("--output", type=Path, metavar="FILE", help="page to write (default: translator.html)")

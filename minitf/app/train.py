@@ -208,8 +208,7 @@ def _resumed(folder: Path, given: dict[str, Any]) -> RunConfig:
         if not (_absolute(after) == _absolute(before) or flag.field.metadata["may_change"] or moved):
             raise UserError(
                 f"{flag.name} {shown(after)} differs from the run's {shown(before)}, which cannot change; omit the "
-                "flag, "
-                "or start a new run with another --output"
+                "flag, or start a new run with another --output"
             )
     return _changed(saved, {**_one_place(saved, given), "output": folder})
 

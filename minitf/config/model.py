@@ -51,8 +51,7 @@ class TransformerConfig(OtherProgramsSettings, ComparedSettings, PaperSettings):
         if wrong:
             raise UserError(
                 f"masked_tokens has {wrong[0]}; choose ids of the vocabulary of {target} tokens, except the "
-                "end-of-sentence "
-                f"token {EOS}, which every sentence needs"
+                f"end-of-sentence token {EOS}, which every sentence needs"
             )
         if list(self.masked_tokens) != sorted({*self.masked_tokens}):
             raise UserError(
