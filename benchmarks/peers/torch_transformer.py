@@ -130,6 +130,53 @@ def timed(step, device, warmup, runs):
     return statistics.median(seconds)
 
 
+def training_step(model, source, target, kind, compiled):
+    """A function that makes one training step of a batch; kind: type of mixed precision, or None."""
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-4, betas=(0.9, 0.98), eps=1e-9, fused=True)
+
+    def loss_of(source, target):
+        with torch.autocast(source.device.type, kind, enabled=kind is not None):
+            logits = model(source, target[:, :-1])
+            return F.cross_entropy(logits.flatten(0, 1), target[:, 1:].flatten(), label_smoothing=0.1)
+
+    compute = torch.compile(loss_of) if compiled else loss_of
+
+    def step():
+        optimizer.zero_grad(set_to_none=True)
+        compute(source, target).backward()
+        optimizer.step()
+
+    return step
+
+
+def decoding_step(model, source, kind, beam, new_tokens):
+    """A function that decodes a batch to a fixed length."""
+    device, batch, vocabulary = source.device, len(source), len(model.embedding.weight)
+
+    @torch.inference_mode()
+    def step():
+        """Beam search to a fixed length with key/value caches: greedy bookkeeping, full work."""
+        with torch.autocast(device.type, kind, enabled=kind is not None):
+            memory = model.encode(source).repeat_interleave(beam, 0)
+            last = torch.full((batch * beam, 1), 2, device=device)
+            scores = torch.zeros(batch * beam, device=device)
+            cache = {}
+            for position in range(new_tokens):
+                x = model.decode(last, memory, cache, position)
+                logits = F.linear(x[:, -1], model.embedding.weight).float()
+                total = scores[:, None] + F.log_softmax(logits, -1)
+                best, where = total.view(batch, -1).topk(beam)
+                parent = where // vocabulary + torch.arange(batch, device=device)[:, None] * beam
+                parent = parent.flatten()
+                last = (where % vocabulary).view(-1, 1)
+                scores = best.flatten()
+                for name, (key, value) in cache.items():
+                    if name[0] == "self":
+                        cache[name] = (key[parent], value[parent])
+
+    return step
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("mode", choices=["train", "decode"])
@@ -150,52 +197,14 @@ def main():
     if args.tf32:
         torch.backends.cuda.matmul.allow_tf32 = True
     model = Transformer(**sizes).to(device)
-    vocabulary = sizes["vocab_size"]
-    source = torch.randint(4, vocabulary, (args.batch, args.length), device=device)
-    target = torch.randint(4, vocabulary, (args.batch, args.length + 1), device=device)
+    source = torch.randint(4, sizes["vocab_size"], (args.batch, args.length), device=device)
+    target = torch.randint(4, sizes["vocab_size"], (args.batch, args.length + 1), device=device)
     kind = {"bf16": torch.bfloat16, "fp16": torch.float16}.get(args.amp)
-
     if args.mode == "train":
-        optimizer = torch.optim.Adam(model.parameters(), lr=1e-4, betas=(0.9, 0.98), eps=1e-9, fused=True)
-
-        def loss_of(source, target):
-            with torch.autocast(device.type, kind, enabled=kind is not None):
-                logits = model(source, target[:, :-1])
-                return F.cross_entropy(logits.flatten(0, 1), target[:, 1:].flatten(), label_smoothing=0.1)
-
-        compute = torch.compile(loss_of) if args.compile else loss_of
-
-        def step():
-            optimizer.zero_grad(set_to_none=True)
-            compute(source, target).backward()
-            optimizer.step()
-
+        step = training_step(model, source, target, kind, args.compile)
         tokens = args.batch * args.length
     else:
-        model.eval()
-
-        @torch.inference_mode()
-        def step():
-            """Beam search to a fixed length with key/value caches: greedy bookkeeping, full work."""
-            with torch.autocast(device.type, kind, enabled=kind is not None):
-                memory = model.encode(source).repeat_interleave(args.beam, 0)
-                rows = args.batch * args.beam
-                last = torch.full((rows, 1), 2, device=device)
-                scores = torch.zeros(rows, device=device)
-                cache = {}
-                for position in range(args.new_tokens):
-                    x = model.decode(last, memory, cache, position)
-                    logits = F.linear(x[:, -1], model.embedding.weight).float()
-                    total = scores[:, None] + F.log_softmax(logits, -1)
-                    best, where = total.view(args.batch, -1).topk(args.beam)
-                    parent = where // vocabulary + torch.arange(args.batch, device=device)[:, None] * args.beam
-                    parent = parent.flatten()
-                    last = (where % vocabulary).view(-1, 1)
-                    scores = best.flatten()
-                    for name, (key, value) in cache.items():
-                        if name[0] == "self":
-                            cache[name] = (key[parent], value[parent])
-
+        step = decoding_step(model.eval(), source, kind, args.beam, args.new_tokens)
         tokens = args.batch * args.new_tokens
 
     seconds = timed(step, device, args.warmup, args.runs)

@@ -242,26 +242,7 @@ def check_batches(work: Work) -> None:
             )
             for s, t, y in zip(source.tolist(), target.tolist(), labels.tolist(), strict=True):
                 k = s[0] - 10 if s[0] != BOS else s[1] - 10
-                a, b = pairs[k]
-                true(s[0] != BOS, "the source begins with BOS; it has none")
-                words = [each for each in s if each != PAD]
-                true(words[-1] == EOS, "the source does not end with EOS")
-                true(s[: len(words)] == words, "padding stands before the end of a source")
-                true(words == [*a, EOS], f"a source is {words}, expected {[*a, EOS]}")
-                true(
-                    t[0] == BOS,
-                    "the target does not begin with BOS: the decoder would see the token that it is to predict",
-                )
-                true(EOS not in t, "the target, which the decoder reads, ends with EOS; that is the last label")
-                true(BOS not in y, "the labels begin with BOS; they are the target, one position later")
-                true(
-                    [each for each in y if each != PAD] == [*b, EOS],
-                    f"labels are {y}, expected {[*b, EOS]} and padding",
-                )
-                true(
-                    [each for each in t if each != PAD] == [BOS, *b],
-                    f"a target is {t}, expected {[BOS, *b]} and padding",
-                )
+                _check_sentence(pairs[k], s, t, y)
                 seen.append(k)
             padding += int((source == PAD).sum() + (labels == PAD).sum())
             filled += source.size + labels.size
@@ -281,6 +262,21 @@ def check_batches(work: Work) -> None:
         for seed in range(6)
     ]
     true(len({*other}) > 1, "the generator `rng` is not used")
+
+
+def _check_sentence(pair: Any, s: list[int], t: list[int], y: list[int]) -> None:
+    """Source, target and labels of a pair of sentences in a batch: the ends, and the padding after them."""
+    a, b = pair
+    true(s[0] != BOS, "the source begins with BOS; it has none")
+    words = [each for each in s if each != PAD]
+    true(words[-1] == EOS, "the source does not end with EOS")
+    true(s[: len(words)] == words, "padding stands before the end of a source")
+    true(words == [*a, EOS], f"a source is {words}, expected {[*a, EOS]}")
+    true(t[0] == BOS, "the target does not begin with BOS: the decoder would see the token that it is to predict")
+    true(EOS not in t, "the target, which the decoder reads, ends with EOS; that is the last label")
+    true(BOS not in y, "the labels begin with BOS; they are the target, one position later")
+    true([each for each in y if each != PAD] == [*b, EOS], f"labels are {y}, expected {[*b, EOS]} and padding")
+    true([each for each in t if each != PAD] == [BOS, *b], f"a target is {t}, expected {[BOS, *b]} and padding")
 
 
 # ---- The loop ----------------------------------------------------------------------------------------------------
