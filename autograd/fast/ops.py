@@ -31,6 +31,7 @@ class FastOp(CanComputeAgain, Op):
 
     @property
     def kernels(self) -> Kernels:
+        """The kernels of the device of the op."""
         return kernels_on(self.backend)
 
     def draw(self, drop: Any, drawn: tuple[int, ...] | None = None) -> tuple[Any, float]:

@@ -123,6 +123,7 @@ class Central(Numerical):
         return "central differences"
 
     def derivative(self, target: Target) -> Estimate:
+        """Return the derivative by differences, with its error.  Raises: NondifferentiableError at a kink"""
         moves, steps = self._moves(target)
         middle, scale = self._values(target, self.middle), self._values(target, abs(self.middle), absolute=True)
         found = self.slopes(moves, middle, scale, steps)
@@ -433,6 +434,7 @@ class ComplexStep(Numerical):
         return found.kink is None
 
     def derivative(self, target: Target) -> Estimate:
+        """Return Im f(x + ih) / h, whose error is that of rounding."""
         i, direction = target.i, target.direction
         if direction is None or target.weights is None:
             columns = [self._slope((i, index, 1.0)) for index in np.ndindex(*self.points[i].shape)]
@@ -500,6 +502,7 @@ class Automatic(Numerical):
             self.steps, self.reason = None, error.reason
 
     def derivative(self, target: Target) -> Estimate:
+        """Return the derivative by complex steps, or by differences where the two disagree."""
         by_difference = self.central.derivative(target)
         if self.steps is not None:
             with self._distrust():
@@ -513,9 +516,11 @@ class Automatic(Numerical):
         return replace(by_difference, **self.given)
 
     def confirm(self, target: Target, agrees: bool) -> None:
+        """Confirm the differences: see `Central.confirm`."""
         self.central.confirm(target, agrees)
 
     def reconsider(self, target: Target, analytic: Array, estimate: Estimate) -> Estimate:
+        """Reconsider an estimate by the method that made it."""
         if self.steps is not None:
             with self._distrust():
                 return self.steps.reconsider(target, analytic, estimate)

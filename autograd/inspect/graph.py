@@ -44,10 +44,12 @@ class Node:
 
     @property
     def colour(self) -> str:
+        """The colour of the node, by its kind."""
         return COLOURS.get(self.kind, COLOURS["other"])
 
     @property
     def tooltip(self) -> str:
+        """The line that made the op, or the title of a node that no line made."""
         return f"{self.where[0]}:{self.where[1]}" if self.where else self.title
 
     @property

@@ -100,6 +100,7 @@ class Row:
 
     @property
     def total_ms(self) -> float:
+        """Time of forward and backward pass and of the rest."""
         return self.forward_ms + self.backward_ms + self.other_ms
 
     def add(self, other: Row) -> None:

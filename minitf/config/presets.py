@@ -36,6 +36,7 @@ class Preset:
 
     @property
     def name(self) -> str:
+        """Name of the preset, as `--preset` takes it."""
         return self.config.preset
 
 

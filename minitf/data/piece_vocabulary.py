@@ -88,10 +88,12 @@ class PieceVocabulary:
 
     @property
     def source(self) -> Self:
+        """The vocabulary of the source: this one."""
         return self
 
     @property
     def target(self) -> Self:
+        """The vocabulary of the target: this one."""
         return self
 
     def __len__(self) -> int:

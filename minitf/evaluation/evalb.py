@@ -53,9 +53,11 @@ class Parameters:
     """Scoring stops at more errors than this and one."""
 
     def same_label(self, one: str, other: str) -> bool:
+        """Return whether two labels count as equal."""
         return one == other or not self.equal_labels.isdisjoint({(one, other), (other, one)})
 
     def same_word(self, one: str, other: str) -> bool:
+        """Return whether two words count as equal."""
         return one == other or not self.equal_words.isdisjoint({(one, other), (other, one)})
 
 
@@ -301,6 +303,7 @@ class Summary:
 
     @property
     def valid(self) -> int:
+        """Number of sentences that were scored."""
         return self.sentences - self.errors - self.skipped
 
     @property
@@ -310,6 +313,7 @@ class Summary:
 
     @property
     def precision(self) -> float:
+        """Share of the brackets of the test trees that are in the gold trees."""
         return percent(self.matched, self.test)
 
     @property
@@ -319,6 +323,7 @@ class Summary:
 
     @property
     def complete_match(self) -> float:
+        """Share of the sentences all of whose brackets match."""
         return percent(self.complete, self.valid)
 
     @property
@@ -328,6 +333,7 @@ class Summary:
 
     @property
     def tagging_accuracy(self) -> float:
+        """Share of the words whose tag is right."""
         return percent(self.correct_tags, self.words)
 
     def __str__(self) -> str:

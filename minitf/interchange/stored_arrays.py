@@ -281,12 +281,14 @@ class Stream:
         return line[:end]
 
     def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        """Move to a place of the part, as `io.IOBase.seek`.  Raises: OSError before its beginning"""
         self.place = offset + {os.SEEK_SET: self.start, os.SEEK_CUR: self.place, os.SEEK_END: self.end}[whence]
         if self.place < self.start:
             raise OSError("a place before the beginning")
         return self.tell()
 
     def tell(self) -> int:
+        """Return the place in the part."""
         return self.place - self.start
 
 

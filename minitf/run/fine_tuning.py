@@ -52,6 +52,7 @@ class StartingPoint:
 
     @property
     def vocabulary(self) -> AnyVocabulary:
+        """The vocabulary of the model that the run starts from."""
         return self.learned.vocabulary
 
     def load_into(self, model: Module) -> None:

@@ -65,6 +65,7 @@ class RunLog:
                 self._cut(offset)
 
     def close(self) -> None:
+        """Close the file; nothing happens the second time."""
         if self._file is not None:
             os.close(self._file)
             self._file = None

@@ -125,6 +125,7 @@ class Folder:
         self.descriptor = descriptor
 
     def open(self, name: str, flags: int) -> int:
+        """Open a file of the folder with flags of `os.open`; return its descriptor."""
         return os.open(name, flags, 0o666, dir_fd=self.descriptor)
 
     def open_folder(self, name: str) -> Folder:
@@ -142,9 +143,11 @@ class Folder:
             return False
 
     def status(self) -> os.stat_result:
+        """Return the status of the folder."""
         return os.fstat(self.descriptor)
 
     def stat(self, name: str) -> os.stat_result:
+        """Return the status of a file; of a link, its own."""
         return os.stat(name, dir_fd=self.descriptor, follow_symlinks=False)
 
     def keep_mode(self, name: str, descriptor: int) -> None:

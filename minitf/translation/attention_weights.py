@@ -99,6 +99,7 @@ class SentenceAttention:
 
     @property
     def encoder_layers(self) -> int:
+        """Layers of the encoder."""
         return self.encoder.shape[0]
 
     def layers_of(self, kind: str) -> int:
@@ -107,6 +108,7 @@ class SentenceAttention:
 
     @property
     def heads(self) -> int:
+        """Heads of each layer."""
         return self.cross.shape[1]
 
     def _repr_html_(self) -> str:
