@@ -700,6 +700,15 @@ class CudaKernels(Kernels, GpuBackend):
             self._launch(f"adam_<{KINDS[dtype]}>", (blocks,), (256,), lists, np.int32(len(lists)), *settled)
         super().adam_all_(rest, **settings)
 
+    def gather_(self, gradients: Sequence[tuple[Array, Array, bool, Array | None]]) -> None:
+        some = [(place, _contiguous(g), place if adds else None, None, copy) for place, g, adds, copy in gradients]
+        kinds = {self._kind("gather_", place, g) for place, g, *_ in some if g.size}
+        if kinds != {"float"} and kinds != {"double"}:
+            super().gather_(gradients)
+            return
+        lists, blocks = _listed([each for each in some if each[0].size], 256 * cuda_source.PER_THREAD)
+        self._launch(f"gather_<{kinds.pop()}>", (blocks,), (256,), lists, np.int32(len(lists)))
+
     def squared_norm(self, arrays: Sequence[Array]) -> Any:
         """Return the squared norm as a number on the device; reading it waits for all preceding work."""
         totals = []

@@ -39,7 +39,7 @@ def names(kind: str) -> list[str]:
         "order_rows",
         *listed,
         *dict.fromkeys((f"cross_entropy<{kind}>", f"cross_entropy<{wide}>")),
-        *[f"{name}<{wide}>" for name in ("column_sum", "embedding_edges", "adam_", "squares")],
+        *[f"{name}<{wide}>" for name in ("column_sum", "embedding_edges", "adam_", "gather_", "squares")],
     ]
 
 

@@ -493,6 +493,19 @@ class Kernels(Backend):
             if copy is not None:
                 copy[...] = parameter
 
+    def gather_(self, gradients: Sequence[tuple[Array, Array, bool, Array | None]]) -> None:
+        """Write or add many gradients to their places: (place, gradient, whether it is added, copy or None).
+
+        A copy, of the place's new content, is in lower precision.
+        """
+        for place, gradient, adds, copy in gradients:
+            if adds:
+                place += gradient
+            else:
+                place[...] = gradient
+            if copy is not None:
+                copy[...] = place
+
     def squared_norm(self, arrays: Sequence[Array]) -> Any:
         """Σ x² over all elements: pieces in the arrays' precision, their sum in float64."""
         total = 0.0

@@ -211,6 +211,13 @@ def _adam(gpu: Any, give: _Arrays) -> Results:
     yield from ((p, exact_p), (m, exact_m), (v, exact_v), (p if copy is None else copy, exact_p))
 
 
+def _gather(gpu: Any, give: _Arrays) -> Results:
+    (p, exact_p), (g, exact_g), (q, _) = (give(30, 40, dtype=give.wide) for _ in range(3))
+    copy = None if give.dtype == give.wide else gpu.xp.zeros((30, 40), give.dtype)
+    gpu.gather_([(p, g, True, copy), (q, g, False, None)])
+    yield from ((p if copy is None else copy, exact_p + exact_g), (p, exact_p + exact_g), (q, exact_g))
+
+
 def _squares(gpu: Any, give: _Arrays) -> Results:
     (a, exact_a), (b, exact_b) = give(300, 300, dtype=give.wide), give(7, dtype=give.wide)
     yield gpu.squared_norm([a, b]), np.asarray((exact_a**2).sum() + (exact_b**2).sum())
@@ -255,6 +262,7 @@ CHECKS: dict[str, Callable[[Any, _Arrays], Results]] = {  # what others are made
     "cross_entropy": _cross_entropy,
     "scale_rows_": _scale_rows,
     "adam_": _adam,
+    "gather_": _gather,
     "squares": _squares,
     "top_tokens": _top_tokens,
     "BIAS": _bias,

@@ -18,7 +18,6 @@ from autograd import Tensor, random
 from autograd.backend import CPU
 from autograd.fast import reduced
 from autograd.fast.cuda_graphs import CaptureError, CudaGraph, CudaGraphs
-from autograd.memory import note_change
 from autograd.modes import state
 from minitf.config import RunConfig
 from minitf.data.batches import Batch
@@ -56,10 +55,7 @@ def step_graphs(
         )
     most = AUTOMATIC if config.graphs is None else config.graphs
     try:
-        return StepGraphs(
-            model, compute_gradients, config.optimizer.label_smoothing, most, accumulates=is_parallel,
-            must_capture=is_asked_for,
-        )  # fmt: skip
+        return StepGraphs(model, compute_gradients, config.optimizer.label_smoothing, most, must_capture=is_asked_for)
     except CaptureError as error:
         if is_asked_for:
             raise UserError(f"graphs={config.graphs}: {error}; or use --graphs 0") from error
@@ -72,7 +68,7 @@ class _Step:
     """The graph of a shape of batch."""
 
     inputs: Batch  # with arrays on the GPU
-    memory: list[Array]  # of the model and of gradients to add to when the graph was captured
+    memory: list[Array]  # of the model when the graph was captured
     arrived: list[Parameter]  # whose gradients are complete, in this order
     graph: CudaGraph[tuple[Array, Array, list[Array | None]]]  # loss, negative log-likelihood, new gradients
 
@@ -82,20 +78,20 @@ class StepGraphs:
 
     The first batch of a shape is computed without a graph, which compiles kernels; the second one is captured.
 
-    accumulates: add to gradients that are there, as the buffer of several processes has them.  The hooks of parameters
-        that say so are called after the launch.
+    A batch is computed without a graph, too, where there are gradients to add to.  Hooks of parameters are called after
+    the launch.
+
     must_capture: raise where a step cannot be captured; otherwise say so once, and compute without graphs
     """
 
     def __init__(
         self, model: Transformer, compute_gradients: Gradients, label_smoothing: float, most: int, *,
-        accumulates: bool = False, must_capture: bool = True,
+        must_capture: bool = True,
     ):  # fmt: skip
         self.model = model
         self.compute_gradients = compute_gradients  # without a graph
         self.label_smoothing = label_smoothing
         self.most = most
-        self.accumulates = accumulates
         self.must_capture = must_capture
         self.parameters = model.parameters()
         self._modules = [*_modules(model)]
@@ -108,11 +104,10 @@ class StepGraphs:
     def __call__(self, batch: Batch) -> tuple[float, float]:
         seed, number, _ = random.get_state()
         key = seed, batch.number, batch.first_row, *[getattr(batch, name).shape for name in INPUTS]
-        if not self.most or state.observers or self._copies_are_old() or key not in self._seen:
+        adds = any(parameter.grad is not None for parameter in self.parameters)
+        if not self.most or state.observers or adds or self._copies_are_old() or key not in self._seen:
             self._seen.add(key)
             return self.compute_gradients(self.model, batch, self.label_smoothing)
-        if not self.accumulates and any(parameter.grad is not None for parameter in self.parameters):
-            raise RuntimeError("a graph overwrites the gradients that are there; call zero_grad() before")
         step = self._steps.get(key)
         if step is None or any(a is not b for a, b in zip(step.memory, self._memory(), strict=True)):
             try:
@@ -136,8 +131,6 @@ class StepGraphs:
             if gradient is not None:
                 parameter.grad = Tensor(gradient)
         for parameter in step.arrived:
-            if self.accumulates and parameter.grad is not None:
-                note_change(parameter.grad.data)
             for hook in list(parameter.grad_hooks or ()):
                 hook(parameter)
         return float(loss), float(nll)
@@ -147,16 +140,12 @@ class StepGraphs:
         inputs = replace(batch, **{name: self._backend.asarray(getattr(batch, name)).copy() for name in INPUTS})
 
         def compute() -> tuple[Array, Array, list[Array | None]]:
-            into = [parameter.grad for parameter in self.parameters]
             loss, nll = self.model.loss(inputs.source, inputs.target_in, inputs.target_out, self.label_smoothing)
             loss.backward()
             # new ones are valid until the next graph: graphs share the memory of their gradients, which nobody may keep
-            gradients = [
-                None if p.grad is None or p.grad is given else self._graphs.unowned(p.grad.data)
-                for p, given in zip(self.parameters, into, strict=True)
-            ]
-            for parameter, given in zip(self.parameters, into, strict=True):
-                parameter.grad = given
+            gradients = [None if p.grad is None else self._graphs.unowned(p.grad.data) for p in self.parameters]
+            for parameter in self.parameters:
+                parameter.grad = None
             return loss.data, nll.data, gradients
 
         with self._noting_arrivals() as arrived:
@@ -177,9 +166,8 @@ class StepGraphs:
                 parameter.grad_hooks = before
 
     def _memory(self) -> list[Array]:
-        """The arrays that outlive a step: parameters, their copies in lower precision, gradients added to, tables."""
+        """The arrays that outlive a step: parameters, their copies in lower precision, tables."""
         arrays = [a for p in self.parameters for a in (p.data, reduced.last(p.data))]
-        arrays += [None if p.grad is None else p.grad.data for p in self.parameters]
         tables = (a for module in self._modules for a in vars(module).values())
         return [*arrays, *[a for a in tables if isinstance(a, self._array_type)]]
 

@@ -7,8 +7,11 @@ from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
+import numpy as np
+
 from autograd import Tensor
 from autograd.backend import backend_of
+from autograd.fast import kernels_of
 from minitf.model.parameters import Parameter
 from minitf.parallel.group import Group, from_bfloat16, to_bfloat16
 
@@ -22,6 +25,8 @@ ALIGNMENT = 64  # elements; kernels read 16 bytes at a time, and a cache line ha
 class GradientBuckets:
     """The gradients of all parameters in one flat buffer, all-reduced bucket by bucket during the backward pass.
 
+    A bucket's gradients are moved there when a backward pass has completed them, and parameters have gradients again
+    after `finish`.
     The buffer holds the parameters from the last to the first, the order in which a backward pass completes them.  The
     shared embedding, complete only at the end of the pass, comes last and has a bucket of its own.  A bucket is
     all-reduced as soon as all gradients in it are complete, in the same order on every rank, also on a rank without
@@ -48,10 +53,11 @@ class GradientBuckets:
         length = self._places[-1].stop
         self._reduced = group.new_buffer(length, "uint16" if as_bfloat16 else first.dtype)  # what ranks exchange
         self._gradients = self._xp.zeros(length, first.dtype) if as_bfloat16 else self._reduced
-        self._views = [  # made once: graphs that add to them know them again
-            self._gradients[place].reshape(each.shape)
-            for each, place in zip(self._parameters, self._places, strict=True)
-        ]
+        self._kernels = kernels_of([first])
+        self._views = self._places_in(self._gradients)
+        # a GPU rounds gradients where it gathers them
+        self._copies = self._places_in(self._reduced.view("bfloat16")) if as_bfloat16 and self._xp is not np else {}
+        self._gathered: set[int] = set()  # parameters that have a gradient in the buffer
         self.buckets = _buckets(self._parameters, self._places, bucket_bytes)
         self._bucket_of = {id(p): number for number, (bucket, _) in enumerate(self.buckets) for p in bucket}
         self._pending: list[int] = []  # gradients that each bucket still waits for
@@ -61,11 +67,18 @@ class GradientBuckets:
         for parameter in self._parameters:
             parameter.register_post_accumulate_grad_hook(self._on_gradient)
 
+    def _places_in(self, buffer: Array) -> dict[int, Array]:
+        """The parameters' parts of a flat buffer, in their shapes, by `id`."""
+        return {
+            id(each): buffer[place].reshape(each.shape)
+            for each, place in zip(self._parameters, self._places, strict=True)
+        }
+
     def begin(self, backward_passes: int) -> None:
-        """Set all gradients to zero and count on this many backward passes before buckets are complete."""
-        self._gradients[...] = 0
-        for parameter, view in zip(self._parameters, self._views, strict=True):
-            parameter.grad = Tensor(view)
+        """Forget all gradients and count on this many backward passes before buckets are complete."""
+        for parameter in self._parameters:
+            parameter.grad = None
+        self._gathered = set()
         self._pending = [len(bucket) * backward_passes for bucket, _ in self.buckets]
         self._submitted = []
         self._next = 0
@@ -81,6 +94,8 @@ class GradientBuckets:
             self.group.synchronize()
         if self._as_bfloat16:
             self._gradients[...] = from_bfloat16(self._reduced, self._xp)
+        for parameter in self._parameters:
+            parameter.grad = Tensor(self._views[id(parameter)])
         self.exposed_s += time.perf_counter() - start
 
     def take_times(self) -> dict[str, float]:
@@ -93,13 +108,36 @@ class GradientBuckets:
         """Called when a backward pass has accumulated the gradient of `parameter`."""
         if self._next == len(self.buckets):
             return  # a backward pass outside of an update
-        self._pending[self._bucket_of[id(parameter)]] -= 1
+        number = self._bucket_of[id(parameter)]
+        self._pending[number] -= 1
+        bucket, _ = self.buckets[number]
+        if self._pending[number] % len(bucket) == 0:  # of this backward pass, all have one
+            self._gather(bucket)
         while self._next < len(self.buckets) and not self._pending[self._next]:
             self._reduce_next()
 
+    def _gather(self, bucket: list[Parameter]) -> None:
+        """Move the gradients that have arrived to the buffer, where they are added to those of earlier passes."""
+        arrived = {id(parameter): parameter for parameter in bucket if parameter.grad is not None}
+        if arrived:
+            self._kernels.gather_(
+                [
+                    (self._views[key], parameter.grad.data, key in self._gathered, self._copies.get(key))  # type: ignore[union-attr]
+                    for key, parameter in arrived.items()
+                ]
+            )
+        self._gathered |= {*arrived}
+        for parameter in arrived.values():
+            parameter.grad = None
+
     def _reduce_next(self) -> None:
-        _, part = self.buckets[self._next]
+        bucket, part = self.buckets[self._next]
         self._next += 1
+        self._gather(bucket)
+        for key in {id(parameter) for parameter in bucket} - self._gathered:
+            for views in (self._views, self._copies):
+                if key in views:
+                    views[key][...] = 0
         if self._thread is None:
             self._all_reduce(part)
         else:
@@ -107,8 +145,8 @@ class GradientBuckets:
 
     def _all_reduce(self, part: slice) -> None:
         start, waited_s = time.perf_counter(), self.group.waited_s
-        if self._as_bfloat16:
-            self._reduced[part] = to_bfloat16(self._gradients[part], self._xp)
+        if self._as_bfloat16 and self._xp is np:
+            self._reduced[part] = to_bfloat16(self._gradients[part])
         self.group.all_reduce(part)
         waited_s = self.group.waited_s - waited_s
         self.waiting_s += waited_s

@@ -66,7 +66,7 @@ def main() -> None:
     if args.processes:
         group = NcclGroup(Alone(), backend, "cuda:0")
         buckets = GradientBuckets(model.parameters(), group, as_bfloat16=args.reduce_dtype == "bfloat16")
-    graphs = StepGraphs(model, compute_gradients, 0.1, 8, accumulates=args.processes) if args.graphs else None
+    graphs = StepGraphs(model, compute_gradients, 0.1, 8) if args.graphs else None
     rng, times = np.random.default_rng(0), []
     for number in range(1, args.steps + 1):
         ids = [rng.integers(4, 37000, (args.batch, args.length)).astype(np.int32) for _ in range(3)]

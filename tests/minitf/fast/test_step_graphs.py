@@ -249,7 +249,6 @@ def test_runs_on_gpus_have_graphs_and_others_are_refused_them(cuda: Any, monkeyp
         made = graphs_of(**given)
         assert made is not None
         assert (made.most, made.must_capture) == ((8, True) if "graphs" in given else (AUTOMATIC, False))
-        assert made.accumulates == ("is_parallel" in given)
     on_cpu = accelerate(Transformer(SMALL))
     for found, given in (
         ("a CPU", {"model": on_cpu}),
@@ -280,12 +279,12 @@ def test_a_repeated_step_does_not_search_the_model(cuda: Any, monkeypatch: pytes
     assert not looked
 
 
-def test_graphs_add_to_the_gradients_of_several_processes(gpu: Any) -> None:
-    """Two batches an update, in the buffer of `GradientBuckets`, whose hooks are called once a launch is enqueued."""
+def test_graphs_of_several_processes(gpu: Any) -> None:
+    """Two batches an update, whose gradients `GradientBuckets` moves to its buffer, and adds, after the launch."""
     found = []
     for most in (0, 8):
         run = Run(0, compute="bfloat16")
-        run.graphs = StepGraphs(run.model, compute_gradients, 0.1, most, accumulates=True)
+        run.graphs = StepGraphs(run.model, compute_gradients, 0.1, most)
         group = _Alone(gpu.xp)
         buckets = GradientBuckets(run.model.parameters(), group, bucket_bytes=2000)
         seen: list[Any] = []
@@ -305,6 +304,21 @@ def test_graphs_add_to_the_gradients_of_several_processes(gpu: Any) -> None:
     assert found[0][0] == found[1][0]
     for name, weights in found[0][1].items():
         np.testing.assert_array_equal(found[1][1][name], weights, err_msg=name)
+
+
+def test_a_graph_does_not_overwrite_the_gradients_that_are_there(cuda: Any) -> None:
+    """Such a batch is computed without a graph, and its gradients are added."""
+    run = Run(8)
+    for number in (1, 2):
+        run.step(number, (3, 7, 6))
+    random.begin_step(3)
+    run.optimizer.zero_grad()
+    run.graphs(batch_of(3, 3, 7, 6))
+    once = [p.grad.data.copy() for p in run.model.parameters()]
+    random.begin_step(3)
+    run.graphs(batch_of(3, 3, 7, 6))
+    for parameter, gradient in zip(run.model.parameters(), once, strict=True):
+        np.testing.assert_allclose(parameter.grad.data.get(), 2 * gradient.get(), rtol=1e-6)
 
 
 class _Alone(Group):
