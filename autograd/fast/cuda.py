@@ -58,6 +58,7 @@ DROP = np.dtype(
     + [("scale", "f8"), ("below", "u4"), ("_", "u4"), ("now", "u8")]
 )
 ALIGNED = 64  # elements: rows of logits begin at multiples of it, which products and 16-byte loads need
+MOST_LISTS = 256  # of some kilobytes each
 NO_DROP = np.zeros((), DROP)[()]
 _PLACES = ("q", "k", "v", "y", "g_y", "g_q", "g_k", "g_v")
 SHAPE = np.dtype(
@@ -80,6 +81,7 @@ class CudaKernels(Kernels, GpuBackend):
         self._now: tuple[int, Array] | None = None  # while a graph is captured: the step, and where it will be
         self._held: list[Array] = []  # and what the graph reads besides its own memory
         self._done: Array | None = None  # how many blocks of each column have ended: column_sum
+        self._lists: dict[bytes, Array] = {}  # tables of arrays, by their content
         self._one = {np.dtype(t): np.ones(1, t) for t in (np.float32, np.float64)}  # factors that cuBLAS reads
         self._zero = {t: np.zeros(1, t) for t in self._one}
         self._shared_limit = self.device.attributes["MaxSharedMemoryPerBlockOptin"]
@@ -695,10 +697,27 @@ class CudaKernels(Kernels, GpuBackend):
         complements = [1 - settings[name] for name in ("beta1", "beta2")]
         numbers = [settings["step_size"], *complements, settings["eps"], settings["gradient_scale"]]
         for dtype, some in by_type.items():
-            lists, blocks = _listed(some, 256 * cuda_source.PER_THREAD)
+            lists, blocks = self._listed(some, 256 * cuda_source.PER_THREAD)
             settled = map(dtype.type, numbers)
             self._launch(f"adam_<{KINDS[dtype]}>", (blocks,), (256,), lists, np.int32(len(lists)), *settled)
         super().adam_all_(rest, **settings)
+
+    def _listed(self, updates: Sequence[tuple[Array | None, ...]], per_block: int) -> tuple[Array, int]:
+        """Arrays as structures `Listed` of kernels.cu, in memory of the GPU, and their number of blocks.
+
+        updates: parameter, gradient, m, v and bf16 copy of each, from the left as far as a kernel reads them
+        """
+        rows = np.zeros((len(updates), 7), np.int64)
+        for row, update in zip(rows, updates, strict=True):
+            row[: len(update)] = [0 if a is None else a.data.ptr for a in update]
+            row[6] = update[0].size  # type: ignore[union-attr]
+        rows[:, 5] = np.cumsum(-(-rows[:, 6] // per_block))
+        key = rows.tobytes()  # of graphs, steps have the same addresses again and again
+        if key not in self._lists:
+            while len(self._lists) >= MOST_LISTS:
+                del self._lists[next(iter(self._lists))]
+            self._lists[key] = cupy.asarray(rows)
+        return self._lists[key], int(rows[-1, 5])
 
     def gather_(self, gradients: Sequence[tuple[Array, Array, bool, Array | None]]) -> None:
         some = [(place, _contiguous(g), place if adds else None, None, copy) for place, g, adds, copy in gradients]
@@ -706,7 +725,7 @@ class CudaKernels(Kernels, GpuBackend):
         if kinds != {"float"} and kinds != {"double"}:
             super().gather_(gradients)
             return
-        lists, blocks = _listed([each for each in some if each[0].size], 256 * cuda_source.PER_THREAD)
+        lists, blocks = self._listed([each for each in some if each[0].size], 256 * cuda_source.PER_THREAD)
         self._launch(f"gather_<{kinds.pop()}>", (blocks,), (256,), lists, np.int32(len(lists)))
 
     def squared_norm(self, arrays: Sequence[Array]) -> Any:
@@ -717,7 +736,7 @@ class CudaKernels(Kernels, GpuBackend):
             if KINDS.get(dtype) not in ("float", "double") or "squares" in self.wrong:
                 totals += [(a.astype(np.float64) ** 2).sum() for a in some]
                 continue
-            lists, blocks = _listed([(a, a) for a in some], 1 << 16)
+            lists, blocks = self._listed([(a, a) for a in some], 1 << 16)
             partial = cupy.empty(blocks, dtype)
             self._launch(f"squares<{KINDS[dtype]}>", (blocks,), (256,), lists, np.int32(len(lists)), partial)
             totals.append(partial.sum(dtype=np.float64))
@@ -834,16 +853,3 @@ def _attention_shape(mask: Array | None, leading: tuple[int, ...], **arrays: Arr
     shape["heads"], shape["t"], shape["s"] = q.shape[1], t, s
     shape["k_width"], shape["v_width"] = q.shape[3], v.shape[3]
     return mask, shape[()]
-
-
-def _listed(updates: Sequence[tuple[Array | None, ...]], per_block: int) -> tuple[Array, int]:
-    """Arrays as structures `Listed` of kernels.cu, in memory of the GPU, and their number of blocks.
-
-    updates: parameter, gradient, m, v and bf16 copy of each, from the left as far as a kernel reads them
-    """
-    rows = np.zeros((len(updates), 7), np.int64)
-    for row, update in zip(rows, updates, strict=True):
-        row[: len(update)] = [0 if a is None else a.data.ptr for a in update]
-        row[6] = update[0].size  # type: ignore[union-attr]
-    rows[:, 5] = np.cumsum(-(-rows[:, 6] // per_block))
-    return cupy.asarray(rows), int(rows[-1, 5])

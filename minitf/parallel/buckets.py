@@ -93,7 +93,8 @@ class GradientBuckets:
                 each.result()
             self.group.synchronize()
         if self._as_bfloat16:
-            self._gradients[...] = from_bfloat16(self._reduced, self._xp)
+            on_cpu = self._xp is np
+            self._gradients[...] = from_bfloat16(self._reduced) if on_cpu else self._reduced.view("bfloat16")
         for parameter in self._parameters:
             parameter.grad = Tensor(self._views[id(parameter)])
         self.exposed_s += time.perf_counter() - start

@@ -103,11 +103,9 @@ def to_bfloat16(x: Array) -> Array:
     return np.where(np.isnan(x), (bits >> 16) | 0x0040, rounded).astype(np.uint16)
 
 
-def from_bfloat16(bits: Array, xp: Any = np) -> Array:
+def from_bfloat16(bits: Array) -> Array:
     """Convert bfloat16 to float32, exactly.  Shapes: uint16 [n], the bits of bfloat16 -> float32 [n]"""
-    if xp is not np:
-        return bits.view("bfloat16").astype(xp.float32)
-    return (bits.astype(xp.uint32) << 16).view(xp.float32)
+    return (bits.astype(np.uint32) << 16).view(np.float32)
 
 
 def chunk_of(part: slice, rank: int, size: int) -> slice:

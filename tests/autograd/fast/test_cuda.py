@@ -193,8 +193,9 @@ def test_many_rows_add_up_in_blocks(backend: Any, order: None, dtype: Any) -> No
     assert_close(backend.sum_rows(backend.asarray(x)), x.sum(axis=0), 100 * tolerance_of(dtype))
     normalised, inverse_std, weight = normal(rng, 2100, 3, dtype=dtype), rng.random((2100, 1)).astype(dtype), x[0, :3]
     args = x[:, :9].reshape(2100, 3).copy(), normalised, inverse_std, weight
-    ours = backend.layer_norm_backward(*[backend.asarray(a) for a in args])
-    assert_close(ours, Kernels().layer_norm_backward(*args), 1000 * tolerance_of(dtype))
+    for _ in range(2):  # the second launch finds no trace of the first
+        ours = backend.layer_norm_backward(*[backend.asarray(a) for a in args])
+        assert_close(ours, Kernels().layer_norm_backward(*args), 1000 * tolerance_of(dtype))
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32, "bfloat16"])
