@@ -271,21 +271,26 @@ def _compiled(name: str, source: str) -> _Kernel:
         return _Kernel(
             _library(f'#include "{EMULATION / "device.h"}"\n{source}\n', names, ()), names.index(name), False
         )
-    source = re.sub(r"extern __shared__ ([\w:]+) (\w+)\[\];", r"\1* \2 = (\1*)emulator::shared_memory.data();", source)
+    source = re.sub(r"extern __shared__ ([\w:<>]+) (\w+)\[\];", r"\1* \2 = (\1*)emulator::shared_memory.data();", source)
     text = f'#include "{EMULATION / "device.h"}"\n#include "{OURS / "cupy_on_cpu.h"}"\n{source}\n'
     one_thread = not re.search("__sync|__shfl", source)
     return _Kernel(_library(text, [name], _cupy_flags()), 0, one_thread)
 
 
 def _cupy_flags() -> list[str]:
-    """CuPy's headers, without those of complex and of 16-bit numbers, which cupy_on_cpu.h has."""
+    """CuPy's headers, without those of 16-bit numbers, which cupy_on_cpu.h has; complex numbers are those of C++."""
     import cupy
 
     empty = KERNELS / "include" / "cupy"
     empty.mkdir(parents=True, exist_ok=True)
     headers = Path(cupy.__file__).parent / "_core" / "include"
-    for header in ("complex.cuh", "float16.cuh", "bfloat16.cuh"):
+    for header in ("float16.cuh", "bfloat16.cuh"):
         (empty / header).write_text("")
+    functions = (headers / "cupy" / "complex.cuh").read_text()
+    order = (headers / "cupy" / "complex" / "arithmetic.h").read_text()
+    between = order.index("/* --- Unary comparison"), order.index("template <typename T>", order.index("operator>="))
+    defined = functions[functions.index("template<typename T>\n__host__ __device__ bool isnan") :]
+    (empty / "complex.cuh").write_text(f"#pragma once\n{order[slice(*between)]}\n{defined}")
     for header in ("carray.cuh", "atomics.cuh", "math_constants.h"):
         text = (headers / "cupy" / header).read_text()
         (empty / header).write_text(re.sub(r"^class b?float16;$", "", text, flags=re.MULTILINE))
