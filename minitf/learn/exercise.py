@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from minitf.errors import UserError, nearest, shortened
+from minitf.learn.variants import HOLE
 
 HERE = Path(__file__).parent
 PARTS = {
@@ -34,7 +35,6 @@ BUGS = [
     "padding_mask", "bias_correction", "warm_up_shape", "cache_reorder", "saved_output",
 ]  # fmt: skip
 NAMES = [name for names in PARTS.values() for name in names]
-_HOLE = re.compile(r"^( *)# solution\n.*?^ *# end\n", re.MULTILINE | re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -78,15 +78,15 @@ class Exercise:
     @property
     def solution(self) -> str:
         """The student's file, filled in or mended."""
-        return re.sub(r"^ *# (solution|end)\n", "", self._shown(), flags=re.MULTILINE)
+        return re.sub(r"^ *# (solution|end)\n", "", self.marked, flags=re.MULTILINE)
 
     @property
     def starter(self) -> str:
         """The student's file as it is given out."""
         if self.is_bug:
             right, wrong = self.constant("BUG")
-            return self._shown().replace(right, wrong)
-        return _HOLE.sub(r"\1raise NotImplementedError  # your code\n", self._shown())
+            return self.marked.replace(right, wrong)
+        return HOLE.sub(r"\1raise NotImplementedError  # your code\n", self.marked)
 
     @property
     def wrong_line(self) -> int:
@@ -94,7 +94,9 @@ class Exercise:
         pairs = zip(self.starter.splitlines(), self.solution.splitlines(), strict=True)
         return next(number for number, (wrong, right) in enumerate(pairs, 1) if wrong != right)
 
-    def _shown(self) -> str:
+    @property
+    def marked(self) -> str:
+        """The student's file with the solution, and its marks `# solution` and `# end`."""
         shown = self.text.partition("\nHINTS = (")[0]
         shown = re.sub(r"^from minitf\.learn\.[^(\n]*(\([^)]*\))?\n\n?", "", shown, flags=re.MULTILINE)
         return shown.rstrip() + "\n"

@@ -20,16 +20,28 @@ Array = np.ndarray
 class Wrong(Exception):  # noqa: N818 (an answer is wrong, not the program)
     """An answer is wrong; the message says which mistake it looks like."""
 
-    def __init__(self, message: str, what: str = "", found: Sequence[Any] = ()):
-        """what, found: the results that are wrong, by which the mistake can be recognised"""
+    def __init__(self, message: str, what: str = "", found: Sequence[Any] = (), names: Sequence[str] = ()):
+        """what, found: the results that are wrong, by which the mistake can be recognised; names: of what they are"""
         super().__init__(message)
-        self.what, self.found = what, [np.asarray(each) for each in found]
+        self.what, self.found, self.names = what, [np.asarray(each) for each in found], names
+        self.picture, self.is_named = "", False
 
     def is_like(self, other: Wrong) -> bool:
         """Return whether two answers have given the same wrong results."""
         if not self.found or self.what != other.what or len(self.found) != len(other.found):
             return False
         return all(close(a, b, 1e-6) for a, b in zip(self.found, other.found, strict=True))
+
+    def first_beside(self, right: Sequence[Array]) -> Wrong:
+        """Return the first of several results that is wrong, with its name and a picture."""
+        pairs = zip(self.names, self.found, right, strict=False)
+        for name, found, expected in pairs:
+            if not close(found, expected, 1e-6):
+                first = Wrong(str(self), f"the gradient of {name}", [found])
+                first.is_named = self.is_named
+                first.picture = side_by_side(found, expected)
+                return first
+        return self
 
 
 _results_alone = False
@@ -58,7 +70,7 @@ def gradients(
     y = np.asarray(function(*inputs))
     found = _called(vjp, y, inputs, names, note)
     if _results_alone:
-        raise Wrong("", found=found)
+        raise Wrong("", found=found, names=names)
     try:
         _check_shapes(found, inputs, names)
         gradcheck(from_vjp(function, vjp), list(inputs))
@@ -66,7 +78,9 @@ def gradients(
         message = next((message for message, is_it in (mistakes or {}).items() if _holds(is_it)), None)
         for name in _without_g(found, _called(vjp, y, inputs, names, note, seed=1), names):
             message = message or f"the gradient of {name} does not depend on the incoming gradient, g"
-        raise Wrong(message or _with_names(str(error), names), found=found) from None
+        wrong = Wrong(message or _with_names(str(error), names), found=found, names=names)
+        wrong.is_named = bool(message) or isinstance(error, Wrong)
+        raise wrong from None
 
 
 def _holds(is_it: Callable[[], Any]) -> bool:
@@ -130,7 +144,60 @@ def equal(what: str, found: Any, expected: Any, tolerance: float = 1e-9) -> None
         raise Wrong(f"{what} is of type {found.dtype}, expected numbers")
     if found.shape != expected.shape:
         raise Wrong(f"{what} has shape {found.shape}, expected {expected.shape}", what, [found])
-    raise Wrong(f"{what} is wrong{_at_first_difference(found, expected, tolerance)}", what, [found])
+    relation = "" if bool in (found.dtype, expected.dtype) else _relation(what, found, expected)
+    wrong = Wrong(relation or f"{what} is wrong{_at_first_difference(found, expected, tolerance)}", what, [found])
+    wrong.picture = "" if relation else side_by_side(found, expected)
+    raise wrong
+
+
+def _relation(what: str, found: Array, right: Array) -> str:
+    """Describe what all wrong values have in common; "" if they have nothing."""
+    if not np.isfinite(found).all() and np.isfinite(right).all():
+        return f"{what} has values that are not finite: does exp overflow, or is 0 divided by 0?"
+    if found.size < 2 or not np.isfinite(right).all():
+        return ""
+    if not found.any() and what.startswith("the gradient"):
+        return f"{what} is 0: nothing passes back to it"
+    if close(found, -right):
+        return f"{what} has the wrong sign"
+    apart = right != 0
+    if apart.sum() > 1 and not found[~apart].any():
+        ratio = found[apart] / right[apart]
+        if np.ptp(ratio) < 1e-9 * abs(ratio).max():
+            return f"{what} is {ratio.flat[0]:.6g} times the right one"
+    if apart.sum() > 1 and abs(np.ptp(found - right)) < 1e-9 * abs(right).max():
+        return f"{what} is {(found - right).flat[0]:.6g} more than the right one, everywhere"
+    if found.ndim > 1 and found.shape[-1] == found.shape[-2] and close(found, right.swapaxes(-1, -2)):
+        return f"{what} has its last two axes exchanged"
+    for axis, size in enumerate(found.shape):
+        for by in (1, -1):
+            if size > 2 and close(found, np.roll(right, by, axis)):
+                return f"{what} is the right one, moved by {abs(by)} along axis {axis}"
+            if size > 2 and close(found, np.flip(right, axis)):
+                return f"{what} is the right one, in reverse along axis {axis}"
+    return ""
+
+
+SHADES = " ·-+*#@"
+
+
+def side_by_side(found: Array, right: Array) -> str:
+    """Two matrices as characters, the larger the darker, and where they differ; "" for others than small matrices."""
+    if found.size < 2 or found.size > 400 or found.shape[-1] > 24 or found.shape != right.shape:
+        return ""
+    found, right = (np.where(np.isfinite(a), a, np.nan).astype(float) for a in (found, right))
+    rows = [a.reshape(-1, a.shape[-1]) for a in (found, right)]
+    top = max(float(np.nanmax(np.abs(a), initial=0.0)) for a in rows) or 1.0
+
+    def drawn(row: np.ndarray) -> str:
+        return "".join(SHADES[min(int(abs(v) / top * len(SHADES)), len(SHADES) - 1)] if v == v else "?" for v in row)
+
+    wide = max(found.shape[-1], 6) + 2
+    lines = [f"    {'yours':{wide}}{'right':{wide}}differs"]
+    for a, b in zip(*rows, strict=True):
+        differs = "".join("x" if abs(p - q) > 1e-6 * top or p != p else "." for p, q in zip(a, b, strict=True))
+        lines.append(f"    {drawn(a):{wide}}{drawn(b):{wide}}{differs}")
+    return "\n\n" + "\n".join(lines[:21])
 
 
 def told(what: str, found: Any, expected: Any, mistakes: Mapping[str, Any]) -> None:

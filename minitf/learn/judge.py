@@ -15,6 +15,7 @@ import os
 import re
 import signal
 import sys
+import time
 import traceback
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -30,11 +31,14 @@ import numpy as np
 
 from minitf.learn.exercise import Exercise, find
 from minitf.learn.expect import Wrong, equal, results_alone
+from minitf.learn.variants import variants
 from minitf.learn.verdict import LIMIT_S, MEMORY_BYTES, Verdict
 from minitf.system.confined import memory_limited
 
 _REDUCTION = re.compile(r"\.(sum|mean|max|std|var)\((?!.*keepdims)")
+NAMING_S = 5.0  # in which mistakes are tried
 SYMPTOM = "the symptom is still there, as in the file that was given out"
+_NO_CAUSE = re.compile(r"\nlikely cause: no known.*")
 MOST_OUTPUT = 5000  # characters of a message that are shown
 
 
@@ -125,26 +129,56 @@ def run_check(check: Callable[[Any], Any], answer: Any, exercise: Exercise, solu
     try:
         _run(check, answer, solution)
     except Wrong as wrong:
-        raise Wrong(_recognised(wrong, check, exercise, solution) or str(wrong)) from None
+        raise _named(wrong, check, exercise, solution) from None
 
 
-def _recognised(wrong: Wrong, check: Callable[[Any], Any], exercise: Exercise, solution: Any) -> str:
-    """Return the message of the mistake that gives the results of a wrong answer.
+def _named(wrong: Wrong, check: Callable[[Any], Any], exercise: Exercise, solution: Any) -> Wrong:
+    """Return the error with the mistake that gives the same results, if one is known, and with a picture of them."""
+    if not wrong.found:
+        return wrong
+    with results_alone(), suppress(_TooLong):
+        right = _results(check, exercise.solution, solution)
+        if right:
+            wrong = wrong.first_beside(right.found)
+        until = time.monotonic() + NAMING_S
+        for message, text, is_known in _mistakes(exercise, solution):
+            if (wrong.is_named and not is_known) or time.monotonic() > until:
+                break
+            mistaken = _results(check, text, solution)
+            if mistaken and wrong.is_like(mistaken.first_beside(right.found) if right else mistaken):
+                if exercise.is_bug:
+                    return Wrong(message)
+                numbers = "" if is_known else f"\n{_NO_CAUSE.sub('', str(wrong))}"
+                return Wrong(f"{wrong.what}: {message}{numbers if right else ''}{wrong.picture}")
+    return Wrong(f"{wrong}{wrong.picture}")
+
+
+def _results(check: Callable[[Any], Any], text: str, solution: Any) -> Wrong | None:
+    """Return the results of a program that a check finds wrong; None if it ends in another error, or is right."""
+    with suppress(Exception), np.errstate(all="ignore"):
+        try:
+            _run(check, Answer(text, "mistake.py"), solution)
+        except Wrong as wrong:
+            return wrong
+    return None
+
+
+def _mistakes(exercise: Exercise, solution: Any) -> Iterator[tuple[str, str, bool]]:
+    """Yield mistakes, the programs that have them, and whether the exercise knows them; those by rule come last.
 
     MISTAKES of an exercise: a message, and texts of the solution, each with what stands there by mistake. A bug has
     one, and its message says nothing of the line.
     """
-    for message, *texts in getattr(solution, "MISTAKES", ()) or [(SYMPTOM, *solution.BUG)]:
+    if exercise.is_bug:
+        yield SYMPTOM, exercise.starter, True
+        return
+    for message, *texts in getattr(solution, "MISTAKES", ()):
         text = exercise.solution
         for right, other in zip(texts[::2], texts[1::2], strict=True):
             text = text.replace(right, other)
-        with suppress(Exception), results_alone():  # a mistake may make this check impossible
-            try:
-                _run(check, Answer(text, "mistake.py"), solution)
-            except Wrong as mistaken:
-                if wrong.is_like(mistaken):
-                    return f"{wrong.what}: {message}" if wrong.what and not exercise.is_bug else message
-    return ""
+        yield message, text, True
+    for message, text in variants(exercise.marked):
+        yield message, text, False
 
 
 def _stop(*_: Any) -> None:

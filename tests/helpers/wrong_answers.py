@@ -113,7 +113,7 @@ WRONG_ANSWERS = {
         ("np.full((n, classes), eps / classes)\n    q[np.arange(n), targets] += 1 - eps",
          "np.full((n, classes), eps / (classes - 1))\n    q[np.arange(n), targets] = 1 - eps", "over the V - 1 other classes"),
         ("q[np.arange(n), targets] += 1 - eps", "q[np.arange(n), targets] = 1 - eps", "lacks its share eps / V"),
-        ("np.exp(log_softmax(logits)) - eps / classes", "np.exp(log_softmax(logits))", "does not add up to 0"),
+        ("np.exp(log_softmax(logits)) - eps / classes", "np.exp(log_softmax(logits))", "the term - `eps / classes` is missing"),
         (("np.exp(log_softmax(logits)) - eps / classes", "np.exp(log_softmax(logits))"), ("-= 1 - eps", "-= 1"),
          "the smoothing is forgotten in the gradient"),
         ("+= 1 - eps", "+= 1", "which keeps 1"),
@@ -182,7 +182,7 @@ WRONG_ANSWERS = {
         ("np.exp(logits - logits.max(axis=-1, keepdims=True))", "np.exp(logits)", "exp overflows"),
         ("return p * (v - (p * v).sum(axis=-1, keepdims=True))",
          "return np.stack([(np.diag(row) - np.outer(row, row)) @ each for row, each in zip(p, v)])", "H itself is computed"),
-        ("return p * (v - (p * v).sum(axis=-1, keepdims=True))", "return p * (1 - p) * v", "H v is wrong at [0, 0]"),
+        ("return p * (v - (p * v).sum(axis=-1, keepdims=True))", "return p * (1 - p) * v", "the sum is missing: `p * v` stands for"),
         ("return p *", "p *", "H v is None: is `return` missing?"),
     ],
 }

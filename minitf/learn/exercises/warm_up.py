@@ -44,7 +44,7 @@ MISTAKES = (
 def check_steps(answer):
     """while it rises, at the peak and while it falls"""
     yield (
-        "the rates at steps 1, 100, 4000 and 100,000",
+        "the rate at steps 1, 100, 4000 and 100,000",
         [answer.learning_rate(step) for step in (1, 100, 4000, 100_000)],
     )
 

@@ -1,0 +1,267 @@
+"""Plausible mistakes, made by rule from a right program: each with what it does, and the program that has it.
+
+An answer that gives the results of such a program has its mistake, or one that amounts to the same. The rules: a
+factor, term, root or power that is missing; a sign, a side of a fraction, an order of factors; a transposition; a mean
+for a sum; an axis, a size or a name for another; a number off by one; eps; a comparison; an overwritten sum.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from copy import deepcopy
+from typing import Any
+
+HOLE = re.compile(r"^( *)# solution\n.*?^ *# end\n", re.MULTILINE | re.DOTALL)
+MOST = 90  # characters of an expression that is shown
+_ARITHMETIC = (ast.Add, ast.Sub)
+_OTHER: dict[type, Any] = {
+    ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq,
+    ast.BitAnd: ast.BitOr, ast.BitOr: ast.BitAnd,
+}  # fmt: skip
+_CALLS = {"sum": "mean", "mean": "sum", "max": "min", "min": "max", "maximum": "minimum", "sin": "cos", "cos": "sin"}
+Change = tuple[str, ast.AST]  # what the mistake is, and what stands there by it
+
+
+def variants(source: str) -> Iterator[tuple[str, str]]:
+    """Yield mistakes and the programs that have them.
+
+    source: a program; only what is between `# solution` and `# end` is changed, if it has these marks
+    """
+    tree = ast.parse(source)
+    holes = [(source.count("\n", 0, m.start()) + 1, source.count("\n", 0, m.end())) for m in HOLE.finditer(source)]
+    seen = {ast.unparse(tree)}
+    for function in (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)):
+        words = _Words(function, ast.get_docstring(tree) or "")
+        for place in ast.walk(function):
+            line = getattr(place, "lineno", 0)
+            if line == 0 or (holes and not any(first < line < last for first, last in holes)):
+                continue
+            for message, other in _changes(place, words):
+                changed = ast.unparse(_Replaced(place, other).visit(deepcopy(tree)))
+                if changed not in seen:
+                    seen.add(changed)
+                    yield message, changed
+
+
+class _Replaced(ast.NodeTransformer):
+    """Puts a node in the place of another, which is found by where it stands."""
+
+    def __init__(self, place: ast.AST, other: ast.AST):
+        self.place, self.other, self.text = place, other, ast.dump(place)
+
+    def visit(self, node: ast.AST) -> ast.AST:
+        if type(node) is type(self.place) and _where(node) == _where(self.place) and ast.dump(node) == self.text:
+            return self.other
+        return self.generic_visit(node)
+
+
+def _where(node: ast.AST) -> tuple[int, int, int | None]:
+    return getattr(node, "lineno", 0), getattr(node, "col_offset", 0), getattr(node, "end_col_offset", 0)
+
+
+class _Words:
+    """Writes expressions as a learner reads them: names that only the solution has are written out."""
+
+    def __init__(self, function: ast.FunctionDef, statement: str):
+        self.parameters = [each.arg for each in function.args.args]
+        assigned = [node for node in ast.walk(function) if isinstance(node, ast.Assign) and len(node.targets) == 1]
+        names = [node.targets[0].id for node in assigned if isinstance(node.targets[0], ast.Name)]
+        self.meaning = {
+            node.targets[0].id: node.value
+            for node in assigned
+            if isinstance(node.targets[0], ast.Name)
+            and names.count(node.targets[0].id) == 1
+            and not re.search(rf"\b{node.targets[0].id}\b", statement)
+        }
+
+    def __call__(self, node: ast.AST) -> str:
+        text = ast.unparse(node)
+        for _ in range(3):
+            longer = ast.unparse(_Written(self.meaning).visit(deepcopy(node)))
+            if len(longer) > MOST:
+                break
+            text, node = longer, ast.parse(longer, mode="eval").body
+        text = re.sub(r"\.swapaxes\(-1, -2\)|\.T\b", "ᵀ", re.sub(r", keepdims=True|\bnp\.|\bmath\.|\bxp\.", "", text))
+        return f"`{text}`" if len(text) <= MOST else f"`{text[:MOST]}…`"
+
+
+class _Written(ast.NodeTransformer):
+    def __init__(self, meaning: dict[str, ast.expr]):
+        self.meaning = meaning
+
+    def visit_Name(self, node: ast.Name) -> ast.AST:
+        return deepcopy(self.meaning.get(node.id, node))
+
+
+def _changes(node: ast.AST, words: _Words) -> Iterator[Change]:
+    """Yield the mistakes that may be made at a node."""
+    other: ast.AST
+    if isinstance(node, ast.BinOp):
+        yield from _of_two(node, words)
+    elif isinstance(node, ast.Call):
+        yield from _of_call(node, words)
+    elif isinstance(node, ast.Compare) and type(node.ops[0]) in _OTHER:
+        other = ast.Compare(node.left, [_OTHER[type(node.ops[0])]()], node.comparators)
+        yield f"{words(other)} stands where {words(node)} is meant", other
+    elif isinstance(node, ast.Constant) and type(node.value) is int:
+        for value, what in ((node.value + 1, "larger"), (node.value - 1, "smaller")):
+            yield f"a number is off by one: it is {value}, one {what} than it should be", ast.Constant(value)
+    elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+        yield f"the sign of {words(node.operand)} is wrong: its minus is missing", node.operand
+    elif isinstance(node, ast.AugAssign):
+        what = words(node.target)
+        yield (
+            f"{what} is overwritten, where contributions are to add up",
+            ast.Assign([node.target], node.value, lineno=0),
+        )
+        yield f"{words(node.value)} does not enter {what}", ast.Pass()
+        if isinstance(node.op, _ARITHMETIC):
+            op = ast.Sub() if isinstance(node.op, ast.Add) else ast.Add()
+            yield f"{words(node.value)} enters {what} with the wrong sign", ast.AugAssign(node.target, op, node.value)
+    elif isinstance(node, ast.If):
+        for value in (True, False):
+            other = ast.If(ast.Constant(value), node.body, node.orelse)
+            yield f"the result is as if {words(node.test)} were always {value}", other
+    elif isinstance(node, ast.Expr) and not isinstance(node.value, ast.Constant):
+        yield f"{words(node.value)} is missing", ast.Pass()
+    elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and node.id in words.parameters:
+        for name in words.parameters:
+            if name not in (node.id, "self"):
+                yield f"`{name}` stands where `{node.id}` is meant", ast.Name(name, ast.Load())
+    elif isinstance(node, ast.Tuple) and len(node.elts) == 2 and not set(ast.unparse(node)) & set(":*"):
+        yield f"{words(node.elts[0])} and {words(node.elts[1])} are exchanged", ast.Tuple(node.elts[::-1], node.ctx)
+    elif (
+        isinstance(node, ast.Subscript)
+        and ast.unparse(node.value).endswith(".shape")
+        and isinstance(node.ctx, ast.Load)
+    ):
+        for axis in (0, 1, -1, -2):
+            other = ast.Subscript(node.value, ast.Constant(axis), node.ctx)
+            yield f"the size of axis {axis} stands where {words(node)} is meant", other
+
+
+def _of_two(node: ast.BinOp, words: _Words) -> Iterator[Change]:
+    """Yield the mistakes of a sum, product, quotient or power."""
+    other: ast.AST
+    a, b = node.left, node.right
+    for name in (each for each in (a, b) if isinstance(each, ast.Name)):
+        for k in (1, -1):
+            off = ast.BinOp(name, ast.Add(), ast.Constant(k))
+            other = ast.BinOp(off if name is a else a, node.op, off if name is b else b)
+            yield f"`{name.id} {'+-'[k < 0]} 1` stands where `{name.id}` is meant", other
+    if isinstance(node.op, _ARITHMETIC):
+        minus = isinstance(node.op, ast.Sub)
+        root = _root_of(a)
+        if root is not None:
+            other = ast.Call(a.func, [ast.BinOp(root, node.op, b)], [])  # type: ignore[attr-defined]
+            yield f"{words(b)} is inside the root; it is added after it", other
+        yield f"the term {'- ' * minus}{words(b)} is missing beside {words(a)}", a
+        yield f"the term {words(a)} is missing beside {words(b)}", ast.UnaryOp(ast.USub(), b) if minus else b
+        yield f"the sign of the term {words(b)} is wrong", ast.BinOp(a, ast.Add() if minus else ast.Sub(), b)
+    elif isinstance(node.op, ast.Mult):
+        for kept, lost in ((a, b), (b, a)):
+            yield f"the factor {words(lost)} is missing beside {words(kept)}", kept
+            yield f"{words(kept)} is divided by {words(lost)}, which is a factor", ast.BinOp(kept, ast.Div(), lost)
+            yield f"the factor {words(lost)} is there twice beside {words(kept)}", ast.BinOp(node, ast.Mult(), lost)
+    elif isinstance(node.op, ast.Div):
+        yield f"{words(a)} is not divided by {words(b)}", a
+        yield f"{words(a)} is multiplied by {words(b)}, which is a divisor", ast.BinOp(a, ast.Mult(), b)
+        yield f"{words(a)} is divided by {words(b)} twice", ast.BinOp(node, ast.Div(), b)
+        yield f"the numerator {words(a)} is missing", ast.BinOp(ast.Constant(1.0), ast.Div(), b)
+        root = ast.BinOp(b, ast.Pow(), ast.Constant(0.5))
+        yield f"{words(a)} is divided by the root of {words(b)}", ast.BinOp(a, ast.Div(), root)
+    elif isinstance(node.op, ast.Pow):
+        yield f"the power is missing: {words(a)} stands for {words(node)}", a
+        yield f"the absolute value stands for {words(node)}", ast.Call(ast.Name("abs", ast.Load()), [a], [])
+        yield f"the sign of the exponent of {words(node)} is wrong", ast.BinOp(a, ast.Pow(), ast.UnaryOp(ast.USub(), b))
+        for power in (-2.0, -1.5, -1.0, -0.5, 0.5, 1.5, 2.0):
+            yield f"{words(a)} has the power {power:g}", ast.BinOp(a, ast.Pow(), ast.Constant(power))
+    elif isinstance(node.op, ast.MatMult):
+        yield f"the factors of {words(node)} are exchanged", ast.BinOp(b, node.op, a)
+        for which in (a, b):
+
+            def beside(other: ast.expr, which: ast.expr = which) -> ast.BinOp:
+                return ast.BinOp(other if which is a else a, node.op, other if which is b else b)
+
+            what = words(_turned(which) if _is_turned(which) else which)
+            yield f"{what} is {'not ' * _is_turned(which)}transposed", beside(_turned(which))
+            if _is_turned(which):
+                shape = ast.Attribute(which, "shape", ast.Load())
+                message = "is reshaped to the shape of its transpose; its elements are to be exchanged"
+                yield f"{what} {message}", beside(_call(_turned(which), "reshape", shape))
+                reverse = ast.Attribute(_turned(which), "T", ast.Load())
+                yield f"all axes of {what} are reversed; only the last two are to be exchanged", beside(reverse)
+    if type(node.op) in _OTHER:
+        other = ast.BinOp(a, _OTHER[type(node.op)](), b)
+        yield f"{words(other)} stands where {words(node)} is meant", other
+
+
+def _of_call(node: ast.Call, words: _Words) -> Iterator[Change]:
+    """Yield the mistakes of a call: a reduction of the wrong kind or axis, a function that is missing."""
+    name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+    receiver = node.func.value if isinstance(node.func, ast.Attribute) else None
+    inner = node.args[0] if node.args and ast.unparse(node.func).partition(".")[0] in ("np", "math", "xp") else receiver
+    if name in _CALLS:
+        other = deepcopy(node)
+        if isinstance(other.func, ast.Attribute):
+            other.func.attr = _CALLS[name]
+        else:
+            other.func.id = _CALLS[name]  # type: ignore[attr-defined]
+        if name in ("sum", "mean"):
+            yield f"{words(node)} is a {name}, here it is a {_CALLS[name]}", other
+        else:
+            yield f"{_CALLS[name]} stands where {name} is meant, in {words(node)}", other
+    if name in ("sum", "mean") and inner is not None:
+        yield from _other_axes(node, inner, words)
+    if name in ("sum", "mean", "exp", "log", "sqrt", "copy", "astype", "max") and inner is not None:
+        what = {"sqrt": f"the root of {words(inner)} is missing", "copy": f"{words(inner)} is not copied"}
+        yield what.get(name, f"the {name} is missing: {words(inner)} stands for {words(node)}"), inner
+    if name == "sqrt" and isinstance(inner, ast.BinOp) and isinstance(inner.op, _ARITHMETIC):
+        root = ast.Call(node.func, [inner.left], [])
+        yield f"{words(inner.right)} is added after the root; it belongs inside", ast.BinOp(root, inner.op, inner.right)
+    if (name in ("tri", "arange", "range") and inner is None) or name == "tri":
+        for k in (-1, 1):
+            other = deepcopy(node)
+            other.args[-1] = ast.BinOp(other.args[-1], ast.Add(), ast.Constant(k))
+            yield f"{words(node)} is off by one", other
+
+
+def _other_axes(node: ast.Call, inner: ast.expr, words: _Words) -> Iterator[Change]:
+    axis = next((each for each in node.keywords if each.arg == "axis"), None)
+    if axis is None:
+        return
+    for value in ("-1", "-2", "0", "1", "None"):
+        other = deepcopy(node)
+        for each in other.keywords:
+            if each.arg == "axis":
+                each.value = ast.parse(value, mode="eval").body
+        where = "over all elements" if value == "None" else f"along axis {value}"
+        yield f"{words(node)} is taken {where}", other
+
+
+def _root_of(node: ast.AST) -> ast.expr | None:
+    is_root = isinstance(node, ast.Call) and ast.unparse(node.func).endswith("sqrt") and len(node.args) == 1
+    return node.args[0] if is_root else None  # type: ignore[attr-defined]
+
+
+def _is_turned(node: ast.AST) -> bool:
+    return (isinstance(node, ast.Attribute) and node.attr == "T") or _is_swapped(node)
+
+
+def _is_swapped(node: ast.AST) -> bool:
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "swapaxes"
+
+
+def _turned(node: ast.expr) -> ast.expr:
+    """The transpose of an expression."""
+    if isinstance(node, ast.Attribute) and node.attr == "T":
+        return node.value
+    if _is_swapped(node):
+        return node.func.value  # type: ignore[attr-defined]
+    return _call(node, "swapaxes", ast.Constant(-1), ast.Constant(-2))
+
+
+def _call(receiver: ast.expr, name: str, *arguments: ast.expr) -> ast.Call:
+    return ast.Call(ast.Attribute(receiver, name, ast.Load()), list(arguments), [])
