@@ -26,7 +26,7 @@ help:
 	@echo "make fuzz    only the invalid input (5 minutes), and coverage-guided fuzzing (MINUTES=$(MINUTES))"
 	@echo "make bench-gpu  time a training step on a GPU; PEER=program.py: compare with a program"
 	@echo "make lint    run ruff and mypy"
-	@echo "make book    build the documentation, with its output and figures, into build/book (1.5 minutes of processor time; half, if the code is as before)"
+	@echo "make book    build the documentation, with its output and figures, into build/book (under 2 minutes of processor time; half a minute if the code is as before)"
 	@echo "make notebooks  build the chapters as Jupyter notebooks, in build/notebooks"
 	@echo "make sdist   build the source distribution and the wheel in dist/, with a bill of materials and checksums"
 	@echo "make clean   delete the virtual environments (runs are kept)"
