@@ -271,7 +271,9 @@ def _compiled(name: str, source: str) -> _Kernel:
         return _Kernel(
             _library(f'#include "{EMULATION / "device.h"}"\n{source}\n', names, ()), names.index(name), False
         )
-    source = re.sub(r"extern __shared__ ([\w:<>]+) (\w+)\[\];", r"\1* \2 = (\1*)emulator::shared_memory.data();", source)
+    source = re.sub(
+        r"extern __shared__ ([\w:<>]+) (\w+)\[\];", r"\1* \2 = (\1*)emulator::shared_memory.data();", source
+    )
     text = f'#include "{EMULATION / "device.h"}"\n#include "{OURS / "cupy_on_cpu.h"}"\n{source}\n'
     one_thread = not re.search("__sync|__shfl", source)
     return _Kernel(_library(text, [name], _cupy_flags()), 0, one_thread)
