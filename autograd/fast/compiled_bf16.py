@@ -1,8 +1,8 @@
 """Products of float32 matrices whose elements are rounded to bfloat16, by the instruction vdpbf16ps of x86.
 
 The instruction multiplies two pairs of bfloat16 and adds the products to a float32.  Matrices are packed as pairs, a
-pair in the place of an int32; beyond their edges lie zeros.  The order of a sum depends on its length alone, so results
-depend neither on threads nor on what is computed beside them.  The instruction takes numbers below 1.2e-38 as 0.
+pair in the place of an int32, the last one with a 0 if the length is odd.  The order of a sum depends on its length
+alone, so results depend neither on threads nor on what is computed beside them.  Numbers below 1.2e-38 count as 0.
 """
 
 from __future__ import annotations
@@ -146,6 +146,12 @@ def rounded(bits: Any) -> Any:
 
 
 @compiled_exactly
+def pair(first: Any, second: Any, mask: Any) -> Any:
+    """The int32 of two bfloat16; mask: 0 for a second one that is 0."""
+    return np.int32((rounded(first) >> np.uint32(16)) | (rounded(second) & mask))
+
+
+@compiled_exactly
 def pack_rows(x: Array, first: int, end: int, packed: Array) -> None:
     """Rows first … end - 1, with the pairs of a row side by side.
 
@@ -173,13 +179,12 @@ def pack_columns(x: Array, first: int, end: int, packed: Array) -> None:
                 upper, lower = x[2 * p][start:], x[min(2 * p + 1, height - 1)][start:]
                 mask = np.uint32(0xFFFF0000) if 2 * p + 1 < height else np.uint32(0)
                 out = packed[panel, p]
-                if start + COLUMNS > width:
-                    out[:] = 0
+                if start + COLUMNS <= width:
+                    for n in range(COLUMNS):  # in vectors, as the number is known
+                        out[n] = pair(upper[n], lower[n], mask)
+                else:
                     for n in range(width - start):
-                        out[n] = np.int32((rounded(upper[n]) >> np.uint32(16)) | (rounded(lower[n]) & mask))
-                    continue
-                for n in range(COLUMNS):
-                    out[n] = np.int32((rounded(upper[n]) >> np.uint32(16)) | (rounded(lower[n]) & mask))
+                        out[n] = pair(upper[n], lower[n], mask)
 
 
 @compiled_exactly
@@ -195,7 +200,6 @@ def pack_rows_as_columns(x: Array, first: int, end: int, packed: Array, block: A
         for column in range(panel * COLUMNS, (panel + 1) * COLUMNS, LANES):
             begin, stop = min(column, len(x)), min(column + LANES, len(x))
             pack_rows(x[begin:stop], 0, stop - begin, rows)
-            rows[stop - begin :] = 0
             for p in range(0, pairs, LANES):
                 place = (panel * pairs + p) * COLUMNS + column % COLUMNS
                 if p + LANES <= pairs:
