@@ -25,8 +25,8 @@ MUTANTS = [
            "        room[...] = normalised\n"
            "        self.save(room,"),
     # ---- Frozen inputs ----
-    Mutant(f"{F}:Linear.backward", "another gradient of x where the weight is frozen", "product(g_rows, weight)",
-           "product(g_rows, weight if needs_weight else 1.01 * weight)"),
+    Mutant(f"{F}:Linear.backward", "another gradient of x where the weight is frozen",
+           "input_gradient(g_rows, weight,", "input_gradient(g_rows, weight if needs_weight else 1.01 * weight,"),
     Mutant(f"{F}:Linear.backward", "another gradient of the weight where x is frozen", "weight_gradient(g_rows, rows",
            "weight_gradient(g_rows if needs_x else -g_rows, rows"),
     Mutant(f"{U}:Matmul.backward", "a gradient only where both factors need one",

@@ -14,7 +14,7 @@ MEMORY = ("tests/autograd/test_memory.py",)
 MUTANTS = [
     # ---- Sums of gradients, and whose arrays they are ----
     Mutant(f"{E}:_Sums.add", "a second gradient overwrites the first",
-           "added = sums[key] + gradients[i]", "added = gradients[i]", near=("Concatenate",)),
+           "added = np.add(sums[key], gradients[i])", "added = gradients[i]", near=("Concatenate",)),
     Mutant(f"{E}:_Sums.add", "a third gradient is lost", "sums[key] += gradients[i]", "pass", near=("Multiply",)),
     Mutant(f"{E}:_Sums.add", "a borrowed gradient is taken for the engine's own",
            "elif self.owns(key):", "elif True:", near=("Concatenate",)),
