@@ -534,6 +534,14 @@ class Kernels(Backend):
         return tuple([self.to_host(a) for a in (ids, xp.take_along_axis(allowed, ids, axis=1), log_total)])  # type: ignore[return-value]
 
 
+def row_sums(kernels: Kernels, values: Array, indices: Array, rows: int, scale: float) -> Array:
+    """Σ_i of scale · values[i] in row indices[i].  Shapes: values [N, D], indices int [N] -> [rows, D]"""
+    summed = kernels.embedding_backward(values, indices, rows)
+    if scale != 1:
+        summed *= scale
+    return summed
+
+
 def blocks_of(size: int, rows: int) -> Iterator[slice]:
     """Slices of `rows` that cover 0 … size."""
     return (slice(start, min(start + rows, size)) for start in range(0, size, rows))

@@ -15,7 +15,7 @@ from autograd.backend import CPU
 from autograd.engine import Op, Outline, unbroadcast
 from autograd.fast import fused, reduced
 from autograd.fast.devices import kernels_on
-from autograd.fast.kernels import Kernels
+from autograd.fast.kernels import Kernels, row_sums
 from autograd.fast.recomputed import CanComputeAgain
 from autograd.fast.row_gradient import RowGradient
 from autograd.modes import state
@@ -205,10 +205,11 @@ class Embedding(FastOp, nn.Embedding):
         if not self.needs_gradient[0]:
             return None
         g_rows = g_y.reshape(indices.size, g_y.shape[-1])  # [N, D]
-        few = self.backend is not CPU or indices.size < self.rows
+        rows, few = indices.reshape(-1), self.backend is not CPU or indices.size < self.rows
+        if not few or state.observers:  # observers are shown arrays
+            return row_sums(self.kernels, g_rows, rows, self.rows, self.scale)
         dtype = None if self.backend is CPU or g_rows.dtype.kind == "f" else self.xp.dtype("float32")  # as kernels sum
-        gradient = RowGradient(self.kernels, g_rows, indices.reshape(-1), self.rows, self.scale, dtype)
-        return gradient if few and not state.observers else gradient.dense()  # observers are shown arrays
+        return RowGradient(self.kernels, g_rows, rows, self.rows, self.scale, dtype)
 
 
 def centred(op: Op, normalised: Any, inverse_std: Any) -> Any:

@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from autograd.fast.kernels import row_sums
+
 Array = Any
 
 
@@ -56,10 +58,7 @@ class RowGradient(DeferredGradient):
         self.shape, self.dtype = (rows, values.shape[1]), values.dtype if dtype is None else dtype
 
     def dense(self) -> Array:
-        summed = self.kernels.embedding_backward(self.values, self.indices, self.shape[0])
-        if self.scale != 1:
-            summed *= self.scale
-        return summed
+        return row_sums(self.kernels, self.values, self.indices, self.shape[0], self.scale)
 
     def add_to(self, total: Array) -> None:
         self.kernels.add_rows_(total, self.values, self.indices, self.scale)

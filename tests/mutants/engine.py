@@ -15,7 +15,8 @@ MUTANTS = [
     # ---- Sums of gradients, and whose arrays they are ----
     Mutant(f"{E}:_Sums.add", "a second gradient overwrites the first",
            "added = np.add(sums[key], gradients[i])", "added = gradients[i]", near=("Concatenate",)),
-    Mutant(f"{E}:_Sums.add", "a third gradient is lost", "sums[key] += gradients[i]", "pass", near=("Multiply",)),
+    Mutant(f"{E}:_Sums.add", "a third gradient is lost",
+           "sums[key] = np.add(sums[key], gradients[i], out=sums[key])", "pass", near=("Multiply",)),
     Mutant(f"{E}:_Sums.add", "a borrowed gradient is taken for the engine's own",
            "elif self.owns(key):", "elif True:", near=("Concatenate",)),
     Mutant(f"{E}:_Sums.owns", "every gradient that is not a view is taken for the engine's own",

@@ -5,7 +5,7 @@ from tests.mutants.damage import Mutant
 F = "autograd.fast.ops"
 U = "autograd.fast.unfused"
 ROWS, DEFERRED = (f"autograd.fast.row_gradient:{name}" for name in ("RowGradient", "DeferredGradient"))
-KERNELS = "autograd.fast.kernels:Kernels"
+KERNELS, SUMS = "autograd.fast.kernels:Kernels", "autograd.fast.kernels:row_sums"
 AGAIN = "autograd.fast.recomputed"
 ROW_TESTS = ("tests/autograd/fast/test_row_gradient.py",)
 AGAIN_TESTS = ("tests/autograd/fast/test_recomputed.py",)
@@ -56,9 +56,8 @@ MUTANTS = [
     Mutant(f"{F}:ScaledEmbedding.backward", "dropout forgotten", "if keep is not None:", "if False:"),
     Mutant(f"{F}:ScaledEmbedding.backward", "positions: the last sentence for the sum over all",
            "self._g_positions(g_y)", "g_y.reshape(-1, *g_y.shape[-2:])[-1]"),
-    Mutant(f"{ROWS}.dense", "scale forgotten", "if self.scale != 1:", "if False:", near=("ScaledEmbedding",)),
-    Mutant(f"{ROWS}.dense", "scaled twice",
-           "summed *= self.scale", "summed *= self.scale**2", near=("ScaledEmbedding",)),
+    Mutant(SUMS, "scale forgotten", "if scale != 1:", "if False:", near=("ScaledEmbedding",)),
+    Mutant(SUMS, "scaled twice", "summed *= scale", "summed *= scale**2", near=("ScaledEmbedding",)),
     Mutant(f"{KERNELS}.add_rows_", "rows overwrite the sum so far", "total[rows] +=", "total[rows] =", near=ROW_TESTS),
     Mutant(f"{KERNELS}.add_rows_", "gradients of other rows",
            "xp.arange(len(rows))", "xp.arange(len(rows))[::-1]", near=ROW_TESTS),
