@@ -12,7 +12,7 @@ from minitf.app.command_line import ArgumentParser
 from minitf.app.learn_path import judged, show_verdict, wrapped
 from minitf.app.learn_path import main as build
 from minitf.errors import UserError, nearest, shortened
-from minitf.learn.exercise import ALL, BUG_EXERCISES, PARTS, Exercise, find
+from minitf.learn.exercise import ALL, BUG_EXERCISES, KINDS, PARTS, Exercise, find
 from minitf.learn.progress import Progress
 from minitf.learn.verdict import LIMIT_S, judge_file
 from minitf.system.files import os_errors_explained, read_small_file
@@ -62,7 +62,9 @@ def _list(exercise: Exercise, progress: Progress, force: bool) -> None:
     for part, names in groups.items():
         print(part)
         for each in (next(every) for _ in names):
-            print(f"  {marks.get(progress.states.get(each.label, ''), ' ')} {each.label:>6}  {each.title}")
+            print(
+                f"  {marks.get(progress.states.get(each.label, ''), ' ')} {each.label:>6}  {each.kind:<7}  {each.title}"
+            )
     solved = sum(state == "solved" for state in progress.states.values())
     print(f"\n{solved} of {len(ALL)} solved; next: minitf learn start {exercise.label}")
 
@@ -79,8 +81,9 @@ def _start(exercise: Exercise, progress: Progress, force: bool) -> None:
         file.write(exercise.starter.encode())
     progress.set(exercise, "started")
     print(f"{path}: {exercise.title}")
-    what = "mend the one line that is wrong" if exercise.is_bug else "replace `raise NotImplementedError`"
-    print(f"{what}, then: minitf learn check {exercise.label}\nminitf learn hint {exercise.label} helps")
+    what = "mend that line" if exercise.is_bug else "replace `raise NotImplementedError`"
+    print(f"{KINDS[exercise.kind]}\n{what}, then: minitf learn check {exercise.label}")
+    print(f"minitf learn hint {exercise.label} helps")
 
 
 def _hint(exercise: Exercise, progress: Progress, force: bool) -> None:

@@ -29,7 +29,20 @@ PARTS = {
     "Decoding and beyond": [
         "key_value_cache", "beam_search", "gradient_accumulation", "all_reduce", "hessian_product",
     ],
+    "Experiments": [
+        "dot_product_size", "smoothing_floor", "adam_distance", "residual_growth", "sum_of_ones",
+    ],
 }  # fmt: skip
+DERIVE = {
+    "broadcasting", "matmul", "softmax", "layer_norm", "cross_entropy", "embedding", "attention",
+    "linear_cross_entropy", "label_smoothing", "hessian_product",
+}  # fmt: skip
+KINDS = {
+    "derive": "Derive: the formula of the forward pass is given, its derivative is yours to find, on paper first.",
+    "build": "Build: what is to be computed is given, and how is yours to write.",
+    "explain": "Explain: predict what the experiment gives; then it is run, and you learn what you assumed.",
+    "bug": "Find the bug: one line is wrong.",
+}
 BUGS = [
     "repeated_rows", "shared_bias", "padding_mean", "smoothing", "residual_gradient", "dropout_mask", "causal_mask",
     "padding_mask", "bias_correction", "warm_up_shape", "cache_reorder", "saved_output",
@@ -48,6 +61,12 @@ class Exercise:
     @property
     def is_bug(self) -> bool:
         return self.label.startswith("bug-")
+
+    @property
+    def kind(self) -> str:
+        """One of KINDS."""
+        known = "bug" if self.is_bug else "explain" if self.name in PARTS["Experiments"] else ""
+        return known or ("derive" if self.name in DERIVE else "build")
 
     @property
     def file_name(self) -> str:
@@ -97,7 +116,7 @@ class Exercise:
     @property
     def marked(self) -> str:
         """The student's file with the solution, and its marks `# solution` and `# end`."""
-        shown = self.text.partition("\nHINTS = (")[0]
+        shown = self.text.partition("\nHINTS = (")[0].replace("\n\n", f"\n\n{KINDS[self.kind]}\n\n", 1)
         shown = re.sub(r"^from minitf\.learn\.[^(\n]*(\([^)]*\))?\n\n?", "", shown, flags=re.MULTILINE)
         return shown.rstrip() + "\n"
 

@@ -214,6 +214,13 @@ def told(what: str, found: Any, expected: Any, mistakes: Mapping[str, Any]) -> N
         raise
 
 
+def predicted(what: str, found: Any, measured: float, tolerance: float) -> None:
+    """The learner's prediction is what an experiment gives, within a relative tolerance."""
+    true(isinstance(found, int | float | np.number), f"{what}: the prediction is {found!r}, expected a number")
+    if not abs(found - measured) <= tolerance * abs(measured):
+        raise Wrong(f"{what}: you predict {found:.7g}, the experiment gives {measured:.7g}", what, [found])
+
+
 def close(found: Array, expected: Array, tolerance: float = 1e-9) -> bool:
     """Return whether two arrays have one shape and the same values, up to rounding."""
     if found.shape != expected.shape or found.dtype.kind not in "biufc":

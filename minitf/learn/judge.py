@@ -148,6 +148,8 @@ def _named(wrong: Wrong, check: Callable[[Any], Any], exercise: Exercise, soluti
             if mistaken and wrong.is_like(mistaken.first_beside(right.found) if right else mistaken):
                 if exercise.is_bug:
                     return Wrong(message)
+                if exercise.kind == "explain":
+                    return Wrong(f"{wrong}\n{message}")
                 numbers = "" if is_known else f"\n{_NO_CAUSE.sub('', str(wrong))}"
                 return Wrong(f"{wrong.what}: {message}{numbers if right else ''}{wrong.picture}")
     return Wrong(f"{wrong}{wrong.picture}")

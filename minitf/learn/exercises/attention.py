@@ -2,11 +2,7 @@
 
     scores = q kᵀ / √K        p = softmax(scores) where the mask allows, else 0        y = p v
 
-Backwards, in reverse order:
-
-    g_v = pᵀ g        g_p = g vᵀ        g_scores = p · (g_p - Σ_s g_p · p)        g_q = g_scores k / √K
-
-and g_k accordingly. A weight that the mask forbids is 0, and so is its gradient.
+A weight that the mask forbids is 0. Go backwards, from y to p, to the scores, to q and k.
 
 Shapes: q [..., T, K], k [..., S, K], v [..., S, M], mask bool [T, S], True where a query may attend; g [..., T, M]
     -> g_q, g_k, g_v
@@ -46,7 +42,7 @@ def attention_vjp(g, q, k, v, mask):
 
 HINTS = (
     "Three matrix products and a softmax, which you have done before: compute p with weights(q, k, mask), then go "
-    "through the four lines of the formula.",
+    "backwards from y through each of them.",
     "g_scores has the shape [T, S] of the scores: q's gradient is g_scores times k, k's is its transpose times q.",
     "Both g_q and g_k carry the factor 1/√K of the scores; g_v does not.",
 )

@@ -1,13 +1,10 @@
-"""Broadcasting: sum the gradient over what was repeated
+"""Broadcasting: the gradient of what was repeated
 
-In y = a + b with a [2, 3] and b [3], NumPy repeats b along the first axis. Each repetition contributes to the gradient,
-so the gradient of b is the sum over all of them:
+In y = a + b with a [2, 3] and b [3], NumPy repeats b along the first axis: y[i, j] = a[i, j] + b[j]. The gradient of b
+has the shape of b, and g is the gradient of y. An axis is repeated where the input lacks it (leading axes), or has the
+size 1 and the output another size.
 
-    g_b[j] = Σ_i g_y[i, j]
-
-An axis is repeated where the input lacks it (leading axes), or has the size 1 and the output another size.
-
-Shapes: g, of the output's shape; shape, of the input -> g summed to `shape`
+Shapes: g, of the output's shape; shape, of the input -> the gradient of the input, of `shape`
 Source: `unbroadcast` in `autograd/engine.py`
 """
 
@@ -17,7 +14,7 @@ from minitf.learn.expect import unchanged
 
 
 def unbroadcast(g, shape):
-    """Sum `g` over the axes along which an array of `shape` was repeated."""
+    """The gradient of an input of `shape` that was repeated to the shape of g."""
     # solution
     lead = g.ndim - len(shape)
     g = g.sum(axis=tuple(range(lead)))

@@ -3,11 +3,7 @@
     loss = mean over the counted rows of  -log softmax(logits)[target]
 
 A row whose target is `pad` does not count: neither in the sum, nor in the number it is divided by, nor in the gradient.
-With p = softmax(logits),
-
-    g_logits = (p - one-hot(target)) / count · g        0 in rows that do not count
-
-where g is the gradient of the loss, one number.
+g is the gradient of the loss, one number.
 
 Shapes: logits [N, V], targets int [N] -> loss, a number; g, a number -> g_logits [N, V]
 Source: section 5.4, without label smoothing

@@ -2,8 +2,7 @@
 
     y = √n · weight[ids]
 
-takes row ids[k] of a matrix with rows of n elements for each token k. The gradient of a row is the sum over all tokens
-that used it, times √n; rows that no token used have gradient 0.
+takes row ids[k] of a matrix with rows of n elements for each token k. Some rows are taken several times, some never.
 
 Shapes: ids int [...], weight [V, n], g [..., n] -> g_weight [V, n]
 Source: section 3.4 ("we multiply those weights by √d_model")

@@ -1,12 +1,9 @@
 """The Hessian of cross-entropy times a vector
 
 The loss of a row x of logits with target t is ln Σ exp(x_j) - x_t, and its gradient p - 1_t with p = softmax(x). The
-Hessian is the derivative of the gradient, in which the target no longer occurs:
-
-    H_ij = d p_i / d x_j = p_i (δ_ij - p_j)
-
-H is symmetric [V, V]. With 37,000 words it takes 5 GB a row in float32; its product with a vector takes no more than a
-softmax. The loss of several rows is the sum of theirs, so each row of v meets the Hessian of its own row of logits.
+Hessian is the derivative of the gradient by x, in which the target no longer occurs. H is symmetric [V, V]. With 37,000
+words it takes 5 GB a row in float32; its product with a vector takes no more than a softmax. The loss of several rows
+is the sum of theirs, so each row of v meets the Hessian of its own row of logits.
 
 Shapes: logits [N, V], v [N, V] -> H v [N, V]
 Source: `autograd.hvp`, which computes such products for any function

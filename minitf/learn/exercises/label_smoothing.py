@@ -4,7 +4,7 @@ The target distribution of a row gives 1 - eps to the right class and spreads ep
 one included:
 
     q = (1 - eps) · one-hot(target) + eps / V
-    loss = mean over rows of -Σ_k q_k log softmax(logits)_k        g_logits = (softmax(logits) - q) / N · g
+    loss = mean over rows of -Σ_k q_k log softmax(logits)_k
 
 Shapes: logits [N, V], targets int [N] -> loss, a number; g, a number -> g_logits [N, V]
 Source: section 5.4 (eps = 0.1); Szegedy et al. 2016

@@ -2,11 +2,7 @@
 
     x̂ = (x - mean) / s,  s = √(variance + eps)        y = x̂ · weight + bias
 
-along the last axis of n elements. Mean and variance depend on x, too; with ĝ = g · weight,
-
-    g_x = (ĝ - mean(ĝ) - x̂ · mean(ĝ · x̂)) / s        g_weight = Σ g · x̂        g_bias = Σ g
-
-where the means are along the last axis and the sums over all others.
+along the last axis of n elements. Mean and variance depend on x, too; weight and bias are shared by all rows.
 
 Shapes: x and g [..., n], weight and bias [n] -> g_x [..., n], g_weight [n], g_bias [n]
 Source: section 3.1; Ba et al. 2016; derived in docs/fused-ops.md

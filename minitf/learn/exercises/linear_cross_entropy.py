@@ -4,10 +4,8 @@ The logits of a training step, logits = x Wᵀ of N rows and V classes, are its 
 row at a time only. A fused op computes them in blocks of rows, and in each block right away
 
     loss += Σ -log softmax(logits)[target] / N
-    g_logits = (softmax(logits) - one-hot(target)) / N
-    g_x = g_logits W   (rows of the block)        g_weight += g_logitsᵀ x   (all blocks add up)
 
-so that no array of N · V elements ever exists.
+and the gradients of x and W that belong to it, so that no array of N · V elements ever exists.
 
 Shapes: x [N, n], weight [V, n], targets int [N]; block, rows at a time -> loss, g_x [N, n], g_weight [V, n]
 Source: `autograd.linear_cross_entropy`

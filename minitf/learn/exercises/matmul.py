@@ -1,9 +1,8 @@
 """Matrix product: its backward pass
 
-    y = a b        g_a = g bᵀ        g_b = aᵀ g
+    y = a b        y[i, k] = Σ_j a[i, j] b[j, k]
 
-`a` may have leading batch axes that b lacks; the one matrix b is then used in every product of the batch, and its
-gradient is the sum over all of them. Transposing exchanges the last two axes only.
+`a` may have leading batch axes that b lacks; the one matrix b is then used in every product of the batch.
 
 Shapes: a [..., n, m], b [m, k] or [..., m, k] with the same leading axes, g [..., n, k] -> g_a like a, g_b like b
 """

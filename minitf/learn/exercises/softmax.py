@@ -1,6 +1,6 @@
 """Softmax: stable forward, and its backward pass
 
-    y_i = exp(x_i) / Σ_j exp(x_j)        g_x = y · (g - Σ_j g_j y_j)
+    y_i = exp(x_i) / Σ_j exp(x_j)
 
 along one axis. exp(1000) overflows; softmax does not change when a constant is subtracted from x, and with the largest
 element subtracted no exponent is above 0.

@@ -30,8 +30,8 @@ def test_it_lists_all_exercises(learn):
     status, text = learn()
     assert status == 0
     for exercise in ALL.values():
-        assert f" {exercise.label}  {exercise.title}\n" in text
-    assert text.endswith("0 of 37 solved; next: minitf learn start 1\n")
+        assert f" {exercise.label}  {exercise.kind:<7}  {exercise.title}\n" in text
+    assert text.endswith("0 of 42 solved; next: minitf learn start 1\n")
     assert learn("list") == (status, text)
 
 
@@ -58,7 +58,7 @@ def test_an_exercise_from_start_to_end(learn, tmp_path):
     assert "overwritten where a number is used twice" in text.replace("\n", " ")
     path.write_text(find("1").solution, encoding="utf-8")
     assert learn("check", "1")[1].endswith("solved; next: minitf learn start 2\n")
-    assert "✓      1  A tape" in learn()[1]
+    assert "✓      1  build    A tape" in learn()[1]
 
 
 def test_work_is_not_overwritten_without_force(learn, tmp_path):
