@@ -292,8 +292,6 @@ __global__ void layer_norm(const T* x, const T* residual, const Wide<T>* weight,
 // in partial[b], [2, width]: its part of the gradients of weight and bias, in the columns of the groups that it holds.
 // The last block to end of each TOGETHER neighbours, by the counts in `done`, adds theirs up, and the last of these
 // blocks the sums of all: which block that is decides no bit.
-const int TOGETHER = 16;
-
 template <class T, int GROUPS>
 __global__ void layer_norm_backward(const T* g_y, const T* normalised, const Wide<T>* inverse_std,
                                     const Wide<T>* weight, T* g_z, T* g_x, Wide<T>* partial, unsigned* done,
@@ -358,6 +356,7 @@ __global__ void layer_norm_backward(const T* g_y, const T* normalised, const Wid
         __syncthreads();
     }
     const int columns = held < width - first ? held : width - first, thread = threadIdx.y * 32 + threadIdx.x;
+    const int TOGETHER = 16;
     W* totals[] = {total_weight + first, total_bias + first};
     for (int side = 0; side < 2; side++)
         for (int i = thread; i < columns; i += 32 * blockDim.y)

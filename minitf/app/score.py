@@ -15,7 +15,7 @@ from minitf.data.text import lines_of, read_lines
 from minitf.errors import UserError
 from minitf.evaluation.evalb import Parameters, read_parameters, score_trees
 from minitf.evaluation.trees import tokenize
-from minitf.system.process import uninterrupted
+from minitf.system.process import say, uninterrupted
 
 # ---- minitf bleu OUTPUT REFERENCE ----
 
@@ -81,7 +81,7 @@ def evalb(gold: str, test: str, parameters: str | None, summary: bool) -> None:
     report = score_trees(read_lines(gold), read_lines(test), rules)
     for row in report.scores:
         if row.fault:
-            print(f"{row.number} : {row.fault}", file=sys.stderr)
+            say(f"{row.number} : {row.fault}")
     print(report.all if summary else report)
 
 

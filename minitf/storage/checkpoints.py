@@ -48,6 +48,9 @@ MAX_HEADER_BYTES = 4 * 2**20
 OUT_OF_RESOURCES = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 """Errors of the process or the system: a file that cannot be read because of one need not be damaged."""
 
+OS_ERROR = re.compile(r"\(os error (\d+)\)")
+"""An error of the system in a message of the safetensors library."""
+
 NAME = re.compile(r"\w+([.-]\w+)*", re.ASCII)  # no slashes, no empty parts, no leading dots
 MAX_NAME = 500
 METADATA = "__metadata__"
@@ -183,6 +186,10 @@ class Reader:
         except (SafetensorError, ValueError) as error:
             if isinstance(error, UserError):
                 raise
+            if of_system := OS_ERROR.search(str(error)):  # the library has words for it alone
+                number = int(of_system[1])
+                what = explained(f"read the checkpoint {self.path}", OSError(number, os.strerror(number)))
+                raise DamagedCheckpointError(what) from error
             raise DamagedCheckpointError(f"the checkpoint {self.path} is damaged: {error}") from error
 
 
@@ -195,7 +202,7 @@ def _opened(path: Path) -> Any:
         return safe_open(path, "numpy", backend="pread")
     except FileNotFoundError:
         os.close(os.open(path, os.O_RDONLY | portable.CLOEXEC))  # raises the error of the system
-        raise
+        return safe_open(path, "numpy", backend="pread")  # which has passed
 
 
 def _checked_digests(metadata: dict[str, Any], kinds: Mapping[str, tuple[str, list[int]]]) -> dict[str, str]:

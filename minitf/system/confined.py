@@ -112,7 +112,8 @@ def _work(work: Callable[[], Any], folder: Path, more_bytes: int, seconds: int, 
         for each in SIGNALS[1:]:
             signal.signal(each, signal.SIG_DFL)
         try:
-            _confine(folder, more_bytes, seconds)
+            with os_errors_explained(f"confine the process that reads the file to {folder}"):
+                _confine(folder, more_bytes, seconds)
             answer = {"result": work()}
         except UserError as error:
             answer = {"error": str(error)}

@@ -83,7 +83,10 @@ def interfere(at: int, deed: Deed, for_good: bool = False) -> Iterator[int]:
         return act
 
     for name in OPERATIONS:
-        setattr(os, name, wrapped(getattr(os, name)))
+        function = getattr(os, name)
+        setattr(os, name, act := wrapped(function))
+        if function in os.supports_dir_fd:  # else names in open folders would be taken for unknown here, as on Windows
+            os.supports_dir_fd.add(act)
     raw_write = wrapped(io.FileIO.write)
 
     def write(file: Any, data: Any) -> int:

@@ -82,6 +82,8 @@ def try_ending(name: str, words: str, ending: str, room: Path) -> None:
         check(done.returncode == 2 and "standard output" in said, f"lines are lost, with {done.returncode}: {said}")
     elif redirection == ">&- 2>&-":
         check(done.returncode == (0 if is_silent else 2), f"it ended with {done.returncode}")
+    elif redirection == "<&-" and name == "parse tokenize":
+        check(done.returncode == 2 and "standard input is closed" in said, f"it ended with {done.returncode}: {said}")
     elif redirection == "| true":
         check(done.returncode in (0, 141), f"it ended with {done.returncode}: {said}")
     else:

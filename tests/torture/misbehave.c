@@ -45,6 +45,7 @@ static char place[PATH_MAX];
 static struct rule rules[RULES];
 static struct delayed pending[PENDING];
 static struct dirty dirties[DIRTY];
+static pid_t command;
 static int rule_count, pending_count, dirty_count, no_locks, jumps;
 static unsigned long seed;
 static long counts[128], calls;
@@ -57,6 +58,7 @@ void misbehave(const char *folder, const char *text) {
     seed = calls = 0;
     memset(counts, 0, sizeof counts);
     snprintf(place, sizeof place, "%s", folder);
+    command = getpid();
     char copy[1000], *rest;
     snprintf(copy, sizeof copy, "%s", text);
     for (char *word = strtok_r(copy, " ", &rest); word; word = strtok_r(NULL, " ", &rest)) {
@@ -117,11 +119,17 @@ static void carry_out(int keep_from, int synced) {
     pending_count = kept;
 }
 
+/* A descriptor above those of the program, or below 128, the most that a process which reads a foreign file may have. */
+static int kept_aside(int descriptor) {
+    int kept = fcntl(descriptor, F_DUPFD_CLOEXEC, 700);
+    return kept >= 0 ? kept : fcntl(descriptor, F_DUPFD_CLOEXEC, 64);
+}
+
 static int delay(int from, const char *old, int to, const char *new, int on_sync) {
     if (pending_count == PENDING) abort();
     struct delayed *made = &pending[pending_count++];
-    made->from = from == AT_FDCWD ? open(".", O_RDONLY | O_DIRECTORY) : fcntl(from, F_DUPFD_CLOEXEC, 700);
-    made->to = to == AT_FDCWD ? open(".", O_RDONLY | O_DIRECTORY) : fcntl(to, F_DUPFD_CLOEXEC, 700);
+    made->from = from == AT_FDCWD ? open(".", O_RDONLY | O_DIRECTORY) : kept_aside(from);
+    made->to = to == AT_FDCWD ? open(".", O_RDONLY | O_DIRECTORY) : kept_aside(to);
     snprintf(made->old, sizeof made->old, "%s", old);
     snprintf(made->new, sizeof made->new, "%s", new);
     made->on_sync = on_sync;
@@ -135,7 +143,7 @@ static void note_change(int descriptor) {
     for (int i = 0; i < dirty_count; i++)
         if (dirties[i].device == found.st_dev && dirties[i].inode == found.st_ino) return;
     if (dirty_count == DIRTY) abort();
-    int kept = fcntl(descriptor, F_DUPFD_CLOEXEC, 700);
+    int kept = kept_aside(descriptor);
     dirties[dirty_count++] = (struct dirty){found.st_dev, found.st_ino, kept, found.st_size};
 }
 
@@ -159,6 +167,7 @@ static void power_failure(void) {
         if (lost && ftruncate(dirties[i].descriptor, dirties[i].flushed + draw() % lost)) abort();
     }
     carry_out(pending_count ? draw() % (pending_count + 1) : 0, 0);
+    if (getpid() != command) kill(command, SIGKILL); /* which waits for a process that reads a foreign file */
     kill(getpid(), SIGKILL);
 }
 

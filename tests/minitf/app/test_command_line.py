@@ -31,6 +31,7 @@ OTHER = {  # words for values that differ from the tiny preset's; where not here
     "moving_average": ["0.5"],
     "top_p": ["0.5"],
     "average_checkpoints": ["2"],
+    "decay_steps": ["999999"],
     "max_tokens_per_batch": ["9999"],
     "input": ["in.txt"],
     "reference": ["ref.txt"],

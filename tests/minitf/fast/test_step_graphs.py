@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -216,12 +217,17 @@ def test_batches_on_the_gpu_are_not_changed(gpu: Any) -> None:
 
 
 def test_gradients_and_inspections_are_not_lost(gpu: Any) -> None:
-    run = Run(8)
-    for number in (1, 2):
-        run.step(number, (3, 7, 6))
-    random.begin_step(3)
-    with pytest.raises(RuntimeError, match=r"call zero_grad\(\) before"):
-        run.graphs(batch_of(3, 3, 7, 6))
+    run, plain = Run(8), Run(0)
+    for each in (run, plain):
+        random.manual_seed(5)
+        for number in (1, 2):
+            each.step(number, (3, 7, 6))
+        random.begin_step(3)
+        compute = each.graphs or partial(compute_gradients, each.model, label_smoothing=0.1)
+        each.seen.append(compute(batch_of(3, 3, 7, 6)))  # added to the gradients of step 2
+    assert_same_bits(run, plain)
+    for ours, theirs in zip(run.model.parameters(), plain.model.parameters(), strict=True):
+        np.testing.assert_array_equal(ours.grad.numpy(), theirs.grad.numpy())
     run.optimizer.zero_grad()
     run.model.parameters()[0].data[...] = np.nan
     with anomaly_mode(), pytest.raises(AnomalyError):
