@@ -22,7 +22,7 @@ help:
 	@echo "             LOWEST=1: use the lowest versions that pyproject.toml allows)"
 	@echo "make prove   run all tests, including the slow ones (about 15 minutes)"
 	@echo "make mutants run the mutation tests of gradients, engine and checker"
-	@echo "make torture kill, starve and damage runs, and give invalid input to all readers (15 minutes)"
+	@echo "make torture kill, starve and damage runs, and give invalid input to all readers (40 minutes)"
 	@echo "make fuzz    only the invalid input (5 minutes), and coverage-guided fuzzing (MINUTES=$(MINUTES))"
 	@echo "make bench-gpu  time a training step on a GPU; PEER=program.py: compare with a program"
 	@echo "make lint    run ruff and mypy"
