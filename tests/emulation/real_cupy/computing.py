@@ -286,16 +286,19 @@ def _cupy_flags() -> list[str]:
     empty = KERNELS / "include" / "cupy"
     empty.mkdir(parents=True, exist_ok=True)
     headers = Path(cupy.__file__).parent / "_core" / "include"
-    for header in ("float16.cuh", "bfloat16.cuh"):
-        (empty / header).write_text("")
+    texts = {"float16.cuh": "", "bfloat16.cuh": ""}
     functions = (headers / "cupy" / "complex.cuh").read_text()
     order = (headers / "cupy" / "complex" / "arithmetic.h").read_text()
     between = order.index("/* --- Unary comparison"), order.index("template <typename T>", order.index("operator>="))
     defined = functions[functions.index("template<typename T>\n__host__ __device__ bool isnan") :]
-    (empty / "complex.cuh").write_text(f"#pragma once\n{order[slice(*between)]}\n{defined}")
+    texts["complex.cuh"] = f"#pragma once\n{order[slice(*between)]}\n{defined}"
     for header in ("carray.cuh", "atomics.cuh", "math_constants.h"):
         text = (headers / "cupy" / header).read_text()
-        (empty / header).write_text(re.sub(r"^class b?float16;$", "", text, flags=re.MULTILINE))
+        texts[header] = re.sub(r"^class b?float16;$", "", text, flags=re.MULTILINE)
+    for header, text in texts.items():  # whole at every moment: another process may be compiling
+        if not (empty / header).exists() or (empty / header).read_text() != text:
+            (mine := empty / f"{header}.{os.getpid()}").write_text(text)
+            mine.replace(empty / header)
     return ["-D__CUDACC_RTC__", f"-I{empty.parent}", f"-I{headers}"]
 
 
