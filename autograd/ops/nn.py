@@ -164,8 +164,7 @@ class AddRows(Op):
         """Rows of equal index are brought together by sorting, and summed in their order, the same on every run."""
         total = xp.zeros(shape, rows.dtype)
         if rows.size:
-            indices = indices.reshape(-1).astype(xp.intp, copy=False)  # wide enough for the sum
-            indices = xp.where(indices < 0, indices + shape[0], indices)
+            indices = indices.reshape(-1).astype(xp.intp, copy=False) % shape[0]  # as CuPy takes any, unchecked
             order = xp.argsort(indices, kind="stable")
             indices = indices[order]
             starts = xp.flatnonzero(xp.concatenate([xp.ones(1, bool), indices[1:] != indices[:-1]]))

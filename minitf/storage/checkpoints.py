@@ -48,9 +48,6 @@ MAX_HEADER_BYTES = 4 * 2**20
 OUT_OF_RESOURCES = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 """Errors of the process or the system: a file that cannot be read because of one need not be damaged."""
 
-OS_ERROR = re.compile(r"\(os error (\d+)\)")
-"""An error of the system in a message of the safetensors library."""
-
 NAME = re.compile(r"\w+([.-]\w+)*", re.ASCII)  # no slashes, no empty parts, no leading dots
 MAX_NAME = 500
 METADATA = "__metadata__"
@@ -180,17 +177,22 @@ class Reader:
     def _damage_explained(self) -> Iterator[None]:
         try:
             yield
-        except OSError as error:
-            kind = CheckpointError if error.errno in OUT_OF_RESOURCES else DamagedCheckpointError
-            raise kind(explained(f"read the checkpoint {self.path}", error)) from error
-        except (SafetensorError, ValueError) as error:
+        except (OSError, SafetensorError, ValueError) as error:
             if isinstance(error, UserError):
                 raise
-            if of_system := OS_ERROR.search(str(error)):  # the library has words for it alone
-                number = int(of_system[1])
-                what = explained(f"read the checkpoint {self.path}", OSError(number, os.strerror(number)))
-                raise DamagedCheckpointError(what) from error
-            raise DamagedCheckpointError(f"the checkpoint {self.path} is damaged: {error}") from error
+            of_system = _error_of_system(error)
+            if of_system is None:
+                raise DamagedCheckpointError(f"the checkpoint {self.path} is damaged: {error}") from error
+            kind = CheckpointError if of_system.errno in OUT_OF_RESOURCES else DamagedCheckpointError
+            raise kind(explained(f"read the checkpoint {self.path}", of_system)) from error
+
+
+def _error_of_system(error: Exception) -> OSError | None:
+    """Return the error of the system that an exception is, or of which a message of safetensors has the number."""
+    if isinstance(error, OSError):
+        return error
+    told = re.search(r"\(os error (\d+)\)", str(error))
+    return OSError(int(told[1]), os.strerror(int(told[1]))) if told else None
 
 
 def _opened(path: Path) -> Any:
@@ -202,7 +204,7 @@ def _opened(path: Path) -> Any:
         return safe_open(path, "numpy", backend="pread")
     except FileNotFoundError:
         os.close(os.open(path, os.O_RDONLY | portable.CLOEXEC))  # raises the error of the system
-        return safe_open(path, "numpy", backend="pread")  # which has passed
+        return safe_open(path, "numpy", backend="pread")  # that error has passed
 
 
 def _checked_digests(metadata: dict[str, Any], kinds: Mapping[str, tuple[str, list[int]]]) -> dict[str, str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -21,11 +21,11 @@ def one_input(
     peer: Peer,
     numbers: Numbers = draw.uniform,
     plain: Callable | None = None,
-    analytic: bool = True,
+    analytic: bool | Literal["cpu"] = True,
 ) -> None:
     """Register the cases of an op that treats every element of one input alike; `peer` is PyTorch's function.
 
-    analytic: False for an op with |x|, a maximum or a branch, which complex steps do not suit
+    analytic: False for an op with |x|, a maximum or a branch, which complex steps do not suit; "cpu": see `Case`
     """
 
     @register(op, "any shape", analytic)

@@ -171,14 +171,21 @@ inline void __threadfence() {}
 inline unsigned atomicAdd(unsigned* place, unsigned x) { return *place += x, *place - x; }
 inline void __syncthreads() { emulator::wait(emulator::block_barrier); }
 
-template <class W> inline W __shfl_xor_sync(unsigned, W x, int lane_mask) {
+// x of another lane of the warp; `from` maps the lane to the other's.
+template <class W, class From> inline W emulated_shuffle(W x, From from) {
     emulator::Warp& warp = emulator::my_warp();
     const int lane = emulator::current->index % 32;
     warp.number[lane] = double(x);
     emulator::wait_for_warp();
-    const W other = W(warp.number[lane ^ lane_mask]);
+    const W other = W(warp.number[from(lane)]);
     emulator::wait_for_warp();
     return other;
+}
+template <class W> inline W __shfl_xor_sync(unsigned, W x, int mask, int = 32) {
+    return emulated_shuffle(x, [mask](int lane) { return lane ^ mask; });
+}
+template <class W> inline W __shfl_up_sync(unsigned, W x, unsigned by, int = 32) {
+    return emulated_shuffle(x, [by](int lane) { return lane < int(by) ? lane : lane - int(by); });
 }
 
 // mma.sync.m16n8k16 for bf16: each lane holds parts of a [16 × 16], b [16 × 8] and d [16 × 8].

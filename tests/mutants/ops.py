@@ -142,7 +142,7 @@ MUTANTS = [
     Mutant(f"{I}:Take.backward", "axes of the indices left where they were", "for i in first], first)",
            "for i in first], first[::-1])"),
     Mutant(f"{N}:AddRows.forward", "negative indices not counted from the end",
-           "indices + shape[0], indices)", "-1 - indices, indices)", near=("GetItem", "Take")),
+           "copy=False) % shape[0]", "copy=False)", near=("GetItem", "Take")),
     Mutant(f"{N}:AddRows.forward", "of rows with equal index the first alone",
            "xp.add.reduceat(rows.reshape(-1, *shape[1:])[order], starts, axis=0)",
            "rows.reshape(-1, *shape[1:])[order][starts]", near=("GetItem", "Take")),

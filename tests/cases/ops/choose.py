@@ -41,7 +41,8 @@ two_inputs(
 )  # fmt: skip
 
 
-@register("Clip", "between numbers")
+# CuPy clips no complex numbers
+@register("Clip", "between numbers", analytic="cpu")
 def _(rng):
     low, high = sorted(rng.integers(-2, 3, 2).tolist())
     return Example(
@@ -50,7 +51,7 @@ def _(rng):
     )  # fmt: skip
 
 
-@register("Clip", "one bound")
+@register("Clip", "one bound", analytic="cpu")
 def _(rng):
     bounds = [(-1, None), (None, 1), (-0.5, None), (None, 0.5)][rng.integers(4)]
     return Example(
@@ -59,7 +60,7 @@ def _(rng):
     )  # fmt: skip
 
 
-@register("Clip", "between Tensors, broadcast")
+@register("Clip", "between Tensors, broadcast", analytic="cpu")
 def _(rng):
     """The bounds may cross: then the upper one wins."""
     return Example(

@@ -53,14 +53,15 @@ one_input("Reciprocal", ag.reciprocal, lambda x: torch.reciprocal(x), _away_from
 two_inputs("Power", ag.power, lambda a, b: torch.pow(a, b), _powers, lambda a, b: ag.exp(b * ag.log(a)))
 
 
-@register("Power", "whole exponent, any base")
+# CuPy raises complex numbers by their logarithm, whose rounding hides steps of 1e-20
+@register("Power", "whole exponent, any base", analytic="cpu")
 def _(rng):
     n = int(rng.choice([-3, -2, 0, 1, 3, 4]))
     x = draw.away_from(rng, draw.shape(rng), low=-3, high=3, gap=0.3)
     return Example(lambda x: ag.power(x, n), [x], torch=lambda x: x**n)
 
 
-@register("Power", "whole exponents in an array, any base")
+@register("Power", "whole exponents in an array, any base", analytic="cpu")
 def _(rng):
     base, exponent = draw.broadcastable(rng)
     n = rng.choice([-2.0, 0.0, 1.0, 3.0], exponent)

@@ -9,6 +9,7 @@ import sys
 
 import numpy as np
 import pytest
+from safetensors import SafetensorError, safe_open
 
 from minitf.storage.checkpoint_store import CheckpointStore, save
 from minitf.storage.checkpoints import (
@@ -16,6 +17,7 @@ from minitf.storage.checkpoints import (
     DamagedCheckpointError,
     Reader,
     average,
+    load,
     with_prefix,
     without_prefix,
 )
@@ -247,12 +249,15 @@ def test_a_file_that_may_not_be_read_is_no_damaged_file(tmp_path, monkeypatch):
     assert not isinstance(caught.value, DamagedCheckpointError)
 
 
+@pytest.mark.parametrize("told_by", ["system", "library"])
 @pytest.mark.parametrize("error", [errno.EMFILE, errno.ENFILE, errno.ENOMEM])
-def test_what_a_process_lacks_is_no_damage(tmp_path, monkeypatch, error):
+def test_what_a_process_lacks_is_no_damage(tmp_path, monkeypatch, error, told_by):
     """The older one would be used, and the newest, which is whole, be set aside."""
     store = filled(tmp_path, [1, 2])
 
     def lacking(*_, **__):
+        if told_by == "library":
+            raise SafetensorError(f"Could not read tensor w from file: something (os error {error})")
         raise OSError(error, os.strerror(error))
 
     with monkeypatch.context() as patched:
@@ -261,6 +266,33 @@ def test_what_a_process_lacks_is_no_damage(tmp_path, monkeypatch, error):
             store.latest(no_warning)
     assert store.steps() == [1, 2]
     assert store.latest(no_warning)[1]["step"] == 2
+
+
+def test_an_error_of_the_system_that_the_library_tells_is_told_as_such(tmp_path, monkeypatch):
+    store = filled(tmp_path, [1])
+
+    class Stale:
+        def get_tensor(self, name):
+            raise SafetensorError(f"Could not read tensor {name} from file: ? (os error {errno.ESTALE})")
+
+    monkeypatch.setattr("minitf.storage.checkpoints.safe_open", lambda *_, **__: Stale())
+    with pytest.raises(DamagedCheckpointError, match=f"cannot read the checkpoint .*: {os.strerror(errno.ESTALE)}"):
+        load(store.path(1))
+
+
+def test_an_error_that_passes_is_not_a_missing_file(tmp_path, monkeypatch):
+    """The safetensors library reports every error of the system as a missing file."""
+    store = filled(tmp_path, [1])
+    calls = []
+
+    def once(*arguments, **options):
+        calls.append(arguments)
+        if len(calls) == 1:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
+        return safe_open(*arguments, **options)
+
+    monkeypatch.setattr("minitf.storage.checkpoints.safe_open", once)
+    assert load(store.path(1))[1]["step"] == 1
 
 
 @pytest.mark.parametrize("moment", ["os.replace", "os.fsync"])

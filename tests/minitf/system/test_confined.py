@@ -1,6 +1,7 @@
 """A process that can do what its work needs, and little else."""
 
 import ctypes
+import errno
 import os
 import resource
 import signal
@@ -144,3 +145,14 @@ def test_nothing_is_left_open(run):
     before = os.listdir("/proc/self/fd")
     run(lambda: None)
     assert os.listdir("/proc/self/fd") == before
+
+
+@pytest.mark.skipif(not hasattr(os, "O_PATH"), reason="only Linux forbids changes elsewhere")
+def test_a_system_that_fails_to_confine_is_told_in_a_sentence(run, monkeypatch, capfd):
+    def failing(folder):
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    monkeypatch.setattr(module, "_forbid_changes", failing)
+    with pytest.raises(UserError, match=f"cannot confine the process .*: {os.strerror(errno.EIO)}"):
+        run(lambda: 1)
+    assert capfd.readouterr().err == ""
