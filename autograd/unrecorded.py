@@ -1,4 +1,4 @@
-"""Operations of Tensors that record nothing: conversions, comparisons, changes in place, which observers hear of."""
+"""Operations of Tensors that record nothing: conversions, comparisons, changes in place, told to observers."""
 
 from __future__ import annotations
 

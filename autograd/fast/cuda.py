@@ -465,7 +465,7 @@ class CudaKernels(Kernels, GpuBackend):
         biased = bias is None or (kind is not None and bias.dtype in (x.dtype, WIDE[kind]))
         if kind is None or not biased or result not in (x.dtype, WIDE[kind]):
             return super().linear(x, weight, bias, relu, dtype)
-        # cuBLASLt reads a bias in the type of the result, whatever it is told (cublasLt.h, BIAS_DATA_TYPE)
+        # cuBLASLt reads a bias in the type of the result, whatever type is set (cublasLt.h, BIAS_DATA_TYPE)
         if self._lt is not None and bias is not None and bias.dtype == result and x.size and len(weight):
             y = cupy.empty((len(x), len(weight)), result)
             epilogue = "RELU_BIAS" if relu else "BIAS"

@@ -330,12 +330,13 @@ def linear_cross_entropy(
     """cross_entropy(linear(x, weight, bias), targets), without the logits in memory: the last product and the loss.
 
     Logits, loss and the gradients of all inputs are computed for `rows` rows at a time (None: as many as have logits of
-    128 MiB on a CPU, 512 MiB on a GPU).  A weight that is used elsewhere, too, as a tied embedding is, gets the sum of
-    its gradients.
+    128 MiB on a CPU, of a thirty-second of its memory on a GPU).  A weight that is used elsewhere, too, as a tied
+    embedding is, gets the sum of its gradients.
     With `with_nll`, the result is the pair of the loss and, as a constant, the negative log-likelihood.
-    `masked`, bool [V], is True for classes that have probability 0 and no share in the label smoothing.  In mixed
-    precision, x is bfloat16 and weight and bias float32: products use a bfloat16 copy of the weight, logits and loss
-    are float32.  The other parameters are those of `cross_entropy`.
+    `masked`, bool [V], is True for classes that have probability 0 and no share in the label smoothing. In mixed
+    precision, x is bfloat16 and weight and bias float32: products use a bfloat16 copy of the weight, and the loss is
+    float32. So are logits, but for those of training on a GPU, which are bfloat16. The other parameters are those of
+    `cross_entropy`.
 
     Shapes: x [..., D], weight [V, D], targets int [...], bias [V] -> [] ("mean", "sum") or [...] ("none")
     Raises: as `linear` and `cross_entropy`; ValueError for a mask of another shape or dtype, and for rows < 1;

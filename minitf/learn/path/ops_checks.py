@@ -473,7 +473,7 @@ def check_mask(work: Work) -> None:
     true(kept.dtype == bool, f"array() is of type {kept.dtype}, expected bool")
     true(
         np.array_equal(kept, made.array()),
-        "array() draws anew each time: forward and backward would drop different elements",
+        "array() draws new numbers each time: forward and backward would drop different elements",
     )
     share = kept.mean()
     true(
