@@ -188,14 +188,18 @@ NUMERICAL_VARIABLES = (
     *("OPENBLAS_CORETYPE", "MKL_CBWR", "MKL_ENABLE_INSTRUCTIONS", "NVIDIA_TF32_OVERRIDE", "CUPY_TF32"),
 )
 """Environment variables that change how libraries compute."""
-GPU_PACKAGES = ("cupy-cuda13x", "cupy-cuda12x", "nvidia-nccl-cu13", "nvidia-nccl-cu12")
+PACKAGES = (
+    *("sentencepiece", "safetensors", "numba", "ml-dtypes", "nvmath-python"),
+    *("cupy-cuda13x", "cupy-cuda12x", "nvidia-nccl-cu13", "nvidia-nccl-cu12"),
+)
+"""Packages that compute, or that read what is computed with."""
 
 
 def rank_facts() -> dict[str, str]:
     """Return the facts that all ranks of a job must have in common; the machines may differ."""
     own = environment_facts()
     facts = {name: own[name] for name in ("python", "numpy", "blas")}
-    for name in ("sentencepiece", "safetensors", "numba", "nvmath-python", *GPU_PACKAGES):
+    for name in PACKAGES:
         try:
             facts[name] = version(name)
         except PackageNotFoundError:

@@ -1,6 +1,9 @@
 """Data parallelism: the share of each rank, and what the ranks tell each other."""
 
+import re
+import tomllib
 from fractions import Fraction
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -9,7 +12,9 @@ from hypothesis import strategies as st
 
 from minitf.config import RunConfig
 from minitf.parallel.group import Group, ParallelError
-from minitf.training.data_parallel import DataParallel, require_same, share_of_update
+from minitf.training.data_parallel import DataParallel, rank_facts, require_same, share_of_update
+
+ROOT = Path(__file__).parents[3]
 
 # ---- Shares ------------------------------------------------------------------------------------------------------
 
@@ -45,6 +50,13 @@ class Told(Group):
 
     def all_gather(self, value):
         return list(self.values)
+
+
+def test_ranks_compare_the_versions_of_all_that_computes():
+    """What the extras for Numba and GPUs install; cuda-bindings only finds libraries."""
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    named = {re.match(r"[\w-]+", each)[0] for extra in ("numba", "gpu", "gpu-cuda12") for each in extras[extra]}
+    assert named - {"cuda-bindings"} <= rank_facts().keys()
 
 
 def test_the_first_fact_that_differs_is_named():
