@@ -57,17 +57,17 @@ def one_thread():
     cpu_kernels().set_threads(1)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def halfway(ground):
     return faults.make_halfway(ground)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def operations(ground):
     return kills.count_operations(ground)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def model(halfway):
     return (halfway / "vocabulary.model").read_bytes()
 

@@ -54,10 +54,10 @@ def test_an_error_leaves_the_old_file_and_nothing_else(tmp_path, error):
 
 
 class InterruptAt:
-    """Inside its `with` block, Ctrl-C at the n-th place: a line of minitf/system or contextlib.py, or the return of one.
+    """Inside its `with` block, Ctrl-C at the n-th place: a line of minitf/system or contextlib.py, or its return.
 
-    A generator that yields is none of these places, as Python looks for signals only after that. No garbage is collected
-    meanwhile: finalizers that run by chance would be counted too, and Python swallows what is raised in them.
+    A generator that yields is none of these places, as Python looks for signals only after that. No garbage is
+    collected meanwhile: finalizers would be counted by chance, and Python swallows what is raised in them.
     """
 
     def __init__(self, number, path):
