@@ -171,7 +171,7 @@ def linear_after_relu(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> 
     Raises: ValueError for shapes that do not fit
     """
     check_linear_shapes(x.shape, weight.shape, None if bias is None else bias.shape)
-    after = {"after": x.op} if hasattr(x.op, "has_mask") and x.op.has_mask() else {}
+    after = {"after": x.op} if getattr(x.op, "has_mask", False) else {}
     return apply(nn.Linear, x, weight, bias, dtype=None, **after)
 
 

@@ -122,6 +122,7 @@ class Linear(FastOp, nn.Linear):
     """
 
     relu = False
+    has_mask = False  # whether `masked_gradient` can be asked for
     masked: Any = None  # the gradient of y that the next layer has made, 0 where y is 0
 
     def forward(self, x, weight, bias, *, dtype=None, after=None):
@@ -133,6 +134,7 @@ class Linear(FastOp, nn.Linear):
         mask = None
         if self.relu and any(self.needs_gradient):
             y, mask = self.kernels.linear_relu(rows_of(x), weight, bias)
+            self.has_mask = mask is not None
         else:
             y = self.kernels.linear(rows_of(x), weight, bias, self.relu, dtype)  # [rows, in] @ [in, out]
         y = y.reshape(*x.shape[:-1], weight.shape[0])
@@ -141,10 +143,6 @@ class Linear(FastOp, nn.Linear):
 
     def read_by_plain(self, x, weight, y=None, mask=None):
         return y, x, weight, None
-
-    def has_mask(self):
-        """Whether `masked_gradient` can be asked for."""
-        return self.relu and bool(self._saved) and self.saved[3] is not None
 
     def masked_gradient(self, g_rows, weight):
         """Return the gradient of y, given that of the next layer's result and its weight: with ReLU's; or None."""

@@ -193,10 +193,8 @@ def test_models_compute_the_same(changes):
 def test_checkpointed_activations_give_the_same_bits(changes):
     """With the layers' outputs in no node's memory, only their inputs."""
     found = []
-    for on in (False, True):
-        model = model_with(
-            {**changes, "dropout": 0.2, "attention_dropout": 0.2, "activation_dropout": 0.2}, dtype=np.float32
-        )
+    for on in (False, True):  # without dropout after ReLU, the next product may look at the op before it
+        model = model_with({**changes, "dropout": 0.2, "attention_dropout": 0.2}, dtype=np.float32)
         model = accelerate(model, checkpoint_layers=on)
         random.set_state((3, 4, 0))
         loss = loss_of(model, *batch())
